@@ -1,0 +1,85 @@
+package translate
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// judge applies the bounds of the row to a request's value: with all, every one of them, else only those that
+// nobody behind the bridge can judge.
+func (r *row) judge(v value, path string, all bool) *Refusal {
+	if v.nothing() {
+		if r.required && (all || r.lone() >= 0) {
+			return &Refusal{r.refuse, path, "is missing"}
+		}
+		return nil
+	}
+	if r.oneOf != nil && (v.kind != text || !slices.Contains(r.oneOf, v.text())) {
+		return &Refusal{r.refuse, path, "must be " + strings.Join(r.oneOf, " or ") + ", but is " + shown(v)}
+	}
+	if !all {
+		return nil
+	}
+	if v.kind == composite {
+		return &Refusal{r.malformed, path, "must be a single value, but is " + shown(v)}
+	}
+	content := v.text()
+	if r.digits {
+		switch {
+		case !isDigits(content):
+			return &Refusal{r.malformed, path, "must be a whole number in digits, but is " + shown(v)}
+		case r.min > 0 && less(content, r.min):
+			return &Refusal{r.refuse, path, "must be at least " + strconv.Itoa(r.min) + ", but is " + shown(v)}
+		case r.max > 0 && !less(content, r.max+1):
+			return &Refusal{r.refuse, path, "must be at most " + strconv.Itoa(r.max) + ", but is " + shown(v)}
+		}
+		return nil
+	}
+	length := utf8.RuneCountInString(content)
+	switch {
+	case r.exactDigits > 0 && (length != r.exactDigits || !allDigits(content)):
+		return &Refusal{r.refuse, path, "must have exactly " + strconv.Itoa(r.exactDigits) + " digits"}
+	case r.max > 0 && length > r.max:
+		return &Refusal{r.refuse, path, "has " + strconv.Itoa(length) + " characters, at most " + strconv.Itoa(r.max) + " are allowed"}
+	case r.min > 0 && length < r.min:
+		return &Refusal{r.refuse, path, "has " + strconv.Itoa(length) + " characters, at least " + strconv.Itoa(r.min) + " are needed"}
+	}
+	return nil
+}
+
+// less compares a canonical integer of any length with n.
+func less(digits string, n int) bool {
+	other := strconv.Itoa(n)
+	if len(digits) != len(other) {
+		return len(digits) < len(other)
+	}
+	return digits < other
+}
+
+// isDigits tells whether s is exactly a JSON number without sign, fraction, exponent or leading zero.
+func isDigits(s string) bool { return s != "" && allDigits(s) && (s[0] != '0' || s == "0") }
+
+func allDigits(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// shown quotes a value for the client who sent it.
+func shown(v value) string {
+	switch v.kind {
+	case absent:
+		return "missing"
+	case composite:
+		if v.raw[0] == '{' {
+			return "an object"
+		}
+		return "an array"
+	}
+	return shorten(v.raw)
+}

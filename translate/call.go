@@ -1,0 +1,171 @@
+package translate
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
+)
+
+// A Crossing is one operation between a client's form and an upstream's form. It is immutable and safe for
+// concurrent use.
+type Crossing struct {
+	operation *Operation
+	request   *plan
+	reply     *plan
+
+	echoes []int // by slot of the reply: the slot of the request that is echoed there, or -1
+	asked  []int // by slot of the reply: the slot of the request that a bare success repeats, or -1
+	calls  sync.Pool
+}
+
+// link resolves what the reply takes from the request.
+func (c *Crossing) link() {
+	slotOf := func(form int, path string) int {
+		for slot, r := range c.request.rows {
+			if path != "" && r.path[form] == path {
+				return slot
+			}
+		}
+		return -1
+	}
+	for _, r := range c.reply.rows {
+		echo := -1
+		// The reply goes to the client's form, so what it echoes is in the request as the client wrote it.
+		if r.echo != "" && r.lone() == c.reply.to {
+			echo = slotOf(r.lone(), r.echo)
+		}
+		c.echoes = append(c.echoes, echo)
+		c.asked = append(c.asked, slotOf(0, r.proofAsked))
+	}
+	c.calls.New = func() any {
+		return &Call{crossing: c, request: make([]value, c.request.slots()), reply: make([]value, c.reply.slots())}
+	}
+}
+
+// Operation is what this is a crossing of.
+func (c *Crossing) Operation() *Operation { return c.operation }
+
+// SameForm tells whether client and upstream speak one form, so that bytes pass untouched.
+func (c *Crossing) SameForm() bool { return c.request.from == c.request.to }
+
+// Start begins one exchange.
+func (c *Crossing) Start() *Call { return c.calls.Get().(*Call) }
+
+// A Call carries one exchange: its request, then its reply. It is not safe for concurrent use.
+type Call struct {
+	// Report is what the last Request or Reply changed. It is reset by each of them.
+	Report Report
+
+	crossing *Crossing
+	request  []value
+	reply    []value
+	passing  []passing
+	code     string
+	success  bool
+	refusal  *Refusal
+}
+
+// passing is a field without a row on its way into an object of the output.
+type passing struct {
+	object     int
+	key, value string // raw JSON
+}
+
+// Release gives the call back for reuse. Neither it nor its Report may be used after.
+func (c *Call) Release() {
+	clear(c.request)
+	clear(c.reply)
+	clear(c.passing)
+	c.passing, c.code, c.success, c.refusal = c.passing[:0], "", false, nil
+	clear(c.Report.UnknownNames)
+	c.Report.reset()
+	c.crossing.calls.Put(c)
+}
+
+// Partner is the value of the request's field with role partner, the key that names who calls; "" when it has
+// none. It is valid until Release and as long as the request's bytes are.
+func (c *Call) Partner() string {
+	slot := c.crossing.request.partner
+	if slot < 0 || c.request[slot].nothing() || c.request[slot].kind == composite {
+		return ""
+	}
+	return c.request[slot].text()
+}
+
+// Code is the code of the reply in the upstream's form, "" when it was not an answer.
+func (c *Call) Code() string { return c.code }
+
+// Succeeded tells whether the reply was the upstream's own success.
+func (c *Call) Succeeded() bool { return c.success }
+
+// Request appends the client's request to dst as the upstream's form has it. Between equal forms it returns src
+// itself. The error is a [*Refusal]: then nothing may be sent. src must not be modified before Release: the
+// reply may echo from it.
+func (c *Call) Request(dst, src []byte) ([]byte, error) {
+	p := c.crossing.request
+	c.Report.reset()
+	if fault := check(src, p.table.depth); fault != nil {
+		return nil, &Refusal{p.table.invalid, fault.field, fault.reason}
+	}
+	doc := gjson.Parse(view(src))
+	if !doc.IsObject() {
+		return nil, &Refusal{p.table.invalid, "", "must be a JSON object, but is " + shown(valueOf(doc))}
+	}
+	c.walk(p, p.root, doc, c.request)
+	if c.refusal != nil {
+		return nil, c.refusal
+	}
+	enforce := p.table.bounds == "enforce"
+	if c.crossing.SameForm() {
+		for slot, r := range p.rows {
+			if !enforce {
+				break
+			}
+			if refusal := r.judge(c.request[slot], r.path[p.from], true); refusal != nil {
+				return nil, refusal
+			}
+		}
+		return src, nil
+	}
+	for slot, r := range p.rows {
+		if refusal := c.spare(p, r, c.request[slot], enforce); refusal != nil {
+			return nil, refusal
+		}
+	}
+	dst = append(dst, '{')
+	dst, slot := c.emit(p, dst, c.request)
+	if slot >= 0 {
+		r, v := p.rows[slot], c.request[slot]
+		reason := "must be a whole number in digits, but is " + shown(v)
+		if !r.digits {
+			reason = "has no counterpart in " + string(p.table.forms[p.to].name) + ": " + shown(v)
+		}
+		return nil, &Refusal{r.malformed, r.path[p.from], reason}
+	}
+	return append(dst, '}'), nil
+}
+
+// spare judges a value of a request and, where the upstream's form has no place for it, its loss.
+func (c *Call) spare(p *plan, r *row, v value, enforce bool) *Refusal {
+	path := r.path[p.from]
+	if path == "" {
+		return nil
+	}
+	if refusal := r.judge(v, path, enforce); refusal != nil || r.path[p.to] != "" || v.kind == absent {
+		return refusal
+	}
+	switch {
+	case r.preset != nil && (v.nothing() || v.kind == r.preset.kind && v.text() == r.preset.text):
+		return nil // what the other form means without saying it
+	case r.loss == "refuse" && v.nothing():
+		return nil
+	case r.loss == "drop":
+		c.Report.Dropped = append(c.Report.Dropped, path)
+		return nil
+	}
+	return &Refusal{r.lossCode, path, string(p.table.forms[p.to].name) + " has no place for it: " + shown(v)}
+}
+
+// view reads src as a string without a copy. The caller promised not to modify src.
+func view(src []byte) string { return unsafe.String(unsafe.SliceData(src), len(src)) }

@@ -1,0 +1,242 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// table reads the whole tree into t.
+func (s *source) table(t *Table) {
+	t.unknown = map[message][2]string{request: {"drop", "drop"}, reply: {"drop", "drop"}}
+	t.bounds = "upstream"
+	t.options = map[string]bool{}
+	var codes, operations *yaml.Node
+	// Forms, options and the catalogue first: everything else refers to them, wherever they stand in the file.
+	s.fields(s.root, "a table", func(key, value *yaml.Node) {
+		switch key.Value {
+		case "forms":
+			s.forms(t, value)
+		case "options":
+			s.fields(value, "options", func(name, v *yaml.Node) { t.options[name.Value] = s.flag(v, name.Value) })
+		case "catalogue":
+			s.items(value, "catalogue", func(item *yaml.Node) { t.catalogue = append(t.catalogue, s.word(item, "a code")) })
+		case "success", "invalid", "unknown", "bounds":
+		case "codes":
+			codes = value
+		case "operations":
+			operations = value
+		default:
+			s.errorf(key, "unknown key %q in a table", key.Value)
+		}
+	})
+	if len(s.problems) > 0 {
+		return
+	}
+	if t.forms[1].name == "" {
+		s.errorf(s.root, "a table needs forms: with exactly two of them")
+		return
+	}
+	s.fields(s.root, "a table", func(key, value *yaml.Node) {
+		switch key.Value {
+		case "success":
+			s.fields(value, "success", func(k, v *yaml.Node) {
+				switch k.Value {
+				case "code":
+					t.success.code = s.code(t, v)
+				case "text":
+					if c, ok := s.constant(v); ok {
+						t.success.text, t.success.json = c.text, c.json
+					}
+				default:
+					s.errorf(k, "unknown key %q in success", k.Value)
+				}
+			})
+		case "invalid":
+			t.invalid = s.code(t, value)
+		case "bounds":
+			t.bounds = s.choice(value, "bounds", "upstream", "enforce")
+		case "unknown":
+			s.unknown(t, value)
+		}
+	})
+	if t.success.code == "" {
+		s.errorf(s.root, "a table needs success: {code: …}")
+	}
+	if t.invalid == "" {
+		s.errorf(s.root, "a table needs invalid: the code of a refusal whose row names none")
+	}
+	if codes != nil {
+		t.codes = s.pairs(t, codes)
+		for _, p := range t.codes {
+			if p.side[0].kind != text || p.side[1].kind != text {
+				s.errorf(codes, "codes: %s and %s: a code is text, write it in quotes", p.side[0].text, p.side[1].text)
+			}
+		}
+	}
+	if operations == nil {
+		s.errorf(s.root, "a table needs operations:")
+		return
+	}
+	s.fields(operations, "operations", func(name, value *yaml.Node) {
+		t.operations = append(t.operations, s.operation(t, name, value))
+	})
+	s.uniquePaths(t, operations)
+}
+
+func (s *source) forms(t *Table, n *yaml.Node) {
+	count := 0
+	s.fields(n, "forms", func(name, value *yaml.Node) {
+		if count++; count > 2 {
+			s.errorf(name, "a table has exactly two forms, %q is one more", name.Value)
+			return
+		}
+		if slices.Contains(reserved, name.Value) {
+			s.errorf(name, "%q cannot name a form: it is a word of the rows", name.Value)
+		}
+		f := form{name: Form(name.Value)}
+		s.fields(value, "a form", func(k, v *yaml.Node) {
+			switch k.Value {
+			case "code":
+				f.code = s.segment(v)
+			case "text":
+				f.text = s.segment(v)
+			case "result":
+				f.result = s.segment(v)
+			case "digits":
+				f.digits = text
+				if s.choice(v, "digits", "number", "string") == "number" {
+					f.digits = number
+				}
+			default:
+				s.errorf(k, "unknown key %q in a form", k.Value)
+			}
+		})
+		if f.code == "" || f.text == "" || f.digits == absent {
+			s.errorf(name, "form %q needs code, text and digits", name.Value)
+		}
+		t.forms[count-1] = f
+	})
+}
+
+func (s *source) unknown(t *Table, n *yaml.Node) {
+	s.fields(n, "unknown", func(key, value *yaml.Node) {
+		m := message(s.choice(key, "a key of unknown", string(request), string(reply)))
+		allowed := []string{"drop", "pass"}
+		if m == request {
+			allowed = append(allowed, "refuse") // a reply always comes back
+		}
+		if value.Kind != yaml.MappingNode {
+			word := s.choice(value, "unknown."+key.Value, allowed...)
+			t.unknown[m] = [2]string{word, word}
+			return
+		}
+		both := t.unknown[m]
+		s.fields(value, "unknown", func(k, v *yaml.Node) {
+			if i := t.index(Form(k.Value)); i < 0 {
+				s.errorf(k, "%q is not a form of this table", k.Value)
+			} else {
+				both[i] = s.choice(v, "unknown."+key.Value+"."+k.Value, allowed...)
+			}
+		})
+		t.unknown[m] = both
+	})
+}
+
+func (s *source) operation(t *Table, name, n *yaml.Node) *Operation {
+	o := &Operation{Name: name.Value, bare: -1, rows: map[message][]*row{}, table: t}
+	messages := map[message]*yaml.Node{}
+	s.fields(n, "an operation", func(key, value *yaml.Node) {
+		if i := t.index(Form(key.Value)); i >= 0 {
+			if o.paths[i] = s.word(value, "a path"); !strings.HasPrefix(o.paths[i], "/") || strings.ContainsAny(o.paths[i], "{}?#% ") {
+				s.errorf(value, "a path must start with a slash and have no pattern or query, but is %q", value.Value)
+			}
+			return
+		}
+		switch key.Value {
+		case "effect":
+			o.Effect = Effect(s.choice(value, "effect", string(Read), string(Write)))
+		case "bare":
+			if o.bare = t.index(Form(s.word(value, "bare"))); o.bare < 0 {
+				s.errorf(value, "bare: %q is not a form of this table", value.Value)
+			}
+		case "result":
+			o.list = s.choice(value, "result", "list") == "list"
+		case "request", "reply":
+			messages[message(key.Value)] = value
+		default:
+			s.errorf(key, "unknown key %q in an operation", key.Value)
+		}
+	})
+	if o.paths == [2]string{} {
+		s.errorf(name, "%s needs a path in at least one form", o.Name)
+	}
+	if o.Effect == "" {
+		s.errorf(name, "%s needs effect: read or write", o.Name)
+	}
+	if o.list && o.paths[0] != "" && o.paths[1] != "" {
+		s.errorf(name, "%s: a list result cannot be translated, only passed on in one form", o.Name)
+	}
+	for _, m := range []message{request, reply} {
+		if messages[m] == nil {
+			s.errorf(name, "%s needs %s:", o.Name, m)
+			continue
+		}
+		s.rows(t, o, m, messages[m])
+	}
+	if o.bare >= 0 && !slices.ContainsFunc(o.rows[reply], func(r *row) bool { return r.proofAsked != "" || r.proofOneOf != nil }) {
+		s.errorf(name, "%s: a bare reply needs a row with proof, nothing else tells it from any other object", o.Name)
+	}
+	return o
+}
+
+// uniquePaths refuses two operations under one path: the path alone says what a call is.
+func (s *source) uniquePaths(t *Table, n *yaml.Node) {
+	seen := map[string]string{}
+	for i, o := range t.operations {
+		for _, p := range o.paths {
+			if p == "" {
+				continue
+			}
+			if other, dup := seen[p]; dup {
+				s.errorf(n.Content[2*i], "%s has the path %s of %s", o.Name, p, other)
+			}
+			seen[p] = o.Name
+		}
+	}
+}
+
+// code is a code that a refusal may earn.
+func (s *source) code(t *Table, n *yaml.Node) string {
+	code := s.word(n, "a code")
+	if code != "" && len(t.catalogue) > 0 && !slices.Contains(t.catalogue, code) {
+		s.errorf(n, "%q is not in the catalogue", code)
+	}
+	return code
+}
+
+// segment is one name of a path. The characters are those that no JSON path syntax gives a meaning to: the
+// gateway edits an envelope by these names.
+func (s *source) segment(n *yaml.Node) string {
+	name := s.word(n, "a name")
+	s.checkSegment(n, name)
+	return name
+}
+
+func (s *source) checkSegment(n *yaml.Node, name string) {
+	letters := false
+	for _, c := range name {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_', c == '-', c == '$':
+			letters = true
+		case c >= '0' && c <= '9':
+		default:
+			s.errorf(n, "a field name has letters, digits, _, - and $, but this is %q", name)
+			return
+		}
+	}
+	if !letters {
+		s.errorf(n, "a field name needs a letter, but this is %q", name)
+	}
+}

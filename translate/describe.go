@@ -1,0 +1,91 @@
+package translate
+
+import "strings"
+
+// A Class is what happens to a field on its way from one form to the other.
+type Class string
+
+// The classes of a row in one direction.
+const (
+	Exact     Class = "exact"     // carried, there and back
+	Defaulted Class = "defaulted" // the other form lacks it and gets a value of the table
+	Echoed    Class = "echoed"    // taken from the request
+	Lossy     Class = "lossy"     // the other form has no place for it
+	Passed    Class = "passed"    // the operation exists in one form only: bytes pass untouched
+)
+
+// A Field is one row in one direction of one message.
+type Field struct {
+	Message  string // "request" or "reply"
+	From, To Form
+	Source   string // path in From, "" where it has none
+	Target   string // path in To, "" where it has none
+	Class    Class
+	Detail   string // how, in a few words
+}
+
+// Fields classifies every row of the operation in every direction in which it can be translated, in the order
+// of the table. From and To are the forms of the message: a reply goes from the upstream's to the client's.
+func (o *Operation) Fields() []Field {
+	var fields []Field
+	for _, m := range []message{request, reply} {
+		for from := range o.paths {
+			to := 1 - from
+			switch {
+			case o.paths[from] == "":
+			case o.paths[to] == "":
+				for _, r := range o.rows[m] {
+					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, r.note})
+				}
+			default:
+				for _, r := range o.rows[m] {
+					if f, ok := r.field(o.table, m, from, to); ok {
+						fields = append(fields, f)
+					}
+				}
+			}
+		}
+	}
+	return fields
+}
+
+// field is the row's part in one direction; ok is false where it has none.
+func (r *row) field(t *Table, m message, from, to int) (f Field, ok bool) {
+	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact}
+	var detail []string
+	say := func(words ...string) { detail = append(detail, strings.Join(words, " ")) }
+	switch lone := r.lone(); {
+	case lone < 0:
+		if r.digits {
+			say("as", t.forms[to].digits.String())
+		}
+		if len(r.pairs) > 0 {
+			say("by value pairs")
+		}
+	case lone == to && r.preset != nil:
+		f.Class = Defaulted
+		say(r.preset.json)
+	case lone == to && r.echo != "":
+		f.Class = Echoed
+		say("from the request's", r.echo)
+	case lone == to:
+		return f, false // nothing can put a value there
+	case r.loss == "refuse":
+		f.Class = Lossy
+		if r.preset != nil {
+			say("only", r.preset.json, "can be carried, else")
+		}
+		say("refused with", r.lossCode)
+	case r.loss == "drop", r.echo != "":
+		f.Class = Lossy
+		say("dropped and counted")
+	default:
+		f.Class = Lossy
+		say("only", r.preset.json, "can be carried, else refused with", r.lossCode)
+	}
+	if r.note != "" {
+		say(r.note)
+	}
+	f.Detail = strings.Join(detail, "; ")
+	return f, true
+}

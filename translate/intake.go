@@ -1,0 +1,85 @@
+package translate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// This is the one file that touches jsontext, whose API is not frozen.
+
+// check is the gate before anything is read from a message: depth, UTF-8, JSON, duplicate names. Depth comes
+// first and without recursion, since every parser behind it recurses.
+func check(doc []byte, depth int) *fault {
+	if at := tooDeep(doc, depth); at >= 0 {
+		return &fault{reason: fmt.Sprintf("nested deeper than %d levels at byte %d", depth, at)}
+	}
+	if jsontext.Value(doc).IsValid() {
+		return nil
+	}
+	return locate(doc)
+}
+
+// A fault is why a document is not one that we read, and where.
+type fault struct{ field, reason string }
+
+// locate reads an invalid document again, slower, for the place of the mistake.
+func locate(doc []byte) *fault {
+	d := jsontext.NewDecoder(bytes.NewReader(doc))
+	_, err := d.ReadValue()
+	if err == nil {
+		return &fault{reason: fmt.Sprintf("not one JSON document: more follows at byte %d", d.InputOffset())}
+	}
+	if len(bytes.TrimSpace(doc)) == 0 {
+		return &fault{reason: "empty, but must be a JSON object"}
+	}
+	var syntax *jsontext.SyntacticError
+	if !errors.As(err, &syntax) {
+		return &fault{reason: "not JSON"}
+	}
+	field := strings.ReplaceAll(strings.TrimPrefix(string(syntax.JSONPointer), "/"), "/", ".")
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		return &fault{field: shorten(field), reason: "this name stands twice"}
+	}
+	return &fault{field: shorten(field), reason: fmt.Sprintf("not JSON at byte %d", syntax.ByteOffset)}
+}
+
+// tooDeep is the offset of the bracket that opens a level beyond depth, or -1. It reads any bytes, JSON or not.
+func tooDeep(doc []byte, depth int) int {
+	// A body with no more brackets than levels, which is nearly every one, is settled at the speed of Count.
+	if bytes.Count(doc, []byte{'{'})+bytes.Count(doc, []byte{'['}) <= depth {
+		return -1
+	}
+	level, quoted := 0, false
+	for i := 0; i < len(doc); i++ {
+		switch c := doc[i]; {
+		case quoted:
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				quoted = false
+			}
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[':
+			if level++; level > depth {
+				return i
+			}
+		case c == '}' || c == ']':
+			level--
+		}
+	}
+	return -1
+}
+
+// shorten keeps a name from a message fit for a sentence.
+func shorten(name string) string {
+	const most = 60
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "…"
+}

@@ -1,0 +1,158 @@
+package translate
+
+import (
+	"slices"
+
+	"github.com/tidwall/gjson"
+)
+
+// Reply appends the upstream's reply to dst as the client's form has it. Between equal forms it returns src
+// itself. status is the HTTP status of the reply. The error is a [*NoAnswer] where no code can be read: then
+// nothing is known of the outcome. Request must have come first: a reply may echo from it and a bare one is
+// proved by it.
+func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
+	p := c.crossing.reply
+	c.Report.reset()
+	c.code, c.success, c.passing = "", false, c.passing[:0]
+	if fault := check(src, p.table.depth); fault != nil {
+		return nil, &NoAnswer{fault.reason}
+	}
+	doc := gjson.Parse(view(src))
+	if !doc.IsObject() {
+		return nil, &NoAnswer{"must be a JSON object, but is " + valueOf(doc).kind.String()}
+	}
+	c.walk(p, p.root, doc, c.reply)
+	code := c.reply[p.codeSlot()]
+	switch {
+	case code.kind == text && code.raw != `""`:
+		c.code = code.text()
+	case code.kind == absent && c.proved(status):
+		c.code = p.table.success.code
+	case code.kind == absent:
+		return nil, &NoAnswer{"no " + p.table.forms[p.from].code + " in it"}
+	default:
+		return nil, &NoAnswer{"its " + p.table.forms[p.from].code + " is " + code.kind.String() + " where text is needed"}
+	}
+	c.success = c.code == p.table.success.code
+	if c.crossing.SameForm() {
+		return src, nil
+	}
+	if !c.success {
+		return c.failure(dst), nil
+	}
+	toBare := c.crossing.operation.bare == p.to
+	if toBare && p.result != p.root && !resultIn(c.reply, p) {
+		// Without its envelope an empty result could not be told from no answer at all.
+		return nil, &NoAnswer{"a success without a result"}
+	}
+	dst = append(dst, '{')
+	if !toBare {
+		dst = c.envelope(dst, c.code)
+		if result := p.table.forms[p.to].result; result != "" {
+			dst = append(append(append(dst, `,"`...), result...), `":{`...)
+			dst, _ = c.emit(p, dst, c.reply)
+			c.drops(p)
+			return append(dst, "}}"...), nil
+		}
+	}
+	dst, _ = c.emit(p, dst, c.reply)
+	c.drops(p)
+	return append(dst, '}'), nil
+}
+
+// statusOK is HTTP 200. This package does not know net/http.
+const statusOK = 200
+
+// failure writes what a translated failure carries: its code and its text, and null for a result.
+func (c *Call) failure(dst []byte) []byte {
+	p := c.crossing.reply
+	c.Report.reset()
+	dst = c.envelope(append(dst, '{'), c.code)
+	if result := p.table.forms[p.to].result; result != "" {
+		dst = append(append(append(dst, `,"`...), result...), `":null`...)
+	}
+	return append(dst, '}')
+}
+
+// envelope appends code and text in the client's form. The code is a pair's, or stands as it came.
+func (c *Call) envelope(dst []byte, code string) []byte {
+	p := c.crossing.reply
+	to := p.table.forms[p.to]
+	dst = append(append(append(dst, '"'), to.code...), `":`...)
+	raw := c.reply[p.codeSlot()]
+	switch paired, ok := p.table.codes.find(p.from, code); {
+	case c.success: // one code in both forms
+		dst = append(append(append(dst, '"'), code...), '"')
+	case ok:
+		dst = append(dst, paired.json...)
+	default:
+		dst = append(dst, raw.raw...)
+	}
+	v := c.reply[p.textSlot()]
+	if v.kind == absent {
+		if raw.kind != absent || p.table.success.text == "" {
+			c.Report.Mismatched = append(c.Report.Mismatched, p.table.forms[p.from].text)
+			return dst
+		}
+		c.Report.Defaulted = append(c.Report.Defaulted, to.text)
+		dst = append(append(append(dst, `,"`...), to.text...), `":`...)
+		return append(dst, p.table.success.json...)
+	}
+	dst = append(append(append(dst, `,"`...), to.text...), `":`...)
+	dst, fits := plain.append(dst, v, p.from, text, true)
+	if !fits {
+		c.Report.Mismatched = append(c.Report.Mismatched, p.table.forms[p.from].text)
+	}
+	return dst
+}
+
+// plain is a field with nothing to convert.
+var plain = &row{}
+
+// drops reports what the reply had and the client's form has no place for.
+func (c *Call) drops(p *plan) {
+	for slot, r := range p.rows {
+		if r.path[p.to] == "" && c.reply[slot].kind != absent {
+			c.Report.Dropped = append(c.Report.Dropped, r.path[p.from])
+		}
+	}
+}
+
+// proved tells whether a reply without a code is the bare success of this call: HTTP 200 and every proof of
+// the table, above all the bill that was asked for.
+func (c *Call) proved(status int) bool {
+	p := c.crossing.reply
+	if c.crossing.operation.bare != p.from || status != statusOK {
+		return false
+	}
+	for slot, r := range p.rows {
+		v := c.reply[slot]
+		if r.proofAsked == "" && r.proofOneOf == nil {
+			continue
+		}
+		if v.nothing() || v.kind == composite {
+			return false
+		}
+		content := v.text()
+		if r.proofAsked != "" {
+			asked := c.crossing.asked[slot]
+			if asked < 0 || c.request[asked].nothing() || c.request[asked].text() != content {
+				return false
+			}
+		}
+		if r.proofOneOf != nil && !slices.Contains(r.proofOneOf, content) {
+			return false
+		}
+	}
+	return true
+}
+
+// resultIn tells whether any field of the result came.
+func resultIn(slots []value, p *plan) bool {
+	for _, v := range slots[:len(p.rows)] {
+		if v.kind != absent {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,234 @@
+package translate
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A File is the text of a table, or of an overlay, and the name that errors give it.
+type File struct {
+	Name string
+	Data []byte
+}
+
+//go:embed billing.yaml
+var billing []byte
+
+// Billing is the table of the billing interface: every operation and field of the interface document.
+func Billing() File { return File{Name: "billing.yaml", Data: billing} }
+
+// A Problem is one mistake in a YAML file, at its place. Lines and columns count from 1.
+type Problem struct {
+	File         string
+	Line, Column int
+	Text         string
+}
+
+func (p Problem) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
+}
+
+// Problems are all mistakes that were found, in the order of the file.
+type Problems []Problem
+
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, problem := range p {
+		lines[i] = problem.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// source is the tree of a table file with its overlays merged in. It collects problems as it is read, so that
+// one run shows all of them.
+type source struct {
+	root     *yaml.Node
+	file     string
+	overlaid map[*yaml.Node]string // nodes that came from an overlay, by the overlay's name
+	problems Problems
+}
+
+// load parses the base and lays the overlays over it.
+func load(base File, overlays ...File) (*source, error) {
+	s := &source{file: base.Name, overlaid: map[*yaml.Node]string{}}
+	root, err := ParseYAML(base)
+	if err != nil {
+		return nil, err
+	}
+	s.root = root
+	for _, file := range overlays {
+		over, err := ParseYAML(file)
+		if err != nil {
+			return nil, err
+		}
+		s.mark(over, file.Name)
+		s.overlay(over)
+	}
+	if len(s.problems) > 0 {
+		return nil, s.problems
+	}
+	return s, nil
+}
+
+// ParseYAML reads one YAML document into its tree, with aliases resolved and duplicate keys refused. The
+// error is of type [Problems].
+func ParseYAML(file File) (*yaml.Node, error) {
+	var doc yaml.Node
+	if err := yaml.Load(file.Data, &doc); err != nil {
+		return nil, syntaxProblems(file.Name, err)
+	}
+	root := &doc
+	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
+		root = doc.Content[0]
+	}
+	if root.Kind == 0 || root.Tag == "!!null" {
+		root = &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
+	}
+	var problems Problems
+	inspect(file.Name, root, &problems)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return root, nil
+}
+
+// syntaxProblems gives the library's errors the shape of ours.
+func syntaxProblems(file string, err error) Problems {
+	var problems Problems
+	add := func(e *yaml.LoadError) {
+		problems = append(problems, Problem{file, max(e.Mark.Line, 1), max(e.Mark.Column, 1), e.Message})
+	}
+	var many *yaml.LoadErrors
+	var one *yaml.LoadError
+	switch {
+	case errors.As(err, &many):
+		for _, e := range many.Errors {
+			add(e)
+		}
+	case errors.As(err, &one):
+		add(one)
+	default:
+		problems = append(problems, Problem{file, 1, 1, err.Error()})
+	}
+	return problems
+}
+
+// inspect refuses what a table or config never needs and a reader would stumble over: duplicate keys, keys
+// that are not words, and aliases, whose expansion has no bound.
+func inspect(file string, n *yaml.Node, problems *Problems) {
+	add := func(n *yaml.Node, text string, args ...any) {
+		*problems = append(*problems, Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)})
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		add(n, "aliases (*%s) are not supported here", n.Value)
+		return
+	case yaml.MappingNode:
+		seen := map[string]int{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+				add(key, "a key must be a plain word")
+				continue
+			}
+			if line, dup := seen[key.Value]; dup {
+				add(key, "%q is already set on line %d", key.Value, line)
+			}
+			seen[key.Value] = key.Line
+		}
+	}
+	for _, child := range n.Content {
+		inspect(file, child, problems)
+	}
+}
+
+func (s *source) mark(n *yaml.Node, name string) {
+	s.overlaid[n] = name
+	for _, child := range n.Content {
+		s.mark(child, name)
+	}
+}
+
+// errorf records a problem at the place of n.
+func (s *source) errorf(n *yaml.Node, text string, args ...any) {
+	file := s.file
+	if name, ok := s.overlaid[n]; ok {
+		file = name
+	}
+	s.problems = append(s.problems, Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)})
+}
+
+// fields calls f for each key of the mapping n; a node of another kind is a problem.
+func (s *source) fields(n *yaml.Node, what string, f func(key, value *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		s.errorf(n, "%s must be a mapping", what)
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		f(n.Content[i], n.Content[i+1])
+	}
+}
+
+// items calls f for each item of the sequence n; a node of another kind is a problem.
+func (s *source) items(n *yaml.Node, what string, f func(item *yaml.Node)) {
+	if n.Kind != yaml.SequenceNode {
+		s.errorf(n, "%s must be a list", what)
+		return
+	}
+	for _, item := range n.Content {
+		f(item)
+	}
+}
+
+// word is the text of a scalar; another kind is a problem.
+func (s *source) word(n *yaml.Node, what string) string {
+	if n.Kind != yaml.ScalarNode || n.Value == "" {
+		s.errorf(n, "%s must be a word", what)
+		return ""
+	}
+	return n.Value
+}
+
+func (s *source) flag(n *yaml.Node, what string) bool {
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
+		s.errorf(n, "%s must be true or false", what)
+		return false
+	}
+	return n.Value == "true" || n.Value == "True" || n.Value == "TRUE"
+}
+
+func (s *source) count(n *yaml.Node, what string) int {
+	var v int
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Decode(&v) != nil || v < 0 {
+		s.errorf(n, "%s must be a whole number, but is %q", what, n.Value)
+		return 0
+	}
+	return v
+}
+
+// choice is the text of a scalar that must be one of the allowed words.
+func (s *source) choice(n *yaml.Node, what string, allowed ...string) string {
+	if n.Kind == yaml.ScalarNode {
+		for _, a := range allowed {
+			if n.Value == a {
+				return a
+			}
+		}
+	}
+	s.errorf(n, "%s must be %s, but is %q", what, strings.Join(allowed, " or "), n.Value)
+	return ""
+}
+
+// child is the value of key in the mapping n, or nil.
+func child(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; n != nil && i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}

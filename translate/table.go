@@ -1,0 +1,182 @@
+package translate
+
+import (
+	"bytes"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A Form names one of the two forms of the table, "v2" or "legacy" in the billing table.
+type Form string
+
+// An Effect says what an operation does at the upstream. A call of a Write is never sent twice, and a Write
+// whose answer did not arrive has an unknown outcome.
+type Effect string
+
+// The effects that an operation can have.
+const (
+	Read  Effect = "read"
+	Write Effect = "write"
+)
+
+// A Table is a compiled table. It is immutable and safe for concurrent use.
+type Table struct {
+	forms      [2]form
+	success    success
+	invalid    string
+	bounds     string // "upstream" or "enforce"
+	unknown    map[message][2]string
+	options    map[string]bool
+	catalogue  []string
+	codes      pairs
+	operations []*Operation
+	depth      int
+	root       *yaml.Node
+}
+
+// form is how one form writes its envelope.
+type form struct {
+	name       Form
+	code, text string
+	result     string // the name under which a result stands, "" for the top level
+	digits     kind   // what `as: digits` is in this form: number or text
+}
+
+// success is the code of a success, and the text, also as JSON, of one that came bare.
+type success struct{ code, text, json string }
+
+// message is which of the two messages of an operation a plan or row belongs to.
+type message string
+
+const (
+	request message = "request"
+	reply   message = "reply"
+)
+
+// An Operation is one operation of the interface in the forms that have it.
+type Operation struct {
+	Name   string
+	Effect Effect
+
+	paths     [2]string // "" where a form lacks the operation
+	bare      int       // the form whose successful reply has no envelope, -1 for none
+	list      bool
+	rows      map[message][]*row
+	table     *Table
+	crossings [2][2]*Crossing
+}
+
+// Path is the operation's path in the form, with a leading slash, or "" where the form lacks the operation.
+func (o *Operation) Path(f Form) string {
+	if i := o.table.index(f); i >= 0 {
+		return o.paths[i]
+	}
+	return ""
+}
+
+// Crossing is the operation between a client's form and an upstream's form, or nil where one of them lacks the
+// operation.
+func (o *Operation) Crossing(client, upstream Form) *Crossing {
+	c, u := o.table.index(client), o.table.index(upstream)
+	if c < 0 || u < 0 {
+		return nil
+	}
+	return o.crossings[c][u]
+}
+
+// Compile reads the base table, lays the overlays over it in order and compiles the result. A document nested
+// deeper than depth is refused by every call. The error is of type [Problems], each with file, line and column.
+func Compile(depth int, base File, overlays ...File) (*Table, error) {
+	s, err := load(base, overlays...)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{depth: depth, root: s.root}
+	s.table(t)
+	if len(s.problems) == 0 {
+		for _, o := range t.operations {
+			o.compile()
+		}
+		return t, nil
+	}
+	slices.SortStableFunc(s.problems, func(a, b Problem) int {
+		if a.File != b.File {
+			return 0
+		}
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+	return nil, s.problems
+}
+
+// Operations are the operations of the table, in its order. The caller must not modify the slice.
+func (t *Table) Operations() []*Operation { return t.operations }
+
+// Operation is the named operation, or nil.
+func (t *Table) Operation(name string) *Operation {
+	for _, o := range t.operations {
+		if o.Name == name {
+			return o
+		}
+	}
+	return nil
+}
+
+// Forms are the two forms of the table; the first is the one whose codes the catalogue lists.
+func (t *Table) Forms() [2]Form { return [2]Form{t.forms[0].name, t.forms[1].name} }
+
+// Catalogue lists the codes that refusals and metrics may name. The caller must not modify it.
+func (t *Table) Catalogue() []string { return t.catalogue }
+
+// Success is the code of a success in both forms.
+func (t *Table) Success() string { return t.success.code }
+
+// Invalid is the code of a request that is wrong in a way no row has a code for.
+func (t *Table) Invalid() string { return t.invalid }
+
+// Code brings a code of one form to the other by the table's pairs; a code without a pair stays as it is.
+func (t *Table) Code(code string, from, to Form) string {
+	f, u := t.index(from), t.index(to)
+	if f < 0 || f == u {
+		return code
+	}
+	if paired, ok := t.codes.find(f, code); ok {
+		return paired.text
+	}
+	return code
+}
+
+// CodeName and TextName are the names of the code and of the text in a form's envelope.
+func (t *Table) CodeName(f Form) string { return t.forms[t.index(f)].code }
+
+// TextName is described at [Table.CodeName].
+func (t *Table) TextName(f Form) string { return t.forms[t.index(f)].text }
+
+// YAML is the table with its overlays laid over it, as a file that [Compile] reads.
+func (t *Table) YAML() ([]byte, error) {
+	var out bytes.Buffer
+	d, err := yaml.NewDumper(&out, yaml.WithIndent(2), yaml.WithLineWidth(-1))
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Dump(t.root); err != nil {
+		return nil, err
+	}
+	if err := d.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func (t *Table) index(f Form) int {
+	switch f {
+	case t.forms[0].name:
+		return 0
+	case t.forms[1].name:
+		return 1
+	}
+	return -1
+}
