@@ -78,7 +78,6 @@ func (c *Call) Release() {
 	clear(c.reply)
 	clear(c.passing)
 	c.passing, c.code, c.success, c.refusal = c.passing[:0], "", false, nil
-	clear(c.Report.UnknownNames)
 	c.Report.reset()
 	c.crossing.calls.Put(c)
 }
@@ -121,6 +120,9 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 		for slot, r := range p.rows {
 			if !enforce {
 				break
+			}
+			if r.path[p.from] == "" {
+				continue // the other form's field: nobody who speaks this one can send it
 			}
 			if refusal := r.judge(c.request[slot], r.path[p.from], true); refusal != nil {
 				return nil, refusal

@@ -45,9 +45,10 @@ func (s *source) table(t *Table) {
 				switch k.Value {
 				case "code":
 					t.success.code = s.code(t, v)
+					t.success.codeJSON = string(appendString(nil, t.success.code))
 				case "text":
 					if c, ok := s.constant(v); ok {
-						t.success.text, t.success.json = c.text, c.json
+						t.success.text, t.success.textJSON = c.text, string(appendString(nil, c.text))
 					}
 				default:
 					s.errorf(k, "unknown key %q in success", k.Value)
@@ -68,12 +69,7 @@ func (s *source) table(t *Table) {
 		s.errorf(s.root, "a table needs invalid: the code of a refusal whose row names none")
 	}
 	if codes != nil {
-		t.codes = s.pairs(t, codes)
-		for _, p := range t.codes {
-			if p.side[0].kind != text || p.side[1].kind != text {
-				s.errorf(codes, "codes: %s and %s: a code is text, write it in quotes", p.side[0].text, p.side[1].text)
-			}
-		}
+		s.codePairs(t, codes)
 	}
 	if operations == nil {
 		s.errorf(s.root, "a table needs operations:")
@@ -83,6 +79,33 @@ func (s *source) table(t *Table) {
 		t.operations = append(t.operations, s.operation(t, name, value))
 	})
 	s.uniquePaths(t, operations)
+	if options := child(s.root, "options"); options != nil && len(s.problems) == 0 {
+		s.fields(options, "options", func(name, _ *yaml.Node) {
+			if !s.switches[name.Value] { // a misspelled option of an overlay would be off in silence
+				s.errorf(name, "no row has when or unless with the option %q", name.Value)
+			}
+		})
+	}
+}
+
+// codePairs reads the pairs of codes. The success code has no pair: a refusal would turn into a success by it,
+// or a success into a refusal.
+func (s *source) codePairs(t *Table, n *yaml.Node) {
+	before := len(s.problems)
+	t.codes = s.pairs(t, n)
+	if len(s.problems) > before {
+		return
+	}
+	for i, p := range t.codes {
+		for _, c := range p.side {
+			switch {
+			case c.kind != text || c.text == "":
+				s.errorf(n.Content[i], "codes: %q: a code is text, write it in quotes", c.text)
+			case c.text == t.success.code:
+				s.errorf(n.Content[i], "codes: %q is the code of a success in both forms and has no pair", c.text)
+			}
+		}
+	}
 }
 
 func (s *source) forms(t *Table, n *yaml.Node) {
@@ -95,7 +118,7 @@ func (s *source) forms(t *Table, n *yaml.Node) {
 		if slices.Contains(reserved, name.Value) {
 			s.errorf(name, "%q cannot name a form: it is a word of the rows", name.Value)
 		}
-		f := form{name: Form(name.Value)}
+		f := form{name: Form(s.word(name, "the name of a form"))}
 		s.fields(value, "a form", func(k, v *yaml.Node) {
 			switch k.Value {
 			case "code":
@@ -115,6 +138,8 @@ func (s *source) forms(t *Table, n *yaml.Node) {
 		})
 		if f.code == "" || f.text == "" || f.digits == absent {
 			s.errorf(name, "form %q needs code, text and digits", name.Value)
+		} else if f.code == f.text || f.code == f.result || f.text == f.result {
+			s.errorf(name, "form %q: code, text and result need names that differ", name.Value)
 		}
 		t.forms[count-1] = f
 	})
@@ -184,6 +209,9 @@ func (s *source) operation(t *Table, name, n *yaml.Node) *Operation {
 			continue
 		}
 		s.rows(t, o, m, messages[m])
+	}
+	if o.bare >= 0 && t.forms[o.bare].result != "" {
+		s.errorf(name, "%s: %s keeps its results under %q, so none of them is bare", o.Name, t.forms[o.bare].name, t.forms[o.bare].result)
 	}
 	if o.bare >= 0 && !slices.ContainsFunc(o.rows[reply], func(r *row) bool { return r.proofAsked != "" || r.proofOneOf != nil }) {
 		s.errorf(name, "%s: a bare reply needs a row with proof, nothing else tells it from any other object", o.Name)

@@ -18,6 +18,7 @@ var reserved = []string{
 // they say one thing of each field.
 func (s *source) rows(t *Table, o *Operation, m message, n *yaml.Node) {
 	taken := [2]map[string]int{{}, {}}
+	var at []*yaml.Node
 	s.items(n, string(m), func(item *yaml.Node) {
 		before := len(s.problems)
 		r, on := s.row(t, o, m, item)
@@ -39,15 +40,15 @@ func (s *source) rows(t *Table, o *Operation, m message, n *yaml.Node) {
 				s.errorf(item, "%s: the envelope of %s has this name", path, envelope.name)
 			}
 		}
-		o.rows[m] = append(o.rows[m], r)
+		o.rows[m], at = append(o.rows[m], r), append(at, item)
 	})
 	if m == reply {
-		s.references(t, o, n)
+		s.references(t, o, at)
 	}
 }
 
-// references checks the paths by which a reply names fields of its request.
-func (s *source) references(t *Table, o *Operation, n *yaml.Node) {
+// references checks the paths by which a reply names fields of its request; at are the nodes of its rows.
+func (s *source) references(t *Table, o *Operation, at []*yaml.Node) {
 	has := func(f int, path string) bool {
 		for _, r := range o.rows[request] {
 			if r.path[f] == path {
@@ -56,12 +57,12 @@ func (s *source) references(t *Table, o *Operation, n *yaml.Node) {
 		}
 		return false
 	}
-	for _, r := range o.rows[reply] {
+	for i, r := range o.rows[reply] {
 		if r.echo != "" && !has(r.lone(), r.echo) {
-			s.errorf(n, "%s: echo: no request row has %s in %s", o.Name, r.echo, t.forms[r.lone()].name)
+			s.errorf(at[i], "%s: echo: no request row has %s in %s", o.Name, r.echo, t.forms[r.lone()].name)
 		}
 		if r.proofAsked != "" && !has(0, r.proofAsked) {
-			s.errorf(n, "%s: proof: no request row has %s in %s", o.Name, r.proofAsked, t.forms[0].name)
+			s.errorf(at[i], "%s: proof: no request row has %s in %s", o.Name, r.proofAsked, t.forms[0].name)
 		}
 	}
 }
@@ -109,6 +110,7 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 			if !known {
 				s.errorf(v, "%s: %q is not one of the options", key.Value, option)
 			}
+			s.switches[option] = true
 			on = on && value == (key.Value == "when")
 		case "required":
 			at.bound, r.required = v, s.flag(v, "required")
@@ -126,6 +128,9 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 			r.malformed = s.code(t, v)
 		case "proof":
 			at.proof = v
+			if v.Kind == yaml.MappingNode && len(v.Content) == 0 {
+				s.errorf(v, "proof needs asked or one_of")
+			}
 			s.fields(v, "proof", func(k, v *yaml.Node) {
 				switch k.Value {
 				case "asked":
@@ -150,6 +155,9 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 		s.errorf(n, "default, echo and loss are for a field that one form lacks, but this row names both")
 	case lone >= 0 && o.paths[1-lone] != "" && at.preset == nil && at.echo == nil && at.loss == nil:
 		s.errorf(n, "%s is in %s only: say default, echo or loss", r.path[lone], t.forms[lone].name)
+	}
+	if lone >= 0 && r.pairs != nil {
+		s.errorf(n, "values are for a field of both forms")
 	}
 	if at.preset != nil && m == reply {
 		s.errorf(at.preset, "default: a reply is never filled in but by echo")

@@ -83,3 +83,12 @@ func shorten(name string) string {
 	}
 	return strings.ToValidUTF8(name[:most], "") + "…"
 }
+
+// appendString writes text as a JSON string. Text that is not UTF-8 loses what is not.
+func appendString(dst []byte, text string) []byte {
+	out, err := jsontext.AppendQuote(dst, text)
+	if err != nil {
+		out, _ = jsontext.AppendQuote(dst, strings.ToValidUTF8(text, ""))
+	}
+	return out
+}

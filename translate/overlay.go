@@ -9,9 +9,13 @@ func (s *source) overlay(over *yaml.Node) {
 	s.fields(over, "an overlay", func(key, value *yaml.Node) {
 		switch key.Value {
 		case "operations":
+			if child(s.root, key.Value) == nil {
+				set(s.root, key, value, false)
+				return
+			}
 			s.overlayOperations(value, forms)
 		case "codes":
-			s.overlayRows(sequence(s.root, "codes"), value, forms)
+			s.overlayRows(s.sequence(s.root, key, value), value, forms)
 		default:
 			set(s.root, key, value, key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success")
 		}
@@ -28,7 +32,7 @@ func (s *source) overlayOperations(over *yaml.Node, forms []string) {
 		}
 		s.fields(op, "an operation", func(key, value *yaml.Node) {
 			if key.Value == "request" || key.Value == "reply" {
-				s.overlayRows(sequence(base, key.Value), value, forms)
+				s.overlayRows(s.sequence(base, key, value), value, forms)
 				return
 			}
 			set(base, key, value, false)
@@ -91,13 +95,14 @@ func (s *source) formNames() []string {
 	return names
 }
 
-// sequence is the list under key of n, made where there is none.
-func sequence(n *yaml.Node, key string) *yaml.Node {
-	if list := child(n, key); list != nil {
+// sequence is the list under key of n. Where there is none it is made, and stands where the overlay's does.
+func (s *source) sequence(n, key, over *yaml.Node) *yaml.Node {
+	if list := child(n, key.Value); list != nil {
 		return list
 	}
-	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-	n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, list)
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: over.Line, Column: over.Column}
+	s.overlaid[list] = s.overlaid[over]
+	n.Content = append(n.Content, key, list)
 	return list
 }
 

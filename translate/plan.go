@@ -81,8 +81,8 @@ type step struct {
 type action uint8
 
 const (
-	putValue  action = iota // the value of a slot
-	openObject              // taken back at its end when nothing got into it
+	putValue   action = iota // the value of a slot
+	openObject               // taken back at its end when nothing got into it
 	endObject
 )
 

@@ -36,6 +36,7 @@ const maxUnknownNames = 16
 
 func (r *Report) reset() {
 	r.Dropped, r.Defaulted, r.Echoed, r.Mismatched = r.Dropped[:0], r.Defaulted[:0], r.Echoed[:0], r.Mismatched[:0]
+	clear(r.UnknownNames) // parts of a message, which they would keep from being freed
 	r.Unknown, r.UnknownNames = 0, r.UnknownNames[:0]
 }
 

@@ -13,13 +13,14 @@ import (
 func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	p := c.crossing.reply
 	c.Report.reset()
+	clear(c.passing)
 	c.code, c.success, c.passing = "", false, c.passing[:0]
 	if fault := check(src, p.table.depth); fault != nil {
 		return nil, &NoAnswer{fault.reason}
 	}
 	doc := gjson.Parse(view(src))
 	if !doc.IsObject() {
-		return nil, &NoAnswer{"must be a JSON object, but is " + valueOf(doc).kind.String()}
+		return nil, &NoAnswer{"not a JSON object"}
 	}
 	c.walk(p, p.root, doc, c.reply)
 	code := c.reply[p.codeSlot()]
@@ -30,6 +31,8 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 		c.code = p.table.success.code
 	case code.kind == absent:
 		return nil, &NoAnswer{"no " + p.table.forms[p.from].code + " in it"}
+	case code.kind == text:
+		return nil, &NoAnswer{"its " + p.table.forms[p.from].code + " is empty"}
 	default:
 		return nil, &NoAnswer{"its " + p.table.forms[p.from].code + " is " + code.kind.String() + " where text is needed"}
 	}
@@ -41,8 +44,9 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 		return c.failure(dst), nil
 	}
 	toBare := c.crossing.operation.bare == p.to
-	if toBare && p.result != p.root && !resultIn(c.reply, p) {
+	if toBare && !resultIn(c.reply, p) {
 		// Without its envelope an empty result could not be told from no answer at all.
+		c.code, c.success = "", false
 		return nil, &NoAnswer{"a success without a result"}
 	}
 	dst = append(dst, '{')
@@ -82,7 +86,7 @@ func (c *Call) envelope(dst []byte, code string) []byte {
 	raw := c.reply[p.codeSlot()]
 	switch paired, ok := p.table.codes.find(p.from, code); {
 	case c.success: // one code in both forms
-		dst = append(append(append(dst, '"'), code...), '"')
+		dst = append(dst, p.table.success.codeJSON...)
 	case ok:
 		dst = append(dst, paired.json...)
 	default:
@@ -96,7 +100,7 @@ func (c *Call) envelope(dst []byte, code string) []byte {
 		}
 		c.Report.Defaulted = append(c.Report.Defaulted, to.text)
 		dst = append(append(append(dst, `,"`...), to.text...), `":`...)
-		return append(dst, p.table.success.json...)
+		return append(dst, p.table.success.textJSON...)
 	}
 	dst = append(append(append(dst, `,"`...), to.text...), `":`...)
 	dst, fits := plain.append(dst, v, p.from, text, true)
@@ -147,10 +151,10 @@ func (c *Call) proved(status int) bool {
 	return true
 }
 
-// resultIn tells whether any field of the result came.
+// resultIn tells whether any field of the result came that the client's form has a place for.
 func resultIn(slots []value, p *plan) bool {
-	for _, v := range slots[:len(p.rows)] {
-		if v.kind != absent {
+	for slot, r := range p.rows {
+		if r.path[p.to] != "" && slots[slot].kind != absent {
 			return true
 		}
 	}

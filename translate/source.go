@@ -1,9 +1,11 @@
 package translate
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -43,18 +45,27 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Sorted puts the problems of each file in the order of its lines, and returns them.
+func (p Problems) Sorted() Problems {
+	slices.SortStableFunc(p, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
+	})
+	return p
+}
+
 // source is the tree of a table file with its overlays merged in. It collects problems as it is read, so that
 // one run shows all of them.
 type source struct {
 	root     *yaml.Node
 	file     string
 	overlaid map[*yaml.Node]string // nodes that came from an overlay, by the overlay's name
+	switches map[string]bool       // options that a row names
 	problems Problems
 }
 
 // load parses the base and lays the overlays over it.
 func load(base File, overlays ...File) (*source, error) {
-	s := &source{file: base.Name, overlaid: map[*yaml.Node]string{}}
+	s := &source{file: base.Name, overlaid: map[*yaml.Node]string{}, switches: map[string]bool{}}
 	root, err := ParseYAML(base)
 	if err != nil {
 		return nil, err
@@ -186,7 +197,7 @@ func (s *source) items(n *yaml.Node, what string, f func(item *yaml.Node)) {
 
 // word is the text of a scalar; another kind is a problem.
 func (s *source) word(n *yaml.Node, what string) string {
-	if n.Kind != yaml.ScalarNode || n.Value == "" {
+	if n.Kind != yaml.ScalarNode || n.Value == "" || n.Tag == "!!null" {
 		s.errorf(n, "%s must be a word", what)
 		return ""
 	}

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"bytes"
-	"slices"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -43,8 +42,8 @@ type form struct {
 	digits     kind   // what `as: digits` is in this form: number or text
 }
 
-// success is the code of a success, and the text, also as JSON, of one that came bare.
-type success struct{ code, text, json string }
+// success is the code of a success, and the text of one that came bare, both also as JSON.
+type success struct{ code, codeJSON, text, textJSON string }
 
 // message is which of the two messages of an operation a plan or row belongs to.
 type message string
@@ -100,16 +99,7 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 		}
 		return t, nil
 	}
-	slices.SortStableFunc(s.problems, func(a, b Problem) int {
-		if a.File != b.File {
-			return 0
-		}
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
-	})
-	return nil, s.problems
+	return nil, s.problems.Sorted()
 }
 
 // Operations are the operations of the table, in its order. The caller must not modify the slice.
@@ -149,11 +139,27 @@ func (t *Table) Code(code string, from, to Form) string {
 	return code
 }
 
-// CodeName and TextName are the names of the code and of the text in a form's envelope.
-func (t *Table) CodeName(f Form) string { return t.forms[t.index(f)].code }
-
-// TextName is described at [Table.CodeName].
+// TextName is the name of the text in a form's envelope.
 func (t *Table) TextName(f Form) string { return t.forms[t.index(f)].text }
+
+// AppendFailure appends a failure of our own in a form: code and text, and null for a result. code is one of
+// the catalogue and is brought to the form by the table's pairs; "" is written as null, which no careful client
+// can take for a refusal.
+func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
+	to := t.forms[t.index(f)]
+	dst = append(append(append(dst, `{"`...), to.code...), `":`...)
+	if code == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = appendString(dst, t.Code(code, t.forms[0].name, f))
+	}
+	dst = append(append(append(dst, `,"`...), to.text...), `":`...)
+	dst = appendString(dst, text)
+	if to.result != "" {
+		dst = append(append(append(dst, `,"`...), to.result...), `":null`...)
+	}
+	return append(dst, '}')
+}
 
 // YAML is the table with its overlays laid over it, as a file that [Compile] reads.
 func (t *Table) YAML() ([]byte, error) {

@@ -1,6 +1,10 @@
 package translate
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // walk fills the slots from one object of the input. Names are compared after unescaping; the intake check has
 // refused duplicates.
@@ -34,7 +38,7 @@ func (c *Call) unknown(p *plan, n *node, key, v gjson.Result) {
 	}
 	switch p.table.unknown[p.message][p.from] {
 	case "refuse":
-		c.refuse(p.table.invalid, shorten(join(n.path, key.Str)), "is not a field of this operation")
+		c.refuse(p.table.invalid, strings.Clone(shorten(join(n.path, key.Str))), "is not a field of this operation")
 	case "pass":
 		if n.into < 0 {
 			break
@@ -44,7 +48,7 @@ func (c *Call) unknown(p *plan, n *node, key, v gjson.Result) {
 			return
 		}
 		if p.message == request {
-			c.refuse(p.table.invalid, shorten(join(n.path, key.Str)), "would pass, but "+string(p.table.forms[p.to].name)+" has another field of this name")
+			c.refuse(p.table.invalid, strings.Clone(shorten(join(n.path, key.Str))), "would pass, but "+string(p.table.forms[p.to].name)+" has another field of this name")
 			return
 		}
 	}

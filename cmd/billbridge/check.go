@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"billbridge/config"
+	"billbridge/proxy"
+	"billbridge/translate"
+)
+
+type checkCommand struct {
+	Config string `placeholder:"FILE" help:"YAML config. Without one, the built-in table and a gateway to a sandbox on 127.0.0.1:8081 are checked."`
+}
+
+// Help implements kong's detailed help.
+func (checkCommand) Help() string {
+	return examples("billbridge check --config billbridge.yaml") +
+		"\n\nA mistake is printed as FILE:LINE:COLUMN: what is wrong; the exit code is then 1."
+}
+
+// Run checks and prints.
+func (c *checkCommand) Run(s surroundings) error {
+	checked, err := loadOrBuiltIn(c.Config, s)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s: ok\n\n", cmp.Or(c.Config, "no config, the built-in one"))
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	printGateway(w, checked)
+	printFields(w, checked.Table)
+	return w.Flush()
+}
+
+func loadOrBuiltIn(path string, s surroundings) (*config.Config, error) {
+	if path == "" {
+		return config.Parse(translate.File{Name: "built-in", Data: []byte(builtIn("http://127.0.0.1:8081"))}, s.env)
+	}
+	return config.Load(path, s.env)
+}
+
+func printGateway(w io.Writer, c *config.Config) {
+	scheme := "http"
+	if c.TLS != nil {
+		scheme = "https"
+	}
+	fmt.Fprintf(w, "partners\t%s://%s%s\n", scheme, c.Listen, c.BasePath)
+	fmt.Fprintf(w, "operator\thttp://%s\n\nupstreams\n", c.Admin.Listen)
+	for _, u := range c.Upstreams {
+		fmt.Fprintf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections\n", u.Name, u.Form, u.Address, u.Timeout, u.Connections)
+	}
+	fmt.Fprintf(w, "\nroutes\n")
+	for _, r := range proxy.Routes(c) {
+		how := "refused: no upstream has this operation"
+		switch {
+		case r.Upstream == nil:
+		case r.Upstream.Form == r.Client:
+			how = "to " + r.Upstream.Name + ", bytes as they are"
+		default:
+			how = "to " + r.Upstream.Name + ", translated to " + string(r.Upstream.Form) + " and back"
+		}
+		fmt.Fprintf(w, "  POST %s\t%s\t%s\t%s\n", r.Path, r.Operation, r.Client, how)
+	}
+}
+
+func printFields(w io.Writer, t *translate.Table) {
+	for _, o := range t.Operations() {
+		last := ""
+		for _, f := range o.Fields() {
+			head := fmt.Sprintf("%s %s, %s to %s", o.Name, f.Message, f.From, f.To)
+			if f.Class == translate.Passed {
+				head = fmt.Sprintf("%s %s, %s only", o.Name, f.Message, f.From)
+			}
+			if head != last {
+				fmt.Fprintf(w, "\n%s\n", head)
+				last = head
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"), f.Detail)
+		}
+	}
+}
+
+type mapCommand struct {
+	Format  string `default:"table" enum:"table,yaml" help:"table, or yaml: a file that the config's table section can name."`
+	Config  string `placeholder:"FILE" help:"Print the table that this config uses."`
+	Table   string `placeholder:"FILE" help:"Print this table."`
+	Overlay string `placeholder:"FILE" help:"Lay this overlay over the table."`
+}
+
+// Help implements kong's detailed help.
+func (mapCommand) Help() string {
+	return examples("billbridge map", "billbridge map --format yaml > billing.yaml", "billbridge map --overlay mine.yaml")
+}
+
+// Run prints the table.
+func (c *mapCommand) Run(s surroundings) error {
+	if c.Config != "" && (c.Table != "" || c.Overlay != "") {
+		return usageError("--config names its own table: leave --table and --overlay out")
+	}
+	var table *translate.Table
+	if c.Config != "" {
+		checked, err := config.Load(c.Config, s.env)
+		if err != nil {
+			return err
+		}
+		table = checked.Table
+	} else {
+		var err error
+		if table, err = compile(c.Table, c.Overlay); err != nil {
+			return err
+		}
+	}
+	if c.Format == "yaml" {
+		text, err := table.YAML()
+		if err != nil {
+			return err
+		}
+		_, err = s.out.Write(text)
+		return err
+	}
+	return printMap(s.out, table)
+}
+
+// mapped is one row as both of its directions show it.
+type mapped struct{ message, first, second, there, back string }
+
+func printMap(out io.Writer, t *translate.Table) error {
+	forms := t.Forms()
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, o := range t.Operations() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Name, cmp.Or(o.Path(forms[0]), "-"), cmp.Or(o.Path(forms[1]), "-"), o.Effect)
+		var rows []*mapped
+		for _, f := range o.Fields() {
+			first, second, there := f.Source, f.Target, true
+			if f.From == forms[1] {
+				first, second, there = f.Target, f.Source, false
+			}
+			if f.Class == translate.Passed {
+				second = ""
+			}
+			var row *mapped
+			for _, r := range rows {
+				if r.message == f.Message && r.first == first && r.second == second {
+					row = r
+				}
+			}
+			if row == nil {
+				row = &mapped{message: f.Message, first: first, second: second}
+				rows = append(rows, row)
+			}
+			how := string(f.Class)
+			if f.Detail != "" {
+				how += ": " + f.Detail
+			}
+			if there {
+				row.there = how
+			} else {
+				row.back = how
+			}
+		}
+		for _, r := range rows {
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", r.message, cmp.Or(r.first, "-"), cmp.Or(r.second, "-"), r.how(forms))
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+// how says it once where both directions say the same.
+func (m mapped) how(forms [2]translate.Form) string {
+	switch {
+	case m.there == m.back || m.back == "":
+		return m.there
+	case m.there == "":
+		return m.back
+	}
+	return fmt.Sprintf("to %s %s; to %s %s", forms[1], m.there, forms[0], m.back)
+}

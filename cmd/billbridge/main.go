@@ -1,0 +1,116 @@
+// Command billbridge is the reverse proxy between the two forms of the billing interface. The README shows its
+// use; every command has --help.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"billbridge/translate"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	os.Exit(run(ctx, os.Args[1:], surroundings{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, hangup: hangup, terminal: isTerminal(os.Stderr),
+	}))
+}
+
+// Exit codes, as the contract has them.
+const (
+	done    = 0
+	refused = 1
+	misused = 2
+)
+
+// surroundings are what a command takes from the process, so that a test can give its own.
+type surroundings struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) (string, bool)
+	hangup   <-chan os.Signal // asks for a reload
+	terminal bool             // whether err is one
+}
+
+type commands struct {
+	Serve     serveCommand     `cmd:"" help:"Run the gateway."`
+	Sandbox   sandboxCommand   `cmd:"" help:"Run only the billing service of the interface document, for trying and testing. Not for production."`
+	Check     checkCommand     `cmd:"" help:"Validate config and table, and print what they make of every route and field."`
+	Translate translateCommand `cmd:"" help:"Translate JSON documents from stdin to stdout."`
+	Map       mapCommand       `cmd:"" help:"Print the translation table in use."`
+	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
+}
+
+const description = "billbridge carries calls between partners and billing backends, each in its own form of the interface.\n\n" +
+	"Try it without any config:  billbridge serve"
+
+// exited ends the parser where it would end the process.
+type exited int
+
+// run is the whole program: it returns its exit code.
+func run(ctx context.Context, args []string, s surroundings) (code int) {
+	defer func() {
+		if end := recover(); end != nil {
+			status, ok := end.(exited)
+			if !ok {
+				panic(end)
+			}
+			code = int(status)
+		}
+	}()
+	var c commands
+	parser := kong.Must(&c, kong.Name("billbridge"), kong.Description(description),
+		kong.Writers(s.out, s.err), kong.Exit(func(code int) { panic(exited(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(s.err, "billbridge: %v\nTry: billbridge --help\n", err)
+		return misused
+	}
+	err = parsed.Run()
+	var usage usageError
+	var problems translate.Problems
+	switch {
+	case err == nil:
+		return done
+	case errors.Is(err, errRefused): // has been told already
+		return refused
+	case errors.As(err, &usage):
+		fmt.Fprintf(s.err, "billbridge: %v\nTry: billbridge %s --help\n", err, parsed.Command())
+		return misused
+	case errors.As(err, &problems): // FILE:LINE:COLUMN: what, one a line, for editors too
+		fmt.Fprintln(s.err, problems)
+		return refused
+	}
+	fmt.Fprintf(s.err, "billbridge: %v\n", err)
+	return refused
+}
+
+// errRefused ends a command with exit code 1 when everything has been said.
+var errRefused = errors.New("refused")
+
+// A usageError is a wrong use of a command that the parser cannot see.
+type usageError string
+
+func (u usageError) Error() string { return string(u) }
+
+// isTerminal tells whether a person reads the file.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// examples is the help of a command's use.
+func examples(lines ...string) string { return "Examples:\n\n  " + strings.Join(lines, "\n  ") }

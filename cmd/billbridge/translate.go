@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"billbridge/translate"
+)
+
+type translateCommand struct {
+	Operation string         `required:"" placeholder:"NAME" help:"Operation, such as bill.create; billbridge map lists them."`
+	Message   string         `required:"" enum:"request,reply" placeholder:"request|reply" help:"Which message of the operation stdin has."`
+	From      translate.Form `required:"" placeholder:"v2|legacy" help:"The form that stdin is in."`
+	To        translate.Form `required:"" placeholder:"v2|legacy" help:"The form to write."`
+	Request   string         `placeholder:"FILE" help:"The caller's request, in its own form: a reply may echo from it, and a bare read is proved by it."`
+	Table     string         `placeholder:"FILE" help:"Use this table instead of the built-in one."`
+	Overlay   string         `placeholder:"FILE" help:"Lay this overlay over the table."`
+	Lines     bool           `help:"One document a line, in and out. A line that is refused gives no line."`
+}
+
+// Help implements kong's detailed help.
+func (translateCommand) Help() string {
+	return examples(
+		"billbridge translate --operation bill.create --message request --from legacy --to v2 < send.json",
+		"billbridge translate --operation bill.destroy --message reply --from v2 --to legacy --request destroy.json < reply.json") +
+		"\n\nWhat was dropped, defaulted or echoed goes to stderr. A reply is taken as one with HTTP 200. A refusal is\n" +
+		"CODE field: reason on stderr, and the exit code is 1."
+}
+
+// depth is how deep a document may nest here; the gateway's is limits.depth of its config.
+const depth = 32
+
+// longest is the longest line or document that is read.
+const longest = 64 << 20
+
+// Run translates.
+func (c *translateCommand) Run(s surroundings) error {
+	crossing, err := c.crossing()
+	if err != nil {
+		return err
+	}
+	var request []byte
+	if c.Request != "" {
+		if c.Message == "request" {
+			return usageError("--request is for --message reply")
+		}
+		if request, err = os.ReadFile(c.Request); err != nil {
+			return err
+		}
+	}
+	out := bufio.NewWriter(s.out)
+	if c.Lines {
+		err = c.lines(crossing, request, s, out)
+	} else {
+		var doc []byte
+		if doc, err = io.ReadAll(io.LimitReader(s.in, longest)); err == nil {
+			err = c.one(crossing, request, doc, "", s, out)
+		}
+	}
+	return errors.Join(err, out.Flush())
+}
+
+func (c *translateCommand) crossing() (*translate.Crossing, error) {
+	table, err := compile(c.Table, c.Overlay)
+	if err != nil {
+		return nil, err
+	}
+	forms := table.Forms()
+	for flag, form := range map[string]translate.Form{"--from": c.From, "--to": c.To} {
+		if form != forms[0] && form != forms[1] {
+			return nil, usageError(fmt.Sprintf("%s must be %s or %s, but is %q", flag, forms[0], forms[1], form))
+		}
+	}
+	operation := table.Operation(c.Operation)
+	if operation == nil {
+		var names []string
+		for _, o := range table.Operations() {
+			names = append(names, o.Name)
+		}
+		return nil, usageError(fmt.Sprintf("--operation %q is none of %s", c.Operation, strings.Join(names, ", ")))
+	}
+	client, upstream := c.From, c.To
+	if c.Message == "reply" {
+		client, upstream = c.To, c.From
+	}
+	crossing := operation.Crossing(client, upstream)
+	if crossing == nil {
+		return nil, usageError(fmt.Sprintf("%s does not exist in both %s and %s", c.Operation, c.From, c.To))
+	}
+	return crossing, nil
+}
+
+// lines translates line by line. A bad line is told by its number and the rest goes on.
+func (c *translateCommand) lines(crossing *translate.Crossing, request []byte, s surroundings, out *bufio.Writer) error {
+	scanner := bufio.NewScanner(s.in)
+	scanner.Buffer(nil, longest)
+	bad, n := 0, 0
+	for scanner.Scan() {
+		n++
+		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
+			continue
+		}
+		err := c.one(crossing, request, scanner.Bytes(), fmt.Sprintf("line %d: ", n), s, out)
+		if errors.Is(err, errRefused) {
+			bad++
+		} else if err != nil {
+			return err
+		}
+		if s.terminal && n%10000 == 0 {
+			fmt.Fprintf(s.err, "%d lines, %d refused\n", n, bad)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return fmt.Errorf("line %d: %w", n+1, err)
+	}
+	if bad > 0 {
+		return errRefused
+	}
+	return nil
+}
+
+// one translates one document. where stands before everything that is said about it.
+func (c *translateCommand) one(crossing *translate.Crossing, request, doc []byte, where string, s surroundings, out *bufio.Writer) error {
+	call := crossing.Start()
+	defer call.Release()
+	var result []byte
+	var err error
+	if c.Message == "request" {
+		result, err = call.Request(nil, doc)
+	} else {
+		if request != nil {
+			if _, err = call.Request(nil, request); err != nil {
+				fmt.Fprintf(s.err, "%s%s: %v\n", where, c.Request, err)
+				return errRefused
+			}
+		}
+		result, err = call.Reply(nil, 200, doc)
+	}
+	var refusal *translate.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		field := refusal.Field
+		if field == "" {
+			field = "body"
+		}
+		fmt.Fprintf(s.err, "%s%s %s: %s\n", where, refusal.Code, field, refusal.Reason)
+		return errRefused
+	case err != nil:
+		fmt.Fprintf(s.err, "%s%v\n", where, err)
+		return errRefused
+	}
+	say := func(what string, fields []string) {
+		for _, field := range fields {
+			fmt.Fprintf(s.err, "%s%s %s\n", where, what, field)
+		}
+	}
+	say("dropped", call.Report.Dropped)
+	say("dropped unknown", call.Report.UnknownNames)
+	if more := call.Report.Unknown - len(call.Report.UnknownNames); more > 0 {
+		fmt.Fprintf(s.err, "%sdropped %d unknown more\n", where, more)
+	}
+	say("defaulted", call.Report.Defaulted)
+	say("echoed", call.Report.Echoed)
+	say("does not fit or is missing", call.Report.Mismatched)
+	_, err = out.Write(append(bytes.TrimRight(result, "\n"), '\n'))
+	return err
+}
+
+// compile reads the table that a command works with.
+func compile(table, overlay string) (*translate.Table, error) {
+	base := translate.Billing()
+	var overlays []translate.File
+	if table != "" {
+		data, err := os.ReadFile(table)
+		if err != nil {
+			return nil, err
+		}
+		base = translate.File{Name: table, Data: data}
+	}
+	if overlay != "" {
+		data, err := os.ReadFile(overlay)
+		if err != nil {
+			return nil, err
+		}
+		overlays = append(overlays, translate.File{Name: overlay, Data: data})
+	}
+	return translate.Compile(depth, base, overlays...)
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"billbridge/proxy"
+)
+
+// version is the release; CHANGELOG.md has what changed in it.
+const version = "0.1.0"
+
+type versionCommand struct{}
+
+// Run prints the build.
+func (versionCommand) Run(s surroundings) error {
+	b := build()
+	_, err := fmt.Fprintf(s.out, "billbridge %s, commit %s, %s\n", b.Version, b.Revision, b.GoVersion)
+	return err
+}
+
+// build says which program this is. The commit is known where the build recorded it.
+func build() proxy.Build {
+	b := proxy.Build{Version: version, GoVersion: runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				b.Revision = s.Value
+			}
+		}
+	}
+	b.Revision = cmp.Or(b.Revision, "unknown")
+	return b
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// check finds what the types cannot: names that dangle, files that are not there, values that do not go
+// together. It also brings paths and secrets to their final form.
+func (c *Config) check() {
+	s := c.source
+	c.checkListeners()
+
+	if !strings.HasPrefix(c.BasePath, "/") && c.BasePath != "" {
+		s.problem(fmt.Sprintf("must start with a slash, but is %q", c.BasePath), "base_path")
+	} else if c.BasePath != "" {
+		if path.Clean(c.BasePath) != "/"+strings.Trim(c.BasePath, "/") || strings.ContainsAny(c.BasePath, "{}?#% ") {
+			s.problem(fmt.Sprintf("must be a plain path, but is %q", c.BasePath), "base_path")
+		}
+		c.BasePath = strings.TrimRight(c.BasePath, "/")
+	}
+	if c.Limits.Depth < 2 || c.Limits.Depth > 1000 {
+		s.problem(fmt.Sprintf("must be from 2 to 1000, but is %d", c.Limits.Depth), "limits", "depth")
+	}
+
+	c.TableFiles.File, c.TableFiles.Overlay = c.beside(c.TableFiles.File), c.beside(c.TableFiles.Overlay)
+	c.compile()
+	c.checkUpstreams()
+}
+
+func (c *Config) checkListeners() {
+	s := c.source
+	for _, l := range []struct {
+		address string
+		path    []string
+	}{{c.Listen, []string{"listen"}}, {c.Admin.Listen, []string{"admin", "listen"}}} {
+		if _, port, err := net.SplitHostPort(l.address); err != nil || port == "" {
+			s.problem(fmt.Sprintf("must be HOST:PORT such as 127.0.0.1:8080, but is %q", l.address), l.path...)
+		}
+	}
+	if _, port, _ := net.SplitHostPort(c.Listen); c.Listen == c.Admin.Listen && port != "0" {
+		s.problem(fmt.Sprintf("is the partners' listener too: %s", c.Listen), "admin", "listen")
+	}
+	c.resolve(&c.Admin.Token, "admin", "token")
+	if host, _, _ := net.SplitHostPort(c.Admin.Listen); !c.Admin.Token.IsSet() && !Loopback(host) {
+		s.problem(fmt.Sprintf("a token is needed, since admin.listen is not loopback: %s", c.Admin.Listen), "admin", "token")
+	}
+	if c.TLS != nil {
+		c.checkKeyPair(c.TLS, "tls")
+	}
+}
+
+var upstreamName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+func (c *Config) checkUpstreams() {
+	s := c.source
+	if len(c.Upstreams) == 0 {
+		s.problem("at least one upstream is needed, such as upstreams: {new: {form: v2, url: https://billing.example.com}}", "upstreams")
+		return
+	}
+	for i := range c.Upstreams {
+		u := &c.Upstreams[i]
+		at := func(key string) []string { return []string{"upstreams", u.Name, key} }
+		if !upstreamName.MatchString(u.Name) || u.Name == "none" {
+			s.problem(fmt.Sprintf("an upstream's name has small letters, digits, - and _, and is not none, but this is %q", u.Name), "upstreams", u.Name)
+		}
+		if c.Table != nil {
+			forms := c.Table.Forms()
+			if !slices.Contains(forms[:], u.Form) {
+				s.problem(fmt.Sprintf("must be %s or %s, but is %q", forms[0], forms[1], u.Form), at("form")...)
+			}
+		}
+		if u.Address.URL == nil {
+			s.problem("a url is needed, such as https://billing.example.com/partner", at("url")...)
+		}
+		if u.Connections < 1 {
+			s.problem(fmt.Sprintf("must be at least 1, but is %d", u.Connections), at("connections")...)
+		}
+		if u.TLS != nil {
+			if u.Address.URL != nil && u.Address.Scheme != "https" {
+				s.problem("is for an https url, but this one is "+u.Address.String(), at("tls")...)
+			}
+			c.checkUpstreamTLS(u, at("tls"))
+		}
+	}
+	switch {
+	case c.Route.Default == "" && len(c.Upstreams) == 1:
+		c.Route.Default = c.Upstreams[0].Name
+	case c.Route.Default == "":
+		s.problem("default is needed: there is more than one upstream", "route")
+	case c.Upstreams.Find(c.Route.Default) == nil:
+		s.problem(fmt.Sprintf("there is no upstream %q", c.Route.Default), "route", "default")
+	}
+}
+
+func (c *Config) checkUpstreamTLS(u *Upstream, at []string) {
+	if u.TLS.CA = c.beside(u.TLS.CA); u.TLS.CA != "" {
+		pem, ok := c.source.readFile(u.TLS.CA, append(at, "ca")...)
+		u.TLS.Roots = x509.NewCertPool()
+		if !u.TLS.Roots.AppendCertsFromPEM(pem) && ok {
+			c.source.problem("no PEM certificate in "+u.TLS.CA, append(at, "ca")...)
+		}
+	}
+	if u.TLS.Client != nil {
+		c.checkKeyPair(u.TLS.Client, append(at, "client")...)
+	}
+}
+
+func (c *Config) checkKeyPair(pair *KeyPair, at ...string) {
+	if pair.Cert == "" || pair.Key == "" {
+		c.source.problem("cert and key are both needed", at...)
+		return
+	}
+	pair.Cert, pair.Key = c.beside(pair.Cert), c.beside(pair.Key)
+	if _, err := pair.Certificate(); err != nil {
+		c.source.problem(err.Error(), append(at, "cert")...)
+	}
+}
+
+var reference = regexp.MustCompile(`^\$\{(env|file):(.*)\}$`)
+
+// resolve replaces a reference by what it refers to. A variable that is not set leaves the secret unset: a
+// config with a token for the day when the listener opens up also works before.
+func (c *Config) resolve(secret *Secret, at ...string) {
+	match := reference.FindStringSubmatch(secret.value)
+	switch {
+	case match == nil && strings.HasPrefix(secret.value, "${"):
+		c.source.problem("must be a word, ${env:NAME} or ${file:PATH}", at...)
+	case match == nil:
+	case match[1] == "env":
+		secret.value, _ = c.source.lookup(match[2])
+	default:
+		data, ok := c.source.readFile(c.beside(match[2]), at...)
+		if secret.value = strings.TrimSpace(string(data)); ok && secret.value == "" {
+			c.source.problem("is empty: "+match[2], at...)
+		}
+	}
+}
+
+// Loopback tells whether only this machine can reach the host. A name other than localhost may be anything.
+func Loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

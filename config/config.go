@@ -1,0 +1,207 @@
+// Package config turns one YAML file into one checked value.
+//
+//	c, err := config.Load("billbridge.yaml", os.LookupEnv)
+//
+// It is strict: unknown keys, duplicate keys, dangling names and values out of range are errors, each with
+// file, line and column, and all of them are found in one run. What can be compiled is compiled here: the
+// [Config] carries the table, and the files it names have been found. Relative paths in the file start at the
+// file's folder.
+package config
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"billbridge/translate"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A Config is the checked configuration of a gateway. It is not modified after Load.
+type Config struct {
+	Listen   string   `yaml:"listen"`
+	BasePath string   `yaml:"base_path"` // the document's {base_url} path, without a slash at its end: "" or "/partner"
+	TLS      *KeyPair `yaml:"tls"`       // of the partners' listener; nil is cleartext
+	Admin    Admin    `yaml:"admin"`
+
+	Upstreams Upstreams `yaml:"upstreams"`
+	Route     Route     `yaml:"route"`
+
+	Limits   Limits   `yaml:"limits"`
+	Timeouts Timeouts `yaml:"timeouts"`
+	Failures Failures `yaml:"failures"`
+
+	TableFiles TableFiles       `yaml:"table"`
+	Table      *translate.Table `yaml:"-"` // compiled from TableFiles
+
+	source *source
+}
+
+// Admin is the operator's listener.
+type Admin struct {
+	Listen string `yaml:"listen"`
+	Token  Secret `yaml:"token"` // bearer token; needed when Listen is not loopback
+}
+
+// An Upstream is a billing backend.
+type Upstream struct {
+	Name        string         `yaml:"-"`
+	Form        translate.Form `yaml:"form"`
+	Address     Address        `yaml:"url"`         // a path prefix is kept
+	Timeout     Duration       `yaml:"timeout"`     // of one call, to the last byte of the reply
+	Connections int            `yaml:"connections"` // at most so many at once; further calls wait
+	TLS         *UpstreamTLS   `yaml:"tls"`
+}
+
+// Upstreams keep the order of the file.
+type Upstreams []Upstream
+
+// Find is the named upstream, or nil.
+func (u Upstreams) Find(name string) *Upstream {
+	for i := range u {
+		if u[i].Name == name {
+			return &u[i]
+		}
+	}
+	return nil
+}
+
+// LongestTimeout is the time that a call can take at any upstream.
+func (u Upstreams) LongestTimeout() time.Duration {
+	var longest time.Duration
+	for i := range u {
+		longest = max(longest, time.Duration(u[i].Timeout))
+	}
+	return longest
+}
+
+// Route says which upstream a call goes to.
+type Route struct {
+	Default string `yaml:"default"` // may be left out with one upstream only
+}
+
+// Limits bound what one exchange can make us hold.
+type Limits struct {
+	Body  Size `yaml:"body"`  // of a request
+	Depth int  `yaml:"depth"` // of nesting, in requests and replies
+	Reply Size `yaml:"reply"` // of an upstream's reply, also after decompression
+}
+
+// Timeouts bound what a partner's connection can make us wait.
+type Timeouts struct {
+	Header Duration `yaml:"header"` // until the header of a request is there
+	Body   Duration `yaml:"body"`   // until the whole request is there
+	Write  Duration `yaml:"write"`  // for the answer to be taken
+	Idle   Duration `yaml:"idle"`   // between two requests
+}
+
+// Failures says how failures are told.
+type Failures struct {
+	Status    Status `yaml:"status"`
+	MaskHosts bool   `yaml:"mask_hosts"` // hosts and addresses in an upstream's failure text become …
+}
+
+// A Status is the HTTP status of our own refusals.
+type Status string
+
+// Own answers with the status of the failure, Always200 with 200: for partners that only read bodies. An
+// unknown outcome of a write is never a 200.
+const (
+	Own       Status = "own"
+	Always200 Status = "always-200"
+)
+
+// TableFiles name the translation table; both may be empty.
+type TableFiles struct {
+	File    string `yaml:"file"`
+	Overlay string `yaml:"overlay"`
+}
+
+// UpstreamTLS is what an https upstream needs beyond the system's roots.
+type UpstreamTLS struct {
+	CA     string   `yaml:"ca"`     // PEM file of a private CA; "" is the system's roots
+	Client *KeyPair `yaml:"client"` // certificate that we show; nil is none
+
+	Roots *x509.CertPool `yaml:"-"` // read from CA; nil is the system's roots
+}
+
+// defaults is what a file that says nothing else gets.
+func defaults() *Config {
+	return &Config{
+		Listen:   "127.0.0.1:8080",
+		Admin:    Admin{Listen: "127.0.0.1:9090"},
+		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20},
+		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
+		Failures: Failures{Status: Own, MaskHosts: true},
+	}
+}
+
+// Load reads and checks a file. lookup is where ${env:NAME} is found, os.LookupEnv in a program. The error is
+// of type [translate.Problems] unless the file cannot be read at all.
+func Load(path string, lookup func(string) (string, bool)) (*Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return Parse(translate.File{Name: path, Data: data}, lookup)
+}
+
+// Parse is Load of a file that is in memory already. Its name says where relative paths start.
+func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, error) {
+	root, err := translate.ParseYAML(file)
+	if err != nil {
+		return nil, err
+	}
+	c := defaults()
+	c.source = &source{file: file.Name, root: root, lookup: lookup}
+	if err := root.Load(c, yaml.WithKnownFields()); err != nil {
+		return nil, c.source.readable(err)
+	}
+	c.check()
+	if len(c.source.problems) > 0 {
+		return nil, c.source.problems.Sorted()
+	}
+	return c, nil
+}
+
+// compile reads the table's files. Depth is part of the compiled table.
+func (c *Config) compile() {
+	base := translate.Billing()
+	if c.TableFiles.File != "" {
+		data, ok := c.source.readFile(c.TableFiles.File, "table", "file")
+		if !ok {
+			return
+		}
+		base = translate.File{Name: c.TableFiles.File, Data: data}
+	}
+	var overlays []translate.File
+	if c.TableFiles.Overlay != "" {
+		data, ok := c.source.readFile(c.TableFiles.Overlay, "table", "overlay")
+		if !ok {
+			return
+		}
+		overlays = append(overlays, translate.File{Name: c.TableFiles.Overlay, Data: data})
+	}
+	table, err := translate.Compile(c.Limits.Depth, base, overlays...)
+	var problems translate.Problems
+	if errors.As(err, &problems) {
+		c.source.problems = append(c.source.problems, problems...)
+	}
+	c.Table = table
+}
+
+// beside is a path of the file, which starts at the file's folder.
+func (c *Config) beside(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(c.source.file), path)
+}
+
+// An Address is an upstream's base URL, with the slash at its end taken away.
+type Address struct{ *url.URL }

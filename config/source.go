@@ -1,0 +1,91 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"billbridge/translate"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// source is the file that a config came from, for the place of each problem.
+type source struct {
+	file     string
+	root     *yaml.Node
+	lookup   func(string) (string, bool)
+	problems translate.Problems
+}
+
+// problem records a mistake at the place of a key, or of the deepest section around it that the file has.
+func (s *source) problem(text string, keys ...string) {
+	n := s.root
+	for _, key := range keys {
+		next := value(n, key)
+		if next == nil {
+			break
+		}
+		n = next
+	}
+	s.problems = append(s.problems, translate.Problem{
+		File: s.file, Line: n.Line, Column: n.Column, Text: strings.Join(keys, ".") + ": " + text,
+	})
+}
+
+func (s *source) readFile(path string, keys ...string) ([]byte, bool) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		s.problem(err.Error(), keys...)
+	}
+	return data, err == nil
+}
+
+func value(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+var (
+	unknownField = regexp.MustCompile(`^field (.+) not found in type `)
+	wrongType    = regexp.MustCompile("^cannot construct !!(\\w+)(?: `(.*)`)? into (.*)$")
+)
+
+// readable gives the YAML library's errors the words of a config's reader.
+func (s *source) readable(err error) translate.Problems {
+	var many *yaml.LoadErrors
+	if !errors.As(err, &many) {
+		return translate.Problems{{File: s.file, Line: 1, Column: 1, Text: err.Error()}}
+	}
+	for _, e := range many.Errors {
+		text := e.Message
+		if m := unknownField.FindStringSubmatch(text); m != nil {
+			text = fmt.Sprintf("unknown key %q", m[1])
+		} else if m := wrongType.FindStringSubmatch(text); m != nil {
+			text = "must be " + expected(m[3])
+			if m[2] != "" {
+				text += fmt.Sprintf(", but is %q", m[2])
+			}
+		}
+		s.problems = append(s.problems, translate.Problem{File: s.file, Line: e.Mark.Line, Column: e.Mark.Column, Text: text})
+	}
+	return s.problems.Sorted()
+}
+
+func expected(goType string) string {
+	switch goType {
+	case "int":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	case "string", "translate.Form":
+		return "a word"
+	}
+	return "a section with keys of its own"
+}

@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+
+	"billbridge/config"
+
+	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Operator is the handler of the admin listener: metrics, health, reload. ready and reload are the server's;
+// reload's error is shown to the operator. With a token, all but the two probes want it as a bearer token.
+func Operator(token config.Secret, metrics prometheus.Gatherer, ready func() bool, reload func() error) http.Handler {
+	r := mux.NewRouter()
+	r.Path("/metrics").Methods(http.MethodGet).Handler(guard(token, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
+	r.Path("/-/healthy").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusOK, "healthy")
+	})
+	r.Path("/-/ready").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			say(w, http.StatusServiceUnavailable, "not ready")
+			return
+		}
+		say(w, http.StatusOK, "ready")
+	})
+	r.Path("/-/reload").Methods(http.MethodPost).Handler(guard(token, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := reload(); err != nil {
+			say(w, http.StatusBadRequest, "not reloaded, the last good config stays:\n"+err.Error())
+			return
+		}
+		say(w, http.StatusOK, "reloaded")
+	})))
+	return r
+}
+
+// guard lets a request through that has the token. Hashes are compared, so that the time says nothing of it.
+func guard(token config.Secret, next http.Handler) http.Handler {
+	if !token.IsSet() {
+		return next
+	}
+	want := sha256.Sum256([]byte(token.Reveal()))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		got := sha256.Sum256([]byte(given))
+		if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			say(w, http.StatusUnauthorized, "the admin token is needed: Authorization: Bearer …")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text + "\n"))
+}

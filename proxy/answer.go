@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+
+	"billbridge/config"
+	"billbridge/translate"
+)
+
+// A failure is a kind of refusal of our own: its HTTP status and its code of the catalogue.
+type failure struct {
+	status int
+	code   string
+	reason string // for the log
+}
+
+// Every failure that is ours, as the contract lists them. What a row of the table refuses has its own code.
+var (
+	noSuchPath  = failure{http.StatusNotFound, "ERROR", "no such path"}
+	wrongMethod = failure{http.StatusMethodNotAllowed, "ERROR", "wrong method"}
+	wrongType   = failure{http.StatusUnsupportedMediaType, "VALIDATION_001", "wrong content type"}
+	tooLarge    = failure{http.StatusRequestEntityTooLarge, "VALIDATION_001", "body too large"}
+	badBody     = failure{http.StatusBadRequest, "VALIDATION_001", "body broke off"}
+	noUpstream  = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "no upstream for the operation"}
+	notSent     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", ""}
+	readBroke   = failure{http.StatusBadGateway, "ERROR", ""}
+	readLate    = failure{http.StatusGatewayTimeout, "ERROR", ""}
+	internal    = failure{http.StatusInternalServerError, "ERROR", "internal error"}
+)
+
+// statusGone is what the log calls an exchange whose caller went away. Nobody is there to get it.
+const statusGone = 499
+
+// fail answers with a failure of ours.
+func (x *exchange) fail(f failure, text string) { x.refuse(f.status, f.code, text, f.reason) }
+
+// refuse answers in the caller's form that nothing happened.
+func (x *exchange) refuse(status int, code, text, reason string) {
+	x.out.code, x.out.reason = code, reason
+	if x.state.config.Failures.Status == config.Always200 {
+		status = http.StatusOK
+	}
+	x.write(status, x.state.config.Table.AppendFailure(nil, x.client, code, text))
+}
+
+// broke answers a call that has no answer of the upstream's.
+func (x *exchange) broke(err error) {
+	b := &broken{reason: "reset", text: "the call broke off", sent: true}
+	errors.As(err, &b)
+	x.out.sent = b.sent
+	reason := b.reason
+	if b.detail != "" {
+		reason += ": " + b.detail
+	}
+	write := x.route.operation.Effect == translate.Write
+	switch {
+	case write && b.sent:
+		status := http.StatusBadGateway
+		if b.reason == "timeout" {
+			status = http.StatusGatewayTimeout
+		}
+		x.unknown(status, b.text, reason)
+	case x.r.Context().Err() != nil:
+		x.out.status, x.out.reason = statusGone, "the caller went away"
+	case !b.sent && (write || b.reason == "refused"):
+		x.refuse(notSent.status, notSent.code, "the upstream did not take the call, nothing was sent: "+b.text, reason)
+	case b.reason == "timeout":
+		x.refuse(readLate.status, readLate.code, "the upstream did not answer: "+b.text, reason)
+	default:
+		x.refuse(readBroke.status, readBroke.code, "the upstream did not answer: "+b.text, reason)
+	}
+}
+
+// unknown answers a write that may have been done. Its code is null, which no client can read as a refusal, and
+// its status is never 200, whatever the config says of failures.
+func (x *exchange) unknown(status int, text, reason string) {
+	x.out.code, x.out.reason = "", reason
+	x.write(status, x.state.config.Table.AppendFailure(nil, x.client, "",
+		"outcome unknown: "+text+". It may have been done: read the bill (or the mapping) before you send it again"))
+}
+
+// Header values that every answer shares.
+var jsonUTF8 = []string{"application/json; charset=utf-8"}
+
+// write sends the one answer of the exchange.
+func (x *exchange) write(status int, body []byte) {
+	x.out.status = status
+	h := x.w.Header()
+	h["Content-Type"] = jsonUTF8
+	h["X-Request-Id"] = []string{x.id}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	x.w.WriteHeader(status)
+	_, _ = x.w.Write(body) // a caller that has gone cannot be told
+}
+
+// finish ends the exchange: a panic becomes an answer, and one call watches the whole of it.
+func (x *exchange) finish() {
+	panicked := recover()
+	if panicked != nil {
+		x.survive(panicked)
+	}
+	x.gateway.watch(x)
+	if x.call != nil && panicked == nil {
+		x.call.Release()
+	}
+	if x.in != nil && panicked == nil {
+		giveBack(x.in)
+	}
+}
+
+// survive answers a request in which something panicked. What is in the panic's value may come from a body, so
+// the log gets its type and the stack alone.
+func (x *exchange) survive(panicked any) {
+	x.gateway.log.Error("panic", "id", x.id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+	if x.out.status != 0 {
+		// The answer had begun. Its Content-Length keeps the caller from taking a part for the whole.
+		x.out.reason = internal.reason
+		panic(http.ErrAbortHandler)
+	}
+	if x.route != nil && x.route.operation.Effect == translate.Write && x.out.sent {
+		x.unknown(http.StatusBadGateway, "something failed here", internal.reason)
+		return
+	}
+	x.fail(internal, "something failed here")
+}

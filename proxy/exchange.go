@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"billbridge/translate"
+)
+
+// An exchange carries one request from the caller to its answer.
+type exchange struct {
+	gateway *Gateway
+	state   *state
+	w       http.ResponseWriter
+	r       *http.Request
+	id      string
+	start   time.Time
+
+	client translate.Form
+	route  *route          // nil until the path is known
+	call   *translate.Call // nil until the request is read
+	out    outcome
+	in     *bytes.Buffer // the request's body; what the call keeps points into it
+}
+
+// An outcome is what became of an exchange, for metrics and log.
+type outcome struct {
+	status   int
+	code     string // in the form of the catalogue; "" where no code was given
+	upstream time.Duration
+	asked    bool   // whether the upstream was asked
+	sent     bool   // whether a byte of the call may have left and no answer to it is known
+	reason   string // for the log: never a value of a body
+	field    string // for the log: the path that a refusal names
+}
+
+func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
+	s := g.current.Load()
+	x := &exchange{gateway: g, state: s, w: w, r: r, start: time.Now(), id: requestID(r.Header["X-Request-Id"])}
+	if x.route = s.match(r); x.route != nil {
+		x.client = x.route.client
+	} else {
+		x.client = s.formOf(r.URL.Path)
+	}
+	return x
+}
+
+// serve takes the exchange through its stages. Each either goes on or has answered.
+func (x *exchange) serve() {
+	// The whole exchange has a deadline for being written: the reading, the longest call and the writing.
+	t := x.state.config.Timeouts
+	_ = http.NewResponseController(x.w).SetWriteDeadline(x.start.Add(
+		time.Duration(t.Body) + x.state.config.Upstreams.LongestTimeout() + time.Duration(t.Write)))
+	switch {
+	case x.route == nil:
+		x.fail(noSuchPath, "there is no "+x.state.config.BasePath+" operation at this path")
+		return
+	case x.r.Method != http.MethodPost:
+		x.w.Header().Set("Allow", http.MethodPost)
+		x.fail(wrongMethod, "every operation is a POST")
+		return
+	case !isJSON(x.r.Header):
+		x.fail(wrongType, "the body must be application/json, without a content coding")
+		return
+	case !x.read():
+		return
+	case x.route.lane == nil:
+		x.fail(noUpstream, "no configured upstream speaks a form that has "+x.route.operation.Name)
+		return
+	}
+	x.carry()
+}
+
+// read takes the body in, bounded by the bytes that really come.
+func (x *exchange) read() bool {
+	limit := int64(x.state.config.Limits.Body)
+	x.in = buffers.Get().(*bytes.Buffer)
+	var err error
+	if x.r.ContentLength <= limit {
+		_, err = x.in.ReadFrom(io.LimitReader(x.r.Body, limit+1))
+	}
+	switch {
+	case x.r.ContentLength > limit || int64(x.in.Len()) > limit:
+		// What is left of it is not read: this connection has no next request.
+		x.w.Header().Set("Connection", "close")
+		x.fail(tooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
+		return false
+	case err != nil:
+		x.w.Header().Set("Connection", "close")
+		x.fail(badBody, "the body broke off")
+		return false
+	}
+	return true
+}
+
+// carry translates the request, asks the upstream and brings its reply back.
+func (x *exchange) carry() {
+	lane := x.route.lane
+	x.call = lane.crossing.Start()
+	out := buffers.Get().(*bytes.Buffer)
+	defer giveBack(out)
+	out.Grow(2 * x.in.Len())
+	body, err := x.call.Request(out.AvailableBuffer(), x.in.Bytes())
+	if err != nil {
+		var refusal *translate.Refusal
+		errors.As(err, &refusal)
+		x.out.field = refusal.Field
+		x.refuse(http.StatusBadRequest, refusal.Code, strings.TrimPrefix(refusal.Error(), refusal.Code+" "), "refused")
+		return
+	}
+	lane.watch.report("request", &x.call.Report)
+
+	// A caller that goes away ends a read. A write goes on: its outcome is logged.
+	ctx := x.r.Context()
+	if x.route.operation.Effect == translate.Write {
+		ctx = context.WithoutCancel(ctx)
+	}
+	reply := buffers.Get().(*bytes.Buffer)
+	defer giveBack(reply)
+	asked := time.Now()
+	x.out.asked, x.out.sent = true, true // what a panic from here on must assume
+	response, err := lane.upstream.post(ctx, lane.target, x.id, newPayload(body), reply, int64(x.state.config.Limits.Reply))
+	x.out.upstream = time.Since(asked)
+	if err != nil {
+		x.broke(err)
+		return
+	}
+	// The request has left and its bytes are withdrawn: the answer can have their place. What it echoes is in
+	// the caller's bytes.
+	out.Grow(2 * reply.Len())
+	answer, err := x.call.Reply(out.AvailableBuffer(), response.StatusCode, reply.Bytes())
+	if err != nil {
+		x.broke(lane.upstream.noAnswer(response.StatusCode, err))
+		return
+	}
+	x.out.sent = false
+	lane.watch.report("reply", &x.call.Report)
+	table := x.state.config.Table
+	x.out.code = table.Code(x.call.Code(), lane.upstream.config.Form, table.Forms()[0])
+	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts {
+		answer = maskHosts(answer, table.TextName(x.client))
+	}
+	if after := response.Header.Get("Retry-After"); after != "" {
+		x.w.Header().Set("Retry-After", after)
+	}
+	x.write(response.StatusCode, answer)
+}
+
+// buffers hold bodies. A body of the usual size is carried without an allocation.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// giveBack returns a buffer, unless it has grown so that keeping it would cost more than making a new one.
+func giveBack(b *bytes.Buffer) {
+	if b.Cap() <= 64<<10 {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+// requestID is the caller's where it is sane, else a new one.
+func requestID(given []string) string {
+	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 {
+		sane := true
+		for _, c := range []byte(given[0]) {
+			sane = sane && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == '.' || c == ':')
+		}
+		if sane {
+			return given[0]
+		}
+	}
+	return rand.Text()
+}
+
+// isJSON tells whether the body is what the interface sends: JSON, by its type or by the lack of one.
+func isJSON(h http.Header) bool {
+	for _, coding := range h["Content-Encoding"] {
+		if !strings.EqualFold(coding, "identity") {
+			return false
+		}
+	}
+	types := h["Content-Type"]
+	if len(types) == 0 {
+		return true
+	}
+	if len(types) > 1 {
+		return false
+	}
+	if types[0] == "application/json" {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(types[0])
+	return err == nil && kind == "application/json"
+}

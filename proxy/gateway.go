@@ -1,0 +1,80 @@
+// Package proxy is the gateway: partners call it in one form of the billing interface, and it calls a billing
+// backend, the upstream, in the same form or the other.
+//
+//	gateway, err := proxy.New(checkedConfig, proxy.Options{Registerer: registry, Logger: logger})
+//	http.ListenAndServe("127.0.0.1:8080", gateway)
+//
+// A [Gateway] is an http.Handler; everything it knows of the two forms is in the table of package translate.
+// One request is one exchange, told in exchange.go from beginning to end. [Server] puts the gateway and the
+// operator's surface on their listeners, reloads and drains.
+//
+// Whatever fails is answered in the form the caller spoke. A write whose outcome is not known is never answered
+// with a code that a client could read, and never with HTTP 200: careful clients then read the bill.
+package proxy
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"billbridge/config"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Options are what a gateway takes from its surroundings.
+type Options struct {
+	Registerer prometheus.Registerer // if nil, the metrics are kept but nobody sees them
+	Logger     *slog.Logger          // of the access log; if nil, nothing is logged
+	UserAgent  string                // towards upstreams; if empty, "billbridge"
+}
+
+// A Gateway carries calls between partners and upstreams. It is safe for concurrent use.
+type Gateway struct {
+	current   atomic.Pointer[state]
+	metrics   *metrics
+	log       *slog.Logger
+	userAgent string
+}
+
+// New makes a gateway that serves by the config.
+func New(c *config.Config, o Options) (*Gateway, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.UserAgent == "" {
+		o.UserAgent = "billbridge"
+	}
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{metrics: m, log: o.Logger, userAgent: o.UserAgent}
+	g.Use(c)
+	return g, nil
+}
+
+// Use replaces the config. Exchanges under way end by the config they began with; connections to upstreams
+// whose section did not change are kept.
+func (g *Gateway) Use(c *config.Config) {
+	old := g.current.Load()
+	next := newState(c, old, g.metrics, g.userAgent)
+	g.current.Store(next)
+	if old != nil {
+		old.retire(next)
+	}
+}
+
+// Close gives up the idle connections to upstreams.
+func (g *Gateway) Close() {
+	for _, u := range g.current.Load().upstreams {
+		u.transport.CloseIdleConnections()
+	}
+}
+
+// ServeHTTP answers one call of a partner.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := newExchange(g, w, r)
+	defer x.finish()
+	x.serve()
+}

@@ -1,0 +1,42 @@
+package proxy
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+// hosts finds what tells where a backend lives: URLs, IP addresses, names with dots, and name:port where the
+// name has a digit or hyphen or is localhost. Partners ask not to see them (field notes, Replies and statuses).
+var hosts = regexp.MustCompile(`(?i)` + strings.Join([]string{
+	`(?:jdbc:)?[a-z][a-z0-9+.-]*://[^\s"'<>,;)]+`,
+	`\[[0-9a-f:.]*:[0-9a-f:.]*\](?::\d{1,5})?`,
+	`\b(?:[0-9a-f]{1,4}:){2,7}[0-9a-f]{0,4}(?:::?[0-9a-f]{1,4})*\b`,
+	`[0-9a-f]{0,4}::[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*`,
+	`\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b`,
+	`\b(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9](?::\d{1,5})?\b`,
+	`\b(?:localhost|[a-z]+[0-9-][a-z0-9-]*:\d{2,5})(?::\d{1,5})?\b`,
+}, "|"))
+
+// mask replaces hosts and addresses.
+func mask(text string) string { return hosts.ReplaceAllString(text, "…") }
+
+// maskHosts masks the text of a failure's envelope and leaves every other byte as it is. name is the table's
+// word for the text, never one of the message.
+func maskHosts(answer []byte, name string) []byte {
+	text := gjson.GetBytes(answer, name)
+	if text.Type != gjson.String {
+		return answer
+	}
+	masked := mask(text.Str)
+	if masked == text.Str {
+		return answer
+	}
+	edited, err := sjson.SetBytes(answer, name, masked)
+	if err != nil {
+		return answer
+	}
+	return edited
+}

@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"billbridge/translate"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what the gateway counts. Every label is from a set that config and table fix.
+type metrics struct {
+	requests         *prometheus.CounterVec
+	requestDuration  *prometheus.HistogramVec
+	upstreamDuration *prometheus.HistogramVec
+	dropped          *prometheus.CounterVec
+	mismatches       *prometheus.CounterVec
+	inFlight         *prometheus.GaugeVec
+	upstreamErrors   *prometheus.CounterVec
+}
+
+// none is the label of what an exchange did not come to have.
+const none = "none"
+
+var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "billbridge_" + name, Help: help}, labels)
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "billbridge_" + name, Help: help, Buckets: seconds}, labels)
+	}
+	m := &metrics{
+		requests: counter("requests_total", "Requests of partners that were answered, by what they got.",
+			"operation", "client", "upstream", "code", "status"),
+		requestDuration: histogram("request_duration_seconds", "Time from the header of a request to the end of its answer.",
+			"operation", "client", "upstream"),
+		upstreamDuration: histogram("upstream_duration_seconds", "Time that an upstream took, to the last byte of its reply.",
+			"operation", "upstream"),
+		dropped: counter("fields_dropped_total", "Fields that the other form has no place for and that were left out.",
+			"operation", "message", "client", "field"),
+		mismatches: counter("reply_mismatches_total", "Reply values that did not fit their documented type, and documented fields that were missing.",
+			"operation", "upstream", "field"),
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "billbridge_requests_in_flight",
+			Help: "Calls that an upstream has not answered yet."}, []string{"upstream"}),
+		upstreamErrors: counter("upstream_errors_total", "Calls that an upstream did not answer in the interface's form.",
+			"upstream", "reason"),
+	}
+	if r == nil {
+		return m, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.upstreamErrors} {
+		errs = append(errs, r.Register(c))
+	}
+	return m, errors.Join(errs...)
+}
+
+// forget drops the series of an upstream that the config does not have any more.
+func (m *metrics) forget(upstream string) {
+	label := prometheus.Labels{"upstream": upstream}
+	m.requests.DeletePartialMatch(label)
+	m.requestDuration.DeletePartialMatch(label)
+	m.upstreamDuration.DeletePartialMatch(label)
+	m.mismatches.DeletePartialMatch(label)
+	m.inFlight.DeletePartialMatch(label)
+	m.upstreamErrors.DeletePartialMatch(label)
+}
+
+// laneMetrics are the metrics of one lane, looked up once.
+type laneMetrics struct {
+	metrics                     *metrics
+	operation, client, upstream string
+	succeeded                   prometheus.Counter
+	duration                    prometheus.Observer
+	upstreamDuration            prometheus.Observer
+}
+
+func (m *metrics) lane(operation, client, upstream string) *laneMetrics {
+	return &laneMetrics{
+		metrics: m, operation: operation, client: client, upstream: upstream,
+		duration:         m.requestDuration.WithLabelValues(operation, client, upstream),
+		upstreamDuration: m.upstreamDuration.WithLabelValues(operation, upstream),
+	}
+}
+
+// report counts what a translation left out or could not fit.
+func (l *laneMetrics) report(message string, r *translate.Report) {
+	for _, field := range r.Dropped {
+		l.metrics.dropped.WithLabelValues(l.operation, message, l.client, field).Inc()
+	}
+	if r.Unknown > 0 {
+		l.metrics.dropped.WithLabelValues(l.operation, message, l.client, "unknown").Add(float64(r.Unknown))
+	}
+	for _, field := range r.Mismatched {
+		l.metrics.mismatches.WithLabelValues(l.operation, l.upstream, field).Inc()
+	}
+}
+
+// count adds one finished exchange.
+func (m *metrics) count(x *exchange) {
+	operation, upstream := none, none
+	if x.route != nil {
+		operation = x.route.operation.Name
+	}
+	took := time.Since(x.start).Seconds()
+	if x.route != nil && x.route.lane != nil {
+		lane := x.route.lane.watch
+		upstream = lane.upstream
+		lane.duration.Observe(took)
+		if x.out.asked {
+			lane.upstreamDuration.Observe(x.out.upstream.Seconds())
+		}
+	} else {
+		m.requestDuration.WithLabelValues(operation, string(x.client), upstream).Observe(took)
+	}
+	m.requests.WithLabelValues(operation, string(x.client), upstream, x.codeLabel(), statusLabel(x.out.status)).Inc()
+}
+
+// codeLabel is the code if the catalogue has it.
+func (x *exchange) codeLabel() string {
+	switch {
+	case x.out.code == "":
+		return none
+	case slices.Contains(x.state.config.Table.Catalogue(), x.out.code):
+		return x.out.code
+	}
+	return "other"
+}
+
+// statusLabel is the status if HTTP has it.
+func statusLabel(status int) string {
+	switch {
+	case status == http.StatusOK:
+		return "200"
+	case http.StatusText(status) != "" || status == statusGone:
+		return strconv.Itoa(status)
+	}
+	return "other"
+}

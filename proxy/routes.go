@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"billbridge/config"
+	"billbridge/translate"
+
+	"github.com/gorilla/mux"
+)
+
+// A state is what one config makes of the gateway. It is immutable; a reload swaps it whole.
+type state struct {
+	config    *config.Config
+	router    *mux.Router
+	routes    map[string]*route // by the name of their mux route
+	upstreams map[string]*upstream
+}
+
+// A route is one operation in one form of the client. Its name, metrics and log lines come from the table.
+type route struct {
+	operation *translate.Operation
+	client    translate.Form
+	lane      *lane // nil where no upstream can take the operation
+}
+
+// A lane is where the calls of a route go: the upstream, and the crossing to its form.
+type lane struct {
+	upstream *upstream
+	crossing *translate.Crossing
+	target   *url.URL
+	watch    *laneMetrics
+}
+
+func newState(c *config.Config, old *state, m *metrics, userAgent string) *state {
+	s := &state{
+		config: c,
+		// Paths are matched as they were sent and are not cleaned: mux would answer an unclean one with a 301.
+		router:    mux.NewRouter().SkipClean(true).UseEncodedPath(),
+		routes:    map[string]*route{},
+		upstreams: map[string]*upstream{},
+	}
+	for i := range c.Upstreams {
+		u := &c.Upstreams[i]
+		if old != nil && old.upstreams[u.Name] != nil && sameUpstream(old.upstreams[u.Name].config, u) {
+			s.upstreams[u.Name] = old.upstreams[u.Name]
+			continue
+		}
+		s.upstreams[u.Name] = newUpstream(u, userAgent, m)
+	}
+	for _, listed := range Routes(c) {
+		name := string(listed.Client) + " " + listed.Operation
+		o := c.Table.Operation(listed.Operation)
+		s.router.Path(listed.Path).Name(name)
+		s.routes[name] = &route{operation: o, client: listed.Client, lane: s.lane(o, listed.Client, m)}
+	}
+	return s
+}
+
+// lane is nil where no upstream speaks a form that has the operation.
+func (s *state) lane(o *translate.Operation, client translate.Form, m *metrics) *lane {
+	u := upstreamFor(s.config, o, client)
+	if u == nil {
+		return nil
+	}
+	upstream := s.upstreams[u.Name]
+	return &lane{
+		upstream: upstream,
+		crossing: o.Crossing(client, u.Form),
+		target:   upstream.target(o.Path(u.Form)),
+		watch:    m.lane(o.Name, string(client), u.Name),
+	}
+}
+
+// upstreamFor takes the default upstream, or, for an operation that its form lacks, the first of the file that
+// has it: sub-business operations exist in v2 only.
+func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form) *config.Upstream {
+	if u := c.Upstreams.Find(c.Route.Default); o.Crossing(client, u.Form) != nil {
+		return u
+	}
+	for i := range c.Upstreams {
+		if o.Crossing(client, c.Upstreams[i].Form) != nil {
+			return &c.Upstreams[i]
+		}
+	}
+	return nil
+}
+
+// A Route is where the calls of one operation in one form go by a config.
+type Route struct {
+	Path      string // below the listener, with the base path
+	Operation string
+	Client    translate.Form
+	Upstream  *config.Upstream // nil where none can take it
+}
+
+// Routes lists what a gateway serves by a config, in the order of the table.
+func Routes(c *config.Config) []Route {
+	var list []Route
+	for _, o := range c.Table.Operations() {
+		for _, client := range c.Table.Forms() {
+			if path := o.Path(client); path != "" {
+				list = append(list, Route{c.BasePath + path, o.Name, client, upstreamFor(c, o, client)})
+			}
+		}
+	}
+	return list
+}
+
+// match finds the route of a request. The router is asked directly, without its handler: that one answers
+// unclean paths and wrong methods by itself, and puts into each request's context what we have at hand.
+func (s *state) match(r *http.Request) *route {
+	var found mux.RouteMatch
+	if !s.router.Match(r, &found) {
+		return nil
+	}
+	return s.routes[found.Route.GetName()]
+}
+
+// legacyPrefix is where the legacy form lives (interface document, Versioning).
+const legacyPrefix = "/if/"
+
+// formOf is the form that a path without a route is answered in.
+func (s *state) formOf(path string) translate.Form {
+	forms := s.config.Table.Forms()
+	if strings.HasPrefix(strings.TrimPrefix(path, s.config.BasePath), legacyPrefix) {
+		return forms[1]
+	}
+	return forms[0]
+}
+
+// sameUpstream tells whether connections made for one section serve the other.
+func sameUpstream(a, b *config.Upstream) bool {
+	if a.TLS != nil || b.TLS != nil {
+		// The files may have new content behind the same names; a reload is how an operator says so.
+		return false
+	}
+	return a.Form == b.Form && a.Timeout == b.Timeout && a.Connections == b.Connections && reflect.DeepEqual(a.Address, b.Address)
+}
+
+// retire closes what the next state does not use any more. Exchanges under way keep their connections.
+func (s *state) retire(next *state) {
+	kept := make([]*upstream, 0, len(next.upstreams))
+	for _, u := range next.upstreams {
+		kept = append(kept, u)
+	}
+	for name, u := range s.upstreams {
+		if !slices.Contains(kept, u) {
+			u.transport.CloseIdleConnections()
+		}
+		if next.upstreams[name] == nil {
+			u.metrics.forget(name)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package sandbox_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+func (r *rig) ctl(method, path, body string) (int, string) {
+	r.t.Helper()
+	return send(r.t, method, r.control+path, body)
+}
+
+func TestControlPays(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.must(newAsk("legacy", "create"))
+	r.must(newAsk("v2", "create").with("billId", "SHARED"))
+	r.must(newAsk("v2", "create").with("billId", "SHARED").with("apiKey", "demo-nourl-key"))
+	steps := []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/bills/" + billID, "", 200, `"state":"W"`},
+		{"POST", "/bills/" + billID + "/pay", `{"method":"BARTER"}`, 400, `"error"`},
+		{"POST", "/bills/" + billID + "/pay", `{"moths":3}`, 400, `moths`},
+		{"POST", "/bills/" + billID + "/pay", `{`, 400, `"error"`},
+		{"POST", "/bills/" + billID + "/pay", `{"method":"KEYIN","months":6}`, 200, `"months":"06"`},
+		{"POST", "/bills/" + billID + "/pay", "", 409, `its state is F`},
+		{"GET", "/bills/" + billID, "", 200, `"state":"F"`},
+		{"POST", "/bills/NONE/pay", "", 404, `no such bill`},
+		{"GET", "/bills/NONE", "", 404, `no such bill`},
+		{"POST", "/bills/SHARED/pay", "", 409, `name the partner`},
+		{"GET", "/bills/SHARED", "", 409, `name the partner`},
+		{"POST", "/bills/SHARED/pay", `{"partner":"demo-nourl-key"}`, 200, `"state":"F"`},
+		{"GET", "/bills/SHARED?partner=demo-partner-key", "", 200, `"state":"W"`},
+		{"POST", "/bills/SHARED/pay", `{"partner":"nobody"}`, 404, `no such bill`},
+		{"GET", "/nothing", "", 404, `"error"`},
+		{"PUT", "/bills", "", 405, `"error"`},
+	}
+	for _, step := range steps {
+		status, body := r.ctl(step.method, step.path, step.body)
+		if status != step.status || !strings.Contains(body, step.want) {
+			t.Errorf("%s %s %s: got %d %s", step.method, step.path, step.body, status, body)
+		}
+	}
+	for query, want := range map[string]int{"": 3, "?partner=demo-nourl-key": 1, "?partner=nobody": 0} {
+		_, body := r.ctl(http.MethodGet, "/bills"+query, "")
+		var list []sandbox.Bill
+		if err := json.Unmarshal([]byte(body), &list); err != nil || list == nil || len(list) != want {
+			t.Errorf("%q: %d bills, %v", query, len(list), err)
+		}
+	}
+}
+
+func TestControlPartners(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	_, body := r.ctl(http.MethodGet, "/partners", "")
+	var list []struct {
+		Key    string `json:"api_key"`
+		Stores []struct{ Member, Merchant, Status string }
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range sandbox.DefaultPartners() {
+		if list[i].Key != p.Key || len(p.Key) > 32 || list[i].Stores[0].Merchant != "demo-store" || list[i].Stores[0].Status != "COMPLETED" {
+			t.Errorf("%+v", list[i])
+		}
+	}
+	create := newAsk("legacy", "create").with("apiKey", "demo-nopoint-key")
+	if code, _ := r.do(create); code != "POINT_001" {
+		t.Error(code)
+	}
+	if status, body := r.ctl(http.MethodPost, "/points", `{"partner":"demo-nopoint-key","points":1}`); status != 200 {
+		t.Error(body)
+	}
+	r.must(create)
+	if status, _ := r.ctl(http.MethodPost, "/points", `{"partner":"nobody","points":1}`); status != 404 {
+		t.Error(status)
+	}
+}
+
+func TestControlCompletesSignUp(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"u"}`)
+	list := func() string {
+		_, body := r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`)
+		return body
+	}
+	if !strings.Contains(list(), `"REQUESTED"`) {
+		t.Error(list())
+	}
+	if status, _ := r.ctl(http.MethodPost, "/mappings/complete", `{"partner":"demo-partner-key","member":"m","merchant":"x"}`); status != 404 {
+		t.Error(status)
+	}
+	if status, _ := r.ctl(http.MethodPost, "/mappings/complete", `{"partner":"demo-partner-key","member":"m","merchant":"s"}`); status != 200 {
+		t.Error(status)
+	}
+	if strings.Contains(list(), `"REQUESTED"`) {
+		t.Error(list())
+	}
+}
+
+func TestMaintenance(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.ctl(http.MethodPost, "/maintenance", `{"on":true}`)
+	for _, form := range forms {
+		if code, _ := r.do(newAsk(form, "create")); code != "MAINTAINED_METHOD" {
+			t.Errorf("%s: %s", form, code)
+		}
+	}
+	if _, body := r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`); !strings.Contains(body, "MAINTAINED_METHOD") {
+		t.Error(body)
+	}
+	r.ctl(http.MethodPost, "/maintenance", `{"on":false}`)
+	r.must(newAsk("legacy", "create"))
+}
+
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.must(newAsk("legacy", "create"))
+	r.do(newAsk("v2", "create"))
+	r.must(newAsk("v2", "read"))
+	r.post("/bill/cancel", "no JSON")
+	r.post("/nothing", "{}")
+	send(t, http.MethodGet, r.url+"/bill", "")
+	for _, path := range []string{"/auth/mapping", "/read/mapping", "/auth/mapping/status", "/auth/merchant/mapping", "/read/merchant", "/if/bill/resend", "/if/bill/destroy"} {
+		r.post(path, "{}")
+	}
+	want := map[string]int{
+		"bill.create": 2, "bill.read": 1, "bill.cancel": 1, "bill.resend": 1, "bill.destroy": 1, "none": 2,
+		"mapping.register": 1, "mapping.list": 1, "mapping.status": 1, "merchant.map": 1, "merchant.list": 1,
+	}
+	if got := r.Calls(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v", got)
+	}
+	if _, body := r.ctl(http.MethodGet, "/calls", ""); strings.TrimSpace(encode(want)) != strings.TrimSpace(body) {
+		t.Errorf("got %s", body)
+	}
+}

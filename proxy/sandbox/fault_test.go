@@ -1,0 +1,146 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/sandbox"
+)
+
+// try makes a call that may break off.
+func (r *rig) try(ctx context.Context, q ask) (status int, body string, err error) {
+	r.t.Helper()
+	path, request := q.encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path, strings.NewReader(request))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(b), err
+}
+
+// TestFaults: each fault through the control surface, what the caller sees of
+// it, whether the bill was made all the same, and that the call after it is
+// answered as ever.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name, fault string
+		status      int
+		body        string // a part of it; of a reply that breaks off, its beginning
+		breaks      bool
+		made        bool
+	}{
+		{"status", `{"status":503}`, 503, `"0000"`, false, true},
+		{"body", `{"body":"<html>oops"}`, 200, "<html>oops", false, true},
+		{"status and body, undone", `{"status":502,"body":"bad","skip":true}`, 502, "bad", false, false},
+		{"code", `{"code":"PAYMENT_002"}`, 200, `"PAYMENT_002"`, false, false},
+		{"code that the catalogue lacks", `{"code":"9999"}`, 200, `"9999"`, false, false},
+		{"undone", `{"skip":true}`, 200, `"ERROR"`, false, false},
+		{"truncate", `{"truncate":true}`, 200, `{"code":"0000"`, true, true},
+		{"truncate, undone", `{"truncate":true,"skip":true,"body":"12345678"}`, 200, `1234`, true, false},
+		{"drop", `{"drop":true}`, 0, "", true, true},
+		{"drop, undone", `{"drop":true,"skip":true}`, 0, "", true, false},
+		{"gzip", `{"gzip":true}`, 200, `"0000"`, false, true}, // the client unpacks it
+		{"gzip that breaks off", `{"gzip":true,"truncate":true}`, 200, "", true, true},
+		{"short delay", `{"delay_ms":1}`, 200, `"0000"`, false, true},
+	}
+	for _, row := range rows {
+		for _, form := range forms {
+			t.Run(form+"/"+row.name, func(t *testing.T) {
+				t.Parallel()
+				r := start(t, sandbox.Options{})
+				if status, body := r.ctl(http.MethodPost, "/faults", row.fault); status != 200 {
+					t.Fatal(body)
+				}
+				status, body, err := r.try(t.Context(), newAsk(form, "create"))
+				if status != row.status || !strings.Contains(body, row.body) || (err != nil) != row.breaks {
+					t.Errorf("got %d %q %v", status, body, err)
+				}
+				if made := len(r.Bills()) == 1; made != row.made {
+					t.Errorf("the bill was made: %v", made)
+				}
+				if code, body := r.do(newAsk(form, "create").with("billId", "NEXT")); code != "0000" {
+					t.Errorf("the call after it: %s", body)
+				}
+			})
+		}
+	}
+}
+
+func TestFaultCodesKeepTheForm(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	for _, code := range sandbox.Catalogue()[1:] {
+		r.Fault(sandbox.Fault{Code: code, Count: 2})
+		for _, form := range forms {
+			if got, body := r.do(newAsk(form, "cancel")); got != code {
+				t.Errorf("%s: %s", code, body)
+			}
+		}
+	}
+}
+
+// TestFaultDelay: a reply that is late beyond the caller's patience; the work is
+// done and the sandbox lets go of the connection.
+func TestFaultDelay(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.Fault(sandbox.Fault{Delay: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := r.try(ctx, newAsk("v2", "create"))
+		done <- err
+	}()
+	for len(r.Bills()) == 0 { // the work is done before the delay
+		select {
+		case err := <-done:
+			t.Fatalf("the reply was not late: %v", err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	// The rig's clean-up hangs if the delayed reply is still waited for.
+}
+
+func TestFaultsQueue(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.must(newAsk("v2", "create"))
+	r.Fault(sandbox.Fault{Operation: "bill.cancel", Code: "PAYMENT_001"})
+	r.Fault(sandbox.Fault{Code: "ERROR", Count: 2})
+	r.Fault(sandbox.Fault{Code: "PAYMENT_004"})
+	for i, step := range []struct{ op, want string }{
+		{"read", "ERROR"}, {"cancel", "PAYMENT_001"}, {"cancel", "ERROR"}, {"read", "PAYMENT_004"}, {"read", "0000"},
+	} {
+		if got, _ := r.do(newAsk("v2", step.op)); got != step.want {
+			t.Errorf("call %d: got %s, want %s", i, got, step.want)
+		}
+	}
+	r.Fault(sandbox.Fault{Code: "ERROR", Count: 9})
+	if status, _ := r.ctl(http.MethodDelete, "/faults", ""); status != 200 {
+		t.Error(status)
+	}
+	r.must(newAsk("v2", "read"))
+	for _, bad := range []string{`{"status":100}`, `{"status":999}`, `{"delay":5}`} {
+		if status, _ := r.ctl(http.MethodPost, "/faults", bad); status != 400 {
+			t.Errorf("%s was taken", bad)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package sandbox_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+// FuzzBadInput: whatever the body, a call of a documented path is answered with
+// HTTP 200 (413 over the limit) and an envelope of its form, with a code of the
+// catalogue.
+func FuzzBadInput(f *testing.F) {
+	paths := []string{
+		"/bill", "/bill/resend", "/bill/read", "/bill/destroy", "/bill/cancel",
+		"/if/bill/send", "/if/bill/resend", "/if/bill/read", "/if/bill/destroy", "/if/bill/cancel",
+		"/auth/mapping", "/read/mapping", "/auth/mapping/status", "/auth/merchant/mapping", "/read/merchant",
+	}
+	for _, form := range forms {
+		for _, op := range []string{"create", "resend", "read", "destroy", "cancel"} {
+			path, body := newAsk(form, op).encode()
+			for at, p := range paths {
+				if p == path {
+					f.Add(uint8(at), body)
+				}
+			}
+		}
+	}
+	f.Add(uint8(0), `{"apiKey":"demo-partner-key","member":"m","merchant":"m","bill":{"billId":"\ud800","price":1e999,"hash":[]}}`)
+	f.Add(uint8(10), `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"m","callbackUrl":"u"}`)
+	known := map[string]bool{}
+	for _, code := range sandbox.Catalogue() {
+		known[code] = true
+	}
+	f.Fuzz(func(t *testing.T, at uint8, body string) {
+		s := sandbox.New(sandbox.Options{BillIDs: sandbox.ExactlyTwenty})
+		path := paths[int(at)%len(paths)]
+		form := "v2"
+		if strings.HasPrefix(path, "/if/") {
+			form = "legacy"
+		}
+		for range 2 { // the second time, what the first has made is there
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
+			if w.Code != http.StatusOK && w.Code != http.StatusRequestEntityTooLarge {
+				t.Errorf("status %d", w.Code)
+			}
+			if !json.Valid(w.Body.Bytes()) {
+				t.Errorf("not JSON: %s", w.Body)
+			}
+			if code := codeOf(t, form, w.Body.String()); !known[code] {
+				t.Errorf("code %q", code)
+			}
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package sandbox_test
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+func TestHashValues(t *testing.T) {
+	t.Parallel()
+	if got := sandbox.HashText("B1", "01012345678", "30000"); got != "B1,01012345678,30000" {
+		t.Error(got)
+	}
+	if got := sandbox.HashText("B1", "", "30000"); got != "B1,30000" {
+		t.Error(got)
+	}
+	if got := sandbox.Hash(billID, "01012345678", "30000"); got != createHash {
+		t.Error(got)
+	}
+	if got := sandbox.Hash(billID, "", "30000"); got != endHash {
+		t.Error(got)
+	}
+}
+
+// TestHash: the rule of both forms, and that a text which is nearly right is
+// refused and changes nothing.
+func TestHash(t *testing.T) {
+	t.Parallel()
+	raw := func(s string) any { return json.RawMessage(s) }
+	const phone = "01012345678"
+	huge := strings.Repeat("9007199254740993", 2) // no float holds it
+	rows := []struct {
+		name, op string
+		price    any
+		phone    any
+		hash     string
+		want     string
+		only     string
+	}{
+		{"phone set", "create", raw(`"30000"`), phone, sign(billID, phone, "30000"), "0000", ""},
+		{"phone set, left out of the text", "create", raw(`"30000"`), phone, sign(billID, "", "30000"), "VALIDATION_002", ""},
+		{"phone not set", "create", raw(`"30000"`), gone{}, sign(billID, "", "30000"), "0000", ""},
+		{"phone empty", "create", raw(`"30000"`), "", sign(billID, "", "30000"), "0000", ""},
+		{"phone null", "create", raw(`"30000"`), raw("null"), sign(billID, "", "30000"), "0000", ""},
+		{"phone as sent", "create", raw(`"30000"`), "010-1234-5678", sign(billID, "010-1234-5678", "30000"), "0000", ""},
+		{"phone without its hyphens", "create", raw(`"30000"`), "010-1234-5678", sign(billID, phone, "30000"), "VALIDATION_002", ""},
+		{"upper case", "create", raw(`"30000"`), phone, strings.ToUpper(sign(billID, phone, "30000")), "VALIDATION_002", ""},
+		{"another price", "create", raw(`"30000"`), phone, sign(billID, phone, "30001"), "VALIDATION_002", ""},
+		{"another id", "create", raw(`"30000"`), phone, sign("X", phone, "30000"), "VALIDATION_002", ""},
+		{"spaces in the text", "create", raw(`"30000"`), gone{}, sign(billID, "", " 30000"), "VALIDATION_002", ""},
+		{"leading zero as sent", "create", raw(`"030000"`), gone{}, sign(billID, "", "030000"), "0000", ""},
+		{"leading zero printed again", "create", raw(`"030000"`), gone{}, sign(billID, "", "30000"), "VALIDATION_002", ""},
+		{"huge price", "create", raw(`"` + huge + `"`), gone{}, sign(billID, "", huge), "0000", ""},
+		{"huge price as a number", "create", raw(huge), gone{}, sign(billID, "", huge), "0000", "v2"},
+		{"number", "create", raw("30000"), phone, sign(billID, phone, "30000"), "0000", "v2"},
+		{"destroy", "destroy", raw(`"30000"`), gone{}, sign(billID, "", "30000"), "0000", ""},
+		{"destroy with a number", "destroy", raw("30000"), gone{}, sign(billID, "", "30000"), "0000", "v2"},
+		{"destroy with the phone text", "destroy", raw(`"30000"`), gone{}, sign(billID, phone, "30000"), "VALIDATION_002", ""},
+		{"destroy that carries a phone", "destroy", raw(`"30000"`), phone, sign(billID, "", "30000"), "0000", ""},
+		{"destroy with a leading zero", "destroy", raw(`"030000"`), gone{}, sign(billID, "", "030000"), "0000", ""},
+		{"cancel", "cancel", raw(`"30000"`), gone{}, sign(billID, "", "30000"), "0000", ""},
+		{"cancel with the phone text", "cancel", raw(`"30000"`), gone{}, sign(billID, phone, "30000"), "VALIDATION_002", ""},
+	}
+	for _, row := range rows {
+		for _, form := range forms {
+			if row.only != "" && row.only != form {
+				continue
+			}
+			t.Run(form+"/"+row.name, func(t *testing.T) {
+				t.Parallel()
+				r := start(t, sandbox.Options{})
+				switch row.op {
+				case "destroy":
+					r.bring("W")
+				case "cancel":
+					r.bring("F")
+				}
+				before := encode(r.Bills())
+				code, body := r.do(newAsk(form, row.op).with("price", row.price).with("phone", row.phone).with("hash", row.hash))
+				if code != row.want {
+					t.Errorf("got %s, want %s", body, row.want)
+				}
+				if code != "0000" && encode(r.Bills()) != before {
+					t.Error("a refused hash changed the store")
+				}
+			})
+		}
+	}
+}
+
+// TestOneWay: calls that meet on one bill settle one way.
+func TestOneWay(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name, from  string
+		ops         []string
+		lost, state string // the code of every call but one; the state after it, if there is one only
+	}{
+		{"cancels", "F", []string{"cancel"}, "BILL_002", "C"},
+		{"destroys", "W", []string{"destroy"}, "BILL_002", "D"},
+		{"creates", "", []string{"create"}, "BILL_001", "W"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, sandbox.Options{})
+			if row.from != "" {
+				r.bring(row.from)
+			}
+			const calls = 16
+			codes := make([]string, calls)
+			var wg sync.WaitGroup
+			for i := range calls {
+				wg.Go(func() {
+					codes[i], _ = r.do(newAsk(forms[i%2], row.ops[0]))
+				})
+			}
+			wg.Wait()
+			won := 0
+			for _, code := range codes {
+				switch code {
+				case "0000":
+					won++
+				case row.lost:
+				default:
+					t.Errorf("a call got %s", code)
+				}
+			}
+			if won != 1 || r.state() != row.state || len(r.Bills()) != 1 {
+				t.Errorf("%d calls won, state %s, %d bills", won, r.state(), len(r.Bills()))
+			}
+		})
+	}
+	t.Run("pay and destroy", func(t *testing.T) {
+		t.Parallel()
+		for range 20 {
+			r := start(t, sandbox.Options{})
+			r.bring("W")
+			var paid error
+			var code string
+			var wg sync.WaitGroup
+			wg.Go(func() { paid = r.Pay(demoKey, billID) })
+			wg.Go(func() { code, _ = r.do(newAsk("v2", "destroy")) })
+			wg.Wait()
+			got, ended := r.state(), code == "0000"
+			if ended == (paid == nil) || ended && got != "D" || !ended && (code != "BILL_002" || got != "F") {
+				t.Fatalf("destroy %s, pay %v, state %s", code, paid, got)
+			}
+		}
+	})
+}

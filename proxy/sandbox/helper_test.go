@@ -1,0 +1,256 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/sandbox"
+)
+
+const (
+	demoKey = "demo-partner-key"
+	billID  = "1234567890ABCDEFGHIJ"
+)
+
+var forms = []string{"v2", "legacy"}
+
+// noon is 12:34:56 in Seoul, given in another zone.
+var noon = time.Date(2026, 3, 2, 3, 34, 56, 0, time.UTC)
+
+// rig is a sandbox behind real sockets.
+type rig struct {
+	*sandbox.Service
+	t            *testing.T
+	url, control string
+}
+
+func start(t *testing.T, o sandbox.Options) *rig {
+	t.Helper()
+	if o.Clock == nil {
+		o.Clock = func() time.Time { return noon }
+	}
+	s := sandbox.New(o)
+	calls, control := httptest.NewServer(s), httptest.NewServer(s.Control())
+	t.Cleanup(calls.Close)
+	t.Cleanup(control.Close)
+	return &rig{Service: s, t: t, url: calls.URL, control: control.URL}
+}
+
+func (r *rig) post(path, body string) (int, string) {
+	r.t.Helper()
+	return send(r.t, http.MethodPost, r.url+path, body)
+}
+
+func send(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, "application/json") {
+		t.Errorf("%s %s: content type %q", method, url, got)
+	}
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// do makes a call that has to be answered with HTTP 200 and returns its code;
+// a bare legacy read counts as 0000.
+func (r *rig) do(q ask) (code, body string) {
+	r.t.Helper()
+	path, request := q.encode()
+	status, body := r.post(path, request)
+	if status != http.StatusOK {
+		r.t.Errorf("%s: status %d, body %s", path, status, body)
+	}
+	return codeOf(r.t, q.form, body), body
+}
+
+func (r *rig) must(q ask) string {
+	r.t.Helper()
+	code, body := r.do(q)
+	if code != "0000" {
+		r.t.Fatalf("%s %s: %s", q.form, q.op, body)
+	}
+	return body
+}
+
+// codeOf holds a reply to the envelope of its form and returns the code.
+func codeOf(t *testing.T, form, body string) string {
+	t.Helper()
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(body), &m); err != nil {
+		t.Fatalf("%v in %q", err, body)
+	}
+	if _, bare := m["appr_state"]; bare && form == "legacy" && m["code"] == nil && m["msg"] == nil {
+		return "0000"
+	}
+	var code, text string
+	name := map[string]string{"v2": "message", "legacy": "msg"}[form]
+	if json.Unmarshal(m["code"], &code) != nil || json.Unmarshal(m[name], &text) != nil || text == "" {
+		t.Fatalf("no %s envelope: %s", form, body)
+	}
+	if code != "0000" {
+		want := 2
+		if form == "v2" {
+			want = 3
+			if string(m["data"]) != "null" {
+				t.Errorf("data of a failure is %s", m["data"])
+			}
+		}
+		if len(m) != want {
+			t.Errorf("a failure has more than its envelope: %s", body)
+		}
+	}
+	return code
+}
+
+// ask is a call by its v2 names, whichever form it is made in.
+type ask struct {
+	form, op, key, member, merchant string
+	bill                            map[string]any // price by its digits
+}
+
+type gone struct{} // a value that leaves a field out
+
+func newAsk(form, op string) ask {
+	q := ask{form: form, op: op, key: demoKey, member: "demo-member", merchant: "demo-store", bill: map[string]any{"billId": billID}}
+	switch op {
+	case "create":
+		maps.Copy(q.bill, map[string]any{
+			"sendType": "TALK", "billIssuer": "데모상사", "productName": "3월 수강료", "price": "30000",
+			"memberName": "홍길동", "phone": "01012345678", "message": "납부 바랍니다", "expireDt": "2026-03-31",
+			"callbackUrl": "https://partner.example.com/cb",
+		})
+	case "destroy", "cancel":
+		q.bill["price"] = "30000"
+	}
+	return q
+}
+
+// with returns the call with a field changed; "apiKey", "member" and "merchant"
+// stand beside the bill's.
+func (q ask) with(name string, v any) ask {
+	text, _ := v.(string)
+	switch name {
+	case "apiKey":
+		q.key = text
+	case "member":
+		q.member = text
+	case "merchant":
+		q.merchant = text
+	default:
+		q.bill = maps.Clone(q.bill)
+		q.bill[name] = v
+	}
+	return q
+}
+
+var legacyName = map[string]string{
+	"billId": "bill_id", "billIssuer": "bill_issuer", "productName": "product_nm", "memberName": "member_nm",
+	"phone": "phone", "message": "message", "expireDt": "expire_dt", "price": "price", "hash": "hash",
+	"callbackUrl": "callbackURL",
+}
+
+// encode signs the call, unless it carries a hash, and spells it.
+func (q ask) encode() (path, body string) {
+	bill := map[string]any{}
+	for name, v := range q.bill {
+		if _, out := v.(gone); !out {
+			bill[name] = v
+		}
+	}
+	price, _ := bill["price"].(string)
+	if _, set := q.bill["hash"]; !set && q.bill["price"] != nil {
+		phone, _ := bill["phone"].(string)
+		id, _ := bill["billId"].(string)
+		bill["hash"] = sign(id, phone, price)
+	}
+	root := map[string]any{"member": q.member, "merchant": q.merchant}
+	if q.form == "v2" {
+		if price != "" {
+			bill["price"] = json.RawMessage(price)
+		}
+		root["apiKey"], root["bill"] = q.key, bill
+		return map[string]string{"create": "/bill"}[q.op] + map[bool]string{false: "/bill/" + q.op}[q.op == "create"], encode(root)
+	}
+	spelled := map[string]any{}
+	for name, v := range bill {
+		if legacyName[name] != "" {
+			spelled[legacyName[name]] = v
+		}
+	}
+	root["apikey"] = q.key
+	if q.op == "create" {
+		root["bill"] = spelled
+		return "/if/bill/send", encode(root)
+	}
+	maps.Copy(root, spelled)
+	return "/if/bill/" + q.op, encode(root)
+}
+
+// sign is the rule of the integrity value, written out once more.
+func sign(id, phone, price string) string {
+	text := id + "," + phone + "," + price
+	if phone == "" {
+		text = id + "," + price
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+}
+
+func encode(v any) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	return b.String()
+}
+
+// bring makes a bill and moves it to a state.
+func (r *rig) bring(state string) {
+	r.t.Helper()
+	r.must(newAsk("v2", "create"))
+	switch state {
+	case "F", "C":
+		if err := r.Pay(demoKey, billID); err != nil {
+			r.t.Fatal(err)
+		}
+		if state == "C" {
+			r.must(newAsk("v2", "cancel"))
+		}
+	case "D":
+		r.must(newAsk("v2", "destroy"))
+	}
+	if got := r.state(); got != state {
+		r.t.Fatalf("the bill is in state %s, not %s", got, state)
+	}
+}
+
+func (r *rig) state() string {
+	r.t.Helper()
+	b, err := r.Bill(demoKey, billID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return b.State
+}

@@ -1,0 +1,244 @@
+package sandbox_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/sandbox"
+)
+
+const (
+	createHash = "0e9af5908e9740edf00c26033f5adaa5eb5501f562fc84e4b35ac86ad98c282a" // …ABCDEFGHIJ,01012345678,30000
+	endHash    = "4c24ca0df9e758374d2717f036806caa37de6b78e272ef2fe1cae34ec6c3a06e" // …ABCDEFGHIJ,30000
+)
+
+// TestLife compares every reply of a bill's life, byte by byte.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	const (
+		v2Head     = `{"code":"0000","message":"성공하였습니다.","data":`
+		legacyHead = `{"code":"0000","msg":"성공하였습니다."`
+		v2Named    = `"apiKey":"demo-partner-key","member":"demo-member","merchant":"demo-store","billId":"1234567890ABCDEFGHIJ","hash":"`
+		lNamed     = `,"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill_id":"1234567890ABCDEFGHIJ","hash":"`
+		v2Card     = `"apprPrice":"30000","apprIssuer":"신한카드","apprIssuerCd":"04","apprIssuerNum":"4518-42**-****-1234","apprAcquirerCd":"04","apprAcquirerNm":"신한카드",`
+		lCard      = `"appr_price":"30000","appr_issuer":"신한카드","appr_issuer_cd":"04","appr_issuer_num":"4518-42**-****-1234","appr_acquirer_cd":"04","appr_acquirer_nm":"신한카드",`
+		v2Rest     = `"apprCashNum":"","apprCashTrader":"","apprCashIssuanceNumber":"","apprCardMerchantNum":"0012345678","dscTxNum":"TX000000000001","cardType":"신용","apprSign":"","udItem":null}}`
+		lRest      = `"appr_cash_num":"","appr_cash_trader":"","appr_cash_issuance_number":""}`
+	)
+	want := map[string][]string{
+		"v2": {
+			v2Head + `{` + v2Named + createHash + `","shortUrl":"https://pay.example.com/b/0c6b0b17cf2c27ca"}}`,
+			v2Head + `{"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ"}}`,
+			v2Head + `{"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ","catId":"","apprPayType":0,"apprCardType":"","apprDt":0,"apprOriginDt":0,` +
+				`"apprPrice":"","apprIssuer":"","apprIssuerCd":"","apprIssuerNum":"","apprAcquirerCd":"","apprAcquirerNm":"","apprNum":"","apprOriginNum":"","apprResCd":"",` +
+				`"apprMonthly":"","apprState":"W","apprCashNum":"","apprCashTrader":"","apprCashIssuanceNumber":"","apprCardMerchantNum":"","dscTxNum":"","cardType":"","apprSign":"","udItem":null}}`,
+			v2Head + `{"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ","catId":"2863000001","apprPayType":1,"apprCardType":"신용","apprDt":20260302123456,"apprOriginDt":20260302123456,` +
+				v2Card + `"apprNum":"30000001","apprOriginNum":"30000001","apprResCd":"0000","apprMonthly":"00","apprState":"F",` + v2Rest,
+			v2Head + `{` + v2Named + endHash + `","apprNum":"30000002","apprOriginNum":"30000001","apprCancelDt":"20260302133456"}}`,
+			v2Head + `{"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ","catId":"2863000001","apprPayType":1,"apprCardType":"신용","apprDt":20260302133456,"apprOriginDt":20260302123456,` +
+				v2Card + `"apprNum":"30000002","apprOriginNum":"30000001","apprResCd":"0000","apprMonthly":"00","apprState":"C",` + v2Rest,
+		},
+		"legacy": {
+			legacyHead + lNamed + createHash + `","shortURL":"https://pay.example.com/b/0c6b0b17cf2c27ca"}`,
+			legacyHead + `}`,
+			`{"apikey":"demo-partner-key","bill_id":"1234567890ABCDEFGHIJ","appr_cat_id":"","appr_pay_type":"","appr_card_type":"","appr_dt":"","appr_origin_dt":"",` +
+				`"appr_price":"","appr_issuer":"","appr_issuer_cd":"","appr_issuer_num":"","appr_acquirer_cd":"","appr_acquirer_nm":"","appr_num":"","appr_origin_num":"","appr_res_cd":"",` +
+				`"appr_monthly":"","appr_state":"W",` + lRest,
+			`{"apikey":"demo-partner-key","bill_id":"1234567890ABCDEFGHIJ","appr_cat_id":"2863000001","appr_pay_type":"CARD_VAN","appr_card_type":"신용","appr_dt":"20260302123456","appr_origin_dt":"20260302123456",` +
+				lCard + `"appr_num":"30000001","appr_origin_num":"30000001","appr_res_cd":"0000","appr_monthly":"00","appr_state":"F",` + lRest,
+			legacyHead + lNamed + endHash + `","appr_num":"30000002","appr_origin_num":"30000001","appr_cancel_dt":"20260302133456"}`,
+			`{"apikey":"demo-partner-key","bill_id":"1234567890ABCDEFGHIJ","appr_cat_id":"2863000001","appr_pay_type":"CARD_VAN","appr_card_type":"신용","appr_dt":"20260302133456","appr_origin_dt":"20260302123456",` +
+				lCard + `"appr_num":"30000002","appr_origin_num":"30000001","appr_res_cd":"0000","appr_monthly":"00","appr_state":"C",` + lRest,
+		},
+	}
+	for _, form := range forms {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			now := noon
+			r := start(t, sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return now }})
+			compare := func(i int, got string) {
+				t.Helper()
+				if got != want[form][i] {
+					t.Errorf("reply %d\ngot  %s\nwant %s", i, got, want[form][i])
+				}
+			}
+			compare(0, r.must(newAsk(form, "create")))
+			compare(1, r.must(newAsk(form, "resend")))
+			compare(2, r.must(newAsk(form, "read")))
+			if err := r.Pay("", billID); err != nil {
+				t.Fatal(err)
+			}
+			compare(3, r.must(newAsk(form, "read")))
+			now = now.Add(time.Hour)
+			compare(4, r.must(newAsk(form, "cancel")))
+			compare(5, r.must(newAsk(form, "read")))
+		})
+	}
+}
+
+func TestDestroyReplies(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{
+		"v2": `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ"}}`,
+		"legacy": `{"code":"0000","msg":"성공하였습니다.","apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store",` +
+			`"bill_id":"1234567890ABCDEFGHIJ","hash":"` + endHash + `"}`,
+	}
+	for _, form := range forms {
+		r := start(t, sandbox.Options{})
+		r.bring("W")
+		if got := r.must(newAsk(form, "destroy")); got != want[form] {
+			t.Errorf("got  %s\nwant %s", got, want[form])
+		}
+	}
+}
+
+// TestMoves has every operation on a bill in every state, in both forms, for
+// bills made in either: only the moves of the state table happen.
+func TestMoves(t *testing.T) {
+	t.Parallel()
+	type outcome struct{ code, state string }
+	table := map[string]map[string]outcome{
+		"resend":  {"W": {"0000", "W"}, "F": {"BILL_006", "F"}, "C": {"BILL_006", "C"}, "D": {"BILL_006", "D"}},
+		"read":    {"W": {"0000", "W"}, "F": {"0000", "F"}, "C": {"0000", "C"}, "D": {"0000", "D"}},
+		"destroy": {"W": {"0000", "D"}, "F": {"BILL_002", "F"}, "C": {"BILL_002", "C"}, "D": {"BILL_002", "D"}},
+		"cancel":  {"W": {"BILL_002", "W"}, "F": {"0000", "C"}, "C": {"BILL_002", "C"}, "D": {"BILL_002", "D"}},
+		"create":  {"W": {"BILL_001", "W"}, "F": {"BILL_001", "F"}, "C": {"BILL_001", "C"}, "D": {"BILL_001", "D"}},
+		"pay":     {"W": {"", "F"}, "F": {"refused", "F"}, "C": {"refused", "C"}, "D": {"refused", "D"}},
+	}
+	for op, row := range table {
+		for from, want := range row {
+			for _, made := range forms {
+				for _, asked := range forms {
+					t.Run(strings.Join([]string{op, from, made, asked}, "/"), func(t *testing.T) {
+						t.Parallel()
+						r := start(t, sandbox.Options{})
+						life := map[string][]string{"W": {}, "F": {"pay"}, "C": {"pay", "cancel"}, "D": {"destroy"}}[from]
+						step := func(form, op string) string {
+							if op != "pay" {
+								code, _ := r.do(newAsk(form, op))
+								return code
+							}
+							if err := r.Pay(demoKey, billID); err != nil {
+								return "refused"
+							}
+							return ""
+						}
+						r.must(newAsk(made, "create"))
+						for _, op := range life {
+							step(made, op)
+						}
+						if got := r.state(); got != from {
+							t.Fatalf("the bill is in state %s", got)
+						}
+						if got := (outcome{step(asked, op), r.state()}); got != want {
+							t.Errorf("got %v, want %v", got, want)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestReadShowsTheOtherForm: what one form makes and pays, both forms read.
+func TestReadShowsTheOtherForm(t *testing.T) {
+	t.Parallel()
+	for _, made := range forms {
+		r := start(t, sandbox.Options{})
+		r.must(newAsk(made, "create"))
+		b, err := r.Bill(demoKey, billID)
+		if err != nil || b.Form != made || b.MemberName != "홍길동" || b.CallbackURL != "https://partner.example.com/cb" || b.Product != "3월 수강료" {
+			t.Errorf("%v %+v", err, b)
+		}
+		if err := r.PayWith(demoKey, billID, sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1234567890"}); err != nil {
+			t.Fatal(err)
+		}
+		v2, legacy := r.must(newAsk("v2", "read")), r.must(newAsk("legacy", "read"))
+		for _, want := range []string{`"apprPayType":4,`, `"apprCashNum":"700000001"`, `"apprCashTrader":"BUSINESS"`, `"apprCashIssuanceNumber":"1234567890"`, `"apprIssuer":""`} {
+			if !strings.Contains(v2, want) {
+				t.Errorf("no %s in %s", want, v2)
+			}
+		}
+		for _, want := range []string{`"appr_pay_type":"OFFLINE_CASH"`, `"appr_cash_num":"700000001"`, `"appr_cash_trader":"1"`, `"appr_cash_issuance_number":"1234567890"`} {
+			if !strings.Contains(legacy, want) {
+				t.Errorf("no %s in %s", want, legacy)
+			}
+		}
+	}
+}
+
+func TestPayments(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name, want string // a part of the legacy read, or of the refusal
+		p          sandbox.Payment
+		refused    bool
+	}{
+		{name: "installments", p: sandbox.Payment{Method: "KEYIN", Months: 3}, want: `"appr_monthly":"03"`},
+		{name: "personal receipt", p: sandbox.Payment{Method: "SIMPLE_PAY", CashReceipt: "personal", CashNumber: "01012345678"}, want: `"appr_cash_trader":"0"`},
+		{name: "self issue", p: sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "self"}, want: `"appr_cash_issuance_number":"0100001234"`},
+		{name: "unknown method", p: sandbox.Payment{Method: "BARTER"}, refused: true, want: "BARTER"},
+		{name: "receipt for a card", p: sandbox.Payment{CashReceipt: "self"}, refused: true, want: "card"},
+		{name: "receipt without a number", p: sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "personal"}, refused: true, want: "number"},
+		{name: "unknown receipt", p: sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "none"}, refused: true, want: "none"},
+		{name: "installments of cash", p: sandbox.Payment{Method: "OFFLINE_CASH", Months: 2}, refused: true, want: "installments"},
+		{name: "negative months", p: sandbox.Payment{Months: -1}, refused: true, want: "-1"},
+		{name: "too many months", p: sandbox.Payment{Months: 100}, refused: true, want: "100"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, sandbox.Options{})
+			r.bring("W")
+			err := r.PayWith(demoKey, billID, row.p)
+			if row.refused {
+				if err == nil || !strings.Contains(err.Error(), row.want) || r.state() != "W" {
+					t.Errorf("%v, state %s", err, r.state())
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.must(newAsk("legacy", "read")); !strings.Contains(got, row.want) {
+				t.Errorf("no %s in %s", row.want, got)
+			}
+		})
+	}
+}
+
+// TestExpiry: a bill is good to midnight in Seoul, and an expired one stays W.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	midnight := time.Date(2026, 3, 31, 15, 0, 0, 0, time.UTC)
+	for _, row := range []struct {
+		at    time.Time
+		state string
+	}{{midnight.Add(-time.Second), "F"}, {midnight, "W"}} {
+		r := start(t, sandbox.Options{Clock: func() time.Time { return row.at }})
+		r.bring("W")
+		err := r.Pay(demoKey, billID)
+		if got := r.state(); got != row.state || (err == nil) != (row.state == "F") {
+			t.Errorf("at %v: state %s, %v", row.at, got, err)
+		}
+	}
+}
+
+func TestPoints(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey, Prepaid: true, Points: 2}}})
+	r.must(newAsk("legacy", "create"))
+	r.must(newAsk("v2", "resend"))
+	for _, form := range forms {
+		if code, _ := r.do(newAsk(form, "resend")); code != "POINT_001" {
+			t.Errorf("%s: %s", form, code)
+		}
+	}
+	r.must(newAsk("v2", "create").with("billId", "URLBILL").with("sendType", "URL"))
+	if b, _ := r.Bill(demoKey, billID); b.Messages != 2 {
+		t.Errorf("%d messages", b.Messages)
+	}
+	r.SetPoints(demoKey, 1)
+	r.must(newAsk("legacy", "resend"))
+}

@@ -1,0 +1,204 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// The words of payment methods that public integrations show for legacy.
+const (
+	methodCardVAN     = "CARD_VAN"
+	methodKeyIn       = "KEYIN"
+	methodOfflineCard = "OFFLINE_CARD"
+)
+
+// The classes of a cash receipt as legacy shows them ("Approval and payment data").
+const (
+	cashPersonal = "0"
+	cashBusiness = "1"
+)
+
+// selfIssueNumber is the designated request number of a cash receipt that the
+// store issues of its own accord.
+const selfIssueNumber = "0100001234"
+
+// Errors of the payer's side, which the interface has no codes for.
+var (
+	ErrNoBill     = errors.New("no such bill")
+	ErrAmbiguous  = errors.New("several partners have a bill of that identifier: name the partner")
+	ErrNotPayable = errors.New("the bill cannot be paid")
+	ErrPayment    = errors.New("no such payment")
+)
+
+// Payment is how a customer pays. The zero value is a card, at once.
+type Payment struct {
+	// Method is the legacy word of a payment method; CARD_VAN if empty.
+	Method string `json:"method"`
+	// Months are the installments of a card payment; 0 is at once.
+	Months int `json:"months"`
+	// CashReceipt asks for a receipt for a payment without a card: "personal",
+	// "business" or "self" (voluntary self-issue). None if empty.
+	CashReceipt string `json:"cash_receipt"`
+	// CashNumber is the number that the receipt is asked for with; not looked at
+	// for "self".
+	CashNumber string `json:"cash_number"`
+}
+
+// Pay pays a bill by card: W to F. Without a partnerKey the bill is found by
+// its identifier, if only one partner has it.
+func (s *Service) Pay(partnerKey, billID string) error {
+	return s.PayWith(partnerKey, billID, Payment{})
+}
+
+// PayWith pays a bill as p says.
+func (s *Service) PayWith(partnerKey, billID string, p Payment) error {
+	_, err := s.pay(partnerKey, billID, p)
+	return err
+}
+
+func (s *Service) pay(partnerKey, billID string, p Payment) (paid Bill, err error) {
+	s.store.do(func(t *tables) {
+		var b *Bill
+		if b, err = t.lookUp(partnerKey, billID); err != nil {
+			return
+		}
+		now := s.opt.Clock()
+		switch {
+		case b.State != stateUnpaid:
+			err = fmt.Errorf("%w: its state is %s", ErrNotPayable, b.State)
+			return
+		case expired(b, now):
+			err = fmt.Errorf("%w: it expired on %s", ErrNotPayable, b.ExpireDt)
+			return
+		}
+		var a *Approval
+		if a, err = s.approve(t, p, now); err != nil {
+			return
+		}
+		b.State, b.Approval = statePaid, a
+		paid = *b
+	})
+	return paid, err
+}
+
+// lookUp finds a bill as a tester names it.
+func (t *tables) lookUp(partnerKey, billID string) (*Bill, error) {
+	if partnerKey != "" {
+		if b := t.bills[billKey{partnerKey, billID}]; b != nil {
+			return b, nil
+		}
+		return nil, fmt.Errorf("%w: %q", ErrNoBill, billID)
+	}
+	switch found := t.byID[billID]; len(found) {
+	case 0:
+		return nil, fmt.Errorf("%w: %q", ErrNoBill, billID)
+	case 1:
+		return found[0], nil
+	}
+	return nil, ErrAmbiguous
+}
+
+// Bill returns a bill; without a partnerKey it is found as Pay finds it.
+func (s *Service) Bill(partnerKey, billID string) (found Bill, err error) {
+	s.store.do(func(t *tables) {
+		var b *Bill
+		if b, err = t.lookUp(partnerKey, billID); err == nil {
+			found = *b
+		}
+	})
+	return found, err
+}
+
+// Bills returns every bill, in the order they were made.
+func (s *Service) Bills() []Bill {
+	out := []Bill{}
+	s.store.do(func(t *tables) {
+		for _, b := range t.all {
+			out = append(out, *b)
+		}
+	})
+	return out
+}
+
+// expired: a bill is valid to midnight of its expireDt, in Korea.
+func expired(b *Bill, now time.Time) bool {
+	day, err := time.ParseInLocation(dateLayout, b.ExpireDt, seoul)
+	return err == nil && !now.Before(day.AddDate(0, 0, 1))
+}
+
+// approve makes the record of a payment ("Approval and payment data"). Names
+// and numbers are made up, in the shapes that real ones have.
+func (s *Service) approve(t *tables, p Payment, now time.Time) (*Approval, error) {
+	if p.Method == "" {
+		p.Method = methodCardVAN
+	}
+	if _, ok := s.opt.PayTypes[p.Method]; !ok {
+		return nil, fmt.Errorf("%w: no method %q", ErrPayment, p.Method)
+	}
+	if p.Months < 0 || p.Months > 99 {
+		return nil, fmt.Errorf("%w: expected 0 to 99 months but got: %d", ErrPayment, p.Months)
+	}
+	n := t.next()
+	a := &Approval{
+		Method: p.Method, Num: approvalNumber(n), At: now, TerminalID: "2863000001", Months: "00",
+		TxNum: fmt.Sprintf("TX%012d", n),
+	}
+	switch p.Method {
+	case methodCardVAN, methodKeyIn, methodOfflineCard:
+		if p.CashReceipt != "" {
+			return nil, fmt.Errorf("%w: a card payment has no cash receipt", ErrPayment)
+		}
+		a.CardType, a.Issuer, a.IssuerCode, a.IssuerNum = "신용", "신한카드", "04", "4518-42**-****-1234"
+		a.AcquirerCode, a.Acquirer, a.MerchantNum = "04", "신한카드", "0012345678"
+		a.Months = fmt.Sprintf("%02d", p.Months)
+		return a, nil
+	}
+	if p.Months != 0 {
+		return nil, fmt.Errorf("%w: %s has no installments", ErrPayment, p.Method)
+	}
+	switch p.CashReceipt {
+	case "":
+		return a, nil
+	case "personal":
+		a.CashClass, a.CashRequest = cashPersonal, p.CashNumber
+	case "business":
+		a.CashClass, a.CashRequest = cashBusiness, p.CashNumber
+	case "self":
+		a.CashClass, a.CashRequest = cashPersonal, selfIssueNumber
+	default:
+		return nil, fmt.Errorf("%w: expected a personal, business or self cash receipt but got: %q", ErrPayment, p.CashReceipt)
+	}
+	if a.CashRequest == "" {
+		return nil, fmt.Errorf("%w: a cash receipt needs the number it is asked for with", ErrPayment)
+	}
+	a.CashNum = fmt.Sprintf("%09d", 700000000+n)
+	return a, nil
+}
+
+// approvalNumber is eight digits, never the same twice.
+func approvalNumber(n int) string { return fmt.Sprintf("%08d", 30000000+n) }
+
+// record is what a read of either form shows; of an unpaid bill all of it is
+// empty.
+type record struct {
+	Approval
+	payType, at, originAt          string // digits
+	price, num, originNum, outcome string
+}
+
+func (s *Service) record(b *Bill) record {
+	if b.Approval == nil {
+		return record{}
+	}
+	a := *b.Approval
+	r := record{
+		Approval: a, payType: strconv.Itoa(s.opt.PayTypes[a.Method]), price: b.Price, outcome: codeSuccess,
+		at: stamp(a.At), originAt: stamp(a.At), num: a.Num, originNum: a.Num,
+	}
+	if b.Cancel != nil {
+		r.at, r.num = stamp(b.Cancel.At), b.Cancel.Num
+	}
+	return r
+}

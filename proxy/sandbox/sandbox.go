@@ -1,0 +1,325 @@
+// Package sandbox is the whole billing service of the interface document, in
+// one process and in memory, for trying an integration and for testing the
+// bridge against. It is NOT FOR PRODUCTION: it moves no money, sends no
+// messages, keeps its keys in the open and forgets everything when it stops.
+//
+//	s := sandbox.New(sandbox.Options{})
+//	go http.ListenAndServe("127.0.0.1:8081", s)           // what partners call
+//	go http.ListenAndServe("127.0.0.1:9081", s.Control()) // what a tester calls
+//	err := s.Pay("demo-partner-key", "1234567890ABCDEFGHIJ")
+//
+// Both forms, legacy and v2, are thin codecs over one service and one store: a
+// bill made in one form is read, destroyed and cancelled in the other. The
+// package shares no code with the bridge, so that it can be its oracle.
+//
+// It is strict where the document states a rule. Where the document is silent
+// it does what public partner integrations were seen to rely on, and each such
+// choice is a field of Options or a line here:
+//
+//   - Business refusals are HTTP 200 with an envelope. Only what is no call of the
+//     interface has a status of its own: 404, 405, 413 and 415.
+//   - A call is checked in this order: key, contract, field types, store, field
+//     values, hash, amount, bill type, then the bill. A refusal changes nothing.
+//   - Field types are those of the document. A v2 price may also be a string of
+//     digits; a legacy price is a string. null is the same as absent.
+//   - Names are compared exactly and a name given twice is refused; a name that the
+//     document does not know is ignored.
+//   - A missing hash is VALIDATION_001, a wrong one (also in upper case) VALIDATION_002.
+//   - An approval is its own original: apprOriginNum and apprOriginDt of a paid bill
+//     repeat apprNum and apprDt. After a cancel apprNum and apprDt are the cancel's.
+//   - A message sent (a TALK bill, any legacy bill, a resend) costs a Prepaid partner one point.
+//
+// DefaultPartners lists the seeded partners.
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// bodyLimit bounds a request body; the document shows no limit, and no call of
+// it comes near.
+const bodyLimit = 1 << 20
+
+// Environment is one of the two that the document tells apart ("Versioning").
+type Environment string
+
+const (
+	Development Environment = "development" // amounts below 20000 are refused
+	Production  Environment = "production"
+)
+
+// ParseEnvironment takes exactly "development" or "production".
+func ParseEnvironment(s string) (Environment, error) {
+	switch e := Environment(s); e {
+	case Development, Production:
+		return e, nil
+	}
+	return "", fmt.Errorf("environment: expected development or production but got: %q", s)
+}
+
+// BillIDRule says which bill identifiers a create accepts, beside the limit of
+// 20 characters, which always holds.
+type BillIDRule string
+
+const (
+	// LettersOrDigits accepts 1 to 20 letters or digits. The default.
+	LettersOrDigits BillIDRule = ""
+	// AnyCharacters accepts whatever has 1 to 20 characters.
+	AnyCharacters BillIDRule = "any"
+	// ExactlyTwenty reads the identifier rule to the letter: 20 letters or digits,
+	// which in development begin with a business registration number.
+	ExactlyTwenty BillIDRule = "exact"
+)
+
+// NumberWhenUnpaid is what a v2 read shows for a numeric approval field
+// (apprPayType, apprDt, apprOriginDt) of a bill that was never paid.
+type NumberWhenUnpaid string
+
+const (
+	ZeroWhenUnpaid NumberWhenUnpaid = "" // 0, which is of the documented type. The default.
+	NullWhenUnpaid NumberWhenUnpaid = "null"
+	OmitWhenUnpaid NumberWhenUnpaid = "omit"
+)
+
+// Options are the choices of a sandbox. The zero value is a development
+// environment with the default partners.
+type Options struct {
+	// Environment is Development if empty.
+	Environment Environment
+	// BaseURL stands before the paths of shortUrl and of the registration url.
+	// If empty, it is the scheme and host that the caller used.
+	BaseURL string
+	// Clock is time.Now if nil. The service shows Korean local time whatever
+	// zone the clock is in.
+	Clock func() time.Time
+	// Partners is DefaultPartners() if nil.
+	Partners []Partner
+
+	// FailureData is the raw JSON of `data` in a v2 failure; null if empty.
+	FailureData string
+	// LegacyCodes pairs a catalogue code with the code that legacy failures carry
+	// instead; the key "*" stands for every other failure. If nil, legacy failures
+	// carry the catalogue's codes. Public clients know
+	// {"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}.
+	LegacyCodes map[string]string
+	// SwapLegacySend exchanges member and merchant in the legacy send reply, as
+	// the document's example does.
+	SwapLegacySend bool
+	// NoLegacyShortURL leaves shortURL, which the document does not have but
+	// clients read, out of the legacy send reply.
+	NoLegacyShortURL bool
+
+	// BillIDs says which identifiers a create accepts.
+	BillIDs BillIDRule
+	// GlobalBillIDs makes a bill identifier unique over all partners. By default
+	// it is unique within its partner.
+	GlobalBillIDs bool
+	// AnyStore finds a bill by its partner and identifier alone. By default a call
+	// that names another member or merchant than the create finds no bill.
+	AnyStore bool
+	// DestroyRefused is the code of a destroy on a bill that is not unpaid;
+	// BILL_002 if empty.
+	DestroyRefused string
+	// WrongAmount is the code of a destroy or cancel whose price is not the
+	// amount charged (the service cancels in full only); VALIDATION_001 if empty,
+	// since clients try PAYMENT_002 again and this never becomes right.
+	WrongAmount string
+	// PayTypes pairs the legacy word of a payment method with its v2 number and is
+	// the set of methods a bill can be paid by. If nil: SIMPLE_PAY 0, CARD_VAN 1,
+	// KEYIN 2, OFFLINE_CARD 3, OFFLINE_CASH 4.
+	PayTypes map[string]int
+	// NumbersWhenUnpaid is what a v2 read shows for numbers there are none of.
+	NumbersWhenUnpaid NumberWhenUnpaid
+}
+
+// Service is the billing service: an http.Handler of the fifteen documented
+// paths. It is safe for concurrent use.
+type Service struct {
+	opt         Options
+	store       *store
+	faults      faults
+	maintenance atomic.Bool
+	mu          sync.Mutex // guards calls
+	calls       map[string]int
+}
+
+// New returns a service with an empty store and the partners of o.
+func New(o Options) *Service {
+	if o.Environment == "" {
+		o.Environment = Development
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Partners == nil {
+		o.Partners = DefaultPartners()
+	}
+	if o.FailureData == "" {
+		o.FailureData = "null"
+	}
+	if o.DestroyRefused == "" {
+		o.DestroyRefused = codeNotCancellable
+	}
+	if o.WrongAmount == "" {
+		o.WrongAmount = codeInvalid
+	}
+	if o.PayTypes == nil {
+		o.PayTypes = map[string]int{"SIMPLE_PAY": 0, methodCardVAN: 1, methodKeyIn: 2, methodOfflineCard: 3, "OFFLINE_CASH": 4}
+	}
+	return &Service{opt: o, store: newStore(o.Partners, o.Clock()), calls: map[string]int{}}
+}
+
+// SetMaintenance turns MAINTAINED_METHOD for every call on or off.
+func (s *Service) SetMaintenance(on bool) { s.maintenance.Store(on) }
+
+// Calls returns how many calls of each operation (bill.create, mapping.list …)
+// arrived, in both forms together and whatever became of them. Requests for
+// other paths or with other methods count under "none".
+func (s *Service) Calls() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]int, len(s.calls))
+	for op, n := range s.calls {
+		out[op] = n
+	}
+	return out
+}
+
+func (s *Service) count(op operation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[string(op)]++
+}
+
+// ServeHTTP answers one call of the interface ("Endpoints").
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The path as it was sent: an escaped spelling of a documented path is another path.
+	path := r.URL.EscapedPath()
+	f := formOf(path)
+	op := operationOf(path)
+	if op == opNone {
+		s.count(op)
+		deliver(w, r, Fault{}, http.StatusNotFound, s.failure(f, codeError, ""))
+		return
+	}
+	if r.Method != http.MethodPost {
+		s.count(opNone)
+		w.Header().Set("Allow", http.MethodPost)
+		deliver(w, r, Fault{}, http.StatusMethodNotAllowed, s.failure(f, codeError, ""))
+		return
+	}
+	s.count(op)
+	// A fault is taken when the call arrives, so that the order of calls decides
+	// and not how long each takes.
+	fault := s.faults.take(op)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
+	if err != nil {
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			deliver(w, r, fault, http.StatusRequestEntityTooLarge, s.failure(f, codeInvalid, ""))
+			return
+		}
+		deliver(w, r, fault, http.StatusBadRequest, s.failure(f, codeInvalid, ""))
+		return
+	}
+	if !isJSON(r.Header.Get("Content-Type")) {
+		deliver(w, r, fault, http.StatusUnsupportedMediaType, s.failure(f, codeInvalid, ""))
+		return
+	}
+	switch {
+	case fault.Code != "":
+		deliver(w, r, fault, http.StatusOK, s.failure(f, fault.Code, ""))
+	case fault.Skip:
+		deliver(w, r, fault, http.StatusOK, s.failure(f, codeError, ""))
+	case s.maintenance.Load():
+		deliver(w, r, fault, http.StatusOK, s.failure(f, codeMaintained, ""))
+	default:
+		deliver(w, r, fault, http.StatusOK, s.answer(op, f, body, s.base(r)))
+	}
+}
+
+// answer decodes a call, runs it and encodes what came of it.
+func (s *Service) answer(op operation, f form, body []byte, base string) []byte {
+	root, ok := parseObject(body)
+	if !ok {
+		return s.failure(f, codeInvalid, "")
+	}
+	c := decode(op, f, root)
+	c.base = base
+	res := s.run(c)
+	if res.code != codeSuccess {
+		return s.failure(f, res.code, res.field)
+	}
+	if f == formLegacy {
+		return s.encodeLegacy(c, res)
+	}
+	return s.encodeV2(c, res)
+}
+
+// failure is a refusal in the caller's form. field is a name of the document
+// or empty; no value of a request ever goes into the text.
+func (s *Service) failure(f form, code, field string) []byte {
+	text := messageOf(code)
+	if field != "" {
+		text += " (" + field + ")"
+	}
+	if f == formLegacy {
+		return marshal(legacyHead{Code: s.legacyCode(code), Msg: text})
+	}
+	return marshal(v2Envelope{Code: code, Message: text, Data: rawJSON(s.opt.FailureData)})
+}
+
+// run carries a decoded call out.
+func (s *Service) run(c call) result {
+	switch c.op {
+	case opCreate:
+		return s.create(c)
+	case opResend:
+		return s.resend(c)
+	case opRead:
+		return s.read(c)
+	case opDestroy:
+		return s.destroy(c)
+	case opCancel:
+		return s.cancel(c)
+	case opRegister:
+		return s.register(c)
+	case opMappings:
+		return s.mappings(c)
+	case opStatus:
+		return s.status(c)
+	case opMapStore:
+		return s.mapStore(c)
+	case opStores:
+		return s.stores(c)
+	case opNone:
+	}
+	return refuse(codeError)
+}
+
+func (s *Service) base(r *http.Request) string {
+	if s.opt.BaseURL != "" {
+		return strings.TrimRight(s.opt.BaseURL, "/")
+	}
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
+// isJSON takes a missing content type too: the document names one, but shows
+// no refusal for its absence.
+func isJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	t, _, err := mime.ParseMediaType(contentType)
+	return err == nil && t == "application/json"
+}

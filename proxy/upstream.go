@@ -1,0 +1,186 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"billbridge/config"
+	"billbridge/translate"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// An upstream is a billing backend and the connections to it. It is safe for concurrent use.
+type upstream struct {
+	config    *config.Upstream
+	transport *http.Transport
+	trip      http.RoundTripper // the transport; a test puts its own here
+	userAgent []string
+	inFlight  prometheus.Gauge
+	metrics   *metrics
+}
+
+func newUpstream(c *config.Upstream, userAgent string, m *metrics) *upstream {
+	t := &http.Transport{
+		DialContext:         (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext,
+		MaxConnsPerHost:     c.Connections,
+		MaxIdleConnsPerHost: c.Connections,
+		// Shorter than what common servers keep: a call on a connection that the other side is just closing
+		// would be a write with an unknown outcome.
+		IdleConnTimeout: 30 * time.Second,
+		// We read compressed replies ourselves: the limit counts decompressed bytes, and none are asked for.
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
+		// HTTP/2 would send a request again by itself after a GOAWAY, also one that has left.
+		Protocols: new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(true)
+	if c.TLS != nil {
+		t.TLSClientConfig = &tls.Config{RootCAs: c.TLS.Roots}
+		if pair := c.TLS.Client; pair != nil {
+			t.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return pair.Certificate()
+			}
+		}
+	}
+	return &upstream{config: c, transport: t, trip: t, userAgent: []string{userAgent}, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m}
+}
+
+// target is the URL of one path. Scheme, host and prefix come from the config, the rest from the table: nothing
+// of a request gets into it.
+func (u *upstream) target(path string) *url.URL {
+	t := *u.config.Address.URL
+	t.Path, t.RawPath = t.Path+path, ""
+	return &t
+}
+
+// Values that every call shares. Nothing may modify them; the transport does not.
+var (
+	jsonType     = []string{"application/json"}
+	identityOnly = []string{"identity"}
+)
+
+// post sends one call and reads the whole reply into buf; it returns the reply's status and header. Nothing is
+// ever sent a second time: neither a failed call by us, nor, since the body cannot be rewound, by the
+// transport. Where there is no answer the error is a *broken.
+func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
+	u.inFlight.Inc()
+	defer u.inFlight.Dec()
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(u.config.Timeout))
+	defer cancel()
+	defer p.withdraw() // also when something panics: the bytes are the caller's again
+	response, err := u.exchange(ctx, to, requestID, p, buf, limit)
+	sent := p.withdraw()
+	if err == nil {
+		return response, nil
+	}
+	var b *broken
+	if !errors.As(err, &b) {
+		b = u.classify(ctx, sent)
+	}
+	b.sent = sent
+	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, b.reason).Inc()
+	return nil, b
+}
+
+func (u *upstream) exchange(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
+	// An allow-list, not a copy: no header of the caller reaches an upstream but its sane request id
+	// (RFC 9110 7.6.1 needs no more).
+	request := (&http.Request{
+		Method: http.MethodPost, URL: to, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{
+			"Content-Type":    jsonType,
+			"Accept":          jsonType,
+			"Accept-Encoding": identityOnly,
+			"User-Agent":      u.userAgent,
+			"X-Request-Id":    {requestID},
+		},
+		Body: p, ContentLength: p.length,
+	}).WithContext(ctx)
+	response, err := u.trip.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode < 200 || response.StatusCode >= 300 && response.StatusCode < 400 {
+		return nil, &broken{reason: "status", text: fmt.Sprintf("it answered with HTTP %d, which is not followed", response.StatusCode)}
+	}
+	return response, readReply(response, buf, limit)
+}
+
+// readReply reads the body whole, decompressed, and no more than limit of it.
+func readReply(response *http.Response, buf *bytes.Buffer, limit int64) error {
+	var body io.Reader = response.Body
+	switch encoding := response.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		unzip, err := gzip.NewReader(response.Body)
+		if err != nil {
+			return unzipError(err)
+		}
+		body = unzip
+	default:
+		return &broken{reason: "not_json", text: "its reply has a content coding that was not asked for"}
+	}
+	_, err := buf.ReadFrom(io.LimitReader(body, limit+1))
+	switch {
+	case int64(buf.Len()) > limit:
+		return &broken{reason: "too_large", text: fmt.Sprintf("its reply is larger than %d bytes", limit)}
+	case err != nil && body != io.Reader(response.Body):
+		return unzipError(err)
+	}
+	return err
+}
+
+// unzipError tells a reply that is broken as gzip from one that broke off on the wire.
+func unzipError(err error) error {
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &broken{reason: "not_json", text: "its reply is not the gzip that it says it is"}
+}
+
+// broken is a call without an answer. reason is a label of billbridge_upstream_errors_total.
+type broken struct {
+	reason string
+	text   string // for the caller and the log: no host, no address, no value
+	detail string // for the log
+	sent   bool   // whether any byte of the call may have left
+}
+
+func (b *broken) Error() string { return b.reason + ": " + b.text }
+
+// noAnswer is a reply that came whole and from which no code can be read.
+func (u *upstream) noAnswer(status int, err error) *broken {
+	b := &broken{reason: "not_json", sent: true, text: fmt.Sprintf("it answered with HTTP %d and not in the interface's form", status)}
+	if status >= 300 {
+		b.reason = "status"
+	}
+	var why *translate.NoAnswer
+	if errors.As(err, &why) {
+		b.detail = why.Reason
+	}
+	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, b.reason).Inc()
+	return b
+}
+
+// classify says in our words why a call has no answer. The transport's own errors name hosts and addresses.
+func (u *upstream) classify(ctx context.Context, sent bool) *broken {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &broken{reason: "timeout", text: fmt.Sprintf("no answer within %s", u.config.Timeout)}
+	case !sent:
+		return &broken{reason: "refused", text: "it cannot be reached"}
+	}
+	return &broken{reason: "reset", text: "the connection broke off"}
+}

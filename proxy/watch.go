@@ -1,0 +1,68 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"time"
+
+	"billbridge/translate"
+)
+
+// watch is the one observer of a finished exchange: metrics and the access log.
+func (g *Gateway) watch(x *exchange) {
+	g.metrics.count(x)
+	level := slog.LevelInfo
+	if x.out.asked && x.out.reason != "" {
+		level = slog.LevelWarn
+	}
+	ctx := context.Background()
+	if !g.log.Enabled(ctx, level) {
+		return
+	}
+	operation, upstream := none, none
+	if x.route != nil {
+		operation = x.route.operation.Name
+		if x.route.lane != nil {
+			upstream = x.route.lane.upstream.config.Name
+		}
+	}
+	attrs := make([]slog.Attr, 0, 12)
+	attrs = append(attrs,
+		slog.String("id", x.id),
+		slog.String("operation", operation),
+		slog.String("client", string(x.client)),
+		slog.String("upstream", upstream),
+		slog.Int("status", x.out.status),
+		slog.String("code", x.codeLabel()),
+		slog.Float64("ms", float64(time.Since(x.start).Microseconds())/1000),
+	)
+	if x.call != nil {
+		if key := x.call.Partner(); key != "" {
+			attrs = append(attrs, slog.String("partner", ShortHash(key)))
+		}
+	}
+	if x.out.asked {
+		attrs = append(attrs, slog.Float64("upstream_ms", float64(x.out.upstream.Microseconds())/1000))
+		if x.out.sent && x.route.operation.Effect == translate.Write {
+			attrs = append(attrs, slog.String("outcome", "unknown"))
+		}
+	}
+	if x.out.reason != "" {
+		attrs = append(attrs, slog.String("reason", x.out.reason))
+	}
+	if x.out.asked && x.r.Context().Err() != nil {
+		attrs = append(attrs, slog.Bool("caller_gone", true))
+	}
+	if x.out.field != "" {
+		attrs = append(attrs, slog.String("field", x.out.field))
+	}
+	g.log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// ShortHash is how a partner is shown: the first 12 hex digits of the SHA-256 of its key.
+func ShortHash(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:6])
+}

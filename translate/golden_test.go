@@ -1,0 +1,222 @@
+package translate_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"unicode"
+
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew; read every line of the difference")
+
+// billing is the table of the bridge as it is shipped. Tests share one, as the gateway does.
+var billing = sync.OnceValue(func() *translate.Table {
+	table, err := translate.Compile(32, translate.Billing())
+	if err != nil {
+		panic(err)
+	}
+	return table
+})
+
+// A golden file holds one operation: requests and replies, each with what came in above what went out.
+type golden struct {
+	Operation string
+	About     string                    // what a reader should know first
+	Asked     map[translate.Form]string // the client's request before a reply, by the client's form
+	Requests  []*pair
+	Replies   []*pair
+}
+
+// A pair is one message. From and To are the forms of the message: a reply goes from the upstream's form to
+// the client's.
+type pair struct {
+	Name     string
+	From, To translate.Form
+	Asked    string // of a reply, where it is not the file's
+	Status   int    // of a reply, 0 is 200
+	In       string
+
+	Out      string
+	Refused  string
+	NoAnswer string `yaml:"noanswer"`
+	Code     string // of a reply, as the upstream said it
+	Result   string // of a reply: success or failure
+	Dropped, Defaulted, Echoed, Mismatched,
+	Unknown []string
+}
+
+func readGolden(t testing.TB) map[string]*golden {
+	t.Helper()
+	files, err := filepath.Glob("testdata/golden/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	all := map[string]*golden{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &golden{}
+		if err := yaml.Load(data, g, yaml.WithKnownFields()); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all[file] = g
+	}
+	return all
+}
+
+// run carries the pair's message over and returns the pair as it comes out.
+func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
+	client, upstream := p.From, p.To
+	if isReply {
+		client, upstream = p.To, p.From
+	}
+	call := table.Operation(g.Operation).Crossing(client, upstream).Start()
+	defer call.Release()
+	got := &pair{Name: p.Name, From: p.From, To: p.To, Asked: p.Asked, Status: p.Status, In: p.In}
+	var out []byte
+	var err error
+	if !isReply {
+		out, err = call.Request(nil, []byte(p.In))
+		got.report(&call.Report, out, err)
+		return got
+	}
+	asked, status := p.Asked, p.Status
+	if asked == "" {
+		asked = g.Asked[client]
+	}
+	if status == 0 {
+		status = 200
+	}
+	if _, err := call.Request(nil, []byte(asked)); err != nil {
+		got.Refused = "the request before the reply: " + err.Error()
+		return got
+	}
+	out, err = call.Reply(nil, status, []byte(p.In))
+	got.report(&call.Report, out, err)
+	got.Code = call.Code()
+	if err == nil {
+		got.Result = map[bool]string{true: "success", false: "failure"}[call.Succeeded()]
+	}
+	return got
+}
+
+func (p *pair) report(r *translate.Report, out []byte, err error) {
+	var refusal *translate.Refusal
+	var noAnswer *translate.NoAnswer
+	switch {
+	case errors.As(err, &refusal) && out == nil:
+		p.Refused = refusal.Error()
+		return
+	case errors.As(err, &noAnswer) && out == nil:
+		p.NoAnswer = noAnswer.Reason
+		return
+	case err != nil:
+		p.Refused = fmt.Sprintf("error %v with output %q", err, out)
+		return
+	}
+	list := func(from []string) []string { return append([]string(nil), from...) }
+	p.Out = strings.Clone(string(out))
+	p.Dropped, p.Defaulted, p.Echoed, p.Mismatched = list(r.Dropped), list(r.Defaulted), list(r.Echoed), list(r.Mismatched)
+	for _, name := range r.UnknownNames {
+		p.Unknown = append(p.Unknown, strings.Clone(name))
+	}
+	if r.Unknown != len(p.Unknown) {
+		p.Unknown = append(p.Unknown, fmt.Sprintf("%d in all", r.Unknown))
+	}
+}
+
+// The golden pairs: every row of the five bill operations, both messages, both directions.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for file, g := range readGolden(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			t.Parallel()
+			if *update {
+				if err := os.WriteFile(file, g.again(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			for message, list := range map[string][]*pair{"request": g.Requests, "reply": g.Replies} {
+				seen := map[string]bool{}
+				for _, want := range list {
+					name := fmt.Sprintf("%s/from %s/%s", message, want.From, want.Name)
+					if seen[name] {
+						t.Errorf("%q stands twice", name)
+					}
+					seen[name] = true
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						if diff := cmp.Diff(want, g.run(billing(), want, message == "reply")); diff != "" {
+							t.Errorf("-want +got\n%s", diff)
+						}
+					})
+				}
+			}
+		})
+	}
+}
+
+// again is the file with every output as it is now.
+func (g *golden) again() []byte {
+	var b strings.Builder
+	quote := func(s string) string {
+		if strings.ContainsFunc(s, unicode.IsControl) {
+			return strconv.Quote(s)
+		}
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	line := func(indent, key, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%s%-11s %s\n", indent, key+":", quote(value))
+		}
+	}
+	line("", "operation", g.Operation)
+	line("", "about", g.About)
+	if g.Asked != nil {
+		b.WriteString("asked:\n")
+		line("  ", "legacy", g.Asked["legacy"])
+		line("  ", "v2", g.Asked["v2"])
+	}
+	for message, list := range [][]*pair{g.Requests, g.Replies} {
+		b.WriteString([]string{"\nrequests:\n", "\nreplies:\n"}[message])
+		for _, p := range list {
+			p = g.run(billing(), p, message == 1)
+			line("  - ", "name", p.Name)
+			fmt.Fprintf(&b, "    from: %s\n    to: %s\n", p.From, p.To)
+			line("    ", "asked", p.Asked)
+			if p.Status != 0 {
+				fmt.Fprintf(&b, "    status: %d\n", p.Status)
+			}
+			line("    ", "in", p.In)
+			line("    ", "out", p.Out)
+			line("    ", "refused", p.Refused)
+			line("    ", "noanswer", p.NoAnswer)
+			line("    ", "code", p.Code)
+			line("    ", "result", p.Result)
+			for i, names := range [][]string{p.Dropped, p.Defaulted, p.Echoed, p.Mismatched, p.Unknown} {
+				if len(names) > 0 {
+					quoted := make([]string, len(names))
+					for i, name := range names {
+						quoted[i] = quote(name)
+					}
+					fmt.Fprintf(&b, "    %s: [%s]\n", []string{"dropped", "defaulted", "echoed", "mismatched", "unknown"}[i], strings.Join(quoted, ", "))
+				}
+			}
+		}
+	}
+	return []byte(b.String())
+}

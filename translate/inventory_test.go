@@ -1,0 +1,173 @@
+package translate_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
+)
+
+// document is what the interface document says, by hand: operation, message and form, and the paths of the
+// message as the table writes them (a reply without its envelope, v2's relative to data).
+var document = map[string]string{
+	"bill.create request v2":     "apiKey member merchant bill.billId bill.sendType bill.billIssuer bill.productName bill.price bill.supplyPrice bill.tax bill.memberName bill.phone bill.message bill.expireDt bill.hash bill.callbackUrl bill.pageRedirectUrl",
+	"bill.create request legacy": "apikey merchant member bill.bill_id bill.bill_issuer bill.hash bill.product_nm bill.message bill.member_nm bill.phone bill.price bill.expire_dt bill.callbackURL",
+	"bill.create reply v2":       "apiKey member merchant billId hash shortUrl",
+	"bill.create reply legacy":   "apikey member merchant bill_id hash",
+
+	"bill.resend request v2":     "apiKey member merchant bill.billId",
+	"bill.resend request legacy": "apikey merchant member bill_id",
+	"bill.resend reply v2":       "apiKey billId",
+	"bill.resend reply legacy":   "",
+
+	"bill.read request v2":     "apiKey member merchant bill.billId",
+	"bill.read request legacy": "apikey merchant member bill_id",
+	"bill.read reply v2":       "apiKey billId catId apprPayType apprCardType apprDt apprOriginDt apprPrice apprIssuer apprIssuerCd apprIssuerNum apprAcquirerCd apprAcquirerNm apprNum apprOriginNum apprResCd apprMonthly apprState apprCashNum apprCashTrader apprCashIssuanceNumber apprCardMerchantNum dscTxNum cardType apprSign udItem",
+	"bill.read reply legacy":   "apikey bill_id appr_cat_id appr_pay_type appr_card_type appr_dt appr_origin_dt appr_price appr_issuer appr_issuer_cd appr_issuer_num appr_acquirer_cd appr_acquirer_nm appr_num appr_origin_num appr_res_cd appr_monthly appr_state appr_cash_num appr_cash_trader appr_cash_issuance_number",
+
+	"bill.destroy request v2":     "apiKey member merchant bill.billId bill.price bill.hash",
+	"bill.destroy request legacy": "apikey merchant member bill_id hash price",
+	"bill.destroy reply v2":       "apiKey billId",
+	"bill.destroy reply legacy":   "apikey member merchant bill_id hash",
+
+	"bill.cancel request v2":     "apiKey member merchant bill.billId bill.price bill.cancelReason bill.hash",
+	"bill.cancel request legacy": "apikey merchant member bill_id hash price",
+	"bill.cancel reply v2":       "apiKey member merchant billId hash apprNum apprOriginNum apprCancelDt",
+	"bill.cancel reply legacy":   "apikey member merchant bill_id hash appr_num appr_origin_num appr_cancel_dt",
+
+	"mapping.register request v2": "apiKey memberId merchantId businessNumber callbackUrl redirectUrl",
+	"mapping.register reply v2":   "url",
+	"mapping.list request v2":     "apiKey",
+	"mapping.list reply v2":       "partnerMember partnerMerchant companyNm branchNm businessNumber ceoName email mappingStatus regDt updDt",
+	"mapping.status request v2":   "apiKey member merchant",
+	"mapping.status reply v2":     "apiKey member merchant companyNm branchNm businessNumber reviewStatus",
+	"merchant.map request v2":     "apiKey memberId merchantId memberIdx temporaryMerchantCd",
+	"merchant.map reply v2":       "",
+	"merchant.list request v2":    "apiKey",
+	"merchant.list reply v2":      "memberId merchantId companyName branchName ceoName email businessNumber",
+}
+
+// The paths of the document, by operation: v2 and legacy.
+var documentPaths = map[string][2]string{
+	"bill.create":      {"/bill", "/if/bill/send"},
+	"bill.resend":      {"/bill/resend", "/if/bill/resend"},
+	"bill.read":        {"/bill/read", "/if/bill/read"},
+	"bill.destroy":     {"/bill/destroy", "/if/bill/destroy"},
+	"bill.cancel":      {"/bill/cancel", "/if/bill/cancel"},
+	"mapping.register": {"/auth/mapping"},
+	"mapping.list":     {"/read/mapping"},
+	"mapping.status":   {"/auth/mapping/status"},
+	"merchant.map":     {"/auth/merchant/mapping"},
+	"merchant.list":    {"/read/merchant"},
+}
+
+// The table has every field of the document and no other but those that a note accounts for.
+func TestInventory(t *testing.T) {
+	t.Parallel()
+	type row = map[string]any
+	var table struct {
+		Operations map[string]struct{ Request, Reply []row }
+	}
+	if err := yaml.Load(translate.Billing().Data, &table); err != nil {
+		t.Fatal(err)
+	}
+	got, noted := map[string][]string{}, []string{}
+	for name, operation := range table.Operations {
+		for message, rows := range map[string][]row{"request": operation.Request, "reply": operation.Reply} {
+			for _, form := range []string{"v2", "legacy"} {
+				if documentPaths[name][slices.Index([]string{"v2", "legacy"}, form)] == "" {
+					continue
+				}
+				key := strings.Join([]string{name, message, form}, " ")
+				got[key] = []string{}
+				for _, r := range rows {
+					path, _ := r[form].(string)
+					switch {
+					case path == "" || r["when"] != nil: // a row for an option that is off
+					case r["note"] != nil && !slices.Contains(strings.Fields(document[key]), path):
+						noted = append(noted, key+" "+path)
+					default:
+						got[key] = append(got[key], path)
+					}
+				}
+				slices.Sort(got[key])
+			}
+		}
+	}
+	want := map[string][]string{}
+	for key, fields := range document {
+		want[key] = append([]string{}, strings.Fields(fields)...)
+		slices.Sort(want[key])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-document +table\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"bill.create reply legacy shortURL"}, noted); diff != "" {
+		t.Errorf("rows beyond the document: -field notes +table\n%s", diff)
+	}
+}
+
+// Paths and effects: a path alone says what a call is, an effect whether it may be repeated.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	reads := []string{"bill.read", "mapping.list", "mapping.status", "merchant.list"}
+	got := map[string][2]string{}
+	for _, o := range billing().Operations() {
+		got[o.Name] = [2]string{o.Path("v2"), o.Path("legacy")}
+		if isRead := o.Effect == translate.Read; isRead != slices.Contains(reads, o.Name) {
+			t.Errorf("%s has the effect %s", o.Name, o.Effect)
+		}
+	}
+	if diff := cmp.Diff(documentPaths, got); diff != "" {
+		t.Errorf("-document +table\n%s", diff)
+	}
+}
+
+// The error catalogue of the document, and the codes of success and of a request that is wrong.
+func TestCatalogue(t *testing.T) {
+	t.Parallel()
+	const codes = "0000 ERROR PARTNER_001 PARTNER_002 PARTNER_003 PARTNER_004 PARTNER_005 PARTNER_006 PARTNER_007 PARTNER_MAPPING_001 PARTNER_MAPPING_002 PARTNER_MAPPING_003 PARTNER_MAPPING_004 PARTNER_MAPPING_005 PARTNER_MAPPING_006 PARTNER_MAPPING_007 VALIDATION_001 VALIDATION_002 VALIDATION_004 PAYMENT_001 PAYMENT_002 PAYMENT_003 PAYMENT_004 PAYMENT_005 BILL_001 BILL_002 BILL_003 BILL_004 BILL_005 BILL_006 BILL_007 BILL_008 BILL_009 BILL_010 POINT_001 MAINTAINED_METHOD"
+	if diff := cmp.Diff(strings.Fields(codes), billing().Catalogue()); diff != "" {
+		t.Errorf("-document +table\n%s", diff)
+	}
+	if billing().Success() != "0000" || billing().Invalid() != "VALIDATION_001" {
+		t.Errorf("success is %s, invalid is %s", billing().Success(), billing().Invalid())
+	}
+}
+
+// What becomes of every field in every direction. The file is what a reviewer reads to see what is lost.
+func TestFields(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for _, o := range billing().Operations() {
+		heading := ""
+		for _, f := range o.Fields() {
+			if h := fmt.Sprintf("%s %s, %s to %s", o.Name, f.Message, f.From, f.To); h != heading {
+				fmt.Fprintf(&b, "\n%s\n", h)
+				heading = h
+			}
+			line := fmt.Sprintf("  %-9s %-27s %-27s %s", f.Class, f.Source, f.Target, f.Detail)
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+	}
+	const file = "testdata/fields.txt"
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
