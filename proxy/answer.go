@@ -107,7 +107,7 @@ func (x *exchange) finish() {
 	if x.call != nil && panicked == nil {
 		x.call.Release()
 	}
-	if x.in != nil && panicked == nil {
+	if x.in != nil && panicked == nil && !x.busy {
 		giveBack(x.in)
 	}
 }

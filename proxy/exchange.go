@@ -30,6 +30,7 @@ type exchange struct {
 	call   *translate.Call // nil until the request is read
 	out    outcome
 	in     *bytes.Buffer // the request's body; what the call keeps points into it
+	busy   bool          // the transport may still be reading what was sent, which may be in
 }
 
 // An outcome is what became of an exchange, for metrics and log.
@@ -56,10 +57,10 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 
 // serve takes the exchange through its stages. Each either goes on or has answered.
 func (x *exchange) serve() {
-	// The whole exchange has a deadline for being written: the reading, the longest call and the writing.
-	t := x.state.config.Timeouts
-	_ = http.NewResponseController(x.w).SetWriteDeadline(x.start.Add(
-		time.Duration(t.Body) + x.state.config.Upstreams.LongestTimeout() + time.Duration(t.Write)))
+	// The listener's deadline for an answer was reckoned from the timeouts it started with.
+	if known := x.gateway.answerWithin; known > 0 && x.state.answerWithin > known {
+		_ = http.NewResponseController(x.w).SetWriteDeadline(x.start.Add(x.state.answerWithin))
+	}
 	switch {
 	case x.route == nil:
 		x.fail(noSuchPath, "there is no "+x.state.config.BasePath+" operation at this path")
@@ -107,10 +108,10 @@ func (x *exchange) carry() {
 	lane := x.route.lane
 	x.call = lane.crossing.Start()
 	out := buffers.Get().(*bytes.Buffer)
-	defer giveBack(out)
 	out.Grow(2 * x.in.Len())
 	body, err := x.call.Request(out.AvailableBuffer(), x.in.Bytes())
 	if err != nil {
+		giveBack(out)
 		var refusal *translate.Refusal
 		errors.As(err, &refusal)
 		x.out.field = refusal.Field
@@ -126,16 +127,22 @@ func (x *exchange) carry() {
 	}
 	reply := buffers.Get().(*bytes.Buffer)
 	defer giveBack(reply)
+	sending := newPayload(body)
 	asked := time.Now()
 	x.out.asked, x.out.sent = true, true // what a panic from here on must assume
-	response, err := lane.upstream.post(ctx, lane.target, x.id, newPayload(body), reply, int64(x.state.config.Limits.Reply))
+	x.busy = true
+	response, err := lane.upstream.post(ctx, lane.target, x.id, sending, reply, int64(x.state.config.Limits.Reply))
 	x.out.upstream = time.Since(asked)
+	x.busy = !sending.reusable()
 	if err != nil {
 		x.broke(err)
 		return
 	}
-	// The request has left and its bytes are withdrawn: the answer can have their place. What it echoes is in
-	// the caller's bytes.
+	// The request has left: the answer can have its place. What the answer echoes is in the caller's bytes.
+	if x.busy {
+		out = new(bytes.Buffer)
+	}
+	defer giveBack(out)
 	out.Grow(2 * reply.Len())
 	answer, err := x.call.Reply(out.AvailableBuffer(), response.StatusCode, reply.Bytes())
 	if err != nil {

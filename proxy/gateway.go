@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"billbridge/config"
 
@@ -35,6 +36,8 @@ type Gateway struct {
 	metrics   *metrics
 	log       *slog.Logger
 	userAgent string
+
+	answerWithin time.Duration // the deadline that the listener has set for every answer; 0 if none
 }
 
 // New makes a gateway that serves by the config.

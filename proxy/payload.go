@@ -1,51 +1,48 @@
 package proxy
 
 import (
+	"bytes"
+	"context"
 	"io"
-	"sync"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 )
 
-// A payload is the body of one call to an upstream. It knows whether the transport has begun to read it, which
-// is before the first byte of the call can leave: net/http fills one buffer with header and body and sends it
-// when it is full or whole, and our header never fills it.
+// A payload is the body of one call to an upstream, and what the transport tells of its way.
 //
-// The transport may go on reading after its RoundTrip has returned. withdraw makes that harmless, so that the
-// bytes can be used again.
+// It is handed over as one of the readers that net/http knows to be in memory: header and body then leave in one
+// write. The price is that the transport may go on reading the bytes after its RoundTrip has returned, so they
+// may be used again only once it has said that it wrote the request or gave it up.
 type payload struct {
-	length int64
-
-	mu    sync.Mutex
-	rest  []byte
-	begun bool
-	gone  bool
+	body  []byte
+	trace httptrace.ClientTrace
+	begun atomic.Bool // a connection was found: from here on a byte may have left
+	ended atomic.Bool // the transport does not read the body any more
 }
 
-func newPayload(body []byte) *payload { return &payload{length: int64(len(body)), rest: body} }
-
-// Read implements io.Reader.
-func (p *payload) Read(into []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.begun = true
-	if p.gone {
-		return 0, io.ErrClosedPipe
+func newPayload(body []byte) *payload {
+	p := &payload{body: body}
+	p.trace.GotConn = func(httptrace.GotConnInfo) {
+		p.ended.Store(false)
+		p.begun.Store(true)
 	}
-	if len(p.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(into, p.rest)
-	p.rest = p.rest[n:]
-	return n, nil
+	p.trace.WroteRequest = func(httptrace.WroteRequestInfo) { p.ended.Store(true) }
+	return p
 }
 
-// Close implements io.Closer.
-func (p *payload) Close() error { return nil }
-
-// withdraw takes the bytes back and tells whether one of them may have left. A read after it fails, so the
-// answer stays true.
-func (p *payload) withdraw() (sent bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.gone, p.rest = true, nil
-	return p.begun
+// attach makes the payload the body of a request.
+func (p *payload) attach(ctx context.Context, r *http.Request) *http.Request {
+	r.ContentLength = int64(len(p.body))
+	// The transport rewinds a POST in one case only: the idle connection that it took turned out to be closed and
+	// not one byte had been written to it (R23).
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.body)), nil }
+	r.Body, _ = r.GetBody()
+	return r.WithContext(httptrace.WithClientTrace(ctx, &p.trace))
 }
+
+// sent tells, after RoundTrip has returned, whether a byte of the call may have left.
+func (p *payload) sent() bool { return p.begun.Load() }
+
+// reusable tells, after RoundTrip has returned, whether nobody reads the bytes any more.
+func (p *payload) reusable() bool { return !p.begun.Load() || p.ended.Load() }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"billbridge/config"
 	"billbridge/translate"
@@ -19,6 +20,13 @@ type state struct {
 	router    *mux.Router
 	routes    map[string]*route // by the name of their mux route
 	upstreams map[string]*upstream
+
+	answerWithin time.Duration // from the end of a request's header to the end of its answer
+}
+
+// answerWithin is the time for the request's body, the longest call, and the answer to be taken.
+func answerWithin(c *config.Config) time.Duration {
+	return time.Duration(c.Timeouts.Body) + c.Upstreams.LongestTimeout() + time.Duration(c.Timeouts.Write)
 }
 
 // A route is one operation in one form of the client. Its name, metrics and log lines come from the table.
@@ -43,6 +51,8 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 		router:    mux.NewRouter().SkipClean(true).UseEncodedPath(),
 		routes:    map[string]*route{},
 		upstreams: map[string]*upstream{},
+
+		answerWithin: answerWithin(c),
 	}
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]

@@ -68,13 +68,14 @@ func Listen(c *config.Config, load func() (*config.Config, error), build Build, 
 	}
 	s.accepted(c)
 
+	gateway.answerWithin = answerWithin(c)
 	t := c.Timeouts
 	quiet := slog.NewLogLogger(logger.Handler(), slog.LevelDebug) // what peers do wrong is no event of ours
 	s.partners = http.Server{
 		Handler:           gateway,
 		ReadHeaderTimeout: time.Duration(t.Header),
 		ReadTimeout:       time.Duration(t.Header) + time.Duration(t.Body),
-		WriteTimeout:      time.Duration(t.Write), // for what net/http answers itself; an exchange sets its own
+		WriteTimeout:      answerWithin(c),
 		IdleTimeout:       time.Duration(t.Idle),
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          quiet,

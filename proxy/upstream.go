@@ -69,25 +69,22 @@ var (
 	identityOnly = []string{"identity"}
 )
 
-// post sends one call and reads the whole reply into buf; it returns the reply's status and header. Nothing is
-// ever sent a second time: neither a failed call by us, nor, since the body cannot be rewound, by the
-// transport. Where there is no answer the error is a *broken.
+// post sends one call and reads the whole reply into buf; it returns the reply's status and header. Nothing
+// is sent a second time once a byte of it may have left. Where there is no answer the error is a *broken.
 func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
 	u.inFlight.Inc()
 	defer u.inFlight.Dec()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(u.config.Timeout))
 	defer cancel()
-	defer p.withdraw() // also when something panics: the bytes are the caller's again
 	response, err := u.exchange(ctx, to, requestID, p, buf, limit)
-	sent := p.withdraw()
 	if err == nil {
 		return response, nil
 	}
 	var b *broken
 	if !errors.As(err, &b) {
-		b = u.classify(ctx, sent)
+		b = u.classify(ctx, p.sent())
 	}
-	b.sent = sent
+	b.sent = p.sent()
 	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, b.reason).Inc()
 	return nil, b
 }
@@ -95,7 +92,7 @@ func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *p
 func (u *upstream) exchange(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
 	// An allow-list, not a copy: no header of the caller reaches an upstream but its sane request id
 	// (RFC 9110 7.6.1 needs no more).
-	request := (&http.Request{
+	request := p.attach(ctx, &http.Request{
 		Method: http.MethodPost, URL: to, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{
 			"Content-Type":    jsonType,
@@ -104,8 +101,7 @@ func (u *upstream) exchange(ctx context.Context, to *url.URL, requestID string, 
 			"User-Agent":      u.userAgent,
 			"X-Request-Id":    {requestID},
 		},
-		Body: p, ContentLength: p.length,
-	}).WithContext(ctx)
+	})
 	response, err := u.trip.RoundTrip(request)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,235 @@
+// Command bench measures what a translated call costs: the CPU time (user and system) of the whole billbridge
+// process for one bill read, legacy in and v2 upstream, beside that of httputil.ReverseProxy passing the same
+// call through to the same backend: once as it is, and once with a transport that keeps as many idle connections
+// as ours. Neither logs, counts or limits anything. wrk, with 64 connections, asks them in turns, so that a
+// machine that changes its speed changes it for all.
+//
+//	go run ./proxy/bench [-rounds 5] [-seconds 5] [-connections 64]
+//
+// It needs wrk, and Linux, whose /proc tells a process's CPU time. Nothing in it decides a test.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	v2Call    = `{"apiKey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"billId":"12345678901234567890"}}`
+	oldCall   = `{"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill_id":"12345678901234567890"}`
+	v2Answer  = `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"demo-partner-key","billId":"12345678901234567890","catId":"1234567890","apprPayType":0,"apprCardType":"신용","apprDt":20261121093015,"apprOriginDt":20261121093015,"apprPrice":"50000","apprIssuer":"신한카드","apprIssuerCd":"06","apprIssuerNum":"123456******1234","apprAcquirerCd":"06","apprAcquirerNm":"신한카드사","apprNum":"30012345","apprOriginNum":"30012345","apprResCd":"0000","apprMonthly":"00","apprState":"F","apprCashNum":"","apprCashTrader":"","apprCashIssuanceNumber":"","apprCardMerchantNum":"00951234567","dscTxNum":"20261121000001","cardType":"01","apprSign":"","udItem":null}}`
+	backendAt = "127.0.0.1:18300"
+	bridgeAt  = "127.0.0.1:18302"
+	adminAt   = "127.0.0.1:18303"
+	asIsAt    = "127.0.0.1:18304"
+	tunedAt   = "127.0.0.1:18305"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 5, "how often each is measured")
+	seconds := flag.Int("seconds", 5, "how long each time")
+	connections := flag.Int("connections", 64, "how many callers at once")
+	role := flag.String("role", "", "what this process is; the command starts itself for each")
+	flag.Parse()
+	var err error
+	switch *role {
+	case "backend":
+		err = backend()
+	case "as-is":
+		err = plain(asIsAt, nil)
+	case "tuned":
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.MaxIdleConnsPerHost = 256
+		err = plain(tunedAt, transport)
+	default:
+		err = measure(*rounds, *seconds, *connections)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// backend answers every call with one read reply.
+func backend() error {
+	answer := []byte(v2Answer)
+	return http.ListenAndServe(backendAt, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header()["Content-Type"] = []string{"application/json"}
+		_, _ = w.Write(answer)
+	}))
+}
+
+// plain is the yardstick: the standard library's reverse proxy.
+func plain(at string, transport http.RoundTripper) error {
+	target := &url.URL{Scheme: "http", Host: backendAt}
+	return http.ListenAndServe(at, &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: transport,
+		ErrorLog:  log.New(io.Discard, "", 0), // wrk breaks its connections off when its time is up
+	})
+}
+
+func measure(rounds, seconds, connections int) error {
+	if _, err := exec.LookPath("wrk"); err != nil {
+		return errors.New("wrk is needed (Debian package wrk)")
+	}
+	dir, err := os.MkdirTemp("", "billbridge-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	bridge, configFile := filepath.Join(dir, "billbridge"), filepath.Join(dir, "config.yaml")
+	if out, err := exec.Command("go", "build", "-o", bridge, "./cmd/billbridge").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	config := fmt.Sprintf("listen: %s\nadmin: {listen: %s}\nupstreams: {new: {form: v2, url: http://%s}}\n", bridgeAt, adminAt, backendAt)
+	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var started []*exec.Cmd
+	for _, args := range [][]string{{self, "-role", "backend"}, {self, "-role", "as-is"}, {self, "-role", "tuned"}, {bridge, "serve", "--config", configFile}} {
+		c := exec.CommandContext(ctx, args[0], args[1:]...)
+		if err := c.Start(); err != nil {
+			return err
+		}
+		defer c.Wait()
+		started = append(started, c)
+	}
+	defer stop()
+	subjects := []*subject{
+		{name: "billbridge", url: "http://" + bridgeAt + "/if/bill/read", body: oldCall, pid: started[3].Process.Pid},
+		{name: "ReverseProxy, as it is", url: "http://" + asIsAt + "/bill/read", body: v2Call, pid: started[1].Process.Pid},
+		{name: "ReverseProxy, 256 idle", url: "http://" + tunedAt + "/bill/read", body: v2Call, pid: started[2].Process.Pid},
+	}
+	for _, s := range subjects {
+		if err := s.prepare(dir); err != nil {
+			return err
+		}
+		if _, err := s.run(ctx, 1, connections); err != nil { // warm
+			return err
+		}
+	}
+	ratios := map[string][]float64{}
+	fmt.Printf("%-6s %-24s %10s %14s\n", "round", "process", "calls/s", "CPU µs/call")
+	for round := 1; round <= rounds; round++ {
+		var ours float64
+		for i, s := range subjects {
+			r, err := s.run(ctx, seconds, connections)
+			if err != nil {
+				return err
+			}
+			cost := r.cpu / r.calls * 1e6
+			fmt.Printf("%-6d %-24s %10.0f %14.1f\n", round, s.name, r.calls/float64(seconds), cost)
+			if i == 0 {
+				ours = cost
+				continue
+			}
+			ratios[s.name] = append(ratios[s.name], ours/cost)
+		}
+	}
+	fmt.Println("\nCPU time of a translated read over that of")
+	for _, s := range subjects[1:] {
+		r := ratios[s.name]
+		slices.Sort(r)
+		fmt.Printf("  %s: min %.2f, median %.2f, max %.2f\n", s.name, r[0], r[len(r)/2], r[len(r)-1])
+	}
+	return nil
+}
+
+// subject is one of the two processes.
+type subject struct {
+	name, url, body, script string
+	pid                     int
+}
+
+type result struct{ calls, cpu float64 }
+
+// prepare writes wrk's script and waits until the process answers.
+func (s *subject) prepare(dir string) error {
+	s.script = filepath.Join(dir, strconv.Itoa(s.pid)+".lua")
+	lua := "wrk.method = \"POST\"\nwrk.headers[\"Content-Type\"] = \"application/json\"\nwrk.body = " + strconv.Quote(s.body) + "\n"
+	if err := os.WriteFile(s.script, []byte(lua), 0o600); err != nil {
+		return err
+	}
+	var last error
+	for range 100 {
+		response, err := http.Post(s.url, "application/json", strings.NewReader(s.body))
+		if err != nil {
+			last = err
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		answer, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err == nil && response.StatusCode == http.StatusOK && bytes.Contains(answer, []byte("30012345")) {
+			return nil
+		}
+		last = fmt.Errorf("%s answered %s: %s", s.name, response.Status, answer)
+		time.Sleep(50 * time.Millisecond)
+	}
+	return last
+}
+
+var (
+	callsLine  = regexp.MustCompile(`(\d+) requests in`)
+	failedLine = regexp.MustCompile(`(?m)^\s*(Socket errors|Non-2xx).*$`)
+)
+
+func (s *subject) run(ctx context.Context, seconds, connections int) (result, error) {
+	before, err := cpuSeconds(s.pid)
+	if err != nil {
+		return result{}, err
+	}
+	out, err := exec.CommandContext(ctx, "wrk", "-t", "1", "-c", strconv.Itoa(connections), "-d", fmt.Sprintf("%ds", seconds), "-s", s.script, s.url).CombinedOutput()
+	if err != nil {
+		return result{}, fmt.Errorf("wrk: %w\n%s", err, out)
+	}
+	after, err := cpuSeconds(s.pid)
+	if err != nil {
+		return result{}, err
+	}
+	if line := failedLine.Find(out); line != nil {
+		return result{}, fmt.Errorf("%s: %s", s.name, line)
+	}
+	match := callsLine.FindSubmatch(out)
+	if match == nil {
+		return result{}, fmt.Errorf("wrk said\n%s", out)
+	}
+	calls, err := strconv.ParseFloat(string(match[1]), 64)
+	return result{calls, after - before}, err
+}
+
+// cpuSeconds is the user and system time of a process so far (proc(5): fields 14 and 15, in ticks of 10 ms).
+func cpuSeconds(pid int) (float64, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	user, err1 := strconv.ParseFloat(fields[11], 64)
+	system, err2 := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100, errors.Join(err1, err2)
+}
