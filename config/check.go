@@ -4,9 +4,11 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -19,7 +21,9 @@ func (c *Config) check() {
 	if !strings.HasPrefix(c.BasePath, "/") && c.BasePath != "" {
 		s.problem(fmt.Sprintf("must start with a slash, but is %q", c.BasePath), "base_path")
 	} else if c.BasePath != "" {
-		if path.Clean(c.BasePath) != "/"+strings.Trim(c.BasePath, "/") || strings.ContainsAny(c.BasePath, "{}?#% ") {
+		// Requests are matched as they were sent: a character that is escaped there would never match.
+		escaped := (&url.URL{Path: c.BasePath}).EscapedPath()
+		if path.Clean(c.BasePath) != "/"+strings.Trim(c.BasePath, "/") || escaped != c.BasePath {
 			s.problem(fmt.Sprintf("must be a plain path, but is %q", c.BasePath), "base_path")
 		}
 		c.BasePath = strings.TrimRight(c.BasePath, "/")
@@ -39,16 +43,21 @@ func (c *Config) checkListeners() {
 		address string
 		path    []string
 	}{{c.Listen, []string{"listen"}}, {c.Admin.Listen, []string{"admin", "listen"}}} {
-		if _, port, err := net.SplitHostPort(l.address); err != nil || port == "" {
+		if _, port, err := net.SplitHostPort(l.address); err != nil || !isPort(port) {
 			s.problem(fmt.Sprintf("must be HOST:PORT such as 127.0.0.1:8080, but is %q", l.address), l.path...)
 		}
 	}
 	if _, port, _ := net.SplitHostPort(c.Listen); c.Listen == c.Admin.Listen && port != "0" {
 		s.problem(fmt.Sprintf("is the partners' listener too: %s", c.Listen), "admin", "listen")
 	}
-	c.resolve(&c.Admin.Token, "admin", "token")
-	if host, _, _ := net.SplitHostPort(c.Admin.Listen); !c.Admin.Token.IsSet() && !Loopback(host) {
-		s.problem(fmt.Sprintf("a token is needed, since admin.listen is not loopback: %s", c.Admin.Listen), "admin", "token")
+	written := c.Admin.Token.Reveal()
+	resolved := c.resolve(&c.Admin.Token, "admin", "token")
+	if host, _, err := net.SplitHostPort(c.Admin.Listen); err == nil && resolved && !c.Admin.Token.IsSet() && !Loopback(host) {
+		text := "a token is needed, since admin.listen is not loopback: " + c.Admin.Listen
+		if written != "" { // a reference, or it would be the token
+			text += "; " + written + " is not set"
+		}
+		s.problem(text, "admin", "token")
 	}
 	if c.TLS != nil {
 		c.checkKeyPair(c.TLS, "tls")
@@ -67,7 +76,7 @@ func (c *Config) checkUpstreams() {
 		u := &c.Upstreams[i]
 		at := func(key string) []string { return []string{"upstreams", u.Name, key} }
 		if !upstreamName.MatchString(u.Name) || u.Name == "none" {
-			s.problem(fmt.Sprintf("an upstream's name has small letters, digits, - and _, and is not none, but this is %q", u.Name), "upstreams", u.Name)
+			s.problem(fmt.Sprintf("an upstream's name has up to 32 small letters, digits, - and _, and is not none, but this is %q", u.Name), "upstreams", u.Name)
 		}
 		if c.Table != nil {
 			forms := c.Table.Forms()
@@ -122,24 +131,34 @@ func (c *Config) checkKeyPair(pair *KeyPair, at ...string) {
 	}
 }
 
-var reference = regexp.MustCompile(`^\$\{(env|file):(.*)\}$`)
+var reference = regexp.MustCompile(`^\$\{(env|file):(.+)\}$`)
 
-// resolve replaces a reference by what it refers to. A variable that is not set leaves the secret unset: a
-// config with a token for the day when the listener opens up also works before.
-func (c *Config) resolve(secret *Secret, at ...string) {
-	match := reference.FindStringSubmatch(secret.value)
+// resolve replaces a reference by what it refers to, and tells whether it could. A variable that is not set
+// leaves the secret unset: a config with a token for the day when the listener opens up also works before.
+func (c *Config) resolve(secret *Secret, at ...string) bool {
+	match := reference.FindStringSubmatch(secret.Reveal())
 	switch {
-	case match == nil && strings.HasPrefix(secret.value, "${"):
+	case match == nil && strings.HasPrefix(secret.Reveal(), "${"):
 		c.source.problem("must be a word, ${env:NAME} or ${file:PATH}", at...)
+		return false
 	case match == nil:
 	case match[1] == "env":
-		secret.value, _ = c.source.lookup(match[2])
+		value, _ := c.source.lookup(match[2])
+		*secret = NewSecret(value)
 	default:
 		data, ok := c.source.readFile(c.beside(match[2]), at...)
-		if secret.value = strings.TrimSpace(string(data)); ok && secret.value == "" {
+		if *secret = NewSecret(strings.TrimSpace(string(data))); ok && !secret.IsSet() {
 			c.source.problem("is empty: "+match[2], at...)
 		}
+		return secret.IsSet()
 	}
+	return true
+}
+
+// isPort tells whether net.Listen and a URL can take the text as a port.
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
 }
 
 // Loopback tells whether only this machine can reach the host. A name other than localhost may be anything.

@@ -3,7 +3,8 @@
 //	c, err := config.Load("billbridge.yaml", os.LookupEnv)
 //
 // It is strict: unknown keys, duplicate keys, dangling names and values out of range are errors, each with
-// file, line and column, and all of them are found in one run. What can be compiled is compiled here: the
+// file, line and column. All keys and values are judged in one run, and, once they are good, how they fit
+// together in another. What can be compiled is compiled here: the
 // [Config] carries the table, and the files it names have been found. Relative paths in the file start at the
 // file's folder.
 package config
@@ -171,21 +172,18 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 
 // compile reads the table's files. Depth is part of the compiled table.
 func (c *Config) compile() {
-	base := translate.Billing()
+	base, found := translate.Billing(), true
 	if c.TableFiles.File != "" {
 		data, ok := c.source.readFile(c.TableFiles.File, "table", "file")
-		if !ok {
-			return
-		}
-		base = translate.File{Name: c.TableFiles.File, Data: data}
+		base, found = translate.File{Name: c.TableFiles.File, Data: data}, ok
 	}
 	var overlays []translate.File
 	if c.TableFiles.Overlay != "" {
 		data, ok := c.source.readFile(c.TableFiles.Overlay, "table", "overlay")
-		if !ok {
-			return
-		}
-		overlays = append(overlays, translate.File{Name: c.TableFiles.Overlay, Data: data})
+		overlays, found = append(overlays, translate.File{Name: c.TableFiles.Overlay, Data: data}), found && ok
+	}
+	if !found {
+		return
 	}
 	table, err := translate.Compile(c.Limits.Depth, base, overlays...)
 	var problems translate.Problems

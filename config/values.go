@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -71,10 +72,10 @@ func (s *Status) UnmarshalYAML(n *yaml.Node) error {
 func (a *Address) UnmarshalYAML(n *yaml.Node) error {
 	u, err := url.Parse(n.Value)
 	switch {
-	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+	case err == nil && u.User != nil, err != nil && strings.Contains(n.Value, "@"): // first: the others show the value
+		return errors.New("must not carry a user or password")
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Port() != "" && !isPort(u.Port()):
 		return fmt.Errorf("must be a URL such as https://billing.example.com/partner, but is %q", n.Value)
-	case u.User != nil:
-		return fmt.Errorf("must not carry a user or password")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return fmt.Errorf("must end with its path, without query or fragment, but is %q", n.Value)
 	}
@@ -86,15 +87,23 @@ func (a *Address) UnmarshalYAML(n *yaml.Node) error {
 // UnmarshalYAML reads the upstreams in the order of the file.
 func (u *Upstreams) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
-		return fmt.Errorf("must name upstreams, such as new: {form: v2, url: https://billing.example.com}")
+		return errors.New("must name upstreams, such as new: {form: v2, url: https://billing.example.com}")
 	}
 	var list Upstreams
+	var mistakes yaml.LoadErrors // of all upstreams, not of the first bad one alone
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		one := Upstream{Name: n.Content[i].Value, Timeout: Duration(10 * time.Second), Connections: 256}
 		if err := n.Content[i+1].Load(&one, yaml.WithKnownFields()); err != nil {
-			return err
+			var many *yaml.LoadErrors
+			if !errors.As(err, &many) {
+				return err
+			}
+			mistakes.Errors = append(mistakes.Errors, many.Errors...)
 		}
 		list = append(list, one)
+	}
+	if len(mistakes.Errors) > 0 {
+		return &mistakes
 	}
 	*u = list
 	return nil
@@ -102,16 +111,24 @@ func (u *Upstreams) UnmarshalYAML(n *yaml.Node) error {
 
 // A Secret cannot print: not by fmt, not by log/slog, not as JSON or YAML. In the file it is spelled out, or
 // ${env:NAME}, or ${file:PATH}.
-type Secret struct{ value string }
+type Secret struct {
+	// A pointer, since fmt calls no method on an unexported field: there it prints an address.
+	value *string
+}
 
 // NewSecret keeps value.
-func NewSecret(value string) Secret { return Secret{value} }
+func NewSecret(value string) Secret { return Secret{&value} }
 
 // Reveal is the one way to the value.
-func (s Secret) Reveal() string { return s.value }
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
 
 // IsSet tells whether there is one.
-func (s Secret) IsSet() bool { return s.value != "" }
+func (s Secret) IsSet() bool { return s.Reveal() != "" }
 
 const hidden = "(secret)"
 
@@ -127,8 +144,8 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 // UnmarshalYAML keeps the word as the file has it; the check of the config resolves it.
 func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
-		return fmt.Errorf("must be a word, ${env:NAME} or ${file:PATH}")
+		return errors.New("must be a word, ${env:NAME} or ${file:PATH}")
 	}
-	s.value = n.Value
+	*s = NewSecret(n.Value)
 	return nil
 }

@@ -45,9 +45,9 @@ func guard(token config.Secret, next http.Handler) http.Handler {
 	}
 	want := sha256.Sum256([]byte(token.Reveal()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		got := sha256.Sum256([]byte(given))
-		if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+		if !bearer || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			say(w, http.StatusUnauthorized, "the admin token is needed: Authorization: Bearer …")
 			return

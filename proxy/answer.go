@@ -44,7 +44,7 @@ func (x *exchange) refuse(status int, code, text, reason string) {
 	if x.state.config.Failures.Status == config.Always200 {
 		status = http.StatusOK
 	}
-	x.write(status, x.state.config.Table.AppendFailure(nil, x.client, code, text))
+	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, code, text)) // a caller that has gone cannot be told
 }
 
 // broke answers a call that has no answer of the upstream's.
@@ -65,7 +65,9 @@ func (x *exchange) broke(err error) {
 		}
 		x.unknown(status, b.text, reason)
 	case x.r.Context().Err() != nil:
-		x.out.status, x.out.reason = statusGone, "the caller went away"
+		// It may only have closed its side: an answer is due all the same, and an empty one would be a 200.
+		x.refuse(readBroke.status, readBroke.code, "the caller went away", "the caller went away")
+		x.out.status = statusGone
 	case !b.sent && (write || b.reason == "refused"):
 		x.refuse(notSent.status, notSent.code, "the upstream did not take the call, nothing was sent: "+b.text, reason)
 	case b.reason == "timeout":
@@ -79,51 +81,59 @@ func (x *exchange) broke(err error) {
 // its status is never 200, whatever the config says of failures.
 func (x *exchange) unknown(status int, text, reason string) {
 	x.out.code, x.out.reason = "", reason
-	x.write(status, x.state.config.Table.AppendFailure(nil, x.client, "",
+	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, "",
 		"outcome unknown: "+text+". It may have been done: read the bill (or the mapping) before you send it again"))
 }
 
 // Header values that every answer shares.
 var jsonUTF8 = []string{"application/json; charset=utf-8"}
 
-// write sends the one answer of the exchange.
-func (x *exchange) write(status int, body []byte) {
+// write sends the one answer of the exchange. After an error somebody may still be reading body.
+func (x *exchange) write(status int, body []byte) error {
 	x.out.status = status
 	h := x.w.Header()
 	h["Content-Type"] = jsonUTF8
 	h["X-Request-Id"] = []string{x.id}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.w.WriteHeader(status)
-	_, _ = x.w.Write(body) // a caller that has gone cannot be told
+	_, err := x.w.Write(body)
+	return err
 }
 
 // finish ends the exchange: a panic becomes an answer, and one call watches the whole of it.
 func (x *exchange) finish() {
 	panicked := recover()
+	// An answer that had begun cannot be taken back. Its Content-Length keeps the caller from taking a part of it
+	// for the whole, when the connection is given up below.
+	begun := x.out.status != 0
 	if panicked != nil {
-		x.survive(panicked)
+		x.survive(panicked, begun)
 	}
 	x.gateway.watch(x)
-	if x.call != nil && panicked == nil {
+	if panicked != nil {
+		if begun {
+			panic(http.ErrAbortHandler)
+		}
+		return // what it held is in an unknown state and is not used again
+	}
+	if x.call != nil {
 		x.call.Release()
 	}
-	if x.in != nil && panicked == nil && !x.busy {
+	if x.in != nil && !x.busy {
 		giveBack(x.in)
 	}
 }
 
 // survive answers a request in which something panicked. What is in the panic's value may come from a body, so
 // the log gets its type and the stack alone.
-func (x *exchange) survive(panicked any) {
+func (x *exchange) survive(panicked any, begun bool) {
 	x.gateway.log.Error("panic", "id", x.id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
-	if x.out.status != 0 {
-		// The answer had begun. Its Content-Length keeps the caller from taking a part for the whole.
+	switch {
+	case begun:
 		x.out.reason = internal.reason
-		panic(http.ErrAbortHandler)
-	}
-	if x.route != nil && x.route.operation.Effect == translate.Write && x.out.sent {
+	case x.route != nil && x.route.operation.Effect == translate.Write && x.out.sent:
 		x.unknown(http.StatusBadGateway, "something failed here", internal.reason)
-		return
+	default:
+		x.fail(internal, "something failed here")
 	}
-	x.fail(internal, "something failed here")
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -41,7 +42,7 @@ type outcome struct {
 	asked    bool   // whether the upstream was asked
 	sent     bool   // whether a byte of the call may have left and no answer to it is known
 	reason   string // for the log: never a value of a body
-	field    string // for the log: the path that a refusal names
+	field    string // for the log: the path that a refusal names, if it is one of the table
 }
 
 func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
@@ -63,7 +64,7 @@ func (x *exchange) serve() {
 	}
 	switch {
 	case x.route == nil:
-		x.fail(noSuchPath, "there is no "+x.state.config.BasePath+" operation at this path")
+		x.fail(noSuchPath, "there is no operation at this path; they hang below "+cmp.Or(x.state.config.BasePath, "/"))
 		return
 	case x.r.Method != http.MethodPost:
 		x.w.Header().Set("Allow", http.MethodPost)
@@ -114,7 +115,7 @@ func (x *exchange) carry() {
 		giveBack(out)
 		var refusal *translate.Refusal
 		errors.As(err, &refusal)
-		x.out.field = refusal.Field
+		x.out.field = x.route.shown(refusal.Field)
 		x.refuse(http.StatusBadRequest, refusal.Code, strings.TrimPrefix(refusal.Error(), refusal.Code+" "), "refused")
 		return
 	}
@@ -126,7 +127,6 @@ func (x *exchange) carry() {
 		ctx = context.WithoutCancel(ctx)
 	}
 	reply := buffers.Get().(*bytes.Buffer)
-	defer giveBack(reply)
 	sending := newPayload(body)
 	asked := time.Now()
 	x.out.asked, x.out.sent = true, true // what a panic from here on must assume
@@ -142,14 +142,12 @@ func (x *exchange) carry() {
 	if x.busy {
 		out = new(bytes.Buffer)
 	}
-	defer giveBack(out)
 	out.Grow(2 * reply.Len())
 	answer, err := x.call.Reply(out.AvailableBuffer(), response.StatusCode, reply.Bytes())
 	if err != nil {
 		x.broke(lane.upstream.noAnswer(response.StatusCode, err))
 		return
 	}
-	x.out.sent = false
 	lane.watch.report("reply", &x.call.Report)
 	table := x.state.config.Table
 	x.out.code = table.Code(x.call.Code(), lane.upstream.config.Form, table.Forms()[0])
@@ -159,7 +157,15 @@ func (x *exchange) carry() {
 	if after := response.Header.Get("Retry-After"); after != "" {
 		x.w.Header().Set("Retry-After", after)
 	}
-	x.write(response.StatusCode, answer)
+	// Only here, where nothing is left to fail that could be answered: until now a failure of ours must not look
+	// like a refusal of what the upstream may have done.
+	x.out.sent = false
+	if x.write(response.StatusCode, answer) == nil {
+		// HTTP/2 may go on reading an answer whose caller has reset the stream. On every other way that ends badly,
+		// too, the buffers are left to the garbage collector: no saving is worth another partner's bytes.
+		giveBack(out)
+		giveBack(reply)
+	}
 }
 
 // buffers hold bodies. A body of the usual size is carried without an allocation.

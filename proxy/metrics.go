@@ -76,7 +76,6 @@ func (m *metrics) forget(upstream string) {
 type laneMetrics struct {
 	metrics                     *metrics
 	operation, client, upstream string
-	succeeded                   prometheus.Counter
 	duration                    prometheus.Observer
 	upstreamDuration            prometheus.Observer
 }
@@ -122,6 +121,9 @@ func (m *metrics) count(x *exchange) {
 	m.requests.WithLabelValues(operation, string(x.client), upstream, x.codeLabel(), statusLabel(x.out.status)).Inc()
 }
 
+// other is the label, and the log's word, for what the table does not name.
+const other = "other"
+
 // codeLabel is the code if the catalogue has it.
 func (x *exchange) codeLabel() string {
 	switch {
@@ -130,7 +132,7 @@ func (x *exchange) codeLabel() string {
 	case slices.Contains(x.state.config.Table.Catalogue(), x.out.code):
 		return x.out.code
 	}
-	return "other"
+	return other
 }
 
 // statusLabel is the status if HTTP has it.
@@ -141,5 +143,5 @@ func statusLabel(status int) string {
 	case http.StatusText(status) != "" || status == statusGone:
 		return strconv.Itoa(status)
 	}
-	return "other"
+	return other
 }

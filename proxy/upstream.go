@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"billbridge/config"
@@ -85,7 +86,9 @@ func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *p
 		b = u.classify(ctx, p.sent())
 	}
 	b.sent = p.sent()
-	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, b.reason).Inc()
+	if !errors.Is(ctx.Err(), context.Canceled) { // else it is the caller of a read who went away
+		u.metrics.upstreamErrors.WithLabelValues(u.config.Name, b.reason).Inc()
+	}
 	return nil, b
 }
 
@@ -116,7 +119,7 @@ func (u *upstream) exchange(ctx context.Context, to *url.URL, requestID string, 
 // readReply reads the body whole, decompressed, and no more than limit of it.
 func readReply(response *http.Response, buf *bytes.Buffer, limit int64) error {
 	var body io.Reader = response.Body
-	switch encoding := response.Header.Get("Content-Encoding"); encoding {
+	switch strings.ToLower(response.Header.Get("Content-Encoding")) {
 	case "", "identity":
 	case "gzip", "x-gzip":
 		unzip, err := gzip.NewReader(response.Body)

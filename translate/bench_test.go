@@ -10,8 +10,6 @@ import (
 
 const readReply = `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"demo-partner-key","billId":"12345678901234567890","catId":"1234567890","apprPayType":0,"apprCardType":"신용","apprDt":20261121093015,"apprOriginDt":20261121093015,"apprPrice":"50000","apprIssuer":"신한카드","apprIssuerCd":"06","apprIssuerNum":"123456******1234","apprAcquirerCd":"06","apprAcquirerNm":"신한카드사","apprNum":"30012345","apprOriginNum":"30012345","apprResCd":"0000","apprMonthly":"00","apprState":"F","apprCashNum":"","apprCashTrader":"","apprCashIssuanceNumber":"","apprCardMerchantNum":"00951234567","dscTxNum":"20261121000001","cardType":"01","apprSign":"","udItem":null}}`
 
-const readRequest = `{"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill_id":"12345678901234567890"}`
-
 const createRequest = `{"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"bill_id":"12345678901234567890","bill_issuer":"한빛수학학원","hash":"0f343b0931126a20f133d67c2b018a3b0f343b0931126a20f133d67c2b018a3b","product_nm":"11월 수강료","message":"11월 수강료 납부 안내드립니다.","member_nm":"김하늘","phone":"01000000000","price":"50000","expire_dt":"2026-11-30","callbackURL":"https://partner.example.com/callback"}}`
 
 func crossing(b *testing.B, operation string, client, upstream translate.Form) *translate.Crossing {

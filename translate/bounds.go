@@ -72,14 +72,11 @@ func allDigits(s string) bool {
 
 // shown quotes a value for the client who sent it.
 func shown(v value) string {
-	switch v.kind {
-	case absent:
-		return "missing"
-	case composite:
-		if v.raw[0] == '{' {
-			return "an object"
-		}
-		return "an array"
+	switch {
+	case v.kind != composite:
+		return shorten(v.raw)
+	case v.raw[0] == '{':
+		return "an object"
 	}
-	return shorten(v.raw)
+	return "an array"
 }

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -48,6 +49,17 @@ func (c *Crossing) Operation() *Operation { return c.operation }
 
 // SameForm tells whether client and upstream speak one form, so that bytes pass untouched.
 func (c *Crossing) SameForm() bool { return c.request.from == c.request.to }
+
+// Names tells whether path is a field of the request, or an object that holds some, by the table. What a refusal
+// names may also be a word of the sender's, which is not for a log.
+func (c *Crossing) Names(path string) bool {
+	for _, r := range c.request.rows {
+		if own := r.path[c.request.from]; path != "" && (own == path || strings.HasPrefix(own, path+".")) {
+			return true
+		}
+	}
+	return false
+}
 
 // Start begins one exchange.
 func (c *Crossing) Start() *Call { return c.calls.Get().(*Call) }
@@ -104,6 +116,9 @@ func (c *Call) Succeeded() bool { return c.success }
 func (c *Call) Request(dst, src []byte) ([]byte, error) {
 	p := c.crossing.request
 	c.Report.reset()
+	clear(c.request)
+	clear(c.passing)
+	c.passing, c.refusal = c.passing[:0], nil
 	if fault := check(src, p.table.depth); fault != nil {
 		return nil, &Refusal{p.table.invalid, fault.field, fault.reason}
 	}

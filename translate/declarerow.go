@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"encoding/json"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -142,7 +141,7 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 				}
 			})
 		case "remove":
-			s.errorf(key, "remove: belongs in an overlay")
+			s.errorf(key, "remove: stands in an overlay, and there only as true")
 		default:
 			s.errorf(key, "unknown key %q in a row", key.Value)
 		}
@@ -248,12 +247,7 @@ func (s *source) constant(n *yaml.Node) (constant, bool) {
 	case n.Tag == "!!bool" && (n.Value == "true" || n.Value == "false"):
 		return constant{boolean, n.Value, n.Value}, true
 	case n.Tag == "!!str":
-		quoted, err := json.Marshal(n.Value)
-		if err != nil {
-			s.errorf(n, "%q cannot be written as JSON", n.Value)
-			return constant{}, false
-		}
-		return constant{text, n.Value, string(quoted)}, true
+		return constant{text, n.Value, string(appendString(nil, n.Value))}, true
 	}
 	s.errorf(n, "write %q in quotes: as a number it has no exact spelling", n.Value)
 	return constant{}, false

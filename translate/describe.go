@@ -70,18 +70,15 @@ func (r *row) field(t *Table, m message, from, to int) (f Field, ok bool) {
 		say("from the request's", r.echo)
 	case lone == to:
 		return f, false // nothing can put a value there
-	case r.loss == "refuse":
-		f.Class = Lossy
-		if r.preset != nil {
-			say("only", r.preset.json, "can be carried, else")
-		}
-		say("refused with", r.lossCode)
 	case r.loss == "drop", r.echo != "":
 		f.Class = Lossy
 		say("dropped and counted")
-	default:
+	case r.preset != nil:
 		f.Class = Lossy
 		say("only", r.preset.json, "can be carried, else refused with", r.lossCode)
+	default:
+		f.Class = Lossy
+		say("refused with", r.lossCode)
 	}
 	if r.note != "" {
 		say(r.note)

@@ -33,6 +33,7 @@ var billing = sync.OnceValue(func() *translate.Table {
 type golden struct {
 	Operation string
 	About     string                    // what a reader should know first
+	Overlay   string                    // laid over the billing table, if any
 	Asked     map[translate.Form]string // the client's request before a reply, by the client's form
 	Requests  []*pair
 	Replies   []*pair
@@ -56,11 +57,28 @@ type pair struct {
 	Unknown []string
 }
 
+// table is the one that the file is about.
+func (g *golden) table(t testing.TB) *translate.Table {
+	t.Helper()
+	if g.Overlay == "" {
+		return billing()
+	}
+	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "overlay.yaml", Data: []byte(g.Overlay)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
 func readGolden(t testing.TB) map[string]*golden {
 	t.Helper()
-	files, err := filepath.Glob("testdata/golden/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no golden files: %v", err)
+	var files []string
+	for _, folder := range []string{"golden", "overlay"} {
+		found, err := filepath.Glob("testdata/" + folder + "/*.yaml")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no golden files: %v", err)
+		}
+		files = append(files, found...)
 	}
 	all := map[string]*golden{}
 	for _, file := range files {
@@ -138,14 +156,16 @@ func (p *pair) report(r *translate.Report, out []byte, err error) {
 	}
 }
 
-// The golden pairs: every row of the five bill operations, both messages, both directions.
+// The golden pairs: every row of the five bill operations, both messages, both directions; and what overlays
+// change.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for file, g := range readGolden(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			t.Parallel()
+			table := g.table(t)
 			if *update {
-				if err := os.WriteFile(file, g.again(), 0o644); err != nil {
+				if err := os.WriteFile(file, g.again(table), 0o644); err != nil {
 					t.Fatal(err)
 				}
 				return
@@ -153,14 +173,14 @@ func TestGolden(t *testing.T) {
 			for message, list := range map[string][]*pair{"request": g.Requests, "reply": g.Replies} {
 				seen := map[string]bool{}
 				for _, want := range list {
-					name := fmt.Sprintf("%s/from %s/%s", message, want.From, want.Name)
+					name := fmt.Sprintf("%s/from %s to %s/%s", message, want.From, want.To, want.Name)
 					if seen[name] {
 						t.Errorf("%q stands twice", name)
 					}
 					seen[name] = true
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
-						if diff := cmp.Diff(want, g.run(billing(), want, message == "reply")); diff != "" {
+						if diff := cmp.Diff(want, g.run(table, want, message == "reply")); diff != "" {
 							t.Errorf("-want +got\n%s", diff)
 						}
 					})
@@ -171,7 +191,7 @@ func TestGolden(t *testing.T) {
 }
 
 // again is the file with every output as it is now.
-func (g *golden) again() []byte {
+func (g *golden) again(table *translate.Table) []byte {
 	var b strings.Builder
 	quote := func(s string) string {
 		if strings.ContainsFunc(s, unicode.IsControl) {
@@ -186,15 +206,20 @@ func (g *golden) again() []byte {
 	}
 	line("", "operation", g.Operation)
 	line("", "about", g.About)
+	if g.Overlay != "" {
+		b.WriteString("overlay: |\n  " + strings.ReplaceAll(strings.TrimSpace(g.Overlay), "\n", "\n  ") + "\n")
+	}
 	if g.Asked != nil {
 		b.WriteString("asked:\n")
 		line("  ", "legacy", g.Asked["legacy"])
 		line("  ", "v2", g.Asked["v2"])
 	}
 	for message, list := range [][]*pair{g.Requests, g.Replies} {
-		b.WriteString([]string{"\nrequests:\n", "\nreplies:\n"}[message])
+		if len(list) > 0 {
+			b.WriteString([]string{"\nrequests:\n", "\nreplies:\n"}[message])
+		}
 		for _, p := range list {
-			p = g.run(billing(), p, message == 1)
+			p = g.run(table, p, message == 1)
 			line("  - ", "name", p.Name)
 			fmt.Fprintf(&b, "    from: %s\n    to: %s\n", p.From, p.To)
 			line("    ", "asked", p.Asked)

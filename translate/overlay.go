@@ -15,7 +15,7 @@ func (s *source) overlay(over *yaml.Node) {
 			}
 			s.overlayOperations(value, forms)
 		case "codes":
-			s.overlayRows(s.sequence(s.root, key, value), value, forms)
+			s.overlayRows(sequence(s.root, key), value, forms)
 		default:
 			set(s.root, key, value, key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success")
 		}
@@ -32,7 +32,7 @@ func (s *source) overlayOperations(over *yaml.Node, forms []string) {
 		}
 		s.fields(op, "an operation", func(key, value *yaml.Node) {
 			if key.Value == "request" || key.Value == "reply" {
-				s.overlayRows(s.sequence(base, key, value), value, forms)
+				s.overlayRows(sequence(base, key), value, forms)
 				return
 			}
 			set(base, key, value, false)
@@ -95,13 +95,12 @@ func (s *source) formNames() []string {
 	return names
 }
 
-// sequence is the list under key of n. Where there is none it is made, and stands where the overlay's does.
-func (s *source) sequence(n, key, over *yaml.Node) *yaml.Node {
+// sequence is the list under key of n, made where there is none.
+func sequence(n, key *yaml.Node) *yaml.Node {
 	if list := child(n, key.Value); list != nil {
 		return list
 	}
-	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: over.Line, Column: over.Column}
-	s.overlaid[list] = s.overlaid[over]
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 	n.Content = append(n.Content, key, list)
 	return list
 }

@@ -1,5 +1,7 @@
 package translate
 
+import "strings"
+
 // A Refusal is a request that cannot be carried to the other form. Nothing of it may be sent.
 type Refusal struct {
 	Code   string // a code of the catalogue
@@ -43,7 +45,7 @@ func (r *Report) reset() {
 func (r *Report) unknown(parent, name string) {
 	r.Unknown++
 	if len(r.UnknownNames) < maxUnknownNames {
-		r.UnknownNames = append(r.UnknownNames, shorten(join(parent, name)))
+		r.UnknownNames = append(r.UnknownNames, strings.Clone(shorten(join(parent, name))))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	p := c.crossing.reply
 	c.Report.reset()
+	clear(c.reply) // of a reply before it, when a call is sent again
 	clear(c.passing)
 	c.code, c.success, c.passing = "", false, c.passing[:0]
 	if fault := check(src, p.table.depth); fault != nil {
@@ -26,7 +27,7 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	code := c.reply[p.codeSlot()]
 	switch {
 	case code.kind == text && code.raw != `""`:
-		c.code = code.text()
+		c.code = p.table.own(code.text())
 	case code.kind == absent && c.proved(status):
 		c.code = p.table.success.code
 	case code.kind == absent:

@@ -1,10 +1,12 @@
 package translate
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -85,19 +87,26 @@ func load(base File, overlays ...File) (*source, error) {
 	return s, nil
 }
 
-// ParseYAML reads one YAML document into its tree, with aliases resolved and duplicate keys refused. The
-// error is of type [Problems].
+// ParseYAML reads one YAML document into its tree; aliases and duplicate keys are refused. A file of comments
+// alone is an empty mapping. The error is of type [Problems].
 func ParseYAML(file File) (*yaml.Node, error) {
-	var doc yaml.Node
-	if err := yaml.Load(file.Data, &doc); err != nil {
+	loader, err := yaml.NewLoader(bytes.NewReader(file.Data))
+	if err != nil {
 		return nil, syntaxProblems(file.Name, err)
 	}
-	root := &doc
-	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
-		root = doc.Content[0]
+	var doc, more yaml.Node
+	if err := loader.Load(&doc); err != nil && err != io.EOF {
+		return nil, syntaxProblems(file.Name, err)
 	}
-	if root.Kind == 0 || root.Tag == "!!null" {
-		root = &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
+	switch err := loader.Load(&more); {
+	case err == nil:
+		return nil, Problems{{file.Name, max(more.Line, 1), max(more.Column, 1), "a second document begins here, but only one is read"}}
+	case err != io.EOF:
+		return nil, syntaxProblems(file.Name, err)
+	}
+	root := &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
+	if len(doc.Content) == 1 && doc.Content[0].Tag != "!!null" {
+		root = doc.Content[0]
 	}
 	var problems Problems
 	inspect(file.Name, root, &problems)

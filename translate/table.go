@@ -2,6 +2,8 @@ package translate
 
 import (
 	"bytes"
+	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -31,7 +33,7 @@ type Table struct {
 	codes      pairs
 	operations []*Operation
 	depth      int
-	root       *yaml.Node
+	yaml       func() ([]byte, error)
 }
 
 // form is how one form writes its envelope.
@@ -91,7 +93,7 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{depth: depth, root: s.root}
+	t := &Table{depth: depth, yaml: sync.OnceValues(func() ([]byte, error) { return render(s.root) })}
 	s.table(t)
 	if len(s.problems) == 0 {
 		for _, o := range t.operations {
@@ -139,6 +141,16 @@ func (t *Table) Code(code string, from, to Form) string {
 	return code
 }
 
+// own is a code that outlives the message it was read from: the catalogue's own string where it has it.
+func (t *Table) own(code string) string {
+	for _, known := range t.catalogue {
+		if known == code {
+			return known
+		}
+	}
+	return strings.Clone(code)
+}
+
 // TextName is the name of the text in a form's envelope.
 func (t *Table) TextName(f Form) string { return t.forms[t.index(f)].text }
 
@@ -161,14 +173,17 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	return append(dst, '}')
 }
 
-// YAML is the table with its overlays laid over it, as a file that [Compile] reads.
-func (t *Table) YAML() ([]byte, error) {
+// YAML is the table with its overlays laid over it, as a file that [Compile] reads. The caller must not modify it.
+func (t *Table) YAML() ([]byte, error) { return t.yaml() }
+
+// render writes the tree of a table. It may be called once for a tree: the dumper changes the nodes.
+func render(root *yaml.Node) ([]byte, error) {
 	var out bytes.Buffer
 	d, err := yaml.NewDumper(&out, yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Dump(t.root); err != nil {
+	if err := d.Dump(root); err != nil {
 		return nil, err
 	}
 	if err := d.Close(); err != nil {

@@ -57,6 +57,6 @@ func (c *Call) unknown(p *plan, n *node, key, v gjson.Result) {
 
 func (c *Call) refuse(code, field, reason string) {
 	if c.refusal == nil {
-		c.refusal = &Refusal{code, field, reason}
+		c.refusal = &Refusal{code, strings.Clone(field), reason}
 	}
 }

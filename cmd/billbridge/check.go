@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"billbridge/config"
@@ -77,7 +78,8 @@ func printFields(w io.Writer, t *translate.Table) {
 				fmt.Fprintf(w, "\n%s\n", head)
 				last = head
 			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"), f.Detail)
+			line := fmt.Sprintf("  %s\t%s\t%s\t%s", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"), f.Detail)
+			fmt.Fprintln(w, strings.TrimRight(line, "\t")) // no blanks at the end of a line
 		}
 	}
 }

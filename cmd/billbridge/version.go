@@ -14,6 +14,9 @@ const version = "0.1.0"
 
 type versionCommand struct{}
 
+// Help implements kong's detailed help.
+func (versionCommand) Help() string { return examples("billbridge version") }
+
 // Run prints the build.
 func (versionCommand) Run(s surroundings) error {
 	b := build()

@@ -5,8 +5,10 @@
 // machine that changes its speed changes it for all.
 //
 //	go run ./proxy/bench [-rounds 5] [-seconds 5] [-connections 64]
+//	go run ./proxy/bench -idle 10000
 //
-// It needs wrk, and Linux, whose /proc tells a process's CPU time. Nothing in it decides a test.
+// The second form measures the memory of idle keep-alive connections instead. The command needs wrk (for the first
+// form), and Linux, whose /proc tells a process's CPU time and memory. Nothing in it decides a test.
 package main
 
 import (
@@ -17,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -45,15 +48,18 @@ func main() {
 	rounds := flag.Int("rounds", 5, "how often each is measured")
 	seconds := flag.Int("seconds", 5, "how long each time")
 	connections := flag.Int("connections", 64, "how many callers at once")
+	idle := flag.Int("idle", 0, "instead, open so many connections that have made one call each, and print the memory")
 	role := flag.String("role", "", "what this process is; the command starts itself for each")
 	flag.Parse()
 	var err error
-	switch *role {
-	case "backend":
+	switch {
+	case *idle > 0:
+		err = measureIdle(*idle)
+	case *role == "backend":
 		err = backend()
-	case "as-is":
+	case *role == "as-is":
 		err = plain(asIsAt, nil)
-	case "tuned":
+	case *role == "tuned":
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.MaxIdleConnsPerHost = 256
 		err = plain(tunedAt, transport)
@@ -86,43 +92,67 @@ func plain(at string, transport http.RoundTripper) error {
 	})
 }
 
+// processes are what is measured, and the backend behind it.
+type processes struct {
+	ctx                 context.Context
+	dir                 string
+	asIs, tuned, bridge int // process ids
+	stopAndWaitForAll   func()
+}
+
+// start builds billbridge and starts everything, with this program in the other roles.
+func start() (*processes, error) {
+	dir, err := os.MkdirTemp("", "billbridge-bench")
+	if err != nil {
+		return nil, err
+	}
+	bridge, configFile := filepath.Join(dir, "billbridge"), filepath.Join(dir, "config.yaml")
+	if out, err := exec.Command("go", "build", "-o", bridge, "./cmd/billbridge").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build: %w\n%s", err, out)
+	}
+	config := fmt.Sprintf("listen: %s\nadmin: {listen: %s}\nupstreams: {new: {form: v2, url: http://%s}}\n", bridgeAt, adminAt, backendAt)
+	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var started []*exec.Cmd
+	p := &processes{ctx: ctx, dir: dir, stopAndWaitForAll: func() {
+		stop()
+		for _, c := range started {
+			_ = c.Wait()
+		}
+		_ = os.RemoveAll(dir)
+	}}
+	for _, args := range [][]string{{self, "-role", "backend"}, {self, "-role", "as-is"}, {self, "-role", "tuned"}, {bridge, "serve", "--config", configFile}} {
+		c := exec.CommandContext(ctx, args[0], args[1:]...)
+		if err := c.Start(); err != nil {
+			p.stopAndWaitForAll()
+			return nil, err
+		}
+		started = append(started, c)
+	}
+	p.asIs, p.tuned, p.bridge = started[1].Process.Pid, started[2].Process.Pid, started[3].Process.Pid
+	return p, nil
+}
+
 func measure(rounds, seconds, connections int) error {
 	if _, err := exec.LookPath("wrk"); err != nil {
 		return errors.New("wrk is needed (Debian package wrk)")
 	}
-	dir, err := os.MkdirTemp("", "billbridge-bench")
+	p, err := start()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	bridge, configFile := filepath.Join(dir, "billbridge"), filepath.Join(dir, "config.yaml")
-	if out, err := exec.Command("go", "build", "-o", bridge, "./cmd/billbridge").CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w\n%s", err, out)
-	}
-	config := fmt.Sprintf("listen: %s\nadmin: {listen: %s}\nupstreams: {new: {form: v2, url: http://%s}}\n", bridgeAt, adminAt, backendAt)
-	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	var started []*exec.Cmd
-	for _, args := range [][]string{{self, "-role", "backend"}, {self, "-role", "as-is"}, {self, "-role", "tuned"}, {bridge, "serve", "--config", configFile}} {
-		c := exec.CommandContext(ctx, args[0], args[1:]...)
-		if err := c.Start(); err != nil {
-			return err
-		}
-		defer c.Wait()
-		started = append(started, c)
-	}
-	defer stop()
+	defer p.stopAndWaitForAll()
+	ctx, dir := p.ctx, p.dir
 	subjects := []*subject{
-		{name: "billbridge", url: "http://" + bridgeAt + "/if/bill/read", body: oldCall, pid: started[3].Process.Pid},
-		{name: "ReverseProxy, as it is", url: "http://" + asIsAt + "/bill/read", body: v2Call, pid: started[1].Process.Pid},
-		{name: "ReverseProxy, 256 idle", url: "http://" + tunedAt + "/bill/read", body: v2Call, pid: started[2].Process.Pid},
+		{name: "billbridge", url: "http://" + bridgeAt + "/if/bill/read", body: oldCall, pid: p.bridge},
+		{name: "ReverseProxy, as it is", url: "http://" + asIsAt + "/bill/read", body: v2Call, pid: p.asIs},
+		{name: "ReverseProxy, 256 idle", url: "http://" + tunedAt + "/bill/read", body: v2Call, pid: p.tuned},
 	}
 	for _, s := range subjects {
 		if err := s.prepare(dir); err != nil {
@@ -232,4 +262,57 @@ func cpuSeconds(pid int) (float64, error) {
 	user, err1 := strconv.ParseFloat(fields[11], 64)
 	system, err2 := strconv.ParseFloat(fields[12], 64)
 	return (user + system) / 100, errors.Join(err1, err2)
+}
+
+// measureIdle opens connections that each make one call and then keep alive.
+func measureIdle(connections int) error {
+	p, err := start()
+	if err != nil {
+		return err
+	}
+	defer p.stopAndWaitForAll()
+	s := &subject{name: "billbridge", url: "http://" + bridgeAt + "/if/bill/read", body: oldCall, pid: p.bridge}
+	if err := s.prepare(p.dir); err != nil {
+		return err
+	}
+	before, err := memory(p.bridge)
+	if err != nil {
+		return err
+	}
+	call := fmt.Sprintf("POST /if/bill/read HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", bridgeAt, len(oldCall), oldCall)
+	for i := range connections {
+		c, err := net.Dial("tcp", bridgeAt)
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, call); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		if _, err := c.Read(make([]byte, 4096)); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+	}
+	after, err := memory(p.bridge)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("resident memory: %.0f MiB before, %.0f MiB with %d idle connections\n", before, after, connections)
+	return nil
+}
+
+var residentLine = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB`)
+
+// memory is the resident memory of a process in MiB.
+func memory(pid int) (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	match := residentLine.FindSubmatch(status)
+	if match == nil {
+		return 0, errors.New("no VmRSS in /proc")
+	}
+	kib, err := strconv.ParseFloat(string(match[1]), 64)
+	return kib / 1024, err
 }

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// module is where the tree of the design begins, seen from here.
+const module = "../.."
+
+// A layer is one row of the design's table: what a package may import of ours, and what it never imports. A
+// package of the tree that has no row is a mistake, a row whose package does not exist yet is none.
+type layer struct {
+	of    []string // of ours
+	never []string // of others; a name that ends in / is all below it
+}
+
+var webServing = []string{"net/http", "net/http/"}
+
+var layers = map[string]layer{
+	// No I/O at all: what it reads is handed to it.
+	"translate":     {never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
+	"config":        {of: []string{"translate"}, never: webServing},
+	"proxy/store":   {never: webServing},
+	"proxy/rollout": {of: []string{"config", "translate", "proxy/store"}},
+	"proxy/relay":   {of: []string{"config", "translate", "proxy/store"}},
+	// It shows through interfaces of its own, and so may know the types that these name.
+	"proxy/console": {of: []string{"config", "translate", "proxy/rollout", "proxy/relay", "proxy/store"}},
+	"proxy/sandbox": {},
+	"proxy": {
+		of:    []string{"config", "translate", "proxy/rollout", "proxy/relay", "proxy/store", "proxy/console"},
+		never: []string{"os", "os/", "flag"},
+	},
+	"proxy/bench":    {of: []string{"config", "translate", "proxy", "proxy/sandbox"}}, // a program, for measuring
+	"cmd/billbridge": {of: []string{"config", "translate", "proxy", "proxy/sandbox", "proxy/rollout", "proxy/relay", "proxy/store", "proxy/console"}},
+}
+
+// source is what one file imports. Ours are named by their folder.
+type source struct {
+	file         string
+	ours, others []string
+}
+
+// sources reads the imports of every Go file below the module, tests aside, by folder.
+func sources(t *testing.T) map[string][]source {
+	t.Helper()
+	byFolder := map[string][]source{}
+	err := filepath.WalkDir(module, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && name != module && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(module, name)
+		if err != nil {
+			return err
+		}
+		s := source{file: filepath.ToSlash(relative)}
+		for _, imported := range file.Imports {
+			full := strings.Trim(imported.Path.Value, `"`)
+			if ours, ok := strings.CutPrefix(full, "billbridge/"); ok {
+				s.ours = append(s.ours, ours)
+			} else {
+				s.others = append(s.others, full)
+			}
+		}
+		byFolder[path.Dir(s.file)] = append(byFolder[path.Dir(s.file)], s)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(byFolder) < 4 {
+		t.Fatalf("only %d packages were found below %s", len(byFolder), module)
+	}
+	return byFolder
+}
+
+// The table of the design stays true.
+func TestLayering(t *testing.T) {
+	t.Parallel()
+	for folder, files := range sources(t) {
+		rule, ok := layers[folder]
+		if !ok {
+			t.Errorf("package %s is not in the design", folder)
+			continue
+		}
+		for _, f := range files {
+			for _, imported := range f.ours {
+				if !slices.Contains(rule.of, imported) {
+					t.Errorf("%s imports %s: %s must not", f.file, imported, folder)
+				}
+			}
+			for _, imported := range f.others {
+				if matches(rule.never, imported) {
+					t.Errorf("%s imports %s: %s must not", f.file, imported, folder)
+				}
+			}
+		}
+	}
+}
+
+func matches(names []string, imported string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return name == imported || strings.HasSuffix(name, "/") && strings.HasPrefix(imported, name)
+	})
+}
+
+// What a package never imports, it does not get through another of ours either: a config that pulled in net/http
+// by the table would be no better.
+func TestLayeringHoldsThroughOurOwnPackages(t *testing.T) {
+	t.Parallel()
+	tree := sources(t)
+	for _, folder := range []string{"translate", "config", "proxy/sandbox"} {
+		seen := map[string]bool{}
+		var follow func(at string)
+		follow = func(at string) {
+			if seen[at] {
+				return
+			}
+			seen[at] = true
+			for _, f := range tree[at] {
+				for _, imported := range f.others {
+					if matches(layers[folder].never, imported) {
+						t.Errorf("%s gets %s by %s", folder, imported, f.file)
+					}
+				}
+				for _, ours := range f.ours {
+					follow(ours)
+				}
+			}
+		}
+		follow(folder)
+	}
+}
+
+// The API of jsontext is not frozen: one file of ours touches it.
+func TestOneFileImportsJSONText(t *testing.T) {
+	t.Parallel()
+	const unfrozen = "github.com/go-json-experiment/json"
+	var users []string
+	for _, files := range sources(t) {
+		for _, f := range files {
+			if slices.ContainsFunc(f.others, func(imported string) bool { return matches([]string{unfrozen, unfrozen + "/"}, imported) }) {
+				users = append(users, f.file)
+			}
+		}
+	}
+	if len(users) != 1 || path.Dir(users[0]) != "translate" {
+		t.Errorf("%v import it, want one file of translate", users)
+	}
+}
+
+// The top of the tree is the picture of the design. Hidden folders are the tools' own.
+func TestTopLevelFolders(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			got = append(got, e.Name())
+		}
+	}
+	want := []string{"cmd", "config", "proxy", "translate"}
+	if deploy, err := os.ReadDir(filepath.Join(module, "deploy")); err == nil && len(deploy) > 0 {
+		want = []string{"cmd", "config", "deploy", "proxy", "translate"} // when it has content
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// Main wires: what the program knows is in run and the commands, which take their surroundings and so can be
+// called by a test. Nothing of ours but main.go reaches for the process's own.
+func TestOnlyMainTouchesTheProcess(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil || !slices.Contains(files, "main.go") {
+		t.Fatalf("no program here: %v, %v", files, err)
+	}
+	for _, name := range files {
+		if name == "main.go" || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, process := range []string{"os.Stdin", "os.Stdout", "os.Stderr", "os.Args", "os.Exit", "os.Getenv", "os.LookupEnv", "signal."} {
+			if strings.Contains(string(text), process) {
+				t.Errorf("%s uses %s: only main.go may", name, process)
+			}
+		}
+	}
+}

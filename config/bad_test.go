@@ -1,0 +1,113 @@
+package config_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/config"
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the wanted messages anew; read every line of the difference")
+
+// lookup is the environment of the tests.
+func lookup(name string) (string, bool) {
+	value, ok := map[string]string{"BILLBRIDGE_ADMIN_TOKEN": "a token of the tests", "BILLBRIDGE_EMPTY": ""}[name]
+	return value, ok
+}
+
+// One file per mistake, each with what it must say in the comments that it begins with.
+func TestBadConfigs(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no bad configs: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *update {
+				if err := os.WriteFile(file, withWants(t, file, string(data)), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, _ := splitWants(string(data))
+			if len(want) == 0 {
+				t.Fatalf("%s does not say what it wants", file)
+			}
+			if diff := cmp.Diff(want, mistakes(t, file, data)); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+const wantMark = "# want "
+
+// splitWants takes the comments from the head of a bad file.
+func splitWants(text string) (wants []string, rest string) {
+	rest = text
+	for strings.HasPrefix(rest, wantMark) {
+		line, after, _ := strings.Cut(rest, "\n")
+		wants, rest = append(wants, strings.TrimPrefix(line, wantMark)), after
+	}
+	return wants, rest
+}
+
+// withWants is the file with what it says now. Each comment moves the lines it names, so it takes rounds.
+func withWants(t *testing.T, file, text string) []byte {
+	for range 3 {
+		_, rest := splitWants(text)
+		head := ""
+		for _, m := range mistakes(t, file, []byte(text)) {
+			head += wantMark + m + "\n"
+		}
+		text = head + rest
+	}
+	return []byte(text)
+}
+
+// mistakes are the lines of the error. Paths have slashes, whatever the system.
+func mistakes(t *testing.T, file string, data []byte) []string {
+	t.Helper()
+	c, err := config.Parse(translate.File{Name: file, Data: data}, lookup)
+	var problems translate.Problems
+	if c != nil || !errors.As(err, &problems) || len(problems) == 0 {
+		t.Fatalf("not refused with problems: %v, %v", c, err)
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != len(problems) {
+		t.Errorf("%d problems on %d lines: an editor takes one a line", len(problems), len(lines))
+	}
+	if !slices.IsSortedFunc(problems, func(a, b translate.Problem) int {
+		if a.File != b.File {
+			return strings.Compare(a.File, b.File)
+		}
+		return a.Line - b.Line
+	}) {
+		t.Errorf("not in the order of the file:\n%v", err)
+	}
+	return lines
+}
+
+// A file that cannot be read has no line to name.
+func TestLoadOfAMissingFile(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load("testdata/bad/files/none.yaml", lookup)
+	const want = "config: open testdata/bad/files/none.yaml: no such file or directory"
+	if err == nil || err.Error() != want || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

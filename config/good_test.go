@@ -1,0 +1,253 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func parse(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(text)}, lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const one = "upstreams: {new: {form: v2, url: https://new.example.com}}\n"
+
+// folder is a folder with files in it.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// The example of the contract. It says `own|always-200` where a config says one of the two; nothing else of it
+// is changed. The files it names lie beside it.
+func TestContractExample(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/good/contract.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, status := range []config.Status{config.Own, config.Always200} {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			dir := folder(t, map[string]string{
+				"billbridge.yaml": strings.Replace(string(text), "own|always-200", string(status), 1),
+				"billing.yaml":    string(translate.Billing().Data),
+				"mine.yaml":       "options: {exchange_on_send: true}\n",
+			})
+			c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), lookup)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]any{
+				"listen": c.Listen, "base path": c.BasePath, "admin": c.Admin.Listen, "token": c.Admin.Token.Reveal(),
+				"default": c.Route.Default, "limits": c.Limits, "failures": c.Failures,
+				"table": c.TableFiles, "tls": c.TLS == nil,
+			}
+			want := map[string]any{
+				"listen": "127.0.0.1:8080", "base path": "", "admin": "127.0.0.1:9090", "token": "a token of the tests",
+				"default": "new", "limits": config.Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20},
+				"failures": config.Failures{Status: status, MaskHosts: true},
+				"table":    config.TableFiles{File: filepath.Join(dir, "billing.yaml"), Overlay: filepath.Join(dir, "mine.yaml")},
+				"tls":      true,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			wantUpstreams(t, c.Upstreams, "new v2 https://v2.example.com/partner 10s 256", "old legacy https://legacy.example.com 10s 256")
+			if overlaid, err := c.Table.YAML(); err != nil || !strings.Contains(string(overlaid), "exchange_on_send: true") {
+				t.Errorf("the overlay is not in the table: %v", err)
+			}
+		})
+	}
+}
+
+func wantUpstreams(t *testing.T, upstreams config.Upstreams, want ...string) {
+	t.Helper()
+	var got []string
+	for _, u := range upstreams {
+		got = append(got, strings.Join([]string{u.Name, string(u.Form), u.Address.String(), u.Timeout.String(), strconv.Itoa(u.Connections)}, " "))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("upstreams: -want +got\n%s", diff)
+	}
+}
+
+// What a file that names one upstream and nothing else gets. The contract's example shows the same values.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		one,
+		one + "listen:\nadmin: {}\nlimits:\ntimeouts: {}\nfailures:\nroute:\ntable:\ntls:\nbase_path:\n",
+	} {
+		c := parse(t, text)
+		got := []any{c.Listen, c.BasePath, c.Admin.Listen, c.Admin.Token.IsSet(), c.Route, c.Limits, c.Timeouts, c.Failures, c.TableFiles, c.TLS == nil}
+		want := []any{
+			"127.0.0.1:8080", "", "127.0.0.1:9090", false, config.Route{Default: "new"},
+			config.Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20},
+			config.Timeouts{
+				Header: config.Duration(5 * time.Second), Body: config.Duration(30 * time.Second),
+				Write: config.Duration(30 * time.Second), Idle: config.Duration(2 * time.Minute),
+			},
+			config.Failures{Status: config.Own, MaskHosts: true}, config.TableFiles{}, true,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s-want +got\n%s", text, diff)
+		}
+		wantUpstreams(t, c.Upstreams, "new v2 https://new.example.com 10s 256")
+		if got := c.Upstreams.LongestTimeout(); got != 10*time.Second {
+			t.Errorf("longest timeout %s", got)
+		}
+		if got, want := len(c.Table.Operations()), 10; got != want {
+			t.Errorf("%d operations in the built-in table, want %d", got, want)
+		}
+	}
+}
+
+// A section that names one key keeps the defaults of the others.
+func TestSectionsKeepTheOtherDefaults(t *testing.T) {
+	t.Parallel()
+	c := parse(t, one+"limits: {body: 512KiB}\ntimeouts: {idle: 90s}\nfailures: {mask_hosts: false}\n")
+	got := []any{c.Limits, c.Timeouts.Header.String(), c.Timeouts.Idle.String(), c.Failures}
+	want := []any{config.Limits{Body: 512 << 10, Depth: 32, Reply: 4 << 20}, "5s", "1m30s", config.Failures{Status: config.Own}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// The order of the file decides which upstream takes an operation that the default lacks.
+func TestUpstreamsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	c := parse(t, `
+upstreams:
+  zulu:  {form: v2,     url: https://zulu.example.com, timeout: 30s}
+  alpha: {form: legacy, url: https://alpha.example.com/, timeout: 1500ms}
+  m-i_6: {form: v2,     url: "http://127.0.0.1:8081/a/b//", connections: 8}
+route: {default: alpha}
+`)
+	wantUpstreams(t, c.Upstreams,
+		"zulu v2 https://zulu.example.com 30s 256", "alpha legacy https://alpha.example.com 1.5s 256", "m-i_6 v2 http://127.0.0.1:8081/a/b 10s 8")
+	if got := c.Upstreams.LongestTimeout(); got != 30*time.Second {
+		t.Errorf("longest timeout %s", got)
+	}
+	if u := c.Upstreams.Find("alpha"); u != &c.Upstreams[1] {
+		t.Errorf("found %v", u)
+	}
+	if u := c.Upstreams.Find("Alpha"); u != nil {
+		t.Errorf("found %v by a name that is not there", u)
+	}
+}
+
+// The base path is what stands before every path of the interface: without a slash at its end.
+func TestBasePath(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"/": "", `""`: "", "/partner": "/partner", "/partner/": "/partner", "/a/b": "/a/b", "//": ""} {
+		if got := parse(t, one+"base_path: "+text).BasePath; got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]config.Size{"1": 1, "4096": 4096, "512KiB": 512 << 10, "2MiB": 2 << 20, "1GiB": 1 << 30, "1 MiB": 1 << 20} {
+		got := parse(t, one+"limits: {body: "+text+"}\n").Limits.Body
+		if got != want {
+			t.Errorf("%s: got %d, want %d", text, got, want)
+		}
+		if again := parse(t, one+"limits: {body: "+got.String()+"}\n").Limits.Body; again != want {
+			t.Errorf("%s is shown as %s, which is %d", text, got, again)
+		}
+	}
+}
+
+// Every path of the file starts at the file's folder, wherever the process runs; an absolute one stays.
+func TestPathsStartAtTheFile(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"tables/billing.yaml": string(translate.Billing().Data),
+		"secrets/token.txt":   "  from a file\n",
+		"conf/billbridge.yaml": one + "table: {file: ../tables/billing.yaml}\n" +
+			"admin: {listen: 192.0.2.1:9090, token: \"${file:../secrets/token.txt}\"}\n" +
+			"tls: {cert: cert.pem, key: ../secrets/key.pem}\n",
+	})
+	newPair(t, "one").write(t, filepath.Join(dir, "conf", "cert.pem"), filepath.Join(dir, "secrets", "key.pem"))
+	c, err := config.Load(filepath.Join(dir, "conf", "billbridge.yaml"), lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{c.TableFiles.File, c.TableFiles.Overlay, c.Admin.Token.Reveal(), c.TLS.Cert, c.TLS.Key}
+	want := []string{
+		filepath.Join(dir, "tables", "billing.yaml"), "", "from a file",
+		filepath.Join(dir, "conf", "cert.pem"), filepath.Join(dir, "secrets", "key.pem"),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	absolute := parse(t, one+"table: {file: "+want[0]+"}\n")
+	if absolute.TableFiles.File != want[0] {
+		t.Errorf("an absolute path became %s", absolute.TableFiles.File)
+	}
+}
+
+// A token may be spelled out, referred to, or, on loopback, be missing for now.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ admin, want string }{
+		{`{listen: "[::1]:9090"}`, ""},
+		{`{listen: "localhost:9090"}`, ""},
+		{`{token: "${env:BILLBRIDGE_NOT_SET}"}`, ""},
+		{`{token: "${env:BILLBRIDGE_ADMIN_TOKEN}"}`, "a token of the tests"},
+		{`{listen: ":9090", token: "${env:BILLBRIDGE_ADMIN_TOKEN}"}`, "a token of the tests"},
+		{`{listen: "192.0.2.1:9090", token: spelled-out}`, "spelled-out"},
+		{`{token: 1234567890}`, "1234567890"},
+		{`{token: "costs $5 {or} more"}`, "costs $5 {or} more"},
+	} {
+		if got := parse(t, one+"admin: "+c.admin+"\n").Admin.Token.Reveal(); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.admin, got, c.want)
+		}
+	}
+}
+
+// Port 0 is any free one, so both listeners may have it.
+func TestPortZero(t *testing.T) {
+	t.Parallel()
+	c := parse(t, one+"listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n")
+	if c.Listen != c.Admin.Listen {
+		t.Errorf("%s and %s", c.Listen, c.Admin.Listen)
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]bool{
+		"127.0.0.1": true, "127.8.8.8": true, "::1": true, "localhost": true, "::ffff:127.0.0.1": true,
+		"": false, "0.0.0.0": false, "::": false, "192.0.2.1": false, "localhost.example.com": false, "127.0.0.1.example.com": false,
+	} {
+		if got := config.Loopback(host); got != want {
+			t.Errorf("%q: got %v", host, got)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package config_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/config"
+)
+
+// pemPair is a certificate and its key, made for the test that uses it.
+type pemPair struct{ cert, key []byte }
+
+func newPair(t *testing.T, name string) pemPair {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{"gateway.example.com"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pemPair{
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+	}
+}
+
+func (p pemPair) write(t *testing.T, cert, key string) {
+	t.Helper()
+	put(t, cert, p.cert, 0)
+	put(t, key, p.key, 0)
+}
+
+// put writes a file as it would be written later: files of one test are written within one tick of the clock
+// that some file systems have.
+func put(t *testing.T, path string, data []byte, later time.Duration) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(later)
+	if err := os.Chtimes(path, at, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shown is whom the pair's certificate names now.
+func shown(t *testing.T, pair *config.KeyPair) string {
+	t.Helper()
+	c, err := pair.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(c.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leaf.Subject.CommonName
+}
+
+// A renewed certificate is served from the next handshake on, and no step on the way to it takes the old one
+// away: not the new certificate beside the old key, not half a file, not no file.
+func TestKeyPairIsReadAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	first, second := newPair(t, "first"), newPair(t, "second")
+	first.write(t, cert, key)
+	pair := &config.KeyPair{Cert: cert, Key: key}
+
+	step := func(what, want string) {
+		t.Helper()
+		if got := shown(t, pair); got != want {
+			t.Errorf("%s: the %s certificate is served, want the %s", what, got, want)
+		}
+	}
+	step("at the start", "first")
+	put(t, cert, second.cert[:len(second.cert)/2], time.Second)
+	step("half a new certificate", "first")
+	put(t, cert, second.cert, 2*time.Second)
+	step("a new certificate beside the old key", "first")
+	put(t, key, second.key, 3*time.Second)
+	step("both new", "second")
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	step("no key", "second")
+	put(t, key, first.key, 4*time.Second)
+	put(t, cert, first.cert, 4*time.Second)
+	step("back to the first", "first")
+}
+
+// As secrets are mounted: links to links, of which one is swapped, while the files stay as they are.
+func TestKeyPairFollowsSwappedLinks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i, name := range []string{"first", "second"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p := newPair(t, name)
+		put(t, filepath.Join(dir, name, "cert.pem"), p.cert, time.Duration(-i)*time.Hour) // the later one has older files
+		put(t, filepath.Join(dir, name, "key.pem"), p.key, time.Duration(-i)*time.Hour)
+	}
+	current := filepath.Join(dir, "current")
+	pair := &config.KeyPair{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	for _, name := range []string{"cert.pem", "key.pem"} {
+		if err := os.Symlink(filepath.Join("current", name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"first", "second"} {
+		next := filepath.Join(dir, "next")
+		if err := os.Symlink(name, next); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(next, current); err != nil {
+			t.Fatal(err)
+		}
+		if got := shown(t, pair); got != name {
+			t.Errorf("the %s certificate is served, want the %s", got, name)
+		}
+	}
+}
+
+// Unchanged files are not read again: every handshake asks.
+func TestKeyPairIsKept(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	newPair(t, "first").write(t, cert, key)
+	pair := &config.KeyPair{Cert: cert, Key: key}
+	before, err := pair.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var handshakes sync.WaitGroup
+	for range 16 {
+		handshakes.Go(func() {
+			if after, err := pair.Certificate(); err != nil || after != before {
+				t.Errorf("another certificate, %v", err)
+			}
+		})
+	}
+	handshakes.Wait()
+}
+
+func TestKeyPairThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	put(t, cert, newPair(t, "first").cert, 0)
+	put(t, key, newPair(t, "second").key, 0)
+	_, err := (&config.KeyPair{Cert: cert, Key: key}).Certificate()
+	if err == nil || !strings.Contains(err.Error(), "private key does not match public key") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What upstreams need of TLS is read with the config, so that a reload can refuse it.
+func TestUpstreamTLS(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"billbridge.yaml": "upstreams: {new: {form: v2, url: https://new.example.com, tls: {ca: ca.pem, client: {cert: cert.pem, key: key.pem}}}}\n"})
+	ca := newPair(t, "a private authority")
+	put(t, filepath.Join(dir, "ca.pem"), ca.cert, 0)
+	newPair(t, "billbridge").write(t, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream := c.Upstreams[0].TLS
+	if got := shown(t, upstream.Client); got != "billbridge" {
+		t.Errorf("shows itself as %s", got)
+	}
+	block, _ := pem.Decode(ca.cert)
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: upstream.Roots}); err != nil {
+		t.Errorf("the private authority is not trusted: %v", err)
+	}
+	if parse(t, "upstreams: {new: {form: v2, url: https://new.example.com, tls: {}}}\n").Upstreams[0].TLS.Roots != nil {
+		t.Error("without ca the system's roots are not used")
+	}
+}

@@ -1,0 +1,193 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+const (
+	demoKey  = "demo-partner-key"
+	demoBill = "1234567890ABCDEFGHIJ"
+)
+
+// The five bill operations, and those of them that change something.
+var (
+	operations = []string{"create", "resend", "read", "destroy", "cancel"}
+	writes     = []string{"create", "resend", "destroy", "cancel"}
+)
+
+func isWrite(op string) bool { return slices.Contains(writes, op) }
+
+// A call is a call of a bill operation by its v2 names, whichever form it is made in.
+type call struct {
+	form, op, key, member, merchant string
+	bill                            map[string]any // price by its digits; nil leaves a field out
+}
+
+func newCall(form, op string) call {
+	q := call{form: form, op: op, key: demoKey, member: "demo-member", merchant: "demo-store", bill: map[string]any{"billId": demoBill}}
+	switch op {
+	case "create":
+		maps.Copy(q.bill, map[string]any{
+			"sendType": "TALK", "billIssuer": "데모상사", "productName": "11월 수강료", "price": "30000",
+			"memberName": "홍길동", "phone": "01012345678", "message": "납부 바랍니다", "expireDt": "2026-12-31",
+			"callbackUrl": "https://partner.example.com/cb",
+		})
+	case "destroy", "cancel":
+		q.bill["price"] = "30000"
+	}
+	return q
+}
+
+// with returns the call with a field changed; apiKey, member and merchant stand beside the bill's.
+func (q call) with(name string, v any) call {
+	switch name {
+	case "apiKey":
+		q.key = v.(string)
+	case "member":
+		q.member = v.(string)
+	case "merchant":
+		q.merchant = v.(string)
+	default:
+		q.bill = maps.Clone(q.bill)
+		q.bill[name] = v
+	}
+	return q
+}
+
+var legacyNames = map[string]string{
+	"billId": "bill_id", "billIssuer": "bill_issuer", "productName": "product_nm", "memberName": "member_nm",
+	"phone": "phone", "message": "message", "expireDt": "expire_dt", "price": "price", "hash": "hash",
+	"callbackUrl": "callbackURL",
+}
+
+func (q call) path() string {
+	switch {
+	case q.form == "v2" && q.op == "create":
+		return "/bill"
+	case q.form == "v2":
+		return "/bill/" + q.op
+	case q.op == "create":
+		return "/if/bill/send"
+	}
+	return "/if/bill/" + q.op
+}
+
+// body spells the call in its form, and signs it unless it carries a hash.
+func (q call) body() string {
+	bill := maps.Clone(q.bill)
+	maps.DeleteFunc(bill, func(_ string, v any) bool { return v == nil })
+	price, _ := bill["price"].(string)
+	if _, set := q.bill["hash"]; !set && price != "" {
+		id, _ := bill["billId"].(string)
+		phone, _ := bill["phone"].(string)
+		bill["hash"] = sandbox.Hash(id, phone, price)
+	}
+	root := map[string]any{"member": q.member, "merchant": q.merchant}
+	if q.form == "v2" {
+		if price != "" {
+			bill["price"] = json.Number(price)
+		}
+		root["apiKey"], root["bill"] = q.key, bill
+		return encode(root)
+	}
+	spelled := map[string]any{}
+	for name, v := range bill {
+		if legacyNames[name] != "" {
+			spelled[legacyNames[name]] = v
+		}
+	}
+	root["apikey"] = q.key
+	if q.op == "create" {
+		root["bill"] = spelled
+	} else {
+		maps.Copy(root, spelled)
+	}
+	return encode(root)
+}
+
+// send makes the call.
+func (b *bridge) send(q call, headers ...string) answer {
+	b.t.Helper()
+	return b.post(q.path(), q.body(), headers...)
+}
+
+func encode(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return b.String()
+}
+
+// fields is a JSON object with its numbers as they stand.
+func fields(t testing.TB, body string) map[string]any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader([]byte(body)))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil || d.More() {
+		t.Fatalf("%v: not one JSON object: %q", err, body)
+	}
+	return m
+}
+
+// codeOf holds an answer to the envelope of a form, to the letter, and returns its code: null is "null", and a
+// bare legacy read that succeeded is 0000.
+func codeOf(t testing.TB, form, body string) string {
+	t.Helper()
+	m := fields(t, body)
+	if _, bare := m["appr_state"]; bare && form == "legacy" && m["code"] == nil && m["msg"] == nil {
+		return "0000"
+	}
+	name := map[string]string{"v2": "message", "legacy": "msg"}[form]
+	if text, _ := m[name].(string); text == "" {
+		t.Errorf("no %s in %s", name, body)
+	}
+	code, known := m["code"]
+	if !known {
+		t.Fatalf("no code in %s", body)
+	}
+	if code == "0000" {
+		return "0000"
+	}
+	want := []string{"code", name}
+	if form == "v2" {
+		want = []string{"code", "data", "message"}
+		if m["data"] != nil {
+			t.Errorf("data of a failure: %s", body)
+		}
+	}
+	if got := slices.Sorted(maps.Keys(m)); !slices.Equal(got, want) {
+		t.Errorf("a failure has %v, not %v: %s", got, want, body)
+	}
+	switch code := code.(type) {
+	case nil:
+		return "null"
+	case string:
+		return code
+	}
+	t.Fatalf("the code is not text: %s", body)
+	return ""
+}
+
+// holds checks status, code and the headers of an answer.
+func (a answer) holds(t testing.TB, form string, status int, code string) {
+	t.Helper()
+	if got := codeOf(t, form, a.body); a.status != status || got != code {
+		t.Errorf("HTTP %d with code %s, want %d with %s: %s", a.status, got, status, code, a.body)
+	}
+	if got := a.header.Get("Content-Type"); got != "application/json; charset=utf-8" {
+		t.Errorf("content type %q", got)
+	}
+	if a.header.Get("X-Request-Id") == "" {
+		t.Error("no request id")
+	}
+}

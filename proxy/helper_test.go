@@ -1,0 +1,266 @@
+package proxy_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy"
+	"billbridge/proxy/sandbox"
+	"billbridge/translate"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// patience ends a test that would hang. Nothing is ever slept for.
+const patience = 30 * time.Second
+
+// nowhere refuses every connection: only tests that never listen there know the address.
+const nowhere = "http://127.0.0.2:9"
+
+// noon is 12:34:56 in Seoul.
+var noon = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
+
+// forms are the two forms of the interface, as tests cross them.
+var forms = []string{"v2", "legacy"}
+
+func parse(t testing.TB, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return c
+}
+
+// toOne is the config of a gateway with one upstream, and more lines if there are any.
+func toOne(form, url string, more ...string) string {
+	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\n", form, url) + strings.Join(more, "\n") + "\n"
+}
+
+// A bridge is a gateway behind a real listener, and somebody who calls it.
+type bridge struct {
+	*proxy.Gateway
+	t        testing.TB
+	url      string
+	client   *http.Client
+	logs     *logs
+	registry *prometheus.Registry
+}
+
+func newBridge(t testing.TB, text string) *bridge {
+	t.Helper()
+	b := &bridge{t: t, logs: newLogs(), registry: prometheus.NewRegistry()}
+	var err error
+	b.Gateway, err = proxy.New(parse(t, text), proxy.Options{
+		Registerer: b.registry, Logger: slog.New(slog.NewJSONHandler(b.logs, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(b.Gateway)
+	b.url, b.client = server.URL, newClient(t, nil)
+	t.Cleanup(func() { b.client.CloseIdleConnections(); server.Close(); b.Close() })
+	return b
+}
+
+// newClient is a partner's client: it follows nothing and keeps its connections.
+func newClient(t testing.TB, transport *http.Transport) *http.Client {
+	if transport == nil {
+		transport = &http.Transport{MaxIdleConnsPerHost: 64}
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{
+		Transport: transport, Timeout: patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// An answer is what a caller got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// post makes one call. Headers come in pairs; a Content-Type of "-" is none at all.
+func (b *bridge) post(path, body string, headers ...string) answer {
+	b.t.Helper()
+	return b.do(http.MethodPost, path, body, headers...)
+}
+
+func (b *bridge) do(method, path, body string, headers ...string) answer {
+	b.t.Helper()
+	got, err := ask(b.client, method, b.url+path, body, headers...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return got
+}
+
+func ask(client *http.Client, method, url, body string, headers ...string) (answer, error) {
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i+1] == "-" {
+			r.Header.Del(headers[i])
+			continue
+		}
+		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
+		if headers[i] == "Content-Type" {
+			r.Header[headers[i]] = headers[i+1 : i+2]
+		}
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(res.Body)
+	return answer{res.StatusCode, res.Header, string(got)}, err
+}
+
+// scrape is what Prometheus would read, without the comments; with names, only the lines that begin with one.
+func (b *bridge) scrape(names ...string) string {
+	b.t.Helper()
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(b.registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return only(w.Body.String(), names...)
+}
+
+// scrapeHas wants each line among what Prometheus would read.
+func (b *bridge) scrapeHas(lines ...string) {
+	b.t.Helper()
+	got := b.scrape()
+	for _, line := range lines {
+		if !strings.Contains("\n"+got, "\n"+line+"\n") {
+			b.t.Errorf("no %s in\n%s", line, got)
+		}
+	}
+}
+
+func only(text string, names ...string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		if line[0] != '#' && (len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(line, n) })) {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// logs keep what was logged, a line each.
+type logs struct {
+	mu    sync.Mutex
+	all   bytes.Buffer
+	lines chan string
+}
+
+func newLogs() *logs { return &logs{lines: make(chan string, 1<<16)} }
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines <- string(p)
+	return l.all.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// next waits for the next line.
+func (l *logs) next(t testing.TB) string {
+	t.Helper()
+	return receive(t, l.lines, "a line of the log")
+}
+
+// receive waits for a value, but not for ever.
+func receive[T any](t testing.TB, c <-chan T, what string) T {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		t.Fatalf("no %s", what)
+		panic("unreachable")
+	}
+}
+
+// A received is a call as an upstream got it.
+type received struct {
+	method, target, host string
+	header               http.Header
+	body                 string
+}
+
+// A backend is an upstream that keeps what it got.
+type backend struct {
+	url string
+	mu  sync.Mutex
+	got []received
+}
+
+// newBackend serves h; the body of a call is h's to read once more.
+func newBackend(t testing.TB, h http.Handler) *backend {
+	t.Helper()
+	b := &backend{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		b.mu.Lock()
+		b.got = append(b.got, received{r.Method, r.RequestURI, r.Host, r.Header, string(body)})
+		b.mu.Unlock()
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	b.url = server.URL
+	return b
+}
+
+func (b *backend) received() []received {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.got)
+}
+
+// says is an upstream that always answers the same.
+func says(status int, body string, headers ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	})
+}
+
+// newService is a sandbox whose answers are the same at every run.
+func newService() *sandbox.Service {
+	return sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }})
+}
+
+// replaced is text with words of it replaced by values, as YAML strings.
+func replaced(text string, pairs ...string) string {
+	for i := 0; i < len(pairs); i += 2 {
+		text = strings.ReplaceAll(text, pairs[i], fmt.Sprintf("%q", pairs[i+1]))
+	}
+	return text
+}

@@ -1,0 +1,262 @@
+package proxy_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestR18_OnlyTheDocumentedPaths: a path is matched as it was sent, and what is none of the fifteen is answered in the
+// form that lives there, also with a base path, and under always-200.
+func TestR18_OnlyTheDocumentedPaths(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"", "/partner", "/a.b/c"} {
+		for _, status := range []string{"own", "always-200"} {
+			t.Run(base+"/"+status, func(t *testing.T) {
+				t.Parallel()
+				back := newBackend(t, says(200, `{"code":"ERROR","message":"x","data":null}`))
+				b := newBridge(t, toOne("v2", back.url, "base_path: "+base+"/", "failures: {status: "+status+"}"))
+				for _, row := range []struct{ path, form string }{
+					{"/", "v2"},
+					{"/bills", "v2"},
+					{"/bill/", "v2"},
+					{"/Bill", "v2"},
+					{"/bill/read/", "v2"},
+					{"//bill", "v2"},
+					{"/bill//read", "v2"},
+					{"/./bill", "v2"},
+					{"/x/../bill", "v2"},
+					{"/%62ill", "v2"},
+					{"/bill%2Fread", "v2"},
+					{"/bill;a=b", "v2"},
+					{"/auth", "v2"},
+					{"/if", "v2"},
+					{"/IF/bill/read", "v2"},
+					{"/if/", "legacy"},
+					{"/if/bill", "legacy"},
+					{"/if/bill/send/", "legacy"},
+					{"/if//bill/send", "legacy"},
+					{"/if/bill/../bill/send", "legacy"},
+					{"/if/bill/%73end", "legacy"},
+					{"/if/bill/create", "legacy"},
+				} {
+					for _, method := range []string{"POST", "GET", "PUT"} {
+						want := 404
+						if status == "always-200" {
+							want = 200
+						}
+						t.Run(method+" "+row.path, func(t *testing.T) {
+							got := b.do(method, base+row.path, newCall(row.form, "read").body())
+							got.holds(t, row.form, want, "ERROR")
+							if got.header.Get("Location") != "" || got.header.Get("Allow") != "" {
+								t.Errorf("%v", got.header)
+							}
+						})
+					}
+				}
+				if base != "" {
+					b.post("/bill/read", newCall("v2", "read").body()).holds(t, "v2", map[string]int{"own": 404, "always-200": 200}[status], "ERROR")
+				}
+				if n := len(back.received()); n != 0 {
+					t.Errorf("%d calls reached the upstream", n)
+				}
+			})
+		}
+	}
+}
+
+// TestMethods: another method on a documented path is a 405 with Allow, and its envelope.
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	for _, form := range forms {
+		for status, want := range map[string]int{"own": 405, "always-200": 200} {
+			back := newBackend(t, says(200, "{}"))
+			b := newBridge(t, toOne("v2", back.url, "failures: {status: "+status+"}"))
+			for _, op := range operations {
+				for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "post", "HEAD"} {
+					q := newCall(form, op)
+					got := b.do(method, q.path(), q.body())
+					if method == "HEAD" {
+						got.body = `{"code":"ERROR","message":"a","msg":"a","data":null}`
+						if got.status != want || got.header.Get("Allow") != "POST" {
+							t.Errorf("HEAD: %d %v", got.status, got.header)
+						}
+						continue
+					}
+					got.holds(t, form, want, "ERROR")
+					if got.header.Get("Allow") != "POST" {
+						t.Errorf("%s %s: Allow is %q", method, q.path(), got.header.Get("Allow"))
+					}
+				}
+			}
+			if n := len(back.received()); n != 0 {
+				t.Errorf("%d calls reached the upstream", n)
+			}
+		}
+	}
+}
+
+// TestR18_QueryIsNotForwarded: what stands behind a ? is neither looked at nor passed on.
+func TestR18_QueryIsNotForwarded(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	back := newBackend(t, service)
+	b := newBridge(t, toOne("v2", back.url+"/", ""))
+	q := newCall("legacy", "create")
+	b.post(q.path()+"?a=1&apikey=x;b#c", q.body()).holds(t, "legacy", 200, "0000")
+	if got := back.received(); len(got) != 1 || got[0].target != "/bill" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestUpstreamPrefix: the path of an upstream's url stands before the document's paths.
+func TestUpstreamPrefix(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, says(200, `{"code":"BILL_003","msg":"x"}`))
+	b := newBridge(t, toOne("legacy", back.url+"/a%20b/partner/"))
+	b.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_003")
+	if got := back.received(); len(got) != 1 || got[0].target != "/a%20b/partner/if/bill/send" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestContentTypes: JSON by its type or by the lack of one; all else is a 415 (R17 for codings), and goes nowhere.
+func TestR17_ContentTypes(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		headers []string
+		taken   bool
+	}{
+		{[]string{"Content-Type", "application/json"}, true},
+		{[]string{"Content-Type", "application/json; charset=utf-8"}, true},
+		{[]string{"Content-Type", "application/json;charset=EUC-KR"}, true},
+		{[]string{"Content-Type", "Application/JSON ; a=\"b\""}, true},
+		{[]string{"Content-Type", "-"}, true},
+		{[]string{"Content-Encoding", "identity"}, true},
+		{[]string{"Content-Type", "text/plain"}, false},
+		{[]string{"Content-Type", "application/x-www-form-urlencoded"}, false},
+		{[]string{"Content-Type", "application/json, text/plain"}, false},
+		{[]string{"Content-Type", "application/json+x"}, false},
+		{[]string{"Content-Type", "application/jsonp"}, false},
+		{[]string{"Content-Type", "json"}, false},
+		{[]string{"Content-Encoding", "gzip"}, false},
+		{[]string{"Content-Encoding", "identity, gzip"}, false},
+	} {
+		for _, form := range forms {
+			t.Run(strings.Join(row.headers, " ")+"/"+form, func(t *testing.T) {
+				t.Parallel()
+				back := newBackend(t, newService())
+				b := newBridge(t, toOne("v2", back.url))
+				got, want := b.send(newCall(form, "create"), row.headers...), 1
+				if row.taken {
+					got.holds(t, form, 200, "0000")
+				} else {
+					got.holds(t, form, 415, "VALIDATION_001")
+					want = 0
+				}
+				if n := len(back.received()); n != want {
+					t.Errorf("the upstream saw %d calls", n)
+				}
+			})
+		}
+	}
+}
+
+// TestRequestIDs: the caller's if it is sane, else ours; the same in the answer, at the upstream and in the log.
+func TestRequestIDs(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	b := newBridge(t, toOne("v2", back.url))
+	seen := map[string]bool{}
+	for _, row := range []struct {
+		given []string
+		kept  bool
+	}{
+		{[]string{"a-1_B.2:c"}, true},
+		{[]string{strings.Repeat("x", 128)}, true},
+		{[]string{strings.Repeat("x", 129)}, false},
+		{[]string{""}, false},
+		{[]string{"a b"}, false},
+		{[]string{"a\"b"}, false},
+		{[]string{"가"}, false},
+		{[]string{"a\tb"}, false},
+		{[]string{"a,b"}, false},
+		{[]string{"one", "two"}, false},
+		{nil, false},
+	} {
+		var headers []string
+		for _, id := range row.given {
+			headers = append(headers, "X-Request-Id", id)
+		}
+		got := b.send(newCall("legacy", "read"), headers...)
+		id := got.header.Get("X-Request-Id")
+		if row.kept != (len(row.given) > 0 && id == row.given[0]) || len(id) < 5 || len(got.header["X-Request-Id"]) != 1 {
+			t.Errorf("%q became %q", row.given, id)
+		}
+		if seen[id] {
+			t.Errorf("%q was given twice", id)
+		}
+		seen[id] = true
+		calls := back.received()
+		if at := calls[len(calls)-1].header["X-Request-Id"]; len(at) != 1 || at[0] != id {
+			t.Errorf("the upstream got %q, the caller %q", at, id)
+		}
+		if line := fields(t, b.logs.next(t)); line["id"] != id {
+			t.Errorf("the log has %v, the caller %q", line["id"], id)
+		}
+	}
+}
+
+// TestHeadersOfAnswers: nothing of an upstream's header reaches the caller but Retry-After.
+func TestHeadersOfAnswers(t *testing.T) {
+	t.Parallel()
+	answer := `{"code":"MAINTAINED_METHOD","message":"점검","data":null}`
+	back := newBackend(t, says(503, answer, "Retry-After", "120", "Set-Cookie", "a=b", "Server", "x", "X-Powered-By", "y",
+		"Content-Type", "text/html", "Via", "1.1 z", "Connection", "close", "Location", "/elsewhere", "X-Request-Id", "theirs"))
+	for _, form := range forms {
+		b := newBridge(t, toOne("v2", back.url, "failures: {status: always-200}"))
+		got := b.send(newCall(form, "create"), "X-Request-Id", "mine")
+		got.holds(t, form, 503, "MAINTAINED_METHOD")
+		got.header.Del("Date")
+		want := http.Header{
+			"Content-Type": {"application/json; charset=utf-8"}, "Retry-After": {"120"}, "X-Request-Id": {"mine"},
+			"Content-Length": {strconv.Itoa(len(got.body))},
+		}
+		if encode(got.header) != encode(want) {
+			t.Errorf("%v, want %v", got.header, want)
+		}
+	}
+}
+
+// TestUpstreamStatusPassesThrough: an upstream's own status and envelope are the caller's, whatever failures.status
+// says: that is about refusals of ours.
+func TestUpstreamStatusPassesThrough(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{200, 201, 400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 504, 599, 999} {
+		for _, how := range []string{"own", "always-200"} {
+			for _, client := range forms {
+				for _, upstream := range forms {
+					body := map[string]string{
+						"v2":     `{"code":"ERROR","message":"무엇","data":{"x":1}}`,
+						"legacy": `{"code":"ERROR","msg":"무엇"}`,
+					}
+					b := newBridge(t, toOne(upstream, newBackend(t, says(status, body[upstream])).url, "failures: {status: "+how+"}"))
+					for _, op := range []string{"create", "read"} {
+						got := b.send(newCall(client, op))
+						if client == upstream {
+							if got.status != status || got.body != body[upstream] {
+								t.Errorf("%s %d: %d %s", client, status, got.status, got.body)
+							}
+							continue
+						}
+						got.holds(t, client, status, "ERROR")
+						if !strings.Contains(got.body, `"무엇"`) {
+							t.Errorf("the text is gone: %s", got.body)
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package proxy_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/sandbox"
+)
+
+// A wreck is a way in which a call ends without an answer, and what its caller is told: of a read, and of a write.
+type wreck struct {
+	name        string
+	config      string // more lines, such as a limit
+	timeout     string
+	url         string // instead of the sandbox's
+	fault       *sandbox.Fault
+	deliver     func(http.ResponseWriter, *httptest.ResponseRecorder) // brings the sandbox's reply, instead of itself
+	read, write told
+	calls       int // that the upstream must have seen
+}
+
+type told struct {
+	status int
+	code   string // "null" for an unknown outcome
+}
+
+var (
+	brokenRead   = told{http.StatusBadGateway, "ERROR"}
+	lateRead     = told{http.StatusGatewayTimeout, "ERROR"}
+	unknown      = told{http.StatusBadGateway, "null"}
+	unknownLate  = told{http.StatusGatewayTimeout, "null"}
+	refused      = told{http.StatusServiceUnavailable, "MAINTAINED_METHOD"}
+	success      = told{http.StatusOK, "0000"}
+	hour         = &sandbox.Fault{Delay: time.Hour}
+	longReply    = `{"code":"0000","message":"` + strings.Repeat("a", 5000) + `"}`
+	shortReplies = "limits: {reply: 4KiB}"
+)
+
+func body(text string) *sandbox.Fault { return &sandbox.Fault{Body: text} }
+
+// headed changes the reply's header or body before it is sent.
+func headed(change func(h http.Header, body []byte) []byte) func(http.ResponseWriter, *httptest.ResponseRecorder) {
+	return func(w http.ResponseWriter, reply *httptest.ResponseRecorder) {
+		changed := change(w.Header(), reply.Body.Bytes())
+		w.WriteHeader(reply.Code)
+		_, _ = w.Write(changed)
+	}
+}
+
+func zipped(data []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(data)
+	_ = z.Close()
+	return b.Bytes()
+}
+
+func wrecks() []wreck {
+	encoded := func(coding string, change func([]byte) []byte) func(http.ResponseWriter, *httptest.ResponseRecorder) {
+		return headed(func(h http.Header, body []byte) []byte {
+			h.Set("Content-Encoding", coding)
+			return change(body)
+		})
+	}
+	return []wreck{
+		{name: "success", read: success, write: success, calls: 1},
+		{name: "gzip", fault: &sandbox.Fault{Gzip: true}, read: success, write: success, calls: 1},
+		{name: "gzip in capitals", deliver: encoded("GZIP", zipped), read: success, write: success, calls: 1},
+		{name: "timeout", timeout: "50ms", fault: hour, read: lateRead, write: unknownLate, calls: 1},
+		{name: "connection refused", url: nowhere, read: refused, write: refused},
+		{name: "connection dropped", fault: &sandbox.Fault{Drop: true}, read: brokenRead, write: unknown, calls: 1},
+		{name: "truncated", fault: &sandbox.Fault{Truncate: true}, read: brokenRead, write: unknown, calls: 1},
+		{name: "truncated gzip", fault: &sandbox.Fault{Truncate: true, Gzip: true}, read: brokenRead, write: unknown, calls: 1},
+		{name: "not JSON", fault: body("oops"), read: brokenRead, write: unknown, calls: 1},
+		{name: "JSON twice", fault: body(`{"code":"0000","message":"a"}{"code":"0000"}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "duplicate code", fault: body(`{"code":"0000","c\u006fde":"ERROR","message":"a","msg":"a"}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "an array", fault: body(`[{"code":"0000"}]`), read: brokenRead, write: unknown, calls: 1},
+		{name: "an empty object", fault: body(`{}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "not UTF-8", fault: body("{\"code\":\"0000\",\"message\":\"\xff\"}"), read: brokenRead, write: unknown, calls: 1},
+		{name: "HTML 404", fault: &sandbox.Fault{Status: 404, Body: "<html>no</html>"}, read: brokenRead, write: unknown, calls: 1},
+		{name: "HTML 502", fault: &sandbox.Fault{Status: 502, Body: "<html>no</html>"}, read: brokenRead, write: unknown, calls: 1},
+		{name: "HTML 200", fault: body("<html>login</html>"), read: brokenRead, write: unknown, calls: 1},
+		{name: "a number for a code", fault: body(`{"code":0,"message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "null for a code", fault: body(`{"code":null,"message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "an empty code", fault: body(`{"code":"","message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "302", fault: &sandbox.Fault{Status: 302}, read: brokenRead, write: unknown, calls: 1},
+		{name: "307", fault: &sandbox.Fault{Status: 307}, read: brokenRead, write: unknown, calls: 1},
+		{name: "304", deliver: func(w http.ResponseWriter, _ *httptest.ResponseRecorder) { w.WriteHeader(304) }, read: brokenRead, write: unknown, calls: 1},
+		{name: "204", deliver: func(w http.ResponseWriter, _ *httptest.ResponseRecorder) { w.WriteHeader(204) }, read: brokenRead, write: unknown, calls: 1},
+		{name: "empty body", deliver: headed(func(http.Header, []byte) []byte { return nil }), read: brokenRead, write: unknown, calls: 1},
+		{name: "too large", config: shortReplies, fault: body(longReply), read: brokenRead, write: unknown, calls: 1},
+		{name: "too large unzipped", config: shortReplies, fault: &sandbox.Fault{Body: longReply, Gzip: true}, read: brokenRead, write: unknown, calls: 1},
+		{name: "gzip that is none", deliver: encoded("gzip", func(b []byte) []byte { return b }), read: brokenRead, write: unknown, calls: 1},
+		{name: "gzip cut off", deliver: encoded("gzip", func(b []byte) []byte { z := zipped(b); return z[:len(z)-9] }), read: brokenRead, write: unknown, calls: 1},
+		{name: "gzip with a wrong sum", deliver: encoded("gzip", func(b []byte) []byte { z := zipped(b); z[len(z)-6] ^= 1; return z }), read: brokenRead, write: unknown, calls: 1},
+		{name: "a coding we do not read", deliver: encoded("br", func(b []byte) []byte { return b }), read: brokenRead, write: unknown, calls: 1},
+	}
+}
+
+// TestR24_R26_Matrix crosses both forms of the caller with both of the upstream, every bill operation, and every
+// way in which a call can end, by both kinds of status. A write with an unknown outcome is never told as a
+// refusal and never with HTTP 200, and no call is ever made twice.
+func TestR24_R26_Matrix(t *testing.T) {
+	t.Parallel()
+	for _, w := range wrecks() {
+		for _, client := range forms {
+			for _, upstream := range forms {
+				for _, status := range []string{"own", "always-200"} {
+					if status == "always-200" && (client == upstream || !slices.Contains([]string{"success", "timeout", "connection refused", "connection dropped", "HTML 502"}, w.name)) {
+						continue // the code that differs is the same for the rest
+					}
+					t.Run(strings.Join([]string{w.name, client, upstream, status}, "/"), func(t *testing.T) {
+						t.Parallel()
+						w.run(t, client, upstream, status)
+					})
+				}
+			}
+		}
+	}
+}
+
+func (w wreck) run(t *testing.T, client, upstream, status string) {
+	service := newService()
+	back := newBackend(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if w.deliver == nil {
+			service.ServeHTTP(rw, r)
+			return
+		}
+		reply := httptest.NewRecorder()
+		service.ServeHTTP(reply, r)
+		w.deliver(rw, reply)
+	}))
+	url, timeout := back.url, "20s"
+	if w.url != "" {
+		url = w.url
+	}
+	if w.timeout != "" {
+		timeout = w.timeout
+	}
+	b := newBridge(t, strings.ReplaceAll(toOne(upstream, url, w.config, "failures: {status: "+status+"}"), "20s", timeout))
+	for i, op := range operations {
+		t.Run(op, func(t *testing.T) {
+			billID := "1234567890ABCDEFGHI" + strconv.Itoa(i)
+			bring(t, service, before[op], billID)
+			seen, passed := service.Calls()["bill."+op], len(back.received())
+			if w.fault != nil {
+				service.Fault(*w.fault)
+			}
+			got := b.send(newCall(client, op).with("billId", billID))
+			want := w.read
+			if isWrite(op) {
+				want = w.write
+			}
+			if status == "always-200" && want.code != "null" {
+				want.status = http.StatusOK
+			}
+			got.holds(t, client, want.status, want.code)
+			if want.code == "null" && !strings.Contains(got.body, "outcome unknown") {
+				t.Errorf("the text does not say that the outcome is unknown: %s", got.body)
+			}
+			seen, passed = service.Calls()["bill."+op]-seen, len(back.received())-passed
+			if seen != w.calls || passed != w.calls {
+				t.Errorf("the upstream saw %d calls in %d requests, not %d", seen, passed, w.calls)
+			}
+		})
+	}
+}
+
+// before is the state that a bill must be in for an operation to succeed; "" is no bill.
+var before = map[string]string{"create": "", "resend": "W", "read": "F", "destroy": "W", "cancel": "F"}
+
+// bring makes the bill at the service and moves it to a state.
+func bring(t testing.TB, s *sandbox.Service, state, billID string) {
+	t.Helper()
+	direct := func(op string) {
+		q := newCall("v2", op).with("billId", billID)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())))
+		if code := codeOf(t, "v2", w.Body.String()); code != "0000" {
+			t.Fatalf("%s: %s", op, w.Body)
+		}
+	}
+	if state == "" {
+		return
+	}
+	direct("create")
+	switch state {
+	case "F", "C":
+		if err := s.Pay(demoKey, billID); err != nil {
+			t.Fatal(err)
+		}
+		if state == "C" {
+			direct("cancel")
+		}
+	case "D":
+		direct("destroy")
+	}
+}
+
+// TestR24_BareLegacyRead: a legacy read has no code when it succeeds, so what it must have instead is proved.
+func TestR24_BareLegacyRead(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name   string
+		status int
+		body   string
+		want   told
+	}{
+		{"the bill that was asked for", 200, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, success},
+		{"another bill", 200, `{"bill_id":"0000000000ABCDEFGHIJ","appr_state":"F"}`, brokenRead},
+		{"no bill", 200, `{"appr_state":"F"}`, brokenRead},
+		{"a state that there is not", 200, `{"bill_id":"` + demoBill + `","appr_state":"X"}`, brokenRead},
+		{"another status", 201, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, brokenRead},
+		{"an error status", 500, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, brokenRead},
+		{"a code all the same", 200, `{"code":"BILL_003","msg":"없음","bill_id":"` + demoBill + `","appr_state":"F"}`, told{200, "BILL_003"}},
+		{"on a write", 200, `{"bill_id":"` + demoBill + `","appr_state":"D"}`, unknown},
+	} {
+		for _, client := range forms {
+			t.Run(row.name+"/"+client, func(t *testing.T) {
+				t.Parallel()
+				op := "read"
+				if row.name == "on a write" {
+					op = "destroy"
+				}
+				b := newBridge(t, toOne("legacy", newBackend(t, says(row.status, row.body)).url))
+				got := b.send(newCall(client, op))
+				if client == "legacy" && row.want.code == "BILL_003" {
+					if got.status != 200 || got.body != row.body {
+						t.Errorf("bytes were touched: %s", got.body)
+					}
+					return
+				}
+				got.holds(t, client, row.want.status, row.want.code)
+			})
+		}
+	}
+}
+
+// TestR26_Always200DoesNotHideAnUnknownOutcome is the rule by itself: a client that reads bodies only, and one that reads
+// statuses only, both see that nothing is known.
+func TestR26_Always200DoesNotHideAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		for _, op := range writes {
+			back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+			b := newBridge(t, toOne("v2", back.url, "failures: {status: always-200}"))
+			got := b.send(newCall(client, op))
+			if got.status/100 == 2 || fields(t, got.body)["code"] != nil || !slices.Contains([]int{502, 504}, got.status) {
+				t.Errorf("%s %s: HTTP %d %s", client, op, got.status, got.body)
+			}
+		}
+	}
+}

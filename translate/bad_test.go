@@ -1,0 +1,87 @@
+package translate_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// One file per mistake, each with what it must say in the comments that it begins with. A file named overlay-…
+// is laid over the billing table, every other one is a table.
+func TestBadTables(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no bad tables: %v", err)
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		t.Run(strings.TrimSuffix(name, ".yaml"), func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *update {
+				if err := os.WriteFile(file, withWants(name, string(data)), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, _ := splitWants(string(data))
+			if diff := cmp.Diff(want, mistakes(t, name, string(data))); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+const wantMark = "# want "
+
+// splitWants takes the comments from the head of a bad file.
+func splitWants(text string) (wants []string, rest string) {
+	rest = text
+	for strings.HasPrefix(rest, wantMark) {
+		line, after, _ := strings.Cut(rest, "\n")
+		wants, rest = append(wants, strings.TrimPrefix(line, wantMark)), after
+	}
+	return wants, rest
+}
+
+// withWants is the file with what it says now. Each comment moves the lines it names, so it takes two rounds.
+func withWants(name, text string) []byte {
+	for range 3 {
+		_, rest := splitWants(text)
+		head := ""
+		for _, m := range mistakes(nil, name, text) {
+			head += wantMark + m + "\n"
+		}
+		text = head + rest
+	}
+	return []byte(text)
+}
+
+func mistakes(t *testing.T, name, text string) []string {
+	file := translate.File{Name: name, Data: []byte(text)}
+	var table *translate.Table
+	var err error
+	if strings.HasPrefix(name, "overlay-") {
+		table, err = translate.Compile(32, translate.Billing(), file)
+	} else {
+		table, err = translate.Compile(32, file)
+	}
+	if t != nil {
+		if problems, ok := err.(translate.Problems); !ok || len(problems) == 0 || table != nil {
+			t.Fatalf("not refused: %T", err)
+		}
+	}
+	if err == nil {
+		return []string{"NOT REFUSED"}
+	}
+	return strings.Split(err.Error(), "\n")
+}

@@ -1,0 +1,254 @@
+package translate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/translate"
+)
+
+// A document is one file of a corpus.
+type corpusFile struct {
+	name string
+	data []byte
+}
+
+// corpus reads the files of the JSON test suite with this prefix, "*" for all, and then those of RFC 8785.
+func corpus(t testing.TB, prefix string) []corpusFile {
+	t.Helper()
+	files, err := filepath.Glob("testdata/jsontestsuite/test_parsing/" + prefix + "*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no corpus: %v", err)
+	}
+	if prefix == "*" {
+		more, err := filepath.Glob("testdata/jcs-rfc8785/input/*.json")
+		if err != nil || len(more) == 0 {
+			t.Fatalf("no corpus: %v", err)
+		}
+		files = append(files, more...)
+	}
+	docs := make([]corpusFile, len(files))
+	for i, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs[i] = corpusFile{strings.TrimSuffix(filepath.Base(file), ".json"), data}
+	}
+	return docs
+}
+
+// everyWay calls f for each operation and each pair of forms that has it.
+func everyWay(f func(o *translate.Operation, from, to translate.Form)) {
+	for _, o := range billing().Operations() {
+		for _, from := range forms {
+			for _, to := range forms {
+				if o.Crossing(from, to) != nil {
+					f(o, from, to)
+				}
+			}
+		}
+	}
+}
+
+// What is not JSON is refused as a request and no answer as a reply, in every crossing, also in one that
+// passes bytes untouched, and also in a field.
+func TestR02_InvalidJSONIsRefusedWhole(t *testing.T) {
+	t.Parallel()
+	for _, doc := range corpus(t, "n_") {
+		t.Run(doc.name, func(t *testing.T) {
+			t.Parallel()
+			everyWay(func(o *translate.Operation, from, to translate.Form) {
+				for _, in := range [][]byte{doc.data, wrap(from, "message", doc.data)} {
+					call := o.Crossing(from, to).Start()
+					out, err := call.Request(nil, in)
+					if _, ok := err.(*translate.Refusal); !ok || out != nil {
+						t.Errorf("%s from %s to %s: %q with %v", o.Name, from, to, out, err)
+					}
+					call.Release()
+					call = o.Crossing(from, to).Start()
+					out, err = call.Reply(nil, 200, in)
+					if _, ok := err.(*translate.NoAnswer); !ok || out != nil || call.Succeeded() {
+						t.Errorf("reply of %s from %s to %s: %q with %v", o.Name, to, from, out, err)
+					}
+					call.Release()
+				}
+			})
+		})
+	}
+}
+
+// wrap is a create request with value under a field of the bill.
+func wrap(from translate.Form, field string, value []byte) []byte {
+	if from == "v2" {
+		return fmt.Appendf(nil, `{"apiKey":"k","bill":{"billId":"1","sendType":"TALK","%s":%s}}`, field, value)
+	}
+	return fmt.Appendf(nil, `{"apikey":"k","bill":{"bill_id":"1","%s":%s}}`, field, value)
+}
+
+// What is JSON, and what a parser may take or leave, is carried with its meaning or refused with a code: as a
+// whole body, and as a field of one.
+func TestR08_ValidJSONKeepsItsMeaning(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"y_", "i_"} {
+		for _, doc := range corpus(t, prefix) {
+			t.Run(doc.name, func(t *testing.T) {
+				t.Parallel()
+				everyWay(func(o *translate.Operation, from, to translate.Form) {
+					call := o.Crossing(from, to).Start()
+					defer call.Release()
+					out, err := call.Request(nil, doc.data)
+					judgeRequest(t, o.Crossing(from, to), from, to, doc.data, out, err)
+				})
+				inField(t, doc.data)
+			})
+		}
+	}
+}
+
+// inField carries value as the message and as the price of a bill, both ways, and compares what it means.
+func inField(t *testing.T, value []byte) {
+	t.Helper()
+	o := billing().Operation("bill.create")
+	for _, field := range []string{"message", "price"} {
+		for i, from := range forms {
+			to := forms[1-i]
+			call := o.Crossing(from, to).Start()
+			defer call.Release()
+			in := wrap(from, field, value)
+			out, err := call.Request(nil, in)
+			judgeRequest(t, o.Crossing(from, to), from, to, in, out, err)
+			if err != nil {
+				continue
+			}
+			before, after := decoded(t, in), decoded(t, out)
+			if field == "price" {
+				before, after = fmt.Sprint(before), fmt.Sprint(after) // 50000 and "50000"
+			}
+			if !reflect.DeepEqual(before, after) {
+				t.Errorf("%s %s from %s became %s", field, value, from, out)
+			}
+		}
+	}
+}
+
+// decoded is what encoding/json reads in the bill's message or price.
+func decoded(t *testing.T, doc []byte) any {
+	t.Helper()
+	var body struct {
+		Bill struct {
+			Message, Price json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(doc, &body); err != nil {
+		t.Fatal(err)
+	}
+	raw := slices.Concat(body.Bill.Message, body.Bill.Price)
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// scalars are the scalars of a document, raw, at every depth, and its names.
+func scalars(raw json.RawMessage) []json.RawMessage {
+	var members map[string]json.RawMessage
+	var items, all []json.RawMessage
+	switch {
+	case json.Unmarshal(raw, &items) == nil && items != nil:
+	case json.Unmarshal(raw, &members) == nil && members != nil:
+		for name, v := range members {
+			key, _ := json.Marshal(name)
+			items = append(items, key, v)
+		}
+	default:
+		return []json.RawMessage{raw}
+	}
+	for _, item := range items {
+		all = append(all, scalars(item)...)
+	}
+	return all
+}
+
+// The numbers and strings of RFC 8785 move as the raw text they are: 333333333.33333329 is not 333333333.3333333.
+func TestR06_NumbersMoveAsRawText(t *testing.T) {
+	t.Parallel()
+	values := []string{
+		`0`, `-0`, `1E30`, `4.50`, `2e-3`, `0.000000000000000000000000001`, `333333333.33333329`,
+		`9007199254740993`, `18446744073709551616`, `1e400`, `-1e-400`, `20261121093015`, `0.1`, `100.00`,
+	}
+	for _, doc := range corpus(t, "*") {
+		if strings.HasPrefix(doc.name, "n_") || strings.HasPrefix(doc.name, "i_") || strings.HasPrefix(doc.name, "y_") {
+			continue
+		}
+		for _, raw := range scalars(doc.data) {
+			values = append(values, string(raw))
+		}
+	}
+	o := billing().Operation("bill.create")
+	for _, value := range values {
+		inField(t, []byte(value))
+		for i, from := range forms {
+			call := o.Crossing(from, forms[1-i]).Start()
+			out, err := call.Request(nil, wrap(from, "message", []byte(value)))
+			if err != nil || !strings.Contains(string(out), `"message":`+value) {
+				t.Errorf("message %s from %s became %s, %v", value, from, out, err)
+			}
+			call.Release()
+		}
+	}
+}
+
+// Keys and values that are not UTF-8, or hold half a surrogate pair, are refused everywhere.
+func TestR05_InvalidTextIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe3\x81", `\ud800`, `\udc00`, `\ud800\ud800`, `\ud83dx`} {
+		for _, doc := range []string{`{"apiKey":"` + bad + `"}`, `{"` + bad + `":1}`, `{"bill":{"` + bad + `":1}}`, `{"x":[{"y":"` + bad + `"}]}`} {
+			everyWay(func(o *translate.Operation, from, to translate.Form) {
+				call := o.Crossing(from, to).Start()
+				defer call.Release()
+				if out, err := call.Request(nil, []byte(doc)); err == nil {
+					t.Errorf("%s from %s to %s: %q became %q", o.Name, from, to, doc, out)
+				}
+			})
+		}
+	}
+}
+
+// A name twice is refused at every level, however it is spelled, also where bytes would pass untouched.
+func TestR01_DuplicateNamesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, doc := range []string{
+		`{"apiKey":"a","apiKey":"b"}`,
+		`{"apiKey":"a","ap\u0069Key":"a"}`,
+		`{"bill":{"price":1},"bill":{"price":2}}`,
+		`{"bill":{"price":1,"pr\u0069ce":2}}`,
+		`{"bill":{"price":1},"b\u0069ll":{}}`,
+		`{"apikey":"a","bill_id":"1","bill\u005fid":"2"}`,
+		`{"x":1,"x":1}`,
+		`{"x":{"y":1,"y":2}}`,
+		`{"x":[{"y":[{"":1,"":2}]}]}`,
+		`{"\ud83d\ude02":1,"😂":2}`,
+	} {
+		everyWay(func(o *translate.Operation, from, to translate.Form) {
+			call := o.Crossing(from, to).Start()
+			defer call.Release()
+			out, err := call.Request(nil, []byte(doc))
+			if refusal, ok := err.(*translate.Refusal); !ok || out != nil || refusal.Code != "VALIDATION_001" || !strings.Contains(refusal.Reason, "twice") {
+				t.Errorf("%s from %s to %s: %s became %q with %v", o.Name, from, to, doc, out, err)
+			}
+			if out, err := call.Reply(nil, 200, []byte(doc)); err == nil {
+				t.Errorf("reply of %s from %s to %s: %s became %q", o.Name, to, from, doc, out)
+			}
+		})
+	}
+}

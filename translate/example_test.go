@@ -1,0 +1,62 @@
+package translate_test
+
+import (
+	"fmt"
+
+	"billbridge/translate"
+)
+
+// Nothing in the engine is about bills. Here two depots speak of parcels: "plain" in one flat object with its
+// answer on top, "boxed" with the parcel in an object of its own and the answer under "result".
+const parcels = `
+forms:
+  boxed: {code: status, text: says, result: result, digits: number}
+  plain: {code: st, text: txt, digits: string}
+success: {code: OK}
+invalid: WRONG
+operations:
+  parcel.send:
+    boxed: /parcels
+    plain: /send.php
+    effect: write
+    request:
+      - {boxed: parcel.to,     plain: addressee, required: true}
+      - {boxed: parcel.grams,  plain: weight,    as: digits}
+      - {boxed: parcel.speed,  plain: express,   values: [{boxed: fast, plain: "Y"}, {boxed: slow, plain: "N"}]}
+      - {boxed: parcel.colour, default: brown}
+    reply:
+      - {boxed: number, plain: nr, as: digits}
+      - {plain: addressee, echo: addressee}
+`
+
+func Example() {
+	table, err := translate.Compile(16, translate.File{Name: "parcels.yaml", Data: []byte(parcels)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	call := table.Operation("parcel.send").Crossing("plain", "boxed").Start()
+	defer call.Release()
+
+	request, err := call.Request(nil, []byte(`{"addressee": "김하늘", "weight": "0750", "express": "Y"}`))
+	fmt.Println(string(request), err)
+
+	request, err = call.Request(nil, []byte(`{"addressee": "김하늘", "weight": "750", "express": "Y", "stamp": 3}`))
+	fmt.Println(string(request), err)
+	fmt.Println("defaulted", call.Report.Defaulted, "unknown", call.Report.UnknownNames)
+
+	reply, err := call.Reply(nil, 200, []byte(`{"status": "OK", "says": "on its way", "result": {"number": 20261121000017}}`))
+	fmt.Println(string(reply), err)
+	fmt.Println("echoed", call.Report.Echoed, "success", call.Succeeded())
+
+	_, err = call.Reply(nil, 200, []byte(`<html>Bad Gateway</html>`))
+	fmt.Println(err)
+
+	// Output:
+	//  WRONG weight: must be a whole number in digits, but is "0750"
+	// {"parcel":{"to":"김하늘","grams":750,"speed":"fast","colour":"brown"}} <nil>
+	// defaulted [parcel.colour] unknown [stamp]
+	// {"st":"OK","txt":"on its way","nr":"20261121000017","addressee":"김하늘"} <nil>
+	// echoed [addressee] success true
+	// not an answer: not JSON at byte 0
+}

@@ -1,0 +1,215 @@
+package translate_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"billbridge/translate"
+)
+
+// The two forms, and the bill operations, which have both.
+var (
+	forms          = []translate.Form{"v2", "legacy"}
+	billOperations = []string{"bill.create", "bill.resend", "bill.read", "bill.destroy", "bill.cancel"}
+)
+
+// seeds gives f every document of the golden files and of the corpora. Small numbers choose operation and way.
+func seeds(f *testing.F, add func(operation, way uint8, doc, asked []byte)) {
+	f.Helper()
+	for _, g := range readGolden(f) {
+		o := uint8(slices.Index(billOperations, g.Operation))
+		for _, p := range slices.Concat(g.Requests, g.Replies) {
+			way, asked := uint8(1), p.Asked
+			if p.From == "legacy" {
+				way = 2
+			}
+			if asked == "" {
+				asked = g.Asked[p.To]
+			}
+			add(o, way, []byte(p.In), []byte(asked))
+		}
+	}
+	for i, doc := range corpus(f, "*") {
+		if len(doc.data) < 4096 {
+			add(uint8(i), uint8(i/5), doc.data, []byte(`{"apikey":"k","bill_id":"1"}`))
+		}
+	}
+}
+
+// crossingOf picks an operation and, as 2 bits of way, the forms of a message: from and to.
+func crossingOf(operation, way uint8) (o *translate.Operation, from, to translate.Form) {
+	return billing().Operation(billOperations[int(operation)%len(billOperations)]), forms[way>>1&1], forms[way&1]
+}
+
+func FuzzRequest(f *testing.F) {
+	seeds(f, func(operation, way uint8, doc, _ []byte) { f.Add(operation, way, doc) })
+	f.Fuzz(func(t *testing.T, operation, way uint8, doc []byte) {
+		o, from, to := crossingOf(operation, way)
+		call := o.Crossing(from, to).Start()
+		defer call.Release()
+		kept := slices.Clone(doc)
+		out, err := call.Request(nil, doc)
+		if !slices.Equal(kept, doc) {
+			t.Fatal("the input was written to")
+		}
+		judgeRequest(t, o.Crossing(from, to), from, to, doc, out, err)
+	})
+}
+
+func FuzzReply(f *testing.F) {
+	seeds(f, func(operation, way uint8, doc, asked []byte) { f.Add(operation, way, uint16(200), doc, asked) })
+	f.Fuzz(func(t *testing.T, operation, way uint8, status uint16, doc, asked []byte) {
+		o, from, to := crossingOf(operation, way)
+		crossing := o.Crossing(to, from)
+		call := crossing.Start()
+		defer call.Release()
+		if _, err := call.Request(nil, asked); err != nil {
+			return
+		}
+		out, err := call.Reply(nil, int(status), doc)
+		judgeReply(t, crossing, call, from, to, asked, doc, out, int(status), err)
+	})
+}
+
+// There and back, a message says under every path that both forms have what it said before: the same text,
+// or number, or true, false or null, or for a reply the same raw object or array. What is lost is what Fields
+// declares: fields that one form lacks, and of a field without one type the difference between 1 and "1".
+func FuzzRoundTrip(f *testing.F) {
+	seeds(f, func(operation, way uint8, doc, asked []byte) { f.Add(operation, way, doc, asked) })
+	f.Fuzz(func(t *testing.T, operation, way uint8, doc, asked []byte) {
+		o, from, _ := crossingOf(operation, way)
+		to := forms[1-slices.Index(forms, from)]
+		there, back := o.Crossing(from, to), o.Crossing(to, from)
+
+		call, returning := there.Start(), back.Start()
+		defer call.Release()
+		defer returning.Release()
+		if out, err := call.Request(nil, doc); err == nil {
+			again, err := returning.Request(nil, out)
+			if err != nil {
+				t.Fatalf("%q became %q, which does not come back: %v", doc, out, err)
+			}
+			sameContent(t, o, "request", from, to, doc, again)
+		}
+
+		// The reply goes the other way round: from the upstream's form to the client's. The client that asked
+		// spoke `to`, and what was sent on is the request of a client that speaks `from`.
+		call, returning = back.Start(), there.Start()
+		defer call.Release()
+		defer returning.Release()
+		sent, err := call.Request(nil, asked)
+		if err != nil {
+			return
+		}
+		if _, err := returning.Request(nil, sent); err != nil {
+			t.Fatalf("%q became %q, which does not come back: %v", asked, sent, err)
+		}
+		out, err := call.Reply(nil, 200, doc)
+		if err != nil {
+			return
+		}
+		again, err := returning.Reply(nil, 200, out)
+		if err != nil {
+			// A read without its envelope is an answer only with its proof, and the proof may be missing here.
+			if o.Name == "bill.read" && call.Succeeded() {
+				return
+			}
+			t.Fatalf("%q became %q, which does not come back: %v", doc, out, err)
+		}
+		if call.Succeeded() != returning.Succeeded() || call.Code() != returning.Code() {
+			t.Fatalf("%q (%v) came back as %q (%v)", call.Code(), call.Succeeded(), returning.Code(), returning.Succeeded())
+		}
+		if !call.Succeeded() {
+			return
+		}
+		if from == "v2" {
+			doc, again = []byte(leavesOf(doc, nil)["data"]), []byte(leavesOf(again, nil)["data"])
+		}
+		sameContent(t, o, "reply", from, to, doc, again)
+	})
+}
+
+func sameContent(t *testing.T, o *translate.Operation, message string, from, to translate.Form, before, after []byte) {
+	t.Helper()
+	fields, paths, _ := fieldsOf(o, message, from, to)
+	old, now := leavesOf(before, paths), leavesOf(after, paths)
+	for _, f := range fields {
+		if f.Class == translate.Exact && content(old[f.Source]) != content(now[f.Source]) {
+			t.Fatalf("%s was %s and came back as %s", f.Source, old[f.Source], now[f.Source])
+		}
+	}
+}
+
+// Whatever a table holds, compiling it says what is wrong and where, or gives a table that works.
+func FuzzTable(f *testing.F) {
+	f.Add(translate.Billing().Data, []byte("operations: {}"))
+	for _, g := range readGolden(f) {
+		f.Add(translate.Billing().Data, []byte(g.Overlay))
+	}
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, []byte{})
+		f.Add(translate.Billing().Data, data)
+		f.Add([]byte{}, data)
+		f.Add(data, []byte("operations: {a: {new: /a, effect: read, request: [{new: x}], reply: []}}\ncodes: [{new: BAD, old: B}]"))
+	}
+	f.Fuzz(func(t *testing.T, base, overlay []byte) {
+		table, err := translate.Compile(8, translate.File{Name: "base.yaml", Data: base}, translate.File{Name: "over.yaml", Data: overlay})
+		if err != nil {
+			problems, ok := err.(translate.Problems)
+			if !ok || len(problems) == 0 || table != nil {
+				t.Fatalf("%T %v", err, err)
+			}
+			for _, p := range problems {
+				if p.Line < 1 || p.Column < 1 || p.Text == "" || p.File != "base.yaml" && p.File != "over.yaml" {
+					t.Fatalf("a problem without a place: %#v", p)
+				}
+			}
+			return
+		}
+		text, err := table.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := translate.Compile(8, translate.File{Name: "again.yaml", Data: text})
+		if err != nil {
+			t.Fatalf("the table writes what it cannot read: %v\n%s", err, text)
+		}
+		for i, o := range table.Operations() {
+			if !slices.Equal(o.Fields(), again.Operations()[i].Fields()) {
+				t.Fatalf("%s has other fields when read again", o.Name)
+			}
+			for _, client := range table.Forms() {
+				for _, upstream := range table.Forms() {
+					if c := o.Crossing(client, upstream); c != nil {
+						exercise(t, c)
+					}
+				}
+			}
+		}
+	})
+}
+
+// exercise puts an exchange through a crossing of any table: what comes out is JSON.
+func exercise(t *testing.T, c *translate.Crossing) {
+	t.Helper()
+	call := c.Start()
+	defer call.Release()
+	for _, doc := range []string{`{}`, `{"a":1,"v2":{"b":"2"},"code":"0000","msg":"x","bill":{"billId":"1"}}`} {
+		if out, err := call.Request(nil, []byte(doc)); err == nil && strict(out) != nil {
+			t.Fatalf("the request %q", out)
+		}
+		if out, err := call.Reply(nil, 200, []byte(doc)); err == nil && strict(out) != nil {
+			t.Fatalf("the reply %q", out)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package translate_test
+
+import (
+	"slices"
+	"testing"
+
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What a table with overlays writes of itself is that table: the same fields, and the same golden pairs.
+func TestYAMLIsTheTable(t *testing.T) {
+	t.Parallel()
+	for file, g := range readGolden(t) {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			table := g.table(t)
+			text, err := table.YAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := translate.Compile(32, translate.File{Name: "again.yaml", Data: text})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, o := range table.Operations() {
+				if diff := cmp.Diff(o.Fields(), again.Operations()[i].Fields()); diff != "" {
+					t.Errorf("%s: -table +again\n%s", o.Name, diff)
+				}
+			}
+			for message, list := range map[string][]*pair{"request": g.Requests, "reply": g.Replies} {
+				for _, want := range list {
+					if diff := cmp.Diff(want, g.run(again, want, message == "reply")); diff != "" {
+						t.Errorf("%s: -want +got\n%s", want.Name, diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Overlays are laid over in order: the later one wins, and each may build on the one before.
+func TestOverlaysInOrder(t *testing.T) {
+	t.Parallel()
+	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
+	table, err := translate.Compile(32, translate.Billing(),
+		file("first.yaml", "operations: {bill.read: {reply: [{v2: catId, legacy: cat}, {v2: more, legacy: more}]}}\nunknown: {request: pass}"),
+		file("second.yaml", "operations: {bill.read: {reply: [{v2: catId, legacy: terminal}, {v2: more, remove: true}]}}\nunknown: {reply: pass}"),
+		file("nothing.yaml", "# commented out\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range table.Operation("bill.read").Fields() {
+		if f.Message == "reply" && f.From == "v2" && (f.Source == "catId" || f.Source == "more") {
+			got = append(got, f.Source+" "+f.Target)
+		}
+	}
+	if diff := cmp.Diff([]string{"catId terminal"}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	call := table.Operation("bill.read").Crossing("legacy", "v2").Start()
+	defer call.Release()
+	if out, err := call.Request(nil, []byte(`{"x":1}`)); string(out) != `{"x":1}` {
+		t.Errorf("the first overlay's unknown is gone: %s, %v", out, err)
+	}
+}
+
+// A mistake in an overlay is shown in the overlay, whatever stands before it.
+func TestMistakesNameTheirFile(t *testing.T) {
+	t.Parallel()
+	_, err := translate.Compile(32, translate.Billing(),
+		translate.File{Name: "good.yaml", Data: []byte("bounds: enforce\n")},
+		translate.File{Name: "bad.yaml", Data: []byte("\nbounds: all\ncodes: [{v2: A, legacy: 1}]\n")},
+		translate.File{Name: "other.yaml", Data: []byte("unknown: {reply: keep}\n")})
+	want := translate.Problems{
+		{File: "bad.yaml", Line: 2, Column: 9, Text: `bounds must be upstream or enforce, but is "all"`},
+		{File: "bad.yaml", Line: 3, Column: 9, Text: `codes: "1": a code is text, write it in quotes`},
+		{File: "other.yaml", Line: 1, Column: 18, Text: `unknown.reply must be drop or pass, but is "keep"`},
+	}
+	if diff := cmp.Diff(error(want), err); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// A failure of the bridge's own, in both forms. No code is null: nothing that a client could take for a refusal.
+func TestAppendFailure(t *testing.T) {
+	t.Parallel()
+	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "codes.yaml", Data: []byte(`codes: [{v2: BILL_003, legacy: "9980"}]`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		form             translate.Form
+		code, text, want string
+	}{
+		{"v2", "BILL_003", "없음", `x{"code":"BILL_003","message":"없음","data":null}`},
+		{"legacy", "BILL_003", "없음", `x{"code":"9980","msg":"없음"}`},
+		{"legacy", "ERROR", `a"b\` + "\n\x00", `x{"code":"ERROR","msg":"a\"b\\\n\u0000"}`},
+		{"v2", "", "outcome unknown", `x{"code":null,"message":"outcome unknown","data":null}`},
+		{"legacy", "", "outcome unknown", `x{"code":null,"msg":"outcome unknown"}`},
+		{"legacy", "ERROR", "bad \xff text", `x{"code":"ERROR","msg":"bad  text"}`},
+	} {
+		if got := string(table.AppendFailure([]byte("x"), c.form, c.code, c.text)); got != c.want {
+			t.Errorf("%q %q in %s: %s", c.code, c.text, c.form, got)
+		}
+	}
+}
+
+// The names that callers look things up by, and what they get for one that is not there.
+func TestLookups(t *testing.T) {
+	t.Parallel()
+	table := billing()
+	if table.Operation("bill.find") != nil || table.Operation("bill.read").Crossing("v2", "v3") != nil || table.Operation("mapping.list").Crossing("legacy", "v2") != nil {
+		t.Error("something is found that is not there")
+	}
+	if path := table.Operation("mapping.list").Path("legacy"); path != "" {
+		t.Errorf("mapping.list has the path %s in legacy", path)
+	}
+	if got := table.Forms(); got != [2]translate.Form{"v2", "legacy"} {
+		t.Errorf("forms %v", got)
+	}
+	if table.TextName("v2") != "message" || table.TextName("legacy") != "msg" {
+		t.Error("names of the text")
+	}
+	c := table.Operation("bill.cancel").Crossing("v2", "legacy")
+	if c.Operation() != table.Operation("bill.cancel") || c.SameForm() || !table.Operation("bill.cancel").Crossing("v2", "v2").SameForm() {
+		t.Error("a crossing is of something else")
+	}
+}
+
+// What a refusal names is fit for a log only where the table has it, in the form of the client.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string][2]bool{ // from v2, from legacy
+		"apiKey": {true, false}, "apikey": {false, true}, "bill": {true, true}, "bill.price": {true, true}, "bill.tax": {true, false},
+		"": {false, false}, "bill.": {false, false}, "bil": {false, false}, "bill.pri": {false, false}, "010-0000-0000": {false, false},
+	} {
+		for i, from := range forms {
+			if got := billing().Operation("bill.create").Crossing(from, "v2").Names(path); got != want[i] {
+				t.Errorf("%q from %s: %v", path, from, got)
+			}
+		}
+	}
+}
+
+// The partner is who the key names, as text, however it is spelled; no key names none.
+func TestPartner(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"apiKey":"demo"}`:              "demo",
+		`{"apiKey":"d\u0065mo\/"}`:       "demo/",
+		`{"apiKey":12.0}`:                "12.0",
+		`{"apiKey":null}`:                "",
+		`{"apiKey":""}`:                  "",
+		`{"apiKey":["demo"]}`:            "",
+		`{"apikey":"demo"}`:              "",
+		`{"bill":{"apiKey":"demo"}}`:     "",
+		`{"ap\u0069Key":"demo","x":"y"}`: "demo",
+		`not JSON`:                       "",
+	} {
+		for _, o := range billing().Operations() {
+			call := o.Crossing("v2", "v2").Start()
+			_, _ = call.Request(nil, []byte(body))
+			if got := call.Partner(); got != want {
+				t.Errorf("%s: %s names %q", o.Name, body, got)
+			}
+			call.Release()
+		}
+	}
+}
+
+// A call that is sent again, as a read may be, judges the second reply by itself: half a proof from each makes
+// no whole one.
+func TestSecondReplyStandsAlone(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		call := billing().Operation("bill.read").Crossing(client, "legacy").Start()
+		asked := map[translate.Form]string{"legacy": `{"bill_id":"1"}`, "v2": `{"bill":{"billId":"1"}}`}[client]
+		if _, err := call.Request(nil, []byte(asked)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","msg":"x"}`)); err == nil {
+			t.Error("a reply without a state proves a read")
+		}
+		if out, err := call.Reply(nil, 200, []byte(`{"appr_state":"F"}`)); err == nil {
+			t.Errorf("two halves make %s", out)
+		}
+		if _, err := call.Request(nil, []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","appr_state":"F"}`)); err == nil {
+			t.Errorf("the request before proves %s", out)
+		}
+		call.Release()
+	}
+}
+
+// What is counted of unknown names is bounded: a body of them cannot fill a report.
+func TestUnknownNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	doc := []byte(`{"apikey":"k"`)
+	for i := range 1000 {
+		doc = append(doc, `,"`+string(rune('가'+i))+`":1`...)
+	}
+	call := billing().Operation("bill.read").Crossing("legacy", "v2").Start()
+	defer call.Release()
+	if _, err := call.Request(nil, append(doc, '}')); err != nil {
+		t.Fatal(err)
+	}
+	if call.Report.Unknown != 1000 || len(call.Report.UnknownNames) != 16 || !slices.Contains(call.Report.UnknownNames, "각") {
+		t.Errorf("%d unknown, names %q", call.Report.Unknown, call.Report.UnknownNames)
+	}
+}
