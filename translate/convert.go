@@ -48,23 +48,22 @@ func (r *row) append(dst []byte, v value, from int, digits kind, lenient bool) (
 	if v.kind == null {
 		return append(dst, v.raw...), true
 	}
-	fits = true
 	if len(r.pairs) > 0 && v.kind != composite {
 		if paired, ok := r.pairs.find(from, v.text()); ok {
 			return append(dst, paired.json...), true
 		}
-		fits = false
+		// Not converted either: as digits it could become the value that is paired with another one.
+		return append(dst, v.raw...), false
 	}
 	if r.digits {
-		out, exact := appendDigits(dst, v, digits)
-		return out, fits && exact
+		return appendDigits(dst, v, digits)
 	}
 	// A field without a conversion is a string in both forms. In a request it is the upstream's to judge.
 	switch {
 	case v.kind == number && lenient:
-		return appendQuoted(dst, v.raw), fits
+		return appendQuoted(dst, v.raw), true
 	case v.kind == text || !lenient:
-		return append(dst, v.raw...), fits
+		return append(dst, v.raw...), true
 	}
 	return append(dst, v.raw...), false
 }
