@@ -32,6 +32,15 @@ func (c *Config) check() {
 		s.problem(fmt.Sprintf("must be from 2 to 1000, but is %d", c.Limits.Depth), "limits", "depth")
 	}
 
+	for _, l := range []struct {
+		size Size
+		key  string
+	}{{c.Limits.Body, "body"}, {c.Limits.Reply, "reply"}} {
+		if l.size > 1<<30 {
+			s.problem(fmt.Sprintf("must be at most 1024MiB, but is %s", l.size), "limits", l.key)
+		}
+	}
+
 	c.TableFiles.File, c.TableFiles.Overlay = c.beside(c.TableFiles.File), c.beside(c.TableFiles.Overlay)
 	c.compile()
 	c.checkUpstreams()

@@ -167,6 +167,7 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 	if len(c.source.problems) > 0 {
 		return nil, c.source.problems.Sorted()
 	}
+	c.source = nil // the file's tree, and a token that is spelled out in it, need not stay
 	return c, nil
 }
 

@@ -105,13 +105,16 @@ func TestDefaults(t *testing.T) {
 		c := parse(t, text)
 		got := []any{c.Listen, c.BasePath, c.Admin.Listen, c.Admin.Token.IsSet(), c.Route, c.Limits, c.Timeouts, c.Failures, c.TableFiles, c.TLS == nil}
 		want := []any{
-			"127.0.0.1:8080", "", "127.0.0.1:9090", false, config.Route{Default: "new"},
+			"127.0.0.1:8080", "", "127.0.0.1:9090", false,
+			config.Route{Default: "new"},
 			config.Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20},
 			config.Timeouts{
 				Header: config.Duration(5 * time.Second), Body: config.Duration(30 * time.Second),
 				Write: config.Duration(30 * time.Second), Idle: config.Duration(2 * time.Minute),
 			},
-			config.Failures{Status: config.Own, MaskHosts: true}, config.TableFiles{}, true,
+			config.Failures{Status: config.Own, MaskHosts: true},
+			config.TableFiles{},
+			true,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s-want +got\n%s", text, diff)

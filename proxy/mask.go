@@ -8,17 +8,23 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// hosts finds what tells where a backend lives: URLs, IP addresses, names with dots, and name:port where the
-// name has a digit or hyphen or is localhost. Partners ask not to see them (field notes, Replies and statuses).
+// hosts finds what tells where a backend lives: URLs, IP addresses, host names, and name:port where the name has a
+// digit or hyphen or is localhost. A name with a single dot is a host's only with a port or an ending that hosts
+// have: texts of the service also name fields, such as bill.hash. Partners ask not to see hosts (field notes,
+// Replies and statuses).
 var hosts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`(?:jdbc:)?[a-z][a-z0-9+.-]*://[^\s"'<>,;)]+`,
 	`\[[0-9a-f:.]*:[0-9a-f:.]*\](?::\d{1,5})?`,
-	`\b(?:[0-9a-f]{1,4}:){2,7}[0-9a-f]{0,4}(?:::?[0-9a-f]{1,4})*\b`,
-	`[0-9a-f]{0,4}::[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*`,
+	`\b(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{0,4}(?:::?[0-9a-f]{1,4})*\b`, // a time of day has fewer colons
+	`[0-9a-f:]*::[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*`,
 	`\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b`,
-	`\b(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9](?::\d{1,5})?\b`,
+	`\b(?:` + label + `\.){2,}[a-z][a-z0-9-]*[a-z0-9](?::\d{1,5})?\b`,
+	`\b` + label + `\.(?:com|net|org|kr|io|dev|app|cloud|local|lan|internal|corp)(?::\d{1,5})?\b`,
+	`\b` + label + `\.[a-z][a-z0-9-]*:\d{1,5}\b`,
 	`\b(?:localhost|[a-z]+[0-9-][a-z0-9-]*:\d{2,5})(?::\d{1,5})?\b`,
 }, "|"))
+
+const label = `[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?`
 
 // mask replaces hosts and addresses.
 func mask(text string) string { return hosts.ReplaceAllString(text, "…") }

@@ -150,6 +150,7 @@ func (s *Server) Reload() error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	if s.load == nil {
+		s.log.Warn("nothing to reload: there is no config file")
 		return errors.New("there is no config file to read again")
 	}
 	c, err := s.load()

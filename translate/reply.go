@@ -30,6 +30,8 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 		c.code = p.table.own(code.text())
 	case code.kind == absent && c.proved(status):
 		c.code = p.table.success.code
+	case code.kind == absent && c.crossing.operation.bare == p.from:
+		return nil, &NoAnswer{"no " + p.table.forms[p.from].code + " in it, and not the bare success that the request asks for"}
 	case code.kind == absent:
 		return nil, &NoAnswer{"no " + p.table.forms[p.from].code + " in it"}
 	case code.kind == text:

@@ -58,7 +58,12 @@ func (c *translateCommand) Run(s surroundings) error {
 		err = c.lines(crossing, request, s, out)
 	} else {
 		var doc []byte
-		if doc, err = io.ReadAll(io.LimitReader(s.in, longest)); err == nil {
+		doc, err = io.ReadAll(io.LimitReader(s.in, longest+1))
+		switch {
+		case err != nil:
+		case len(doc) > longest:
+			err = fmt.Errorf("the document is longer than %d MiB", longest>>20)
+		default:
 			err = c.one(crossing, request, doc, "", s, out)
 		}
 	}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// SIGTERM while a call is at the upstream: the gateway is no more ready and takes no new call, but the caller gets
+// the upstream's answer, and the process ends with 0.
+func TestTermDrains(t *testing.T) {
+	t.Parallel()
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-goOn
+		_, _ = io.WriteString(w, `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"k-1","billId":"A1"}}`)
+	}))
+	t.Cleanup(backend.Close)
+	release := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(release) // before Close, which waits for the call
+	file := filepath.Join(t.TempDir(), "billbridge.yaml")
+	text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {new: {form: v2, url: " + backend.URL + "}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gateway := launched(t, "serve", "--config", file)
+	at, err := gateway.await("stdout", `partners on (?P<partners>\S+) and its operator on (?P<operator>\S+)\.$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := exchanged(t, http.MethodGet, "http://"+at["operator"]+"/-/ready", ""); got != http.StatusOK {
+		t.Errorf("before: ready is %d", got)
+	}
+
+	type answer struct {
+		status int
+		body   string
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		status, body := exchanged(t, http.MethodPost, "http://"+at["partners"]+"/if/bill/resend", `{"apikey":"k-1","bill_id":"A1"}`)
+		answers <- answer{status, body}
+	}()
+	<-arrived
+	if err := gateway.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gateway.await("stderr", `"msg":"draining"`); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := exchanged(t, http.MethodGet, "http://"+at["operator"]+"/-/ready", ""); got != http.StatusServiceUnavailable {
+		t.Errorf("draining: ready is %d", got)
+	}
+	release()
+	if got, want := <-answers, (answer{200, `{"code":"0000","msg":"성공하였습니다."}`}); got != want {
+		t.Errorf("the call under way got %v, want %v", got, want)
+	}
+	if code, err := gateway.end(); err != nil || code != done {
+		t.Errorf("exit code %d, %v:\n%s", code, err, gateway.all("stdout", "stderr"))
+	}
+	if _, err := http.Get("http://" + at["partners"] + "/"); err == nil {
+		t.Error("it still listens")
+	}
+}
+
+// exchanged makes one call. It may run beside the test, so that it ends nothing.
+func exchanged(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	reply, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	text, err := io.ReadAll(reply.Body)
+	_ = reply.Body.Close()
+	if err != nil {
+		t.Error(err)
+	}
+	return reply.StatusCode, strings.TrimSpace(string(text))
+}

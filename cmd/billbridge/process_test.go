@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// A process is the program running in the background.
+type process struct {
+	cmd   *exec.Cmd
+	lines map[string]chan string // by stream; closed when it ends
+	read  sync.WaitGroup
+
+	mu   sync.Mutex
+	said map[string]*strings.Builder // by stream, all of it
+}
+
+// patience is how long a process may take for what it should do at once. No test waits for it to pass.
+const patience = time.Minute
+
+func launch(dir, program string, args ...string) (*process, error) {
+	p := &process{
+		cmd:   exec.Command(program, args...),
+		lines: map[string]chan string{}, said: map[string]*strings.Builder{"stdout": {}, "stderr": {}},
+	}
+	p.cmd.Dir, p.cmd.Env = dir, append(os.Environ(), noRaceSleep)
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	for name, stream := range map[string]io.Reader{"stdout": stdout, "stderr": stderr} {
+		lines := make(chan string, 1000) // more than any test makes it say
+		p.lines[name] = lines
+		p.read.Go(func() {
+			defer close(lines)
+			for scanner := bufio.NewScanner(stream); scanner.Scan(); {
+				p.mu.Lock()
+				p.said[name].WriteString(scanner.Text() + "\n")
+				p.mu.Unlock()
+				lines <- scanner.Text()
+			}
+		})
+	}
+	return p, p.cmd.Start()
+}
+
+// await returns the named groups of the first line, from here on, that matches.
+func (p *process) await(stream, pattern string) (map[string]string, error) {
+	matcher, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, err
+	}
+	for late := time.After(patience); ; {
+		select {
+		case line, ok := <-p.lines[stream]:
+			if !ok {
+				return nil, fmt.Errorf("%s ended without %s:\n%s", stream, pattern, p.all("stdout", "stderr"))
+			}
+			if found := matcher.FindStringSubmatch(line); found != nil {
+				groups := map[string]string{}
+				for i, name := range matcher.SubexpNames() {
+					groups[name] = found[i]
+				}
+				delete(groups, "")
+				return groups, nil
+			}
+		case <-late:
+			return nil, fmt.Errorf("no %s on %s:\n%s", pattern, stream, p.all("stdout", "stderr"))
+		}
+	}
+}
+
+func (p *process) all(streams ...string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := ""
+	for _, stream := range streams {
+		all += p.said[stream].String()
+	}
+	return all
+}
+
+// end waits for the end and returns the exit code. A process that a signal ended has -1.
+func (p *process) end() (int, error) {
+	late := time.AfterFunc(patience, p.kill)
+	defer late.Stop()
+	p.read.Wait() // before Wait, which closes the streams
+	err := p.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 0, err
+	}
+	return p.cmd.ProcessState.ExitCode(), nil
+}
+
+func (p *process) kill() { _ = p.cmd.Process.Kill() }
+
+// processes is the key of a script's processes by name.
+type processes struct{}
+
+func named(ts *testscript.TestScript, name string) *process {
+	p := ts.Value(processes{}).(map[string]*process)[name]
+	if p == nil {
+		ts.Fatalf("nothing was started as %s", name)
+	}
+	return p
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "start NAME PROGRAM [ARGS]")
+	p, err := launch(ts.MkAbs("."), args[1], args[2:]...)
+	ts.Check(err)
+	ts.Value(processes{}).(map[string]*process)[args[0]] = p
+	ts.Defer(p.kill) // one that has ended takes no harm
+}
+
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "await NAME STREAM REGEXP")
+	groups, err := named(ts, args[0]).await(args[1], args[2])
+	ts.Check(err)
+	for name, value := range groups {
+		ts.Setenv(name, value)
+	}
+}
+
+var signals = map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM, "INT": os.Interrupt}
+
+func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "signal NAME HUP|TERM")
+	ts.Check(named(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
+}
+
+func ends(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "ends NAME CODE")
+	p := named(ts, args[0])
+	code, err := p.end()
+	ts.Check(err)
+	for stream, writer := range map[string]io.Writer{"stdout": ts.Stdout(), "stderr": ts.Stderr()} {
+		_, err := io.WriteString(writer, p.all(stream))
+		ts.Check(err)
+	}
+	if fmt.Sprint(code) != args[1] {
+		ts.Fatalf("exit code %d, want %s:\n%s", code, args[1], p.all("stdout", "stderr"))
+	}
+}
+
+// launched is launch for a test that is no script.
+func launched(t *testing.T, args ...string) *process {
+	t.Helper()
+	p, err := launch(t.TempDir(), "billbridge", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	return p
+}

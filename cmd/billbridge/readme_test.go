@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"billbridge/config"
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A fenced block of the README.
+type block struct {
+	language string
+	line     int // of its first line
+	lines    []string
+}
+
+// readme is the README, in lines and in fenced blocks.
+func readme(t *testing.T) (lines []string, blocks []block) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(module, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines = strings.Split(string(data), "\n")
+	var open *block
+	for i, line := range lines {
+		fence, isFence := strings.CutPrefix(line, "```")
+		switch {
+		case open != nil && line == "```":
+			blocks, open = append(blocks, *open), nil
+		case open != nil:
+			open.lines = append(open.lines, line)
+		case isFence:
+			open = &block{language: fence, line: i + 2}
+		}
+	}
+	if open != nil {
+		t.Fatalf("README.md:%d: this block has no end", open.line)
+	}
+	return lines, blocks
+}
+
+// The README begins with two commands, and they are these: the scripts run the one, whoever reads this the other.
+func TestReadmeHasItsTwoCommands(t *testing.T) {
+	t.Parallel()
+	lines, _ := readme(t)
+	for _, command := range []string{"go run ./cmd/billbridge serve", "go test ./..."} {
+		at := regexp.MustCompile(`^( {4}|\$ )?` + regexp.QuoteMeta(command) + `( *#.*)?$`)
+		found := false
+		for _, line := range lines {
+			found = found || at.MatchString(line)
+		}
+		if !found {
+			t.Errorf("README.md lacks the line: %s", command)
+		}
+	}
+}
+
+// Configs in the README are accepted, and overlays compile over the billing table. A yaml block that is neither
+// would be tested by nobody, so there is none.
+func TestReadmeYAML(t *testing.T) {
+	t.Parallel()
+	_, blocks := readme(t)
+	configs, overlays := 0, 0
+	for _, b := range blocks {
+		if b.language != "yaml" {
+			continue
+		}
+		// Empty lines before it, so that a mistake is told with its line in the README.
+		file := translate.File{Name: "README.md", Data: []byte(strings.Repeat("\n", b.line-1) + strings.Join(b.lines, "\n") + "\n")}
+		switch kindOf(b) {
+		case "config":
+			configs++
+			environment := func(string) (string, bool) { return "a token of the tests", true }
+			if _, err := config.Parse(file, environment); err != nil {
+				t.Error(err)
+			}
+		case "overlay":
+			overlays++
+			if _, err := translate.Compile(depth, translate.Billing(), file); err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Errorf("README.md:%d: a yaml block without upstreams: is an overlay and begins with # overlay", b.line)
+		}
+	}
+	if configs == 0 || overlays == 0 {
+		t.Errorf("%d configs and %d overlays in the README: this tested too little", configs, overlays)
+	}
+}
+
+func kindOf(b block) string {
+	if len(b.lines) > 0 && strings.HasPrefix(b.lines[0], "# overlay") {
+		return "overlay"
+	}
+	for _, line := range b.lines {
+		if strings.HasPrefix(line, "upstreams:") {
+			return "config"
+		}
+	}
+	return ""
+}
+
+// What the README's commands are shown to print is what they print. In a block marked sh, a line that begins with
+// `$ ` is a command, up to the end of its heredoc if it has one, and what follows is what a terminal shows. Those
+// that translate, check, map and tell the version run here, in a shell, beside the README's own config and overlay
+// (as billbridge.yaml and mine.yaml) and the files of testdata/readme. Others stand there for the reader.
+func TestReadmeCommands(t *testing.T) {
+	t.Parallel()
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no shell here to paste into")
+	}
+	_, blocks := readme(t)
+	ran := 0
+	for _, b := range blocks {
+		if b.language != "sh" {
+			continue
+		}
+		for _, s := range sessions(b) {
+			if !runnable.MatchString(s.command) {
+				continue
+			}
+			ran++
+			paste := exec.Command(shell, "-c", strings.ReplaceAll(s.command, "go run ./cmd/billbridge", "billbridge"))
+			paste.Dir = readmeFolder(t, blocks)
+			shown, err := paste.CombinedOutput()
+			var exit *exec.ExitError
+			if errors.As(err, &exit) && exit.ExitCode() != refused || err != nil && exit == nil {
+				t.Errorf("README.md:%d: %v\n%s", s.line, err, shown)
+			}
+			// Empty lines at the end only keep commands of one block apart.
+			if diff := cmp.Diff(strings.TrimRight(s.output, "\n"), strings.TrimRight(string(shown), "\n")); diff != "" {
+				t.Errorf("README.md:%d: %s\n-README +shown\n%s", s.line, s.command, diff)
+			}
+		}
+	}
+	if ran == 0 {
+		t.Error("no command of the README was run")
+	}
+}
+
+var runnable = regexp.MustCompile(`^(echo '[^']*' \| )?(billbridge|go run \./cmd/billbridge) (check|translate|map|version)\b`)
+
+// A session is one command of a block and what it prints.
+type session struct {
+	line            int
+	command, output string
+}
+
+var heredoc = regexp.MustCompile(`<<-?'?(\w+)'?`)
+
+func sessions(b block) []session {
+	var list []session
+	until := "" // the end of a heredoc that the command is in
+	for i, line := range b.lines {
+		command, isCommand := strings.CutPrefix(line, "$ ")
+		switch {
+		case until != "":
+			list[len(list)-1].command += "\n" + line
+			if line == until {
+				until = ""
+			}
+		case isCommand:
+			list = append(list, session{line: b.line + i, command: command})
+			if m := heredoc.FindStringSubmatch(command); m != nil {
+				until = m[1]
+			}
+		case len(list) > 0:
+			list[len(list)-1].output += line + "\n"
+		}
+	}
+	return list
+}
+
+// readmeFolder is where a reader of the README would be.
+func readmeFolder(t *testing.T, blocks []block) string {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := os.Stat("testdata/readme"); err == nil {
+		if err := os.CopyFS(dir, os.DirFS("testdata/readme")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, b := range blocks {
+		name := map[string]string{"config": "billbridge.yaml", "overlay": "mine.yaml"}[kindOf(b)]
+		if b.language != "yaml" || name == "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(b.lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
