@@ -35,7 +35,7 @@ func newCall(form, op string) call {
 	case "create":
 		maps.Copy(q.bill, map[string]any{
 			"sendType": "TALK", "billIssuer": "데모상사", "productName": "11월 수강료", "price": "30000",
-			"memberName": "홍길동", "phone": "01012345678", "message": "납부 바랍니다", "expireDt": "2026-12-31",
+			"memberName": "홍길동", "phone": "01000000000", "message": "납부 바랍니다", "expireDt": "2026-12-31",
 			"callbackUrl": "https://partner.example.com/cb",
 		})
 	case "destroy", "cancel":

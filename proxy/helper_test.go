@@ -36,11 +36,15 @@ var forms = []string{"v2", "legacy"}
 
 func parse(t testing.TB, text string) *config.Config {
 	t.Helper()
-	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
+	c, err := config.Parse(file(text), func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	return c
+}
+
+func file(text string) translate.File {
+	return translate.File{Name: "billbridge.yaml", Data: []byte(text)}
 }
 
 // toOne is the config of a gateway with one upstream, and more lines if there are any.

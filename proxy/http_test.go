@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -121,7 +122,7 @@ func TestUpstreamPrefix(t *testing.T) {
 	}
 }
 
-// TestContentTypes: JSON by its type or by the lack of one; all else is a 415 (R17 for codings), and goes nowhere.
+// TestR17_ContentTypes: JSON by its type or by the lack of one; all else is a 415 (R17 for codings), and goes nowhere.
 func TestR17_ContentTypes(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -161,6 +162,18 @@ func TestR17_ContentTypes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestR17_TwoContentTypes: which of them holds is nobody's to guess.
+func TestR17_TwoContentTypes(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	q := newCall("legacy", "read")
+	got := newBridge(t, toOne("v2", back.url)).raw(true, head(q.path(), "Content-Type: text/plain\r\nContent-Length: "+strconv.Itoa(len(q.body()))+"\r\n")+q.body())
+	if len(got) != 1 || len(back.received()) != 0 {
+		t.Fatalf("%d answers, %d calls", len(got), len(back.received()))
+	}
+	got[0].holds(t, "legacy", 415, "VALIDATION_001")
 }
 
 // TestRequestIDs: the caller's if it is sane, else ours; the same in the answer, at the upstream and in the log.
@@ -233,24 +246,29 @@ func TestHeadersOfAnswers(t *testing.T) {
 // says: that is about refusals of ours.
 func TestUpstreamStatusPassesThrough(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{200, 201, 400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 504, 599, 999} {
-		for _, how := range []string{"own", "always-200"} {
-			for _, client := range forms {
-				for _, upstream := range forms {
-					body := map[string]string{
-						"v2":     `{"code":"ERROR","message":"무엇","data":{"x":1}}`,
-						"legacy": `{"code":"ERROR","msg":"무엇"}`,
-					}
-					b := newBridge(t, toOne(upstream, newBackend(t, says(status, body[upstream])).url, "failures: {status: "+how+"}"))
+	body := map[string]string{
+		"v2":     `{"code":"ERROR","message":"무엇","data":{"x":1}}`,
+		"legacy": `{"code":"ERROR","msg":"무엇"}`,
+	}
+	for _, how := range []string{"own", "always-200"} {
+		for _, client := range forms {
+			for _, upstream := range forms {
+				var status atomic.Int64
+				back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					says(int(status.Load()), body[upstream]).ServeHTTP(w, r)
+				}))
+				b := newBridge(t, toOne(upstream, back.url, "failures: {status: "+how+"}"))
+				for _, want := range []int{200, 201, 400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 504, 599, 999} {
+					status.Store(int64(want))
 					for _, op := range []string{"create", "read"} {
 						got := b.send(newCall(client, op))
 						if client == upstream {
-							if got.status != status || got.body != body[upstream] {
-								t.Errorf("%s %d: %d %s", client, status, got.status, got.body)
+							if got.status != want || got.body != body[upstream] {
+								t.Errorf("%s %d: %d %s", client, want, got.status, got.body)
 							}
 							continue
 						}
-						got.holds(t, client, status, "ERROR")
+						got.holds(t, client, want, "ERROR")
 						if !strings.Contains(got.body, `"무엇"`) {
 							t.Errorf("the text is gone: %s", got.body)
 						}

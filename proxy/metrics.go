@@ -46,8 +46,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			"operation", "message", "client", "field"),
 		mismatches: counter("reply_mismatches_total", "Reply values that did not fit their documented type, and documented fields that were missing.",
 			"operation", "upstream", "field"),
-		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "billbridge_requests_in_flight",
-			Help: "Calls that an upstream has not answered yet."}, []string{"upstream"}),
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "billbridge_requests_in_flight",
+			Help: "Calls that an upstream has not answered yet.",
+		}, []string{"upstream"}),
 		upstreamErrors: counter("upstream_errors_total", "Calls that an upstream did not answer in the interface's form.",
 			"upstream", "reason"),
 	}

@@ -51,12 +51,18 @@ func Listen(c *config.Config, load func() (*config.Config, error), build Build, 
 		return nil, err
 	}
 	s := &Server{gateway: gateway, load: load, log: logger, config: c}
-	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{Name: "billbridge_config_last_reload_successful",
-		Help: "1 if the config was accepted when it was last read, else 0."})
-	s.reloadAt = prometheus.NewGauge(prometheus.GaugeOpts{Name: "billbridge_config_last_reload_success_timestamp_seconds",
-		Help: "When a config was last accepted, in seconds since 1970."})
-	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "billbridge_build_info", Help: "1, with the build in its labels.",
-		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion}})
+	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "billbridge_config_last_reload_successful",
+		Help: "1 if the config was accepted when it was last read, else 0.",
+	})
+	s.reloadAt = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "billbridge_config_last_reload_success_timestamp_seconds",
+		Help: "When a config was last accepted, in seconds since 1970.",
+	})
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "billbridge_build_info", Help: "1, with the build in its labels.",
+		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion},
+	})
 	info.Set(1)
 	for _, collector := range []prometheus.Collector{
 		s.reloadOK, s.reloadAt, info,

@@ -1,0 +1,235 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// raw sends bytes to the gateway over a connection of its own, closes its side if asked, and returns all answers
+// until the gateway closes: a connection that stays open fails the test.
+func (b *bridge) raw(halfClose bool, parts ...string) []answer {
+	b.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	for _, part := range parts {
+		if _, err := io.WriteString(conn, part); err != nil {
+			break // the gateway has closed already, which is what it may do
+		}
+	}
+	if halfClose {
+		_ = conn.(*net.TCPConn).CloseWrite()
+	}
+	var answers []answer
+	reader := bufio.NewReader(conn)
+	for {
+		res, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			if ne, ok := err.(net.Error); ok && ne.Timeout() {
+				b.t.Errorf("the connection was left open")
+			}
+			return answers
+		}
+		body, _ := io.ReadAll(res.Body)
+		if res.Close { // where ReadResponse puts it
+			res.Header.Set("Connection", "close")
+		}
+		answers = append(answers, answer{res.StatusCode, res.Header, string(body)})
+	}
+}
+
+func head(path, more string) string {
+	return "POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n" + more + "\r\n"
+}
+
+// next is a whole call that stands behind a bad one on the same connection.
+func nextCall(q call) string {
+	return head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", len(q.body()))) + q.body()
+}
+
+// TestR10_R12_BrokenBodies: a body that breaks off or whose chunks are bad is a 400 in the caller's form, the connection is
+// closed, what follows on it is not taken for a request, and nothing is forwarded.
+func TestR10_R12_BrokenBodies(t *testing.T) {
+	t.Parallel()
+	for _, form := range forms {
+		q := newCall(form, "create")
+		whole := q.body()
+		for _, row := range []struct {
+			name      string
+			text      string
+			halfClose bool
+			enveloped bool // else it is net/http that refuses, before a handler runs
+		}{
+			{"breaks off", head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", len(whole)+9)) + whole, true, true},
+			{"breaks off at once", head(q.path(), "Content-Length: 9\r\n"), true, true},
+			{"chunk without a size", head(q.path(), "Transfer-Encoding: chunked\r\n") + "\r\n" + whole + "\r\n0\r\n\r\n" + nextCall(q), false, true},
+			{"chunk size is no number", head(q.path(), "Transfer-Encoding: chunked\r\n") + "zz\r\n" + whole + "\r\n0\r\n\r\n" + nextCall(q), false, true},
+			{"chunk size is signed", head(q.path(), "Transfer-Encoding: chunked\r\n") + "+5\r\n{\"a\":\r\n0\r\n\r\n" + nextCall(q), false, true},
+			{"chunk size too long", head(q.path(), "Transfer-Encoding: chunked\r\n") + "11111111111111111\r\n" + whole + "\r\n" + nextCall(q), false, true},
+			{"chunk shorter than it says", head(q.path(), "Transfer-Encoding: chunked\r\n") + fmt.Sprintf("%x\r\n%s", len(whole)+5, whole), true, true},
+			{"chunk longer than it says", head(q.path(), "Transfer-Encoding: chunked\r\n") + "2\r\n" + whole + "\r\n0\r\n\r\n" + nextCall(q), false, true},
+			{"chunk ends with LF alone", head(q.path(), "Transfer-Encoding: chunked\r\n") + fmt.Sprintf("%x\r\n%s\n0\r\n\r\n", len(whole), whole) + nextCall(q), false, true},
+			{"no last chunk", head(q.path(), "Transfer-Encoding: chunked\r\n") + fmt.Sprintf("%x\r\n%s\r\n", len(whole), whole), true, true},
+			{"two lengths", head(q.path(), "Content-Length: 5\r\nContent-Length: 6\r\n") + whole, false, false},
+			{"a negative length", head(q.path(), "Content-Length: -5\r\n") + whole, false, false},
+			{"another coding", head(q.path(), "Transfer-Encoding: gzip, chunked\r\n") + whole, false, false},
+		} {
+			t.Run(row.name+"/"+form, func(t *testing.T) {
+				t.Parallel()
+				back := newBackend(t, newService())
+				b := newBridge(t, toOne("v2", back.url))
+				b.t = t
+				got := b.raw(row.halfClose, row.text)
+				if len(got) != 1 || got[0].status < 400 {
+					t.Fatalf("%d answers: %+v", len(got), got)
+				}
+				if row.enveloped {
+					got[0].holds(t, form, 400, "VALIDATION_001")
+					if got[0].header.Get("Connection") != "close" {
+						t.Errorf("%v", got[0].header)
+					}
+				}
+				if n := len(back.received()); n != 0 {
+					t.Errorf("%d calls reached the upstream", n)
+				}
+			})
+		}
+	}
+}
+
+// TestR13_TooLarge counts the bytes that come, with a length, without one and with a length that lies below it.
+func TestR13_TooLarge(t *testing.T) {
+	t.Parallel()
+	const limit = 1024
+	for _, form := range forms {
+		q := newCall(form, "create")
+		padded := func(size int) string {
+			text := strings.TrimSuffix(q.body(), "\n")
+			return text + strings.Repeat(" ", size-len(text))
+		}
+		chunked := func(text string) string {
+			return head(q.path(), "Transfer-Encoding: chunked\r\n") + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(text), text)
+		}
+		sized := func(text string, more string) string {
+			return head(q.path(), fmt.Sprintf("%sContent-Length: %d\r\n", more, len(text))) + text
+		}
+		for _, row := range []struct {
+			name, text string
+			half       bool
+			status     int
+		}{
+			{"at the limit", sized(padded(limit), "Connection: close\r\n"), false, 200},
+			{"at the limit, chunked", chunked(padded(limit)), true, 200},
+			{"over", sized(padded(limit+1), ""), false, 413},
+			{"over, chunked", chunked(padded(limit + 1)), false, 413},
+			{"much over, chunked", chunked(padded(limit * 600)), false, 413},
+			{"much over", sized(padded(limit*600), ""), false, 413},
+			{"a length of 16 EiB", head(q.path(), "Content-Length: 9223372036854775807\r\n"), false, 413},
+			{"waits to be told to go on", head(q.path(), "Expect: 100-continue\r\nContent-Length: 2000\r\n"), true, 413},
+		} {
+			for _, how := range []string{"own", "always-200"} {
+				t.Run(row.name+"/"+form+"/"+how, func(t *testing.T) {
+					t.Parallel()
+					back := newBackend(t, newService())
+					b := newBridge(t, toOne("v2", back.url, "limits: {body: 1KiB}", "failures: {status: "+how+"}"))
+					b.t = t
+					got := b.raw(row.half, row.text)
+					if len(got) != 1 {
+						t.Fatalf("%d answers: %+v", len(got), got)
+					}
+					code, calls, status := "0000", 1, row.status
+					if row.status != 200 {
+						code, calls = "VALIDATION_001", 0
+					}
+					if how == "always-200" {
+						status = 200
+					}
+					got[0].holds(t, form, status, code)
+					if n := len(back.received()); n != calls {
+						t.Errorf("%d calls reached the upstream", n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestR01_R02_R03_R05_Intake: what is not one JSON object that everybody reads alike is refused, whichever forms meet, and
+// reaches nobody.
+func TestR01_R02_R03_R05_Intake(t *testing.T) {
+	t.Parallel()
+	bad := map[string]func(string) string{
+		"empty":                func(string) string { return "" },
+		"spaces":               func(string) string { return " \r\n" },
+		"an array":             func(s string) string { return "[" + s + "]" },
+		"text":                 func(string) string { return `"a"` },
+		"null":                 func(string) string { return "null" },
+		"cut off":              func(s string) string { return s[:len(s)-3] },
+		"more behind":          func(s string) string { return s + "x" },
+		"twice":                func(s string) string { return s + s },
+		"bad at its end":       func(s string) string { return strings.TrimSuffix(s, "}\n") + `,"z":tru}` },
+		"a comment":            func(s string) string { return "//a\n" + s },
+		"byte order mark":      func(s string) string { return "\ufeff" + s },
+		"UTF-16":               func(s string) string { return "{\x00}\x00" },
+		"duplicate":            func(s string) string { return strings.Replace(s, "{", `{"member":"a",`, 1) },
+		"duplicate, escaped":   func(s string) string { return strings.Replace(s, "{", `{"\u006dember":"a",`, 1) },
+		"duplicate price":      func(s string) string { return strings.Replace(s, `"price"`, `"pr\u0069ce":"1","price"`, 1) },
+		"not UTF-8":            func(s string) string { return strings.Replace(s, "홍길동", "\xff", 1) },
+		"overlong UTF-8":       func(s string) string { return strings.Replace(s, "홍길동", "\xc0\xaf", 1) },
+		"lone surrogate":       func(s string) string { return strings.Replace(s, "홍길동", `\ud800`, 1) },
+		"lone surrogate, name": func(s string) string { return strings.Replace(s, "{", `{"\udc00":1,`, 1) },
+		"control character":    func(s string) string { return strings.Replace(s, "홍길동", "\x00", 1) },
+		"too deep":             func(s string) string { return strings.Replace(s, "{", `{"z":`+nested(32)+",", 1) },
+		"too deep, unclosed":   func(string) string { return strings.Repeat("[", 1000) },
+	}
+	for _, client := range forms {
+		for _, upstream := range forms {
+			t.Run(client+"/"+upstream, func(t *testing.T) {
+				t.Parallel()
+				back := newBackend(t, newService())
+				b := newBridge(t, toOne(upstream, back.url))
+				q := newCall(client, "create")
+				for name, spoil := range bad {
+					t.Run(name, func(t *testing.T) {
+						b.post(q.path(), spoil(q.body())).holds(t, client, 400, "VALIDATION_001")
+						b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 0`)
+					})
+				}
+				if n := len(back.received()); n != 0 {
+					t.Errorf("%d calls reached the upstream", n)
+				}
+				deep := strings.Replace(q.body(), "{", `{"z":`+nested(31)+",", 1)
+				b.post(q.path(), deep).holds(t, client, 200, "0000")
+			})
+		}
+	}
+}
+
+func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+
+// TestR03_SixteenMebibytesOfBrackets are refused by a process that is still there, and that did not grow by much.
+func TestR03_SixteenMebibytesOfBrackets(t *testing.T) {
+	back := newBackend(t, newService())
+	b := newBridge(t, toOne("v2", back.url, "limits: {body: 17MiB}"))
+	body := strings.Repeat("[", 16<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b.post("/if/bill/send", body).holds(t, "legacy", 400, "VALIDATION_001")
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 20*16<<20 { // R04, with the test's own copies
+		t.Errorf("%d MiB were allocated", grown>>20)
+	}
+	if len(back.received()) != 0 {
+		t.Error("it reached the upstream")
+	}
+}

@@ -1,0 +1,69 @@
+package proxy_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"testing"
+)
+
+// A sent body is one that a transport has been given and has not read yet.
+type sent struct {
+	body io.Reader
+	want string
+}
+
+// TestBodiesAreNotReusedWhileTheyAreRead: a transport may answer, or give up, and go on reading what it was to send. Until
+// it says that it has written the request, no other call may get those bytes.
+func TestBodiesAreNotReusedWhileTheyAreRead(t *testing.T) {
+	t.Parallel()
+	const answer = `{"code":"0000","message":"answer","data":{"apiKey":"answer","billId":"answer"}}`
+	for name, failure := range map[string]error{"answered": nil, "given up": errors.New("broke off")} {
+		for _, client := range forms {
+			t.Run(name+"/"+client, func(t *testing.T) {
+				t.Parallel()
+				b := newBridge(t, toOne("v2", newBackend(t, newService()).url))
+				var unread []sent
+				slow := true
+				b.Trip("up", func(next http.RoundTripper) http.RoundTripper {
+					return trip(func(r *http.Request) (*http.Response, error) {
+						if !slow {
+							return next.RoundTrip(r)
+						}
+						httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+						again, _ := r.GetBody()
+						want, _ := io.ReadAll(again)
+						unread = append(unread, sent{r.Body, string(want)})
+						if failure != nil {
+							return nil, failure
+						}
+						return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
+					})
+				})
+				call := func(i int) {
+					q := newCall(client, "create").with("billId", fmt.Sprintf("1234567890%010d", i)).with("message", strings.Repeat(fmt.Sprint(i%10), 300))
+					got := b.send(q)
+					codeOf(t, client, got.body)
+				}
+				for i := range 20 {
+					call(i)
+				}
+				slow = false
+				for i := range 100 {
+					call(100 + i)
+				}
+				for i, s := range unread {
+					if got, _ := io.ReadAll(s.body); string(got) != s.want {
+						t.Fatalf("body %d of %d became\n%s\nfrom\n%s", i, len(unread), got, s.want)
+					}
+				}
+				if len(unread) != 20 {
+					t.Errorf("%d bodies", len(unread))
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestR15_Deadlines: a caller that is slow with its header, its body or its next request is let go; each has a time of
+// its own.
+func TestR15_Deadlines(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	q := newCall("legacy", "read")
+	for _, row := range []struct{ name, timeouts, text, code string }{
+		{"says nothing", "header: 50ms, body: 1h, idle: 1h", "", ""},
+		{"half a header", "header: 50ms, body: 1h, idle: 1h", "POST /if/bill/read HTTP/1.1\r\nHost: a\r\n", ""},
+		{"no body", "header: 50ms, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n"), "VALIDATION_001"},
+		{"half a body", "header: 50ms, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n") + `{"a"`, "VALIDATION_001"},
+		{"half a chunk", "header: 50ms, body: 50ms, idle: 1h", head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "VALIDATION_001"},
+		{"idle after a call", "header: 1h, body: 1h, idle: 50ms", nextCall(q), "BILL_003"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProcess(t, anywhere+toOne("v2", back.url, "timeouts: {"+row.timeouts+"}"))
+			b := &bridge{t: t, url: "http://" + p.Address()}
+			got := b.raw(false, row.text) // waits for the close
+			switch {
+			case row.code == "" && len(got) == 0:
+			case row.code == "" && got[0].status == http.StatusRequestTimeout:
+			case row.code == "" || len(got) != 1:
+				t.Errorf("%+v", got)
+			default:
+				got[0].holds(t, "legacy", map[string]int{"BILL_003": 200, "VALIDATION_001": 400}[row.code], row.code)
+			}
+		})
+	}
+}
+
+// TestR16_Upgrades: nobody gets a tunnel or another protocol.
+func TestR16_Upgrades(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	b := newBridge(t, toOne("v2", back.url))
+	for _, text := range []string{
+		"CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1:80\r\nConnection: close\r\n\r\n",
+		"GET /bill HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+		"GET /bill HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	} {
+		got := b.raw(true, text)
+		if len(got) != 1 || got[0].status < 400 {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+	if n := len(back.received()); n != 0 {
+		t.Errorf("%d calls reached the upstream", n)
+	}
+}
+
+// TestConnectionsAreReusedAndBounded: hundreds of callers share as many connections to an upstream as the config allows.
+func TestConnectionsAreReusedAndBounded(t *testing.T) {
+	t.Parallel()
+	const most, callers, each = 4, 100, 3
+	var opened, open, peak atomic.Int64
+	service := newService()
+	server := httptest.NewUnstartedServer(service)
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			opened.Add(1)
+			for now := open.Add(1); now > peak.Load(); {
+				peak.Store(now)
+			}
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	b := newBridge(t, strings.Replace(toOne("v2", server.URL), "20s", fmt.Sprintf("20s, connections: %d", most), 1))
+	var calling sync.WaitGroup
+	for c := range callers {
+		calling.Go(func() {
+			for range each {
+				q := newCall(forms[c%2], "read")
+				got, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body())
+				if err != nil || got.status != 200 {
+					t.Errorf("%v %+v", err, got)
+				}
+			}
+		})
+	}
+	calling.Wait()
+	if opened.Load() > most || peak.Load() > most {
+		t.Errorf("%d connections were opened, %d at once, for %d calls; at most %d are allowed", opened.Load(), peak.Load(), callers*each, most)
+	}
+}
+
+// TestAWriteThatGetsNoConnectionIsNotSent: its time passed before a byte of it left, so it is refused, and a read is late.
+func TestAWriteThatGetsNoConnectionIsNotSent(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never says a word: no TLS comes about
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	b := newBridge(t, strings.Replace(toOne("v2", "https://"+listener.Addr().String()), "20s", "50ms", 1))
+	for _, op := range operations {
+		want := refused
+		if !isWrite(op) {
+			want = lateRead
+		}
+		b.send(newCall("legacy", op)).holds(t, "legacy", want.status, want.code)
+	}
+	b.scrapeHas(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 5`)
+}

@@ -1,0 +1,99 @@
+package proxy_test
+
+import (
+	"testing"
+
+	"billbridge/proxy"
+	"billbridge/proxy/sandbox"
+)
+
+// TestMask: what tells where a backend lives is gone, and what a partner reads a failure for stays.
+func TestMask(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ text, want string }{
+		// Hosts and addresses.
+		{"http://10.0.0.7:8080/api/bill?x=1 응답 없음", "… 응답 없음"},
+		{"https://billing.internal.example.com 접속 실패", "… 접속 실패"},
+		{`GET "https://a.b/c": EOF`, `GET "…": EOF`},
+		{"jdbc:mysql://db-main.local:3306/bill?user=a 연결 실패", "… 연결 실패"},
+		{"redis://cache:6379/0 down", "… down"},
+		{"dial tcp 10.0.0.7:8080: connect: connection refused", "dial tcp …: connect: connection refused"},
+		{"서버(192.168.10.21)에 연결할 수 없습니다.", "서버(…)에 연결할 수 없습니다."},
+		{"[::1]:8080 refused", "… refused"},
+		{"[fe80::1%eth0]", "[…%eth0]"},
+		{"dial tcp [2001:db8::1]:443: timeout", "dial tcp …: timeout"},
+		{"peer 2001:db8:0:0:0:0:0:1 gone", "peer … gone"},
+		{"peer 2001:db8::8a2e:370:7334 gone", "peer … gone"},
+		{"peer ::1 gone", "peer … gone"},
+		{"db-main:5432 does not answer", "… does not answer"},
+		{"app01:8080 does not answer", "… does not answer"},
+		{"localhost:8080 does not answer", "… does not answer"},
+		{"localhost does not answer", "… does not answer"},
+		{"billing.internal.example.com:443 timed out", "… timed out"},
+		{"example.com refused", "… refused"},
+		{"billing.internal refused", "… refused"},
+		{"db.host:3306 refused", "… refused"},
+		{"mail to help@example.com", "mail to help@…"},
+		// A name with dots may be a class or a host; a partner needs neither.
+		{"java.net.ConnectException: Connection refused", "…: Connection refused"},
+		{"com.example.billing.dao.BillDao.find 실패", "… 실패"},
+		// What stays.
+		{"이미 사용된 청구서 번호입니다.", "이미 사용된 청구서 번호입니다."},
+		{"유효기간은 2026.11.21까지입니다.", "유효기간은 2026.11.21까지입니다."},
+		{"2026-11-21 10:30 점검이 끝납니다", "2026-11-21 10:30 점검이 끝납니다"},
+		{"점검 시간 23:00:00~02:30:00", "점검 시간 23:00:00~02:30:00"},
+		{"2026-11-21T10:30:15.123 오류", "2026-11-21T10:30:15.123 오류"},
+		{"금액은 20,000원 이상이어야 합니다.", "금액은 20,000원 이상이어야 합니다."},
+		{"비율은 1:2, 할인 3.5% 입니다", "비율은 1:2, 할인 3.5% 입니다"},
+		{"카드사 응답: 거절(코드:51)", "카드사 응답: 거절(코드:51)"},
+		{"hash validation failed (bill.price)", "hash validation failed (bill.price)"}, // a field, not a host
+		{"pay.example.com, db.local:1", "…, …"},
+		{"code: 0000, price: 30000", "code: 0000, price: 30000"},
+		{"성공하였습니다.", "성공하였습니다."},
+		{"v1.2.3", "v1.2.3"},
+		{"", ""},
+	} {
+		if got := proxy.Mask(row.text); got != row.want {
+			t.Errorf("%q became %q, want %q", row.text, got, row.want)
+		}
+	}
+}
+
+// TestMaskingFailures: the text of an upstream's failure is masked in every crossing unless the config says not to; every
+// other byte of the same form, and every success, is as it came.
+func TestMaskingFailures(t *testing.T) {
+	t.Parallel()
+	const text = `<b>10.0.0.7:8080</b> \"응답\" 없음 \u0041`
+	failure := map[string]string{
+		"v2":     `{ "data" : {"message":"10.0.0.7"}, "code":"ERROR", "message":"` + text + `" }`,
+		"legacy": `{ "code":"ERROR", "x":{"msg":"10.0.0.7"}, "msg":"` + text + `" }`,
+	}
+	for _, upstream := range forms {
+		b := newBridge(t, toOne(upstream, newBackend(t, says(200, failure[upstream])).url))
+		bare := newBridge(t, toOne(upstream, newBackend(t, says(200, failure[upstream])).url, "failures: {mask_hosts: false}"))
+		for _, client := range forms {
+			name := map[string]string{"v2": "message", "legacy": "msg"}[client]
+			got := b.send(newCall(client, "create"))
+			m := fields(t, got.body)
+			if m["code"] != "ERROR" || m[name] != `<b>…</b> "응답" 없음 A` {
+				t.Errorf("%s from %s: %s", client, upstream, got.body)
+			}
+			if client == upstream {
+				inner, _ := m[map[string]string{"v2": "data", "legacy": "x"}[client]].(map[string]any)
+				if inner[name] != "10.0.0.7" {
+					t.Errorf("more than the text was touched: %s", got.body)
+				}
+			}
+			got = bare.send(newCall(client, "create"))
+			if fields(t, got.body)[name] != `<b>10.0.0.7:8080</b> "응답" 없음 A` || client == upstream && got.body != failure[upstream] {
+				t.Errorf("%s from %s, unmasked: %s", client, upstream, got.body)
+			}
+		}
+	}
+	service := newService()
+	b := newBridge(t, toOne("v2", newBackend(t, service).url))
+	service.Fault(sandbox.Fault{Body: `{"code":"0000","message":"10.0.0.7","data":{"apiKey":"10.0.0.7"}}`})
+	if got := b.send(newCall("v2", "create")); got.body != `{"code":"0000","message":"10.0.0.7","data":{"apiKey":"10.0.0.7"}}` {
+		t.Errorf("a success was touched: %s", got.body)
+	}
+}

@@ -1,0 +1,224 @@
+package proxy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"billbridge/proxy"
+	"billbridge/proxy/sandbox"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestMetricsOfASession compares what Prometheus reads after a few calls, all of it but the times.
+func TestMetricsOfASession(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	back := newBackend(t, service)
+	b := newBridge(t, toOne("v2", back.url, "limits: {reply: 4KiB, body: 64KiB}"))
+	odd := newCall("legacy", "create")
+	b.send(odd)
+	b.post(odd.path(), strings.Replace(odd.body(), "{", `{"a":1,"b":{"c":2},`, 1)) // BILL_001, and two unknown fields
+	b.send(newCall("legacy", "read"))                                              // unpaid, and what v2 alone has is dropped
+	b.send(newCall("v2", "read"))                                                  // same form: nothing is looked at
+	b.send(newCall("legacy", "create").with("price", "1.5"))                       // refused by us
+	b.post("/nothing", "")
+	b.do(http.MethodGet, "/if/bill/read", "")
+	b.post("/if/bill/read", strings.Repeat(" ", 70<<10))
+	for _, f := range []sandbox.Fault{
+		{Drop: true},
+		{Body: "no"},
+		{Status: 502, Body: "no"},
+		{Status: 302},
+		{Body: longReply},
+		{Code: "SOMETHING_NEW"},
+		{Body: `{"code":"0000","message":"x","data":{"apiKey":{"a":1},"billId":"b"}}`},
+	} {
+		service.Fault(f)
+		b.send(newCall("legacy", "destroy"))
+	}
+	want := `billbridge_fields_dropped_total{client="legacy",field="apprCardMerchantNum",message="reply",operation="bill.read"} 1
+billbridge_fields_dropped_total{client="legacy",field="apprSign",message="reply",operation="bill.read"} 1
+billbridge_fields_dropped_total{client="legacy",field="cardType",message="reply",operation="bill.read"} 1
+billbridge_fields_dropped_total{client="legacy",field="dscTxNum",message="reply",operation="bill.read"} 1
+billbridge_fields_dropped_total{client="legacy",field="udItem",message="reply",operation="bill.read"} 1
+billbridge_fields_dropped_total{client="legacy",field="unknown",message="request",operation="bill.create"} 2
+billbridge_reply_mismatches_total{field="apiKey",operation="bill.destroy",upstream="up"} 1
+billbridge_requests_in_flight{upstream="up"} 0
+billbridge_requests_total{client="legacy",code="0000",operation="bill.create",status="200",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="0000",operation="bill.destroy",status="200",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="0000",operation="bill.read",status="200",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="BILL_001",operation="bill.create",status="200",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="ERROR",operation="bill.read",status="405",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="VALIDATION_001",operation="bill.create",status="400",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="VALIDATION_001",operation="bill.read",status="413",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="none",operation="bill.destroy",status="502",upstream="up"} 5
+billbridge_requests_total{client="legacy",code="other",operation="bill.destroy",status="200",upstream="up"} 1
+billbridge_requests_total{client="v2",code="0000",operation="bill.read",status="200",upstream="up"} 1
+billbridge_requests_total{client="v2",code="ERROR",operation="none",status="404",upstream="none"} 1
+billbridge_upstream_errors_total{reason="not_json",upstream="up"} 1
+billbridge_upstream_errors_total{reason="reset",upstream="up"} 1
+billbridge_upstream_errors_total{reason="status",upstream="up"} 2
+billbridge_upstream_errors_total{reason="too_large",upstream="up"} 1
+`
+	names := []string{"billbridge_fields_dropped_total", "billbridge_reply_mismatches_total", "billbridge_requests_in_flight", "billbridge_requests_total", "billbridge_upstream_errors_total"}
+	if diff := cmp.Diff(want, b.scrape(names...)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	b.scrapeHas(
+		`billbridge_request_duration_seconds_count{client="legacy",operation="bill.destroy",upstream="up"} 7`,
+		`billbridge_upstream_duration_seconds_count{operation="bill.destroy",upstream="up"} 7`,
+		`billbridge_upstream_duration_seconds_count{operation="bill.create",upstream="up"} 2`,
+		`billbridge_request_duration_seconds_count{client="v2",operation="none",upstream="none"} 1`,
+	)
+}
+
+// TestUpstreamErrorsOfTheNetwork are the reasons that a sandbox cannot give.
+func TestUpstreamErrorsOfTheNetwork(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t, toOne("v2", nowhere))
+	b.send(newCall("legacy", "create")).holds(t, "legacy", 503, "MAINTAINED_METHOD")
+	b.scrapeHas(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 1`)
+
+	stuck := newBackend(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	b = newBridge(t, strings.Replace(toOne("v2", stuck.url), "20s", "50ms", 1))
+	b.send(newCall("legacy", "create")).holds(t, "legacy", 504, "null")
+	b.scrapeHas(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 1`)
+}
+
+// TestInFlight: the gauge counts the calls that an upstream has, and no more.
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	arrived, goOn := make(chan struct{}, 3), make(chan struct{})
+	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-goOn
+		newService().ServeHTTP(w, r)
+	}))
+	b := newBridge(t, toOne("v2", back.url))
+	done := make(chan answer, 3)
+	for range 3 {
+		go func() {
+			got, _ := ask(b.client, http.MethodPost, b.url+"/if/bill/read", newCall("legacy", "read").body())
+			done <- got
+		}()
+		receive(t, arrived, "call at the upstream")
+	}
+	b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 3`)
+	close(goOn)
+	for range 3 {
+		receive(t, done, "answer").holds(t, "legacy", 200, "BILL_003")
+	}
+	b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 0`)
+}
+
+// TestR37_SeriesAreBounded: once each kind of outcome was there, no path, method, code, field, id or partner makes one more.
+func TestR37_SeriesAreBounded(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	b := newBridge(t, toOne("v2", newBackend(t, service).url))
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func() string { return fmt.Sprintf("w%x", random.Uint64()) }
+	methods := []string{"GET", "PUT", "DELETE", "PATCH"}
+	round := func() {
+		for _, prefix := range []string{"/", "/if/", "/bill/", "/if/bill/"} {
+			b.post(prefix+word(), word())
+			b.do(strings.ToUpper(word()), prefix+word(), word())
+		}
+		for _, form := range forms {
+			for _, op := range operations {
+				q := newCall(form, op)
+				b.do(methods[random.IntN(4)], q.path(), "")
+				b.do(strings.ToUpper(word()), q.path(), "")
+				b.post(q.path(), q.body(), "Content-Type", "text/"+word())
+				b.post(q.path(), strings.Replace(q.body(), "{", `{"`+word()+`":1,"bill":{"`+word()+`":2},`, 1))
+				b.post(q.path(), strings.Replace(q.body(), "{", `{"`+word()+`":{"`+word()+`":1},`, 1), "X-Request-Id", word())
+				b.send(q.with("apiKey", word()).with("member", word()).with("billId", "b"))
+				service.Fault(sandbox.Fault{Code: word()})
+				b.send(q)
+				service.Fault(sandbox.Fault{Code: strings.ToUpper(word()), Status: 600 + random.IntN(300)})
+				b.send(q)
+				service.Fault(sandbox.Fault{Body: `{"code":"0000","message":"x","` + word() + `":1,"data":{"` + word() + `":1,"billId":{"` + word() + `":1}}}`})
+				b.send(q)
+			}
+		}
+	}
+	round()
+	round() // in which the bills are there already
+	first := strings.Count(b.scrape("billbridge_"), "\n")
+	for range 5 {
+		round()
+	}
+	if now := strings.Count(b.scrape("billbridge_"), "\n"); now != first {
+		t.Errorf("%d series became %d:\n%s", first, now, b.scrape("billbridge_requests_total", "billbridge_fields", "billbridge_reply"))
+	}
+}
+
+// TestLabelsOutliveTheirMessages: the code label of a series was read from a reply whose buffer other replies use after it.
+func TestLabelsOutliveTheirMessages(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	b := newBridge(t, toOne("v2", newBackend(t, service).url))
+	for _, form := range forms {
+		for _, code := range sandbox.Catalogue()[1:] {
+			service.Fault(sandbox.Fault{Body: `{"code":"` + code + `","message":"x","data":null}`})
+			b.send(newCall(form, "read"))
+		}
+		for range 20 {
+			service.Fault(sandbox.Fault{Body: `{"message":"` + strings.Repeat("#", 500) + `","code":"ERROR","data":null}`})
+			b.send(newCall(form, "resend"))
+		}
+	}
+	for _, form := range forms {
+		for _, code := range sandbox.Catalogue()[1:] {
+			b.scrapeHas(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="bill.read",status="200",upstream="up"} 1`, form, code))
+		}
+	}
+}
+
+// TestAccessLog compares the lines of the log, but for the times.
+func TestAccessLog(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	b := newBridge(t, toOne("v2", newBackend(t, service).url))
+	partner := proxy.ShortHash(demoKey)
+	for _, row := range []struct {
+		do   func()
+		want map[string]any
+	}{
+		{func() { b.send(newCall("legacy", "create")) }, map[string]any{"level": "INFO", "operation": "bill.create", "client": "legacy", "upstream": "up", "status": "200", "code": "0000", "partner": partner}},
+		{func() { b.send(newCall("v2", "create")) }, map[string]any{"level": "INFO", "operation": "bill.create", "client": "v2", "upstream": "up", "status": "200", "code": "BILL_001", "partner": partner}},
+		{func() { b.send(newCall("legacy", "create").with("price", "x")) }, map[string]any{"level": "INFO", "operation": "bill.create", "client": "legacy", "upstream": "up", "status": "400", "code": "VALIDATION_001", "partner": partner, "reason": "refused", "field": "bill.price"}},
+		{func() { b.post("/if/bill/read", `{"x":{"y":1,"y":1}}`) }, map[string]any{"level": "INFO", "operation": "bill.read", "client": "legacy", "upstream": "up", "status": "400", "code": "VALIDATION_001", "reason": "refused", "field": "other"}},
+		{func() { b.post("/a", "") }, map[string]any{"level": "INFO", "operation": "none", "client": "v2", "upstream": "none", "status": "404", "code": "ERROR", "reason": "no such path"}},
+		{func() { b.do("PUT", "/if/bill/read", "") }, map[string]any{"level": "INFO", "operation": "bill.read", "client": "legacy", "upstream": "up", "status": "405", "code": "ERROR", "reason": "wrong method"}},
+		{func() { service.Fault(sandbox.Fault{Drop: true}); b.send(newCall("legacy", "destroy")) }, map[string]any{"level": "WARN", "operation": "bill.destroy", "client": "legacy", "upstream": "up", "status": "502", "code": "none", "partner": partner, "reason": "reset", "outcome": "unknown"}},
+		{func() { service.Fault(sandbox.Fault{Body: "x"}); b.send(newCall("legacy", "read")) }, map[string]any{"level": "WARN", "operation": "bill.read", "client": "legacy", "upstream": "up", "status": "502", "code": "ERROR", "partner": partner, "reason": "not_json: not JSON at byte 0"}},
+	} {
+		row.do()
+		got := fields(t, b.logs.next(t))
+		for name := range map[string]bool{"ms": true, "time": true, "id": true} {
+			if got[name] == nil {
+				t.Errorf("no %s in %v", name, got)
+			}
+			delete(got, name)
+		}
+		if asked := got["level"] == "WARN" || got["reason"] == nil; asked != (got["upstream_ms"] != nil) {
+			t.Errorf("upstream_ms of %v", got)
+		}
+		delete(got, "upstream_ms")
+		got["status"] = fmt.Sprint(got["status"])
+		row.want["msg"] = "request"
+		if diff := cmp.Diff(row.want, got); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+	select {
+	case line := <-b.logs.lines:
+		t.Errorf("one line more: %s", line)
+	default:
+	}
+}

@@ -1,0 +1,315 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// A rawUpstream speaks HTTP by hand: it counts the requests that it read whole, and ends its connections as a test
+// wants. end gets the number of the request on its connection, from 1, and tells whether to answer it and whether to
+// close after it.
+type rawUpstream struct {
+	url      string
+	requests atomic.Int64
+	closed   chan struct{} // one for each connection that was closed
+}
+
+func newRawUpstream(t testing.TB, end func(n int) (answer, closes bool)) *rawUpstream {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &rawUpstream{url: "http://" + listener.Addr().String(), closed: make(chan struct{}, 1000)}
+	var serving sync.WaitGroup
+	done, stop := context.WithCancel(context.Background())
+	serve := func(conn net.Conn) {
+		defer func() { _ = conn.Close(); u.closed <- struct{}{} }()
+		release := context.AfterFunc(done, func() { _ = conn.Close() })
+		defer release()
+		reader := bufio.NewReader(conn)
+		for n := 1; ; n++ {
+			r, err := http.ReadRequest(reader)
+			if err != nil {
+				return
+			}
+			if _, err = io.Copy(io.Discard, r.Body); err != nil {
+				return
+			}
+			u.requests.Add(1)
+			answer, closes := end(n)
+			if answer {
+				text := `{"code":"BILL_003","message":"x","data":null}`
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(text))+"\r\n\r\n"+text)
+			}
+			if closes {
+				return
+			}
+		}
+	}
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { serve(conn) })
+		}
+	})
+	t.Cleanup(func() { stop(); _ = listener.Close(); serving.Wait() })
+	return u
+}
+
+// replayHeaders are what makes Go's transport send a POST a second time, if they reach it.
+var replayHeaders = map[string][]string{
+	"plain": nil, "Idempotency-Key": {"Idempotency-Key", "1"}, "X-Idempotency-Key": {"X-Idempotency-Key", "1"},
+}
+
+// TestR23_NoWriteIsSentTwice: an upstream that has read a write and closes without a word, on a new connection and on
+// one that served before, gets it once, and the caller is told that nothing is known. The same goes for reads.
+func TestR23_NoWriteIsSentTwice(t *testing.T) {
+	t.Parallel()
+	for name, headers := range replayHeaders {
+		for _, op := range operations {
+			for reused := range 3 {
+				t.Run(strings.Join([]string{name, op, strconv.Itoa(reused)}, "/"), func(t *testing.T) {
+					t.Parallel()
+					up := newRawUpstream(t, func(n int) (bool, bool) { return n <= reused, n > reused })
+					b := newBridge(t, toOne("v2", up.url))
+					for range reused {
+						b.send(newCall("legacy", op)).holds(t, "legacy", 200, "BILL_003")
+					}
+					want := unknown
+					if !isWrite(op) {
+						want = brokenRead
+					}
+					b.send(newCall("legacy", op), headers...).holds(t, "legacy", want.status, want.code)
+					if n := up.requests.Load(); n != int64(reused+1) {
+						t.Errorf("the upstream read %d requests, want %d", n, reused+1)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestR23_ClosedIdleConnections: an upstream that answers and then closes, without saying that it will, gets every call
+// once. A call may be told as unknown then, or as not taken, but never be made twice.
+func TestR23_ClosedIdleConnections(t *testing.T) {
+	t.Parallel()
+	for name, headers := range replayHeaders {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			up := newRawUpstream(t, func(int) (bool, bool) { return true, true })
+			b := newBridge(t, toOne("v2", up.url))
+			answered := int64(0)
+			for range 50 {
+				got := b.send(newCall("legacy", "create"), headers...)
+				switch code := codeOf(t, "legacy", got.body); {
+				case got.status == 200 && code == "BILL_003":
+					answered++
+				case got.status == 502 && code == "null", got.status == 503 && code == "MAINTAINED_METHOD":
+				default:
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			}
+			if n := up.requests.Load(); n > 50 || n < answered {
+				t.Errorf("the upstream read %d requests for 50 calls, %d of them answered", n, answered)
+			}
+		})
+	}
+}
+
+// TestR29_RedirectsAreNotFollowed: whatever the status, its target is never asked.
+func TestR29_RedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	var visits atomic.Int64
+	target := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visits.Add(1) }))
+	for _, status := range []int{300, 301, 302, 303, 305, 307, 308, 399} {
+		back := newBackend(t, says(status, `{"code":"0000","message":"x","data":{}}`, "Location", target.url+"/bill"))
+		b := newBridge(t, toOne("v2", back.url))
+		for _, form := range forms {
+			b.send(newCall(form, "read")).holds(t, form, 502, "ERROR")
+			b.send(newCall(form, "create")).holds(t, form, 502, "null")
+		}
+		if n := len(back.received()); n != 4 {
+			t.Errorf("%d: the upstream saw %d calls, not 4", status, n)
+		}
+	}
+	if visits.Load() != 0 {
+		t.Error("the target was visited")
+	}
+}
+
+// TestR24_Floods: an upstream that goes on with interim answers or with headers is given up.
+func TestR24_Floods(t *testing.T) {
+	t.Parallel()
+	for name, flood := range map[string]string{
+		"interim answers": strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: <"+strings.Repeat("a", 1000)+">\r\n\r\n", 1000),
+		"headers":         "HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("a", 1000)+"\r\n", 1000),
+		"one header":      "HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 1<<20),
+		"not HTTP":        "+OK POP3 ready\r\n",
+		"switching":       "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n{}",
+		"chunks":          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;" + strings.Repeat("a", 1<<16) + "\r\n",
+		"a bad chunk":     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+		"two lengths":     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+	} {
+		for _, op := range []string{"read", "destroy"} {
+			t.Run(name+"/"+op, func(t *testing.T) {
+				t.Parallel()
+				back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					conn, _, err := http.NewResponseController(w).Hijack()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, _ = io.WriteString(conn, flood)
+					_ = conn.Close()
+				}))
+				want := brokenRead
+				if op == "destroy" {
+					want = unknown
+				}
+				newBridge(t, toOne("v2", back.url)).send(newCall("legacy", op)).holds(t, "legacy", want.status, want.code)
+				if n := len(back.received()); n != 1 {
+					t.Errorf("the upstream saw %d calls", n)
+				}
+			})
+		}
+	}
+}
+
+// TestR25_GzipBomb: the limit counts what comes out of a compressed reply, and nothing beyond it is unpacked.
+func TestR25_GzipBomb(t *testing.T) {
+	t.Parallel()
+	bomb := zipped(make([]byte, 8<<20))
+	back := newBackend(t, says(200, string(bomb), "Content-Encoding", "gzip"))
+	b := newBridge(t, toOne("v2", back.url, "limits: {reply: 64KiB}"))
+	for _, form := range forms {
+		b.send(newCall(form, "read")).holds(t, form, 502, "ERROR")
+		b.send(newCall(form, "create")).holds(t, form, 502, "null")
+	}
+	b.scrapeHas(`billbridge_upstream_errors_total{reason="too_large",upstream="up"} 4`)
+}
+
+// TestR27_CallerGoesAway: it ends a read at the upstream, and no write: that one comes to its end, and the log has its
+// outcome.
+func TestR27_CallerGoesAway(t *testing.T) {
+	t.Parallel()
+	for _, op := range operations {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			arrived, ended, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			service := newService()
+			bring(t, service, before[op], demoBill)
+			back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				close(arrived)
+				if isWrite(op) {
+					<-goOn
+					service.ServeHTTP(w, r)
+					return
+				}
+				<-r.Context().Done()
+				close(ended)
+			}))
+			b := newBridge(t, toOne("v2", back.url))
+			ctx, leave := context.WithCancel(context.Background())
+			q := newCall("legacy", op)
+			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, b.url+q.path(), strings.NewReader(q.body()))
+			gone := make(chan error, 1)
+			go func() {
+				res, err := b.client.Do(r)
+				if err == nil {
+					_ = res.Body.Close()
+				}
+				gone <- err
+			}()
+			receive(t, arrived, "call at the upstream")
+			leave()
+			if err := receive(t, gone, "end of the call"); err == nil {
+				t.Fatal("the caller got an answer")
+			}
+			if isWrite(op) {
+				close(goOn)
+			} else {
+				receive(t, ended, "end of the read at the upstream")
+			}
+			line := fields(t, b.logs.next(t))
+			want := "200 0000 <nil> <nil>"
+			if !isWrite(op) {
+				want = "499 ERROR the caller went away <nil>"
+			}
+			if got := fmt.Sprint(line["status"], " ", line["code"], " ", line["reason"], " ", line["outcome"]); got != want {
+				t.Errorf("the log says %s, want %s: %v", got, want, line)
+			}
+			if n := len(back.received()); n != 1 {
+				t.Errorf("the upstream saw %d calls", n)
+			}
+			if !isWrite(op) { // it is no error of the upstream's
+				if got := b.scrape("billbridge_upstream_errors_total"); got != "" {
+					t.Error(got)
+				}
+			}
+		})
+	}
+}
+
+// TestR27_CallerClosesItsSide: one that has only said all it has to say still gets an answer to read, in its form.
+func TestR27_CallerClosesItsSide(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"read", "create"} {
+		hang := make(chan struct{})
+		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if op == "read" {
+				select {
+				case <-r.Context().Done():
+				case <-hang:
+				}
+			}
+			newService().ServeHTTP(w, r)
+		}))
+		b := newBridge(t, toOne("v2", back.url))
+		q := newCall("legacy", op)
+		got := b.raw(true, head(q.path(), "Connection: close\r\nContent-Length: "+strconv.Itoa(len(q.body()))+"\r\n")+q.body())
+		close(hang)
+		if len(got) != 1 {
+			t.Fatalf("%d answers", len(got))
+		}
+		want := success
+		if op == "read" {
+			want = brokenRead
+		}
+		got[0].holds(t, "legacy", want.status, want.code)
+	}
+}
+
+// TestR26_LateAnswer: an upstream that begins its reply in time and does not end it is late all the same, also when what
+// came of it is compressed.
+func TestR26_LateAnswer(t *testing.T) {
+	t.Parallel()
+	for _, coding := range []string{"identity", "gzip"} {
+		reply := []byte(`{"code":"0000",`)
+		if coding == "gzip" {
+			reply = zipped(reply)[:12]
+		}
+		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", coding)
+			_, _ = w.Write(reply)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}))
+		b := newBridge(t, strings.Replace(toOne("v2", back.url), "20s", "50ms", 1))
+		b.send(newCall("legacy", "cancel")).holds(t, "legacy", 504, "null")
+		b.send(newCall("legacy", "read")).holds(t, "legacy", 504, "ERROR")
+		b.scrapeHas(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 2`, `billbridge_requests_in_flight{upstream="up"} 0`)
+	}
+}

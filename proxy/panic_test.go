@@ -1,0 +1,143 @@
+package proxy_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A trip is a transport that a test writes.
+type trip func(*http.Request) (*http.Response, error)
+
+func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A panicky body is a reply in the middle of which something panics.
+type panickyBody struct{ io.Reader }
+
+func (panickyBody) Read([]byte) (int, error) { panic(canaryKey) }
+func (panickyBody) Close() error             { return nil }
+
+// TestR40_Panics: a panic is an answer of its own request: of a write whose bytes may have left, that nothing is known,
+// of all else an ERROR. It shows nothing of its value, and other requests go on.
+func TestR40_Panics(t *testing.T) {
+	t.Parallel()
+	for name, wreck := range map[string]func(http.RoundTripper) http.RoundTripper{
+		"before it is sent": func(http.RoundTripper) http.RoundTripper {
+			return trip(func(*http.Request) (*http.Response, error) { panic(canaryKey) })
+		},
+		"after it was sent": func(next http.RoundTripper) http.RoundTripper {
+			return trip(func(r *http.Request) (*http.Response, error) {
+				res, err := next.RoundTrip(r)
+				if err == nil {
+					_ = res.Body.Close()
+				}
+				panic(canaryKey)
+			})
+		},
+		"in its reply": func(next http.RoundTripper) http.RoundTripper {
+			return trip(func(r *http.Request) (*http.Response, error) {
+				res, err := next.RoundTrip(r)
+				if err == nil {
+					_ = res.Body.Close()
+					res.Body = panickyBody{}
+				}
+				return res, err
+			})
+		},
+		"without a reply": func(http.RoundTripper) http.RoundTripper {
+			return trip(func(*http.Request) (*http.Response, error) { return nil, nil })
+		},
+	} {
+		for _, client := range forms {
+			t.Run(name+"/"+client, func(t *testing.T) {
+				t.Parallel()
+				back := newBackend(t, newService())
+				b := newBridge(t, "upstreams: {up: {form: v2, url: "+back.url+"}, other: {form: v2, url: "+back.url+"}}\nroute: {default: up}\nfailures: {status: always-200}\n")
+				b.Trip("up", wreck)
+				for _, op := range operations {
+					got := b.send(newCall(client, op))
+					want := told{200, "ERROR"} // always-200: it is a refusal of ours
+					if isWrite(op) {
+						want = unknown
+					}
+					got.holds(t, client, want.status, want.code)
+					if text := b.logs.String() + got.body; strings.Contains(text, canaryKey) {
+						t.Errorf("the value of the panic is shown: %s", text)
+					}
+				}
+				if n := strings.Count(b.logs.String(), `"msg":"panic"`); n != 5 {
+					t.Errorf("%d panics are in the log", n)
+				}
+				if n := strings.Count(b.logs.String(), `"msg":"request"`); n != 5 {
+					t.Errorf("%d requests are in the log", n)
+				}
+				// The gateway is as it was.
+				b.Trip("up", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
+				b.send(newCall(client, "create").with("billId", "1234567890ABCDEFGHIK")).holds(t, client, 200, "0000")
+				b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 0`)
+			})
+		}
+	}
+}
+
+// A panickyWriter panics when the header is asked for the first time: with a reply that says Retry-After, that is between
+// the upstream's answer and ours.
+type panickyWriter struct {
+	http.ResponseWriter
+	panicked bool
+}
+
+func (w *panickyWriter) Header() http.Header {
+	if !w.panicked {
+		w.panicked = true
+		panic(canaryKey)
+	}
+	return w.ResponseWriter.Header()
+}
+
+// TestR40_AfterTheAnswerOfTheUpstream: what the upstream did is done, and a failure of ours then must not look like a
+// refusal of it.
+func TestR40_AfterTheAnswerOfTheUpstream(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, says(200, `{"code":"0000","message":"x","data":{"apiKey":"k","billId":"b"}}`, "Retry-After", "1"))
+	b := newBridge(t, toOne("v2", back.url))
+	for _, client := range forms {
+		for op, want := range map[string]told{"create": unknown, "destroy": unknown, "read": {500, "ERROR"}} {
+			q := newCall(client, op)
+			w := httptest.NewRecorder()
+			b.ServeHTTP(&panickyWriter{ResponseWriter: w}, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())))
+			answer{w.Code, w.Header(), w.Body.String()}.holds(t, client, want.status, want.code)
+		}
+	}
+}
+
+// A tornWriter panics in the middle of the answer.
+type tornWriter struct{ http.ResponseWriter }
+
+func (w tornWriter) Write(p []byte) (int, error) {
+	_, _ = w.ResponseWriter.Write(p[:len(p)/2])
+	panic(canaryKey)
+}
+
+// TestR40_InTheMiddleOfTheAnswer: the connection is given up, so that half an answer is not taken for the whole; the
+// request is counted and logged like any other.
+func TestR40_InTheMiddleOfTheAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t, toOne("v2", newBackend(t, newService()).url))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.ServeHTTP(tornWriter{w}, r)
+	}))
+	t.Cleanup(server.Close)
+	q := newCall("legacy", "create")
+	if got, err := ask(b.client, http.MethodPost, server.URL+q.path(), q.body()); err == nil {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	b.logs.next(t) // the panic
+	if line := fields(t, b.logs.next(t)); line["msg"] != "request" || line["reason"] != "internal error" {
+		t.Errorf("%v", line)
+	}
+	b.scrapeHas(`billbridge_requests_total{client="legacy",code="0000",operation="bill.create",status="200",upstream="up"} 1`)
+	b.send(newCall("legacy", "read")).holds(t, "legacy", 200, "0000")
+}

@@ -1,0 +1,149 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy"
+	"billbridge/proxy/sandbox"
+)
+
+// The canaries stand where a partner's key, a phone, a name, a hash and card digits stand; none is found anywhere else.
+const (
+	canaryKey   = "canary-key-5e0b1c"
+	canaryPhone = "01000007777"
+	canaryName  = "카나리아이름"
+	canaryHash  = "ca9a41ca9a41ca9a41ca9a41ca9a41ca9a41ca9a41ca9a41ca9a41ca9a41ca9a"
+	canaryCard  = "4518-4299-****-7731"
+)
+
+var canaries = []string{canaryKey, canaryPhone, canaryName, canaryHash, canaryCard}
+
+// canaryCalls are calls that carry the canaries: good ones, and such as are refused for what stands around them.
+func canaryCalls(client, op string) map[string]string {
+	q := newCall(client, op).with("apiKey", canaryKey).with("memberName", canaryName).with("phone", canaryPhone)
+	text := q.body()
+	price := q.with("hash", canaryHash).body()
+	return map[string]string{
+		"good":              text,
+		"with a wrong hash": price,
+		"a name twice":      strings.Replace(text, "{", `{"`+canaryKey+`":1,"`+canaryKey+`":2,`, 1),
+		"a name twice, in":  strings.Replace(text, "{", `{"x":{"`+canaryPhone+`":{"`+canaryName+`":1,"`+canaryName+`":2}},`, 1),
+		"cut off":           text[:len(text)-4],
+		"an unknown field":  strings.Replace(text, "{", `{"`+canaryPhone+`":"`+canaryName+`",`, 1),
+		"key of a number":   strings.Replace(text, `"`+canaryKey+`"`, `["`+canaryKey+`"]`, 1),
+		"phone of a list":   strings.Replace(text, `"`+canaryPhone+`"`, `["`+canaryPhone+`"]`, 1),
+		"name of an object": strings.Replace(text, `"`+canaryName+`"`, `{"a":"`+canaryName+`"}`, 1),
+		"bill of text":      `{"apiKey":"` + canaryKey + `","apikey":"` + canaryKey + `","bill":"` + canaryPhone + `"}`,
+	}
+}
+
+// TestR35_Canaries makes every operation, in every pair of forms, in good calls and bad ones, over good replies and
+// broken ones, and then looks for the canaries in the log, in the metrics, and in every answer that is no success.
+func TestR35_Canaries(t *testing.T) {
+	t.Parallel()
+	partners := append(sandbox.DefaultPartners(), sandbox.Partner{Key: canaryKey})
+	record := map[string]string{
+		"v2": fmt.Sprintf(`"apiKey":%q,"billId":%q,"apprIssuerNum":%q,"apprNum":%q,"apprDt":%q,"udItem":%q`,
+			canaryKey, demoBill, canaryCard, canaryHash, canaryCard, canaryName),
+		"legacy": fmt.Sprintf(`"apikey":%q,"bill_id":%q,"appr_issuer_num":%q,"appr_num":%q,"appr_dt":%q`,
+			canaryKey, demoBill, canaryCard, canaryHash, canaryCard),
+	}
+	for _, client := range forms {
+		for _, upstream := range forms {
+			t.Run(client+"/"+upstream, func(t *testing.T) {
+				t.Parallel()
+				service := sandbox.New(sandbox.Options{Partners: partners, Clock: func() time.Time { return noon }})
+				b := newBridge(t, strings.Replace(toOne(upstream, newBackend(t, service).url), "20s", "2s", 1))
+				failures := 0
+				faults := []*sandbox.Fault{
+					nil,
+					{Drop: true},
+					{Truncate: true},
+					{Status: 302},
+					{Code: "ERROR", Status: 500},
+					{Gzip: true, Truncate: true},
+					{Body: canaryKey + canaryPhone},
+					{Body: `{"code":"` + canaryKey + `","message":"x","msg":"x"}`},
+					{Body: `{"code":"` + canaryPhone + `","` + canaryName + `":1,"` + canaryName + `":1}`},
+					{Body: `{"code":{"` + canaryHash + `":1},"message":"` + canaryName + `"}`},
+					{Body: `{"code":"0000","message":"x","` + canaryKey + `":1,"data":{` + record["v2"] + `,"` + canaryPhone + `":1}}`},
+					{Body: `{` + record["legacy"] + `,"appr_state":"` + canaryName + `","` + canaryKey + `":1}`},
+				}
+				for _, op := range operations {
+					for name, body := range canaryCalls(client, op) {
+						for i, fault := range faults {
+							if fault != nil && name != "good" {
+								continue
+							}
+							service.ClearFaults()
+							if fault != nil {
+								service.Fault(*fault)
+							}
+							got := b.post(newCall(client, op).path(), body)
+							m := fields(t, got.body)
+							if got.status == http.StatusOK {
+								continue // what the upstream itself said, translated
+							}
+							if failures++; got.status == http.StatusInternalServerError && m["code"] != "ERROR" {
+								t.Errorf("%s", got.body)
+							}
+							for _, canary := range canaries {
+								// A refusal says to the sender alone which of its names stands twice, and what stands
+								// where an object must be: these are no values of a field.
+								if strings.Contains(got.body, canary) && !strings.Contains(name, "twice") && name != "bill of text" {
+									t.Errorf("%s %s, fault %d: %s", op, name, i, got.body)
+								}
+							}
+						}
+					}
+				}
+				if failures < 20 {
+					t.Errorf("only %d failures were told", failures)
+				}
+				log, metrics := b.logs.String(), b.scrape()
+				for _, canary := range canaries {
+					if i := strings.Index(log, canary); i >= 0 {
+						t.Errorf("%s in the log: …%s", canary, log[max(0, i-200):i+80])
+					}
+					if i := strings.Index(metrics, canary); i >= 0 {
+						t.Errorf("%s in the metrics: …%s", canary, metrics[max(0, i-200):i+80])
+					}
+				}
+				if !strings.Contains(log, `"partner":"`+proxy.ShortHash(canaryKey)+`"`) {
+					t.Error("the log does not show whose calls these were")
+				}
+			})
+		}
+	}
+}
+
+// TestR36_LogValuesAreEscaped: nothing that a caller sends can end a line of the log or begin another.
+func TestR36_LogValuesAreEscaped(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	b := newBridge(t, toOne("v2", back.url))
+	evil := "\n{\"msg\":\"request\",\"partner\":\"evil\"}\n\x1b[31m\u202e"
+	calls := 0
+	for _, op := range operations {
+		for _, field := range []string{"apiKey", "member", "billId", "price"} {
+			b.send(newCall("legacy", op).with(field, evil).with("hash", "x"))
+			calls++
+		}
+		b.post(newCall("legacy", op).path(), `{"a\n\nb":1,"a\n\nb":2}`)
+		calls++
+	}
+	lines := slices.Collect(strings.Lines(b.logs.String()))
+	if len(lines) != calls {
+		t.Errorf("%d lines for %d calls", len(lines), calls)
+	}
+	for _, line := range lines {
+		if fields(t, line)["partner"] == "evil" || strings.ContainsAny(line, "\x1b\u202e") {
+			t.Errorf("%q", line)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy"
+)
+
+// A process is a server that runs, and what its operator can do.
+type process struct {
+	*proxy.Server
+	t      testing.TB
+	logs   *logs
+	client *http.Client
+	text   atomic.Pointer[string] // the config file
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+const anywhere = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n"
+
+// newProcess runs a server by a config; a reload reads the text that process.text has by then.
+func newProcess(t testing.TB, text string) *process {
+	t.Helper()
+	p := &process{t: t, logs: newLogs(), client: newClient(t, nil), ended: make(chan error, 1)}
+	p.text.Store(&text)
+	lookup := func(string) (string, bool) { return "", false }
+	load := func() (*config.Config, error) { return config.Parse(file(*p.text.Load()), lookup) }
+	var err error
+	p.Server, err = proxy.Listen(parse(t, text), load, proxy.Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1"},
+		slog.New(slog.NewJSONHandler(p.logs, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	go func() { p.ended <- p.Run(ctx); close(p.ended) }()
+	t.Cleanup(func() {
+		p.client.CloseIdleConnections()
+		stop()
+		if err := receive(t, p.ended, "end of the server"); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func (p *process) operator(method, path string, headers ...string) answer {
+	p.t.Helper()
+	got, err := ask(p.client, method, "http://"+p.OperatorAddress()+path, "", headers...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return got
+}
+
+func (p *process) send(q call) answer {
+	p.t.Helper()
+	got, err := ask(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return got
+}
+
+// TestOperator: health, build, reloads, and what Prometheus needs to know of them.
+func TestOperator(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	p := newProcess(t, anywhere+toOne("v2", back.url))
+	p.send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
+	if got := back.received()[0].header.Get("User-Agent"); got != "billbridge/1.2.3" {
+		t.Errorf("the user agent is %q", got)
+	}
+	for _, row := range []struct {
+		method, path string
+		status       int
+		body         string
+	}{
+		{"GET", "/-/healthy", 200, "healthy\n"},
+		{"GET", "/-/ready", 200, "ready\n"},
+		{"POST", "/-/reload", 200, "reloaded\n"},
+		{"GET", "/-/reload", 405, ""},
+		{"POST", "/metrics", 405, ""},
+		{"GET", "/nothing", 404, "404 page not found\n"},
+	} {
+		if got := p.operator(row.method, row.path); got.status != row.status || got.body != row.body {
+			t.Errorf("%s %s: %d %q", row.method, row.path, got.status, got.body)
+		}
+	}
+	scraped := only(p.operator("GET", "/metrics").body, "billbridge_config", "billbridge_build")
+	got := regexp.MustCompile(`\d\.\d+e\+09`).ReplaceAllString(scraped, "NOW")
+	want := `billbridge_build_info{goversion="go1",revision="abc",version="1.2.3"} 1
+billbridge_config_last_reload_success_timestamp_seconds NOW
+billbridge_config_last_reload_successful 1
+`
+	if got != want {
+		t.Errorf("%s", got)
+	}
+	for _, name := range []string{"go_goroutines ", "process_open_fds ", "billbridge_requests_total{"} {
+		if !strings.Contains(p.operator("GET", "/metrics").body, "\n"+name) {
+			t.Errorf("no %s", name)
+		}
+	}
+}
+
+// TestOperatorToken guards all but the two probes.
+func TestOperatorToken(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, strings.Replace(anywhere, "0}", "0, token: s3cret}", 1)+toOne("v2", nowhere))
+	for _, row := range []struct {
+		authorization string
+		status        int
+	}{
+		{"-", 401},
+		{"", 401},
+		{"s3cret", 401},
+		{"Bearer ", 401},
+		{"Bearer s3cre", 401},
+		{"Bearer s3crets", 401},
+		{"Basic s3cret", 401},
+		{"Bearer s3cret", 200},
+	} {
+		for _, path := range []string{"GET /metrics", "POST /-/reload"} {
+			method, path, _ := strings.Cut(path, " ")
+			got := p.operator(method, path, "Authorization", row.authorization)
+			if got.status != row.status || row.status == 401 && got.header.Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s with %q: %d", path, row.authorization, got.status)
+			}
+		}
+		for _, path := range []string{"/-/healthy", "/-/ready"} {
+			if got := p.operator("GET", path, "Authorization", row.authorization); got.status != 200 {
+				t.Errorf("%s with %q: %d", path, row.authorization, got.status)
+			}
+		}
+	}
+	if strings.Contains(p.logs.String(), "s3cret") {
+		t.Error("the token is in the log")
+	}
+}
+
+// TestReload: a bad config and one that would need a restart leave the last good one in place, and say so.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	first, second := newBackend(t, newService()), newBackend(t, newService())
+	good := anywhere + toOne("v2", first.url)
+	p := newProcess(t, good)
+	asked := func() (int, int) {
+		p.send(newCall("legacy", "read")).holds(t, "legacy", 200, "BILL_003")
+		return len(first.received()), len(second.received())
+	}
+	asked()
+	for _, row := range []struct{ text, says string }{
+		{"listen: [", "billbridge.yaml:"},
+		{good + "nonsense: 1\n", `unknown key "nonsense"`},
+		{strings.Replace(good, "listen: 127.0.0.1:0\n", "listen: 127.0.0.1:1\n", 1), "listen has changed: restart to change it"},
+		{strings.Replace(good, "{listen: 127.0.0.1:0}", "{listen: 127.0.0.1:1}", 1), "admin.listen has changed: restart to change it"},
+		{strings.Replace(good, "{listen: 127.0.0.1:0}", "{listen: 127.0.0.1:0, token: a}", 1), "admin.token has changed: restart to change it"},
+		{good + "timeouts: {idle: 1s}\n", "timeouts has changed: restart to change it"},
+	} {
+		p.text.Store(&row.text)
+		got := p.operator("POST", "/-/reload")
+		if got.status != 400 || !strings.Contains(got.body, row.says) || !strings.HasPrefix(got.body, "not reloaded, the last good config stays:\n") {
+			t.Errorf("%d %s, want %s", got.status, got.body, row.says)
+		}
+		if gauge := only(p.operator("GET", "/metrics").body, "billbridge_config_last_reload_successful"); gauge != "billbridge_config_last_reload_successful 0\n" {
+			t.Error(gauge)
+		}
+	}
+	if a, b := asked(); a != 2 || b != 0 {
+		t.Errorf("after bad reloads the upstreams saw %d and %d calls", a, b)
+	}
+	next := anywhere + "upstreams: {other: {form: v2, url: " + second.url + "}}\n"
+	p.text.Store(&next)
+	if got := p.operator("POST", "/-/reload"); got.status != 200 {
+		t.Fatal(got.body)
+	}
+	if a, b := asked(); a != 2 || b != 1 {
+		t.Errorf("after a good reload the upstreams saw %d and %d calls", a, b)
+	}
+	metrics := p.operator("GET", "/metrics").body
+	if !strings.Contains(metrics, "billbridge_config_last_reload_successful 1\n") || strings.Contains(metrics, `upstream="up"`) {
+		t.Error("the metrics know an upstream that is gone, or no reload")
+	}
+}
+
+// TestListenErrors name the key, and leave no listener behind.
+func TestListenErrors(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, key := range []string{"listen", "admin.listen"} {
+		text := fmt.Sprintf("listen: %s\nadmin: {listen: 127.0.0.1:0}\n", taken.Addr())
+		if key == "admin.listen" {
+			text = fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: %q}\n", taken.Addr())
+		}
+		_, err := proxy.Listen(parse(t, text+toOne("v2", nowhere)), nil, proxy.Build{}, slog.New(slog.DiscardHandler))
+		if err == nil || !strings.HasPrefix(err.Error(), key+": ") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestR38_Drain: once it is told to stop, the server is not ready and takes no new connection, and what is under way comes
+// to its end.
+func TestR38_Drain(t *testing.T) {
+	t.Parallel()
+	arrived, goOn := make(chan struct{}, 8), make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	defer release()
+	service := newService()
+	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-goOn
+		service.ServeHTTP(w, r)
+	}))
+	p := newProcess(t, anywhere+toOne("v2", back.url))
+	done := make(chan answer, 8)
+	for i := range 8 {
+		q := newCall("legacy", "create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))
+		go func() {
+			got, _ := ask(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
+			done <- got
+		}()
+	}
+	for range 8 {
+		receive(t, arrived, "call at the upstream")
+	}
+	p.stop()
+	if line := p.logs.next(t); !strings.Contains(line, "draining") {
+		t.Error(line)
+	}
+	if got := p.operator("GET", "/-/ready"); got.status != 503 {
+		t.Errorf("while it drains it says %d %s", got.status, got.body)
+	}
+	for deadline := time.Now().Add(patience); ; { // the listener closes right after
+		conn, err := net.Dial("tcp", p.Address())
+		if err != nil {
+			break
+		}
+		_ = conn.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("new connections are taken while it drains")
+		}
+	}
+	select {
+	case err := <-p.ended:
+		t.Fatalf("the server ended with calls under way: %v", err)
+	default:
+	}
+	release()
+	for range 8 {
+		receive(t, done, "answer").holds(t, "legacy", 200, "0000")
+	}
+}
+
+// TestR38_ReloadUnderLoadDropsNothing: hundreds of calls while the config changes again and again, between two sections
+// of one upstream and between upstreams.
+func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	a, b := newBackend(t, service), newBackend(t, service)
+	texts := []string{
+		anywhere + toOne("v2", a.url),
+		anywhere + strings.Replace(toOne("v2", a.url), "20s", "21s", 1),
+		anywhere + toOne("legacy", b.url),
+		anywhere + "upstreams: {x: {form: legacy, url: " + b.url + "}, up: {form: v2, url: " + a.url + "}}\nroute: {default: up}\n",
+	}
+	p := newProcess(t, texts[0])
+	const callers, each = 8, 40
+	var calling sync.WaitGroup
+	var done atomic.Int64
+	for c := range callers {
+		calling.Go(func() {
+			for i := range each {
+				q := newCall(forms[i%2], "create").with("billId", fmt.Sprintf("12345678%04d%08d", c, i))
+				got, err := ask(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
+				if err != nil || got.status != 200 || codeOf(t, q.form, got.body) != "0000" {
+					t.Errorf("%v %d %s", err, got.status, got.body)
+				}
+				done.Add(1)
+			}
+		})
+	}
+	reloads := 0
+	for ; done.Load() < callers*each; reloads++ {
+		p.text.Store(&texts[reloads%len(texts)])
+		if err := p.Reload(); err != nil {
+			t.Error(err)
+		}
+	}
+	calling.Wait()
+	if reloads < 4 {
+		t.Errorf("only %d reloads", reloads)
+	}
+	if n := service.Calls()["bill.create"]; n != callers*each || len(service.Bills()) != n {
+		t.Errorf("%d calls made %d bills of %d", n, len(service.Bills()), callers*each)
+	}
+}

@@ -1,0 +1,216 @@
+package proxy_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An authority signs certificates for 127.0.0.1 and keeps the files of a test.
+type authority struct {
+	t      testing.TB
+	dir    string
+	cert   *x509.Certificate
+	key    *ecdsa.PrivateKey
+	pool   *x509.CertPool
+	serial int64
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir(), pool: x509.NewCertPool(), serial: 1}
+	var err error
+	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.pool.AddCert(a.cert)
+	a.write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return a
+}
+
+func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
+
+// write puts a file in place as a renewal does: whole, under its name at once, and younger than what it replaces.
+func (a *authority) write(name string, data []byte) {
+	a.t.Helper()
+	if err := os.WriteFile(a.path(name+".new"), data, 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	a.serial++
+	stamp := time.Now().Add(time.Duration(a.serial) * time.Second)
+	if err := os.Chtimes(a.path(name+".new"), stamp, stamp); err != nil {
+		a.t.Fatal(err)
+	}
+	if err := os.Rename(a.path(name+".new"), a.path(name)); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// issue writes name.crt and name.key and returns the serial number.
+func (a *authority) issue(name string) int64 {
+	a.t.Helper()
+	a.serial++
+	serial := a.serial
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	bytes, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.write(name+".crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	a.write(name+".key", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: bytes}))
+	return serial
+}
+
+func (a *authority) pair(name string) string {
+	return fmt.Sprintf("{cert: %q, key: %q}", a.path(name+".crt"), a.path(name+".key"))
+}
+
+// TestTLS: partners call by HTTP/1.1 and HTTP/2, and the next handshake after the files were replaced shows the new
+// certificate; a replacement that is none keeps the last good one.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	serial := a.issue("front")
+	service := newService()
+	p := newProcess(t, anywhere+"tls: "+a.pair("front")+"\n"+toOne("v2", newBackend(t, service).url))
+	calls := 0
+	call := func(h2 bool) (proto string, got int64) {
+		t.Helper()
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}, Protocols: new(http.Protocols)}
+		transport.Protocols.SetHTTP1(!h2)
+		transport.Protocols.SetHTTP2(h2)
+		client := newClient(t, transport)
+		defer client.CloseIdleConnections()
+		calls++
+		q := newCall("legacy", "create").with("billId", fmt.Sprintf("1234567890%010d", calls))
+		res, err := client.Post("https://"+p.Address()+q.path(), "application/json", strings.NewReader(q.body()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		answer{res.StatusCode, res.Header, string(body)}.holds(t, "legacy", 200, "0000")
+		return res.Proto, res.TLS.PeerCertificates[0].SerialNumber.Int64()
+	}
+	for _, step := range []struct {
+		name   string
+		change func()
+	}{
+		{"as it was", func() {}},
+		{"renewed", func() { serial = a.issue("front") }},
+		{"a bad certificate", func() { a.write("front.crt", []byte("nothing")) }},
+		{"mended", func() { serial = a.issue("front") }},
+		{"a key of another", func() {
+			a.issue("other")
+			key, _ := os.ReadFile(a.path("other.key"))
+			a.write("front.key", key)
+		}},
+		{"gone", func() { _ = os.Remove(a.path("front.key")) }},
+		{"renewed again", func() { serial = a.issue("front") }},
+	} {
+		step.change()
+		for h2, want := range map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"} {
+			if proto, got := call(h2); proto != want || got != serial {
+				t.Errorf("%s: certificate %d over %s, want %d over %s", step.name, got, proto, serial, want)
+			}
+		}
+	}
+	if res, err := p.client.Post("http://"+p.Address()+"/bill", "application/json", strings.NewReader("{}")); err == nil {
+		if res.StatusCode != 400 {
+			t.Errorf("cleartext is answered with %d", res.StatusCode)
+		}
+		_ = res.Body.Close()
+	}
+}
+
+// TestUpstreamTLS: an upstream with a certificate of a private CA, which wants one of ours. One that cannot be trusted
+// gets nothing at all, so that a write is refused and not unknown.
+func TestUpstreamTLS(t *testing.T) {
+	t.Parallel()
+	a, stranger := newAuthority(t), newAuthority(t)
+	a.issue("back")
+	a.issue("us")
+	pair, err := tls.LoadX509KeyPair(a.path("back.crt"), a.path("back.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := newService()
+	var shown string
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown = r.TLS.PeerCertificates[0].Subject.CommonName
+		if r.ProtoMajor != 1 {
+			t.Errorf("the upstream is called by %s", r.Proto)
+		}
+		service.ServeHTTP(w, r)
+	}))
+	server.EnableHTTP2 = true // is offered, and must not be taken: it would send a call again by itself
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: a.pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	with := func(section string) *bridge {
+		return newBridge(t, fmt.Sprintf("upstreams: {up: {form: v2, url: %q, tls: %s}}\n", server.URL, section))
+	}
+	ca := fmt.Sprintf("{ca: %q", a.path("ca.pem"))
+	with(ca+", client: "+a.pair("us")+"}").send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
+	if shown != "us" {
+		t.Errorf("the upstream was shown %q", shown)
+	}
+	for name, section := range map[string]string{
+		"unknown CA": fmt.Sprintf("{ca: %q}", stranger.path("ca.pem")), "system roots": "{client: " + a.pair("us") + "}",
+	} {
+		b := with(section)
+		for _, op := range operations {
+			got := b.send(newCall("legacy", op))
+			got.holds(t, "legacy", 503, "MAINTAINED_METHOD")
+			if strings.Contains(got.body, "127.0.0.1") || strings.Contains(got.body, "x509") {
+				t.Errorf("%s: %s", name, got.body)
+			}
+		}
+	}
+	b := with(ca + "}") // the handshake is over before the upstream sees that nothing was shown: what was sent is unread
+	if got := b.send(newCall("legacy", "create")); got.status == 200 {
+		t.Errorf("without a certificate: %s", got.body)
+	}
+	if n := service.Calls()["bill.create"]; n != 1 {
+		t.Errorf("the upstream saw %d creates", n)
+	}
+}
