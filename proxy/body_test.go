@@ -233,3 +233,17 @@ func TestR03_SixteenMebibytesOfBrackets(t *testing.T) {
 		t.Error("it reached the upstream")
 	}
 }
+
+// TestRefusalNamesItsCodeOnce: the code stands in its own field, and the text begins with the field or the reason.
+func TestRefusalNamesItsCodeOnce(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t, toOne("legacy", nowhere))
+	for body, want := range map[string]string{
+		`price=1000`:               `{"code":"VALIDATION_001","message":"not JSON at byte 0","data":null}`,
+		`{"bill":{"price":"1.5"}}`: `{"code":"VALIDATION_001","message":"bill.price: must be a whole number in digits, but is \"1.5\"","data":null}`,
+	} {
+		if got := b.post("/bill/destroy", body).body; got != want {
+			t.Errorf("%s\n got %s\nwant %s", body, got, want)
+		}
+	}
+}

@@ -115,8 +115,15 @@ func (x *exchange) carry() {
 		giveBack(out)
 		var refusal *translate.Refusal
 		errors.As(err, &refusal)
-		x.out.field = x.route.shown(refusal.Field)
-		x.refuse(http.StatusBadRequest, refusal.Code, strings.TrimPrefix(refusal.Error(), refusal.Code+" "), "refused")
+		text := refusal.Reason
+		if refusal.Field != "" {
+			text = refusal.Field + ": " + text
+			x.out.field = other // a name that only the sender knows may be anything
+			if lane.crossing.Names(refusal.Field) {
+				x.out.field = refusal.Field
+			}
+		}
+		x.refuse(http.StatusBadRequest, refusal.Code, text, "refused")
 		return
 	}
 	lane.watch.report("request", &x.call.Report)

@@ -33,29 +33,7 @@ func answerWithin(c *config.Config) time.Duration {
 type route struct {
 	operation *translate.Operation
 	client    translate.Form
-	lane      *lane           // nil where no upstream can take the operation
-	fields    map[string]bool // the paths that the table has for the request, and those of the objects around them
-}
-
-func newRoute(o *translate.Operation, client translate.Form, lane *lane) *route {
-	r := &route{operation: o, client: client, lane: lane, fields: map[string]bool{}}
-	for _, f := range o.Fields() {
-		if f.Message != "request" || f.From != client {
-			continue
-		}
-		for path := f.Source; path != ""; path = path[:max(0, strings.LastIndexByte(path, '.'))] {
-			r.fields[path] = true
-		}
-	}
-	return r
-}
-
-// shown is the path that a refusal names, for the log: a name that only the sender knows may be anything.
-func (r *route) shown(field string) string {
-	if field == "" || r.fields[field] {
-		return field
-	}
-	return other
+	lane      *lane // nil where no upstream can take the operation
 }
 
 // A lane is where the calls of a route go: the upstream, and the crossing to its form.
@@ -88,7 +66,7 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 		name := string(listed.Client) + " " + listed.Operation
 		o := c.Table.Operation(listed.Operation)
 		s.router.Path(listed.Path).Name(name)
-		s.routes[name] = newRoute(o, listed.Client, s.lane(o, listed.Client, m))
+		s.routes[name] = &route{operation: o, client: listed.Client, lane: s.lane(o, listed.Client, m)}
 	}
 	return s
 }
