@@ -15,6 +15,7 @@ package proxy
 import (
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ type Options struct {
 // A Gateway carries calls between partners and upstreams. It is safe for concurrent use.
 type Gateway struct {
 	current   atomic.Pointer[state]
+	using     sync.Mutex // one at a time replaces current
 	metrics   *metrics
 	log       *slog.Logger
 	userAgent string
@@ -60,6 +62,8 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 // Use replaces the config. Exchanges under way end by the config they began with; connections to upstreams
 // whose section did not change are kept.
 func (g *Gateway) Use(c *config.Config) {
+	g.using.Lock()
+	defer g.using.Unlock()
 	old := g.current.Load()
 	next := newState(c, old, g.metrics, g.userAgent)
 	g.current.Store(next)

@@ -39,8 +39,11 @@ type Server struct {
 	partnersAt, operatorAt net.Listener
 }
 
-// drainMargin is what a drain waits longer than the longest call: for the answer to be written.
-const drainMargin = 5 * time.Second
+// drainWithin is how long a drain may take: a body that is still coming in, the longest call, and a moment for the
+// answer to be written. A write that is cut off has an unknown outcome, so this is long rather than short.
+func drainWithin(c *config.Config) time.Duration {
+	return time.Duration(c.Timeouts.Body) + c.Upstreams.LongestTimeout() + 5*time.Second
+}
 
 // Listen takes the two addresses of the config, so that [Server.Run] serves on them. load reads the config anew
 // at a reload; if it is nil, there is nothing to reload.
@@ -135,10 +138,10 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.ready.Store(false)
 	s.reloading.Lock()
-	longest := s.config.Upstreams.LongestTimeout()
+	within := drainWithin(s.config)
 	s.reloading.Unlock()
-	s.log.Info("draining", "at_most", (longest + drainMargin).String())
-	drain, cancel := context.WithTimeout(context.Background(), longest+drainMargin)
+	s.log.Info("draining", "at_most", within.String())
+	drain, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	err = errors.Join(err, s.partners.Shutdown(drain), s.operator.Shutdown(drain))
 	for ; running > 0; running-- {

@@ -23,7 +23,7 @@ func (r *row) judge(v value, path string, all bool) *Refusal {
 		return nil
 	}
 	if v.kind == composite {
-		return &Refusal{r.malformed, path, "must be a single value, but is " + shown(v)}
+		return &Refusal{r.malformed, path, "must be a single value, but is " + v.name()}
 	}
 	content := v.text()
 	if r.digits {
@@ -70,11 +70,20 @@ func allDigits(s string) bool {
 	return true
 }
 
-// shown quotes a value for the client who sent it.
+// shown quotes a value for the client who sent it. It is for amounts and words of a set, where the value is what
+// the client has to look at; where only the kind is wrong, name says it without repeating what may be a secret.
 func shown(v value) string {
+	if v.kind == composite {
+		return v.name()
+	}
+	return shorten(v.raw)
+}
+
+// name says what kind of JSON a value is.
+func (v value) name() string {
 	switch {
 	case v.kind != composite:
-		return shorten(v.raw)
+		return v.kind.String()
 	case v.raw[0] == '{':
 		return "an object"
 	}

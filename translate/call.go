@@ -124,7 +124,7 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 	}
 	doc := gjson.Parse(view(src))
 	if !doc.IsObject() {
-		return nil, &Refusal{p.table.invalid, "", "must be a JSON object, but is " + shown(valueOf(doc))}
+		return nil, &Refusal{p.table.invalid, "", "must be a JSON object, but is " + valueOf(doc).name()}
 	}
 	c.walk(p, p.root, doc, c.request)
 	if c.refusal != nil {

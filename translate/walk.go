@@ -18,12 +18,12 @@ func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 		case e.node == nil:
 			slots[e.slot] = valueOf(v)
 			if v.Type == gjson.JSON && p.message == request && p.from != p.to {
-				c.refuse(p.rows[e.slot].malformed, join(n.path, e.name), "must be a single value, but is "+shown(valueOf(v)))
+				c.refuse(p.rows[e.slot].malformed, join(n.path, e.name), "must be a single value, but is "+valueOf(v).name())
 			}
 		case v.IsObject():
 			c.walk(p, e.node, v, slots)
 		case p.message == request && p.from != p.to:
-			c.refuse(p.table.invalid, e.node.path, "must be an object, but is "+shown(valueOf(v)))
+			c.refuse(p.table.invalid, e.node.path, "must be an object, but is "+valueOf(v).name())
 		case v.Type != gjson.Null && p.from != p.to:
 			c.Report.Mismatched = append(c.Report.Mismatched, join(n.path, e.name))
 		}
