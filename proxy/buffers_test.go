@@ -33,9 +33,9 @@ func TestBodiesAreNotReusedWhileTheyAreRead(t *testing.T) {
 						if !slow {
 							return next.RoundTrip(r)
 						}
-						httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
 						again, _ := r.GetBody()
 						want, _ := io.ReadAll(again)
+						httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
 						unread = append(unread, sent{r.Body, string(want)})
 						if failure != nil {
 							return nil, failure

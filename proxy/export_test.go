@@ -1,6 +1,9 @@
 package proxy
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // Mask is mask, for a table of texts.
 var Mask = mask
@@ -10,3 +13,6 @@ func (g *Gateway) Trip(upstream string, wrap func(http.RoundTripper) http.RoundT
 	u := g.current.Load().upstreams[upstream]
 	u.trip = wrap(u.trip)
 }
+
+// DrainWithin is how long a drain may take now.
+func (s *Server) DrainWithin() time.Duration { return s.drain }

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"strings"
 	"testing"
 
 	"billbridge/proxy"
@@ -50,6 +51,9 @@ func TestMask(t *testing.T) {
 		{"pay.example.com, db.local:1", "…, …"},
 		{"code: 0000, price: 30000", "code: 0000, price: 30000"},
 		{"성공하였습니다.", "성공하였습니다."},
+		{"결제 금액 1.000.000.000", "결제 금액 1.000.000.000"},
+		{"10.0.0.255 10.0.0.256", "… 10.0.0.256"},
+		{strings.Repeat("가 ", 1024) + strings.Repeat("a.", 1<<21), strings.Repeat("가 ", 1024) + "…"},
 		{"v1.2.3", "v1.2.3"},
 		{"", ""},
 	} {

@@ -35,7 +35,7 @@ func TestMetricsOfASession(t *testing.T) {
 		{Status: 302},
 		{Body: longReply},
 		{Code: "SOMETHING_NEW"},
-		{Body: `{"code":"0000","message":"x","data":{"apiKey":{"a":1},"billId":"b"}}`},
+		{Body: `{"code":"0000","message":"x","data":{"apiKey":{"a":1},"billId":"` + demoBill + `"}}`},
 	} {
 		service.Fault(f)
 		b.send(newCall("legacy", "destroy"))

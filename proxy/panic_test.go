@@ -101,7 +101,7 @@ func (w *panickyWriter) Header() http.Header {
 // refusal of it.
 func TestR40_AfterTheAnswerOfTheUpstream(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, says(200, `{"code":"0000","message":"x","data":{"apiKey":"k","billId":"b"}}`, "Retry-After", "1"))
+	back := newBackend(t, says(200, `{"code":"0000","message":"x","data":{"apiKey":"k","billId":"`+demoBill+`"}}`, "Retry-After", "1"))
 	b := newBridge(t, toOne("v2", back.url))
 	for _, client := range forms {
 		for op, want := range map[string]told{"create": unknown, "destroy": unknown, "read": {500, "ERROR"}} {

@@ -35,8 +35,11 @@ func newPayload(body []byte) *payload {
 func (p *payload) attach(ctx context.Context, r *http.Request) *http.Request {
 	r.ContentLength = int64(len(p.body))
 	// The transport rewinds a POST in one case only: the idle connection that it took turned out to be closed and
-	// not one byte had been written to it (R23).
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.body)), nil }
+	// not one byte had been written to it (R23). Then the call stands again where it began.
+	r.GetBody = func() (io.ReadCloser, error) {
+		p.begun.Store(false)
+		return io.NopCloser(bytes.NewReader(p.body)), nil
+	}
 	r.Body, _ = r.GetBody()
 	return r.WithContext(httptrace.WithClientTrace(ctx, &p.trace))
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -154,12 +153,8 @@ func sameUpstream(a, b *config.Upstream) bool {
 
 // retire closes what the next state does not use any more. Exchanges under way keep their connections.
 func (s *state) retire(next *state) {
-	kept := make([]*upstream, 0, len(next.upstreams))
-	for _, u := range next.upstreams {
-		kept = append(kept, u)
-	}
 	for name, u := range s.upstreams {
-		if !slices.Contains(kept, u) {
+		if next.upstreams[name] != u {
 			u.transport.CloseIdleConnections()
 		}
 		if next.upstreams[name] == nil {

@@ -33,6 +33,7 @@ type Server struct {
 
 	reloading sync.Mutex
 	config    *config.Config
+	drain     time.Duration // how long a drain may take, by any config so far
 	reloadOK  prometheus.Gauge
 	reloadAt  prometheus.Gauge
 
@@ -138,7 +139,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.ready.Store(false)
 	s.reloading.Lock()
-	within := drainWithin(s.config)
+	within := s.drain
 	s.reloading.Unlock()
 	s.log.Info("draining", "at_most", within.String())
 	drain, cancel := context.WithTimeout(context.Background(), within)
@@ -180,6 +181,7 @@ func (s *Server) Reload() error {
 
 func (s *Server) accepted(c *config.Config) {
 	s.tls.Store(c.TLS)
+	s.drain = max(s.drain, drainWithin(c)) // an exchange under way ends by the config it began with
 	s.reloadOK.Set(1)
 	s.reloadAt.SetToCurrentTime()
 }

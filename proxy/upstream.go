@@ -161,13 +161,13 @@ func (b *broken) Error() string { return b.reason + ": " + b.text }
 
 // noAnswer is a reply that came whole and from which no code can be read.
 func (u *upstream) noAnswer(status int, err error) *broken {
-	b := &broken{reason: "not_json", sent: true, text: fmt.Sprintf("it answered with HTTP %d and not in the interface's form", status)}
+	b := &broken{reason: "not_json", sent: true}
 	if status >= 300 {
 		b.reason = "status"
 	}
 	var why *translate.NoAnswer
 	if errors.As(err, &why) {
-		b.detail = why.Reason
+		b.detail, b.text = why.Reason, fmt.Sprintf("its reply (HTTP %d) cannot be taken: %s", status, why.Reason)
 	}
 	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, b.reason).Inc()
 	return b

@@ -16,7 +16,7 @@ type Crossing struct {
 	reply     *plan
 
 	echoes []int // by slot of the reply: the slot of the request that is echoed there, or -1
-	asked  []int // by slot of the reply: the slot of the request that a bare success repeats, or -1
+	asked  []int // by slot of the reply: the slot of the request that a success repeats, or -1
 	calls  sync.Pool
 }
 

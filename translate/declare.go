@@ -55,7 +55,7 @@ func (s *source) table(t *Table) {
 				}
 			})
 		case "invalid":
-			t.invalid = s.code(t, value)
+			t.invalid = s.refusal(t, value)
 		case "bounds":
 			t.bounds = s.choice(value, "bounds", "upstream", "enforce")
 		case "unknown":
@@ -79,6 +79,11 @@ func (s *source) table(t *Table) {
 		t.operations = append(t.operations, s.operation(t, name, value))
 	})
 	s.uniquePaths(t, operations)
+	for _, n := range s.refusals {
+		if n.Value == t.success.code {
+			s.errorf(n, "a refusal cannot have the code of a success, %q", n.Value)
+		}
+	}
 	if options := child(s.root, "options"); options != nil && len(s.problems) == 0 {
 		s.fields(options, "options", func(name, _ *yaml.Node) {
 			if !s.switches[name.Value] { // a misspelled option of an overlay would be off in silence
@@ -242,6 +247,12 @@ func (s *source) code(t *Table, n *yaml.Node) string {
 		s.errorf(n, "%q is not in the catalogue", code)
 	}
 	return code
+}
+
+// refusal is a code that a refusal of ours has. It is held against the code of a success when that is known.
+func (s *source) refusal(t *Table, n *yaml.Node) string {
+	s.refusals = append(s.refusals, n)
+	return s.code(t, n)
 }
 
 // segment is one name of a path. The characters are those that no JSON path syntax gives a meaning to: the

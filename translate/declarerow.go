@@ -96,7 +96,7 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 		case "loss":
 			at.loss, r.loss = v, s.choice(v, "loss", "drop", "refuse")
 		case "loss_code":
-			r.lossCode = s.code(t, v)
+			r.lossCode = s.refusal(t, v)
 		case "optional":
 			r.optional = s.flag(v, "optional")
 		case "role":
@@ -122,9 +122,9 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 		case "one_of":
 			at.bound, r.oneOf = v, s.words(v, "one_of")
 		case "refuse":
-			r.refuse = s.code(t, v)
+			r.refuse = s.refusal(t, v)
 		case "malformed":
-			r.malformed = s.code(t, v)
+			r.malformed = s.refusal(t, v)
 		case "proof":
 			at.proof = v
 			if v.Kind == yaml.MappingNode && len(v.Content) == 0 {
@@ -170,7 +170,11 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 	if at.bound != nil && m == reply {
 		s.errorf(at.bound, "a reply has no bounds")
 	}
-	if at.proof != nil && (m == request || o.bare < 0 || r.path[max(o.bare, 0)] == "") {
+	switch {
+	case at.proof == nil:
+	case m == request:
+		s.errorf(at.proof, "proof: a request proves nothing")
+	case r.proofOneOf != nil && (o.bare < 0 || r.path[max(o.bare, 0)] == ""), o.bare >= 0 && r.path[o.bare] == "":
 		s.errorf(at.proof, "proof: only a reply row of the form that is bare can prove it")
 	}
 	if r.max > 0 && r.min > r.max {

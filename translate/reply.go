@@ -13,7 +13,7 @@ import (
 func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	p := c.crossing.reply
 	c.Report.reset()
-	clear(c.reply) // of a reply before it, when a call is sent again
+	clear(c.reply)
 	clear(c.passing)
 	c.code, c.success, c.passing = "", false, c.passing[:0]
 	if fault := check(src, p.table.depth); fault != nil {
@@ -40,6 +40,10 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 		return nil, &NoAnswer{"its " + p.table.forms[p.from].code + " is " + code.kind.String() + " where text is needed"}
 	}
 	c.success = c.code == p.table.success.code
+	if path := c.another(); c.success && path != "" {
+		c.code, c.success = "", false
+		return nil, &NoAnswer{"a success, but its " + path + " is not the one that was asked for"}
+	}
 	if c.crossing.SameForm() {
 		return src, nil
 	}
@@ -152,6 +156,22 @@ func (c *Call) proved(status int) bool {
 		}
 	}
 	return true
+}
+
+// another is the path of a field by which the reply names something else than the request asked for: then it
+// belongs to another call, whatever brought it here. A field that is missing names nothing.
+func (c *Call) another() string {
+	p := c.crossing.reply
+	for slot, r := range p.rows {
+		asked := c.crossing.asked[slot]
+		if asked < 0 || c.reply[slot].nothing() || c.request[asked].nothing() {
+			continue
+		}
+		if c.reply[slot].text() != c.request[asked].text() {
+			return r.path[p.from]
+		}
+	}
+	return ""
 }
 
 // resultIn tells whether any field of the result came that the client's form has a place for.

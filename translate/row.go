@@ -23,7 +23,7 @@ type row struct {
 	refuse      string // code of a breached bound
 	malformed   string // code of a value that cannot be carried
 
-	proofAsked string   // a bare success repeats this field of the request
+	proofAsked string   // a success repeats this field of the request, a bare one must have it
 	proofOneOf []string // a bare success has one of these values here
 }
 

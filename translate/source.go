@@ -62,6 +62,7 @@ type source struct {
 	file     string
 	overlaid map[*yaml.Node]string // nodes that came from an overlay, by the overlay's name
 	switches map[string]bool       // options that a row names
+	refusals []*yaml.Node          // codes that a refusal of ours may have
 	problems Problems
 }
 

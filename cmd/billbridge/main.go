@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -23,9 +25,20 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends a drain that takes too long
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	os.Exit(run(ctx, os.Args[1:], surroundings{
+	s := surroundings{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, hangup: hangup, terminal: isTerminal(os.Stderr),
-	}))
+	}
+	log.SetOutput(&stray{newLogger(s)})
+	os.Exit(run(ctx, os.Args[1:], s))
+}
+
+// stray takes what net/http tells the standard logger: of a connection on which an upstream sent what nobody asked
+// for, for one, with the first bytes of it. Those may be a reply, with keys and names, so the words are left out.
+type stray struct{ log *slog.Logger }
+
+func (s *stray) Write(words []byte) (int, error) {
+	s.log.Warn("net/http reports an event on a connection; its words are left out, they may quote a message", "bytes", len(words))
+	return len(words), nil
 }
 
 // Exit codes, as the contract has them.
