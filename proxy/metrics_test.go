@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMetricsOfASession compares what Prometheus reads after a few calls, all of it but the times.
-func TestMetricsOfASession(t *testing.T) {
+// TestMetricsOfSomeCalls compares what Prometheus reads after a few calls, all of it but the times.
+func TestMetricsOfSomeCalls(t *testing.T) {
 	t.Parallel()
 	service := newService()
 	back := newBackend(t, service)

@@ -125,7 +125,7 @@ func TestReadmeCommands(t *testing.T) {
 		if b.language != "sh" {
 			continue
 		}
-		for _, s := range sessions(b) {
+		for _, s := range promptedCommands(b) {
 			if !runnable.MatchString(s.command) {
 				continue
 			}
@@ -150,16 +150,16 @@ func TestReadmeCommands(t *testing.T) {
 
 var runnable = regexp.MustCompile(`^(echo '[^']*' \| )?(billbridge|go run \./cmd/billbridge) (check|translate|map|version)\b`)
 
-// A session is one command of a block and what it prints.
-type session struct {
+// A prompted is one command of a block and what it prints.
+type prompted struct {
 	line            int
 	command, output string
 }
 
 var heredoc = regexp.MustCompile(`<<-?'?(\w+)'?`)
 
-func sessions(b block) []session {
-	var list []session
+func promptedCommands(b block) []prompted {
+	var list []prompted
 	until := "" // the end of a heredoc that the command is in
 	for i, line := range b.lines {
 		command, isCommand := strings.CutPrefix(line, "$ ")
@@ -170,7 +170,7 @@ func sessions(b block) []session {
 				until = ""
 			}
 		case isCommand:
-			list = append(list, session{line: b.line + i, command: command})
+			list = append(list, prompted{line: b.line + i, command: command})
 			if m := heredoc.FindStringSubmatch(command); m != nil {
 				until = m[1]
 			}
