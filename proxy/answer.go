@@ -70,10 +70,12 @@ func (x *exchange) broke(err error) {
 		x.out.status = statusGone
 	case !b.sent && (write || b.reason == "refused"):
 		x.refuse(notSent.status, notSent.code, "the upstream did not take the call, nothing was sent: "+b.text, reason)
-	case b.reason == "timeout":
-		x.refuse(readLate.status, readLate.code, "the upstream did not answer: "+b.text, reason)
 	default:
-		x.refuse(readBroke.status, readBroke.code, "the upstream did not answer: "+b.text, reason)
+		f := readBroke
+		if b.reason == "timeout" {
+			f = readLate
+		}
+		x.refuse(f.status, f.code, "the upstream did not answer: "+b.text, reason)
 	}
 }
 

@@ -123,12 +123,6 @@ func (t *Table) Forms() [2]Form { return [2]Form{t.forms[0].name, t.forms[1].nam
 // Catalogue lists the codes that refusals and metrics may name. The caller must not modify it.
 func (t *Table) Catalogue() []string { return t.catalogue }
 
-// Success is the code of a success in both forms.
-func (t *Table) Success() string { return t.success.code }
-
-// Invalid is the code of a request that is wrong in a way no row has a code for.
-func (t *Table) Invalid() string { return t.invalid }
-
 // Code brings a code of one form to the other by the table's pairs; a code without a pair stays as it is.
 func (t *Table) Code(code string, from, to Form) string {
 	f, u := t.index(from), t.index(to)

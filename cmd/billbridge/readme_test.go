@@ -125,7 +125,7 @@ func TestReadmeCommands(t *testing.T) {
 		if b.language != "sh" {
 			continue
 		}
-		for _, s := range promptedCommands(b) {
+		for _, s := range shellCommands(b) {
 			if !runnable.MatchString(s.command) {
 				continue
 			}
@@ -150,16 +150,16 @@ func TestReadmeCommands(t *testing.T) {
 
 var runnable = regexp.MustCompile(`^(echo '[^']*' \| )?(billbridge|go run \./cmd/billbridge) (check|translate|map|version)\b`)
 
-// A prompted is one command of a block and what it prints.
-type prompted struct {
+// A shellCommand is one command of a block and what it prints.
+type shellCommand struct {
 	line            int
 	command, output string
 }
 
 var heredoc = regexp.MustCompile(`<<-?'?(\w+)'?`)
 
-func promptedCommands(b block) []prompted {
-	var list []prompted
+func shellCommands(b block) []shellCommand {
+	var list []shellCommand
 	until := "" // the end of a heredoc that the command is in
 	for i, line := range b.lines {
 		command, isCommand := strings.CutPrefix(line, "$ ")
@@ -170,7 +170,7 @@ func promptedCommands(b block) []prompted {
 				until = ""
 			}
 		case isCommand:
-			list = append(list, prompted{line: b.line + i, command: command})
+			list = append(list, shellCommand{line: b.line + i, command: command})
 			if m := heredoc.FindStringSubmatch(command); m != nil {
 				until = m[1]
 			}
