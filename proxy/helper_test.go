@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -258,7 +259,14 @@ func says(status int, body string, headers ...string) http.Handler {
 
 // newService is a sandbox whose answers are the same at every run.
 func newService() *sandbox.Service {
-	return sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }})
+	return sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }, Transport: noCallbacks{}})
+}
+
+// noCallbacks carries no callback of a sandbox anywhere.
+type noCallbacks struct{}
+
+func (noCallbacks) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("callbacks go nowhere in this test")
 }
 
 // replaced is text with words of it replaced by values, as YAML strings.

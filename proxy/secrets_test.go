@@ -57,7 +57,7 @@ func TestR35_Canaries(t *testing.T) {
 		for _, upstream := range forms {
 			t.Run(client+"/"+upstream, func(t *testing.T) {
 				t.Parallel()
-				service := sandbox.New(sandbox.Options{Partners: partners, Clock: func() time.Time { return noon }})
+				service := sandbox.New(sandbox.Options{Partners: partners, Clock: func() time.Time { return noon }, Transport: noCallbacks{}})
 				b := newBridge(t, strings.Replace(toOne(upstream, newBackend(t, service).url), "20s", "2s", 1))
 				failures := 0
 				faults := []*sandbox.Fault{

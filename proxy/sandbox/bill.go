@@ -35,19 +35,21 @@ var seoul = time.FixedZone("KST", 9*60*60)
 // stamp is a date-time of the interface: 14 digits, year first.
 func stamp(t time.Time) string { return t.In(seoul).Format(stampLayout) }
 
-// partner finds the account of a call's key ("Authentication", 4 and 5).
-func (t *tables) partner(key string) (*account, string) {
+// partner finds whose key a call has ("Authentication", 4 and 5).
+func (t *tables) partner(key string) (*Partner, string) {
 	if key == "" || utf8.RuneCountInString(key) > maxKey || strings.ContainsFunc(key, notKeyCharacter) {
 		return nil, codeBadKey
 	}
-	a := t.accounts[key]
+	p := t.byKey[key]
 	switch {
-	case a == nil:
+	case p == nil:
 		return nil, codeUnknownKey
-	case a.NoContract:
+	case p.Removed:
+		return nil, codeNoPartner
+	case p.NoContract:
 		return nil, codeNoContract
 	}
-	return a, codeSuccess
+	return p, codeSuccess
 }
 
 // notKeyCharacter: a key is printable ASCII without spaces. What "malformed"
@@ -56,12 +58,12 @@ func notKeyCharacter(r rune) bool { return r <= ' ' || r > '~' }
 
 // biller is partner for the bill operations, with the checks that all five have
 // in common.
-func (t *tables) biller(c *call) (*account, result) {
-	a, code := t.partner(c.key)
+func (t *tables) biller(c *call) (*Partner, result) {
+	p, code := t.partner(c.key)
 	switch {
 	case code != codeSuccess:
 		return nil, refuse(code)
-	case a.NoBilling:
+	case p.NoBilling:
 		return nil, refuse(codeNotGranted)
 	case c.wrongType != "":
 		return nil, refuseField(codeInvalid, c.wrongType)
@@ -69,56 +71,48 @@ func (t *tables) biller(c *call) (*account, result) {
 		return nil, refuseField(codeInvalid, "member")
 	case c.merchant == "" || utf8.RuneCountInString(c.merchant) > maxStore:
 		return nil, refuseField(codeInvalid, "merchant")
-	case !a.serves(c.member, c.merchant):
+	case !t.serves(p, c.member, c.merchant):
 		return nil, refuse(codeUnknownKey)
 	case c.billID == "":
 		return nil, refuseField(codeInvalid, c.in(c.names.billID))
 	}
-	return a, result{code: codeSuccess}
+	return p, succeeded
 }
 
 // create makes a bill in state W ("Bill creation input").
-func (s *Service) create(c call) (res result) {
-	s.store.do(func(t *tables) {
-		var a *account
-		if a, res = t.biller(&c); res.code != codeSuccess {
-			return
+func (s *Service) create(t *tables, c *call) result {
+	p, res := t.biller(c)
+	if res.code != codeSuccess {
+		return res
+	}
+	if res := s.checkInput(c); res.code != codeSuccess {
+		return res
+	}
+	switch {
+	case c.sendType == sendTalk && p.NoTalk:
+		return refuse(codeNoTalk)
+	case c.sendType == sendURL && p.NoURL:
+		return refuse(codeNoURL)
+	case t.bills.get(billKey{c.key, c.billID}) != nil,
+		s.opt.GlobalBillIDs && len(t.byID[c.billID]) > 0:
+		return refuse(codeDuplicate)
+	}
+	b := Bill{
+		Partner: c.key, Member: c.member, Merchant: c.merchant, ID: c.billID,
+		Form: c.form.String(), State: stateUnpaid, SendType: c.sendType,
+		Issuer: c.issuer, Product: c.product, Price: c.price, SupplyPrice: c.supplyPrice, Tax: c.tax,
+		MemberName: c.memberName, Phone: c.phone, Message: c.message, ExpireDt: c.expireDt,
+		CallbackURL: c.callbackURL, PageRedirectURL: c.pageRedirectURL,
+		ShortURL: c.base + payPath + token("bill", c.key, c.billID), Created: t.now,
+	}
+	if c.sendType == sendTalk {
+		if !t.spend(p) {
+			return refuse(codeNoPoints)
 		}
-		if res = s.checkInput(&c); res.code != codeSuccess {
-			return
-		}
-		switch {
-		case c.sendType == sendTalk && a.NoTalk:
-			res = refuse(codeNoTalk)
-			return
-		case c.sendType == sendURL && a.NoURL:
-			res = refuse(codeNoURL)
-			return
-		}
-		_, used := t.bills[billKey{c.key, c.billID}]
-		if used || s.opt.GlobalBillIDs && len(t.byID[c.billID]) > 0 {
-			res = refuse(codeDuplicate)
-			return
-		}
-		b := &Bill{
-			Partner: c.key, Member: c.member, Merchant: c.merchant, ID: c.billID,
-			Form: c.form.String(), State: stateUnpaid, SendType: c.sendType,
-			Issuer: c.issuer, Product: c.product, Price: c.price, SupplyPrice: c.supplyPrice, Tax: c.tax,
-			MemberName: c.memberName, Phone: c.phone, Message: c.message, ExpireDt: c.expireDt,
-			CallbackURL: c.callbackURL, PageRedirectURL: c.pageRedirectURL,
-			ShortURL: c.base + "/b/" + token("bill", c.key, c.billID), Created: s.opt.Clock(),
-		}
-		if c.sendType == sendTalk {
-			if !a.spend() {
-				res = refuse(codeNoPoints)
-				return
-			}
-			b.Messages = 1
-		}
-		t.insert(b)
-		res.bill = *b
-	})
-	return res
+		b.Messages = 1
+	}
+	t.bills.put(b)
+	return result{code: codeSuccess, bill: b}
 }
 
 // checkInput is the part of a create that needs nothing but its input.
@@ -133,12 +127,12 @@ func (s *Service) checkInput(c *call) result {
 		return refuse(codeBadSendType)
 	case !isDigits(c.price):
 		return refuseField(codeInvalid, c.in(n.price))
-	case c.phone != "" && !mobile.MatchString(c.phone):
+	case c.phone != "" && !s.opt.Mobile.MatchString(c.phone):
 		return refuse(codeBadPhone)
 	case c.expireDt != "" && !isDate(c.expireDt):
 		return refuseField(codeInvalid, c.in(n.expireDt))
 	}
-	if res := checkHash(c); res.code != codeSuccess {
+	if res := s.checkHash(c); res.code != codeSuccess {
 		return res
 	}
 	switch {
@@ -147,20 +141,20 @@ func (s *Service) checkInput(c *call) result {
 	case s.opt.Environment == Development && below(c.price, minAmountTest):
 		return refuse(codeBelowDevelopment)
 	}
-	return result{code: codeSuccess}
+	return succeeded
 }
 
 // checkHash holds a call to its integrity value. The phone is the call's own:
 // only a create has one, and that of the bill plays no part in later calls.
-func checkHash(c *call) result {
+func (s *Service) checkHash(c *call) result {
 	if c.hash == "" {
 		return refuseField(codeInvalid, c.in(c.names.hash))
 	}
-	want := Hash(c.billID, c.phone, c.price)
+	want := s.opt.HashOf(HashText(c.billID, c.phone, c.price))
 	if subtle.ConstantTimeCompare([]byte(c.hash), []byte(want)) != 1 {
 		return refuse(codeBadHash)
 	}
-	return result{code: codeSuccess}
+	return succeeded
 }
 
 func (s *Service) idAllowed(id string) bool {
@@ -179,111 +173,92 @@ func (s *Service) idAllowed(id string) bool {
 }
 
 // find is the bill a call names, or BILL_003.
-func (s *Service) find(t *tables, c *call) (*Bill, result) {
-	b := t.bills[billKey{c.key, c.billID}]
+func (s *Service) find(t *tables, c *call) (Bill, result) {
+	b := t.bills.get(billKey{c.key, c.billID})
 	if b == nil || !s.opt.AnyStore && (b.Member != c.member || b.Merchant != c.merchant) {
-		return nil, refuse(codeNotFound)
+		return Bill{}, refuse(codeNotFound)
 	}
-	return b, result{code: codeSuccess}
+	return *b, succeeded
 }
 
 // read shows a bill in whatever state it is.
-func (s *Service) read(c call) (res result) {
-	s.store.do(func(t *tables) {
-		if _, res = t.biller(&c); res.code != codeSuccess {
-			return
-		}
-		var b *Bill
-		if b, res = s.find(t, &c); res.code != codeSuccess {
-			return
-		}
-		res.bill = *b
-	})
+func (s *Service) read(t *tables, c *call) result {
+	if _, res := t.biller(c); res.code != codeSuccess {
+		return res
+	}
+	b, res := s.find(t, c)
+	res.bill = b
 	return res
 }
 
 // resend sends an unpaid bill's message again.
-func (s *Service) resend(c call) (res result) {
-	s.store.do(func(t *tables) {
-		var a *account
-		if a, res = t.biller(&c); res.code != codeSuccess {
-			return
-		}
-		var b *Bill
-		if b, res = s.find(t, &c); res.code != codeSuccess {
-			return
-		}
-		switch {
-		case b.State != stateUnpaid:
-			res = refuse(codeNotSendable)
-			return
-		case !a.spend():
-			res = refuse(codeNoPoints)
-			return
-		}
-		b.Messages++
-		res.bill = *b
-	})
-	return res
+func (s *Service) resend(t *tables, c *call) result {
+	p, res := t.biller(c)
+	if res.code != codeSuccess {
+		return res
+	}
+	b, res := s.find(t, c)
+	switch {
+	case res.code != codeSuccess:
+		return res
+	case b.State != stateUnpaid:
+		return refuse(codeNotSendable)
+	case !t.spend(p):
+		return refuse(codeNoPoints)
+	}
+	b.Messages++
+	t.bills.put(b)
+	return result{code: codeSuccess, bill: b}
 }
 
 // destroy moves W to D.
-func (s *Service) destroy(c call) result {
-	return s.end(c, stateUnpaid, s.opt.DestroyRefused, func(_ *tables, b *Bill) {
-		b.State = stateDestroyed
-	})
+func (s *Service) destroy(t *tables, c *call) result {
+	b, res := s.toEnd(t, c, stateUnpaid, s.opt.DestroyRefused)
+	if res.code != codeSuccess {
+		return res
+	}
+	b.State = stateDestroyed
+	t.bills.put(b)
+	return result{code: codeSuccess, bill: b}
 }
 
-// cancel moves F to C.
-func (s *Service) cancel(c call) result {
-	return s.end(c, statePaid, codeNotCancellable, func(t *tables, b *Bill) {
-		b.State = stateCancelled
-		b.Cancel = &Cancel{Num: approvalNumber(t.next()), At: s.opt.Clock(), Reason: c.cancelNote}
-	})
+// cancel moves F to C, if the networks that took the payment say yes.
+func (s *Service) cancel(t *tables, c *call) result {
+	b, res := s.toEnd(t, c, statePaid, codeNotCancellable)
+	if res.code != codeSuccess {
+		return res
+	}
+	if code := s.networks.answer(true, b.Approval.Method); code != codeSuccess {
+		return refuse(code)
+	}
+	b.State = stateCancelled
+	b.Cancel = &Cancel{Num: approvalNumber(t.next()), At: t.now, Reason: c.cancelNote}
+	t.bills.put(b)
+	return result{code: codeSuccess, bill: b}
 }
 
-// end is what destroy and cancel have in common: a signed call that moves a
+// toEnd is what destroy and cancel have in common: a signed call that moves a
 // bill out of one state, for the whole of its amount.
-func (s *Service) end(c call, from, refused string, move func(*tables, *Bill)) (res result) {
-	s.store.do(func(t *tables) {
-		if _, res = t.biller(&c); res.code != codeSuccess {
-			return
-		}
-		if !isDigits(c.price) {
-			res = refuseField(codeInvalid, c.in(c.names.price))
-			return
-		}
-		if res = checkHash(&c); res.code != codeSuccess {
-			return
-		}
-		var b *Bill
-		if b, res = s.find(t, &c); res.code != codeSuccess {
-			return
-		}
-		switch {
-		case b.State != from:
-			res = refuse(refused)
-			return
-		case trimZeros(b.Price) != trimZeros(c.price):
-			res = refuseField(s.opt.WrongAmount, c.in(c.names.price))
-			return
-		}
-		move(t, b)
-		res.bill = *b
-	})
-	return res
-}
-
-// spend takes a point for a message, false when there is none left.
-func (a *account) spend() bool {
-	if !a.Prepaid {
-		return true
+func (s *Service) toEnd(t *tables, c *call, from, refused string) (Bill, result) {
+	if _, res := t.biller(c); res.code != codeSuccess {
+		return Bill{}, res
 	}
-	if a.Points <= 0 {
-		return false
+	if !isDigits(c.price) {
+		return Bill{}, refuseField(codeInvalid, c.in(c.names.price))
 	}
-	a.Points--
-	return true
+	if res := s.checkHash(c); res.code != codeSuccess {
+		return Bill{}, res
+	}
+	b, res := s.find(t, c)
+	switch {
+	case res.code != codeSuccess:
+		return Bill{}, res
+	case b.State != from:
+		return Bill{}, refuse(refused)
+	case trimZeros(b.Price) != trimZeros(c.price):
+		return Bill{}, refuseField(s.opt.WrongAmount, c.in(c.names.price))
+	}
+	return b, succeeded
 }
 
 // token names a page in a url: the same for the same bill on every run, and

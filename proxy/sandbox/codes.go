@@ -1,13 +1,14 @@
 package sandbox
 
-// The error catalogue ("Errors"). Codes that no path reaches yet are here too:
-// a Fault can answer any of them.
+// The error catalogue ("Errors").
 const (
 	codeSuccess           = "0000"
 	codeError             = "ERROR"
 	codeNotLinked         = "PARTNER_001"
 	codeBadKey            = "PARTNER_002"
 	codeUnknownKey        = "PARTNER_003"
+	codeNoStore           = "PARTNER_004"
+	codeNoPartner         = "PARTNER_005"
 	codeNoContract        = "PARTNER_006"
 	codeNotGranted        = "PARTNER_007"
 	codeMappingMissing    = "PARTNER_MAPPING_001"
@@ -20,11 +21,16 @@ const (
 	codeInvalid           = "VALIDATION_001"
 	codeBadHash           = "VALIDATION_002"
 	codeBadPhone          = "VALIDATION_004"
+	codeNoNetwork         = "PAYMENT_001"
+	codeCancelFailed      = "PAYMENT_002"
 	codeBelowMinimum      = "PAYMENT_003"
+	codeNoMethod          = "PAYMENT_004"
 	codeBelowDevelopment  = "PAYMENT_005"
 	codeDuplicate         = "BILL_001"
 	codeNotCancellable    = "BILL_002"
 	codeNotFound          = "BILL_003"
+	codeUnreadableCard    = "BILL_004"
+	codeNoTransaction     = "BILL_005"
 	codeNotSendable       = "BILL_006"
 	codeLongID            = "BILL_007"
 	codeBadSendType       = "BILL_008"
@@ -42,8 +48,8 @@ var catalogue = [...]struct{ code, text string }{
 	{codeNotLinked, "v2 하위 사업장 연동을 지원하지 않는 파트너입니다."},
 	{codeBadKey, "연동 키가 없거나 형식이 올바르지 않습니다."},
 	{codeUnknownKey, "파트너, 매장 또는 결제 수단을 찾을 수 없습니다."},
-	{"PARTNER_004", "매장 인증 정보를 찾을 수 없습니다."},
-	{"PARTNER_005", "존재하지 않는 파트너입니다."},
+	{codeNoStore, "매장 인증 정보를 찾을 수 없습니다."},
+	{codeNoPartner, "존재하지 않는 파트너입니다."},
 	{codeNoContract, "유효한 파트너 계약이 없습니다."},
 	{codeNotGranted, "요청하신 서비스의 이용 권한이 없습니다."},
 	{codeMappingMissing, "연동 키, 회원 코드 또는 매장 코드가 없습니다."},
@@ -56,16 +62,16 @@ var catalogue = [...]struct{ code, text string }{
 	{codeInvalid, "필수 값이 없거나 형식이 올바르지 않습니다."},
 	{codeBadHash, "해시 값이 일치하지 않습니다."},
 	{codeBadPhone, "휴대전화 번호 형식이 올바르지 않습니다."},
-	{"PAYMENT_001", "카드사 또는 현금영수증 발급 응답이 없거나 실패하였습니다."},
-	{"PAYMENT_002", "결제 취소에 실패하였습니다."},
+	{codeNoNetwork, "카드사 또는 현금영수증 발급 응답이 없거나 실패하였습니다."},
+	{codeCancelFailed, "결제 취소에 실패하였습니다."},
 	{codeBelowMinimum, "청구 금액은 100원 이상이어야 합니다."},
-	{"PAYMENT_004", "결제 수단을 조회할 수 없거나 사용할 수 없습니다."},
+	{codeNoMethod, "결제 수단을 조회할 수 없거나 사용할 수 없습니다."},
 	{codeBelowDevelopment, "개발 환경의 청구 금액은 20,000원 이상이어야 합니다."},
 	{codeDuplicate, "이미 사용된 청구서 번호입니다."},
 	{codeNotCancellable, "이미 취소되었거나 취소할 수 없는 상태의 청구서입니다."},
 	{codeNotFound, "청구서를 찾을 수 없습니다."},
-	{"BILL_004", "키인 결제 카드 정보를 복호화할 수 없습니다."},
-	{"BILL_005", "요청하신 거래 번호의 청구서를 찾을 수 없습니다."},
+	{codeUnreadableCard, "키인 결제 카드 정보를 복호화할 수 없습니다."},
+	{codeNoTransaction, "요청하신 거래 번호의 청구서를 찾을 수 없습니다."},
 	{codeNotSendable, "재발송할 수 없는 상태의 청구서입니다."},
 	{codeLongID, "청구서 번호는 20자를 넘을 수 없습니다."},
 	{codeBadSendType, "발송 유형(TALK 또는 URL)이 올바르지 않습니다."},

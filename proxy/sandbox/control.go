@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -12,27 +13,45 @@ import (
 
 // Control returns the tester's side of the service: what a customer, the card
 // networks and the operator of the service do. It belongs on a listener of its
-// own. JSON in and out; a refusal is {"error": "…"}.
+// own. JSON in and out; a refusal is {"error": "…"}. Where a body names a bill's
+// partner, it may be left out unless several partners have a bill of that
+// identifier.
 //
-//	GET    /partners              the partners, their keys and contracts
-//	GET    /bills                 every bill; ?partner=KEY for one partner's
-//	GET    /bills/{billId}        one bill; ?partner=KEY where several have the identifier
-//	POST   /bills/{billId}/pay    {"partner","method","months","cash_receipt","cash_number"}, all optional
-//	POST   /mappings/complete     {"partner","member","merchant"}: finishes a sign-up
-//	POST   /points                {"partner","points"}: what a prepaid partner has left
-//	POST   /maintenance           {"on":true}
-//	POST   /faults                {"operation","count","delay_ms","status","body","code","truncate","drop","gzip","skip"}
-//	DELETE /faults                forgets faults that are not used up
-//	GET    /calls                 calls seen, by operation
+//	GET    /partners               the partners, their keys, contracts and stores
+//	GET    /bills                  every bill; ?partner=KEY for one partner's
+//	GET    /bills/{billId}         one bill; ?partner=KEY where several have the identifier
+//	POST   /bills/{billId}/pay     {"partner","method","months","cash_receipt","cash_number"}, all optional
+//	POST   /bills/{billId}/fail    {"partner","code"}: a payment that fails, with PAYMENT_001 if no code is given
+//	POST   /bills/{billId}/notify  {"partner"}: sends the callback of its payment again
+//	GET    /callbacks              every callback and its attempts; ?partner=KEY, ?bill=BILLID
+//	GET    /transactions/{txId}    the paid bill of a transaction, in a v2 envelope; BILL_005 if there is none
+//	POST   /networks               {"code","count"}: what card networks answer next, to payments and cancels
+//	POST   /mappings/complete      {"partner","member","merchant"}: finishes a sign-up
+//	POST   /points                 {"partner","points"}: what a prepaid partner has left
+//	POST   /maintenance            {"on":true}
+//	GET    /clock                  the time of the service
+//	POST   /clock                  {"now":"2026-12-01T09:00:00+09:00"} or {"advance":"1h"}
+//	DELETE /clock                  the real time again
+//	POST   /faults                 {"operation","count","delay_ms","status","body","code","truncate","drop","gzip","skip"}
+//	DELETE /faults                 forgets faults and network answers that are not used up
+//	GET    /calls                  calls seen, by operation
 func (s *Service) Control() http.Handler {
 	r := mux.NewRouter().SkipClean(true)
 	r.HandleFunc("/partners", s.showPartners).Methods(http.MethodGet)
 	r.HandleFunc("/bills", s.showBills).Methods(http.MethodGet)
 	r.HandleFunc("/bills/{billId}", s.showBill).Methods(http.MethodGet)
 	r.HandleFunc("/bills/{billId}/pay", s.controlPay).Methods(http.MethodPost)
+	r.HandleFunc("/bills/{billId}/fail", s.controlFail).Methods(http.MethodPost)
+	r.HandleFunc("/bills/{billId}/notify", s.controlNotify).Methods(http.MethodPost)
+	r.HandleFunc("/callbacks", s.showCallbacks).Methods(http.MethodGet)
+	r.HandleFunc("/transactions/{txId}", s.showTransaction).Methods(http.MethodGet)
+	r.HandleFunc("/networks", s.controlNetworks).Methods(http.MethodPost)
 	r.HandleFunc("/mappings/complete", s.controlComplete).Methods(http.MethodPost)
 	r.HandleFunc("/points", s.controlPoints).Methods(http.MethodPost)
 	r.HandleFunc("/maintenance", s.controlMaintenance).Methods(http.MethodPost)
+	r.HandleFunc("/clock", s.showClock).Methods(http.MethodGet)
+	r.HandleFunc("/clock", s.controlClock).Methods(http.MethodPost)
+	r.HandleFunc("/clock", s.controlRealClock).Methods(http.MethodDelete)
 	r.HandleFunc("/faults", s.controlFault).Methods(http.MethodPost)
 	r.HandleFunc("/faults", s.controlClear).Methods(http.MethodDelete)
 	r.HandleFunc("/calls", s.showCalls).Methods(http.MethodGet)
@@ -48,6 +67,7 @@ type partnerView struct {
 	Strict     bool        `json:"strict"`
 	Temporary  []string    `json:"temporary"`
 	NotLinked  bool        `json:"not_linked"`
+	Removed    bool        `json:"removed"`
 	NoContract bool        `json:"no_contract"`
 	NoBilling  bool        `json:"no_billing"`
 	NoTalk     bool        `json:"no_talk"`
@@ -57,24 +77,25 @@ type partnerView struct {
 }
 
 type storeView struct {
-	Member   string `json:"member"`
-	Merchant string `json:"merchant"`
-	Status   string `json:"status"`
+	Member      string `json:"member"`
+	Merchant    string `json:"merchant"`
+	Status      string `json:"status"`
+	CallbackURL string `json:"callback_url"`
 }
 
 func (s *Service) showPartners(w http.ResponseWriter, _ *http.Request) {
 	list := []partnerView{}
-	s.store.do(func(t *tables) {
-		for _, a := range t.order {
+	s.look(func(t *tables) {
+		for _, p := range t.contracts {
 			v := partnerView{
-				Key: a.Key, Name: a.Name, Stores: []storeView{}, Strict: a.Strict, Temporary: []string{},
-				NotLinked: a.NotLinked, NoContract: a.NoContract, NoBilling: a.NoBilling,
-				NoTalk: a.NoTalk, NoURL: a.NoURL, Prepaid: a.Prepaid, Points: a.Points,
+				Key: p.Key, Name: p.Name, Stores: []storeView{}, Strict: p.Strict, Temporary: []string{},
+				NotLinked: p.NotLinked, Removed: p.Removed, NoContract: p.NoContract, NoBilling: p.NoBilling,
+				NoTalk: p.NoTalk, NoURL: p.NoURL, Prepaid: p.Prepaid, Points: t.accounts.get(p.Key).Points,
 			}
-			for _, m := range a.mappings {
-				v.Stores = append(v.Stores, storeView{m.Member, m.Merchant, m.status})
+			for _, m := range t.ofPartner(p.Key) {
+				v.Stores = append(v.Stores, storeView{m.Member, m.Merchant, m.Status, m.CallbackURL})
 			}
-			for _, l := range a.Partner.Temporary {
+			for _, l := range p.Temporary {
 				v.Temporary = append(v.Temporary, l.Code)
 			}
 			list = append(list, v)
@@ -114,12 +135,65 @@ func (s *Service) controlPay(w http.ResponseWriter, r *http.Request) {
 	if !take(w, r, &in) {
 		return
 	}
-	b, err := s.pay(in.Partner, mux.Vars(r)["billId"], in.Payment)
-	if err != nil {
-		refuseControl(w, err)
+	answerControl(w)(s.pay(in.Partner, mux.Vars(r)["billId"], in.Payment))
+}
+
+func (s *Service) controlFail(w http.ResponseWriter, r *http.Request) {
+	in := struct {
+		Partner string `json:"partner"`
+		Code    string `json:"code"`
+	}{Code: codeNoNetwork}
+	if !take(w, r, &in) {
 		return
 	}
-	show(w, b)
+	b, err := s.fail(in.Partner, mux.Vars(r)["billId"], in.Code)
+	if declined := new(Declined); errors.As(err, &declined) {
+		err = nil // as was asked for
+	}
+	answerControl(w)(b, err)
+}
+
+func (s *Service) controlNotify(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Partner string `json:"partner"`
+	}
+	if !take(w, r, &in) {
+		return
+	}
+	answerControl(w)(struct{}{}, s.Notify(in.Partner, mux.Vars(r)["billId"]))
+}
+
+func (s *Service) showCallbacks(w http.ResponseWriter, r *http.Request) {
+	partner, bill := r.URL.Query().Get("partner"), r.URL.Query().Get("bill")
+	list := []Callback{}
+	for _, c := range s.Callbacks() {
+		if (partner == "" || c.Partner == partner) && (bill == "" || c.BillID == bill) {
+			list = append(list, c)
+		}
+	}
+	show(w, list)
+}
+
+// showTransaction is the lookup by the transaction identifier ("Events").
+func (s *Service) showTransaction(w http.ResponseWriter, r *http.Request) {
+	for _, b := range s.Bills() {
+		if b.Approval != nil && b.Approval.TxNum == mux.Vars(r)["txId"] {
+			show(w, v2Envelope{codeSuccess, messageOf(codeSuccess), s.v2Record(&b)})
+			return
+		}
+	}
+	show(w, v2Envelope{codeNoTransaction, messageOf(codeNoTransaction), nil})
+}
+
+func (s *Service) controlNetworks(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Code  string `json:"code"`
+		Count int    `json:"count"`
+	}
+	if !take(w, r, &in) {
+		return
+	}
+	answerControl(w)(in, s.Networks(in.Code, in.Count))
 }
 
 func (s *Service) controlComplete(w http.ResponseWriter, r *http.Request) {
@@ -131,22 +205,21 @@ func (s *Service) controlComplete(w http.ResponseWriter, r *http.Request) {
 	if !take(w, r, &in) {
 		return
 	}
-	if err := s.CompleteMapping(in.Partner, in.Member, in.Merchant); err != nil {
-		refuseControlWith(w, http.StatusNotFound, err.Error())
-		return
-	}
-	show(w, struct{}{})
+	answerControl(w)(struct{}{}, s.CompleteMapping(in.Partner, in.Member, in.Merchant))
 }
 
-// SetPoints sets what a prepaid partner has left, false for an unknown partner.
-func (s *Service) SetPoints(partnerKey string, points int) (known bool) {
-	s.store.do(func(t *tables) {
-		a := t.accounts[partnerKey]
-		if known = a != nil; known {
-			a.Points = points
+// SetPoints sets what a prepaid partner has left. The error is ErrNoPartner or
+// that of the data file.
+func (s *Service) SetPoints(partnerKey string, points int) error {
+	return s.store.do(func(t *tables) error {
+		if t.byKey[partnerKey] == nil {
+			return ErrNoPartner
 		}
+		a := *t.accounts.get(partnerKey)
+		a.Points = points
+		t.accounts.put(a)
+		return nil
 	})
-	return known
 }
 
 func (s *Service) controlPoints(w http.ResponseWriter, r *http.Request) {
@@ -157,11 +230,7 @@ func (s *Service) controlPoints(w http.ResponseWriter, r *http.Request) {
 	if !take(w, r, &in) {
 		return
 	}
-	if !s.SetPoints(in.Partner, in.Points) {
-		refuseControlWith(w, http.StatusNotFound, "no such partner")
-		return
-	}
-	show(w, struct{}{})
+	answerControl(w)(in, s.SetPoints(in.Partner, in.Points))
 }
 
 func (s *Service) controlMaintenance(w http.ResponseWriter, r *http.Request) {
@@ -171,8 +240,43 @@ func (s *Service) controlMaintenance(w http.ResponseWriter, r *http.Request) {
 	if !take(w, r, &in) {
 		return
 	}
-	s.SetMaintenance(in.On)
-	show(w, in)
+	answerControl(w)(in, s.SetMaintenance(in.On))
+}
+
+type clockView struct {
+	Now time.Time `json:"now"`
+}
+
+func (s *Service) showClock(w http.ResponseWriter, _ *http.Request) { show(w, clockView{s.Now()}) }
+
+func (s *Service) controlClock(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Now     time.Time `json:"now"`
+		Advance string    `json:"advance"`
+	}
+	if !take(w, r, &in) {
+		return
+	}
+	to := in.Now
+	if in.Advance != "" {
+		by, err := time.ParseDuration(in.Advance)
+		if err != nil {
+			refuseControlWith(w, http.StatusBadRequest, fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance))
+			return
+		}
+		to = s.Now().Add(by)
+	}
+	if to.IsZero() || !in.Now.IsZero() && in.Advance != "" {
+		refuseControlWith(w, http.StatusBadRequest, "expected either now or advance")
+		return
+	}
+	err := s.SetClock(to)
+	answerControl(w)(clockView{s.Now()}, err)
+}
+
+func (s *Service) controlRealClock(w http.ResponseWriter, _ *http.Request) {
+	err := s.SetClock(time.Time{})
+	answerControl(w)(clockView{s.Now()}, err)
 }
 
 func (s *Service) controlFault(w http.ResponseWriter, r *http.Request) {
@@ -206,7 +310,7 @@ func (s *Service) controlFault(w http.ResponseWriter, r *http.Request) {
 
 func (s *Service) controlClear(w http.ResponseWriter, _ *http.Request) {
 	s.ClearFaults()
-	show(w, struct{}{})
+	answerControl(w)(struct{}{}, s.Networks(codeSuccess, 0))
 }
 
 func (s *Service) showCalls(w http.ResponseWriter, _ *http.Request) { show(w, s.Calls()) }
@@ -225,11 +329,25 @@ func take(w http.ResponseWriter, r *http.Request, into any) bool {
 
 func show(w http.ResponseWriter, v any) { writeControl(w, http.StatusOK, v) }
 
+// answerControl shows what came of a request, or why nothing did.
+func answerControl(w http.ResponseWriter) func(v any, err error) {
+	return func(v any, err error) {
+		if err != nil {
+			refuseControl(w, err)
+			return
+		}
+		show(w, v)
+	}
+}
+
 func refuseControl(w http.ResponseWriter, err error) {
-	status := http.StatusConflict
+	status := http.StatusInternalServerError // the data file
+	declined := new(Declined)
 	switch {
-	case errors.Is(err, ErrNoBill):
+	case errors.Is(err, ErrNoBill), errors.Is(err, ErrNoMapping), errors.Is(err, ErrNoPartner):
 		status = http.StatusNotFound
+	case errors.Is(err, ErrAmbiguous), errors.Is(err, ErrNotPayable), errors.As(err, &declined):
+		status = http.StatusConflict
 	case errors.Is(err, ErrPayment):
 		status = http.StatusBadRequest
 	}

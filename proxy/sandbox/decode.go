@@ -86,6 +86,8 @@ type result struct {
 	data  any // of a sub-business operation
 }
 
+var succeeded = result{code: codeSuccess}
+
 func refuse(code string) result { return result{code: code} }
 
 func refuseField(code, field string) result { return result{code: code, field: field} }

@@ -20,6 +20,10 @@ func HashText(billID, phone, price string) string {
 // lower-case hexadecimal. The document does not show the algorithm; this is
 // what public integrations compute.
 func Hash(billID, phone, price string) string {
-	sum := sha256.Sum256([]byte(HashText(billID, phone, price)))
+	return sha256Hex(HashText(billID, phone, price))
+}
+
+func sha256Hex(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }

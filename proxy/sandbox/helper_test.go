@@ -38,11 +38,25 @@ func start(t *testing.T, o sandbox.Options) *rig {
 	if o.Clock == nil {
 		o.Clock = func() time.Time { return noon }
 	}
+	if o.Transport == nil {
+		o.Transport = onlyHere{}
+	}
 	s := sandbox.New(o)
+	t.Cleanup(func() { _ = s.Close() })
 	calls, control := httptest.NewServer(s), httptest.NewServer(s.Control())
 	t.Cleanup(calls.Close)
 	t.Cleanup(control.Close)
 	return &rig{Service: s, t: t, url: calls.URL, control: control.URL}
+}
+
+// onlyHere carries callbacks to this machine, and fails the rest at once.
+type onlyHere struct{}
+
+func (onlyHere) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Hostname() != "127.0.0.1" {
+		return nil, fmt.Errorf("%s is not this machine", r.URL.Hostname())
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 func (r *rig) post(path, body string) (int, string) {

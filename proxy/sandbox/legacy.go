@@ -66,7 +66,7 @@ type legacyRecord struct {
 }
 
 // encodeLegacy is the reply to a call that succeeded ("Bill operations, legacy").
-func (s *Service) encodeLegacy(c call, res result) []byte {
+func (s *Service) encodeLegacy(c *call, res result) []byte {
 	head := legacyHead{Code: codeSuccess, Msg: messageOf(codeSuccess)}
 	b := &res.bill
 	named := legacyNamed{head, c.key, c.member, c.merchant, b.ID, c.hash}

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -61,22 +63,22 @@ type storeRecord struct {
 }
 
 // linker is partner for the sub-business operations.
-func (t *tables) linker(c *call) (*account, result) {
-	a, code := t.partner(c.key)
+func (t *tables) linker(c *call) (*Partner, result) {
+	p, code := t.partner(c.key)
 	switch {
 	case code != codeSuccess:
 		return nil, refuse(code)
-	case a.NotLinked:
+	case p.NotLinked:
 		return nil, refuse(codeNotLinked)
 	case c.wrongType != "":
 		return nil, refuseField(codeInvalid, c.wrongType)
 	}
-	return a, result{code: codeSuccess}
+	return p, succeeded
 }
 
 // named is linker for the two mapping requests, where a missing key has the
 // code of a missing name.
-func (t *tables) named(c *call) (*account, result) {
+func (t *tables) named(c *call) (*Partner, result) {
 	if c.wrongType == "" && (c.key == "" || c.member == "" || c.merchant == "") {
 		return nil, refuse(codeMappingMissing)
 	}
@@ -85,172 +87,150 @@ func (t *tables) named(c *call) (*account, result) {
 
 // register starts a sign-up, or names the one that is under way
 // ("/auth/mapping"). The mapping is REQUESTED until the sign-up is completed.
-func (s *Service) register(c call) (res result) {
-	s.store.do(func(t *tables) {
-		var a *account
-		if a, res = t.named(&c); res.code != codeSuccess {
-			return
-		}
-		switch {
-		case utf8.RuneCountInString(c.member) > maxRegistered:
-			res = refuseField(codeInvalid, "memberId")
-			return
-		case utf8.RuneCountInString(c.merchant) > maxRegistered:
-			res = refuseField(codeInvalid, "merchantId")
-			return
-		case c.businessNumber != "" && !isBusinessNumber(c.businessNumber):
-			res = refuse(codeBadBusinessNumber)
-			return
-		case c.callbackURL == "":
-			res = refuseField(codeInvalid, "callbackUrl")
-			return
-		}
-		now := s.opt.Clock()
-		m := a.mapping(c.member, c.merchant)
-		if m == nil {
-			m = &mapping{status: mappingRequested, registered: now}
-			m.Member, m.Merchant = c.member, c.merchant
-			a.mappings = append(a.mappings, m)
-		}
-		if c.businessNumber != "" {
-			m.Number = c.businessNumber
-		}
-		m.callbackURL, m.redirect, m.updated = c.callbackURL, c.redirectURL, now
-		res.data = registered{URL: c.base + "/signup/" + token("signup", c.key, c.member, c.merchant)}
-	})
-	return res
+func (s *Service) register(t *tables, c *call) result {
+	p, res := t.named(c)
+	switch {
+	case res.code != codeSuccess:
+		return res
+	case utf8.RuneCountInString(c.member) > maxRegistered:
+		return refuseField(codeInvalid, "memberId")
+	case utf8.RuneCountInString(c.merchant) > maxRegistered:
+		return refuseField(codeInvalid, "merchantId")
+	case c.businessNumber != "" && !isBusinessNumber(c.businessNumber):
+		return refuse(codeBadBusinessNumber)
+	case c.callbackURL == "":
+		return refuseField(codeInvalid, "callbackUrl")
+	}
+	m := mapping{Partner: p.Key, Store: Store{Member: c.member, Merchant: c.merchant}, Status: mappingRequested, Registered: t.now}
+	if known := t.mappings.get(m.key()); known != nil {
+		m = *known
+	}
+	if c.businessNumber != "" {
+		m.Number = c.businessNumber
+	}
+	m.CallbackURL, m.RedirectURL, m.Updated = c.callbackURL, c.redirectURL, t.now
+	t.mappings.put(m)
+	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + token("signup", m.Partner, m.Member, m.Merchant)}}
 }
 
 // CompleteMapping finishes a sign-up: the mapping becomes COMPLETED, with a
-// made-up company where the registration named none.
+// made-up company where the registration named none. The error is ErrNoMapping
+// or that of the data file.
 func (s *Service) CompleteMapping(partnerKey, memberID, merchantID string) error {
-	err := fmt.Errorf("no registration of %q / %q", memberID, merchantID)
-	s.store.do(func(t *tables) {
-		a := t.accounts[partnerKey]
-		if a == nil {
-			return
-		}
-		m := a.mapping(memberID, merchantID)
+	return s.store.do(func(t *tables) error {
+		m := t.mappings.get(mappingKey{partnerKey, memberID, merchantID})
 		if m == nil {
-			return
+			return fmt.Errorf("%w of %q / %q", ErrNoMapping, memberID, merchantID)
 		}
-		complete(m, s.opt.Clock())
-		err = nil
+		t.mappings.put(completed(*m, Store{}, t.now))
+		return nil
 	})
-	return err
 }
 
-func complete(m *mapping, now time.Time) {
-	if m.Company == "" {
-		m.Company, m.Branch, m.CEO, m.Email = "데모상사", "신규점", "김가입", "signup@example.com"
-	}
-	if m.Number == "" {
-		m.Number = "0000000000"
-	}
-	m.status, m.updated = mappingCompleted, now
+// completed is m with what the one who signs up says of the business; what is
+// left empty stays what it was, or is made up.
+func completed(m mapping, said Store, now time.Time) mapping {
+	m.Company = cmp.Or(said.Company, m.Company, "데모상사")
+	m.Branch = cmp.Or(said.Branch, m.Branch, "신규점")
+	m.CEO = cmp.Or(said.CEO, m.CEO, "김가입")
+	m.Email = cmp.Or(said.Email, m.Email, "signup@example.com")
+	m.Number = cmp.Or(said.Number, m.Number, "0000000000")
+	m.Status, m.Updated = mappingCompleted, now
+	return m
 }
 
-// mappings lists every sub-business of the partner ("/read/mapping").
-func (s *Service) mappings(c call) (res result) {
-	s.store.do(func(t *tables) {
-		var a *account
-		if a, res = t.linker(&c); res.code != codeSuccess {
-			return
-		}
-		list := []mappingRecord{}
-		for _, m := range a.mappings {
-			list = append(list, mappingRecord{
-				m.Member, m.Merchant, m.Company, m.Branch, m.Number, m.CEO, m.Email, m.status,
-				m.registered.In(seoul).Format(timestampLayout), m.updated.In(seoul).Format(timestampLayout),
-			})
-		}
-		res.data = list
-	})
-	return res
+// ofPartner returns a partner's sub-businesses in the order they were registered.
+func (t *tables) ofPartner(key string) []*mapping {
+	list := []*mapping{}
+	for _, k := range t.stores[key] {
+		list = append(list, t.mappings.get(k))
+	}
+	return list
+}
+
+// listMappings lists every sub-business of the partner ("/read/mapping").
+func (s *Service) listMappings(t *tables, c *call) result {
+	p, res := t.linker(c)
+	if res.code != codeSuccess {
+		return res
+	}
+	list := []mappingRecord{}
+	for _, m := range t.ofPartner(p.Key) {
+		list = append(list, mappingRecord{
+			m.Member, m.Merchant, m.Company, m.Branch, m.Number, m.CEO, m.Email, m.Status,
+			m.Registered.In(seoul).Format(timestampLayout), m.Updated.In(seoul).Format(timestampLayout),
+		})
+	}
+	return result{code: codeSuccess, data: list}
 }
 
 // status is the stage of one sub-business ("/auth/mapping/status").
-func (s *Service) status(c call) (res result) {
-	s.store.do(func(t *tables) {
-		var a *account
-		if a, res = t.linker(&c); res.code != codeSuccess {
-			return
-		}
-		switch {
-		case c.member == "" || utf8.RuneCountInString(c.member) > maxStore:
-			res = refuseField(codeInvalid, "member")
-			return
-		case c.merchant == "" || utf8.RuneCountInString(c.merchant) > maxStore:
-			res = refuseField(codeInvalid, "merchant")
-			return
-		}
-		m := a.mapping(c.member, c.merchant)
-		if m == nil {
-			res = refuse(codeNoReview)
-			return
-		}
-		res.data = statusRecord{c.key, m.Member, m.Merchant, m.Company, m.Branch, m.Number, reviewShown}
-	})
-	return res
+func (s *Service) status(t *tables, c *call) result {
+	_, res := t.linker(c)
+	switch {
+	case res.code != codeSuccess:
+		return res
+	case c.member == "" || utf8.RuneCountInString(c.member) > maxStore:
+		return refuseField(codeInvalid, "member")
+	case c.merchant == "" || utf8.RuneCountInString(c.merchant) > maxStore:
+		return refuseField(codeInvalid, "merchant")
+	}
+	m := t.mappings.get(mappingKey{c.key, c.member, c.merchant})
+	if m == nil {
+		return refuse(codeNoReview)
+	}
+	return result{code: codeSuccess, data: statusRecord{c.key, m.Member, m.Merchant, m.Company, m.Branch, m.Number, reviewShown}}
 }
 
 // mapStore maps a store of the partner, to a temporary business location if one
 // is named ("/auth/merchant/mapping"; which refusal is whose is in "Errors").
-func (s *Service) mapStore(c call) (res result) {
-	s.store.do(func(t *tables) {
-		var a *account
-		if a, res = t.named(&c); res.code != codeSuccess {
-			return
-		}
-		m := a.mapping(c.member, c.merchant)
-		switch {
-		case m == nil:
-			res = refuse(codeNoReview)
-			return
-		case m.Suspended:
-			res = refuse(codeMemberState)
-			return
-		case m.Closed:
-			res = refuse(codeNotOpened)
-			return
-		}
-		if c.temporaryCode == "" {
-			if m.status != mappingCompleted {
-				res = refuse(codeNotOpened)
-			}
-			return
-		}
-		switch location := a.temporary[c.temporaryCode]; {
-		case location == nil:
-			res = refuse(codeNoReview)
-		case location.Deleted:
-			res = refuse(codeTemporaryDeleted)
-		case location.mapped:
-			res = refuse(codeTemporaryMapped)
-		default:
-			location.mapped = true
-			complete(m, s.opt.Clock())
-		}
-	})
-	return res
+func (s *Service) mapStore(t *tables, c *call) result {
+	p, res := t.named(c)
+	if res.code != codeSuccess {
+		return res
+	}
+	m := t.mappings.get(mappingKey{c.key, c.member, c.merchant})
+	switch {
+	case m == nil:
+		return refuse(codeNoStore)
+	case m.Suspended:
+		return refuse(codeMemberState)
+	case m.Closed:
+		return refuse(codeNotOpened)
+	case c.temporaryCode == "" && m.Status != mappingCompleted:
+		return refuse(codeNotOpened)
+	case c.temporaryCode == "":
+		return succeeded
+	}
+	at := slices.IndexFunc(p.Temporary, func(l TemporaryStore) bool { return l.Code == c.temporaryCode })
+	a := *t.accounts.get(p.Key)
+	switch {
+	case at < 0:
+		return refuse(codeNoReview)
+	case p.Temporary[at].Deleted:
+		return refuse(codeTemporaryDeleted)
+	case slices.Contains(a.Mapped, c.temporaryCode):
+		return refuse(codeTemporaryMapped)
+	}
+	a.Mapped = append(slices.Clip(a.Mapped), c.temporaryCode)
+	t.accounts.put(a)
+	t.mappings.put(completed(*m, Store{}, t.now))
+	return succeeded
 }
 
-// stores lists the stores of the partner that are mapped ("/read/merchant").
-func (s *Service) stores(c call) (res result) {
-	s.store.do(func(t *tables) {
-		var a *account
-		if a, res = t.linker(&c); res.code != codeSuccess {
-			return
+// listStores lists the stores of the partner that are mapped ("/read/merchant").
+func (s *Service) listStores(t *tables, c *call) result {
+	p, res := t.linker(c)
+	if res.code != codeSuccess {
+		return res
+	}
+	list := []storeRecord{}
+	for _, m := range t.ofPartner(p.Key) {
+		if m.Status == mappingCompleted {
+			list = append(list, storeRecord{m.Member, m.Merchant, m.Company, m.Branch, m.CEO, m.Email, m.Number})
 		}
-		list := []storeRecord{}
-		for _, m := range a.mappings {
-			if m.status == mappingCompleted {
-				list = append(list, storeRecord{m.Member, m.Merchant, m.Company, m.Branch, m.CEO, m.Email, m.Number})
-			}
-		}
-		res.data = list
-	})
-	return res
+	}
+	return result{code: codeSuccess, data: list}
 }
 
 func isBusinessNumber(s string) bool { return len(s) == businessNumberNo && isDigits(s) }

@@ -64,12 +64,14 @@ func mappingRows() []mappingRow {
 		{"plain", "0000", place, strict("demo-store", "")},
 		{"temporary location", "0000", place, strict("demo-store", "TEMP0001")},
 		{"no member", "PARTNER_MAPPING_001", place, `{"apiKey":"demo-strict-key","merchantId":"demo-store"}`},
-		{"no such store", "PARTNER_MAPPING_003", place, strict("elsewhere", "")},
+		{"no such store", "PARTNER_004", place, strict("elsewhere", "")},
 		{"no such location", "PARTNER_MAPPING_003", place, strict("demo-store", "TEMP0009")},
 		{"deleted location", "PARTNER_MAPPING_004", place, strict("demo-store", "TEMP0002")},
 		{"closed store", "PARTNER_MAPPING_006", place, strict("demo-closed", "")},
 		{"suspended member", "PARTNER_MAPPING_007", place, strict("demo-suspended", "")},
 		{"index of a number", "VALIDATION_001", place, `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","memberIdx":1}`},
+
+		{"removed partner", "PARTNER_005", status, stage("demo-removed-key", "demo-member", "demo-store")},
 
 		{"plain", "0000", "/read/merchant", `{"apiKey":"demo-partner-key"}`},
 		{"no key", "PARTNER_002", "/read/merchant", `{}`},

@@ -14,6 +14,7 @@ type Partner struct {
 	Temporary []TemporaryStore
 
 	NotLinked  bool // PARTNER_001 on every sub-business operation
+	Removed    bool // PARTNER_005 on every operation
 	NoContract bool // PARTNER_006 on every operation
 	NoBilling  bool // PARTNER_007 on every bill operation
 	NoTalk     bool // BILL_009 on a TALK bill and on any legacy bill
@@ -26,10 +27,15 @@ type Partner struct {
 
 // Store is a sub-business of a partner.
 type Store struct {
-	Member, Merchant                    string
-	Company, Branch, CEO, Email, Number string // Number is the business registration number
-	Closed                              bool   // PARTNER_MAPPING_006 on a merchant mapping
-	Suspended                           bool   // PARTNER_MAPPING_007 on a merchant mapping
+	Member    string `json:"member"`
+	Merchant  string `json:"merchant"`
+	Company   string `json:"company_name"`
+	Branch    string `json:"branch_name"`
+	CEO       string `json:"ceo_name"`
+	Email     string `json:"email"`
+	Number    string `json:"business_number"`
+	Closed    bool   `json:"closed"`    // PARTNER_MAPPING_006 on a merchant mapping
+	Suspended bool   `json:"suspended"` // PARTNER_MAPPING_007 on a merchant mapping
 }
 
 // TemporaryStore is a temporary business location (temporaryMerchantCd).
@@ -46,6 +52,7 @@ type TemporaryStore struct {
 //	                   (PARTNER_MAPPING_006), demo-suspended (PARTNER_MAPPING_007) and
 //	                   the temporary locations TEMP0001 and TEMP0002 (deleted)
 //	demo-unlinked-key  PARTNER_001 on sub-business operations
+//	demo-removed-key   PARTNER_005
 //	demo-expired-key   PARTNER_006
 //	demo-nobill-key    PARTNER_007 on bill operations
 //	demo-notalk-key    BILL_009: has contracted URL bills only
@@ -70,6 +77,7 @@ func DefaultPartners() []Partner {
 			Temporary: []TemporaryStore{{Code: "TEMP0001"}, {Code: "TEMP0002", Deleted: true}},
 		},
 		{Key: "demo-unlinked-key", Name: "no sub-business linking", Stores: stores, NotLinked: true},
+		{Key: "demo-removed-key", Name: "no longer there", Stores: stores, Removed: true},
 		{Key: "demo-expired-key", Name: "no contract in force", Stores: stores, NoContract: true},
 		{Key: "demo-nobill-key", Name: "bill sending not granted", Stores: stores, NoBilling: true},
 		{Key: "demo-notalk-key", Name: "no messaging bills", Stores: stores, NoTalk: true},

@@ -3,7 +3,9 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -30,7 +32,15 @@ var (
 	ErrAmbiguous  = errors.New("several partners have a bill of that identifier: name the partner")
 	ErrNotPayable = errors.New("the bill cannot be paid")
 	ErrPayment    = errors.New("no such payment")
+	ErrNoMapping  = errors.New("no registration")
+	ErrNoPartner  = errors.New("no such partner")
 )
+
+// A Declined is a payment that a card network or issuer refused: the bill stays
+// unpaid, and remembers it.
+type Declined struct{ Code string } // of the catalogue
+
+func (d *Declined) Error() string { return d.Code + ": " + messageOf(d.Code) }
 
 // Payment is how a customer pays. The zero value is a card, at once.
 type Payment struct {
@@ -52,41 +62,85 @@ func (s *Service) Pay(partnerKey, billID string) error {
 	return s.PayWith(partnerKey, billID, Payment{})
 }
 
-// PayWith pays a bill as p says.
+// PayWith pays a bill as p says. A payment that the networks refuse is a *Declined.
 func (s *Service) PayWith(partnerKey, billID string, p Payment) error {
 	_, err := s.pay(partnerKey, billID, p)
 	return err
 }
 
-func (s *Service) pay(partnerKey, billID string, p Payment) (paid Bill, err error) {
-	s.store.do(func(t *tables) {
-		var b *Bill
-		if b, err = t.lookUp(partnerKey, billID); err != nil {
-			return
+func (s *Service) pay(partnerKey, billID string, p Payment) (Bill, error) {
+	return s.settle(partnerKey, billID, func(t *tables, b *Bill) error {
+		a, err := s.approve(t, p)
+		if err != nil {
+			return err
 		}
-		now := s.opt.Clock()
-		switch {
-		case b.State != stateUnpaid:
-			err = fmt.Errorf("%w: its state is %s", ErrNotPayable, b.State)
-			return
-		case expired(b, now):
-			err = fmt.Errorf("%w: it expired on %s", ErrNotPayable, b.ExpireDt)
-			return
-		}
-		var a *Approval
-		if a, err = s.approve(t, p, now); err != nil {
-			return
+		if code := s.networks.answer(false, a.Method); code != codeSuccess {
+			b.Failed = append(slices.Clip(b.Failed), FailedPayment{t.now, code})
+			return nil
 		}
 		b.State, b.Approval = statePaid, a
-		paid = *b
+		s.notify(t, b)
+		return nil
 	})
-	return paid, err
+}
+
+// Fail is a payment that fails with code, one of Declines: the bill stays unpaid
+// and no callback is sent. What it returns besides is as PayWith's.
+func (s *Service) Fail(partnerKey, billID, code string) error {
+	_, err := s.fail(partnerKey, billID, code)
+	var declined *Declined
+	if errors.As(err, &declined) {
+		return nil
+	}
+	return err
+}
+
+func (s *Service) fail(partnerKey, billID, code string) (Bill, error) {
+	if !slices.Contains(declines, code) {
+		return Bill{}, fmt.Errorf("%w: expected one of %s but got: %q", ErrPayment, strings.Join(declines, ", "), code)
+	}
+	return s.settle(partnerKey, billID, func(t *tables, b *Bill) error {
+		b.Failed = append(slices.Clip(b.Failed), FailedPayment{t.now, code})
+		return nil
+	})
+}
+
+// settle runs a payment on a bill that can be paid. What f leaves on the bill is
+// kept unless f fails; if it left a failed payment, settle says so.
+func (s *Service) settle(partnerKey, billID string, f func(*tables, *Bill) error) (after Bill, err error) {
+	var before int
+	err = s.store.do(func(t *tables) error {
+		found, err := t.lookUp(partnerKey, billID)
+		if err != nil {
+			return err
+		}
+		switch {
+		case found.State != stateUnpaid:
+			return fmt.Errorf("%w: its state is %s", ErrNotPayable, found.State)
+		case expired(found, t.now):
+			return fmt.Errorf("%w: it expired on %s", ErrNotPayable, found.ExpireDt)
+		}
+		before, after = len(found.Failed), *found
+		if err := f(t, &after); err != nil {
+			return err
+		}
+		t.bills.put(after)
+		return nil
+	})
+	if err != nil {
+		return Bill{}, err
+	}
+	if len(after.Failed) > before {
+		return after, &Declined{after.Failed[before].Code}
+	}
+	s.sendDue()
+	return after, nil
 }
 
 // lookUp finds a bill as a tester names it.
 func (t *tables) lookUp(partnerKey, billID string) (*Bill, error) {
 	if partnerKey != "" {
-		if b := t.bills[billKey{partnerKey, billID}]; b != nil {
+		if b := t.bills.get(billKey{partnerKey, billID}); b != nil {
 			return b, nil
 		}
 		return nil, fmt.Errorf("%w: %q", ErrNoBill, billID)
@@ -95,31 +149,32 @@ func (t *tables) lookUp(partnerKey, billID string) (*Bill, error) {
 	case 0:
 		return nil, fmt.Errorf("%w: %q", ErrNoBill, billID)
 	case 1:
-		return found[0], nil
+		return t.bills.get(found[0]), nil
 	}
 	return nil, ErrAmbiguous
 }
 
 // Bill returns a bill; without a partnerKey it is found as Pay finds it.
 func (s *Service) Bill(partnerKey, billID string) (found Bill, err error) {
-	s.store.do(func(t *tables) {
-		var b *Bill
-		if b, err = t.lookUp(partnerKey, billID); err == nil {
+	err = s.store.do(func(t *tables) error {
+		b, err := t.lookUp(partnerKey, billID)
+		if err == nil {
 			found = *b
 		}
+		return err
 	})
 	return found, err
 }
 
 // Bills returns every bill, in the order they were made.
 func (s *Service) Bills() []Bill {
-	out := []Bill{}
-	s.store.do(func(t *tables) {
-		for _, b := range t.all {
-			out = append(out, *b)
+	list := []Bill{}
+	s.look(func(t *tables) {
+		for _, b := range t.bills.all() {
+			list = append(list, *b)
 		}
 	})
-	return out
+	return list
 }
 
 // expired: a bill is valid to midnight of its expireDt, in Korea.
@@ -130,7 +185,7 @@ func expired(b *Bill, now time.Time) bool {
 
 // approve makes the record of a payment ("Approval and payment data"). Names
 // and numbers are made up, in the shapes that real ones have.
-func (s *Service) approve(t *tables, p Payment, now time.Time) (*Approval, error) {
+func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 	if p.Method == "" {
 		p.Method = methodCardVAN
 	}
@@ -142,7 +197,7 @@ func (s *Service) approve(t *tables, p Payment, now time.Time) (*Approval, error
 	}
 	n := t.next()
 	a := &Approval{
-		Method: p.Method, Num: approvalNumber(n), At: now, TerminalID: "2863000001", Months: "00",
+		Method: p.Method, Num: approvalNumber(n), At: t.now, TerminalID: "2863000001", Months: "00",
 		TxNum: fmt.Sprintf("TX%012d", n),
 	}
 	switch p.Method {

@@ -36,11 +36,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -138,21 +140,58 @@ type Options struct {
 	PayTypes map[string]int
 	// NumbersWhenUnpaid is what a v2 read shows for numbers there are none of.
 	NumbersWhenUnpaid NumberWhenUnpaid
+	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2
+	// backends do.
+	NumbersAsStrings bool
+	// Mobile matches the mobile numbers that a create accepts. If nil, Korean
+	// ones, with or without hyphens.
+	Mobile *regexp.Regexp
+	// HashOf makes the integrity value of its text. If nil, the SHA-256 in
+	// lower-case hexadecimal.
+	HashOf func(text string) string
+	// FailureStatus is the HTTP status of a business refusal; 200 if 0.
+	FailureStatus int
+
+	// CallbackInterval passes between the attempts of a callback; one hour if 0.
+	CallbackInterval time.Duration
+	// CallbackRetries are the attempts after the first; 24 if 0, none if negative.
+	CallbackRetries int
+	// CallbackTimeout is how long an attempt may take; 10 s if 0.
+	CallbackTimeout time.Duration
+	// Transport carries callbacks. If nil, that of net/http.
+	Transport http.RoundTripper
+	// Log is told what goes wrong with the data file. If nil, nobody is.
+	Log *slog.Logger
 }
 
 // Service is the billing service: an http.Handler of the fifteen documented
-// paths. It is safe for concurrent use.
+// paths and of the pages that its replies point to. It is safe for concurrent
+// use.
 type Service struct {
-	opt         Options
-	store       *store
-	faults      faults
-	maintenance atomic.Bool
-	mu          sync.Mutex // guards calls
-	calls       map[string]int
+	opt      Options
+	store    *store
+	faults   faults
+	networks networks
+	sender   *sender
+	mu       sync.Mutex // guards calls
+	calls    map[string]int
 }
 
-// New returns a service with an empty store and the partners of o.
+// New returns a service with an empty store in memory and the partners of o.
+// Close ends its callbacks; one that has sent none needs no Close.
 func New(o Options) *Service {
+	s, err := Open("", o)
+	if err != nil {
+		panic(err) // cannot be: only a data file fails
+	}
+	return s
+}
+
+// Open is New with a data file, which is made if there is none: whatever the
+// service has answered is in it, across restarts and kills. Faults, what the
+// networks were told and the count of calls are of the process. Only one
+// process can have a file open.
+func Open(file string, o Options) (*Service, error) {
 	if o.Environment == "" {
 		o.Environment = Development
 	}
@@ -174,11 +213,81 @@ func New(o Options) *Service {
 	if o.PayTypes == nil {
 		o.PayTypes = map[string]int{"SIMPLE_PAY": 0, methodCardVAN: 1, methodKeyIn: 2, methodOfflineCard: 3, "OFFLINE_CASH": 4}
 	}
-	return &Service{opt: o, store: newStore(o.Partners, o.Clock()), calls: map[string]int{}}
+	if o.Mobile == nil {
+		o.Mobile = mobile
+	}
+	if o.HashOf == nil {
+		o.HashOf = sha256Hex
+	}
+	if o.FailureStatus == 0 {
+		o.FailureStatus = http.StatusOK
+	}
+	if o.CallbackInterval == 0 {
+		o.CallbackInterval = time.Hour
+	}
+	if o.CallbackRetries == 0 {
+		o.CallbackRetries = 24
+	}
+	if o.CallbackTimeout == 0 {
+		o.CallbackTimeout = 10 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	st, err := openStore(file, o.Partners, o.Clock)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{opt: o, store: st, calls: map[string]int{}, sender: newSender(o.Transport, o.CallbackTimeout)}
+	s.sendDue()
+	return s, nil
+}
+
+// look reads the tables. It puts nothing.
+func (s *Service) look(f func(*tables)) {
+	_ = s.store.do(func(t *tables) error { // nothing is written, so nothing fails
+		f(t)
+		return nil
+	})
+}
+
+// Now is the time of the service, in Korea.
+func (s *Service) Now() (now time.Time) {
+	s.look(func(t *tables) { now = t.now.In(seoul) })
+	return now
+}
+
+// SetClock sets the time of the service, which goes on from there. The zero time
+// sets it right. Callbacks that have become due are sent.
+func (s *Service) SetClock(now time.Time) error {
+	err := s.store.do(func(t *tables) error {
+		self := t.self()
+		real := t.now.Add(-self.Ahead)
+		self.Ahead = 0
+		if !now.IsZero() {
+			self.Ahead = now.Sub(real)
+		}
+		t.state.put(self)
+		return nil
+	})
+	s.sendDue()
+	return err
 }
 
 // SetMaintenance turns MAINTAINED_METHOD for every call on or off.
-func (s *Service) SetMaintenance(on bool) { s.maintenance.Store(on) }
+func (s *Service) SetMaintenance(on bool) error {
+	return s.store.do(func(t *tables) error {
+		self := t.self()
+		self.Maintenance = on
+		t.state.put(self)
+		return nil
+	})
+}
+
+func (s *Service) inMaintenance() (on bool) {
+	s.look(func(t *tables) { on = t.self().Maintenance })
+	return on
+}
 
 // Calls returns how many calls of each operation (bill.create, mapping.list …)
 // arrived, in both forms together and whatever became of them. Requests for
@@ -186,11 +295,7 @@ func (s *Service) SetMaintenance(on bool) { s.maintenance.Store(on) }
 func (s *Service) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make(map[string]int, len(s.calls))
-	for op, n := range s.calls {
-		out[op] = n
-	}
-	return out
+	return maps.Clone(s.calls)
 }
 
 func (s *Service) count(op operation) {
@@ -205,6 +310,10 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
 	f := formOf(path)
 	op := operationOf(path)
+	if strings.HasPrefix(path, payPath) || strings.HasPrefix(path, signUpPath) {
+		s.page(w, r)
+		return
+	}
 	if op == opNone {
 		s.count(op)
 		deliver(w, r, Fault{}, http.StatusNotFound, s.failure(f, codeError, ""))
@@ -233,34 +342,43 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		deliver(w, r, fault, http.StatusUnsupportedMediaType, s.failure(f, codeInvalid, ""))
 		return
 	}
+	code, reply := codeSuccess, []byte(nil)
 	switch {
 	case fault.Code != "":
-		deliver(w, r, fault, http.StatusOK, s.failure(f, fault.Code, ""))
+		code = fault.Code
 	case fault.Skip:
-		deliver(w, r, fault, http.StatusOK, s.failure(f, codeError, ""))
-	case s.maintenance.Load():
-		deliver(w, r, fault, http.StatusOK, s.failure(f, codeMaintained, ""))
+		code = codeError
+	case s.inMaintenance():
+		code = codeMaintained
 	default:
-		deliver(w, r, fault, http.StatusOK, s.answer(op, f, body, s.base(r)))
+		code, reply = s.answer(op, f, body, s.base(r))
 	}
+	if reply == nil {
+		reply = s.failure(f, code, "")
+	}
+	status := http.StatusOK
+	if code != codeSuccess {
+		status = s.opt.FailureStatus
+	}
+	deliver(w, r, fault, status, reply)
 }
 
 // answer decodes a call, runs it and encodes what came of it.
-func (s *Service) answer(op operation, f form, body []byte, base string) []byte {
+func (s *Service) answer(op operation, f form, body []byte, base string) (code string, reply []byte) {
 	root, ok := parseObject(body)
 	if !ok {
-		return s.failure(f, codeInvalid, "")
+		return codeInvalid, nil
 	}
 	c := decode(op, f, root)
 	c.base = base
-	res := s.run(c)
-	if res.code != codeSuccess {
-		return s.failure(f, res.code, res.field)
+	res := s.run(&c)
+	switch {
+	case res.code != codeSuccess:
+		return res.code, s.failure(f, res.code, res.field)
+	case f == formLegacy:
+		return res.code, s.encodeLegacy(&c, res)
 	}
-	if f == formLegacy {
-		return s.encodeLegacy(c, res)
-	}
-	return s.encodeV2(c, res)
+	return res.code, s.encodeV2(&c, res)
 }
 
 // failure is a refusal in the caller's form. field is a name of the document
@@ -276,29 +394,47 @@ func (s *Service) failure(f form, code, field string) []byte {
 	return marshal(v2Envelope{Code: code, Message: text, Data: rawJSON(s.opt.FailureData)})
 }
 
-// run carries a decoded call out.
-func (s *Service) run(c call) result {
+// run carries a decoded call out, as one transaction: a refusal changes nothing,
+// and a success is on the disk, if there is one, before it is told.
+func (s *Service) run(c *call) (res result) {
+	err := s.store.do(func(t *tables) error {
+		if res = s.operate(t, c); res.code != codeSuccess {
+			return errRefused
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errRefused) {
+		s.opt.Log.Error("a call is not carried out", "operation", string(c.op), "err", err)
+		return refuse(codeError)
+	}
+	return res
+}
+
+// errRefused ends the transaction of a call that is refused.
+var errRefused = errors.New("refused")
+
+func (s *Service) operate(t *tables, c *call) result {
 	switch c.op {
 	case opCreate:
-		return s.create(c)
+		return s.create(t, c)
 	case opResend:
-		return s.resend(c)
+		return s.resend(t, c)
 	case opRead:
-		return s.read(c)
+		return s.read(t, c)
 	case opDestroy:
-		return s.destroy(c)
+		return s.destroy(t, c)
 	case opCancel:
-		return s.cancel(c)
+		return s.cancel(t, c)
 	case opRegister:
-		return s.register(c)
+		return s.register(t, c)
 	case opMappings:
-		return s.mappings(c)
+		return s.listMappings(t, c)
 	case opStatus:
-		return s.status(c)
+		return s.status(t, c)
 	case opMapStore:
-		return s.mapStore(c)
+		return s.mapStore(t, c)
 	case opStores:
-		return s.stores(c)
+		return s.listStores(t, c)
 	case opNone:
 	}
 	return refuse(codeError)

@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 )
@@ -39,6 +41,8 @@ type Bill struct {
 	Messages        int       `json:"messages"`           // sent to the customer so far
 	Approval        *Approval `json:"approval,omitempty"` // nil unless it was paid
 	Cancel          *Cancel   `json:"cancel,omitempty"`   // nil unless it was cancelled
+	// Failed are the payments that a card network or issuer refused, oldest first.
+	Failed []FailedPayment `json:"failed_payments,omitempty"`
 }
 
 // Approval is what a payment left on a bill. It is never changed once made.
@@ -54,7 +58,7 @@ type Approval struct {
 	AcquirerCode string    `json:"acquirer_code"`
 	Acquirer     string    `json:"acquirer"`
 	MerchantNum  string    `json:"card_merchant_number"`
-	TxNum        string    `json:"transaction_number"`
+	TxNum        string    `json:"tx_id"`  // the transaction identifier
 	Months       string    `json:"months"` // two digits
 	CashNum      string    `json:"cash_receipt_number"`
 	CashClass    string    `json:"cash_receipt_class"`
@@ -68,99 +72,305 @@ type Cancel struct {
 	Reason string    `json:"reason"`
 }
 
+// FailedPayment is a payment that left the bill unpaid.
+type FailedPayment struct {
+	At   time.Time `json:"at"`
+	Code string    `json:"code"` // of the catalogue
+}
+
 // billKey finds a bill: an identifier is unique within its partner.
 type billKey struct{ partner, id string }
 
-// account is a partner with what has changed about it.
+func (b *Bill) key() billKey { return billKey{b.Partner, b.ID} }
+
+// account is what changes about a partner; the rest of it is its contract,
+// which is the Partner.
 type account struct {
-	Partner
-	mappings  []*mapping
-	temporary map[string]*temporary
+	Partner string   `json:"partner"`
+	Points  int      `json:"points"`
+	Mapped  []string `json:"mapped"` // the temporary locations that a store is mapped to
 }
+
+func (a *account) key() string { return a.Partner }
 
 // mapping is a sub-business of a partner, mapped or on its way.
 type mapping struct {
+	Partner string `json:"partner"`
 	Store
-	status                string
-	registered, updated   time.Time
-	callbackURL, redirect string
+	Status      string    `json:"status"`
+	Registered  time.Time `json:"registered"`
+	Updated     time.Time `json:"updated"`
+	CallbackURL string    `json:"callback_url"`
+	RedirectURL string    `json:"redirect_url"`
 }
 
-type temporary struct {
-	TemporaryStore
-	mapped bool
+// mappingKey finds a sub-business by the names its partner gave it.
+type mappingKey struct{ partner, member, merchant string }
+
+func (m *mapping) key() mappingKey { return mappingKey{m.Partner, m.Member, m.Merchant} }
+
+// state is what the service remembers of itself.
+type state struct {
+	Sequence    int           `json:"sequence"` // of approval numbers
+	Maintenance bool          `json:"maintenance"`
+	Ahead       time.Duration `json:"ahead"` // of the real clock
 }
 
-// store holds everything the service remembers. All access goes through do,
-// so that each operation is one transaction whatever the store is made of.
-type store struct {
-	mu sync.Mutex
-	tables
-}
+func (*state) key() struct{} { return struct{}{} }
 
+// tables are everything the service remembers, as one transaction sees it.
 type tables struct {
-	accounts map[string]*account
-	order    []*account
-	bills    map[billKey]*Bill
-	byID     map[string][]*Bill // every partner's bills of one identifier
-	all      []*Bill            // in the order they were made
-	sequence int                // of approval numbers
+	now       time.Time // of the service, when the transaction began
+	contracts []*Partner
+	byKey     map[string]*Partner
+
+	accounts  table[string, account]
+	bills     table[billKey, Bill]
+	mappings  table[mappingKey, mapping]
+	callbacks table[billKey, Callback]
+	state     table[struct{}, state]
+
+	byID    map[string][]billKey    // every partner's bills of one identifier
+	stores  map[string][]mappingKey // a partner's sub-businesses, in the order they were registered
+	pages   map[string]billKey      // by the token in the short URL
+	signups map[string]mappingKey   // by the token in the registration URL
+	open    map[billKey]struct{}    // callbacks with an attempt still to come
 }
 
-func newStore(partners []Partner, now time.Time) *store {
-	st := &store{tables: tables{
-		accounts: map[string]*account{},
-		bills:    map[billKey]*Bill{},
-		byID:     map[string][]*Bill{},
+// store runs transactions, one at a time.
+type store struct {
+	clock func() time.Time
+	disk  *disk // nil in memory
+	mu    sync.Mutex
+	t     tables
+}
+
+// openStore reads what the data file remembers, if one is named, and adds the
+// partners and stores that it does not know.
+func openStore(file string, partners []Partner, clock func() time.Time) (*store, error) {
+	st := &store{clock: clock, t: tables{
+		byKey:   map[string]*Partner{},
+		byID:    map[string][]billKey{},
+		stores:  map[string][]mappingKey{},
+		pages:   map[string]billKey{},
+		signups: map[string]mappingKey{},
+		open:    map[billKey]struct{}{},
 	}}
-	for _, p := range partners {
-		a := &account{Partner: p, temporary: map[string]*temporary{}}
-		for _, s := range p.Stores {
-			a.mappings = append(a.mappings, &mapping{Store: s, status: mappingCompleted, registered: now, updated: now})
+	t := &st.t
+	t.accounts = newTable("partner", (*account).key, nil)
+	t.bills = newTable("bill", (*Bill).key, func(b *Bill, isNew bool) {
+		if isNew {
+			t.byID[b.ID] = append(t.byID[b.ID], b.key())
+			t.pages[token("bill", b.Partner, b.ID)] = b.key()
 		}
-		for _, t := range p.Temporary {
-			a.temporary[t.Code] = &temporary{TemporaryStore: t}
+	})
+	t.mappings = newTable("mapping", (*mapping).key, func(m *mapping, isNew bool) {
+		if isNew {
+			t.stores[m.Partner] = append(t.stores[m.Partner], m.key())
+			t.signups[token("signup", m.Partner, m.Member, m.Merchant)] = m.key()
 		}
-		st.accounts[p.Key] = a
-		st.order = append(st.order, a)
+	})
+	t.callbacks = newTable("callback", (*Callback).key, func(c *Callback, _ bool) {
+		if c.State == callbackWaiting {
+			t.open[c.key()] = struct{}{}
+		} else {
+			delete(t.open, c.key())
+		}
+	})
+	t.state = newTable("state", (*state).key, nil)
+	if file != "" {
+		var err error
+		if st.disk, err = openDisk(file, t.kinds()); err != nil {
+			return nil, err
+		}
 	}
-	return st
+	for _, p := range partners {
+		t.contracts = append(t.contracts, &p)
+		t.byKey[p.Key] = &p
+	}
+	return st, st.do(func(t *tables) error {
+		for _, p := range t.contracts {
+			if t.accounts.get(p.Key) == nil {
+				t.accounts.put(account{Partner: p.Key, Points: p.Points})
+			}
+			for _, s := range p.Stores {
+				m := mapping{Partner: p.Key, Store: s, Status: mappingCompleted, Registered: t.now, Updated: t.now}
+				if t.mappings.get(m.key()) == nil {
+					t.mappings.put(m)
+				}
+			}
+		}
+		return nil
+	})
 }
 
-// do runs f alone on the tables. Nothing f is given may outlive it: what leaves
-// is a copy.
-func (st *store) do(f func(t *tables)) {
+// do runs f alone. What f puts is on the disk and then in memory when do
+// returns nil; of an f that fails, or cannot be written, nothing remains.
+func (st *store) do(f func(t *tables) error) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	f(&st.tables)
+	t := &st.t
+	t.now = st.clock().Add(t.self().Ahead)
+	defer func() {
+		for _, k := range t.kinds() {
+			k.discard()
+		}
+	}()
+	if err := f(t); err != nil {
+		return err
+	}
+	if st.disk != nil {
+		if err := st.disk.write(t.kinds()); err != nil {
+			return err
+		}
+	}
+	for _, k := range t.kinds() {
+		k.apply()
+	}
+	return nil
 }
 
-func (t *tables) insert(b *Bill) {
-	t.bills[billKey{b.Partner, b.ID}] = b
-	t.byID[b.ID] = append(t.byID[b.ID], b)
-	t.all = append(t.all, b)
+func (st *store) close() error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.disk == nil {
+		return nil
+	}
+	return st.disk.close()
 }
 
+func (t *tables) kinds() []kind {
+	return []kind{&t.accounts, &t.bills, &t.mappings, &t.callbacks, &t.state}
+}
+
+// self is what the service remembers of itself.
+func (t *tables) self() state {
+	if s := t.state.get(struct{}{}); s != nil {
+		return *s
+	}
+	return state{}
+}
+
+// next counts approvals.
 func (t *tables) next() int {
-	t.sequence++
-	return t.sequence
+	s := t.self()
+	s.Sequence++
+	t.state.put(s)
+	return s.Sequence
 }
 
-// mapping returns the account's sub-business of that name, nil if there is none.
-func (a *account) mapping(member, merchant string) *mapping {
-	for _, m := range a.mappings {
-		if m.Member == member && m.Merchant == merchant {
-			return m
+// serves tells whether bill calls for that store are the partner's.
+func (t *tables) serves(p *Partner, member, merchant string) bool {
+	if !p.Strict {
+		return true
+	}
+	m := t.mappings.get(mappingKey{p.Key, member, merchant})
+	return m != nil && m.Status == mappingCompleted && !m.Closed && !m.Suspended
+}
+
+// spend takes a point for a message, false when there is none left.
+func (t *tables) spend(p *Partner) bool {
+	if !p.Prepaid {
+		return true
+	}
+	a := *t.accounts.get(p.Key)
+	if a.Points <= 0 {
+		return false
+	}
+	a.Points--
+	t.accounts.put(a)
+	return true
+}
+
+// A table holds the rows of one kind. A row is never changed once it is in: a
+// change is a copy that is put in its place, so a row that was handed out stays
+// what it was.
+type table[K comparable, V any] struct {
+	name   string // in the data file
+	keyOf  func(*V) K
+	index  func(v *V, isNew bool) // told of every row that comes in; nil if nobody asks
+	rows   map[K]*V
+	order  []K // in which the keys first came
+	staged []*V
+}
+
+func newTable[K comparable, V any](name string, keyOf func(*V) K, index func(*V, bool)) table[K, V] {
+	return table[K, V]{name: name, keyOf: keyOf, index: index, rows: map[K]*V{}}
+}
+
+// get returns a row, nil if there is none, as the transaction has it.
+func (tb *table[K, V]) get(k K) *V {
+	for _, v := range slices.Backward(tb.staged) {
+		if tb.keyOf(v) == k {
+			return v
+		}
+	}
+	return tb.rows[k]
+}
+
+// put stages a row.
+func (tb *table[K, V]) put(v V) { tb.staged = append(tb.staged, &v) }
+
+// all returns the committed rows in the order they first came.
+func (tb *table[K, V]) all() []*V {
+	list := make([]*V, len(tb.order))
+	for i, k := range tb.order {
+		list[i] = tb.rows[k]
+	}
+	return list
+}
+
+// kind is a table, whatever its rows are.
+type kind interface {
+	label() string
+	apply()
+	discard()
+	// each hands out the staged rows, written down.
+	each(func(key string, value []byte) error) error
+	// load takes a row that was written down.
+	load(value []byte) error
+}
+
+func (tb *table[K, V]) label() string { return tb.name }
+
+func (tb *table[K, V]) discard() { tb.staged = nil }
+
+func (tb *table[K, V]) apply() {
+	for _, v := range tb.staged {
+		tb.insert(v)
+	}
+}
+
+func (tb *table[K, V]) insert(v *V) {
+	k := tb.keyOf(v)
+	_, known := tb.rows[k]
+	if !known {
+		tb.order = append(tb.order, k)
+	}
+	tb.rows[k] = v
+	if tb.index != nil {
+		tb.index(v, !known)
+	}
+}
+
+func (tb *table[K, V]) each(f func(key string, value []byte) error) error {
+	for _, v := range tb.staged {
+		value, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		if err := f(keyText(tb.keyOf(v)), value); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// serves tells whether bill calls for that store are the partner's.
-func (a *account) serves(member, merchant string) bool {
-	if !a.Strict {
-		return true
+func (tb *table[K, V]) load(value []byte) error {
+	v := new(V)
+	if err := json.Unmarshal(value, v); err != nil {
+		return err
 	}
-	m := a.mapping(member, merchant)
-	return m != nil && m.status == mappingCompleted && !m.Closed && !m.Suspended
+	tb.insert(v)
+	return nil
 }

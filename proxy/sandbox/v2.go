@@ -112,7 +112,7 @@ type v2Record struct {
 }
 
 // encodeV2 is the reply to a call that succeeded ("Bill operations, v2").
-func (s *Service) encodeV2(c call, res result) []byte {
+func (s *Service) encodeV2(c *call, res result) []byte {
 	e := v2Envelope{Code: codeSuccess, Message: messageOf(codeSuccess), Data: res.data}
 	b := &res.bill
 	switch c.op {
@@ -145,6 +145,8 @@ func (s *Service) v2Record(b *Bill) v2Record {
 // number is a numeric field of a read; digits is empty when there is no value.
 func (s *Service) number(digits string) json.RawMessage {
 	switch {
+	case s.opt.NumbersAsStrings:
+		return json.RawMessage(`"` + digits + `"`)
 	case digits != "":
 		return json.RawMessage(digits)
 	case s.opt.NumbersWhenUnpaid == NullWhenUnpaid:

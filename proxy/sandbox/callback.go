@@ -1,0 +1,267 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The states of a callback.
+const (
+	callbackWaiting   = "waiting"
+	callbackDelivered = "delivered"
+	callbackGivenUp   = "given_up"
+)
+
+const (
+	callbacksAtOnce = 32       // attempts under way at the same time
+	answerLimit     = 64 << 10 // bytes that are read of a partner's answer
+	answerShown     = 500      // bytes of it that an attempt remembers
+)
+
+// Callback is the notice of one payment on its way to the partner ("Events").
+type Callback struct {
+	Partner string    `json:"partner"`
+	BillID  string    `json:"bill_id"`
+	Form    string    `json:"form"`
+	URL     string    `json:"url"`
+	Body    string    `json:"body"` // exactly as it is sent
+	State   string    `json:"state"`
+	Made    time.Time `json:"made"`
+	Next    time.Time `json:"next,omitzero"` // when the next attempt is due, while State is waiting
+	// Attempts are those made so far, oldest first.
+	Attempts []Attempt `json:"attempts"`
+}
+
+func (c *Callback) key() billKey { return billKey{c.Partner, c.BillID} }
+
+// Attempt is one delivery of a callback, and what came of it.
+type Attempt struct {
+	At     time.Time `json:"at"`
+	Status int       `json:"status,omitempty"` // HTTP status of the answer; 0 if there was none
+	Answer string    `json:"answer,omitempty"` // the first bytes of its body
+	Wrong  string    `json:"wrong,omitempty"`  // why it does not count; empty for a success
+}
+
+// notify puts a paid bill's callback on its way, if there is an address: the
+// bill's own, in the form the bill was made in; else the one of its store's
+// registration, in v2. The body is what a read shows now, flat.
+func (s *Service) notify(t *tables, b *Bill) {
+	c := Callback{
+		Partner: b.Partner, BillID: b.ID, Form: b.Form, URL: b.CallbackURL,
+		State: callbackWaiting, Made: t.now, Next: t.now, Attempts: []Attempt{},
+	}
+	if c.URL == "" {
+		m := t.mappings.get(mappingKey{b.Partner, b.Member, b.Merchant})
+		if m == nil || m.CallbackURL == "" {
+			return
+		}
+		c.Form, c.URL = formV2.String(), m.CallbackURL
+	}
+	if c.Form == formLegacy.String() {
+		c.Body = string(marshal(s.legacyRecord(b)))
+	} else {
+		c.Body = string(marshal(s.v2Record(b)))
+	}
+	t.callbacks.put(c)
+}
+
+// Callbacks returns every callback, in the order of their payments.
+func (s *Service) Callbacks() []Callback {
+	list := []Callback{}
+	s.look(func(t *tables) {
+		for _, c := range t.callbacks.all() {
+			list = append(list, *c)
+		}
+	})
+	return list
+}
+
+// Notify sends a paid bill's callback again, at once and from the start of its
+// schedule, whatever became of it. Partners do get callbacks twice.
+func (s *Service) Notify(partnerKey, billID string) error {
+	err := s.store.do(func(t *tables) error {
+		b, err := t.lookUp(partnerKey, billID)
+		if err != nil {
+			return err
+		}
+		known := t.callbacks.get(b.key())
+		if known == nil {
+			return fmt.Errorf("%w: it has no callback", ErrNoBill)
+		}
+		c := *known
+		c.State, c.Made, c.Next, c.Attempts = callbackWaiting, t.now, t.now, []Attempt{}
+		t.callbacks.put(c)
+		return nil
+	})
+	if err == nil {
+		s.sendDue()
+	}
+	return err
+}
+
+// sender carries callbacks out. It has no goroutine of its own: a timer waits for
+// the next attempt, and each attempt is a goroutine until it is over.
+type sender struct {
+	client *http.Client
+	ctx    context.Context // ends when the service is closed
+	stop   context.CancelFunc
+	slots  chan struct{}
+	mu     sync.Mutex // taken before the store's
+	timer  *time.Timer
+	flying map[billKey]struct{}
+	closed bool
+	all    sync.WaitGroup
+}
+
+func newSender(transport http.RoundTripper, timeout time.Duration) *sender {
+	if transport == nil {
+		transport = http.DefaultTransport.(*http.Transport).Clone()
+	}
+	n := &sender{flying: map[billKey]struct{}{}, slots: make(chan struct{}, callbacksAtOnce)}
+	n.ctx, n.stop = context.WithCancel(context.Background())
+	n.client = &http.Client{
+		Transport: transport, Timeout: timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return n
+}
+
+// sendDue begins every attempt that is due, and sets the timer for the next. It
+// follows whatever may have changed either.
+func (s *Service) sendDue() {
+	n := s.sender
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return
+	}
+	var now, next time.Time
+	s.look(func(t *tables) {
+		now = t.now
+		for k := range t.open {
+			c := t.callbacks.get(k)
+			if c.Next.After(now) {
+				if next.IsZero() || c.Next.Before(next) {
+					next = c.Next
+				}
+				continue
+			}
+			if _, under := n.flying[k]; under {
+				continue
+			}
+			n.flying[k] = struct{}{}
+			n.all.Go(func() { s.attempt(k, c.URL, c.Body) })
+		}
+	})
+	if n.timer != nil {
+		n.timer.Stop()
+	}
+	if !next.IsZero() {
+		n.timer = time.AfterFunc(next.Sub(now), s.sendDue)
+	}
+}
+
+// attempt delivers a callback once and writes down what came of it.
+func (s *Service) attempt(k billKey, url, body string) {
+	n := s.sender
+	select {
+	case n.slots <- struct{}{}:
+	case <-n.ctx.Done():
+		return
+	}
+	made := s.post(url, body)
+	<-n.slots
+	if n.ctx.Err() != nil {
+		return // it was cut off: the next start tries again
+	}
+	err := s.store.do(func(t *tables) error {
+		c := *t.callbacks.get(k)
+		if c.URL != url || c.Body != body {
+			return nil
+		}
+		c.Attempts = append(c.Attempts[:len(c.Attempts):len(c.Attempts)], made)
+		switch {
+		case made.Wrong == "":
+			c.State, c.Next = callbackDelivered, time.Time{}
+		case len(c.Attempts) > s.opt.CallbackRetries:
+			c.State, c.Next = callbackGivenUp, time.Time{}
+		default:
+			c.Next = t.now.Add(s.opt.CallbackInterval)
+		}
+		t.callbacks.put(c)
+		return nil
+	})
+	n.mu.Lock()
+	delete(n.flying, k)
+	n.mu.Unlock()
+	if err != nil {
+		s.opt.Log.Error("the attempt of a callback is not on the disk, it will be made again", "err", err)
+		time.AfterFunc(s.opt.CallbackInterval, s.sendDue)
+		return
+	}
+	s.sendDue()
+}
+
+// post makes the attempt.
+func (s *Service) post(url, body string) (a Attempt) {
+	a.At = s.Now()
+	req, err := http.NewRequestWithContext(s.sender.ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		a.Wrong = err.Error()
+		return a
+	}
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	req.Header.Set("User-Agent", "billbridge-sandbox")
+	res, err := s.sender.client.Do(req)
+	if err != nil {
+		a.Wrong = err.Error()
+		return a
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	a.Status, a.Answer = res.StatusCode, strings.ToValidUTF8(string(answer[:min(len(answer), answerShown)]), "")
+	switch {
+	case err != nil:
+		a.Wrong = err.Error()
+	case res.StatusCode != http.StatusOK:
+		a.Wrong = fmt.Sprintf("expected status 200 but got: %d", res.StatusCode)
+	default:
+		a.Wrong = wrongAnswer(answer)
+	}
+	return a
+}
+
+// wrongAnswer tells why an answer with status 200 is no success: its code must
+// be 0000, whatever else it says.
+func wrongAnswer(answer []byte) string {
+	members, ok := parseObject(answer)
+	if !ok {
+		return "expected a JSON object"
+	}
+	var code string
+	if err := json.Unmarshal(members["code"], &code); err != nil || code != codeSuccess {
+		return `expected the code "0000" but got: ` + string(members["code"])
+	}
+	return ""
+}
+
+// Close ends the callbacks that are under way, to be made again by the next
+// start, and closes the data file. The service must not be called any more.
+func (s *Service) Close() error {
+	n := s.sender
+	n.mu.Lock()
+	n.closed = true
+	if n.timer != nil {
+		n.timer.Stop()
+	}
+	n.stop()
+	n.mu.Unlock()
+	n.all.Wait()
+	return s.store.close()
+}
