@@ -62,6 +62,7 @@ type commands struct {
 	Sandbox   sandboxCommand   `cmd:"" help:"Run only the billing service of the interface document, for trying and testing. Not for production."`
 	Check     checkCommand     `cmd:"" help:"Validate config and table, and print what they make of every route and field."`
 	Translate translateCommand `cmd:"" help:"Translate JSON documents from stdin to stdout."`
+	Hash      hashCommand      `cmd:"" help:"Print the text that a request's hash is made of, and the hash."`
 	Map       mapCommand       `cmd:"" help:"Print the translation table in use."`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
 }

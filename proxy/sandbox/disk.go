@@ -39,7 +39,7 @@ func openDisk(file string, kinds []kind) (*disk, error) {
 	// memory would be wrong if another process wrote too.
 	source := url.URL{Scheme: "file", Path: absolute, RawQuery: url.Values{
 		"_txlock": {"immediate"},
-		"_pragma": {"locking_mode(EXCLUSIVE)", "journal_mode(WAL)", "synchronous(FULL)"},
+		"_pragma": {"locking_mode(EXCLUSIVE)", "synchronous(FULL)"},
 	}.Encode()}
 	db, err := sql.Open("sqlite", source.String())
 	if err != nil {
@@ -65,29 +65,21 @@ func openDisk(file string, kinds []kind) (*disk, error) {
 
 var errNotOurs = errors.New("it is not a data file of the sandbox")
 
-// prepare makes the tables of a new file, holds an old one to its marks, and
+// prepare holds an old file to its marks, makes the tables of a new one, and
 // loads every row.
 func (d *disk) prepare(kinds []kind) error {
+	if err := d.recognise(); err != nil {
+		return err
+	}
+	// Kept in the file's header, so not before it is known to be ours.
+	if _, err := d.db.Exec("PRAGMA journal_mode = WAL"); err != nil {
+		return err
+	}
 	tx, err := d.db.Begin()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
-	var application, version, things int
-	if err := errors.Join(
-		tx.QueryRow("PRAGMA application_id").Scan(&application),
-		tx.QueryRow("PRAGMA user_version").Scan(&version),
-		tx.QueryRow("SELECT count(*) FROM sqlite_schema").Scan(&things),
-	); err != nil {
-		return err
-	}
-	switch {
-	case application == 0 && version == 0 && things == 0: // new
-	case application != applicationID:
-		return errNotOurs
-	case version != layout:
-		return fmt.Errorf("its layout is %d, and this billbridge knows %d", version, layout)
-	}
 	statements := []string{
 		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
 		fmt.Sprintf("PRAGMA user_version = %d", layout),
@@ -106,6 +98,31 @@ func (d *disk) prepare(kinds []kind) error {
 		}
 	}
 	return tx.Commit()
+}
+
+// recognise tells whether the file is new or ours. It changes nothing.
+func (d *disk) recognise() error {
+	tx, err := d.db.Begin()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	var application, version, things int
+	if err := errors.Join(
+		tx.QueryRow("PRAGMA application_id").Scan(&application),
+		tx.QueryRow("PRAGMA user_version").Scan(&version),
+		tx.QueryRow("SELECT count(*) FROM sqlite_schema").Scan(&things),
+	); err != nil {
+		return err
+	}
+	switch {
+	case application == 0 && version == 0 && things == 0: // new
+	case application != applicationID:
+		return errNotOurs
+	case version != layout:
+		return fmt.Errorf("its layout is %d, and this billbridge knows %d", version, layout)
+	}
+	return nil
 }
 
 // load reads a table in the order its rows were first written.

@@ -34,13 +34,10 @@ package sandbox
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"mime"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -49,120 +46,6 @@ import (
 // bodyLimit bounds a request body; the document shows no limit, and no call of
 // it comes near.
 const bodyLimit = 1 << 20
-
-// Environment is one of the two that the document tells apart ("Versioning").
-type Environment string
-
-const (
-	Development Environment = "development" // amounts below 20000 are refused
-	Production  Environment = "production"
-)
-
-// ParseEnvironment takes exactly "development" or "production".
-func ParseEnvironment(s string) (Environment, error) {
-	switch e := Environment(s); e {
-	case Development, Production:
-		return e, nil
-	}
-	return "", fmt.Errorf("environment: expected development or production but got: %q", s)
-}
-
-// BillIDRule says which bill identifiers a create accepts, beside the limit of
-// 20 characters, which always holds.
-type BillIDRule string
-
-const (
-	// LettersOrDigits accepts 1 to 20 letters or digits. The default.
-	LettersOrDigits BillIDRule = ""
-	// AnyCharacters accepts whatever has 1 to 20 characters.
-	AnyCharacters BillIDRule = "any"
-	// ExactlyTwenty reads the identifier rule to the letter: 20 letters or digits,
-	// which in development begin with a business registration number.
-	ExactlyTwenty BillIDRule = "exact"
-)
-
-// NumberWhenUnpaid is what a v2 read shows for a numeric approval field
-// (apprPayType, apprDt, apprOriginDt) of a bill that was never paid.
-type NumberWhenUnpaid string
-
-const (
-	ZeroWhenUnpaid NumberWhenUnpaid = "" // 0, which is of the documented type. The default.
-	NullWhenUnpaid NumberWhenUnpaid = "null"
-	OmitWhenUnpaid NumberWhenUnpaid = "omit"
-)
-
-// Options are the choices of a sandbox. The zero value is a development
-// environment with the default partners.
-type Options struct {
-	// Environment is Development if empty.
-	Environment Environment
-	// BaseURL stands before the paths of shortUrl and of the registration url.
-	// If empty, it is the scheme and host that the caller used.
-	BaseURL string
-	// Clock is time.Now if nil. The service shows Korean local time whatever
-	// zone the clock is in.
-	Clock func() time.Time
-	// Partners is DefaultPartners() if nil.
-	Partners []Partner
-
-	// FailureData is the raw JSON of `data` in a v2 failure; null if empty.
-	FailureData string
-	// LegacyCodes pairs a catalogue code with the code that legacy failures carry
-	// instead; the key "*" stands for every other failure. If nil, legacy failures
-	// carry the catalogue's codes. Public clients know
-	// {"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}.
-	LegacyCodes map[string]string
-	// SwapLegacySend exchanges member and merchant in the legacy send reply, as
-	// the document's example does.
-	SwapLegacySend bool
-	// NoLegacyShortURL leaves shortURL, which the document does not have but
-	// clients read, out of the legacy send reply.
-	NoLegacyShortURL bool
-
-	// BillIDs says which identifiers a create accepts.
-	BillIDs BillIDRule
-	// GlobalBillIDs makes a bill identifier unique over all partners. By default
-	// it is unique within its partner.
-	GlobalBillIDs bool
-	// AnyStore finds a bill by its partner and identifier alone. By default a call
-	// that names another member or merchant than the create finds no bill.
-	AnyStore bool
-	// DestroyRefused is the code of a destroy on a bill that is not unpaid;
-	// BILL_002 if empty.
-	DestroyRefused string
-	// WrongAmount is the code of a destroy or cancel whose price is not the
-	// amount charged (the service cancels in full only); VALIDATION_001 if empty,
-	// since clients try PAYMENT_002 again and this never becomes right.
-	WrongAmount string
-	// PayTypes pairs the legacy word of a payment method with its v2 number and is
-	// the set of methods a bill can be paid by. If nil: SIMPLE_PAY 0, CARD_VAN 1,
-	// KEYIN 2, OFFLINE_CARD 3, OFFLINE_CASH 4.
-	PayTypes map[string]int
-	// NumbersWhenUnpaid is what a v2 read shows for numbers there are none of.
-	NumbersWhenUnpaid NumberWhenUnpaid
-	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2
-	// backends do.
-	NumbersAsStrings bool
-	// Mobile matches the mobile numbers that a create accepts. If nil, Korean
-	// ones, with or without hyphens.
-	Mobile *regexp.Regexp
-	// HashOf makes the integrity value of its text. If nil, the SHA-256 in
-	// lower-case hexadecimal.
-	HashOf func(text string) string
-	// FailureStatus is the HTTP status of a business refusal; 200 if 0.
-	FailureStatus int
-
-	// CallbackInterval passes between the attempts of a callback; one hour if 0.
-	CallbackInterval time.Duration
-	// CallbackRetries are the attempts after the first; 24 if 0, none if negative.
-	CallbackRetries int
-	// CallbackTimeout is how long an attempt may take; 10 s if 0.
-	CallbackTimeout time.Duration
-	// Transport carries callbacks. If nil, that of net/http.
-	Transport http.RoundTripper
-	// Log is told what goes wrong with the data file. If nil, nobody is.
-	Log *slog.Logger
-}
 
 // Service is the billing service: an http.Handler of the fifteen documented
 // paths and of the pages that its replies point to. It is safe for concurrent
@@ -177,12 +60,13 @@ type Service struct {
 	calls    map[string]int
 }
 
-// New returns a service with an empty store in memory and the partners of o.
-// Close ends its callbacks; one that has sent none needs no Close.
+// New returns a service with an empty store in memory and the partners of o,
+// which Check must accept. Close ends its callbacks; one that has sent none needs
+// no Close.
 func New(o Options) *Service {
 	s, err := Open("", o)
 	if err != nil {
-		panic(err) // cannot be: only a data file fails
+		panic(err) // an option that Check refuses: a mistake of the program
 	}
 	return s
 }
@@ -192,47 +76,9 @@ func New(o Options) *Service {
 // networks were told and the count of calls are of the process. Only one
 // process can have a file open.
 func Open(file string, o Options) (*Service, error) {
-	if o.Environment == "" {
-		o.Environment = Development
-	}
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
-	if o.Partners == nil {
-		o.Partners = DefaultPartners()
-	}
-	if o.FailureData == "" {
-		o.FailureData = "null"
-	}
-	if o.DestroyRefused == "" {
-		o.DestroyRefused = codeNotCancellable
-	}
-	if o.WrongAmount == "" {
-		o.WrongAmount = codeInvalid
-	}
-	if o.PayTypes == nil {
-		o.PayTypes = map[string]int{"SIMPLE_PAY": 0, methodCardVAN: 1, methodKeyIn: 2, methodOfflineCard: 3, "OFFLINE_CASH": 4}
-	}
-	if o.Mobile == nil {
-		o.Mobile = mobile
-	}
-	if o.HashOf == nil {
-		o.HashOf = sha256Hex
-	}
-	if o.FailureStatus == 0 {
-		o.FailureStatus = http.StatusOK
-	}
-	if o.CallbackInterval == 0 {
-		o.CallbackInterval = time.Hour
-	}
-	if o.CallbackRetries == 0 {
-		o.CallbackRetries = 24
-	}
-	if o.CallbackTimeout == 0 {
-		o.CallbackTimeout = 10 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	o = o.withDefaults()
+	if err := o.Check(); err != nil {
+		return nil, err
 	}
 	st, err := openStore(file, o.Partners, o.Clock)
 	if err != nil {

@@ -1,0 +1,210 @@
+package sandbox_test
+
+import (
+	"database/sql"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/sandbox"
+)
+
+// open starts a service on a data file. Closing it is the test's.
+func open(t *testing.T, file string, o sandbox.Options) *rig {
+	t.Helper()
+	if o.Clock == nil {
+		o.Clock = func() time.Time { return noon }
+	}
+	if o.Transport == nil {
+		o.Transport = onlyHere{}
+	}
+	o.BaseURL = "https://pay.example.com"
+	s, err := sandbox.Open(file, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	calls, control := httptest.NewServer(s), httptest.NewServer(s.Control())
+	t.Cleanup(calls.Close)
+	t.Cleanup(control.Close)
+	return &rig{Service: s, t: t, url: calls.URL, control: control.URL}
+}
+
+// everything is what the control surface and the interface show.
+func (r *rig) everything() string {
+	r.t.Helper()
+	all := ""
+	for _, path := range []string{"/partners", "/bills", "/callbacks", "/clock"} {
+		_, body := r.ctl(http.MethodGet, path, "")
+		all += path + "\n" + body
+	}
+	for _, key := range []string{demoKey, "demo-strict-key"} {
+		for _, path := range []string{"/read/mapping", "/read/merchant"} {
+			_, body := r.post(path, `{"apiKey":"`+key+`"}`)
+			all += path + "\n" + body + "\n"
+		}
+	}
+	return all
+}
+
+// TestDataFileKeepsEverything: what one process answered, the next one shows, to
+// the letter, in a file of any name.
+func TestDataFileKeepsEverything(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a b?c=#%41&.db")
+	p := newPartner(t, says(200, "{}"))
+	first := open(t, file, sandbox.Options{})
+	for i, state := range []string{"W", "F", "C", "D"} {
+		id := "BILL" + state
+		form := forms[i%2]
+		first.must(newAsk(form, "create").with("billId", id).with("callbackUrl", p.url).with("message", "따옴표 \" < > & \u2028 😀"))
+		switch state {
+		case "F", "C":
+			if err := first.PayWith(demoKey, id, sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1234567890"}); err != nil {
+				t.Fatal(err)
+			}
+			first.settled(id, "waiting", 1)
+			if state == "C" {
+				first.must(newAsk("v2", "cancel").with("billId", id).with("cancelReason", "고객 요청"))
+			}
+		case "D":
+			first.must(newAsk("legacy", "destroy").with("billId", id))
+		}
+	}
+	if err := first.Fail(demoKey, "BILLW", "PAYMENT_004"); err != nil {
+		t.Fatal(err)
+	}
+	first.must(newAsk("v2", "resend").with("billId", "BILLW"))
+	first.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com/","redirectUrl":"https://p.example.com/done"}`)
+	first.post("/auth/merchant/mapping", `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","temporaryMerchantCd":"TEMP0001"}`)
+	first.ctl(http.MethodPost, "/points", `{"partner":"demo-nopoint-key","points":7}`)
+	first.ctl(http.MethodPost, "/clock", `{"advance":"30m"}`)
+	want := first.everything()
+	first.ctl(http.MethodPost, "/maintenance", `{"on":true}`)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := open(t, file, sandbox.Options{})
+	if code, _ := second.do(newAsk("v2", "read")); code != "MAINTAINED_METHOD" {
+		t.Errorf("maintenance is forgotten: %s", code)
+	}
+	second.ctl(http.MethodPost, "/maintenance", `{"on":false}`)
+	if got := second.everything(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	// And it goes on: no id, no temporary location and no approval number is used twice.
+	if code, _ := second.do(newAsk("legacy", "create").with("billId", "BILLD")); code != "BILL_001" {
+		t.Error(code)
+	}
+	if _, body := second.post("/auth/merchant/mapping", `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","temporaryMerchantCd":"TEMP0001"}`); !strings.Contains(body, "PARTNER_MAPPING_005") {
+		t.Error(body)
+	}
+	if err := second.Pay(demoKey, "BILLW"); err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[string]bool{}
+	for _, b := range second.Bills() {
+		if b.Approval == nil {
+			continue
+		}
+		if numbers[b.Approval.Num] || b.Cancel != nil && b.Cancel.Num == b.Approval.Num {
+			t.Errorf("approval number %s twice", b.Approval.Num)
+		}
+		numbers[b.Approval.Num] = true
+	}
+	second.settled("BILLW", "waiting", 1)
+	// The callbacks of the first process are still on their way.
+	p.says(says(200, thanks))
+	second.ctl(http.MethodPost, "/clock", `{"advance":"1h"}`)
+	second.settled("BILLF", "delivered", 2)
+	second.settled("BILLC", "delivered", 2)
+	second.settled("BILLW", "delivered", 2)
+}
+
+// TestDataFileRefused: a file that cannot be used is told by its name, and left
+// as it is.
+func TestDataFileRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	database := func(name string, statements ...string) {
+		db, err := sql.Open("sqlite", at(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		for _, statement := range statements {
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(at("text"), []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(at("folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	database("other", "CREATE TABLE bill (id TEXT)")
+	database("marked", "PRAGMA application_id = 7")
+	s, err := sandbox.Open(at("newer"), sandbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	database("newer", "PRAGMA user_version = 99")
+	used := open(t, at("used"), sandbox.Options{})
+	used.must(newAsk("v2", "create"))
+	for name, want := range map[string]string{
+		"text": "it is not a data file of the sandbox", "other": "it is not a data file of the sandbox",
+		"marked": "it is not a data file of the sandbox", "newer": "its layout is 99, and this billbridge knows 1",
+		"used": "another process has it open", "folder": "unable to open database file", "none/file": "there is no folder " + at("none"),
+	} {
+		before, _ := os.ReadFile(at(name))
+		_, err := sandbox.Open(at(name), sandbox.Options{})
+		if err == nil || !strings.HasPrefix(err.Error(), "data file "+at(name)+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after, _ := os.ReadFile(at(name)); string(after) != string(before) {
+			t.Errorf("%s: it is not what it was", name)
+		}
+	}
+	used.must(newAsk("v2", "read"))
+}
+
+// TestDataFileLost: what cannot be written is not done, and not said to be.
+func TestDataFileLost(t *testing.T) {
+	t.Parallel()
+	r := open(t, filepath.Join(t.TempDir(), "data"), sandbox.Options{})
+	r.must(newAsk("v2", "create"))
+	r.must(newAsk("v2", "create").with("billId", "PAID"))
+	if err := r.Pay(demoKey, "PAID"); err != nil {
+		t.Fatal(err)
+	}
+	before := encode(r.Bills())
+	if err := r.Close(); err != nil { // as good as a disk that is gone
+		t.Fatal(err)
+	}
+	for _, q := range []ask{
+		newAsk("v2", "create").with("billId", "NEW"), newAsk("legacy", "create").with("billId", "NEW"), newAsk("v2", "resend"),
+		newAsk("legacy", "destroy"), newAsk("v2", "cancel").with("billId", "PAID"),
+	} {
+		if code, body := r.do(q); code != "ERROR" || strings.Contains(body, "database") {
+			t.Errorf("%s %s: %s", q.form, q.op, body)
+		}
+	}
+	r.must(newAsk("legacy", "read"))
+	if status, body := r.ctl(http.MethodPost, "/bills/"+billID+"/pay", ""); status != 500 {
+		t.Error(body)
+	}
+	if after := encode(r.Bills()); after != before {
+		t.Errorf("got %swant %s", after, before)
+	}
+}
