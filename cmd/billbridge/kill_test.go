@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/sandbox"
+)
+
+// A life is a bill of the test below: what was asked of it last, and what was acknowledged.
+type life struct {
+	form, id     string
+	acknowledged string // state; empty before the create
+	asked        string // the state that the call under way would bring; acknowledged if none is
+}
+
+// step makes the next call of a bill's life, in its form.
+func (l *life) step(partners, control, callback string) error {
+	key, billID, path, envelope := "apiKey", "billId", "/bill", `{"%s":"demo-partner-key","member":"m","merchant":"s","bill":{"%s":"%s","price":"20000","hash":"%s"%s}}`
+	address, last := `,"sendType":"URL","callbackUrl":"`+callback+`"`, map[string]string{"": "", "F": "/cancel"}
+	if l.form == "legacy" {
+		key, billID, path = "apikey", "bill_id", "/if/bill"
+		address, last = `,"callbackURL":"`+callback+`"`, map[string]string{"": "/send", "F": "/cancel"}
+		if l.acknowledged != "" {
+			envelope = `{"%s":"demo-partner-key","member":"m","merchant":"s","%s":"%s","price":"20000","hash":"%s"%s}`
+		}
+	}
+	url, body := partners+path+last[l.acknowledged], ""
+	switch l.acknowledged {
+	case "":
+		l.asked = "W"
+		body = fmt.Sprintf(envelope, key, billID, l.id, sandbox.Hash(l.id, "", "20000"), address)
+	case "W":
+		l.asked, url = "F", control+"/bills/"+l.id+"/pay"
+	case "F":
+		l.asked = "C"
+		body = fmt.Sprintf(envelope, key, billID, l.id, sandbox.Hash(l.id, "", "20000"), "")
+	}
+	res, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(answer), `"code":"0000"`) && !strings.Contains(string(answer), `"state":"F"`) {
+		return fmt.Errorf("%s of %s: %s", url, l.id, answer)
+	}
+	l.acknowledged = l.asked
+	return nil
+}
+
+// TestSandboxUnderKill ends the sandbox with kill -9 in the middle of bills being made, paid and cancelled, again and
+// again: nothing that it acknowledged is lost, nothing is half done, and every payment is called back.
+func TestSandboxUnderKill(t *testing.T) {
+	t.Parallel()
+	const rounds, lives = 5, 16
+	noticed := make(chan string, 10_000) // more than there are attempts
+	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var of struct {
+			Legacy string `json:"bill_id"`
+			V2     string `json:"billId"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&of); err != nil {
+			t.Error(err)
+		}
+		noticed <- of.Legacy + of.V2
+		_, _ = io.WriteString(w, `{"code":"0000"}`)
+	}))
+	defer partner.Close()
+	dir := t.TempDir()
+	var all []*life
+	made := 0
+	begin := func() (p *process, partners, control string) {
+		t.Helper()
+		p, err := launch(dir, "billbridge", "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data", filepath.Join(dir, "data.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.kill)
+		found, err := p.await("stdout", `^  partners call +(?P<at>http.*)$`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		partners = found["at"]
+		if found, err = p.await("stdout", `^  control +(?P<at>http.*)$`); err != nil {
+			t.Fatal(err)
+		}
+		return p, partners, found["at"]
+	}
+	// verify holds what the service shows to what it acknowledged.
+	verify := func(control string) {
+		t.Helper()
+		res, err := http.Get(control + "/bills")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		var bills []sandbox.Bill
+		if err := json.NewDecoder(res.Body).Decode(&bills); err != nil {
+			t.Fatal(err)
+		}
+		states := map[string]string{}
+		for _, b := range bills {
+			if (b.Approval != nil) != (b.State == "F" || b.State == "C") || (b.Cancel != nil) != (b.State == "C") {
+				t.Errorf("bill %s is half done: %+v", b.ID, b)
+			}
+			states[b.ID] = b.State
+		}
+		for _, l := range all {
+			if got := states[l.id]; got != l.acknowledged && got != l.asked {
+				t.Errorf("bill %s: %q was acknowledged, %q was asked for, %q is there", l.id, l.acknowledged, l.asked, got)
+			}
+			l.acknowledged, l.asked = states[l.id], states[l.id]
+		}
+	}
+	for range rounds {
+		p, partners, control := begin()
+		verify(control)
+		acknowledgements := make(chan struct{})
+		var workers sync.WaitGroup
+		for range lives {
+			made++
+			l := &life{form: []string{"legacy", "v2"}[made%2], id: fmt.Sprintf("KILL%d", made)}
+			all = append(all, l)
+			workers.Go(func() {
+				for l.acknowledged != "C" {
+					if err := l.step(partners, control, partner.URL); err != nil {
+						return
+					}
+					acknowledgements <- struct{}{}
+				}
+			})
+		}
+		over := make(chan struct{})
+		go func() { workers.Wait(); close(over) }()
+		for left := rand.IntN(lives * 3); left > 0; left-- {
+			select {
+			case <-acknowledgements:
+			case <-over:
+				t.Fatal("the calls end before the sandbox is killed")
+			}
+		}
+		p.kill()
+		go func() {
+			for range acknowledgements { // those that were on their way
+			}
+		}()
+		<-over
+		close(acknowledgements)
+		if _, err := p.end(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, control := begin()
+	verify(control)
+	late := time.After(patience)
+	called, payments := map[string]bool{}, 0
+	for _, l := range all {
+		if l.acknowledged != "F" && l.acknowledged != "C" {
+			continue
+		}
+		payments++
+		for !called[l.id] {
+			select {
+			case id := <-noticed:
+				called[id] = true
+			case <-late:
+				t.Fatalf("the payment of %s is not called back", l.id)
+			}
+		}
+	}
+	t.Logf("%d bills over %d kills, %d payments, all called back", len(all), rounds, payments)
+}
