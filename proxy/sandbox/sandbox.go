@@ -1,12 +1,15 @@
 // Package sandbox is the whole billing service of the interface document, in
-// one process and in memory, for trying an integration and for testing the
-// bridge against. It is NOT FOR PRODUCTION: it moves no money, sends no
-// messages, keeps its keys in the open and forgets everything when it stops.
+// one process, for trying and certifying an integration and for testing the
+// bridge against. It is NOT FOR PRODUCTION: it moves no money, sends no messages
+// and keeps its keys in the open.
 //
 //	s := sandbox.New(sandbox.Options{})
-//	go http.ListenAndServe("127.0.0.1:8081", s)           // what partners call
-//	go http.ListenAndServe("127.0.0.1:9081", s.Control()) // what a tester calls
+//	go http.ListenAndServe("127.0.0.1:8081", s)           // what partners and customers call
+//	go http.ListenAndServe("127.0.0.1:8082", s.Control()) // what a tester calls
 //	err := s.Pay("demo-partner-key", "1234567890ABCDEFGHIJ")
+//
+// A payment, here, on the control surface or on the page behind a short URL, is
+// called back to the partner ("Events"). Open keeps everything in a file.
 //
 // Both forms, legacy and v2, are thin codecs over one service and one store: a
 // bill made in one form is read, destroyed and cancelled in the other. The
@@ -16,8 +19,8 @@
 // it does what public partner integrations were seen to rely on, and each such
 // choice is a field of Options or a line here:
 //
-//   - Business refusals are HTTP 200 with an envelope. Only what is no call of the
-//     interface has a status of its own: 404, 405, 413 and 415.
+//   - Only what is no call of the interface has an HTTP status of its own: 404, 405,
+//     413 and 415, in the envelope of its form.
 //   - A call is checked in this order: key, contract, field types, store, field
 //     values, hash, amount, bill type, then the bill. A refusal changes nothing.
 //   - Field types are those of the document. A v2 price may also be a string of
@@ -27,6 +30,13 @@
 //   - A missing hash is VALIDATION_001, a wrong one (also in upper case) VALIDATION_002.
 //   - An approval is its own original: apprOriginNum and apprOriginDt of a paid bill
 //     repeat apprNum and apprDt. After a cancel apprNum and apprDt are the cancel's.
+//   - A merchant mapping of a store that is not registered is PARTNER_004, the status
+//     of one PARTNER_MAPPING_003. A key whose partner is gone is PARTNER_005.
+//   - Card networks fail a cancel with PAYMENT_001, PAYMENT_002 or PAYMENT_004, and
+//     that of a keyed-in card with BILL_004: see Networks.
+//   - A callback goes to the bill's own address in the form the bill was made in, or
+//     to that of its store's registration in v2. What it says is what a read showed
+//     when the bill was paid, also when it is sent again later.
 //   - A message sent (a TALK bill, any legacy bill, a resend) costs a Prepaid partner one point.
 //
 // DefaultPartners lists the seeded partners.
