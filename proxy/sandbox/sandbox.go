@@ -109,7 +109,7 @@ func (s *Service) look(f func(*tables)) {
 
 // Now is the time of the service, in Korea.
 func (s *Service) Now() (now time.Time) {
-	s.look(func(t *tables) { now = t.now.In(seoul) })
+	s.look(func(t *tables) { now = t.now })
 	return now
 }
 

@@ -120,7 +120,7 @@ func (*state) key() struct{} { return struct{}{} }
 
 // tables are everything the service remembers, as one transaction sees it.
 type tables struct {
-	now       time.Time // of the service, when the transaction began
+	now       time.Time // of the service, in Korea, when the transaction began
 	contracts []*Partner
 	byKey     map[string]*Partner
 
@@ -210,7 +210,7 @@ func (st *store) do(f func(t *tables) error) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	t := &st.t
-	t.now = st.clock().Add(t.self().Ahead)
+	t.now = st.clock().Add(t.self().Ahead).In(seoul)
 	defer func() {
 		for _, k := range t.kinds() {
 			k.discard()
