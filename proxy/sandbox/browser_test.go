@@ -1,0 +1,285 @@
+package sandbox_test
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"billbridge/proxy/sandbox"
+)
+
+var screenshots = flag.String("screenshot", "", "the folder that the browser tests leave pictures of the pages in; none if empty")
+
+// phone is a tab of a real browser, as large as a phone.
+type phone struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// newPhone starts a browser. It can reach this machine and no other.
+func newPhone(t *testing.T) phone {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(findBrowser(t)),
+		chromedp.NoSandbox, // which root cannot have; it opens no page but ours
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+		chromedp.Flag("no-proxy-server", true),
+		chromedp.Flag("disable-component-update", true),
+	)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	quiet := func(string, ...any) {} // it reports events of browsers newer than it
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
+	t.Cleanup(cancel)
+	p := phone{t, ctx}
+	p.do("a browser", chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch))
+	return p
+}
+
+// findBrowser returns the path of a browser. Without one the test is skipped,
+// but not where every test has to run.
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	names := []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"}
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	missing := "no browser: none of " + strings.Join(names, ", ") + " is on the PATH"
+	if os.Getenv("CI") == "true" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+	return ""
+}
+
+func (p phone) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, actions...); err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func get[T any](p phone, a chromedp.Action[T]) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, a)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return v
+}
+
+// open opens a page and holds it to what a phone needs.
+func (p phone) open(page string) {
+	p.t.Helper()
+	p.do("opening "+page, chromedp.Navigate(page), chromedp.WaitVisible(chromedp.CSS("main")))
+	p.fits()
+}
+
+// fits: nothing is wider than the phone, and what is touched is large enough.
+// That it is shows, too, that the policy lets the page have its style.
+func (p phone) fits() {
+	p.t.Helper()
+	width := get(p, chromedp.Evaluate[int](`document.documentElement.scrollWidth`))
+	small := get(p, chromedp.Evaluate[[]string](`[...document.querySelectorAll('button, select, label.choice, input:not([type=radio])')]
+		.filter(e => e.offsetParent && (e.offsetHeight < 48 || parseFloat(getComputedStyle(e).fontSize) < 16)).map(e => e.outerHTML)`))
+	if width > 390 {
+		p.t.Errorf("the page is %d wide", width)
+	}
+	if len(small) > 0 {
+		p.t.Errorf("too small to touch: %s", small)
+	}
+}
+
+func (p phone) text(selector string) string {
+	p.t.Helper()
+	return get(p, chromedp.Text(chromedp.CSS(selector)))
+}
+
+// shows tells whether an element is there to be seen.
+func (p phone) shows(selector string) bool {
+	p.t.Helper()
+	return get(p, chromedp.Evaluate[bool](`Boolean(document.querySelector("`+selector+`")?.offsetParent)`))
+}
+
+func (p phone) wait(selector string) {
+	p.t.Helper()
+	p.do("waiting for "+selector, chromedp.WaitVisible(chromedp.CSS(selector)))
+}
+
+func (p phone) tap(selector string) {
+	p.t.Helper()
+	p.do("tapping "+selector, chromedp.Tap(chromedp.CSS(selector)))
+}
+
+// picture leaves a picture of the whole page, if one is wanted.
+func (p phone) picture(name string) {
+	p.t.Helper()
+	if *screenshots == "" {
+		return
+	}
+	png := get(p, chromedp.FullScreenshot(100))
+	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// partner is a site that pages lead on to.
+func partner(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RequestURI() != "/done?bill=1" || r.Method != http.MethodGet || r.Referer() != "" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(`<p id="back">the partner's page</p>`))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/done?bill=1"
+}
+
+func TestBrowserPays(t *testing.T) {
+	t.Parallel()
+	p := newPhone(t)
+	r := start(t, sandbox.Options{})
+	page := r.issue(newAsk("v2", "create").with("pageRedirectUrl", partner(t)))
+
+	p.open(page)
+	p.picture("bill-unpaid")
+	if !p.shows(".for-cash") || p.shows(".for-card") || p.shows(".for-number") {
+		t.Error("an easy payment: a cash receipt and no installments, nor a number before a receipt is asked for")
+	}
+	p.tap(`.choice:has([value=personal])`)
+	if !p.shows("#cash_number") {
+		t.Error("there is nowhere to put the number of a cash receipt")
+	}
+	p.picture("bill-cash-receipt")
+	p.tap(`.choice:has([value=KEYIN])`)
+	if p.shows(".for-cash") || !p.shows("#months") {
+		t.Error("a card: installments and no cash receipt")
+	}
+	p.do("installments", chromedp.SetValue(chromedp.ID("months"), "3"))
+	p.picture("bill-card")
+
+	if err := r.Networks("BILL_004", 1); err != nil {
+		t.Fatal(err)
+	}
+	p.tap("button")
+	p.wait("[role=alert]")
+	p.fits()
+	p.picture("bill-declined")
+	if text := p.text("[role=alert]"); !strings.Contains(text, "BILL_004") || !strings.Contains(text, "did not go through") {
+		t.Errorf("the refusal says %q", text)
+	}
+
+	p.tap("button") // the choice is still there
+	p.wait("#back")
+	b, err := r.Bill(demoKey, billID)
+	if err != nil || b.State != "F" || b.Approval.Method != "KEYIN" || b.Approval.Months != "03" {
+		t.Fatalf("%+v %v", b, err)
+	}
+
+	p.open(page)
+	p.picture("bill-paid")
+	if text := p.text("main"); !strings.Contains(text, b.Approval.Num) || !strings.Contains(text, "2026-03-02 12:34:56") || p.shows("form") {
+		t.Errorf("the receipt says %q", text)
+	}
+}
+
+// TestBrowserPaysTwice: a bill without a page to go to leads to its receipt; a
+// second tab that still has the form is told that it is too late.
+func TestBrowserPaysTwice(t *testing.T) {
+	t.Parallel()
+	p := newPhone(t)
+	r := start(t, sandbox.Options{})
+	page := r.issue(newAsk("v2", "create"))
+	p.open(page)
+	if err := r.Pay(demoKey, billID); err != nil {
+		t.Fatal(err)
+	}
+	p.tap("button")
+	p.wait("[role=alert]")
+	p.picture("bill-too-late")
+	if text := p.text("main"); !strings.Contains(text, "This payment was not made") || !strings.Contains(text, "30000001") {
+		t.Errorf("the page says %q", text)
+	}
+
+	page = r.issue(newAsk("v2", "create").with("billId", "2").with("price", strings.Repeat("1234567890", 6)).
+		with("productName", strings.Repeat("가나다라마바사", 20)).with("memberName", strings.Repeat("x", 200)))
+	p.open(page)
+	p.picture("bill-long")
+	p.tap("button")
+	p.wait(".status.paid")
+	if at := get(p, chromedp.Location()); at != page {
+		t.Errorf("the browser is at %s", at)
+	}
+}
+
+func TestBrowserSeesAnExpiredBill(t *testing.T) {
+	t.Parallel()
+	p := newPhone(t)
+	r := start(t, sandbox.Options{})
+	page := r.issue(newAsk("v2", "create"))
+	if err := r.SetClock(noon.AddDate(0, 1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	p.open(page)
+	p.picture("bill-expired")
+	if text := p.text("main"); p.shows("form") || !strings.Contains(text, "납부 기한이 지나") {
+		t.Errorf("the page says %q", text)
+	}
+	p.open(r.url + "/b/none")
+	p.picture("no-page")
+}
+
+func TestBrowserSignsUp(t *testing.T) {
+	t.Parallel()
+	p := newPhone(t)
+	r := start(t, sandbox.Options{})
+	page := r.signUp(partner(t))
+	p.open(page)
+	p.picture("signup")
+	for _, field := range []struct{ name, value string }{
+		{"company_name", "한빛학원"},
+		{"branch_name", "강남점"},
+		{"ceo_name", "이가나"},
+		{"email", "owner@example.com"},
+		{"business_number", "123-45"},
+	} {
+		input := chromedp.ID(field.name)
+		p.do(field.name, chromedp.Clear(input), chromedp.SendKeys(input, field.value))
+	}
+	p.tap("button")
+	p.wait(".wrong")
+	p.fits()
+	p.picture("signup-mistake")
+
+	number := chromedp.ID("business_number")
+	p.do("the number", chromedp.Clear(number), chromedp.SendKeys(number, "123-45-67890"))
+	p.tap("button")
+	p.wait("#back")
+	m := r.mapping()
+	if m["mappingStatus"] != "COMPLETED" || m["companyNm"] != "한빛학원" || m["branchNm"] != "강남점" || m["ceoName"] != "이가나" ||
+		m["email"] != "owner@example.com" || m["businessNumber"] != "1234567890" {
+		t.Errorf("got %v", m)
+	}
+
+	p.open(page)
+	p.picture("signup-completed")
+	if p.shows("form") {
+		t.Error("there is a form to what is completed")
+	}
+}

@@ -1,0 +1,312 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/sandbox"
+)
+
+// TestPayPage opens the page of a bill in every state, and sends its form where
+// there should be none.
+func TestPayPage(t *testing.T) {
+	t.Parallel()
+	always := []string{
+		`<html lang="ko">`, "데모상사", "3월 수강료", "30,000<small>원", "30,000 won", "홍길동", "납부 바랍니다", "2026-03-31", billID,
+		"샌드박스", "This is a sandbox for testing. No money moves.", `<span lang="en">Customer</span>`,
+	}
+	paid := []string{"영수증", "Receipt", "30000001", "2026-03-02 12:34:56", "time in Korea", "4518-42**-****-1234", "일시불"}
+	for _, row := range []struct {
+		name, state string
+		late        bool
+		says        []string
+		not         []string
+	}{
+		{"unpaid", "W", false, []string{"결제 대기", "Not paid yet", "30,000원 결제하기", "Pay 30,000 won"}, []string{"영수증 승인", "Receipt</span>"}},
+		{"expired", "W", true, []string{"기한 만료", "Expired", "The time to pay this bill has passed."}, []string{"Receipt"}},
+		{"paid", "F", false, append(paid, "결제 완료", "This bill has been paid."), []string{"취소"}},
+		{"paid, long ago", "F", true, append(paid, "This bill has been paid."), []string{"Expired"}},
+		{"cancelled", "C", false, append(paid, "결제 취소", "The payment of this bill was cancelled.", "30000002"), nil},
+		{"destroyed", "D", false, []string{"파기", "The issuer has withdrawn this bill."}, []string{"Receipt"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, sandbox.Options{})
+			r.bring(row.state)
+			if row.late {
+				if err := r.SetClock(time.Date(2026, 4, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b, err := r.Bill(demoKey, billID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := visit(t, http.MethodGet, b.ShortURL, nil)
+			p.says(t, http.StatusOK, append(always, row.says...)...)
+			for _, text := range row.not {
+				if strings.Contains(p.body, text) {
+					t.Errorf("the page says %q", text)
+				}
+			}
+			if p.form() != (row.name == "unpaid") {
+				t.Errorf("form: %t", p.form())
+			}
+			if strings.Contains(p.body, "01012345678") || strings.Contains(p.body, demoKey) {
+				t.Error("the page shows the phone or the key")
+			}
+			if p.form() {
+				return
+			}
+			p = visit(t, http.MethodPost, b.ShortURL, card)
+			p.says(t, http.StatusConflict, append(row.says, `role="alert"`, "This payment was not made")...)
+			if p.form() || r.state() != row.state {
+				t.Errorf("form %t, state %s", p.form(), r.state())
+			}
+		})
+	}
+}
+
+// TestPayPageLastMoment: a bill is paid up to midnight in Korea.
+func TestPayPageLastMoment(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	page := r.issue(newAsk("v2", "create"))
+	midnight := time.Date(2026, 4, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60))
+	for _, at := range []struct {
+		now  time.Time
+		form bool
+	}{{midnight.Add(-time.Second), true}, {midnight, false}} {
+		if err := r.SetClock(at.now); err != nil {
+			t.Fatal(err)
+		}
+		if got := visit(t, http.MethodGet, page, nil).form(); got != at.form {
+			t.Errorf("at %s: form %t", at.now, got)
+		}
+	}
+}
+
+// TestPayPageEscapes has markup in every text of a bill, in every look of its page.
+func TestPayPageEscapes(t *testing.T) {
+	t.Parallel()
+	const bad, escaped = `<script>x='"</script>`, `&lt;script&gt;x=&#39;&#34;&lt;/script&gt;`
+	r := start(t, sandbox.Options{
+		BillIDs: sandbox.AnyCharacters, PayTypes: map[string]int{bad: 0, `"><script>`: 1},
+	})
+	q := newAsk("v2", "create").with("billId", "<script>alert()")
+	for _, name := range []string{"billIssuer", "productName", "memberName", "message", "supplyPrice", "tax", "pageRedirectUrl"} {
+		q = q.with(name, bad)
+	}
+	page := r.issue(q)
+	check := func(method string, form url.Values, texts int) {
+		t.Helper()
+		p := visit(t, method, page, form) // which looks for a script
+		if got := strings.Count(p.body, escaped); got != texts {
+			t.Errorf("%d texts, not %d", got, texts)
+		}
+		if !strings.Contains(p.body, "&lt;script&gt;alert()") {
+			t.Error("no bill number")
+		}
+	}
+	const ofBill, ofMethod = 4, 2 // a method is a value and a label
+	check(http.MethodGet, nil, ofBill+ofMethod)
+	check(http.MethodPost, url.Values{"method": {bad}, "cash_receipt": {"personal"}, "cash_number": {bad}}, ofBill+ofMethod+1)
+	visit(t, http.MethodPost, page, url.Values{"method": {bad}}).goes(t, last(page))
+	check(http.MethodGet, nil, ofBill+1) // the receipt names the method
+}
+
+func TestPayPageAmounts(t *testing.T) {
+	t.Parallel()
+	for i, row := range []struct{ price, want string }{
+		{"20000", "20,000"},
+		{"100000", "100,000"},
+		{"1234567", "1,234,567"},
+		{"12345678901234567890123456789012345678901", "12,345,678,901,234,567,890,123,456,789,012,345,678,901"},
+		{"00030000", "30,000"},
+	} {
+		r := start(t, sandbox.Options{})
+		q := newAsk("legacy", "create").with("billId", fmt.Sprint(i)).with("price", row.price)
+		r.must(q)
+		b, err := r.Bill(demoKey, fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		visit(t, http.MethodGet, b.ShortURL, nil).says(t, http.StatusOK, `<span lang="ko">`+row.want+"<small>", ">Pay "+row.want+" won<")
+	}
+}
+
+// TestPayPageOfABareBill: most texts of a bill may be left out.
+func TestPayPageOfABareBill(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	q := newAsk("v2", "create")
+	for _, name := range []string{"billIssuer", "productName", "memberName", "phone", "message", "expireDt", "callbackUrl"} {
+		q = q.with(name, gone{})
+	}
+	p := visit(t, http.MethodGet, r.issue(q), nil)
+	p.says(t, http.StatusOK, "<h1>청구서</h1>")
+	for _, empty := range []string{"<dd></dd>", "<p></p>", "Customer", "Pay by"} {
+		if strings.Contains(p.body, empty) {
+			t.Errorf("the page says %q", empty)
+		}
+	}
+}
+
+// TestPayPageMethods: the form offers the methods of the service, by number, in
+// the words that a customer has for them.
+func TestPayPageMethods(t *testing.T) {
+	t.Parallel()
+	methods := func(o sandbox.Options) []string {
+		r := start(t, o)
+		p := visit(t, http.MethodGet, r.issue(newAsk("v2", "create")), nil)
+		var found []string
+		for _, part := range strings.Split(p.body, `name="method" value="`)[1:] {
+			found = append(found, part[:strings.Index(part, `"`)])
+		}
+		if strings.Contains(p.body, "간편결제") != (o.PayTypes == nil) || strings.Contains(p.body, "Easy pay") != (o.PayTypes == nil) {
+			t.Error("the words of another service")
+		}
+		return found
+	}
+	for want, o := range map[string]sandbox.Options{
+		"SIMPLE_PAY CARD_VAN KEYIN OFFLINE_CARD OFFLINE_CASH": {},
+		"POINTS BARTER A B Z": {PayTypes: map[string]int{"Z": 9, "B": 4, "A": 4, "POINTS": -1, "BARTER": 3}},
+	} {
+		if got := strings.Join(methods(o), " "); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestPayPageTakesWhatApplies pays by every method with every choice of
+// installments and of cash receipts: what does not apply to the method is left
+// aside, since a customer cannot know.
+func TestPayPageTakesWhatApplies(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{PayTypes: map[string]int{
+		"SIMPLE_PAY": 0, "CARD_VAN": 1, "KEYIN": 2, "OFFLINE_CARD": 3, "OFFLINE_CASH": 4, "BARTER": 5,
+	}})
+	n := 0
+	for _, method := range []string{"SIMPLE_PAY", "CARD_VAN", "KEYIN", "OFFLINE_CARD", "OFFLINE_CASH", "BARTER"} {
+		for _, months := range []string{"", "2", "12", "1", "13", "-3", "three"} {
+			for _, receipt := range []string{"", "personal", "business", "self", "gift"} {
+				for _, number := range []string{"", "010-0000 0000", strings.Repeat("1", 21)} {
+					n++
+					id := fmt.Sprint(n)
+					page := r.issue(newAsk("v2", "create").with("billId", id))
+					p := visit(t, http.MethodPost, page, url.Values{
+						"method": {method}, "months": {months}, "cash_receipt": {receipt}, "cash_number": {number},
+					})
+					isCard := strings.Contains(method, "CARD") || method == "KEYIN"
+					goodMonths := months == "" || months == "2" || months == "12"
+					goodReceipt := receipt == "" || receipt == "self" || receipt != "gift" && number == "010-0000 0000"
+					b, err := r.Bill(demoKey, id)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if isCard && goodMonths || !isCard && goodReceipt {
+						p.goes(t, last(page))
+						wantMonths, wantNumber := "00", ""
+						if isCard && months != "" {
+							wantMonths = fmt.Sprintf("%02s", months)
+						}
+						if !isCard && receipt != "" {
+							wantNumber = map[string]string{"self": "0100001234"}[receipt]
+							if wantNumber == "" {
+								wantNumber = "01000000000"
+							}
+						}
+						if b.State != "F" || b.Approval.Method != method || b.Approval.Months != wantMonths || b.Approval.CashRequest != wantNumber {
+							t.Errorf("%s %q %q %q: %+v", method, months, receipt, number, b.Approval)
+						}
+						continue
+					}
+					p.says(t, http.StatusUnprocessableEntity, `value="`+method+`"`, `class="wrong"`, "Please check what you entered")
+					if !p.form() || b.State != "W" {
+						t.Errorf("%s %q %q %q: form %t, state %s", method, months, receipt, number, p.form(), b.State)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPayPageMistakes: the form comes back as it was sent, with what is wrong.
+func TestPayPageMistakes(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	page := r.issue(newAsk("v2", "create"))
+	for _, row := range []struct {
+		form url.Values
+		says []string
+	}{
+		{url.Values{}, []string{"다시 선택해 주세요.", `value="SIMPLE_PAY" checked`}},
+		{url.Values{"method": {"BARTER"}}, []string{"다시 선택해 주세요.", "Please choose again."}},
+		{url.Values{"method": {"KEYIN"}, "months": {"24"}}, []string{"Please choose again.", `value="KEYIN" class="card" checked`}},
+		{
+			url.Values{"method": {"OFFLINE_CASH"}, "cash_receipt": {"business"}, "cash_number": {"x12"}},
+			[]string{"현금영수증 번호를 숫자로", "Please enter the number", `value="OFFLINE_CASH" checked`, `value="business" checked`, `value="x12" aria-invalid="true"`},
+		},
+	} {
+		visit(t, http.MethodPost, page, row.form).says(t, http.StatusUnprocessableEntity, row.says...)
+	}
+}
+
+// TestPayPageReceipts: the receipt shows what was chosen, and not the number that
+// a cash receipt was asked for with.
+func TestPayPageReceipts(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		form url.Values
+		says []string
+	}{
+		{url.Values{"method": {"KEYIN"}, "months": {"6"}}, []string{"카드 번호 입력", "6개월", "6 months", "신한카드"}},
+		{url.Values{"method": {"SIMPLE_PAY"}}, []string{"간편결제"}},
+		{url.Values{"method": {"OFFLINE_CASH"}, "cash_receipt": {"personal"}, "cash_number": {"01000000000"}}, []string{"현장 현금", "Personal", "700000001"}},
+		{url.Values{"method": {"OFFLINE_CASH"}, "cash_receipt": {"business"}, "cash_number": {"01000000000"}}, []string{"Business", "700000001"}},
+		{url.Values{"method": {"OFFLINE_CASH"}, "cash_receipt": {"self"}}, []string{"자진발급", "Self-issued", "700000001"}},
+	} {
+		r := start(t, sandbox.Options{})
+		page := r.issue(newAsk("v2", "create"))
+		visit(t, http.MethodPost, page, row.form).goes(t, last(page))
+		p := visit(t, http.MethodGet, page, nil)
+		p.says(t, http.StatusOK, append(row.says, "30000001", "30,000원")...)
+		if strings.Contains(p.body, "01000000000") {
+			t.Errorf("%v: the receipt shows the number", row.form)
+		}
+	}
+}
+
+// TestPayPageDeclined: a payment that the networks refuse is said in both
+// languages, and the next one can go through.
+func TestPayPageDeclined(t *testing.T) {
+	t.Parallel()
+	for code, texts := range map[string][]string{
+		"PAYMENT_001": {"카드사 또는 현금영수증 발급 응답이", "The card network or the cash receipt issuer did not answer"},
+		"PAYMENT_004": {"결제 수단을 조회할 수 없거나", "The payment method was not found"},
+		"BILL_004":    {"키인 결제 카드 정보를", "The card number that was entered"},
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, sandbox.Options{})
+			page := r.issue(newAsk("v2", "create").with("pageRedirectUrl", "https://partner.example.com/done"))
+			if err := r.Networks(code, 1); err != nil {
+				t.Fatal(err)
+			}
+			form := url.Values{"method": {"KEYIN"}, "months": {"3"}}
+			p := visit(t, http.MethodPost, page, form)
+			p.says(t, http.StatusOK, append(texts, code, `role="alert"`, `value="KEYIN" class="card" checked`, `value="3" selected`)...)
+			if !p.form() || r.state() != "W" || len(r.Callbacks()) != 0 {
+				t.Errorf("form %t, state %s, %d callbacks", p.form(), r.state(), len(r.Callbacks()))
+			}
+			visit(t, http.MethodPost, page, form).goes(t, "https://partner.example.com/done")
+			if r.state() != "F" || len(r.Callbacks()) != 1 {
+				t.Errorf("state %s, %d callbacks", r.state(), len(r.Callbacks()))
+			}
+		})
+	}
+}
