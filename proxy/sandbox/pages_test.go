@@ -69,19 +69,20 @@ var (
 func (p seen) isSafe(t *testing.T) {
 	t.Helper()
 	policy := "default-src 'none'; style-src 'sha256-"
-	if style := styleElement.FindStringSubmatch(p.body); style != nil {
+	if p.body != "" {
+		style := styleElement.FindStringSubmatch(p.body)
+		if style == nil {
+			t.Fatalf("status %d: a page without a style: %s", p.status, p.body)
+		}
 		sum := sha256.Sum256([]byte(style[1]))
 		policy += base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; frame-ancestors 'none'"
-		if p.header.Get("Content-Security-Policy") != policy {
-			t.Errorf("the policy does not let the page have its style: %s", p.header.Get("Content-Security-Policy"))
-		}
 	}
 	for name, want := range map[string]string{
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff",
 		"Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
 	} {
-		if got := p.header.Get(name); !strings.HasPrefix(got, want) {
-			t.Errorf("status %d: %s: %q", p.status, name, got)
+		if got := p.header.Get(name); got != want && !(p.body == "" && strings.HasPrefix(got, want)) {
+			t.Errorf("status %d: %s: %q, not %q", p.status, name, got, want)
 		}
 	}
 	if found := active.FindString(styleElement.ReplaceAllString(p.body, "")); found != "" {
@@ -303,7 +304,6 @@ func TestPageForms(t *testing.T) {
 			{"no content type", "", good.Encode(), http.StatusUnsupportedMediaType},
 			{"a part of many", "multipart/form-data; boundary=x", "--x--", http.StatusUnsupportedMediaType},
 			{"too long", form, good.Encode() + "&x=" + strings.Repeat("x", 64<<10), http.StatusRequestEntityTooLarge},
-			{"far too long", form, strings.Repeat("x", 2<<20), http.StatusRequestEntityTooLarge},
 			{"bad escape", form, good.Encode() + "&x=%zz", http.StatusBadRequest},
 			{"in the query only", form, "", http.StatusUnprocessableEntity},
 		} {

@@ -22,7 +22,7 @@ const (
 var methodWords = map[string]words{
 	"SIMPLE_PAY":      {"간편결제", "Easy pay"},
 	methodCardVAN:     {"카드", "Card"},
-	methodKeyIn:       {"카드 번호 입력", "Enter a card number"},
+	methodKeyIn:       {"카드 번호 입력", "Keyed-in card"},
 	methodOfflineCard: {"현장 카드", "Card, on site"},
 	"OFFLINE_CASH":    {"현장 현금", "Cash, on site"},
 }
@@ -129,14 +129,15 @@ func receipt(b *Bill, amount string) []row {
 	same := func(text string) words { return words{KO: text} }
 	rows := []row{
 		{words{"승인 번호", "Approval number"}, same(a.Num)},
-		{words{"승인 일시 (한국 시간)", "Approved at (time in Korea)"}, same(a.At.In(seoul).Format(shownLayout))},
+		{words{"승인 일시", "Approved (Korea time)"}, same(a.At.In(seoul).Format(shownLayout))},
 		{words{"결제 수단", "Paid by"}, methodLabel(a.Method)},
 		{words{"결제 금액", "Amount"}, words{amount + "원", amount + " won"}},
 	}
 	if isCard(a.Method) {
 		months, _ := strconv.Atoi(a.Months) // two digits, of approve
 		rows = append(rows,
-			row{words{"카드", "Card"}, same(a.Issuer + " " + a.IssuerNum)},
+			row{words{"카드사", "Issuer"}, same(a.Issuer)},
+			row{words{"카드 번호", "Card number"}, same(a.IssuerNum)},
 			row{words{"할부", "Installments"}, monthsLabel(months)})
 	}
 	if a.CashNum != "" {
@@ -150,12 +151,12 @@ func receipt(b *Bill, amount string) []row {
 		at := slices.IndexFunc(receipts, func(c choice) bool { return c.Value == kind })
 		rows = append(rows,
 			row{words{"현금영수증", "Cash receipt"}, receipts[at].Label},
-			row{words{"현금영수증 승인 번호", "Cash receipt approval number"}, same(a.CashNum)})
+			row{words{"현금영수증 번호", "Cash receipt number"}, same(a.CashNum)})
 	}
 	if b.Cancel != nil {
 		rows = append(rows,
-			row{words{"취소 승인 번호", "Approval number of the cancel"}, same(b.Cancel.Num)},
-			row{words{"취소 일시 (한국 시간)", "Cancelled at (time in Korea)"}, same(b.Cancel.At.In(seoul).Format(shownLayout))})
+			row{words{"취소 승인 번호", "Cancel number"}, same(b.Cancel.Num)},
+			row{words{"취소 일시", "Cancelled (Korea time)"}, same(b.Cancel.At.In(seoul).Format(shownLayout))})
 	}
 	return rows
 }

@@ -19,14 +19,14 @@ func TestPayPage(t *testing.T) {
 		`<html lang="ko">`, "데모상사", "3월 수강료", "30,000<small>원", "30,000 won", "홍길동", "납부 바랍니다", "2026-03-31", billID,
 		"샌드박스", "This is a sandbox for testing. No money moves.", `<span lang="en">Customer</span>`,
 	}
-	paid := []string{"영수증", "Receipt", "30000001", "2026-03-02 12:34:56", "time in Korea", "4518-42**-****-1234", "일시불"}
+	paid := []string{"영수증", "Receipt", "30000001", "2026-03-02 12:34:56", "Korea time", "4518-42**-****-1234", "일시불"}
 	for _, row := range []struct {
 		name, state string
 		late        bool
 		says        []string
 		not         []string
 	}{
-		{"unpaid", "W", false, []string{"결제 대기", "Not paid yet", "30,000원 결제하기", "Pay 30,000 won"}, []string{"영수증 승인", "Receipt</span>"}},
+		{"unpaid", "W", false, []string{"결제 대기", "Not paid yet", "30,000원 결제하기", "Pay 30,000 won"}, []string{"Receipt</span>"}},
 		{"expired", "W", true, []string{"기한 만료", "Expired", "The time to pay this bill has passed."}, []string{"Receipt"}},
 		{"paid", "F", false, append(paid, "결제 완료", "This bill has been paid."), []string{"취소"}},
 		{"paid, long ago", "F", true, append(paid, "This bill has been paid."), []string{"Expired"}},

@@ -45,8 +45,8 @@ func TestSignUpPage(t *testing.T) {
 	}
 }
 
-// TestSignUpPageOfASeededStore: what was completed without the page is completed.
-func TestSignUpPageOfASeededStore(t *testing.T) {
+// TestSignUpPageCompletedElsewhere: what was completed without the page is completed.
+func TestSignUpPageCompletedElsewhere(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	page := r.signUp("")
