@@ -28,7 +28,8 @@ type phone struct {
 // newPhone starts a browser. It can reach this machine and no other.
 func newPhone(t *testing.T) phone {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	// Not the test's context: it ends too soon for the browser to close.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(findBrowser(t)),
@@ -42,6 +43,12 @@ func newPhone(t *testing.T) phone {
 	quiet := func(string, ...any) {} // it reports events of browsers newer than it
 	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
 	t.Cleanup(cancel)
+	// A browser that is asked to close leaves nothing behind.
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 	p := phone{t, ctx}
 	p.do("a browser", chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch))
 	return p

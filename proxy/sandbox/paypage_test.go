@@ -192,9 +192,9 @@ func TestPayPageTakesWhatApplies(t *testing.T) {
 	}})
 	n := 0
 	for _, method := range []string{"SIMPLE_PAY", "CARD_VAN", "KEYIN", "OFFLINE_CARD", "OFFLINE_CASH", "BARTER"} {
-		for _, months := range []string{"", "2", "12", "1", "13", "-3", "three"} {
+		for _, months := range []string{"", "2", "12", "1"} {
 			for _, receipt := range []string{"", "personal", "business", "self", "gift"} {
-				for _, number := range []string{"", "010-0000 0000", strings.Repeat("1", 21)} {
+				for _, number := range []string{"", "010-0000 0000"} {
 					n++
 					id := fmt.Sprint(n)
 					page := r.issue(newAsk("v2", "create").with("billId", id))
@@ -247,6 +247,14 @@ func TestPayPageMistakes(t *testing.T) {
 		{url.Values{}, []string{"다시 선택해 주세요.", `value="SIMPLE_PAY" checked`}},
 		{url.Values{"method": {"BARTER"}}, []string{"다시 선택해 주세요.", "Please choose again."}},
 		{url.Values{"method": {"KEYIN"}, "months": {"24"}}, []string{"Please choose again.", `value="KEYIN" class="card" checked`}},
+		{url.Values{"method": {"KEYIN"}, "months": {"13"}}, []string{"Please choose again."}},
+		{url.Values{"method": {"CARD_VAN"}, "months": {"-3"}}, []string{"Please choose again."}},
+		{url.Values{"method": {"CARD_VAN"}, "months": {"three"}}, []string{"Please choose again."}},
+		{url.Values{"method": {"CARD_VAN"}, "months": {"99999999999999999999"}}, []string{"Please choose again."}},
+		{
+			url.Values{"method": {"SIMPLE_PAY"}, "cash_receipt": {"personal"}, "cash_number": {strings.Repeat("1", 21)}},
+			[]string{"Please enter the number", `value="personal" checked`},
+		},
 		{
 			url.Values{"method": {"OFFLINE_CASH"}, "cash_receipt": {"business"}, "cash_number": {"x12"}},
 			[]string{"현금영수증 번호를 숫자로", "Please enter the number", `value="OFFLINE_CASH" checked`, `value="business" checked`, `value="x12" aria-invalid="true"`},
