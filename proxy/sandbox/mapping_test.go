@@ -78,14 +78,6 @@ func mappingRows() []mappingRow {
 	}
 }
 
-func mappingCodes() []string {
-	codes := []string{"PARTNER_MAPPING_005"} // TestTemporaryLocationOnce
-	for _, row := range mappingRows() {
-		codes = append(codes, row.code)
-	}
-	return codes
-}
-
 func TestMappingCodes(t *testing.T) {
 	t.Parallel()
 	for _, row := range mappingRows() {
