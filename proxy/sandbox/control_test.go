@@ -148,3 +148,23 @@ func TestCalls(t *testing.T) {
 		t.Errorf("got %s", body)
 	}
 }
+
+// points are what a tester sees that the demo partner has left.
+func (r *rig) points() int {
+	r.t.Helper()
+	_, body := r.ctl(http.MethodGet, "/partners", "")
+	var list []struct {
+		Key    string `json:"api_key"`
+		Points int
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, p := range list {
+		if p.Key == demoKey {
+			return p.Points
+		}
+	}
+	r.t.Fatalf("no %s in %s", demoKey, body)
+	return 0
+}

@@ -1,0 +1,167 @@
+package sandbox_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+var billOps = []string{"create", "resend", "read", "destroy", "cancel"}
+
+// comesFrom is the state that a bill operation has its success in, of a bill
+// that is there.
+var comesFrom = map[string]string{"resend": "W", "read": "W", "destroy": "W", "cancel": "F"}
+
+// subBusiness are calls of the sub-business operations that succeed.
+var subBusiness = map[string]map[string]any{
+	"/auth/mapping":          {"apiKey": demoKey, "memberId": "demo-member", "merchantId": "demo-store", "callbackUrl": "https://partner.example.com/cb"},
+	"/read/mapping":          {"apiKey": demoKey},
+	"/auth/mapping/status":   {"apiKey": demoKey, "member": "demo-member", "merchant": "demo-store"},
+	"/auth/merchant/mapping": {"apiKey": demoKey, "memberId": "demo-member", "merchantId": "demo-store"},
+	"/read/merchant":         {"apiKey": demoKey},
+}
+
+// TestLimits is "Limits": what stands at the edge of a limit is taken and what
+// stands one past it has the limit's code, on every operation it applies to. A
+// character is a character, however many bytes it has.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	of := func(n int) []string { return []string{strings.Repeat("x", n), strings.Repeat("가", n)} }
+	key := func(n int) []string { return []string{strings.Repeat("k", n)} } // Korean letters are no key
+	creates := []string{"v2 create", "legacy create"}
+	var bills []string
+	for _, form := range forms {
+		for _, op := range billOps {
+			bills = append(bills, form+" "+op)
+		}
+	}
+	const status, register = "/auth/mapping/status", "/auth/mapping"
+	all := slices.Concat(bills, slices.Sorted(maps.Keys(subBusiness)))
+	if len(all) != 15 {
+		t.Fatalf("%d operations", len(all))
+	}
+	rows := []struct {
+		field    string
+		on       []string
+		at, past []string
+		code     string // of what is past
+		env      sandbox.Environment
+	}{
+		{field: "apiKey", on: all, at: key(32), past: key(33), code: "PARTNER_002"},
+		{field: "memberId", on: []string{register}, at: of(30), past: of(31), code: "VALIDATION_001"},
+		{field: "merchantId", on: []string{register}, at: of(30), past: of(31), code: "VALIDATION_001"},
+		{field: "member", on: append(bills, status), at: of(60), past: of(61), code: "VALIDATION_001"},
+		{field: "merchant", on: append(bills, status), at: of(60), past: of(61), code: "VALIDATION_001"},
+		{field: "member", on: []string{status}, at: of(1), past: of(0), code: "VALIDATION_001"},
+		{field: "merchant", on: []string{status}, at: of(1), past: of(0), code: "VALIDATION_001"},
+		{field: "billId", on: creates, at: append(of(20), limit20), past: append(of(21), limit21), code: "BILL_007"},
+		{
+			field: "businessNumber", on: []string{register}, at: []string{"1234567890", "0000000000"}, code: "PARTNER_MAPPING_002",
+			past: []string{"123456789", "12345678901", "ABCDEFGHIJ", "123-45-678", "가나다라마바사아자차", "１２３４５６７８９０"},
+		},
+		{field: "price", on: creates, at: []string{"100"}, past: []string{"99"}, code: "PAYMENT_003", env: sandbox.Production},
+		{field: "price", on: creates, at: []string{"20000"}, past: []string{"19999", "100"}, code: "PAYMENT_005", env: sandbox.Development},
+		{field: "price", on: creates, past: []string{"99"}, code: "PAYMENT_003", env: sandbox.Development},
+	}
+	demo := sandbox.Store{Member: "demo-member", Merchant: "demo-store"}
+	stores := []sandbox.Store{demo}
+	for _, n := range []int{0, 1, 60, 61} { // those past the limit too, so that nothing but the limit refuses them
+		for _, name := range of(n) {
+			stores = append(stores, sandbox.Store{Member: name, Merchant: demo.Merchant}, sandbox.Store{Member: demo.Member, Merchant: name})
+		}
+	}
+	partners := []sandbox.Partner{{Key: demoKey, Stores: stores}}
+	for _, n := range []int{32, 33} {
+		partners = append(partners, sandbox.Partner{Key: key(n)[0], Stores: stores})
+	}
+	for _, row := range rows {
+		for _, on := range row.on {
+			t.Run(row.field+"/"+row.code+"/"+on, func(t *testing.T) {
+				t.Parallel()
+				for _, value := range row.at {
+					r := start(t, sandbox.Options{Partners: partners, Environment: row.env})
+					r.ready(on, row.field, value)
+					if code, body := r.limited(on, row.field, value); code != "0000" {
+						t.Errorf("at the edge, %q: %s", value, body)
+					}
+				}
+				r := start(t, sandbox.Options{Partners: partners, Environment: row.env})
+				r.ready(on, "", "")
+				_, mapped := r.ctl("GET", "/partners", "")
+				before := encode(r.Bills()) + mapped
+				for _, value := range row.past {
+					if code, body := r.limited(on, row.field, value); code != row.code {
+						t.Errorf("past the edge, %q: got %s, want %s", value, body, row.code)
+					}
+				}
+				if _, mapped = r.ctl("GET", "/partners", ""); encode(r.Bills())+mapped != before {
+					t.Error("a refusal changed the store")
+				}
+			})
+		}
+	}
+}
+
+// limited makes the call of an operation with one field changed.
+func (r *rig) limited(on, field, value string) (code, body string) {
+	r.t.Helper()
+	if call, ok := subBusiness[on]; ok {
+		call = maps.Clone(call)
+		call[field] = value
+		_, body = r.post(on, encode(call))
+		return codeOf(r.t, "v2", body), body
+	}
+	form, op, _ := strings.Cut(on, " ")
+	return r.do(newAsk(form, op).with(field, value))
+}
+
+// ready makes the bill that an operation is for, with the same field changed.
+func (r *rig) ready(on, field, value string) {
+	r.t.Helper()
+	_, op, _ := strings.Cut(on, " ")
+	if comesFrom[op] == "" {
+		return
+	}
+	q := newAsk("v2", "create")
+	if field != "" {
+		q = q.with(field, value)
+	}
+	r.must(q)
+	if comesFrom[op] == "F" {
+		if err := r.Pay(q.key, billID); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// TestPointsLimit: the last point sends a bill, or sends it again, and without
+// one nothing is sent.
+func TestPointsLimit(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"create", "resend"} {
+		for _, form := range forms {
+			t.Run(form+" "+op, func(t *testing.T) {
+				t.Parallel()
+				r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey, Prepaid: true, Points: 1}}})
+				if op == "resend" { // of a bill that cost nothing
+					r.must(newAsk("v2", "create").with("sendType", "URL"))
+				}
+				q := newAsk(form, op)
+				r.must(q)
+				if got := r.points(); got != 0 {
+					t.Errorf("%d points left", got)
+				}
+				before := encode(r.Bills())
+				if op == "create" {
+					q = q.with("billId", "NEXT")
+				}
+				if code, body := r.do(q); code != "POINT_001" || encode(r.Bills()) != before || r.points() != 0 {
+					t.Errorf("without a point: %s, %d points left", body, r.points())
+				}
+			})
+		}
+	}
+}
