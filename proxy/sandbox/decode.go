@@ -111,9 +111,13 @@ func decode(op operation, f form, root map[string]json.RawMessage) call {
 	n := c.names
 	c.key = r.loose(n.apiKey)
 	switch op {
-	case opRegister, opMapStore:
+	case opRegister:
 		c.member, c.merchant = r.text("memberId"), r.text("merchantId")
 		c.businessNumber, c.callbackURL, c.redirectURL = r.text("businessNumber"), r.text("callbackUrl"), r.text("redirectUrl")
+		c.wrongType = r.wrong
+		return c
+	case opMapStore:
+		c.member, c.merchant = r.text("memberId"), r.text("merchantId")
 		c.temporaryCode = r.text("temporaryMerchantCd")
 		r.text("memberIdx") // its meaning is not shown; only its type is held to
 		c.wrongType = r.wrong
