@@ -3,7 +3,6 @@ package sandbox_test
 import (
 	"encoding/json"
 	"strings"
-	"sync"
 	"testing"
 
 	"billbridge/proxy/sandbox"
@@ -89,66 +88,4 @@ func TestHash(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestOneWay: calls that meet on one bill settle one way.
-func TestOneWay(t *testing.T) {
-	t.Parallel()
-	rows := []struct {
-		name, from  string
-		ops         []string
-		lost, state string // the code of every call but one; the state after it, if there is one only
-	}{
-		{"cancels", "F", []string{"cancel"}, "BILL_002", "C"},
-		{"destroys", "W", []string{"destroy"}, "BILL_002", "D"},
-		{"creates", "", []string{"create"}, "BILL_001", "W"},
-	}
-	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			r := start(t, sandbox.Options{})
-			if row.from != "" {
-				r.bring(row.from)
-			}
-			const calls = 16
-			codes := make([]string, calls)
-			var wg sync.WaitGroup
-			for i := range calls {
-				wg.Go(func() {
-					codes[i], _ = r.do(newAsk(forms[i%2], row.ops[0]))
-				})
-			}
-			wg.Wait()
-			won := 0
-			for _, code := range codes {
-				switch code {
-				case "0000":
-					won++
-				case row.lost:
-				default:
-					t.Errorf("a call got %s", code)
-				}
-			}
-			if won != 1 || r.state() != row.state || len(r.Bills()) != 1 {
-				t.Errorf("%d calls won, state %s, %d bills", won, r.state(), len(r.Bills()))
-			}
-		})
-	}
-	t.Run("pay and destroy", func(t *testing.T) {
-		t.Parallel()
-		for range 20 {
-			r := start(t, sandbox.Options{})
-			r.bring("W")
-			var paid error
-			var code string
-			var wg sync.WaitGroup
-			wg.Go(func() { paid = r.Pay(demoKey, billID) })
-			wg.Go(func() { code, _ = r.do(newAsk("v2", "destroy")) })
-			wg.Wait()
-			got, ended := r.state(), code == "0000"
-			if ended == (paid == nil) || ended && got != "D" || !ended && (code != "BILL_002" || got != "F") {
-				t.Fatalf("destroy %s, pay %v, state %s", code, paid, got)
-			}
-		}
-	})
 }

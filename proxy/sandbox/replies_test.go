@@ -132,15 +132,32 @@ func dataOf(t *testing.T, reply json.RawMessage) json.RawMessage {
 // approvalFields is "Approval and payment data": the names of a field in legacy
 // and in v2, and the v2 types that are not string.
 var approvalFields = []struct{ legacy, v2, kind string }{
-	{"apikey", "apiKey", ""}, {"bill_id", "billId", ""},
-	{"appr_cat_id", "catId", ""}, {"appr_pay_type", "apprPayType", "number"}, {"appr_card_type", "apprCardType", ""},
-	{"appr_dt", "apprDt", "number"}, {"appr_origin_dt", "apprOriginDt", "number"}, {"appr_price", "apprPrice", ""},
-	{"appr_issuer", "apprIssuer", ""}, {"appr_issuer_cd", "apprIssuerCd", ""}, {"appr_issuer_num", "apprIssuerNum", ""},
-	{"appr_acquirer_cd", "apprAcquirerCd", ""}, {"appr_acquirer_nm", "apprAcquirerNm", ""},
-	{"appr_num", "apprNum", ""}, {"appr_origin_num", "apprOriginNum", ""}, {"appr_res_cd", "apprResCd", ""},
-	{"appr_monthly", "apprMonthly", ""}, {"appr_state", "apprState", ""},
-	{"appr_cash_num", "apprCashNum", ""}, {"appr_cash_trader", "apprCashTrader", ""}, {"appr_cash_issuance_number", "apprCashIssuanceNumber", ""},
-	{"", "apprCardMerchantNum", ""}, {"", "dscTxNum", ""}, {"", "cardType", ""}, {"", "apprSign", ""}, {"", "udItem", "null"},
+	{"apikey", "apiKey", ""},
+	{"bill_id", "billId", ""},
+	{"appr_cat_id", "catId", ""},
+	{"appr_pay_type", "apprPayType", "number"},
+	{"appr_card_type", "apprCardType", ""},
+	{"appr_dt", "apprDt", "number"},
+	{"appr_origin_dt", "apprOriginDt", "number"},
+	{"appr_price", "apprPrice", ""},
+	{"appr_issuer", "apprIssuer", ""},
+	{"appr_issuer_cd", "apprIssuerCd", ""},
+	{"appr_issuer_num", "apprIssuerNum", ""},
+	{"appr_acquirer_cd", "apprAcquirerCd", ""},
+	{"appr_acquirer_nm", "apprAcquirerNm", ""},
+	{"appr_num", "apprNum", ""},
+	{"appr_origin_num", "apprOriginNum", ""},
+	{"appr_res_cd", "apprResCd", ""},
+	{"appr_monthly", "apprMonthly", ""},
+	{"appr_state", "apprState", ""},
+	{"appr_cash_num", "apprCashNum", ""},
+	{"appr_cash_trader", "apprCashTrader", ""},
+	{"appr_cash_issuance_number", "apprCashIssuanceNumber", ""},
+	{"", "apprCardMerchantNum", ""},
+	{"", "dscTxNum", ""},
+	{"", "cardType", ""},
+	{"", "apprSign", ""},
+	{"", "udItem", "null"},
 }
 
 // TestReadFields: a read of either form has exactly the documented fields, of
@@ -168,15 +185,18 @@ func TestReadFields(t *testing.T) {
 		{"cash", "OFFLINE_CASH", "4", "00", sandbox.Payment{Method: "OFFLINE_CASH"}, nil},
 		{
 			"personal receipt", "SIMPLE_PAY", "0", "00",
-			sandbox.Payment{Method: "SIMPLE_PAY", CashReceipt: "personal", CashNumber: "01098765432"}, receipt("0", "01098765432"),
+			sandbox.Payment{Method: "SIMPLE_PAY", CashReceipt: "personal", CashNumber: "01098765432"},
+			receipt("0", "01098765432"),
 		},
 		{
 			"business receipt", "OFFLINE_CASH", "4", "00",
-			sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1112233333"}, receipt("1", "1112233333"),
+			sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1112233333"},
+			receipt("1", "1112233333"),
 		},
 		{
 			"self issue", "OFFLINE_CASH", "4", "00",
-			sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "self", CashNumber: "not looked at"}, receipt("0", "0100001234"),
+			sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "self", CashNumber: "not looked at"},
+			receipt("0", "0100001234"),
 		},
 	}
 	for _, row := range rows {

@@ -1,0 +1,149 @@
+package sandbox_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+// atOnce makes n calls that wait for each other before they go, and returns how
+// often each came out.
+func atOnce(n int, call func(i int) string) map[string]int {
+	outcomes := make([]string, n)
+	var ready, done sync.WaitGroup
+	ready.Add(n)
+	for i := range n {
+		done.Go(func() {
+			ready.Done()
+			ready.Wait()
+			outcomes[i] = call(i)
+		})
+	}
+	done.Wait()
+	count := map[string]int{}
+	for _, o := range outcomes {
+		count[o]++
+	}
+	return count
+}
+
+// TestOneWins: of the calls that meet on one bill, in both forms, one does what
+// it is for and every other has the code of coming too late.
+func TestOneWins(t *testing.T) {
+	t.Parallel()
+	const calls = 32
+	for _, row := range []struct {
+		op, from, late, state string
+		approvals             int // that the bill's next one follows
+	}{
+		{"cancel", "F", "BILL_002", "C", 2},
+		{"destroy", "W", "BILL_002", "D", 0},
+		{"create", "", "BILL_001", "W", 0},
+	} {
+		t.Run(row.op, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, sandbox.Options{})
+			if row.from != "" {
+				r.bring(row.from)
+			}
+			got := atOnce(calls, func(i int) string {
+				code, _ := r.do(newAsk(forms[i%2], row.op))
+				return code
+			})
+			if got["0000"] != 1 || got[row.late] != calls-1 {
+				t.Errorf("got %v", got)
+			}
+			if r.state() != row.state || len(r.Bills()) != 1 {
+				t.Errorf("state %s, %d bills", r.state(), len(r.Bills()))
+			}
+			// A call that came too late has used no approval number up.
+			r.must(newAsk("v2", "create").with("billId", "NEXT"))
+			if err := r.Pay(demoKey, "NEXT"); err != nil {
+				t.Fatal(err)
+			}
+			want := fmt.Sprintf("%08d", 30000001+row.approvals)
+			if b, _ := r.Bill(demoKey, "NEXT"); b.Approval.Num != want {
+				t.Errorf("the next approval is %s, not %s", b.Approval.Num, want)
+			}
+		})
+	}
+}
+
+// TestPayMeetsDestroy: one of the two wins, whichever it is, and the bill is as
+// the winner left it.
+func TestPayMeetsDestroy(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	for round := range 16 {
+		id := fmt.Sprintf("ROUND%d", round)
+		r.must(newAsk("v2", "create").with("billId", id))
+		got := atOnce(8, func(i int) string {
+			if i%2 == 0 {
+				status, body := r.ctl(http.MethodPost, "/bills/"+id+"/pay", "")
+				if status == http.StatusConflict && !strings.Contains(body, "its state is ") {
+					return body
+				}
+				return fmt.Sprintf("pay %d", status)
+			}
+			code, _ := r.do(newAsk(forms[i/2%2], "destroy").with("billId", id))
+			return "destroy " + code
+		})
+		b, err := r.Bill(demoKey, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paid, ended := got["pay 200"], got["destroy 0000"]
+		if paid+ended != 1 || paid+got["pay 409"] != 4 || ended+got["destroy BILL_002"] != 4 {
+			t.Errorf("got %v", got)
+		}
+		if b.State != map[bool]string{true: "F", false: "D"}[paid == 1] || (b.Approval != nil) != (paid == 1) {
+			t.Errorf("got %v, and the bill is %s with the approval %v", got, b.State, b.Approval)
+		}
+	}
+}
+
+// TestPointsAreSpentOnce: of the messages that are asked for at the same time, as
+// many are sent as there are points for.
+func TestPointsAreSpentOnce(t *testing.T) {
+	t.Parallel()
+	const calls, points = 32, 5
+	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey, Prepaid: true, Points: 1 + points}}})
+	r.must(newAsk("legacy", "create"))
+	got := atOnce(calls, func(i int) string {
+		code, _ := r.do(newAsk(forms[i%2], "resend"))
+		return code
+	})
+	if got["0000"] != points || got["POINT_001"] != calls-points {
+		t.Errorf("got %v", got)
+	}
+	if b, _ := r.Bill(demoKey, billID); b.Messages != 1+points || r.points() != 0 {
+		t.Errorf("%d messages, %d points left", b.Messages, r.points())
+	}
+}
+
+// TestApprovalsDiffer: bills that are paid at the same time have an approval and
+// a transaction each.
+func TestApprovalsDiffer(t *testing.T) {
+	t.Parallel()
+	const bills = 32
+	r := start(t, sandbox.Options{})
+	seen := atOnce(bills, func(i int) string {
+		id := fmt.Sprintf("BILL%d", i)
+		r.must(newAsk(forms[i%2], "create").with("billId", id))
+		_, body := r.ctl(http.MethodPost, "/bills/"+id+"/pay", "")
+		var b sandbox.Bill
+		if err := json.Unmarshal([]byte(body), &b); err != nil || b.Approval == nil {
+			t.Errorf("%v in %s", err, body)
+			return ""
+		}
+		return b.Approval.Num + b.Approval.TxNum
+	})
+	if len(seen) != bills {
+		t.Errorf("%d approvals of %d payments: %v", len(seen), bills, seen)
+	}
+}
