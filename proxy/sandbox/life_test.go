@@ -55,8 +55,7 @@ func TestLife(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			now := noon
-			r := start(t, sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return now }})
+			r := start(t, sandbox.Options{BaseURL: "https://pay.example.com"})
 			compare := func(i int, got string) {
 				t.Helper()
 				if got != want[form][i] {
@@ -70,7 +69,9 @@ func TestLife(t *testing.T) {
 				t.Fatal(err)
 			}
 			compare(3, r.must(newAsk(form, "read")))
-			now = now.Add(time.Hour)
+			if err := r.SetClock(noon.Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
 			compare(4, r.must(newAsk(form, "cancel")))
 			compare(5, r.must(newAsk(form, "read")))
 		})

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -113,6 +114,80 @@ func TestOptions(t *testing.T) {
 		if body := r.must(newAsk("v2", "read")); strings.Contains(body, "apprDt") || strings.Contains(body, "apprPayType") {
 			t.Error(body)
 		}
+	})
+	t.Run("numbers as strings", func(t *testing.T) {
+		t.Parallel()
+		r := start(t, sandbox.Options{NumbersAsStrings: true})
+		r.bring("W")
+		has(t, r.must(newAsk("v2", "read")), `"apprPayType":"","apprCardType":"","apprDt":"","apprOriginDt":"",`)
+		if err := r.Pay(demoKey, billID); err != nil {
+			t.Fatal(err)
+		}
+		has(t, r.must(newAsk("v2", "read")), `"apprPayType":"1","apprCardType":"신용","apprDt":"20260302123456","apprOriginDt":"20260302123456",`)
+		has(t, r.must(newAsk("legacy", "read")), `"appr_pay_type":"CARD_VAN"`)
+	})
+	t.Run("mobile", func(t *testing.T) {
+		t.Parallel()
+		r := start(t, sandbox.Options{Mobile: regexp.MustCompile(`^\+8210[0-9]{8}$`)})
+		for _, form := range forms {
+			for phone, want := range map[string]string{"+821012345678": "0000", "01012345678": "VALIDATION_004"} {
+				if code, body := r.do(newAsk(form, "create").with("billId", form).with("phone", phone)); code != want {
+					t.Errorf("%s %s: got %s, want %s", form, phone, body, want)
+				}
+			}
+		}
+	})
+	t.Run("hash", func(t *testing.T) {
+		t.Parallel()
+		for _, form := range forms {
+			r := start(t, sandbox.Options{HashOf: func(text string) string { return "the sum of " + text }})
+			for _, step := range []struct{ op, hash, want string }{
+				{"create", sign(billID, "01012345678", "30000"), "VALIDATION_002"},
+				{"create", "the sum of " + billID + ",01012345678,30000", "0000"},
+				{"pay", "", ""},
+				{"cancel", sign(billID, "", "30000"), "VALIDATION_002"},
+				{"cancel", "the sum of " + billID + ",30000", "0000"},
+			} {
+				if step.op == "pay" {
+					if err := r.Pay(demoKey, billID); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				if code, body := r.do(newAsk(form, step.op).with("hash", step.hash)); code != step.want {
+					t.Errorf("%s %s: got %s, want %s", form, step.op, body, step.want)
+				}
+			}
+		}
+	})
+	t.Run("failure status", func(t *testing.T) {
+		t.Parallel()
+		r := start(t, sandbox.Options{FailureStatus: 422})
+		expect := func(form, path, body string, status int, code string) {
+			t.Helper()
+			if got, reply := r.post(path, body); got != status || codeOf(t, form, reply) != code {
+				t.Errorf("%s: got %d %s, want %d %s", path, got, reply, status, code)
+			}
+		}
+		for _, form := range forms {
+			path, body := newAsk(form, "read").encode()
+			expect(form, path, body, 422, "BILL_003")
+			expect(form, path, "no JSON", 422, "VALIDATION_001")
+			r.Fault(sandbox.Fault{Code: "PAYMENT_001"})
+			expect(form, path, body, 422, "PAYMENT_001")
+			r.Fault(sandbox.Fault{Skip: true, Status: 503}) // a fault's own status goes before it
+			expect(form, path, body, 503, "ERROR")
+			expect(form, path, strings.Repeat(" ", 1<<20+1), 413, "VALIDATION_001") // no business refusal
+			expect(form, path+"/", "{}", 404, "ERROR")
+			r.must(newAsk(form, "create").with("billId", form))
+			r.must(newAsk(form, "read").with("billId", form))
+		}
+		expect("v2", "/read/mapping", "{}", 422, "PARTNER_002")
+		expect("v2", "/read/mapping", `{"apiKey":"demo-partner-key"}`, 200, "0000")
+		if err := r.SetMaintenance(true); err != nil {
+			t.Fatal(err)
+		}
+		expect("legacy", "/if/bill/read", "{}", 422, "MAINTAINED_METHOD")
 	})
 	t.Run("base url from the host", func(t *testing.T) {
 		t.Parallel()

@@ -203,8 +203,7 @@ func TestReadFields(t *testing.T) {
 		for _, form := range forms {
 			t.Run(form+"/"+row.name, func(t *testing.T) {
 				t.Parallel()
-				now := noon
-				r := start(t, sandbox.Options{Clock: func() time.Time { return now }})
+				r := start(t, sandbox.Options{})
 				want := map[string]string{"apikey": demoKey, "bill_id": billID, "appr_state": "W"}
 				r.must(newAsk(form, "create"))
 				r.reads(want, "0")
@@ -224,7 +223,9 @@ func TestReadFields(t *testing.T) {
 				}
 				r.reads(want, row.number)
 
-				now = now.Add(12 * time.Hour)
+				if err := r.SetClock(noon.Add(12 * time.Hour)); err != nil {
+					t.Fatal(err)
+				}
 				r.must(newAsk(form, "cancel"))
 				want["appr_state"], want["appr_num"], want["appr_dt"] = "C", "30000002", "20260303003456"
 				r.reads(want, row.number)
