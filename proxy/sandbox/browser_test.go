@@ -143,8 +143,8 @@ func (p phone) picture(name string) {
 	}
 }
 
-// partner is a site that pages lead on to.
-func partner(t *testing.T) string {
+// partnerSite is a site that pages lead on to.
+func partnerSite(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RequestURI() != "/done?bill=1" || r.Method != http.MethodGet || r.Referer() != "" {
@@ -162,7 +162,7 @@ func TestBrowserPays(t *testing.T) {
 	t.Parallel()
 	p := newPhone(t)
 	r := start(t, sandbox.Options{})
-	page := r.issue(newAsk("v2", "create").with("pageRedirectUrl", partner(t)))
+	page := r.issue(newAsk("v2", "create").with("pageRedirectUrl", partnerSite(t)))
 
 	p.open(page)
 	p.picture("bill-unpaid")
@@ -256,7 +256,7 @@ func TestBrowserSignsUp(t *testing.T) {
 	t.Parallel()
 	p := newPhone(t)
 	r := start(t, sandbox.Options{})
-	page := r.signUp(partner(t))
+	page := r.signUp(partnerSite(t))
 	p.open(page)
 	p.picture("signup")
 	for _, field := range []struct{ name, value string }{
