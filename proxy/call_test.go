@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"billbridge/proxy/sandbox"
+
+	"pgregory.net/rapid"
 )
 
 const (
@@ -128,7 +130,7 @@ func encode(v any) string {
 }
 
 // fields is a JSON object with its numbers as they stand.
-func fields(t testing.TB, body string) map[string]any {
+func fields(t rapid.TB, body string) map[string]any {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader([]byte(body)))
 	d.UseNumber()
@@ -141,7 +143,7 @@ func fields(t testing.TB, body string) map[string]any {
 
 // codeOf holds an answer to the envelope of a form, to the letter, and returns its code: null is "null", and a
 // bare legacy read that succeeded is 0000.
-func codeOf(t testing.TB, form, body string) string {
+func codeOf(t rapid.TB, form, body string) string {
 	t.Helper()
 	m := fields(t, body)
 	if _, bare := m["appr_state"]; bare && form == "legacy" && m["code"] == nil && m["msg"] == nil {

@@ -7,6 +7,7 @@ import (
 	"billbridge/proxy/sandbox"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 // declared is how an answer through the bridge differs from what the service itself answers in the caller's form,
@@ -92,7 +93,7 @@ func bills(s *sandbox.Service) []sandbox.Bill {
 }
 
 // result is what an answer says, flat: of v2 what is in data, beside code and message.
-func result(t testing.TB, form, body string) map[string]any {
+func result(t rapid.TB, form, body string) map[string]any {
 	t.Helper()
 	m := fields(t, body)
 	if form == "v2" {

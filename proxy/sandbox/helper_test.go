@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"billbridge/proxy/sandbox"
+
+	"pgregory.net/rapid"
 )
 
 const (
@@ -108,7 +110,7 @@ func (r *rig) must(q ask) string {
 }
 
 // codeOf holds a reply to the envelope of its form and returns the code.
-func codeOf(t *testing.T, form, body string) string {
+func codeOf(t rapid.TB, form, body string) string {
 	t.Helper()
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(body), &m); err != nil {

@@ -174,7 +174,7 @@ func TestPayPageMethods(t *testing.T) {
 	}
 	for want, o := range map[string]sandbox.Options{
 		"SIMPLE_PAY CARD_VAN KEYIN OFFLINE_CARD OFFLINE_CASH": {},
-		"POINTS BARTER A B Z": {PayTypes: map[string]int{"Z": 9, "B": 4, "A": 4, "POINTS": -1, "BARTER": 3}},
+		"POINTS BARTER A B Z": {PayTypes: map[string]int{"Z": 9, "B": 5, "A": 4, "POINTS": 0, "BARTER": 3}},
 	} {
 		if got := strings.Join(methods(o), " "); got != want {
 			t.Errorf("got %s, want %s", got, want)

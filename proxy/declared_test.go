@@ -1,0 +1,214 @@
+package proxy_test
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+// texts are what a partner may write into a field.
+var texts = []string{
+	`"3월 수강료"`, `"a"`, `""`, "null", "", `"\"<&>'\\ \/ 😀"`, `"\ud83d\ude00 \u0041\n\t\u0000"`, `"` + strings.Repeat("긴 글 ", 200) + `"`,
+	`"{\"price\":1}"`, `"전화 10.0.0.1:8080"`,
+}
+
+// An oddity is values that are not what the document asks for, or that the two forms do not agree upon. "bare" is the
+// price of the bill as a number.
+type oddity struct {
+	ops, fields string
+	raws        []string
+}
+
+func (o oddity) of(op string) bool { return o.ops == "any" || has(o.ops, op) }
+
+var oddities = []oddity{
+	{"create destroy cancel", "price", []string{
+		`"30002"`, "bare", "", "null", `""`, "true", "-30000", "30000.0", "3e4", `"3만"`, `" 30000"`, `"30,000"`, `"030000"`, `"\u0033\u0030000"`, "{}", "[30000]",
+	}},
+	{"create", "sendType", []string{`"URL"`, `"U\u0052L"`, `"MAIL"`, `""`, "", "null", "1", "{}"}},
+	{"create", "tax supplyPrice", []string{`"2727"`, `""`, "null", "2727", "{}"}},
+	{"create", "pageRedirectUrl", []string{`"https://partner.example.com/after"`, "", "7", "{}"}},
+	{"cancel", "cancelReason", []string{`"다른 이유"`, `""`, "null", "7", "{}"}},
+	{"create", "billId", []string{`"123456789012345678901"`, `"bill-1"`}},
+	{"create", "phone", []string{`"02-123-4567"`, "1012345678"}},
+	{"create", "message phone memberName", []string{"7", "false", "{}", "[]"}},
+	{"create", "message memberName", []string{`"\ud800"`}},
+	{"create", "expireDt", []string{`"20261231"`, `"2026-02-30"`, "20261231"}},
+	{"create destroy cancel", "hash", []string{`"0000"`, `""`, "", "null", "7", "{}"}},
+	{"any", "apiKey", []string{`"no-such-key"`, `"demo-removed-key"`, `"` + strings.Repeat("k", 33) + `"`}},
+	{"any", "member merchant", []string{`"other"`, `"` + strings.Repeat("가", 61) + `"`}},
+	{"any", "apiKey member merchant billId", []string{`""`, "", "null", "7", "true", "{}", "[]"}},
+	{"any", "billId", []string{`"ABCDEFGHIJ"`, `"A\u0042C"`}},
+	{"any", "memo price2 legacy_only", []string{`"a field that nobody knows"`, `{"deep":[1]}`}},
+	{"any", "bill", []string{"", "null", `"x"`, "[]"}},
+	{"any", "body", []string{"x", "[]", `{"apiKey":"a","apiKey":"b","apikey":"a","apik\u0065y":"b"}`, `{"bill":`, "{} {}", "{\"member\":\"\xff\"}"}},
+}
+
+// odd are the odd values of an operation, by their fields.
+func odd(op string) iter.Seq2[string, string] {
+	return func(yield func(field, raw string) bool) {
+		for _, o := range oddities {
+			for field := range strings.FieldsSeq(o.fields) {
+				for _, raw := range o.raws {
+					if o.of(op) && !yield(field, raw) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestOddities makes every call with every odd value once, in all four pairs of forms. A declared difference that
+// none of them meets is none.
+func TestOddities(t *testing.T) {
+	t.Parallel()
+	met := map[string]bool{}
+	for _, client := range forms {
+		for _, upstream := range forms {
+			newLockstep := bridged(t, client, upstream)
+			for _, op := range operations {
+				for field, raw := range odd(op) {
+					l := newLockstep()
+					for _, s := range []*sandbox.Service{l.beside, l.behind} {
+						bring(t, s, before[op], demoBill)
+					}
+					l.calls = l.made()
+					difference := l.declared(op, field, raw)
+					met[difference.why] = true
+					l.call(t, usual(op).odd(field, raw), difference)
+					l.compare(t)
+					l.close()
+					if t.Failed() {
+						t.Fatalf("%s from %s: %s with %s: %s", client, upstream, op, field, raw)
+					}
+				}
+			}
+		}
+	}
+	for _, d := range differences {
+		if !met[d.why] {
+			t.Errorf("no call shows this difference: %s", d.why)
+		}
+	}
+}
+
+// usual is a call with nothing odd in it.
+func usual(op string) wire {
+	c := newCall("v2", op)
+	q := wire{op, map[string]string{"apiKey": encode(c.key), "member": encode(c.member), "merchant": encode(c.merchant)}}
+	for name, v := range c.bill {
+		q.fields[name] = encode(v)
+	}
+	return q.signed()
+}
+
+// A difference is one between a call through the bridge and the same call to the service itself.
+type difference struct {
+	why      string
+	ops      string // all if empty
+	from, to string // forms of client and upstream; if empty, any that differ
+	field    string // one or more, v2 names
+	raws     []string
+	code     string                  // with which the bridge refuses by itself, so that nobody behind it is asked
+	alone    bool                    // the service itself would not: it has a place for the value, or reads it otherwise
+	ask      func(raw string) string // what the service itself is asked with, instead
+}
+
+// differences are all that are declared of calls.
+var differences = []difference{
+	// Before anything is read, also between equal forms (design, Rules of translation).
+	{why: "not one JSON object without duplicate names, in UTF-8", from: "any", field: "body", code: "VALIDATION_001"},
+	{why: "a lone surrogate is no text; the service mends it", from: "any", field: "message memberName", raws: []string{`"\ud800"`}, code: "VALIDATION_001", alone: true},
+
+	// Shapes: a mapped leaf is a scalar, a mapped parent an object.
+	{why: "a key that is no scalar", field: "apiKey", raws: []string{"{}", "[]"}, code: "PARTNER_002"},
+	{why: "a leaf that is no scalar", field: "member merchant billId hash phone message memberName", raws: []string{"{}", "[]"}, code: "VALIDATION_001"},
+	{why: "a leaf that is no scalar, also one that would be dropped", from: "v2", field: "tax supplyPrice pageRedirectUrl cancelReason", raws: []string{"{}"}, code: "VALIDATION_001"},
+	{why: "a bill that is no object", from: "v2", field: "bill", raws: []string{"null", `"x"`, "[]"}, code: "VALIDATION_001"},
+	{why: "a bill that is no object, where legacy has one", ops: "create", from: "legacy", field: "bill", raws: []string{"null", `"x"`, "[]"}, code: "VALIDATION_001"},
+
+	// `as: digits`
+	{why: "no whole number in digits", field: "price", raws: []string{`""`, "true", "-30000", "30000.0", "3e4", `"3만"`, `" 30000"`, `"30,000"`, "{}", "[30000]"}, code: "VALIDATION_001"},
+	{why: "digits that are no JSON number; the service takes any", field: "price", raws: []string{`"030000"`, `"\u0033\u0030000"`}, code: "VALIDATION_001", alone: true},
+	{why: "either type is accepted from either side; the service holds legacy to text", from: "legacy", field: "price", raws: []string{"bare"}, ask: func(raw string) string { return `"` + raw + `"` }},
+
+	// What legacy has no place for.
+	{why: "no URL bill can be asked for", from: "v2", to: "legacy", field: "sendType", raws: []string{`"URL"`, `"U\u0052L"`}, code: "BILL_010", alone: true},
+	{why: "nobody behind the bridge sees a send type", from: "v2", to: "legacy", field: "sendType", raws: []string{`"MAIL"`, `""`, "", "null", "1", "{}"}, code: "BILL_008"},
+	{why: "a create without a bill has no send type either, and that is what the bridge sees", ops: "create", from: "v2", to: "legacy", field: "bill", raws: []string{""}, code: "BILL_008", alone: true},
+	{why: "both change what is charged", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{`"2727"`}, code: "VALIDATION_001", alone: true},
+	{why: "both change what is charged, and are text", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{"2727"}, code: "VALIDATION_001"},
+	{why: "dropped, so nobody judges its type", from: "v2", to: "legacy", field: "pageRedirectUrl cancelReason", raws: []string{"7"}, ask: func(string) string { return "" }},
+}
+
+// declared is what is declared of a value in a call.
+func (l *lockstep) declared(op, field, raw string) difference {
+	for _, d := range differences {
+		pair := d.from == "any" || l.client != l.upstream && (d.from == "" || d.from == l.client)
+		if pair && (d.ops == "" || has(d.ops, op)) && has(d.field, field) && (d.raws == nil || slices.Contains(d.raws, raw)) {
+			d.field = field
+			return d
+		}
+	}
+	return difference{}
+}
+
+func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
+
+// readDifferences are those of a read by the caller's form: the value that the service itself shows, or "unpaid" of
+// a bill that was never paid, and what the bridge shows for it.
+var readDifferences = map[string]map[string]map[string]any{
+	"legacy": {
+		// No public table pairs the words of legacy with the numbers of v2, nor the classes of a cash receipt with words.
+		"appr_pay_type":    {"unpaid": "0", "SIMPLE_PAY": "0", "CARD_VAN": "1", "KEYIN": "2", "OFFLINE_CARD": "3", "OFFLINE_CASH": "4"},
+		"appr_cash_trader": {"0": "PERSONAL", "1": "BUSINESS"},
+		// v2 shows 0 where there is no time.
+		"appr_dt":        {"unpaid": "0"},
+		"appr_origin_dt": {"unpaid": "0"},
+	},
+	"v2": {
+		"apprPayType":    {"unpaid": "", "0": "SIMPLE_PAY", "1": "CARD_VAN", "2": "KEYIN", "3": "OFFLINE_CARD", "4": "OFFLINE_CASH"},
+		"apprCashTrader": {"PERSONAL": "0", "BUSINESS": "1"},
+		"apprDt":         {"unpaid": ""},
+		"apprOriginDt":   {"unpaid": ""},
+	},
+}
+
+// declareRead changes what the service itself shows into what the bridge is to show.
+func declareRead(client string, show map[string]any) {
+	state := show[map[string]string{"v2": "apprState", "legacy": "appr_state"}[client]]
+	for field, pairs := range readDifferences[client] {
+		value := fmt.Sprint(show[field])
+		if _, known := pairs["unpaid"]; known && (state == "W" || state == "D") {
+			value = "unpaid"
+		}
+		if paired, known := pairs[value]; known {
+			show[field] = paired
+		}
+	}
+	if client == "v2" {
+		for _, field := range v2Only { // legacy has none of them
+			delete(show, field)
+		}
+	}
+}
+
+// declareBill takes away what the services may store differently: the form that a bill was made in, and what
+// legacy has no place for and the table drops.
+func declareBill(client string, b *sandbox.Bill) {
+	b.Form = ""
+	if client != "v2" {
+		return
+	}
+	b.PageRedirectURL = ""
+	if b.Cancel != nil {
+		cancel := *b.Cancel
+		cancel.Reason = ""
+		b.Cancel = &cancel
+	}
+}

@@ -1,0 +1,353 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/proxy"
+	"billbridge/proxy/sandbox"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// TestLockstep makes the same random calls to a service itself, in the caller's form, and through the bridge to
+// another one, in the upstream's form. Both live through the same events. After every call the codes, the answers
+// field by field and what is stored are the same, but for the differences that are declared in declared_test.go.
+func TestLockstep(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		for _, upstream := range forms {
+			t.Run(client+" from "+upstream, func(t *testing.T) {
+				t.Parallel()
+				newLockstep := bridged(t, client, upstream)
+				rapid.Check(t, func(t *rapid.T) {
+					l := newLockstep()
+					defer l.close()
+					t.Repeat(map[string]func(*rapid.T){"": func(t *rapid.T) { l.compare(t) }, "event": l.event})
+					if a, b := partners(l.beside), partners(l.behind); a != b {
+						t.Fatalf("partners beside the bridge are %s, behind it %s", a, b)
+					}
+				})
+			})
+		}
+	}
+}
+
+// bridged starts a bridge, which stays, and returns what puts two new services beside and behind it.
+func bridged(t *testing.T, client, upstream string) func() *lockstep {
+	var behind atomic.Pointer[sandbox.Service]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { behind.Load().ServeHTTP(w, r) }))
+	gateway, err := proxy.New(parse(t, toOne(upstream, server.URL)), proxy.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, caller := httptest.NewServer(gateway), newClient(t, nil)
+	t.Cleanup(func() { caller.CloseIdleConnections(); front.Close(); gateway.Close(); server.Close() })
+	return func() *lockstep {
+		l := &lockstep{client: client, upstream: upstream, url: front.URL, caller: caller, beside: newService(), behind: newService()}
+		behind.Store(l.behind)
+		for _, s := range []*sandbox.Service{l.beside, l.behind} {
+			_ = s.SetPoints("demo-nopoint-key", 2)
+		}
+		return l
+	}
+}
+
+// A lockstep is two services that should not come apart.
+type lockstep struct {
+	client, upstream string
+	url              string // of the bridge
+	caller           *http.Client
+	beside, behind   *sandbox.Service // asked directly, and through the bridge
+	calls            int              // that the bridge should have made
+	maintenance      bool
+}
+
+func (l *lockstep) close() {
+	_ = l.beside.Close()
+	_ = l.behind.Close()
+}
+
+// event is a call or something else that happens. What comes first is drawn more often.
+func (l *lockstep) event(t *rapid.T) {
+	switch what := rapid.SampledFrom([]string{"create", "pay", "read", "cancel", "resend", "destroy", "networks", "clock", "fail", "points", "maintenance"}).Draw(t, "event"); what {
+	case "pay":
+		at := l.place(t, "W")
+		p := rapid.SampledFrom([]sandbox.Payment{
+			{},
+			{Method: "KEYIN", Months: 3},
+			{Method: "SIMPLE_PAY", CashReceipt: "personal", CashNumber: "01012345678"},
+			{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1234567890"},
+			{Method: "OFFLINE_CARD", Months: 12},
+			{Method: "OFFLINE_CASH"},
+		}).Draw(t, "payment")
+		l.both(t, func(s *sandbox.Service) error { return s.PayWith(at.key, at.text(), p) })
+	case "fail":
+		at := l.place(t, "W")
+		l.both(t, func(s *sandbox.Service) error { return s.Fail(at.key, at.text(), "PAYMENT_001") })
+	case "networks":
+		code := rapid.SampledFrom([]string{"0000", "PAYMENT_002", "PAYMENT_004", "BILL_004"}).Draw(t, "code")
+		l.both(t, func(s *sandbox.Service) error { return s.Networks(code, 1) })
+	case "clock":
+		by := rapid.SampledFrom([]time.Duration{time.Second, 12 * time.Hour, 48 * time.Hour}).Draw(t, "by")
+		l.both(t, func(s *sandbox.Service) error { return s.SetClock(s.Now().Add(by)) })
+	case "points":
+		points := rapid.IntRange(0, 3).Draw(t, "points")
+		l.both(t, func(s *sandbox.Service) error { return s.SetPoints("demo-nopoint-key", points) })
+	case "maintenance":
+		l.maintenance = !l.maintenance && rapid.IntRange(0, 3).Draw(t, "begins") == 3
+		l.both(t, func(s *sandbox.Service) error { return s.SetMaintenance(l.maintenance) })
+	default:
+		q, difference := l.draw(t, what)
+		l.call(t, q, difference)
+	}
+}
+
+func (l *lockstep) both(t *rapid.T, do func(*sandbox.Service) error) {
+	if a, b := fmt.Sprint(do(l.beside)), fmt.Sprint(do(l.behind)); a != b {
+		t.Fatalf("one service says %s, the other %s", a, b)
+	}
+}
+
+// call makes one call both ways.
+func (l *lockstep) call(t rapid.TB, q wire, difference difference) {
+	t.Logf("%s %s", q.path(l.client), q.body(l.client))
+	got, err := ask(l.caller, http.MethodPost, l.url+q.path(l.client), q.body(l.client))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := codeOf(t, l.client, got.body)
+	if difference.code != "" { // the bridge's own refusal
+		if got.status != http.StatusBadRequest || code != difference.code {
+			t.Fatalf("HTTP %d with %s, not 400 with %s: %s", got.status, code, difference.code, got.body)
+		}
+		if difference.alone || l.maintenance {
+			return
+		}
+		if direct := codeOf(t, l.client, q.direct(l)); direct != code {
+			t.Fatalf("the bridge refuses with %s, the service itself with %s", code, direct)
+		}
+		return
+	}
+	l.calls++
+	if got.status != http.StatusOK {
+		t.Fatalf("HTTP %d: %s", got.status, got.body)
+	}
+	if difference.ask != nil {
+		q = q.with(difference.field, difference.ask(q.fields[difference.field]))
+	}
+	direct := q.direct(l)
+	if want := codeOf(t, l.client, direct); code != want {
+		t.Fatalf("%s through the bridge, %s from the service itself: %s", code, want, direct)
+	}
+	want := result(t, l.client, direct)
+	if code != "0000" {
+		// The text of a refusal names the field at fault, as the upstream spells it.
+		name := map[string]string{"v2": "message", "legacy": "msg"}[l.client]
+		text, _, _ := strings.Cut(fields(t, got.body)[name].(string), " (")
+		if direct, _, _ := strings.Cut(want[name].(string), " ("); text != direct {
+			t.Fatalf("the text of %s is %q, not %q", code, text, direct)
+		}
+		return
+	}
+	if l.client != l.upstream && q.op == "read" {
+		declareRead(l.client, want)
+	}
+	if diff := cmp.Diff(want, result(t, l.client, got.body)); diff != "" {
+		t.Fatalf("%s (-the service itself, +through the bridge):\n%s", q.op, diff)
+	}
+}
+
+// compare holds the bills of the two services against each other, and counts what the bridge has asked.
+func (l *lockstep) compare(t rapid.TB) {
+	a, b := l.beside.Bills(), l.behind.Bills()
+	for _, all := range [][]sandbox.Bill{a, b} {
+		for i := range all {
+			if l.client != l.upstream {
+				declareBill(l.client, &all[i])
+			}
+		}
+	}
+	if !reflect.DeepEqual(a, b) { // cheaper than a diff, after every step
+		t.Fatalf("what is stored (-beside the bridge, +behind it):\n%s", cmp.Diff(a, b))
+	}
+	if made := l.made(); made != l.calls {
+		t.Fatalf("the bridge has made %d calls, not %d", made, l.calls)
+	}
+}
+
+// made is how many calls have reached the service behind the bridge.
+func (l *lockstep) made() (all int) {
+	for _, n := range l.behind.Calls() {
+		all += n
+	}
+	return all
+}
+
+// partners is what the tester's side shows of them: their points, above all.
+func partners(s *sandbox.Service) string {
+	w := httptest.NewRecorder()
+	s.Control().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/partners", nil))
+	return w.Body.String()
+}
+
+// A place is where a bill is, or could be. The identifier is as it is spelled in JSON.
+type place struct{ key, id string }
+
+func (p place) text() string { return unquoted(p.id) }
+
+var places = []place{
+	{demoKey, `"1234567890ABCDEFGHIJ"`},
+	{demoKey, `"청구서7"`},
+	{"demo-nopoint-key", `"A\u0042C"`},
+	{"demo-nopoint-key", `"1234567890ABCDEFGHIJ"`},
+}
+
+// place is mostly one where a bill in that state is, or, for "", none.
+func (l *lockstep) place(t *rapid.T, state string) place {
+	var fit, rest []place
+	for _, p := range places {
+		if b, err := l.beside.Bill(p.key, p.text()); err == nil && b.State == state || err != nil && state == "" {
+			fit = append(fit, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	if len(fit) == 0 || len(rest) > 0 && rapid.IntRange(0, 7).Draw(t, "elsewhere") == 7 {
+		fit = rest
+	}
+	return rapid.SampledFrom(fit).Draw(t, "bill")
+}
+
+// A wire is a call whose fields, by their v2 names, are raw JSON; "" leaves one out. bill stands for the whole of
+// the object, body for the whole of the request.
+type wire struct {
+	op     string
+	fields map[string]string
+}
+
+func (q wire) path(form string) string { return call{form: form, op: q.op}.path() }
+
+// body spells the call. A name that a form does not have is spelled as it is.
+func (q wire) body(form string) string {
+	if broken := q.fields["body"]; broken != "" {
+		return broken
+	}
+	var top, inner []string
+	for name, raw := range q.fields {
+		spelled := name
+		if form == "legacy" && name == "apiKey" {
+			spelled = "apikey"
+		} else if form == "legacy" && legacyNames[name] != "" {
+			spelled = legacyNames[name]
+		}
+		switch {
+		case raw == "":
+		case slices.Contains([]string{"apiKey", "member", "merchant", "bill"}, name):
+			top = append(top, `"`+spelled+`": `+raw)
+		default:
+			inner = append(inner, `"`+spelled+`": `+raw)
+		}
+	}
+	_, replaced := q.fields["bill"]
+	switch nested := form == "v2" || q.op == "create"; {
+	case nested && !replaced:
+		slices.Sort(inner)
+		top = append(top, `"bill": {`+strings.Join(inner, ", ")+`}`)
+	case !nested:
+		top = append(top, inner...)
+	}
+	slices.Sort(top)
+	return "{" + strings.Join(top, ", ") + "}"
+}
+
+// direct makes the call to the service itself.
+func (q wire) direct(l *lockstep) string {
+	w := httptest.NewRecorder()
+	l.beside.ServeHTTP(w, httptest.NewRequest(http.MethodPost, q.path(l.client), strings.NewReader(q.body(l.client))))
+	return w.Body.String()
+}
+
+// with is the call with a field changed.
+func (q wire) with(field, raw string) wire {
+	q.fields = maps.Clone(q.fields)
+	q.fields[field] = raw
+	return q
+}
+
+// signed is the call with the hash that it needs.
+func (q wire) signed() wire {
+	phone := ""
+	if q.op == "create" {
+		phone = unquoted(q.fields["phone"])
+	}
+	if q.fields["price"] == "" {
+		return q
+	}
+	return q.with("hash", `"`+sandbox.Hash(unquoted(q.fields["billId"]), phone, unquoted(q.fields["price"]))+`"`)
+}
+
+// draw makes up a call with at most one odd value, and finds what is declared of it.
+func (l *lockstep) draw(t *rapid.T, op string) (wire, difference) {
+	at := l.place(t, before[op])
+	q := wire{op, map[string]string{"apiKey": `"` + at.key + `"`, "member": `"데모 \"회원\""`, "merchant": `"demo-store"`, "billId": at.id}}
+	one := func(name string, raws ...string) { q.fields[name] = rapid.SampledFrom(raws).Draw(t, name) }
+	price := "30000"
+	if known, err := l.beside.Bill(at.key, at.text()); err == nil {
+		price = known.Price
+	}
+	switch op {
+	case "create":
+		for _, name := range []string{"billIssuer", "productName", "memberName", "message"} {
+			one(name, texts...)
+		}
+		one("phone", `"01012345678"`, `"010-1234-5678"`, `"010\u002d1234-5678"`, `""`, "null", "")
+		one("expireDt", `"2026-12-31"`, `"2026-11-21"`, `""`, "null", "")
+		one("callbackUrl", `"https://partner.example.com/cb?a=1&b=2"`, `"https:\/\/partner.example.com\/cb"`, "")
+		one("sendType", `"TALK"`)
+		price = rapid.SampledFrom([]string{"30000", "20000", "123456789012345678901234567890", "20001", "30000", "19999", "99", "0"}).Draw(t, "price")
+	case "cancel":
+		one("cancelReason", "", `"고객 \"요청\""`)
+	}
+	if op != "resend" && op != "read" {
+		if q.fields["price"] = `"` + price + `"`; l.client == "v2" && price == strings.TrimLeft(price, "0") && rapid.Bool().Draw(t, "price is a number") {
+			q.fields["price"] = price
+		}
+	}
+	if rapid.IntRange(0, 4).Draw(t, "odd") < 4 {
+		return q.signed(), difference{}
+	}
+	row := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(oddities), func(o oddity) bool { return !o.of(op) })).Draw(t, "fields")
+	field, raw := rapid.SampledFrom(strings.Fields(row.fields)).Draw(t, "field"), rapid.SampledFrom(row.raws).Draw(t, "value")
+	return q.odd(field, raw), l.declared(op, field, raw)
+}
+
+// odd is the call with a value of the oddities in it, signed as it then is.
+func (q wire) odd(field, raw string) wire {
+	if raw == "bare" {
+		raw = unquoted(q.fields["price"])
+	}
+	if field == "hash" {
+		return q.signed().with(field, raw)
+	}
+	return q.with(field, raw).signed()
+}
+
+// unquoted is the text of a scalar; null has none.
+func unquoted(raw string) string {
+	var text string
+	if json.Unmarshal([]byte(raw), &text) != nil {
+		return raw
+	}
+	return text
+}
