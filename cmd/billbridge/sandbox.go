@@ -23,6 +23,8 @@ type sandboxCommand struct {
 	CallbackRetries  int           `default:"24" group:"Callbacks" placeholder:"N" help:"Attempts after the first (${default})."`
 	CallbackTimeout  time.Duration `default:"10s" group:"Callbacks" placeholder:"TIME" help:"How long an attempt may take (${default})."`
 
+	CallbackAny2xx bool `name:"callback-any-2xx" group:"Callbacks" help:"Every 2xx is a success, whatever its body. Otherwise 200 with the code 0000."`
+
 	FailureStatus    int               `default:"200" group:"Where the interface document is silent" placeholder:"N" help:"HTTP status of a refusal (${default})."`
 	FailureData      string            `default:"null" group:"Where the interface document is silent" placeholder:"JSON" help:"data of a v2 refusal (${default})."`
 	LegacyCode       map[string]string `group:"Where the interface document is silent" placeholder:"CODE=CODE" help:"Code of a legacy refusal instead of the catalogue's; \"*\" for all others: BILL_001=9800;BILL_003=9980;*=9999."`
@@ -36,6 +38,8 @@ type sandboxCommand struct {
 	PayType          map[string]int    `group:"Where the interface document is silent" placeholder:"WORD=N" help:"A payment method: its legacy word and v2 number. If given, the only ones: CARD_VAN=1;KEYIN=2."`
 	UnpaidNumbers    string            `default:"zero" enum:"zero,null,omit" group:"Where the interface document is silent" help:"What a v2 read of an unpaid bill shows for numbers: zero, null, omit."`
 	NumbersAsStrings bool              `group:"Where the interface document is silent" help:"Show the numbers of a v2 read as strings."`
+	NumericPriceOnly bool              `group:"Where the interface document is silent" help:"Refuse a v2 price that is a string of digits."`
+	ExpiresAtDawn    bool              `group:"Where the interface document is silent" help:"A bill is over when the day of its expireDt begins, not when it ends."`
 	Mobile           string            `group:"Where the interface document is silent" placeholder:"REGEXP" help:"Mobile numbers that are accepted. Korean ones otherwise."`
 }
 
@@ -57,6 +61,7 @@ func (c *sandboxCommand) options(s surroundings) (o sandbox.Options, err error) 
 		NumbersWhenUnpaid: map[string]sandbox.NumberWhenUnpaid{
 			"zero": sandbox.ZeroWhenUnpaid, "null": sandbox.NullWhenUnpaid, "omit": sandbox.OmitWhenUnpaid,
 		}[c.UnpaidNumbers],
+		NumericPriceOnly: c.NumericPriceOnly, ExpiresAtDawn: c.ExpiresAtDawn, CallbackAny2xx: c.CallbackAny2xx,
 		NumbersAsStrings: c.NumbersAsStrings, CallbackInterval: c.CallbackInterval, CallbackRetries: c.CallbackRetries,
 		CallbackTimeout: c.CallbackTimeout, Log: newLogger(s),
 	}

@@ -227,8 +227,11 @@ func (s *Service) post(url, body string) (a Attempt) {
 	answer, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	a.Status, a.Answer = res.StatusCode, strings.ToValidUTF8(string(answer[:min(len(answer), answerShown)]), "")
 	switch {
+	case s.opt.CallbackAny2xx && res.StatusCode/100 == 2:
 	case err != nil:
 		a.Wrong = err.Error()
+	case s.opt.CallbackAny2xx:
+		a.Wrong = fmt.Sprintf("expected a status of 2xx but got: %d", res.StatusCode)
 	case res.StatusCode != http.StatusOK:
 		a.Wrong = fmt.Sprintf("expected status 200 but got: %d", res.StatusCode)
 	default:

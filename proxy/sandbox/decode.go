@@ -65,6 +65,8 @@ type call struct {
 	// What only the sub-business operations have.
 	businessNumber, redirectURL, temporaryCode string
 
+	// textPrice tells whether the price was a string.
+	textPrice bool
 	// wrongType is the first field, as the caller spells it, that is not of its
 	// documented type.
 	wrongType string
@@ -151,7 +153,7 @@ func decode(op operation, f form, root map[string]json.RawMessage) call {
 	case opDestroy:
 		c.price, c.hash = r.amount(n.price, n.numericPrice), r.text(n.hash)
 	}
-	c.wrongType = r.wrong
+	c.wrongType, c.textPrice = r.wrong, r.textPrice
 	return c
 }
 
@@ -161,6 +163,8 @@ type reader struct {
 	members map[string]json.RawMessage
 	prefix  string
 	wrong   string
+	// textPrice tells whether the amount was a string.
+	textPrice bool
 }
 
 // value is the raw text of a member, nil when it is absent, null or has no name
@@ -209,6 +213,7 @@ func (r *reader) amount(name string, numeric bool) string {
 	case v == nil:
 		return ""
 	case v[0] == '"':
+		r.textPrice = true
 		return unquote(v)
 	case numeric && (v[0] == '-' || isDigit(v[0])):
 		return string(v)

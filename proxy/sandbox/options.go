@@ -105,6 +105,12 @@ type Options struct {
 	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2
 	// backends do.
 	NumbersAsStrings bool
+	// NumericPriceOnly refuses a v2 price that is a string of digits, which clients
+	// send as often as the documented number.
+	NumericPriceOnly bool
+	// ExpiresAtDawn ends a bill when the day of its expireDt begins, not when that
+	// day is over.
+	ExpiresAtDawn bool
 	// Mobile matches the mobile numbers that a create accepts. If nil, Korean
 	// ones, with or without hyphens.
 	Mobile *regexp.Regexp
@@ -120,6 +126,9 @@ type Options struct {
 	CallbackRetries int
 	// CallbackTimeout is how long an attempt may take; 10 s if 0.
 	CallbackTimeout time.Duration
+	// CallbackAny2xx takes every answer with a status of 2xx as a success. Otherwise
+	// it is 200 with the code 0000.
+	CallbackAny2xx bool
 	// Transport carries callbacks. If nil, that of net/http.
 	Transport http.RoundTripper
 	// Log is told what goes wrong with the data file. If nil, nobody is.

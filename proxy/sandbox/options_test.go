@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"billbridge/proxy/sandbox"
 )
@@ -188,6 +189,46 @@ func TestOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("legacy", "/if/bill/read", "{}", 422, "MAINTAINED_METHOD")
+	})
+	t.Run("numeric price only", func(t *testing.T) {
+		t.Parallel()
+		for strict, want := range map[bool]string{false: "0000", true: "VALIDATION_001"} {
+			r := start(t, sandbox.Options{NumericPriceOnly: strict})
+			body := `{"apiKey":"demo-partner-key","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":"30000","hash":"` + sign("B1", "", "30000") + `"}}`
+			_, reply := r.post("/bill", body)
+			if code := codeOf(t, "v2", reply); code != want {
+				t.Errorf("strict %v: got %s, want %s", strict, reply, want)
+			}
+			r.must(newAsk("v2", "create"))
+			r.must(newAsk("legacy", "create").with("billId", "LEGACY"))
+		}
+	})
+	t.Run("expires at dawn", func(t *testing.T) {
+		t.Parallel()
+		dawn := time.Date(2026, 3, 30, 15, 0, 0, 0, time.UTC) // midnight in Seoul, when the 31st begins
+		for _, row := range []struct {
+			at      time.Time
+			early   bool
+			payable bool
+		}{{dawn, true, false}, {dawn.Add(-time.Second), true, true}, {dawn, false, true}} {
+			r := start(t, sandbox.Options{ExpiresAtDawn: row.early, Clock: func() time.Time { return row.at }})
+			r.must(newAsk("v2", "create"))
+			if err := r.Pay(demoKey, billID); (err == nil) != row.payable {
+				t.Errorf("%+v: %v", row, err)
+			}
+		}
+	})
+	t.Run("callback any 2xx", func(t *testing.T) {
+		t.Parallel()
+		for status, state := range map[int]string{204: "delivered", 201: "delivered", 200: "delivered", 302: "waiting", 500: "waiting"} {
+			p := newPartner(t, says(status, ""))
+			r := start(t, sandbox.Options{CallbackAny2xx: true})
+			r.must(newAsk("v2", "create").with("callbackUrl", p.url))
+			if err := r.Pay(demoKey, billID); err != nil {
+				t.Fatal(err)
+			}
+			r.settled(billID, state, 1)
+		}
 	})
 	t.Run("base url from the host", func(t *testing.T) {
 		t.Parallel()

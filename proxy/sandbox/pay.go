@@ -117,7 +117,7 @@ func (s *Service) settle(partnerKey, billID string, f func(*tables, *Bill) error
 		switch {
 		case found.State != stateUnpaid:
 			return fmt.Errorf("%w: its state is %s", ErrNotPayable, found.State)
-		case expired(found, t.now):
+		case s.expired(found, t.now):
 			return fmt.Errorf("%w: it expired on %s", ErrNotPayable, found.ExpireDt)
 		}
 		before, after = len(found.Failed), *found
@@ -178,9 +178,12 @@ func (s *Service) Bills() []Bill {
 }
 
 // expired: a bill is valid to midnight of its expireDt, in Korea.
-func expired(b *Bill, now time.Time) bool {
-	day, err := time.ParseInLocation(dateLayout, b.ExpireDt, seoul)
-	return err == nil && !now.Before(day.AddDate(0, 0, 1))
+func (s *Service) expired(b *Bill, now time.Time) bool {
+	end, err := time.ParseInLocation(dateLayout, b.ExpireDt, seoul)
+	if !s.opt.ExpiresAtDawn {
+		end = end.AddDate(0, 0, 1)
+	}
+	return err == nil && !now.Before(end)
 }
 
 // approve makes the record of a payment ("Approval and payment data"). Names

@@ -226,6 +226,9 @@ func (s *Service) answer(op operation, f form, body []byte, base string) (code s
 		return codeInvalid, nil
 	}
 	c := decode(op, f, root)
+	if s.opt.NumericPriceOnly && f == formV2 && c.textPrice && c.wrongType == "" {
+		c.wrongType = c.in(c.names.price)
+	}
 	c.base = base
 	res := s.run(&c)
 	switch {
