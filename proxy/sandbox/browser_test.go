@@ -19,6 +19,9 @@ import (
 
 var screenshots = flag.String("screenshot", "", "the folder that the browser tests leave pictures of the pages in; none if empty")
 
+// patience is for a machine with much else to do; alone it takes seconds.
+const patience = 2 * time.Minute
+
 // phone is a tab of a real browser, as large as a phone.
 type phone struct {
 	t   *testing.T
@@ -29,7 +32,7 @@ type phone struct {
 func newPhone(t *testing.T) phone {
 	t.Helper()
 	// Not the test's context: it ends too soon for the browser to close.
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(findBrowser(t)),
