@@ -73,6 +73,7 @@ type Call struct {
 	request  []value
 	reply    []value
 	passing  []passing
+	src      []byte // of the request that was carried, nil where none was
 	code     string
 	success  bool
 	refusal  *Refusal
@@ -89,19 +90,9 @@ func (c *Call) Release() {
 	clear(c.request)
 	clear(c.reply)
 	clear(c.passing)
-	c.passing, c.code, c.success, c.refusal = c.passing[:0], "", false, nil
+	c.passing, c.src, c.code, c.success, c.refusal = c.passing[:0], nil, "", false, nil
 	c.Report.reset()
 	c.crossing.calls.Put(c)
-}
-
-// Partner is the value of the request's field with role partner, the key that names who calls; "" when it has
-// none. It is valid until Release and as long as the request's bytes are.
-func (c *Call) Partner() string {
-	slot := c.crossing.request.partner
-	if slot < 0 || c.request[slot].nothing() || c.request[slot].kind == composite {
-		return ""
-	}
-	return c.request[slot].text()
 }
 
 // Code is the code of the reply in the upstream's form, "" when it was not an answer.
@@ -118,7 +109,7 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 	c.Report.reset()
 	clear(c.request)
 	clear(c.passing)
-	c.passing, c.refusal = c.passing[:0], nil
+	c.passing, c.src, c.refusal = c.passing[:0], nil, nil
 	if fault := check(src, p.table.depth); fault != nil {
 		return nil, &Refusal{p.table.invalid, fault.field, fault.reason}
 	}
@@ -143,6 +134,7 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 				return nil, refusal
 			}
 		}
+		c.src = src
 		return src, nil
 	}
 	for slot, r := range p.rows {
@@ -160,6 +152,7 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 		}
 		return nil, &Refusal{r.malformed, r.path[p.from], reason}
 	}
+	c.src = src
 	return append(dst, '}'), nil
 }
 

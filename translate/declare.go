@@ -12,7 +12,7 @@ func (s *source) table(t *Table) {
 	t.unknown = map[message][2]string{request: {"drop", "drop"}, reply: {"drop", "drop"}}
 	t.bounds = "upstream"
 	t.options = map[string]bool{}
-	var codes, operations *yaml.Node
+	var codes, operations, callbacks *yaml.Node
 	// Forms, options and the catalogue first: everything else refers to them, wherever they stand in the file.
 	s.fields(s.root, "a table", func(key, value *yaml.Node) {
 		switch key.Value {
@@ -27,6 +27,8 @@ func (s *source) table(t *Table) {
 			codes = value
 		case "operations":
 			operations = value
+		case "callbacks":
+			callbacks = value
 		default:
 			s.errorf(key, "unknown key %q in a table", key.Value)
 		}
@@ -62,6 +64,7 @@ func (s *source) table(t *Table) {
 			s.unknown(t, value)
 		}
 	})
+	t.unknown[notice] = t.unknown[reply]
 	if t.success.code == "" {
 		s.errorf(s.root, "a table needs success: {code: …}")
 	}
@@ -76,9 +79,14 @@ func (s *source) table(t *Table) {
 		return
 	}
 	s.fields(operations, "operations", func(name, value *yaml.Node) {
+		before := len(s.problems)
 		t.operations = append(t.operations, s.operation(t, name, value))
+		s.broken[name.Value] = len(s.problems) > before
 	})
 	s.uniquePaths(t, operations)
+	if callbacks != nil {
+		s.callbacks(t, callbacks, operations)
+	}
 	for _, n := range s.refusals {
 		if n.Value == t.success.code {
 			s.errorf(n, "a refusal cannot have the code of a success, %q", n.Value)

@@ -16,7 +16,7 @@ var reserved = []string{
 // rows reads the rows of one message, leaves out those that the options switch off, and checks that together
 // they say one thing of each field.
 func (s *source) rows(t *Table, o *Operation, m message, n *yaml.Node) {
-	taken := [2]map[string]int{{}, {}}
+	taken, roles := [2]map[string]int{{}, {}}, [2]map[string]int{{}, {}}
 	var at []*yaml.Node
 	s.items(n, string(m), func(item *yaml.Node) {
 		before := len(s.problems)
@@ -34,6 +34,10 @@ func (s *source) rows(t *Table, o *Operation, m message, n *yaml.Node) {
 				}
 			}
 			taken[f][path] = item.Line
+			if line, dup := roles[f][r.role]; dup && r.role != "" && m != reply {
+				s.errorf(item, "role: %s is already that of the row on line %d", r.role, line)
+			}
+			roles[f][r.role] = item.Line
 			envelope := t.forms[f]
 			if first := segments(path)[0]; m == reply && envelope.result == "" && (first == envelope.code || first == envelope.text) {
 				s.errorf(item, "%s: the envelope of %s has this name", path, envelope.name)
@@ -100,7 +104,7 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 		case "optional":
 			r.optional = s.flag(v, "optional")
 		case "role":
-			r.role = s.choice(v, "role", "partner")
+			r.role = s.choice(v, "role", roles...)
 		case "note":
 			r.note = s.word(v, "note")
 		case "when", "unless":
@@ -158,8 +162,23 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 	if lone >= 0 && r.pairs != nil {
 		s.errorf(n, "values are for a field of both forms")
 	}
+	if r.role == callbackRole && (r.digits || r.pairs != nil) {
+		s.errorf(n, "role: an address has no conversion, neither as nor values")
+	}
 	if at.preset != nil && m == reply {
 		s.errorf(at.preset, "default: a reply is never filled in but by echo")
+	}
+	if at.preset != nil && m == notice {
+		s.errorf(at.preset, "default: a callback is never filled in")
+	}
+	if at.echo != nil && m == notice {
+		s.errorf(at.echo, "echo: a callback has no request to echo from")
+	}
+	if r.loss == "refuse" && m == notice {
+		s.errorf(at.loss, "loss: a callback always arrives, it can only drop")
+	}
+	if at.bound != nil && m == notice {
+		s.errorf(at.bound, "a callback has no bounds")
 	}
 	if at.echo != nil && m == request {
 		s.errorf(at.echo, "echo: a request has nothing to echo")
@@ -172,6 +191,8 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 	}
 	switch {
 	case at.proof == nil:
+	case m == notice:
+		s.errorf(at.proof, "proof: a callback is no answer and proves nothing")
 	case m == request:
 		s.errorf(at.proof, "proof: a request proves nothing")
 	case r.proofOneOf != nil && (o.bare < 0 || r.path[max(o.bare, 0)] == ""), o.bare >= 0 && r.path[o.bare] == "":

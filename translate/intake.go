@@ -92,3 +92,27 @@ func appendString(dst []byte, text string) []byte {
 	}
 	return out
 }
+
+// hasGrammar tells whether doc is JSON by its grammar, whatever its names and its text hold.
+func hasGrammar(doc []byte) bool {
+	return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// canonicalDepth is beyond what a gateway reads, and bounds the work on what it did not.
+const canonicalDepth = 1000
+
+// Canonical appends the canonical form of a JSON document to dst: members in the order of RFC 8785, no white space,
+// one spelling for each string. Two documents that differ in nothing else have the same one, so that it tells
+// whether a callback is one that came before. Unlike in RFC 8785 a number keeps its text: money is never
+// re-printed, and 100 and 1e2 may well be two messages. What is not JSON comes back as src itself, and so does what
+// has a name twice, text that is not UTF-8, or more than a thousand levels.
+func Canonical(dst, src []byte) []byte {
+	if tooDeep(src, canonicalDepth) >= 0 || !jsontext.Value(src).IsValid() {
+		return src
+	}
+	out, err := jsontext.AppendFormat(dst, src, jsontext.ReorderRawObjects(true))
+	if err != nil {
+		return src
+	}
+	return out
+}

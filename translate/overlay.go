@@ -8,41 +8,51 @@ func (s *source) overlay(over *yaml.Node) {
 	forms := s.formNames()
 	s.fields(over, "an overlay", func(key, value *yaml.Node) {
 		switch key.Value {
-		case "operations":
+		case "operations", "callbacks":
 			if child(s.root, key.Value) == nil {
 				set(s.root, key, value, false)
 				return
 			}
-			s.overlayOperations(value, forms)
+			s.overlayOperations(key.Value, value, forms)
 		case "codes":
-			s.overlayRows(sequence(s.root, key), value, forms)
+			s.overlayRows(sequence(s.root, key), value, forms, false)
 		default:
 			set(s.root, key, value, key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success")
 		}
 	})
 }
 
-func (s *source) overlayOperations(over *yaml.Node, forms []string) {
-	operations := child(s.root, "operations")
-	s.fields(over, "operations", func(name, op *yaml.Node) {
+func (s *source) overlayOperations(section string, over *yaml.Node, forms []string) {
+	operations := child(s.root, section)
+	s.fields(over, section, func(name, op *yaml.Node) {
 		base := child(operations, name.Value)
 		if base == nil {
 			set(operations, name, op, false)
 			return
 		}
 		s.fields(op, "an operation", func(key, value *yaml.Node) {
-			if key.Value == "request" || key.Value == "reply" {
-				s.overlayRows(sequence(base, key), value, forms)
-				return
+			switch key.Value {
+			case "request", "reply":
+				borrows := child(base, "fields") != nil || child(op, "fields") != nil
+				s.overlayRows(sequence(base, key), value, forms, borrows)
+			default:
+				set(base, key, value, key.Value == "answer" || key.Value == "under")
 			}
-			set(base, key, value, false)
 		})
 	})
 }
 
-// overlayRows lays rows (fields, or pairs of codes) over the list base. All rows that an overlay's row meets
-// are taken away; it stands where the first of them stood, or at the end.
-func (s *source) overlayRows(base, over *yaml.Node, forms []string) {
+// overlayRows lays rows (fields, or pairs of codes) over the list base. Where the rows of base are themselves to be
+// laid over borrowed ones, a row that removes stays, for those.
+func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrows bool) {
+	// A row of the same overlay is a companion, not a predecessor: exchanging two fields takes two rows that name
+	// each other's paths.
+	s.lay(base, over, forms, borrows, func(b, row *yaml.Node) bool { return s.overlaid[b] == s.overlaid[row] })
+}
+
+// lay lays the rows of over on those of base. All rows that one of them meets are taken away; it stands where the
+// first of them stood, or at the end. With keep, one that removes stands there, too.
+func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companions func(b, row *yaml.Node) bool) {
 	s.items(over, "rows", func(row *yaml.Node) {
 		if row.Kind != yaml.MappingNode {
 			s.errorf(row, "a row must be a mapping")
@@ -52,12 +62,10 @@ func (s *source) overlayRows(base, over *yaml.Node, forms []string) {
 		gone := remove != nil && s.flag(remove, "remove")
 		kept, at := make([]*yaml.Node, 0, len(base.Content)+1), -1
 		for _, b := range base.Content {
-			// A row of the same overlay is a companion, not a predecessor: exchanging two fields takes two rows
-			// that name each other's paths.
-			if s.overlaid[b] != s.overlaid[row] && samePath(b, row, forms) {
+			if !companions(b, row) && samePath(b, row, forms) {
 				if at < 0 {
 					at = len(kept)
-					if !gone {
+					if !gone || keep {
 						kept = append(kept, row)
 					}
 				}
@@ -66,7 +74,7 @@ func (s *source) overlayRows(base, over *yaml.Node, forms []string) {
 			kept = append(kept, b)
 		}
 		switch {
-		case at < 0 && gone:
+		case at < 0 && gone && !keep:
 			s.errorf(row, "remove: no row names this path")
 		case at < 0:
 			kept = append(kept, row)

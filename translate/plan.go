@@ -11,8 +11,8 @@ type plan struct {
 	root     *node
 	result   *node // where the rows' paths begin in the input: the root, or the envelope's result
 	steps    []step
-	objects  []object // the objects of the output, for fields that pass without a row; 0 is the result
-	partner  int      // slot of the row with role partner, -1 for none
+	objects  []object       // the objects of the output, for fields that pass without a row; 0 is the result
+	roles    map[string]int // the slot of the row with a role, where the message has one
 }
 
 // The slots of a reply's envelope stand behind those of its rows.
@@ -117,7 +117,7 @@ func (o *Operation) compile() {
 
 func (o *Operation) plan(m message, from, to int) *plan {
 	t := o.table
-	p := &plan{table: t, message: m, from: from, to: to, root: &node{into: -1}, partner: -1}
+	p := &plan{table: t, message: m, from: from, to: to, root: &node{into: -1}, roles: map[string]int{}}
 	if !o.list || m == request {
 		p.rows = o.rows[m]
 	}
@@ -140,8 +140,8 @@ func (o *Operation) plan(m message, from, to int) *plan {
 		if r.path[to] != "" {
 			out.leaf(r.path[to], slot)
 		}
-		if r.role == "partner" {
-			p.partner = slot
+		if r.role != "" && r.path[from] != "" {
+			p.roles[r.role] = slot
 		}
 	}
 	p.flatten(out)

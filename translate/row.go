@@ -12,8 +12,8 @@ type row struct {
 	echo     string    // path in the request, of the form that has the field
 	loss     string    // "drop", "refuse", or ""
 	lossCode string
-	optional bool // a success without it is complete
-	role     string
+	optional bool   // a success without it is complete
+	role     string // one of roles, or ""
 	note     string
 
 	required    bool
@@ -26,6 +26,18 @@ type row struct {
 	proofAsked string   // a success repeats this field of the request, a bare one must have it
 	proofOneOf []string // a bare success has one of these values here
 }
+
+// roles are what a row can be to the gateway, which knows no field by its name.
+var roles = []string{partnerRole, memberRole, merchantRole, billRole, callbackRole, expiryRole}
+
+const (
+	partnerRole  = "partner"  // the key that names the partner
+	memberRole   = "member"   // the partner's user
+	merchantRole = "merchant" // the partner's store
+	billRole     = "bill"     // the bill's identifier
+	callbackRole = "callback" // the address that is notified
+	expiryRole   = "expiry"   // the last day of the bill
+)
 
 // lone is the only form that has the field, or -1 for both.
 func (r *row) lone() int {

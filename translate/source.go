@@ -63,12 +63,13 @@ type source struct {
 	overlaid map[*yaml.Node]string // nodes that came from an overlay, by the overlay's name
 	switches map[string]bool       // options that a row names
 	refusals []*yaml.Node          // codes that a refusal of ours may have
+	broken   map[string]bool       // operations with problems of their own
 	problems Problems
 }
 
 // load parses the base and lays the overlays over it.
 func load(base File, overlays ...File) (*source, error) {
-	s := &source{file: base.Name, overlaid: map[*yaml.Node]string{}, switches: map[string]bool{}}
+	s := &source{file: base.Name, overlaid: map[*yaml.Node]string{}, switches: map[string]bool{}, broken: map[string]bool{}}
 	root, err := ParseYAML(base)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ type Table struct {
 	catalogue  []string
 	codes      pairs
 	operations []*Operation
+	callback   *Callback
 	depth      int
 	yaml       func() ([]byte, error)
 }
@@ -53,6 +54,7 @@ type message string
 const (
 	request message = "request"
 	reply   message = "reply"
+	notice  message = "notice" // of a callback: it comes unasked, and is lenient as a reply is
 )
 
 // An Operation is one operation of the interface in the forms that have it.
@@ -99,6 +101,9 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 		for _, o := range t.operations {
 			o.compile()
 		}
+		if t.callback != nil {
+			t.callback.compile()
+		}
 		return t, nil
 	}
 	return nil, s.problems.Sorted()
@@ -116,6 +121,9 @@ func (t *Table) Operation(name string) *Operation {
 	}
 	return nil
 }
+
+// Callback is what the upstream sends of itself, or nil where the table has none.
+func (t *Table) Callback() *Callback { return t.callback }
 
 // Forms are the two forms of the table; the first is the one whose codes the catalogue lists.
 func (t *Table) Forms() [2]Form { return [2]Form{t.forms[0].name, t.forms[1].name} }

@@ -1,0 +1,182 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// A Callback is what the upstream sends of itself to an address that the partner gave (interface document, Events):
+// in the upstream's form, while the partner's server reads its own. It is immutable and safe for concurrent use.
+type Callback struct {
+	operation *Operation
+	method    string
+	answers   [2]answer
+	plans     [2][2]*plan
+	names     [2]names
+}
+
+// answer is how a form says that a callback arrived.
+type answer struct{ json, code string }
+
+// names are the paths under which a form names whom and what a callback is about.
+type names struct{ partner, bill string }
+
+// compile makes the plans of each direction.
+func (c *Callback) compile() {
+	for from := range c.plans {
+		for to := range c.plans {
+			c.plans[from][to] = c.operation.plan(notice, from, to)
+		}
+		for _, r := range c.operation.rows[notice] {
+			switch r.role {
+			case partnerRole:
+				c.names[from].partner = r.path[from]
+			case billRole:
+				c.names[from].bill = r.path[from]
+			}
+		}
+	}
+}
+
+// Name is the callback's name among those of the operations.
+func (c *Callback) Name() string { return c.operation.Name }
+
+// Method is the HTTP method that it comes by, and goes on by.
+func (c *Callback) Method() string { return c.method }
+
+// A Recognition is what a callback was taken for.
+type Recognition string
+
+// What a callback can be taken for. What is not translated passes byte for byte.
+const (
+	Translated   Recognition = "translated"
+	InForm       Recognition = "in form"      // the partner's form already
+	Unrecognised Recognition = "unrecognised" // it names neither a partner nor a bill where it should, or is not JSON
+)
+
+// A Notice is what a callback says, as far as the gateway needs to know.
+type Notice struct {
+	Recognised Recognition
+
+	// Partners and Bills are the keys and bills that it names, as text: under the upstream's names, and then under
+	// those of the other form. Two of one kind contradict each other, and then it is not known what it is about.
+	Partners, Bills []string
+
+	Report Report
+}
+
+// Bring appends the upstream's callback to dst as the partner's form has it. from and to must be forms of the table.
+//
+// It is lenient as a reply is: a value is converted where it can be, else it passes as it is and is counted; nothing
+// is padded, stripped or re-printed. What the document does not show may well look different from what we expect
+// (Events: "payload … not shown"), and a notice of a payment must not be lost for that. So src itself comes back
+//
+//   - between equal forms;
+//   - when it names a partner or a bill by the partner's form and neither by the upstream's: it is brought already;
+//   - when it names neither by either form, or is no object, or not JSON by its grammar: no reader of JSON finds
+//     anything in it.
+//
+// The error is a [*Refusal]: JSON that another reader could take for more than this one does must not go on. That is
+// a name twice in an object, however it is spelled, text that is not UTF-8, and nesting beyond the limit, which is
+// never looked into, JSON or not. Only a value of text or a number that is not empty names something.
+func (c *Callback) Bring(dst, src []byte, from, to Form) ([]byte, Notice, error) {
+	t := c.operation.table
+	f, u := t.index(from), t.index(to)
+	if fault := check(src, t.depth); fault != nil {
+		if tooDeep(src, t.depth) < 0 && !hasGrammar(src) {
+			return src, Notice{Recognised: Unrecognised}, nil
+		}
+		return nil, Notice{}, &Refusal{t.invalid, fault.field, fault.reason}
+	}
+	doc := gjson.Parse(view(src))
+	// Both forms, also where both sides speak one: a partner's server may read either.
+	sent, other := c.names[f].in(doc), c.names[1-f].in(doc)
+	n := Notice{Recognised: Unrecognised, Partners: told(sent.partner, other.partner), Bills: told(sent.bill, other.bill)}
+	switch {
+	case f != u && sent != names{}:
+		n.Recognised = Translated
+	case f != u && other != names{}, f == u && sent != names{}:
+		n.Recognised = InForm
+	}
+	if n.Recognised != Translated {
+		return src, n, nil
+	}
+	p := c.plans[f][u]
+	call := &Call{crossing: &Crossing{reply: p, echoes: slices.Repeat([]int{-1}, len(p.rows))}, reply: make([]value, p.slots())}
+	call.walk(p, p.root, doc, call.reply)
+	dst, _ = call.emit(p, append(dst, '{'), call.reply)
+	call.drops(p)
+	n.Report = call.Report
+	return append(dst, '}'), n, nil
+}
+
+// in is what doc has under the names, "" where that names nothing.
+func (n names) in(doc gjson.Result) names {
+	read := func(path string) string {
+		if v := lookup(doc, path); !v.nothing() && (v.kind == text || v.kind == number) {
+			return strings.Clone(v.text()) // it outlives the message
+		}
+		return ""
+	}
+	return names{read(n.partner), read(n.bill)}
+}
+
+// told are the different ones of two that are not empty.
+func told(a, b string) []string {
+	var list []string
+	for _, v := range []string{a, b} {
+		if v != "" && !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// lookup is the value that doc has under a path of the table. Names are compared after unescaping.
+func lookup(doc gjson.Result, path string) (found value) {
+	name, rest, deeper := strings.Cut(path, ".")
+	doc.ForEach(func(key, v gjson.Result) bool {
+		switch {
+		case key.Str != name:
+			return true
+		case deeper && v.IsObject():
+			found = lookup(v, rest)
+		case !deeper:
+			found = valueOf(v)
+		}
+		return false
+	})
+	return found
+}
+
+// Answer is what the receiver of a callback answers in a form, with HTTP 200, when it has it.
+func (c *Callback) Answer(f Form) []byte {
+	return []byte(c.answers[c.operation.table.index(f)].json)
+}
+
+// Succeeded tells whether an answer in a form says that the receiver has the callback: HTTP 200, and the code of
+// [Callback.Answer]. What else is in it does not matter.
+func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
+	t := c.operation.table
+	i := t.index(f)
+	if status != statusOK || check(body, t.depth) != nil {
+		return false
+	}
+	code := lookup(gjson.Parse(view(body)), t.forms[i].code)
+	return code.kind == text && code.text() == c.answers[i].code
+}
+
+// Fields classifies every row in both directions, in the order of the table.
+func (c *Callback) Fields() []Field {
+	var fields []Field
+	for from := range c.plans {
+		for _, r := range c.operation.rows[notice] {
+			if f, ok := r.field(c.operation.table, request, from, 1-from); ok {
+				fields = append(fields, f)
+			}
+		}
+	}
+	return fields
+}

@@ -1,0 +1,161 @@
+package translate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tidwall/gjson"
+	"go.yaml.in/yaml/v4"
+)
+
+// callbacks reads what the upstream sends of itself. operations is the node that holds all operations.
+func (s *source) callbacks(t *Table, n, operations *yaml.Node) {
+	s.fields(n, "callbacks", func(name, value *yaml.Node) {
+		switch {
+		case t.callback != nil:
+			s.errorf(name, "a table has one callback, %q is one more", name.Value)
+		case child(operations, name.Value) != nil:
+			s.errorf(name, "%s is the name of an operation", name.Value)
+		default:
+			t.callback = s.callback(t, name, value, operations)
+		}
+	})
+}
+
+func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
+	// Every form has it, whatever address it is sent to.
+	o := &Operation{Name: name.Value, paths: [2]string{"/", "/"}, bare: -1, rows: map[message][]*row{}, table: t}
+	c := &Callback{operation: o}
+	var under [2]string
+	var fields, own *yaml.Node
+	s.fields(n, "a callback", func(key, value *yaml.Node) {
+		switch key.Value {
+		case "method":
+			c.method = s.choice(value, "method", "POST", "PUT")
+		case "fields":
+			fields = value
+		case "request":
+			own = value
+		case "under":
+			s.eachForm(t, value, "under", func(f int, v *yaml.Node) { under[f] = s.segment(v) })
+		case "answer":
+			s.eachForm(t, value, "answer", func(f int, v *yaml.Node) { c.answers[f] = s.answer(t, f, v) })
+		default:
+			s.errorf(key, "unknown key %q in a callback", key.Value)
+		}
+	})
+	if c.method == "" && child(n, "method") == nil {
+		s.errorf(name, "%s needs method: POST or PUT", o.Name)
+	}
+	for _, f := range t.forms {
+		if child(child(n, "answer"), string(f.name)) == nil {
+			s.errorf(name, "%s needs an answer for %s", o.Name, f.name)
+		}
+	}
+	before := len(s.problems)
+	rows := own
+	switch {
+	case fields == nil && own == nil:
+		s.errorf(name, "%s needs request: with its rows, or fields: with the operation whose reply has them", o.Name)
+	case fields != nil:
+		rows = s.borrow(fields, own, operations)
+	}
+	if rows == nil || len(s.problems) > before {
+		return c
+	}
+	s.rows(t, o, notice, rows)
+	if len(s.problems) > before {
+		return c
+	}
+	for _, role := range []string{partnerRole, billRole} {
+		if !slices.ContainsFunc(o.rows[notice], func(r *row) bool { return r.role == role && r.lone() < 0 }) {
+			s.errorf(name, "%s needs a row of both forms with role: %s, nothing else says what it is about", o.Name, role)
+		}
+	}
+	for _, r := range o.rows[notice] {
+		for f := range r.path {
+			if r.path[f] != "" && under[f] != "" {
+				r.path[f] = under[f] + "." + r.path[f]
+			}
+		}
+	}
+	return c
+}
+
+// eachForm calls f for each form that the mapping n names.
+func (s *source) eachForm(t *Table, n *yaml.Node, what string, f func(form int, v *yaml.Node)) {
+	s.fields(n, what, func(key, v *yaml.Node) {
+		if i := t.index(Form(key.Value)); i >= 0 {
+			f(i, v)
+			return
+		}
+		s.errorf(key, "%s: %q is not a form of this table", what, key.Value)
+	})
+}
+
+// borrow is the list of rows of the reply that fields names, with the rows of own laid over it. It is nil where that
+// operation has problems: they are told once.
+func (s *source) borrow(fields, own, operations *yaml.Node) *yaml.Node {
+	operation := s.word(fields, "fields")
+	reply := child(child(operations, operation), "reply")
+	switch {
+	case operation == "" || s.broken[operation]:
+		return nil
+	case reply == nil:
+		s.errorf(fields, "fields: %q is not an operation of this table", operation)
+		return nil
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: fields.Line, Column: fields.Column}
+	for _, row := range reply.Content {
+		list.Content = append(list.Content, s.borrowed(row))
+	}
+	if own != nil {
+		s.lay(list, own, s.formNames(), false, func(b, _ *yaml.Node) bool { return slices.Contains(own.Content, b) })
+	}
+	return list
+}
+
+// borrowed is a row of a reply as a callback has it: it proves nothing, and there is no request to echo from.
+func (s *source) borrowed(n *yaml.Node) *yaml.Node {
+	row := *n
+	row.Content = nil
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch key.Value {
+		case "proof", "role":
+			continue
+		case "echo":
+			key = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "loss", Line: key.Line, Column: key.Column}
+			value = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "drop", Line: value.Line, Column: value.Column}
+		}
+		row.Content = append(row.Content, key, value)
+	}
+	if name, ok := s.overlaid[n]; ok {
+		s.overlaid[&row] = name
+	}
+	return &row
+}
+
+// answer reads what a receiver answers to say that it has the callback: the body, byte for byte, and in it the code
+// by which a success is known.
+func (s *source) answer(t *Table, f int, n *yaml.Node) answer {
+	what := "answer." + string(t.forms[f].name)
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
+		s.errorf(n, "%s must be a JSON object, in quotes", what)
+		return answer{}
+	}
+	if fault := check([]byte(n.Value), t.depth); fault != nil || !gjson.Parse(n.Value).IsObject() {
+		reason := ""
+		if fault != nil {
+			reason = ": " + fault.reason
+		}
+		s.errorf(n, "%s must be a JSON object%s", what, reason)
+		return answer{}
+	}
+	code := lookup(gjson.Parse(n.Value), t.forms[f].code)
+	if code.kind != text || code.nothing() {
+		s.errorf(n, "%s", fmt.Sprintf("%s needs %s with text in it: by it a success is known", what, t.forms[f].code))
+		return answer{}
+	}
+	return answer{n.Value, code.text()}
+}

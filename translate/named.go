@@ -1,0 +1,80 @@
+package translate
+
+import "unsafe"
+
+// What a request says to the gateway, by the roles of the table's rows. Each is text: of a string its content, of
+// another single value its raw text, and "" where the request has nothing there, null, an object or an array. It is
+// valid until Release and as long as the request's bytes are.
+
+// Partner is the key that names who calls.
+func (c *Call) Partner() string { return c.named(partnerRole) }
+
+// Bill is the bill that the request is about.
+func (c *Call) Bill() string { return c.named(billRole) }
+
+// Store is the partner's user and store that the request is for.
+func (c *Call) Store() (member, merchant string) {
+	return c.named(memberRole), c.named(merchantRole)
+}
+
+// Expiry is the day to which the bill is valid, as the request spells it.
+func (c *Call) Expiry() string { return c.named(expiryRole) }
+
+func (c *Call) named(role string) string {
+	slot, ok := c.crossing.request.roles[role]
+	if !ok || c.request[slot].nothing() || c.request[slot].kind == composite {
+		return ""
+	}
+	return c.request[slot].text()
+}
+
+// CallbackAddress is the address that the request wants notified. ok is false where it names none: the field is
+// missing, null, empty or not a string.
+func (c *Call) CallbackAddress() (address string, ok bool) {
+	slot, ok := c.addressed()
+	if !ok {
+		return "", false
+	}
+	return c.request[slot].text(), true
+}
+
+// addressed is the slot of the callback address, where the request has one.
+func (c *Call) addressed() (slot int, ok bool) {
+	slot, ok = c.crossing.request.roles[callbackRole]
+	return slot, ok && c.request[slot].kind == text && !c.request[slot].nothing()
+}
+
+// Readdress appends the request to dst as Request made it, but with address where its callback address stands; a
+// request without one, as it is. Between equal forms every other byte is the client's. Request must have come
+// first, and must not have refused; else nothing is appended.
+func (c *Call) Readdress(dst []byte, address string) []byte {
+	if c.src == nil {
+		return dst
+	}
+	p := c.crossing.request
+	slot, ok := c.addressed()
+	if c.crossing.SameForm() {
+		if !ok {
+			return append(dst, c.src...)
+		}
+		begin := c.offset(c.request[slot])
+		dst = appendString(append(dst, c.src[:begin]...), address)
+		return append(dst, c.src[begin+len(c.request[slot].raw):]...)
+	}
+	report := c.Report // what Request told of the rest holds
+	c.Report = Report{}
+	if ok {
+		// The slot is put back: the reply may echo what the client sent.
+		defer func(own value) { c.request[slot] = own }(c.request[slot])
+		c.request[slot].raw = string(appendString(nil, address))
+	}
+	dst, _ = c.emit(p, append(dst, '{'), c.request)
+	c.Report = report
+	return append(dst, '}')
+}
+
+// offset is where in the request a value of it begins. The raw text of a value is part of the request's bytes, so
+// its place is exact where a search could find another of the same spelling.
+func (c *Call) offset(v value) int {
+	return int(uintptr(unsafe.Pointer(unsafe.StringData(v.raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(c.src))))
+}
