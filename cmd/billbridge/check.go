@@ -68,19 +68,26 @@ func printGateway(w io.Writer, c *config.Config) {
 
 func printFields(w io.Writer, t *translate.Table) {
 	for _, o := range t.Operations() {
-		last := ""
-		for _, f := range o.Fields() {
-			head := fmt.Sprintf("%s %s, %s to %s", o.Name, f.Message, f.From, f.To)
-			if f.Class == translate.Passed {
-				head = fmt.Sprintf("%s %s, %s only", o.Name, f.Message, f.From)
-			}
-			if head != last {
-				fmt.Fprintf(w, "\n%s\n", head)
-				last = head
-			}
-			line := fmt.Sprintf("  %s\t%s\t%s\t%s", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"), f.Detail)
-			fmt.Fprintln(w, strings.TrimRight(line, "\t")) // no blanks at the end of a line
+		printFieldsOf(w, o.Name, o.Fields())
+	}
+	if c := t.Callback(); c != nil {
+		printFieldsOf(w, c.Name(), c.Fields())
+	}
+}
+
+func printFieldsOf(w io.Writer, name string, fields []translate.Field) {
+	last := ""
+	for _, f := range fields {
+		head := fmt.Sprintf("%s %s, %s to %s", name, f.Message, f.From, f.To)
+		if f.Class == translate.Passed {
+			head = fmt.Sprintf("%s %s, %s only", name, f.Message, f.From)
 		}
+		if head != last {
+			fmt.Fprintf(w, "\n%s\n", head)
+			last = head
+		}
+		line := fmt.Sprintf("  %s\t%s\t%s\t%s", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"), f.Detail)
+		fmt.Fprintln(w, strings.TrimRight(line, "\t")) // no blanks at the end of a line
 	}
 }
 
@@ -133,41 +140,50 @@ func printMap(out io.Writer, t *translate.Table) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, o := range t.Operations() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Name, cmp.Or(o.Path(forms[0]), "-"), cmp.Or(o.Path(forms[1]), "-"), o.Effect)
-		var rows []*mapped
-		for _, f := range o.Fields() {
-			first, second, there := f.Source, f.Target, true
-			if f.From == forms[1] {
-				first, second, there = f.Target, f.Source, false
-			}
-			if f.Class == translate.Passed {
-				second = ""
-			}
-			var row *mapped
-			for _, r := range rows {
-				if r.message == f.Message && r.first == first && r.second == second {
-					row = r
-				}
-			}
-			if row == nil {
-				row = &mapped{message: f.Message, first: first, second: second}
-				rows = append(rows, row)
-			}
-			how := string(f.Class)
-			if f.Detail != "" {
-				how += ": " + f.Detail
-			}
-			if there {
-				row.there = how
-			} else {
-				row.back = how
-			}
-		}
-		for _, r := range rows {
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", r.message, cmp.Or(r.first, "-"), cmp.Or(r.second, "-"), r.how(forms))
-		}
-		fmt.Fprintln(w)
+		printRows(w, forms, o.Fields())
+	}
+	if c := t.Callback(); c != nil {
+		// It has no path: it comes to an address that was given in a request.
+		fmt.Fprintf(w, "%s\t%s\t%[2]s\tsent by the upstream\n", c.Name(), c.Method())
+		printRows(w, forms, c.Fields())
 	}
 	return w.Flush()
+}
+
+func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
+	var rows []*mapped
+	for _, f := range fields {
+		first, second, there := f.Source, f.Target, true
+		if f.From == forms[1] {
+			first, second, there = f.Target, f.Source, false
+		}
+		if f.Class == translate.Passed {
+			second = ""
+		}
+		var row *mapped
+		for _, r := range rows {
+			if r.message == f.Message && r.first == first && r.second == second {
+				row = r
+			}
+		}
+		if row == nil {
+			row = &mapped{message: f.Message, first: first, second: second}
+			rows = append(rows, row)
+		}
+		how := string(f.Class)
+		if f.Detail != "" {
+			how += ": " + f.Detail
+		}
+		if there {
+			row.there = how
+		} else {
+			row.back = how
+		}
+	}
+	for _, r := range rows {
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", r.message, cmp.Or(r.first, "-"), cmp.Or(r.second, "-"), r.how(forms))
+	}
+	fmt.Fprintln(w)
 }
 
 // how says it once where both directions say the same.

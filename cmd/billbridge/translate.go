@@ -27,7 +27,8 @@ type translateCommand struct {
 func (translateCommand) Help() string {
 	return examples(
 		"billbridge translate --operation bill.create --message request --from legacy --to v2 < send.json",
-		"billbridge translate --operation bill.destroy --message reply --from v2 --to legacy --request destroy.json < reply.json") +
+		"billbridge translate --operation bill.destroy --message reply --from v2 --to legacy --request destroy.json < reply.json",
+		"billbridge translate --operation callback.payment --message request --from v2 --to legacy < callback.json") +
 		"\n\nWhat was dropped, defaulted or echoed goes to stderr. A reply is taken as one with HTTP 200. A refusal is\n" +
 		"CODE field: reason on stderr, and the exit code is 1."
 }
@@ -40,7 +41,7 @@ const longest = 64 << 20
 
 // Run translates.
 func (c *translateCommand) Run(s surroundings) error {
-	crossing, err := c.crossing()
+	carry, err := c.carrier()
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (c *translateCommand) Run(s surroundings) error {
 	}
 	out := bufio.NewWriter(s.out)
 	if c.Lines {
-		err = c.lines(crossing, request, s, out)
+		err = c.lines(carry, request, s, out)
 	} else {
 		var doc []byte
 		doc, err = io.ReadAll(io.LimitReader(s.in, longest+1))
@@ -64,13 +65,20 @@ func (c *translateCommand) Run(s surroundings) error {
 		case len(doc) > longest:
 			err = fmt.Errorf("the document is longer than %d MiB", longest>>20)
 		default:
-			err = c.one(crossing, request, doc, "", s, out)
+			err = c.one(carry, request, doc, "", s, out)
 		}
 	}
 	return errors.Join(err, out.Flush())
 }
 
-func (c *translateCommand) crossing() (*translate.Crossing, error) {
+// A carrier carries one message over, and gives the report of it and what else there is to say; they hold until the
+// next message. request is the caller's request before a reply, if any.
+type carrier func(request, doc []byte) (out []byte, report translate.Report, more string, err error)
+
+// errRequest is the caller's request that would have been refused.
+type errRequest struct{ error }
+
+func (c *translateCommand) carrier() (carrier, error) {
 	table, err := compile(c.Table, c.Overlay)
 	if err != nil {
 		return nil, err
@@ -81,11 +89,18 @@ func (c *translateCommand) crossing() (*translate.Crossing, error) {
 			return nil, usageError(fmt.Sprintf("%s must be %s or %s, but is %q", flag, forms[0], forms[1], form))
 		}
 	}
+	callback := table.Callback()
+	if callback != nil && callback.Name() == c.Operation {
+		return c.callback(callback)
+	}
 	operation := table.Operation(c.Operation)
 	if operation == nil {
 		var names []string
 		for _, o := range table.Operations() {
 			names = append(names, o.Name)
+		}
+		if callback != nil {
+			names = append(names, callback.Name())
 		}
 		return nil, usageError(fmt.Sprintf("--operation %q is none of %s", c.Operation, strings.Join(names, ", ")))
 	}
@@ -97,11 +112,42 @@ func (c *translateCommand) crossing() (*translate.Crossing, error) {
 	if crossing == nil {
 		return nil, usageError(fmt.Sprintf("%s does not exist in both %s and %s", c.Operation, c.From, c.To))
 	}
-	return crossing, nil
+	call := crossing.Start() // for all documents, one after the other
+	return func(request, doc []byte) ([]byte, translate.Report, string, error) {
+		if c.Message == "request" {
+			out, err := call.Request(nil, doc)
+			return out, call.Report, "", err
+		}
+		if request != nil {
+			if _, err := call.Request(nil, request); err != nil {
+				return nil, call.Report, "", errRequest{err}
+			}
+		}
+		out, err := call.Reply(nil, 200, doc)
+		return out, call.Report, "", err
+	}, nil
+}
+
+// callback brings what the upstream sends of itself.
+func (c *translateCommand) callback(callback *translate.Callback) (carrier, error) {
+	if c.Message != "request" {
+		return nil, usageError(fmt.Sprintf("%s has no reply to translate: each form's answer stands in the table", c.Operation))
+	}
+	return func(_, doc []byte) ([]byte, translate.Report, string, error) {
+		out, notice, err := callback.Bring(nil, doc, c.From, c.To)
+		more := ""
+		switch {
+		case notice.Recognised == translate.Unrecognised:
+			more = "not recognised, passed as it is"
+		case notice.Recognised == translate.InForm && c.From != c.To:
+			more = fmt.Sprintf("already in %s, passed as it is", c.To)
+		}
+		return out, notice.Report, more, err
+	}, nil
 }
 
 // lines translates line by line. A bad line is told by its number and the rest goes on.
-func (c *translateCommand) lines(crossing *translate.Crossing, request []byte, s surroundings, out *bufio.Writer) error {
+func (c *translateCommand) lines(carry carrier, request []byte, s surroundings, out *bufio.Writer) error {
 	scanner := bufio.NewScanner(s.in)
 	scanner.Buffer(nil, longest)
 	bad, n := 0, 0
@@ -110,7 +156,7 @@ func (c *translateCommand) lines(crossing *translate.Crossing, request []byte, s
 		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
 			continue
 		}
-		err := c.one(crossing, request, scanner.Bytes(), fmt.Sprintf("line %d: ", n), s, out)
+		err := c.one(carry, request, scanner.Bytes(), fmt.Sprintf("line %d: ", n), s, out)
 		if errors.Is(err, errRefused) {
 			bad++
 		} else if err != nil {
@@ -130,24 +176,14 @@ func (c *translateCommand) lines(crossing *translate.Crossing, request []byte, s
 }
 
 // one translates one document. where stands before everything that is said about it.
-func (c *translateCommand) one(crossing *translate.Crossing, request, doc []byte, where string, s surroundings, out *bufio.Writer) error {
-	call := crossing.Start()
-	defer call.Release()
-	var result []byte
-	var err error
-	if c.Message == "request" {
-		result, err = call.Request(nil, doc)
-	} else {
-		if request != nil {
-			if _, err = call.Request(nil, request); err != nil {
-				fmt.Fprintf(s.err, "%s%s: %v\n", where, c.Request, err)
-				return errRefused
-			}
-		}
-		result, err = call.Reply(nil, 200, doc)
-	}
+func (c *translateCommand) one(carry carrier, request, doc []byte, where string, s surroundings, out *bufio.Writer) error {
+	result, report, more, err := carry(request, doc)
 	var refusal *translate.Refusal
+	var asked errRequest
 	switch {
+	case errors.As(err, &asked):
+		fmt.Fprintf(s.err, "%s%s: %v\n", where, c.Request, err)
+		return errRefused
 	case errors.As(err, &refusal):
 		field := refusal.Field
 		if field == "" {
@@ -164,14 +200,17 @@ func (c *translateCommand) one(crossing *translate.Crossing, request, doc []byte
 			fmt.Fprintf(s.err, "%s%s %s\n", where, what, field)
 		}
 	}
-	say("dropped", call.Report.Dropped)
-	say("dropped unknown", call.Report.UnknownNames)
-	if more := call.Report.Unknown - len(call.Report.UnknownNames); more > 0 {
+	say("dropped", report.Dropped)
+	say("dropped unknown", report.UnknownNames)
+	if more := report.Unknown - len(report.UnknownNames); more > 0 {
 		fmt.Fprintf(s.err, "%sdropped %d unknown more\n", where, more)
 	}
-	say("defaulted", call.Report.Defaulted)
-	say("echoed", call.Report.Echoed)
-	say("does not fit or is missing", call.Report.Mismatched)
+	say("defaulted", report.Defaulted)
+	say("echoed", report.Echoed)
+	say("does not fit or is missing", report.Mismatched)
+	if more != "" {
+		fmt.Fprintf(s.err, "%s%s\n", where, more)
+	}
 	_, err = out.Write(append(bytes.TrimRight(result, "\n"), '\n'))
 	return err
 }
