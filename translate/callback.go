@@ -75,8 +75,8 @@ type Notice struct {
 //
 //   - between equal forms;
 //   - when it names a partner or a bill by the partner's form and neither by the upstream's: it is brought already;
-//   - when it names neither by either form, or is no object, or not JSON by its grammar: no reader of JSON finds
-//     anything in it.
+//   - when it names neither by either form, or is no object, or not JSON by its grammar. Then it names nothing that
+//     one could rely on, and the caller decides whether it goes on.
 //
 // The error is a [*Refusal]: JSON that another reader could take for more than this one does must not go on. That is
 // a name twice in an object, however it is spelled, text that is not UTF-8, and nesting beyond the limit, which is

@@ -44,7 +44,10 @@ func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
 			s.errorf(key, "unknown key %q in a callback", key.Value)
 		}
 	})
-	if c.method == "" && child(n, "method") == nil {
+	if n.Kind != yaml.MappingNode {
+		return c
+	}
+	if child(n, "method") == nil {
 		s.errorf(name, "%s needs method: POST or PUT", o.Name)
 	}
 	for _, f := range t.forms {

@@ -16,7 +16,7 @@ var reserved = []string{
 // rows reads the rows of one message, leaves out those that the options switch off, and checks that together
 // they say one thing of each field.
 func (s *source) rows(t *Table, o *Operation, m message, n *yaml.Node) {
-	taken, roles := [2]map[string]int{{}, {}}, [2]map[string]int{{}, {}}
+	taken := [2]map[string]int{{}, {}}
 	var at []*yaml.Node
 	s.items(n, string(m), func(item *yaml.Node) {
 		before := len(s.problems)
@@ -34,13 +34,16 @@ func (s *source) rows(t *Table, o *Operation, m message, n *yaml.Node) {
 				}
 			}
 			taken[f][path] = item.Line
-			if line, dup := roles[f][r.role]; dup && r.role != "" && m != reply {
-				s.errorf(item, "role: %s is already that of the row on line %d", r.role, line)
-			}
-			roles[f][r.role] = item.Line
 			envelope := t.forms[f]
 			if first := segments(path)[0]; m == reply && envelope.result == "" && (first == envelope.code || first == envelope.text) {
 				s.errorf(item, "%s: the envelope of %s has this name", path, envelope.name)
+			}
+		}
+		for i, other := range o.rows[m] {
+			apart := r.lone() >= 0 && other.lone() >= 0 && r.lone() != other.lone()
+			if r.role != "" && r.role == other.role && !apart && m != reply {
+				s.errorf(item, "role: %s is already that of the row on line %d", r.role, at[i].Line)
+				break
 			}
 		}
 		o.rows[m], at = append(o.rows[m], r), append(at, item)

@@ -48,11 +48,13 @@ type pair struct {
 	Status   int    // of a reply, 0 is 200
 	In       string
 
-	Out      string
-	Refused  string
-	NoAnswer string `yaml:"noanswer"`
-	Code     string // of a reply, as the upstream said it
-	Result   string // of a reply: success or failure
+	Out              string
+	Refused          string
+	NoAnswer         string `yaml:"noanswer"`
+	Code             string // of a reply, as the upstream said it
+	Result           string // of a reply: success or failure
+	Recognised       string // of a callback, where it passes as it is
+	Partners, Bills, // of a callback
 	Dropped, Defaulted, Echoed, Mismatched,
 	Unknown []string
 }
@@ -97,6 +99,9 @@ func readGolden(t testing.TB) map[string]*golden {
 
 // run carries the pair's message over and returns the pair as it comes out.
 func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
+	if callback := table.Callback(); callback != nil && callback.Name() == g.Operation {
+		return p.bring(callback)
+	}
 	client, upstream := p.From, p.To
 	if isReply {
 		client, upstream = p.To, p.From
@@ -131,6 +136,18 @@ func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
 	return got
 }
 
+// bring is run for a callback.
+func (p *pair) bring(c *translate.Callback) *pair {
+	got := &pair{Name: p.Name, From: p.From, To: p.To, In: p.In}
+	out, notice, err := c.Bring(nil, []byte(p.In), p.From, p.To)
+	got.report(&notice.Report, out, err)
+	got.Partners, got.Bills = notice.Partners, notice.Bills
+	if notice.Recognised != translate.Translated {
+		got.Recognised = string(notice.Recognised)
+	}
+	return got
+}
+
 func (p *pair) report(r *translate.Report, out []byte, err error) {
 	var refusal *translate.Refusal
 	var noAnswer *translate.NoAnswer
@@ -156,8 +173,8 @@ func (p *pair) report(r *translate.Report, out []byte, err error) {
 	}
 }
 
-// The golden pairs: every row of the five bill operations, both messages, both directions; and what overlays
-// change.
+// The golden pairs: every row of the five bill operations and of the callback, both messages, both directions; and
+// what overlays change.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for file, g := range readGolden(t) {
@@ -232,13 +249,14 @@ func (g *golden) again(table *translate.Table) []byte {
 			line("    ", "noanswer", p.NoAnswer)
 			line("    ", "code", p.Code)
 			line("    ", "result", p.Result)
-			for i, names := range [][]string{p.Dropped, p.Defaulted, p.Echoed, p.Mismatched, p.Unknown} {
+			line("    ", "recognised", p.Recognised)
+			for i, names := range [][]string{p.Partners, p.Bills, p.Dropped, p.Defaulted, p.Echoed, p.Mismatched, p.Unknown} {
 				if len(names) > 0 {
 					quoted := make([]string, len(names))
 					for i, name := range names {
 						quoted[i] = quote(name)
 					}
-					fmt.Fprintf(&b, "    %s: [%s]\n", []string{"dropped", "defaulted", "echoed", "mismatched", "unknown"}[i], strings.Join(quoted, ", "))
+					fmt.Fprintf(&b, "    %s: [%s]\n", []string{"partners", "bills", "dropped", "defaulted", "echoed", "mismatched", "unknown"}[i], strings.Join(quoted, ", "))
 				}
 			}
 		}

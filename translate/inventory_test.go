@@ -41,6 +41,10 @@ var document = map[string]string{
 	"bill.cancel reply v2":       "apiKey member merchant billId hash apprNum apprOriginNum apprCancelDt",
 	"bill.cancel reply legacy":   "apikey member merchant bill_id hash appr_num appr_origin_num appr_cancel_dt",
 
+	// Events shows no payload; by the field notes (Callbacks) it is the approval data of a read.
+	"callback.payment request v2":     "apiKey billId catId apprPayType apprCardType apprDt apprOriginDt apprPrice apprIssuer apprIssuerCd apprIssuerNum apprAcquirerCd apprAcquirerNm apprNum apprOriginNum apprResCd apprMonthly apprState apprCashNum apprCashTrader apprCashIssuanceNumber apprCardMerchantNum dscTxNum cardType apprSign udItem",
+	"callback.payment request legacy": "apikey bill_id appr_cat_id appr_pay_type appr_card_type appr_dt appr_origin_dt appr_price appr_issuer appr_issuer_cd appr_issuer_num appr_acquirer_cd appr_acquirer_nm appr_num appr_origin_num appr_res_cd appr_monthly appr_state appr_cash_num appr_cash_trader appr_cash_issuance_number",
+
 	"mapping.register request v2": "apiKey memberId merchantId businessNumber callbackUrl redirectUrl",
 	"mapping.register reply v2":   "url",
 	"mapping.list request v2":     "apiKey",
@@ -100,6 +104,13 @@ func TestInventory(t *testing.T) {
 			}
 		}
 	}
+	for _, f := range billing().Callback().Fields() {
+		key := "callback.payment " + f.Message + " " + string(f.From)
+		got[key] = append(got[key], f.Source)
+	}
+	for key := range got {
+		slices.Sort(got[key])
+	}
 	want := map[string][]string{}
 	for key, fields := range document {
 		want[key] = append([]string{}, strings.Fields(fields)...)
@@ -142,10 +153,10 @@ func TestCatalogue(t *testing.T) {
 func TestFields(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	for _, o := range billing().Operations() {
+	write := func(name string, fields []translate.Field) {
 		heading := ""
-		for _, f := range o.Fields() {
-			if h := fmt.Sprintf("%s %s, %s to %s", o.Name, f.Message, f.From, f.To); h != heading {
+		for _, f := range fields {
+			if h := fmt.Sprintf("%s %s, %s to %s", name, f.Message, f.From, f.To); h != heading {
 				fmt.Fprintf(&b, "\n%s\n", h)
 				heading = h
 			}
@@ -153,6 +164,10 @@ func TestFields(t *testing.T) {
 			b.WriteString(strings.TrimRight(line, " ") + "\n")
 		}
 	}
+	for _, o := range billing().Operations() {
+		write(o.Name, o.Fields())
+	}
+	write(billing().Callback().Name(), billing().Callback().Fields())
 	const file = "testdata/fields.txt"
 	if *update {
 		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {

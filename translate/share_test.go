@@ -113,12 +113,13 @@ func TestReleasedCallForgets(t *testing.T) {
 func TestOutputIsAppended(t *testing.T) {
 	t.Parallel()
 	for _, g := range readGolden(t) {
-		if g.Overlay != "" {
+		o := billing().Operation(g.Operation)
+		if g.Overlay != "" || o == nil {
 			continue
 		}
 		for _, p := range g.Requests {
 			for _, before := range []string{"", "{", `{"a":1,`, ","} {
-				call := billing().Operation(g.Operation).Crossing(p.From, p.To).Start()
+				call := o.Crossing(p.From, p.To).Start()
 				dst := make([]byte, 0, 8192)
 				out, err := call.Request(append(dst, before...), []byte(p.In))
 				if err == nil && string(out) != before+p.Out {
@@ -137,7 +138,7 @@ func TestOrderOfMembersMeansNothing(t *testing.T) {
 		table := g.table(t)
 		for message, list := range map[string][]*pair{"request": g.Requests, "reply": g.Replies} {
 			for _, p := range list {
-				if p.Out == "" || p.From == p.To || strings.HasPrefix(g.Overlay, "unknown: {re") {
+				if p.Out == "" || p.From == p.To || p.Recognised != "" || strings.HasPrefix(g.Overlay, "unknown: {re") {
 					continue
 				}
 				for seed := range uint64(5) {

@@ -29,6 +29,9 @@ func TestYAMLIsTheTable(t *testing.T) {
 					t.Errorf("%s: -table +again\n%s", o.Name, diff)
 				}
 			}
+			if diff := cmp.Diff(table.Callback().Fields(), again.Callback().Fields()); diff != "" {
+				t.Errorf("callback: -table +again\n%s", diff)
+			}
 			for message, list := range map[string][]*pair{"request": g.Requests, "reply": g.Replies} {
 				for _, want := range list {
 					if diff := cmp.Diff(want, g.run(again, want, message == "reply")); diff != "" {
