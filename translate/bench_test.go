@@ -71,3 +71,46 @@ func BenchmarkRequest(b *testing.B) {
 		})
 	}
 }
+
+// The notice of a payment on its way from v2 to legacy, and the form by which one that comes again is known.
+func BenchmarkCallback(b *testing.B) {
+	table, err := translate.Compile(32, translate.Billing())
+	if err != nil {
+		b.Fatal(err)
+	}
+	doc, dst := []byte(gjson.Get(readReply, "data").Raw), make([]byte, 0, 4096)
+	b.Run("bring", func(b *testing.B) {
+		b.SetBytes(int64(len(doc)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := table.Callback().Bring(dst, doc, "v2", "legacy"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("canonical", func(b *testing.B) {
+		b.SetBytes(int64(len(doc)))
+		b.ReportAllocs()
+		for b.Loop() {
+			translate.Canonical(dst, doc)
+		}
+	})
+}
+
+// A create request whose callback address is exchanged, once it is made.
+func BenchmarkReaddress(b *testing.B) {
+	for _, upstream := range []translate.Form{"v2", "legacy"} {
+		name := map[translate.Form]string{"v2": "conversion", "legacy": "pass-through"}[upstream]
+		b.Run(name, func(b *testing.B) {
+			call := crossing(b, "bill.create", "legacy", upstream).Start()
+			if _, err := call.Request(nil, []byte(createRequest)); err != nil {
+				b.Fatal(err)
+			}
+			dst := make([]byte, 0, 4096)
+			b.ReportAllocs()
+			for b.Loop() {
+				call.Readdress(dst, "https://bridge.example.com/callbacks/7")
+			}
+		})
+	}
+}

@@ -113,7 +113,15 @@ func (s *source) borrow(fields, own, operations *yaml.Node) *yaml.Node {
 		list.Content = append(list.Content, s.borrowed(row))
 	}
 	if own != nil {
-		s.lay(list, own, s.formNames(), false, func(b, _ *yaml.Node) bool { return slices.Contains(own.Content, b) })
+		companions := func(b, _ *yaml.Node) bool { return slices.Contains(own.Content, b) }
+		for _, row := range s.lay(list, own, s.formNames(), false, companions) {
+			if _, over := s.overlaid[row]; !over {
+				s.errorf(row, "remove: no row names this path")
+				continue
+			}
+			// It had something to remove when it was laid over the table. A table that is written has no need of it.
+			own.Content = slices.DeleteFunc(own.Content, func(n *yaml.Node) bool { return n == row })
+		}
 	}
 	return list
 }

@@ -60,3 +60,61 @@ func Example() {
 	// echoed [addressee] success true
 	// not an answer: not JSON at byte 0
 }
+
+// A carrier tells the sender that a parcel has arrived. What it sends is in its own form, and so is the answer that
+// it waits for; the sender's server knows only the other.
+func ExampleCallback() {
+	const arrivals = parcels + `
+callbacks:
+  parcel.arrived:
+    method: POST
+    under: {boxed: parcel}
+    request:
+      - {boxed: sender, plain: from,   role: partner}
+      - {boxed: number, plain: nr,     role: bill, as: digits}
+      - {boxed: grams,  plain: weight, as: digits}
+    answer:
+      boxed: '{"status":"OK"}'
+      plain: '{"st":"OK"}'
+`
+	table, err := translate.Compile(16, translate.File{Name: "parcels.yaml", Data: []byte(arrivals)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	callback := table.Callback()
+
+	toSender, notice, err := callback.Bring(nil, []byte(`{"parcel": {"sender": "depot-7", "number": 20261121000017, "grams": 750.5}}`), "boxed", "plain")
+	fmt.Println(string(toSender), err)
+	fmt.Println(notice.Recognised, notice.Partners, notice.Bills, notice.Report.Mismatched)
+
+	if callback.Succeeded("plain", 200, []byte(`{"st": "OK", "txt": "thank you"}`)) {
+		fmt.Println(string(callback.Answer("boxed")))
+	}
+
+	_, notice, err = callback.Bring(nil, []byte(`are you there?`), "boxed", "plain")
+	fmt.Println(notice.Recognised, err)
+
+	_, _, err = callback.Bring(nil, []byte(`{"parcel": {"number": 17, "numb\u0065r": 18}}`), "boxed", "plain")
+	fmt.Println(err)
+
+	// Output:
+	// {"from":"depot-7","nr":"20261121000017","weight":750.5} <nil>
+	// translated [depot-7] [20261121000017] [parcel.grams]
+	// {"status":"OK"}
+	// unrecognised <nil>
+	// WRONG parcel.number: this name stands twice
+}
+
+func ExampleCall_Readdress() {
+	call := billing().Operation("bill.create").Crossing("legacy", "legacy").Start()
+	defer call.Release()
+	_, err := call.Request(nil, []byte(`{"apikey": "demo-key", "bill": {"callbackURL": "https://partner.example.com/paid", "price": "050000"}}`))
+	address, ok := call.CallbackAddress()
+	fmt.Println(address, ok, err)
+	fmt.Println(string(call.Readdress(nil, "https://bridge.example.com/callbacks/7")))
+
+	// Output:
+	// https://partner.example.com/paid true <nil>
+	// {"apikey": "demo-key", "bill": {"callbackURL": "https://bridge.example.com/callbacks/7", "price": "050000"}}
+}

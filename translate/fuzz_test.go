@@ -184,6 +184,13 @@ func FuzzTable(f *testing.F) {
 		if err != nil {
 			t.Fatalf("the table writes what it cannot read: %v\n%s", err, text)
 		}
+		callback, same := table.Callback(), again.Callback()
+		if (callback == nil) != (same == nil) || callback != nil && !slices.Equal(callback.Fields(), same.Fields()) {
+			t.Fatal("the callback has other fields when read again")
+		}
+		if callback != nil {
+			exerciseCallback(t, table)
+		}
 		for i, o := range table.Operations() {
 			if !slices.Equal(o.Fields(), again.Operations()[i].Fields()) {
 				t.Fatalf("%s has other fields when read again", o.Name)
@@ -210,6 +217,24 @@ func exercise(t *testing.T, c *translate.Crossing) {
 		}
 		if out, err := call.Reply(nil, 200, []byte(doc)); err == nil && strict(out) != nil {
 			t.Fatalf("the reply %q", out)
+		}
+	}
+}
+
+// exerciseCallback brings a callback of any table, each way: what comes out is JSON, and the answer is a success.
+func exerciseCallback(t *testing.T, table *translate.Table) {
+	t.Helper()
+	c := table.Callback()
+	for _, from := range table.Forms() {
+		if !c.Succeeded(from, 200, c.Answer(from)) {
+			t.Fatalf("the answer %q is no success", c.Answer(from))
+		}
+		for _, to := range table.Forms() {
+			for _, doc := range []string{`{}`, `{"apiKey":"k","billId":1,"x":{}}`, `{"apikey":"k","bill_id":1,"x":{}}`, `{"key":"k","id":"1","nr":"1","k":[1]}`, `{"data":{"apiKey":"k"}}`} {
+				if out, _, err := c.Bring(nil, []byte(doc), from, to); err != nil || strict(out) != nil {
+					t.Fatalf("the callback %q became %q, %v", doc, out, err)
+				}
+			}
 		}
 	}
 }

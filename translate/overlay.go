@@ -1,25 +1,36 @@
 package translate
 
-import "go.yaml.in/yaml/v4"
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+)
 
 // overlay lays the tree over onto s: words replace words, mappings are merged, pairs of codes are added, and a
 // row replaces every row that names one of its paths.
 func (s *source) overlay(over *yaml.Node) {
 	forms := s.formNames()
+	var callbacks *yaml.Node
 	s.fields(over, "an overlay", func(key, value *yaml.Node) {
 		switch key.Value {
 		case "operations", "callbacks":
-			if child(s.root, key.Value) == nil {
+			switch {
+			case child(s.root, key.Value) == nil:
 				set(s.root, key, value, false)
-				return
+			case key.Value == "callbacks":
+				callbacks = value // last: they borrow rows of the operations
+			default:
+				s.overlayOperations(key.Value, value, forms)
 			}
-			s.overlayOperations(key.Value, value, forms)
 		case "codes":
-			s.overlayRows(sequence(s.root, key), value, forms, false)
+			s.overlayRows(sequence(s.root, key), value, forms, nil)
 		default:
 			set(s.root, key, value, key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success")
 		}
 	})
+	if callbacks != nil {
+		s.overlayOperations("callbacks", callbacks, forms)
+	}
 }
 
 func (s *source) overlayOperations(section string, over *yaml.Node, forms []string) {
@@ -33,8 +44,11 @@ func (s *source) overlayOperations(section string, over *yaml.Node, forms []stri
 		s.fields(op, "an operation", func(key, value *yaml.Node) {
 			switch key.Value {
 			case "request", "reply":
-				borrows := child(base, "fields") != nil || child(op, "fields") != nil
-				s.overlayRows(sequence(base, key), value, forms, borrows)
+				borrowed := s.borrowedBy(op)
+				if borrowed == nil {
+					borrowed = s.borrowedBy(base)
+				}
+				s.overlayRows(sequence(base, key), value, forms, borrowed)
 			default:
 				set(base, key, value, key.Value == "answer" || key.Value == "under")
 			}
@@ -42,17 +56,35 @@ func (s *source) overlayOperations(section string, over *yaml.Node, forms []stri
 	})
 }
 
+// borrowedBy is the list of rows that the fields of a callback borrow, nil where it has none.
+func (s *source) borrowedBy(callback *yaml.Node) *yaml.Node {
+	fields := child(callback, "fields")
+	if fields == nil {
+		return nil
+	}
+	if reply := child(child(child(s.root, "operations"), fields.Value), "reply"); reply != nil {
+		return reply
+	}
+	return &yaml.Node{Kind: yaml.SequenceNode} // of an operation that is not there
+}
+
 // overlayRows lays rows (fields, or pairs of codes) over the list base. Where the rows of base are themselves to be
-// laid over borrowed ones, a row that removes stays, for those.
-func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrows bool) {
+// laid over borrowed ones, what a row takes away it takes away from those, too.
+func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrowed *yaml.Node) {
 	// A row of the same overlay is a companion, not a predecessor: exchanging two fields takes two rows that name
 	// each other's paths.
-	s.lay(base, over, forms, borrows, func(b, row *yaml.Node) bool { return s.overlaid[b] == s.overlaid[row] })
+	companions := func(b, row *yaml.Node) bool { return s.overlaid[b] == s.overlaid[row] }
+	for _, row := range s.lay(base, over, forms, borrowed != nil, companions) {
+		if borrowed == nil || !slices.ContainsFunc(borrowed.Content, func(b *yaml.Node) bool { return samePath(b, row, forms) }) {
+			s.errorf(row, "remove: no row names this path")
+		}
+	}
 }
 
 // lay lays the rows of over on those of base. All rows that one of them meets are taken away; it stands where the
-// first of them stood, or at the end. With keep, one that removes stands there, too.
-func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companions func(b, row *yaml.Node) bool) {
+// first of them stood, or at the end. With keep, what removes stands there, too: the row that says so, and one for
+// each path that went with a row. idle are the rows that were to remove and met none.
+func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companions func(b, row *yaml.Node) bool) (idle []*yaml.Node) {
 	s.items(over, "rows", func(row *yaml.Node) {
 		if row.Kind != yaml.MappingNode {
 			s.errorf(row, "a row must be a mapping")
@@ -62,25 +94,49 @@ func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companion
 		gone := remove != nil && s.flag(remove, "remove")
 		kept, at := make([]*yaml.Node, 0, len(base.Content)+1), -1
 		for _, b := range base.Content {
-			if !companions(b, row) && samePath(b, row, forms) {
-				if at < 0 {
-					at = len(kept)
-					if !gone || keep {
-						kept = append(kept, row)
-					}
-				}
+			if companions(b, row) || !samePath(b, row, forms) {
+				kept = append(kept, b)
 				continue
 			}
-			kept = append(kept, b)
+			if at < 0 {
+				at = len(kept)
+				if !gone || keep {
+					kept = append(kept, row)
+				}
+			}
+			if keep {
+				kept = append(kept, s.removals(b, row, forms)...)
+			}
 		}
-		switch {
-		case at < 0 && gone && !keep:
-			s.errorf(row, "remove: no row names this path")
-		case at < 0:
+		if at < 0 && gone {
+			idle = append(idle, row)
+		}
+		if at < 0 && (!gone || keep) {
 			kept = append(kept, row)
 		}
 		base.Content = kept
 	})
+	return idle
+}
+
+// removals are rows that remove the paths of b that row does not name.
+func (s *source) removals(b, row *yaml.Node, forms []string) []*yaml.Node {
+	var list []*yaml.Node
+	for _, form := range forms {
+		path, own := child(b, form), child(row, form)
+		if path == nil || own != nil && own.Value == path.Value {
+			continue
+		}
+		word := func(tag, value string) *yaml.Node {
+			return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value, Line: row.Line, Column: row.Column}
+		}
+		removal := word("!!map", "")
+		removal.Kind, removal.Style = yaml.MappingNode, yaml.FlowStyle
+		removal.Content = []*yaml.Node{word("!!str", form), path, word("!!str", "remove"), word("!!bool", "true")}
+		s.overlaid[removal] = s.overlaid[row]
+		list = append(list, removal)
+	}
+	return list
 }
 
 func samePath(a, b *yaml.Node, forms []string) bool {

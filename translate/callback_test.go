@@ -1,0 +1,295 @@
+package translate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"billbridge/translate"
+)
+
+// bring brings a callback by the billing table.
+func bring(doc string, from, to translate.Form) (string, translate.Notice, error) {
+	out, notice, err := billing().Callback().Bring(nil, []byte(doc), from, to)
+	return string(out), notice, err
+}
+
+func TestCallbackIsInTheTable(t *testing.T) {
+	t.Parallel()
+	c := billing().Callback()
+	if c.Name() != "callback.payment" || c.Method() != http.MethodPost {
+		t.Errorf("%s %s", c.Method(), c.Name())
+	}
+	if billing().Operation(c.Name()) != nil {
+		t.Error("a partner can call it")
+	}
+	without, err := translate.Compile(16, translate.File{Name: "parcels.yaml", Data: []byte(parcels)})
+	if err != nil || without.Callback() != nil {
+		t.Errorf("%v, %v", without, err)
+	}
+}
+
+// The documented answers, byte for byte, and what of a partner's answer counts as one (field notes, Callbacks).
+func TestCallbackAnswers(t *testing.T) {
+	t.Parallel()
+	c := billing().Callback()
+	for form, want := range map[translate.Form]string{"legacy": `{"code":"0000","msg":"성공하였습니다."}`, "v2": `{"code":"0000"}`} {
+		got := c.Answer(form)
+		if string(got) != want || !c.Succeeded(form, 200, got) {
+			t.Errorf("%s: %s", form, got)
+		}
+		got[2] = 'x'
+		if string(c.Answer(form)) != want {
+			t.Errorf("%s: an answer is shared", form)
+		}
+	}
+	for _, form := range forms {
+		for body, want := range map[string]bool{
+			`{"code":"0000"}`: true,
+			` { "msg" : "ok" , "code" : "0000" } ` + "\n": true,
+			`{"code":"0\u003000","data":{"code":"9999"}}`: true,
+			`{"c\u006fde":"0000"}`:                        true,
+			`{"code":"0001"}`:                             false,
+			`{"code":"00000"}`:                            false,
+			`{"code":" 0000"}`:                            false,
+			`{"code":0}`:                                  false,
+			`{"code":0000}`:                               false,
+			`{"code":null}`:                               false,
+			`{"code":["0000"]}`:                           false,
+			`{"Code":"0000"}`:                             false,
+			`{"data":{"code":"0000"}}`:                    false,
+			`{"code":"9999","code":"0000"}`:               false,
+			`{"code":"0000","c\u006fde":"0000"}`:          false,
+			`{"code":"0000","x":{"y":1,"y":1}}`:           false,
+			`{"code":"0000","msg":"` + "\xff" + `"}`:      false,
+			`{"code":"0000"`:                              false,
+			`{"code":"0000"}}`:                            false,
+			`[{"code":"0000"}]`:                           false,
+			`"0000"`:                                      false,
+			`0000`:                                        false,
+			``:                                            false,
+			`{}`:                                          false,
+			`<html>0000</html>`:                           false,
+			`{"code":"0000","x":` + strings.Repeat("[", 32) + strings.Repeat("]", 32) + `}`: false,
+		} {
+			if got := c.Succeeded(form, 200, []byte(body)); got != want {
+				t.Errorf("%s: %s: %v", form, body, got)
+			}
+		}
+		for _, status := range []int{0, 199, 201, 202, 204, 301, 400, 500} {
+			if c.Succeeded(form, status, c.Answer(form)) {
+				t.Errorf("%s: status %d is a success", form, status)
+			}
+		}
+	}
+}
+
+// An answer is data: another one is what the bridge gives, and its code is what it looks for.
+func TestCallbackAnswerOfAnOverlay(t *testing.T) {
+	t.Parallel()
+	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "o.yaml", Data: []byte(
+		`callbacks: {callback.payment: {method: PUT, answer: {v2: '{ "message": "ok", "code": "0\u0031" }'}}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := table.Callback()
+	if got := string(c.Answer("v2")); got != `{ "message": "ok", "code": "0\u0031" }` || c.Method() != http.MethodPut {
+		t.Error(got, c.Method())
+	}
+	if !c.Succeeded("v2", 200, []byte(`{"code":"01"}`)) || c.Succeeded("v2", 200, []byte(`{"code":"0000"}`)) || !c.Succeeded("legacy", 200, []byte(`{"code":"0000"}`)) {
+		t.Error("the code of the answer is not what counts")
+	}
+}
+
+// A name twice leaves open whom a callback is about, however it is spelled, at whatever level and between whichever
+// forms: nothing of it goes on.
+func TestR01_CallbacksWithDuplicateNamesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, doc := range []string{
+		`{"apikey":"a","apikey":"b"}`,
+		`{"apikey":"a","ap\u0069key":"a"}`,
+		`{"bill_id":"1","bill\u005fid":"2"}`,
+		`{"apiKey":"a","billId":"1","bill\u0049d":"2"}`,
+		`{"apikey":"a","appr_price":"1","appr\u005fprice":"2"}`,
+		`{"x":1,"x":1}`,
+		`{"x":[{"y":{"z":1,"z":2}}]}`,
+		`[{"apikey":"a","apikey":"b"}]`,
+	} {
+		for _, from := range forms {
+			for _, to := range forms {
+				out, notice, err := bring(doc, from, to)
+				refusal, ok := err.(*translate.Refusal)
+				if !ok || out != "" || notice.Recognised != "" || refusal.Code != "VALIDATION_001" || !strings.Contains(refusal.Reason, "twice") {
+					t.Errorf("%s from %s to %s: %q %v %v", doc, from, to, out, notice, err)
+				}
+			}
+		}
+	}
+}
+
+// What is not JSON names nothing and passes, byte for byte; that it is none is said.
+func TestR02_CallbacksThatAreNotJSON(t *testing.T) {
+	t.Parallel()
+	for _, file := range corpus(t, "n_") {
+		for _, way := range [][2]translate.Form{{"v2", "legacy"}, {"legacy", "v2"}, {"v2", "v2"}} {
+			out, notice, err := bring(string(file.data), way[0], way[1])
+			if err != nil {
+				// What nests too deep is refused unread, and so is text that is not UTF-8 in JSON that is well formed.
+				if out != "" || !strings.Contains(err.Error(), "deeper") && json.Valid(file.data) == false {
+					t.Errorf("%s: %q, %v", file.name, out, err)
+				}
+				continue
+			}
+			if out != string(file.data) || notice.Recognised != translate.Unrecognised || notice.Partners != nil || notice.Bills != nil {
+				t.Errorf("%s: %q, %v", file.name, out, notice)
+			}
+		}
+	}
+}
+
+func TestR05_CallbacksWithInvalidTextAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", `\ud800`, `\udc00`, `\ud800\ud800`} {
+		for _, doc := range []string{`{"apikey":"` + bad + `"}`, `{"` + bad + `":1}`, `{"apiKey":"k","x":[{"y":"` + bad + `"}]}`, `"` + bad + `"`} {
+			for _, to := range forms {
+				if out, _, err := bring(doc, "legacy", to); err == nil || out != "" {
+					t.Errorf("%q to %s: %q", doc, to, out)
+				}
+			}
+		}
+	}
+}
+
+// The limit is exact, and what lies beyond is not looked into: not even for whether it is JSON.
+func TestR03_DepthOfCallbacksIsLimited(t *testing.T) {
+	t.Parallel()
+	for levels, allowed := range map[int]bool{32: true, 33: false, 10001: false} {
+		for _, to := range forms {
+			_, _, err := bring(string(nested(levels, "[", "]")), "legacy", to)
+			if (err == nil) != allowed {
+				t.Errorf("%d levels to %s: %v", levels, to, err)
+			}
+		}
+	}
+	if _, _, err := bring(strings.Repeat("[", 16<<20), "legacy", "v2"); err == nil || !strings.Contains(err.Error(), "deeper") {
+		t.Error(err)
+	}
+}
+
+// What a notice says is its own: the body may be written to after.
+func TestNoticeOutlivesItsMessage(t *testing.T) {
+	t.Parallel()
+	doc := []byte(`{"apikey":"demo-key","bill_id":"A1","more":1,"apiKey":"other-key"}`)
+	_, notice, err := billing().Callback().Bring(nil, doc, "legacy", "v2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(doc, bytes.Repeat([]byte{'#'}, len(doc)))
+	if got := fmt.Sprint(notice.Partners, notice.Bills, notice.Report.UnknownNames); got != "[demo-key other-key] [A1] [more apiKey]" {
+		t.Error(got)
+	}
+}
+
+// Two overlays after each other: what the one takes away, the other may bring back.
+func TestOverlaysOfACallbackInOrder(t *testing.T) {
+	t.Parallel()
+	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
+	rows := func(text string) string { return "callbacks: {callback.payment: {request: [" + text + "]}}" }
+	for name, c := range map[string]struct{ first, second, want string }{
+		"removed":                             {`{v2: catId, remove: true}`, ``, ``},
+		"removed by its other name":           {`{legacy: appr_cat_id, remove: true}`, ``, ``},
+		"removed twice":                       {`{v2: catId, remove: true}`, `{v2: catId, remove: true}`, ``},
+		"brought back":                        {`{v2: catId, remove: true}`, `{v2: catId, legacy: terminal}`, `catId terminal`},
+		"replaced twice":                      {`{v2: catId, legacy: terminal}`, `{v2: catId, legacy: cat}`, `catId cat`},
+		"replaced, then removed":              {`{v2: catId, legacy: terminal}`, `{legacy: terminal, remove: true}`, ``},
+		"replaced, then its place taken":      {`{v2: catId, legacy: terminal}`, `{v2: terminal, legacy: terminal}`, ``},
+		"added, then removed":                 {`{v2: txId, legacy: tx_id}`, `{v2: txId, remove: true}`, `catId appr_cat_id`},
+		"exchanged, then set right":           {`{v2: catId, legacy: appr_num}, {v2: apprNum, legacy: appr_cat_id}`, `{v2: catId, legacy: appr_cat_id}`, `catId appr_cat_id`},
+		"replaced, then removed by the other": {`{v2: catId, legacy: terminal}`, `{v2: catId, remove: true}`, ``},
+		"exchanged by companions":             {`{v2: catId, legacy: appr_num}, {v2: apprNum, legacy: appr_cat_id}`, ``, `catId appr_num`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table, err := translate.Compile(32, translate.Billing(), file("first.yaml", rows(c.first)), file("second.yaml", rows(c.second)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			yaml, err := table.YAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := translate.Compile(32, file("again.yaml", string(yaml)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, table := range []*translate.Table{table, again} {
+				got := ""
+				for _, f := range table.Callback().Fields() {
+					if f.From == "v2" && f.Source == "catId" {
+						got = f.Source + " " + f.Target
+					}
+				}
+				if got != c.want {
+					t.Errorf("%q, want %q", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// The link to the rows of a read outlives an overlay of the callback's own: the table that is printed still has it.
+func TestPrintedTableStillBorrows(t *testing.T) {
+	t.Parallel()
+	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
+	table, err := translate.Compile(32, translate.Billing(), file("o.yaml", "callbacks: {callback.payment: {request: [{v2: catId, remove: true}]}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := table.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := translate.Compile(32, file("again.yaml", string(text)), file("pairs.yaml", "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: CARD_VAN}]}]}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := again.Callback().Bring(nil, []byte(`{"bill_id":"1","appr_cat_id":"c","appr_pay_type":"CARD_VAN"}`), "legacy", "v2")
+	if want := `{"billId":"1","apprPayType":0}`; string(out) != want || err != nil {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// What stands in dst stays.
+func TestCallbackIsAppended(t *testing.T) {
+	t.Parallel()
+	for _, before := range []string{"", "{", `{"a":1,`, ","} {
+		out, _, err := billing().Callback().Bring(append(make([]byte, 0, 512), before...), []byte(`{"apikey":"k"}`), "legacy", "v2")
+		if want := before + `{"apiKey":"k"}`; string(out) != want || err != nil {
+			t.Errorf("%s, %v", out, err)
+		}
+	}
+}
+
+func TestCallbackIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	var group sync.WaitGroup
+	for worker := range 8 {
+		group.Go(func() {
+			for i := range 200 {
+				id := fmt.Sprintf("%d-%d", worker, i)
+				out, notice, err := bring(`{"apiKey":"k`+id+`","billId":"`+id+`","x`+id+`":1}`, "v2", "legacy")
+				if want := `{"apikey":"k` + id + `","bill_id":"` + id + `"}`; err != nil || out != want {
+					t.Errorf("%s, %v", out, err)
+				}
+				if got := fmt.Sprint(notice.Partners, notice.Bills, notice.Report.UnknownNames); got != fmt.Sprintf("[k%s] [%[1]s] [x%[1]s]", id) {
+					t.Error(got)
+				}
+			}
+		})
+	}
+	group.Wait()
+}

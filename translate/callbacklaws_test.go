@@ -1,0 +1,135 @@
+package translate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/translate"
+)
+
+// callbackFields are the fields of one direction, and the paths that they have on either side. They are judged as
+// those of a reply: so they are carried.
+func callbackFields(c *translate.Callback, from translate.Form) (fields []translate.Field, sources, targets []string) {
+	for _, f := range c.Fields() {
+		if f.From == from {
+			f.Message = "reply"
+			fields, sources, targets = append(fields, f), append(sources, f.Source), append(targets, f.Target)
+		}
+	}
+	return fields, sources, targets
+}
+
+// judgeCallback checks every law of a callback, by nothing of the engine's own reading.
+func judgeCallback(t *testing.T, c *translate.Callback, from, to translate.Form, in, out []byte, notice translate.Notice, err error) {
+	t.Helper()
+	if err != nil {
+		refusal, ok := err.(*translate.Refusal)
+		if !ok || out != nil || notice.Recognised != "" || !slices.Contains(billing().Catalogue(), refusal.Code) {
+			t.Fatalf("refused with %v and output %q", err, out)
+		}
+		if json.Valid(in) && strict(in) == nil && !strings.Contains(refusal.Reason, "deeper") && !strings.Contains(string(in), `\u`) && bytes.Equal(in, bytes.ToValidUTF8(in, nil)) {
+			t.Fatalf("%q is good, but refused: %v", in, err)
+		}
+		return
+	}
+	names := map[translate.Form][2]string{"v2": {"apiKey", "billId"}, "legacy": {"apikey", "bill_id"}}
+	top := leavesOf(in, nil)
+	says := func(f translate.Form, i int) string {
+		raw, ok := top[names[f][i]]
+		if !ok || !json.Valid(in) || !strings.ContainsRune(`"-0123456789`, rune(raw[0])) {
+			return ""
+		}
+		return content(raw)
+	}
+	of := func(f translate.Form) bool { return says(f, 0) != "" || says(f, 1) != "" }
+	want := translate.Unrecognised
+	switch {
+	case from != to && of(from):
+		want = translate.Translated
+	case of(to):
+		want = translate.InForm
+	}
+	if notice.Recognised != want {
+		t.Fatalf("%q is taken as %s, not %s", in, notice.Recognised, want)
+	}
+	for i, got := range [][]string{notice.Partners, notice.Bills} {
+		var named []string
+		for _, f := range []translate.Form{from, map[translate.Form]translate.Form{"v2": "legacy", "legacy": "v2"}[from]} {
+			if v := says(f, i); v != "" && !slices.Contains(named, v) {
+				named = append(named, v)
+			}
+		}
+		if !slices.Equal(got, named) {
+			t.Fatalf("%q names %q, not %q", in, got, named)
+		}
+	}
+	if want != translate.Translated {
+		if !bytes.Equal(in, out) {
+			t.Fatalf("%q passes as %q", in, out)
+		}
+		return
+	}
+	if err := strict(out); err != nil {
+		t.Fatalf("%v in the output %q", err, out)
+	}
+	fields, _, _ := callbackFields(c, from)
+	after := leavesOf(out, nil)
+	for _, f := range fields {
+		raw, came := top[f.Source]
+		got, went := after[f.Target]
+		if f.Class == translate.Exact && (came != went || came && !carried(f, raw, got)) {
+			t.Fatalf("%s was %s and became %s", f.Source, raw, got)
+		}
+		if dropped := slices.Contains(notice.Report.Dropped, f.Source); dropped != (f.Class == translate.Lossy && came) {
+			t.Fatalf("%s: came %v, dropped %v", f.Source, came, dropped)
+		}
+		delete(top, f.Source)
+		delete(after, f.Target)
+	}
+	if len(after) > 0 || len(top) != notice.Report.Unknown {
+		t.Fatalf("fields that the table does not put there: %v; %d unknown, not %d", after, notice.Report.Unknown, len(top))
+	}
+}
+
+// There and back, a callback says what it said before, but for what Fields declares lost.
+func FuzzCallback(f *testing.F) {
+	for _, g := range readGolden(f) {
+		for _, p := range slices.Concat(g.Requests, g.Replies) {
+			f.Add(uint8(1), []byte(p.In))
+			f.Add(uint8(2), []byte(p.In))
+		}
+	}
+	for i, doc := range corpus(f, "*") {
+		if len(doc.data) < 4096 {
+			f.Add(uint8(i), doc.data)
+			f.Add(uint8(i), fmt.Appendf(nil, `{"apikey":%s,"billId":%[1]s}`, doc.data))
+		}
+	}
+	f.Fuzz(func(t *testing.T, way uint8, doc []byte) {
+		from, to := forms[way>>1&1], forms[way&1]
+		c, kept := billing().Callback(), slices.Clone(doc)
+		out, notice, err := c.Bring(nil, doc, from, to)
+		if !slices.Equal(kept, doc) {
+			t.Fatal("the input was written to")
+		}
+		judgeCallback(t, c, from, to, doc, out, notice, err)
+		if err != nil || notice.Recognised != translate.Translated {
+			return
+		}
+		again, returned, err := c.Bring(nil, out, to, from)
+		if err != nil || returned.Recognised != translate.Translated {
+			t.Fatalf("%q became %q, which does not come back: %v", doc, out, err)
+		}
+		before, after := leavesOf(doc, nil), leavesOf(again, nil)
+		fields, _, _ := callbackFields(c, from)
+		for _, f := range fields {
+			if f.Class == translate.Exact && content(before[f.Source]) != content(after[f.Source]) {
+				t.Fatalf("%s was %s and came back as %s", f.Source, before[f.Source], after[f.Source])
+			}
+		}
+	})
+}

@@ -1,0 +1,283 @@
+package translate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// requested is a request after Request.
+func requested(t testing.TB, operation string, from, to translate.Form, doc string) *translate.Call {
+	t.Helper()
+	call := billing().Operation(operation).Crossing(from, to).Start()
+	if _, err := call.Request(nil, []byte(doc)); err != nil {
+		t.Fatalf("%s: %v", doc, err)
+	}
+	return call
+}
+
+// What a request says to the gateway, in every operation and either form.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	type named struct{ Partner, Bill, Member, Merchant, Address, Expiry string }
+	bill := named{Partner: "k", Bill: "A1", Member: "m", Merchant: "s"}
+	create := bill
+	create.Address, create.Expiry = "https://p.example.com/c", "2026-11-30"
+	register := named{Partner: "k", Member: "m", Merchant: "s", Address: "https://p.example.com/c"}
+	for _, c := range []struct {
+		operation string
+		form      translate.Form
+		doc       string
+		want      named
+	}{
+		{"bill.create", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"sendType":"TALK","billId":"A1","expireDt":"2026-11-30","callbackUrl":"https://p.example.com/c"}}`, create},
+		{"bill.create", "legacy", `{"apikey":"k","merchant":"s","member":"m","bill":{"bill_id":"A1","expire_dt":"2026-11-30","callbackURL":"https:\/\/p.example.com\/c"}}`, create},
+		{"bill.create", "legacy", `{"apiKey":"k","bill":{"billId":"A1","expireDt":"2026-11-30","callbackUrl":"https://p.example.com/c"}}`, named{}},
+		{"bill.create", "legacy", `{"apikey":null,"merchant":"","bill":{"bill_id":12.0,"expire_dt":20261130,"callbackURL":7}}`, named{Bill: "12.0", Expiry: "20261130"}},
+		{"bill.create", "legacy", `{"bill_id":"A1","callbackURL":"https://p.example.com/c"}`, named{}},
+		{"bill.resend", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"A1"}}`, bill},
+		{"bill.resend", "legacy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"A1"}`, bill},
+		{"bill.read", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"A1"}}`, bill},
+		{"bill.read", "legacy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"A\u0031"}`, bill},
+		{"bill.destroy", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"A1","price":100}}`, bill},
+		{"bill.destroy", "legacy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"A1","price":"100"}`, bill},
+		{"bill.cancel", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"A1","price":100}}`, bill},
+		{"bill.cancel", "legacy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"A1","price":"100"}`, bill},
+		{"mapping.register", "v2", `{"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com/c","redirectUrl":"https://p.example.com/r"}`, register},
+		{"mapping.list", "v2", `{"apiKey":"k","memberId":"m"}`, named{Partner: "k"}},
+		{"mapping.status", "v2", `{"apiKey":"k","member":"m","merchant":"s"}`, named{Partner: "k", Member: "m", Merchant: "s"}},
+		{"merchant.map", "v2", `{"apiKey":"k","memberId":"m","merchantId":"s"}`, named{Partner: "k", Member: "m", Merchant: "s"}},
+		{"merchant.list", "v2", `{"apiKey":"k"}`, named{Partner: "k"}},
+	} {
+		for _, to := range forms {
+			if billing().Operation(c.operation).Crossing(c.form, to) == nil {
+				continue
+			}
+			call := requested(t, c.operation, c.form, to, c.doc)
+			got := named{Partner: call.Partner(), Bill: call.Bill(), Expiry: call.Expiry()}
+			got.Member, got.Merchant = call.Store()
+			address, ok := call.CallbackAddress()
+			if got.Address = address; ok != (address != "") {
+				t.Errorf("%s: address %q, %v", c.doc, address, ok)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s to %s: %s: -want +got\n%s", c.operation, to, c.doc, diff)
+			}
+			call.Release()
+			call = billing().Operation(c.operation).Crossing(c.form, to).Start()
+			if _, ok := call.CallbackAddress(); ok || call.Bill()+call.Partner()+call.Expiry() != "" || len(call.Readdress(nil, "x")) != 0 {
+				t.Error("a new call knows of the one before")
+			}
+			call.Release()
+		}
+	}
+}
+
+const ours = "https://bridge.example.com/c/7"
+
+// Between equal forms only the value changes: every other byte is the client's, however its names are spelled and
+// wherever else the same text stands.
+func TestReaddressBetweenEqualForms(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		form translate.Form
+		doc  string // § stands for the value
+	}{
+		"plain":                          {"v2", `{"apiKey":"k","bill":{"billId":"1","callbackUrl":§}}`},
+		"legacy":                         {"legacy", `{"bill":{"callbackURL":§,"bill_id":"1"},"apikey":"k"}`},
+		"names with escapes":             {"v2", `{"b\u0069ll":{"c\u0061llbackUrl":§}}`},
+		"odd white space":                {"v2", " {\r\n\t\"bill\"  :\n{ \"callbackUrl\"\t:\r\n§ \t, \"x\" : 1.50 } } \n"},
+		"the same text before and after": {"v2", `{"message":"https://partner.example.com/c","bill":{"message":"https://partner.example.com/c","callbackUrl":§,"pageRedirectUrl":"https://partner.example.com/c"},"callbackUrl":"https://partner.example.com/c"}`},
+		"the same member at the top":     {"v2", `{"callbackUrl":"https://partner.example.com/c","bill":{"callbackUrl":§}}`},
+		"the same member deeper":         {"v2", `{"bill":{"x":{"callbackUrl":"https://partner.example.com/c"},"callbackUrl":§}}`},
+		"the other form's name":          {"v2", `{"bill":{"callbackURL":"https://partner.example.com/c","callbackUrl":§}}`},
+		"numbers that nobody re-prints":  {"v2", `{"bill":{"price":5.00e1,"callbackUrl":§}}`},
+	} {
+		for _, value := range []string{`"https://partner.example.com/c"`, `"https:\/\/partner.example.com\/\u0063"`, `"x"`} {
+			call := requested(t, "bill.create", c.form, c.form, strings.Replace(c.doc, "§", value, 1))
+			for _, before := range []string{"", "{", "x,"} {
+				want := before + strings.Replace(c.doc, "§", `"`+ours+`"`, 1)
+				if got := string(call.Readdress([]byte(before), ours)); got != want {
+					t.Errorf("%s: %s\nwant %s", name, got, want)
+				}
+			}
+			if again := string(call.Readdress(nil, `"quoted"\`)); again != strings.Replace(c.doc, "§", `"\"quoted\"\\"`, 1) {
+				t.Errorf("%s: %s", name, again)
+			}
+			call.Release()
+		}
+	}
+	call := requested(t, "mapping.register", "v2", "v2", `{"callbackUrl" : "https://partner.example.com/c", "apiKey" : "k"}`)
+	defer call.Release()
+	if got := string(call.Readdress(nil, ours)); got != `{"callbackUrl" : "`+ours+`", "apiKey" : "k"}` {
+		t.Error(got)
+	}
+}
+
+// Into the other form it is what Request made, with the other address; and what Request told, and a reply echoes, is
+// as if nothing had happened.
+func TestReaddressIntoTheOtherForm(t *testing.T) {
+	t.Parallel()
+	const doc = `{"apikey":"k","more":1,"bill":{"bill_id":"1","price":"50000","callbackURL":"https:\/\/partner.example.com\/c","message":"https://partner.example.com/c"}}`
+	call := requested(t, "bill.create", "legacy", "v2", doc)
+	defer call.Release()
+	report := call.Report
+	want := `{"apiKey":"k","bill":{"billId":"1","sendType":"TALK","price":50000,"message":"https://partner.example.com/c","callbackUrl":"` + ours + `"}}`
+	for range 2 {
+		if got := string(call.Readdress([]byte("x"), ours)); got != "x"+want {
+			t.Errorf("%s\nwant x%s", got, want)
+		}
+		if diff := cmp.Diff(report, call.Report); diff != "" || len(report.Defaulted) != 1 || report.Unknown != 1 {
+			t.Errorf("the report, -before +after:\n%s", diff)
+		}
+		if address, ok := call.CallbackAddress(); address != "https://partner.example.com/c" || !ok {
+			t.Errorf("the address of the client is now %s", address)
+		}
+	}
+	back := requested(t, "bill.create", "v2", "legacy", want)
+	defer back.Release()
+	if got := string(back.Readdress(nil, "https://two.example.com/")); !strings.Contains(got, `"callbackURL":"https://two.example.com/"`) || strings.Contains(got, ours) {
+		t.Error(got)
+	}
+}
+
+// No address, nothing to exchange: the request goes as it is. A refused one goes nowhere.
+func TestReaddressWithoutAnAddress(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{``, `,"callbackURL":null`, `,"callbackURL":""`, `,"callbackURL":7`, `,"callbackURL":true`} {
+		doc := `{"bill":{"bill_id":"1"` + value + `}}`
+		for _, to := range forms {
+			call := billing().Operation("bill.create").Crossing("legacy", to).Start()
+			want, err := call.Request(nil, []byte(doc))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := call.CallbackAddress(); ok {
+				t.Errorf("%s has an address", doc)
+			}
+			if got := call.Readdress([]byte("x"), ours); string(got) != "x"+string(want) {
+				t.Errorf("%s to %s: %s, want %s", doc, to, got, want)
+			}
+			call.Release()
+		}
+	}
+	for _, doc := range []string{`{"bill":{"callbackURL":["https://partner.example.com/c"]}}`, `{"bill":{"bill_id":"1","callbackURL":{}}}`} {
+		call := requested(t, "bill.create", "legacy", "legacy", doc) // between equal forms the upstream is the judge
+		if _, ok := call.CallbackAddress(); ok || string(call.Readdress(nil, ours)) != doc {
+			t.Errorf("%s has an address", doc)
+		}
+		call.Release()
+		call = billing().Operation("bill.create").Crossing("legacy", "v2").Start()
+		if _, err := call.Request(nil, []byte(doc)); err == nil || len(call.Readdress(nil, ours)) != 0 {
+			t.Errorf("%s: refused with %v, but %s", doc, err, call.Readdress(nil, ours))
+		}
+		call.Release()
+	}
+	call := requested(t, "bill.read", "legacy", "v2", `{"bill_id":"1","callbackURL":"https://partner.example.com/c"}`)
+	defer call.Release()
+	if got := string(call.Readdress(nil, ours)); got != `{"bill":{"billId":"1"}}` {
+		t.Error(got)
+	}
+	if _, err := call.Request(nil, []byte(`{"bill_id":{}}`)); err == nil || len(call.Readdress(nil, ours)) != 0 {
+		t.Errorf("a refused request is sent as the one before: %v", err)
+	}
+}
+
+// Readdress changes that value and no other: what both documents say is the same but for it, and between equal
+// forms so is every byte around it.
+func FuzzReaddress(f *testing.F) {
+	seeds(f, func(_, way uint8, doc, _ []byte) { f.Add(way, doc, ours) })
+	for _, doc := range []string{
+		`{"b\u0069ll":{"c\u0061llbackUrl" : "\u0068ttps:\/\/x"}}`, " {\t\"bill\"\n:{ \"callbackURL\":\r\"a\" , \"callbackUrl\":\"a\"}} ", `{"bill":{"x":{"callbackUrl":"a"},"callbackUrl":"a","y":["a"]},"callbackUrl":"a"}`,
+	} {
+		for way := range uint8(4) {
+			f.Add(way, []byte(doc), `a"\`+"\n")
+		}
+	}
+	nameOf := map[translate.Form]string{"v2": "callbackUrl", "legacy": "callbackURL"}
+	f.Fuzz(func(t *testing.T, way uint8, doc []byte, address string) {
+		from, to := forms[way>>1&1], forms[way&1]
+		address = strings.ToValidUTF8(address, "")
+		call := billing().Operation("bill.create").Crossing(from, to).Start()
+		defer call.Release()
+		plain, err := call.Request(nil, doc)
+		got := call.Readdress(nil, address)
+		if err != nil {
+			if len(got) != 0 {
+				t.Fatalf("refused, but %q", got)
+			}
+			return
+		}
+		read := func(doc []byte) (whole, bill map[string]any) {
+			d := json.NewDecoder(bytes.NewReader(doc))
+			d.UseNumber()
+			if err := d.Decode(&whole); err != nil {
+				t.Fatalf("%q: %v", doc, err)
+			}
+			bill, _ = whole["bill"].(map[string]any)
+			return whole, bill
+		}
+		want, bill := read(plain)
+		_, sent := read(doc)
+		theirs, ok := call.CallbackAddress()
+		if text, isText := sent[nameOf[from]].(string); text != theirs || ok != (isText && text != "") {
+			t.Fatalf("the address is %q, %v, not %q", theirs, ok, text)
+		}
+		if !ok {
+			if !bytes.Equal(got, plain) {
+				t.Fatalf("no address, but %q became %q", plain, got)
+			}
+			return
+		}
+		bill[nameOf[to]] = address
+		if now, _ := read(got); !reflect.DeepEqual(want, now) || strict(got) != nil {
+			t.Fatalf("%q became %q", plain, got)
+		}
+		if from != to {
+			return
+		}
+		// Byte for byte: what stands before the value and behind it is the client's.
+		begin, end := place(t, doc, "bill", nameOf[from])
+		before, behind := doc[:begin], doc[end:]
+		var now string
+		if !bytes.HasPrefix(got, before) || !bytes.HasSuffix(got, behind) || json.Unmarshal(got[begin:len(got)-len(behind)], &now) != nil || now != address {
+			t.Fatalf("%q became %q", doc, got)
+		}
+	})
+}
+
+// place is where the value under the names begins and ends, by the reader of encoding/json.
+func place(t *testing.T, doc []byte, names ...string) (begin, end int) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(doc))
+	for _, name := range names {
+		if open, err := d.Token(); err != nil || open != json.Delim('{') {
+			t.Fatalf("%q has no object around %s: %v", doc, name, err)
+		}
+		for {
+			key, err := d.Token()
+			if err != nil {
+				t.Fatalf("%q has no %s: %v", doc, name, err)
+			}
+			if key == name {
+				break
+			}
+			var skipped json.RawMessage
+			if err := d.Decode(&skipped); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var value json.RawMessage
+	if err := d.Decode(&value); err != nil {
+		t.Fatal(err)
+	}
+	end = int(d.InputOffset())
+	return end - len(value), end
+}
