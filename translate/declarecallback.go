@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/tidwall/gjson"
@@ -155,7 +154,8 @@ func (s *source) answer(t *Table, f int, n *yaml.Node) answer {
 		s.errorf(n, "%s must be a JSON object, in quotes", what)
 		return answer{}
 	}
-	if fault := check([]byte(n.Value), t.depth); fault != nil || !gjson.Parse(n.Value).IsObject() {
+	// A depth below one is a mistake of the config's, and not to be told of the table.
+	if fault := check([]byte(n.Value), max(t.depth, 1)); fault != nil || !gjson.Parse(n.Value).IsObject() {
 		reason := ""
 		if fault != nil {
 			reason = ": " + fault.reason
@@ -165,7 +165,7 @@ func (s *source) answer(t *Table, f int, n *yaml.Node) answer {
 	}
 	code := lookup(gjson.Parse(n.Value), t.forms[f].code)
 	if code.kind != text || code.nothing() {
-		s.errorf(n, "%s", fmt.Sprintf("%s needs %s with text in it: by it a success is known", what, t.forms[f].code))
+		s.errorf(n, "%s needs %s with text in it: by it a success is known", what, t.forms[f].code)
 		return answer{}
 	}
 	return answer{n.Value, code.text()}
