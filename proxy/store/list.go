@@ -1,0 +1,259 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrFilter: a Filter asks for what cannot be; the error's text says what.
+var ErrFilter = errors.New("store: wrong filter")
+
+// A Filter says which callbacks are meant. A field with its zero value excludes none.
+type Filter struct {
+	State         State
+	PartnerPrefix string // the first digits of Partner, at least 12; ErrAmbiguous if two partners begin with them
+	Bill          string
+	Upstream      string
+	Since         time.Time // received then or later
+	Until         time.Time // received before
+	Limit         int       // at most so many; 0 means 100 for List, and all for Replay and Drop
+	After         int64     // for List: only those that follow the callback with this Cursor on the page before
+}
+
+const (
+	pageOf  = 100  // what List returns when the filter names no limit
+	batchOf = 1000 // what one transaction changes, so that others are not kept waiting
+)
+
+// List returns callbacks without their bodies, the last accepted first.
+func (s *Store) List(ctx context.Context, f Filter) ([]Callback, error) {
+	where, args, err := f.where()
+	if err != nil {
+		return nil, err
+	}
+	if f.After != 0 {
+		args = append(args, f.After)
+		where += fmt.Sprintf(" AND seq < $%d", len(args))
+	}
+	if f.Limit == 0 {
+		f.Limit = pageOf
+	}
+	args = append(args, f.Limit)
+	return read(ctx, s, "listing callbacks", func(ctx context.Context, q queries) ([]Callback, error) {
+		if err := f.onePartner(ctx, q); err != nil {
+			return nil, err
+		}
+		rows, err := q.QueryContext(ctx, fmt.Sprintf(`
+			SELECT %s FROM billbridge_callbacks WHERE %s ORDER BY seq DESC LIMIT $%d`, columns, where, len(args)), args...)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = rows.Close() }() // its error is that of rows.Err
+		var found []Callback
+		for rows.Next() {
+			c, err := scan(rows)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, c)
+		}
+		return found, rows.Err()
+	})
+}
+
+// Get returns the callback with an id, body and all, or ErrNotFound.
+func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
+	if storable(map[string]string{"id": id}) != nil {
+		return Callback{}, ErrNotFound
+	}
+	return read(ctx, s, "reading a callback", func(ctx context.Context, q queries) (Callback, error) {
+		var body []byte
+		c, err := scan(q.QueryRowContext(ctx, "SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id), &body)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = ErrNotFound
+		}
+		c.Body = body
+		return c, err
+	})
+}
+
+// What a decision of the operator makes of a callback. Both take $1, the time of the decision, and end every lease.
+const (
+	revive  = "state = 'waiting', attempts = 0, next = $1, due = $1, lease = '', done = NULL"
+	discard = "state = 'dropped', next = $1, due = $1, lease = '', done = $1"
+)
+
+// Replay has the dead callbacks that the filter means delivered after all, from now on and under the ids they have,
+// and returns how many those are. It works in batches: after an error, n of them have been changed already.
+func (s *Store) Replay(ctx context.Context, f Filter, now time.Time) (n int, err error) {
+	return s.decide(ctx, f, revive, now)
+}
+
+// Drop gives up for good on the dead callbacks that the filter means, and returns how many those are. It works in
+// batches, as Replay does.
+func (s *Store) Drop(ctx context.Context, f Filter, now time.Time) (n int, err error) {
+	return s.decide(ctx, f, discard, now)
+}
+
+// ReplayOne has one dead or delivered callback delivered again. It returns ErrNotFound if there is none with that id,
+// and ErrState if it is in another state.
+func (s *Store) ReplayOne(ctx context.Context, id string, now time.Time) error {
+	return s.decideOne(ctx, id, revive, "'dead', 'delivered'", now)
+}
+
+// DropOne gives up for good on one dead callback; errors as for ReplayOne.
+func (s *Store) DropOne(ctx context.Context, id string, now time.Time) error {
+	return s.decideOne(ctx, id, discard, "'dead'", now)
+}
+
+func (s *Store) decide(ctx context.Context, f Filter, change string, now time.Time) (n int, err error) {
+	if f.State != "" && f.State != Dead {
+		return 0, fmt.Errorf("%w: only dead callbacks can be replayed or dropped together, not %s ones", ErrFilter, f.State)
+	}
+	f.State = Dead
+	// Each batch goes on where the one before ended: what dies again meanwhile is not taken twice.
+	for from := int64(0); ; {
+		batch := batchOf
+		if f.Limit > 0 {
+			batch = min(batch, f.Limit-n)
+		}
+		where, args, err := f.where(now.UnixMilli())
+		if err != nil || batch <= 0 {
+			return n, err
+		}
+		args = append(args, from, batch)
+		statement := fmt.Sprintf(`
+			UPDATE billbridge_callbacks SET %s WHERE seq IN (
+				SELECT seq FROM billbridge_callbacks WHERE %s AND seq > $%d ORDER BY seq LIMIT $%d %s
+			) RETURNING seq`, change, where, len(args)-1, len(args), s.passOver())
+		changed, err := write(ctx, s, "changing callbacks", func(ctx context.Context, q queries) (changed []int64, err error) {
+			if err := f.onePartner(ctx, q); err != nil {
+				return nil, err
+			}
+			return numbers(ctx, q, statement, args...)
+		})
+		if err != nil {
+			return n, err
+		}
+		n += len(changed)
+		for _, seq := range changed {
+			from = max(from, seq)
+		}
+		if len(changed) < batch {
+			return n, nil
+		}
+	}
+}
+
+func (s *Store) decideOne(ctx context.Context, id, change, states string, now time.Time) error {
+	if storable(map[string]string{"id": id}) != nil {
+		return ErrNotFound
+	}
+	// What was found comes back as a value: an error would undo what others wrote in the same transaction.
+	refusal, err := write(ctx, s, "changing a callback", func(ctx context.Context, q queries) (refusal, err error) {
+		changed, err := numbers(ctx, q, `
+			UPDATE billbridge_callbacks SET `+change+` WHERE id = $2 AND state IN (`+states+`) RETURNING seq`, now.UnixMilli(), id)
+		if err != nil || len(changed) == 1 {
+			return nil, err
+		}
+		there, err := numbers(ctx, q, "SELECT seq FROM billbridge_callbacks WHERE id = $1", id)
+		if err == nil && len(there) == 0 {
+			return ErrNotFound, nil
+		}
+		return ErrState, err
+	})
+	if err != nil {
+		return err
+	}
+	return refusal
+}
+
+// passOver makes a PostgreSQL query leave out rows that another transaction holds, so that none waits for another.
+func (s *Store) passOver() string {
+	if s.postgres {
+		return "FOR UPDATE SKIP LOCKED"
+	}
+	return ""
+}
+
+// where is the condition of a filter, its arguments after those given.
+func (f Filter) where(args ...any) (string, []any, error) {
+	conditions := []string{"true"}
+	add := func(condition string, arg any) {
+		args = append(args, arg)
+		conditions = append(conditions, fmt.Sprintf(condition, len(args)))
+	}
+	switch f.State {
+	case "":
+	case Waiting, Delivered, Dead, Dropped:
+		conditions = append(conditions, "state = '"+string(f.State)+"'") // spelled out, for the partial indices
+	default:
+		return "", nil, fmt.Errorf("%w: there is no state %q", ErrFilter, f.State)
+	}
+	if f.Limit < 0 {
+		return "", nil, fmt.Errorf("%w: the limit is %d", ErrFilter, f.Limit)
+	}
+	if err := storable(map[string]string{"bill": f.Bill, "upstream": f.Upstream}); err != nil {
+		return "", nil, fmt.Errorf("%w: %w", ErrFilter, err)
+	}
+	if f.PartnerPrefix != "" {
+		if len(f.PartnerPrefix) < 12 || strings.Trim(f.PartnerPrefix, "0123456789abcdef") != "" {
+			return "", nil, fmt.Errorf("%w: a partner is named by at least 12 lower-case hex digits, not %q", ErrFilter, f.PartnerPrefix)
+		}
+		add("partner >= $%d", f.PartnerPrefix)
+		add("partner < $%d", beyond(f.PartnerPrefix))
+	}
+	if f.Bill != "" {
+		add("bill = $%d", f.Bill)
+	}
+	if f.Upstream != "" {
+		add("upstream = $%d", f.Upstream)
+	}
+	if !f.Since.IsZero() {
+		add("received >= $%d", f.Since.UnixMilli())
+	}
+	if !f.Until.IsZero() {
+		add("received < $%d", f.Until.UnixMilli())
+	}
+	return strings.Join(conditions, " AND "), args, nil
+}
+
+// beyond is greater than every hash that begins with prefix, and smaller than any other greater one: g follows f.
+func beyond(prefix string) string { return prefix + "g" }
+
+// onePartner returns ErrAmbiguous if the callbacks of two partners fit the filter's short hash.
+func (f Filter) onePartner(ctx context.Context, q queries) error {
+	if f.PartnerPrefix == "" {
+		return nil
+	}
+	var first, last sql.NullString // the ends of the index: not every row between them is read
+	err := q.QueryRowContext(ctx, `
+		SELECT (SELECT min(partner) FROM billbridge_callbacks WHERE partner >= $1 AND partner < $2),
+			(SELECT max(partner) FROM billbridge_callbacks WHERE partner >= $1 AND partner < $2)`,
+		f.PartnerPrefix, beyond(f.PartnerPrefix)).Scan(&first, &last)
+	if err == nil && first != last {
+		err = ErrAmbiguous
+	}
+	return err
+}
+
+// numbers returns the one column of a query.
+func numbers(ctx context.Context, q queries, query string, args ...any) (all []int64, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var n int64
+		if err := rows.Scan(&n); err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, rows.Err()
+}

@@ -1,0 +1,219 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// A Claimed is a callback that its holder alone may attempt to deliver, until Expires.
+type Claimed struct {
+	Callback
+	Expires time.Time
+	lease   string // tells this claim from any other
+}
+
+// A Result is how an attempt ended.
+type Result struct {
+	At      time.Time
+	Status  int    // HTTP; 0 if there was no answer
+	Outcome string // in words; it must hold nothing secret
+	State   State  // Waiting for another attempt at Next
+	Next    time.Time
+}
+
+// hosts are the hosts that callbacks wait for. One step of the index for each: many callbacks that wait for one host
+// cost no more than one.
+const hosts = `
+	WITH RECURSIVE hosts (host) AS (
+		SELECT min(host) FROM billbridge_callbacks WHERE state = 'waiting'
+		UNION ALL
+		SELECT (SELECT min(c.host) FROM billbridge_callbacks c WHERE c.state = 'waiting' AND c.host > hosts.host)
+		FROM hosts WHERE hosts.host IS NOT NULL
+	)`
+
+// claimable are the oldest due callbacks of one host, at most $2, that no callback of the same order holds back: none
+// before it is waiting and none at all is under way.
+const claimable = `
+	c.state = 'waiting' AND c.host = hosts.host AND c.due <= $1 AND NOT EXISTS (
+		SELECT 1 FROM billbridge_callbacks e
+		WHERE e.state = 'waiting' AND e.ordering = c.ordering
+		AND (e.seq < c.seq OR e.seq > c.seq AND e.lease <> '' AND e.due > $1)
+	) ORDER BY c.due, c.seq LIMIT $2`
+
+const (
+	claimSQLite = hosts + `
+	SELECT found.seq, found.host FROM hosts JOIN billbridge_callbacks found
+	ON found.seq IN (SELECT c.seq FROM billbridge_callbacks c WHERE ` + claimable + `)
+	ORDER BY found.due, found.seq`
+	// What another replica is about to claim is passed over, not waited for.
+	claimPostgres = hosts + `
+	SELECT found.seq, found.host FROM hosts CROSS JOIN LATERAL (
+		SELECT c.seq, c.host, c.due FROM billbridge_callbacks c WHERE ` + claimable + ` FOR UPDATE SKIP LOCKED
+	) found ORDER BY found.due, found.seq`
+)
+
+// Claim takes callbacks to attempt now, the longest due first: at most limit, and at most perHost of a host, those
+// included that busy says are under way there already. Of each order it takes at most one, the one that was accepted
+// first of those that are waiting, and none while an attempt for that order is under way: a callback that waits for
+// its next attempt holds back the later ones.
+//
+// A claim lasts for lease. If it is not finished by then, because its holder died, the callback can be claimed again:
+// lease must be longer than an attempt can take, plus what the clocks of replicas differ by. Replicas that share the
+// store never hold the same callback at one time.
+func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, limit, perHost int, busy map[string]int) ([]Claimed, error) {
+	if limit <= 0 || perHost <= 0 {
+		return nil, nil
+	}
+	find := claimSQLite
+	if s.postgres {
+		find = claimPostgres
+	}
+	expires := now.Add(lease)
+	return write(ctx, s, "claiming callbacks", func(ctx context.Context, q queries) ([]Claimed, error) {
+		found, err := candidates(ctx, q, find, now, perHost)
+		if err != nil {
+			return nil, err
+		}
+		token := newToken()
+		taken := map[string]int{}
+		var claimed []Claimed
+		for _, f := range found {
+			if len(claimed) == limit {
+				break
+			}
+			if busy[f.host]+taken[f.host] >= perHost {
+				continue
+			}
+			taken[f.host]++
+			c := Claimed{lease: token}
+			c.Callback, err = scan(q.QueryRowContext(ctx, `
+				UPDATE billbridge_callbacks SET lease = $1, due = $2 WHERE seq = $3 RETURNING `+columnsAndBody+`, due`,
+				token, expires.UnixMilli(), f.seq), &c.Body, moment{&c.Expires})
+			if err != nil {
+				return nil, err
+			}
+			claimed = append(claimed, c)
+		}
+		return claimed, nil
+	})
+}
+
+type candidate struct {
+	seq  int64
+	host string
+}
+
+func candidates(ctx context.Context, q queries, find string, now time.Time, perHost int) (found []candidate, err error) {
+	rows, err := q.QueryContext(ctx, find, now.UnixMilli(), perHost)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var c candidate
+		if err := rows.Scan(&c.seq, &c.host); err != nil {
+			return nil, err
+		}
+		found = append(found, c)
+	}
+	return found, rows.Err()
+}
+
+func newToken() string {
+	var token [16]byte
+	_, _ = rand.Read(token[:]) // never fails
+	return hex.EncodeToString(token[:])
+}
+
+// Finish notes how an attempt at a claimed callback ended and gives the claim back. It returns ErrLeaseLost, and notes
+// nothing, if the claim ended and the callback was claimed again. A claim that ended and was not taken by another is
+// still good.
+func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
+	var done time.Time
+	switch r.State {
+	case Delivered, Dropped:
+		done = r.At
+	case Waiting, Dead:
+	default:
+		return fmt.Errorf("store: an attempt cannot end in the state %q", r.State)
+	}
+	if r.At.IsZero() || r.State == Waiting && r.Next.IsZero() {
+		return fmt.Errorf("store: an attempt that ended in the state %q needs its times", r.State)
+	}
+	next := r.Next
+	if r.State != Waiting {
+		next = r.At
+	}
+	held, err := write(ctx, s, "noting an attempt", func(ctx context.Context, q queries) (bool, error) {
+		result, err := q.ExecContext(ctx, `
+			UPDATE billbridge_callbacks SET state = $1, attempts = attempts + 1, next = $2, due = $2, lease = '',
+				last_at = $3, last_status = $4, last_outcome = $5, done = $6
+			WHERE id = $7 AND lease = $8 AND state = 'waiting'`,
+			string(r.State), next.UnixMilli(), r.At.UnixMilli(), r.Status, printable(r.Outcome), millis(done), c.ID, c.lease)
+		if err != nil {
+			return false, err
+		}
+		n, err := result.RowsAffected()
+		return n == 1, err
+	})
+	if err == nil && !held {
+		err = ErrLeaseLost
+	}
+	return err
+}
+
+// NextDue tells when, after now, a waiting callback becomes due or a claim ends; false if none does. What is due by
+// now is not its concern: Claim at the same now has seen it. So a deliverer that claims, asks, and sleeps until then
+// misses nothing, as long as it also wakes when a callback is accepted and when an attempt ends. (It may wake for a
+// callback that one replayed before it holds back.)
+func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
+	at, err = read(ctx, s, "reading when a callback is due", func(ctx context.Context, q queries) (at time.Time, err error) {
+		err = q.QueryRowContext(ctx, hosts+`
+			SELECT min((SELECT min(c.due) FROM billbridge_callbacks c
+				WHERE c.state = 'waiting' AND c.host = hosts.host AND c.due > $1)) FROM hosts`, now.UnixMilli()).Scan(moment{&at})
+		return at, err
+	})
+	return at, err == nil && !at.IsZero(), err
+}
+
+// A Backlog is what one upstream's callbacks leave to do.
+type Backlog struct {
+	Waiting int           // under way or not yet due included
+	Dead    int           // until somebody replays or drops them
+	Oldest  time.Duration // how long ago the oldest waiting one was received; 0 if none is waiting
+}
+
+// Stats returns the backlog of each upstream that has one.
+func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
+	return read(ctx, s, "counting callbacks", func(ctx context.Context, q queries) (map[string]Backlog, error) {
+		rows, err := q.QueryContext(ctx, `
+			SELECT upstream, count(*), 0, min(received) FROM billbridge_callbacks WHERE state = 'waiting' GROUP BY upstream
+			UNION ALL
+			SELECT upstream, 0, count(*), NULL FROM billbridge_callbacks WHERE state = 'dead' GROUP BY upstream`)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = rows.Close() }() // its error is that of rows.Err
+		all := map[string]Backlog{}
+		for rows.Next() {
+			var upstream string
+			var waiting, dead int
+			var oldest sql.NullInt64
+			if err := rows.Scan(&upstream, &waiting, &dead, &oldest); err != nil {
+				return nil, err
+			}
+			b := all[upstream]
+			b.Waiting += waiting
+			b.Dead += dead
+			if oldest.Valid {
+				b.Oldest = max(0, now.Sub(time.UnixMilli(oldest.Int64)))
+			}
+			all[upstream] = b
+		}
+		return all, rows.Err()
+	})
+}

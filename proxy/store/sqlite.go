@@ -1,0 +1,301 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// applicationID marks a store in the header of its file ("bbst"), so that a file of something else is told from one.
+const applicationID = 0x62627374
+
+var errNotOurs = errors.New("it is not a store of billbridge")
+
+// lite is SQLite: one connection that writes, whose transactions each carry what many callers wait for, and a few that
+// read beside it. In memory there is only the one.
+type lite struct {
+	writer, readers *sql.DB
+	keeper          *sql.Conn // open as long as the store, so that SQLite does not remove its log in between
+	files           []pinned  // none in memory
+
+	jobs    chan job
+	closing chan struct{} // closed by close: the writer ends what waits, and ends
+	gone    chan struct{} // closed when the writer has ended
+	once    sync.Once
+	closed  error
+}
+
+// A pinned file is one that must stay the same while the store is open.
+type pinned struct {
+	path string
+	info os.FileInfo
+}
+
+func openSQLite(ctx context.Context, file string, o options) (*lite, error) {
+	e := &lite{jobs: make(chan job, groupOf), closing: make(chan struct{}), gone: make(chan struct{})}
+	err := e.open(ctx, file, o)
+	if err != nil {
+		e.disconnect()
+		var cause *sqlite.Error
+		if errors.As(err, &cause) {
+			switch cause.Code() & 0xff { // the rest of the number is detail
+			case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+				err = errors.New("another process has it locked")
+			case sqlite3.SQLITE_NOTADB:
+				err = errNotOurs
+			}
+		}
+		return nil, err
+	}
+	go e.commitAll()
+	return e, nil
+}
+
+func (e *lite) open(ctx context.Context, file string, o options) (err error) {
+	pragmas := []string{
+		fmt.Sprintf("busy_timeout(%d)", o.busy.Milliseconds()),
+		"synchronous(FULL)",            // a commit has reached the disk when it returns
+		"journal_size_limit(67108864)", // of what is left of a log that once grew larger
+	}
+	if o.pages > 0 {
+		pragmas = append(pragmas, "max_page_count("+strconv.Itoa(o.pages)+")")
+	}
+	if file == "" {
+		if e.writer, err = connect("file::memory:", url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}, 1); err != nil {
+			return err
+		}
+		e.readers = e.writer
+		return e.prepare(ctx, true)
+	}
+
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return fmt.Errorf("there is no folder %s", filepath.Dir(path))
+	}
+	if err := create(path); err != nil {
+		return err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil { // SQLite keeps its log beside the file itself
+		return err
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !before.Mode().IsRegular() {
+		return errors.New("it is not a file")
+	}
+	source := (&url.URL{Scheme: "file", Path: path}).String()
+	if err := recogniseUntouched(ctx, source); err != nil {
+		return err
+	}
+	// rw: a file that is gone is not made again behind our back.
+	if e.writer, err = connect(source, url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": pragmas}, 1); err != nil {
+		return err
+	}
+	if err := e.prepare(ctx, false); err != nil {
+		return err
+	}
+	const reading = 4
+	if e.readers, err = connect(source, url.Values{"mode": {"rw"}, "_pragma": append(pragmas, "query_only(1)")}, reading+1); err != nil {
+		return err
+	}
+	if e.keeper, err = e.readers.Conn(ctx); err != nil {
+		return err
+	}
+	if err := e.keeper.QueryRowContext(ctx, "SELECT max(version) FROM billbridge_schema").Scan(new(int)); err != nil {
+		return err
+	}
+	log, err := os.Stat(path + "-wal")
+	if err != nil {
+		return err
+	}
+	e.files = []pinned{{file, before}, {path, before}, {path + "-wal", log}}
+	return e.inPlace()
+}
+
+// create makes the file if it is missing, readable for nobody else: it will hold payments.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// connect prepares connections that stay open.
+func connect(source string, values url.Values, most int) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", source+"?"+values.Encode())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(most)
+	return db, nil
+}
+
+// recogniseUntouched refuses a file of something else without so much as a lock on it. It does not see what is still
+// in the file's log; prepare looks again.
+func recogniseUntouched(ctx context.Context, source string) error {
+	db, err := connect(source, url.Values{"mode": {"ro"}, "immutable": {"1"}}, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	_, err = recognise(ctx, db)
+	return err
+}
+
+// recognise tells whether a file is new, and refuses one that is neither new nor ours. It changes nothing.
+func recognise(ctx context.Context, q queries) (fresh bool, err error) {
+	var application, version, things int
+	if err := errors.Join(
+		q.QueryRowContext(ctx, "PRAGMA application_id").Scan(&application),
+		q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version),
+		q.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&things),
+	); err != nil {
+		return false, err
+	}
+	switch {
+	case application == applicationID:
+		return false, nil
+	case application == 0 && version == 0 && things == 0:
+		return true, nil
+	}
+	return false, errNotOurs
+}
+
+// prepare marks a new file as ours before anything else, and only then changes what its header keeps.
+func (e *lite) prepare(ctx context.Context, memory bool) error {
+	// Before there is a first page, or never: free pages can be given back to the disk a few at a time.
+	fresh, err := recognise(ctx, e.writer)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		if _, err := e.writer.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
+			return err
+		}
+	}
+	if err := e.transaction(ctx, func(ctx context.Context, q queries) error {
+		fresh, err := recognise(ctx, q) // again: another process may have been faster
+		if err == nil && fresh {
+			_, err = q.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if !memory {
+		var mode string
+		if err := e.writer.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+			return err
+		}
+		if mode != "wal" {
+			return fmt.Errorf("its file system cannot share memory between processes, which the log needs: the journal mode stays %q", mode)
+		}
+	}
+	return e.transaction(ctx, func(ctx context.Context, q queries) error {
+		return migrate(ctx, q, "sqlite", "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'billbridge_schema'")
+	})
+}
+
+func (e *lite) transaction(ctx context.Context, f func(context.Context, queries) error) error {
+	tx, err := e.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
+	if err := f(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// inPlace returns ErrReplaced unless the files at their paths are those that are open: what is written to a file that
+// has no name any more is gone with the process.
+func (e *lite) inPlace() error {
+	for _, f := range e.files {
+		now, err := os.Stat(f.path)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrReplaced, err)
+		}
+		if !os.SameFile(f.info, now) {
+			return fmt.Errorf("%w: %s", ErrReplaced, f.path)
+		}
+	}
+	return nil
+}
+
+func (e *lite) read(ctx context.Context, f func(context.Context, queries) error) error {
+	if e.isClosing() {
+		return ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if e.readers == e.writer {
+		ctx = context.WithoutCancel(ctx) // a connection that is given up half-way would take the memory along
+	}
+	err := f(ctx, e.readers)
+	if err != nil && e.isClosing() {
+		return ErrClosed
+	}
+	if replaced := e.inPlace(); replaced != nil {
+		return replaced
+	}
+	return err
+}
+
+// ping takes the lock to write, and gives it back.
+func (e *lite) ping(ctx context.Context) error {
+	return e.write(ctx, func(ctx context.Context, q queries) error {
+		return q.QueryRowContext(ctx, "SELECT max(version) FROM billbridge_schema").Scan(new(int))
+	})
+}
+
+func (e *lite) isClosing() bool {
+	select {
+	case <-e.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+func (e *lite) close() error {
+	e.once.Do(func() {
+		close(e.closing)
+		<-e.gone
+		e.closed = e.disconnect()
+	})
+	return e.closed
+}
+
+func (e *lite) disconnect() (err error) {
+	if e.keeper != nil {
+		err = e.keeper.Close()
+	}
+	if e.readers != nil && e.readers != e.writer {
+		err = errors.Join(err, e.readers.Close())
+	}
+	if e.writer != nil { // last: it carries the log over into the file
+		err = errors.Join(err, e.writer.Close())
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+// Package store keeps what must outlive the process: the callback addresses that were handed to upstreams, and the
+// payment callbacks that are on their way to partners (requirement R30). One replica keeps them in an SQLite file,
+// several share a PostgreSQL database; what a caller sees is the same.
+//
+//	s, err := store.Open(ctx, "sqlite:/var/lib/billbridge/store.db")
+//	…
+//	fresh, err := s.Accept(ctx, callback, 10*time.Minute) // on the disk when err is nil
+//	…
+//	due, err := s.Claim(ctx, time.Now(), time.Minute, 32, 4, underWay)
+//	for _, c := range due {
+//		… // deliver c
+//		err := s.Finish(ctx, c, store.Result{At: time.Now(), Status: 200, State: store.Delivered})
+//	}
+//
+// The store has no clock: every time is handed to it. Times are kept in milliseconds.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+var (
+	// ErrNotFound: there is no such row, or a sweep has removed it.
+	ErrNotFound = errors.New("store: not found")
+	// ErrLeaseLost: the lease of a claimed callback ended and another attempt has it, or had it.
+	ErrLeaseLost = errors.New("store: the lease was lost")
+	// ErrState: the callback is not in a state in which it can be replayed or dropped.
+	ErrState = errors.New("store: not in that state")
+	// ErrAmbiguous: the short hash of a partner fits more than one.
+	ErrAmbiguous = errors.New("store: the partner's short hash fits more than one partner")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("store: closed")
+	// ErrReplaced: the database file was deleted, moved or replaced while it was open. What is written now would be
+	// lost with it, so nothing is acknowledged any more.
+	ErrReplaced = errors.New("store: the database file is no longer the one that was opened")
+)
+
+// A Store is an open database. Its methods may be called concurrently. A method that changes something has made it
+// durable when it returns nil. When it returns an error, the change was not made or, if the error came late (a
+// cancelled context, a connection lost during the commit), may have been.
+type Store struct {
+	engine
+	postgres bool // the statements differ in a few places
+}
+
+// An engine runs statements in one of the databases.
+type engine interface {
+	// read runs f on what is committed.
+	read(ctx context.Context, f func(context.Context, queries) error) error
+	// write runs f in a transaction that is durable when write returns nil. It may run f again after a failure, and,
+	// when ctx ends, return before f does: f must not share memory with the caller that is read after an error.
+	write(ctx context.Context, f func(context.Context, queries) error) error
+	ping(ctx context.Context) error
+	close() error
+}
+
+// queries are what sql.DB and sql.Tx have in common.
+type queries interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Open opens the database at a URL and brings its tables up to date:
+//
+//	sqlite:PATH     a file; it is made if it is missing, its folder must exist
+//	memory:         SQLite in memory, gone with Close
+//	postgres://…    PostgreSQL, or what speaks its protocol; postgresql:// too
+//
+// A database with a schema newer than this billbridge knows, and a file that is not a store of billbridge, are
+// refused and left as they are. No error shows the URL's password. ctx bounds the opening only.
+func Open(ctx context.Context, url string) (*Store, error) {
+	return open(ctx, url, options{busy: 5 * time.Second})
+}
+
+// options are what tests set.
+type options struct {
+	busy  time.Duration // how long SQLite waits for the lock of another process
+	pages int           // how many pages SQLite's file may have; 0 for no limit
+}
+
+func open(ctx context.Context, url string, o options) (*Store, error) {
+	scheme, rest, _ := strings.Cut(url, ":")
+	switch scheme {
+	case "memory":
+		if rest != "" {
+			return nil, errors.New("store: memory: takes nothing after the colon")
+		}
+		e, err := openSQLite(ctx, "", o)
+		if err != nil {
+			return nil, fmt.Errorf("store in memory: %w", err)
+		}
+		return &Store{engine: e}, nil
+	case "sqlite":
+		if rest == "" {
+			return nil, errors.New("store: sqlite: needs the path of a file after the colon")
+		}
+		e, err := openSQLite(ctx, rest, o)
+		if err != nil {
+			return nil, fmt.Errorf("store %s: %w", rest, err)
+		}
+		return &Store{engine: e}, nil
+	case "postgres", "postgresql":
+		e, err := openPostgres(ctx, url)
+		if err != nil {
+			return nil, fmt.Errorf("store in PostgreSQL: %w", err)
+		}
+		return &Store{engine: e, postgres: true}, nil
+	}
+	return nil, errors.New("store: the URL must begin with sqlite:, memory:, postgres:// or postgresql://")
+}
+
+// Close waits for the writes under way and closes the database. Methods return ErrClosed from then on.
+func (s *Store) Close() error { return s.close() }
+
+// Ping returns nil if the store can be written to now, as far as can be told without writing: the database answers,
+// gives the right to write, and, for SQLite, its file is the one that was opened.
+func (s *Store) Ping(ctx context.Context) error { return s.ping(ctx) }
+
+// read runs a query that returns a T.
+func read[T any](ctx context.Context, s *Store, doing string, f func(context.Context, queries) (T, error)) (T, error) {
+	var result T
+	err := s.read(ctx, func(ctx context.Context, q queries) (err error) {
+		result, err = f(ctx, q)
+		return err
+	})
+	return result, failed(doing, err)
+}
+
+// write runs a transaction that returns a T. The T is looked at only when f is certainly over.
+func write[T any](ctx context.Context, s *Store, doing string, f func(context.Context, queries) (T, error)) (T, error) {
+	var result, none T
+	err := s.write(ctx, func(ctx context.Context, q queries) (err error) {
+		result, err = f(ctx, q)
+		return err
+	})
+	if err != nil {
+		return none, failed(doing, err)
+	}
+	return result, nil
+}
+
+// own are the errors that say enough by themselves.
+var own = []error{ErrNotFound, ErrLeaseLost, ErrState, ErrAmbiguous, ErrClosed, ErrReplaced, ErrFilter}
+
+func failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, sentinel := range own {
+		if errors.Is(err, sentinel) {
+			return err
+		}
+	}
+	return fmt.Errorf("store: %s: %w", doing, err)
+}
+
+// millis is a time as a column holds it: milliseconds since 1970, NULL for the zero time.
+func millis(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMilli()
+}
+
+// moment scans such a column.
+type moment struct{ to *time.Time }
+
+// Scan implements sql.Scanner.
+func (m moment) Scan(value any) error {
+	switch v := value.(type) {
+	case nil:
+		*m.to = time.Time{}
+	case int64:
+		*m.to = time.UnixMilli(v).UTC()
+	default:
+		return fmt.Errorf("expected milliseconds but got: %T", value)
+	}
+	return nil
+}
+
+// storable refuses a text that PostgreSQL could not hold, in both engines: UTF-8 without a zero byte. Names and ids
+// must come back as they went in, so they are not cleaned.
+func storable(texts map[string]string) error {
+	for name, text := range texts {
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return fmt.Errorf("store: %s is not a text that can be stored: %q", name, text)
+		}
+	}
+	return nil
+}
+
+// printable is a text that may be cleaned, made storable.
+func printable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "�")
+}
