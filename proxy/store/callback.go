@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -96,9 +94,7 @@ func (s *Store) lock(ctx context.Context, q queries, key ...string) error {
 	if !s.postgres {
 		return nil
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", key))
-	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", int64(binary.BigEndian.Uint64(sum[:])))
-	return err
+	return exclusively(ctx, q, key...)
 }
 
 // The columns of a callback, in the order of scan.
@@ -113,7 +109,12 @@ func scan(row interface{ Scan(...any) error }, rest ...any) (c Callback, err err
 	var digest []byte
 	if err := row.Scan(append([]any{
 		&c.Cursor, &c.ID, &c.Address, &c.Upstream, &c.Partner, &c.Bill, &c.Form, &c.URL, &c.Host, &c.Order, &digest,
-		&c.ContentType, moment{&c.Received}, &c.State, &c.Attempts, moment{&c.Next}, moment{&c.LastAt}, &c.LastStatus, &c.LastOutcome,
+		&c.ContentType,
+		moment{&c.Received},
+		&c.State, &c.Attempts,
+		moment{&c.Next},
+		moment{&c.LastAt},
+		&c.LastStatus, &c.LastOutcome,
 	}, rest...)...); err != nil {
 		return Callback{}, err
 	}

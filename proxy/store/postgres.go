@@ -2,7 +2,143 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
-func openPostgres(context.Context, string) (engine, error) { return nil, errors.New("not yet") }
+// connections is how many a replica holds to PostgreSQL at most.
+const connections = 16
+
+// pg is PostgreSQL: plain transactions on a pool of connections. Several replicas may share it.
+type pg struct {
+	db     *sql.DB
+	using  sync.RWMutex // held while a statement runs: close waits for them
+	closed bool
+}
+
+func openPostgres(ctx context.Context, url string) (*pg, error) {
+	config, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+		// A server may be set not to wait for its disk. What is acknowledged must be on it (requirement R30).
+		_, err := c.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
+		return err
+	}))
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	e := &pg{db: db}
+	if err := e.prepare(ctx); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// parse reads a URL. What is wrong with it is told in fixed words: where a URL is malformed, nobody can say which part
+// of it is the password.
+func parse(url string) (*pgx.ConnConfig, error) {
+	_, rest, ok := strings.Cut(url, "://")
+	if !ok {
+		return nil, errors.New("the URL must begin with postgres://")
+	}
+	// An @ behind the first / or ? is the end of a password that holds one of them: what stands before would be taken
+	// for the host, and shown.
+	if end := strings.IndexAny(rest, "@/?#"); strings.Count(rest, "@") > 1 || end >= 0 && rest[end] != '@' && strings.Contains(rest, "@") {
+		return nil, errors.New("the URL cannot be read: @, /, ? and # in its password must be percent-encoded")
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("the URL cannot be read: it must be like postgres://user:password@host:5432/database?sslmode=verify-full, " +
+			"special characters percent-encoded, and the files that it names must be readable")
+	}
+	return config, nil
+}
+
+func (e *pg) prepare(ctx context.Context) error {
+	var encoding string
+	if err := e.db.QueryRowContext(ctx, "SHOW server_encoding").Scan(&encoding); err != nil {
+		return err
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("the encoding of the database must be UTF8, not %s", encoding)
+	}
+	return e.transaction(ctx, func(ctx context.Context, q queries) error {
+		// Replicas start together: one migrates, the others wait and find nothing to do.
+		if err := exclusively(ctx, q, "migrate"); err != nil {
+			return err
+		}
+		return migrate(ctx, q, "postgres", "SELECT to_regclass('billbridge_schema') IS NOT NULL")
+	})
+}
+
+// exclusively takes the lock that a key names, and holds it until the transaction ends.
+func exclusively(ctx context.Context, q queries, key ...string) error {
+	sum := sha256.Sum256(fmt.Appendf(nil, "billbridge %q", key))
+	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", int64(binary.BigEndian.Uint64(sum[:])))
+	return err
+}
+
+func (e *pg) transaction(ctx context.Context, f func(context.Context, queries) error) error {
+	// Whatever the server's default: after it took a lock, a statement must see what was committed before.
+	tx, err := e.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
+	if err := f(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func (e *pg) write(ctx context.Context, f func(context.Context, queries) error) error {
+	e.using.RLock()
+	defer e.using.RUnlock()
+	if e.closed {
+		return ErrClosed
+	}
+	return e.transaction(ctx, f)
+}
+
+func (e *pg) read(ctx context.Context, f func(context.Context, queries) error) error {
+	e.using.RLock()
+	defer e.using.RUnlock()
+	if e.closed {
+		return ErrClosed
+	}
+	return f(ctx, e.db)
+}
+
+// ping tells a server that only reads, a standby say, from one that writes.
+func (e *pg) ping(ctx context.Context) error {
+	return e.read(ctx, func(ctx context.Context, q queries) error {
+		var readOnly string
+		err := q.QueryRowContext(ctx, "SELECT current_setting('transaction_read_only') FROM billbridge_schema LIMIT 1").Scan(&readOnly)
+		if err == nil && readOnly != "off" {
+			err = errors.New("PostgreSQL only reads")
+		}
+		return err
+	})
+}
+
+func (e *pg) close() error {
+	e.using.Lock()
+	defer e.using.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	return e.db.Close()
+}

@@ -71,7 +71,7 @@ type queries interface {
 //
 //	sqlite:PATH     a file; it is made if it is missing, its folder must exist
 //	memory:         SQLite in memory, gone with Close
-//	postgres://…    PostgreSQL, or what speaks its protocol; postgresql:// too
+//	postgres://…    PostgreSQL 13 or later; postgresql:// too
 //
 // A database with a schema newer than this billbridge knows, and a file that is not a store of billbridge, are
 // refused and left as they are. No error shows the URL's password. ctx bounds the opening only.
@@ -121,7 +121,7 @@ func (s *Store) Close() error { return s.close() }
 
 // Ping returns nil if the store can be written to now, as far as can be told without writing: the database answers,
 // gives the right to write, and, for SQLite, its file is the one that was opened.
-func (s *Store) Ping(ctx context.Context) error { return s.ping(ctx) }
+func (s *Store) Ping(ctx context.Context) error { return failed("asking the database", s.ping(ctx)) }
 
 // read runs a query that returns a T.
 func read[T any](ctx context.Context, s *Store, doing string, f func(context.Context, queries) (T, error)) (T, error) {

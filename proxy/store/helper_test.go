@@ -1,0 +1,127 @@
+package store_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// noon is where the clocks of the tests begin.
+var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
+
+// partner is the full hash of a made-up key.
+func partner(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }
+
+// open opens a store that is closed with the test.
+func open(t testing.TB, url string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	})
+	return s
+}
+
+// each runs a test on a new store of every engine.
+func each(t *testing.T, test func(t *testing.T, s *store.Store)) {
+	t.Helper()
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) { test(t, open(t, url)) })
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		test(t, open(t, "memory:"))
+	})
+}
+
+// callback is one that came in at noon. Its digest is that of its id, its order that of its bill.
+func callback(id, bill string) store.Callback {
+	return store.Callback{
+		ID: id, Address: "address-of-" + bill, Upstream: "new", Partner: partner("one"), Bill: bill, Form: "v2",
+		URL: "https://one.example.com/paid", Host: "one.example.com", Order: "new/" + bill, Digest: sha256.Sum256([]byte(id)),
+		ContentType: "application/json", Body: []byte(`{"id":"` + id + `"}`), Received: noon,
+	}
+}
+
+// accept keeps callbacks, each of which must be new.
+func accept(t testing.TB, s *store.Store, callbacks ...store.Callback) {
+	t.Helper()
+	for _, c := range callbacks {
+		fresh, err := s.Accept(t.Context(), c, time.Minute)
+		if err != nil || !fresh {
+			t.Fatalf("Accept(%s) = %v, %v", c.ID, fresh, err)
+		}
+	}
+}
+
+// claim takes what can be had at a time, many and many of a host.
+func claim(t testing.TB, s *store.Store, now time.Time) []store.Claimed {
+	t.Helper()
+	claimed, err := s.Claim(t.Context(), now, time.Minute, 1000, 1000, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claimed
+}
+
+// finish ends an attempt in a state; the next is a minute later.
+func finish(t testing.TB, s *store.Store, c store.Claimed, at time.Time, state store.State) {
+	t.Helper()
+	if err := s.Finish(t.Context(), c, store.Result{At: at, Status: 500, Outcome: "made up", State: state, Next: at.Add(time.Minute)}); err != nil {
+		t.Fatalf("Finish(%s): %v", c.ID, err)
+	}
+}
+
+// become accepts a callback and brings it into a state at noon.
+func become(t testing.TB, s *store.Store, c store.Callback, state store.State) {
+	t.Helper()
+	accept(t, s, c)
+	for _, claimed := range claim(t, s, noon) {
+		if claimed.ID == c.ID {
+			finish(t, s, claimed, noon, state)
+		}
+	}
+	if got := get(t, s, c.ID); got.State != state {
+		t.Fatalf("%s is %s, not %s", c.ID, got.State, state)
+	}
+}
+
+func get(t testing.TB, s *store.Store, id string) store.Callback {
+	t.Helper()
+	c, err := s.Get(t.Context(), id)
+	if err != nil {
+		t.Fatalf("Get(%s): %v", id, err)
+	}
+	return c
+}
+
+// ids are the ids of callbacks, in their order.
+func ids[C store.Callback | store.Claimed](callbacks []C) []string {
+	var all []string
+	for _, c := range callbacks {
+		switch c := any(c).(type) {
+		case store.Callback:
+			all = append(all, c.ID)
+		case store.Claimed:
+			all = append(all, c.ID)
+		}
+	}
+	return all
+}
+
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}

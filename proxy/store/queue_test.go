@@ -1,0 +1,233 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+)
+
+// What was accepted comes back to the letter.
+func TestCallbackComesBackAsItWas(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		c := callback("c1", "bill-ä-1")
+		c.Body = []byte("\x00\xff not a text\n")
+		c.Next = noon.Add(1500 * time.Millisecond)
+		accept(t, s, c)
+		c.State = store.Waiting
+		got := get(t, s, "c1")
+		if got.Cursor <= 0 {
+			t.Errorf("its cursor is %d", got.Cursor)
+		}
+		c.Cursor = got.Cursor
+		equal(t, "Get", got, c)
+
+		c2 := callback("c2", "b2")
+		c2.Body = nil
+		accept(t, s, c2)
+		equal(t, "Get of one without a body", len(get(t, s, "c2").Body), 0)
+
+		if _, err := s.Get(t.Context(), "c3"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Get of none: %v", err)
+		}
+		if _, err := s.Get(t.Context(), "c\x003"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Get of an id that cannot be: %v", err)
+		}
+	})
+}
+
+// TestOrder: a callback that is under way, or waits for another attempt, holds back the later ones of its order and no
+// others. One that is dead, delivered or dropped holds back none.
+func TestOrder(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		accept(t, s, callback("a1", "a"), callback("a2", "a"), callback("b1", "b"), callback("a3", "a"), callback("a4", "a"))
+		first := claim(t, s, noon)
+		equal(t, "the first of each order", ids(first), []string{"a1", "b1"})
+		equal(t, "while those are under way", ids(claim(t, s, noon)), nil)
+
+		finish(t, s, first[0], noon, store.Waiting)
+		equal(t, "while a1 waits for its next attempt", ids(claim(t, s, noon.Add(59*time.Second))), nil)
+
+		now := noon.Add(time.Minute)
+		for _, step := range []struct {
+			state store.State
+			next  string
+		}{{store.Dead, "a2"}, {store.Delivered, "a3"}, {store.Dropped, "a4"}} {
+			again := claim(t, s, now)
+			if step.next == "a2" { // b1's claim has ended, too
+				equal(t, "a minute later", ids(again), []string{"a1", "b1"})
+				finish(t, s, again[1], now, store.Delivered)
+			}
+			finish(t, s, again[0], now, step.state)
+			next := claim(t, s, now)
+			equal(t, fmt.Sprintf("after one is %s", step.state), ids(next), []string{step.next})
+			finish(t, s, next[0], now, store.Waiting)
+			now = now.Add(time.Minute)
+		}
+	})
+}
+
+// A callback that was dead and is replayed does not run beside a later one of its order.
+func TestOrderAfterReplay(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		become(t, s, callback("a1", "a"), store.Dead)
+		accept(t, s, callback("a2", "a"))
+		later := claim(t, s, noon)
+		equal(t, "what follows a dead one", ids(later), []string{"a2"})
+		if err := s.ReplayOne(t.Context(), "a1", noon); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "while a2 is under way", ids(claim(t, s, noon)), nil)
+		finish(t, s, later[0], noon, store.Waiting)
+		equal(t, "then", ids(claim(t, s, noon.Add(time.Minute))), []string{"a1"})
+	})
+}
+
+// TestClaimTakesTheLongestDueFirst, and no more than asked for.
+func TestClaimTakesTheLongestDueFirst(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for i, late := range []time.Duration{3, 1, 2, -1} { // seconds overdue; the last is not due yet
+			c := callback(fmt.Sprint("c", i), fmt.Sprint("b", i))
+			c.Next = noon.Add(-late * time.Second)
+			accept(t, s, c)
+		}
+		for _, want := range [][]string{{"c0", "c2"}, {"c1"}, nil} {
+			claimed, err := s.Claim(t.Context(), noon, time.Minute, 2, 10, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "claimed", ids(claimed), want)
+		}
+		for _, none := range [][2]int{{0, 1}, {1, 0}} {
+			claimed, err := s.Claim(t.Context(), noon.Add(time.Hour), time.Minute, none[0], none[1], nil)
+			if len(claimed) > 0 || err != nil {
+				t.Errorf("limit %d, %d a host: %v, %v", none[0], none[1], ids(claimed), err)
+			}
+		}
+	})
+}
+
+// TestR31_OneHostDelaysNoOther: many callbacks for one host leave room for those of others, and what is under way there
+// is counted.
+func TestR31_OneHostDelaysNoOther(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for i := range 20 {
+			c := callback(fmt.Sprint("slow", i), fmt.Sprint("s", i))
+			c.Host, c.Next = "slow.example.com", noon.Add(-time.Hour)
+			accept(t, s, c)
+		}
+		accept(t, s, callback("quick", "q"))
+		count := func(busy map[string]int) map[string]int {
+			t.Helper()
+			claimed, err := s.Claim(t.Context(), noon, time.Minute, 100, 3, busy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			byHost := map[string]int{}
+			for _, c := range claimed {
+				byHost[c.Host]++
+			}
+			return byHost
+		}
+		equal(t, "with two under way", count(map[string]int{"slow.example.com": 2}), map[string]int{"slow.example.com": 1, "one.example.com": 1})
+		equal(t, "with three under way", count(map[string]int{"slow.example.com": 3}), map[string]int{})
+		equal(t, "with none under way", count(nil), map[string]int{"slow.example.com": 3})
+	})
+}
+
+// TestLease: a claim ends by itself, another takes the callback, and the first can end no attempt any more.
+func TestLease(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		accept(t, s, callback("a1", "a"))
+		first := claim(t, s, noon)
+		equal(t, "it ends", first[0].Expires, noon.Add(time.Minute))
+		equal(t, "before its end", ids(claim(t, s, noon.Add(time.Minute-time.Millisecond))), nil)
+		second := claim(t, s, noon.Add(time.Minute))
+		equal(t, "at its end", ids(second), []string{"a1"})
+
+		lost := s.Finish(t.Context(), first[0], store.Result{At: noon, State: store.Delivered})
+		if !errors.Is(lost, store.ErrLeaseLost) {
+			t.Errorf("the end of the first attempt: %v", lost)
+		}
+		equal(t, "it is", get(t, s, "a1").State, store.Waiting)
+		// The second one's claim has ended as well, but nobody took it: what it has to say is true.
+		finish(t, s, second[0], noon.Add(time.Hour), store.Delivered)
+		got := get(t, s, "a1")
+		equal(t, "it is", got.State, store.Delivered)
+		equal(t, "attempts", got.Attempts, 1)
+		equal(t, "the last one's end", got.LastAt, noon.Add(time.Hour))
+		equal(t, "its status", got.LastStatus, 500)
+		equal(t, "its outcome", got.LastOutcome, "made up")
+		if err := s.Finish(t.Context(), second[0], store.Result{At: noon, State: store.Dead}); !errors.Is(err, store.ErrLeaseLost) {
+			t.Errorf("the end of an attempt that has ended: %v", err)
+		}
+	})
+}
+
+func TestFinishRefuses(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		accept(t, s, callback("a1", "a"))
+		c := claim(t, s, noon)[0]
+		for _, r := range []store.Result{{}, {At: noon}, {At: noon, State: "lost"}, {State: store.Dead}, {At: noon, State: store.Waiting}} {
+			if err := s.Finish(t.Context(), c, r); err == nil || errors.Is(err, store.ErrLeaseLost) {
+				t.Errorf("Finish(%+v): %v", r, err)
+			}
+		}
+		// What an upstream or a partner said may hold anything.
+		if err := s.Finish(t.Context(), c, store.Result{At: noon, State: store.Dead, Outcome: "a\x00b\xffc"}); err != nil {
+			t.Error(err)
+		}
+		equal(t, "outcome", get(t, s, "a1").LastOutcome, "a�b�c")
+	})
+}
+
+// TestNextDue: a deliverer that sleeps until then misses nothing.
+func TestNextDue(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		next := func(now, want time.Time) {
+			t.Helper()
+			at, ok, err := s.NextDue(t.Context(), now)
+			if err != nil || ok == want.IsZero() || !at.Equal(want) {
+				t.Errorf("NextDue(%s) = %s, %v, %v, want %s", now, at, ok, err, want)
+			}
+		}
+		next(noon, time.Time{})
+		a, b := callback("a1", "a"), callback("b1", "b")
+		a.Next, b.Next = noon.Add(2*time.Second), noon.Add(time.Second)
+		b.Host = "two.example.com"
+		accept(t, s, a, b)
+		next(noon, b.Next)
+		next(b.Next, a.Next) // what is due by now is the claim's
+		first := claim(t, s, b.Next)
+		next(b.Next, a.Next)
+		next(a.Next, b.Next.Add(time.Minute)) // the claim's end
+		finish(t, s, first[0], b.Next, store.Waiting)
+		next(a.Next, b.Next.Add(time.Minute)) // the next attempt
+		now := b.Next.Add(time.Minute)
+		for _, c := range claim(t, s, now.Add(time.Second)) {
+			finish(t, s, c, now, store.Delivered)
+		}
+		next(noon, time.Time{})
+	})
+}
+
+func TestStats(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		become(t, s, callback("a1", "a"), store.Dead)
+		become(t, s, callback("b1", "b"), store.Delivered)
+		become(t, s, callback("c1", "c"), store.Dropped)
+		d, e, f := callback("d1", "d"), callback("e1", "e"), callback("f1", "f")
+		d.Received, e.Upstream, f.Upstream, f.Received = noon.Add(time.Second), "old", "old", noon.Add(time.Minute)
+		accept(t, s, d, e, f)
+		stats, err := s.Stats(t.Context(), noon.Add(2*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "Stats", stats, map[string]store.Backlog{
+			"new": {Waiting: 1, Dead: 1, Oldest: time.Second},
+			"old": {Waiting: 2, Oldest: 2 * time.Second},
+		})
+	})
+}

@@ -1,0 +1,184 @@
+// Package storetest gives tests databases of their own to open a store on.
+//
+//	storetest.Each(t, func(t *testing.T, url string) {
+//		s, err := store.Open(t.Context(), url)
+//		…
+//	})
+//
+// It is not for production: its PostgreSQL trusts everybody and forgets everything.
+package storetest
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver that makes the schemas
+)
+
+// Each runs a test on every engine, side by side, each time with a URL of a new, empty database.
+func Each(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	for _, engine := range []struct {
+		name string
+		url  func(testing.TB) string
+	}{{"sqlite", SQLite}, {"postgres", Postgres}} {
+		t.Run(engine.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, engine.url(t))
+		})
+	}
+}
+
+// SQLite returns the URL of an SQLite file that does not exist yet, in a folder of the test's own.
+func SQLite(t testing.TB) string {
+	t.Helper()
+	return "sqlite:" + filepath.Join(t.TempDir(), "store.db")
+}
+
+// Postgres returns the URL of an empty schema in a private PostgreSQL server. The first call in a process starts the
+// server; it ends with the process, however that ends. Without PostgreSQL on this machine the test is skipped, unless
+// CI=true: then it fails. In a benchmark the server waits for its disk, as a real one does; in a test it does not.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	start := forTests
+	if _, ok := t.(*testing.B); ok {
+		start = forBenchmarks
+	}
+	server, err := start()
+	if errors.Is(err, errMissing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal("starting PostgreSQL: ", err)
+	}
+	schema := fmt.Sprintf("test_%d", server.schemas.Add(1))
+	db, err := sql.Open("pgx", server.url("public"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(context.Background(), "CREATE SCHEMA "+schema); err != nil {
+		t.Fatal(err)
+	}
+	return server.url(schema)
+}
+
+type server struct {
+	folder  string
+	schemas atomic.Int64
+	leash   io.Closer // its end is the server's
+}
+
+func (s *server) url(schema string) string {
+	return "postgres://postgres@/postgres?" + url.Values{"host": {s.folder}, "search_path": {schema}}.Encode()
+}
+
+var (
+	forTests      = sync.OnceValues(func() (*server, error) { return start("off") })
+	forBenchmarks = sync.OnceValues(func() (*server, error) { return start("on") })
+
+	errMissing = errors.New("PostgreSQL is not installed here: initdb is neither in PATH nor in /usr/lib/postgresql/*/bin")
+)
+
+// The server hangs on the shell, and the shell on its input: when the process at the other end is gone, killed even,
+// it stops the server and removes the folder.
+const script = `
+set -e
+cd "$1"
+"$2/initdb" -D data -U postgres -A trust -E UTF8 --no-locale --no-sync >initdb.log </dev/null
+"$2/pg_ctl" -D data -s -w -t 120 -l server.log -o "-c fsync=$3 -c full_page_writes=$3 -c max_connections=800 -c listen_addresses='' -c unix_socket_directories='$1'" start </dev/null
+echo ready
+read -r end || true
+"$2/pg_ctl" -D data -s -m immediate stop </dev/null || true
+rm -rf "$1"
+`
+
+func start(fsync string) (*server, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "pg") // a short name: it is part of a socket's
+	if err != nil {
+		return nil, err
+	}
+	command := []string{"sh", "-c", script, "sh", folder, bin, fsync}
+	if os.Geteuid() == 0 { // PostgreSQL refuses to run as root
+		account, err := user.Lookup("postgres")
+		if err != nil {
+			return nil, err
+		}
+		uid, err := strconv.Atoi(account.Uid)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.Chown(folder, uid, -1); err != nil {
+			return nil, err
+		}
+		command = append([]string{"runuser", "-u", "postgres", "--"}, command...)
+	}
+	report, err := os.Create(filepath.Join(folder, "errors.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = report.Close() }()
+	process := exec.Command(command[0], command[1:]...)
+	process.Dir = "/" // ours may be closed to it
+	process.Stderr = report
+	leash, err := process.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, err := process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := process.Start(); err != nil {
+		return nil, err
+	}
+	if line, _ := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
+		_ = leash.Close()
+		said := ""
+		for _, name := range []string{"errors.log", "server.log"} {
+			text, _ := os.ReadFile(filepath.Join(folder, name))
+			said += string(text)
+		}
+		return nil, errors.Join(process.Wait(), errors.New(strings.TrimSpace(said)), os.RemoveAll(folder))
+	}
+	return &server{folder: folder, leash: leash}, nil
+}
+
+// binaries is the folder of the newest PostgreSQL here.
+func binaries() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path), nil
+		}
+	}
+	newest, folder := -1, ""
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	for _, path := range found {
+		bin := filepath.Dir(path)
+		if version, err := strconv.Atoi(filepath.Base(filepath.Dir(bin))); err == nil && version > newest {
+			newest, folder = version, bin
+		}
+	}
+	if folder == "" {
+		return "", errMissing
+	}
+	return folder, nil
+}
