@@ -5,7 +5,37 @@ import (
 	"time"
 )
 
-// OpenSmall is Open with SQLite's patience for another process's lock, and a bound in pages on its file (0 for none).
-func OpenSmall(ctx context.Context, url string, busy time.Duration, pages int) (*Store, error) {
-	return open(ctx, url, options{busy: busy, pages: pages})
+// OpenSmall is Open with little patience for another process's lock, small batches, and a bound in pages on SQLite's
+// file (0 for none).
+func OpenSmall(ctx context.Context, url string, pages int) (*Store, error) {
+	return open(ctx, url, options{busy: 50 * time.Millisecond, batch: 10, pages: pages})
 }
+
+// Ask returns the answer of the connection that writes to a question with one.
+func (s *Store) Ask(ctx context.Context, question string) (string, error) {
+	return write(ctx, s, "asking", func(ctx context.Context, q queries) (answer string, err error) {
+		err = q.QueryRowContext(ctx, question).Scan(&answer)
+		return answer, err
+	})
+}
+
+// Hold keeps SQLite's writer busy, in a transaction, until the function that it returns is called.
+func (s *Store) Hold() (release func()) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	over := make(chan error)
+	go func() {
+		over <- s.engine.write(context.Background(), func(context.Context, queries) error {
+			close(begun)
+			<-end
+			return nil
+		})
+	}()
+	<-begun
+	return func() {
+		close(end)
+		<-over
+	}
+}
+
+// Waiting is how many writes wait for SQLite's writer.
+func (s *Store) Waiting() int { return len(s.engine.(*lite).jobs) }

@@ -56,6 +56,7 @@ func (e *lite) commitAll() {
 			return
 		}
 		e.commit(waiting)
+		e.known.prepare(e.writer)
 	}
 }
 

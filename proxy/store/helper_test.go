@@ -3,6 +3,8 @@ package store_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,17 @@ func partner(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte
 func open(t testing.TB, url string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), url)
+	return closed(t, s, err)
+}
+
+func openSmall(t testing.TB, url string, pages int) *store.Store {
+	t.Helper()
+	s, err := store.OpenSmall(t.Context(), url, pages)
+	return closed(t, s, err)
+}
+
+func closed(t testing.TB, s *store.Store, err error) *store.Store {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +55,18 @@ func each(t *testing.T, test func(t *testing.T, s *store.Store)) {
 		t.Parallel()
 		test(t, open(t, "memory:"))
 	})
+}
+
+// replicasOn are the stores of as many replicas. An SQLite file has one, and they are the same.
+func replicasOn(t testing.TB, url string, n int) []*store.Store {
+	t.Helper()
+	replicas := slices.Repeat([]*store.Store{open(t, url)}, n)
+	if strings.HasPrefix(url, "postgres") {
+		for i := range replicas[1:] {
+			replicas[1+i] = open(t, url)
+		}
+	}
+	return replicas
 }
 
 // callback is one that came in at noon. Its digest is that of its id, its order that of its bill.

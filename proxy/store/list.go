@@ -24,10 +24,7 @@ type Filter struct {
 	After         int64     // for List: only those that follow the callback with this Cursor on the page before
 }
 
-const (
-	pageOf  = 100  // what List returns when the filter names no limit
-	batchOf = 1000 // what one transaction changes, so that others are not kept waiting
-)
+const pageOf = 100 // what List returns when the filter names no limit
 
 // List returns callbacks without their bodies, the last accepted first.
 func (s *Store) List(ctx context.Context, f Filter) ([]Callback, error) {
@@ -117,7 +114,7 @@ func (s *Store) decide(ctx context.Context, f Filter, change string, now time.Ti
 	f.State = Dead
 	// Each batch goes on where the one before ended: what dies again meanwhile is not taken twice.
 	for from := int64(0); ; {
-		batch := batchOf
+		batch := s.batch
 		if f.Limit > 0 {
 			batch = min(batch, f.Limit-n)
 		}

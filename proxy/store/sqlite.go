@@ -26,6 +26,7 @@ type lite struct {
 	writer, readers *sql.DB
 	keeper          *sql.Conn // open as long as the store, so that SQLite does not remove its log in between
 	files           []pinned  // none in memory
+	known           known     // the writer's alone
 
 	jobs    chan job
 	closing chan struct{} // closed by close: the writer ends what waits, and ends
@@ -41,7 +42,7 @@ type pinned struct {
 }
 
 func openSQLite(ctx context.Context, file string, o options) (*lite, error) {
-	e := &lite{jobs: make(chan job, groupOf), closing: make(chan struct{}), gone: make(chan struct{})}
+	e := &lite{known: known{}, jobs: make(chan job, groupOf), closing: make(chan struct{}), gone: make(chan struct{})}
 	err := e.open(ctx, file, o)
 	if err != nil {
 		e.disconnect()
@@ -221,7 +222,7 @@ func (e *lite) transaction(ctx context.Context, f func(context.Context, queries)
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
-	if err := f(ctx, tx); err != nil {
+	if err := f(ctx, quick{tx, e.known}); err != nil {
 		return err
 	}
 	return tx.Commit()

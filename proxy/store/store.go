@@ -47,6 +47,7 @@ var (
 type Store struct {
 	engine
 	postgres bool // the statements differ in a few places
+	batch    int  // how many rows one transaction of a long change takes, so that others are not kept waiting
 }
 
 // An engine runs statements in one of the databases.
@@ -76,13 +77,14 @@ type queries interface {
 // A database with a schema newer than this billbridge knows, and a file that is not a store of billbridge, are
 // refused and left as they are. No error shows the URL's password. ctx bounds the opening only.
 func Open(ctx context.Context, url string) (*Store, error) {
-	return open(ctx, url, options{busy: 5 * time.Second})
+	return open(ctx, url, options{busy: 5 * time.Second, batch: 1000})
 }
 
 // options are what tests set.
 type options struct {
 	busy  time.Duration // how long SQLite waits for the lock of another process
 	pages int           // how many pages SQLite's file may have; 0 for no limit
+	batch int           // as in Store
 }
 
 func open(ctx context.Context, url string, o options) (*Store, error) {
@@ -96,7 +98,7 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("store in memory: %w", err)
 		}
-		return &Store{engine: e}, nil
+		return &Store{engine: e, batch: o.batch}, nil
 	case "sqlite":
 		if rest == "" {
 			return nil, errors.New("store: sqlite: needs the path of a file after the colon")
@@ -105,13 +107,13 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("store %s: %w", rest, err)
 		}
-		return &Store{engine: e}, nil
+		return &Store{engine: e, batch: o.batch}, nil
 	case "postgres", "postgresql":
 		e, err := openPostgres(ctx, url)
 		if err != nil {
 			return nil, fmt.Errorf("store in PostgreSQL: %w", err)
 		}
-		return &Store{engine: e, postgres: true}, nil
+		return &Store{engine: e, postgres: true, batch: o.batch}, nil
 	}
 	return nil, errors.New("store: the URL must begin with sqlite:, memory:, postgres:// or postgresql://")
 }

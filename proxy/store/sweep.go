@@ -26,7 +26,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 	} {
 		for {
 			removed, err := write(ctx, s, "sweeping", func(ctx context.Context, q queries) (int64, error) {
-				result, err := q.ExecContext(ctx, statement, before, batchOf)
+				result, err := q.ExecContext(ctx, statement, before, s.batch)
 				if err != nil {
 					return 0, err
 				}
@@ -40,7 +40,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 			if err != nil {
 				return n, err
 			}
-			if removed < batchOf {
+			if removed < int64(s.batch) {
 				break
 			}
 		}

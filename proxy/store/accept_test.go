@@ -1,0 +1,212 @@
+package store_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// TestDuplicates: what comes again within the window is not kept again, whatever has become of the first.
+func TestDuplicates(t *testing.T) {
+	for _, state := range []store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped} {
+		t.Run(string(state), func(t *testing.T) {
+			each(t, func(t *testing.T, s *store.Store) {
+				const window = 10 * time.Minute
+				become(t, s, callback("first", "a"), state)
+				for i, again := range []struct {
+					name  string
+					after time.Duration
+					but   func(*store.Callback)
+					fresh bool
+				}{
+					{"at once", 0, nil, false},
+					{"before, by another replica's clock", -time.Second, nil, false},
+					{"at the window's end", window - time.Millisecond, nil, false},
+					{"another body", 0, func(c *store.Callback) { c.Digest = sha256.Sum256([]byte("other")) }, true},
+					{"another address", 0, func(c *store.Callback) { c.Address = "other" }, true},
+					{"after the window", window, nil, true},
+					{"after that", window + 1, nil, false},
+				} {
+					c := callback("first", "a")
+					c.ID, c.Received = fmt.Sprint("again", i), noon.Add(again.after)
+					if again.but != nil {
+						again.but(&c)
+					}
+					fresh, err := s.Accept(t.Context(), c, window)
+					if err != nil || fresh != again.fresh {
+						t.Errorf("%s: %v, %v, want %v", again.name, fresh, err, again.fresh)
+					}
+				}
+				all, err := s.List(t.Context(), store.Filter{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				equal(t, "kept", ids(all), []string{"again5", "again4", "again3", "first"})
+			})
+		})
+	}
+}
+
+// TestDuplicatesAtOnce: of many that are the same, sent through two replicas at one time, one is kept. Even if they
+// were not of one order.
+func TestDuplicatesAtOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		for round := range 10 {
+			var fresh atomic.Int32
+			var senders sync.WaitGroup
+			for i := range 32 {
+				senders.Go(func() {
+					c := callback(fmt.Sprint("same", round), "a")
+					c.ID = fmt.Sprintf("c%d-%d", round, i)
+					c.Order = fmt.Sprint("order", i%4)
+					kept, err := replicas[i%2].Accept(t.Context(), c, time.Minute)
+					if err != nil {
+						t.Error(err)
+					}
+					if kept {
+						fresh.Add(1)
+					}
+				})
+			}
+			senders.Wait()
+			equal(t, "kept", fresh.Load(), 1)
+		}
+		stats, err := replicas[0].Stats(t.Context(), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "in all", stats["new"].Waiting, 10)
+	})
+}
+
+// TestAcceptRefuses what could not come back as it was, on every engine alike.
+func TestAcceptRefuses(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for name, change := range map[string]func(*store.Callback){
+			"no id":         func(c *store.Callback) { c.ID = "" },
+			"no time":       func(c *store.Callback) { c.Received = time.Time{} },
+			"a zero byte":   func(c *store.Callback) { c.Bill = "a\x00" },
+			"not UTF-8":     func(c *store.Callback) { c.Order = "\xff" },
+			"a known id":    func(c *store.Callback) { c.ID = "known" },
+			"not a charset": func(c *store.Callback) { c.ContentType = "text/\x80" },
+		} {
+			c := callback("known", "a")
+			if name == "a known id" {
+				accept(t, s, c)
+				c.Digest = sha256.Sum256([]byte("other"))
+			}
+			change(&c)
+			if fresh, err := s.Accept(t.Context(), c, time.Minute); err == nil || fresh || !strings.HasPrefix(err.Error(), "store: ") {
+				t.Errorf("%s: %v, %v", name, fresh, err)
+			}
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReplicasClaimApart: replicas that share a store deliver each callback once, those of one order one after the
+// other, and get in each other's way nowhere.
+func TestReplicasClaimApart(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 3)
+		const orders, each = 20, 5
+		var senders sync.WaitGroup
+		for o := range orders {
+			senders.Go(func() {
+				for i := range each {
+					c := callback(fmt.Sprintf("%d-%d", o, i), fmt.Sprint(o))
+					c.Host = fmt.Sprint("host", o%5)
+					accept(t, replicas[(o+i)%3], c)
+				}
+			})
+		}
+		senders.Wait()
+
+		var mutex sync.Mutex
+		underWay, delivered := map[string]bool{}, map[string]int{} // by order
+		left := orders * each
+		var deliverers sync.WaitGroup
+		for d := range 9 {
+			deliverers.Go(func() {
+				s := replicas[d%3]
+				for {
+					claimed, err := s.Claim(t.Context(), noon, time.Hour, 7, 3, nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for _, c := range claimed {
+						mutex.Lock()
+						if underWay[c.Order] {
+							t.Errorf("%s: two of its order are under way", c.ID)
+						}
+						if want := fmt.Sprintf("%s-%d", c.Bill, delivered[c.Order]); c.ID != want {
+							t.Errorf("%s came in the place of %s", c.ID, want)
+						}
+						underWay[c.Order] = true
+						mutex.Unlock()
+					}
+					for _, c := range claimed {
+						mutex.Lock()
+						underWay[c.Order] = false
+						delivered[c.Order]++
+						left--
+						mutex.Unlock()
+						if err := s.Finish(t.Context(), c, store.Result{At: noon, State: store.Delivered}); err != nil {
+							t.Error(err)
+						}
+					}
+					mutex.Lock()
+					over := left <= 0
+					mutex.Unlock()
+					if over || t.Failed() {
+						return
+					}
+				}
+			})
+		}
+		deliverers.Wait()
+	})
+}
+
+// TestOrderIsThatOfAcceptance: while replicas accept callbacks of one order, none is delivered that a later commit
+// would put one before.
+func TestOrderIsThatOfAcceptance(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		const senders, each = 8, 12
+		var sending sync.WaitGroup
+		for n := range senders {
+			sending.Go(func() {
+				for i := range each {
+					accept(t, replicas[n%2], callback(fmt.Sprintf("%d-%d", n, i), "a"))
+				}
+			})
+		}
+		last := int64(0)
+		for delivered := 0; delivered < senders*each && !t.Failed(); {
+			for _, c := range claim(t, replicas[0], noon) {
+				if c.Cursor < last {
+					t.Errorf("%d was delivered after %d", c.Cursor, last)
+				}
+				last = c.Cursor
+				finish(t, replicas[0], c, noon, store.Delivered)
+				delivered++
+			}
+		}
+		sending.Wait()
+	})
+}

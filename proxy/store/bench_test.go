@@ -1,0 +1,68 @@
+package store_test
+
+import (
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store/storetest"
+)
+
+// BenchmarkAccept has 64 senders keep callbacks, each acknowledged when it is on the disk. BenchmarkDisk tells what
+// the disk can do.
+func BenchmarkAccept(b *testing.B) {
+	for _, engine := range []struct {
+		name string
+		url  func(testing.TB) string
+	}{
+		{"memory", func(testing.TB) string { return "memory:" }},
+		{"sqlite", storetest.SQLite},
+		{"postgres", storetest.Postgres},
+	} {
+		b.Run(engine.name, func(b *testing.B) {
+			s := open(b, engine.url(b))
+			var last atomic.Int64
+			template := callback("c", "a")
+			template.Body = make([]byte, 600) // about what an approval takes
+			b.SetParallelism((64 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					c := template
+					n := strconv.FormatInt(last.Add(1), 10)
+					c.ID, c.Bill, c.Order, c.Digest = "c"+n, "b"+n, "new/b"+n, sha256.Sum256([]byte(n))
+					c.Address = n
+					if _, err := s.Accept(b.Context(), c, time.Minute); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "accepts/s")
+		})
+	}
+}
+
+// BenchmarkDisk appends a page to a file and waits for the disk, as a commit of one callback does at best.
+func BenchmarkDisk(b *testing.B) {
+	f, err := os.Create(filepath.Join(b.TempDir(), "file"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	page := make([]byte, 4096)
+	for b.Loop() {
+		if _, err := f.Write(page); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "syncs/s")
+}
