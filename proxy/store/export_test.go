@@ -19,6 +19,19 @@ func (s *Store) Ask(ctx context.Context, question string) (string, error) {
 	})
 }
 
+// Clear removes every row.
+func (s *Store) Clear(ctx context.Context) error {
+	_, err := write(ctx, s, "clearing", func(ctx context.Context, q queries) (none struct{}, err error) {
+		for _, table := range []string{"billbridge_addresses", "billbridge_callbacks"} {
+			if _, err := q.ExecContext(ctx, "DELETE FROM "+table); err != nil {
+				return none, err
+			}
+		}
+		return none, nil
+	})
+	return err
+}
+
 // Hold keeps SQLite's writer busy, in a transaction, until the function that it returns is called.
 func (s *Store) Hold() (release func()) {
 	begun, end := make(chan struct{}), make(chan struct{})

@@ -144,7 +144,13 @@ func ids[C store.Callback | store.Claimed](callbacks []C) []string {
 	return all
 }
 
-func equal[T any](t testing.TB, what string, got, want T) {
+// A checker is a test, or a property that is checked.
+type checker interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+func equal[T any](t checker, what string, got, want T) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)

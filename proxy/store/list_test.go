@@ -87,8 +87,14 @@ func TestList(t *testing.T) {
 func TestFilterRefuses(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for _, f := range []store.Filter{
-			{State: "lost"}, {State: "dead' OR 'a'='a"}, {PartnerPrefix: partner("one")[:11]}, {PartnerPrefix: strings.ToUpper(partner("one"))},
-			{PartnerPrefix: "%%%%%%%%%%%%"}, {Limit: -1}, {Bill: "\x00"}, {Upstream: "\xff"},
+			{State: "lost"},
+			{State: "dead' OR 'a'='a"},
+			{PartnerPrefix: partner("one")[:11]},
+			{PartnerPrefix: strings.ToUpper(partner("one"))},
+			{PartnerPrefix: "%%%%%%%%%%%%"},
+			{Limit: -1},
+			{Bill: "\x00"},
+			{Upstream: "\xff"},
 		} {
 			_, listed := s.List(t.Context(), f)
 			_, replayed := s.Replay(t.Context(), f, noon)

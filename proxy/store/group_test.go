@@ -1,0 +1,194 @@
+package store_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// TestGroupCommit: what many wrote together is all there.
+func TestGroupCommit(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		const senders, each = 64, 5
+		s := open(t, url)
+		var sending sync.WaitGroup
+		for n := range senders {
+			sending.Go(func() {
+				for i := range each {
+					accept(t, s, callback(fmt.Sprintf("%d-%d", n, i), fmt.Sprint(n)))
+				}
+			})
+		}
+		sending.Wait()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, url)
+		for n := range senders {
+			for i := range each {
+				if _, err := s.Get(t.Context(), fmt.Sprintf("%d-%d", n, i)); err != nil {
+					t.Errorf("%d-%d: %v", n, i, err)
+				}
+			}
+		}
+	})
+}
+
+// TestOneFailsAlone: of writes that one transaction would have carried, the one that cannot be done fails, and the
+// others do not.
+func TestOneFailsAlone(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"file": storetest.SQLite(t), "memory": "memory:"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, url)
+			accept(t, s, callback("c3", "first"))
+			release := s.Hold()
+			answers := make([]error, 7)
+			var senders sync.WaitGroup
+			for i := range answers {
+				senders.Go(func() {
+					c := callback(fmt.Sprint("c", i), fmt.Sprint(i))
+					c.Address = "other"
+					_, answers[i] = s.Accept(context.Background(), c, time.Minute)
+				})
+			}
+			waitFor(t, func() bool { return s.Waiting() == len(answers) })
+			release()
+			senders.Wait()
+			for i, err := range answers {
+				if failed := err != nil; failed != (i == 3) {
+					t.Errorf("c%d: %v", i, err)
+				}
+				get(t, s, fmt.Sprint("c", i))
+			}
+			equal(t, "the bill of the first", get(t, s, "c3").Bill, "first")
+		})
+	}
+}
+
+// Closing lets what waits be done, and turns away what comes.
+func TestCloseUnderLoad(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		var mutex sync.Mutex
+		var kept []string
+		var senders sync.WaitGroup
+		started := make(chan struct{}, 16)
+		for n := range 16 {
+			senders.Go(func() {
+				for i := 0; ; i++ {
+					c := callback(fmt.Sprintf("%d-%d", n, i), fmt.Sprint(n))
+					_, err := s.Accept(context.Background(), c, time.Minute)
+					if i == 0 {
+						started <- struct{}{}
+					}
+					if err != nil {
+						if !errors.Is(err, store.ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+					mutex.Lock()
+					kept = append(kept, c.ID)
+					mutex.Unlock()
+				}
+			})
+		}
+		for range 16 {
+			<-started
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		senders.Wait()
+		s = open(t, url)
+		for _, id := range kept {
+			get(t, s, id)
+		}
+	})
+}
+
+// The environment variable that makes the test binary a process to be killed: it names the database.
+const victim = "BILLBRIDGE_TEST_STORE"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(victim); url != "" {
+		acceptUntilKilled(url)
+	}
+	os.Exit(m.Run())
+}
+
+// acceptUntilKilled accepts callbacks and prints the id of each that it was told is kept.
+func acceptUntilKilled(url string) {
+	s, err := store.Open(context.Background(), url)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var senders sync.WaitGroup
+	for n := range 16 {
+		senders.Go(func() {
+			for i := 0; ; i++ {
+				id := fmt.Sprintf("%d-%d-%d", os.Getpid(), n, i)
+				if fresh, err := s.Accept(context.Background(), callback(id, id), time.Minute); err != nil || !fresh {
+					fmt.Fprintln(os.Stderr, id, fresh, err)
+					os.Exit(1)
+				}
+				fmt.Println(id)
+			}
+		})
+	}
+	senders.Wait()
+}
+
+// TestR30_KilledWhileAccepting: a process killed without warning has kept every callback that it said it had.
+func TestR30_KilledWhileAccepting(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t)
+	var acknowledged []string
+	for round := range 4 {
+		process := exec.Command(os.Args[0])
+		process.Env = append(os.Environ(), victim+"="+url)
+		process.Stderr = os.Stderr
+		output, err := process.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said := 0
+		for lines := bufio.NewScanner(output); lines.Scan(); said++ {
+			acknowledged = append(acknowledged, strings.TrimSpace(lines.Text()))
+			if said == 30+7*round {
+				if err := process.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		_ = process.Wait() // it was killed
+		s := open(t, url)
+		for _, id := range acknowledged {
+			get(t, s, id)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if said < 30 {
+			t.Errorf("only %d were acknowledged", said)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package store_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// TestReplicasMigrateTogether: of many that start at once on a new database, all find it ready.
+func TestReplicasMigrateTogether(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := 8
+		if strings.HasPrefix(url, "sqlite") {
+			replicas = 2 // one that stops and one that takes over
+		}
+		var starting sync.WaitGroup
+		for i := range replicas {
+			starting.Go(func() {
+				s, err := store.Open(t.Context(), url)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c := callback(string(rune('a'+i)), "b")
+				if fresh, err := s.Accept(t.Context(), c, 0); !fresh || err != nil {
+					t.Error(fresh, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		starting.Wait()
+		var version, rows int
+		if err := raw(t, url).QueryRow("SELECT max(version), count(*) FROM billbridge_schema").Scan(&version, &rows); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "version", version, 1)
+		equal(t, "rows", rows, 1)
+	})
+}
+
+// TestNewerSchema: a database that a newer billbridge made is refused and left as it is.
+func TestNewerSchema(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		first := open(t, url)
+		accept(t, first, callback("c1", "b"))
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		db := raw(t, url)
+		run(t, db, "DROP TABLE billbridge_addresses", "CREATE TABLE billbridge_addresses (other INTEGER)", "INSERT INTO billbridge_schema VALUES (7)")
+		_, err := store.Open(t.Context(), url)
+		if want := "its schema has version 7 and this billbridge knows up to 1"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		run(t, db, "INSERT INTO billbridge_addresses (other) VALUES (1)")
+		var versions, callbacks int
+		if err := errors.Join(
+			db.QueryRow("SELECT count(*) FROM billbridge_schema").Scan(&versions),
+			db.QueryRow("SELECT count(*) FROM billbridge_callbacks").Scan(&callbacks),
+		); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "versions", versions, 2)
+		equal(t, "callbacks", callbacks, 1)
+	})
+}
+
+// A migration that fails half-way leaves nothing behind.
+func TestMigrationIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		if strings.HasPrefix(url, "sqlite") {
+			if err := open(t, url).Close(); err != nil { // so that the file is ours
+				t.Fatal(err)
+			}
+		}
+		db := raw(t, url)
+		run(t, db, "DROP TABLE IF EXISTS billbridge_schema", "DROP TABLE IF EXISTS billbridge_addresses")
+		run(t, db, "CREATE TABLE IF NOT EXISTS billbridge_callbacks (somebody_elses INTEGER)") // the second of the file
+		if _, err := store.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "0001_callbacks.sql") {
+			t.Errorf("%v", err)
+		}
+		for _, table := range []string{"billbridge_schema", "billbridge_addresses"} {
+			if _, err := db.Exec("SELECT * FROM " + table); err == nil {
+				t.Errorf("%s was left", table)
+			}
+		}
+	})
+}
+
+// TestR35_PasswordStaysHidden: whatever is wrong with a URL, and whatever of it a server would repeat.
+func TestR35_PasswordStaysHidden(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"postgres://user:hidden@127.0.0.1:1/db",
+		"postgresql://user:hidden@127.0.0.1:1/db?sslmode=disable",
+		"postgres://127.0.0.1:1/db?password=hidden",
+		"postgres://user:hidden@127.0.0.1:x/db",
+		"postgres://user:hidden@127.0.0.1:1/db?sslmode=hidden",
+		"postgres://user:hid%64en@127.0.0.1:1/db",
+		"postgres://user:hidden/more@127.0.0.1:1/db",
+		"postgres://user:hidden#more@127.0.0.1:1/db",
+		"postgres://user:1?hidden@127.0.0.1:1/db",
+		"postgres://user:1/hidden@127.0.0.1:1/db",
+		"postgres://user:more@hidden@127.0.0.1:1/db",
+		"postgres://user:hidden%zz@127.0.0.1:1/db",
+		"postgres:user:hidden@127.0.0.1",
+		"postgres://user:hidden@127.0.0.1:1/db?sslrootcert=/none/hidden",
+		"mysql://user:hidden@127.0.0.1/db",
+		"user:hidden@127.0.0.1",
+		" postgres://user:hidden@127.0.0.1/db",
+	} {
+		s, err := store.Open(t.Context(), url)
+		if err == nil {
+			t.Errorf("%s: opened %v", url, s)
+			continue
+		}
+		for ; err != nil; err = errors.Unwrap(err) {
+			if strings.Contains(err.Error(), "hidden") {
+				t.Errorf("%s: %v", url, err)
+			}
+		}
+	}
+}
+
+// TestR30_PostgresWaitsForItsDisk, however the server is set.
+func TestR30_PostgresWaitsForItsDisk(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]string{"off": "on", "local": "local"} {
+		s := open(t, storetest.Postgres(t)+"&synchronous_commit="+set+"&default_transaction_isolation=serializable")
+		for setting, want := range map[string]string{"synchronous_commit": want, "transaction_isolation": "read committed"} {
+			got, err := s.Ask(t.Context(), "SHOW "+setting)
+			if err != nil || got != want {
+				t.Errorf("%s = %s, %v, want %s", setting, got, err, want)
+			}
+		}
+	}
+}
+
+// A server that only reads cannot keep anything.
+func TestPostgresReadOnly(t *testing.T) {
+	t.Parallel()
+	url := storetest.Postgres(t)
+	if err := open(t, url).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s := open(t, url+"&default_transaction_read_only=on")
+	if err := s.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "only reads") {
+		t.Errorf("%v", err)
+	}
+}
+
+// The two engines' tables are the same: their migrations differ in types only.
+func TestMigrationsMatch(t *testing.T) {
+	t.Parallel()
+	shape := func(engine string) (lines []string) {
+		text, err := os.ReadFile("migrations/" + engine + "/0001_callbacks.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			words := strings.Fields(line)
+			switch {
+			case strings.HasPrefix(line, "\t"):
+				lines = append(lines, words[0])
+			case strings.HasPrefix(line, "CREATE"):
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+		return lines
+	}
+	equal(t, "shape", shape("postgres"), shape("sqlite"))
+}

@@ -1,0 +1,296 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+const (
+	window    = 10 * time.Second
+	retention = 60 * time.Second
+)
+
+// A row is a callback as the model knows it.
+type row struct {
+	store.Callback
+	due   time.Time
+	claim int // the number of the claim that holds it; 0 for none
+	done  time.Time
+}
+
+// A model is what a store should do, in the plainest way.
+type model struct {
+	t      *rapid.T
+	ctx    context.Context
+	s      *store.Store
+	now    time.Time
+	rows   []*row // in the order of their acceptance
+	made   int
+	claims int
+	held   []holding // what was claimed and not yet finished, claims that have ended included
+}
+
+type holding struct {
+	store.Claimed
+	claim int
+}
+
+func (m *model) check(err error) {
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *model) row(id string) *row {
+	for _, r := range m.rows {
+		if r.ID == id {
+			return r
+		}
+	}
+	return nil
+}
+
+func (m *model) accept(t *rapid.T) {
+	m.made++
+	bill := fmt.Sprint("b", rapid.IntRange(0, 3).Draw(t, "bill"))
+	c := callback(fmt.Sprint("c", m.made), bill)
+	c.Digest = [32]byte{byte(rapid.IntRange(0, 2).Draw(t, "digest"))}
+	c.Host = fmt.Sprint("h", rapid.IntRange(0, 2).Draw(t, "host"))
+	c.Received = m.now
+	c.Next = m.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "wait")) * time.Second)
+	want := !slices.ContainsFunc(m.rows, func(r *row) bool {
+		return r.Address == c.Address && r.Digest == c.Digest && r.Received.After(m.now.Add(-window))
+	})
+	fresh, err := m.s.Accept(m.ctx, c, window)
+	m.check(err)
+	equal(t, "fresh", fresh, want)
+	if want {
+		c.State = store.Waiting
+		m.rows = append(m.rows, &row{Callback: c, due: c.Next})
+	}
+}
+
+// claimable are the rows to claim, the longest due first.
+func (m *model) claimable() (found []*row) {
+	for i, r := range m.rows {
+		if r.State != store.Waiting || r.due.After(m.now) {
+			continue
+		}
+		heldBack := false
+		for j, other := range m.rows {
+			if other.State == store.Waiting && other.Order == r.Order && (j < i || j > i && other.claim > 0 && other.due.After(m.now)) {
+				heldBack = true
+			}
+		}
+		if !heldBack {
+			found = append(found, r)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *row) int { return a.due.Compare(b.due) })
+	return found
+}
+
+func (m *model) claim(t *rapid.T) {
+	limit, perHost := rapid.IntRange(1, 4).Draw(t, "limit"), rapid.IntRange(1, 3).Draw(t, "per host")
+	busy := map[string]int{"h0": rapid.IntRange(0, 3).Draw(t, "busy")}
+	lease := time.Duration(rapid.IntRange(1, 10).Draw(t, "lease")) * time.Second
+	m.claims++
+	var want []string
+	taken := map[string]int{"h0": busy["h0"]}
+	for _, r := range m.claimable() {
+		if len(want) < limit && taken[r.Host] < perHost {
+			taken[r.Host]++
+			r.due, r.claim = m.now.Add(lease), m.claims
+			want = append(want, r.ID)
+		}
+	}
+	claimed, err := m.s.Claim(m.ctx, m.now, lease, limit, perHost, busy)
+	m.check(err)
+	equal(t, "claimed", ids(claimed), want)
+	for _, c := range claimed {
+		equal(t, "expires", c.Expires, m.now.Add(lease))
+		m.held = append(m.held, holding{c, m.claims})
+	}
+}
+
+func (m *model) finish(t *rapid.T) {
+	if len(m.held) == 0 {
+		t.Skip("nothing is claimed")
+	}
+	i := rapid.IntRange(0, len(m.held)-1).Draw(t, "which")
+	h := m.held[i]
+	if rapid.Bool().Draw(t, "once") { // else it is finished again some time
+		m.held = slices.Delete(m.held, i, i+1)
+	}
+	result := store.Result{
+		At: m.now, Status: rapid.IntRange(0, 599).Draw(t, "status"), Outcome: "made up",
+		State: rapid.SampledFrom([]store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped}).Draw(t, "state"),
+		Next:  m.now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "wait")) * time.Second),
+	}
+	err := m.s.Finish(m.ctx, h.Claimed, result)
+	r := m.row(h.ID)
+	if r == nil || r.State != store.Waiting || r.claim != h.claim {
+		if !errors.Is(err, store.ErrLeaseLost) {
+			t.Fatalf("Finish(%s): %v", h.ID, err)
+		}
+		return
+	}
+	m.check(err)
+	r.Attempts++
+	r.claim, r.State, r.LastAt, r.LastStatus, r.LastOutcome = 0, result.State, m.now, result.Status, result.Outcome
+	r.Next, r.done = m.now, time.Time{}
+	switch r.State {
+	case store.Waiting:
+		r.Next = result.Next
+	case store.Delivered, store.Dropped:
+		r.done = m.now
+	}
+	r.due = r.Next
+}
+
+// decide replays or drops rows in the states, and returns how many those are.
+func (m *model) decide(state store.State, limit int, among ...*row) (n int) {
+	for _, r := range among {
+		if n == limit {
+			break
+		}
+		n++
+		r.State, r.claim, r.Next, r.due, r.done = state, 0, m.now, m.now, time.Time{}
+		if state == store.Waiting {
+			r.Attempts = 0
+		} else {
+			r.done = m.now
+		}
+	}
+	return n
+}
+
+func (m *model) decideSome(t *rapid.T) {
+	f := store.Filter{Limit: rapid.IntRange(0, 3).Draw(t, "limit"), Bill: rapid.SampledFrom([]string{"", "b0", "b1"}).Draw(t, "bill")}
+	var dead []*row
+	for _, r := range m.rows {
+		if r.State == store.Dead && (f.Bill == "" || f.Bill == r.Bill) {
+			dead = append(dead, r)
+		}
+	}
+	limit := f.Limit
+	if limit == 0 {
+		limit = -1
+	}
+	state, do := store.Waiting, m.s.Replay
+	if rapid.Bool().Draw(t, "drop") {
+		state, do = store.Dropped, m.s.Drop
+	}
+	n, err := do(m.ctx, f, m.now)
+	m.check(err)
+	equal(t, "changed", n, m.decide(state, limit, dead...))
+}
+
+func (m *model) decideOne(t *rapid.T) {
+	id := fmt.Sprint("c", rapid.IntRange(0, m.made+1).Draw(t, "which"))
+	state, from, do := store.Waiting, []store.State{store.Dead, store.Delivered}, m.s.ReplayOne
+	if rapid.Bool().Draw(t, "drop") {
+		state, from, do = store.Dropped, from[:1], m.s.DropOne
+	}
+	var want error
+	if r := m.row(id); r == nil {
+		want = store.ErrNotFound
+	} else if !slices.Contains(from, r.State) {
+		want = store.ErrState
+	} else {
+		m.decide(state, 1, r)
+	}
+	if err := do(m.ctx, id, m.now); !errors.Is(err, want) || (err == nil) != (want == nil) {
+		t.Fatalf("%s: %v, want %v", id, err, want)
+	}
+}
+
+func (m *model) sweep(t *rapid.T) {
+	before := len(m.rows)
+	m.rows = slices.DeleteFunc(m.rows, func(r *row) bool {
+		return !r.done.IsZero() && r.done.Before(m.now.Add(-retention))
+	})
+	n, err := m.s.Sweep(m.ctx, m.now, retention)
+	m.check(err)
+	equal(t, "removed", n, before-len(m.rows))
+}
+
+func (m *model) wait(t *rapid.T) {
+	m.now = m.now.Add(time.Duration(rapid.IntRange(1, 15).Draw(t, "seconds")) * time.Second)
+}
+
+// ask holds what the store says of its queue to the model.
+func (m *model) ask(t *rapid.T) {
+	want := map[string]store.Backlog{}
+	var next time.Time
+	for _, r := range m.rows {
+		b := want[r.Upstream]
+		switch r.State {
+		case store.Waiting:
+			b.Waiting++
+			b.Oldest = max(b.Oldest, m.now.Sub(r.Received))
+			if r.due.After(m.now) && (next.IsZero() || r.due.Before(next)) {
+				next = r.due
+			}
+		case store.Dead:
+			b.Dead++
+		default:
+			continue
+		}
+		want[r.Upstream] = b
+	}
+	stats, err := m.s.Stats(m.ctx, m.now)
+	m.check(err)
+	equal(t, "Stats", stats, want)
+	at, ok, err := m.s.NextDue(m.ctx, m.now)
+	m.check(err)
+	if ok == next.IsZero() || !at.Equal(next) {
+		t.Fatalf("NextDue = %s, %v, want %s", at, ok, next)
+	}
+}
+
+// same holds every row to the model.
+func (m *model) same(t *rapid.T) {
+	all, err := m.s.List(m.ctx, store.Filter{Limit: 1000})
+	m.check(err)
+	slices.Reverse(all)
+	var want []store.Callback
+	for i, r := range m.rows {
+		c := r.Callback
+		c.Body = nil
+		if i < len(all) {
+			c.Cursor = all[i].Cursor
+		}
+		want = append(want, c)
+	}
+	equal(t, "the callbacks", all, want)
+}
+
+// TestModel: whatever is done with a queue, in whatever order, the store does as the model does.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		if strings.HasPrefix(url, "sqlite") {
+			url = "memory:"
+		}
+		s := openSmall(t, url, 0)
+		rapid.Check(t, func(rt *rapid.T) {
+			m := &model{t: rt, ctx: t.Context(), s: s, now: noon}
+			m.check(s.Clear(m.ctx))
+			rt.Repeat(map[string]func(*rapid.T){
+				"accept": m.accept, "accept more": m.accept, "claim": m.claim, "claim more": m.claim, "finish": m.finish, "finish more": m.finish,
+				"decide some": m.decideSome, "decide one": m.decideOne, "sweep": m.sweep, "wait": m.wait, "ask": m.ask, "": m.same,
+			})
+		})
+	})
+}

@@ -1,0 +1,374 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// raw opens the database of a URL past the store.
+func raw(t testing.TB, url string) *sql.DB {
+	t.Helper()
+	driver, source := "pgx", url
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		driver, source = "sqlite", path
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1) // so that a lock and its end are of one connection
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func run(t testing.TB, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// TestR30_SettingsOfTheFile: a commit waits for the disk, and the file gives back what it does not need.
+func TestR30_SettingsOfTheFile(t *testing.T) {
+	t.Parallel()
+	s := open(t, storetest.SQLite(t))
+	for pragma, want := range map[string]string{
+		"synchronous": "2", "journal_mode": "wal", "auto_vacuum": "2", "busy_timeout": "5000",
+	} {
+		got, err := s.Ask(t.Context(), "PRAGMA "+pragma)
+		if err != nil || got != want {
+			t.Errorf("%s = %s, %v, want %s", pragma, got, err, want)
+		}
+	}
+}
+
+// A file of any name keeps what one store left for the next, and is for nobody else to read.
+func TestFileKeepsEverything(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a b?c=#%41&.db")
+	first := open(t, "sqlite:"+file)
+	accept(t, first, callback("c1", "b"))
+	bind(t, first, address("a1", "b"))
+	want := get(t, first, "c1")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Errorf("closing again: %v", err)
+	}
+	for what, err := range map[string]error{
+		"Bind": first.Bind(t.Context(), address("a2", "b")), "Ping": first.Ping(t.Context()),
+		"Address": func() error { _, err := first.Address(t.Context(), "a1"); return err }(),
+	} {
+		if !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%s of a closed store: %v", what, err)
+		}
+	}
+	second := open(t, "sqlite:"+file)
+	equal(t, "the callback", get(t, second, "c1"), want)
+	equal(t, "the address", bound(t, second, "a1"), []string{"a1"})
+	for _, name := range []string{file, file + "-wal", file + "-shm"} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
+
+// TestR30_FileTakenAway: nothing is acknowledged that would be gone with the process, and nothing is read from a file
+// that was put in its place. When the file is back, so is the store.
+func TestR30_FileTakenAway(t *testing.T) {
+	t.Parallel()
+	for name, suffix := range map[string]string{"the file": "", "its log": "-wal"} {
+		for _, replaced := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", replaced ", replaced), func(t *testing.T) {
+				t.Parallel()
+				url := storetest.SQLite(t)
+				s := open(t, url)
+				bind(t, s, address("a1", "b"))
+				path := strings.TrimPrefix(url, "sqlite:") + suffix
+				if err := os.Rename(path, path+".away"); err != nil {
+					t.Fatal(err)
+				}
+				if replaced {
+					text, err := os.ReadFile(path + ".away")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := os.WriteFile(path, text, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				fresh, accepted := s.Accept(t.Context(), callback("c1", "b"), time.Minute)
+				_, address1 := s.Address(t.Context(), "a1")
+				for what, err := range map[string]error{
+					"Accept": accepted, "Bind": s.Bind(t.Context(), address("a2", "b")), "Ping": s.Ping(t.Context()), "Address": address1,
+				} {
+					if !errors.Is(err, store.ErrReplaced) {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+				if fresh {
+					t.Error("it was acknowledged")
+				}
+				if err := os.Rename(path+".away", path); err != nil {
+					t.Fatal(err)
+				}
+				bind(t, s, address("a3", "b"))
+			})
+		}
+	}
+}
+
+func TestOpenRefusesPaths(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for url, want := range map[string]string{
+		"":                                  "must begin with",
+		"mysql://root:hidden@example.com/x": "must begin with",
+		"memory:x":                          "takes nothing",
+		"sqlite:":                           "needs the path",
+		"sqlite:" + folder:                  "not a file",
+		"sqlite:" + folder + "/none/store":  "no folder " + folder + "/none",
+	} {
+		s, err := store.Open(t.Context(), url)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%q: %v, %v", url, s, err)
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// TestForeignFile: a file of something else is refused, and no byte of it or beside it changes.
+func TestForeignFile(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func(t *testing.T, path string){
+		"a database":              func(t *testing.T, path string) { run(t, raw(t, "sqlite:"+path), "CREATE TABLE t (a)") },
+		"a database with a mark":  func(t *testing.T, path string) { run(t, raw(t, "sqlite:"+path), "PRAGMA application_id = 5") },
+		"a database with a count": func(t *testing.T, path string) { run(t, raw(t, "sqlite:"+path), "PRAGMA user_version = 5") },
+		"a database with a log": func(t *testing.T, path string) {
+			db := raw(t, "sqlite:"+path)
+			run(t, db, "PRAGMA journal_mode = WAL", "CREATE TABLE t (a)")
+			_ = db.Close()
+		},
+		"a text": func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("not a database\n", 1000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			path := filepath.Join(folder, "file")
+			make(t, path)
+			before, _ := os.ReadFile(path)
+			s, err := store.Open(t.Context(), "sqlite:"+path)
+			if err == nil || !strings.Contains(err.Error(), "it is not a store of billbridge") {
+				t.Errorf("%v, %v", s, err)
+			}
+			after, _ := os.ReadFile(path)
+			if len(before) == 0 || string(before) != string(after) {
+				t.Error("it was changed")
+			}
+			entries, err := os.ReadDir(folder)
+			if err != nil || len(entries) != 1 {
+				t.Errorf("beside it: %v, %v", entries, err)
+			}
+		})
+	}
+}
+
+// TestFullDisk: when nothing more can be written, that is an error, all that was acknowledged is there, and when there
+// is room again the store goes on.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t)
+	s := openSmall(t, url, 60)
+	var kept []string
+	var full error
+	for i := 0; full == nil && i < 1000; i++ {
+		c := callback(fmt.Sprint("c", i), "b")
+		c.Body = make([]byte, 3000)
+		var fresh bool
+		if fresh, full = s.Accept(t.Context(), c, time.Minute); fresh {
+			kept = append([]string{c.ID}, kept...)
+		}
+	}
+	if full == nil || !strings.Contains(full.Error(), "full") || len(kept) < 10 {
+		t.Fatalf("after %d: %v", len(kept), full)
+	}
+	if err := s.Bind(t.Context(), store.Address{ID: "a", URL: strings.Repeat("x", 9000), Created: noon}); err == nil {
+		t.Error("an address found room")
+	}
+	there := func() {
+		t.Helper()
+		all, err := s.List(t.Context(), store.Filter{Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "there", ids(all), kept)
+	}
+	there()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openSmall(t, url, 0)
+	there()
+	accept(t, s, callback("more", "b"))
+}
+
+// TestFileShrinks: what a sweep frees is given back to the disk.
+func TestFileShrinks(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t)
+	size := func() int64 {
+		t.Helper()
+		info, err := os.Stat(strings.TrimPrefix(url, "sqlite:"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	for _, state := range []store.State{store.Waiting, store.Dropped} {
+		s := openSmall(t, url, 0)
+		if state == store.Waiting {
+			for i := range 40 {
+				c := callback(fmt.Sprint("c", i), fmt.Sprint("b", i))
+				c.Body = make([]byte, 20_000)
+				accept(t, s, c)
+			}
+		} else {
+			for _, c := range claim(t, s, noon) {
+				finish(t, s, c, noon, state)
+			}
+			if n, err := s.Sweep(t.Context(), noon.Add(time.Hour), time.Minute); n != 40 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if err := s.Close(); err != nil { // the log is carried over into the file
+			t.Fatal(err)
+		}
+		if large := size() > 500_000; large != (state == store.Waiting) {
+			t.Errorf("with callbacks %s it has %d bytes", state, size())
+		}
+	}
+}
+
+// TestLockedByAnother: a process that does not let go of the file makes writes fail in time, and not for good.
+func TestLockedByAnother(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t)
+	s := openSmall(t, url, 0)
+	other := raw(t, url)
+	run(t, other, "BEGIN IMMEDIATE")
+	var senders sync.WaitGroup
+	for i := range 20 {
+		senders.Go(func() {
+			if fresh, err := s.Accept(t.Context(), callback(fmt.Sprint("c", i), "b"), time.Minute); err == nil || fresh {
+				t.Errorf("a callback was accepted: %v", fresh)
+			}
+		})
+	}
+	senders.Wait()
+	if err := s.Ping(t.Context()); err == nil {
+		t.Error("it is said to work")
+	}
+	if _, err := s.Address(t.Context(), "a"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("reading: %v", err)
+	}
+	run(t, other, "ROLLBACK")
+	accept(t, s, callback("c0", "b"))
+
+	second := storetest.SQLite(t)
+	other = raw(t, second)
+	run(t, other, "BEGIN EXCLUSIVE")
+	if _, err := store.OpenSmall(t.Context(), second, 0); err == nil || !strings.Contains(err.Error(), "another process has it locked") {
+		t.Errorf("opening: %v", err)
+	}
+	run(t, other, "ROLLBACK")
+	openSmall(t, second, 0)
+}
+
+// A store and the one that takes over from it work side by side, on a file too.
+func TestTwoOnOneFile(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t)
+	first, second := open(t, url), open(t, url)
+	for i, s := range []*store.Store{first, second, first, second} {
+		accept(t, s, callback(fmt.Sprint("c", i), fmt.Sprint(i)))
+	}
+	claimed := claim(t, first, noon)
+	equal(t, "the first", ids(claimed), []string{"c0", "c1", "c2", "c3"})
+	equal(t, "the second", ids(claim(t, second, noon)), nil)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, second, claimed[0], noon, store.Delivered)
+	accept(t, second, callback("c4", "4"))
+}
+
+// A caller that goes leaves the others alone.
+func TestCallerGoes(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"file": storetest.SQLite(t), "memory": "memory:"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, url)
+			release := s.Hold()
+			patient, gone := context.Background(), make(chan error, 1)
+			hasty, cancel := context.WithCancel(patient)
+			stayed := make(chan error, 2)
+			send := func(ctx context.Context, id string, answer chan error) {
+				_, err := s.Accept(ctx, callback(id, id), time.Minute)
+				answer <- err
+			}
+			go send(patient, "c1", stayed)
+			go send(hasty, "c2", gone)
+			go send(patient, "c3", stayed)
+			waitFor(t, func() bool { return s.Waiting() == 3 })
+			cancel()
+			if err := <-gone; !errors.Is(err, context.Canceled) {
+				t.Errorf("the one that went: %v", err)
+			}
+			release()
+			for range 2 {
+				if err := <-stayed; err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := s.Get(hasty, "c1"); !errors.Is(err, context.Canceled) {
+				t.Errorf("reading: %v", err)
+			}
+			equal(t, "c1 is", get(t, s, "c1").State, store.Waiting)
+			equal(t, "c3 is", get(t, s, "c3").State, store.Waiting)
+		})
+	}
+}
+
+// waitFor polls until it is so.
+func waitFor(t testing.TB, so func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(30 * time.Second); !so(); <-ticker.C {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not become so")
+		}
+	}
+}
