@@ -44,6 +44,7 @@ func (c *Config) check() {
 	c.TableFiles.File, c.TableFiles.Overlay = c.beside(c.TableFiles.File), c.beside(c.TableFiles.Overlay)
 	c.compile()
 	c.checkUpstreams()
+	c.checkCallbacks()
 }
 
 func (c *Config) checkListeners() {
@@ -52,9 +53,7 @@ func (c *Config) checkListeners() {
 		address string
 		path    []string
 	}{{c.Listen, []string{"listen"}}, {c.Admin.Listen, []string{"admin", "listen"}}} {
-		if _, port, err := net.SplitHostPort(l.address); err != nil || !isPort(port) {
-			s.problem(fmt.Sprintf("must be HOST:PORT such as 127.0.0.1:8080, but is %q", l.address), l.path...)
-		}
+		c.checkListener(l.address, l.path...)
 	}
 	if _, port, _ := net.SplitHostPort(c.Listen); c.Listen == c.Admin.Listen && port != "0" {
 		s.problem(fmt.Sprintf("is the partners' listener too: %s", c.Listen), "admin", "listen")
@@ -70,6 +69,12 @@ func (c *Config) checkListeners() {
 	}
 	if c.TLS != nil {
 		c.checkKeyPair(c.TLS, "tls")
+	}
+}
+
+func (c *Config) checkListener(address string, at ...string) {
+	if _, port, err := net.SplitHostPort(address); err != nil || !isPort(port) {
+		c.source.problem(fmt.Sprintf("must be HOST:PORT such as 127.0.0.1:8080, but is %q", address), at...)
 	}
 }
 

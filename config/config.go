@@ -37,6 +37,9 @@ type Config struct {
 	Timeouts Timeouts `yaml:"timeouts"`
 	Failures Failures `yaml:"failures"`
 
+	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get them straight from the upstream
+	Store     Store      `yaml:"store"`
+
 	TableFiles TableFiles       `yaml:"table"`
 	Table      *translate.Table `yaml:"-"` // compiled from TableFiles
 

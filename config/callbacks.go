@@ -1,0 +1,180 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Callbacks say how the callbacks of upstreams are brought to partners (interface document, Events).
+type Callbacks struct {
+	PublicURL Address `yaml:"public_url"` // where upstreams reach this gateway; /callback/ID hangs below it
+	Listen    string  `yaml:"listen"`     // their own listener; "" is the partners'
+
+	Success  Success  `yaml:"success"`  // what counts as delivered
+	Timeout  Duration `yaml:"timeout"`  // of one attempt
+	Schedule []Gap    `yaml:"schedule"` // before each attempt, since the one before; the number of them is that of attempts
+	Jitter   Fraction `yaml:"jitter"`   // by how much of itself a gap is longer or shorter at random
+	AtOnce   int      `yaml:"at_once"`  // attempts at the same time
+	PerHost  int      `yaml:"per_host"` // of these, to one host
+
+	HTTPSOnly bool      `yaml:"https_only"` // neither partners' addresses nor public_url may be http
+	Ports     []int     `yaml:"ports"`      // that a partner's address may name; [] is any
+	Allow     []Network `yaml:"allow"`      // networks that are no public addresses, and reached all the same
+
+	Window    Duration `yaml:"window"`    // within which the same callback of an upstream is delivered once
+	Retention Duration `yaml:"retention"` // how long addresses are kept after their bill is over
+}
+
+// UnmarshalYAML begins with the defaults.
+func (c *Callbacks) UnmarshalYAML(n *yaml.Node) error {
+	type plain Callbacks // without this method
+	filled := plain(DefaultCallbacks())
+	if err := n.Load(&filled, yaml.WithKnownFields()); err != nil {
+		return err
+	}
+	*c = Callbacks(filled)
+	return nil
+}
+
+// DefaultCallbacks is what a section that says nothing but public_url gets.
+func DefaultCallbacks() Callbacks {
+	c := Callbacks{
+		Success: Documented, Timeout: Duration(15 * time.Second), Jitter: 0.1, AtOnce: 64, PerHost: 4,
+		Ports: []int{80, 443}, Window: Duration(25 * time.Hour), Retention: Duration(400 * 24 * time.Hour),
+	}
+	for _, gap := range []time.Duration{
+		0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
+		20 * time.Hour, 24 * time.Hour,
+	} {
+		c.Schedule = append(c.Schedule, Gap(gap))
+	}
+	return c
+}
+
+// Success says which answer of a partner ends the delivery of a callback.
+type Success string
+
+// Documented is HTTP 200 with the code of a success (interface document, Events; field notes, Callbacks), Any2xx
+// every 2xx, whatever its body.
+const (
+	Documented Success = "documented"
+	Any2xx     Success = "any-2xx"
+)
+
+// UnmarshalYAML reads one of the two words.
+func (s *Success) UnmarshalYAML(n *yaml.Node) error {
+	switch v := Success(n.Value); v {
+	case Documented, Any2xx:
+		*s = v
+		return nil
+	}
+	return fmt.Errorf("must be documented or any-2xx, but is %q", n.Value)
+}
+
+// A Gap is a Duration that may be 0s.
+type Gap time.Duration
+
+// UnmarshalYAML reads a gap.
+func (g *Gap) UnmarshalYAML(n *yaml.Node) error {
+	v, err := time.ParseDuration(n.Value)
+	if err != nil || v < 0 {
+		return fmt.Errorf("must be a time such as 5m or 0s, but is %q", n.Value)
+	}
+	*g = Gap(v)
+	return nil
+}
+
+// A Fraction is from 0 to 1.
+type Fraction float64
+
+// UnmarshalYAML reads a fraction.
+func (f *Fraction) UnmarshalYAML(n *yaml.Node) error {
+	var v float64
+	if err := n.Decode(&v); err != nil || v < 0 || v > 1 {
+		return fmt.Errorf("must be from 0 to 1, but is %q", n.Value)
+	}
+	*f = Fraction(v)
+	return nil
+}
+
+// A Network is a range of addresses in CIDR notation.
+type Network struct{ netip.Prefix }
+
+// UnmarshalYAML reads a network.
+func (w *Network) UnmarshalYAML(n *yaml.Node) error {
+	v, err := netip.ParsePrefix(n.Value)
+	if err != nil || v != v.Masked() {
+		return fmt.Errorf("must be a network such as 10.0.0.0/8, but is %q", n.Value)
+	}
+	w.Prefix = v
+	return nil
+}
+
+// Store is where what must outlive the process is kept.
+type Store struct {
+	// URL is sqlite:PATH or postgres://…, which may carry a password. It may be unset where nothing needs a store.
+	URL Secret `yaml:"url"`
+}
+
+// Memory is the URL of a store that forgets everything. No config can have it, only a start without one.
+const Memory = "memory:"
+
+func (c *Config) checkCallbacks() {
+	s := c.source
+	c.resolve(&c.Store.URL, "store", "url")
+	switch engine, rest, _ := strings.Cut(c.Store.URL.Reveal(), ":"); {
+	case !c.Store.URL.IsSet():
+		if c.Callbacks != nil {
+			s.problem("callbacks must be stored before they are acknowledged; set store: {url: sqlite:billbridge.db} or {url: postgres://…}", "store", "url")
+		}
+	case engine == "sqlite" && rest != "":
+		c.Store.URL = NewSecret("sqlite:" + c.beside(rest))
+		folder := filepath.Dir(c.beside(rest))
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			s.problem("there is no folder "+folder, "store", "url")
+		}
+	case engine == "postgres", engine == "postgresql":
+	case engine == "memory":
+		s.problem("what is kept in memory is lost with the process: use sqlite:PATH or postgres://…", "store", "url")
+	default: // its value may be a password
+		s.problem("must be sqlite:PATH or postgres://…", "store", "url")
+	}
+	b := c.Callbacks
+	if b == nil {
+		return
+	}
+	switch {
+	case b.PublicURL.URL == nil:
+		s.problem("public_url is needed: where upstreams reach this gateway, such as https://bridge.example.com", "callbacks")
+	case b.HTTPSOnly && b.PublicURL.Scheme != "https":
+		s.problem("must be https, since https_only is set, but is "+b.PublicURL.String(), "callbacks", "public_url")
+	}
+	if b.Listen != "" {
+		c.checkListener(b.Listen, "callbacks", "listen")
+	}
+	for _, n := range []struct {
+		count int
+		key   string
+	}{{b.AtOnce, "at_once"}, {b.PerHost, "per_host"}} {
+		if n.count < 1 || n.count > 10_000 {
+			s.problem(fmt.Sprintf("must be from 1 to 10000, but is %d", n.count), "callbacks", n.key)
+		}
+	}
+	if len(b.Schedule) == 0 || len(b.Schedule) > 100 {
+		s.problem(fmt.Sprintf("must have 1 to 100 gaps, but has %d", len(b.Schedule)), "callbacks", "schedule")
+	}
+	for _, port := range b.Ports {
+		if port < 1 || port > 65535 {
+			s.problem(fmt.Sprintf("must be ports from 1 to 65535, but one is %d", port), "callbacks", "ports")
+		}
+	}
+	if c.Table != nil && c.Table.Callback() == nil {
+		s.problem("the table has no callback.payment", "callbacks")
+	}
+}

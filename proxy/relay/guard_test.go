@@ -1,0 +1,183 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/config"
+)
+
+func lines(t *testing.T, file string) []string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/ssrf-safeurl/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(data))
+}
+
+// strict is the guard of a config that says nothing of addresses.
+func strict() *guard {
+	c := config.DefaultCallbacks()
+	return newGuard(&c)
+}
+
+// TestR32_CorpusIsRefused: every host of the third-party list is refused by its letters, and the first, the last and
+// one address between of every network of it when it is dialled.
+func TestR32_CorpusIsRefused(t *testing.T) {
+	t.Parallel()
+	g := strict()
+	hosts := lines(t, "blocked_hosts.txt")
+	if len(hosts) != 19 {
+		t.Fatalf("the list has %d hosts", len(hosts))
+	}
+	for _, host := range hosts {
+		for _, scheme := range []string{"http://", "https://", "HTTP://"} {
+			if u, err := g.face(scheme + host); err == nil {
+				t.Errorf("%s%s is taken as %s", scheme, host, u.Host)
+			}
+		}
+	}
+	networks := lines(t, "blocked_cidrs.txt")
+	if len(networks) != 30 {
+		t.Fatalf("the list has %d networks", len(networks))
+	}
+	for _, network := range networks {
+		p := netip.MustParsePrefix(network)
+		for _, ip := range []netip.Addr{p.Addr(), p.Addr().Next(), last(p)} {
+			if !p.Contains(ip) {
+				continue
+			}
+			kind := "tcp4"
+			if ip.Is6() {
+				kind = "tcp6"
+			}
+			var r *refused
+			if err := g.control(kind, netip.AddrPortFrom(ip, 443).String(), nil); !errors.As(err, &r) {
+				t.Errorf("%s of %s may be dialled: %v", ip, network, err)
+			}
+			if _, err := g.face("https://" + netip.AddrPortFrom(ip, 443).String() + "/paid"); err == nil {
+				t.Errorf("%s of %s passes by its letters", ip, network)
+			}
+		}
+	}
+}
+
+func last(p netip.Prefix) netip.Addr {
+	bytes := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	ip, _ := netip.AddrFromSlice(bytes)
+	return ip
+}
+
+// TestR32_Dial: addresses that embed others, of clouds and of other networks.
+func TestR32_Dial(t *testing.T) {
+	t.Parallel()
+	c := config.DefaultCallbacks()
+	c.Ports = []int{443, 8443}
+	c.Allow = []config.Network{{Prefix: netip.MustParsePrefix("10.9.0.0/16")}, {Prefix: netip.MustParsePrefix("fd00:9::/32")}}
+	g := newGuard(&c)
+	for address, allowed := range map[string]bool{
+		"8.8.8.8:443": true, "8.8.8.8:8443": true, "[2606:4700::1]:443": true,
+		"8.8.8.8:80": false, "8.8.8.8:22": false,
+		"10.9.1.2:443": true, "10.8.1.2:443": false, "[fd00:9::1]:443": true, "[fd00:8::1]:443": false,
+		"169.254.169.254:443": false, "100.100.100.200:443": false, "168.63.129.16:443": false, "192.0.0.192:443": false, "[fd00:ec2::254]:443": false,
+		"[64:ff9b::a9fe:a9fe]:443": false, "[64:ff9b::808:808]:443": false, "[64:ff9b:1::808:808]:443": false,
+		"[2002:a00:1::]:443": false, "[2001:0:808:808::1]:443": false,
+		"[::ffff:8.8.8.8]:443": false, "[::ffff:127.0.0.1]:443": false, "[::127.0.0.1]:443": false,
+		"255.255.255.255:443": false, "224.0.0.1:443": false, "[ff02::1]:443": false, "0.0.0.0:443": false, "[::]:443": false,
+		"100.64.0.1:443": false, "198.18.0.1:443": false, "[fe80::1]:443": false, "[fec0::1]:443": false, "192.88.99.1:443": false,
+	} {
+		kind := "tcp4"
+		if strings.HasPrefix(address, "[") {
+			kind = "tcp6"
+		}
+		if err := g.control(kind, address, nil); (err == nil) != allowed {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if g.control("udp4", "8.8.8.8:443", nil) == nil || g.control("tcp", "localhost:443", nil) == nil {
+		t.Error("what is no TCP to an address may be dialled")
+	}
+}
+
+// TestR32_Face: what is wrong with an address by its letters, in words that show nothing of it.
+func TestR32_Face(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"https://partner.example.com/paid?x=1#y": "", "http://partner.example.com": "", "HTTPS://Partner.Example.COM:443/": "",
+		"https://partner.example.com./": "", "https://8.8.8.8/": "", "https://[2606:4700::1]/": "", "https://xn--9t4b11yi5a.example/": "",
+		"https://a_b.example.com/": "", "https://1.example.com": "", "https://localhost/": "", // resolved when it is dialled, and refused then
+		"": "must be a URL", "partner.example.com/paid": "must be a URL", "/paid": "must be a URL", "https:partner.example.com": "must be a URL",
+		"https://": "must be a URL", "https://:443/": "must be a URL", "://x": "must be a URL", "https://a b/": "must be a URL", "https://a\x00b/": "must be a URL",
+		"ftp://partner.example.com/": "http or https", "file:///etc/passwd": "must be a URL", "gopher://partner.example.com/": "http or https", "javascript://x/%0aalert(1)": "http or https",
+		"https://user@partner.example.com/": "user or password", "https://user:secret@partner.example.com/": "user or password", "https://partner.example.com@127.0.0.1/": "user or password",
+		"https://partner.example.com:8443/": "port", "http://partner.example.com:22/": "port", "https://partner.example.com:/": "port", "https://partner.example.com:0/": "port",
+		"https://[fe80::1%25eth0]/": "not called", "https://127.0.0.1/": "not called", "https://[::1]/": "not called", "https://169.254.169.254/": "not called",
+		"https://127.1/": "no name", "https://0x7f000001/": "no name", "https://2130706433/": "no name", "https://0177.0.0.1/": "no name", "https://1.2.3.4.5/": "no name", "https://127.0.0.1./": "no name",
+		"https://한글.example/": "no name", "https://-a.example/": "no name", "https://a..b/": "no name", "https://a%2eb.example/": "must be a URL", "https://" + strings.Repeat("a", 64) + ".example/": "no name",
+		"https://127。0。0。1/": "no name", "https://①②⑦.⓪.⓪.①/": "no name",
+		"https://partner.example.com/" + strings.Repeat("a", 2000): "at most",
+	} {
+		_, err := strict().face(address)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%q: %v", address, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: got %v, want %q", address, err, want)
+		case err != nil && (strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "127.")):
+			t.Errorf("%q: the error shows it: %v", address, err)
+		}
+	}
+	c := config.DefaultCallbacks()
+	c.HTTPSOnly, c.Ports = true, nil
+	if _, err := newGuard(&c).face("http://partner.example.com/"); err == nil {
+		t.Error("http is taken where https is demanded")
+	}
+	if _, err := newGuard(&c).face("https://partner.example.com:12345/"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestR32_Rebinding: a name that resolves to an address of this machine is refused when it is dialled, by the very
+// connection that would be used, and nothing is connected.
+func TestR32_Rebinding(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	c := config.DefaultCallbacks()
+	c.Ports = nil
+	client := newClient(newGuard(&c), 0)
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://localhost:"+port+"/", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(r)
+	var blocked *refused
+	if err == nil {
+		_ = res.Body.Close()
+	}
+	if !errors.As(err, &blocked) {
+		t.Errorf("got %v", err)
+	}
+	if err := listener.(*net.TCPListener).SetDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if conn, err := listener.Accept(); err == nil {
+		_ = conn.Close()
+		t.Error("it was connected")
+	}
+}
