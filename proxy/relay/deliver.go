@@ -1,0 +1,220 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/store"
+	"billbridge/translate"
+)
+
+const (
+	// answerLimit bounds what is read of a partner's answer, in bytes. The documented one has some fifty.
+	answerLimit = 64 << 10
+	// leaseSlack is what a lease is longer than an attempt. What a killed process had claimed is free again when the
+	// lease has run out, well within a minute.
+	leaseSlack = 15 * time.Second
+	// lookAgain is how long the deliverer sleeps at most: another replica may have gone, and left us its rows.
+	lookAgain = 5 * time.Second
+	// longestWait bounds what a partner's Retry-After can ask for.
+	longestWait = 24 * time.Hour
+)
+
+// Run delivers callbacks until ctx ends, and then waits for the attempts that are under way. One Relay runs once;
+// several processes may run on one store.
+func (r *Relay) Run(ctx context.Context) {
+	var attempts sync.WaitGroup
+	defer attempts.Wait()
+	for ctx.Err() == nil {
+		began, err := r.round(ctx, &attempts)
+		if err != nil && ctx.Err() == nil {
+			r.log.Error("callbacks cannot be read", "error", err.Error())
+		}
+		if began > 0 {
+			continue
+		}
+		timer := time.NewTimer(r.untilDue(ctx))
+		select {
+		case <-ctx.Done():
+		case <-r.arrived:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// round claims what is due and begins an attempt at each.
+func (r *Relay) round(ctx context.Context, attempts *sync.WaitGroup) (int, error) {
+	s := r.current.Load()
+	r.mu.Lock()
+	underWay, busy := 0, map[string]int{}
+	for host, n := range r.busy {
+		busy[host] = n
+		underWay += n
+	}
+	r.mu.Unlock()
+	free := s.callbacks.AtOnce - underWay
+	if free <= 0 {
+		return 0, nil // the end of an attempt wakes us
+	}
+	lease := time.Duration(s.callbacks.Timeout) + leaseSlack
+	claimed, err := r.store.Claim(ctx, r.now(), lease, free, s.callbacks.PerHost, busy)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range claimed {
+		r.mu.Lock()
+		r.busy[c.Host]++
+		r.mu.Unlock()
+		attempts.Go(func() {
+			r.attempt(s, c)
+			r.mu.Lock()
+			if r.busy[c.Host]--; r.busy[c.Host] == 0 {
+				delete(r.busy, c.Host)
+			}
+			r.mu.Unlock()
+			r.wake()
+		})
+	}
+	return len(claimed), nil
+}
+
+// untilDue is how long nothing needs to be done.
+func (r *Relay) untilDue(ctx context.Context) time.Duration {
+	now := r.now()
+	due, any, err := r.store.NextDue(ctx, now)
+	if err != nil || !any {
+		return lookAgain
+	}
+	return min(max(due.Sub(now), 10*time.Millisecond), lookAgain)
+}
+
+// attempt delivers a callback once and writes down what came of it. It ends by itself: a callback that is on its way
+// is not cut off when the process is told to stop.
+func (r *Relay) attempt(s *settings, c store.Claimed) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.callbacks.Timeout))
+	defer cancel()
+	result := store.Result{At: r.now()}
+	var after time.Duration
+	result.Status, result.Outcome, after = r.post(ctx, s, c)
+	result.State, result.Next = s.verdict(c.Attempts, result.Outcome, r.now(), after)
+	r.metrics.attempts.WithLabelValues(c.Upstream, result.Outcome).Inc()
+	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	defer stop()
+	if err := r.store.Finish(done, c, result); err != nil {
+		// The lease runs out, and it is tried again: at least once.
+		r.log.Error("the attempt at a callback is not written down", "callback", c.ID, "error", err.Error())
+		return
+	}
+	switch result.State {
+	case store.Delivered:
+		r.metrics.delivered.WithLabelValues(c.Upstream).Inc()
+	case store.Dead:
+		r.metrics.died.WithLabelValues(c.Upstream).Inc()
+		r.log.Warn("a callback could not be delivered, and waits for a decision", "callback", c.ID, "upstream", c.Upstream,
+			"partner", c.Partner[:12], "attempts", c.Attempts+1, "outcome", result.Outcome)
+	}
+}
+
+// The outcomes of an attempt.
+const (
+	taken      = "delivered"
+	gone       = "gone"       // 410: the partner wants no more of it
+	redirected = "redirected" // 3xx
+	badStatus  = "status"
+	badAnswer  = "answer" // 200, but not the documented success
+	late       = "timeout"
+	unreached  = "connection"
+	notAllowed = "address" // refused by the guard
+)
+
+var outcomes = []string{taken, gone, redirected, badStatus, badAnswer, late, unreached, notAllowed}
+
+// post makes the attempt. after is what a Retry-After asks for.
+func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) (status int, outcome string, after time.Duration) {
+	u, err := s.guard.face(c.URL) // the config may have changed since
+	if err != nil {
+		return 0, notAllowed, 0
+	}
+	req := (&http.Request{
+		Method: s.rows.Method(), URL: &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery},
+		Header: http.Header{
+			"Content-Type": {c.ContentType}, "User-Agent": {r.userAgent},
+			"Webhook-Id": {c.ID}, "Webhook-Timestamp": {strconv.FormatInt(r.now().Unix(), 10)},
+		},
+		Body: io.NopCloser(bytes.NewReader(c.Body)), ContentLength: int64(len(c.Body)),
+	}).WithContext(ctx)
+	res, err := s.client.Do(req)
+	if err != nil {
+		return 0, r.broke(err), 0
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	after = retryAfter(res.Header.Get("Retry-After"), r.now())
+	switch code := res.StatusCode; {
+	case code == http.StatusGone:
+		return code, gone, 0
+	case code >= 300 && code <= 399:
+		return code, redirected, after
+	case code < 200 || code > 299:
+		return code, badStatus, after
+	case s.callbacks.Success == config.Any2xx:
+		return code, taken, 0
+	case err != nil:
+		return code, r.broke(err), after
+	case code != http.StatusOK:
+		return code, badStatus, after
+	case !s.rows.Succeeded(translate.Form(c.Form), code, answer):
+		return code, badAnswer, after
+	}
+	return res.StatusCode, taken, 0
+}
+
+func (r *Relay) broke(err error) string {
+	var blocked *refused
+	switch {
+	case errors.As(err, &blocked):
+		return notAllowed
+	case errors.Is(err, context.DeadlineExceeded):
+		return late
+	}
+	return unreached
+}
+
+// verdict says what becomes of a callback after one more attempt: before is how many there were.
+func (s *settings) verdict(before int, outcome string, now time.Time, after time.Duration) (store.State, time.Time) {
+	made := before + 1
+	switch {
+	case outcome == taken:
+		return store.Delivered, time.Time{}
+	case outcome == gone, made >= len(s.callbacks.Schedule):
+		return store.Dead, time.Time{}
+	}
+	gap := time.Duration(s.callbacks.Schedule[made])
+	spread := float64(s.callbacks.Jitter) * (2*rand.Float64() - 1)
+	gap += time.Duration(spread * float64(gap))
+	return store.Waiting, now.Add(max(gap, after))
+}
+
+// retryAfter reads the header, in seconds or as a date; 0 if there is none that can be read.
+func retryAfter(header string, now time.Time) time.Duration {
+	if header == "" {
+		return 0
+	}
+	wait := time.Duration(0)
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if date, err := http.ParseTime(header); err == nil {
+		wait = date.Sub(now)
+	}
+	return min(max(wait, 0), longestWait)
+}

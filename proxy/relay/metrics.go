@@ -1,0 +1,103 @@
+package relay
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"billbridge/translate"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are per upstream, never per partner: their number is bounded by the config.
+type metrics struct {
+	accepted, delivered, died, repeated *prometheus.CounterVec
+	attempts, refused, passed           *prometheus.CounterVec
+
+	relay *Relay
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+var (
+	queueDepth = prometheus.NewDesc("billbridge_callbacks_waiting", "Callbacks that are stored and not delivered yet.", []string{"upstream"}, nil)
+	deadDepth  = prometheus.NewDesc("billbridge_callbacks_dead", "Callbacks that could not be delivered and wait for a decision.", []string{"upstream"}, nil)
+	oldest     = prometheus.NewDesc("billbridge_callbacks_oldest_waiting_seconds", "Age of the oldest callback that is not delivered yet.", []string{"upstream"}, nil)
+)
+
+func newMetrics(to prometheus.Registerer, r *Relay) (*metrics, error) {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "billbridge_callbacks_" + name + "_total", Help: help}, append([]string{"upstream"}, labels...))
+	}
+	m := &metrics{
+		relay: r, known: map[string]bool{},
+		accepted:  counter("accepted", "Callbacks of upstreams that were stored and acknowledged."),
+		repeated:  counter("repeated", "Callbacks that an upstream sent again, acknowledged without a second delivery."),
+		delivered: counter("delivered", "Callbacks that a partner took."),
+		died:      counter("died", "Callbacks whose last attempt failed."),
+		attempts:  counter("attempts", "Attempts to deliver, by what came of them.", "outcome"),
+		refused:   counter("refused", "Callbacks, and addresses of partners, that were refused. another_partner and another_bill are an alarm.", "reason"),
+		passed:    counter("passed", "Callbacks that passed byte for byte: in the partner's form already, or not recognised by the table.", "as"),
+	}
+	if to == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.accepted, m.repeated, m.delivered, m.died, m.attempts, m.refused, m.passed, m} {
+		if err := to.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// know begins an upstream's counters at zero, so that the first event is an increase.
+func (m *metrics) know(upstream string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known[upstream] {
+		return
+	}
+	m.known[upstream] = true
+	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.delivered, m.died} {
+		c.WithLabelValues(upstream)
+	}
+	for _, outcome := range outcomes {
+		m.attempts.WithLabelValues(upstream, outcome)
+	}
+	for _, reason := range []string{"another_partner", "another_bill", "store"} {
+		m.refused.WithLabelValues(upstream, reason)
+	}
+}
+
+// passage counts a callback that was not translated.
+func (m *metrics) passage(upstream string, n translate.Notice) {
+	if n.Outcome != translate.Translated {
+		m.passed.WithLabelValues(upstream, n.Outcome.String()).Inc()
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(to chan<- *prometheus.Desc) {
+	to <- queueDepth
+	to <- deadDepth
+	to <- oldest
+}
+
+// Collect asks the store. While that is out of reach there are no such series, which is what an alert can see.
+func (m *metrics) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	stats, err := m.relay.store.Stats(ctx, m.relay.now())
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for upstream := range m.known {
+		of := stats[upstream]
+		to <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(of.Waiting), upstream)
+		to <- prometheus.MustNewConstMetric(deadDepth, prometheus.GaugeValue, float64(of.Dead), upstream)
+		to <- prometheus.MustNewConstMetric(oldest, prometheus.GaugeValue, of.Oldest.Seconds(), upstream)
+	}
+}

@@ -1,0 +1,201 @@
+package relay
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/store"
+	"billbridge/translate"
+)
+
+// pathMark is what stands before the id of an address in its path. What stands before it is public_url's, and is not
+// looked at: an address stays good when public_url changes, and no one finds 128 random bits by another way.
+const pathMark = "/callback/"
+
+// Owns tells whether a path is that of a callback address, known or not.
+func Owns(path string) bool { return idOf(path) != "" }
+
+func idOf(path string) string {
+	at := strings.LastIndex(path, pathMark)
+	if at < 0 {
+		return ""
+	}
+	id := path[at+len(pathMark):]
+	if len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
+		return ""
+	}
+	return id
+}
+
+// ServeHTTP takes one callback of an upstream. It answers with the documented success only after the callback is
+// stored (R30); whatever else it answers makes the upstream try again.
+func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	s := r.current.Load()
+	in := inbound{relay: r, s: s, w: w, form: s.config.Table.Forms()[0]}
+	id := idOf(req.URL.EscapedPath())
+	switch {
+	case id == "":
+		in.fail(http.StatusNotFound, "path", "there is no such callback address")
+		return
+	case req.Method != s.rows.Method():
+		w.Header().Set("Allow", s.rows.Method())
+		in.fail(http.StatusMethodNotAllowed, "method", "a callback is a "+s.rows.Method())
+		return
+	}
+	address, err := r.store.Address(req.Context(), id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		in.fail(http.StatusNotFound, "unknown_address", "there is no such callback address")
+		return
+	case err != nil:
+		in.fault(err)
+		return
+	}
+	in.address = address
+	upstream := s.config.Upstreams.Find(address.Upstream)
+	if upstream == nil {
+		in.fault(errors.New("the callback address is of an upstream that is not in the config"))
+		return
+	}
+	in.form = upstream.Form
+	body, ok := in.read(req)
+	if !ok {
+		return
+	}
+	in.accept(req, upstream, body)
+}
+
+// inbound is one callback on its way in.
+type inbound struct {
+	relay   *Relay
+	s       *settings
+	w       http.ResponseWriter
+	form    translate.Form // of the answer
+	address store.Address
+}
+
+// read takes the body in, bounded (R34).
+func (in *inbound) read(req *http.Request) ([]byte, bool) {
+	limit := int64(in.s.config.Limits.Body)
+	var body bytes.Buffer
+	_, err := body.ReadFrom(io.LimitReader(req.Body, limit+1))
+	switch {
+	case int64(body.Len()) > limit:
+		in.w.Header().Set("Connection", "close")
+		in.fail(http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
+	case err != nil:
+		in.w.Header().Set("Connection", "close")
+		in.fail(http.StatusBadRequest, "broken", "the body broke off")
+	case req.Header.Get("Content-Encoding") != "" && !strings.EqualFold(req.Header.Get("Content-Encoding"), "identity"):
+		in.fail(http.StatusUnsupportedMediaType, "coding", "the body must come without a content coding")
+	default:
+		return body.Bytes(), true
+	}
+	return nil, false
+}
+
+// accept holds a callback to its address, translates it and stores it.
+func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []byte) {
+	r, a := in.relay, in.address
+	brought, notice, err := in.s.rows.Bring(nil, body, upstream.Form, translate.Form(a.Form))
+	if err != nil {
+		// It names a field twice: nobody can know what it says (R01).
+		in.fail(http.StatusBadRequest, "ambiguous", err.Error())
+		return
+	}
+	// The key in the body is the only credential of a callback, and the address is a secret: both must agree.
+	bill := a.Bill
+	for _, key := range notice.Partners {
+		if hashOf(key) != a.Partner {
+			in.fail(http.StatusNotFound, "another_partner", "the callback is not for this address")
+			return
+		}
+	}
+	for _, named := range notice.Bills {
+		if bill != "" && named != bill {
+			in.fail(http.StatusNotFound, "another_bill", "the callback is not for this address")
+			return
+		}
+		bill = named
+	}
+	contentType := "application/json; charset=utf-8"
+	if notice.Outcome == translate.PassedUnknown {
+		contentType = plainType(req.Header.Get("Content-Type"))
+	}
+	host := ""
+	if u, err := in.s.guard.face(a.URL); err == nil {
+		host = hostOf(u)
+	}
+	c := store.Callback{
+		ID: newID(), Address: a.ID, Upstream: a.Upstream, Partner: a.Partner, Bill: bill, Form: a.Form, URL: a.URL, Host: host,
+		Order: a.Partner + " " + bill, Digest: sha256.Sum256(translate.Canonical(nil, body)), ContentType: contentType, Body: brought,
+		Received: r.now(),
+	}
+	if bill == "" {
+		c.Order = a.ID
+	}
+	c.Next = c.Received.Add(time.Duration(in.s.callbacks.Schedule[0]))
+	fresh, err := r.store.Accept(req.Context(), c, time.Duration(in.s.callbacks.Window))
+	if err != nil {
+		in.fault(err)
+		return
+	}
+	if fresh {
+		r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
+		r.metrics.passage(a.Upstream, notice)
+		r.wake()
+	} else {
+		r.metrics.repeated.WithLabelValues(a.Upstream).Inc()
+	}
+	in.write(http.StatusOK, in.s.rows.Answer(upstream.Form))
+}
+
+// fault answers that the callback is not taken for a reason of ours, so that the upstream tries again.
+func (in *inbound) fault(err error) {
+	in.relay.log.Error("a callback is not taken", "upstream", in.address.Upstream, "error", err.Error())
+	in.w.Header().Set("Retry-After", "60")
+	in.fail(http.StatusServiceUnavailable, "store", "the callback could not be stored")
+}
+
+// fail refuses a callback, in the form of the upstream if that is known.
+func (in *inbound) fail(status int, reason, text string) {
+	upstream := in.address.Upstream
+	if upstream == "" {
+		upstream = "none"
+	}
+	in.relay.metrics.refused.WithLabelValues(upstream, reason).Inc()
+	in.write(status, in.s.config.Table.AppendFailure(nil, in.form, "ERROR", text))
+}
+
+func (in *inbound) write(status int, body []byte) {
+	in.w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	in.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	in.w.WriteHeader(status)
+	_, _ = in.w.Write(body) // an upstream that has gone tries again, and is recognised
+}
+
+// plainType is a content type that may go on as a header of ours (R22).
+func plainType(given string) string {
+	kind, parameters, err := mime.ParseMediaType(given)
+	if err != nil {
+		return "application/octet-stream"
+	}
+	return mime.FormatMediaType(kind, parameters)
+}
+
+// newID is a webhook-id.
+func newID() string {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return "cb_" + hex.EncodeToString(random[:])
+}

@@ -1,0 +1,176 @@
+// Package relay brings the payment callbacks of upstreams to partners, each in the partner's own form, at least once.
+//
+//	r, err := relay.New(config, relay.Options{Store: opened, Registerer: registry, Logger: logger})
+//	go r.Run(ctx)                                    // delivers
+//	ours, err := r.Bind(ctx, relay.Asked{URL: theirs, …}) // before a create goes out, its address becomes ours
+//	http.Handle("/callback/", r)                     // what the upstream then calls
+//
+// A callback address that a partner gives with a bill or a registration is replaced by one of ours. The upstream calls
+// ours; the callback is translated by the rows of the table, stored, and only then acknowledged; then it is ours to
+// deliver (interface document, Events; field notes, Callbacks). Partners must bear a callback that comes twice: each
+// carries a webhook-id that stays the same.
+//
+// A partner's address is untrusted input: see guard.go. Everything that must outlive the process is in package store.
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/store"
+	"billbridge/translate"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Options are what a relay takes from its surroundings.
+type Options struct {
+	Store      *store.Store
+	Registerer prometheus.Registerer // if nil, the metrics are kept but nobody sees them
+	Logger     *slog.Logger          // if nil, nothing is logged
+	UserAgent  string                // towards partners; if empty, "billbridge"
+	Now        func() time.Time      // if nil, time.Now
+}
+
+// A Relay receives callbacks, stores them and delivers them. It is safe for concurrent use.
+type Relay struct {
+	store     *store.Store
+	log       *slog.Logger
+	userAgent string
+	now       func() time.Time
+	metrics   *metrics
+	current   atomic.Pointer[settings]
+	arrived   chan struct{} // holds one: something may be due
+
+	mu   sync.Mutex
+	busy map[string]int // attempts under way, by host
+}
+
+// settings are what one config says of callbacks. They are immutable; a reload swaps them whole.
+type settings struct {
+	config *config.Config
+	// callbacks are the config's, or the defaults where it relays none any more: what was taken before is brought to
+	// its end all the same.
+	callbacks config.Callbacks
+	rows      *translate.Callback
+	guard     *guard
+	client    *http.Client
+}
+
+// New makes a relay that works by the config. The config's table has a callback.
+func New(c *config.Config, o Options) (*Relay, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.UserAgent == "" {
+		o.UserAgent = "billbridge"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	r := &Relay{
+		store: o.Store, log: o.Logger, userAgent: o.UserAgent, now: o.Now,
+		arrived: make(chan struct{}, 1), busy: map[string]int{},
+	}
+	var err error
+	if r.metrics, err = newMetrics(o.Registerer, r); err != nil {
+		return nil, err
+	}
+	r.Use(c)
+	return r, nil
+}
+
+// Use replaces the config. Attempts under way end by the one they began with.
+func (r *Relay) Use(c *config.Config) {
+	next := &settings{config: c, callbacks: config.DefaultCallbacks(), rows: c.Table.Callback()}
+	if c.Callbacks != nil {
+		next.callbacks = *c.Callbacks
+	}
+	next.guard = newGuard(&next.callbacks)
+	next.client = newClient(next.guard, next.callbacks.PerHost)
+	if old := r.current.Swap(next); old != nil {
+		old.client.CloseIdleConnections()
+	}
+	for _, u := range c.Upstreams {
+		r.metrics.know(u.Name)
+	}
+	r.wake()
+}
+
+// Relays tells whether new addresses are replaced.
+func (r *Relay) Relays() bool { return r.current.Load().config.Callbacks != nil }
+
+// Asked is a call of a partner that carries a callback address.
+type Asked struct {
+	Upstream, Operation string
+	Form                translate.Form // the partner's
+	Key                 string         // the partner's, as the call has it
+	Bill                string         // empty for a registration
+	Member, Merchant    string
+	Expiry              string // of the bill, YYYY-MM-DD; may be empty
+	URL                 string // the partner's address
+}
+
+// A Wrong address is refused before anything is sent. Its text is for the partner and shows nothing of the address.
+type Wrong struct{ Text string }
+
+func (w *Wrong) Error() string { return w.Text }
+
+// Bind stores where callbacks of a call are to go, and returns the address of ours that the upstream gets instead.
+// The error is a [*Wrong] where the address itself is at fault; any other means that it could not be stored. Nothing
+// may be sent then.
+func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
+	s := r.current.Load()
+	if _, err := s.guard.face(a.URL); err != nil {
+		r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
+		return "", &Wrong{err.Error()}
+	}
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	row := store.Address{
+		ID: hex.EncodeToString(random[:]), Upstream: a.Upstream, Operation: a.Operation,
+		Partner: hashOf(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: untilOf(a.Expiry),
+	}
+	if a.Bill == "" {
+		row.Store = fmt.Sprintf("%q %q", a.Member, a.Merchant)
+	}
+	if err := r.store.Bind(ctx, row); err != nil {
+		return "", err
+	}
+	return s.callbacks.PublicURL.JoinPath("callback", row.ID).String(), nil
+}
+
+// hashOf is what a partner is known by: its key is kept nowhere.
+func hashOf(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// seoul is Korean local time, in which the times of the interface are (field notes, States).
+var seoul = time.FixedZone("KST", 9*60*60)
+
+// untilOf is when a bill with that expiry is over: a bill is good to midnight of its day.
+func untilOf(expiry string) time.Time {
+	day, err := time.ParseInLocation(time.DateOnly, expiry, seoul)
+	if err != nil {
+		return time.Time{}
+	}
+	return day.AddDate(0, 0, 1)
+}
+
+// wake makes the deliverer look.
+func (r *Relay) wake() {
+	select {
+	case r.arrived <- struct{}{}:
+	default: // it is to look anyway
+	}
+}
