@@ -72,8 +72,8 @@ func (m *metrics) know(upstream string) {
 
 // passage counts a callback that was not translated.
 func (m *metrics) passage(upstream string, n translate.Notice) {
-	if n.Outcome != translate.Translated {
-		m.passed.WithLabelValues(upstream, n.Outcome.String()).Inc()
+	if n.Recognised != translate.Translated {
+		m.passed.WithLabelValues(upstream, string(n.Recognised)).Inc()
 	}
 }
 

@@ -129,7 +129,7 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 		bill = named
 	}
 	contentType := "application/json; charset=utf-8"
-	if notice.Outcome == translate.PassedUnknown {
+	if notice.Recognised == translate.Unrecognised {
 		contentType = plainType(req.Header.Get("Content-Type"))
 	}
 	host := ""
