@@ -2,11 +2,14 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"billbridge/translate"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -14,7 +17,7 @@ import (
 // Callbacks say how the callbacks of upstreams are brought to partners (interface document, Events).
 type Callbacks struct {
 	PublicURL Address `yaml:"public_url"` // where upstreams reach this gateway; /callback/ID hangs below it
-	Listen    string  `yaml:"listen"`     // their own listener; "" is the partners'
+	Listen    string  `yaml:"listen"`     // a listener of their own beside the partners'; "" is none
 
 	Success  Success  `yaml:"success"`  // what counts as delivered
 	Timeout  Duration `yaml:"timeout"`  // of one attempt
@@ -45,8 +48,8 @@ func (c *Callbacks) UnmarshalYAML(n *yaml.Node) error {
 // DefaultCallbacks is what a section that says nothing but public_url gets.
 func DefaultCallbacks() Callbacks {
 	c := Callbacks{
-		Success: Documented, Timeout: Duration(15 * time.Second), Jitter: 0.1, AtOnce: 64, PerHost: 4,
-		Ports: []int{80, 443}, Window: Duration(25 * time.Hour), Retention: Duration(400 * 24 * time.Hour),
+		Success: Documented, Timeout: Duration(15 * time.Second), Jitter: 0.1, AtOnce: 256, PerHost: 4,
+		Ports: []int{80, 443, 8080, 8443}, Window: Duration(25 * time.Hour), Retention: Duration(400 * 24 * time.Hour),
 	}
 	for _, gap := range []time.Duration{
 		0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
@@ -56,6 +59,9 @@ func DefaultCallbacks() Callbacks {
 	}
 	return c
 }
+
+// longestAttempt keeps what a killed process had under way from waiting for longer than a minute.
+const longestAttempt = 45 * time.Second
 
 // Success says which answer of a partner ends the delivery of a callback.
 type Success string
@@ -120,6 +126,9 @@ func (w *Network) UnmarshalYAML(n *yaml.Node) error {
 type Store struct {
 	// URL is sqlite:PATH or postgres://…, which may carry a password. It may be unset where nothing needs a store.
 	URL Secret `yaml:"url"`
+
+	// Place is where the file says so, for a problem that only opening the store can show. Its text is empty.
+	Place translate.Problem `yaml:"-"`
 }
 
 // Memory is the URL of a store that forgets everything. No config can have it, only a start without one.
@@ -127,8 +136,13 @@ const Memory = "memory:"
 
 func (c *Config) checkCallbacks() {
 	s := c.source
-	c.resolve(&c.Store.URL, "store", "url")
+	c.Store.Place = s.place("store", "url")
+	written := c.Store.URL.Reveal()
+	resolved := c.resolve(&c.Store.URL, "store", "url")
 	switch engine, rest, _ := strings.Cut(c.Store.URL.Reveal(), ":"); {
+	case !resolved: // has been told
+	case !c.Store.URL.IsSet() && written != "": // a reference, or it would be the URL
+		s.problem(written+" is not set", "store", "url")
 	case !c.Store.URL.IsSet():
 		if c.Callbacks != nil {
 			s.problem("callbacks must be stored before they are acknowledged; set store: {url: sqlite:billbridge.db} or {url: postgres://…}", "store", "url")
@@ -145,6 +159,9 @@ func (c *Config) checkCallbacks() {
 	default: // its value may be a password
 		s.problem("must be sqlite:PATH or postgres://…", "store", "url")
 	}
+	if c.Store.URL.IsSet() && c.Table != nil && c.Table.Callback() == nil {
+		s.problem("the table has no callback.payment: what the store holds could not be brought on", "store")
+	}
 	b := c.Callbacks
 	if b == nil {
 		return
@@ -157,6 +174,12 @@ func (c *Config) checkCallbacks() {
 	}
 	if b.Listen != "" {
 		c.checkListener(b.Listen, "callbacks", "listen")
+		if _, port, _ := net.SplitHostPort(b.Listen); port != "0" && (b.Listen == c.Listen || b.Listen == c.Admin.Listen) {
+			s.problem("is another listener too: "+b.Listen, "callbacks", "listen")
+		}
+	}
+	if time.Duration(b.Timeout) > longestAttempt {
+		s.problem(fmt.Sprintf("must be at most %s, but is %s", longestAttempt, b.Timeout), "callbacks", "timeout")
 	}
 	for _, n := range []struct {
 		count int
@@ -173,8 +196,5 @@ func (c *Config) checkCallbacks() {
 		if port < 1 || port > 65535 {
 			s.problem(fmt.Sprintf("must be ports from 1 to 65535, but one is %d", port), "callbacks", "ports")
 		}
-	}
-	if c.Table != nil && c.Table.Callback() == nil {
-		s.problem("the table has no callback.payment", "callbacks")
 	}
 }

@@ -22,6 +22,13 @@ type source struct {
 
 // problem records a mistake at the place of a key, or of the deepest section around it that the file has.
 func (s *source) problem(text string, keys ...string) {
+	p := s.place(keys...)
+	p.Text = strings.Join(keys, ".") + ": " + text
+	s.problems = append(s.problems, p)
+}
+
+// place is where a key stands, or the deepest section around it that the file has.
+func (s *source) place(keys ...string) translate.Problem {
 	n := s.root
 	for _, key := range keys {
 		next := value(n, key)
@@ -30,9 +37,7 @@ func (s *source) problem(text string, keys ...string) {
 		}
 		n = next
 	}
-	s.problems = append(s.problems, translate.Problem{
-		File: s.file, Line: n.Line, Column: n.Column, Text: strings.Join(keys, ".") + ": " + text,
-	})
+	return translate.Problem{File: s.file, Line: n.Line, Column: n.Column}
 }
 
 func (s *source) readFile(path string, keys ...string) ([]byte, bool) {

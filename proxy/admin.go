@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
@@ -13,17 +14,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Operator is the handler of the admin listener: metrics, health, reload. ready and reload are the server's;
-// reload's error is shown to the operator. With a token, all but the two probes want it as a bearer token.
-func Operator(token config.Secret, metrics prometheus.Gatherer, ready func() bool, reload func() error) http.Handler {
+// Operator is the handler of the admin listener: metrics, health, reload, and the relay's callbacks, nil where there
+// is no relay. ready and reload are the server's; their errors are shown to the operator. With a token, all but the two
+// probes want it as a bearer token.
+func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(context.Context) error, reload func() error, callbacks http.Handler) http.Handler {
 	r := mux.NewRouter()
+	if callbacks != nil {
+		r.PathPrefix("/callbacks").Handler(guard(token, callbacks))
+	}
 	r.Path("/metrics").Methods(http.MethodGet).Handler(guard(token, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
 	r.Path("/-/healthy").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusOK, "healthy")
 	})
-	r.Path("/-/ready").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if !ready() {
-			say(w, http.StatusServiceUnavailable, "not ready")
+	r.Path("/-/ready").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := ready(r.Context()); err != nil {
+			say(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 			return
 		}
 		say(w, http.StatusOK, "ready")

@@ -27,9 +27,13 @@ var (
 	badBody     = failure{http.StatusBadRequest, "VALIDATION_001", "body broke off"}
 	noUpstream  = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "no upstream for the operation"}
 	notSent     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", ""}
-	readBroke   = failure{http.StatusBadGateway, "ERROR", ""}
-	readLate    = failure{http.StatusGatewayTimeout, "ERROR", ""}
-	internal    = failure{http.StatusInternalServerError, "ERROR", "internal error"}
+	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
+
+	wrongAddress = failure{http.StatusBadRequest, "VALIDATION_001", "callback address"}
+
+	readBroke = failure{http.StatusBadGateway, "ERROR", ""}
+	readLate  = failure{http.StatusGatewayTimeout, "ERROR", ""}
+	internal  = failure{http.StatusInternalServerError, "ERROR", "internal error"}
 )
 
 // statusGone is what the log calls an exchange whose caller went away. Nobody is there to get it.

@@ -127,6 +127,11 @@ func (x *exchange) carry() {
 		return
 	}
 	lane.watch.report("request", &x.call.Report)
+	body, ok := x.readdress(body)
+	if !ok {
+		giveBack(out)
+		return
+	}
 
 	// A caller that goes away ends a read. A write goes on: its outcome is logged.
 	ctx := x.r.Context()

@@ -13,6 +13,7 @@
 package proxy
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/relay"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -29,6 +31,7 @@ type Options struct {
 	Registerer prometheus.Registerer // if nil, the metrics are kept but nobody sees them
 	Logger     *slog.Logger          // of the access log; if nil, nothing is logged
 	UserAgent  string                // towards upstreams; if empty, "billbridge"
+	Relay      *relay.Relay          // if nil, callback addresses are left alone
 }
 
 // A Gateway carries calls between partners and upstreams. It is safe for concurrent use.
@@ -38,6 +41,7 @@ type Gateway struct {
 	metrics   *metrics
 	log       *slog.Logger
 	userAgent string
+	relay     *relay.Relay // nil: callbacks are none of our business
 
 	answerWithin time.Duration // the deadline that the listener has set for every answer; 0 if none
 }
@@ -54,12 +58,15 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{metrics: m, log: o.Logger, userAgent: o.UserAgent}
+	if c.Callbacks != nil && o.Relay == nil {
+		return nil, errors.New("the config relays callbacks, and there is no relay")
+	}
+	g := &Gateway{metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay}
 	g.Use(c)
 	return g, nil
 }
 
-// Use replaces the config. Exchanges under way end by the config they began with; connections to upstreams
+// Use replaces the config, that of the relay included. Exchanges under way end by the config they began with; connections to upstreams
 // whose section did not change are kept.
 func (g *Gateway) Use(c *config.Config) {
 	g.using.Lock()
@@ -67,6 +74,9 @@ func (g *Gateway) Use(c *config.Config) {
 	old := g.current.Load()
 	next := newState(c, old, g.metrics, g.userAgent)
 	g.current.Store(next)
+	if g.relay != nil {
+		g.relay.Use(c)
+	}
 	if old != nil {
 		old.retire(next)
 	}
@@ -79,8 +89,12 @@ func (g *Gateway) Close() {
 	}
 }
 
-// ServeHTTP answers one call of a partner.
+// ServeHTTP answers one call of a partner, or one callback of an upstream.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.relay != nil && relay.Owns(r.URL.EscapedPath()) {
+		g.answerCallback(w, r)
+		return
+	}
 	x := newExchange(g, w, r)
 	defer x.finish()
 	x.serve()

@@ -23,9 +23,9 @@ type state struct {
 	answerWithin time.Duration // from the end of a request's header to the end of its answer
 }
 
-// answerWithin is the time for the request's body, the longest call, and the answer to be taken.
+// answerWithin is the time for the request's body, the store, the longest call, and the answer to be taken.
 func answerWithin(c *config.Config) time.Duration {
-	return time.Duration(c.Timeouts.Body) + c.Upstreams.LongestTimeout() + time.Duration(c.Timeouts.Write)
+	return time.Duration(c.Timeouts.Body) + storeWithin + c.Upstreams.LongestTimeout() + time.Duration(c.Timeouts.Write)
 }
 
 // A route is one operation in one form of the client. Its name, metrics and log lines come from the table.

@@ -8,11 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -28,8 +31,12 @@ type Server struct {
 	log      *slog.Logger
 	partners http.Server
 	operator http.Server
+	upstream http.Server // the listener for callbacks alone, where there is one
 	tls      atomic.Pointer[config.KeyPair]
-	ready    atomic.Bool
+	serving  atomic.Bool
+
+	store *store.Store // nil where the config has none
+	relay *relay.Relay // nil without a store
 
 	reloading sync.Mutex
 	config    *config.Config
@@ -37,24 +44,38 @@ type Server struct {
 	reloadOK  prometheus.Gauge
 	reloadAt  prometheus.Gauge
 
-	partnersAt, operatorAt net.Listener
+	partnersAt, operatorAt, upstreamAt net.Listener // the last is nil where there is none
 }
 
 // drainWithin is how long a drain may take: a body that is still coming in, the longest call, and a moment for the
 // answer to be written. A write that is cut off has an unknown outcome, so this is long rather than short.
 func drainWithin(c *config.Config) time.Duration {
-	return time.Duration(c.Timeouts.Body) + c.Upstreams.LongestTimeout() + 5*time.Second
+	longest := storeWithin + c.Upstreams.LongestTimeout()
+	if c.Callbacks != nil {
+		longest = max(longest, time.Duration(c.Callbacks.Timeout)+storeWithin)
+	}
+	return time.Duration(c.Timeouts.Body) + longest + 5*time.Second
 }
 
-// Listen takes the two addresses of the config, so that [Server.Run] serves on them. load reads the config anew
-// at a reload; if it is nil, there is nothing to reload.
-func Listen(c *config.Config, load func() (*config.Config, error), build Build, logger *slog.Logger) (*Server, error) {
-	registry := prometheus.NewRegistry()
-	gateway, err := New(c, Options{Registerer: registry, Logger: logger, UserAgent: "billbridge/" + build.Version})
-	if err != nil {
+// Listen takes the addresses of the config and opens its store, so that [Server.Run] serves. load reads the config
+// anew at a reload; if it is nil, there is nothing to reload.
+func Listen(c *config.Config, load func() (*config.Config, error), build Build, logger *slog.Logger) (_ *Server, err error) {
+	s := &Server{load: load, log: logger, config: c}
+	defer func() {
+		if err != nil {
+			s.release()
+		}
+	}()
+	if err := s.takeAddresses(c); err != nil {
 		return nil, err
 	}
-	s := &Server{gateway: gateway, load: load, log: logger, config: c}
+	registry := prometheus.NewRegistry()
+	if err := openRelay(c, registry, build, s); err != nil {
+		return nil, err
+	}
+	if s.gateway, err = New(c, Options{Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay}); err != nil {
+		return nil, err
+	}
 	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_config_last_reload_successful",
 		Help: "1 if the config was accepted when it was last read, else 0.",
@@ -78,11 +99,11 @@ func Listen(c *config.Config, load func() (*config.Config, error), build Build, 
 	}
 	s.accepted(c)
 
-	gateway.answerWithin = answerWithin(c)
+	s.gateway.answerWithin = answerWithin(c)
 	t := c.Timeouts
 	quiet := slog.NewLogLogger(logger.Handler(), slog.LevelDebug) // what peers do wrong is no event of ours
 	s.partners = http.Server{
-		Handler:           gateway,
+		Handler:           s.gateway,
 		ReadHeaderTimeout: time.Duration(t.Header),
 		ReadTimeout:       time.Duration(t.Header) + time.Duration(t.Body),
 		WriteTimeout:      answerWithin(c),
@@ -95,19 +116,62 @@ func Listen(c *config.Config, load func() (*config.Config, error), build Build, 
 			return s.tls.Load().Certificate()
 		}}
 	}
+	if s.upstreamAt != nil {
+		s.upstream = http.Server{
+			Handler:           http.HandlerFunc(s.gateway.answerCallback),
+			ReadHeaderTimeout: time.Duration(t.Header),
+			ReadTimeout:       time.Duration(t.Header) + time.Duration(t.Body),
+			WriteTimeout:      time.Duration(t.Body) + storeWithin + time.Duration(t.Write),
+			IdleTimeout:       time.Duration(t.Idle),
+			MaxHeaderBytes:    64 << 10,
+			TLSConfig:         s.partners.TLSConfig,
+			ErrorLog:          quiet,
+		}
+	}
+	var callbacks http.Handler
+	if s.relay != nil {
+		callbacks = s.relay.Operator()
+	}
 	s.operator = http.Server{
-		Handler:           Operator(c.Admin.Token, registry, s.ready.Load, s.Reload),
+		Handler:           Operator(c.Admin.Token, registry, s.ready, s.Reload, callbacks),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: quiet,
 	}
+	return s, nil
+}
+
+// takeAddresses listens, so that what is taken is known before anything else happens.
+func (s *Server) takeAddresses(c *config.Config) (err error) {
 	if s.partnersAt, err = net.Listen("tcp", c.Listen); err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return fmt.Errorf("listen: %w", err)
 	}
 	if s.operatorAt, err = net.Listen("tcp", c.Admin.Listen); err != nil {
-		_ = s.partnersAt.Close()
-		return nil, fmt.Errorf("admin.listen: %w", err)
+		return fmt.Errorf("admin.listen: %w", err)
 	}
-	return s, nil
+	if c.Callbacks == nil {
+		return nil
+	}
+	if c.Callbacks.Listen != "" {
+		if s.upstreamAt, err = net.Listen("tcp", c.Callbacks.Listen); err != nil {
+			return fmt.Errorf("callbacks.listen: %w", err)
+		}
+	}
+	if c.Callbacks.PublicURL.URL == nil { // a trial: its upstream is in this process
+		c.Callbacks.PublicURL.URL = &url.URL{Scheme: "http", Host: s.Address()}
+	}
+	return nil
+}
+
+// release gives back what a start took that did not come to its end.
+func (s *Server) release() {
+	for _, l := range []net.Listener{s.partnersAt, s.operatorAt, s.upstreamAt} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+	if s.store != nil {
+		_ = s.store.Close()
+	}
 }
 
 // Address is where partners call, OperatorAddress where the operator does: HOST:PORT as bound.
@@ -116,41 +180,89 @@ func (s *Server) Address() string { return s.partnersAt.Addr().String() }
 // OperatorAddress is described at [Server.Address].
 func (s *Server) OperatorAddress() string { return s.operatorAt.Addr().String() }
 
-// Run serves until ctx ends, then drains: it is no more ready, takes no new connection, and lets every exchange
-// under way come to its end, for longer than the longest call can take. The operator's listener closes last.
+// CallbackAddress is where upstreams call if that is a listener of its own, "" otherwise.
+func (s *Server) CallbackAddress() string {
+	if s.upstreamAt == nil {
+		return ""
+	}
+	return s.upstreamAt.Addr().String()
+}
+
+// ready is nil while the listeners serve and the store can be written to.
+func (s *Server) ready(ctx context.Context) error {
+	if !s.serving.Load() {
+		return errors.New("it starts or drains")
+	}
+	if s.store == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return s.store.Ping(ctx)
+}
+
+// Run serves until ctx ends, then drains: it is no more ready, takes no new connection, and lets every exchange and
+// every attempt to deliver a callback under way come to its end, for longer than the longest can take. The operator's
+// listener closes after the others, and the store last.
 func (s *Server) Run(ctx context.Context) error {
-	failed := make(chan error, 2)
-	go func() {
-		if s.partners.TLSConfig != nil {
-			failed <- s.partners.ServeTLS(s.partnersAt, "", "")
+	failed := make(chan error, 3)
+	running := 0
+	serve := func(server *http.Server, at net.Listener) {
+		if at == nil {
 			return
 		}
-		failed <- s.partners.Serve(s.partnersAt)
+		running++
+		go func() {
+			if server.TLSConfig != nil {
+				failed <- server.ServeTLS(at, "", "")
+				return
+			}
+			failed <- server.Serve(at)
+		}()
+	}
+	serve(&s.partners, s.partnersAt)
+	serve(&s.upstream, s.upstreamAt)
+	serve(&s.operator, s.operatorAt)
+	deliver, stop := context.WithCancel(ctx)
+	defer stop()
+	delivered := make(chan struct{})
+	go func() {
+		defer close(delivered)
+		if s.relay != nil {
+			s.relay.Run(deliver)
+		}
 	}()
-	go func() { failed <- s.operator.Serve(s.operatorAt) }()
-	s.ready.Store(true)
+	s.serving.Store(true)
 
 	var err error
-	running := 2
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
 		running--
 	}
-	s.ready.Store(false)
+	s.serving.Store(false)
+	stop()
 	s.reloading.Lock()
 	within := s.drain
 	s.reloading.Unlock()
 	s.log.Info("draining", "at_most", within.String())
 	drain, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	err = errors.Join(err, s.partners.Shutdown(drain), s.operator.Shutdown(drain))
+	err = errors.Join(err, s.partners.Shutdown(drain), s.upstream.Shutdown(drain))
+	select {
+	case <-delivered:
+	case <-drain.Done():
+	}
+	err = errors.Join(err, s.operator.Shutdown(drain))
 	for ; running > 0; running-- {
 		if stopped := <-failed; !errors.Is(stopped, http.ErrServerClosed) {
 			err = errors.Join(err, stopped)
 		}
 	}
 	s.gateway.Close()
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
+	}
 	return err
 }
 
@@ -166,6 +278,9 @@ func (s *Server) Reload() error {
 	c, err := s.load()
 	if err == nil {
 		err = s.bound(c)
+	}
+	if err == nil && s.store != nil {
+		err = s.reconcile(c)
 	}
 	if err != nil {
 		s.reloadOK.Set(0)
@@ -197,10 +312,19 @@ func (s *Server) bound(c *config.Config) error {
 		{"admin.token", c.Admin.Token.Reveal() != s.config.Admin.Token.Reveal()},
 		{"tls", (c.TLS == nil) != (s.config.TLS == nil)},
 		{"timeouts", c.Timeouts != s.config.Timeouts},
+		{"store.url", c.Store.URL.Reveal() != s.config.Store.URL.Reveal()},
+		{"callbacks.listen", callbackListener(c) != callbackListener(s.config)},
 	} {
 		if b.changed {
 			return fmt.Errorf("%s has changed: restart to change it", b.key)
 		}
 	}
 	return nil
+}
+
+func callbackListener(c *config.Config) string {
+	if c.Callbacks == nil {
+		return ""
+	}
+	return c.Callbacks.Listen
 }

@@ -110,7 +110,7 @@ func ExampleCall_Readdress() {
 	call := billing().Operation("bill.create").Crossing("legacy", "legacy").Start()
 	defer call.Release()
 	_, err := call.Request(nil, []byte(`{"apikey": "demo-key", "bill": {"callbackURL": "https://partner.example.com/paid", "price": "050000"}}`))
-	address, ok := call.CallbackAddress()
+	address, _, ok := call.CallbackAddress()
 	fmt.Println(address, ok, err)
 	fmt.Println(string(call.Readdress(nil, "https://bridge.example.com/callbacks/7")))
 

@@ -28,14 +28,15 @@ func (c *Call) named(role string) string {
 	return c.request[slot].text()
 }
 
-// CallbackAddress is the address that the request wants notified. ok is false where it names none: the field is
-// missing, null, empty or not a string.
-func (c *Call) CallbackAddress() (address string, ok bool) {
+// CallbackAddress is the address that the request wants notified, and the path of its field. ok is false where it
+// names none: the field is missing, null, empty or not a string.
+func (c *Call) CallbackAddress() (address, field string, ok bool) {
 	slot, ok := c.addressed()
 	if !ok {
-		return "", false
+		return "", "", false
 	}
-	return c.request[slot].text(), true
+	p := c.crossing.request
+	return c.request[slot].text(), p.rows[slot].path[p.from], true
 }
 
 // addressed is the slot of the callback address, where the request has one.

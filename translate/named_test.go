@@ -62,7 +62,7 @@ func TestNamed(t *testing.T) {
 			call := requested(t, c.operation, c.form, to, c.doc)
 			got := named{Partner: call.Partner(), Bill: call.Bill(), Expiry: call.Expiry()}
 			got.Member, got.Merchant = call.Store()
-			address, ok := call.CallbackAddress()
+			address, _, ok := call.CallbackAddress()
 			if got.Address = address; ok != (address != "") {
 				t.Errorf("%s: address %q, %v", c.doc, address, ok)
 			}
@@ -71,7 +71,7 @@ func TestNamed(t *testing.T) {
 			}
 			call.Release()
 			call = billing().Operation(c.operation).Crossing(c.form, to).Start()
-			if _, ok := call.CallbackAddress(); ok || call.Bill()+call.Partner()+call.Expiry() != "" || len(call.Readdress(nil, "x")) != 0 {
+			if _, _, ok := call.CallbackAddress(); ok || call.Bill()+call.Partner()+call.Expiry() != "" || len(call.Readdress(nil, "x")) != 0 {
 				t.Error("a new call knows of the one before")
 			}
 			call.Release()
@@ -136,7 +136,7 @@ func TestReaddressIntoTheOtherForm(t *testing.T) {
 		if diff := cmp.Diff(report, call.Report); diff != "" || len(report.Defaulted) != 1 || report.Unknown != 1 {
 			t.Errorf("the report, -before +after:\n%s", diff)
 		}
-		if address, ok := call.CallbackAddress(); address != "https://partner.example.com/c" || !ok {
+		if address, _, ok := call.CallbackAddress(); address != "https://partner.example.com/c" || !ok {
 			t.Errorf("the address of the client is now %s", address)
 		}
 	}
@@ -158,7 +158,7 @@ func TestReaddressWithoutAnAddress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := call.CallbackAddress(); ok {
+			if _, _, ok := call.CallbackAddress(); ok {
 				t.Errorf("%s has an address", doc)
 			}
 			if got := call.Readdress([]byte("x"), ours); string(got) != "x"+string(want) {
@@ -169,7 +169,7 @@ func TestReaddressWithoutAnAddress(t *testing.T) {
 	}
 	for _, doc := range []string{`{"bill":{"callbackURL":["https://partner.example.com/c"]}}`, `{"bill":{"bill_id":"1","callbackURL":{}}}`} {
 		call := requested(t, "bill.create", "legacy", "legacy", doc) // between equal forms the upstream is the judge
-		if _, ok := call.CallbackAddress(); ok || string(call.Readdress(nil, ours)) != doc {
+		if _, _, ok := call.CallbackAddress(); ok || string(call.Readdress(nil, ours)) != doc {
 			t.Errorf("%s has an address", doc)
 		}
 		call.Release()
@@ -225,7 +225,7 @@ func FuzzReaddress(f *testing.F) {
 		}
 		want, bill := read(plain)
 		_, sent := read(doc)
-		theirs, ok := call.CallbackAddress()
+		theirs, _, ok := call.CallbackAddress()
 		if text, isText := sent[nameOf[from]].(string); text != theirs || ok != (isText && text != "") {
 			t.Fatalf("the address is %q, %v, not %q", theirs, ok, text)
 		}

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 
@@ -120,6 +121,11 @@ func (t *Table) Operation(name string) *Operation {
 		}
 	}
 	return nil
+}
+
+// OfBill tells whether a request of the operation is about one bill.
+func (o *Operation) OfBill() bool {
+	return slices.ContainsFunc(o.rows[request], func(r *row) bool { return r.role == billRole })
 }
 
 // Callback is what the upstream sends of itself, or nil where the table has none.

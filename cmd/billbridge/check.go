@@ -2,13 +2,16 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/store"
 	"billbridge/translate"
 )
 
@@ -23,9 +26,12 @@ func (checkCommand) Help() string {
 }
 
 // Run checks and prints.
-func (c *checkCommand) Run(s surroundings) error {
+func (c *checkCommand) Run(ctx context.Context, s surroundings) error {
 	checked, err := loadOrBuiltIn(c.Config, s)
 	if err != nil {
+		return err
+	}
+	if err := probe(ctx, checked); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "%s: ok\n\n", cmp.Or(c.Config, "no config, the built-in one"))
@@ -33,6 +39,21 @@ func (c *checkCommand) Run(s surroundings) error {
 	printGateway(w, checked)
 	printFields(w, checked.Table)
 	return w.Flush()
+}
+
+// probe asks whether the store could be used. It leaves no trace there.
+func probe(ctx context.Context, c *config.Config) error {
+	if !c.Store.URL.IsSet() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	if err := store.Probe(ctx, c.Store.URL.Reveal()); err != nil {
+		at := c.Store.Place
+		at.Text = "store.url: " + err.Error()
+		return translate.Problems{at}
+	}
+	return nil
 }
 
 func loadOrBuiltIn(path string, s surroundings) (*config.Config, error) {
@@ -51,6 +72,12 @@ func printGateway(w io.Writer, c *config.Config) {
 	fmt.Fprintf(w, "operator\thttp://%s\n\nupstreams\n", c.Admin.Listen)
 	for _, u := range c.Upstreams {
 		fmt.Fprintf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections\n", u.Name, u.Form, u.Address, u.Timeout, u.Connections)
+	}
+	if b := c.Callbacks; b != nil {
+		fmt.Fprintf(w, "\ncallbacks\n  upstreams call\t%s\n", b.PublicURL.JoinPath("callback", "ID"))
+		fmt.Fprintf(w, "  delivered by\t%s, at most %d attempts\n", map[config.Success]string{
+			config.Documented: "HTTP 200 with the documented answer", config.Any2xx: "any 2xx",
+		}[b.Success], len(b.Schedule))
 	}
 	fmt.Fprintf(w, "\nroutes\n")
 	for _, r := range proxy.Routes(c) {

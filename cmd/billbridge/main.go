@@ -64,6 +64,7 @@ type commands struct {
 	Translate translateCommand `cmd:"" help:"Translate JSON documents from stdin to stdout."`
 	Hash      hashCommand      `cmd:"" help:"Print the text that a request's hash is made of, and the hash."`
 	Map       mapCommand       `cmd:"" help:"Print the translation table in use."`
+	Callbacks callbacksCommand `cmd:"" help:"See the payment callbacks that a running gateway relays, and decide about dead ones."`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
 }
 

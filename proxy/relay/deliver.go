@@ -27,6 +27,8 @@ const (
 	lookAgain = 5 * time.Second
 	// longestWait bounds what a partner's Retry-After can ask for.
 	longestWait = 24 * time.Hour
+	// sweepEvery is how often what is over is looked for.
+	sweepEvery = time.Hour
 )
 
 // Run delivers callbacks until ctx ends, and then waits for the attempts that are under way. One Relay runs once;
@@ -34,6 +36,7 @@ const (
 func (r *Relay) Run(ctx context.Context) {
 	var attempts sync.WaitGroup
 	defer attempts.Wait()
+	attempts.Go(func() { r.sweep(ctx) })
 	for ctx.Err() == nil {
 		began, err := r.round(ctx, &attempts)
 		if err != nil && ctx.Err() == nil {
@@ -49,6 +52,28 @@ func (r *Relay) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		timer.Stop()
+	}
+}
+
+// sweep removes what has been over for longer than the retention, now and every hour.
+func (r *Relay) sweep(ctx context.Context) {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		n, err := r.store.Sweep(ctx, r.now(), time.Duration(r.current.Load().callbacks.Retention))
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			r.log.Error("callbacks that are over cannot be removed", "error", err.Error())
+		} else if n > 0 {
+			r.log.Info("callbacks and addresses that are over are removed", "count", n)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -129,5 +130,6 @@ func isName(host string) bool {
 
 // hostOf is what attempts are counted by, so that one slow host delays no other.
 func hostOf(u *url.URL) string {
-	return strings.ToLower(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), u.Port()))
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	return strings.ToLower(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port))
 }

@@ -121,7 +121,7 @@ func TestR32_Face(t *testing.T) {
 		"https://": "must be a URL", "https://:443/": "must be a URL", "://x": "must be a URL", "https://a b/": "must be a URL", "https://a\x00b/": "must be a URL",
 		"ftp://partner.example.com/": "http or https", "file:///etc/passwd": "must be a URL", "gopher://partner.example.com/": "http or https", "javascript://x/%0aalert(1)": "http or https",
 		"https://user@partner.example.com/": "user or password", "https://user:secret@partner.example.com/": "user or password", "https://partner.example.com@127.0.0.1/": "user or password",
-		"https://partner.example.com:8443/": "port", "http://partner.example.com:22/": "port", "https://partner.example.com:/": "port", "https://partner.example.com:0/": "port",
+		"https://partner.example.com:8444/": "port", "http://partner.example.com:22/": "port", "https://partner.example.com:/": "port", "https://partner.example.com:0/": "port",
 		"https://[fe80::1%25eth0]/": "not called", "https://127.0.0.1/": "not called", "https://[::1]/": "not called", "https://169.254.169.254/": "not called",
 		"https://127.1/": "no name", "https://0x7f000001/": "no name", "https://2130706433/": "no name", "https://0177.0.0.1/": "no name", "https://1.2.3.4.5/": "no name", "https://127.0.0.1./": "no name",
 		"https://한글.example/": "no name", "https://-a.example/": "no name", "https://a..b/": "no name", "https://a%2eb.example/": "must be a URL", "https://" + strings.Repeat("a", 64) + ".example/": "no name",

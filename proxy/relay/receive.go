@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,6 +22,9 @@ import (
 // pathMark is what stands before the id of an address in its path. What stands before it is public_url's, and is not
 // looked at: an address stays good when public_url changes, and no one finds 128 random bits by another way.
 const pathMark = "/callback/"
+
+// storeWithin is how long a callback waits for the store. Then the upstream is to try again.
+const storeWithin = 5 * time.Second
 
 // Owns tells whether a path is that of a callback address, known or not.
 func Owns(path string) bool { return idOf(path) != "" }
@@ -52,7 +56,9 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		in.fail(http.StatusMethodNotAllowed, "method", "a callback is a "+s.rows.Method())
 		return
 	}
-	address, err := r.store.Address(req.Context(), id)
+	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
+	defer cancel()
+	address, err := r.store.Address(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		in.fail(http.StatusNotFound, "unknown_address", "there is no such callback address")
@@ -145,7 +151,9 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 		c.Order = a.ID
 	}
 	c.Next = c.Received.Add(time.Duration(in.s.callbacks.Schedule[0]))
-	fresh, err := r.store.Accept(req.Context(), c, time.Duration(in.s.callbacks.Window))
+	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
+	defer cancel()
+	fresh, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
 	if err != nil {
 		in.fault(err)
 		return
@@ -162,7 +170,7 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 
 // fault answers that the callback is not taken for a reason of ours, so that the upstream tries again.
 func (in *inbound) fault(err error) {
-	in.relay.log.Error("a callback is not taken", "upstream", in.address.Upstream, "error", err.Error())
+	in.relay.log.Error("the store does not take a callback", "error", err.Error())
 	in.w.Header().Set("Retry-After", "60")
 	in.fail(http.StatusServiceUnavailable, "store", "the callback could not be stored")
 }
@@ -174,6 +182,9 @@ func (in *inbound) fail(status int, reason, text string) {
 		upstream = "none"
 	}
 	in.relay.metrics.refused.WithLabelValues(upstream, reason).Inc()
+	if in.address.ID != "" { // anybody can call at random; that is counted, and no more
+		in.relay.log.Warn("a callback is refused", "upstream", upstream, "partner", shown(in.address.Partner), "operation", in.address.Operation, "reason", reason)
+	}
 	in.write(status, in.s.config.Table.AppendFailure(nil, in.form, "ERROR", text))
 }
 

@@ -114,7 +114,8 @@ type Asked struct {
 	Upstream, Operation string
 	Form                translate.Form // the partner's
 	Key                 string         // the partner's, as the call has it
-	Bill                string         // empty for a registration
+	OfBill              bool           // whether it is about one bill, and not a registration
+	Bill                string         // which, if the call says it
 	Member, Merchant    string
 	Expiry              string // of the bill, YYYY-MM-DD; may be empty
 	URL                 string // the partner's address
@@ -140,13 +141,14 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 		ID: hex.EncodeToString(random[:]), Upstream: a.Upstream, Operation: a.Operation,
 		Partner: hashOf(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: untilOf(a.Expiry),
 	}
-	if a.Bill == "" {
+	if !a.OfBill {
 		row.Store = fmt.Sprintf("%q %q", a.Member, a.Merchant)
 	}
-	if err := r.store.Bind(ctx, row); err != nil {
+	id, err := r.store.Bind(ctx, row)
+	if err != nil {
 		return "", err
 	}
-	return s.callbacks.PublicURL.JoinPath("callback", row.ID).String(), nil
+	return s.callbacks.PublicURL.JoinPath("callback", id).String(), nil
 }
 
 // hashOf is what a partner is known by: its key is kept nowhere.

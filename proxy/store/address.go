@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -13,50 +16,63 @@ type Address struct {
 	Upstream  string    // who was given it
 	Operation string    // of the call that it was given in
 	Partner   string    // the full SHA-256 of the partner's key, in hex
-	Bill      string    // "" for a registration
-	Store     string    // the member or merchant of a registration; "" for a bill
+	Bill      string    // "" for a registration, and for a bill whose id is not known
+	Store     string    // the member or merchant of a registration; "" for a bill, and that is what makes it one
 	Form      string    // the partner's
 	URL       string    // the partner's own address
 	Created   time.Time // must not be zero
-	Until     time.Time // the bill is over then; zero if that is not known
+	Until     time.Time // the bill is over then; zero if that is not known, and for a registration
 }
 
-// Bind keeps an address. It must be kept before the upstream hears of it. A registration takes the place of earlier
-// ones of the same partner and store: those still answer, until a sweep finds them long out of use. Two calls for one
-// bill keep both addresses: whichever of them the upstream took must answer.
-func (s *Store) Bind(ctx context.Context, a Address) error {
+// Bind keeps an address and returns the id to hand out, which is a.ID for all that is new. It must be kept before the
+// upstream hears of it.
+//
+// A registration is kept for good: which of several the upstream goes by, only the upstream knows, for it may have
+// refused the last. So that asking again and again fills nothing up, one of the same upstream, operation, partner,
+// store, form and url as one that is there is not kept again: the id is that one's. Two calls for one bill keep both
+// addresses: whichever of them the upstream took must answer.
+func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	if a.ID == "" || a.Created.IsZero() {
-		return errors.New("store: an address needs an id and the time it was made")
+		return "", errors.New("store: an address needs an id and the time it was made")
+	}
+	if a.Store != "" && a.Bill != "" {
+		// The next registration would be given this id, and its callbacks would pass for those of the bill.
+		return "", errors.New("store: an address is that of a bill or that of a registration, not of both")
 	}
 	if err := storable(map[string]string{
 		"id": a.ID, "upstream": a.Upstream, "operation": a.Operation, "partner": a.Partner,
 		"bill": a.Bill, "store": a.Store, "form": a.Form, "url": a.URL,
 	}); err != nil {
-		return err
+		return "", err
 	}
-	created, until, over := a.Created.UnixMilli(), millis(a.Until), millis(a.Until)
-	if over == nil {
-		over = created
+	ends := millis(a.Until)
+	if ends == nil {
+		ends = a.Created.UnixMilli()
 	}
-	_, err := write(ctx, s, "keeping a callback address", func(ctx context.Context, q queries) (none struct{}, err error) {
-		if a.Bill == "" {
-			over = nil // the current registration of its store
-			if err := s.lock(ctx, q, "registration", a.Partner, a.Store); err != nil {
-				return none, err
-			}
-			if _, err := q.ExecContext(ctx, `
-				UPDATE billbridge_addresses SET superseded = $1, ends = CASE WHEN until > $1 THEN until ELSE $1 END
-				WHERE partner = $2 AND store = $3 AND bill = '' AND superseded IS NULL`, created, a.Partner, a.Store); err != nil {
-				return none, err
-			}
+	var registration any
+	if a.Store != "" {
+		ends, registration = nil, a.registration()
+	}
+	return write(ctx, s, "keeping a callback address", func(ctx context.Context, q queries) (id string, err error) {
+		err = q.QueryRowContext(ctx, `
+			INSERT INTO billbridge_addresses (
+				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+			ON CONFLICT (registration) DO NOTHING RETURNING id`,
+			a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, a.URL, registration,
+			a.Created.UnixMilli(), millis(a.Until), ends).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = q.QueryRowContext(ctx, "SELECT id FROM billbridge_addresses WHERE registration = $1", registration).Scan(&id)
 		}
-		_, err = q.ExecContext(ctx, `
-			INSERT INTO billbridge_addresses (id, upstream, operation, partner, bill, store, form, url, created, until, ends)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, a.URL, created, until, over)
-		return none, err
+		return id, err
 	})
-	return err
+}
+
+// registration is the same for two registrations of which one is enough. It is a hash because an address is too long
+// for an index of PostgreSQL.
+func (a Address) registration() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{a.Upstream, a.Operation, a.Partner, a.Store, a.Form, a.URL}))
+	return hex.EncodeToString(sum[:])
 }
 
 // Address returns the address with an id, or ErrNotFound.
@@ -73,26 +89,5 @@ func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 			err = ErrNotFound
 		}
 		return a, err
-	})
-}
-
-// Upstreams returns the names of the upstreams that an address or a callback refers to, in order. A config that drops
-// one of them would leave callbacks that nobody can place. It reads every row: for a start or a reload.
-func (s *Store) Upstreams(ctx context.Context) ([]string, error) {
-	return read(ctx, s, "reading the upstreams", func(ctx context.Context, q queries) (names []string, err error) {
-		rows, err := q.QueryContext(ctx, `
-			SELECT upstream FROM billbridge_addresses UNION SELECT upstream FROM billbridge_callbacks ORDER BY 1`)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = rows.Close() }() // its error is that of rows.Err
-		for rows.Next() {
-			var name string
-			if err := rows.Scan(&name); err != nil {
-				return nil, err
-			}
-			names = append(names, name)
-		}
-		return names, rows.Err()
 	})
 }

@@ -97,6 +97,17 @@ func (s *Store) lock(ctx context.Context, q queries, key ...string) error {
 	return exclusively(ctx, q, key...)
 }
 
+// share is a lock that keeps out none but those who would have it for themselves.
+func (s *Store) share(ctx context.Context, q queries, key ...string) error {
+	if !s.postgres {
+		return nil
+	}
+	return together(ctx, q, key...)
+}
+
+// claims is the key that claims share, and that what would come between them has for itself.
+const claims = "claims"
+
 // The columns of a callback, in the order of scan.
 const (
 	columns = `seq, id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, received,

@@ -20,7 +20,7 @@ type Filter struct {
 	Upstream      string
 	Since         time.Time // received then or later
 	Until         time.Time // received before
-	Limit         int       // at most so many; 0 means 100 for List, and all for Replay and Drop
+	Limit         int       // at most so many; 0 means 100 for List, and all for Count, Replay and Drop
 	After         int64     // for List: only those that follow the callback with this Cursor on the page before
 }
 
@@ -62,6 +62,26 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Callback, error) {
 	})
 }
 
+// Count returns how many callbacks the filter means.
+func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
+	where, args, err := f.where()
+	if err != nil {
+		return 0, err
+	}
+	query := "SELECT seq FROM billbridge_callbacks WHERE " + where
+	if f.Limit > 0 {
+		args = append(args, f.Limit)
+		query += fmt.Sprintf(" LIMIT $%d", len(args))
+	}
+	return read(ctx, s, "counting callbacks", func(ctx context.Context, q queries) (n int, err error) {
+		if err := f.onePartner(ctx, q); err != nil {
+			return 0, err
+		}
+		err = q.QueryRowContext(ctx, "SELECT count(*) FROM ("+query+") AS meant", args...).Scan(&n)
+		return n, err
+	})
+}
+
 // Get returns the callback with an id, body and all, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
 	if storable(map[string]string{"id": id}) != nil {
@@ -85,19 +105,24 @@ const (
 )
 
 // Replay has the dead callbacks that the filter means delivered after all, from now on and under the ids they have,
-// and returns how many those are. It works in batches: after an error, n of them have been changed already.
-func (s *Store) Replay(ctx context.Context, f Filter, now time.Time) (n int, err error) {
-	return s.decide(ctx, f, revive, now)
+// and returns how many those are. It works in batches: after an error, n of them have been changed already. After each
+// batch it calls progress, which may be nil, with their number so far. Nobody waits for progress but Replay.
+//
+// A callback that is replayed has the place in its order that it always had. It waits for an attempt under way at a
+// later one, and then goes before all later ones that are still waiting.
+func (s *Store) Replay(ctx context.Context, f Filter, now time.Time, progress func(done int)) (n int, err error) {
+	return s.decide(ctx, f, revive, now, progress)
 }
 
 // Drop gives up for good on the dead callbacks that the filter means, and returns how many those are. It works in
-// batches, as Replay does.
-func (s *Store) Drop(ctx context.Context, f Filter, now time.Time) (n int, err error) {
-	return s.decide(ctx, f, discard, now)
+// batches and calls progress, as Replay does.
+func (s *Store) Drop(ctx context.Context, f Filter, now time.Time, progress func(done int)) (n int, err error) {
+	return s.decide(ctx, f, discard, now, progress)
 }
 
-// ReplayOne has one dead or delivered callback delivered again. It returns ErrNotFound if there is none with that id,
-// and ErrState if it is in another state.
+// ReplayOne has one dead or delivered callback delivered again, in its place as Replay does: what follows it in its
+// order and was not delivered yet comes after it, even if attempts at that were made. It returns ErrNotFound if there
+// is none with that id, and ErrState if it is in another state.
 func (s *Store) ReplayOne(ctx context.Context, id string, now time.Time) error {
 	return s.decideOne(ctx, id, revive, "'dead', 'delivered'", now)
 }
@@ -107,7 +132,7 @@ func (s *Store) DropOne(ctx context.Context, id string, now time.Time) error {
 	return s.decideOne(ctx, id, discard, "'dead'", now)
 }
 
-func (s *Store) decide(ctx context.Context, f Filter, change string, now time.Time) (n int, err error) {
+func (s *Store) decide(ctx context.Context, f Filter, change string, now time.Time, progress func(done int)) (n int, err error) {
 	if f.State != "" && f.State != Dead {
 		return 0, fmt.Errorf("%w: only dead callbacks can be replayed or dropped together, not %s ones", ErrFilter, f.State)
 	}
@@ -128,6 +153,9 @@ func (s *Store) decide(ctx context.Context, f Filter, change string, now time.Ti
 				SELECT seq FROM billbridge_callbacks WHERE %s AND seq > $%d ORDER BY seq LIMIT $%d %s
 			) RETURNING seq`, change, where, len(args)-1, len(args), s.passOver())
 		changed, err := write(ctx, s, "changing callbacks", func(ctx context.Context, q queries) (changed []int64, err error) {
+			if err := s.betweenClaims(ctx, q); err != nil {
+				return nil, err
+			}
 			if err := f.onePartner(ctx, q); err != nil {
 				return nil, err
 			}
@@ -139,6 +167,9 @@ func (s *Store) decide(ctx context.Context, f Filter, change string, now time.Ti
 		n += len(changed)
 		for _, seq := range changed {
 			from = max(from, seq)
+		}
+		if progress != nil && len(changed) > 0 {
+			progress(n)
 		}
 		if len(changed) < batch {
 			return n, nil
@@ -152,6 +183,9 @@ func (s *Store) decideOne(ctx context.Context, id, change, states string, now ti
 	}
 	// What was found comes back as a value: an error would undo what others wrote in the same transaction.
 	refusal, err := write(ctx, s, "changing a callback", func(ctx context.Context, q queries) (refusal, err error) {
+		if err := s.betweenClaims(ctx, q); err != nil {
+			return nil, err
+		}
 		changed, err := numbers(ctx, q, `
 			UPDATE billbridge_callbacks SET `+change+` WHERE id = $2 AND state IN (`+states+`) RETURNING seq`, now.UnixMilli(), id)
 		if err != nil || len(changed) == 1 {
@@ -168,6 +202,10 @@ func (s *Store) decideOne(ctx context.Context, id, change, states string, now ti
 	}
 	return refusal
 }
+
+// betweenClaims keeps other replicas from claiming until the transaction ends, and waits for those that do. Of a claim
+// under way another replica would not see that it holds a later callback, and would take the one replayed beside it.
+func (s *Store) betweenClaims(ctx context.Context, q queries) error { return s.lock(ctx, q, claims) }
 
 // passOver makes a PostgreSQL query leave out rows that another transaction holds, so that none waits for another.
 func (s *Store) passOver() string {

@@ -10,38 +10,59 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// migrate brings the tables up to date, inside the caller's transaction and alone in it. exists asks for the table of
-// versions. A file of migrations is never changed once it was released; what changes the tables is a new file.
-func migrate(ctx context.Context, q queries, engine, exists string) error {
-	files, err := fs.Glob(migrations, "migrations/"+engine+"/*.sql") // in order: the names begin with the version
+// A dialect is where the migrations of an engine are, and how it asks for the table of versions.
+type dialect struct{ folder, versioned string }
+
+var (
+	forSQLite   = dialect{"sqlite", "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'billbridge_schema'"}
+	forPostgres = dialect{"postgres", "SELECT to_regclass('billbridge_schema') IS NOT NULL"}
+)
+
+// A schema is how far the tables of a database have come.
+type schema struct {
+	files     []string // all migrations, in order
+	version   int      // how many of them it has
+	versioned bool     // it has the table of versions
+}
+
+// examine reads it, changing nothing, and refuses one that is newer than what is known.
+func examine(ctx context.Context, q queries, d dialect) (s schema, err error) {
+	if s.files, err = fs.Glob(migrations, "migrations/"+d.folder+"/*.sql"); err != nil { // the names begin with the version
+		return s, err
+	}
+	if err := q.QueryRowContext(ctx, d.versioned).Scan(&s.versioned); err != nil {
+		return s, err
+	}
+	if s.versioned {
+		if err := q.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM billbridge_schema").Scan(&s.version); err != nil {
+			return s, err
+		}
+	}
+	if s.version > len(s.files) {
+		return s, fmt.Errorf("its schema has version %d and this billbridge knows up to %d: a newer one made it", s.version, len(s.files))
+	}
+	return s, nil
+}
+
+// migrate brings the tables up to date, inside the caller's transaction and alone in it. A file of migrations is never
+// changed once it was released; what changes the tables is a new file.
+func migrate(ctx context.Context, q queries, d dialect) error {
+	s, err := examine(ctx, q, d)
 	if err != nil {
 		return err
 	}
-	var versioned bool
-	if err := q.QueryRowContext(ctx, exists).Scan(&versioned); err != nil {
-		return err
-	}
-	version := 0
-	if versioned {
-		if err := q.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM billbridge_schema").Scan(&version); err != nil {
-			return err
-		}
-	}
-	if version > len(files) {
-		return fmt.Errorf("its schema has version %d and this billbridge knows up to %d: a newer one made it", version, len(files))
-	}
-	if !versioned {
+	if !s.versioned {
 		if _, err := q.ExecContext(ctx, "CREATE TABLE billbridge_schema (version INTEGER PRIMARY KEY)"); err != nil {
 			return err
 		}
 	}
-	for ; version < len(files); version++ {
-		text, err := migrations.ReadFile(files[version])
+	for version := s.version; version < len(s.files); version++ {
+		text, err := migrations.ReadFile(s.files[version])
 		if err != nil {
 			return err
 		}
 		if _, err := q.ExecContext(ctx, string(text)); err != nil {
-			return fmt.Errorf("%s: %w", files[version], err)
+			return fmt.Errorf("%s: %w", s.files[version], err)
 		}
 		if _, err := q.ExecContext(ctx, "INSERT INTO billbridge_schema (version) VALUES ($1)", version+1); err != nil {
 			return err

@@ -26,6 +26,20 @@ type pg struct {
 }
 
 func openPostgres(ctx context.Context, url string) (*pg, error) {
+	db, err := pool(url, connections)
+	if err != nil {
+		return nil, err
+	}
+	e := &pg{db: db}
+	if err := e.prepare(ctx); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// pool prepares connections that stay open.
+func pool(url string, most int) (*sql.DB, error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
@@ -35,15 +49,10 @@ func openPostgres(ctx context.Context, url string) (*pg, error) {
 		_, err := c.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
 		return err
 	}))
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(most)
 	db.SetConnMaxIdleTime(5 * time.Minute)
-	e := &pg{db: db}
-	if err := e.prepare(ctx); err != nil {
-		_ = db.Close()
-		return nil, err
-	}
-	return e, nil
+	return db, nil
 }
 
 // parse reads a URL. What is wrong with it is told in fixed words: where a URL is malformed, nobody can say which part
@@ -67,27 +76,53 @@ func parse(url string) (*pgx.ConnConfig, error) {
 }
 
 func (e *pg) prepare(ctx context.Context) error {
-	var encoding string
-	if err := e.db.QueryRowContext(ctx, "SHOW server_encoding").Scan(&encoding); err != nil {
+	if err := speaksUTF8(ctx, e.db); err != nil {
 		return err
-	}
-	if encoding != "UTF8" {
-		return fmt.Errorf("the encoding of the database must be UTF8, not %s", encoding)
 	}
 	return e.transaction(ctx, func(ctx context.Context, q queries) error {
 		// Replicas start together: one migrates, the others wait and find nothing to do.
 		if err := exclusively(ctx, q, "migrate"); err != nil {
 			return err
 		}
-		return migrate(ctx, q, "postgres", "SELECT to_regclass('billbridge_schema') IS NOT NULL")
+		return migrate(ctx, q, forPostgres)
 	})
+}
+
+func speaksUTF8(ctx context.Context, q queries) error {
+	var encoding string
+	err := q.QueryRowContext(ctx, "SHOW server_encoding").Scan(&encoding)
+	if err == nil && encoding != "UTF8" {
+		err = fmt.Errorf("the encoding of the database must be UTF8, not %s", encoding)
+	}
+	return err
+}
+
+// writes tells a server that only reads, a standby say, from one that writes.
+func writes(ctx context.Context, q queries) error {
+	var readOnly string
+	err := q.QueryRowContext(ctx, "SHOW transaction_read_only").Scan(&readOnly)
+	if err == nil && readOnly != "off" {
+		err = errors.New("PostgreSQL only reads")
+	}
+	return err
 }
 
 // exclusively takes the lock that a key names, and holds it until the transaction ends.
 func exclusively(ctx context.Context, q queries, key ...string) error {
-	sum := sha256.Sum256(fmt.Appendf(nil, "billbridge %q", key))
-	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", int64(binary.BigEndian.Uint64(sum[:])))
+	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", number(key))
 	return err
+}
+
+// together takes it with others that take it together.
+func together(ctx context.Context, q queries, key ...string) error {
+	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock_shared($1)", number(key))
+	return err
+}
+
+// number is what PostgreSQL knows a lock by.
+func number(key []string) int64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "billbridge %q", key))
+	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
 func (e *pg) transaction(ctx context.Context, f func(context.Context, queries) error) error {
@@ -121,15 +156,12 @@ func (e *pg) read(ctx context.Context, f func(context.Context, queries) error) e
 	return f(ctx, e.db)
 }
 
-// ping tells a server that only reads, a standby say, from one that writes.
 func (e *pg) ping(ctx context.Context) error {
 	return e.read(ctx, func(ctx context.Context, q queries) error {
-		var readOnly string
-		err := q.QueryRowContext(ctx, "SELECT current_setting('transaction_read_only') FROM billbridge_schema LIMIT 1").Scan(&readOnly)
-		if err == nil && readOnly != "off" {
-			err = errors.New("PostgreSQL only reads")
+		if err := q.QueryRowContext(ctx, "SELECT max(version) FROM billbridge_schema").Scan(new(int)); err != nil {
+			return err
 		}
-		return err
+		return writes(ctx, q)
 	})
 }
 

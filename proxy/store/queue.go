@@ -74,6 +74,9 @@ func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, l
 	}
 	expires := now.Add(lease)
 	return write(ctx, s, "claiming callbacks", func(ctx context.Context, q queries) ([]Claimed, error) {
+		if err := s.share(ctx, q, claims); err != nil { // with other claims; see betweenClaims
+			return nil, err
+		}
 		found, err := candidates(ctx, q, find, now, perHost)
 		if err != nil {
 			return nil, err
@@ -89,13 +92,15 @@ func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, l
 				continue
 			}
 			taken[f.host]++
+			var body []byte
 			c := Claimed{lease: token}
 			c.Callback, err = scan(q.QueryRowContext(ctx, `
 				UPDATE billbridge_callbacks SET lease = $1, due = $2 WHERE seq = $3 RETURNING `+columnsAndBody+`, due`,
-				token, expires.UnixMilli(), f.seq), &c.Body, moment{&c.Expires})
+				token, expires.UnixMilli(), f.seq), &body, moment{&c.Expires})
 			if err != nil {
 				return nil, err
 			}
+			c.Body = body
 			claimed = append(claimed, c)
 		}
 		return claimed, nil

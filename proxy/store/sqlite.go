@@ -45,20 +45,26 @@ func openSQLite(ctx context.Context, file string, o options) (*lite, error) {
 	e := &lite{known: known{}, jobs: make(chan job, groupOf), closing: make(chan struct{}), gone: make(chan struct{})}
 	err := e.open(ctx, file, o)
 	if err != nil {
-		e.disconnect()
-		var cause *sqlite.Error
-		if errors.As(err, &cause) {
-			switch cause.Code() & 0xff { // the rest of the number is detail
-			case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-				err = errors.New("another process has it locked")
-			case sqlite3.SQLITE_NOTADB:
-				err = errNotOurs
-			}
-		}
-		return nil, err
+		_ = e.disconnect() // the error is why
+		return nil, explained(err)
 	}
 	go e.commitAll()
 	return e, nil
+}
+
+// explained says in the operator's words why a file cannot be opened.
+func explained(err error) error {
+	var cause *sqlite.Error
+	if !errors.As(err, &cause) {
+		return err
+	}
+	switch cause.Code() & 0xff { // the rest of the number is detail
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return errors.New("another process has it locked")
+	case sqlite3.SQLITE_NOTADB:
+		return errNotOurs
+	}
+	return err
 }
 
 func (e *lite) open(ctx context.Context, file string, o options) (err error) {
@@ -78,27 +84,18 @@ func (e *lite) open(ctx context.Context, file string, o options) (err error) {
 		return e.prepare(ctx, true)
 	}
 
-	path, err := filepath.Abs(file)
+	path, err := inFolder(file)
 	if err != nil {
 		return err
-	}
-	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return fmt.Errorf("there is no folder %s", filepath.Dir(path))
 	}
 	if err := create(path); err != nil {
 		return err
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil { // SQLite keeps its log beside the file itself
-		return err
-	}
-	before, err := os.Stat(path)
+	path, before, err := resolve(path)
 	if err != nil {
 		return err
 	}
-	if !before.Mode().IsRegular() {
-		return errors.New("it is not a file")
-	}
-	source := (&url.URL{Scheme: "file", Path: path}).String()
+	source := sourceOf(path)
 	if err := recogniseUntouched(ctx, source); err != nil {
 		return err
 	}
@@ -126,6 +123,34 @@ func (e *lite) open(ctx context.Context, file string, o options) (err error) {
 	e.files = []pinned{{file, before}, {path, before}, {path + "-wal", log}}
 	return e.inPlace()
 }
+
+// inFolder returns the absolute path of a file that may be missing, in a folder that is not.
+func inFolder(file string) (path string, err error) {
+	if path, err = filepath.Abs(file); err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("there is no folder %s", filepath.Dir(path))
+	}
+	return path, nil
+}
+
+// resolve follows links to the file itself: SQLite keeps its log beside that.
+func resolve(path string) (file string, info os.FileInfo, err error) {
+	if file, err = filepath.EvalSymlinks(path); err != nil {
+		return "", nil, err
+	}
+	if info, err = os.Stat(file); err != nil {
+		return "", nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return "", nil, errors.New("it is not a file")
+	}
+	return file, info, nil
+}
+
+// sourceOf is a path as SQLite takes it, whatever characters it has.
+func sourceOf(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
 // create makes the file if it is missing, readable for nobody else: it will hold payments.
 func create(path string) error {
@@ -181,6 +206,12 @@ func recognise(ctx context.Context, q queries) (fresh bool, err error) {
 	return false, errNotOurs
 }
 
+// mark makes a file ours.
+func mark(ctx context.Context, q queries) error {
+	_, err := q.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+	return err
+}
+
 // prepare marks a new file as ours before anything else, and only then changes what its header keeps.
 func (e *lite) prepare(ctx context.Context, memory bool) error {
 	// Before there is a first page, or never: free pages can be given back to the disk a few at a time.
@@ -196,7 +227,7 @@ func (e *lite) prepare(ctx context.Context, memory bool) error {
 	if err := e.transaction(ctx, func(ctx context.Context, q queries) error {
 		fresh, err := recognise(ctx, q) // again: another process may have been faster
 		if err == nil && fresh {
-			_, err = q.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+			err = mark(ctx, q)
 		}
 		return err
 	}); err != nil {
@@ -212,7 +243,7 @@ func (e *lite) prepare(ctx context.Context, memory bool) error {
 		}
 	}
 	return e.transaction(ctx, func(ctx context.Context, q queries) error {
-		return migrate(ctx, q, "sqlite", "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'billbridge_schema'")
+		return migrate(ctx, q, forSQLite)
 	})
 }
 

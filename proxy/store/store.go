@@ -88,34 +88,73 @@ type options struct {
 }
 
 func open(ctx context.Context, url string, o options) (*Store, error) {
+	p, err := placeOf(url)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{postgres: p.postgres, batch: o.batch}
+	if p.postgres {
+		s.engine, err = openPostgres(ctx, url)
+	} else {
+		s.engine, err = openSQLite(ctx, p.file, o)
+	}
+	if err != nil {
+		return nil, p.failed(err)
+	}
+	return s, nil
+}
+
+// Probe tells whether the store at a URL could be opened and written to now, with an error like Open's if it could not.
+// It creates and changes nothing, and leaves processes that have the store open in peace: they may be at work on it.
+func Probe(ctx context.Context, url string) error {
+	return probe(ctx, url, options{busy: 5 * time.Second})
+}
+
+func probe(ctx context.Context, url string, o options) error {
+	p, err := placeOf(url)
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.postgres:
+		err = probePostgres(ctx, url)
+	case p.file != "":
+		err = probeSQLite(ctx, p.file, o)
+	}
+	return p.failed(err)
+}
+
+// A place is what a URL names.
+type place struct {
+	postgres bool
+	file     string // SQLite's; "" in memory
+	name     string // for errors, without a password
+}
+
+func placeOf(url string) (place, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "memory":
 		if rest != "" {
-			return nil, errors.New("store: memory: takes nothing after the colon")
+			return place{}, errors.New("store: memory: takes nothing after the colon")
 		}
-		e, err := openSQLite(ctx, "", o)
-		if err != nil {
-			return nil, fmt.Errorf("store in memory: %w", err)
-		}
-		return &Store{engine: e, batch: o.batch}, nil
+		return place{name: "in memory"}, nil
 	case "sqlite":
 		if rest == "" {
-			return nil, errors.New("store: sqlite: needs the path of a file after the colon")
+			return place{}, errors.New("store: sqlite: needs the path of a file after the colon")
 		}
-		e, err := openSQLite(ctx, rest, o)
-		if err != nil {
-			return nil, fmt.Errorf("store %s: %w", rest, err)
-		}
-		return &Store{engine: e, batch: o.batch}, nil
+		return place{file: rest, name: rest}, nil
 	case "postgres", "postgresql":
-		e, err := openPostgres(ctx, url)
-		if err != nil {
-			return nil, fmt.Errorf("store in PostgreSQL: %w", err)
-		}
-		return &Store{engine: e, postgres: true, batch: o.batch}, nil
+		return place{postgres: true, name: "in PostgreSQL"}, nil
 	}
-	return nil, errors.New("store: the URL must begin with sqlite:, memory:, postgres:// or postgresql://")
+	return place{}, errors.New("store: the URL must begin with sqlite:, memory:, postgres:// or postgresql://")
+}
+
+func (p place) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("store %s: %w", p.name, err)
 }
 
 // Close waits for the writes under way and closes the database. Methods return ErrClosed from then on.

@@ -8,8 +8,8 @@ import (
 // Sweep removes what has been over for longer than retention, and returns how many rows that were:
 //
 //   - callbacks that were delivered or dropped, counted from then on. A dead callback is never removed: somebody decides;
-//   - addresses without a callback, counted from when the bill is over (from when the address was made, if that is not
-//     known) and, for a registration, from when a later one took its place. A current registration is never removed.
+//   - addresses of bills that no callback refers to, counted from when the bill is over (from when the address was made,
+//     if that is not known). That of a registration is never removed: the upstream may use it for years.
 //
 // It works in batches, so that others are not kept waiting: after an error, n rows have been removed already. Replicas
 // may sweep at the same time.

@@ -1,23 +1,29 @@
 -- Times are milliseconds since 1970, NULL where there is none yet. COLLATE "C": names are compared byte by byte,
 -- whatever the language of the database.
 
+CREATE TABLE billbridge_upstreams (
+	name TEXT COLLATE "C" PRIMARY KEY,
+	form TEXT COLLATE "C" NOT NULL,
+	url  TEXT COLLATE "C" NOT NULL
+);
+
 CREATE TABLE billbridge_addresses (
-	id         TEXT COLLATE "C" PRIMARY KEY,
-	upstream   TEXT COLLATE "C" NOT NULL,
-	operation  TEXT COLLATE "C" NOT NULL,
-	partner    TEXT COLLATE "C" NOT NULL,
-	bill       TEXT COLLATE "C" NOT NULL, -- '' for a registration
-	store      TEXT COLLATE "C" NOT NULL, -- '' for a bill
-	form       TEXT COLLATE "C" NOT NULL,
-	url        TEXT COLLATE "C" NOT NULL,
-	created    BIGINT NOT NULL,
-	until      BIGINT,
-	superseded BIGINT,                    -- when a later registration of the same partner and store came
-	ends       BIGINT                     -- a sweep takes it some time after this; NULL while a registration is the current one
+	id           TEXT COLLATE "C" PRIMARY KEY,
+	upstream     TEXT COLLATE "C" NOT NULL,
+	operation    TEXT COLLATE "C" NOT NULL,
+	partner      TEXT COLLATE "C" NOT NULL,
+	bill         TEXT COLLATE "C" NOT NULL, -- '' for a registration, and for a bill whose id is not known
+	store        TEXT COLLATE "C" NOT NULL, -- '' for a bill
+	form         TEXT COLLATE "C" NOT NULL,
+	url          TEXT COLLATE "C" NOT NULL,
+	registration TEXT COLLATE "C" UNIQUE,   -- the hash of what makes two registrations the same; NULL for a bill
+	created      BIGINT NOT NULL,
+	until        BIGINT,
+	ends         BIGINT           -- a sweep takes it some time after this; NULL for a registration
 );
 
 CREATE INDEX billbridge_addresses_ends ON billbridge_addresses (ends) WHERE ends IS NOT NULL;
-CREATE INDEX billbridge_addresses_current ON billbridge_addresses (partner, store) WHERE bill = '' AND superseded IS NULL;
+CREATE INDEX billbridge_addresses_upstream ON billbridge_addresses (upstream);
 
 CREATE TABLE billbridge_callbacks (
 	seq          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -47,6 +53,7 @@ CREATE TABLE billbridge_callbacks (
 
 CREATE INDEX billbridge_callbacks_address ON billbridge_callbacks (address, digest, received);
 CREATE INDEX billbridge_callbacks_partner ON billbridge_callbacks (partner, bill, seq);
+CREATE INDEX billbridge_callbacks_upstream ON billbridge_callbacks (upstream, seq);
 CREATE INDEX billbridge_callbacks_due ON billbridge_callbacks (host, due) WHERE state = 'waiting';
 CREATE INDEX billbridge_callbacks_ordering ON billbridge_callbacks (ordering, seq, upstream, received) WHERE state = 'waiting';
 CREATE INDEX billbridge_callbacks_dead ON billbridge_callbacks (seq, upstream) WHERE state = 'dead';

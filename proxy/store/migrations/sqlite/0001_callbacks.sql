@@ -1,22 +1,28 @@
 -- Times are milliseconds since 1970, NULL where there is none yet.
 
+CREATE TABLE billbridge_upstreams (
+	name TEXT PRIMARY KEY,
+	form TEXT NOT NULL,
+	url  TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE billbridge_addresses (
-	id         TEXT PRIMARY KEY,
-	upstream   TEXT NOT NULL,
-	operation  TEXT NOT NULL,
-	partner    TEXT NOT NULL,
-	bill       TEXT NOT NULL, -- '' for a registration
-	store      TEXT NOT NULL, -- '' for a bill
-	form       TEXT NOT NULL,
-	url        TEXT NOT NULL,
-	created    INTEGER NOT NULL,
-	until      INTEGER,
-	superseded INTEGER,       -- when a later registration of the same partner and store came
-	ends       INTEGER        -- a sweep takes it some time after this; NULL while a registration is the current one
+	id           TEXT PRIMARY KEY,
+	upstream     TEXT NOT NULL,
+	operation    TEXT NOT NULL,
+	partner      TEXT NOT NULL,
+	bill         TEXT NOT NULL, -- '' for a registration, and for a bill whose id is not known
+	store        TEXT NOT NULL, -- '' for a bill
+	form         TEXT NOT NULL,
+	url          TEXT NOT NULL,
+	registration TEXT UNIQUE,   -- the hash of what makes two registrations the same; NULL for a bill
+	created      INTEGER NOT NULL,
+	until        INTEGER,
+	ends         INTEGER           -- a sweep takes it some time after this; NULL for a registration
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX billbridge_addresses_ends ON billbridge_addresses (ends) WHERE ends IS NOT NULL;
-CREATE INDEX billbridge_addresses_current ON billbridge_addresses (partner, store) WHERE bill = '' AND superseded IS NULL;
+CREATE INDEX billbridge_addresses_upstream ON billbridge_addresses (upstream);
 
 CREATE TABLE billbridge_callbacks (
 	seq          INTEGER PRIMARY KEY AUTOINCREMENT, -- never given twice, so that a cursor stays true
@@ -46,6 +52,7 @@ CREATE TABLE billbridge_callbacks (
 
 CREATE INDEX billbridge_callbacks_address ON billbridge_callbacks (address, digest, received);
 CREATE INDEX billbridge_callbacks_partner ON billbridge_callbacks (partner, bill, seq);
+CREATE INDEX billbridge_callbacks_upstream ON billbridge_callbacks (upstream, seq);
 CREATE INDEX billbridge_callbacks_due ON billbridge_callbacks (host, due) WHERE state = 'waiting';
 CREATE INDEX billbridge_callbacks_ordering ON billbridge_callbacks (ordering, seq, upstream, received) WHERE state = 'waiting';
 CREATE INDEX billbridge_callbacks_dead ON billbridge_callbacks (seq, upstream) WHERE state = 'dead';

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"billbridge/proxy/relay"
+)
+
+type callbacksCommand struct {
+	List   callbackList   `cmd:"" help:"List callbacks, the newest first."`
+	Show   callbackShow   `cmd:"" help:"Show one callback: where it goes and what came of its attempts."`
+	Replay callbackReplay `cmd:"" help:"Have dead callbacks delivered again, under the ids they have."`
+	Drop   callbackDrop   `cmd:"" help:"Give up dead callbacks for good."`
+}
+
+// adminFlags say which gateway is meant.
+type adminFlags struct {
+	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" help:"The gateway's admin listener (${default})."`
+	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"Its token, if it has one. Better left to the environment: a list of processes shows this."`
+}
+
+// filterFlags say which callbacks are meant.
+type filterFlags struct {
+	Partner  string `placeholder:"REF" help:"Of this partner: at least the first 12 hex digits of the SHA-256 of its key, as logs and reports name it."`
+	Bill     string `placeholder:"ID" help:"Of this bill."`
+	Upstream string `placeholder:"NAME" help:"Of this upstream."`
+	Since    string `placeholder:"TIME" help:"Received since then: 2h for two hours ago, or 2026-11-21T09:00:00+09:00."`
+	Until    string `placeholder:"TIME" help:"Received before then."`
+}
+
+// query is the filter as the admin listener reads it.
+func (f *filterFlags) query(now time.Time) (url.Values, error) {
+	q := url.Values{}
+	for key, value := range map[string]string{"partner": f.Partner, "bill": f.Bill, "upstream": f.Upstream} {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	for key, value := range map[string]string{"since": f.Since, "until": f.Until} {
+		if value == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, value)
+		if ago, wrong := time.ParseDuration(strings.TrimSuffix(value, " ago")); wrong == nil && ago >= 0 {
+			at, err = now.Add(-ago), nil
+		}
+		if err != nil {
+			return nil, usageError(fmt.Sprintf("--%s must be like 2h or 2026-11-21T09:00:00+09:00, but is %q", key, value))
+		}
+		q.Set(key, at.Format(time.RFC3339))
+	}
+	return q, nil
+}
+
+type callbackList struct {
+	adminFlags
+	filterFlags
+	State string `enum:",waiting,delivered,dead,dropped" default:"" placeholder:"STATE" help:"waiting, delivered, dead or dropped."`
+	Limit int    `default:"100" placeholder:"N" help:"At most so many (${default}); 0 for all."`
+	JSON  bool   `name:"json" help:"One JSON object a line instead of a table."`
+}
+
+// Help implements kong's detailed help.
+func (callbackList) Help() string {
+	return examples("billbridge callbacks list --state dead", "billbridge callbacks list --partner 6e2b0f4cd1aa --since 24h --json")
+}
+
+const pageOf = 500
+
+// Run lists, page by page.
+func (c *callbackList) Run(ctx context.Context, s surroundings) error {
+	q, err := c.query(time.Now())
+	if err != nil {
+		return err
+	}
+	if c.Limit < 0 {
+		return usageError(fmt.Sprintf("--limit must not be negative, but is %d", c.Limit))
+	}
+	if c.State != "" {
+		q.Set("state", c.State)
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	if !c.JSON {
+		fmt.Fprintln(w, "RECEIVED\tSTATE\tATTEMPTS\tLAST\tUPSTREAM\tPARTNER\tBILL\tID")
+	}
+	for shown := 0; c.Limit == 0 || shown < c.Limit; {
+		page := pageOf
+		if c.Limit > 0 {
+			page = min(page, c.Limit-shown)
+		}
+		q.Set("limit", strconv.Itoa(page))
+		var list []relay.Listed
+		if err := c.get(ctx, "/callbacks?"+q.Encode(), &list); err != nil {
+			return err
+		}
+		for _, l := range list {
+			if c.JSON {
+				if err := json.NewEncoder(s.out).Encode(l); err != nil {
+					return err
+				}
+				continue
+			}
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", clock(l.Received), l.State, l.Attempts, lastOf(l), l.Upstream, l.Partner, cmp.Or(l.Bill, "-"), l.ID)
+		}
+		if shown += len(list); len(list) < page {
+			break
+		}
+		q.Set("after", strconv.FormatInt(list[len(list)-1].Cursor, 10))
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// lastOf is what came of the last attempt.
+func lastOf(l relay.Listed) string {
+	if l.Status == 0 {
+		return cmp.Or(l.Outcome, "-")
+	}
+	return l.Outcome + " " + strconv.Itoa(l.Status)
+}
+
+func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+type callbackShow struct {
+	adminFlags
+	ID   string `arg:"" placeholder:"ID" help:"As callbacks list shows it; the webhook-id of every attempt."`
+	JSON bool   `name:"json" help:"JSON instead of lines."`
+}
+
+// Help implements kong's detailed help.
+func (callbackShow) Help() string {
+	return examples("billbridge callbacks show cb_00112233445566778899aabbccddeeff") +
+		"\n\nThe body is not shown: it names the partner's key and the payer's card."
+}
+
+// Run shows one.
+func (c *callbackShow) Run(ctx context.Context, s surroundings) error {
+	var l relay.Listed
+	if err := c.get(ctx, "/callbacks/"+url.PathEscape(c.ID), &l); err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(l)
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	line := func(name, value string) { fmt.Fprintf(w, "%s\t%s\n", name, value) }
+	line("id", l.ID)
+	line("received", clock(l.Received))
+	line("from", l.Upstream)
+	line("partner", l.Partner+", in the "+l.Form+" form")
+	line("bill", cmp.Or(l.Bill, "-"))
+	line("goes to", l.Address)
+	line("state", l.State)
+	line("attempts", strconv.Itoa(l.Attempts))
+	if l.LastAt != nil {
+		line("last", clock(*l.LastAt)+", "+lastOf(l))
+	}
+	if l.Next != nil {
+		line("next", clock(*l.Next))
+	}
+	line("body", fmt.Sprintf("%d bytes, %s, not shown; the upstream's has SHA-256 %s", l.Size, l.Type, l.Digest))
+	return w.Flush()
+}
+
+// chosen are the callbacks that a decision is about: one by its id, or all dead ones that a filter means.
+type chosen struct {
+	adminFlags
+	filterFlags
+	ID  string `arg:"" optional:"" placeholder:"ID" help:"This one."`
+	All bool   `help:"All dead ones, of every partner."`
+}
+
+type callbackReplay struct{ chosen }
+
+// Help implements kong's detailed help.
+func (callbackReplay) Help() string {
+	return examples("billbridge callbacks replay --partner 6e2b0f4cd1aa --since 24h", "billbridge callbacks replay cb_00112233445566778899aabbccddeeff",
+		"billbridge callbacks replay --all") + "\n\nBy its id a delivered one can be replayed, too. The partner knows it by its webhook-id."
+}
+
+// Run replays.
+func (c *callbackReplay) Run(ctx context.Context, s surroundings) error {
+	return c.decide(ctx, s, "replay", "to be delivered again")
+}
+
+type callbackDrop struct{ chosen }
+
+// Help implements kong's detailed help.
+func (callbackDrop) Help() string {
+	return examples("billbridge callbacks drop --bill A1B2C3D4E5F6G7H8I9J0", "billbridge callbacks drop cb_00112233445566778899aabbccddeeff")
+}
+
+// Run drops.
+func (c *callbackDrop) Run(ctx context.Context, s surroundings) error {
+	return c.decide(ctx, s, "drop", "dropped")
+}
+
+func (c *chosen) decide(ctx context.Context, s surroundings, what, outcome string) error {
+	q, err := c.query(time.Now())
+	if err != nil {
+		return err
+	}
+	switch filtered := len(q) > 0; {
+	case c.ID != "" && (filtered || c.All), c.All && filtered:
+		return usageError("name one callback by its id, or several by --partner, --bill, --upstream, --since and --until, or --all of them")
+	case c.ID != "":
+		if err := c.call(ctx, http.MethodPost, "/callbacks/"+url.PathEscape(c.ID)+"/"+what, nil); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.out, "1 callback %s.\n", outcome)
+		return nil
+	case !filtered && !c.All:
+		return usageError("say which: an id, --partner, --bill, --upstream, --since, --until, or --all dead ones")
+	}
+	last := relay.Progress{}
+	err = c.call(ctx, http.MethodPost, "/callbacks/"+what+"?"+q.Encode(), func(body io.Reader) error {
+		lines := bufio.NewScanner(body)
+		for lines.Scan() {
+			if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
+				return err
+			}
+			if s.terminal && !last.Over {
+				fmt.Fprintf(s.err, "\r%d of %d", last.Done, last.Of)
+			}
+		}
+		if s.terminal {
+			fmt.Fprint(s.err, "\r\x1b[K")
+		}
+		return lines.Err()
+	})
+	switch {
+	case err == nil && last.Error != "":
+		err = errors.New(last.Error)
+	case err == nil && !last.Over:
+		err = errors.New("the gateway went away")
+	}
+	if err != nil && last.Done > 0 {
+		return fmt.Errorf("%d of %d dead callbacks %s, then: %w", last.Done, last.Of, outcome, err)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%d dead callbacks %s.\n", last.Done, outcome)
+	return nil
+}
+
+func (a *adminFlags) get(ctx context.Context, path string, into any) error {
+	return a.call(ctx, http.MethodGet, path, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
+}
+
+// call asks the admin listener. read may be nil.
+func (a *adminFlags) call(ctx context.Context, method, path string, read func(io.Reader) error) error {
+	base, err := url.Parse(a.Admin)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return usageError(fmt.Sprintf("--admin must be a URL such as http://127.0.0.1:9090, but is %q", a.Admin))
+	}
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.Admin, "/")+path, nil)
+	if err != nil {
+		return err
+	}
+	if a.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+a.Token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("no gateway answers: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+		text = bytes.TrimSpace(text)
+		if response.StatusCode == http.StatusNotFound && bytes.Contains(text, []byte("404 page not found")) {
+			return fmt.Errorf("the gateway at %s has no callbacks: its config names no store", a.Admin)
+		}
+		return fmt.Errorf("the gateway refuses (%d): %s", response.StatusCode, text)
+	}
+	if read == nil {
+		return nil
+	}
+	return read(response.Body)
+}

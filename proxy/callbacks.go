@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/store"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// storeWithin is how long a call waits for the store before it is refused.
+const storeWithin = 5 * time.Second
+
+// readdress puts an address of ours where the request has the partner's, so that the callback comes to us and is
+// brought on in the partner's form. A request without one stays as it is. Where ours cannot be stored nothing is sent,
+// and the exchange has been answered: a callback that nobody can place would be lost.
+func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
+	r := x.gateway.relay
+	if r == nil || !r.Relays() {
+		return body, true
+	}
+	theirs, field, ok := x.call.CallbackAddress()
+	if !ok {
+		return body, true
+	}
+	ctx, cancel := context.WithTimeout(x.r.Context(), storeWithin)
+	defer cancel()
+	asked := relay.Asked{
+		Upstream: x.route.lane.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
+		Key: x.call.Partner(), OfBill: x.route.operation.OfBill(), Bill: x.call.Bill(), Expiry: x.call.Expiry(), URL: theirs,
+	}
+	asked.Member, asked.Merchant = x.call.Store()
+	ours, err := r.Bind(ctx, asked)
+	var wrong *relay.Wrong
+	switch {
+	case errors.As(err, &wrong):
+		x.out.field = field
+		x.refuse(http.StatusBadRequest, wrongAddress.code, field+": "+wrong.Text, wrongAddress.reason)
+		return nil, false
+	case err != nil:
+		x.refuse(notStored.status, notStored.code, "the callback address cannot be kept just now, nothing was sent", notStored.reason+": "+err.Error())
+		return nil, false
+	}
+	return x.call.Readdress(nil, ours), true
+}
+
+// answerCallback has the relay answer an upstream's callback. What holds for every answer of ours holds here, too: it
+// has an id, and a panic answers this request and ends nothing else (R40). The upstream then tries again.
+func (g *Gateway) answerCallback(w http.ResponseWriter, r *http.Request) {
+	id := requestID(r.Header["X-Request-Id"])
+	w.Header().Set("X-Request-Id", id)
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			g.log.Error("panic", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}()
+	g.relay.ServeHTTP(w, r)
+}
+
+// openRelay opens the store of the config and the relay on it. Without a store there is neither.
+func openRelay(c *config.Config, registry prometheus.Registerer, build Build, s *Server) (err error) {
+	if !c.Store.URL.IsSet() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if s.store, err = store.Open(ctx, c.Store.URL.Reveal()); err != nil {
+		return err
+	}
+	if err = s.reconcile(c); err == nil {
+		s.relay, err = relay.New(c, relay.Options{
+			Store: s.store, Registerer: registry, Logger: s.log, UserAgent: userAgent(build),
+		})
+	}
+	if err != nil {
+		return errors.Join(err, s.store.Close())
+	}
+	return nil
+}
+
+// reconcile refuses a config that drops an upstream which callbacks are still expected of, or gives its name to another.
+func (s *Server) reconcile(c *config.Config) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	list := make([]store.Upstream, len(c.Upstreams))
+	for i, u := range c.Upstreams {
+		list[i] = store.Upstream{Name: u.Name, Form: string(u.Form), URL: u.Address.String()}
+	}
+	moved, err := s.store.Reconcile(ctx, list)
+	for _, was := range moved {
+		s.log.Warn("the address of an upstream has changed; bills and callback addresses of it are in the store",
+			"upstream", was.Name, "was", was.URL, "is", c.Upstreams.Find(was.Name).Address.String())
+	}
+	return err
+}
+
+func userAgent(b Build) string { return "billbridge/" + cmp.Or(b.Version, "unknown") }
