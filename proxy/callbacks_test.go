@@ -1,0 +1,336 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/sandbox"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A relayed is a gateway that relays callbacks, between a sandbox and a partner's server.
+type relayed struct {
+	*process
+	service *sandbox.Service
+	back    *backend
+	partner *backend
+	file    string // of the store
+}
+
+// RoundTrip brings what the sandbox sends to public_url to the gateway's listener, as DNS and a load balancer would.
+func (r *relayed) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host != "bridge.example.com" {
+		return nil, fmt.Errorf("a callback went to %s, past the bridge", req.URL.Host)
+	}
+	req = req.Clone(req.Context())
+	req.URL.Scheme, req.URL.Host = "http", r.Address()
+	return r.client.Do(req)
+}
+
+const callbacksOn = "callbacks: {public_url: https://bridge.example.com/from-upstreams, allow: [127.0.0.0/8], ports: []}\n"
+
+// newRelayed has one upstream, up, that speaks a form. The partner's server takes every callback.
+func newRelayed(t *testing.T, upstream string) *relayed {
+	t.Helper()
+	r := &relayed{file: filepath.Join(t.TempDir(), "store.db")}
+	r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }, Transport: r})
+	t.Cleanup(func() { _ = r.service.Close() })
+	r.back = newBackend(t, r.service)
+	r.partner = newBackend(t, says(200, `{"code":"0000","msg":"성공하였습니다."}`))
+	r.process = newProcess(t, anywhere+toOne(upstream, r.back.url)+"store: {url: \"sqlite:"+r.file+"\"}\n"+callbacksOn)
+	return r
+}
+
+// called waits for the nth callback of the partner's server.
+func (r *relayed) called(n int) received {
+	r.t.Helper()
+	r.await(fmt.Sprintf("%d calls of the partner", n), func() bool { return len(r.partner.received()) >= n })
+	return r.partner.received()[n-1]
+}
+
+// await looks until something is so.
+func (r *relayed) await(what string, so func() bool) {
+	r.t.Helper()
+	tick, late := time.NewTicker(5*time.Millisecond), time.NewTimer(patience)
+	defer tick.Stop()
+	defer late.Stop()
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-late.C:
+			r.t.Fatalf("no %s\n%s", what, r.logs)
+		}
+	}
+}
+
+// ours is the address that the upstream was given in its nth call, at the place that its form has for it.
+func (r *relayed) ours(t *testing.T, n int) string {
+	t.Helper()
+	doc := fields(t, r.back.received()[n-1].body)
+	if bill, ok := doc["bill"].(map[string]any); ok {
+		doc = bill
+	}
+	for _, name := range []string{"callbackUrl", "callbackURL"} {
+		if address, ok := doc[name].(string); ok {
+			return address
+		}
+	}
+	t.Fatalf("no address in %v", doc)
+	return ""
+}
+
+// TestCallbacksInEveryPair: a bill is made in the partner's form and paid at an upstream of either form, and what the
+// partner gets is what an upstream of its own form would have sent it.
+func TestCallbacksInEveryPair(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		for _, upstream := range forms {
+			t.Run(client+"/"+upstream, func(t *testing.T) {
+				t.Parallel()
+				r := newRelayed(t, upstream)
+				theirs := r.partner.url + "/paid?of=our%20bills"
+				q := newCall(client, "create").with("callbackUrl", theirs)
+				r.send(q).holds(t, client, 200, "0000")
+				ours := r.ours(t, 1)
+				if !strings.HasPrefix(ours, "https://bridge.example.com/from-upstreams/callback/") || len(ours) != len("https://bridge.example.com/from-upstreams/callback/")+32 {
+					t.Fatalf("the upstream was given %s", ours)
+				}
+				if err := r.service.Pay("", demoBill); err != nil {
+					t.Fatal(err)
+				}
+				got := r.called(1)
+				if got.method != "POST" || got.target != "/paid?of=our%20bills" || got.header.Get("Content-Type") != "application/json; charset=utf-8" ||
+					!strings.HasPrefix(got.header.Get("Webhook-Id"), "cb_") {
+					t.Errorf("the partner was called by %s %s %v", got.method, got.target, got.header)
+				}
+				sent := make(chan string, 1)
+				direct := sandbox.New(sandbox.Options{Clock: func() time.Time { return noon }, Transport: carrier(func(req *http.Request) string {
+					body, _ := io.ReadAll(req.Body)
+					sent <- string(body)
+					return `{"code":"0000"}`
+				})})
+				t.Cleanup(func() { _ = direct.Close() })
+				w := httptest.NewRecorder()
+				direct.ServeHTTP(w, httptest.NewRequest("POST", q.path(), strings.NewReader(q.body())))
+				if err := direct.Pay("", demoBill); err != nil {
+					t.Fatal(err)
+				}
+				want, relayed := fields(t, receive(t, sent, "callback of the sandbox beside the bridge")), fields(t, got.body)
+				if client != upstream {
+					// No public table pairs the words of one form with the numbers of the other, and a legacy upstream
+					// has no place for the rest.
+					for _, name := range []string{"apprPayType", "appr_pay_type", "apprCardMerchantNum", "apprSign", "cardType", "dscTxNum", "udItem"} {
+						delete(want, name)
+						delete(relayed, name)
+					}
+				}
+				if diff := cmp.Diff(want, relayed); diff != "" {
+					t.Errorf("-beside the bridge +through it\n%s", diff)
+				}
+				if client == upstream && got.body != r.service.Callbacks()[0].Body {
+					t.Errorf("between equal forms bytes pass as they are, but these became %s", got.body)
+				}
+			})
+		}
+	}
+}
+
+// carrier answers the sandbox's callbacks itself.
+type carrier func(*http.Request) string
+
+func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	_, _ = io.WriteString(w, c(r))
+	return w.Result(), nil
+}
+
+// TestCallbackOfARegistration: a bill without an address of its own notifies the one that was given at registration.
+// A registration is in v2, and so is what its address gets (field notes, Callbacks).
+func TestCallbackOfARegistration(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			r := newRelayed(t, "v2")
+			register := fmt.Sprintf(`{"apiKey":%q,"memberId":"academy","merchantId":"north","businessNumber":"1234567890","callbackUrl":"%s/registered","redirectUrl":"https://partner.example.com/back"}`,
+				demoKey, r.partner.url)
+			for n := 1; n <= 2; n++ { // a sign-up that is begun again gets the address that it had
+				got, err := ask(r.client, "POST", "http://"+r.Address()+"/auth/mapping", register)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got.holds(t, "v2", 200, "0000")
+			}
+			if first, second := r.ours(t, 1), r.ours(t, 2); first != second {
+				t.Errorf("one registration has two addresses, %s and %s", first, second)
+			}
+			if err := r.service.CompleteMapping(demoKey, "academy", "north"); err != nil {
+				t.Fatal(err)
+			}
+			q := newCall(client, "create").with("callbackUrl", nil).with("member", "academy").with("merchant", "north")
+			r.send(q).holds(t, client, 200, "0000")
+			if call := r.back.received()[2].body; strings.Contains(call, "callback") {
+				t.Errorf("an address was added to %s", call)
+			}
+			if err := r.service.Pay("", demoBill); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.called(1); got.target != "/registered" || fields(t, got.body)["billId"] != demoBill {
+				t.Errorf("the partner got %s %s", got.target, got.body)
+			}
+		})
+	}
+}
+
+// TestOnlyTheAddressIsChanged: between equal forms every other byte of a request is the partner's.
+func TestOnlyTheAddressIsChanged(t *testing.T) {
+	t.Parallel()
+	r := newRelayed(t, "v2")
+	theirs := r.partner.url + "/a"
+	body := "{ \"apiKey\":\"demo-partner-key\",\r\n\t\"extra\":[1e3,\"" + theirs + "\"], \"bill\" : {\"callbackUrl\" : \"" + strings.ReplaceAll(theirs, "/", `\/`) +
+		"\",\"billId\":\"\\u0041\", \"price\":\"030000\"} , \"callbackUrl\":\"" + theirs + "\"}\n"
+	if _, err := ask(r.client, "POST", "http://"+r.Address()+"/bill", body); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(body, strings.ReplaceAll(theirs, "/", `\/`), r.ours(t, 1), 1)
+	if got := r.back.received()[0].body; got != want {
+		t.Errorf("the upstream got\n%q, want\n%q", got, want)
+	}
+}
+
+// TestR32_WrongAddresses earn VALIDATION_001 and the name of the field in the partner's form, and nothing is sent.
+func TestR32_WrongAddresses(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		field := map[string]string{"v2": "bill.callbackUrl", "legacy": "bill.callbackURL"}[client]
+		r := newRelayed(t, "v2")
+		for address, text := range map[string]string{
+			"ftp://partner.example.com/":                 "must be an http or https URL",
+			"partner.example.com/paid":                   "must be a URL such as",
+			"https://user:hidden1@partner.example.com/":  "must not carry a user or password",
+			"http://169.254.169.254/latest/meta-data":    "is an address that is not called from here",
+			"http://[::ffff:10.0.0.1]/":                  "is an address that is not called from here",
+			"https://2130706433/":                        "is no name of a host",
+			"https://partner.example.com/" + longText(2): "must be at most",
+		} {
+			got := r.send(newCall(client, "create").with("callbackUrl", address))
+			got.holds(t, client, 400, "VALIDATION_001")
+			if !strings.Contains(got.body, field+": ") || !strings.Contains(got.body, text) || strings.Contains(got.body, "169.254") || strings.Contains(got.body, "hidden1") {
+				t.Errorf("%s: %s", address, got.body)
+			}
+		}
+		if n := len(r.back.received()); n != 0 {
+			t.Errorf("%d calls reached the upstream", n)
+		}
+	}
+}
+
+func longText(kib int) string { return strings.Repeat("a", kib<<10) }
+
+// TestR30_NotStoredNotSent: where the address cannot be kept, the bill is not made, and the gateway is not ready.
+func TestR30_NotStoredNotSent(t *testing.T) {
+	t.Parallel()
+	r := newRelayed(t, "v2")
+	if got := r.operator("GET", "/-/ready"); got.status != 200 {
+		t.Fatalf("not ready: %s", got.body)
+	}
+	if err := os.Rename(r.file, r.file+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range forms {
+		got := r.send(newCall(client, "create").with("callbackUrl", r.partner.url))
+		got.holds(t, client, 503, "MAINTAINED_METHOD")
+		if !strings.Contains(got.body, "nothing was sent") {
+			t.Errorf("%s", got.body)
+		}
+	}
+	if n := len(r.back.received()); n != 0 {
+		t.Errorf("%d calls reached the upstream", n)
+	}
+	if got := r.operator("GET", "/-/ready"); got.status != 503 || !strings.Contains(got.body, "no longer the one that was opened") {
+		t.Errorf("ready: %d %s", got.status, got.body)
+	}
+	// What needs no address goes on.
+	r.send(newCall("v2", "create").with("callbackUrl", nil)).holds(t, "v2", 200, "0000")
+	r.send(newCall("legacy", "read")).holds(t, "legacy", 200, "0000")
+}
+
+// TestCallbacksOutliveTheConfig: a config that relays no more leaves new addresses alone, and still takes what comes to
+// the old ones. One that drops their upstream, or gives its name to another, is refused.
+func TestCallbacksOutliveTheConfig(t *testing.T) {
+	t.Parallel()
+	r := newRelayed(t, "v2")
+	r.send(newCall("legacy", "create").with("callbackUrl", r.partner.url)).holds(t, "legacy", 200, "0000")
+	before := *r.text.Load()
+	reload := func(text string, status int, says string) {
+		t.Helper()
+		r.text.Store(&text)
+		if got := r.operator("POST", "/-/reload"); got.status != status || !strings.Contains(got.body, says) {
+			t.Errorf("%d %s, want %d …%s…\nfor %s", got.status, got.body, status, says, text)
+		}
+	}
+	reload(strings.Replace(before, "{up:", "{other:", 1), 400, "up")
+	reload(strings.Replace(before, "form: v2", "form: legacy", 1), 400, "legacy")
+	reload(strings.Replace(before, r.file, r.file+"2", 1), 400, "store.url has changed: restart")
+	reload(strings.Replace(before, "ports: []", "ports: [], listen: \"127.0.0.1:0\"", 1), 400, "callbacks.listen has changed: restart")
+	moved := newBackend(t, r.service)
+	reload(strings.Replace(before, r.back.url, moved.url, 1), 200, "reloaded")
+	if log := r.logs.String(); !strings.Contains(log, "the address of an upstream has changed") || !strings.Contains(log, r.back.url) {
+		t.Errorf("nobody is told that the address has changed:\n%s", log)
+	}
+	reload(strings.Replace(before, callbacksOn, "", 1), 200, "reloaded")
+	const another = "ANOTHER0000000000001"
+	r.send(newCall("legacy", "create").with("billId", another).with("callbackUrl", r.partner.url)).holds(t, "legacy", 200, "0000")
+	calls := r.back.received()
+	if last := calls[len(calls)-1].body; !strings.Contains(last, r.partner.url) {
+		t.Errorf("the address was exchanged in %s", last)
+	}
+	if err := r.service.Pay("", demoBill); err != nil {
+		t.Fatal(err)
+	}
+	// It is taken and tried, by the defaults now: they allow no address of this machine.
+	r.await("an attempt", func() bool {
+		return strings.Contains(r.operator("GET", "/callbacks?bill="+demoBill).body, `"state":"waiting","attempts":1`)
+	})
+	if got := r.operator("GET", "/callbacks").body; !strings.Contains(got, `"last_outcome":"address"`) {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestCallbackListener: a listener of their own takes callbacks and nothing else; the partners' goes on to take those
+// that were given its address before.
+func TestCallbackListener(t *testing.T) {
+	t.Parallel()
+	text := anywhere + toOne("v2", nowhere) + "store: {url: \"sqlite:" + filepath.Join(t.TempDir(), "s.db") + "\"}\n" +
+		strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1)
+	p := newProcess(t, text)
+	unknown := "/callback/" + strings.Repeat("0f", 16)
+	for _, row := range []struct {
+		at, method, path string
+		status           int
+		says             string
+	}{
+		{p.CallbackAddress(), "POST", unknown, 404, "there is no such callback address"},
+		{p.CallbackAddress(), "POST", "/any/prefix" + unknown, 404, "there is no such callback address"},
+		{p.CallbackAddress(), "POST", "/bill", 404, "there is no such callback address"},
+		{p.CallbackAddress(), "GET", unknown, 405, "a callback is a POST"},
+		{p.Address(), "POST", unknown, 404, "there is no such callback address"},
+		{p.Address(), "POST", "/callback/1", 404, "there is no operation at this path"},
+	} {
+		got, err := ask(p.client, row.method, "http://"+row.at+row.path, "{}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.status != row.status || !strings.Contains(got.body, row.says) || got.header.Get("X-Request-Id") == "" {
+			t.Errorf("%s %s: %d %s %v", row.method, row.path, got.status, got.body, got.header)
+		}
+	}
+}
