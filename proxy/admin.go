@@ -40,7 +40,8 @@ func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(conte
 		}
 		say(w, http.StatusOK, "reloaded")
 	})))
-	return r
+	// A page in the operator's browser must not decide what happens here.
+	return http.NewCrossOriginProtection().Handler(r)
 }
 
 // guard lets a request through that has the token. Hashes are compared, so that the time says nothing of it.

@@ -23,8 +23,7 @@ const storeWithin = 5 * time.Second
 // brought on in the partner's form. A request without one stays as it is. Where ours cannot be stored nothing is sent,
 // and the exchange has been answered: a callback that nobody can place would be lost.
 func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
-	r := x.gateway.relay
-	if r == nil || !r.Relays() {
+	if x.gateway.relay == nil {
 		return body, true
 	}
 	theirs, field, ok := x.call.CallbackAddress()
@@ -38,7 +37,7 @@ func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
 		Key: x.call.Partner(), OfBill: x.route.operation.OfBill(), Bill: x.call.Bill(), Expiry: x.call.Expiry(), URL: theirs,
 	}
 	asked.Member, asked.Merchant = x.call.Store()
-	ours, err := r.Bind(ctx, asked)
+	ours, err := x.gateway.relay.Bind(ctx, asked)
 	var wrong *relay.Wrong
 	switch {
 	case errors.As(err, &wrong):
@@ -48,6 +47,8 @@ func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
 	case err != nil:
 		x.refuse(notStored.status, notStored.code, "the callback address cannot be kept just now, nothing was sent", notStored.reason+": "+err.Error())
 		return nil, false
+	case ours == theirs:
+		return body, true
 	}
 	return x.call.Readdress(nil, ours), true
 }

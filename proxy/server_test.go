@@ -92,6 +92,7 @@ func TestOperator(t *testing.T) {
 		{"GET", "/-/ready", 200, "ready\n"},
 		{"POST", "/-/reload", 200, "reloaded\n"},
 		{"GET", "/-/reload", 405, ""},
+		{"GET", "/callbacks", 404, "404 page not found\n"},
 		{"POST", "/metrics", 405, ""},
 		{"GET", "/nothing", 404, "404 page not found\n"},
 	} {
@@ -309,5 +310,21 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 	}
 	if n := service.Calls()["bill.create"]; n != callers*each || len(service.Bills()) != n {
 		t.Errorf("%d calls made %d bills of %d", n, len(service.Bills()), callers*each)
+	}
+}
+
+// TestOperatorIsNotAPageOfAnother: a page that the operator's browser shows cannot reload, replay or drop anything.
+func TestOperatorIsNotAPageOfAnother(t *testing.T) {
+	t.Parallel()
+	r := newRelayed(t, "v2")
+	for _, path := range []string{"/-/reload", "/callbacks/drop"} {
+		for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://elsewhere.example.com"} {
+			if got := r.operator("POST", path, header, value); got.status != 403 {
+				t.Errorf("%s with %s %s: %d", path, header, value, got.status)
+			}
+		}
+		if got := r.operator("POST", path); got.status != 200 {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
 	}
 }

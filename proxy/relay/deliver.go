@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -130,7 +131,7 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	defer cancel()
 	result := store.Result{At: r.now()}
 	var after time.Duration
-	result.Status, result.Outcome, after = r.post(ctx, s, c)
+	result.Status, result.Outcome, after = r.try(ctx, s, c)
 	result.State, result.Next = s.verdict(c.Attempts, result.Outcome, r.now(), after)
 	r.metrics.attempts.WithLabelValues(c.Upstream, result.Outcome).Inc()
 	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
@@ -159,10 +160,22 @@ const (
 	badAnswer  = "answer" // 200, but not the documented success
 	late       = "timeout"
 	unreached  = "connection"
-	notAllowed = "address" // refused by the guard
+	notAllowed = "address"  // refused by the guard
+	broken     = "internal" // something of ours failed
 )
 
-var outcomes = []string{taken, gone, redirected, badStatus, badAnswer, late, unreached, notAllowed}
+var outcomes = []string{taken, gone, redirected, badStatus, badAnswer, late, unreached, notAllowed, broken}
+
+// try is post, of which a panic is one more failure: it ends neither the process nor this callback (R40).
+func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed) (status int, outcome string, after time.Duration) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			r.log.Error("panic", "callback", c.ID, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+			status, outcome, after = 0, broken, 0
+		}
+	}()
+	return r.post(ctx, s, c)
+}
 
 // post makes the attempt. after is what a Retry-After asks for.
 func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) (status int, outcome string, after time.Duration) {
@@ -170,14 +183,14 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) (status 
 	if err != nil {
 		return 0, notAllowed, 0
 	}
-	req := (&http.Request{
-		Method: s.rows.Method(), URL: &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery},
-		Header: http.Header{
-			"Content-Type": {c.ContentType}, "User-Agent": {r.userAgent},
-			"Webhook-Id": {c.ID}, "Webhook-Timestamp": {strconv.FormatInt(r.now().Unix(), 10)},
-		},
-		Body: io.NopCloser(bytes.NewReader(c.Body)), ContentLength: int64(len(c.Body)),
-	}).WithContext(ctx)
+	req, err := http.NewRequestWithContext(ctx, s.rows.Method(), u.String(), bytes.NewReader(c.Body))
+	if err != nil {
+		return 0, notAllowed, 0
+	}
+	req.Header = http.Header{
+		"Content-Type": {c.ContentType}, "User-Agent": {r.userAgent},
+		"Webhook-Id": {c.ID}, "Webhook-Timestamp": {strconv.FormatInt(r.now().Unix(), 10)},
+	}
 	res, err := s.client.Do(req)
 	if err != nil {
 		return 0, r.broke(err), 0

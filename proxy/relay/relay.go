@@ -106,9 +106,6 @@ func (r *Relay) Use(c *config.Config) {
 	r.wake()
 }
 
-// Relays tells whether new addresses are replaced.
-func (r *Relay) Relays() bool { return r.current.Load().config.Callbacks != nil }
-
 // Asked is a call of a partner that carries a callback address.
 type Asked struct {
 	Upstream, Operation string
@@ -127,10 +124,13 @@ type Wrong struct{ Text string }
 func (w *Wrong) Error() string { return w.Text }
 
 // Bind stores where callbacks of a call are to go, and returns the address of ours that the upstream gets instead.
-// The error is a [*Wrong] where the address itself is at fault; any other means that it could not be stored. Nothing
-// may be sent then.
+// It is the partner's own where the config relays none. The error is a [*Wrong] where the address itself is at fault;
+// any other means that it could not be stored. Nothing may be sent then.
 func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	s := r.current.Load()
+	if s.config.Callbacks == nil {
+		return a.URL, nil
+	}
 	if _, err := s.guard.face(a.URL); err != nil {
 		r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
 		return "", &Wrong{err.Error()}
