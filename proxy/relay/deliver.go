@@ -129,10 +129,9 @@ func (r *Relay) untilDue(ctx context.Context) time.Duration {
 func (r *Relay) attempt(s *settings, c store.Claimed) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.callbacks.Timeout))
 	defer cancel()
-	result := store.Result{At: r.now()}
-	var after time.Duration
-	result.Status, result.Outcome, after = r.try(ctx, s, c)
-	result.State, result.Next = s.verdict(c.Attempts, result.Outcome, r.now(), after)
+	status, outcome, after := r.try(ctx, s, c)
+	result := store.Result{At: r.now(), Status: status, Outcome: outcome}
+	result.State, result.Next = s.verdict(c.Attempts, outcome, result.At, after)
 	r.metrics.attempts.WithLabelValues(c.Upstream, result.Outcome).Inc()
 	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
@@ -147,7 +146,7 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	case store.Dead:
 		r.metrics.died.WithLabelValues(c.Upstream).Inc()
 		r.log.Warn("a callback could not be delivered, and waits for a decision", "callback", c.ID, "upstream", c.Upstream,
-			"partner", c.Partner[:12], "attempts", c.Attempts+1, "outcome", result.Outcome)
+			"partner", shown(c.Partner), "attempts", c.Attempts+1, "outcome", result.Outcome)
 	}
 }
 
