@@ -227,6 +227,8 @@ func TestR32_WrongAddresses(t *testing.T) {
 				t.Errorf("%s: %s", address, got.body)
 			}
 		}
+		got := r.send(newCall(client, "create").with("callbackUrl", r.partner.url).with("billId", "a\x00b"))
+		got.holds(t, client, 400, "VALIDATION_001")
 		if n := len(r.back.received()); n != 0 {
 			t.Errorf("%d calls reached the upstream", n)
 		}

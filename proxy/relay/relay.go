@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,6 +135,9 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	if _, err := s.guard.face(a.URL); err != nil {
 		r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
 		return "", &Wrong{err.Error()}
+	}
+	if strings.ContainsRune(a.Bill, 0) { // no text of a database; the bill is told apart by it
+		return "", &Wrong{"can be kept only for a bill whose id has no zero character"}
 	}
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
