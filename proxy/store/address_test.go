@@ -3,6 +3,9 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,7 +30,7 @@ func registration(id, in string, created time.Time) store.Address {
 func bind(t testing.TB, s *store.Store, addresses ...store.Address) {
 	t.Helper()
 	for _, a := range addresses {
-		if err := s.Bind(t.Context(), a); err != nil {
+		if id, err := s.Bind(t.Context(), a); err != nil || id != a.ID {
 			t.Fatalf("Bind(%s): %v", a.ID, err)
 		}
 	}
@@ -47,12 +50,13 @@ func bound(t testing.TB, s *store.Store, ids ...string) (there []string) {
 	return there
 }
 
-// What was bound comes back to the letter, a registration that another replaced included.
+// What was bound comes back to the letter.
 func TestAddressComesBackAsItWas(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		all := []store.Address{
 			address("a", "bill-1"), address("b", "bill-1"),
-			registration("c", "매장 1", noon), registration("d", "매장 1", noon.Add(time.Hour)),
+			registration("c", "매장 1", noon), registration("d", "매장 2", noon.Add(time.Hour)),
+			address("e", ""), address("f", ""), // a create without a bill id is no registration
 		}
 		bind(t, s, all...)
 		for _, want := range all {
@@ -78,9 +82,11 @@ func TestBindRefuses(t *testing.T) {
 			"no time":     registration("a", "s", time.Time{}),
 			"a zero byte": address("a", "b\x00"),
 			"a known id":  address("known", "c"),
+			"a known one": registration("known", "s", noon),
+			"both":        {ID: "a", Bill: "b", Store: "s", Created: noon},
 		} {
-			if err := s.Bind(t.Context(), a); err == nil {
-				t.Errorf("%s: no error", name)
+			if id, err := s.Bind(t.Context(), a); err == nil || id != "" {
+				t.Errorf("%s: %q, %v", name, id, err)
 			}
 		}
 		kept, err := s.Address(t.Context(), "known")
@@ -91,23 +97,85 @@ func TestBindRefuses(t *testing.T) {
 	})
 }
 
-func TestUpstreams(t *testing.T) {
+// TestRegistrations: one like an earlier one takes no room, and any other is kept beside it.
+func TestRegistrations(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		names := func(want ...string) {
-			t.Helper()
-			got, err := s.Upstreams(t.Context())
-			if err != nil {
-				t.Fatal(err)
+		bind(t, s, registration("first", "s", noon))
+		ids := []string{"first"}
+		for name, change := range map[string]func(*store.Address){
+			"upstream":          func(a *store.Address) { a.Upstream = "new" },
+			"operation":         func(a *store.Address) { a.Operation = "other" },
+			"partner":           func(a *store.Address) { a.Partner = partner("two") },
+			"store":             func(a *store.Address) { a.Store = "s2" },
+			"form":              func(a *store.Address) { a.Form = "legacy" },
+			"url":               func(a *store.Address) { a.URL += "?" },
+			"two and one word":  func(a *store.Address) { a.Upstream, a.Operation = "a b", "c" },
+			"one and two words": func(a *store.Address) { a.Upstream, a.Operation = "a", "b c" },
+		} {
+			a := registration(name, "s", noon)
+			change(&a)
+			bind(t, s, a)
+			ids = append(ids, name)
+			a.ID, a.Created = "again", noon.Add(time.Hour)
+			if id, err := s.Bind(t.Context(), a); id != name || err != nil {
+				t.Errorf("another %s, again: %q, %v", name, id, err)
 			}
-			equal(t, "Upstreams", got, want)
 		}
-		names()
-		bind(t, s, address("a", "1"), address("b", "2"), registration("c", "s", noon))
-		names("new", "old")
-		c := callback("c1", "x")
-		c.Upstream = "between"
-		accept(t, s, c)
-		names("between", "new", "old")
+		again := registration("again", "s", noon.Add(time.Hour))
+		again.Until = noon.Add(2 * time.Hour)
+		if id, err := s.Bind(t.Context(), again); id != "first" || err != nil {
+			t.Errorf("the first again: %q, %v", id, err)
+		}
+		if id, err := s.Bind(t.Context(), registration("first", "s", noon)); id != "first" || err != nil {
+			t.Errorf("the first under its id: %q, %v", id, err)
+		}
+		equal(t, "there", bound(t, s, append(ids, "again")...), ids)
+
+		if n, err := s.Sweep(t.Context(), noon.Add(100*365*24*time.Hour), time.Hour); n != 0 || err != nil {
+			t.Errorf("Sweep = %d, %v", n, err)
+		}
+		equal(t, "there in a hundred years", bound(t, s, ids...), ids)
+	})
+}
+
+// An address that is too long for an index is kept like any other.
+func TestLongRegistration(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		a := registration("a", strings.Repeat("s", 5000), noon)
+		for i := range 500 { // what a database would not press together
+			a.URL += partner(fmt.Sprint(i))
+		}
+		bind(t, s, a)
+		a.ID = "b"
+		if id, err := s.Bind(t.Context(), a); id != "a" || err != nil {
+			t.Errorf("again: %q, %v", id, err)
+		}
+	})
+}
+
+// TestRegistrationsAtOnce: of many that are the same, sent through two replicas at one time, all are given one id.
+func TestRegistrationsAtOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		for round := range 10 {
+			var given [16]string
+			var senders sync.WaitGroup
+			for i := range given {
+				senders.Go(func() {
+					var err error
+					a := registration(fmt.Sprintf("%d-%d", round, i), fmt.Sprint(round), noon)
+					if given[i], err = replicas[i%2].Bind(t.Context(), a); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			senders.Wait()
+			all := given[:]
+			slices.Sort(all)
+			equal(t, "ids", len(slices.Compact(all)), 1)
+			equal(t, "there", len(bound(t, replicas[0], all[0])), 1)
+		}
 	})
 }
 
@@ -133,11 +201,11 @@ func TestSweep(t *testing.T) {
 		open := address("without-end", "b6")
 		open.Until = time.Time{}
 		bind(t, s, address("address-of-b1", "b1"), address("address-of-b2", "b2"), address("address-of-b3", "b3"), open,
-			registration("first", "s", noon), registration("second", "s", noon.Add(48*time.Hour)),
-			registration("elsewhere", "s2", noon))
+			address("without-bill", ""), registration("registration", "s", noon))
 		addresses := func(want ...string) {
 			t.Helper()
-			equal(t, "addresses", bound(t, s, "address-of-b1", "address-of-b2", "address-of-b3", "without-end", "first", "second", "elsewhere"), want)
+			all := []string{"address-of-b1", "address-of-b2", "address-of-b3", "without-end", "without-bill", "registration"}
+			equal(t, "addresses", bound(t, s, all...), want)
 		}
 		become(t, s, callback("delivered", "b1"), store.Delivered)
 		become(t, s, callback("dead", "b2"), store.Dead)
@@ -148,16 +216,14 @@ func TestSweep(t *testing.T) {
 		sweep(end, 0)
 		sweep(end.Add(time.Millisecond), 3) // delivered, dropped, without-end
 		there("waiting", "dead")
-		addresses("address-of-b1", "address-of-b2", "address-of-b3", "first", "second", "elsewhere")
+		addresses("address-of-b1", "address-of-b2", "address-of-b3", "without-bill", "registration")
 		sweep(end.Add(24*time.Hour), 0)
-		sweep(end.Add(24*time.Hour+time.Millisecond), 1) // the bill of address-of-b1 is over for long enough
-		addresses("address-of-b2", "address-of-b3", "first", "second", "elsewhere")
-		sweep(end.Add(48*time.Hour), 0)
-		sweep(end.Add(48*time.Hour+time.Millisecond), 1) // first, that second replaced
+		sweep(end.Add(24*time.Hour+time.Millisecond), 2) // the bills of address-of-b1 and without-bill are over for long enough
+		addresses("address-of-b2", "address-of-b3", "registration")
 		years := noon.Add(10 * 365 * 24 * time.Hour)
 		sweep(years, 0)
 		there("waiting", "dead")
-		addresses("address-of-b2", "address-of-b3", "second", "elsewhere")
+		addresses("address-of-b2", "address-of-b3", "registration")
 
 		// What is dead stays until somebody decides, and then as long as all that is over.
 		for _, c := range claim(t, s, years) {
@@ -169,7 +235,7 @@ func TestSweep(t *testing.T) {
 		sweep(years.Add(retention), 0)
 		sweep(years.Add(retention+time.Millisecond), 4)
 		there()
-		addresses("second", "elsewhere")
+		addresses("registration")
 	})
 }
 
@@ -185,19 +251,29 @@ func TestManyAtOnce(t *testing.T) {
 		for _, c := range claim(t, s, noon) {
 			finish(t, s, c, noon, store.Dead)
 		}
-		// Those of a limit first, which ends within a batch; then all.
-		if n, err := s.Replay(t.Context(), store.Filter{Limit: 15}, noon); n != 15 || err != nil {
+		// Those of a limit first, which ends within a batch; then all. Who is told may use the store.
+		var told []int
+		progress := func(done int) {
+			told = append(told, done)
+			if err := s.Ping(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if n, err := s.Replay(t.Context(), store.Filter{Limit: 15}, noon, progress); n != 15 || err != nil {
 			t.Errorf("Replay of 15 = %d, %v", n, err)
 		}
-		if n, err := s.Replay(t.Context(), store.Filter{}, noon); n != many-15 || err != nil {
+		if n, err := s.Replay(t.Context(), store.Filter{}, noon, nil); n != many-15 || err != nil {
 			t.Errorf("Replay = %d, %v", n, err)
 		}
+		equal(t, "told", told, []int{10, 15})
 		for _, c := range claim(t, s, noon) {
 			finish(t, s, c, noon, store.Dead)
 		}
-		if n, err := s.Drop(t.Context(), store.Filter{}, noon); n != many || err != nil {
+		told = nil
+		if n, err := s.Drop(t.Context(), store.Filter{}, noon, progress); n != many || err != nil {
 			t.Errorf("Drop = %d, %v", n, err)
 		}
+		equal(t, "told", told, []int{10, 20, 21})
 		if n, err := s.Sweep(t.Context(), noon.Add(time.Hour), time.Minute); n != many || err != nil {
 			t.Errorf("Sweep = %d, %v", n, err)
 		}

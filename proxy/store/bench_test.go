@@ -66,3 +66,34 @@ func BenchmarkDisk(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "syncs/s")
 }
+
+// BenchmarkBind has 64 callers bind addresses of bills, and registrations of which all but the first are known.
+func BenchmarkBind(b *testing.B) {
+	for _, engine := range []struct {
+		name string
+		url  func(testing.TB) string
+	}{{"sqlite", storetest.SQLite}, {"postgres", storetest.Postgres}} {
+		for _, known := range []bool{false, true} {
+			b.Run(engine.name+"/known "+strconv.FormatBool(known), func(b *testing.B) {
+				s := open(b, engine.url(b))
+				var last atomic.Int64
+				b.SetParallelism((64 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+				b.ResetTimer()
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						n := strconv.FormatInt(last.Add(1), 10)
+						a := address("a"+n, "b"+n)
+						if known {
+							a = registration("a"+n, "s", noon)
+						}
+						if _, err := s.Bind(b.Context(), a); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "binds/s")
+			})
+		}
+	}
+}

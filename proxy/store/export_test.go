@@ -11,6 +11,11 @@ func OpenSmall(ctx context.Context, url string, pages int) (*Store, error) {
 	return open(ctx, url, options{busy: 50 * time.Millisecond, batch: 10, pages: pages})
 }
 
+// ProbeSmall is Probe with as little patience.
+func ProbeSmall(ctx context.Context, url string) error {
+	return probe(ctx, url, options{busy: 50 * time.Millisecond})
+}
+
 // Ask returns the answer of the connection that writes to a question with one.
 func (s *Store) Ask(ctx context.Context, question string) (string, error) {
 	return write(ctx, s, "asking", func(ctx context.Context, q queries) (answer string, err error) {
@@ -22,7 +27,7 @@ func (s *Store) Ask(ctx context.Context, question string) (string, error) {
 // Clear removes every row.
 func (s *Store) Clear(ctx context.Context) error {
 	_, err := write(ctx, s, "clearing", func(ctx context.Context, q queries) (none struct{}, err error) {
-		for _, table := range []string{"billbridge_addresses", "billbridge_callbacks"} {
+		for _, table := range []string{"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks"} {
 			if _, err := q.ExecContext(ctx, "DELETE FROM "+table); err != nil {
 				return none, err
 			}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -157,29 +156,22 @@ func acceptUntilKilled(url string) {
 // TestR30_KilledWhileAccepting: a process killed without warning has kept every callback that it said it had.
 func TestR30_KilledWhileAccepting(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	storetest.Each(t, killedWhileAccepting)
+}
+
+func killedWhileAccepting(t *testing.T, url string) {
 	var acknowledged []string
 	for round := range 4 {
-		process := exec.Command(os.Args[0])
-		process.Env = append(os.Environ(), victim+"="+url)
-		process.Stderr = os.Stderr
-		output, err := process.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := process.Start(); err != nil {
-			t.Fatal(err)
-		}
-		said := 0
-		for lines := bufio.NewScanner(output); lines.Scan(); said++ {
-			acknowledged = append(acknowledged, strings.TrimSpace(lines.Text()))
-			if said == 30+7*round {
-				if err := process.Process.Kill(); err != nil {
+		process, said := startVictim(t, url)
+		n := 0
+		for ; said.Scan(); n++ {
+			acknowledged = append(acknowledged, said.Text())
+			if n == 30+7*round {
+				if err := process.Kill(); err != nil {
 					t.Error(err)
 				}
 			}
 		}
-		_ = process.Wait() // it was killed
 		s := open(t, url)
 		for _, id := range acknowledged {
 			get(t, s, id)
@@ -187,8 +179,28 @@ func TestR30_KilledWhileAccepting(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if said < 30 {
-			t.Errorf("only %d were acknowledged", said)
+		if n < 30 {
+			t.Errorf("only %d were acknowledged", n)
 		}
 	}
+}
+
+// startVictim starts a process that accepts until it is killed, with the test at the latest, and what it says.
+func startVictim(t *testing.T, url string) (*os.Process, *bufio.Scanner) {
+	t.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), victim+"="+url)
+	command.Stderr = os.Stderr
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill() // unless it was before
+		_ = command.Wait()
+	})
+	return command.Process, bufio.NewScanner(output)
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"crypto/sha256"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,6 +68,43 @@ func replicasOn(t testing.TB, url string, n int) []*store.Store {
 		}
 	}
 	return replicas
+}
+
+// raw opens the database of a URL past the store.
+func raw(t testing.TB, url string) *sql.DB {
+	t.Helper()
+	driver, source := "pgx", url
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		driver, source = "sqlite", path
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1) // so that a lock and its end are of one connection
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func run(t testing.TB, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// waitFor polls until it is so.
+func waitFor(t testing.TB, so func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(30 * time.Second); !so(); <-ticker.C {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not become so")
+		}
+	}
 }
 
 // callback is one that came in at noon. Its digest is that of its id, its order that of its bill.

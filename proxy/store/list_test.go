@@ -55,6 +55,9 @@ func TestList(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			equal(t, name, strings.Join(ids(got), " "), want.ids)
+			if n, err := s.Count(t.Context(), want.filter); n != len(got) || err != nil {
+				t.Errorf("%s: Count = %d, %v, want %d", name, n, err, len(got))
+			}
 			for _, c := range got {
 				whole := get(t, s, c.ID)
 				whole.Body = nil
@@ -97,15 +100,16 @@ func TestFilterRefuses(t *testing.T) {
 			{Upstream: "\xff"},
 		} {
 			_, listed := s.List(t.Context(), f)
-			_, replayed := s.Replay(t.Context(), f, noon)
-			_, dropped := s.Drop(t.Context(), f, noon)
-			for _, err := range []error{listed, replayed, dropped} {
+			_, replayed := s.Replay(t.Context(), f, noon, nil)
+			_, dropped := s.Drop(t.Context(), f, noon, nil)
+			_, counted := s.Count(t.Context(), f)
+			for _, err := range []error{listed, replayed, dropped, counted} {
 				if !errors.Is(err, store.ErrFilter) {
 					t.Errorf("%+v: %v", f, err)
 				}
 			}
 		}
-		if _, err := s.Replay(t.Context(), store.Filter{State: store.Delivered}, noon); !errors.Is(err, store.ErrFilter) {
+		if _, err := s.Replay(t.Context(), store.Filter{State: store.Delivered}, noon, nil); !errors.Is(err, store.ErrFilter) {
 			t.Errorf("replaying all that was delivered: %v", err)
 		}
 	})
@@ -120,16 +124,17 @@ func TestAmbiguousPartner(t *testing.T) {
 		become(t, s, b, store.Dead)
 		short := store.Filter{PartnerPrefix: a.Partner[:12]}
 		_, listed := s.List(t.Context(), short)
-		_, replayed := s.Replay(t.Context(), short, noon)
-		_, dropped := s.Drop(t.Context(), short, noon)
-		for _, err := range []error{listed, replayed, dropped} {
+		_, replayed := s.Replay(t.Context(), short, noon, nil)
+		_, dropped := s.Drop(t.Context(), short, noon, nil)
+		_, counted := s.Count(t.Context(), short)
+		for _, err := range []error{listed, replayed, dropped, counted} {
 			if !errors.Is(err, store.ErrAmbiguous) {
 				t.Errorf("%v", err)
 			}
 		}
 		equal(t, "it is", get(t, s, "a").State, store.Dead)
 		long := store.Filter{PartnerPrefix: a.Partner[:13]}
-		if n, err := s.Drop(t.Context(), long, noon); n != 1 || err != nil {
+		if n, err := s.Drop(t.Context(), long, noon, nil); n != 1 || err != nil {
 			t.Errorf("with one more digit: %d, %v", n, err)
 		}
 		equal(t, "it is", get(t, s, "a").State, store.Dropped)
@@ -141,7 +146,7 @@ func TestReplayAndDrop(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		various(t, s)
 		later := noon.Add(time.Hour)
-		if n, err := s.Replay(t.Context(), store.Filter{PartnerPrefix: partner("two")[:12], Limit: 1}, later); n != 1 || err != nil {
+		if n, err := s.Replay(t.Context(), store.Filter{PartnerPrefix: partner("two")[:12], Limit: 1}, later, nil); n != 1 || err != nil {
 			t.Errorf("Replay = %d, %v", n, err)
 		}
 		got := get(t, s, "c4") // the first accepted goes first
@@ -149,7 +154,7 @@ func TestReplayAndDrop(t *testing.T) {
 		equal(t, "attempts", got.Attempts, 0)
 		equal(t, "next", got.Next, later)
 		equal(t, "what came of the last", got.LastOutcome, "made up")
-		if n, err := s.Drop(t.Context(), store.Filter{State: store.Dead}, later); n != 2 || err != nil {
+		if n, err := s.Drop(t.Context(), store.Filter{State: store.Dead}, later, nil); n != 2 || err != nil {
 			t.Errorf("Drop = %d, %v", n, err)
 		}
 		equal(t, "it is", get(t, s, "c2").State, store.Dropped)

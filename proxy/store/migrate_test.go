@@ -57,9 +57,11 @@ func TestNewerSchema(t *testing.T) {
 		}
 		db := raw(t, url)
 		run(t, db, "DROP TABLE billbridge_addresses", "CREATE TABLE billbridge_addresses (other INTEGER)", "INSERT INTO billbridge_schema VALUES (7)")
-		_, err := store.Open(t.Context(), url)
-		if want := "its schema has version 7 and this billbridge knows up to 1"; err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+		_, opened := store.Open(t.Context(), url)
+		for _, err := range []error{opened, store.Probe(t.Context(), url)} {
+			if want := "its schema has version 7 and this billbridge knows up to 1"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
 		}
 		run(t, db, "INSERT INTO billbridge_addresses (other) VALUES (1)")
 		var versions, callbacks int
@@ -124,9 +126,15 @@ func TestR35_PasswordStaysHidden(t *testing.T) {
 			t.Errorf("%s: opened %v", url, s)
 			continue
 		}
-		for ; err != nil; err = errors.Unwrap(err) {
-			if strings.Contains(err.Error(), "hidden") {
-				t.Errorf("%s: %v", url, err)
+		probed := store.Probe(t.Context(), url)
+		if probed == nil {
+			t.Errorf("%s: nothing is wrong with it", url)
+		}
+		for _, err := range []error{err, probed} {
+			for ; err != nil; err = errors.Unwrap(err) {
+				if strings.Contains(err.Error(), "hidden") {
+					t.Errorf("%s: %v", url, err)
+				}
 			}
 		}
 	}

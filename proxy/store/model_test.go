@@ -191,7 +191,7 @@ func (m *model) decideSome(t *rapid.T) {
 	if rapid.Bool().Draw(t, "drop") {
 		state, do = store.Dropped, m.s.Drop
 	}
-	n, err := do(m.ctx, f, m.now)
+	n, err := do(m.ctx, f, m.now, nil)
 	m.check(err)
 	equal(t, "changed", n, m.decide(state, limit, dead...))
 }

@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 func probeSQLite(ctx context.Context, file string, o options) error {
@@ -22,18 +25,32 @@ func probeSQLite(ctx context.Context, file string, o options) error {
 	if err != nil {
 		return err
 	}
-	source := sourceOf(path)
-	if err := recogniseUntouched(ctx, source); err != nil {
+	source, err := approach(ctx, path)
+	if err != nil {
 		return explained(err)
 	}
-	db, err := connect(source, url.Values{
-		"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", o.busy.Milliseconds())},
-	}, 1)
+	db, err := connect(source, url.Values{"mode": {"rw"}, "_txlock": {"immediate"}}, 1)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	return explained(tryToWrite(ctx, db))
+	// A process that is at work has the lock nearly all the time. SQLite itself asks for it ever more rarely, and might
+	// never find it free.
+	patience, cancel := context.WithTimeout(ctx, o.busy)
+	defer cancel()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for {
+		err := tryToWrite(ctx, db)
+		if code(err) != sqlite3.SQLITE_BUSY {
+			return explained(err)
+		}
+		select {
+		case <-again.C:
+		case <-patience.Done():
+			return explained(err)
+		}
+	}
 }
 
 // roomFor tells whether the file with that path could be made.
@@ -45,9 +62,8 @@ func roomFor(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// tryToWrite looks at a file as Open does, in a transaction that comes to nothing. The write in it is Open's first:
-// the lock alone would be given for a file that can only be read. To open the file itself for that would be wrong, as
-// closing it again would end the locks that this process has on it.
+// tryToWrite looks at a file as Open does, in a transaction that comes to nothing. The write in it is Open's first: for
+// a file that it can only read, SQLite would give the lock all the same, and not every system told before.
 func tryToWrite(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

@@ -23,6 +23,11 @@ func TestCallbackComesBackAsItWas(t *testing.T) {
 		}
 		c.Cursor = got.Cursor
 		equal(t, "Get", got, c)
+		claimed := claim(t, s, noon.Add(2*time.Second)) // this is what is delivered
+		if len(claimed) != 1 {
+			t.Fatalf("%d are claimed", len(claimed))
+		}
+		equal(t, "Claim", claimed[0].Callback, c)
 
 		c2 := callback("c2", "b2")
 		c2.Body = nil
@@ -69,19 +74,57 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// A callback that was dead and is replayed does not run beside a later one of its order.
+// TestOrderAfterReplay: a callback that is replayed has its old place in its order. It does not run beside a later one,
+// and those that still wait come after it, whether attempts were made at them or not.
 func TestOrderAfterReplay(t *testing.T) {
+	for _, state := range []store.State{store.Dead, store.Delivered} {
+		t.Run(string(state), func(t *testing.T) {
+			each(t, func(t *testing.T, s *store.Store) {
+				become(t, s, callback("a1", "a"), state)
+				accept(t, s, callback("a2", "a"), callback("a3", "a"))
+				later := claim(t, s, noon)
+				equal(t, "what follows it", ids(later), []string{"a2"})
+				if err := s.ReplayOne(t.Context(), "a1", noon); err != nil {
+					t.Fatal(err)
+				}
+				equal(t, "while a2 is under way", ids(claim(t, s, noon)), nil)
+				finish(t, s, later[0], noon, store.Waiting)
+				now := noon.Add(time.Minute)
+				first := claim(t, s, now)
+				equal(t, "then", ids(first), []string{"a1"})
+				equal(t, "while a1 is under way", ids(claim(t, s, now)), nil)
+				finish(t, s, first[0], now, store.Waiting)
+				equal(t, "while a1 waits", ids(claim(t, s, now.Add(59*time.Second))), nil)
+				now = now.Add(time.Minute)
+				finish(t, s, claim(t, s, now)[0], now, store.Delivered)
+				for _, next := range []string{"a2", "a3"} {
+					claimed := claim(t, s, now)
+					equal(t, "at last", ids(claimed), []string{next})
+					finish(t, s, claimed[0], now, store.Delivered)
+				}
+			})
+		})
+	}
+}
+
+// The holder of a later one died: when its claim ends, the one replayed goes first all the same, and what the holder
+// has to say after all is still noted.
+func TestOrderAfterReplayAndALostClaim(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		become(t, s, callback("a1", "a"), store.Dead)
+		become(t, s, callback("a1", "a"), store.Delivered)
 		accept(t, s, callback("a2", "a"))
 		later := claim(t, s, noon)
-		equal(t, "what follows a dead one", ids(later), []string{"a2"})
 		if err := s.ReplayOne(t.Context(), "a1", noon); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "while a2 is under way", ids(claim(t, s, noon)), nil)
-		finish(t, s, later[0], noon, store.Waiting)
-		equal(t, "then", ids(claim(t, s, noon.Add(time.Minute))), []string{"a1"})
+		now := noon.Add(time.Minute)
+		if at, ok, err := s.NextDue(t.Context(), noon); !ok || err != nil || !at.Equal(now) {
+			t.Errorf("NextDue = %s, %v, %v, want the end of the claim", at, ok, err)
+		}
+		equal(t, "when the claim has ended", ids(claim(t, s, now)), []string{"a1"})
+		finish(t, s, later[0], now, store.Delivered)
+		equal(t, "a2 is", get(t, s, "a2").State, store.Delivered)
+		equal(t, "a1 is", get(t, s, "a1").State, store.Waiting)
 	})
 }
 

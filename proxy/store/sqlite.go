@@ -54,17 +54,22 @@ func openSQLite(ctx context.Context, file string, o options) (*lite, error) {
 
 // explained says in the operator's words why a file cannot be opened.
 func explained(err error) error {
-	var cause *sqlite.Error
-	if !errors.As(err, &cause) {
-		return err
-	}
-	switch cause.Code() & 0xff { // the rest of the number is detail
+	switch code(err) {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return errors.New("another process has it locked")
 	case sqlite3.SQLITE_NOTADB:
 		return errNotOurs
 	}
 	return err
+}
+
+// code is SQLite's number of an error, without its details; 0 if it is not one of SQLite.
+func code(err error) int {
+	var cause *sqlite.Error
+	if !errors.As(err, &cause) {
+		return 0
+	}
+	return cause.Code() & 0xff
 }
 
 func (e *lite) open(ctx context.Context, file string, o options) (err error) {
@@ -95,8 +100,8 @@ func (e *lite) open(ctx context.Context, file string, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	source := sourceOf(path)
-	if err := recogniseUntouched(ctx, source); err != nil {
+	source, err := approach(ctx, path)
+	if err != nil {
 		return err
 	}
 	// rw: a file that is gone is not made again behind our back.
@@ -149,8 +154,15 @@ func resolve(path string) (file string, info os.FileInfo, err error) {
 	return file, info, nil
 }
 
-// sourceOf is a path as SQLite takes it, whatever characters it has.
-func sourceOf(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
+// approach looks at a file before it is opened to be written to, and returns its path as SQLite takes it, whatever
+// characters it has.
+func approach(ctx context.Context, path string) (source string, err error) {
+	source = (&url.URL{Scheme: "file", Path: path}).String()
+	if err := recogniseUntouched(ctx, source); err != nil {
+		return "", err
+	}
+	return source, writable(path)
+}
 
 // create makes the file if it is missing, readable for nobody else: it will hold payments.
 func create(path string) error {
@@ -176,9 +188,10 @@ func connect(source string, values url.Values, most int) (*sql.DB, error) {
 }
 
 // recogniseUntouched refuses a file of something else without so much as a lock on it. It does not see what is still
-// in the file's log; prepare looks again.
+// in the file's log; prepare looks again. A file of ours may change under its eyes, as another process carries the log
+// over: it grows after its header says so, and only who may write to the schema is not told that it is broken.
 func recogniseUntouched(ctx context.Context, source string) error {
-	db, err := connect(source, url.Values{"mode": {"ro"}, "immutable": {"1"}}, 1)
+	db, err := connect(source, url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"writable_schema(1)"}}, 1)
 	if err != nil {
 		return err
 	}
@@ -187,20 +200,23 @@ func recogniseUntouched(ctx context.Context, source string) error {
 	return err
 }
 
-// recognise tells whether a file is new, and refuses one that is neither new nor ours. It changes nothing.
+// recognise tells whether a file is new, and refuses one that is neither new nor ours. It changes nothing, and of a
+// file of ours it reads no more than the header.
 func recognise(ctx context.Context, q queries) (fresh bool, err error) {
 	var application, version, things int
+	if err := q.QueryRowContext(ctx, "PRAGMA application_id").Scan(&application); err != nil {
+		return false, err
+	}
+	if application == applicationID {
+		return false, nil
+	}
 	if err := errors.Join(
-		q.QueryRowContext(ctx, "PRAGMA application_id").Scan(&application),
 		q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version),
 		q.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&things),
 	); err != nil {
 		return false, err
 	}
-	switch {
-	case application == applicationID:
-		return false, nil
-	case application == 0 && version == 0 && things == 0:
+	if application == 0 && version == 0 && things == 0 {
 		return true, nil
 	}
 	return false, errNotOurs

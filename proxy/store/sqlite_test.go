@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -15,31 +14,6 @@ import (
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
-
-// raw opens the database of a URL past the store.
-func raw(t testing.TB, url string) *sql.DB {
-	t.Helper()
-	driver, source := "pgx", url
-	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		driver, source = "sqlite", path
-	}
-	db, err := sql.Open(driver, source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db.SetMaxOpenConns(1) // so that a lock and its end are of one connection
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-func run(t testing.TB, db *sql.DB, statements ...string) {
-	t.Helper()
-	for _, statement := range statements {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-	}
-}
 
 // TestR30_SettingsOfTheFile: a commit waits for the disk, and the file gives back what it does not need.
 func TestR30_SettingsOfTheFile(t *testing.T) {
@@ -70,7 +44,7 @@ func TestFileKeepsEverything(t *testing.T) {
 		t.Errorf("closing again: %v", err)
 	}
 	for what, err := range map[string]error{
-		"Bind": first.Bind(t.Context(), address("a2", "b")), "Ping": first.Ping(t.Context()),
+		"Bind": func() error { _, err := first.Bind(t.Context(), address("a2", "b")); return err }(), "Ping": first.Ping(t.Context()),
 		"Address": func() error { _, err := first.Address(t.Context(), "a1"); return err }(),
 	} {
 		if !errors.Is(err, store.ErrClosed) {
@@ -112,9 +86,10 @@ func TestR30_FileTakenAway(t *testing.T) {
 					}
 				}
 				fresh, accepted := s.Accept(t.Context(), callback("c1", "b"), time.Minute)
-				_, address1 := s.Address(t.Context(), "a1")
+				_, found := s.Address(t.Context(), "a1")
+				_, taken := s.Bind(t.Context(), address("a2", "b"))
 				for what, err := range map[string]error{
-					"Accept": accepted, "Bind": s.Bind(t.Context(), address("a2", "b")), "Ping": s.Ping(t.Context()), "Address": address1,
+					"Accept": accepted, "Bind": taken, "Ping": s.Ping(t.Context()), "Address": found,
 				} {
 					if !errors.Is(err, store.ErrReplaced) {
 						t.Errorf("%s: %v", what, err)
@@ -132,63 +107,32 @@ func TestR30_FileTakenAway(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesPaths(t *testing.T) {
+// A file that was deleted is gone for good, and not made again behind the operator's back.
+func TestR30_FileDeleted(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	for url, want := range map[string]string{
-		"":                                  "must begin with",
-		"mysql://root:hidden@example.com/x": "must begin with",
-		"memory:x":                          "takes nothing",
-		"sqlite:":                           "needs the path",
-		"sqlite:" + folder:                  "not a file",
-		"sqlite:" + folder + "/none/store":  "no folder " + folder + "/none",
-	} {
-		s, err := store.Open(t.Context(), url)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hidden") {
-			t.Errorf("%q: %v, %v", url, s, err)
-		}
-	}
-	entries, err := os.ReadDir(folder)
-	if err != nil || len(entries) > 0 {
-		t.Errorf("left behind: %v, %v", entries, err)
-	}
-}
-
-// TestForeignFile: a file of something else is refused, and no byte of it or beside it changes.
-func TestForeignFile(t *testing.T) {
-	t.Parallel()
-	for name, make := range map[string]func(t *testing.T, path string){
-		"a database":              func(t *testing.T, path string) { run(t, raw(t, "sqlite:"+path), "CREATE TABLE t (a)") },
-		"a database with a mark":  func(t *testing.T, path string) { run(t, raw(t, "sqlite:"+path), "PRAGMA application_id = 5") },
-		"a database with a count": func(t *testing.T, path string) { run(t, raw(t, "sqlite:"+path), "PRAGMA user_version = 5") },
-		"a database with a log": func(t *testing.T, path string) {
-			db := raw(t, "sqlite:"+path)
-			run(t, db, "PRAGMA journal_mode = WAL", "CREATE TABLE t (a)")
-			_ = db.Close()
-		},
-		"a text": func(t *testing.T, path string) {
-			if err := os.WriteFile(path, []byte(strings.Repeat("not a database\n", 1000)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		},
-	} {
+	for name, suffixes := range map[string][]string{"the file": {""}, "its log": {"-wal"}, "all of it": {"", "-wal", "-shm"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			folder := t.TempDir()
-			path := filepath.Join(folder, "file")
-			make(t, path)
-			before, _ := os.ReadFile(path)
-			s, err := store.Open(t.Context(), "sqlite:"+path)
-			if err == nil || !strings.Contains(err.Error(), "it is not a store of billbridge") {
-				t.Errorf("%v, %v", s, err)
+			url := storetest.SQLite(t)
+			s := open(t, url)
+			accept(t, s, callback("c1", "b"))
+			for _, suffix := range suffixes {
+				if err := os.Remove(strings.TrimPrefix(url, "sqlite:") + suffix); err != nil {
+					t.Fatal(err)
+				}
 			}
-			after, _ := os.ReadFile(path)
-			if len(before) == 0 || string(before) != string(after) {
-				t.Error("it was changed")
+			for i := range 3 {
+				fresh, err := s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute)
+				if !errors.Is(err, store.ErrReplaced) || fresh {
+					t.Errorf("Accept = %v, %v", fresh, err)
+				}
+				// One that would be taken for a duplicate of what is gone.
+				if fresh, err = s.Accept(t.Context(), callback("c1", "b"), time.Minute); !errors.Is(err, store.ErrReplaced) || fresh {
+					t.Errorf("Accept again = %v, %v", fresh, err)
+				}
 			}
-			entries, err := os.ReadDir(folder)
-			if err != nil || len(entries) != 1 {
-				t.Errorf("beside it: %v, %v", entries, err)
+			if _, err := os.Stat(strings.TrimPrefix(url, "sqlite:") + suffixes[0]); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s is there again: %v", suffixes[0], err)
 			}
 		})
 	}
@@ -213,7 +157,7 @@ func TestFullDisk(t *testing.T) {
 	if full == nil || !strings.Contains(full.Error(), "full") || len(kept) < 10 {
 		t.Fatalf("after %d: %v", len(kept), full)
 	}
-	if err := s.Bind(t.Context(), store.Address{ID: "a", URL: strings.Repeat("x", 9000), Created: noon}); err == nil {
+	if _, err := s.Bind(t.Context(), store.Address{ID: "a", URL: strings.Repeat("x", 9000), Created: noon}); err == nil {
 		t.Error("an address found room")
 	}
 	there := func() {
@@ -358,17 +302,5 @@ func TestCallerGoes(t *testing.T) {
 			equal(t, "c1 is", get(t, s, "c1").State, store.Waiting)
 			equal(t, "c3 is", get(t, s, "c3").State, store.Waiting)
 		})
-	}
-}
-
-// waitFor polls until it is so.
-func waitFor(t testing.TB, so func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !so(); <-ticker.C {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not become so")
-		}
 	}
 }

@@ -24,10 +24,10 @@ func (e *ReferencedError) Error() string {
 	u := e.Upstream
 	if e.Form == "" {
 		return fmt.Sprintf("store: upstream %q is no longer in the config, but callbacks or callback addresses of it are still there: "+
-			"name it as before, with the form %q, until its callbacks are over", u.Name, u.Form)
+			"name it as before, with the form %q; its url may be another", u.Name, u.Form)
 	}
 	return fmt.Sprintf("store: upstream %q has the form %q in the config, but callbacks or callback addresses from when it had the form %q are still there: "+
-		"name it as before until its callbacks are over, and give the one with the form %q another name", u.Name, e.Form, u.Form, e.Form)
+		"name it as before, and give the one with the form %q another name", u.Name, e.Form, u.Form, e.Form)
 }
 
 // Reconcile holds the upstreams of a config to those that the store knows, and from then on knows these. It is called

@@ -1,0 +1,335 @@
+package store_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// refused is an error of both Open and Probe, with a text in it.
+func refused(t *testing.T, url, want string) {
+	t.Helper()
+	s, opened := store.OpenSmall(t.Context(), url, 0)
+	if opened == nil {
+		_ = s.Close()
+	}
+	for what, err := range map[string]error{"Open": opened, "Probe": store.ProbeSmall(t.Context(), url)} {
+		if err == nil || !strings.HasPrefix(err.Error(), "store") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s of %s: %v, want %s", what, url, err, want)
+		}
+	}
+}
+
+// contents are the files of a folder.
+func contents(t testing.TB, folder string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[entry.Name()] = string(text)
+	}
+	return files
+}
+
+// asLeft copies an open database and its log, as they would be left by a process that is killed now.
+func asLeft(t testing.TB, file, to string) {
+	t.Helper()
+	for _, suffix := range []string{"", "-wal"} {
+		text, err := os.ReadFile(file + suffix)
+		if err != nil || len(text) == 0 {
+			t.Fatalf("%s: %d bytes, %v", file+suffix, len(text), err)
+		}
+		if err := os.WriteFile(to+suffix, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOpenRefusesPaths(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	dangling := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(folder, "nothing"), dangling); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"":                                  "must begin with",
+		"mysql://root:hidden@example.com/x": "must begin with",
+		"memory:x":                          "takes nothing",
+		"sqlite:":                           "needs the path",
+		"sqlite:" + folder:                  "not a file",
+		"sqlite:" + folder + "/none/store":  "no folder " + folder + "/none",
+		"sqlite:" + dangling:                "no such file",
+	} {
+		refused(t, url, want)
+	}
+	equal(t, "left behind", contents(t, folder), map[string]string{})
+}
+
+// TestForeignFile: a file of something else is refused, and no byte of it or beside it changes.
+func TestForeignFile(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func(t *testing.T, path string){
+		"a database":              func(t *testing.T, path string) { run(t, raw(t, "sqlite:"+path), "CREATE TABLE t (a)") },
+		"a database with a mark":  func(t *testing.T, path string) { run(t, raw(t, "sqlite:"+path), "PRAGMA application_id = 5") },
+		"a database with a count": func(t *testing.T, path string) { run(t, raw(t, "sqlite:"+path), "PRAGMA user_version = 5") },
+		"a database with a log": func(t *testing.T, path string) {
+			file := filepath.Join(t.TempDir(), "file")
+			run(t, raw(t, "sqlite:"+file), "PRAGMA journal_mode = WAL", "CREATE TABLE t (a)", "PRAGMA wal_checkpoint", "INSERT INTO t VALUES (1)")
+			asLeft(t, file, path)
+		},
+		"a text": func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("not a database\n", 1000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			make(t, filepath.Join(folder, "file"))
+			before := contents(t, folder)
+			refused(t, "sqlite:"+filepath.Join(folder, "file"), "it is not a store of billbridge")
+			if after := contents(t, folder); len(before["file"]) == 0 || !maps.Equal(before, after) {
+				t.Error("something changed")
+			}
+		})
+	}
+}
+
+// TestProbe: what could be opened is probed without a trace, before it is there and after.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		probe := func() {
+			t.Helper()
+			if err := store.Probe(t.Context(), url); err != nil {
+				t.Error(err)
+			}
+		}
+		file, lite := strings.CutPrefix(url, "sqlite:")
+		tables := func() (n int) {
+			t.Helper()
+			if err := raw(t, url).QueryRow("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		probe()
+		if lite {
+			equal(t, "files", contents(t, filepath.Dir(file)), map[string]string{})
+			if err := os.WriteFile(file, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			probe()
+			equal(t, "files", contents(t, filepath.Dir(file)), map[string]string{"store.db": ""})
+		} else {
+			equal(t, "tables", tables(), 0)
+		}
+
+		s := open(t, url)
+		accept(t, s, callback("c1", "b"))
+		probe() // while another has it open
+		accept(t, s, callback("c2", "b"))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if lite {
+			before := contents(t, filepath.Dir(file))
+			probe()
+			if after := contents(t, filepath.Dir(file)); len(after) != 1 || after["store.db"] != before["store.db"] {
+				t.Errorf("something changed: %d files", len(after))
+			}
+		}
+		probe()
+		equal(t, "still there", ids(claim(t, open(t, url), noon)), []string{"c1"})
+	})
+	if err := store.Probe(t.Context(), "memory:"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a killed process left in its log is there after a probe.
+func TestProbeAfterAKill(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t)
+	s := open(t, url)
+	accept(t, s, callback("c1", "b"))
+	left := filepath.Join(t.TempDir(), "store.db")
+	asLeft(t, strings.TrimPrefix(url, "sqlite:"), left)
+	copied := "sqlite:" + left
+	if err := store.Probe(t.Context(), copied); err != nil {
+		t.Error(err)
+	}
+	get(t, open(t, copied), "c1")
+}
+
+// TestProbeBesideAProcessAtWork: neither minds the other, however fast the file changes.
+func TestProbeBesideAProcessAtWork(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t)
+	process, said := startVictim(t, url)
+	var acknowledged []string
+	probed := make(chan error, 1)
+	for said.Scan() {
+		acknowledged = append(acknowledged, said.Text())
+		switch len(acknowledged) {
+		case 1:
+			go func() {
+				for range 200 {
+					if err := store.Probe(t.Context(), url); err != nil {
+						probed <- err
+						return
+					}
+				}
+				probed <- nil
+			}()
+		default:
+			if len(probed) == 1 {
+				_ = process.Kill() // it says no more
+			}
+		}
+	}
+	if err := <-probed; err != nil {
+		t.Error(err)
+	}
+	s := open(t, url)
+	for _, id := range acknowledged {
+		get(t, s, id)
+	}
+}
+
+// TestProbeOfALockedFile waits, and not for good.
+func TestProbeOfALockedFile(t *testing.T) {
+	t.Parallel()
+	for _, lock := range []string{"IMMEDIATE", "EXCLUSIVE"} {
+		url := storetest.SQLite(t)
+		if err := open(t, url).Close(); err != nil {
+			t.Fatal(err)
+		}
+		other := raw(t, url)
+		run(t, other, "BEGIN "+lock)
+		refused(t, url, "another process has it locked")
+		run(t, other, "ROLLBACK")
+		if err := store.ProbeSmall(t.Context(), url); err != nil {
+			t.Errorf("when it is free: %v", err)
+		}
+	}
+}
+
+// TestProbeWithoutRights: a folder in which no file can be made, and a file that can only be read.
+func TestProbeWithoutRights(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		if _, err := os.Stat("/proc/self"); err != nil {
+			t.Skip("root may write everywhere")
+		}
+		// But for where nobody may.
+		if err := store.Probe(t.Context(), "sqlite:/proc/store.db"); err == nil || !strings.Contains(err.Error(), "no file can be made in the folder /proc") {
+			t.Errorf("%v", err)
+		}
+		t.Skip("the rest is not for root, who may write everywhere")
+	}
+	url := storetest.SQLite(t)
+	if err := open(t, url).Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := strings.TrimPrefix(url, "sqlite:")
+	mode := func(path string, mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { mode(filepath.Dir(file), 0o700) })
+	mode(file, 0o400)
+	refused(t, url, "it cannot be written to")
+	equal(t, "files", len(contents(t, filepath.Dir(file))), 1)
+	mode(file, 0o600)
+	empty := filepath.Join(filepath.Dir(file), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mode(filepath.Dir(file), 0o500)
+	refused(t, "sqlite:"+empty, "")
+	refused(t, url, "")
+	err := store.Probe(t.Context(), "sqlite:"+filepath.Join(filepath.Dir(file), "missing"))
+	if err == nil || !strings.Contains(err.Error(), "no file can be made in the folder") {
+		t.Errorf("%v", err)
+	}
+	mode(filepath.Dir(file), 0o700)
+	mode(file, 0)
+	refused(t, url, "")
+	mode(file, 0o600)
+	if err := store.Probe(t.Context(), url); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestProbeOfPostgres: each thing that Open, or the first write, would fail on.
+func TestProbeOfPostgres(t *testing.T) {
+	t.Parallel()
+	url := storetest.Postgres(t)
+	if err := open(t, url).Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := raw(t, url)
+	var schema string
+	if err := db.QueryRow("SELECT current_schema()").Scan(&schema); err != nil {
+		t.Fatal(err)
+	}
+	empty, guest, encoding := schema+"_empty", schema+"_guest", schema+"_encoding"
+	run(t, db,
+		"CREATE SCHEMA "+empty,
+		fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD 'hidden'", guest),
+		fmt.Sprintf("GRANT USAGE ON SCHEMA %s, %s TO %s", schema, empty, guest),
+		fmt.Sprintf("GRANT SELECT ON billbridge_schema TO %s", guest),
+		fmt.Sprintf("CREATE DATABASE %s ENCODING 'SQL_ASCII' TEMPLATE template0", encoding))
+	t.Cleanup(func() { run(t, db, "DROP DATABASE "+encoding) })
+	asGuest := strings.Replace(url, "postgres@", guest+":hidden@", 1)
+	inEmpty := func(url string) string { return strings.Replace(url, "search_path="+schema, "search_path="+empty, 1) }
+	for want, url := range map[string]string{
+		"the encoding of the database must be UTF8":     strings.Replace(url, "/postgres?", "/"+encoding+"?", 1),
+		"PostgreSQL only reads":                         url + "&default_transaction_read_only=on",
+		"may not do so in the schema \"" + empty + "\"": inEmpty(asGuest),
+		"may not do so in the schema \"\"":              strings.Replace(url, "search_path="+schema, "search_path=none", 1),
+		"on billbridge_":                                asGuest,
+		"does not exist":                                strings.Replace(url, "/postgres?", "/none?", 1),
+	} {
+		if err := store.Probe(t.Context(), url); err == nil || !strings.HasPrefix(err.Error(), "store in PostgreSQL: ") ||
+			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	tables := []string{"billbridge_addresses", "billbridge_callbacks", "billbridge_upstreams"}
+	for i, table := range tables {
+		run(t, db, fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s", table, guest))
+		err := store.Probe(t.Context(), asGuest)
+		if left := i+1 < len(tables); (err != nil) != left || left && !slices.ContainsFunc(tables[i+1:], func(name string) bool {
+			return strings.Contains(err.Error(), "on "+name)
+		}) {
+			t.Errorf("with rights to %s: %v", tables[:i+1], err)
+		}
+	}
+	run(t, db, fmt.Sprintf("GRANT CREATE ON SCHEMA %s TO %s", empty, guest))
+	if err := store.Probe(t.Context(), inEmpty(asGuest)); err != nil {
+		t.Errorf("with the right to make tables: %v", err)
+	}
+}

@@ -1,0 +1,174 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+var (
+	older = store.Upstream{Name: "old", Form: "legacy", URL: "https://old.example.com"}
+	newer = store.Upstream{Name: "new", Form: "v2", URL: "https://new.example.com"}
+)
+
+// reconcile makes the store know upstreams, which it must not refuse.
+func reconcile(t testing.TB, s *store.Store, now ...store.Upstream) (moved []store.Upstream) {
+	t.Helper()
+	moved, err := s.Reconcile(t.Context(), now)
+	if err != nil {
+		t.Fatalf("Reconcile(%v): %v", now, err)
+	}
+	return moved
+}
+
+// TestReconcile: what nothing refers to comes, goes, moves and changes its form as the config has it.
+func TestReconcile(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		equal(t, "of none", reconcile(t, s), nil)
+		equal(t, "the first time", reconcile(t, s, older, newer), nil)
+		equal(t, "the same, in another order", reconcile(t, s, newer, older), nil)
+
+		swapped := []store.Upstream{{Name: "new", Form: "v2", URL: older.URL}, {Name: "old", Form: "legacy", URL: newer.URL}}
+		equal(t, "two that moved", reconcile(t, s, swapped[1], swapped[0]), []store.Upstream{newer, older})
+		equal(t, "the same again", reconcile(t, s, swapped...), nil)
+		equal(t, "one that moved back", reconcile(t, s, newer, swapped[1]), swapped[:1])
+
+		equal(t, "one that went", reconcile(t, s, newer), nil)
+		equal(t, "one that came elsewhere", reconcile(t, s, newer, older), nil)
+		other := store.Upstream{Name: "new", Form: "legacy", URL: "https://other.example.com"}
+		equal(t, "one with another form", reconcile(t, s, other, older), nil)
+		equal(t, "the same again", reconcile(t, s, other, older), nil)
+	})
+}
+
+// TestReconcileRefuses: what a row refers to neither goes nor changes its form, until nothing does. A refusal changes
+// nothing of what the store knows.
+func TestReconcileRefuses(t *testing.T) {
+	dropped := []store.Upstream{{Name: "new", Form: "v2", URL: "https://moved.example.com"}, {Name: "third", Form: "v2"}}
+	changed := append([]store.Upstream{{Name: "old", Form: "v2", URL: older.URL}}, dropped...)
+	c := callback("c1", "b")
+	c.Upstream = older.Name
+	bill := address("a1", "b")
+	bill.Upstream = older.Name
+	for name, step := range map[string]struct {
+		row    func(*testing.T, *store.Store)
+		refers bool // the row does, to the upstream
+		swept  int  // rows that a sweep then removes, years later
+	}{
+		"an address":     {func(t *testing.T, s *store.Store) { bind(t, s, bill) }, true, 1},
+		"a registration": {func(t *testing.T, s *store.Store) { bind(t, s, registration("a2", "s", noon)) }, true, 0},
+		"one waiting":    {func(t *testing.T, s *store.Store) { accept(t, s, c) }, true, 0},
+		"one dead":       {func(t *testing.T, s *store.Store) { become(t, s, c, store.Dead) }, true, 0},
+		"one delivered":  {func(t *testing.T, s *store.Store) { become(t, s, c, store.Delivered) }, true, 1},
+		"one dropped":    {func(t *testing.T, s *store.Store) { become(t, s, c, store.Dropped) }, true, 1},
+		"another's":      {func(t *testing.T, s *store.Store) { accept(t, s, callback("c2", "b")) }, false, 0},
+		"a longer name": {func(t *testing.T, s *store.Store) {
+			bind(t, s, store.Address{ID: "a3", Upstream: "older", Created: noon})
+		}, false, 1},
+		"none": {func(*testing.T, *store.Store) {}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, s *store.Store) {
+				reconcile(t, s, newer, older)
+				step.row(t, s)
+				for form, now := range map[string][]store.Upstream{"": dropped, "v2": changed} {
+					if !step.refers {
+						break
+					}
+					moved, err := s.Reconcile(t.Context(), now)
+					var referenced *store.ReferencedError
+					if !errors.As(err, &referenced) {
+						t.Fatalf("Reconcile(%v): %v", now, err)
+					}
+					equal(t, "the error", *referenced, store.ReferencedError{Upstream: older, Form: form})
+					equal(t, "moved", moved, nil)
+				}
+				if n, err := s.Sweep(t.Context(), noon.Add(10*365*24*time.Hour), time.Hour); n != step.swept || err != nil {
+					t.Errorf("Sweep = %d, %v", n, err)
+				}
+				if !step.refers || step.swept > 0 {
+					equal(t, "moved, when nothing refers to it", reconcile(t, s, dropped...), []store.Upstream{newer})
+					return
+				}
+				if _, err := s.Reconcile(t.Context(), dropped); err == nil {
+					t.Error("a sweep made it forgotten")
+				}
+				// Neither the move nor the third was noted.
+				equal(t, "moved", reconcile(t, s, newer, older, store.Upstream{Name: "third", Form: "legacy", URL: "https://x"}), nil)
+				equal(t, "moved", reconcile(t, s, newer, store.Upstream{Name: "old", Form: "legacy"}), []store.Upstream{older})
+			})
+		})
+	}
+}
+
+// An operator reads what to do.
+func TestReferencedErrorSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for form, want := range map[string]string{
+		"": `store: upstream "old" is no longer in the config, but callbacks or callback addresses of it are still there: ` +
+			`name it as before, with the form "legacy"; its url may be another`,
+		"v2": `store: upstream "old" has the form "v2" in the config, but callbacks or callback addresses from when it had the form "legacy" are still there: ` +
+			`name it as before, and give the one with the form "v2" another name`,
+	} {
+		equal(t, "text", (&store.ReferencedError{Upstream: older, Form: form}).Error(), want)
+	}
+}
+
+func TestReconcileRefusesNames(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for name, now := range map[string][]store.Upstream{
+			"twice":       {older, newer, older},
+			"no name":     {{Form: "v2"}},
+			"no form":     {{Name: "new"}},
+			"a zero byte": {{Name: "new", Form: "v2", URL: "\x00"}},
+		} {
+			if _, err := s.Reconcile(t.Context(), now); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+		equal(t, "moved", reconcile(t, s, store.Upstream{Name: "new", Form: "legacy"}), nil)
+	})
+}
+
+// TestReplicasReconcileTogether: whichever is the last, the store knows the upstreams of one of them, not a mixture.
+func TestReplicasReconcileTogether(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 4)
+		for range 10 {
+			var starting sync.WaitGroup
+			for i, s := range replicas {
+				starting.Go(func() {
+					mine := []store.Upstream{{Name: fmt.Sprint("own", i), Form: "v2"}}
+					for _, name := range []string{"a", "b", "c"} {
+						mine = append(mine, store.Upstream{Name: name, Form: "v2", URL: fmt.Sprint(i)})
+					}
+					if i%2 == 1 {
+						mine[1], mine[3] = mine[3], mine[1] // the rows in another order
+					}
+					if _, err := s.Reconcile(t.Context(), mine); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			starting.Wait()
+			db := raw(t, url)
+			var rows, urls int
+			if err := db.QueryRow("SELECT count(*), count(DISTINCT url) FROM billbridge_upstreams WHERE name < 'd'").Scan(&rows, &urls); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "of three", rows, 3)
+			equal(t, "different URLs", urls, 1)
+			if err := db.QueryRow("SELECT count(*) FROM billbridge_upstreams").Scan(&rows); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "all", rows, 4)
+			_ = db.Close()
+		}
+	})
+}
