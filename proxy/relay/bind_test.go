@@ -1,0 +1,172 @@
+package relay_test
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/relay"
+	"billbridge/proxy/store"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What is kept of an address, for each kind of call.
+func TestBindKeepsWhereCallbacksGo(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := newStation(t, setup{now: c.now})
+	const theirs = "https://partner.example.com/paid?token=1#top"
+	for name, want := range map[string]struct {
+		asked relay.Asked
+		row   store.Address
+	}{
+		"bill": {
+			relay.Asked{Upstream: "up", Operation: "bill.create", Form: "legacy", Key: key, OfBill: true, Bill: bill, Member: "m", Merchant: "s", Expiry: "2026-11-30", URL: theirs},
+			// Midnight in Korea at the end of that day.
+			store.Address{Operation: "bill.create", Bill: bill, Form: "legacy", Until: time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC)},
+		},
+		"bill whose id is not known": {
+			relay.Asked{Upstream: "up", Operation: "bill.send", Form: "v2", Key: key, OfBill: true, Member: "m", Merchant: "s", URL: theirs},
+			store.Address{Operation: "bill.send", Form: "v2"},
+		},
+		"bill whose expiry is no date": {
+			relay.Asked{Upstream: "up", Operation: "bill.send", Form: "v2", Key: key, OfBill: true, Expiry: "20261130", URL: theirs},
+			store.Address{Operation: "bill.send", Form: "v2"},
+		},
+		"registration": {
+			relay.Asked{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, Member: "m", Merchant: `s" "`, URL: theirs},
+			store.Address{Operation: "mapping.register", Form: "v2", Store: `"m" "s\" \""`},
+		},
+		"registration without a store": {
+			relay.Asked{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, URL: theirs},
+			store.Address{Operation: "mapping.register", Form: "v2", Store: `"" ""`}, // what makes it none of a bill
+		},
+	} {
+		id := strings.TrimPrefix(s.bind(want.asked), "/callback/")
+		got, err := s.store.Address(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.row.ID, want.row.Upstream, want.row.URL, want.row.Created = id, "up", theirs, c.now()
+		want.row.Partner = hash(key)
+		if diff := cmp.Diff(want.row, got); diff != "" {
+			t.Errorf("%s: -want +got\n%s", name, diff)
+		}
+	}
+}
+
+// Two calls for one bill have an address each, the same registration has one.
+func TestBindTwice(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	of, registration := asked("v2", "https://partner.example.com/"), asked("v2", "https://partner.example.com/")
+	registration.OfBill, registration.Bill = false, ""
+	if s.bind(of) == s.bind(of) {
+		t.Error("two calls for a bill have one address")
+	}
+	first := s.bind(registration)
+	if s.bind(registration) != first {
+		t.Error("a registration that is asked for again has a second address")
+	}
+	registration.Merchant = "another"
+	if s.bind(registration) == first {
+		t.Error("two stores have one address")
+	}
+}
+
+func TestBoundAddressHangsBelowPublicURL(t *testing.T) {
+	t.Parallel()
+	for public, want := range map[string]string{
+		"https://bridge.example.com":                "https://bridge.example.com/callback/",
+		"https://bridge.example.com/":               "https://bridge.example.com/callback/",
+		"https://bridge.example.com:8443/from/ups":  "https://bridge.example.com:8443/from/ups/callback/",
+		"https://bridge.example.com:8443/from/ups/": "https://bridge.example.com:8443/from/ups/callback/",
+	} {
+		s := newStation(t, setup{public: public})
+		seen := map[string]bool{}
+		for range 50 {
+			got, err := s.Bind(t.Context(), asked("v2", "https://partner.example.com/"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, ok := strings.CutPrefix(got, want)
+			if u, err := url.Parse(got); err != nil || !relay.Owns(u.Path) || !ok || len(id) != 32 || seen[id] {
+				t.Errorf("%s: %s", public, got)
+			}
+			seen[id] = true
+		}
+	}
+}
+
+// What is wrong with an address is told to the partner, in words that show nothing of it; nothing is asked of the store.
+func TestR32_WrongAddressesAreNotBound(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := os.ReadFile("testdata/ssrf-safeurl/blocked_hosts.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := []string{
+		"", "nonsense-canary", "/canary", "ftp://canary.example.com/canary", "https://user:canary@partner.example.com/",
+		"https://partner.example.com:8444/canary", "https://127.0.0.1/canary?canary=1", "https://partner.example.com/canary\r\nX: 1",
+		"https://partner.example.com/" + strings.Repeat("canary", 400),
+	}
+	for _, host := range strings.Fields(string(hosts)) {
+		wrong = append(wrong, "http://"+host+"/canary")
+	}
+	for _, address := range wrong {
+		ours, err := s.Bind(t.Context(), asked("v2", address))
+		var told *relay.Wrong
+		if ours != "" || !errors.As(err, &told) || told.Text == "" || told.Error() != told.Text {
+			t.Errorf("%q: %q, %v", address, ours, err)
+			continue
+		}
+		for _, part := range []string{"canary", "127.", "169.", "8444"} {
+			if strings.Contains(told.Text, part) {
+				t.Errorf("%q is shown: %s", address, told.Text)
+			}
+		}
+	}
+	if got := s.scrape(refused + `{reason="address"`); !strings.HasSuffix(got, " 28\n") || len(wrong) != 28 {
+		t.Errorf("%d wrong addresses: %s", len(wrong), got)
+	}
+}
+
+// That a good address could not be stored is no fault of the address.
+func TestBindWithoutStore(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ours, err := s.Bind(t.Context(), asked("v2", "https://partner.example.com/"))
+	var told *relay.Wrong
+	if ours != "" || !errors.Is(err, store.ErrClosed) || errors.As(err, &told) {
+		t.Errorf("%q, %v", ours, err)
+	}
+	if got := s.scrape(refused); got != "" {
+		t.Error(got)
+	}
+}
+
+func TestOwns(t *testing.T) {
+	t.Parallel()
+	const id = "00112233445566778899aabbccddeeff"
+	for path, want := range map[string]bool{
+		"/callback/" + id: true, "/from/ups/callback/" + id: true, "/callback/x/callback/" + id: true, "//callback/" + id: true,
+		"/callback/" + strings.ToUpper(id): false, "/callback/" + id + "/": false, "/callback//" + id: false, "/callback/" + id[1:]: false, "/callback/" + id + "0": false,
+		"/callback/": false, "/callback": false, "": false, "/": false, id: false, "/callbacks/" + id: false, "/xcallback/" + id: false, "callback/" + id: false,
+		"/callback%2f" + id: false, "/callback/" + id + "/callback/": false, "/callback/g" + id[1:]: false, "/callback/" + id + "\n": false,
+	} {
+		if got := relay.Owns(path); got != want {
+			t.Errorf("%q: %v", path, got)
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/store"
+	"billbridge/translate"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// patience ends a test that would hang. Nothing is ever slept for.
+const patience = 30 * time.Second
+
+const (
+	key  = "demo-key"
+	bill = "A1B2C3D4E5F6G7H8I9J0"
+)
+
+var forms = []translate.Form{"v2", "legacy"}
+
+// documented are the answers that say a callback arrived, by form (field notes, Callbacks).
+var documented = map[translate.Form]string{"v2": `{"code":"0000"}`, "legacy": `{"code":"0000","msg":"성공하였습니다."}`}
+
+// A setup is what a test wants other than usual.
+type setup struct {
+	form      translate.Form // the upstream's; if empty, v2
+	public    string         // public_url; if empty, https://bridge.example.com
+	callbacks string         // more keys of the section, each with a comma before it
+	top       string         // more lines of the config
+	store     string         // URL; if empty, one in memory
+	now       func() time.Time
+}
+
+// reachable are addresses of this machine, which only a config that allows them reaches.
+const reachable = `, ports: [], allow: [127.0.0.0/8, "::1/128"]`
+
+func (s setup) config(t testing.TB) *config.Config {
+	t.Helper()
+	if s.form == "" {
+		s.form = "v2"
+	}
+	if s.public == "" {
+		s.public = "https://bridge.example.com"
+	}
+	return parse(t, fmt.Sprintf("upstreams: {up: {form: %s, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: %q%s}\n%s\n",
+		s.form, s.public, s.callbacks, s.top))
+}
+
+func parse(t testing.TB, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return c
+}
+
+// A station is a relay with its store and its surroundings.
+type station struct {
+	*relay.Relay
+	t        testing.TB
+	store    *store.Store
+	registry *prometheus.Registry
+	logs     *logs
+}
+
+func newStation(t testing.TB, s setup) *station {
+	t.Helper()
+	if s.store == "" {
+		s.store = "memory:"
+	}
+	opened, err := store.Open(t.Context(), s.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	return onStore(t, s, opened)
+}
+
+func onStore(t testing.TB, s setup, opened *store.Store) *station {
+	t.Helper()
+	st := &station{t: t, store: opened, registry: prometheus.NewRegistry(), logs: &logs{}}
+	var err error
+	st.Relay, err = relay.New(s.config(t), relay.Options{
+		Store: opened, Registerer: st.registry, Logger: slog.New(slog.NewJSONHandler(st.logs, nil)), UserAgent: "billbridge/test", Now: s.now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// asked is a bill's address of a partner that speaks form.
+func asked(form translate.Form, address string) relay.Asked {
+	return relay.Asked{
+		Upstream: "up", Operation: "bill.create", Form: form, Key: key, OfBill: true, Bill: bill, Member: "m", Merchant: "s", URL: address,
+	}
+}
+
+// bind returns the path of an address of ours.
+func (s *station) bind(a relay.Asked) string {
+	s.t.Helper()
+	ours, err := s.Bind(s.t.Context(), a)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	u, err := url.Parse(ours)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return u.Path
+}
+
+// post is an upstream's callback. Headers come in pairs.
+func (s *station) post(path, body string, headers ...string) *httptest.ResponseRecorder {
+	return s.send(httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)), headers...)
+}
+
+func (s *station) send(r *http.Request, headers ...string) *httptest.ResponseRecorder {
+	for i := 0; i < len(headers); i += 2 {
+		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+// accept posts a callback that must be taken.
+func (s *station) accept(path, body string, headers ...string) {
+	s.t.Helper()
+	if w := s.post(path, body, headers...); w.Code != http.StatusOK {
+		s.t.Fatalf("%d %s", w.Code, w.Body)
+	}
+}
+
+// stored is all that the store has, the oldest first, bodies and all.
+func (s *station) stored() []store.Callback {
+	s.t.Helper()
+	list, err := s.store.List(context.Background(), store.Filter{Limit: 10_000})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	slices.Reverse(list)
+	for i := range list {
+		if list[i], err = s.store.Get(context.Background(), list[i].ID); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return list
+}
+
+// only is the one callback that the store has.
+func (s *station) only() store.Callback {
+	s.t.Helper()
+	list := s.stored()
+	if len(list) != 1 {
+		s.t.Fatalf("%d callbacks are stored", len(list))
+	}
+	return list[0]
+}
+
+// round makes one attempt at all that is due, waits for the ends, and returns how many those were.
+func (s *station) round() int {
+	s.t.Helper()
+	var attempts sync.WaitGroup
+	n, err := s.Round(context.Background(), &attempts)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	attempts.Wait()
+	return n
+}
+
+// scrape is what Prometheus would read of series that begin with one of the names, without those that are 0.
+func (s *station) scrape(names ...string) string {
+	s.t.Helper()
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	var kept strings.Builder
+	for line := range strings.Lines(w.Body.String()) {
+		if line[0] != '#' && !strings.HasSuffix(line, " 0\n") && (len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(line, n) })) {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// counts wants exactly these lines, sorted, among those that begin with a name.
+func (s *station) counts(name string, want ...string) {
+	s.t.Helper()
+	all := ""
+	for _, line := range want {
+		all += name + line + "\n"
+	}
+	if got := s.scrape(name); got != all {
+		s.t.Errorf("got\n%swant\n%s", got, all)
+	}
+}
+
+const refused = "billbridge_callbacks_refused_total"
+
+// A clock is set by hand.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+// newClock begins at a whole millisecond, as the store keeps times.
+func newClock() *clock { return &clock{at: time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) set(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = at
+}
+
+func (c *clock) add(d time.Duration) { c.set(c.now().Add(d)) }
+
+// carrier is a partner without a network.
+type carrier func(*http.Request) (*http.Response, error)
+
+// RoundTrip reads the body whole, as a partner does.
+func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return c(r)
+}
+
+func reply(status int, body string, headers ...string) *http.Response {
+	h := http.Header{}
+	for i := 0; i < len(headers); i += 2 {
+		h.Add(headers[i], headers[i+1])
+	}
+	return &http.Response{StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// always is a partner that gives one answer.
+func always(status int, body string, headers ...string) carrier {
+	return func(*http.Request) (*http.Response, error) { return reply(status, body, headers...), nil }
+}
+
+// hung is a partner that gives none.
+func hung(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// logs keep what was logged.
+type logs struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+func receive[T any](t testing.TB, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("no %s", what)
+		panic("unreachable")
+	}
+}
+
+func hash(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
+// notice is a payment's callback in a form, of this key and bill, with more members if there are any.
+func notice(form translate.Form, key, bill string, more ...string) string {
+	if form == "v2" {
+		return fmt.Sprintf(`{"apiKey":%q,"billId":%q%s}`, key, bill, strings.Join(more, ""))
+	}
+	return fmt.Sprintf(`{"apikey":%q,"bill_id":%q%s}`, key, bill, strings.Join(more, ""))
+}

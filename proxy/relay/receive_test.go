@@ -1,0 +1,220 @@
+package relay_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/relay"
+	"billbridge/proxy/store"
+	"billbridge/translate"
+)
+
+const (
+	inV2 = `{"apiKey":"demo-key","billId":"A1B2C3D4E5F6G7H8I9J0","catId":"T1","apprPayType":0,"apprCardType":"1","apprDt":20261121123456,` +
+		`"apprPrice":"1004","apprIssuer":"\uc2e0\ud55c","apprNum":"30001234","apprMonthly":"00","apprState":"F"}`
+	inLegacy = `{"apikey":"demo-key","bill_id":"A1B2C3D4E5F6G7H8I9J0","appr_cat_id":"T1","appr_pay_type":"0","appr_card_type":"1","appr_dt":"20261121123456",` +
+		`"appr_price":"1004","appr_issuer":"신한","appr_num":"30001234","appr_monthly":"00","appr_state":"F"}`
+)
+
+// The bodies of a payment's callback by either side's form, what is stored for the partner, and the answer to the upstream.
+func TestCallbacksAreBroughtIntoThePartnersForm(t *testing.T) {
+	t.Parallel()
+	for _, g := range []struct {
+		from, to  translate.Form
+		name      string
+		body      string
+		want      string // "" is body, byte for byte
+		passed    string
+		unrelated bool // it names no bill
+	}{
+		{from: "v2", to: "legacy", name: "a payment", body: inV2, want: strings.Replace(inLegacy, "신한", `\uc2e0\ud55c`, 1)}, // texts keep their spelling
+		{from: "legacy", to: "v2", name: "a payment", body: inLegacy, want: strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1)},
+		{from: "v2", to: "v2", name: "a payment", body: inV2, passed: "in form"},
+		{from: "legacy", to: "legacy", name: "a payment", body: inLegacy, passed: "in form"},
+		{from: "v2", to: "legacy", name: "in the partner's form already", body: " " + inLegacy + "\n", passed: "in form"},
+		{from: "legacy", to: "v2", name: "in the partner's form already", body: " " + inV2 + "\n", passed: "in form"},
+		{from: "v2", to: "legacy", name: "lossy", body: `{"apiKey":"demo-key","billId":"A1B2C3D4E5F6G7H8I9J0","apprSign":"x","new":1}`, want: `{"apikey":"demo-key","bill_id":"A1B2C3D4E5F6G7H8I9J0"}`},
+		{from: "v2", to: "legacy", name: "a number as a bill", body: `{"billId":17}`, want: `{"bill_id":"17"}`},
+		{from: "v2", to: "legacy", name: "the key alone", body: `{"apiKey":"demo-key"}`, want: `{"apikey":"demo-key"}`, unrelated: true},
+	} {
+		t.Run(fmt.Sprintf("%s to %s/%s", g.from, g.to, g.name), func(t *testing.T) {
+			t.Parallel()
+			clock := newClock()
+			s := newStation(t, setup{form: g.from, now: clock.now})
+			a := asked(g.to, "https://Partner.example.com:8443/paid?x=1")
+			a.Bill, a.OfBill = "", false // any bill of the partner
+			path := s.bind(a)
+			w := s.post(path, g.body, "Content-Type", "text/html; charset=utf-8")
+			if w.Code != 200 || w.Body.String() != documented[g.from] || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
+				t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
+			}
+			if g.want == "" {
+				g.want = g.body
+			}
+			c := s.only()
+			if string(c.Body) != g.want || c.ContentType != "application/json; charset=utf-8" {
+				t.Errorf("got %s\n%s\nwant\n%s", c.ContentType, c.Body, g.want)
+			}
+			if c.Host != "partner.example.com:8443" || c.URL != a.URL || c.Form != string(g.to) || c.Partner != hash(key) || c.State != store.Waiting ||
+				!c.Received.Equal(clock.now()) || !c.Next.Equal(clock.now()) || !regexp.MustCompile(`^cb_[0-9a-f]{32}$`).MatchString(c.ID) {
+				t.Errorf("%+v", c)
+			}
+			if (c.Bill == "") != g.unrelated || g.unrelated && c.Order != c.Address || !g.unrelated && c.Order != c.Partner+" "+c.Bill {
+				t.Errorf("bill %q order %q", c.Bill, c.Order)
+			}
+			s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)
+			if g.passed == "" {
+				s.counts("billbridge_callbacks_passed_total")
+			} else {
+				s.counts("billbridge_callbacks_passed_total", fmt.Sprintf(`{as=%q,upstream="up"} 1`, g.passed))
+			}
+		})
+	}
+}
+
+// What the table does not recognise goes on as it came: a notice of a payment is not lost for its looks.
+func TestUnrecognisedCallbacksPass(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"empty": "", "text": "paid", "html": "<html>\r\n</html>", "array": `[{"apikey":"another"}]`, "a string": `"x"`, "EUC-KR": "\xb0\xe1\xc1\xa6", "cut off": `{"apikey":"demo-k`,
+		"zeros": "\x00\x00", "neither key nor bill": `{ "state" : "F" }`, "empty names": `{"apikey":"","bill_id":null,"apiKey":[],"billId":{}}`, "a form": "apikey=another&bill_id=1",
+	} {
+		for _, form := range forms {
+			s := newStation(t, setup{form: "legacy"})
+			path := s.bind(asked(form, "https://partner.example.com/"))
+			if w := s.post(path, body, "Content-Type", "Text/Plain; charset=EUC-KR"); w.Code != 200 || w.Body.String() != documented["legacy"] {
+				t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			}
+			if c := s.only(); string(c.Body) != body || c.ContentType != "text/plain; charset=EUC-KR" || c.Bill != bill || c.Order != hash(key)+" "+bill {
+				t.Errorf("%s: %+v %q", name, c, c.Body)
+			}
+			s.counts("billbridge_callbacks_passed_total", `{as="unrecognised",upstream="up"} 1`)
+		}
+	}
+}
+
+var header = regexp.MustCompile(`^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$`)
+
+// TestR22_ContentTypeIsCleaned: it becomes a header towards the partner.
+func TestR22_ContentTypeIsCleaned(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"":                                 "application/octet-stream",
+		"text/plain":                       "text/plain",
+		"TEXT/Plain ; Charset=\"utf-8\"":   "text/plain; charset=utf-8",
+		"text/plain\r\nX-Evil: 1":          "application/octet-stream",
+		"text/plain\nX-Evil: 1":            "application/octet-stream",
+		"text/plain\x00":                   "application/octet-stream",
+		"text/plain; a=\"b\r\nX-Evil: 1\"": "application/octet-stream",
+		"text/plain; a=\"b\x00c\"":         "text/plain; a*=utf-8''b%00c",
+		"text/plain; a*=utf-8''%0d%0aX-Evil%3a%201":      "text/plain; a*=utf-8''%0D%0AX-Evil%3A%201",
+		"text/plain; a*0*=utf-8''%0d%0a; a*1=\"X-Evil\"": "text/plain; a*=utf-8''%0D%0AX-Evil",
+		"text/plain; a=\"\xff\"":                         "text/plain; a*=utf-8''%FF",
+		"한글":                                             "application/octet-stream",
+		"/":                                              "application/octet-stream",
+	} {
+		if got := relay.PlainType(given); got != want {
+			t.Errorf("%q: %q", given, got)
+		}
+		s := newStation(t, setup{})
+		s.accept(s.bind(asked("v2", "https://partner.example.com/")), "?", "Content-Type", given)
+		if c := s.only(); c.ContentType != want {
+			t.Errorf("%q is stored as %q", given, c.ContentType)
+		}
+	}
+}
+
+// TestContentTypeThatCannotBeWritten: one that can be read and not be written again became an empty header.
+func TestContentTypeThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	for _, given := range []string{"a/b; *=utf-8''x", "a/b; *0=x"} {
+		if got := relay.PlainType(given); got != "application/octet-stream" {
+			t.Errorf("%q: %q", given, got)
+		}
+	}
+}
+
+func FuzzR22_ContentType(f *testing.F) {
+	for _, seed := range []string{"text/plain", "text/plain; a=\"\r\n\"", "a/b; *=utf-8''x", "a/b; a*0=x; a*1*=%0d", "a; b=c;", "form-data; x=\"\\\"\"", "a/b; a*=''%"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, given string) {
+		if got := relay.PlainType(given); !header.MatchString(got) {
+			t.Errorf("%q becomes %q", given, got)
+		}
+	})
+}
+
+// An upstream that missed our answer sends again; the partner hears of it once.
+func TestCallbackThatComesAgain(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := newStation(t, setup{form: "legacy", now: clock.now})
+	attempts := 0
+	s.Carry(carrier(func(*http.Request) (*http.Response, error) { attempts++; return reply(200, documented["v2"]), nil }))
+	path, other := s.bind(asked("v2", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
+	again := func(path, body string, stored, repeated int) {
+		t.Helper()
+		w := s.post(path, body)
+		if w.Code != 200 || w.Body.String() != documented["legacy"] {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if got := len(s.stored()); got != stored {
+			t.Errorf("%d are stored, want %d", got, stored)
+		}
+		if want := fmt.Sprintf("billbridge_callbacks_repeated_total{upstream=\"up\"} %d\n", repeated); repeated > 0 && s.scrape("billbridge_callbacks_repeated") != want {
+			t.Error(s.scrape("billbridge_callbacks_repeated"), "want", want)
+		}
+		for s.round() > 0 {
+		}
+		if attempts != stored {
+			t.Errorf("%d attempts, want %d", attempts, stored)
+		}
+	}
+	body := notice("legacy", key, bill, `,"appr_price":"1004"`)
+	again(path, body, 1, 0)
+	again(path, body, 1, 1)
+	again(path, `{ "appr_price":"1004", "bill_id":"`+bill+`","\u0061pikey":"`+key+"\"}\n", 1, 2) // the members in another order
+	again(path, notice("legacy", key, bill, `,"appr_price":"1005"`), 2, 2)
+	again(path, notice("legacy", key, bill, `,"appr_price":1004`), 3, 2)
+	again(other, body, 4, 2) // an address of its own
+	clock.add(25*time.Hour - time.Millisecond)
+	again(path, body, 4, 3)
+	clock.add(time.Millisecond) // the first was received one window ago
+	again(path, body, 5, 3)
+	again(path, body, 5, 4)
+	s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 5`)
+}
+
+// The same one many times at once is one.
+func TestCallbackThatComesManyTimesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	path := s.bind(asked("legacy", "https://partner.example.com/"))
+	var group sync.WaitGroup
+	for range 32 {
+		group.Go(func() { s.accept(path, inV2) })
+	}
+	group.Wait()
+	s.only()
+	s.counts("billbridge_callbacks_repeated_total", `{upstream="up"} 31`)
+}
+
+// What is dead stays so when the upstream sends it again within the window: the operator decides.
+func TestDeadCallbackThatComesAgain(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{callbacks: ", schedule: [0s]"})
+	s.Carry(always(500, ""))
+	path := s.bind(asked("legacy", "https://partner.example.com/"))
+	s.accept(path, inV2)
+	s.round()
+	s.accept(path, inV2)
+	if c := s.only(); c.State != store.Dead || s.round() != 0 {
+		t.Errorf("%+v", c)
+	}
+}
