@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -93,6 +94,7 @@ type inbound struct {
 // read takes the body in, bounded (R34).
 func (in *inbound) read(req *http.Request) ([]byte, bool) {
 	limit := int64(in.s.config.Limits.Body)
+	coding := strings.Join(req.Header.Values("Content-Encoding"), ",") // one header may come in several lines
 	var body bytes.Buffer
 	_, err := body.ReadFrom(io.LimitReader(req.Body, limit+1))
 	switch {
@@ -102,7 +104,7 @@ func (in *inbound) read(req *http.Request) ([]byte, bool) {
 	case err != nil:
 		in.w.Header().Set("Connection", "close")
 		in.fail(http.StatusBadRequest, "broken", "the body broke off")
-	case req.Header.Get("Content-Encoding") != "" && !strings.EqualFold(req.Header.Get("Content-Encoding"), "identity"):
+	case coding != "" && !strings.EqualFold(coding, "identity"):
 		in.fail(http.StatusUnsupportedMediaType, "coding", "the body must come without a content coding")
 	default:
 		return body.Bytes(), true
@@ -197,11 +199,13 @@ func (in *inbound) write(status int, body []byte) {
 
 // plainType is a content type that may go on as a header of ours (R22).
 func plainType(given string) string {
+	const unknown = "application/octet-stream"
 	kind, parameters, err := mime.ParseMediaType(given)
 	if err != nil {
-		return "application/octet-stream"
+		return unknown
 	}
-	return mime.FormatMediaType(kind, parameters)
+	// Some that can be read cannot be written, such as one with a parameter without a name.
+	return cmp.Or(mime.FormatMediaType(kind, parameters), unknown)
 }
 
 // newID is a webhook-id.
