@@ -195,7 +195,10 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) (status 
 		return 0, r.broke(err), 0
 	}
 	defer func() { _ = res.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	var answer []byte
+	if res.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection, which ctx does not end
+		answer, err = io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	}
 	after = retryAfter(res.Header.Get("Retry-After"), r.now())
 	switch code := res.StatusCode; {
 	case code == http.StatusGone:

@@ -1,0 +1,354 @@
+package relay_test
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// waiting is a station on which one callback waits for its first attempt, and its clock.
+func waiting(t testing.TB, form translate.Form, callbacks string) (*station, *clock) {
+	t.Helper()
+	c := newClock()
+	s := newStation(t, setup{form: "v2", callbacks: callbacks, now: c.now})
+	s.accept(s.bind(asked(form, "https://partner.example.com/paid")), inV2)
+	return s, c
+}
+
+// Which answer is a success, in either form (interface document, Events; field notes, Callbacks).
+func TestWhatCountsAsDelivered(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat(" ", 64<<10)
+	for _, c := range []struct {
+		status          int
+		body            string
+		outcome, any2xx string
+	}{
+		{200, `{"code":"0000"}`, "delivered", "delivered"},
+		{200, documented["legacy"], "delivered", "delivered"},
+		{200, ` {"msg":"ok","code":"0000","data":{"code":"9999"}}` + "\n", "delivered", "delivered"},
+		{200, `{"code":"0000"}` + long, "delivered", "delivered"}, // the success is within what is read
+		{200, long + `{"code":"0000"}`, "answer", "delivered"},
+		{200, `{"code":"9999"}`, "answer", "delivered"},
+		{200, `{"code":0}`, "answer", "delivered"},
+		{200, `{"Code":"0000"}`, "answer", "delivered"},
+		{200, `{"code":"9999","code":"0000"}`, "answer", "delivered"},
+		{200, ``, "answer", "delivered"},
+		{200, `<html>0000</html>`, "answer", "delivered"},
+		{200, `OK`, "answer", "delivered"},
+		{201, `{"code":"0000"}`, "status", "delivered"},
+		{202, documented["legacy"], "status", "delivered"},
+		{204, ``, "status", "delivered"},
+		{299, ``, "status", "delivered"},
+		{300, `{"code":"0000"}`, "redirected", "redirected"},
+		{304, `{"code":"0000"}`, "redirected", "redirected"},
+		{399, `{"code":"0000"}`, "redirected", "redirected"},
+		{400, `{"code":"0000"}`, "status", "status"},
+		{404, ``, "status", "status"},
+		{410, `{"code":"0000"}`, "gone", "gone"},
+		{429, ``, "status", "status"},
+		{500, `{"code":"0000"}`, "status", "status"},
+		{503, ``, "status", "status"},
+		{999, ``, "status", "status"},
+	} {
+		for _, form := range forms {
+			for success, want := range map[string]string{"documented": c.outcome, "any-2xx": c.any2xx} {
+				s, clock := waiting(t, form, ", success: "+success)
+				s.Carry(always(c.status, c.body))
+				if n := s.round(); n != 1 {
+					t.Fatalf("%d attempts", n)
+				}
+				got := s.only()
+				state := map[string]store.State{"delivered": store.Delivered, "gone": store.Dead}[want]
+				if state == "" {
+					state = store.Waiting
+				}
+				if got.LastOutcome != want || got.LastStatus != c.status || got.State != state || got.Attempts != 1 || !got.LastAt.Equal(clock.now()) {
+					t.Errorf("%s %s %d %.40s: %s %d %s", form, success, c.status, c.body, got.LastOutcome, got.LastStatus, got.State)
+				}
+				s.counts("billbridge_callbacks_attempts_total", fmt.Sprintf(`{outcome=%q,upstream="up"} 1`, want))
+			}
+		}
+	}
+}
+
+// TestR31_GoneIsTheEnd: 410 says that the partner wants no more of it.
+func TestR31_GoneIsTheEnd(t *testing.T) {
+	t.Parallel()
+	s, clock := waiting(t, "v2", "")
+	s.Carry(always(410, ""))
+	s.round()
+	for range 100 {
+		clock.add(24 * time.Hour)
+		if s.round() != 0 {
+			t.Fatal("it is tried again")
+		}
+	}
+	if c := s.only(); c.State != store.Dead || c.Attempts != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// What a partner gets, all of it, on the first attempt and on the second.
+func TestWhatPartnersGet(t *testing.T) {
+	t.Parallel()
+	type got struct {
+		Method, URI, Host, Body string
+		Header                  http.Header
+		Length                  int64
+		Coding                  []string
+	}
+	var all []got
+	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		all = append(all, got{r.Method, r.RequestURI, r.Host, string(body), r.Header, r.ContentLength, r.TransferEncoding})
+		w.Header().Set("Set-Cookie", "a=b")
+		w.Header().Set("WWW-Authenticate", "Basic")
+		if len(all) == 1 {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		_, _ = io.WriteString(w, documented["legacy"])
+	}))
+	defer partner.Close()
+	clock := newClock()
+	s := newStation(t, setup{form: "v2", callbacks: reachable, now: clock.now})
+	s.accept(s.bind(asked("legacy", partner.URL+"/a%2Fb/?token=a%20b&&x;y#fragment")), strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1),
+		"Authorization", "Bearer upstream", "Cookie", "c=d", "X-Forwarded-For", "192.0.2.1", "User-Agent", "upstream", "Webhook-Id", "upstream", "Traceparent", "x")
+	c := s.only()
+	var want []got
+	for range 2 {
+		clock.set(s.only().Next.Add(1500 * time.Millisecond))
+		want = append(want, got{"POST", "/a%2Fb/?token=a%20b&&x;y", strings.TrimPrefix(partner.URL, "http://"), inLegacy, http.Header{
+			"Content-Type": {"application/json; charset=utf-8"}, "Content-Length": {strconv.Itoa(len(inLegacy))}, "User-Agent": {"billbridge/test"},
+			"Webhook-Id": {c.ID}, "Webhook-Timestamp": {strconv.FormatInt(clock.now().Unix(), 10)},
+		}, int64(len(inLegacy)), nil})
+		s.round()
+	}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if c := s.only(); c.State != store.Delivered || c.Attempts != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// What is not recognised reaches the partner byte for byte, with its own content type.
+func TestUnrecognisedReachesThePartner(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"", "\x00\xff\r\n"} {
+		s := newStation(t, setup{form: "v2"})
+		var got, kind string
+		s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+			b, err := io.ReadAll(r.Body)
+			got, kind = string(b), r.Header.Get("Content-Type")
+			return reply(200, documented["legacy"]), err
+		}))
+		s.accept(s.bind(asked("legacy", "https://partner.example.com/")), body, "Content-Type", "text/plain;charset=EUC-KR")
+		if n := s.round(); n != 1 || got != body || kind != "text/plain; charset=EUC-KR" {
+			t.Errorf("%d attempts, %q as %s", n, got, kind)
+		}
+	}
+}
+
+// TestR31_RetryAfter is honoured where it asks for more than the schedule, up to a day.
+func TestR31_RetryAfter(t *testing.T) {
+	t.Parallel()
+	at := newClock().now()
+	const gap = 10 * time.Minute
+	for _, c := range []struct {
+		given string
+		want  time.Duration
+	}{
+		{"", gap},
+		{"0", gap},
+		{"599", gap},
+		{"601", 601 * time.Second},
+		{"1200", 20 * time.Minute},
+		{"86400", 24 * time.Hour},
+		{"86401", 24 * time.Hour},
+		{"2147483647", 24 * time.Hour},
+		{at.Add(time.Hour).Format(http.TimeFormat), time.Hour},
+		{at.Add(time.Minute).Format(http.TimeFormat), gap},
+		{at.Add(-time.Hour).Format(http.TimeFormat), gap},
+		{at.AddDate(0, 0, 2).Format(http.TimeFormat), 24 * time.Hour},
+		{"Fri, 31 Dec 9999 23:59:59 GMT", 24 * time.Hour},
+		{"Mon, 01 Jan 0001 00:00:00 GMT", gap},
+		{"-1200", gap},
+		{"+1200", gap},
+		{"1200.5", gap},
+		{"1200s", gap},
+		{"20m", gap},
+		{"soon", gap},
+		{"1200, 1200", gap},
+	} {
+		for _, answer := range []carrier{
+			always(503, "", "Retry-After", c.given), always(429, "", "Retry-After", c.given), always(302, "", "Retry-After", c.given),
+			always(200, "", "Retry-After", c.given), always(201, "", "Retry-After", c.given),
+		} {
+			s, clock := waiting(t, "v2", ", schedule: [0s, 10m, 10m], jitter: 0")
+			s.Carry(answer)
+			s.round()
+			if got := s.only().Next.Sub(clock.now()); got != c.want {
+				t.Errorf("%q: %s, want %s", c.given, got, c.want)
+			}
+		}
+	}
+	// The last failure stays the last, and 410 the end.
+	for _, answer := range []carrier{always(503, "", "Retry-After", "1200"), always(410, "", "Retry-After", "1200")} {
+		s, _ := waiting(t, "v2", ", schedule: [0s]")
+		s.Carry(answer)
+		if s.round(); s.only().State != store.Dead {
+			t.Errorf("%+v", s.only())
+		}
+	}
+}
+
+// TestR33_RedirectsAreNotFollowed: wherever to, by whatever method, and nothing of the callback goes there.
+func TestR33_RedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	visits := make(chan string, 100)
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { visits <- r.Method + r.RequestURI }))
+	defer target.Close()
+	for _, status := range []int{300, 301, 302, 303, 305, 307, 308} {
+		for _, location := range []string{target.URL + "/internal", "//" + strings.TrimPrefix(target.URL, "http:") + "/x", "/again", "", "ftp://x/"} {
+			seen := 0
+			partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				seen++
+				w.Header().Set("Location", location)
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, documented["v2"])
+			}))
+			s := newStation(t, setup{form: "v2", callbacks: reachable})
+			s.accept(s.bind(asked("v2", partner.URL)), inV2)
+			s.round()
+			partner.Close()
+			if c := s.only(); seen != 1 || c.LastOutcome != "redirected" || c.LastStatus != status || c.State != store.Waiting {
+				t.Errorf("%d %q: %d visits, %s %d %s", status, location, seen, c.LastOutcome, c.LastStatus, c.State)
+			}
+		}
+	}
+	if len(visits) > 0 {
+		t.Errorf("the target was visited: %s", <-visits)
+	}
+}
+
+// tries lets a real partner answer one attempt, and returns what came of it.
+func tries(t *testing.T, callbacks string, partner http.HandlerFunc) store.Callback {
+	t.Helper()
+	server := httptest.NewServer(partner)
+	s := newStation(t, setup{form: "v2", callbacks: reachable + callbacks})
+	s.accept(s.bind(asked("v2", server.URL)), inV2)
+	done := make(chan int, 1)
+	go func() { done <- s.round() }()
+	receive(t, done, "end of the attempt")
+	t.Cleanup(server.Close)
+	return s.only()
+}
+
+// An attempt ends at its time, whatever the partner does meanwhile, and its connection with it.
+func TestAttemptsEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, callbacks, outcome string
+		status                   int
+		partner                  func(http.ResponseWriter, *http.Request)
+	}{
+		{"no answer", ", timeout: 100ms", "timeout", 0, func(http.ResponseWriter, *http.Request) {}},
+		{"half an answer", ", timeout: 100ms", "timeout", 200, func(w http.ResponseWriter, _ *http.Request) { write(w, `{"code":`) }},
+		{"an answer without end", "", "answer", 200, func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil && write(w, strings.Repeat(" ", 1<<10)) {
+			}
+		}},
+		{"a success of any kind without end", ", success: any-2xx", "delivered", 200, func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil && write(w, strings.Repeat(" ", 1<<10)) {
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			gone := make(chan bool, 1)
+			got := tries(t, c.callbacks, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // until then the server does not look whether the client has gone
+				c.partner(w, r)
+				<-r.Context().Done()
+				gone <- true
+			})
+			receive(t, gone, "end of the connection")
+			if got.LastOutcome != c.outcome || got.LastStatus != c.status {
+				t.Errorf("%s %d", got.LastOutcome, got.LastStatus)
+			}
+		})
+	}
+}
+
+func write(w http.ResponseWriter, text string) bool {
+	_, err := io.WriteString(w, text)
+	return err == nil && http.NewResponseController(w).Flush() == nil
+}
+
+// TestSwitchedProtocolDoesNotHoldAnAttempt: an answer 101 gives the connection away, and with it the time limit of the
+// attempt. One partner could hold every attempt there is, and keep the process from ending.
+func TestSwitchedProtocolDoesNotHoldAnAttempt(t *testing.T) {
+	t.Parallel()
+	gone := make(chan bool, 1)
+	got := tries(t, ", timeout: 100ms", func(w http.ResponseWriter, _ *http.Request) {
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(2 * patience))
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		_, err = io.Copy(io.Discard, buffered)
+		gone <- err == nil
+	})
+	if got.LastOutcome != "status" || got.LastStatus != 101 || !receive(t, gone, "end of the connection") {
+		t.Errorf("%s %d", got.LastOutcome, got.LastStatus)
+	}
+}
+
+// What never became an answer.
+func TestConnectionsThatFail(t *testing.T) {
+	t.Parallel()
+	for name, raw := range map[string]string{
+		"closed at once": "", "no HTTP": "0000\r\n\r\n", "headers without end": "HTTP/1.1 200 OK\r\n" + strings.Repeat("X-Long: "+strings.Repeat("a", 1000)+"\r\n", 100) + "\r\n{}",
+		"headings without end": strings.Repeat("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("a", 1000)+"\r\n\r\n", 100), "cut off": "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{\"code\":",
+	} {
+		got := tries(t, "", func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, raw)
+			_ = conn.Close()
+		})
+		if status := map[bool]int{true: 200}[name == "cut off"]; got.LastOutcome != "connection" || got.LastStatus != status || got.State != store.Waiting {
+			t.Errorf("%s: %s %d", name, got.LastOutcome, got.LastStatus)
+		}
+	}
+	// A certificate that nobody vouches for.
+	partner := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
+	partner.Config.ErrorLog = log.New(io.Discard, "", 0)
+	partner.StartTLS()
+	defer partner.Close()
+	s := newStation(t, setup{form: "v2", callbacks: reachable})
+	s.accept(s.bind(asked("v2", partner.URL)), inV2)
+	if s.round(); s.only().LastOutcome != "connection" {
+		t.Errorf("%+v", s.only())
+	}
+	if u, err := url.Parse(s.only().URL); err != nil || u.Scheme != "https" {
+		t.Errorf("%v %v", u, err)
+	}
+}
