@@ -251,7 +251,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 		return 0
 	}
 	wait := time.Duration(0)
-	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // then it is the largest
 		wait = time.Duration(seconds) * time.Second
 	} else if date, err := http.ParseTime(header); err == nil {
 		wait = date.Sub(now)

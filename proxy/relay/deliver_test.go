@@ -215,6 +215,19 @@ func TestR31_RetryAfter(t *testing.T) {
 	}
 }
 
+// TestRetryAfterOfManyDigits: a number too large to be read asked for no wait at all.
+func TestRetryAfterOfManyDigits(t *testing.T) {
+	t.Parallel()
+	for _, given := range []string{"2147483648", "99999999999999999999999"} {
+		s, clock := waiting(t, "v2", ", schedule: [0s, 10m], jitter: 0")
+		s.Carry(always(503, "", "Retry-After", given))
+		s.round()
+		if got := s.only().Next.Sub(clock.now()); got != 24*time.Hour {
+			t.Errorf("%s: %s", given, got)
+		}
+	}
+}
+
 // TestR33_RedirectsAreNotFollowed: wherever to, by whatever method, and nothing of the callback goes there.
 func TestR33_RedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
