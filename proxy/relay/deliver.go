@@ -190,7 +190,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) (status 
 		"Content-Type": {c.ContentType}, "User-Agent": {r.userAgent},
 		"Webhook-Id": {c.ID}, "Webhook-Timestamp": {strconv.FormatInt(r.now().Unix(), 10)},
 	}
-	res, err := s.client.Do(req)
+	res, err := s.transport.RoundTrip(req)
 	if err != nil {
 		return 0, r.broke(err), 0
 	}

@@ -257,6 +257,18 @@ func TestR33_RedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// TestRedirectToNoURL: an answer 3xx that leads nowhere passed for a connection that broke.
+func TestRedirectToNoURL(t *testing.T) {
+	t.Parallel()
+	got := tries(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "http://[::1")
+		w.WriteHeader(http.StatusFound)
+	})
+	if got.LastOutcome != "redirected" || got.LastStatus != http.StatusFound {
+		t.Errorf("%s %d", got.LastOutcome, got.LastStatus)
+	}
+}
+
 // tries lets a real partner answer one attempt, and returns what came of it.
 func tries(t *testing.T, callbacks string, partner http.HandlerFunc) store.Callback {
 	t.Helper()

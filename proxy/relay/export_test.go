@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"sync"
 )
@@ -9,9 +10,9 @@ import (
 // Carry has callbacks carried by rt instead of the network, until the next Use.
 func (r *Relay) Carry(rt http.RoundTripper) {
 	s := *r.current.Load()
-	client := *s.client
-	client.Transport = rt
-	s.client = &client
+	s.transport = &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}} // HTTP/2 would take https
+	s.transport.RegisterProtocol("http", rt)
+	s.transport.RegisterProtocol("https", rt)
 	r.current.Store(&s)
 }
 
@@ -22,7 +23,7 @@ func (r *Relay) Round(ctx context.Context, attempts *sync.WaitGroup) (int, error
 
 // Transport is what carries callbacks.
 func (r *Relay) Transport() *http.Transport {
-	return r.current.Load().client.Transport.(*http.Transport)
+	return r.current.Load().transport
 }
 
 // PlainType is plainType.

@@ -159,13 +159,13 @@ func TestR32_Rebinding(t *testing.T) {
 	defer listener.Close()
 	c := config.DefaultCallbacks()
 	c.Ports = nil
-	client := newClient(newGuard(&c), 0)
+	transport := newTransport(newGuard(&c), 0)
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://localhost:"+port+"/", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := client.Do(r)
+	res, err := transport.RoundTrip(r)
 	var blocked *refused
 	if err == nil {
 		_ = res.Body.Close()

@@ -64,7 +64,7 @@ type settings struct {
 	callbacks config.Callbacks
 	rows      *translate.Callback
 	guard     *guard
-	client    *http.Client
+	transport *http.Transport
 }
 
 // New makes a relay that works by the config. The config's table has a callback.
@@ -97,9 +97,9 @@ func (r *Relay) Use(c *config.Config) {
 		next.callbacks = *c.Callbacks
 	}
 	next.guard = newGuard(&next.callbacks)
-	next.client = newClient(next.guard, next.callbacks.PerHost)
+	next.transport = newTransport(next.guard, next.callbacks.PerHost)
 	if old := r.current.Swap(next); old != nil {
-		old.client.CloseIdleConnections()
+		old.transport.CloseIdleConnections()
 	}
 	for _, u := range c.Upstreams {
 		r.metrics.know(u.Name)
