@@ -1,0 +1,198 @@
+package relay_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"billbridge/proxy/store"
+)
+
+var gaps = []time.Duration{
+	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+}
+
+// TestR31_DefaultSchedule: every attempt in its time, none before and none after the last, under one id.
+func TestR31_DefaultSchedule(t *testing.T) {
+	t.Parallel()
+	const many = 20
+	clock := newClock()
+	s := newStation(t, setup{form: "v2", now: clock.now})
+	ids := map[string]int{}
+	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+		ids[r.Header.Get("Webhook-Id")]++
+		return reply(500, ""), nil
+	}))
+	var least, most float64 = 2, 0
+	for range many {
+		clear(ids)
+		a := asked("v2", "https://partner.example.com/")
+		s.accept(s.bind(a), notice("v2", key, bill))
+		all := s.stored()
+		id := all[len(all)-1].ID
+		for attempt, gap := range gaps {
+			c := s.callback(id)
+			wait := c.Next.Sub(clock.now())
+			if wait < gap-gap/10 || wait > gap+gap/10 || c.Attempts != attempt || c.State != store.Waiting {
+				t.Fatalf("attempt %d: in %s, %s after %d attempts", attempt, wait, c.State, c.Attempts)
+			}
+			if gap > 0 {
+				least, most = min(least, wait.Seconds()/gap.Seconds()), max(most, wait.Seconds()/gap.Seconds())
+			}
+			clock.set(c.Next.Add(-time.Millisecond))
+			if s.round() != 0 {
+				t.Fatalf("attempt %d came early", attempt)
+			}
+			clock.set(c.Next)
+			if s.round() != 1 {
+				t.Fatalf("attempt %d did not come", attempt)
+			}
+		}
+		if c := s.callback(id); c.State != store.Dead || c.Attempts != 10 || ids[id] != 10 || len(ids) != 1 {
+			t.Fatalf("%+v %v", c, ids)
+		}
+		for range 100 {
+			clock.add(24 * time.Hour)
+			if s.round() != 0 {
+				t.Fatal("it is tried again")
+			}
+		}
+	}
+	// 180 gaps spread over a fifth of themselves.
+	if least > 0.95 || most < 1.05 {
+		t.Errorf("gaps are %.3f to %.3f of the schedule's", least, most)
+	}
+	s.counts("billbridge_callbacks_died_total", `{upstream="up"} 20`)
+	s.counts("billbridge_callbacks_attempts_total", `{outcome="status",upstream="up"} 200`)
+}
+
+func (s *station) callback(id string) store.Callback {
+	s.t.Helper()
+	c, err := s.store.Get(context.Background(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// Gaps are the config's, the first one too, and without jitter they are exact.
+func TestScheduleOfTheConfig(t *testing.T) {
+	t.Parallel()
+	s, clock := waiting(t, "v2", ", schedule: [90s, 1ms, 48h], jitter: 0")
+	s.Carry(always(500, ""))
+	for _, gap := range []time.Duration{90 * time.Second, time.Millisecond, 48 * time.Hour} {
+		if got := s.only().Next.Sub(clock.now()); got != gap {
+			t.Errorf("%s, want %s", got, gap)
+		}
+		if clock.add(gap - time.Millisecond); s.round() != 0 {
+			t.Error("early")
+		}
+		if clock.add(time.Millisecond); s.round() != 1 {
+			t.Error("late")
+		}
+	}
+	if c := s.only(); c.State != store.Dead {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A gap runs from the end of the attempt before, and that is what is noted of it.
+func TestGapRunsFromTheEnd(t *testing.T) {
+	t.Parallel()
+	s, clock := waiting(t, "v2", ", schedule: [0s, 1m], jitter: 0")
+	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+		clock.add(10 * time.Second)
+		return reply(500, ""), nil
+	}))
+	s.round()
+	if c := s.only(); !c.Next.Equal(clock.now().Add(time.Minute)) {
+		t.Errorf("next %s at %s", c.Next, clock.now())
+	}
+}
+
+// A success at any attempt ends it.
+func TestDeliveredStopsTheSchedule(t *testing.T) {
+	t.Parallel()
+	for _, last := range []int{1, 2, 10} {
+		s, clock := waiting(t, "v2", "")
+		made := 0
+		s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+			if made++; made == last {
+				return reply(200, documented["v2"]), nil
+			}
+			return reply(500, ""), nil
+		}))
+		for range 100 {
+			clock.add(27 * time.Hour)
+			s.round()
+		}
+		if c := s.only(); made != last || c.State != store.Delivered || c.Attempts != last {
+			t.Errorf("%d attempts, want %d: %+v", made, last, c)
+		}
+	}
+}
+
+// Run keeps the schedule by itself, to the instant, and begins at once with what comes in while it sleeps.
+func TestRunKeepsTheSchedule(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 5s, 7s, 5m, 30m], jitter: 0"})
+		begun := time.Now()
+		var at []time.Duration
+		s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+			at = append(at, time.Since(begun))
+			return reply(500, ""), nil
+		}))
+		stop := s.start()
+		time.Sleep(time.Hour + 1234*time.Millisecond) // the bubble's clock
+		begun = time.Now()
+		s.accept(s.bind(asked("v2", "https://partner.example.com/")), inV2)
+		time.Sleep(2 * time.Hour)
+		stop()
+		want := []time.Duration{0, 5 * time.Second, 12 * time.Second, 312 * time.Second, 2112 * time.Second}
+		if !slices.Equal(at, want) || s.only().State != store.Dead {
+			t.Errorf("%v, want %v", at, want)
+		}
+	})
+}
+
+// start has Run work, until the function that it returns is called.
+func (s *station) start() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// Run sweeps what is over: at its start, and while it runs.
+func TestRunSweeps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStation(t, setup{form: "v2", callbacks: ", retention: 90m"})
+		s.Carry(always(200, documented["v2"]))
+		path := s.bind(asked("v2", "https://partner.example.com/"))
+		s.accept(path, inV2)
+		stop := s.start()
+		time.Sleep(time.Hour + time.Minute)
+		if c := s.only(); c.State != store.Delivered {
+			t.Errorf("%+v", c)
+		}
+		time.Sleep(time.Hour)
+		if got := s.stored(); len(got) != 0 {
+			t.Errorf("%+v", got)
+		}
+		if w := s.post(path, inV2); w.Code != 404 {
+			t.Errorf("the address is still there: %d", w.Code)
+		}
+		stop()
+	})
+}
