@@ -99,7 +99,7 @@ func TestScheduleOfTheConfig(t *testing.T) {
 	}
 }
 
-// A gap runs from the end of the attempt before, and that is what is noted of it.
+// A gap runs from the end of the attempt before, and that is what is noted of it: it was the beginning.
 func TestGapRunsFromTheEnd(t *testing.T) {
 	t.Parallel()
 	s, clock := waiting(t, "v2", ", schedule: [0s, 1m], jitter: 0")
@@ -108,8 +108,8 @@ func TestGapRunsFromTheEnd(t *testing.T) {
 		return reply(500, ""), nil
 	}))
 	s.round()
-	if c := s.only(); !c.Next.Equal(clock.now().Add(time.Minute)) {
-		t.Errorf("next %s at %s", c.Next, clock.now())
+	if c := s.only(); !c.Next.Equal(clock.now().Add(time.Minute)) || !c.LastAt.Equal(clock.now()) {
+		t.Errorf("last %s and next %s at %s", c.LastAt, c.Next, clock.now())
 	}
 }
 
