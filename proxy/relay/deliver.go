@@ -39,14 +39,15 @@ func (r *Relay) Run(ctx context.Context) {
 	defer attempts.Wait()
 	attempts.Go(func() { r.sweep(ctx) })
 	for ctx.Err() == nil {
-		began, err := r.round(ctx, &attempts)
+		now := r.now() // one for both questions to the store, so that nothing becomes due between them
+		began, err := r.round(ctx, now, &attempts)
 		if err != nil && ctx.Err() == nil {
 			r.log.Error("callbacks cannot be read", "error", err.Error())
 		}
 		if began > 0 {
 			continue
 		}
-		timer := time.NewTimer(r.untilDue(ctx))
+		timer := time.NewTimer(r.untilDue(ctx, now))
 		select {
 		case <-ctx.Done():
 		case <-r.arrived:
@@ -79,7 +80,7 @@ func (r *Relay) sweep(ctx context.Context) {
 }
 
 // round claims what is due and begins an attempt at each.
-func (r *Relay) round(ctx context.Context, attempts *sync.WaitGroup) (int, error) {
+func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGroup) (int, error) {
 	s := r.current.Load()
 	r.mu.Lock()
 	underWay, busy := 0, map[string]int{}
@@ -93,7 +94,7 @@ func (r *Relay) round(ctx context.Context, attempts *sync.WaitGroup) (int, error
 		return 0, nil // the end of an attempt wakes us
 	}
 	lease := time.Duration(s.callbacks.Timeout) + leaseSlack
-	claimed, err := r.store.Claim(ctx, r.now(), lease, free, s.callbacks.PerHost, busy)
+	claimed, err := r.store.Claim(ctx, now, lease, free, s.callbacks.PerHost, busy)
 	if err != nil {
 		return 0, err
 	}
@@ -114,9 +115,8 @@ func (r *Relay) round(ctx context.Context, attempts *sync.WaitGroup) (int, error
 	return len(claimed), nil
 }
 
-// untilDue is how long nothing needs to be done.
-func (r *Relay) untilDue(ctx context.Context) time.Duration {
-	now := r.now()
+// untilDue is how long nothing needs to be done after what was due by now has been claimed.
+func (r *Relay) untilDue(ctx context.Context, now time.Time) time.Duration {
 	due, any, err := r.store.NextDue(ctx, now)
 	if err != nil || !any {
 		return lookAgain

@@ -18,7 +18,7 @@ func (r *Relay) Carry(rt http.RoundTripper) {
 
 // Round claims what is due and begins an attempt at each, as Run does again and again.
 func (r *Relay) Round(ctx context.Context, attempts *sync.WaitGroup) (int, error) {
-	return r.round(ctx, attempts)
+	return r.round(ctx, r.now(), attempts)
 }
 
 // Transport is what carries callbacks.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,32 @@ func TestRunKeepsTheSchedule(t *testing.T) {
 		want := []time.Duration{0, 5 * time.Second, 12 * time.Second, 312 * time.Second, 2112 * time.Second}
 		if !slices.Equal(at, want) || s.only().State != store.Dead {
 			t.Errorf("%v, want %v", at, want)
+		}
+	})
+}
+
+// TestDueBetweenTwoLooks: what became due after the store was asked what is due, and before it was asked what will be,
+// waited until the deliverer looked again of itself.
+func TestDueBetweenTwoLooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int64
+		s := newStation(t, setup{form: "v2", callbacks: ", schedule: [1500ms], jitter: 0", now: func() time.Time {
+			return time.Now().Add(time.Duration(looks.Add(1)) * time.Second) // time passes between any two
+		}})
+		begun, at := time.Now(), time.Hour
+		s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+			at = time.Since(begun)
+			return reply(200, documented["v2"]), nil
+		}))
+		path := s.bind(asked("v2", "https://partner.example.com/"))
+		stop := s.start()
+		synctest.Wait()
+		begun = time.Now()
+		s.accept(path, inV2)
+		time.Sleep(time.Minute)
+		if stop(); at > time.Second {
+			t.Errorf("after %s", at)
 		}
 	})
 }
