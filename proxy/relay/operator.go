@@ -68,7 +68,7 @@ func (r *Relay) Operator() http.Handler {
 }
 
 func (r *Relay) list(w http.ResponseWriter, req *http.Request) {
-	f, err := filterOf(req.URL.Query())
+	f, err := filterOf(req.URL.RawQuery)
 	if err != nil {
 		tell(w, err)
 		return
@@ -99,7 +99,14 @@ func (r *Relay) show(w http.ResponseWriter, req *http.Request) {
 // decide replays or drops what a filter means.
 func (r *Relay) decide(what string, change func(context.Context, store.Filter, time.Time, func(int)) (int, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
-		f, err := filterOf(req.URL.Query())
+		f, err := filterOf(req.URL.RawQuery)
+		switch {
+		case err != nil:
+		case f.State != "" && f.State != store.Dead:
+			err = fmt.Errorf("%w: only dead callbacks can be %s together, not %s ones", store.ErrFilter, what, f.State)
+		case f.After != 0:
+			err = fmt.Errorf("%w: after is for lists", store.ErrFilter)
+		}
 		if err != nil {
 			tell(w, err)
 			return
@@ -177,13 +184,21 @@ func listed(c store.Callback) Listed {
 // shown is how a partner is named to people: never by more than 12 digits of its hash.
 func shown(hash string) string { return hash[:min(12, len(hash))] }
 
-// filterOf reads a filter. An unknown key is an error: a replay of more than was meant is not undone.
-func filterOf(q url.Values) (f store.Filter, err error) {
+// filterOf reads a filter. What is not understood is an error, and so is an empty value, which comes from a variable
+// that is not set: a replay of more than was meant is not undone.
+func filterOf(query string) (f store.Filter, err error) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return f, fmt.Errorf("%w: %w", store.ErrFilter, err)
+	}
 	for key, values := range q {
 		if len(values) != 1 {
 			return f, fmt.Errorf("%w: %s is given more than once", store.ErrFilter, key)
 		}
 		v := values[0]
+		if v == "" {
+			return f, fmt.Errorf("%w: %s must not be empty", store.ErrFilter, key)
+		}
 		switch key {
 		case "partner":
 			f.PartnerPrefix = v

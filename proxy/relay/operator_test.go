@@ -1,0 +1,364 @@
+package relay_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/relay"
+	"billbridge/proxy/store"
+)
+
+// ask is a call of the operator.
+func (s *station) ask(method, target string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	s.Operator().ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	return w
+}
+
+// list is what the operator sees of bills, in the order of the answer.
+func (s *station) list(query string) (bills []string, list []relay.Listed) {
+	s.t.Helper()
+	w := s.ask("GET", "/callbacks"+query)
+	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
+		s.t.Fatalf("%s: %d %v %s", query, w.Code, w.Header(), w.Body)
+	}
+	for _, l := range list {
+		bills = append(bills, l.Bill)
+	}
+	return bills, list
+}
+
+// progress is what a replay or a drop of several answers.
+func (s *station) progress(target string) (lines []relay.Progress) {
+	s.t.Helper()
+	w := s.ask("POST", target)
+	if w.Code != 200 || w.Header().Get("Content-Type") != "application/x-ndjson" {
+		s.t.Fatalf("%s: %d %s", target, w.Code, w.Body)
+	}
+	for line := range strings.Lines(w.Body.String()) {
+		var p relay.Progress
+		if err := json.Unmarshal([]byte(line), &p); err != nil {
+			s.t.Fatal(err)
+		}
+		lines = append(lines, p)
+	}
+	return lines
+}
+
+// office is a station with a callback in every state, an hour between each: delivered, dead, dead of another partner,
+// and waiting.
+func office(t *testing.T) (*station, *clock) {
+	t.Helper()
+	clock := newClock()
+	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], jitter: 0", now: clock.now})
+	for _, c := range []struct {
+		key, bill string
+		status    int
+	}{{key, "taken", 200}, {key, "dead", 500}, {"other-key", "other", 503}, {key, "waiting", 0}} {
+		a := asked("v2", "https://partner.example.com/paid?token=canary#canary")
+		a.Key, a.Bill = c.key, c.bill
+		s.accept(s.bind(a), notice("v2", c.key, c.bill))
+		if c.status != 0 {
+			s.Carry(always(c.status, documented["v2"]))
+			s.round()
+		}
+		clock.add(time.Hour)
+	}
+	return s, clock
+}
+
+func TestOperatorLists(t *testing.T) {
+	t.Parallel()
+	s, _ := office(t)
+	for query, want := range map[string][]string{
+		"": {"waiting", "other", "dead", "taken"}, "?state=dead": {"other", "dead"}, "?state=waiting": {"waiting"}, "?state=delivered": {"taken"}, "?state=dropped": nil,
+		"?partner=" + hash(key)[:12]: {"waiting", "dead", "taken"}, "?partner=" + hash("other-key"): {"other"}, "?partner=" + hash("nobody"): nil,
+		"?bill=dead": {"dead"}, "?bill=dea": nil, "?upstream=up": {"waiting", "other", "dead", "taken"}, "?upstream=u": nil,
+		"?since=2026-11-21T04:34:56Z": {"waiting", "other", "dead"}, "?until=2026-11-21T04:34:56Z": {"taken"}, "?since=2026-11-21T13:34:56%2B09:00&until=2026-11-21T05:34:57Z": {"other", "dead"},
+		"?limit=2": {"waiting", "other"}, "?limit=0": {"waiting", "other", "dead", "taken"}, "?state=dead&limit=1": {"other"},
+	} {
+		if got, _ := s.list(query); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	if w := s.ask("GET", "/callbacks?state=dropped"); w.Body.String() != "[]\n" { // and not null
+		t.Errorf("%s", w.Body)
+	}
+	var paged []string
+	for query := "?limit=3"; ; {
+		bills, list := s.list(query)
+		paged = append(paged, bills...)
+		if len(list) < 3 {
+			break
+		}
+		query = fmt.Sprintf("?limit=3&after=%d", list[len(list)-1].Cursor)
+	}
+	if want := []string{"waiting", "other", "dead", "taken"}; !slices.Equal(paged, want) {
+		t.Errorf("page by page %v", paged)
+	}
+}
+
+// An operator that is not understood changes nothing: a replay of more than was meant is not undone.
+func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
+	t.Parallel()
+	s, _ := office(t)
+	for query, says := range map[string]string{
+		"?limits=1": `limits "1": there is no such key`, "?State=dead": "no such key", "?partner=" + hash(key)[:11]: "12 lower-case hex digits", "?partner=" + strings.ToUpper(hash(key)): "12 lower-case hex digits",
+		"?state=gone": `no state "gone"`, "?since=2h": `since "2h": must be a time such as 2026-11-21T09:00:00+09:00`, "?until=2026-11-21": "must be a time", "?limit=x": `limit "x"`, "?limit=-1": "the limit is -1",
+		"?bill=a&bill=b": "bill is given more than once", "?bill=%00": "bill is not a text that can be stored", "?limit=99999999999999999999": "limit",
+	} {
+		for _, target := range []string{"GET /callbacks", "POST /callbacks/replay", "POST /callbacks/drop"} {
+			method, path, _ := strings.Cut(target, " ")
+			if method == "POST" && strings.HasPrefix(query, "?state") {
+				continue // below
+			}
+			w := s.ask(method, path+query)
+			if w.Code != 400 || !strings.Contains(w.Body.String(), says) || strings.Count(w.Body.String(), "\n") != 1 {
+				t.Errorf("%s%s: %d %s", target, query, w.Code, w.Body)
+			}
+		}
+	}
+	if w := s.ask("GET", "/callbacks?after=x"); w.Code != 400 || !strings.Contains(w.Body.String(), `after "x"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if got, _ := s.list("?state=dead"); len(got) != 2 {
+		t.Errorf("%v are dead", got)
+	}
+}
+
+// TestOperatorIsNotTakenForMore: a query of which a part was passed over meant every dead callback there is, and was
+// dropped for it: one that could not be read, an empty value as of a variable that is not set, a state that is not
+// dead, and a cursor.
+func TestOperatorIsNotTakenForMore(t *testing.T) {
+	t.Parallel()
+	s, _ := office(t)
+	for query, says := range map[string]string{
+		"?bill=%zz": "invalid URL escape", "?bill=dead;upstream=up": "semicolon", "?partner=": "partner must not be empty", "?bill=": "must not be empty", "?upstream=": "must not be empty", "?state=": "must not be empty",
+	} {
+		for _, target := range []string{"GET /callbacks", "POST /callbacks/replay", "POST /callbacks/drop"} {
+			method, path, _ := strings.Cut(target, " ")
+			if w := s.ask(method, path+query); w.Code != 400 || !strings.Contains(w.Body.String(), says) {
+				t.Errorf("%s%s: %d %s", target, query, w.Code, w.Body)
+			}
+		}
+	}
+	for query, says := range map[string]string{
+		"?state=delivered": "only dead callbacks", "?state=waiting": "only dead callbacks", "?state=dropped": "only dead callbacks", "?state=gone": "only dead callbacks", "?after=1": "after",
+	} {
+		for _, what := range []string{"replay", "drop"} {
+			if w := s.ask("POST", "/callbacks/"+what+query); w.Code != 400 || !strings.Contains(w.Body.String(), says) {
+				t.Errorf("%s%s: %d %s", what, query, w.Code, w.Body)
+			}
+		}
+	}
+	if got, _ := s.list("?state=dead"); len(got) != 2 {
+		t.Errorf("%v are dead", got)
+	}
+}
+
+func TestOperatorTwoPartnersOfOneShortHash(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{form: "v2"})
+	for i, partner := range []string{"aaaaaaaaaaaa1", "aaaaaaaaaaaa2"} {
+		c := store.Callback{ID: partner, Partner: partner, Upstream: "up", Address: partner, Received: time.Now().Add(time.Duration(i))}
+		if _, err := s.store.Accept(t.Context(), c, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, target := range []string{"GET /callbacks", "POST /callbacks/replay", "POST /callbacks/drop"} {
+		method, path, _ := strings.Cut(target, " ")
+		if w := s.ask(method, path+"?partner=aaaaaaaaaaaa"); w.Code != 400 || !strings.Contains(w.Body.String(), "fits more than one partner") {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+}
+
+func TestOperatorShows(t *testing.T) {
+	t.Parallel()
+	s, clock := office(t)
+	_, list := s.list("?bill=dead")
+	w := s.ask("GET", "/callbacks/"+list[0].ID)
+	want := fmt.Sprintf(`{"id":%q,"received":"2026-11-21T04:34:56Z","partner":%q,"bill":"dead","upstream":"up","state":"dead","attempts":1,`+
+		`"last_at":"2026-11-21T04:34:56Z","last_status":500,"last_outcome":"status","form":"v2","address":"https://partner.example.com/paid",`+
+		`"content_type":"application/json; charset=utf-8","size":37,"digest":%q,"cursor":2}`+"\n", list[0].ID, hash(key)[:12], hash(notice("v2", key, "dead")))
+	if w.Code != 200 || w.Body.String() != want {
+		t.Errorf("%d\n%s\nwant\n%s", w.Code, w.Body, want)
+	}
+	_, list = s.list("?state=waiting")
+	if l := list[0]; l.Next == nil || !l.Next.Equal(clock.now().Add(-time.Hour)) || l.LastAt != nil || l.Attempts != 0 || l.Size != 0 || l.Digest != "" {
+		t.Errorf("%+v", l)
+	}
+	all := s.ask("GET", "/callbacks").Body.String()
+	for _, secret := range []string{"canary", key, hash(key)[:13], "apiKey"} {
+		if strings.Contains(all, secret) || strings.Contains(w.Body.String(), secret) {
+			t.Errorf("%s is shown", secret)
+		}
+	}
+	for _, target := range []string{"GET /callbacks/cb_unknown", "POST /callbacks/cb_unknown/replay", "POST /callbacks/cb_unknown/drop", "GET /callbacks/%00"} {
+		method, path, _ := strings.Cut(target, " ")
+		if w := s.ask(method, path); w.Code != 404 || !strings.Contains(w.Body.String(), "not found") {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+	for _, target := range []string{"POST /callbacks", "GET /callbacks/x/replay", "DELETE /callbacks/x", "PUT /callbacks/drop"} {
+		method, path, _ := strings.Cut(target, " ")
+		if w := s.ask(method, path); w.Code != 405 {
+			t.Errorf("%s: %d", target, w.Code)
+		}
+	}
+}
+
+// A callback that is replayed begins its schedule anew, under the id it had.
+func TestOperatorReplaysOne(t *testing.T) {
+	t.Parallel()
+	for _, which := range []string{"dead", "taken"} {
+		s, clock := office(t)
+		_, list := s.list("?bill=" + which)
+		var got []string
+		s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+			got = append(got, r.Header.Get("Webhook-Id"))
+			return reply(200, documented["v2"]), nil
+		}))
+		s.round()
+		w := s.ask("POST", "/callbacks/"+list[0].ID+"/replay")
+		if w.Code != 200 || w.Body.String() != `{"done":1,"of":1,"over":true}`+"\n" {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if c := s.callback(list[0].ID); c.State != store.Waiting || c.Attempts != 0 || !c.Next.Equal(clock.now()) {
+			t.Errorf("%+v", c)
+		}
+		if w := s.ask("POST", "/callbacks/"+list[0].ID+"/replay"); w.Code != 409 || !strings.Contains(w.Body.String(), list[0].ID+" is waiting, and only a dead or a delivered callback can be replayed") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		got = nil
+		if s.round(); !slices.Equal(got, []string{list[0].ID}) || s.callback(list[0].ID).State != store.Delivered {
+			t.Errorf("%v", got)
+		}
+		if !strings.Contains(s.logs.String(), `"msg":"callback replayed","callback":"`+list[0].ID+`"`) {
+			t.Error(s.logs)
+		}
+	}
+}
+
+func TestOperatorDropsOne(t *testing.T) {
+	t.Parallel()
+	s, _ := office(t)
+	for bill, status := range map[string]int{"dead": 200, "taken": 409, "waiting": 409} {
+		_, list := s.list("?bill=" + bill)
+		for range 2 {
+			w := s.ask("POST", "/callbacks/"+list[0].ID+"/drop")
+			if w.Code != status || status == 409 && !strings.Contains(w.Body.String(), ", and only a dead callback can be dropped") {
+				t.Errorf("%s: %d %s", bill, w.Code, w.Body)
+			}
+			status = 409 // a second time
+		}
+	}
+	if got, _ := s.list("?state=dropped"); !slices.Equal(got, []string{"dead"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// Several are replayed or dropped by the filter, and a line tells of every batch.
+func TestOperatorDecidesOnSeveral(t *testing.T) {
+	t.Parallel()
+	for what, state := range map[string]string{"replay": "waiting", "drop": "dropped"} {
+		for query, bills := range map[string][]string{
+			"": {"other", "dead"}, "?state=dead": {"other", "dead"}, "?bill=dead": {"dead"}, "?bill=taken": nil, "?limit=1": {"dead"}, "?partner=" + hash("other-key"): {"other"},
+			"?since=2026-11-21T05:34:56Z": {"other"}, "?until=2026-11-21T05:34:56Z": {"dead"}, "?upstream=nobody": nil,
+		} {
+			s, _ := office(t)
+			lines := s.progress("/callbacks/" + what + query)
+			n := len(bills)
+			if first, last := lines[0], lines[len(lines)-1]; first != (relay.Progress{Of: n}) || last != (relay.Progress{Done: n, Of: n, Over: true}) {
+				t.Errorf("%s%s: %+v", what, query, lines)
+			}
+			for _, l := range lines[:len(lines)-1] {
+				if l.Over {
+					t.Errorf("%s%s: %+v", what, query, lines)
+				}
+			}
+			got, _ := s.list("?state=" + state)
+			if got = slices.DeleteFunc(got, func(b string) bool { return b == "waiting" }); !slices.Equal(got, bills) {
+				t.Errorf("%s%s: %v, want %v", what, query, got, bills)
+			}
+		}
+	}
+	// More than one batch.
+	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s]"})
+	s.Carry(always(500, ""))
+	path := s.bind(asked("v2", "https://partner.example.com/"))
+	for i := range 1001 {
+		s.accept(path, fmt.Sprint(i))
+	}
+	for s.round() > 0 { // one at a time: they are of one order
+	}
+	want := []relay.Progress{{Of: 1001}, {Done: 1000, Of: 1001}, {Done: 1001, Of: 1001}, {Done: 1001, Of: 1001, Over: true}}
+	if got := s.progress("/callbacks/drop"); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What fails half-way is told in the last line, since the first is out.
+func TestOperatorHearsOfFailures(t *testing.T) {
+	t.Parallel()
+	s, _ := office(t)
+	w := &closes{ResponseRecorder: httptest.NewRecorder(), during: func() { _ = s.store.Close() }}
+	s.Operator().ServeHTTP(w, httptest.NewRequest("POST", "/callbacks/drop", nil))
+	if want := `{"done":0,"of":2}` + "\n" + `{"done":0,"of":2,"over":true,"error":"store: closed"}` + "\n"; w.Code != 200 || w.Body.String() != want {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, target := range []string{"GET /callbacks", "GET /callbacks/x", "POST /callbacks/replay", "POST /callbacks/x/drop"} {
+		method, path, _ := strings.Cut(target, " ")
+		if w := s.ask(method, path); w.Code != 500 || w.Body.String() != "store: closed\n" {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+}
+
+// closes does something when the first line is out.
+type closes struct {
+	*httptest.ResponseRecorder
+	during func()
+}
+
+func (c *closes) Write(p []byte) (int, error) {
+	defer c.during()
+	return c.ResponseRecorder.Write(p)
+}
+
+// A replay wakes the deliverer at once.
+func TestReplayIsDeliveredAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, several := range []bool{true, false} {
+		s, _ := office(t)
+		_, list := s.list("?bill=dead")
+		sent := make(chan string, 10)
+		s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+			sent <- r.Header.Get("Webhook-Id")
+			return reply(200, documented["v2"]), nil
+		}))
+		stop := s.start()
+		receive(t, sent, "the waiting one")
+		target := "/callbacks/" + list[0].ID + "/replay"
+		if several {
+			target = "/callbacks/replay?bill=dead"
+		}
+		if w := s.ask("POST", target); w.Code != 200 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if got := receive(t, sent, "the replayed one"); got != list[0].ID {
+			t.Error(got)
+		}
+		stop()
+		if c, err := s.store.Get(context.Background(), list[0].ID); err != nil || c.State != store.Delivered {
+			t.Errorf("%+v, %v", c, err)
+		}
+	}
+}
