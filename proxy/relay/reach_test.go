@@ -1,0 +1,191 @@
+package relay_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+)
+
+// untouched is a listener on which nothing may connect, and its port.
+func untouched(t *testing.T) (port string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer listener.Close()
+		if err := listener.(*net.TCPListener).SetDeadline(time.Unix(1, 0)); err != nil {
+			t.Error(err)
+		}
+		// What was connected before is accepted all the same.
+		if conn, err := listener.Accept(); err == nil {
+			_ = conn.Close()
+			t.Error("it was connected")
+		}
+	})
+	_, port, err = net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// TestR32_NamesAreJudgedWhenTheyAreDialled: a name says nothing until it is resolved.
+func TestR32_NamesAreJudgedWhenTheyAreDialled(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"localhost", "LOCALHOST"} {
+		s := newStation(t, setup{form: "v2", callbacks: ", ports: []"})
+		s.deliverable("http://"+name+":"+untouched(t)+"/", "A")
+		if n := s.round(); n != 1 {
+			t.Fatal(n)
+		}
+		if c := s.only(); c.LastOutcome != "address" || c.LastStatus != 0 || c.State != store.Waiting || c.Attempts != 1 {
+			t.Errorf("%+v", c)
+		}
+		s.counts("billbridge_callbacks_attempts_total", `{outcome="address",upstream="up"} 1`)
+	}
+}
+
+// TestR32_Rebound: what was allowed when it was bound is judged again at each attempt, by the config of now.
+func TestR32_Rebound(t *testing.T) {
+	t.Parallel()
+	port := untouched(t)
+	for _, address := range []string{"http://localhost:" + port + "/", "http://127.0.0.1:" + port + "/"} {
+		for name, narrow := range map[string]string{
+			"network": ", ports: []", "port": `, ports: [1], allow: [127.0.0.0/8, "::1/128"]`, "scheme": reachable + ", https_only: true",
+		} {
+			s := newStation(t, setup{form: "v2", callbacks: reachable})
+			s.deliverable(address, "A")
+			s.Use(setup{form: "v2", callbacks: narrow}.config(t))
+			if s.round(); s.only().LastOutcome != "address" {
+				t.Errorf("%s, another %s: %+v", address, name, s.only())
+			}
+		}
+	}
+}
+
+// A host that is not allowed is one more host: what goes there keeps no other back.
+func TestNotAllowedKeepsNoneBack(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{form: "v2", callbacks: reachable + ", per_host: 1"})
+	path := s.bind(asked("v2", "http://127.0.0.1:1/"))
+	s.Use(setup{form: "v2", callbacks: ", per_host: 1"}.config(t))
+	s.Carry(always(200, documented["v2"]))
+	s.accept(path, inV2) // the upstream knows the address, so it is taken
+	s.deliverable("https://partner.example.com/", "B")
+	if n := s.round(); n != 2 {
+		t.Errorf("%d attempts", n)
+	}
+	if all := s.stored(); all[0].LastOutcome != "address" || all[1].State != store.Delivered {
+		t.Errorf("%+v", all)
+	}
+}
+
+// Callbacks go straight to where the guard has looked: a proxy would resolve names elsewhere.
+func TestNoProxyIsUsed(t *testing.T) {
+	t.Parallel()
+	if newStation(t, setup{}).Transport().Proxy != nil {
+		t.Error("there is one")
+	}
+}
+
+// A connection is used again, and closed when the config changes.
+func TestConnectionsAreKept(t *testing.T) {
+	t.Parallel()
+	ends := make(chan string, 10)
+	opened := 0
+	partner := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, documented["v2"])
+	}))
+	partner.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			opened++ // one after the other: the next begins when the one before is over
+		case http.StateClosed:
+			ends <- "closed"
+		}
+	}
+	partner.Start()
+	defer partner.Close()
+	s := newStation(t, setup{form: "v2", callbacks: reachable})
+	for _, bill := range []string{"A", "B", "C"} {
+		s.deliverable(partner.URL, bill)
+		s.round()
+	}
+	if opened != 1 {
+		t.Errorf("%d connections", opened)
+	}
+	s.Use(setup{form: "v2", callbacks: reachable}.config(t))
+	receive(t, ends, "end of the connection")
+}
+
+// A config without callbacks replaces no more addresses. What was handed out before is good: the upstream has it.
+func TestConfigThatRelaysNoMore(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], success: any-2xx", now: clock.now})
+	if !s.Relays() {
+		t.Error("it does not relay")
+	}
+	path := s.bind(asked("legacy", "https://partner.example.com/"))
+	s.accept(path, inV2)
+	s.Use(parse(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\n"))
+	if s.Relays() {
+		t.Error("it relays")
+	}
+	s.accept(path, notice("v2", key, bill, `,"apprPrice":"1"`))
+	s.Carry(always(201, documented["legacy"]))
+	s.round()
+	if c := s.stored()[0]; c.State != store.Waiting || c.LastOutcome != "status" { // by the defaults
+		t.Errorf("%+v", c)
+	}
+	s.Carry(always(200, documented["legacy"]))
+	for range 2 {
+		clock.add(time.Minute)
+		s.round()
+	}
+	for _, c := range s.stored() {
+		if c.State != store.Delivered {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// An attempt ends by the config that it began with, and the next goes by the one of now.
+func TestConfigThatChangesUnderWay(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	next := setup{form: "v2", callbacks: ", schedule: [0s, 1h, 2h], jitter: 0, success: any-2xx"}
+	s.deliverable("https://partner.example.com/", "A")
+	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+		s.Use(next.config(t))
+		return reply(202, ""), nil
+	}))
+	s.round()
+	if c := s.only(); c.State != store.Waiting || c.Next.Sub(clock.now()) != time.Minute {
+		t.Errorf("%+v", c)
+	}
+	clock.add(time.Minute)
+	s.Carry(always(500, ""))
+	s.round()
+	if c := s.only(); c.State != store.Waiting || c.Next.Sub(clock.now()) != 2*time.Hour {
+		t.Errorf("%+v", c)
+	}
+	clock.add(2 * time.Hour)
+	s.Carry(always(202, ""))
+	if s.round(); s.only().State != store.Delivered {
+		t.Errorf("%+v", s.only())
+	}
+	if strings.Contains(s.logs.String(), "partner.example.com") {
+		t.Error(s.logs)
+	}
+}
