@@ -188,14 +188,26 @@ func (s *station) round() int {
 	return n
 }
 
-// scrape is what Prometheus would read of series that begin with one of the names, without those that are 0.
-func (s *station) scrape(names ...string) string {
+// everything is what Prometheus would read, without the comments.
+func (s *station) everything() string {
 	s.t.Helper()
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	var kept strings.Builder
 	for line := range strings.Lines(w.Body.String()) {
-		if line[0] != '#' && !strings.HasSuffix(line, " 0\n") && (len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(line, n) })) {
+		if line[0] != '#' {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// scrape is what Prometheus would read of series that begin with one of the names, without those that are 0.
+func (s *station) scrape(names ...string) string {
+	s.t.Helper()
+	var kept strings.Builder
+	for line := range strings.Lines(s.everything()) {
+		if !strings.HasSuffix(line, " 0\n") && (len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(line, n) })) {
 			kept.WriteString(line)
 		}
 	}

@@ -1,0 +1,172 @@
+package relay_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/relay"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// All that Prometheus reads after some callbacks.
+func TestMetricsOfSomeCallbacks(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	legacy, same := s.bind(asked("legacy", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
+	if _, err := s.Bind(t.Context(), asked("v2", "https://127.0.0.1/")); err == nil {
+		t.Error("it is bound")
+	}
+	s.accept(legacy, inV2)
+	s.accept(legacy, inV2)                           // again
+	s.accept(same, inV2)                             // in form
+	s.accept(legacy, "?")                            // unrecognised
+	s.post(legacy, notice("v2", "stolen", bill))     // another partner
+	s.post(legacy, notice("v2", key, "another"))     // another bill
+	s.post(legacy, `{"x":1,"x":1}`)                  // ambiguous
+	s.post("/callback/"+strings.Repeat("0", 32), "") // unknown
+	s.post("/callback/1", "")                        // no address
+	for i, a := range []carrier{always(200, documented["legacy"]), always(404, ""), always(500, ""), always(410, "")} {
+		s.Carry(a)
+		if n := s.round(); n != 1 {
+			t.Fatalf("round %d: %d attempts", i, n)
+		}
+		clock.add(time.Minute)
+	}
+	s.accept(legacy, "!")
+	clock.add(90*time.Second + 250*time.Millisecond)
+	want := `billbridge_callbacks_accepted_total{upstream="up"} 4
+billbridge_callbacks_attempts_total{outcome="address",upstream="up"} 0
+billbridge_callbacks_attempts_total{outcome="answer",upstream="up"} 0
+billbridge_callbacks_attempts_total{outcome="connection",upstream="up"} 0
+billbridge_callbacks_attempts_total{outcome="delivered",upstream="up"} 1
+billbridge_callbacks_attempts_total{outcome="gone",upstream="up"} 1
+billbridge_callbacks_attempts_total{outcome="redirected",upstream="up"} 0
+billbridge_callbacks_attempts_total{outcome="status",upstream="up"} 2
+billbridge_callbacks_attempts_total{outcome="timeout",upstream="up"} 0
+billbridge_callbacks_dead{upstream="up"} 2
+billbridge_callbacks_delivered_total{upstream="up"} 1
+billbridge_callbacks_died_total{upstream="up"} 2
+billbridge_callbacks_oldest_waiting_seconds{upstream="up"} 90.25
+billbridge_callbacks_passed_total{as="in form",upstream="up"} 1
+billbridge_callbacks_passed_total{as="unrecognised",upstream="up"} 2
+billbridge_callbacks_refused_total{reason="address",upstream="up"} 1
+billbridge_callbacks_refused_total{reason="ambiguous",upstream="up"} 1
+billbridge_callbacks_refused_total{reason="another_bill",upstream="up"} 1
+billbridge_callbacks_refused_total{reason="another_partner",upstream="up"} 1
+billbridge_callbacks_refused_total{reason="path",upstream="none"} 1
+billbridge_callbacks_refused_total{reason="store",upstream="up"} 0
+billbridge_callbacks_refused_total{reason="unknown_address",upstream="none"} 1
+billbridge_callbacks_repeated_total{upstream="up"} 1
+billbridge_callbacks_waiting{upstream="up"} 1
+`
+	if diff := cmp.Diff(want, s.everything()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// The gauges go where the store cannot be asked, so that an alert sees it; what is counted stays.
+func TestMetricsWithoutStore(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	before := s.everything()
+	_ = s.store.Close()
+	after := s.everything()
+	for _, gauge := range []string{"waiting", "dead", "oldest_waiting_seconds"} {
+		line := "billbridge_callbacks_" + gauge + `{upstream="up"} 0` + "\n"
+		if !strings.Contains(before, line) || strings.Contains(after, line) {
+			t.Errorf("%s before:\n%safter:\n%s", gauge, before, after)
+		}
+	}
+	if !strings.Contains(after, `billbridge_callbacks_accepted_total{upstream="up"} 0`) {
+		t.Error(after)
+	}
+}
+
+// An upstream that a new config brings is counted from then on, and one that was there goes on.
+func TestMetricsOfANewUpstream(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{form: "v2"})
+	s.deliverable("https://partner.example.com/", "A")
+	s.Use(setup{form: "v2", public: "https://bridge.example.com"}.config(t))
+	c := setup{form: "v2"}.config(t)
+	c.Upstreams[0].Name = "new"
+	s.Use(c)
+	s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)
+	for _, line := range []string{`billbridge_callbacks_accepted_total{upstream="new"} 0`, `billbridge_callbacks_waiting{upstream="new"} 0`, `billbridge_callbacks_waiting{upstream="up"} 1`} {
+		if !strings.Contains(s.everything(), line+"\n") {
+			t.Errorf("no %s in\n%s", line, s.everything())
+		}
+	}
+}
+
+// Two relays cannot share a registry, and one without a registry works.
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	if _, err := relay.New(setup{}.config(t), relay.Options{Store: s.store, Registerer: s.registry}); err == nil {
+		t.Error("a second one is registered")
+	}
+	r, err := relay.New(setup{}.config(t), relay.Options{Store: s.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Bind(t.Context(), asked("v2", "https://partner.example.com/")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestR37_SeriesOfCallbacksAreBounded: no path, id, method, key, bill, field, header, host or status makes one more.
+func TestR37_SeriesOfCallbacksAreBounded(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1s], jitter: 0", top: "limits: {body: 1KiB}", now: clock.now})
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func() string { return fmt.Sprintf("w%x", random.Uint64()) }
+	statuses := []int{200, 200, 201, 204, 299, 300, 308, 410, 404, 500, 999, 101}
+	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+		switch i := random.IntN(len(statuses) + 2); i {
+		case len(statuses):
+			return nil, fmt.Errorf("%s", word())
+		case len(statuses) + 1:
+			return reply(100+random.IntN(900), word()), nil
+		default:
+			return reply(statuses[i], documented["v2"]), nil
+		}
+	}))
+	round := func() {
+		for range 40 {
+			a := asked(forms[random.IntN(2)], "https://"+word()+".example.com/"+word())
+			a.Key, a.Bill, a.Operation, a.Member = word(), word(), word(), word()
+			path := s.bind(a)
+			for _, body := range []string{
+				notice("v2", a.Key, a.Bill), notice("legacy", a.Key, a.Bill), notice("v2", word(), a.Bill), notice("v2", a.Key, word()), notice("v2", a.Key, a.Bill, `,"`+word()+`":1`),
+				word(), `{"` + word() + `":1}`, `{"x":1,"x":2}`, strings.Repeat(word(), 200),
+			} {
+				s.post(path, body, "Content-Type", word()+"/"+word(), "X-"+word(), word())
+				s.post(path, body, "Content-Encoding", word())
+			}
+			s.post("/callback/"+fmt.Sprintf("%016x%016x", random.Uint64(), random.Uint64()), word())
+			s.post("/"+word()+"/callback/"+word(), word())
+			s.ask(strings.ToUpper(word()), "/callbacks/"+word())
+			s.ask("GET", "/callbacks/"+word())
+			s.ask("POST", "/callbacks/replay?bill="+word())
+			_, _ = s.Bind(t.Context(), asked("v2", word()))
+		}
+		for s.round() > 0 {
+			clock.add(time.Second)
+		}
+	}
+	round()
+	round()
+	before := strings.Count(s.everything(), "\n")
+	round()
+	if after := strings.Count(s.everything(), "\n"); after != before || before > 40 {
+		t.Errorf("%d series, then %d", before, after)
+	}
+}
