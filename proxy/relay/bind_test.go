@@ -65,7 +65,7 @@ func TestBindTwice(t *testing.T) {
 	s := newStation(t, setup{})
 	of, registration := asked("v2", "https://partner.example.com/"), asked("v2", "https://partner.example.com/")
 	registration.OfBill, registration.Bill = false, ""
-	if s.bind(of) == s.bind(of) {
+	if one, two := s.bind(of), s.bind(of); one == two {
 		t.Error("two calls for a bill have one address")
 	}
 	first := s.bind(registration)
