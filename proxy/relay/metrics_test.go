@@ -140,7 +140,7 @@ func TestR37_SeriesOfCallbacksAreBounded(t *testing.T) {
 		}
 	}))
 	round := func() {
-		for range 40 {
+		for range 12 {
 			a := asked(forms[random.IntN(2)], "https://"+word()+".example.com/"+word())
 			a.Key, a.Bill, a.Operation, a.Member = word(), word(), word(), word()
 			path := s.bind(a)

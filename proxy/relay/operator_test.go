@@ -291,13 +291,16 @@ func TestOperatorDecidesOnSeveral(t *testing.T) {
 		}
 	}
 	// More than one batch.
-	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s]"})
+	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], per_host: 2000, at_once: 2000"})
 	s.Carry(always(500, ""))
-	path := s.bind(asked("v2", "https://partner.example.com/"))
+	a := asked("v2", "https://partner.example.com/")
+	a.Bill = ""
+	path := s.bind(a)
 	for i := range 1001 {
-		s.accept(path, fmt.Sprint(i))
+		s.accept(path, notice("v2", key, fmt.Sprint(i)))
 	}
-	for s.round() > 0 { // one at a time: they are of one order
+	if n := s.round(); n != 1001 {
+		t.Fatalf("%d attempts", n)
 	}
 	want := []relay.Progress{{Of: 1001}, {Done: 1000, Of: 1001}, {Done: 1001, Of: 1001}, {Done: 1001, Of: 1001, Over: true}}
 	if got := s.progress("/callbacks/drop"); !slices.Equal(got, want) {
