@@ -136,14 +136,12 @@ func TestConfigThatRelaysNoMore(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], success: any-2xx", now: clock.now})
-	if !s.Relays() {
-		t.Error("it does not relay")
-	}
 	path := s.bind(asked("legacy", "https://partner.example.com/"))
 	s.accept(path, inV2)
 	s.Use(parse(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\n"))
-	if s.Relays() {
-		t.Error("it relays")
+	const theirs = "https://partner.example.com/another"
+	if ours, err := s.Bind(t.Context(), asked("legacy", theirs)); ours != theirs || err != nil {
+		t.Errorf("%s became %s, %v", theirs, ours, err)
 	}
 	s.accept(path, notice("v2", key, bill, `,"apprPrice":"1"`))
 	s.Carry(always(201, documented["legacy"]))
@@ -160,6 +158,25 @@ func TestConfigThatRelaysNoMore(t *testing.T) {
 		if c.State != store.Delivered {
 			t.Errorf("%+v", c)
 		}
+	}
+}
+
+// TestR40_PanicInAnAttempt is one more attempt that failed: the next one comes, and everything else goes on.
+func TestR40_PanicInAnAttempt(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	s.deliverable("https://partner.example.com/", "A")
+	s.Carry(carrier(func(*http.Request) (*http.Response, error) { panic("what a partner answered") }))
+	s.round()
+	if c := s.stored()[0]; c.State != store.Waiting || c.LastOutcome != "internal" || c.Attempts != 1 {
+		t.Errorf("%+v", c)
+	}
+	s.Carry(always(200, documented["v2"]))
+	clock.add(time.Minute)
+	s.round()
+	if c := s.stored()[0]; c.State != store.Delivered {
+		t.Errorf("%+v", c)
 	}
 }
 
