@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+)
+
+// relaying is a config of gateways that relay, from one upstream to partners on this machine.
+func relaying(u *biller, storeURL string, atOnce int, timeout string) string {
+	return fmt.Sprintf(`
+listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:0}
+upstreams: {backend: {form: %s, url: %s, connections: 64}}
+store: {url: %q}
+callbacks:
+  public_url: %s
+  allow: [127.0.0.0/8]
+  ports: []
+  at_once: %[5]d
+  per_host: %[5]d
+  timeout: %[6]s
+  schedule: [0s%[7]s]
+`, u.form, u.url, storeURL, bridgeURL, atOnce, timeout, strings.Repeat(", 500ms", 99)) // none dies of refusals
+}
+
+// R30: a gateway is ended by kill -9, again and again: while callbacks come in, while a thousand are under way, and
+// while they are delivered. What was acknowledged is delivered at least once, under one id.
+func TestR30_CallbacksUnderKill(t *testing.T) {
+	t.Parallel()
+	const (
+		few        = 20 // attempts at the same time, so that a kill takes no more with it
+		whileTaken = 50
+		comingIn   = 4 // kills
+	)
+	bills := billIDs("KILL", 1000)
+	upstream, p, b := newBiller(t, "v2"), newPartner(t), newBridge(t)
+	file := filepath.Join(b.folder, "bridge.db")
+	config := func(atOnce int, timeout string) string {
+		return relaying(upstream, "sqlite:bridge.db", atOnce, timeout)
+	}
+	client := b.client(t)
+
+	// Nobody takes anything yet: a few are refused, the rest is held.
+	untaken := func(bill string, _ int) reaction {
+		if bill[len(bill)-1] == '0' {
+			return refuses
+		}
+		return holds
+	}
+	p.reacts(untaken)
+	g := b.start(t, config(few, "2s"))
+	b.issue(t, client, p, bills)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	acknowledged := make(chan error, len(bills))
+	var calls atomic.Int64
+	for _, bill := range bills {
+		go func() {
+			n, err := upstream.notify(ctx, client, bill)
+			calls.Add(int64(n))
+			acknowledged <- err
+		}()
+	}
+	left, kills := len(bills), 0
+	await := func(n int) {
+		t.Helper()
+		for ; n > 0; n, left = n-1, left-1 {
+			if err := <-acknowledged; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for ; kills < comingIn; kills++ {
+		await(20 + rand.IntN(180))
+		b.kill(t, g)
+		if kills < comingIn-1 {
+			g = b.start(t, config(few, "2s"))
+		}
+	}
+
+	// All are in, none is taken: all that no killed gateway had are attempted, and then it is killed, too.
+	p.reacts(untaken)
+	g = b.start(t, config(len(bills), "2s"))
+	await(left)
+	p.await(t, "every callback that is free is attempted", func() bool { return len(p.attempts) >= len(bills)-comingIn*few })
+	p.mu.Lock()
+	underWay := p.now
+	p.mu.Unlock()
+	b.kill(t, g)
+	kills++
+	if all, _, _ := p.deliveries(bills); all != 0 {
+		t.Fatalf("%d are taken by a partner that takes none", all)
+	}
+
+	// Now they are taken, some only at the second time. The last gateway finishes what the one before had not.
+	p.reacts(func(bill string, attempt int) reaction {
+		if bill[len(bill)-1] == '5' && attempt == 1 {
+			return refuses
+		}
+		return takes
+	})
+	g = b.start(t, config(whileTaken, "2s"))
+	some := 100 + rand.IntN(500)
+	p.await(t, "the first are taken", func() bool { return len(p.taken) >= some })
+	b.kill(t, g)
+	kills++
+	restart := time.Now()
+	g = b.start(t, config(whileTaken, "30s"))
+	p.await(t, "every bill is called back", func() bool { return len(p.taken) == len(bills) })
+	settled(t, g, len(bills))
+	took := time.Since(restart)
+	terminated(t, b, g)
+
+	all, again, missing := p.deliveries(bills)
+	if missing > 0 {
+		t.Errorf("%d of %d acknowledged callbacks were never delivered", missing, len(bills))
+	}
+	counts := counted(t, "sqlite:"+file)
+	if counts[store.Delivered] != len(bills) || len(counts) != 1 {
+		t.Errorf("in the store are %v, want %d delivered and nothing else", counts, len(bills))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.Logf("%d callbacks over %d kills: %d deliveries, %d repeated; %d attempts, %d of them refused; the upstream called %d times; "+
+		"%d held by the partner at the fifth kill, %d at most; the last restart finished all within %s",
+		len(bills), kills, all, again, p.calls, p.refused, calls.Load(), underWay, p.most, took.Round(100*time.Millisecond))
+}
