@@ -32,33 +32,38 @@ type adminFlags struct {
 	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"Its token, if it has one. Better left to the environment: a list of processes shows this."`
 }
 
-// filterFlags say which callbacks are meant.
+// filterFlags say which callbacks are meant. One that is given empty is no filter but a mistake, a variable that is not
+// set in a script say: taken for none, it would have more callbacks replayed or dropped than were meant.
 type filterFlags struct {
-	Partner  string `placeholder:"REF" help:"Of this partner: at least the first 12 hex digits of the SHA-256 of its key, as logs and reports name it."`
-	Bill     string `placeholder:"ID" help:"Of this bill."`
-	Upstream string `placeholder:"NAME" help:"Of this upstream."`
-	Since    string `placeholder:"TIME" help:"Received since then: 2h for two hours ago, or 2026-11-21T09:00:00+09:00."`
-	Until    string `placeholder:"TIME" help:"Received before then."`
+	Partner  *string `placeholder:"REF" help:"Of this partner: at least the first 12 hex digits of the SHA-256 of its key, as logs and reports name it."`
+	Bill     *string `placeholder:"ID" help:"Of this bill."`
+	Upstream *string `placeholder:"NAME" help:"Of this upstream."`
+	Since    *string `placeholder:"TIME" help:"Received since then: 2h for two hours ago, or 2026-11-21T09:00:00+09:00."`
+	Until    *string `placeholder:"TIME" help:"Received before then."`
 }
 
 // query is the filter as the admin listener reads it.
 func (f *filterFlags) query(now time.Time) (url.Values, error) {
 	q := url.Values{}
-	for key, value := range map[string]string{"partner": f.Partner, "bill": f.Bill, "upstream": f.Upstream} {
-		if value != "" {
-			q.Set(key, value)
-		}
-	}
-	for key, value := range map[string]string{"since": f.Since, "until": f.Until} {
-		if value == "" {
+	for key, value := range map[string]*string{"partner": f.Partner, "bill": f.Bill, "upstream": f.Upstream} {
+		if value == nil {
 			continue
 		}
-		at, err := time.Parse(time.RFC3339, value)
-		if ago, wrong := time.ParseDuration(strings.TrimSuffix(value, " ago")); wrong == nil && ago >= 0 {
+		if *value == "" {
+			return nil, usageError(fmt.Sprintf("--%s is empty", key))
+		}
+		q.Set(key, *value)
+	}
+	for key, value := range map[string]*string{"since": f.Since, "until": f.Until} {
+		if value == nil {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, *value)
+		if ago, wrong := time.ParseDuration(strings.TrimSuffix(*value, " ago")); wrong == nil && ago >= 0 {
 			at, err = now.Add(-ago), nil
 		}
 		if err != nil {
-			return nil, usageError(fmt.Sprintf("--%s must be like 2h or 2026-11-21T09:00:00+09:00, but is %q", key, value))
+			return nil, usageError(fmt.Sprintf("--%s must be like 2h or 2026-11-21T09:00:00+09:00, but is %q", key, *value))
 		}
 		q.Set(key, at.Format(time.RFC3339))
 	}
@@ -150,6 +155,9 @@ func (callbackShow) Help() string {
 
 // Run shows one.
 func (c *callbackShow) Run(ctx context.Context, s surroundings) error {
+	if err := checkID(c.ID); err != nil {
+		return err
+	}
 	var l relay.Listed
 	if err := c.get(ctx, "/callbacks/"+url.PathEscape(c.ID), &l); err != nil {
 		return err
@@ -177,12 +185,20 @@ func (c *callbackShow) Run(ctx context.Context, s surroundings) error {
 	return w.Flush()
 }
 
+// checkID refuses what is no id of a callback: as part of a path, it could mean another page of the admin listener.
+func checkID(id string) error {
+	if digits, ok := strings.CutPrefix(id, "cb_"); !ok || len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return usageError(fmt.Sprintf("an id is cb_ and 32 hex digits, as callbacks list shows it, but is %q", id))
+	}
+	return nil
+}
+
 // chosen are the callbacks that a decision is about: one by its id, or all dead ones that a filter means.
 type chosen struct {
 	adminFlags
 	filterFlags
-	ID  string `arg:"" optional:"" placeholder:"ID" help:"This one."`
-	All bool   `help:"All dead ones, of every partner."`
+	ID  *string `arg:"" optional:"" placeholder:"ID" help:"This one."`
+	All bool    `help:"All dead ones, of every partner."`
 }
 
 type callbackReplay struct{ chosen }
@@ -216,10 +232,13 @@ func (c *chosen) decide(ctx context.Context, s surroundings, what, outcome strin
 		return err
 	}
 	switch filtered := len(q) > 0; {
-	case c.ID != "" && (filtered || c.All), c.All && filtered:
+	case c.ID != nil && (filtered || c.All), c.All && filtered:
 		return usageError("name one callback by its id, or several by --partner, --bill, --upstream, --since and --until, or --all of them")
-	case c.ID != "":
-		if err := c.call(ctx, http.MethodPost, "/callbacks/"+url.PathEscape(c.ID)+"/"+what, nil); err != nil {
+	case c.ID != nil:
+		if err := checkID(*c.ID); err != nil {
+			return err
+		}
+		if err := c.call(ctx, http.MethodPost, "/callbacks/"+url.PathEscape(*c.ID)+"/"+what, nil); err != nil {
 			return err
 		}
 		fmt.Fprintf(s.out, "1 callback %s.\n", outcome)

@@ -104,7 +104,8 @@ func run(ctx context.Context, args []string, s surroundings) (code int) {
 	case errors.Is(err, errRefused): // has been told already
 		return refused
 	case errors.As(err, &usage):
-		fmt.Fprintf(s.err, "billbridge: %v\nTry: billbridge %s --help\n", err, parsed.Command())
+		command, _, _ := strings.Cut(parsed.Command(), " <") // without its arguments
+		fmt.Fprintf(s.err, "billbridge: %v\nTry: billbridge %s --help\n", err, command)
 		return misused
 	case errors.As(err, &problems): // FILE:LINE:COLUMN: what, one a line, for editors too
 		fmt.Fprintln(s.err, problems)
