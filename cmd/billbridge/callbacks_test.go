@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/relay"
+)
+
+// commanded runs a command as main does, on a terminal or not.
+func commanded(t *testing.T, terminal bool, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	code = run(t.Context(), args, surroundings{
+		in: strings.NewReader(""), out: &stdout, err: &stderr, env: os.LookupEnv, terminal: terminal,
+	})
+	return code, stdout.String(), stderr.String()
+}
+
+// An operator's day: callbacks that the partner did not take are listed, looked at, replayed and dropped.
+func TestCallbacksCommands(t *testing.T) {
+	t.Parallel()
+	upstream, p, b := newBiller(t, "v2"), newPartner(t), newBridge(t)
+	p.reacts(func(string, int) reaction { return refuses })
+	// One attempt, and a callback is dead.
+	g := b.start(t, regexp.MustCompile(`schedule: .*`).ReplaceAllString(relaying(upstream, "sqlite:bridge.db", 20, "30s"), "schedule: [0s]"))
+	bills := []string{"MINE0", "MINE1", "MINE2", "ELSE0", "ELSE1", "TWIN0", "TWIX0", "TWIX1"}
+	client := b.client(t)
+	b.issue(t, client, p, bills)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, bill := range bills { // one after the other, so that their order is known
+		if _, err := upstream.notify(ctx, client, bill); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settled(t, g, len(bills))
+
+	// does runs a command and holds what it says to patterns; "" is nothing at all.
+	does := func(want int, out, errs string, args ...string) string {
+		t.Helper()
+		code, gotOut, gotErrs := commanded(t, false, append([]string{"callbacks", args[0], "--admin", "http://" + g.operator}, args[1:]...)...)
+		if code != want || !regexp.MustCompile("^(?:"+out+")$").MatchString(gotOut) || !regexp.MustCompile("^(?:"+errs+")$").MatchString(gotErrs) {
+			t.Errorf("callbacks %s: exit code %d, want %d\nstdout: %s\nwant %s\nstderr: %s\nwant %s", args, code, want, gotOut, out, gotErrs, errs)
+		}
+		for _, secret := range []string{"canary", "k-1", "k-2", "appr_num", "N" + bills[0]} {
+			if strings.Contains(gotOut+gotErrs, secret) {
+				t.Errorf("callbacks %s shows %s:\n%s%s", args, secret, gotOut, gotErrs)
+			}
+		}
+		return gotOut
+	}
+	listed := func(args ...string) (found []string) {
+		t.Helper()
+		lines := strings.Split(strings.TrimSpace(does(done, `(?s).*`, "", append([]string{"list", "--json"}, args...)...)), "\n")
+		for _, line := range lines {
+			if line == "" {
+				continue
+			}
+			var l relay.Listed
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+			if p.ids[l.Bill] != l.ID {
+				t.Errorf("%s is listed as %s, and came as %s", l.Bill, l.ID, p.ids[l.Bill])
+			}
+			found = append(found, l.Bill)
+		}
+		return found
+	}
+	lists := func(want []string, args ...string) {
+		t.Helper()
+		if got := listed(args...); !slices.Equal(got, want) {
+			t.Errorf("callbacks list %s: %v, want %v", args, got, want)
+		}
+	}
+	// afterwards goes on when nothing waits any more, and says which bills were taken since the last time.
+	taken := map[string]int{}
+	afterwards := func(want ...string) {
+		t.Helper()
+		settled(t, g, len(bills))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, bill := range bills {
+			if got := p.taken[bill] - taken[bill]; got != 0 && !slices.Contains(want, bill) || got != 1 && slices.Contains(want, bill) {
+				t.Errorf("%s is delivered %d times more; to be delivered were %v", bill, got, want)
+			}
+			taken[bill] = p.taken[bill]
+		}
+	}
+	const (
+		mine = "7c35c5a1785d"
+		twin = "e36aa3131328"
+	)
+
+	// The newest first, by any filter, in pages, as a table or as JSON.
+	latest := slices.Clone(bills)
+	slices.Reverse(latest)
+	lists(latest)
+	lists(latest, "--limit", "0", "--state", "dead", "--upstream", "backend", "--since", "1h")
+	lists(latest[:3], "--limit", "3")
+	lists(nil, "--state", "delivered")
+	lists(nil, "--since", "2100-01-01T00:00:00+09:00")
+	lists(nil, "--until", "1h")
+	lists([]string{"MINE2", "MINE1", "MINE0"}, "--partner", mine)
+	lists([]string{"ELSE0"}, "--bill", "ELSE0")
+	lists(nil, "--bill", "ELSE")
+	lists([]string{"TWIN0"}, "--partner", twin+"0a4b") // more digits tell them apart
+	const row = `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  dead   1         status 500  backend   `
+	does(done, `RECEIVED +STATE  ATTEMPTS  LAST        UPSTREAM  PARTNER +BILL +ID\n`+row+twin+`  TWIX1  cb_[0-9a-f]{32}\n`+row+twin+`  TWIX0  cb_[0-9a-f]{32}\n`,
+		"", "list", "--limit", "2")
+	does(refused, "", `billbridge: the gateway refuses \(400\): store: the partner's short hash fits more than one partner\n`, "list", "--partner", twin)
+
+	// One of them. Neither its body is shown, nor the query of the partner's address.
+	does(done, `id        `+p.ids["MINE1"]+`\nreceived  .+\nfrom      backend\npartner   `+mine+`, in the legacy form\nbill      MINE1\n`+
+		`goes to   `+p.url+`/paid/MINE1\nstate     dead\nattempts  1\nlast      .+, status 500\n`+
+		`body      \d+ bytes, application/json; charset=utf-8, not shown; the upstream's has SHA-256 [0-9a-f]{64}\n`, "", "show", p.ids["MINE1"])
+	does(done, `\{"id":"`+p.ids["MINE1"]+`",.*"state":"dead","attempts":1,.*\}\n`, "", "show", "--json", p.ids["MINE1"])
+
+	// An ambiguous partner and one that is too short decide nothing.
+	p.reacts(func(string, int) reaction { return takes })
+	does(refused, "", `billbridge: the gateway refuses \(400\): .* fits more than one partner\n`, "replay", "--partner", twin)
+	does(refused, "", `billbridge: the gateway refuses \(400\): .* fits more than one partner\n`, "drop", "--partner", twin)
+	does(refused, "", `billbridge: the gateway refuses \(400\): .* at least 12 lower-case hex digits, not "`+mine[:11]+`"\n`, "replay", "--partner", mine[:11])
+	does(refused, "", `billbridge: the gateway refuses \(400\): .* at least 12 lower-case hex digits, not "MINE0"\n`, "drop", "--partner", "MINE0")
+	afterwards()
+	lists(latest, "--state", "dead")
+
+	// By the partner, by an id, which may have been delivered, and all of them.
+	does(done, `3 dead callbacks to be delivered again\.\n`, "", "replay", "--partner", mine, "--since", "1h")
+	afterwards("MINE0", "MINE1", "MINE2")
+	does(done, `1 callback to be delivered again\.\n`, "", "replay", p.ids["MINE1"])
+	afterwards("MINE1")
+	does(done, `1 callback to be delivered again\.\n`, "", "replay", p.ids["ELSE1"])
+	afterwards("ELSE1")
+	lists([]string{"ELSE1", "MINE2", "MINE1", "MINE0"}, "--state", "delivered")
+
+	// Dropped is for good, whatever is said later.
+	does(done, `1 callback dropped\.\n`, "", "drop", p.ids["ELSE0"])
+	does(refused, "", `billbridge: the gateway refuses \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"])
+	does(refused, "", `billbridge: the gateway refuses \(409\): .* is delivered, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE1"])
+	does(refused, "", `billbridge: the gateway refuses \(409\): .* is dropped, and only a dead or a delivered callback can be replayed\n`, "replay", p.ids["ELSE0"])
+	does(done, `1 dead callbacks dropped\.\n`, "", "drop", "--bill", "TWIN0", "--partner", twin+"0a4b")
+	lists([]string{"TWIN0", "ELSE0"}, "--state", "dropped")
+
+	// On a terminal the progress is shown, and wiped away at the end.
+	code, out, errs := commanded(t, true, "callbacks", "replay", "--all", "--admin", "http://"+g.operator)
+	if code != done || out != "2 dead callbacks to be delivered again.\n" || errs != "\r0 of 2\r2 of 2\r\x1b[K" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, out, errs)
+	}
+	afterwards("TWIX0", "TWIX1")
+	lists(nil, "--state", "dead")
+	does(done, `0 dead callbacks dropped\.\n`, "", "drop", "--all")
+	terminated(t, b, g)
+	does(refused, "", `billbridge: no gateway answers: .*\n`, "replay", "--all")
+	if log := g.process.all("stderr"); strings.Contains(log, "canary") {
+		t.Errorf("the log shows the partner's query:\n%s", log)
+	}
+	if _, err := os.Stat(filepath.Join(b.folder, "bridge.db")); err != nil {
+		t.Error(err)
+	}
+}
