@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -118,6 +120,13 @@ func TestR30_CallbacksUnderKill(t *testing.T) {
 	p.await(t, "every bill is called back", func() bool { return len(p.taken) == len(bills) })
 	settled(t, g, len(bills))
 	took := time.Since(restart)
+	// The operator's list has more than a page, and each callback once.
+	code, list, errs := commanded(t, false, "callbacks", "list", "--limit", "0", "--state", "delivered", "--admin", "http://"+g.operator)
+	ids := regexp.MustCompile(`cb_[0-9a-f]{32}`).FindAllString(list, -1)
+	slices.Sort(ids)
+	if n := len(slices.Compact(ids)); code != done || len(ids) != len(bills) || n != len(bills) {
+		t.Errorf("exit code %d, %d callbacks listed, %d of them different, want %d: %s", code, len(ids), n, len(bills), errs)
+	}
 	terminated(t, b, g)
 
 	all, again, missing := p.deliveries(bills)
