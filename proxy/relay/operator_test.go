@@ -1,7 +1,6 @@
 package relay_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"billbridge/proxy/relay"
@@ -336,32 +336,30 @@ func (c *closes) Write(p []byte) (int, error) {
 	return c.ResponseRecorder.Write(p)
 }
 
-// A replay wakes the deliverer at once.
+// A replay wakes the deliverer, which would look again only by and by.
 func TestReplayIsDeliveredAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, several := range []bool{true, false} {
-		s, _ := office(t)
-		_, list := s.list("?bill=dead")
-		sent := make(chan string, 10)
-		s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-			sent <- r.Header.Get("Webhook-Id")
-			return reply(200, documented["v2"]), nil
-		}))
-		stop := s.start()
-		receive(t, sent, "the waiting one")
-		target := "/callbacks/" + list[0].ID + "/replay"
-		if several {
-			target = "/callbacks/replay?bill=dead"
-		}
-		if w := s.ask("POST", target); w.Code != 200 {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
-		if got := receive(t, sent, "the replayed one"); got != list[0].ID {
-			t.Error(got)
-		}
-		stop()
-		if c, err := s.store.Get(context.Background(), list[0].ID); err != nil || c.State != store.Delivered {
-			t.Errorf("%+v, %v", c, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s]"})
+			s.deliverable("https://partner.example.com/", "A")
+			s.Carry(always(500, ""))
+			s.round()
+			s.Carry(always(200, documented["v2"]))
+			stop := s.start()
+			synctest.Wait() // it sleeps
+			target := "/callbacks/" + s.only().ID + "/replay"
+			if several {
+				target = "/callbacks/replay"
+			}
+			if w := s.ask("POST", target); w.Code != 200 {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+			synctest.Wait() // no time passes
+			if c := s.only(); c.State != store.Delivered {
+				t.Errorf("%s: %+v", target, c)
+			}
+			stop()
+		})
 	}
 }
