@@ -91,7 +91,7 @@ func TestR30_CallbacksUnderKill(t *testing.T) {
 
 	// All are in, none is taken: all that no killed gateway had are attempted, and then it is killed, too.
 	p.reacts(untaken)
-	g = b.start(t, config(len(bills), "2s"))
+	g = b.start(t, config(len(bills), "5s")) // longer than it takes to begin them all
 	await(left)
 	p.await(t, "every callback that is free is attempted", func() bool { return len(p.attempts) >= len(bills)-comingIn*few })
 	p.mu.Lock()
