@@ -1,6 +1,8 @@
 package proxy_test
 
 import (
+	"crypto/sha256"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -87,6 +90,29 @@ func (r *relayed) ours(t *testing.T, n int) string {
 	return ""
 }
 
+// keeps reads the store's file for an address of ours.
+func (r *relayed) keeps(t *testing.T, ours string, want store.Address) {
+	t.Helper()
+	s, err := store.Open(t.Context(), "sqlite:"+r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	got, err := s.Address(t.Context(), ours[strings.LastIndex(ours, "/")+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if age := time.Since(got.Created); age < 0 || age > time.Hour || !got.Until.Equal(want.Until) {
+		t.Errorf("made %s ago, over at %s", age, got.Until)
+	}
+	got.ID, got.Created, got.Until, want.Until = "", time.Time{}, time.Time{}, time.Time{}
+	if got != want {
+		t.Errorf("the store has %+v, want %+v", got, want)
+	}
+}
+
+func hashOf(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
+
 // TestCallbacksInEveryPair: a bill is made in the partner's form and paid at an upstream of either form, and what the
 // partner gets is what an upstream of its own form would have sent it.
 func TestCallbacksInEveryPair(t *testing.T) {
@@ -103,6 +129,10 @@ func TestCallbacksInEveryPair(t *testing.T) {
 				if !strings.HasPrefix(ours, "https://bridge.example.com/from-upstreams/callback/") || len(ours) != len("https://bridge.example.com/from-upstreams/callback/")+32 {
 					t.Fatalf("the upstream was given %s", ours)
 				}
+				r.keeps(t, ours, store.Address{
+					Upstream: "up", Operation: "bill.create", Partner: hashOf(demoKey), Bill: demoBill, Form: client, URL: theirs,
+					Until: time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
+				})
 				if err := r.service.Pay("", demoBill); err != nil {
 					t.Fatal(err)
 				}
@@ -172,12 +202,20 @@ func TestCallbackOfARegistration(t *testing.T) {
 			if first, second := r.ours(t, 1), r.ours(t, 2); first != second {
 				t.Errorf("one registration has two addresses, %s and %s", first, second)
 			}
+			got, err := ask(r.client, "POST", "http://"+r.Address()+"/auth/mapping", strings.Replace(register, "north", "south", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.holds(t, "v2", 200, "0000")
+			if first, another := r.ours(t, 1), r.ours(t, 3); first == another {
+				t.Errorf("two stores have one address, %s", first)
+			}
 			if err := r.service.CompleteMapping(demoKey, "academy", "north"); err != nil {
 				t.Fatal(err)
 			}
 			q := newCall(client, "create").with("callbackUrl", nil).with("member", "academy").with("merchant", "north")
 			r.send(q).holds(t, client, 200, "0000")
-			if call := r.back.received()[2].body; strings.Contains(call, "callback") {
+			if call := r.back.received()[3].body; strings.Contains(call, "callback") {
 				t.Errorf("an address was added to %s", call)
 			}
 			if err := r.service.Pay("", demoBill); err != nil {
@@ -334,5 +372,57 @@ func TestCallbackListener(t *testing.T) {
 		if got.status != row.status || !strings.Contains(got.body, row.says) || got.header.Get("X-Request-Id") == "" {
 			t.Errorf("%s %s: %d %s %v", row.method, row.path, got.status, got.body, got.header)
 		}
+	}
+}
+
+// TestCallbackListenerHasTLS where the partners' listener has it.
+func TestCallbackListenerHasTLS(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.issue("front")
+	p := newProcess(t, anywhere+"tls: "+a.pair("front")+"\n"+toOne("v2", nowhere)+"store: {url: \"sqlite:"+filepath.Join(t.TempDir(), "s.db")+"\"}\n"+
+		strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1))
+	client := newClient(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}})
+	got, err := ask(client, "POST", "https://"+p.CallbackAddress()+"/callback/"+strings.Repeat("0f", 16), "{}")
+	if err != nil || got.status != 404 {
+		t.Errorf("%d %s, %v", got.status, got.body, err)
+	}
+}
+
+// TestDrainWaitsForAttempts: a callback that is on its way to its partner when the gateway is told to end comes there,
+// and that it did is noted.
+func TestDrainWaitsForAttempts(t *testing.T) {
+	t.Parallel()
+	r := newRelayed(t, "v2")
+	reached, answers := make(chan bool), make(chan bool)
+	partner := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reached <- true
+		<-answers
+		_, _ = io.WriteString(w, `{"code":"0000"}`)
+	}))
+	r.send(newCall("v2", "create").with("callbackUrl", partner.url)).holds(t, "v2", 200, "0000")
+	if err := r.service.Pay("", demoBill); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, reached, "attempt")
+	r.stop()
+	for !strings.Contains(r.logs.next(t), `"draining"`) {
+	}
+	select {
+	case err := <-r.ended:
+		t.Fatalf("it has ended: %v", err)
+	default:
+	}
+	close(answers)
+	if err := receive(t, r.ended, "end of the server"); err != nil {
+		t.Error(err)
+	}
+	s, err := store.Open(t.Context(), "sqlite:"+r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if list, err := s.List(t.Context(), store.Filter{}); err != nil || len(list) != 1 || list[0].State != store.Delivered {
+		t.Errorf("%+v, %v", list, err)
 	}
 }

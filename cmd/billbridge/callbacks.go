@@ -274,7 +274,11 @@ func (c *chosen) decide(ctx context.Context, s surroundings, what, outcome strin
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%d dead callbacks %s.\n", last.Done, outcome)
+	noun := "callbacks"
+	if last.Done == 1 {
+		noun = "callback"
+	}
+	fmt.Fprintf(s.out, "%d dead %s %s.\n", last.Done, noun, outcome)
 	return nil
 }
 

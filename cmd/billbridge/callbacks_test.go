@@ -146,7 +146,7 @@ func TestCallbacksCommands(t *testing.T) {
 	does(refused, "", `billbridge: the gateway refuses \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"])
 	does(refused, "", `billbridge: the gateway refuses \(409\): .* is delivered, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE1"])
 	does(refused, "", `billbridge: the gateway refuses \(409\): .* is dropped, and only a dead or a delivered callback can be replayed\n`, "replay", p.ids["ELSE0"])
-	does(done, `1 dead callbacks dropped\.\n`, "", "drop", "--bill", "TWIN0", "--partner", twin+"0a4b")
+	does(done, `1 dead callback dropped\.\n`, "", "drop", "--bill", "TWIN0", "--partner", twin+"0a4b")
 	lists([]string{"TWIN0", "ELSE0"}, "--state", "dropped")
 
 	// On a terminal the progress is shown, and wiped away at the end.

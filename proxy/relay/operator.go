@@ -241,7 +241,7 @@ func tell(w http.ResponseWriter, err error) {
 	case errors.Is(err, store.ErrFilter), errors.Is(err, store.ErrAmbiguous):
 		status = http.StatusBadRequest
 	case errors.Is(err, store.ErrNotFound):
-		status = http.StatusNotFound
+		status, err = http.StatusNotFound, errors.New("there is no callback of that id, or it was over for longer than the retention")
 	case errors.Is(err, store.ErrState):
 		status = http.StatusConflict
 	}

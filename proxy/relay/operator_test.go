@@ -203,7 +203,7 @@ func TestOperatorShows(t *testing.T) {
 	}
 	for _, target := range []string{"GET /callbacks/cb_unknown", "POST /callbacks/cb_unknown/replay", "POST /callbacks/cb_unknown/drop", "GET /callbacks/%00"} {
 		method, path, _ := strings.Cut(target, " ")
-		if w := s.ask(method, path); w.Code != 404 || !strings.Contains(w.Body.String(), "not found") {
+		if w := s.ask(method, path); w.Code != 404 || !strings.Contains(w.Body.String(), "there is no callback") {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}
 	}
