@@ -1,0 +1,64 @@
+package relay_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"billbridge/proxy/store/storetest"
+)
+
+// BenchmarkReceive has 64 senders call over sockets, each callback for a bill of its own: it is translated, stored, and
+// acknowledged when it is on the disk. The senders are in this process, too.
+func BenchmarkReceive(b *testing.B) {
+	for _, engine := range []struct {
+		name string
+		url  func(testing.TB) string
+	}{
+		{"memory", func(testing.TB) string { return "memory:" }},
+		{"sqlite", storetest.SQLite},
+		{"postgres", storetest.Postgres},
+	} {
+		b.Run(engine.name, func(b *testing.B) {
+			s := newStation(b, setup{form: "v2", store: engine.url(b)})
+			paths := make([]string, 1000)
+			for i := range paths {
+				a := asked("legacy", "https://partner.example.com/paid")
+				a.Bill = fmt.Sprintf("B%d", i)
+				paths[i] = s.bind(a)
+			}
+			server := httptest.NewServer(s.Relay)
+			defer server.Close()
+			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+			defer client.CloseIdleConnections()
+			var last atomic.Int64
+			b.SetParallelism((64 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					n := last.Add(1)
+					of := int(n) % len(paths)
+					// Approval numbers differ, so that none is a repetition.
+					body := strings.Replace(notice("v2", key, fmt.Sprintf("B%d", of)), "{", fmt.Sprintf(`{"apprNum":"%d",`, n), 1)
+					res, err := client.Post(server.URL+paths[of], "application/json", strings.NewReader(body))
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					_ = res.Body.Close()
+					if res.StatusCode != http.StatusOK {
+						b.Errorf("%d", res.StatusCode)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "callbacks/s")
+		})
+	}
+}
