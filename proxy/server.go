@@ -124,7 +124,7 @@ func Listen(c *config.Config, load func() (*config.Config, error), build Build, 
 			WriteTimeout:      time.Duration(t.Body) + storeWithin + time.Duration(t.Write),
 			IdleTimeout:       time.Duration(t.Idle),
 			MaxHeaderBytes:    64 << 10,
-			TLSConfig:         s.partners.TLSConfig,
+			TLSConfig:         s.partners.TLSConfig.Clone(), // each server writes into its own as it begins
 			ErrorLog:          quiet,
 		}
 	}

@@ -214,3 +214,19 @@ func TestUpstreamTLS(t *testing.T) {
 		t.Errorf("the upstream saw %d creates", n)
 	}
 }
+
+// TestCallbackListenerWithTLS: both listeners begin to serve at the same time, by the same certificate.
+func TestCallbackListenerWithTLS(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.issue("front")
+	p := newProcess(t, anywhere+"tls: "+a.pair("front")+"\n"+toOne("v2", nowhere)+"store: {url: \"sqlite:"+filepath.Join(t.TempDir(), "s.db")+"\"}\n"+
+		strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1))
+	client := newClient(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}, ForceAttemptHTTP2: true})
+	for _, at := range []string{p.Address(), p.CallbackAddress()} {
+		got, err := ask(client, http.MethodPost, "https://"+at+"/callback/"+strings.Repeat("0f", 16), "{}")
+		if err != nil || got.status != 404 {
+			t.Errorf("%s: %d %v", at, got.status, err)
+		}
+	}
+}
