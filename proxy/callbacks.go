@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"billbridge/config"
@@ -32,9 +33,12 @@ func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), storeWithin)
 	defer cancel()
+	// Copies of what is stored as it is: the store may write it after it was given up, when another call has the buffer
+	// of the request.
 	asked := relay.Asked{
 		Upstream: x.route.lane.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
-		Key: x.call.Partner(), OfBill: x.route.operation.OfBill(), Bill: x.call.Bill(), Expiry: x.call.Expiry(), URL: theirs,
+		Key: x.call.Partner(), OfBill: x.route.operation.OfBill(), Bill: strings.Clone(x.call.Bill()), Expiry: x.call.Expiry(),
+		URL: strings.Clone(theirs),
 	}
 	asked.Member, asked.Merchant = x.call.Store()
 	ours, err := x.gateway.relay.Bind(ctx, asked)

@@ -107,7 +107,8 @@ func (r *Relay) Use(c *config.Config) {
 	r.wake()
 }
 
-// Asked is a call of a partner that carries a callback address.
+// Asked is a call of a partner that carries a callback address. The store may still read Bill and URL when Bind has
+// returned an error: they must not be parts of a buffer that is used again.
 type Asked struct {
 	Upstream, Operation string
 	Form                translate.Form // the partner's

@@ -1,0 +1,74 @@
+package proxy_test
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestBoundAddressesAreNotOverwritten: a caller that goes away leaves its address with the store, which may still write
+// it. By then another call may have the buffer of its request, and must not find its way into that row: the same
+// registration, asked for again, would be given the row.
+func TestBoundAddressesAreNotOverwritten(t *testing.T) {
+	t.Parallel()
+	r := newRelayed(t, "v2")
+	db, err := sql.Open("sqlite", r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	db.SetMaxOpenConns(1) // so that a lock and its end are of one connection
+	do := func(statement string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("PRAGMA busy_timeout = 5000")
+	theirs := "https://partner.example.com/" + strings.Repeat("a", 500)
+	q := newCall("v2", "create").with("callbackUrl", theirs)
+	kept, spoilt := 0, 0
+	r.await("rows of callers that had left", func() bool {
+		do("BEGIN IMMEDIATE") // the store waits for its end
+		before := strings.Count(r.logs.String(), `"reason":"store`)
+		r.await("caller that left while its address was to be kept", func() bool {
+			ctx, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer leave()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Address()+q.path(), strings.NewReader(q.body()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			if res, err := r.client.Do(req); err == nil {
+				_ = res.Body.Close()
+			}
+			return strings.Count(r.logs.String(), `"reason":"store`) > before
+		})
+		var others sync.WaitGroup
+		for range 64 {
+			others.Go(func() {
+				got, err := ask(r.client, http.MethodPost, "http://"+r.Address()+q.path(), strings.Repeat("z", len(q.body())))
+				if err != nil || got.status != 400 {
+					t.Errorf("%d %v", got.status, err)
+				}
+			})
+		}
+		others.Wait()
+		do("COMMIT")
+		if got := r.operator("GET", "/-/ready"); got.status != 200 { // which writes, after all that waited
+			t.Fatal(got.body)
+		}
+		if err := db.QueryRowContext(t.Context(), "SELECT count(*), count(*) FILTER (WHERE url <> $1 OR bill <> $2) FROM billbridge_addresses",
+			theirs, demoBill).Scan(&kept, &spoilt); err != nil {
+			t.Fatal(err)
+		}
+		return kept >= 10 // a call that the store has not begun with is passed over, and a buffer may not be used again
+	})
+	if spoilt > 0 {
+		t.Errorf("%d of %d rows hold bytes of other calls", spoilt, kept)
+	}
+}
