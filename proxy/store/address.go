@@ -45,10 +45,13 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	}); err != nil {
 		return "", err
 	}
-	ends := millis(a.Until)
-	if ends == nil {
-		ends = a.Created.UnixMilli()
+	// A bill that was over before it was made has an end that we do not understand. The upstream may take it all the
+	// same, 0001-01-01 for a bill without an end say, and the next sweep must not take the address.
+	over := a.Until
+	if over.Before(a.Created) {
+		over = a.Created
 	}
+	ends := millis(over)
 	var registration any
 	if a.Store != "" {
 		ends, registration = nil, a.registration()

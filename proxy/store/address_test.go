@@ -239,6 +239,27 @@ func TestSweep(t *testing.T) {
 	})
 }
 
+// TestSweepOfBillsThatWereOver: an end in the past, of a bill that is made now, does not have its address removed while
+// the bill can still be paid.
+func TestSweepOfBillsThatWereOver(t *testing.T) {
+	const retention = 30 * 24 * time.Hour
+	each(t, func(t *testing.T, s *store.Store) {
+		for i, until := range []time.Time{noon.Add(-time.Hour), time.Unix(0, 0), time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)} {
+			a := address(fmt.Sprint("a", i), "b")
+			a.Until = until
+			bind(t, s, a)
+		}
+		for _, after := range []time.Duration{0, retention} {
+			if n, err := s.Sweep(t.Context(), noon.Add(after), retention); n != 0 || err != nil {
+				t.Errorf("Sweep after %s = %d, %v", after, n, err)
+			}
+		}
+		if n, err := s.Sweep(t.Context(), noon.Add(retention+time.Millisecond), retention); n != 3 || err != nil {
+			t.Errorf("Sweep of all = %d, %v", n, err)
+		}
+	})
+}
+
 // More than one batch goes in one sweep, replay or drop.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 //
 //   - callbacks that were delivered or dropped, counted from then on. A dead callback is never removed: somebody decides;
 //   - addresses of bills that no callback refers to, counted from when the bill is over (from when the address was made,
-//     if that is not known). That of a registration is never removed: the upstream may use it for years.
+//     if that is not known or was before). That of a registration is never removed: the upstream may use it for years.
 //
 // It works in batches, so that others are not kept waiting: after an error, n rows have been removed already. Replicas
 // may sweep at the same time.
