@@ -139,6 +139,26 @@ func TestR32_WrongAddressesAreNotBound(t *testing.T) {
 	}
 }
 
+// Names are kept up to a length: the row of a call that the upstream refuses stays, too.
+func TestLongNamesAreNotBound(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	for _, change := range []func(a *relay.Asked, name string){
+		func(a *relay.Asked, name string) { a.Bill = name },
+		func(a *relay.Asked, name string) { a.OfBill, a.Bill, a.Member = false, "", name },
+		func(a *relay.Asked, name string) { a.OfBill, a.Bill, a.Merchant = false, "", name },
+	} {
+		a := asked("v2", "https://partner.example.com/")
+		change(&a, strings.Repeat("n", 1000))
+		s.bind(a)
+		change(&a, strings.Repeat("n", 1001))
+		var told *relay.Wrong
+		if ours, err := s.Bind(t.Context(), a); ours != "" || !errors.As(err, &told) || !strings.Contains(told.Text, "at most 1000 bytes") {
+			t.Errorf("%q, %v", ours, err)
+		}
+	}
+}
+
 // That a good address could not be stored is no fault of the address.
 func TestBindWithoutStore(t *testing.T) {
 	t.Parallel()

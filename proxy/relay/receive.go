@@ -136,6 +136,7 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 		}
 		bill = named
 	}
+	bill = nameOf(bill) // one that a registration's callback names may be anything
 	contentType := "application/json; charset=utf-8"
 	if notice.Recognised == translate.Unrecognised {
 		contentType = plainType(req.Header.Get("Content-Type"))

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/store/storetest"
 	"billbridge/translate"
 )
 
@@ -87,6 +88,34 @@ func TestAddressOfARegistration(t *testing.T) {
 		t.Errorf("another key: %d", w.Code)
 	}
 	s.counts(refused, `{reason="another_bill",upstream="up"} 1`, `{reason="another_partner",upstream="up"} 1`)
+}
+
+// A payment is not lost by the name of its bill, which a registration's callback is the first to say: it can be one that
+// a database does not take. The partner gets it as it is.
+func TestBillsWhoseNamesCannotBeKept(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStation(t, setup{form: "legacy", store: url})
+		a := asked("v2", "https://partner.example.com/")
+		a.Operation, a.OfBill, a.Bill = "mapping.register", false, ""
+		path := s.bind(a)
+		long := ""
+		for i := 0; len(long) < 100_000; i++ {
+			long += hash(strconv.Itoa(i)) // nothing that could be compressed
+		}
+		for i, c := range []struct{ name, kept string }{
+			{`a\u0000b`, "a\ufffdb"}, {long, long[:1000]}, {"x" + strings.Repeat("한", 400), "x" + strings.Repeat("한", 333)},
+		} {
+			s.accept(path, `{"apikey":"demo-key","bill_id":"`+c.name+`"}`)
+			all := s.stored()
+			if len(all) != i+1 || all[i].Bill != c.kept || string(all[i].Body) != `{"apiKey":"demo-key","billId":"`+c.name+`"}` {
+				t.Errorf("%d callbacks, the last of the bill %.60q, %.60q", len(all), all[len(all)-1].Bill, all[len(all)-1].Body)
+			}
+		}
+		if got := s.logs.String(); got != "" {
+			t.Errorf("it is logged:\n%.300s", got)
+		}
+	})
 }
 
 // What could be read in two ways is not brought on, whichever the forms.

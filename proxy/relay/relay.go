@@ -140,6 +140,9 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	if strings.ContainsRune(a.Bill, 0) { // no text of a database; the bill is told apart by it
 		return "", &Wrong{"can be kept only for a bill whose id has no zero character"}
 	}
+	if max(len(a.Bill), len(a.Member), len(a.Merchant)) > longestName {
+		return "", &Wrong{fmt.Sprintf("can be kept only for a bill, a member and a merchant with names of at most %d bytes", longestName)}
+	}
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	row := store.Address{
@@ -154,6 +157,19 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 		return "", err
 	}
 	return s.callbacks.PublicURL.JoinPath("callback", id).String(), nil
+}
+
+// longestName bounds the names that are kept. Those of the document have up to 60 characters. An index of PostgreSQL
+// takes some 2,700 bytes; and whoever calls with a name of a megabyte is known to nobody yet, but the row would stay.
+const longestName = 1000
+
+// nameOf is a name as it can be kept. One that comes with a payment must not keep it from being stored.
+func nameOf(given string) string {
+	name := strings.ReplaceAll(given, "\x00", "\ufffd")
+	if len(name) > longestName {
+		name = strings.ToValidUTF8(name[:longestName], "")
+	}
+	return name
 }
 
 // hashOf is what a partner is known by: its key is kept nowhere.
