@@ -73,10 +73,10 @@ func (g *Gateway) Use(c *config.Config) {
 	defer g.using.Unlock()
 	old := g.current.Load()
 	next := newState(c, old, g.metrics, g.userAgent)
-	g.current.Store(next)
 	if g.relay != nil {
-		g.relay.Use(c)
+		g.relay.Use(c) // first: it binds addresses of those upstreams alone that its config has
 	}
+	g.current.Store(next)
 	if old != nil {
 		old.retire(next)
 	}

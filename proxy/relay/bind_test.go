@@ -139,6 +139,18 @@ func TestR32_WrongAddressesAreNotBound(t *testing.T) {
 	}
 }
 
+// A call that began before a reload dropped its upstream must not have an address that nobody can place.
+func TestBindToAnUpstreamThatIsGone(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	a := asked("v2", "https://partner.example.com/")
+	a.Upstream = "old"
+	var told *relay.Wrong
+	if ours, err := s.Bind(t.Context(), a); ours != "" || err == nil || errors.As(err, &told) {
+		t.Errorf("%q, %v", ours, err)
+	}
+}
+
 // Names are kept up to a length: the row of a call that the upstream refuses stays, too.
 func TestLongNamesAreNotBound(t *testing.T) {
 	t.Parallel()

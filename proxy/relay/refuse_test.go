@@ -357,9 +357,9 @@ func TestR30_NothingIsAcknowledgedUnstored(t *testing.T) {
 	t.Run("upstream not in the config", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t, setup{})
-		a := asked("v2", "https://partner.example.com/")
-		a.Upstream = "removed"
-		if w := s.post(s.bind(a), inV2); w.Code != 503 || len(s.stored()) != 0 {
+		path := s.bind(asked("v2", "https://partner.example.com/"))
+		s.Use(parse(t, "upstreams: {another: {form: v2, url: \"http://127.0.0.2:9\"}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: \"https://bridge.example.com\"}\n"))
+		if w := s.post(path, inV2); w.Code != 503 || len(s.stored()) != 0 {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	})

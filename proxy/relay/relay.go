@@ -18,6 +18,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -132,6 +133,11 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	s := r.current.Load()
 	if s.config.Callbacks == nil {
 		return a.URL, nil
+	}
+	// A call that was under way during a reload may go to an upstream that the reload dropped: no row referred to it. Its
+	// callbacks could not be placed.
+	if s.config.Upstreams.Find(a.Upstream) == nil {
+		return "", errors.New("the config has no such upstream any more")
 	}
 	if _, err := s.guard.face(a.URL); err != nil {
 		r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
