@@ -18,7 +18,8 @@ func TestR35_NothingIsTold(t *testing.T) {
 		secretKey = "canary-key-7f3a"
 		body      = `,"phone":"01098765432","apprIssuerNum":"9410-12**-****-7654","apprNum":"30007777","apprIssuer":"canary-issuer","canary-name":"canary-value"`
 	)
-	secrets := []string{"canary", "01098765432", "9410-12", "-7654", "30007777", secretKey, hash(secretKey), "token", "partner.example.com"}
+	// The parts of the card are sought with a neighbour that no time and no id has beside such digits.
+	secrets := []string{"canary", "01098765432", "9410-", "*-7654", "30007777", secretKey, hash(secretKey), "token", "partner.example.com"}
 	clock := newClock()
 	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1s, 1s, 1s, 1s], jitter: 0", top: "limits: {body: 1KiB}", now: clock.now})
 	var answers strings.Builder
