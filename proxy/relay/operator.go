@@ -106,6 +106,8 @@ func (r *Relay) decide(what string, change func(context.Context, store.Filter, t
 			err = fmt.Errorf("%w: only dead callbacks can be %s together, not %s ones", store.ErrFilter, what, f.State)
 		case f.After != 0:
 			err = fmt.Errorf("%w: after is for lists", store.ErrFilter)
+		case f.Limit == 0 && req.URL.Query().Has("limit"): // to the store it means all of them
+			err = fmt.Errorf("%w: the limit is 0: leave it out if all are meant", store.ErrFilter)
 		}
 		if err != nil {
 			tell(w, err)

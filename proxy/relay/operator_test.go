@@ -150,7 +150,7 @@ func TestOperatorIsNotTakenForMore(t *testing.T) {
 		}
 	}
 	for query, says := range map[string]string{
-		"?state=delivered": "only dead callbacks", "?state=waiting": "only dead callbacks", "?state=dropped": "only dead callbacks", "?state=gone": "only dead callbacks", "?after=1": "after",
+		"?state=delivered": "only dead callbacks", "?state=waiting": "only dead callbacks", "?state=dropped": "only dead callbacks", "?state=gone": "only dead callbacks", "?after=1": "after", "?limit=0": "the limit is 0", "?state=dead&limit=0": "the limit is 0",
 	} {
 		for _, what := range []string{"replay", "drop"} {
 			if w := s.ask("POST", "/callbacks/"+what+query); w.Code != 400 || !strings.Contains(w.Body.String(), says) {
