@@ -181,6 +181,9 @@ func (c *Config) checkCallbacks() {
 	if time.Duration(b.Timeout) > longestAttempt {
 		s.problem(fmt.Sprintf("must be at most %s, but is %s", longestAttempt, b.Timeout), "callbacks", "timeout")
 	}
+	if b.Retention < b.Window {
+		s.problem(fmt.Sprintf("must be at least the window of %s, since what is removed is not known again, but is %s", b.Window, b.Retention), "callbacks", "retention")
+	}
 	for _, n := range []struct {
 		count int
 		key   string

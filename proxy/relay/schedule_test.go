@@ -204,7 +204,7 @@ func (s *station) start() (stop func()) {
 func TestRunSweeps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", retention: 90m"})
+		s := newStation(t, setup{form: "v2", callbacks: ", window: 1h, retention: 90m"})
 		s.Carry(always(200, documented["v2"]))
 		path := s.bind(asked("v2", "https://partner.example.com/"))
 		s.accept(path, inV2)
