@@ -140,6 +140,15 @@ func TestR35_PasswordStaysHidden(t *testing.T) {
 	}
 }
 
+// TestPostgresEndsWhatIsFrozen: a replica that stands still in the middle of a transaction does not keep its locks.
+func TestPostgresEndsWhatIsFrozen(t *testing.T) {
+	t.Parallel()
+	s := open(t, storetest.Postgres(t))
+	if got, err := s.Ask(t.Context(), "SHOW idle_in_transaction_session_timeout"); got != "30s" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // TestR30_PostgresWaitsForItsDisk, however the server is set.
 func TestR30_PostgresWaitsForItsDisk(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,12 @@ func pool(url string, most int) (*sql.DB, error) {
 	}
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		// A server may be set not to wait for its disk. What is acknowledged must be on it (requirement R30).
-		_, err := c.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
+		if _, err := c.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"); err != nil {
+			return err
+		}
+		// A replica that is frozen or cut off in the middle of a transaction would keep its locks for as long as the
+		// server takes it for alive, hours, and all others waiting. None of ours does anything between two statements.
+		_, err := c.Exec(ctx, "SET idle_in_transaction_session_timeout = '30s'")
 		return err
 	}))
 	db.SetMaxOpenConns(most)
