@@ -24,6 +24,10 @@ const (
 	// leaseSlack is what a lease is longer than an attempt. What a killed process had claimed is free again when the
 	// lease has run out, well within a minute.
 	leaseSlack = 15 * time.Second
+	// claimWithin is how long a claim may wait for the store, less than leaseSlack: an attempt that begins when the lease
+	// is nearly over would be made a second time beside it. And a server that does not answer at all, as one that is cut
+	// off, must not hold up the deliverer for as long as TCP has patience.
+	claimWithin = 10 * time.Second
 	// lookAgain is how long the deliverer sleeps at most: another replica may have gone, and left us its rows.
 	lookAgain = 5 * time.Second
 	// longestWait bounds what a partner's Retry-After can ask for.
@@ -94,6 +98,8 @@ func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGro
 		return 0, nil // the end of an attempt wakes us
 	}
 	lease := time.Duration(s.callbacks.Timeout) + leaseSlack
+	ctx, cancel := context.WithTimeout(ctx, r.claimWithin)
+	defer cancel()
 	claimed, err := r.store.Claim(ctx, now, lease, free, s.callbacks.PerHost, busy)
 	if err != nil {
 		return 0, err
@@ -117,6 +123,8 @@ func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGro
 
 // untilDue is how long nothing needs to be done after what was due by now has been claimed.
 func (r *Relay) untilDue(ctx context.Context, now time.Time) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, r.claimWithin)
+	defer cancel()
 	due, any, err := r.store.NextDue(ctx, now)
 	if err != nil || !any {
 		return lookAgain

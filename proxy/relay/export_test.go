@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // Carry has callbacks carried by rt instead of the network, until the next Use.
@@ -20,6 +21,9 @@ func (r *Relay) Carry(rt http.RoundTripper) {
 func (r *Relay) Round(ctx context.Context, attempts *sync.WaitGroup) (int, error) {
 	return r.round(ctx, r.now(), attempts)
 }
+
+// ClaimWithin changes how long a claim may wait for the store. It is called before Run.
+func (r *Relay) ClaimWithin(d time.Duration) { r.claimWithin = d }
 
 // Transport is what carries callbacks.
 func (r *Relay) Transport() *http.Transport {

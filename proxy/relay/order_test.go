@@ -2,6 +2,8 @@ package relay_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
 )
 
 // gate is a partner that lets nobody through until it is told to. In a bubble, what cannot go on does not.
@@ -161,6 +164,40 @@ func TestR31_OneDeadPartnerDelaysNoOther(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// A store that does not answer holds the deliverer up for a time, not for good.
+func TestClaimsThatGetNoAnswer(t *testing.T) {
+	t.Parallel()
+	url := storetest.Postgres(t)
+	s := newStation(t, setup{form: "v2", store: url})
+	s.Carry(always(200, documented["v2"]))
+	s.ClaimWithin(50 * time.Millisecond)
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	s.deliverable("https://partner.example.com/", "1")
+	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE billbridge_callbacks IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	var attempts sync.WaitGroup
+	if n, err := s.Round(t.Context(), &attempts); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%d claimed, %v", n, err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	s.ClaimWithin(patience)
+	if n := s.round(); n != 1 {
+		t.Errorf("%d claimed afterwards", n)
+	}
 }
 
 // One host under several spellings is one, and another port is another.

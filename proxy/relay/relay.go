@@ -53,6 +53,8 @@ type Relay struct {
 	current   atomic.Pointer[settings]
 	arrived   chan struct{} // holds one: something may be due
 
+	claimWithin time.Duration // the constant; a test has less patience
+
 	mu   sync.Mutex
 	busy map[string]int // attempts under way, by host
 }
@@ -81,7 +83,7 @@ func New(c *config.Config, o Options) (*Relay, error) {
 	}
 	r := &Relay{
 		store: o.Store, log: o.Logger, userAgent: o.UserAgent, now: o.Now,
-		arrived: make(chan struct{}, 1), busy: map[string]int{},
+		arrived: make(chan struct{}, 1), busy: map[string]int{}, claimWithin: claimWithin,
 	}
 	var err error
 	if r.metrics, err = newMetrics(o.Registerer, r); err != nil {
