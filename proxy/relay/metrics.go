@@ -13,7 +13,7 @@ import (
 // metrics are per upstream, never per partner: their number is bounded by the config.
 type metrics struct {
 	accepted, delivered, died, repeated *prometheus.CounterVec
-	attempts, refused, passed           *prometheus.CounterVec
+	attempts, refused, passed, fields   *prometheus.CounterVec
 
 	relay *Relay
 	mu    sync.Mutex
@@ -39,11 +39,12 @@ func newMetrics(to prometheus.Registerer, r *Relay) (*metrics, error) {
 		attempts:  counter("attempts", "Attempts to deliver, by what came of them.", "outcome"),
 		refused:   counter("refused", "Callbacks, and addresses of partners, that were refused. another_partner and another_bill are an alarm.", "reason"),
 		passed:    counter("passed", "Callbacks that passed byte for byte: in the partner's form already, or not recognised by the table.", "as"),
+		fields:    counter("fields", "Fields that translated callbacks lost, or that did not fit and passed as they are or are missing; unknown are all that the table does not name.", "what", "field"),
 	}
 	if to == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.accepted, m.repeated, m.delivered, m.died, m.attempts, m.refused, m.passed, m} {
+	for _, c := range []prometheus.Collector{m.accepted, m.repeated, m.delivered, m.died, m.attempts, m.refused, m.passed, m.fields, m} {
 		if err := to.Register(c); err != nil {
 			return nil, err
 		}
@@ -70,10 +71,19 @@ func (m *metrics) know(upstream string) {
 	}
 }
 
-// passage counts a callback that was not translated.
+// passage counts what a translation left out or could not fit, or that there was none.
 func (m *metrics) passage(upstream string, n translate.Notice) {
 	if n.Recognised != translate.Translated {
 		m.passed.WithLabelValues(upstream, string(n.Recognised)).Inc()
+	}
+	for _, field := range n.Report.Dropped {
+		m.fields.WithLabelValues(upstream, "dropped", field).Inc()
+	}
+	if n.Report.Unknown > 0 {
+		m.fields.WithLabelValues(upstream, "dropped", "unknown").Add(float64(n.Report.Unknown))
+	}
+	for _, field := range n.Report.Mismatched {
+		m.fields.WithLabelValues(upstream, "mismatched", field).Inc()
 	}
 }
 
