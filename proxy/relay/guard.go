@@ -85,7 +85,8 @@ func (g *guard) face(address string) (*url.URL, error) {
 	}
 	port := map[string]int{"http": 80, "https": 443}[u.Scheme]
 	if text := u.Port(); text != "" || strings.HasSuffix(u.Host, ":") {
-		if port, err = strconv.Atoi(text); err != nil {
+		// 0443 would be another host to those who count attempts by it.
+		if port, err = strconv.Atoi(text); err != nil || strconv.Itoa(port) != text || port > 65535 {
 			return nil, fmt.Errorf("has no port behind its colon")
 		}
 	}

@@ -70,6 +70,19 @@ func TestR32_CorpusIsRefused(t *testing.T) {
 	}
 }
 
+// TestPortsHaveOneSpelling: by another one, a host would have a second share of the attempts.
+func TestPortsHaveOneSpelling(t *testing.T) {
+	t.Parallel()
+	c := config.DefaultCallbacks()
+	c.Ports = nil
+	g := newGuard(&c)
+	for port, good := range map[string]bool{"443": true, "1": true, "65535": true, "0443": false, "00000443": false, "65536": false, "99999999999999999999": false, "": false} {
+		if _, err := g.face("https://partner.example.com:" + port + "/"); (err == nil) != good {
+			t.Errorf("%q: %v", port, err)
+		}
+	}
+}
+
 func last(p netip.Prefix) netip.Addr {
 	bytes := p.Addr().AsSlice()
 	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
