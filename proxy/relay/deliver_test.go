@@ -144,6 +144,26 @@ func TestWhatPartnersGet(t *testing.T) {
 	}
 }
 
+// A blank or a letter of another alphabet in an address does not spoil the first line of the request.
+func TestQueriesAsTheyCanBeSent(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"/paid?shop=my shop": "/paid?shop=my%20shop", "/my shop?x HTTP/1.1": "/my%20shop?x%20HTTP/1.1", "/paid?shop=한&a=b": "/paid?shop=%ED%95%9C&a=b",
+		"/paid?a=%20+b&c=%zz&&=[]'\"|;d": "/paid?a=%20+b&c=%zz&&=[]'\"|;d", "/paid?": "/paid?", "/paid": "/paid",
+	} {
+		s := newStation(t, setup{form: "v2"})
+		got := ""
+		s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+			got = r.URL.RequestURI()
+			return reply(200, documented["v2"]), nil
+		}))
+		s.accept(s.bind(asked("v2", "https://partner.example.com"+given)), inV2)
+		if s.round(); got != want {
+			t.Errorf("%s is called as %s, want %s", given, got, want)
+		}
+	}
+}
+
 // What is not recognised reaches the partner byte for byte, with its own content type.
 func TestUnrecognisedReachesThePartner(t *testing.T) {
 	t.Parallel()
