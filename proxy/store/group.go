@@ -48,6 +48,10 @@ func (e *lite) commitAll() {
 		var waiting []job
 		select {
 		case j := <-e.jobs:
+			if err := j.ctx.Err(); err != nil { // as in gather: a claim that nobody waits for would be held until it ends
+				j.done <- err
+				continue
+			}
 			waiting = append(waiting, j)
 		case <-e.closing:
 		}

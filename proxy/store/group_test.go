@@ -44,6 +44,35 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
+// TestClaimsThatWereGivenUp: a claim whose caller has gone before the writer came to it takes nothing, or what it took
+// would wait for the end of a lease that nobody holds.
+func TestClaimsThatWereGivenUp(t *testing.T) {
+	t.Parallel()
+	s := open(t, storetest.SQLite(t))
+	accept(t, s, callback("c1", "first"), callback("c2", "second"))
+	release := s.Hold()
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error)
+	for range 2 {
+		go func() {
+			_, err := s.Claim(ctx, noon, time.Minute, 1, 1, nil)
+			left <- err
+		}()
+	}
+	waitFor(t, func() bool { return s.Waiting() == 2 })
+	leave()
+	for range 2 {
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	release()
+	if err := s.Ping(t.Context()); err != nil { // which comes after them
+		t.Fatal(err)
+	}
+	equal(t, "claimed", ids(claim(t, s, noon)), []string{"c1", "c2"})
+}
+
 // TestOneFailsAlone: of writes that one transaction would have carried, the one that cannot be done fails, and the
 // others do not.
 func TestOneFailsAlone(t *testing.T) {
