@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
@@ -88,39 +89,44 @@ func (r *Relay) sweep(ctx context.Context) {
 func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGroup) (int, error) {
 	s := r.current.Load()
 	r.mu.Lock()
-	underWay, busy := 0, map[string]int{}
-	for host, n := range r.busy {
-		busy[host] = n
-		underWay += n
-	}
+	free, busy := s.callbacks.AtOnce-r.underWay, maps.Clone(r.busy)
 	r.mu.Unlock()
-	free := s.callbacks.AtOnce - underWay
 	if free <= 0 {
 		return 0, nil // the end of an attempt wakes us
 	}
 	lease := time.Duration(s.callbacks.Timeout) + leaseSlack
 	ctx, cancel := context.WithTimeout(ctx, r.claimWithin)
 	defer cancel()
-	claimed, err := r.store.Claim(ctx, now, lease, free, s.callbacks.PerHost, busy)
+	claimed, err := r.store.Claim(ctx, now, lease, free, s.callbacks.PerHost, s.perPartner(), busy)
 	if err != nil {
 		return 0, err
 	}
 	for _, c := range claimed {
-		r.mu.Lock()
-		r.busy[c.Host]++
-		r.mu.Unlock()
+		r.count(c, 1)
 		attempts.Go(func() {
 			r.attempt(s, c)
-			r.mu.Lock()
-			if r.busy[c.Host]--; r.busy[c.Host] == 0 {
-				delete(r.busy, c.Host)
-			}
-			r.mu.Unlock()
+			r.count(c, -1)
 			r.wake()
 		})
 	}
 	return len(claimed), nil
 }
+
+// count notes that n more attempts are under way.
+func (r *Relay) count(c store.Claimed, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.underWay += n
+	for _, of := range []string{c.Host, c.Partner} {
+		if r.busy[of] += n; r.busy[of] == 0 {
+			delete(r.busy, of)
+		}
+	}
+}
+
+// perPartner is how many attempts a partner may have under way, whatever the number of its hosts: a partner all of
+// whose shops are down delays no other (R31).
+func (s *settings) perPartner() int { return max(s.callbacks.PerHost, s.callbacks.AtOnce/4) }
 
 // untilDue is how long nothing needs to be done after what was due by now has been claimed.
 func (r *Relay) untilDue(ctx context.Context, now time.Time) time.Duration {

@@ -1,9 +1,6 @@
 package relay_test
 
 import (
-	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -12,7 +9,6 @@ import (
 	"time"
 
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // gate is a partner that lets nobody through until it is told to. In a bubble, what cannot go on does not.
@@ -65,8 +61,14 @@ func (g *gate) now() (inside, delivered, order int) {
 // deliverable accepts a callback of a bill at an address of its own.
 func (s *station) deliverable(address, bill string, more ...string) {
 	s.t.Helper()
+	s.deliverableTo(key, address, bill, more...)
+}
+
+// deliverableTo is the same for the partner with a key.
+func (s *station) deliverableTo(key, address, bill string, more ...string) {
+	s.t.Helper()
 	a := asked("v2", address)
-	a.Bill = bill
+	a.Key, a.Bill = key, bill
 	s.accept(s.bind(a), notice("v2", key, bill, more...))
 }
 
@@ -146,7 +148,7 @@ func TestR31_OneDeadPartnerDelaysNoOther(t *testing.T) {
 		}
 		begun := time.Now()
 		for i := range 120 {
-			s.deliverable(fmt.Sprintf("https://host-%d.example.com/", i%6), fmt.Sprintf("alive-%d", i))
+			s.deliverableTo(fmt.Sprintf("alive-%d", i%6), fmt.Sprintf("https://host-%d.example.com/", i%6), fmt.Sprintf("alive-%d", i))
 		}
 		synctest.Wait() // until nothing can go on but by time
 		if inside, delivered, _ := g.now(); inside != 3 || delivered != 120 || time.Since(begun) != 0 {
@@ -166,37 +168,66 @@ func TestR31_OneDeadPartnerDelaysNoOther(t *testing.T) {
 	})
 }
 
-// A store that does not answer holds the deliverer up for a time, not for good.
-func TestClaimsThatGetNoAnswer(t *testing.T) {
+// TestR31_APartnerOfManyHosts, all of which are dead, does not take the place of the others either.
+func TestR31_APartnerOfManyHosts(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
-	s := newStation(t, setup{form: "v2", store: url})
-	s.Carry(always(200, documented["v2"]))
-	s.ClaimWithin(50 * time.Millisecond)
-	db, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	s.deliverable("https://partner.example.com/", "1")
-	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE billbridge_callbacks IN ACCESS EXCLUSIVE MODE"); err != nil {
-		t.Fatal(err)
-	}
-	var attempts sync.WaitGroup
-	if n, err := s.Round(t.Context(), &attempts); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%d claimed, %v", n, err)
-	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	s.ClaimWithin(patience)
-	if n := s.round(); n != 1 {
-		t.Errorf("%d claimed afterwards", n)
+	synctest.Test(t, func(t *testing.T) {
+		s := newStation(t, setup{form: "v2", callbacks: ", at_once: 16, per_host: 2, timeout: 45s"})
+		var dead []string
+		for i := range 40 {
+			dead = append(dead, fmt.Sprintf("shop-%d.example.com", i))
+		}
+		g := newGate(dead...)
+		s.Carry(carrier(g.carry))
+		stop := s.start()
+		for i, host := range dead {
+			s.deliverable("https://"+host+"/", fmt.Sprintf("dead-%d", i))
+		}
+		synctest.Wait()
+		if inside, _, _ := g.now(); inside != 4 { // a quarter of at_once
+			t.Errorf("%d attempts at the dead one", inside)
+		}
+		begun := time.Now()
+		for i := range 50 {
+			s.deliverableTo("another-key", "https://alive.example.com/", fmt.Sprintf("alive-%d", i))
+		}
+		synctest.Wait() // until nothing can go on but by time
+		if _, delivered, _ := g.now(); delivered != 50 || time.Since(begun) != 0 {
+			t.Errorf("%d delivered after %s", delivered, time.Since(begun))
+		}
+		for _, host := range dead {
+			close(g.shut[host])
+		}
+		synctest.Wait()
+		if _, delivered, _ := g.now(); delivered != 90 {
+			t.Errorf("%d delivered", delivered)
+		}
+		stop()
+	})
+}
+
+// What names no bill waits for nothing where its address is that of a registration, which is for any bill.
+func TestOrderOfWhatNamesNoBill(t *testing.T) {
+	t.Parallel()
+	for _, ofBill := range []bool{false, true} {
+		clock := newClock()
+		s := newStation(t, setup{form: "v2", callbacks: ", jitter: 0", now: clock.now})
+		a := asked("v2", "https://partner.example.com/")
+		a.OfBill, a.Bill = ofBill, ""
+		path := s.bind(a)
+		s.accept(path, "one that nobody knows")
+		s.Carry(always(500, ""))
+		s.round()
+		s.accept(path, "another")
+		s.Carry(always(200, documented["v2"]))
+		s.round()
+		states := map[store.State]int{}
+		for _, c := range s.stored() {
+			states[c.State]++
+		}
+		if want := map[bool]int{false: 1, true: 0}[ofBill]; states[store.Delivered] != want {
+			t.Errorf("of one bill: %v: %v", ofBill, states)
+		}
 	}
 }
 
@@ -232,7 +263,7 @@ func TestAttemptsAtOnce(t *testing.T) {
 		for i := range 20 {
 			host := fmt.Sprintf("host-%d.example.com", i)
 			g.shut[host] = shut
-			s.deliverable("https://"+host+"/", fmt.Sprint(i))
+			s.deliverableTo(fmt.Sprint("key-", i), "https://"+host+"/", fmt.Sprint(i))
 		}
 		s.Carry(carrier(g.carry))
 		stop := s.start()
@@ -248,104 +279,6 @@ func TestAttemptsAtOnce(t *testing.T) {
 		stop()
 		if _, delivered, _ := g.now(); delivered != 20 {
 			t.Errorf("%d delivered", delivered)
-		}
-	})
-}
-
-// Two relays that share a store deliver each callback once.
-func TestTwoRelaysOnOneStore(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"memory:", "sqlite"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			if kind == "sqlite" {
-				kind = "sqlite:" + t.TempDir() + "/store.db"
-			}
-			o := setup{form: "v2", callbacks: ", at_once: 8", store: kind}
-			first := newStation(t, o)
-			second := onStore(t, o, first.store)
-			var mu sync.Mutex
-			seen, all := map[string]int{}, make(chan struct{})
-			for _, s := range []*station{first, second} {
-				s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					if seen[r.Header.Get("Webhook-Id")]++; len(seen) == 200 {
-						select {
-						case <-all:
-						default:
-							close(all)
-						}
-					}
-					return reply(200, documented["v2"]), nil
-				}))
-			}
-			for i := range 200 {
-				[]*station{first, second}[i%2].deliverable(fmt.Sprintf("https://host-%d.example.com/", i%7), fmt.Sprint(i))
-			}
-			stopFirst, stopSecond := first.start(), second.start()
-			receive(t, all, "end of the deliveries")
-			stopFirst()
-			stopSecond()
-			for id, n := range seen {
-				if n != 1 {
-					t.Errorf("%s was delivered %d times", id, n)
-				}
-			}
-			for _, c := range first.stored() {
-				if c.State != store.Delivered || c.Attempts != 1 {
-					t.Errorf("%+v", c)
-				}
-			}
-		})
-	}
-}
-
-// Run ends when it is told to: what is on its way comes to its end and is written down, and nothing else is begun.
-func TestRunEndsWithItsAttempts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", per_host: 1"})
-		g := newGate("partner.example.com")
-		s.Carry(carrier(g.carry))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			s.Run(ctx)
-		}()
-		s.deliverable("https://partner.example.com/", "A")
-		s.deliverable("https://partner.example.com/", "B")
-		synctest.Wait()
-		cancel()
-		s.deliverable("https://other.example.com/", "C")
-		synctest.Wait()
-		select {
-		case <-done:
-			t.Fatal("Run ended before its attempt")
-		default:
-		}
-		g.shut["partner.example.com"] <- struct{}{}
-		<-done
-		all := s.stored()
-		if _, delivered, order := g.now(); delivered != 1 || order != 1 || all[0].State != store.Delivered || all[1].State != store.Waiting || all[2].State != store.Waiting {
-			t.Errorf("%d delivered of %d: %+v", delivered, order, all)
-		}
-	})
-}
-
-// A store that fails for a while ends nothing, and a delivery that could not be written down is made again.
-func TestRunSurvivesItsStore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2"})
-		s.deliverable("https://partner.example.com/", "A")
-		_ = s.store.Close()
-		stop := s.start()
-		time.Sleep(time.Minute)
-		stop()
-		if n := len(s.logs.String()); n == 0 || n > 10_000 {
-			t.Errorf("%d bytes of log", n)
 		}
 	})
 }

@@ -150,8 +150,12 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 		Order: a.Partner + " " + bill, Digest: sha256.Sum256(translate.Canonical(nil, body)), ContentType: contentType, Body: brought,
 		Received: r.now(),
 	}
-	if bill == "" {
-		c.Order = a.ID
+	switch {
+	case bill != "":
+	case a.Store == "":
+		c.Order = a.ID // that of one bill, whichever
+	default:
+		c.Order = c.ID // any bill of a registration: nothing says what it would have to wait for
 	}
 	c.Next = c.Received.Add(time.Duration(in.s.callbacks.Schedule[0]))
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)

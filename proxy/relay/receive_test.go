@@ -64,7 +64,7 @@ func TestCallbacksAreBroughtIntoThePartnersForm(t *testing.T) {
 				!c.Received.Equal(clock.now()) || !c.Next.Equal(clock.now()) || !regexp.MustCompile(`^cb_[0-9a-f]{32}$`).MatchString(c.ID) {
 				t.Errorf("%+v", c)
 			}
-			if (c.Bill == "") != g.unrelated || g.unrelated && c.Order != c.Address || !g.unrelated && c.Order != c.Partner+" "+c.Bill {
+			if (c.Bill == "") != g.unrelated || g.unrelated && c.Order != c.ID || !g.unrelated && c.Order != c.Partner+" "+c.Bill {
 				t.Errorf("bill %q order %q", c.Bill, c.Order)
 			}
 			s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)

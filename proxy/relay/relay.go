@@ -55,8 +55,9 @@ type Relay struct {
 
 	claimWithin time.Duration // the constant; a test has less patience
 
-	mu   sync.Mutex
-	busy map[string]int // attempts under way, by host
+	mu       sync.Mutex
+	underWay int            // attempts
+	busy     map[string]int // the same by host, and by partner
 }
 
 // settings are what one config says of callbacks. They are immutable; a reload swaps them whole.

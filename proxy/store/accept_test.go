@@ -142,7 +142,7 @@ func TestReplicasClaimApart(t *testing.T) {
 			deliverers.Go(func() {
 				s := replicas[d%3]
 				for {
-					claimed, err := s.Claim(t.Context(), noon, time.Hour, 7, 3, nil)
+					claimed, err := s.Claim(t.Context(), noon, time.Hour, 7, 3, 7, nil)
 					if err != nil {
 						t.Error(err)
 						return

@@ -55,7 +55,7 @@ func TestClaimsThatWereGivenUp(t *testing.T) {
 	left := make(chan error)
 	for range 2 {
 		go func() {
-			_, err := s.Claim(ctx, noon, time.Minute, 1, 1, nil)
+			_, err := s.Claim(ctx, noon, time.Minute, 1, 1, 1, nil)
 			left <- err
 		}()
 	}

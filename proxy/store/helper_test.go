@@ -130,7 +130,7 @@ func accept(t testing.TB, s *store.Store, callbacks ...store.Callback) {
 // claim takes what can be had at a time, many and many of a host.
 func claim(t testing.TB, s *store.Store, now time.Time) []store.Claimed {
 	t.Helper()
-	claimed, err := s.Claim(t.Context(), now, time.Minute, 1000, 1000, nil)
+	claimed, err := s.Claim(t.Context(), now, time.Minute, 1000, 1000, 1000, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

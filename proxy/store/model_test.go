@@ -114,7 +114,7 @@ func (m *model) claim(t *rapid.T) {
 			want = append(want, r.ID)
 		}
 	}
-	claimed, err := m.s.Claim(m.ctx, m.now, lease, limit, perHost, busy)
+	claimed, err := m.s.Claim(m.ctx, m.now, lease, limit, perHost, limit, busy)
 	m.check(err)
 	equal(t, "claimed", ids(claimed), want)
 	for _, c := range claimed {

@@ -26,7 +26,7 @@ func TestReplayWaitsForClaims(t *testing.T) {
 		"SELECT pg_advisory_lock("+held+")")
 	claimed := make(chan []string, 1)
 	go func() {
-		got, err := replicas[1].Claim(t.Context(), noon, time.Minute, 10, 10, nil)
+		got, err := replicas[1].Claim(t.Context(), noon, time.Minute, 10, 10, 10, nil)
 		if err != nil {
 			t.Error(err)
 		}

@@ -46,26 +46,27 @@ const claimable = `
 
 const (
 	claimSQLite = hosts + `
-	SELECT found.seq, found.host FROM hosts JOIN billbridge_callbacks found
+	SELECT found.seq, found.host, found.partner FROM hosts JOIN billbridge_callbacks found
 	ON found.seq IN (SELECT c.seq FROM billbridge_callbacks c WHERE ` + claimable + `)
 	ORDER BY found.due, found.seq`
 	// What another replica is about to claim is passed over, not waited for.
 	claimPostgres = hosts + `
-	SELECT found.seq, found.host FROM hosts CROSS JOIN LATERAL (
-		SELECT c.seq, c.host, c.due FROM billbridge_callbacks c WHERE ` + claimable + ` FOR UPDATE SKIP LOCKED
+	SELECT found.seq, found.host, found.partner FROM hosts CROSS JOIN LATERAL (
+		SELECT c.seq, c.host, c.partner, c.due FROM billbridge_callbacks c WHERE ` + claimable + ` FOR UPDATE SKIP LOCKED
 	) found ORDER BY found.due, found.seq`
 )
 
-// Claim takes callbacks to attempt now, the longest due first: at most limit, and at most perHost of a host, those
-// included that busy says are under way there already. Of each order it takes at most one, the one that was accepted
+// Claim takes callbacks to attempt now, the longest due first: at most limit, at most perHost of a host and perPartner
+// of a partner, those included that are under way already. busy counts these, by Host and by Partner, of which none is
+// spelled as one of the other. Of each order it takes at most one, the one that was accepted
 // first of those that are waiting, and none while an attempt for that order is under way: a callback that waits for
 // its next attempt holds back the later ones.
 //
 // A claim lasts for lease. If it is not finished by then, because its holder died, the callback can be claimed again:
 // lease must be longer than an attempt can take, plus what the clocks of replicas differ by. Replicas that share the
 // store never hold the same callback at one time.
-func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, limit, perHost int, busy map[string]int) ([]Claimed, error) {
-	if limit <= 0 || perHost <= 0 {
+func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, limit, perHost, perPartner int, busy map[string]int) ([]Claimed, error) {
+	if limit <= 0 || perHost <= 0 || perPartner <= 0 {
 		return nil, nil
 	}
 	find := claimSQLite
@@ -88,10 +89,11 @@ func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, l
 			if len(claimed) == limit {
 				break
 			}
-			if busy[f.host]+taken[f.host] >= perHost {
+			if busy[f.host]+taken[f.host] >= perHost || busy[f.partner]+taken[f.partner] >= perPartner {
 				continue
 			}
 			taken[f.host]++
+			taken[f.partner]++
 			var body []byte
 			c := Claimed{lease: token}
 			c.Callback, err = scan(q.QueryRowContext(ctx, `
@@ -108,8 +110,8 @@ func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, l
 }
 
 type candidate struct {
-	seq  int64
-	host string
+	seq           int64
+	host, partner string
 }
 
 func candidates(ctx context.Context, q queries, find string, now time.Time, perHost int) (found []candidate, err error) {
@@ -120,7 +122,7 @@ func candidates(ctx context.Context, q queries, find string, now time.Time, perH
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	for rows.Next() {
 		var c candidate
-		if err := rows.Scan(&c.seq, &c.host); err != nil {
+		if err := rows.Scan(&c.seq, &c.host, &c.partner); err != nil {
 			return nil, err
 		}
 		found = append(found, c)

@@ -137,16 +137,16 @@ func TestClaimTakesTheLongestDueFirst(t *testing.T) {
 			accept(t, s, c)
 		}
 		for _, want := range [][]string{{"c0", "c2"}, {"c1"}, nil} {
-			claimed, err := s.Claim(t.Context(), noon, time.Minute, 2, 10, nil)
+			claimed, err := s.Claim(t.Context(), noon, time.Minute, 2, 10, 10, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			equal(t, "claimed", ids(claimed), want)
 		}
-		for _, none := range [][2]int{{0, 1}, {1, 0}} {
-			claimed, err := s.Claim(t.Context(), noon.Add(time.Hour), time.Minute, none[0], none[1], nil)
+		for _, none := range [][3]int{{0, 1, 1}, {1, 0, 1}, {1, 1, 0}} {
+			claimed, err := s.Claim(t.Context(), noon.Add(time.Hour), time.Minute, none[0], none[1], none[2], nil)
 			if len(claimed) > 0 || err != nil {
-				t.Errorf("limit %d, %d a host: %v, %v", none[0], none[1], ids(claimed), err)
+				t.Errorf("limit %d, %d a host, %d a partner: %v, %v", none[0], none[1], none[2], ids(claimed), err)
 			}
 		}
 	})
@@ -164,7 +164,7 @@ func TestR31_OneHostDelaysNoOther(t *testing.T) {
 		accept(t, s, callback("quick", "q"))
 		count := func(busy map[string]int) map[string]int {
 			t.Helper()
-			claimed, err := s.Claim(t.Context(), noon, time.Minute, 100, 3, busy)
+			claimed, err := s.Claim(t.Context(), noon, time.Minute, 100, 3, 100, busy)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,6 +177,35 @@ func TestR31_OneHostDelaysNoOther(t *testing.T) {
 		equal(t, "with two under way", count(map[string]int{"slow.example.com": 2}), map[string]int{"slow.example.com": 1, "one.example.com": 1})
 		equal(t, "with three under way", count(map[string]int{"slow.example.com": 3}), map[string]int{})
 		equal(t, "with none under way", count(nil), map[string]int{"slow.example.com": 3})
+	})
+}
+
+// TestR31_OnePartnerDelaysNoOther, by however many hosts it is called, also where it shares one with another.
+func TestR31_OnePartnerDelaysNoOther(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for i := range 20 {
+			c := callback(fmt.Sprint("many", i), fmt.Sprint("m", i))
+			c.Host, c.Next, c.Partner = fmt.Sprintf("shop-%d.example.com", i), noon.Add(-time.Hour), partner("many")
+			accept(t, s, c)
+		}
+		other := callback("other", "o")
+		other.Host = "shop-1.example.com"
+		accept(t, s, other)
+		count := func(busy map[string]int) map[string]int {
+			t.Helper()
+			claimed, err := s.Claim(t.Context(), noon, time.Minute, 100, 3, 5, busy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			by := map[string]int{}
+			for _, c := range claimed {
+				by[c.Partner]++
+			}
+			return by
+		}
+		equal(t, "with two under way", count(map[string]int{partner("many"): 2}), map[string]int{partner("many"): 3, partner("one"): 1})
+		equal(t, "with five under way", count(map[string]int{partner("many"): 5}), map[string]int{})
+		equal(t, "with none under way", count(nil), map[string]int{partner("many"): 5})
 	})
 }
 

@@ -6,7 +6,7 @@
 //	…
 //	fresh, err := s.Accept(ctx, callback, 10*time.Minute) // on the disk when err is nil
 //	…
-//	due, err := s.Claim(ctx, time.Now(), time.Minute, 32, 4, underWay)
+//	due, err := s.Claim(ctx, time.Now(), time.Minute, 32, 4, 8, underWay)
 //	for _, c := range due {
 //		… // deliver c
 //		err := s.Finish(ctx, c, store.Result{At: time.Now(), Status: 200, State: store.Delivered})

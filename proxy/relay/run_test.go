@@ -1,0 +1,148 @@
+package relay_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// A store that does not answer holds the deliverer up for a time, not for good.
+func TestClaimsThatGetNoAnswer(t *testing.T) {
+	t.Parallel()
+	url := storetest.Postgres(t)
+	s := newStation(t, setup{form: "v2", store: url})
+	s.Carry(always(200, documented["v2"]))
+	s.ClaimWithin(50 * time.Millisecond)
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	s.deliverable("https://partner.example.com/", "1")
+	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE billbridge_callbacks IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	var attempts sync.WaitGroup
+	if n, err := s.Round(t.Context(), &attempts); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%d claimed, %v", n, err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	s.ClaimWithin(patience)
+	if n := s.round(); n != 1 {
+		t.Errorf("%d claimed afterwards", n)
+	}
+}
+
+// Two relays that share a store deliver each callback once.
+func TestTwoRelaysOnOneStore(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"memory:", "sqlite"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			if kind == "sqlite" {
+				kind = "sqlite:" + t.TempDir() + "/store.db"
+			}
+			o := setup{form: "v2", callbacks: ", at_once: 8", store: kind}
+			first := newStation(t, o)
+			second := onStore(t, o, first.store)
+			var mu sync.Mutex
+			seen, all := map[string]int{}, make(chan struct{})
+			for _, s := range []*station{first, second} {
+				s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if seen[r.Header.Get("Webhook-Id")]++; len(seen) == 200 {
+						select {
+						case <-all:
+						default:
+							close(all)
+						}
+					}
+					return reply(200, documented["v2"]), nil
+				}))
+			}
+			for i := range 200 {
+				[]*station{first, second}[i%2].deliverable(fmt.Sprintf("https://host-%d.example.com/", i%7), fmt.Sprint(i))
+			}
+			stopFirst, stopSecond := first.start(), second.start()
+			receive(t, all, "end of the deliveries")
+			stopFirst()
+			stopSecond()
+			for id, n := range seen {
+				if n != 1 {
+					t.Errorf("%s was delivered %d times", id, n)
+				}
+			}
+			for _, c := range first.stored() {
+				if c.State != store.Delivered || c.Attempts != 1 {
+					t.Errorf("%+v", c)
+				}
+			}
+		})
+	}
+}
+
+// Run ends when it is told to: what is on its way comes to its end and is written down, and nothing else is begun.
+func TestRunEndsWithItsAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStation(t, setup{form: "v2", callbacks: ", per_host: 1"})
+		g := newGate("partner.example.com")
+		s.Carry(carrier(g.carry))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.Run(ctx)
+		}()
+		s.deliverable("https://partner.example.com/", "A")
+		s.deliverable("https://partner.example.com/", "B")
+		synctest.Wait()
+		cancel()
+		s.deliverable("https://other.example.com/", "C")
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Fatal("Run ended before its attempt")
+		default:
+		}
+		g.shut["partner.example.com"] <- struct{}{}
+		<-done
+		all := s.stored()
+		if _, delivered, order := g.now(); delivered != 1 || order != 1 || all[0].State != store.Delivered || all[1].State != store.Waiting || all[2].State != store.Waiting {
+			t.Errorf("%d delivered of %d: %+v", delivered, order, all)
+		}
+	})
+}
+
+// A store that fails for a while ends nothing, and a delivery that could not be written down is made again.
+func TestRunSurvivesItsStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStation(t, setup{form: "v2"})
+		s.deliverable("https://partner.example.com/", "A")
+		_ = s.store.Close()
+		stop := s.start()
+		time.Sleep(time.Minute)
+		stop()
+		if n := len(s.logs.String()); n == 0 || n > 10_000 {
+			t.Errorf("%d bytes of log", n)
+		}
+	})
+}
