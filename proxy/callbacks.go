@@ -46,10 +46,13 @@ func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
 	switch {
 	case errors.As(err, &wrong):
 		x.out.field = field
-		x.refuse(http.StatusBadRequest, wrongAddress.code, field+": "+wrong.Text, wrongAddress.reason)
+		x.fail(wrongAddress, field+": "+wrong.Text)
 		return nil, false
 	case err != nil:
-		x.refuse(notStored.status, notStored.code, "the callback address cannot be kept just now, nothing was sent", notStored.reason+": "+err.Error())
+		if x.r.Context().Err() == nil { // else it is the caller that has gone
+			x.gateway.log.Error("a callback address cannot be kept", "id", x.id, "error", err.Error())
+		}
+		x.fail(notStored, "the callback address cannot be kept just now, nothing was sent")
 		return nil, false
 	case ours == theirs:
 		return body, true

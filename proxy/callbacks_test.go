@@ -298,6 +298,9 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	if got := r.operator("GET", "/-/ready"); got.status != 503 || !strings.Contains(got.body, "no longer the one that was opened") {
 		t.Errorf("ready: %d %s", got.status, got.body)
 	}
+	if log := r.logs.String(); strings.Count(log, `"level":"ERROR","msg":"a callback address cannot be kept"`) != 2 {
+		t.Errorf("nobody is told why:\n%s", log)
+	}
 	// What needs no address goes on.
 	r.send(newCall("v2", "create").with("callbackUrl", nil)).holds(t, "v2", 200, "0000")
 	r.send(newCall("legacy", "read")).holds(t, "legacy", 200, "0000")

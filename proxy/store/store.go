@@ -154,8 +154,21 @@ func (p place) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("store %s: %w", p.name, err)
+	return &openError{p.name, err}
 }
+
+// An openError says which store it is about, on one line: that of a server which cannot be reached has one for each
+// address that was tried.
+type openError struct {
+	name string
+	err  error
+}
+
+func (e *openError) Error() string {
+	return "store " + e.name + ": " + strings.Join(strings.Fields(e.err.Error()), " ")
+}
+
+func (e *openError) Unwrap() error { return e.err }
 
 // Close waits for the writes under way and closes the database. Methods return ErrClosed from then on.
 func (s *Store) Close() error { return s.close() }
