@@ -76,7 +76,7 @@ func (g *Gateway) answerCallback(w http.ResponseWriter, r *http.Request) {
 }
 
 // openRelay opens the store of the config and the relay on it. Without a store there is neither.
-func openRelay(c *config.Config, registry prometheus.Registerer, build Build, s *Server) (err error) {
+func (s *Server) openRelay(c *config.Config, registry prometheus.Registerer, build Build) (err error) {
 	if !c.Store.URL.IsSet() {
 		return nil
 	}

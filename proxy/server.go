@@ -70,7 +70,7 @@ func Listen(c *config.Config, load func() (*config.Config, error), build Build, 
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	if err := openRelay(c, registry, build, s); err != nil {
+	if err := s.openRelay(c, registry, build); err != nil {
 		return nil, err
 	}
 	if s.gateway, err = New(c, Options{Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay}); err != nil {

@@ -66,7 +66,7 @@ func (m *metrics) know(upstream string) {
 	for _, outcome := range outcomes {
 		m.attempts.WithLabelValues(upstream, outcome)
 	}
-	for _, reason := range []string{"another_partner", "another_bill", "store"} {
+	for _, reason := range []string{"another_partner", "another_bill", "ambiguous", "store"} {
 		m.refused.WithLabelValues(upstream, reason)
 	}
 }

@@ -130,7 +130,10 @@ func TestMetricsOfANewUpstream(t *testing.T) {
 	c.Upstreams[0].Name = "new"
 	s.Use(c)
 	s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)
-	for _, line := range []string{`billbridge_callbacks_accepted_total{upstream="new"} 0`, `billbridge_callbacks_waiting{upstream="new"} 0`, `billbridge_callbacks_waiting{upstream="up"} 1`} {
+	for _, line := range []string{
+		`billbridge_callbacks_accepted_total{upstream="new"} 0`, `billbridge_callbacks_refused_total{reason="ambiguous",upstream="new"} 0`,
+		`billbridge_callbacks_waiting{upstream="new"} 0`, `billbridge_callbacks_waiting{upstream="up"} 1`,
+	} {
 		if !strings.Contains(s.everything(), line+"\n") {
 			t.Errorf("no %s in\n%s", line, s.everything())
 		}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"mime"
@@ -117,7 +115,7 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	r, a := in.relay, in.address
 	brought, notice, err := in.s.rows.Bring(nil, body, upstream.Form, translate.Form(a.Form))
 	if err != nil {
-		// It names a field twice: nobody can know what it says (R01).
+		// Another reader could take it for more than we do: a field twice, text that is not UTF-8, too many levels (R01).
 		in.fail(http.StatusBadRequest, "ambiguous", err.Error())
 		return
 	}
@@ -177,9 +175,9 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 
 // fault answers that the callback is not taken for a reason of ours, so that the upstream tries again.
 func (in *inbound) fault(err error) {
-	in.relay.log.Error("the store does not take a callback", "error", err.Error())
+	in.relay.log.Error("a callback cannot be taken", "error", err.Error())
 	in.w.Header().Set("Retry-After", "60")
-	in.fail(http.StatusServiceUnavailable, "store", "the callback could not be stored")
+	in.fail(http.StatusServiceUnavailable, "store", "the callback cannot be taken just now")
 }
 
 // fail refuses a callback, in the form of the upstream if that is known.
@@ -214,8 +212,4 @@ func plainType(given string) string {
 }
 
 // newID is a webhook-id.
-func newID() string {
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return "cb_" + hex.EncodeToString(random[:])
-}
+func newID() string { return "cb_" + random() }

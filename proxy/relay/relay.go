@@ -152,10 +152,8 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	if max(len(a.Bill), len(a.Member), len(a.Merchant)) > longestName {
 		return "", &Wrong{fmt.Sprintf("can be kept only for a bill, a member and a merchant with names of at most %d bytes", longestName)}
 	}
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // never fails
 	row := store.Address{
-		ID: hex.EncodeToString(random[:]), Upstream: a.Upstream, Operation: a.Operation,
+		ID: random(), Upstream: a.Upstream, Operation: a.Operation,
 		Partner: hashOf(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: untilOf(a.Expiry),
 	}
 	if !a.OfBill {
@@ -179,6 +177,13 @@ func nameOf(given string) string {
 		name = strings.ToValidUTF8(name[:longestName], "")
 	}
 	return name
+}
+
+// random is 128 bits that nobody can guess, in hex.
+func random() string {
+	var bits [16]byte
+	_, _ = rand.Read(bits[:]) // never fails
+	return hex.EncodeToString(bits[:])
 }
 
 // hashOf is what a partner is known by: its key is kept nowhere.

@@ -90,7 +90,7 @@ func TestR35_NothingIsTold(t *testing.T) {
 	post(path, notice("v2", secretKey, bill, body))
 	log := s.logs.String()
 	for _, line := range []string{
-		"a callback is refused", "a callback could not be delivered", "the attempt at a callback is not written down", "the store does not take a callback", "callbacks replayed",
+		"a callback is refused", "a callback could not be delivered", "the attempt at a callback is not written down", "a callback cannot be taken", "callbacks replayed",
 	} {
 		if !strings.Contains(log, line) {
 			t.Errorf("it does not come to that: %s", line) // or the test would not see what that tells

@@ -72,7 +72,7 @@ type queries interface {
 //
 //	sqlite:PATH     a file; it is made if it is missing, its folder must exist
 //	memory:         SQLite in memory, gone with Close
-//	postgres://…    PostgreSQL 13 or later; postgresql:// too
+//	postgres://…    PostgreSQL, tested with 15; postgresql:// too
 //
 // A database with a schema newer than this billbridge knows, and a file that is not a store of billbridge, are
 // refused and left as they are. No error shows the URL's password. ctx bounds the opening only.
