@@ -27,12 +27,16 @@ func (s *Store) Ask(ctx context.Context, question string) (string, error) {
 // Clear removes every row.
 func (s *Store) Clear(ctx context.Context) error {
 	_, err := write(ctx, s, "clearing", func(ctx context.Context, q queries) (none struct{}, err error) {
-		for _, table := range []string{"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks"} {
+		for _, table := range []string{
+			"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks", "billbridge_owners", "billbridge_stages",
+			"billbridge_audit", "billbridge_seen",
+		} {
 			if _, err := q.ExecContext(ctx, "DELETE FROM "+table); err != nil {
 				return none, err
 			}
 		}
-		return none, nil
+		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL")
+		return none, err
 	})
 	return err
 }

@@ -149,18 +149,37 @@ func TestCloseUnderLoad(t *testing.T) {
 	})
 }
 
-// The environment variable that makes the test binary a process to be killed: it names the database.
-const victim = "BILLBRIDGE_TEST_STORE"
+// The environment variables that make the test binary a process to be killed: they name the database, and what it keeps
+// in it.
+const (
+	victim = "BILLBRIDGE_TEST_STORE"
+	duty   = "BILLBRIDGE_TEST_KEEPS"
+)
+
+// duties are what a victim may keep, each under an id.
+var duties = map[string]func(ctx context.Context, s *store.Store, id string) error{
+	"callbacks": func(ctx context.Context, s *store.Store, id string) error {
+		fresh, err := s.Accept(ctx, callback(id, id), time.Minute)
+		if err == nil && !fresh {
+			err = errors.New("it was there")
+		}
+		return err
+	},
+	"bills": func(ctx context.Context, s *store.Store, id string) error {
+		_, err := s.Own(ctx, partner("one"), id, "new", noon, time.Time{})
+		return err
+	},
+}
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(victim); url != "" {
-		acceptUntilKilled(url)
+		keepUntilKilled(url, duties[os.Getenv(duty)])
 	}
 	os.Exit(m.Run())
 }
 
-// acceptUntilKilled accepts callbacks and prints the id of each that it was told is kept.
-func acceptUntilKilled(url string) {
+// keepUntilKilled keeps things and prints the id of each that it was told is kept.
+func keepUntilKilled(url string, keep func(context.Context, *store.Store, string) error) {
 	s, err := store.Open(context.Background(), url)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -171,8 +190,8 @@ func acceptUntilKilled(url string) {
 		senders.Go(func() {
 			for i := 0; ; i++ {
 				id := fmt.Sprintf("%d-%d-%d", os.Getpid(), n, i)
-				if fresh, err := s.Accept(context.Background(), callback(id, id), time.Minute); err != nil || !fresh {
-					fmt.Fprintln(os.Stderr, id, fresh, err)
+				if err := keep(context.Background(), s, id); err != nil {
+					fmt.Fprintln(os.Stderr, id, err)
 					os.Exit(1)
 				}
 				fmt.Println(id)
@@ -185,13 +204,27 @@ func acceptUntilKilled(url string) {
 // TestR30_KilledWhileAccepting: a process killed without warning has kept every callback that it said it had.
 func TestR30_KilledWhileAccepting(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, killedWhileAccepting)
+	storetest.Each(t, func(t *testing.T, url string) {
+		killedWhileKeeping(t, url, "callbacks", func(s *store.Store, id string) { get(t, s, id) })
+	})
 }
 
-func killedWhileAccepting(t *testing.T, url string) {
+// TestKilledWhileOwning: a process killed without warning has noted every create that it was told it may send.
+func TestKilledWhileOwning(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		killedWhileKeeping(t, url, "bills", func(s *store.Store, id string) {
+			equal(t, id, ownerOf(t, s, id), store.Owner{
+				Partner: partner("one"), Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon,
+			})
+		})
+	})
+}
+
+func killedWhileKeeping(t *testing.T, url, what string, there func(*store.Store, string)) {
 	var acknowledged []string
 	for round := range 4 {
-		process, said := startVictim(t, url)
+		process, said := startVictim(t, url, what)
 		n := 0
 		for ; said.Scan(); n++ {
 			acknowledged = append(acknowledged, said.Text())
@@ -203,7 +236,7 @@ func killedWhileAccepting(t *testing.T, url string) {
 		}
 		s := open(t, url)
 		for _, id := range acknowledged {
-			get(t, s, id)
+			there(s, id)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -214,11 +247,11 @@ func killedWhileAccepting(t *testing.T, url string) {
 	}
 }
 
-// startVictim starts a process that accepts until it is killed, with the test at the latest, and what it says.
-func startVictim(t *testing.T, url string) (*os.Process, *bufio.Scanner) {
+// startVictim starts a process that keeps things until it is killed, with the test at the latest, and what it says.
+func startVictim(t *testing.T, url, what string) (*os.Process, *bufio.Scanner) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), victim+"="+url)
+	command.Env = append(os.Environ(), victim+"="+url, duty+"="+what)
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()
 	if err != nil {

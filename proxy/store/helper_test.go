@@ -168,6 +168,40 @@ func get(t testing.TB, s *store.Store, id string) store.Callback {
 	return c
 }
 
+// own notes at noon that a create of a bill without an end is on its way.
+func own(t testing.TB, s *store.Store, bill, upstream string) store.Create {
+	t.Helper()
+	return ownUntil(t, s, bill, upstream, noon, time.Time{})
+}
+
+func ownUntil(t testing.TB, s *store.Store, bill, upstream string, now, until time.Time) store.Create {
+	t.Helper()
+	c, err := s.Own(t.Context(), partner("one"), bill, upstream, now, until)
+	if err != nil {
+		t.Fatalf("Own(%s, %s): %v", bill, upstream, err)
+	}
+	return c
+}
+
+// settle ends a create at noon, as it must be possible to.
+func settle(t testing.TB, s *store.Store, c store.Create, outcome store.Outcome) store.Owner {
+	t.Helper()
+	o, err := s.Settle(t.Context(), c, outcome, noon)
+	if err != nil {
+		t.Fatalf("Settle(%s, %s): %v", c.Bill, outcome, err)
+	}
+	return o
+}
+
+func ownerOf(t testing.TB, s *store.Store, bill string) store.Owner {
+	t.Helper()
+	o, err := s.Owner(t.Context(), partner("one"), bill)
+	if err != nil {
+		t.Fatalf("Owner(%s): %v", bill, err)
+	}
+	return o
+}
+
 // ids are the ids of callbacks, in their order.
 func ids[C store.Callback | store.Claimed](callbacks []C) []string {
 	var all []string

@@ -236,8 +236,8 @@ func (f Filter) where(args ...any) (string, []any, error) {
 		return "", nil, fmt.Errorf("%w: %w", ErrFilter, err)
 	}
 	if f.PartnerPrefix != "" {
-		if len(f.PartnerPrefix) < 12 || strings.Trim(f.PartnerPrefix, "0123456789abcdef") != "" {
-			return "", nil, fmt.Errorf("%w: a partner is named by at least 12 lower-case hex digits, not %q", ErrFilter, f.PartnerPrefix)
+		if err := shortHash(f.PartnerPrefix); err != nil {
+			return "", nil, err
 		}
 		add("partner >= $%d", f.PartnerPrefix)
 		add("partner < $%d", beyond(f.PartnerPrefix))
@@ -260,16 +260,27 @@ func (f Filter) where(args ...any) (string, []any, error) {
 // beyond is greater than every hash that begins with prefix, and smaller than any other greater one: g follows f.
 func beyond(prefix string) string { return prefix + "g" }
 
-// onePartner returns ErrAmbiguous if the callbacks of two partners fit the filter's short hash.
+func shortHash(prefix string) error {
+	if len(prefix) < 12 || strings.Trim(prefix, "0123456789abcdef") != "" {
+		return fmt.Errorf("%w: a partner is named by at least 12 lower-case hex digits, not %q", ErrFilter, prefix)
+	}
+	return nil
+}
+
 func (f Filter) onePartner(ctx context.Context, q queries) error {
-	if f.PartnerPrefix == "" {
+	return onePartner(ctx, q, "billbridge_callbacks", f.PartnerPrefix)
+}
+
+// onePartner returns ErrAmbiguous if the rows of two partners in a table fit a short hash.
+func onePartner(ctx context.Context, q queries, table, prefix string) error {
+	if prefix == "" {
 		return nil
 	}
 	var first, last sql.NullString // the ends of the index: not every row between them is read
 	err := q.QueryRowContext(ctx, `
-		SELECT (SELECT min(partner) FROM billbridge_callbacks WHERE partner >= $1 AND partner < $2),
-			(SELECT max(partner) FROM billbridge_callbacks WHERE partner >= $1 AND partner < $2)`,
-		f.PartnerPrefix, beyond(f.PartnerPrefix)).Scan(&first, &last)
+		SELECT (SELECT min(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2),
+			(SELECT max(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2)`,
+		prefix, beyond(prefix)).Scan(&first, &last)
 	if err == nil && first != last {
 		err = ErrAmbiguous
 	}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"database/sql"
 	"errors"
 	"os"
 	"strings"
@@ -41,8 +42,8 @@ func TestReplicasMigrateTogether(t *testing.T) {
 		if err := raw(t, url).QueryRow("SELECT max(version), count(*) FROM billbridge_schema").Scan(&version, &rows); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "version", version, 1)
-		equal(t, "rows", rows, 1)
+		equal(t, "version", version, 2)
+		equal(t, "rows", rows, 2)
 	})
 }
 
@@ -59,7 +60,7 @@ func TestNewerSchema(t *testing.T) {
 		run(t, db, "DROP TABLE billbridge_addresses", "CREATE TABLE billbridge_addresses (other INTEGER)", "INSERT INTO billbridge_schema VALUES (7)")
 		_, opened := store.Open(t.Context(), url)
 		for _, err := range []error{opened, store.Probe(t.Context(), url)} {
-			if want := "its schema has version 7 and this billbridge knows up to 1"; err == nil || !strings.Contains(err.Error(), want) {
+			if want := "its schema has version 7 and this billbridge knows up to 2"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		}
@@ -71,7 +72,7 @@ func TestNewerSchema(t *testing.T) {
 		); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "versions", versions, 2)
+		equal(t, "versions", versions, 3)
 		equal(t, "callbacks", callbacks, 1)
 	})
 }
@@ -96,6 +97,99 @@ func TestMigrationIsAllOrNothing(t *testing.T) {
 				t.Errorf("%s was left", table)
 			}
 		}
+	})
+}
+
+// firstVersion makes a database as the first version of the tables had it, with a row in each.
+func firstVersion(t *testing.T, url string) *sql.DB {
+	t.Helper()
+	engine, ours, blob := "postgres", "SELECT 1", `'\x00'`
+	if strings.HasPrefix(url, "sqlite") {
+		engine, ours, blob = "sqlite", "PRAGMA application_id = 0x62627374", "x'00'"
+	}
+	text, err := os.ReadFile("migrations/" + engine + "/0001_callbacks.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := strings.Replace(blob, "00", strings.Repeat("07", 32), 1)
+	db := raw(t, url)
+	run(t, db, ours, string(text),
+		"CREATE TABLE billbridge_schema (version INTEGER PRIMARY KEY)",
+		"INSERT INTO billbridge_schema (version) VALUES (1)",
+		"INSERT INTO billbridge_upstreams (name, form, url) VALUES ('old', 'legacy', 'https://old.example.com')",
+		`INSERT INTO billbridge_addresses (id, upstream, operation, partner, bill, store, form, url, created)
+			VALUES ('a1', 'old', 'bill.create', 'p', 'b1', '', 'v2', 'https://one.example.com/paid', 1)`,
+		`INSERT INTO billbridge_callbacks (
+			id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, received, state, attempts,
+			next, due, lease, last_status, last_outcome, body)
+			VALUES ('c1', 'a1', 'old', 'p', 'b1', 'v2', 'https://one.example.com/paid', 'one.example.com', 'old/b1', `+digest+`,
+			'application/json', 1, 'waiting', 3, 2, 2, '', 500, 'made up', `+blob+`)`)
+	return db
+}
+
+// TestMigratesTheFirstVersion: what it held is there, and can be worked with, and so can what is new.
+func TestMigratesTheFirstVersion(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		if err := firstVersion(t, url).Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second time there is nothing to do
+			s, err := store.Open(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := get(t, s, "c1")
+			equal(t, "the attempts", c.Attempts, 3)
+			equal(t, "the body", string(c.Body), "\x00")
+			a, err := s.Address(t.Context(), "a1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "the bill", a.Bill, "b1")
+			equal(t, "moved", reconcile(t, s, older), nil)
+			o := own(t, s, "b1", "old")
+			equal(t, "the owner of the bill", o.Upstream, "old")
+			if err := s.Stop(t.Context(), "somebody", noon); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := open(t, url)
+		equal(t, "claimed", ids(claim(t, s, noon)), []string{"c1"})
+		o, err := s.Owner(t.Context(), partner("one"), "b1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "open", o.Open, 2)
+	})
+}
+
+// TestSecondMigrationFails: the database stays as the first version had it, and opens when what was in the way is gone.
+func TestSecondMigrationFails(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		db := firstVersion(t, url)
+		run(t, db, "CREATE TABLE billbridge_seen (somebody_elses INTEGER)") // the last of the file
+		if _, err := store.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "0002_rollout.sql") {
+			t.Errorf("%v", err)
+		}
+		var version, callbacks int
+		if err := errors.Join(
+			db.QueryRow("SELECT max(version) FROM billbridge_schema").Scan(&version),
+			db.QueryRow("SELECT count(*) FROM billbridge_callbacks").Scan(&callbacks),
+		); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "version", version, 1)
+		equal(t, "callbacks", callbacks, 1)
+		if _, err := db.Exec("SELECT * FROM billbridge_owners"); err == nil {
+			t.Error("billbridge_owners was left")
+		}
+		run(t, db, "DROP TABLE billbridge_seen")
+		equal(t, "the attempts", get(t, open(t, url), "c1").Attempts, 3)
 	})
 }
 
@@ -179,8 +273,8 @@ func TestPostgresReadOnly(t *testing.T) {
 // The two engines' tables are the same: their migrations differ in types only.
 func TestMigrationsMatch(t *testing.T) {
 	t.Parallel()
-	shape := func(engine string) (lines []string) {
-		text, err := os.ReadFile("migrations/" + engine + "/0001_callbacks.sql")
+	shape := func(engine, file string) (lines []string) {
+		text, err := os.ReadFile("migrations/" + engine + "/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,11 +283,13 @@ func TestMigrationsMatch(t *testing.T) {
 			switch {
 			case strings.HasPrefix(line, "\t"):
 				lines = append(lines, words[0])
-			case strings.HasPrefix(line, "CREATE"):
+			case strings.HasPrefix(line, "CREATE"), strings.HasPrefix(line, "INSERT"):
 				lines = append(lines, strings.TrimSpace(line))
 			}
 		}
 		return lines
 	}
-	equal(t, "shape", shape("postgres"), shape("sqlite"))
+	for _, file := range []string{"0001_callbacks.sql", "0002_rollout.sql"} {
+		equal(t, file, shape("postgres", file), shape("sqlite", file))
+	}
 }

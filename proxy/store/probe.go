@@ -118,7 +118,8 @@ func mayWrite(ctx context.Context, q queries) error {
 	var missing string
 	err := q.QueryRowContext(ctx, `
 		SELECT privilege || ' on ' || name
-		FROM unnest(ARRAY['billbridge_upstreams', 'billbridge_addresses', 'billbridge_callbacks']) AS name,
+		FROM unnest(ARRAY['billbridge_upstreams', 'billbridge_addresses', 'billbridge_callbacks', 'billbridge_owners',
+				'billbridge_rollout', 'billbridge_stages', 'billbridge_audit', 'billbridge_seen']) AS name,
 			unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
 		WHERE NOT has_table_privilege(name, privilege) LIMIT 1`).Scan(&missing)
 	switch {

@@ -185,7 +185,7 @@ func TestProbeAfterAKill(t *testing.T) {
 func TestProbeBesideAProcessAtWork(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
-	process, said := startVictim(t, url)
+	process, said := startVictim(t, url, "callbacks")
 	var acknowledged []string
 	probed := make(chan error, 1)
 	for said.Scan() {
@@ -319,7 +319,10 @@ func TestProbeOfPostgres(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	tables := []string{"billbridge_addresses", "billbridge_callbacks", "billbridge_upstreams"}
+	tables := []string{
+		"billbridge_addresses", "billbridge_callbacks", "billbridge_upstreams", "billbridge_owners", "billbridge_rollout",
+		"billbridge_stages", "billbridge_audit", "billbridge_seen",
+	}
 	for i, table := range tables {
 		run(t, db, fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s", table, guest))
 		err := store.Probe(t.Context(), asGuest)

@@ -201,7 +201,7 @@ func write[T any](ctx context.Context, s *Store, doing string, f func(context.Co
 }
 
 // own are the errors that say enough by themselves.
-var own = []error{ErrNotFound, ErrLeaseLost, ErrState, ErrAmbiguous, ErrClosed, ErrReplaced, ErrFilter}
+var own = []error{ErrNotFound, ErrLeaseLost, ErrState, ErrAmbiguous, ErrClosed, ErrReplaced, ErrFilter, ErrOtherOwner, ErrNotOpen, ErrBill}
 
 func failed(doing string, err error) error {
 	if err == nil {

@@ -9,7 +9,8 @@ import (
 //
 //   - callbacks that were delivered or dropped, counted from then on. A dead callback is never removed: somebody decides;
 //   - addresses of bills that no callback refers to, counted from when the bill is over (from when the address was made,
-//     if that is not known or was before). That of a registration is never removed: the upstream may use it for years.
+//     if that is not known or was before). That of a registration is never removed: the upstream may use it for years;
+//   - owners of bills, counted from when the bill is over, or was released. An end that is not known never comes.
 //
 // It works in batches, so that others are not kept waiting: after an error, n rows have been removed already. Replicas
 // may sweep at the same time.
@@ -23,6 +24,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 			SELECT a.id FROM billbridge_addresses a WHERE a.ends < $1
 			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks c WHERE c.address = a.id)
 			ORDER BY a.ends LIMIT $2 ` + s.passOver() + `)`,
+		`DELETE FROM billbridge_owners WHERE (partner, bill) IN (
+			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 ORDER BY ends LIMIT $2 ` + s.passOver() + `)`,
 	} {
 		for {
 			removed, err := write(ctx, s, "sweeping", func(ctx context.Context, q queries) (int64, error) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// An Upstream is one that callbacks may come from.
+// An Upstream is one that bills may be at, and callbacks may come from.
 type Upstream struct {
 	Name string // rows refer to it
 	Form string // its callbacks are in it
@@ -14,7 +14,7 @@ type Upstream struct {
 }
 
 // A ReferencedError: the store refers to an upstream that the config would drop or give another form. Its callbacks
-// could not be placed any more, or would be read in the wrong form.
+// could not be placed any more, or would be read in the wrong form, and nothing could be done to its bills.
 type ReferencedError struct {
 	Upstream Upstream // as it is known
 	Form     string   // the new one; "" if it would be dropped
@@ -23,19 +23,20 @@ type ReferencedError struct {
 func (e *ReferencedError) Error() string {
 	u := e.Upstream
 	if e.Form == "" {
-		return fmt.Sprintf("store: upstream %q is no longer in the config, but callbacks or callback addresses of it are still there: "+
+		return fmt.Sprintf("store: upstream %q is no longer in the config, but bills, callbacks or callback addresses of it are still there: "+
 			"name it as before, with the form %q; its url may be another", u.Name, u.Form)
 	}
-	return fmt.Sprintf("store: upstream %q has the form %q in the config, but callbacks or callback addresses from when it had the form %q are still there: "+
+	return fmt.Sprintf("store: upstream %q has the form %q in the config, but bills, callbacks or callback addresses from when it had the form %q are still there: "+
 		"name it as before, and give the one with the form %q another name", u.Name, e.Form, u.Form, e.Form)
 }
 
 // Reconcile holds the upstreams of a config to those that the store knows, and from then on knows these. It is called
-// at a start, and before a reload takes effect. Bind and Accept do not check what upstream they are given.
+// at a start, and before a reload takes effect. Bind, Accept and Own do not check what upstream they are given.
 //
-// If an address or a callback, whatever its state, refers to a known upstream that is missing from now or has another
-// form there, Reconcile changes nothing and returns a [*ReferencedError]. A registration refers to its upstream for
-// good. The known upstreams whose URL differs are returned as they were, in the order of their names: which may be
+// If an address, a callback, whatever its state, or a bill that was not released refers to a known upstream that is
+// missing from now or has another form there, Reconcile changes nothing and returns a [*ReferencedError]. A registration
+// refers to its upstream for good, and so does a bill without an end. Another form under an old name may be two
+// upstreams whose names were swapped. The known upstreams whose URL differs are returned as they were, in the order of their names: which may be
 // meant, as when a service moves, or may be two names that were swapped.
 func (s *Store) Reconcile(ctx context.Context, now []Upstream) (moved []Upstream, err error) {
 	named := map[string]Upstream{}
@@ -79,7 +80,8 @@ func (s *Store) Reconcile(ctx context.Context, now []Upstream) (moved []Upstream
 			var referenced bool
 			if err := q.QueryRowContext(ctx, `
 				SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
-				OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)`, u.Name).Scan(&referenced); err != nil {
+				OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)
+				OR EXISTS (SELECT 1 FROM billbridge_owners WHERE upstream = $1 AND state <> 'released')`, u.Name).Scan(&referenced); err != nil {
 				return f, err
 			}
 			if referenced {

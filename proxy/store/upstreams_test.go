@@ -66,7 +66,15 @@ func TestReconcileRefuses(t *testing.T) {
 		"one dead":       {func(t *testing.T, s *store.Store) { become(t, s, c, store.Dead) }, true, 0},
 		"one delivered":  {func(t *testing.T, s *store.Store) { become(t, s, c, store.Delivered) }, true, 1},
 		"one dropped":    {func(t *testing.T, s *store.Store) { become(t, s, c, store.Dropped) }, true, 1},
-		"another's":      {func(t *testing.T, s *store.Store) { accept(t, s, callback("c2", "b")) }, false, 0},
+		"a pending bill": {func(t *testing.T, s *store.Store) { own(t, s, "b", older.Name) }, true, 0},
+		"a bill to end":  {func(t *testing.T, s *store.Store) { ownUntil(t, s, "b", older.Name, noon, noon.Add(time.Hour)) }, true, 1},
+		"an owned bill": {func(t *testing.T, s *store.Store) {
+			settle(t, s, own(t, s, "b", older.Name), store.Succeeded)
+		}, true, 0},
+		"a released bill": {func(t *testing.T, s *store.Store) {
+			settle(t, s, own(t, s, "b", older.Name), store.Refused)
+		}, false, 1},
+		"another's": {func(t *testing.T, s *store.Store) { accept(t, s, callback("c2", "b")) }, false, 0},
 		"a longer name": {func(t *testing.T, s *store.Store) {
 			bind(t, s, store.Address{ID: "a3", Upstream: "older", Created: noon})
 		}, false, 1},
@@ -110,9 +118,9 @@ func TestReconcileRefuses(t *testing.T) {
 func TestReferencedErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for form, want := range map[string]string{
-		"": `store: upstream "old" is no longer in the config, but callbacks or callback addresses of it are still there: ` +
+		"": `store: upstream "old" is no longer in the config, but bills, callbacks or callback addresses of it are still there: ` +
 			`name it as before, with the form "legacy"; its url may be another`,
-		"v2": `store: upstream "old" has the form "v2" in the config, but callbacks or callback addresses from when it had the form "legacy" are still there: ` +
+		"v2": `store: upstream "old" has the form "v2" in the config, but bills, callbacks or callback addresses from when it had the form "legacy" are still there: ` +
 			`name it as before, and give the one with the form "v2" another name`,
 	} {
 		equal(t, "text", (&store.ReferencedError{Upstream: older, Form: form}).Error(), want)

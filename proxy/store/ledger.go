@@ -1,0 +1,248 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrOtherOwner: the bill is at another upstream, or may be. The row that says so comes with it.
+	ErrOtherOwner = errors.New("store: the bill belongs to another upstream")
+	// ErrNotOpen: the create was settled before, or the store was restored from a backup that does not know of it.
+	ErrNotOpen = errors.New("store: the create is not open")
+	// ErrBill: no bill can be kept under that id. None that a backend documents is like it.
+	ErrBill = errors.New("store: not the id of a bill that can be kept")
+)
+
+// An Ownership is what is known of a bill at the upstream that its row names.
+type Ownership string
+
+// The ownerships. Only a released bill may be given to another upstream.
+const (
+	Pending  Ownership = "pending"  // a create may have been sent there
+	Owned    Ownership = "owned"    // it is there, for good
+	Released Ownership = "released" // it certainly is not there: nothing was sent, or all of it was refused
+)
+
+// An Owner is a row of the ledger: which upstream a bill is at, if it is anywhere.
+type Owner struct {
+	Partner   string // the full SHA-256 of the partner's key, in hex
+	Bill      string
+	Upstream  string
+	State     Ownership
+	Open      int       // creates on their way. One whose process died, or that could not be settled, stays among them
+	Uncertain bool      // a create ended Unknown or Taken: the bill is not released any more
+	Changed   time.Time // when it came into its state
+	Ends      time.Time // a sweep takes the row some time after this; zero for never
+}
+
+// A Create is one that its holder may send to Upstream, which is not always the one that it asked for.
+type Create struct {
+	Owner
+	token string // tells it from any other of the bill
+}
+
+// An Outcome is how a create ended.
+type Outcome string
+
+// The outcomes. Where two of them might fit, Unknown does.
+const (
+	Succeeded Outcome = "succeeded" // the upstream said so
+	Refused   Outcome = "refused"   // it said that it did not take the bill, and why, but not that the id is taken
+	Taken     Outcome = "taken"     // it said that it has a bill of that id, by whomever (BILL_001)
+	NotSent   Outcome = "not sent"  // certainly not a byte of it left
+	Unknown   Outcome = "unknown"
+)
+
+// Own notes, before it is sent, that a create of a bill is on its way, and says where it must go: to upstream if
+// nobody has the bill, else to the one that the row names. All creates of one id go to one side, whichever replicas
+// they come through, and that side answers them.
+//
+// The bill is over at until; the row stays for good if that is zero, and if it is before now: an end like 0001-01-01
+// an upstream may take for none. Of several creates the last end counts.
+//
+// After an error nothing may be sent, and there is nothing to settle. If the error came late, a create that nobody
+// will settle is open: then the bill stays where it is, which loses nothing.
+func (s *Store) Own(ctx context.Context, partner, bill, upstream string, now, until time.Time) (Create, error) {
+	if err := ownable(partner, bill, upstream, now); err != nil {
+		return Create{}, err
+	}
+	if until.Before(now) {
+		until = time.Time{}
+	}
+	token := newCreate()
+	o, err := write(ctx, s, "noting the owner of a bill", func(ctx context.Context, q queries) (Owner, error) {
+		// One statement: what it finds, another replica cannot change before it has written.
+		return scanOwner(q.QueryRowContext(ctx, `
+			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends)
+			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $6)
+			ON CONFLICT (partner, bill) DO UPDATE SET
+				upstream = CASE was.state WHEN 'released' THEN excluded.upstream ELSE was.upstream END,
+				state = CASE was.state WHEN 'released' THEN 'pending' ELSE was.state END,
+				creates = was.creates || excluded.creates,
+				changed = CASE was.state WHEN 'released' THEN excluded.changed ELSE was.changed END,
+				ends = CASE WHEN was.state = 'released' OR excluded.ends IS NULL OR was.ends < excluded.ends
+					THEN excluded.ends ELSE was.ends END
+			RETURNING `+ownerColumns, partner, bill, upstream, token, now.UnixMilli(), millis(until)))
+	})
+	if err != nil {
+		return Create{}, err
+	}
+	return Create{o, token}, nil
+}
+
+// Settle notes how a create ended, once: a second time is ErrNotOpen and changes nothing, so that whoever had an error
+// may try again. One that is never settled is taken for one that may have taken effect.
+//
+// A success makes the bill owned even where the row does not know of the create any more, unless it names another
+// upstream by now: then it is ErrOtherOwner, and the bill is at both.
+func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.Time) (Owner, error) {
+	if c.token == "" || now.IsZero() {
+		return Owner{}, errors.New("store: only a create that came from Own can be settled, at a time")
+	}
+	// This was the last that could have taken effect, and it did not.
+	const over = "state = 'pending' AND uncertain = 0 AND creates = $3"
+	var change string
+	args := []any{c.Partner, c.Bill, c.token, now.UnixMilli()}
+	switch outcome {
+	case Succeeded:
+		change = "state = 'owned', changed = CASE state WHEN 'owned' THEN changed ELSE $4 END"
+	case Refused, NotSent:
+		change = `state = CASE WHEN ` + over + ` THEN 'released' ELSE state END,
+			changed = CASE WHEN ` + over + ` THEN $4 ELSE changed END,
+			ends = CASE WHEN ` + over + ` THEN $4 ELSE ends END`
+	case Unknown, Taken:
+		change, args = "uncertain = 1", args[:3]
+	default:
+		return Owner{}, fmt.Errorf("store: a create cannot end as %q", outcome)
+	}
+	r, err := write(ctx, s, "noting how a create ended", func(ctx context.Context, q queries) (r ruling, err error) {
+		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
+			UPDATE billbridge_owners SET creates = replace(creates, $3, ''), `+change+`
+			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates
+			RETURNING `+ownerColumns, args...))
+		if !errors.Is(err, sql.ErrNoRows) {
+			return r, err
+		}
+		if outcome == Succeeded {
+			return found(ctx, q, c.Partner, c.Bill, c.Upstream, now)
+		}
+		r.refusal = ErrNotOpen
+		if r.owner, err = owner(ctx, q, c.Partner, c.Bill); errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
+		return r, err
+	})
+	if err == nil {
+		err = r.refusal
+	}
+	return r.owner, err
+}
+
+// Found notes that an upstream has a bill, because it showed it. If the row says that the bill is at another one, or
+// may be, it stays as it is and comes with ErrOtherOwner.
+func (s *Store) Found(ctx context.Context, partner, bill, upstream string, now time.Time) (Owner, error) {
+	if err := ownable(partner, bill, upstream, now); err != nil {
+		return Owner{}, err
+	}
+	// Most of what is read is known to be there, and stays there: that is worth no wait for the disk.
+	if known, err := s.Owner(ctx, partner, bill); err == nil && known.State == Owned && known.Upstream == upstream {
+		return known, nil
+	}
+	r, err := write(ctx, s, "noting where a bill was found", func(ctx context.Context, q queries) (ruling, error) {
+		return found(ctx, q, partner, bill, upstream, now)
+	})
+	if err == nil {
+		err = r.refusal
+	}
+	return r.owner, err
+}
+
+// A ruling is a row, and why it stayed as it was. That is a value because an error would undo what others wrote in the
+// same transaction.
+type ruling struct {
+	owner   Owner
+	refusal error
+}
+
+func found(ctx context.Context, q queries, partner, bill, upstream string, now time.Time) (r ruling, err error) {
+	r.owner, err = scanOwner(q.QueryRowContext(ctx, `
+		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends)
+		VALUES ($1, $2, $3, 'owned', '', 0, $4, NULL)
+		ON CONFLICT (partner, bill) DO UPDATE SET
+			upstream = excluded.upstream, state = 'owned',
+			changed = CASE was.state WHEN 'owned' THEN was.changed ELSE excluded.changed END,
+			ends = CASE was.state WHEN 'released' THEN NULL ELSE was.ends END
+		WHERE was.state = 'released' OR was.upstream = excluded.upstream
+		RETURNING `+ownerColumns, partner, bill, upstream, now.UnixMilli()))
+	if errors.Is(err, sql.ErrNoRows) {
+		r.refusal = ErrOtherOwner
+		r.owner, err = owner(ctx, q, partner, bill)
+	}
+	return r, err
+}
+
+// Owner returns the row of a bill, or ErrNotFound.
+func (s *Store) Owner(ctx context.Context, partner, bill string) (Owner, error) {
+	if storable(map[string]string{"partner": partner, "bill": bill}) != nil {
+		return Owner{}, ErrNotFound
+	}
+	return read(ctx, s, "reading the owner of a bill", func(ctx context.Context, q queries) (Owner, error) {
+		o, err := owner(ctx, q, partner, bill)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = ErrNotFound
+		}
+		return o, err
+	})
+}
+
+func owner(ctx context.Context, q queries, partner, bill string) (Owner, error) {
+	return scanOwner(q.QueryRowContext(ctx, `
+		SELECT `+ownerColumns+` FROM billbridge_owners WHERE partner = $1 AND bill = $2`, partner, bill))
+}
+
+// billAtMost is how many bytes of an id an index of PostgreSQL holds without trouble. No documented id comes near it.
+const billAtMost = 1000
+
+// ownable refuses what could not be kept, or not found again.
+func ownable(partner, bill, upstream string, now time.Time) error {
+	if !fullHash(partner) || upstream == "" || now.IsZero() {
+		return fmt.Errorf("store: the owner of a bill needs the full hash of a partner, an upstream and a time, not %q, %q and %s",
+			partner, upstream, now)
+	}
+	if bill == "" || len(bill) > billAtMost || storable(map[string]string{"bill": bill}) != nil {
+		return ErrBill
+	}
+	return storable(map[string]string{"upstream": upstream})
+}
+
+// fullHash tells a SHA-256 in hex. Two spellings of one would be two partners.
+func fullHash(partner string) bool {
+	return len(partner) == 64 && strings.Trim(partner, "0123456789abcdef") == ""
+}
+
+const createLength = 16 + 1 // of a token
+
+// newCreate is the token of a create. The blank keeps one from being found across two others.
+func newCreate() string {
+	var token [8]byte
+	_, _ = rand.Read(token[:]) // never fails
+	return hex.EncodeToString(token[:]) + " "
+}
+
+const ownerColumns = "partner, bill, upstream, state, length(creates), uncertain, changed, ends"
+
+func scanOwner(row *sql.Row) (o Owner, err error) {
+	var length int
+	if err := row.Scan(&o.Partner, &o.Bill, &o.Upstream, &o.State, &length, &o.Uncertain, moment{&o.Changed}, moment{&o.Ends}); err != nil {
+		return Owner{}, err
+	}
+	o.Open = length / createLength
+	return o, nil
+}

@@ -1,0 +1,55 @@
+-- Times are milliseconds since 1970, NULL where there is none.
+
+CREATE TABLE billbridge_owners (
+	partner   TEXT NOT NULL,
+	bill      TEXT NOT NULL,
+	upstream  TEXT NOT NULL,
+	state     TEXT NOT NULL CHECK (state IN ('pending', 'owned', 'released')),
+	creates   TEXT NOT NULL,    -- the tokens of those that are open, each with a blank after it
+	uncertain INTEGER NOT NULL, -- 1 when a create ended that may have taken effect, or that found the id taken
+	changed   INTEGER NOT NULL, -- when it came into its state
+	ends      INTEGER,          -- a sweep takes it some time after this; NULL for never
+	PRIMARY KEY (partner, bill),
+	CHECK (state <> 'released' OR creates = '' AND uncertain = 0)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX billbridge_owners_upstream ON billbridge_owners (upstream, partner, state);
+CREATE INDEX billbridge_owners_ends ON billbridge_owners (ends) WHERE ends IS NOT NULL;
+
+CREATE TABLE billbridge_rollout (
+	one         INTEGER PRIMARY KEY CHECK (one = 1), -- there is one row
+	revision    INTEGER NOT NULL,
+	stopped     INTEGER,                             -- when the kill switch was thrown; NULL when it is not
+	stopped_by  TEXT NOT NULL,
+	restored    INTEGER,                             -- when the store was last declared restored from a backup
+	restored_by TEXT NOT NULL
+) STRICT;
+
+INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by) VALUES (1, 0, '', '');
+
+CREATE TABLE billbridge_stages (
+	partner TEXT PRIMARY KEY, -- '' for the default
+	stage   TEXT NOT NULL,
+	percent INTEGER NOT NULL,
+	set_by  TEXT NOT NULL,
+	set_at  INTEGER NOT NULL,
+	forced  INTEGER NOT NULL  -- 1 when it was
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE billbridge_audit (
+	revision     INTEGER PRIMARY KEY, -- that the change made
+	action       TEXT NOT NULL CHECK (action IN ('stage', 'stop', 'resume', 'restored')),
+	done_by      TEXT NOT NULL,
+	done_at      INTEGER NOT NULL,
+	partner      TEXT NOT NULL,       -- '' for the default, and where it is not a stage
+	from_stage   TEXT NOT NULL,       -- '' where there was none
+	from_percent INTEGER NOT NULL,
+	to_stage     TEXT NOT NULL,
+	to_percent   INTEGER NOT NULL,
+	forced       INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE billbridge_seen (
+	partner TEXT PRIMARY KEY,
+	seen    INTEGER NOT NULL -- the first time
+) STRICT, WITHOUT ROWID;

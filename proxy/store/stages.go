@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Stage is how far a partner has come on its way from one upstream to the other. What the stages are is for the
+// caller to say.
+type Stage struct {
+	Partner string // the full hash of one; "" for all that have no stage of their own
+	Stage   string
+	Percent int // of a stage that splits; 0 to 100
+	By      string
+	At      time.Time
+	Forced  bool // somebody was warned and wanted it all the same
+}
+
+// A Declaration is what somebody declared at a time. It is zero if nobody did.
+type Declaration struct {
+	By string
+	At time.Time
+}
+
+// A Rollout is what was decided of all partners, as of one moment.
+type Rollout struct {
+	Revision int64
+	Stopped  Declaration // the kill switch; zero when it is not thrown
+	Restored Declaration // the last time that the store was declared restored from a backup
+	Stages   []Stage     // by partner, the default first
+}
+
+// An Action is what a Change did.
+type Action string
+
+// The actions.
+const (
+	Staged   Action = "stage"
+	Stopped  Action = "stop"
+	Resumed  Action = "resume"
+	Restored Action = "restored"
+)
+
+// A Change is one entry of the audit log, which is never removed.
+type Change struct {
+	Revision               int64 // that it made; they grow
+	Action                 Action
+	By                     string
+	At                     time.Time
+	Partner                string // "" for the default, and for what is not a stage
+	From, To               string // stages; From is "" if there was none
+	FromPercent, ToPercent int
+	Forced                 bool
+}
+
+// SetStage puts a partner, or the default, into a stage. Neither the kill switch nor other partners change with it.
+func (s *Store) SetStage(ctx context.Context, stage Stage) error {
+	if stage.Partner != "" && !fullHash(stage.Partner) {
+		return fmt.Errorf("store: a stage needs the full hash of a partner, or none for the default, not %q", stage.Partner)
+	}
+	if stage.Stage == "" || stage.Percent < 0 || stage.Percent > 100 {
+		return fmt.Errorf("store: a stage needs a name and 0 to 100 percent, not %q and %d", stage.Stage, stage.Percent)
+	}
+	if err := storable(map[string]string{"stage": stage.Stage}); err != nil {
+		return err
+	}
+	c := Change{
+		Action: Staged, By: stage.By, At: stage.At, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent, Forced: stage.Forced,
+	}
+	return s.change(ctx, c, func(ctx context.Context, q queries, c *Change) error {
+		err := q.QueryRowContext(ctx, "SELECT stage, percent FROM billbridge_stages WHERE partner = $1", c.Partner).Scan(&c.From, &c.FromPercent)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		_, err = q.ExecContext(ctx, `
+			INSERT INTO billbridge_stages (partner, stage, percent, set_by, set_at, forced) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (partner) DO UPDATE SET stage = excluded.stage, percent = excluded.percent, set_by = excluded.set_by,
+				set_at = excluded.set_at, forced = excluded.forced`,
+			c.Partner, c.To, c.ToPercent, c.By, c.At.UnixMilli(), bit(c.Forced))
+		return err
+	})
+}
+
+// Stop throws the kill switch. The stages stay as they are, for when it is over.
+func (s *Store) Stop(ctx context.Context, by string, at time.Time) error {
+	return s.change(ctx, Change{Action: Stopped, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
+		_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", at.UnixMilli(), by)
+		return err
+	})
+}
+
+// Resume takes the kill switch back.
+func (s *Store) Resume(ctx context.Context, by string, at time.Time) error {
+	return s.change(ctx, Change{Action: Resumed, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
+		_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET stopped = NULL, stopped_by = ''")
+		return err
+	})
+}
+
+// Restored declares that the store was restored from a backup. Nothing that it holds changes, but of what came into it
+// before, only an owned bill is certain to be as it says: a bill that it does not know may have been made since the
+// backup, one that is pending or released may be at another upstream by now.
+func (s *Store) Restored(ctx context.Context, by string, at time.Time) error {
+	return s.change(ctx, Change{Action: Restored, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
+		_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET restored = $1, restored_by = $2", at.UnixMilli(), by)
+		return err
+	})
+}
+
+// change makes a change and notes it. It works on a copy of c, as it may run again.
+func (s *Store) change(ctx context.Context, c Change, do func(context.Context, queries, *Change) error) error {
+	if c.By == "" || c.At.IsZero() {
+		return errors.New("store: a change of the rollout needs who made it, and when")
+	}
+	if err := storable(map[string]string{"by": c.By}); err != nil {
+		return err
+	}
+	_, err := write(ctx, s, "changing the rollout", func(ctx context.Context, q queries) (none struct{}, err error) {
+		c := c
+		// First: until it commits, other replicas wait here, and so find what this change leaves. The time is in it so
+		// that what is decided after an old backup was restored has no revision that a replica might know from before.
+		if err := q.QueryRowContext(ctx, `
+			UPDATE billbridge_rollout SET revision = CASE WHEN revision < $1 THEN $1 ELSE revision + 1 END RETURNING revision`,
+			c.At.UnixMilli()).Scan(&c.Revision); err != nil {
+			return none, err
+		}
+		if err := do(ctx, q, &c); err != nil {
+			return none, err
+		}
+		_, err = q.ExecContext(ctx, `
+			INSERT INTO billbridge_audit (
+				revision, action, done_by, done_at, partner, from_stage, from_percent, to_stage, to_percent, forced)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			c.Revision, string(c.Action), c.By, c.At.UnixMilli(), c.Partner, c.From, c.FromPercent, c.To, c.ToPercent, bit(c.Forced))
+		return none, err
+	})
+	return err
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Revision grows with every change of the rollout: while it is the same, so is the Rollout. It is cheap to ask for. A
+// replica loads the Rollout when it differs from the one that it has, in whatever direction: a backup has an older one.
+func (s *Store) Revision(ctx context.Context) (int64, error) {
+	return read(ctx, s, "reading the revision of the rollout", func(ctx context.Context, q queries) (revision int64, err error) {
+		err = q.QueryRowContext(ctx, "SELECT revision FROM billbridge_rollout").Scan(&revision)
+		return revision, err
+	})
+}
+
+// Rollout returns all that was decided.
+func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
+	return read(ctx, s, "reading the rollout", func(ctx context.Context, q queries) (r Rollout, err error) {
+		// One statement: between two, somebody might throw the switch.
+		rows, err := q.QueryContext(ctx, `
+			SELECT r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by,
+				s.partner, s.stage, s.percent, s.set_by, s.set_at, s.forced
+			FROM billbridge_rollout r LEFT JOIN billbridge_stages s ON true ORDER BY s.partner`)
+		if err != nil {
+			return r, err
+		}
+		defer func() { _ = rows.Close() }() // its error is that of rows.Err
+		for rows.Next() {
+			var partner, stage, by sql.NullString // all NULL if there is no stage at all
+			var percent sql.NullInt64
+			var forced sql.NullBool
+			var at time.Time
+			if err := rows.Scan(&r.Revision, moment{&r.Stopped.At}, &r.Stopped.By, moment{&r.Restored.At}, &r.Restored.By,
+				&partner, &stage, &percent, &by, moment{&at}, &forced); err != nil {
+				return Rollout{}, err
+			}
+			if partner.Valid {
+				r.Stages = append(r.Stages, Stage{partner.String, stage.String, int(percent.Int64), by.String, at, forced.Bool})
+			}
+		}
+		return r, rows.Err()
+	})
+}
+
+// Audit returns the last changes, the last one first.
+func (s *Store) Audit(ctx context.Context, limit int) ([]Change, error) {
+	return read(ctx, s, "reading the audit log", func(ctx context.Context, q queries) (all []Change, err error) {
+		rows, err := q.QueryContext(ctx, `
+			SELECT revision, action, done_by, done_at, partner, from_stage, from_percent, to_stage, to_percent, forced
+			FROM billbridge_audit ORDER BY revision DESC LIMIT $1`, max(0, limit))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = rows.Close() }() // its error is that of rows.Err
+		for rows.Next() {
+			var c Change
+			if err := rows.Scan(&c.Revision, &c.Action, &c.By, moment{&c.At}, &c.Partner, &c.From, &c.FromPercent,
+				&c.To, &c.ToPercent, &c.Forced); err != nil {
+				return nil, err
+			}
+			all = append(all, c)
+		}
+		return all, rows.Err()
+	})
+}
