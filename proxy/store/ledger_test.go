@@ -1,0 +1,370 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// What is done to a bill, step by step. "own X" asks for a create at X; "1 refused" ends the first create so.
+var transitions = []struct{ steps, want string }{
+	{"own old", "old pending 1"},
+	{"own old, own new", "old pending 2"},
+
+	{"own old, 1 succeeded", "old owned 0"},
+	{"own old, 1 refused", "old released 0"},
+	{"own old, 1 not sent", "old released 0"},
+	{"own old, 1 unknown", "old pending 0 uncertain"},
+	{"own old, 1 taken", "old pending 0 uncertain"},
+
+	{"own old, 1 succeeded, own new", "old owned 1"},
+	{"own old, 1 refused, own new", "new pending 1"},
+	{"own old, 1 not sent, own new", "new pending 1"},
+	{"own old, 1 unknown, own new", "old pending 1 uncertain"},
+	{"own old, 1 taken, own new", "old pending 1 uncertain"},
+
+	// One refusal is not the other's.
+	{"own old, own new, 1 refused", "old pending 1"},
+	{"own old, own new, 2 refused", "old pending 1"},
+	{"own old, own new, 1 not sent, own new", "old pending 2"},
+	{"own old, own new, 1 refused, 2 refused", "old released 0"},
+	{"own old, own new, 2 not sent, 1 refused, own new", "new pending 1"},
+	{"own old, own old, 1 unknown, 2 refused", "old pending 0 uncertain"},
+	{"own old, own old, 1 refused, 2 unknown", "old pending 0 uncertain"},
+	{"own old, own old, 1 taken, 2 refused", "old pending 0 uncertain"},
+	{"own old, own old, 1 succeeded, 2 refused", "old owned 0"},
+	{"own old, own old, 1 succeeded, 2 taken, own new", "old owned 1 uncertain"},
+	{"own old, own old, 1 refused, 2 succeeded", "old owned 0"},
+	{"own old, own old, 1 unknown, 2 succeeded", "old owned 0 uncertain"},
+	{"own old, 1 unknown, own new, 2 refused, own new, 3 not sent", "old pending 0 uncertain"},
+	{"own old, 1 taken, own new, 2 refused", "old pending 0 uncertain"},
+	{"own old, 1 refused, own new, own old, 2 succeeded, 3 taken", "new owned 0 uncertain"},
+
+	// A create whose process died stays open.
+	{"own old, own old, own new, 1 refused, 3 refused", "old pending 1"},
+
+	// What is settled again does not count for another.
+	{"own old, own old, 1 refused, 1 refused?", "old pending 1"},
+	{"own old, own old, 1 refused, 1 not sent?, 1 unknown?, 1 taken?", "old pending 1"},
+	{"own old, 1 refused, own new, 1 refused?", "new pending 1"},
+	{"own old, 1 refused, own new, 1 unknown?", "new pending 1"},
+	{"own old, 1 unknown, 1 refused?", "old pending 0 uncertain"},
+	{"own old, 1 succeeded, 1 refused?", "old owned 0"},
+	// But a success is one.
+	{"own old, 1 unknown, 1 succeeded", "old owned 0 uncertain"},
+	{"own old, 1 succeeded, 1 succeeded", "old owned 0"},
+	{"own old, 1 refused, 1 succeeded", "old owned 0"},
+	{"own old, own old, 1 refused, 1 succeeded", "old owned 1"},
+	{"own old, 1 refused, own new, 1 succeeded!", "new pending 1"},
+	{"own old, 1 refused, own new, 2 succeeded, 1 succeeded!", "new owned 0"},
+
+	{"found old", "old owned 0"},
+	{"found old, found old", "old owned 0"},
+	{"found old, found new!", "old owned 0"},
+	{"found old, own new", "old owned 1"},
+	{"found old, own new, 1 refused, own new", "old owned 1"},
+	{"own old, found old", "old owned 1"},
+	{"own old, found new!", "old pending 1"},
+	{"own old, 1 unknown, found new!", "old pending 0 uncertain"},
+	{"own old, 1 unknown, found old", "old owned 0 uncertain"},
+	{"own old, 1 refused, found old", "old owned 0"},
+	{"own old, 1 refused, found new", "new owned 0"},
+	{"own old, found old, 1 refused", "old owned 0"},
+	{"own old, found old, 1 unknown, own new", "old owned 1 uncertain"},
+}
+
+// TestTransitions: every step from every state, as the ledger is meant to take it.
+func TestTransitions(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for i, row := range transitions {
+			bill := fmt.Sprint("b", i)
+			var creates []store.Create
+			for step := range strings.SplitSeq(row.steps, ", ") {
+				bare := strings.TrimRight(step, "?!")
+				what, which, _ := strings.Cut(bare, " ")
+				var want error
+				switch step[len(bare):] {
+				case "?":
+					want = store.ErrNotOpen
+				case "!":
+					want = store.ErrOtherOwner
+				}
+				var o store.Owner
+				var err error
+				switch what {
+				case "own":
+					var c store.Create
+					c, err = s.Own(t.Context(), partner("one"), bill, which, noon, time.Time{})
+					creates, o = append(creates, c), c.Owner
+				case "found":
+					o, err = s.Found(t.Context(), partner("one"), bill, which, noon)
+				default:
+					o, err = s.Settle(t.Context(), creates[what[0]-'1'], store.Outcome(which), noon)
+				}
+				if !errors.Is(err, want) || (err == nil) != (want == nil) {
+					t.Fatalf("%s: %s: %v", row.steps, step, err)
+				}
+				equal(t, row.steps+": what "+step+" returned", o, ownerOf(t, s, bill))
+			}
+			equal(t, row.steps, inWords(ownerOf(t, s, bill)), row.want)
+		}
+	})
+}
+
+func inWords(o store.Owner) string {
+	words := fmt.Sprint(o.Upstream, " ", o.State, " ", o.Open)
+	if o.Uncertain {
+		words += " uncertain"
+	}
+	return words
+}
+
+// TestStoreFromABackup: the row of a create that is on its way is missing, or is from before.
+func TestStoreFromABackup(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, db := open(t, url), raw(t, url)
+		creates := map[string]store.Create{}
+		for _, bill := range []string{"refused", "succeeded", "elsewhere", "unopened"} {
+			creates[bill] = own(t, s, bill, "new")
+		}
+		run(t, db, "DELETE FROM billbridge_owners WHERE bill <> 'unopened'", "UPDATE billbridge_owners SET creates = ''")
+		own(t, s, "elsewhere", "old")
+		for bill, want := range map[string]struct {
+			outcome store.Outcome
+			err     error
+			is      string
+		}{
+			"refused":   {store.Refused, store.ErrNotOpen, ""},
+			"succeeded": {store.Succeeded, nil, "new owned 0"},
+			"elsewhere": {store.Succeeded, store.ErrOtherOwner, "old pending 1"},
+			"unopened":  {store.Refused, store.ErrNotOpen, "new pending 0"},
+		} {
+			o, err := s.Settle(t.Context(), creates[bill], want.outcome, noon)
+			if !errors.Is(err, want.err) || (err == nil) != (want.err == nil) {
+				t.Errorf("%s: %v", bill, err)
+			}
+			if want.is == "" {
+				equal(t, bill, o, store.Owner{})
+				_, err := s.Owner(t.Context(), partner("one"), bill)
+				if !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("%s: %v", bill, err)
+				}
+				continue
+			}
+			equal(t, bill, inWords(o), want.is)
+		}
+	})
+}
+
+// TestOwnersOfOthers: an id is that of one partner, letter by letter.
+func TestOwnersOfOthers(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		own(t, s, "b", "old")
+		for _, bill := range []string{"B", "b ", "bb"} {
+			equal(t, bill, own(t, s, bill, "new").Upstream, "new")
+		}
+		c, err := s.Own(t.Context(), partner("two"), "b", "new", noon, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "of another partner", c.Upstream, "new")
+		equal(t, "the first", inWords(ownerOf(t, s, "b")), "old pending 1")
+	})
+}
+
+func TestOwnRefuses(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for name, row := range map[string]struct {
+			partner, bill, upstream string
+			now                     time.Time
+			ofBill                  bool // the id is what is wrong
+		}{
+			"a short hash":    {partner("one")[:12], "b", "old", noon, false},
+			"capital letters": {strings.ToUpper(partner("one")), "b", "old", noon, false},
+			"no upstream":     {partner("one"), "b", "", noon, false},
+			"no time":         {partner("one"), "b", "old", time.Time{}, false},
+			"a zero upstream": {partner("one"), "b", "\x00", noon, false},
+			"no bill":         {partner("one"), "", "old", noon, true},
+			"a zero byte":     {partner("one"), "b\x00", "old", noon, true},
+			"not UTF-8":       {partner("one"), "\xff", "old", noon, true},
+			"a long id":       {partner("one"), strings.Repeat("청", 334), "old", noon, true},
+		} {
+			_, owned := s.Own(t.Context(), row.partner, row.bill, row.upstream, row.now, time.Time{})
+			_, found := s.Found(t.Context(), row.partner, row.bill, row.upstream, row.now)
+			for _, err := range []error{owned, found} {
+				if err == nil || errors.Is(err, store.ErrBill) != row.ofBill || !strings.HasPrefix(err.Error(), "store: ") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if _, err := s.Owner(t.Context(), row.partner, row.bill); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		long := strings.Repeat("청", 333)
+		settle(t, s, own(t, s, long, "old"), store.Succeeded)
+		equal(t, "a long id", ownerOf(t, s, long).Bill, long)
+
+		c := own(t, s, "b", "old")
+		for _, c := range []store.Create{{}, {Owner: c.Owner}} {
+			if _, err := s.Settle(t.Context(), c, store.Refused, noon); err == nil || errors.Is(err, store.ErrNotOpen) {
+				t.Errorf("a create that did not come from Own: %v", err)
+			}
+		}
+		if _, err := s.Settle(t.Context(), c, "lost", noon); err == nil {
+			t.Error("no outcome")
+		}
+		if _, err := s.Settle(t.Context(), c, store.Refused, time.Time{}); err == nil {
+			t.Error("no time")
+		}
+		equal(t, "it is", inWords(ownerOf(t, s, "b")), "old pending 1")
+	})
+}
+
+// TestChanged: when a bill came into its state, and not when it was asked for again.
+func TestChanged(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+		step := 0
+		is := func(o store.Owner, err error, want int) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, fmt.Sprint("changed, at step ", step), o.Changed, at(want))
+			step++
+		}
+		create := func(want int) store.Create {
+			t.Helper()
+			c := ownUntil(t, s, "b", "old", at(step), time.Time{})
+			is(c.Owner, nil, want)
+			return c
+		}
+		end := func(c store.Create, outcome store.Outcome, want int) {
+			t.Helper()
+			o, err := s.Settle(t.Context(), c, outcome, at(step))
+			is(o, err, want)
+		}
+		first, second := create(0), create(0)
+		end(first, store.NotSent, 0)
+		end(second, store.Refused, 3)
+		third, fourth, fifth := create(4), create(4), create(4)
+		end(third, store.Unknown, 4)
+		end(fourth, store.Succeeded, 8)
+		end(fifth, store.Succeeded, 8)
+		o, err := s.Found(t.Context(), partner("one"), "b", "old", at(10))
+		is(o, err, 8)
+	})
+}
+
+// TestSweepOfOwners: what was released goes after a while, and the rest when the bill has been over for as long.
+func TestSweepOfOwners(t *testing.T) {
+	const retention = 30 * 24 * time.Hour
+	each(t, func(t *testing.T, s *store.Store) {
+		day := 24 * time.Hour
+		until := func(bill string, days ...int) (c store.Create) {
+			for _, d := range days {
+				end := time.Time{}
+				if d != 0 {
+					end = noon.Add(time.Duration(d) * day)
+				}
+				c = ownUntil(t, s, bill, "old", noon, end)
+			}
+			return c
+		}
+		settle(t, s, until("released", 0), store.Refused)
+		settle(t, s, until("released early", 5), store.NotSent)
+		settle(t, s, until("again", 5), store.NotSent)
+		until("again", 2)
+		settle(t, s, until("for good again", 5), store.NotSent)
+		until("for good again", 0)
+		settle(t, s, until("found", 5), store.NotSent)
+		if _, err := s.Found(t.Context(), partner("one"), "found", "new", noon); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, s, until("owned", 0), store.Succeeded)
+		settle(t, s, until("owned to day 2", 2), store.Succeeded)
+		settle(t, s, until("uncertain", 0), store.Unknown)
+		settle(t, s, until("uncertain to day 2", 2), store.Unknown)
+		until("pending", 0)
+		until("pending to day 2", 2)
+		until("longer", 2, 4)
+		until("shorter", 4, 2)
+		until("then for good", 2, 0)
+		until("for good first", 0, 2)
+		until("over before", -1)
+		if _, err := s.Own(t.Context(), partner("one"), "the year 1", "old", noon, time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)); err != nil {
+			t.Fatal(err)
+		}
+
+		sweep := func(after time.Duration, gone ...string) {
+			t.Helper()
+			n, err := s.Sweep(t.Context(), noon.Add(after), retention)
+			if err != nil || n != len(gone) {
+				t.Errorf("Sweep after %s = %d, %v, want %d", after, n, err, len(gone))
+			}
+			for _, bill := range gone {
+				if _, err := s.Owner(t.Context(), partner("one"), bill); !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("%s: %v", bill, err)
+				}
+			}
+		}
+		sweep(retention)
+		sweep(retention+time.Millisecond, "released", "released early")
+		sweep(retention + 2*day)
+		sweep(retention+2*day+time.Millisecond, "again", "owned to day 2", "uncertain to day 2", "pending to day 2")
+		sweep(retention + 4*day)
+		sweep(retention+4*day+time.Millisecond, "longer", "shorter")
+		sweep(100 * 365 * day)
+		for _, bill := range []string{
+			"for good again", "found", "owned", "uncertain", "pending", "then for good", "for good first", "over before", "the year 1",
+		} {
+			ownerOf(t, s, bill)
+		}
+	})
+}
+
+// TestOneUpstreamForAll: of many creates of one bill, sent through two replicas that prefer different upstreams, all go
+// to one of them. When all were refused, the next decides anew.
+func TestOneUpstreamForAll(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		for round := range 10 {
+			bill := fmt.Sprint("b", round)
+			creates := make([]store.Create, 32)
+			all := func(do func(i int) error) {
+				t.Helper()
+				var doing sync.WaitGroup
+				for i := range creates {
+					doing.Go(func() {
+						if err := do(i); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				doing.Wait()
+			}
+			all(func(i int) (err error) {
+				creates[i], err = replicas[i%2].Own(t.Context(), partner("one"), bill, fmt.Sprint("side", i%4), noon, time.Time{})
+				return err
+			})
+			for _, c := range creates {
+				equal(t, "upstream", c.Upstream, creates[0].Upstream)
+			}
+			equal(t, "they are", ownerOf(t, replicas[0], bill).Open, len(creates))
+			all(func(i int) error {
+				_, err := replicas[(i+1)%2].Settle(t.Context(), creates[i], store.Refused, noon)
+				return err
+			})
+			equal(t, "it is", inWords(ownerOf(t, replicas[0], bill)), creates[0].Upstream+" released 0")
+			equal(t, "the next goes to", own(t, replicas[1], bill, "another").Upstream, "another")
+		}
+	})
+}

@@ -1,0 +1,315 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+var sides = []string{"old", "new"}
+
+// A sent create is one that the ledger let go to an upstream.
+type sent struct {
+	store.Create
+	ended   store.Outcome // "" while it is open, for good if its process died
+	may     bool          // it may have taken effect, or may yet
+	arrived bool          // it took effect
+}
+
+// A ledger is what the store should say of bills, in the plainest way, beside what the upstreams really have.
+type ledger struct {
+	t     *rapid.T
+	ctx   context.Context
+	s     *store.Store
+	now   time.Time
+	rows  map[string]store.Owner
+	sent  []*sent
+	there map[string]map[string]bool // by upstream and bill
+}
+
+func (l *ledger) check(err, want error) {
+	l.t.Helper()
+	if !errors.Is(err, want) || (err == nil) != (want == nil) {
+		l.t.Fatalf("%v, want %v", err, want)
+	}
+}
+
+func (l *ledger) bill(t *rapid.T) string {
+	return fmt.Sprint("b", rapid.IntRange(0, 2).Draw(t, "bill"))
+}
+
+func (l *ledger) own(t *rapid.T) {
+	bill, side := l.bill(t), rapid.SampledFrom(sides).Draw(t, "side")
+	var until time.Time
+	if rapid.IntRange(0, 3).Draw(t, "has an end") == 0 {
+		until = l.now.Add(time.Duration(rapid.IntRange(-5, 60).Draw(t, "ends")) * time.Second)
+	}
+	end := until
+	if end.Before(l.now) {
+		end = time.Time{}
+	}
+	row, ok := l.rows[bill]
+	if !ok || row.State == store.Released {
+		for _, s := range l.sent {
+			if s.Bill == bill && s.may {
+				t.Fatalf("%s is decided anew while a create at %s may take effect", bill, s.Upstream)
+			}
+		}
+		row = store.Owner{Partner: partner("one"), Bill: bill, Upstream: side, State: store.Pending, Changed: l.now, Ends: end}
+	} else if end.IsZero() || !row.Ends.IsZero() && row.Ends.Before(end) {
+		row.Ends = end
+	}
+	row.Open++
+	c, err := l.s.Own(l.ctx, partner("one"), bill, side, l.now, until)
+	l.check(err, nil)
+	equal(t, "Own", c.Owner, row)
+	l.rows[bill] = row
+	l.sent = append(l.sent, &sent{Create: c, may: true})
+}
+
+// arrive has a create take effect that may: one on its way, one that broke off, one whose process died.
+func (l *ledger) arrive(t *rapid.T) {
+	if s := l.pick(t, func(s *sent) bool { return s.may && !s.arrived && !l.there[s.Upstream][s.Bill] }); s != nil {
+		s.arrived, l.there[s.Upstream][s.Bill] = true, true
+	}
+}
+
+func (l *ledger) pick(t *rapid.T, so func(*sent) bool) *sent {
+	var fit []*sent
+	for _, s := range l.sent {
+		if so(s) {
+			fit = append(fit, s)
+		}
+	}
+	if len(fit) == 0 {
+		t.Skip("there is none")
+	}
+	return fit[rapid.IntRange(0, len(fit)-1).Draw(t, "which")]
+}
+
+// settle ends a create in one of the ways that an upstream could.
+func (l *ledger) settle(t *rapid.T) {
+	s := l.pick(t, func(s *sent) bool { return s.ended == "" })
+	outcomes := []store.Outcome{store.Unknown}
+	switch {
+	case s.arrived:
+		outcomes = append(outcomes, store.Succeeded)
+	case l.there[s.Upstream][s.Bill]:
+		outcomes = append(outcomes, store.Taken, store.Refused, store.NotSent)
+	default:
+		outcomes = append(outcomes, store.Succeeded, store.Refused, store.NotSent)
+	}
+	s.ended = rapid.SampledFrom(outcomes).Draw(t, "outcome")
+	row := l.rows[s.Bill]
+	row.Open--
+	switch s.ended {
+	case store.Succeeded:
+		s.arrived, l.there[s.Upstream][s.Bill] = true, true
+		if row.State != store.Owned {
+			row.State, row.Changed = store.Owned, l.now
+		}
+	case store.Refused, store.NotSent:
+		s.may = false
+		if row.State == store.Pending && row.Open == 0 && !row.Uncertain {
+			row.State, row.Changed, row.Ends = store.Released, l.now, l.now
+		}
+	case store.Taken:
+		s.may, row.Uncertain = false, true
+	default:
+		row.Uncertain = true
+	}
+	l.rows[s.Bill] = row
+	o, err := l.s.Settle(l.ctx, s.Create, s.ended, l.now)
+	l.check(err, nil)
+	equal(t, "Settle", o, row)
+}
+
+// repeat settles a create again, as one does who was not told that it was noted.
+func (l *ledger) repeat(t *rapid.T) {
+	s := l.pick(t, func(s *sent) bool { return s.ended != "" })
+	want := store.ErrNotOpen
+	if s.ended == store.Succeeded {
+		want = nil
+	}
+	o, err := l.s.Settle(l.ctx, s.Create, s.ended, l.now)
+	l.check(err, want)
+	equal(t, "Settle again", o, l.rows[s.Bill])
+}
+
+// find reads a bill where it is.
+func (l *ledger) find(t *rapid.T) {
+	bill, side := l.bill(t), rapid.SampledFrom(sides).Draw(t, "side")
+	if !l.there[side][bill] {
+		t.Skip("it is not there")
+	}
+	row := l.rows[bill]
+	if row.State != store.Owned {
+		row.State, row.Changed = store.Owned, l.now
+	}
+	l.rows[bill] = row
+	o, err := l.s.Found(l.ctx, partner("one"), bill, side, l.now)
+	l.check(err, nil)
+	equal(t, "Found", o, row)
+}
+
+// mistake asks to note a bill where it cannot be.
+func (l *ledger) mistake(t *rapid.T) {
+	row, ok := l.rows[l.bill(t)]
+	if !ok || row.State == store.Released {
+		t.Skip("it can be anywhere")
+	}
+	side := sides[1-slices.Index(sides, row.Upstream)]
+	o, err := l.s.Found(l.ctx, partner("one"), row.Bill, side, l.now)
+	l.check(err, store.ErrOtherOwner)
+	equal(t, "Found", o, row)
+}
+
+func (l *ledger) sweep(t *rapid.T) {
+	before := len(l.rows)
+	for bill, row := range l.rows {
+		if row.Ends.IsZero() || !row.Ends.Before(l.now.Add(-retention)) {
+			continue
+		}
+		delete(l.rows, bill)
+		if row.State == store.Released {
+			continue
+		}
+		for _, there := range l.there { // it is over
+			delete(there, bill)
+		}
+		l.sent = slices.DeleteFunc(l.sent, func(s *sent) bool { return s.Bill == bill })
+	}
+	n, err := l.s.Sweep(l.ctx, l.now, retention)
+	l.check(err, nil)
+	equal(t, "removed", n, before-len(l.rows))
+}
+
+func (l *ledger) wait(t *rapid.T) {
+	l.now = l.now.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second)
+}
+
+// same holds the rows to the model, and both to what the upstreams have.
+func (l *ledger) same(t *rapid.T) {
+	want := map[string]store.Bills{}
+	for i := range 3 {
+		bill := fmt.Sprint("b", i)
+		o, err := l.s.Owner(l.ctx, partner("one"), bill)
+		row, ok := l.rows[bill]
+		if !ok {
+			l.check(err, store.ErrNotFound)
+		} else {
+			l.check(err, nil)
+			b := want[row.Upstream]
+			b.Partner, b.Upstream = row.Partner, row.Upstream
+			switch row.State {
+			case store.Pending:
+				b.Pending++
+			case store.Owned:
+				b.Owned++
+			case store.Released:
+				b.Released++
+			}
+			want[row.Upstream] = b
+		}
+		equal(t, "the row", o, row)
+		for side, there := range l.there {
+			if there[bill] && (!ok || row.Upstream != side || row.State == store.Released) {
+				t.Fatalf("%s is at %s, and the row says: %s", bill, side, inWords(row))
+			}
+		}
+	}
+	got := map[string]store.Bills{}
+	all, err := l.s.OpenBills(l.ctx, "")
+	l.check(err, nil)
+	for _, b := range all {
+		got[b.Upstream] = b
+	}
+	equal(t, "OpenBills", got, want)
+}
+
+// TestLedgerModel: whatever becomes of creates, in whatever order, a bill is at no more than one upstream, and the
+// ledger says at which. A create whose process dies is one that is never settled.
+func TestLedgerModel(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		if strings.HasPrefix(url, "sqlite") {
+			url = "memory:"
+		}
+		s := openSmall(t, url, 0)
+		rapid.Check(t, func(rt *rapid.T) {
+			l := &ledger{
+				t: rt, ctx: t.Context(), s: s, now: noon,
+				rows: map[string]store.Owner{}, there: map[string]map[string]bool{"old": {}, "new": {}},
+			}
+			l.check(s.Clear(l.ctx), nil)
+			rt.Repeat(map[string]func(*rapid.T){
+				"own": l.own, "own more": l.own, "settle": l.settle, "settle more": l.settle, "arrive": l.arrive, "repeat": l.repeat,
+				"find": l.find, "mistake": l.mistake, "sweep": l.sweep, "wait": l.wait, "": l.same,
+			})
+		})
+	})
+}
+
+// TestNoBillAtBoth: creates of the same bills through two replicas, that succeed, are refused, break off, or lose their
+// process, while others are on their way. What may have taken effect is taken to have.
+func TestNoBillAtBoth(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		const bills, callers, each = 40, 16, 40
+		var mutex sync.Mutex
+		at := map[string]map[string]bool{} // by bill: the upstreams where it may be
+		var calling sync.WaitGroup
+		for n := range callers {
+			calling.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(n), 5))
+				s := replicas[n%2]
+				for range each {
+					bill := fmt.Sprint("b", random.IntN(bills))
+					c, err := s.Own(t.Context(), partner("one"), bill, sides[random.IntN(2)], noon, time.Time{})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					outcome := store.Refused
+					if draw := random.IntN(40); draw < 3 {
+						outcome = []store.Outcome{store.Succeeded, store.Unknown, ""}[draw]
+						mutex.Lock()
+						if at[bill] == nil {
+							at[bill] = map[string]bool{}
+						}
+						at[bill][c.Upstream] = true
+						mutex.Unlock()
+					}
+					if outcome == "" {
+						continue // its process died
+					}
+					if _, err := s.Settle(t.Context(), c, outcome, noon); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		calling.Wait()
+		for bill, upstreams := range at {
+			o := ownerOf(t, replicas[0], bill)
+			if len(upstreams) != 1 || !upstreams[o.Upstream] || o.State == store.Released {
+				t.Errorf("%s may be at %v, and the row says: %s", bill, upstreams, inWords(o))
+			}
+		}
+		if len(at) < bills/2 {
+			t.Errorf("only %d bills were made", len(at))
+		}
+	})
+}
