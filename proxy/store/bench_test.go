@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
 
@@ -95,5 +97,53 @@ func BenchmarkBind(b *testing.B) {
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "binds/s")
 			})
 		}
+	}
+}
+
+// BenchmarkOwn has 64 callers note creates of new bills, as before each of them is sent.
+func BenchmarkOwn(b *testing.B) { benchmarkOwn(b, 64, false) }
+
+// BenchmarkOwnOne has one caller do so: what a create waits for when nothing else happens.
+func BenchmarkOwnOne(b *testing.B) { benchmarkOwn(b, 1, false) }
+
+// BenchmarkOwnAndSettle has 64 callers note that they succeeded, too.
+func BenchmarkOwnAndSettle(b *testing.B) { benchmarkOwn(b, 64, true) }
+
+func benchmarkOwn(b *testing.B, callers int, settles bool) {
+	for _, engine := range []struct {
+		name string
+		url  func(testing.TB) string
+	}{{"sqlite", storetest.SQLite}, {"postgres", storetest.Postgres}} {
+		b.Run(engine.name, func(b *testing.B) {
+			s := open(b, engine.url(b))
+			partners := make([]string, 100)
+			for i := range partners {
+				partners[i] = partner(strconv.Itoa(i))
+			}
+			var last atomic.Int64
+			one := func() error {
+				n := last.Add(1)
+				c, err := s.Own(b.Context(), partners[n%100], "b"+strconv.FormatInt(n, 10), "new", noon, time.Time{})
+				if err == nil && settles {
+					_, err = s.Settle(b.Context(), c, store.Succeeded, noon)
+				}
+				return err
+			}
+			b.ResetTimer()
+			var calling sync.WaitGroup
+			var begun atomic.Int64
+			for range callers {
+				calling.Go(func() {
+					for begun.Add(1) <= int64(b.N) {
+						if err := one(); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			calling.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "creates/s")
+		})
 	}
 }

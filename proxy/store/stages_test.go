@@ -1,0 +1,280 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+func rolloutOf(t testing.TB, s *store.Store) store.Rollout {
+	t.Helper()
+	r, err := s.Rollout(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// audit is the log without its revisions, which must fall.
+func audit(t testing.TB, s *store.Store, limit int) []store.Change {
+	t.Helper()
+	all, err := s.Audit(t.Context(), limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSortedFunc(all, func(a, b store.Change) int { return int(b.Revision - a.Revision) }) {
+		t.Errorf("not the last first: %v", all)
+	}
+	for i := range all {
+		all[i].Revision = 0
+	}
+	return all
+}
+
+// TestStages: what is decided is found by the other replica, with a revision that tells it to look.
+func TestStages(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		s := replicas[0]
+		equal(t, "at first", rolloutOf(t, s), store.Rollout{})
+		equal(t, "at first", audit(t, s, 10), nil)
+
+		one, two := partner("one"), partner("two")
+		at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+		var want store.Rollout
+		var log []store.Change
+		revision := int64(0)
+		did := func(err error, change store.Change) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+			log = slices.Insert(log, 0, change)
+			equal(t, "the log", audit(t, replicas[1], 100), log)
+			was := revision
+			if revision, err = replicas[1].Revision(t.Context()); err != nil || revision <= was {
+				t.Fatalf("the revision went from %d to %d, %v", was, revision, err)
+			}
+			want.Revision = revision
+			equal(t, "the rollout", rolloutOf(t, replicas[1]), want)
+		}
+
+		canary := store.Stage{Partner: one, Stage: "canary", Percent: 10, By: "anna", At: at(1)}
+		want.Stages = []store.Stage{canary}
+		did(s.SetStage(t.Context(), canary), store.Change{
+			Action: store.Staged, By: "anna", At: at(1), Partner: one, To: "canary", ToPercent: 10,
+		})
+		byDefault := store.Stage{Stage: "shadow", By: "박", At: at(2)}
+		want.Stages = []store.Stage{byDefault, canary}
+		did(s.SetStage(t.Context(), byDefault), store.Change{Action: store.Staged, By: "박", At: at(2), To: "shadow"})
+		other := store.Stage{Partner: two, Stage: "old", By: "anna", At: at(2)}
+		want.Stages = append(want.Stages, other)
+		slices.SortFunc(want.Stages, func(a, b store.Stage) int { return strings.Compare(a.Partner, b.Partner) })
+		did(s.SetStage(t.Context(), other), store.Change{Action: store.Staged, By: "anna", At: at(2), Partner: two, To: "old"})
+
+		want.Stopped = store.Declaration{By: "ben", At: at(3)}
+		did(s.Stop(t.Context(), "ben", at(3)), store.Change{Action: store.Stopped, By: "ben", At: at(3)})
+		// By the clock of another replica, which is late.
+		forced := store.Stage{Partner: one, Stage: "new", Percent: 100, By: "anna", At: at(0), Forced: true}
+		want.Stages[slices.Index(want.Stages, canary)] = forced
+		did(s.SetStage(t.Context(), forced), store.Change{
+			Action: store.Staged, By: "anna", At: at(0), Partner: one, From: "canary", FromPercent: 10, To: "new", ToPercent: 100, Forced: true,
+		})
+		want.Stopped = store.Declaration{}
+		did(s.Resume(t.Context(), "ben", at(5)), store.Change{Action: store.Resumed, By: "ben", At: at(5)})
+		want.Restored = store.Declaration{By: "carl", At: at(6)}
+		did(s.Restored(t.Context(), "carl", at(6)), store.Change{Action: store.Restored, By: "carl", At: at(6)})
+
+		equal(t, "the last two", audit(t, s, 2), log[:2])
+		equal(t, "the last none", audit(t, s, 0), nil)
+		equal(t, "fewer than none", audit(t, s, -1), nil)
+	})
+}
+
+// TestStagesRefuses: nothing is decided by nobody, never, or of a partner that may be another.
+func TestStagesRefuses(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for name, change := range map[string]func(*store.Stage){
+			"a short hash":      func(s *store.Stage) { s.Partner = s.Partner[:12] },
+			"capital letters":   func(s *store.Stage) { s.Partner = strings.ToUpper(s.Partner) },
+			"no stage":          func(s *store.Stage) { s.Stage = "" },
+			"a zero byte":       func(s *store.Stage) { s.Stage = "\x00" },
+			"less than nothing": func(s *store.Stage) { s.Percent = -1 },
+			"more than all":     func(s *store.Stage) { s.Percent = 101 },
+			"nobody":            func(s *store.Stage) { s.By = "" },
+			"not UTF-8":         func(s *store.Stage) { s.By = "\xff" },
+			"no time":           func(s *store.Stage) { s.At = time.Time{} },
+		} {
+			stage := store.Stage{Partner: partner("one"), Stage: "canary", Percent: 100, By: "anna", At: noon}
+			change(&stage)
+			if err := s.SetStage(t.Context(), stage); err == nil || !strings.HasPrefix(err.Error(), "store: ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, err := range []error{
+			s.Stop(t.Context(), "", noon), s.Stop(t.Context(), "ben", time.Time{}),
+			s.Resume(t.Context(), "", noon), s.Restored(t.Context(), "\x00", noon),
+		} {
+			if err == nil {
+				t.Error("no error")
+			}
+		}
+		equal(t, "what was decided", rolloutOf(t, s), store.Rollout{})
+		equal(t, "the log", audit(t, s, 10), nil)
+	})
+}
+
+// TestStagesAtOnce: of changes that replicas make at one time each has a revision of its own, and the log tells what
+// each of them found.
+func TestStagesAtOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		const changes = 24
+		var changing sync.WaitGroup
+		for i := range changes {
+			changing.Go(func() {
+				stage := store.Stage{Partner: partner("one"), Stage: fmt.Sprint("stage", i), By: "anna", At: noon}
+				if err := replicas[i%2].SetStage(t.Context(), stage); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		changing.Wait()
+		all, err := replicas[0].Audit(t.Context(), 2*changes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "changes", len(all), changes)
+		from := ""
+		for i, c := range slices.Backward(all) {
+			equal(t, "the revision", c.Revision, noon.UnixMilli()+int64(changes-1-i))
+			equal(t, "from", c.From, from)
+			from = c.To
+		}
+		equal(t, "the stage", rolloutOf(t, replicas[1]).Stages[0].Stage, from)
+	})
+}
+
+// TestRevisionAfterABackup: what is decided on a restored store has no revision that a replica knows from before.
+func TestRevisionAfterABackup(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, db := open(t, url), raw(t, url)
+		var known []int64
+		for i := range 3 {
+			if err := s.Stop(t.Context(), "ben", noon.Add(time.Duration(i)*time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			known = append(known, rolloutOf(t, s).Revision)
+		}
+		run(t, db, "UPDATE billbridge_rollout SET revision = 0", "DELETE FROM billbridge_audit")
+		for i := range 3 {
+			if err := s.Restored(t.Context(), "ben", noon.Add(time.Hour+time.Duration(i))); err != nil {
+				t.Fatal(err)
+			}
+			if revision := rolloutOf(t, s).Revision; revision <= known[2] {
+				t.Errorf("the revision is %d again, of %d", revision, known)
+			}
+		}
+	})
+}
+
+// TestSeen: the first time that is noted stays.
+func TestSeen(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		s, one, two := replicas[0], partner("one"), partner("two")
+		is := func(who string, want time.Time, wantErr error, wantRestored store.Declaration) {
+			t.Helper()
+			first, restored, err := replicas[1].FirstSeen(t.Context(), who)
+			if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
+				t.Errorf("%v, want %v", err, wantErr)
+			}
+			equal(t, "first seen", first, want)
+			equal(t, "restored", restored, wantRestored)
+		}
+		is(one, time.Time{}, store.ErrNotFound, store.Declaration{})
+		for _, after := range []time.Duration{0, time.Hour, -time.Hour} {
+			if err := s.Seen(t.Context(), one, noon.Add(after)); err != nil {
+				t.Fatal(err)
+			}
+			is(one, noon, nil, store.Declaration{})
+		}
+		if err := s.Restored(t.Context(), "carl", noon.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		carl := store.Declaration{By: "carl", At: noon.Add(time.Minute)}
+		is(one, noon, nil, carl)
+		is(two, time.Time{}, store.ErrNotFound, carl)
+		is("\x00", time.Time{}, store.ErrNotFound, carl)
+		is("", time.Time{}, store.ErrNotFound, carl)
+
+		var seeing sync.WaitGroup
+		for i := range 16 {
+			seeing.Go(func() {
+				if err := replicas[i%2].Seen(t.Context(), two, noon.Add(time.Duration(i)*time.Minute)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		seeing.Wait()
+		first, _, err := s.FirstSeen(t.Context(), two)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Seen(t.Context(), two, noon); err != nil {
+			t.Fatal(err)
+		}
+		is(two, first, nil, carl)
+
+		for _, who := range []string{"", one[:12], strings.ToUpper(one)} {
+			if err := s.Seen(t.Context(), who, noon); err == nil {
+				t.Errorf("%q: no error", who)
+			}
+		}
+		if err := s.Seen(t.Context(), one, time.Time{}); err == nil {
+			t.Error("no time: no error")
+		}
+	})
+}
+
+// TestSeenAgainOnlyReads: a partner that is known, and a bill that is known to be where it was found, cost no wait for
+// the disk.
+func TestSeenAgainOnlyReads(t *testing.T) {
+	t.Parallel()
+	s := open(t, storetest.SQLite(t))
+	if err := s.Seen(t.Context(), partner("one"), noon); err != nil {
+		t.Fatal(err)
+	}
+	c := own(t, s, "b", "old")
+	settle(t, s, c, store.Succeeded)
+	release := s.Hold() // from here on no write comes to an end
+	defer release()
+	for name, do := range map[string]func() error{
+		"Seen": func() error { return s.Seen(t.Context(), partner("one"), noon.Add(time.Hour)) },
+		"Found": func() error {
+			_, err := s.Found(t.Context(), partner("one"), "b", "old", noon)
+			return err
+		},
+	} {
+		done := make(chan error, 1)
+		go func() { done <- do() }()
+		waitFor(t, func() bool { return len(done) == 1 || s.Waiting() > 0 })
+		if s.Waiting() > 0 {
+			t.Fatalf("%s waits to write", name)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
