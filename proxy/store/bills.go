@@ -11,7 +11,7 @@ type Bills struct {
 }
 
 // OpenBills counts the bills that the ledger has, by partner and upstream in this order. partnerPrefix is "" for all
-// partners, or as in Filter. It reads an index entry for each bill: a second or so for a million.
+// partners, or as in Filter. It reads all their rows, and no others: an index for it would halve the rate of Own.
 func (s *Store) OpenBills(ctx context.Context, partnerPrefix string) ([]Bills, error) {
 	from, to := "", "g" // beyond every hash
 	if partnerPrefix != "" {
@@ -24,17 +24,9 @@ func (s *Store) OpenBills(ctx context.Context, partnerPrefix string) ([]Bills, e
 		if err := onePartner(ctx, q, "billbridge_owners", partnerPrefix); err != nil {
 			return nil, err
 		}
-		// One step of the index for each upstream, so that the bills of other partners are not read.
 		rows, err := q.QueryContext(ctx, `
-			WITH RECURSIVE names (upstream) AS (
-				SELECT min(upstream) FROM billbridge_owners
-				UNION ALL
-				SELECT (SELECT min(o.upstream) FROM billbridge_owners o WHERE o.upstream > names.upstream)
-				FROM names WHERE names.upstream IS NOT NULL
-			)
-			SELECT o.partner, o.upstream, o.state, count(*) FROM names JOIN billbridge_owners o ON o.upstream = names.upstream
-			WHERE o.partner >= $1 AND o.partner < $2
-			GROUP BY o.partner, o.upstream, o.state ORDER BY o.partner, o.upstream, o.state`, from, to)
+			SELECT partner, upstream, state, count(*) FROM billbridge_owners WHERE partner >= $1 AND partner < $2
+			GROUP BY partner, upstream, state ORDER BY partner, upstream, state`, from, to)
 		if err != nil {
 			return nil, err
 		}

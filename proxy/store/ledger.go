@@ -89,7 +89,7 @@ func (s *Store) Own(ctx context.Context, partner, bill, upstream string, now, un
 				changed = CASE was.state WHEN 'released' THEN excluded.changed ELSE was.changed END,
 				ends = CASE WHEN was.state = 'released' OR excluded.ends IS NULL OR was.ends < excluded.ends
 					THEN excluded.ends ELSE was.ends END
-			RETURNING `+ownerColumns, partner, bill, upstream, token, now.UnixMilli(), millis(until)))
+			RETURNING `+ownerColumns, partner, bill, upstream, token, now.UnixMilli(), millis(until)), partner, bill)
 	})
 	if err != nil {
 		return Create{}, err
@@ -126,7 +126,7 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''), `+change+`
 			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates
-			RETURNING `+ownerColumns, args...))
+			RETURNING `+ownerColumns, args...), c.Partner, c.Bill)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return r, err
 		}
@@ -180,7 +180,7 @@ func found(ctx context.Context, q queries, partner, bill, upstream string, now t
 			changed = CASE was.state WHEN 'owned' THEN was.changed ELSE excluded.changed END,
 			ends = CASE was.state WHEN 'released' THEN NULL ELSE was.ends END
 		WHERE was.state = 'released' OR was.upstream = excluded.upstream
-		RETURNING `+ownerColumns, partner, bill, upstream, now.UnixMilli()))
+		RETURNING `+ownerColumns, partner, bill, upstream, now.UnixMilli()), partner, bill)
 	if errors.Is(err, sql.ErrNoRows) {
 		r.refusal = ErrOtherOwner
 		r.owner, err = owner(ctx, q, partner, bill)
@@ -204,7 +204,7 @@ func (s *Store) Owner(ctx context.Context, partner, bill string) (Owner, error) 
 
 func owner(ctx context.Context, q queries, partner, bill string) (Owner, error) {
 	return scanOwner(q.QueryRowContext(ctx, `
-		SELECT `+ownerColumns+` FROM billbridge_owners WHERE partner = $1 AND bill = $2`, partner, bill))
+		SELECT `+ownerColumns+` FROM billbridge_owners WHERE partner = $1 AND bill = $2`, partner, bill), partner, bill)
 }
 
 // billAtMost is how many bytes of an id an index of PostgreSQL holds without trouble. No documented id comes near it.
@@ -236,11 +236,12 @@ func newCreate() string {
 	return hex.EncodeToString(token[:]) + " "
 }
 
-const ownerColumns = "partner, bill, upstream, state, length(creates), uncertain, changed, ends"
+const ownerColumns = "upstream, state, length(creates), uncertain, changed, ends"
 
-func scanOwner(row *sql.Row) (o Owner, err error) {
+func scanOwner(row *sql.Row, partner, bill string) (Owner, error) {
+	o := Owner{Partner: partner, Bill: bill}
 	var length int
-	if err := row.Scan(&o.Partner, &o.Bill, &o.Upstream, &o.State, &length, &o.Uncertain, moment{&o.Changed}, moment{&o.Ends}); err != nil {
+	if err := row.Scan(&o.Upstream, &o.State, &length, &o.Uncertain, moment{&o.Changed}, moment{&o.Ends}); err != nil {
 		return Owner{}, err
 	}
 	o.Open = length / createLength

@@ -78,6 +78,7 @@ func (s *Store) Reconcile(ctx context.Context, now []Upstream) (moved []Upstream
 		}
 		for _, u := range forgotten { // all before the first change: a refusal is committed, too
 			var referenced bool
+			// The owners last: they have no index for it, which would cost every create.
 			if err := q.QueryRowContext(ctx, `
 				SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
 				OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)

@@ -14,7 +14,6 @@ CREATE TABLE billbridge_owners (
 	CHECK (state <> 'released' OR creates = '' AND uncertain = 0)
 );
 
-CREATE INDEX billbridge_owners_upstream ON billbridge_owners (upstream, partner, state);
 CREATE INDEX billbridge_owners_ends ON billbridge_owners (ends) WHERE ends IS NOT NULL;
 
 CREATE TABLE billbridge_rollout (
