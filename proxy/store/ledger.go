@@ -87,8 +87,7 @@ func (s *Store) Own(ctx context.Context, partner, bill, upstream string, now, un
 				state = CASE was.state WHEN 'released' THEN 'pending' ELSE was.state END,
 				creates = was.creates || excluded.creates,
 				changed = CASE was.state WHEN 'released' THEN excluded.changed ELSE was.changed END,
-				ends = CASE WHEN was.state = 'released' OR excluded.ends IS NULL OR was.ends < excluded.ends
-					THEN excluded.ends ELSE was.ends END
+				ends = CASE WHEN excluded.ends IS NULL OR was.ends < excluded.ends THEN excluded.ends ELSE was.ends END
 			RETURNING `+ownerColumns, partner, bill, upstream, token, now.UnixMilli(), millis(until)), partner, bill)
 	})
 	if err != nil {

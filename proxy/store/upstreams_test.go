@@ -114,6 +114,20 @@ func TestReconcileRefuses(t *testing.T) {
 	}
 }
 
+// TestReconcileForgetsReleased: a bill that certainly is not at an upstream does not hold it.
+func TestReconcileForgetsReleased(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		reconcile(t, s, newer, older)
+		c := own(t, s, "b", older.Name)
+		if _, err := s.Reconcile(t.Context(), []store.Upstream{newer}); err == nil {
+			t.Error("an upstream went whose bill is pending")
+		}
+		settle(t, s, c, store.Refused)
+		equal(t, "moved", reconcile(t, s, newer), nil)
+		equal(t, "it may go to", own(t, s, "b", newer.Name).Upstream, newer.Name)
+	})
+}
+
 // An operator reads what to do.
 func TestReferencedErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
