@@ -278,3 +278,26 @@ func TestSeenAgainOnlyReads(t *testing.T) {
 		}
 	}
 }
+
+// TestSeenTogether: of two that find a partner new at one time, the first to write says when.
+func TestSeenTogether(t *testing.T) {
+	t.Parallel()
+	s := open(t, storetest.SQLite(t))
+	release := s.Hold()
+	seen := make(chan error, 2)
+	for i := range 2 {
+		go func() { seen <- s.Seen(t.Context(), partner("one"), noon.Add(time.Duration(i)*time.Hour)) }()
+		waitFor(t, func() bool { return s.Waiting() == i+1 })
+	}
+	release()
+	for range 2 {
+		if err := <-seen; err != nil {
+			t.Error(err)
+		}
+	}
+	first, _, err := s.FirstSeen(t.Context(), partner("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "first seen", first, noon)
+}

@@ -1,6 +1,7 @@
-// Package store keeps what must outlive the process: the callback addresses that were handed to upstreams, and the
-// payment callbacks that are on their way to partners (requirement R30). One replica keeps them in an SQLite file,
-// several share a PostgreSQL database; what a caller sees is the same.
+// Package store keeps what must outlive the process: the callback addresses that were handed to upstreams, the payment
+// callbacks that are on their way to partners (requirement R30), which upstream each bill is at, and how far partners
+// have come on their way from one upstream to the other. One replica keeps them in an SQLite file, several share a
+// PostgreSQL database; what a caller sees is the same.
 //
 //	s, err := store.Open(ctx, "sqlite:/var/lib/billbridge/store.db")
 //	…
@@ -11,6 +12,22 @@
 //		… // deliver c
 //		err := s.Finish(ctx, c, store.Result{At: time.Now(), Status: 200, State: store.Delivered})
 //	}
+//
+// A create of a bill is noted before it is sent, and again when it has ended:
+//
+//	c, err := s.Own(ctx, partner, bill, "new", time.Now(), until) // the create goes to c.Upstream
+//	…
+//	owner, err := s.Settle(ctx, c, store.Succeeded, time.Now())
+//
+// What that makes of the bill's row, whatever it was asked for:
+//
+//	           Own               Succeeded  Refused, NotSent      Unknown, Taken      Found
+//	no row     pending there                                                          owned there
+//	pending    pending as it is  owned      released if it was    pending, and never  owned if there,
+//	                                        the last that might   released again      else ErrOtherOwner
+//	                                        have taken effect
+//	owned      owned as it is    owned      owned                 owned               as pending
+//	released   pending there                                                          owned there
 //
 // The store has no clock: every time is handed to it. Times are kept in milliseconds.
 package store
