@@ -78,7 +78,19 @@ func (s *Store) Own(ctx context.Context, partner, bill, upstream string, now, un
 	}
 	token := newCreate()
 	o, err := write(ctx, s, "noting the owner of a bill", func(ctx context.Context, q queries) (Owner, error) {
-		// One statement: what it finds, another replica cannot change before it has written.
+		// Nearly every create is of a new bill: for that, nothing need be read back, which SQLite is slow at.
+		result, err := q.ExecContext(ctx, `
+			INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, ends)
+			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $6) ON CONFLICT (partner, bill) DO NOTHING`,
+			partner, bill, upstream, token, now.UnixMilli(), millis(until))
+		if err != nil {
+			return Owner{}, err
+		}
+		if inserted, err := result.RowsAffected(); err != nil || inserted == 1 {
+			return Owner{Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1, Changed: kept(now), Ends: kept(until)}, err
+		}
+		// The whole again, for a row that was there may be gone by now. In one statement: what it finds, another replica
+		// cannot change before it has written.
 		return scanOwner(q.QueryRowContext(ctx, `
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends)
 			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $6)

@@ -263,6 +263,20 @@ func TestChanged(t *testing.T) {
 	})
 }
 
+// TestOwnReturnsWhatIsKept: whatever the time is, and wherever, a new row is returned as it is read later.
+func TestOwnReturnsWhatIsKept(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		now := noon.Add(1500 * time.Microsecond).In(time.FixedZone("Seoul", 9*60*60))
+		for i, until := range []time.Time{{}, now, now.Add(time.Hour + time.Microsecond), now.Add(-time.Microsecond)} {
+			bill := fmt.Sprint("b", i)
+			for range 2 { // the second time it is not new
+				c := ownUntil(t, s, bill, "old", now, until)
+				equal(t, "returned", c.Owner, ownerOf(t, s, bill))
+			}
+		}
+	})
+}
+
 // TestSweepOfOwners: what was released goes after a while, and the rest when the bill has been over for as long.
 func TestSweepOfOwners(t *testing.T) {
 	const retention = 30 * 24 * time.Hour

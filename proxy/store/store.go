@@ -240,6 +240,14 @@ func millis(t time.Time) any {
 	return t.UnixMilli()
 }
 
+// kept is a time as it comes back from such a column.
+func kept(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return time.UnixMilli(t.UnixMilli()).UTC()
+}
+
 // moment scans such a column.
 type moment struct{ to *time.Time }
 
