@@ -1,0 +1,50 @@
+package rollout
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// A Stage is how far a partner has moved from the old upstream to the new one.
+type Stage string
+
+// The stages, in their order. Creates of a partner go to the old upstream up to Shadow, to either in Canary, and to the
+// new one from New on. In Drained nothing of the partner's is left on the old side, so that it need not be asked.
+const (
+	Old     Stage = "old"
+	Shadow  Stage = "shadow"
+	Canary  Stage = "canary"
+	New     Stage = "new"
+	Drained Stage = "drained"
+)
+
+// Stages are all of them, in their order.
+var Stages = []Stage{Old, Shadow, Canary, New, Drained}
+
+// ParseStage reads one of the five words.
+func ParseStage(word string) (Stage, error) {
+	if s := Stage(word); slices.Contains(Stages, s) {
+		return s, nil
+	}
+	return "", fmt.Errorf("a stage is one of %v, not %q", Stages, word)
+}
+
+// Later tells whether a stage comes after another.
+func (s Stage) Later(than Stage) bool { return slices.Index(Stages, s) > slices.Index(Stages, than) }
+
+// A Position is where a partner stands.
+type Position struct {
+	Stage   Stage
+	Percent int // of Canary, 0 to 100: how much of what the partner creates goes to the new upstream
+}
+
+// share tells whether a store of a partner is among the percent that canary sends to the new upstream. The same store
+// is always answered the same way for one salt, and whoever is in at a percentage is in at every higher one: raising it
+// moves nobody back.
+func share(salt, partner, merchant string, percent int) bool {
+	// The lengths tell where each part ends, so that no two stores are one by the way they are joined.
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%d:%s", len(salt), salt, len(partner), partner, len(merchant), merchant))
+	return binary.BigEndian.Uint64(sum[:8])%100 < uint64(max(percent, 0))
+}

@@ -1,0 +1,64 @@
+package rollout
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Raising the percentage moves nobody back, and a percentage is about that part of all stores.
+func TestShareIsMonotone(t *testing.T) {
+	t.Parallel()
+	const stores = 10_000
+	in := map[string]bool{}
+	for percent := 0; percent <= 100; percent++ {
+		n := 0
+		for i := range stores {
+			name := fmt.Sprint("store-", i)
+			now := share("salt", "partner", name, percent)
+			if in[name] && !now {
+				t.Fatalf("%s was in and is out at %d %%", name, percent)
+			}
+			in[name] = now
+			if now {
+				n++
+			}
+		}
+		if want := stores * percent / 100; n < want-200 || n > want+200 || percent%100 == 0 && n != want {
+			t.Errorf("%d of %d stores at %d %%", n, stores, percent)
+		}
+	}
+}
+
+// The parts are told apart, and the salt changes who is in.
+func TestShareTellsItsPartsApart(t *testing.T) {
+	t.Parallel()
+	parts := [][3]string{{"a", "b", "c"}, {"ab", "", "c"}, {"a", "bc", ""}, {"", "ab", "c"}, {"a", "", "bc"}}
+	alike := map[string]bool{}
+	for _, p := range parts {
+		text := ""
+		for percent := range 100 {
+			text += fmt.Sprint(share(p[0], p[1], p[2], percent))
+		}
+		alike[text] = true
+	}
+	if len(alike) < len(parts)-1 { // two may stand at the same percentage by chance
+		t.Errorf("only %d of %d differ", len(alike), len(parts))
+	}
+}
+
+func TestStages(t *testing.T) {
+	t.Parallel()
+	for i, s := range Stages {
+		if got, err := ParseStage(string(s)); got != s || err != nil {
+			t.Errorf("%s: %s, %v", s, got, err)
+		}
+		for j, other := range Stages {
+			if s.Later(other) != (i > j) {
+				t.Errorf("%s after %s: %v", s, other, s.Later(other))
+			}
+		}
+	}
+	if _, err := ParseStage("NEW"); err == nil || err.Error() != `a stage is one of [old shadow canary new drained], not "NEW"` {
+		t.Error(err)
+	}
+}
