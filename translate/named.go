@@ -79,3 +79,23 @@ func (c *Call) Readdress(dst []byte, address string) []byte {
 func (c *Call) offset(v value) int {
 	return int(uintptr(unsafe.Pointer(unsafe.StringData(v.raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(c.src))))
 }
+
+// Said is what a request says by the roles of the table's rows. What is empty is left out.
+type Said struct{ Partner, Member, Merchant, Bill string }
+
+// Compose appends a request of the operation in a form, as a partner would make it that says so and nothing else. It is
+// for what the gateway asks of itself. Both forms must have the operation.
+func (o *Operation) Compose(dst []byte, f Form, said Said) []byte {
+	to := o.table.index(f)
+	c := o.crossings[1-to][to].Start()
+	defer c.Release()
+	p := c.crossing.request
+	clear(c.request)
+	for role, word := range map[string]string{partnerRole: said.Partner, memberRole: said.Member, merchantRole: said.Merchant, billRole: said.Bill} {
+		if slot, ok := p.roles[role]; ok && word != "" {
+			c.request[slot] = value{string(appendString(nil, word)), text}
+		}
+	}
+	dst, _ = c.emit(p, append(dst, '{'), c.request)
+	return append(dst, '}')
+}
