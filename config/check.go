@@ -45,6 +45,7 @@ func (c *Config) check() {
 	c.compile()
 	c.checkUpstreams()
 	c.checkCallbacks()
+	c.checkRollout()
 }
 
 func (c *Config) checkListeners() {

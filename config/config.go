@@ -39,6 +39,7 @@ type Config struct {
 
 	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get them straight from the upstream
 	Store     Store      `yaml:"store"`
+	Rollout   *Rollout   `yaml:"rollout"` // nil: every call goes where route says
 
 	TableFiles TableFiles       `yaml:"table"`
 	Table      *translate.Table `yaml:"-"` // compiled from TableFiles

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Rollout says how partners move from one upstream to the other.
+type Rollout struct {
+	Old   string `yaml:"old"`   // the upstream that they come from
+	New   string `yaml:"new"`   // the one that they go to
+	Bills Bills  `yaml:"bills"` // whether both see the same bills
+
+	Default string   `yaml:"default"` // the stage of partners of whom nothing else was said: old, shadow, canary, new or drained
+	Settle  Duration `yaml:"settle"`  // for so long a partner must have been seen before it leaves the old side
+	Salt    string   `yaml:"salt"`    // of the hash that canary splits by; another one draws other stores
+
+	NotFound map[string][]string `yaml:"not_found"` // by upstream: codes that say for certain that there is no such bill
+	Ask      Duration            `yaml:"ask"`       // of a read that finds out whose a bill is, or what became of it
+	Explain  map[string]bool     `yaml:"explain"`   // by operation: false leaves an unknown outcome unexplained
+
+	Shadow Comparing `yaml:"shadow"`
+}
+
+// Bills says what the two upstreams of a rollout see.
+type Bills string
+
+// Separate upstreams have their own bills each, so that each bill has an owner; Shared ones see the same.
+const (
+	Separate Bills = "separate"
+	Shared   Bills = "shared"
+)
+
+// UnmarshalYAML reads one of the two words.
+func (b *Bills) UnmarshalYAML(n *yaml.Node) error {
+	switch v := Bills(n.Value); v {
+	case Separate, Shared:
+		*b = v
+		return nil
+	}
+	return fmt.Errorf("must be separate or shared, but is %q", n.Value)
+}
+
+// Comparing bounds what shadowing costs.
+type Comparing struct {
+	Rate     Fraction `yaml:"rate"`      // of the reads that could be compared
+	InFlight int      `yaml:"in_flight"` // comparisons at the same time; what would be one more is dropped and counted
+	Bytes    Size     `yaml:"bytes"`     // that they hold together
+	Ignore   []string `yaml:"ignore"`    // fields by their v2 path in which differences do not count
+}
+
+// UnmarshalYAML begins with the defaults.
+func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
+	type plain Rollout // without this method
+	filled := plain{
+		Bills: Separate, Default: "old", Settle: Duration(15 * time.Minute), Salt: "billbridge", Ask: Duration(3 * time.Second),
+		Shadow: Comparing{Rate: 1, InFlight: 32, Bytes: 16 << 20},
+	}
+	if err := n.Load(&filled, yaml.WithKnownFields()); err != nil {
+		return err
+	}
+	*r = Rollout(filled)
+	return nil
+}
+
+// Stages are the words for how far a partner has moved, in their order.
+var Stages = []string{"old", "shadow", "canary", "new", "drained"}
+
+func (c *Config) checkRollout() {
+	s, r := c.source, c.Rollout
+	if r == nil {
+		return
+	}
+	for _, side := range []struct{ key, name string }{{"old", r.Old}, {"new", r.New}} {
+		if side.name == "" {
+			s.problem("an upstream is needed: the one that partners "+map[string]string{"old": "come from", "new": "go to"}[side.key], "rollout", side.key)
+		} else if c.Upstreams.Find(side.name) == nil {
+			s.problem(fmt.Sprintf("there is no upstream %q", side.name), "rollout", side.key)
+		}
+	}
+	if r.Old != "" && r.Old == r.New {
+		s.problem(fmt.Sprintf("is the old one too: %q", r.New), "rollout", "new")
+	}
+	if !slices.Contains(Stages, r.Default) {
+		s.problem(fmt.Sprintf("must be one of %v, but is %q", Stages, r.Default), "rollout", "default")
+	}
+	if r.Bills == Separate && !c.Store.URL.IsSet() {
+		s.problem("who owns a bill must outlive the process; set store: {url: sqlite:billbridge.db} or {url: postgres://…}, or bills: shared", "rollout")
+	}
+	if longest := c.Upstreams.LongestTimeout(); time.Duration(r.Settle) <= longest {
+		s.problem(fmt.Sprintf("must be longer than the longest timeout of an upstream, %s, but is %s", longest, r.Settle), "rollout", "settle")
+	}
+	for name := range r.NotFound {
+		if name != r.Old && name != r.New {
+			s.problem(fmt.Sprintf("%q is none of the two upstreams", name), "rollout", "not_found", name)
+		}
+	}
+	for name := range r.Explain {
+		if c.Table != nil && c.Table.Operation(name) == nil {
+			s.problem(fmt.Sprintf("there is no operation %q", name), "rollout", "explain", name)
+		}
+	}
+	if n := r.Shadow.InFlight; n < 1 || n > 10_000 {
+		s.problem(fmt.Sprintf("must be from 1 to 10000, but is %d", n), "rollout", "shadow", "in_flight")
+	}
+}
