@@ -24,18 +24,20 @@ const (
 // A situation is what a decision rests on.
 type situation struct {
 	shared   bool // both upstreams see the same bills: nobody owns one
+	restored bool // the store was restored from a backup: what it does not know may be anywhere
 	position Position
 	stopped  bool
 	settled  bool  // the partner has been seen through the bridge for the settling time
 	chosen   bool  // its store is among the percentage
 	owner    *Side // nil: the ledger knows none, or none any more
+	stale    *Side // where a create was pending when the backup was made that the store was restored from
 }
 
 // A decision is where a call goes.
 type decision struct {
 	side   Side
 	reason Reason
-	// ask is set where the old side must be asked first, by a read, and nothing be sent before it has said for certain
+	// ask is set where the other side must be asked first, by a read, and nothing be sent before it has said for certain
 	// that it has no such bill (create), or where both must be asked whose the bill is (other operations).
 	ask bool
 }
@@ -45,10 +47,13 @@ func (s situation) create() decision {
 	if s.owner != nil && !s.shared {
 		return decision{side: *s.owner, reason: ByOwner}
 	}
+	if s.stale != nil && !s.shared {
+		return decision{side: *s.stale, reason: ByOwner, ask: true} // it may have been refused there since, and made at the other
+	}
 	d := s.byStage()
 	// What a partner sent to the old side before the bridge was there may have timed out, and be sent again now: it must
 	// not become a second bill. The new side was never reached past the bridge, so that nobody asks it.
-	d.ask = d.side == NewSide && !s.shared && s.position.Stage != Drained
+	d.ask = !s.shared && (s.restored || d.side == NewSide && s.position.Stage != StageDrained)
 	return d
 }
 
@@ -59,7 +64,7 @@ func (s situation) other() decision {
 		return s.byStage()
 	case s.owner != nil:
 		return decision{side: *s.owner, reason: ByOwner}
-	case s.position.Stage == Drained:
+	case s.position.Stage == StageDrained && !s.restored:
 		return decision{side: NewSide, reason: ByStage}
 	}
 	return decision{side: s.byStage().side, reason: ByProbe, ask: true}
@@ -70,11 +75,11 @@ func (s situation) byStage() decision {
 	switch {
 	case s.stopped:
 		return decision{side: OldSide, reason: ByStop}
-	case s.position.Stage == Canary && s.settled && s.chosen:
+	case s.position.Stage == StageCanary && s.settled && s.chosen:
 		return decision{side: NewSide, reason: ByCanary}
-	case s.position.Stage == Canary:
+	case s.position.Stage == StageCanary:
 		return decision{side: OldSide, reason: ByCanary}
-	case (s.position.Stage == New || s.position.Stage == Drained) && s.settled:
+	case (s.position.Stage == StageNew || s.position.Stage == StageDrained) && s.settled:
 		return decision{side: NewSide, reason: ByStage}
 	}
 	return decision{side: OldSide, reason: ByStage}

@@ -10,18 +10,18 @@ import (
 // A Stage is how far a partner has moved from the old upstream to the new one.
 type Stage string
 
-// The stages, in their order. Creates of a partner go to the old upstream up to Shadow, to either in Canary, and to the
-// new one from New on. In Drained nothing of the partner's is left on the old side, so that it need not be asked.
+// The stages, in their order. Creates of a partner go to the old upstream up to StageShadow, to either in StageCanary, and to the
+// new one from StageNew on. In StageDrained nothing of the partner's is left on the old side, so that it need not be asked.
 const (
-	Old     Stage = "old"
-	Shadow  Stage = "shadow"
-	Canary  Stage = "canary"
-	New     Stage = "new"
-	Drained Stage = "drained"
+	StageOld     Stage = "old"
+	StageShadow  Stage = "shadow"
+	StageCanary  Stage = "canary"
+	StageNew     Stage = "new"
+	StageDrained Stage = "drained"
 )
 
 // Stages are all of them, in their order.
-var Stages = []Stage{Old, Shadow, Canary, New, Drained}
+var Stages = []Stage{StageOld, StageShadow, StageCanary, StageNew, StageDrained}
 
 // ParseStage reads one of the five words.
 func ParseStage(word string) (Stage, error) {
@@ -37,7 +37,7 @@ func (s Stage) Later(than Stage) bool { return slices.Index(Stages, s) > slices.
 // A Position is where a partner stands.
 type Position struct {
 	Stage   Stage
-	Percent int // of Canary, 0 to 100: how much of what the partner creates goes to the new upstream
+	Percent int // of StageCanary, 0 to 100: how much of what the partner creates goes to the new upstream
 }
 
 // share tells whether a store of a partner is among the percent that canary sends to the new upstream. The same store
