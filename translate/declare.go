@@ -185,6 +185,7 @@ func (s *source) unknown(t *Table, n *yaml.Node) {
 func (s *source) operation(t *Table, name, n *yaml.Node) *Operation {
 	o := &Operation{Name: name.Value, bare: -1, rows: map[message][]*row{}, table: t}
 	messages := map[message]*yaml.Node{}
+	var makes *yaml.Node
 	s.fields(n, "an operation", func(key, value *yaml.Node) {
 		if i := t.index(Form(key.Value)); i >= 0 {
 			if o.paths[i] = s.word(value, "a path"); !strings.HasPrefix(o.paths[i], "/") || strings.ContainsAny(o.paths[i], "{}?#% ") {
@@ -195,6 +196,9 @@ func (s *source) operation(t *Table, name, n *yaml.Node) *Operation {
 		switch key.Value {
 		case "effect":
 			o.Effect = Effect(s.choice(value, "effect", string(Read), string(Write)))
+		case "makes":
+			o.Creates = s.choice(value, "makes", "bill") == "bill"
+			makes = value
 		case "bare":
 			if o.bare = t.index(Form(s.word(value, "bare"))); o.bare < 0 {
 				s.errorf(value, "bare: %q is not a form of this table", value.Value)
@@ -222,6 +226,9 @@ func (s *source) operation(t *Table, name, n *yaml.Node) *Operation {
 			continue
 		}
 		s.rows(t, o, m, messages[m])
+	}
+	if o.Creates && (o.Effect != Write || !o.OfBill()) {
+		s.errorf(makes, "%s makes a bill: that is a write, and its request has a row with role: bill", o.Name)
 	}
 	if o.bare >= 0 && t.forms[o.bare].result != "" {
 		s.errorf(name, "%s: %s keeps its results under %q, so none of them is bare", o.Name, t.forms[o.bare].name, t.forms[o.bare].result)

@@ -10,7 +10,7 @@ import (
 var reserved = []string{
 	"as", "values", "default", "echo", "loss", "loss_code", "optional", "role", "note", "when", "unless", "remove",
 	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "proof", "prefer",
-	"effect", "bare", "result", "request", "reply",
+	"effect", "makes", "bare", "result", "request", "reply",
 }
 
 // rows reads the rows of one message, leaves out those that the options switch off, and checks that together

@@ -60,8 +60,9 @@ const (
 
 // An Operation is one operation of the interface in the forms that have it.
 type Operation struct {
-	Name   string
-	Effect Effect
+	Name    string
+	Effect  Effect
+	Creates bool // it makes a bill, which did not exist before
 
 	paths     [2]string // "" where a form lacks the operation
 	bare      int       // the form whose successful reply has no envelope, -1 for none
