@@ -29,6 +29,8 @@ var (
 	notSent     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", ""}
 	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
 
+	unowned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"}
+
 	wrongAddress = failure{http.StatusBadRequest, "VALIDATION_001", "callback address"}
 
 	readBroke = failure{http.StatusBadGateway, "ERROR", ""}

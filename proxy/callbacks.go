@@ -36,7 +36,7 @@ func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
 	// Copies of what is stored as it is: the store may write it after it was given up, when another call has the buffer
 	// of the request.
 	asked := relay.Asked{
-		Upstream: x.route.lane.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
+		Upstream: x.lane.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
 		Key: x.call.Partner(), OfBill: x.route.operation.OfBill(), Bill: strings.Clone(x.call.Bill()), Expiry: x.call.Expiry(),
 		URL: strings.Clone(theirs),
 	}

@@ -28,9 +28,11 @@ type exchange struct {
 
 	client translate.Form
 	route  *route          // nil until the path is known
+	lane   *lane           // where the call goes; nil where no upstream can take it
 	call   *translate.Call // nil until the request is read
 	out    outcome
 	in     *bytes.Buffer // the request's body; what the call keeps points into it
+	unsure bool          // only a success may be answered with (see rollout.Way)
 	busy   bool          // the transport may still be reading what was sent, which may be in
 }
 
@@ -49,7 +51,7 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 	s := g.current.Load()
 	x := &exchange{gateway: g, state: s, w: w, r: r, start: time.Now(), id: requestID(r.Header["X-Request-Id"])}
 	if x.route = s.match(r); x.route != nil {
-		x.client = x.route.client
+		x.client, x.lane = x.route.client, x.route.lane
 	} else {
 		x.client = s.formOf(r.URL.Path)
 	}
@@ -75,7 +77,7 @@ func (x *exchange) serve() {
 		return
 	case !x.read():
 		return
-	case x.route.lane == nil:
+	case x.lane == nil:
 		x.fail(noUpstream, "no configured upstream speaks a form that has "+x.route.operation.Name)
 		return
 	}
@@ -106,24 +108,25 @@ func (x *exchange) read() bool {
 
 // carry translates the request, asks the upstream and brings its reply back.
 func (x *exchange) carry() {
-	lane := x.route.lane
+	if x.route.lanes != nil {
+		way, ok := x.steer()
+		if !ok {
+			return
+		}
+		x.lane = x.route.lanes[way.Upstream]
+		defer func() { x.settle(way) }()
+		if way.Unsure {
+			x.unsure = true
+		}
+	}
+	lane := x.lane
 	x.call = lane.crossing.Start()
 	out := buffers.Get().(*bytes.Buffer)
 	out.Grow(2 * x.in.Len())
 	body, err := x.call.Request(out.AvailableBuffer(), x.in.Bytes())
 	if err != nil {
 		giveBack(out)
-		var refusal *translate.Refusal
-		errors.As(err, &refusal)
-		text := refusal.Reason
-		if refusal.Field != "" {
-			text = refusal.Field + ": " + text
-			x.out.field = other // a name that only the sender knows may be anything
-			if lane.crossing.Names(refusal.Field) {
-				x.out.field = refusal.Field
-			}
-		}
-		x.refuse(http.StatusBadRequest, refusal.Code, text, "refused")
+		x.refuseRequest(lane.crossing, err)
 		return
 	}
 	lane.watch.report("request", &x.call.Report)
@@ -161,6 +164,12 @@ func (x *exchange) carry() {
 		return
 	}
 	lane.watch.report("reply", &x.call.Report)
+	if x.unsure && !x.call.Succeeded() {
+		// The bill may be at the other upstream: this one's word is no answer.
+		x.out.sent = false
+		x.fail(unowned, "it is not known just now at which backend the bill is")
+		return
+	}
 	table := x.state.config.Table
 	x.out.code = table.Code(x.call.Code(), lane.upstream.config.Form, table.Forms()[0])
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts {
@@ -178,6 +187,21 @@ func (x *exchange) carry() {
 		giveBack(out)
 		giveBack(reply)
 	}
+}
+
+// refuseRequest answers a request that cannot be carried.
+func (x *exchange) refuseRequest(crossing *translate.Crossing, err error) {
+	var refusal *translate.Refusal
+	errors.As(err, &refusal)
+	text := refusal.Reason
+	if refusal.Field != "" {
+		text = refusal.Field + ": " + text
+		x.out.field = other // a name that only the sender knows may be anything
+		if crossing.Names(refusal.Field) {
+			x.out.field = refusal.Field
+		}
+	}
+	x.refuse(http.StatusBadRequest, refusal.Code, text, "refused")
 }
 
 // buffers hold bodies. A body of the usual size is carried without an allocation.

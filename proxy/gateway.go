@@ -22,6 +22,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -32,6 +33,7 @@ type Options struct {
 	Logger     *slog.Logger          // of the access log; if nil, nothing is logged
 	UserAgent  string                // towards upstreams; if empty, "billbridge"
 	Relay      *relay.Relay          // if nil, callback addresses are left alone
+	Rollout    *rollout.Router       // if nil, calls go where the config's route says
 }
 
 // A Gateway carries calls between partners and upstreams. It is safe for concurrent use.
@@ -41,6 +43,7 @@ type Gateway struct {
 	metrics   *metrics
 	log       *slog.Logger
 	userAgent string
+	rollout   *rollout.Router
 	relay     *relay.Relay // nil: callbacks are none of our business
 
 	answerWithin time.Duration // the deadline that the listener has set for every answer; 0 if none
@@ -61,7 +64,10 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	if c.Callbacks != nil && o.Relay == nil {
 		return nil, errors.New("the config relays callbacks, and there is no relay")
 	}
-	g := &Gateway{metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay}
+	if c.Rollout != nil && o.Rollout == nil {
+		return nil, errors.New("the config has a rollout, and there is no router")
+	}
+	g := &Gateway{metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout}
 	g.Use(c)
 	return g, nil
 }
@@ -75,6 +81,9 @@ func (g *Gateway) Use(c *config.Config) {
 	next := newState(c, old, g.metrics, g.userAgent)
 	if g.relay != nil {
 		g.relay.Use(c) // first: it binds addresses of those upstreams alone that its config has
+	}
+	if g.rollout != nil && c.Rollout != nil {
+		g.rollout.Use(c)
 	}
 	g.current.Store(next)
 	if old != nil {

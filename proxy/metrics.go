@@ -110,8 +110,8 @@ func (m *metrics) count(x *exchange) {
 		operation = x.route.operation.Name
 	}
 	took := time.Since(x.start).Seconds()
-	if x.route != nil && x.route.lane != nil {
-		lane := x.route.lane.watch
+	if x.lane != nil {
+		lane := x.lane.watch
 		upstream = lane.upstream
 		lane.duration.Observe(took)
 		if x.out.asked {

@@ -20,6 +20,9 @@ type state struct {
 	routes    map[string]*route // by the name of their mux route
 	upstreams map[string]*upstream
 
+	reads map[translate.Form]map[string]*lane // of the operation that shows a bill, by the client's form and the upstream
+	read  *translate.Operation
+
 	answerWithin time.Duration // from the end of a request's header to the end of its answer
 }
 
@@ -33,6 +36,11 @@ type route struct {
 	operation *translate.Operation
 	client    translate.Form
 	lane      *lane // nil where no upstream can take the operation
+
+	// Where a rollout decides: the lanes of both of its upstreams, by name, and how to look at a request before one is
+	// chosen. Nil elsewhere.
+	lanes map[string]*lane
+	look  *translate.Crossing
 }
 
 // A lane is where the calls of a route go: the upstream, and the crossing to its form.
@@ -50,6 +58,7 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 		router:    mux.NewRouter().SkipClean(true).UseEncodedPath(),
 		routes:    map[string]*route{},
 		upstreams: map[string]*upstream{},
+		reads:     map[translate.Form]map[string]*lane{},
 
 		answerWithin: answerWithin(c),
 	}
@@ -65,17 +74,37 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 		name := string(listed.Client) + " " + listed.Operation
 		o := c.Table.Operation(listed.Operation)
 		s.router.Path(listed.Path).Name(name)
-		s.routes[name] = &route{operation: o, client: listed.Client, lane: s.lane(o, listed.Client, m)}
+		s.routes[name] = &route{operation: o, client: listed.Client}
+		if u := upstreamFor(c, o, listed.Client); u != nil {
+			s.routes[name].lane = s.lane(o, listed.Client, u, m)
+		}
+		s.split(s.routes[name], m)
 	}
 	return s
 }
 
-// lane is nil where no upstream speaks a form that has the operation.
-func (s *state) lane(o *translate.Operation, client translate.Form, m *metrics) *lane {
-	u := upstreamFor(s.config, o, client)
-	if u == nil {
-		return nil
+// split prepares a route for a rollout, if there is one and both of its upstreams have the operation.
+func (s *state) split(r *route, m *metrics) {
+	c := s.config
+	if c.Rollout == nil {
+		return
 	}
+	lanes := map[string]*lane{}
+	for _, name := range []string{c.Rollout.Old, c.Rollout.New} {
+		u := c.Upstreams.Find(name)
+		if r.operation.Crossing(r.client, u.Form) == nil {
+			return
+		}
+		lanes[name] = s.lane(r.operation, r.client, u, m)
+	}
+	r.lanes, r.look = lanes, r.operation.Crossing(r.client, r.client)
+	if r.operation.Effect == translate.Read && r.operation.OfBill() {
+		s.reads[r.client], s.read = lanes, r.operation
+	}
+}
+
+// lane goes to an upstream whose form has the operation.
+func (s *state) lane(o *translate.Operation, client translate.Form, u *config.Upstream, m *metrics) *lane {
 	upstream := s.upstreams[u.Name]
 	return &lane{
 		upstream: upstream,

@@ -15,6 +15,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,6 +38,8 @@ type Server struct {
 
 	store *store.Store // nil where the config has none
 	relay *relay.Relay // nil without a store
+
+	rollout *rollout.Router // nil where the config has none
 
 	reloading sync.Mutex
 	config    *config.Config
@@ -73,7 +76,14 @@ func Listen(c *config.Config, load func() (*config.Config, error), build Build, 
 	if err := s.openRelay(c, registry, build); err != nil {
 		return nil, err
 	}
-	if s.gateway, err = New(c, Options{Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay}); err != nil {
+	if c.Rollout != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: registry, Logger: logger}); err != nil {
+			return nil, err
+		}
+	}
+	if s.gateway, err = New(c, Options{Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay, Rollout: s.rollout}); err != nil {
 		return nil, err
 	}
 	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -232,6 +242,11 @@ func (s *Server) Run(ctx context.Context) error {
 			s.relay.Run(deliver)
 		}
 	}()
+	go func() {
+		if s.rollout != nil {
+			s.rollout.Run(deliver)
+		}
+	}()
 	s.serving.Store(true)
 
 	var err error
@@ -312,6 +327,7 @@ func (s *Server) bound(c *config.Config) error {
 		{"admin.token", c.Admin.Token.Reveal() != s.config.Admin.Token.Reveal()},
 		{"tls", (c.TLS == nil) != (s.config.TLS == nil)},
 		{"timeouts", c.Timeouts != s.config.Timeouts},
+		{"rollout", (c.Rollout == nil) != (s.config.Rollout == nil)},
 		{"store.url", c.Store.URL.Reveal() != s.config.Store.URL.Reveal()},
 		{"callbacks.listen", callbackListener(c) != callbackListener(s.config)},
 	} {

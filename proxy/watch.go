@@ -24,8 +24,8 @@ func (g *Gateway) watch(x *exchange) {
 	operation, upstream := none, none
 	if x.route != nil {
 		operation = x.route.operation.Name
-		if x.route.lane != nil {
-			upstream = x.route.lane.upstream.config.Name
+		if x.lane != nil {
+			upstream = x.lane.upstream.config.Name
 		}
 	}
 	attrs := make([]slog.Attr, 0, 12)

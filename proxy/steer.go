@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+	"billbridge/translate"
+)
+
+// steer finds the way of a call whose upstream the rollout decides. ok is false where the exchange has been answered.
+func (x *exchange) steer() (way rollout.Way, ok bool) {
+	// What the bytes say must be known before their upstream is. They pass the same checks again when it is.
+	look := x.route.look.Start()
+	defer look.Release()
+	if _, err := look.Request(nil, x.in.Bytes()); err != nil {
+		x.refuseRequest(x.route.look, err)
+		return way, false
+	}
+	member, merchant := look.Store()
+	said := translate.Said{Partner: look.Partner(), Member: member, Merchant: merchant, Bill: look.Bill()}
+	call := rollout.Call{
+		Operation: x.route.operation.Name, Creates: x.route.operation.Creates, Writes: x.route.operation.Effect == translate.Write,
+		Merchant: merchant, Bill: strings.Clone(said.Bill), // the ledger may write it after the request was given up
+	}
+	if said.Partner != "" {
+		sum := sha256.Sum256([]byte(said.Partner))
+		call.Partner = hex.EncodeToString(sum[:])
+	}
+	var mu sync.Mutex
+	answers := map[string]finding{}
+	ctx, cancel := context.WithTimeout(x.r.Context(), storeWithin+time.Duration(x.state.config.Rollout.Ask))
+	defer cancel()
+	way, err := x.gateway.rollout.Route(ctx, call, func(ctx context.Context, upstream string) rollout.Finding {
+		found, answer := x.ask(ctx, upstream, said)
+		mu.Lock()
+		defer mu.Unlock()
+		answers[upstream] = answer
+		return found
+	})
+	var refused *rollout.Refused
+	switch {
+	case errors.As(err, &refused):
+		if refused.Cause != nil && x.r.Context().Err() == nil {
+			x.gateway.log.Error("the ledger is out of reach", "id", x.id, "error", refused.Cause.Error())
+		}
+		f := unowned
+		f.reason += ": " + refused.Reason
+		x.fail(f, refused.Text+"; nothing was sent")
+		return way, false
+	case way.Nowhere:
+		x.lane = x.route.lanes[way.Upstream]
+		answer := answers[way.Upstream]
+		x.out.code = answer.code
+		_ = x.write(answer.status, answer.body) // a caller that has gone cannot be told
+		return way, false
+	}
+	return way, true
+}
+
+// finding is what an upstream said to a read, in the caller's form.
+type finding struct {
+	status int
+	code   string // in the catalogue's form
+	body   []byte
+}
+
+// ask reads a bill at an upstream, as the partner would.
+func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said) (rollout.Finding, finding) {
+	s := x.state
+	read := s.reads[x.client][upstream]
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.Ask))
+	defer cancel()
+	call := read.crossing.Start()
+	defer call.Release()
+	body, err := call.Request(nil, s.read.Compose(nil, x.client, said))
+	if err != nil {
+		return rollout.Unclear, finding{}
+	}
+	reply := new(bytes.Buffer)
+	response, err := read.upstream.post(ctx, read.target, x.id, newPayload(body), reply, int64(s.config.Limits.Reply))
+	if err != nil {
+		return rollout.Unclear, finding{}
+	}
+	answer, err := call.Reply(nil, response.StatusCode, reply.Bytes())
+	if err != nil {
+		return rollout.Unclear, finding{}
+	}
+	table := s.config.Table
+	code := table.Code(call.Code(), read.upstream.config.Form, table.Forms()[0])
+	switch {
+	case call.Succeeded():
+		return rollout.Present, finding{}
+	case code == "BILL_003" || slices.Contains(s.config.Rollout.NotFound[upstream], call.Code()):
+		if s.config.Failures.MaskHosts {
+			answer = maskHosts(answer, table.TextName(x.client))
+		}
+		return rollout.Absent, finding{response.StatusCode, code, answer}
+	}
+	return rollout.Unclear, finding{}
+}
+
+// settle tells the rollout how a call ended.
+func (x *exchange) settle(way rollout.Way) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), storeWithin)
+	defer cancel()
+	if x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded() {
+		sum := sha256.Sum256([]byte(x.call.Partner()))
+		if err := x.gateway.rollout.Saw(ctx, hex.EncodeToString(sum[:])); err != nil {
+			x.gateway.log.Error("a partner that was seen cannot be noted; it stays where it is for longer", "id", x.id, "error", err.Error())
+		}
+	}
+	if err := x.gateway.rollout.Settle(ctx, way, x.outcome()); err != nil {
+		x.gateway.log.Error("how a create ended cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
+	}
+}
+
+// outcome is what is known of a write after its exchange.
+func (x *exchange) outcome() store.Outcome {
+	switch {
+	case !x.out.asked:
+		return store.NotSent
+	case x.out.sent:
+		return store.Unknown
+	case x.call.Succeeded():
+		return store.Succeeded
+	case x.call.Code() == "":
+		return store.NotSent // it broke off before a byte of it left
+	case x.out.code == "BILL_001":
+		return store.Taken
+	case x.out.code != "ERROR" && x.out.code != "MAINTAINED_METHOD" && x.out.status < http.StatusInternalServerError &&
+		slices.Contains(x.state.config.Table.Catalogue(), x.out.code):
+		return store.Refused
+	}
+	return store.Unknown // a failure, or a code of which nobody says what it means
+}

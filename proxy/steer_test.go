@@ -1,0 +1,112 @@
+package proxy_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
+)
+
+// A moving is a gateway between two sandboxes with bills of their own each, and the store that both it and a test have.
+type moving struct {
+	*process
+	old, fresh         *sandbox.Service
+	oldCalls, newCalls *backend
+	store              *store.Store
+}
+
+func newMoving(t *testing.T, stage string) *moving {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "store.db")
+	m := &moving{old: newService(), fresh: newService()}
+	m.oldCalls, m.newCalls = newBackend(t, m.old), newBackend(t, m.fresh)
+	var err error
+	if m.store, err = store.Open(t.Context(), "sqlite:"+file); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.store.Close() })
+	if err := m.store.SetStage(t.Context(), store.Stage{Stage: stage, By: "test", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	// Seen long ago, so that it may leave.
+	if err := m.store.Seen(t.Context(), fmt.Sprintf("%x", sha256.Sum256([]byte(demoKey))), time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	m.process = newProcess(t, anywhere+fmt.Sprintf(`
+upstreams:
+  old: {form: legacy, url: %q}
+  new: {form: v2, url: %q}
+route: {default: old}
+rollout: {old: old, new: new}
+store: {url: "sqlite:%s"}
+`, m.oldCalls.url, m.newCalls.url, file))
+	return m
+}
+
+func (m *moving) counts(t *testing.T, old, fresh int) {
+	t.Helper()
+	if a, b := len(m.oldCalls.received()), len(m.newCalls.received()); a != old || b != fresh {
+		t.Errorf("%d calls at the old side and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
+	}
+}
+
+// TestStagesDecideOnCreates, and the owner on everything else.
+func TestStagesDecideOnCreates(t *testing.T) {
+	t.Parallel()
+	for stage, isNew := range map[string]bool{"old": false, "shadow": false, "new": true, "drained": true} {
+		for _, client := range forms {
+			t.Run(stage+"/"+client, func(t *testing.T) {
+				t.Parallel()
+				m := newMoving(t, stage)
+				m.send(newCall(client, "create")).holds(t, client, 200, "0000")
+				old, fresh := 1, 0
+				if isNew {
+					old, fresh = 1, 1 // the old side is asked first
+				}
+				if stage == "drained" {
+					old = 0
+				}
+				m.counts(t, old, fresh)
+				m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001") // by the owner itself
+				m.send(newCall(client, "read")).holds(t, client, 200, "0000")
+				m.send(newCall(client, "destroy")).holds(t, client, 200, "0000")
+				if isNew {
+					fresh += 3
+				} else {
+					old += 3
+				}
+				m.counts(t, old, fresh)
+				if scraped := m.operator("GET", "/metrics").body; !strings.Contains(scraped, `billbridge_rollout_routed_total{reason="owner"`) {
+					t.Errorf("%s", only(scraped, "billbridge_rollout"))
+				}
+			})
+		}
+	}
+}
+
+// TestBillFromBeforeTheBridge: what the old side has already is not made at the new one, and is served where it is.
+func TestBillFromBeforeTheBridge(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		m := newMoving(t, "new")
+		q := newCall("legacy", "create")
+		got, err := ask(m.client, "POST", m.oldCalls.url+q.path(), q.body())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if codeOf(t, "legacy", got.body) != "0000" {
+			t.Fatalf("%s", got.body)
+		}
+		m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001")
+		m.send(newCall(client, "destroy")).holds(t, client, 200, "0000")
+		if n := len(m.fresh.Bills()); n != 0 {
+			t.Errorf("the new side has %d bills", n)
+		}
+		m.send(newCall(client, "destroy").with("billId", "NOWHERE0000000000001")).holds(t, client, 200, "BILL_003")
+	}
+}
