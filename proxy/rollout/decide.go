@@ -53,7 +53,7 @@ func (s situation) create() decision {
 	d := s.byStage()
 	// What a partner sent to the old side before the bridge was there may have timed out, and be sent again now: it must
 	// not become a second bill. The new side was never reached past the bridge, so that nobody asks it.
-	d.ask = !s.shared && (s.restored || d.side == NewSide && s.position.Stage != StageDrained)
+	d.ask = !s.shared && (s.restored && !s.stopped || d.side == NewSide && s.position.Stage != StageDrained)
 	return d
 }
 
