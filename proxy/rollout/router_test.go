@@ -341,3 +341,31 @@ func TestSharedBills(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A bill that may have been made is where its create went, for every operation; nobody is asked.
+func TestPendingBillHasItsOwner(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, rollout.StageOld)
+	d.made("old", store.Unknown)
+	d.stage(rollout.StageDrained)
+	for _, writes := range []bool{false, true} {
+		if way, err := d.other(writes); err != nil || way.Upstream != "old" || way.Reason != rollout.ByOwner || len(d.asked) != 0 {
+			t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+		}
+	}
+}
+
+// Between the look at the ledger and the note in it another replica may have been faster: its side it is.
+func TestCreateThatAnotherWasFasterWith(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, rollout.StageNew)
+	way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: partner, Bill: bill}, func(ctx context.Context, upstream string) rollout.Finding {
+		if _, err := d.store.Own(ctx, partner, bill, "old", d.now, time.Time{}); err != nil {
+			t.Error(err)
+		}
+		return rollout.Absent
+	})
+	if err != nil || way.Upstream != "old" || way.Reason != rollout.ByOwner {
+		t.Errorf("%+v, %v", way, err)
+	}
+}
