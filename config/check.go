@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // check finds what the types cannot: names that dangle, files that are not there, values that do not go
@@ -32,6 +33,10 @@ func (c *Config) check() {
 		s.problem(fmt.Sprintf("must be from 2 to 1000, but is %d", c.Limits.Depth), "limits", "depth")
 	}
 
+	if longest := Gap(time.Minute); c.Failures.Explain > longest {
+		s.problem("must be at most 1m, since its caller waits for it", "failures", "explain")
+	}
+
 	for _, l := range []struct {
 		size Size
 		key  string
@@ -43,6 +48,11 @@ func (c *Config) check() {
 
 	c.TableFiles.File, c.TableFiles.Overlay = c.beside(c.TableFiles.File), c.beside(c.TableFiles.Overlay)
 	c.compile()
+	for _, name := range c.Failures.Unexplained {
+		if c.Table != nil && c.Table.Operation(name) == nil {
+			s.problem(fmt.Sprintf("there is no operation %q", name), "failures", "unexplained")
+		}
+	}
 	c.checkUpstreams()
 	c.checkCallbacks()
 	c.checkRollout()

@@ -109,6 +109,9 @@ type Timeouts struct {
 type Failures struct {
 	Status    Status `yaml:"status"`
 	MaskHosts bool   `yaml:"mask_hosts"` // hosts and addresses in an upstream's failure text become …
+
+	Explain     Gap      `yaml:"explain"`     // how long a read may take that says what became of a write without an answer; 0s is never
+	Unexplained []string `yaml:"unexplained"` // operations of which none is made
 }
 
 // A Status is the HTTP status of our own refusals.
@@ -142,7 +145,7 @@ func defaults() *Config {
 		Admin:    Admin{Listen: "127.0.0.1:9090"},
 		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20},
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
-		Failures: Failures{Status: Own, MaskHosts: true},
+		Failures: Failures{Status: Own, MaskHosts: true, Explain: Gap(3 * time.Second)},
 	}
 }
 

@@ -69,7 +69,7 @@ func (x *exchange) broke(err error) {
 		if b.reason == "timeout" {
 			status = http.StatusGatewayTimeout
 		}
-		x.unknown(status, b.text, reason)
+		x.unknown(status, b.text, reason, x.explain())
 	case x.r.Context().Err() != nil:
 		// It may only have closed its side: an answer is due all the same, and an empty one would be a 200.
 		x.refuse(readBroke.status, readBroke.code, "the caller went away", "the caller went away")
@@ -87,10 +87,10 @@ func (x *exchange) broke(err error) {
 
 // unknown answers a write that may have been done. Its code is null, which no client can read as a refusal, and
 // its status is never 200, whatever the config says of failures.
-func (x *exchange) unknown(status int, text, reason string) {
+func (x *exchange) unknown(status int, text, reason, explanation string) {
 	x.out.code, x.out.reason = "", reason
 	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, "",
-		"outcome unknown: "+text+". It may have been done: read the bill (or the mapping) before you send it again"))
+		"outcome unknown: "+text+". It may have been done: read the bill (or the mapping) before you send it again."+explanation))
 }
 
 // Header values that every answer shares.
@@ -140,7 +140,7 @@ func (x *exchange) survive(panicked any, begun bool) {
 	case begun:
 		x.out.reason = internal.reason
 	case x.route != nil && x.route.operation.Effect == translate.Write && x.out.sent:
-		x.unknown(http.StatusBadGateway, "something failed here", internal.reason)
+		x.unknown(http.StatusBadGateway, "something failed here", internal.reason, "") // what failed may be what would be asked
 	default:
 		x.fail(internal, "something failed here")
 	}

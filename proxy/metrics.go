@@ -21,6 +21,7 @@ type metrics struct {
 	mismatches       *prometheus.CounterVec
 	inFlight         *prometheus.GaugeVec
 	upstreamErrors   *prometheus.CounterVec
+	explained        *prometheus.CounterVec
 }
 
 // none is the label of what an exchange did not come to have.
@@ -52,12 +53,14 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"upstream"}),
 		upstreamErrors: counter("upstream_errors_total", "Calls that an upstream did not answer in the interface's form.",
 			"upstream", "reason"),
+		explained: counter("unknown_outcomes_total", "Writes of bills without an answer, by what a read showed of the bill then.",
+			"operation", "shown"),
 	}
 	if r == nil {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.upstreamErrors} {
+	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.upstreamErrors, m.explained} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)

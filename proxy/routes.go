@@ -28,7 +28,7 @@ type state struct {
 
 // answerWithin is the time for the request's body, the store, the longest call, and the answer to be taken.
 func answerWithin(c *config.Config) time.Duration {
-	return time.Duration(c.Timeouts.Body) + storeWithin + c.Upstreams.LongestTimeout() + time.Duration(c.Timeouts.Write)
+	return time.Duration(c.Timeouts.Body) + storeWithin + c.Upstreams.LongestTimeout() + time.Duration(c.Failures.Explain) + time.Duration(c.Timeouts.Write)
 }
 
 // A route is one operation in one form of the client. Its name, metrics and log lines come from the table.
@@ -80,6 +80,7 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 		}
 		s.split(s.routes[name], m)
 	}
+	s.readers(m)
 	return s
 }
 
@@ -98,8 +99,23 @@ func (s *state) split(r *route, m *metrics) {
 		lanes[name] = s.lane(r.operation, r.client, u, m)
 	}
 	r.lanes, r.look = lanes, r.operation.Crossing(r.client, r.client)
-	if r.operation.Effect == translate.Read && r.operation.OfBill() {
-		s.reads[r.client], s.read = lanes, r.operation
+}
+
+// readers prepares the reads that the gateway makes of itself: in each form of a client, at each upstream that has them.
+func (s *state) readers(m *metrics) {
+	for _, o := range s.config.Table.Operations() {
+		if o.Effect != translate.Read || !o.OfBill() {
+			continue
+		}
+		s.read = o
+		for _, client := range s.config.Table.Forms() {
+			s.reads[client] = map[string]*lane{}
+			for i := range s.config.Upstreams {
+				if u := &s.config.Upstreams[i]; o.Crossing(client, u.Form) != nil {
+					s.reads[client][u.Name] = s.lane(o, client, u, m)
+				}
+			}
+		}
 	}
 }
 

@@ -41,6 +41,8 @@ func (x *exchange) steer() (way rollout.Way, ok bool) {
 	ctx, cancel := context.WithTimeout(x.r.Context(), storeWithin+time.Duration(x.state.config.Rollout.Ask))
 	defer cancel()
 	way, err := x.gateway.rollout.Route(ctx, call, func(ctx context.Context, upstream string) rollout.Finding {
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(x.state.config.Rollout.Ask))
+		defer cancel()
 		found, answer := x.ask(ctx, upstream, said)
 		mu.Lock()
 		defer mu.Unlock()
@@ -72,14 +74,44 @@ type finding struct {
 	status int
 	code   string // in the catalogue's form
 	body   []byte
+	state  string // of a bill that was found
+}
+
+// explain says what a read shows of a bill after a write that has no answer. It never says that the bill does not
+// exist: a write that is late may still come to take effect.
+func (x *exchange) explain() string {
+	within := time.Duration(x.state.config.Failures.Explain)
+	if within == 0 || !x.route.operation.OfBill() || slices.Contains(x.state.config.Failures.Unexplained, x.route.operation.Name) || x.call == nil {
+		return ""
+	}
+	member, merchant := x.call.Store()
+	said := translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()}
+	if said.Partner == "" || said.Bill == "" {
+		return ""
+	}
+	// Nobody may wait for the answer any more; the log has it all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), within)
+	defer cancel()
+	found, shown := x.ask(ctx, x.lane.upstream.config.Name, said)
+	x.gateway.metrics.explained.WithLabelValues(x.route.operation.Name, [...]string{"unclear", "not visible yet", "visible"}[found]).Inc()
+	switch {
+	case found == rollout.Present && shown.state != "":
+		return " A read just now shows the bill in state " + shown.state + "."
+	case found == rollout.Present:
+		return " A read just now shows the bill."
+	case found == rollout.Absent:
+		return " A read just now does not show the bill yet."
+	}
+	return " A read just now had no answer either."
 }
 
 // ask reads a bill at an upstream, as the partner would.
 func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said) (rollout.Finding, finding) {
 	s := x.state
 	read := s.reads[x.client][upstream]
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.Ask))
-	defer cancel()
+	if read == nil {
+		return rollout.Unclear, finding{}
+	}
 	call := read.crossing.Start()
 	defer call.Release()
 	body, err := call.Request(nil, s.read.Compose(nil, x.client, said))
@@ -99,12 +131,12 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 	code := table.Code(call.Code(), read.upstream.config.Form, table.Forms()[0])
 	switch {
 	case call.Succeeded():
-		return rollout.Present, finding{}
-	case code == "BILL_003" || slices.Contains(s.config.Rollout.NotFound[upstream], call.Code()):
+		return rollout.Present, finding{state: call.State()}
+	case code == "BILL_003" || s.config.Rollout != nil && slices.Contains(s.config.Rollout.NotFound[upstream], call.Code()):
 		if s.config.Failures.MaskHosts {
 			answer = maskHosts(answer, table.TextName(x.client))
 		}
-		return rollout.Absent, finding{response.StatusCode, code, answer}
+		return rollout.Absent, finding{status: response.StatusCode, code: code, body: answer}
 	}
 	return rollout.Unclear, finding{}
 }

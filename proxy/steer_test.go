@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -108,5 +109,50 @@ func TestBillFromBeforeTheBridge(t *testing.T) {
 			t.Errorf("the new side has %d bills", n)
 		}
 		m.send(newCall(client, "destroy").with("billId", "NOWHERE0000000000001")).holds(t, client, 200, "BILL_003")
+	}
+}
+
+// TestUnknownOutcomesAreExplained by a read, which says what it shows and never that the bill does not exist. The write
+// is not sent again.
+func TestUnknownOutcomesAreExplained(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		for _, upstream := range forms {
+			for _, row := range []struct {
+				name, more, says string
+				fault            *sandbox.Fault
+				calls            int
+			}{
+				{"taken effect", "explain: 20s", "A read just now shows the bill in state W.", &sandbox.Fault{Truncate: true}, 2},
+				{"not there", "explain: 20s", "A read just now does not show the bill yet.", nil, 2},
+				{"switched off", "explain: 20s, unexplained: [bill.create]", "before you send it again.\"", &sandbox.Fault{Drop: true}, 1},
+				{"off", "explain: 0s", "before you send it again.\"", &sandbox.Fault{Drop: true}, 1},
+			} {
+				t.Run(client+"/"+upstream+"/"+row.name, func(t *testing.T) {
+					t.Parallel()
+					service := newService()
+					broken := false
+					back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if row.fault == nil && !broken { // before anything is done; the calls come one by one
+							broken = true
+							panic(http.ErrAbortHandler)
+						}
+						service.ServeHTTP(w, r)
+					}))
+					b := newBridge(t, toOne(upstream, back.url, "failures: {"+row.more+"}"))
+					if row.fault != nil {
+						service.Fault(*row.fault)
+					}
+					got := b.send(newCall(client, "create"))
+					got.holds(t, client, 502, "null")
+					if !strings.Contains(got.body, row.says) || strings.Contains(got.body, "not exist") {
+						t.Errorf("%s", got.body)
+					}
+					if n := len(back.received()); n != row.calls {
+						t.Errorf("the upstream saw %d calls", n)
+					}
+				})
+			}
+		}
 	}
 }

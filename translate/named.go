@@ -99,3 +99,13 @@ func (o *Operation) Compose(dst []byte, f Form, said Said) []byte {
 	dst, _ = c.emit(p, append(dst, '{'), c.request)
 	return append(dst, '}')
 }
+
+// State is what the reply says has become of the bill, "" where it does not. It is valid until Release and as long as
+// the reply's bytes are.
+func (c *Call) State() string {
+	slot, ok := c.crossing.reply.roles[stateRole]
+	if !ok || c.reply[slot].kind != text {
+		return ""
+	}
+	return c.reply[slot].text()
+}
