@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -47,4 +48,61 @@ func (s *Store) FirstSeen(ctx context.Context, partner string) (first time.Time,
 		err = ErrNotFound
 	}
 	return seen.first, seen.restored, err
+}
+
+// A Sight is when a partner was first seen.
+type Sight struct {
+	Partner string
+	First   time.Time
+}
+
+// Sights returns all partners that were seen, by partner.
+func (s *Store) Sights(ctx context.Context) ([]Sight, error) {
+	return read(ctx, s, "reading which partners were seen", func(ctx context.Context, q queries) (all []Sight, err error) {
+		rows, err := q.QueryContext(ctx, "SELECT partner, seen FROM billbridge_seen ORDER BY partner")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = rows.Close() }() // its error is that of rows.Err
+		for rows.Next() {
+			var one Sight
+			if err := rows.Scan(&one.Partner, moment{&one.First}); err != nil {
+				return nil, err
+			}
+			all = append(all, one)
+		}
+		return all, rows.Err()
+	})
+}
+
+// Partner returns the full hash of the one partner of the rollout whose hash begins with prefix, of at least 12 digits:
+// of those that were seen, have a stage or are in the ledger. It returns ErrNotFound if there is none, and ErrAmbiguous
+// if there are two.
+func (s *Store) Partner(ctx context.Context, prefix string) (string, error) {
+	if err := shortHash(prefix); err != nil {
+		return "", err
+	}
+	return read(ctx, s, "looking up a partner", func(ctx context.Context, q queries) (full string, err error) {
+		for _, table := range []string{"billbridge_seen", "billbridge_stages", "billbridge_owners"} {
+			if err := onePartner(ctx, q, table, prefix); err != nil {
+				return "", err
+			}
+			var found sql.NullString
+			if err := q.QueryRowContext(ctx, "SELECT min(partner) FROM "+table+" WHERE partner >= $1 AND partner < $2",
+				prefix, beyond(prefix)).Scan(&found); err != nil {
+				return "", err
+			}
+			switch {
+			case !found.Valid:
+			case full != "" && full != found.String:
+				return "", ErrAmbiguous
+			default:
+				full = found.String
+			}
+		}
+		if full == "" {
+			return "", ErrNotFound
+		}
+		return full, nil
+	})
 }

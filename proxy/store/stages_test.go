@@ -301,3 +301,61 @@ func TestSeenTogether(t *testing.T) {
 	}
 	equal(t, "first seen", first, noon)
 }
+
+// TestPartner: a short hash is one partner's of those that are known in any way, or it is refused.
+func TestPartner(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		alike := func(name string) string { return partner(name)[:12] + partner("else")[12:] }
+		equal(t, "at first", sights(t, s), nil)
+		for _, seen := range []string{"seen", "all"} {
+			if err := s.Seen(t.Context(), partner(seen), noon); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, staged := range []string{partner("staged"), partner("all"), alike("seen"), ""} {
+			if err := s.SetStage(t.Context(), store.Stage{Partner: staged, Stage: "new", By: "anna", At: noon}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, owns := range []string{partner("owns"), partner("all"), partner("twice"), alike("twice"), alike("staged")} {
+			for _, bill := range []string{"b1", "b2"} {
+				if _, err := s.Own(t.Context(), owns, bill, "old", noon, time.Time{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, known := range []string{"seen", "staged", "owns", "all", "twice"} {
+			short, err := s.Partner(t.Context(), partner(known)[:12])
+			full, errFull := s.Partner(t.Context(), partner(known))
+			if known == "seen" || known == "staged" || known == "twice" {
+				if !errors.Is(err, store.ErrAmbiguous) {
+					t.Errorf("%s: %s, %v", known, short, err)
+				}
+				short, err = s.Partner(t.Context(), partner(known)[:20])
+			}
+			if want := partner(known); short != want || full != want || err != nil || errFull != nil {
+				t.Errorf("%s: %s and %s, %v, %v", known, short, full, err, errFull)
+			}
+		}
+		if _, err := s.Partner(t.Context(), partner("nobody")[:12]); !errors.Is(err, store.ErrNotFound) {
+			t.Error(err)
+		}
+		for _, wrong := range []string{"", partner("all")[:11], strings.ToUpper(partner("all"))} {
+			if _, err := s.Partner(t.Context(), wrong); !errors.Is(err, store.ErrFilter) {
+				t.Errorf("%s: %v", wrong, err)
+			}
+		}
+		want := []store.Sight{{Partner: partner("seen"), First: noon}, {Partner: partner("all"), First: noon}}
+		slices.SortFunc(want, func(a, b store.Sight) int { return strings.Compare(a.Partner, b.Partner) })
+		equal(t, "at last", sights(t, s), want)
+	})
+}
+
+func sights(t *testing.T, s *store.Store) []store.Sight {
+	t.Helper()
+	all, err := s.Sights(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
