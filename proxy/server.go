@@ -138,12 +138,15 @@ func Listen(c *config.Config, load func() (*config.Config, error), build Build, 
 			ErrorLog:          quiet,
 		}
 	}
-	var callbacks http.Handler
+	var callbacks, moving http.Handler
 	if s.relay != nil {
 		callbacks = s.relay.Operator()
 	}
+	if s.rollout != nil {
+		moving = s.rollout.Operator()
+	}
 	s.operator = http.Server{
-		Handler:           Operator(c.Admin.Token, registry, s.ready, s.Reload, callbacks),
+		Handler:           Operator(c.Admin.Token, registry, s.ready, s.Reload, callbacks, moving),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: quiet,
 	}

@@ -37,7 +37,8 @@ func (s Stage) Later(than Stage) bool { return slices.Index(Stages, s) > slices.
 // A Position is where a partner stands.
 type Position struct {
 	Stage   Stage
-	Percent int // of StageCanary, 0 to 100: how much of what the partner creates goes to the new upstream
+	Percent int  // of StageCanary, 0 to 100: how much of what the partner creates goes to the new upstream
+	Forced  bool // somebody wanted the partner to leave the old upstream before its settling time is over
 }
 
 // share tells whether a store of a partner is among the percent that canary sends to the new upstream. The same store

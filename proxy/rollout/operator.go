@@ -1,0 +1,329 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"billbridge/proxy/store"
+
+	"github.com/gorilla/mux"
+)
+
+// forDefault stands where a partner would, for all that have no stage of their own. A partner that is left out, by a
+// variable that is not set say, must not mean all of them.
+const forDefault = "default"
+
+// Operator is what the operator sees of the rollout and decides about it, for the admin listener:
+//
+//	GET  /rollout?partner=
+//	GET  /rollout/audit?limit=                                   the last change first
+//	POST /rollout/stage?partner=&stage=&percent=&by=&force=true  partner=default for all without a stage of their own
+//	POST /rollout/stop?by=       the kill switch
+//	POST /rollout/resume?by=
+//	POST /rollout/restored?by=   the store was restored from a backup
+//
+// A partner is named by at least 12 digits of its hash. All 64 need not be of one that is known; no fewer name it.
+// A POST answers with the [Changed] that it made, which holds here when the answer is sent, and on other replicas
+// within seconds.
+func (r *Router) Operator() http.Handler {
+	m := mux.NewRouter()
+	m.Path("/rollout").Methods(http.MethodGet).HandlerFunc(answering(r.status))
+	m.Path("/rollout/audit").Methods(http.MethodGet).HandlerFunc(answering(r.audit))
+	m.Path("/rollout/stage").Methods(http.MethodPost).HandlerFunc(answering(r.stage))
+	m.Path("/rollout/stop").Methods(http.MethodPost).HandlerFunc(answering(r.declare(store.Stopped, (*store.Store).Stop)))
+	m.Path("/rollout/resume").Methods(http.MethodPost).HandlerFunc(answering(r.declare(store.Resumed, (*store.Store).Resume)))
+	m.Path("/rollout/restored").Methods(http.MethodPost).HandlerFunc(answering(r.declare(store.Restored, (*store.Store).Restored)))
+	return m
+}
+
+// A denied call of the operator changed nothing.
+type denied struct {
+	status int
+	text   string
+}
+
+func (d *denied) Error() string { return d.text }
+
+func misunderstood(format string, args ...any) error {
+	return &denied{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// withinReach is how long the operator waits for the store.
+const withinReach = 10 * time.Second
+
+func answering[T any](do func(ctx context.Context, query string) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		ctx, cancel := context.WithTimeout(req.Context(), withinReach)
+		defer cancel()
+		answer, err := do(ctx, req.URL.RawQuery)
+		if err != nil {
+			status := http.StatusInternalServerError
+			if d := (*denied)(nil); errors.As(err, &d) {
+				status = d.status
+			}
+			http.Error(w, err.Error(), status)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		_ = json.NewEncoder(w).Encode(answer) // an operator that went away asks again
+	}
+}
+
+// stage puts a partner, or the default, into a stage.
+func (r *Router) stage(ctx context.Context, query string) (c Changed, err error) {
+	q, err := asked(query, "partner", "stage", "percent", "by", "force")
+	if err != nil {
+		return c, err
+	}
+	set := store.Stage{At: r.now()}
+	if set.By, err = q.by(); err != nil {
+		return c, err
+	}
+	to, err := q.position()
+	if err != nil {
+		return c, err
+	}
+	set.Stage, set.Percent = string(to.Stage), to.Percent
+	force, err := q.force()
+	if err != nil {
+		return c, err
+	}
+	if err := r.stored(); err != nil {
+		return c, err
+	}
+	if set.Partner, err = r.named(ctx, q["partner"]); err != nil {
+		return c, err
+	}
+	decided, err := r.store.Rollout(ctx)
+	if err != nil {
+		return c, err
+	}
+	warnings, err := r.warnings(ctx, decided, set.Partner, to)
+	if err != nil {
+		return c, err
+	}
+	if len(warnings) > 0 && !force {
+		return c, &denied{http.StatusConflict, strings.Join(warnings, "; and ") + ": nothing was changed, and only force changes it all the same"}
+	}
+	set.Forced = len(warnings) > 0
+	if err := r.store.SetStage(ctx, set); err != nil {
+		return c, err
+	}
+	stages := r.current.Load().stages(decided)
+	from, own := stages[set.Partner]
+	if !own {
+		from = stages[""]
+	}
+	c = Changed{
+		Action: string(store.Staged), By: set.By, At: set.At, Partner: q["partner"],
+		From: string(from.Stage), FromPercent: from.Percent, To: set.Stage, ToPercent: percentOf(to.Stage, to.Percent), Forced: set.Forced,
+	}
+	if set.Partner != "" {
+		c.Partner = shown(set.Partner)
+	}
+	return c, r.changed(ctx, &c)
+}
+
+// warnings are what speaks against a change.
+func (r *Router) warnings(ctx context.Context, decided store.Rollout, partner string, to Position) (all []string, err error) {
+	s := r.current.Load()
+	// Of the default each partner is held to its settling time when it calls.
+	if leaves := to.Stage.Later(StageShadow) && (to.Stage != StageCanary || to.Percent > 0); leaves && partner != "" {
+		first, _, err := r.store.FirstSeen(ctx, partner)
+		seen, want := r.now().Sub(first), time.Duration(s.config.Settle)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			all = append(all, fmt.Sprintf("no call of the partner was seen yet, and it leaves %s only %s after the first: until then what it sent past us may be on its way",
+				s.sides[OldSide], short(want)))
+		case err != nil:
+			return nil, err
+		case seen < want:
+			all = append(all, fmt.Sprintf("the partner was seen for %s of %s: what it sent past us before may still be on its way to %s",
+				short(seen), short(want), s.sides[OldSide]))
+		}
+	}
+	if to.Stage != StageDrained {
+		return all, nil
+	}
+	bills, err := r.store.OpenBills(ctx, partner)
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]bool{}
+	for _, stage := range decided.Stages {
+		own[stage.Partner] = true
+	}
+	open := 0
+	for _, b := range bills {
+		if b.Upstream == s.sides[OldSide] && (partner != "" || !own[b.Partner]) {
+			open += b.Pending + b.Owned
+		}
+	}
+	if open > 0 {
+		noun := "bills"
+		if open == 1 {
+			noun = "bill"
+		}
+		all = append(all, fmt.Sprintf("%d %s of it may be open at %s, which is not asked any more of a drained partner", open, noun, s.sides[OldSide]))
+	}
+	return all, nil
+}
+
+// declare throws the kill switch, takes it back, or says that the store was restored.
+func (r *Router) declare(action store.Action, change func(s *store.Store, ctx context.Context, by string, at time.Time) error) func(context.Context, string) (Changed, error) {
+	return func(ctx context.Context, query string) (c Changed, err error) {
+		q, err := asked(query, "by")
+		if err != nil {
+			return c, err
+		}
+		c = Changed{Action: string(action), At: r.now()}
+		if c.By, err = q.by(); err != nil {
+			return c, err
+		}
+		if err := r.stored(); err != nil {
+			return c, err
+		}
+		if err := change(r.store, ctx, c.By, c.At); err != nil {
+			return c, err
+		}
+		return c, r.changed(ctx, &c)
+	}
+}
+
+// changed has this replica follow a change that was made.
+func (r *Router) changed(ctx context.Context, c *Changed) error {
+	what := []any{"action", c.Action, "by", c.By}
+	if c.Action == string(store.Staged) {
+		what = append(what, "partner", c.Partner, "from", InWords(c.From, c.FromPercent), "to", InWords(c.To, c.ToPercent), "forced", c.Forced)
+	}
+	r.log.Warn("the rollout was changed", what...)
+	if err := r.follow(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("the change was made, but this replica does not follow it yet, since it cannot read it: %w", err)
+	}
+	c.Revision = r.decided.Load().revision
+	return nil
+}
+
+// stored refuses where no change could be kept.
+func (r *Router) stored() error {
+	if r.store == nil {
+		return &denied{http.StatusConflict, "the config names no store, so that nothing can be changed while it runs: stages are what the config says"}
+	}
+	return nil
+}
+
+// named is the full hash of the partner that the operator names, "" for the default. What it names is not repeated: it
+// might be a key.
+func (r *Router) named(ctx context.Context, partner string) (string, error) {
+	switch {
+	case partner == forDefault:
+		return "", nil
+	case partner == "":
+		return "", misunderstood("say which partner, or %s for all that have no stage of their own", forDefault)
+	case len(partner) < 12 || len(partner) > 64 || strings.Trim(partner, "0123456789abcdef") != "":
+		return "", misunderstood("a partner is named by 12 to 64 lower-case hex digits of the SHA-256 of its key")
+	case len(partner) == 64:
+		return partner, nil
+	case r.store == nil:
+		return "", misunderstood("without a store a partner is named by all 64 digits of its hash")
+	}
+	full, err := r.store.Partner(ctx, partner)
+	switch {
+	case errors.Is(err, store.ErrAmbiguous):
+		return "", misunderstood("more than one partner's hash begins with %s: give more of its digits", partner)
+	case errors.Is(err, store.ErrNotFound):
+		return "", &denied{http.StatusNotFound, fmt.Sprintf(
+			"no partner whose hash begins with %s was seen, has a stage or a bill: give all 64 digits if it is right", partner)}
+	}
+	return full, err
+}
+
+// answers are the values of a query.
+type answers map[string]string
+
+// asked reads a query. What is not understood is an error, and so is an empty value, which comes from a variable that
+// is not set: nothing is changed by half of what was meant.
+func asked(query string, keys ...string) (answers, error) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, misunderstood("the query cannot be read: %s", err)
+	}
+	a := answers{}
+	for key, values := range q {
+		switch {
+		case !slices.Contains(keys, key):
+			return nil, misunderstood("there is no key %q: %s", key, cmp.Or(strings.Join(keys, ", "), "none at all")+" can be given")
+		case len(values) != 1:
+			return nil, misunderstood("%s is given more than once", key)
+		case values[0] == "":
+			return nil, misunderstood("%s must not be empty", key)
+		}
+		a[key] = values[0]
+	}
+	return a, nil
+}
+
+func (a answers) by() (string, error) {
+	by := a["by"]
+	strange := strings.ContainsFunc(by, func(c rune) bool { return !unicode.IsPrint(c) })
+	if by == "" || !utf8.ValidString(by) || strange || utf8.RuneCountInString(by) > 100 {
+		return "", misunderstood("say who you are with by: a name of up to 100 letters that print, for the audit log")
+	}
+	return by, nil
+}
+
+func (a answers) position() (p Position, err error) {
+	if p.Stage, err = ParseStage(a["stage"]); err != nil {
+		return p, misunderstood("%s", err)
+	}
+	percent, given := a["percent"]
+	switch {
+	case given != (p.Stage == StageCanary):
+		return p, misunderstood("percent is wanted with canary, and only with it")
+	case !given:
+		return p, nil
+	}
+	if p.Percent, err = strconv.Atoi(percent); err != nil || p.Percent < 0 || p.Percent > 100 {
+		return p, misunderstood("percent is from 0 to 100, not %q", percent)
+	}
+	return p, nil
+}
+
+func (a answers) force() (bool, error) {
+	switch force, given := a["force"]; {
+	case !given, force == "false":
+		return false, nil
+	case force == "true":
+		return true, nil
+	default:
+		return false, misunderstood("force is true or false, not %q", force)
+	}
+}
+
+// short is a duration without the zeros at its end.
+func short(d time.Duration) string {
+	if d > time.Second {
+		d = d.Truncate(time.Second)
+	}
+	text := d.String()
+	for _, zero := range []string{"0s", "0m"} {
+		if cut, ok := strings.CutSuffix(text, zero); ok && strings.ContainsAny(cut[max(0, len(cut)-1):], "hm") {
+			text = cut
+		}
+	}
+	return text
+}
+
+// shown is how a partner is named to people: never by more than 12 digits of its hash.
+func shown(hash string) string { return hash[:min(12, len(hash))] }

@@ -1,0 +1,531 @@
+package rollout_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var noon = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
+
+// hash is a partner by the key that it has.
+func hash(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
+
+// A desk is a router, and an operator at it.
+type desk struct {
+	*rollout.Router
+	t     *testing.T
+	store *store.Store
+	logs  bytes.Buffer
+	later atomic.Int64 // how much later than noon it is
+}
+
+func parse(t *testing.T, more string) *config.Config {
+	t.Helper()
+	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(`
+listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:0}
+upstreams: {legacy: {form: legacy, url: "http://127.0.0.2:9"}, fresh: {form: v2, url: "http://127.0.0.2:9"}}
+route: {default: legacy}
+` + more)}, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const separate = "rollout: {old: legacy, new: fresh}\nstore: {url: 'sqlite:bridge.db'}\n" // which tests open by themselves, wherever they want it
+
+func newDesk(t *testing.T, s *store.Store, more string) *desk {
+	t.Helper()
+	d := &desk{t: t, store: s}
+	var err error
+	d.Router, err = rollout.New(t.Context(), parse(t, more), rollout.Options{
+		Store: s, Logger: slog.New(slog.NewJSONHandler(&d.logs, nil)), Now: func() time.Time { return noon.Add(time.Duration(d.later.Load())) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func open(t *testing.T, url string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// ask is a call of the operator.
+func (d *desk) ask(method, target string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	d.Operator().ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	return w
+}
+
+// answers wants a call to be understood.
+func answers[T any](d *desk, method, target string) (answer T) {
+	d.t.Helper()
+	w := d.ask(method, target)
+	decoder := json.NewDecoder(w.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&answer); err != nil || w.Code != 200 || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
+		d.t.Fatalf("%s %s: %d %v %s, %v", method, target, w.Code, w.Header(), w.Body, err)
+	}
+	return answer
+}
+
+// denies wants a call to be refused with words, on one line.
+func (d *desk) denies(status int, method, target, says string) {
+	d.t.Helper()
+	w := d.ask(method, target)
+	if w.Code != status || !strings.Contains(w.Body.String(), says) || strings.Count(w.Body.String(), "\n") != 1 {
+		d.t.Errorf("%s %s: %d %swant %d and %s", method, target, w.Code, w.Body, status, says)
+	}
+}
+
+// seen has a partner seen some time ago.
+func (d *desk) seen(key string, ago time.Duration) {
+	d.t.Helper()
+	if err := d.store.Seen(d.t.Context(), hash(key), noon.Add(-ago)); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// owns has bills of a partner at an upstream: as many pending ones, owned ones and released ones.
+func (d *desk) owns(key, upstream string, pending, owned, released int) {
+	d.t.Helper()
+	for i := range pending + owned + released {
+		c, err := d.store.Own(d.t.Context(), hash(key), fmt.Sprint(upstream, i), upstream, noon, time.Time{})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		outcome := store.Succeeded
+		switch {
+		case i < pending:
+			continue
+		case i >= pending+owned:
+			outcome = store.Refused
+		}
+		if _, err := d.store.Settle(d.t.Context(), c, outcome, noon); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+var creates atomic.Int64
+
+// creates is the upstream that a new bill of a partner goes to, of which the other side knows nothing.
+func (d *desk) creates(key string) (rollout.Way, string) {
+	d.t.Helper()
+	asked := ""
+	way, err := d.Route(d.t.Context(), rollout.Call{
+		Operation: "bill.create", Creates: true, Writes: true, Partner: hash(key), Merchant: "s", Bill: fmt.Sprint("B", creates.Add(1)),
+	}, func(_ context.Context, upstream string) rollout.Finding {
+		asked += upstream
+		return rollout.Absent
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return way, asked
+}
+
+func (d *desk) createsAt(key, upstream, asked string) {
+	d.t.Helper()
+	if way, of := d.creates(key); way.Upstream != upstream || of != asked {
+		d.t.Errorf("a create goes to %s after %q was asked, want %s and %q", way.Upstream, of, upstream, asked)
+	}
+}
+
+// What is decided holds here when it is answered: nothing else looks into the store in this test.
+func TestOperatorDecides(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	for _, key := range []string{"k", "other"} {
+		d.seen(key, time.Hour)
+	}
+	did := func(target string, want rollout.Changed) {
+		t.Helper()
+		d.later.Add(int64(time.Second))
+		want.At = noon.Add(time.Duration(d.later.Load()))
+		got := answers[rollout.Changed](d, "POST", target)
+		want.Revision = got.Revision
+		if diff := cmp.Diff(want, got); diff != "" || got.Revision < want.At.UnixMilli() {
+			t.Errorf("%s, -want +got:\n%s", target, diff)
+		}
+	}
+	percent := func(n int) *int { return &n }
+	d.createsAt("k", "legacy", "")
+	did("/rollout/stage?stage=new&by=anna&partner="+hash("k")[:12], rollout.Changed{Action: "stage", By: "anna", Partner: hash("k")[:12], From: "old", To: "new"})
+	d.createsAt("k", "fresh", "legacy")
+	d.createsAt("other", "legacy", "")
+	did("/rollout/stop?by=ben", rollout.Changed{Action: "stop", By: "ben"})
+	d.createsAt("k", "legacy", "")
+	did("/rollout/resume?by=ben", rollout.Changed{Action: "resume", By: "ben"})
+	d.createsAt("k", "fresh", "legacy")
+	did("/rollout/stage?stage=canary&percent=100&by=%EB%B0%95&force=false&partner="+hash("k"), rollout.Changed{
+		Action: "stage", By: "박", Partner: hash("k")[:12], From: "new", To: "canary", ToPercent: percent(100),
+	})
+	d.createsAt("k", "fresh", "legacy")
+	did("/rollout/stage?stage=canary&percent=0&by=anna&force=true&partner="+hash("k")[:20], rollout.Changed{
+		Action: "stage", By: "anna", Partner: hash("k")[:12], From: "canary", FromPercent: percent(100), To: "canary", ToPercent: percent(0),
+	}) // and not forced: nothing spoke against it
+	d.createsAt("k", "legacy", "")
+	did("/rollout/stage?stage=drained&by=anna&partner=default&force=true", rollout.Changed{
+		Action: "stage", By: "anna", Partner: "default", From: "old", To: "drained", Forced: true, // there are other's bills
+	})
+	d.createsAt("other", "fresh", "")
+	did("/rollout/restored?by=carl", rollout.Changed{Action: "restored", By: "carl"})
+	d.createsAt("other", "fresh", "legacy")
+
+	var log []string
+	for _, c := range answers[[]rollout.Changed](d, "GET", "/rollout/audit") {
+		log = append(log, fmt.Sprintf("%s %s %s %s>%s", c.Action, c.By, c.Partner, rollout.InWords(c.From, c.FromPercent), rollout.InWords(c.To, c.ToPercent)))
+	}
+	p := hash("k")[:12]
+	want := []string{
+		"restored carl  >", "stage anna default >drained", "stage anna " + p + " canary 100%>canary 0%", "stage 박 " + p + " new>canary 100%",
+		"resume ben  >", "stop ben  >", "stage anna " + p + " >new",
+	}
+	if diff := cmp.Diff(want, log); diff != "" {
+		t.Errorf("the audit log, -want +got:\n%s", diff)
+	}
+	if got := answers[[]rollout.Changed](d, "GET", "/rollout/audit?limit=2"); len(got) != 2 {
+		t.Errorf("the last two are %v", got)
+	}
+	for _, line := range []string{
+		`"msg":"the rollout was changed","action":"stop","by":"ben"}`,
+		`"action":"stage","by":"anna","partner":"` + p + `","from":"canary 100%","to":"canary 0%","forced":false}`,
+		`"action":"stage","by":"anna","partner":"default","from":"old","to":"drained","forced":true}`,
+	} {
+		if !strings.Contains(d.logs.String(), line) {
+			t.Errorf("no %s in\n%s", line, &d.logs)
+		}
+	}
+	if strings.Contains(d.logs.String(), hash("k")[:13]) {
+		t.Errorf("the log has more than 12 digits:\n%s", &d.logs)
+	}
+}
+
+// What is not understood, as a whole, changes nothing.
+func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	d.seen("k", time.Hour)
+	d.owns("twin", "legacy", 1, 0, 0)
+	twin := hash("twin")[:12] + hash("k")[12:]
+	if err := d.store.Seen(t.Context(), twin, noon); err != nil {
+		t.Fatal(err)
+	}
+	k := "partner=" + hash("k")
+	for _, row := range []struct {
+		status             int
+		path, query, wants string
+	}{
+		{400, "stage", "", "by: a name"},
+		{400, "stage", k + "&stage=new", "by: a name"},
+		{400, "stage", k + "&stage=new&by=", "by must not be empty"},
+		{400, "stage", k + "&stage=new&by=a%0Ab", "letters that print"},
+		{400, "stage", k + "&stage=new&by=%FF", "letters that print"},
+		{400, "stage", k + "&stage=new&by=" + strings.Repeat("a", 101), "up to 100 letters"},
+		{400, "stage", k + "&by=a", `a stage is one of [old shadow canary new drained], not ""`},
+		{400, "stage", k + "&by=a&stage=", "stage must not be empty"},
+		{400, "stage", k + "&by=a&stage=New", `not "New"`},
+		{400, "stage", k + "&by=a&stage=new&stage=old", "stage is given more than once"},
+		{400, "stage", k + "&by=a&stage=new&" + k, "partner is given more than once"},
+		{400, "stage", k + "&by=a&stage=new&forced=true", `there is no key "forced": partner, stage, percent, by, force can be given`},
+		{400, "stage", k + "&by=a&stage=new&Stage=old", `there is no key "Stage"`},
+		{400, "stage", k + "&by=a&stage=new&force=1", `force is true or false, not "1"`},
+		{400, "stage", k + "&by=a&stage=new&force", "force must not be empty"},
+		{400, "stage", k + "&by=a&stage=new&percent=10", "percent is wanted with canary, and only with it"},
+		{400, "stage", k + "&by=a&stage=canary", "percent is wanted with canary, and only with it"},
+		{400, "stage", k + "&by=a&stage=canary&percent=101", `percent is from 0 to 100, not "101"`},
+		{400, "stage", k + "&by=a&stage=canary&percent=-1", `percent is from 0 to 100, not "-1"`},
+		{400, "stage", k + "&by=a&stage=canary&percent=1e1", `percent is from 0 to 100, not "1e1"`},
+		{400, "stage", k + "&by=a&stage=new;force=true", "the query cannot be read"},
+		{400, "stage", k + "&by=a&stage=new&force=%zz", "the query cannot be read"},
+		{400, "stage", "by=a&stage=old", "say which partner, or default for all"},
+		{400, "stage", "by=a&stage=old&partner=", "partner must not be empty"},
+		{400, "stage", "by=a&stage=old&partner=" + hash("k")[:11], "12 to 64 lower-case hex digits"},
+		{400, "stage", "by=a&stage=old&partner=" + hash("k") + "0", "12 to 64 lower-case hex digits"},
+		{400, "stage", "by=a&stage=old&partner=" + strings.ToUpper(hash("k")), "12 to 64 lower-case hex digits"},
+		{400, "stage", "by=a&stage=old&partner=secret-demo-key", "12 to 64 lower-case hex digits"},
+		{400, "stage", "by=a&stage=old&partner=Default", "12 to 64 lower-case hex digits"},
+		{400, "stage", "by=a&stage=old&partner=" + twin[:12], "more than one partner's hash begins with " + twin[:12]},
+		{404, "stage", "by=a&stage=old&partner=" + hash("nobody")[:63], "was seen, has a stage or a bill: give all 64 digits"},
+		{400, "stop", "", "by: a name"},
+		{400, "stop", "by=a&by=b", "by is given more than once"},
+		{400, "stop", "by=a&force=true", `there is no key "force": by can be given`},
+		{400, "resume", "by=", "by must not be empty"},
+		{400, "resume", "by=a&partner=default", `no key "partner"`},
+		{400, "restored", "who=a", `no key "who"`},
+	} {
+		d.denies(row.status, "POST", "/rollout/"+row.path+"?"+row.query, row.wants)
+	}
+	for query, wants := range map[string]string{
+		"?partner=": "partner must not be empty", "?partner=default": "the default is part of every answer", "?stage=new": `no key "stage"`,
+		"?partner=" + twin[:12]: "more than one partner", "?partner=abc": "12 to 64", "/audit?limit=": "limit must not be empty",
+		"/audit?limit=0": "limit is from 1 to 10000", "/audit?limit=10001": "limit is from 1 to 10000", "/audit?limit=x": `not "x"`,
+		"/audit?limit=1&limit=2": "more than once", "/audit?by=a": `no key "by"`,
+	} {
+		d.denies(400, "GET", "/rollout"+query, wants)
+	}
+	d.denies(404, "GET", "/rollout?partner="+hash("nobody")[:12], "give all 64 digits")
+	for _, target := range []string{"POST /rollout", "GET /rollout/stop?by=a", "PUT /rollout/stage?by=a", "DELETE /rollout/audit", "HEAD /rollout/resume?by=a"} {
+		method, path, _ := strings.Cut(target, " ")
+		if w := d.ask(method, path); w.Code != 405 {
+			t.Errorf("%s: %d", target, w.Code)
+		}
+	}
+	for _, path := range []string{"/rollouts", "/rollout/", "/rollout/x", "/rollout/stage/x"} {
+		if w := d.ask("POST", path); w.Code != 404 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	if w := d.ask("POST", "/rollout/stage?by=a&stage=old&partner=secret-demo-key"); strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("what may be a key is repeated: %s", w.Body)
+	}
+	if r, err := d.store.Rollout(t.Context()); err != nil || r.Revision != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if d.logs.Len() > 0 {
+		t.Errorf("%s", &d.logs)
+	}
+}
+
+// A partner leaves the old side when it was seen for the settling time, or when somebody wants it all the same.
+func TestOperatorSettling(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	d.seen("young", 3*time.Minute)
+	young, unseen := "/rollout/stage?by=a&partner="+hash("young"), "/rollout/stage?by=a&partner="+hash("unseen")
+	for _, stage := range []string{"new", "drained", "canary&percent=1"} {
+		d.denies(409, "POST", young+"&stage="+stage, "the partner was seen for 3m of 15m: what it sent past us before may still be on its way to legacy: nothing was changed")
+		d.denies(409, "POST", unseen+"&stage="+stage, "no call of the partner was seen yet, and it leaves legacy only 15m after the first")
+	}
+	d.later.Store(int64(12*time.Minute - time.Second))
+	d.denies(409, "POST", young+"&stage=new", "seen for 14m59s of 15m")
+	for _, stage := range []string{"old", "shadow", "canary&percent=0"} { // it stays where it is
+		answers[rollout.Changed](d, "POST", young+"&stage="+stage)
+	}
+	d.createsAt("young", "legacy", "")
+	if c := answers[rollout.Changed](d, "POST", young+"&stage=new&force=true"); !c.Forced {
+		t.Errorf("%+v", c)
+	}
+	d.createsAt("young", "fresh", "legacy")
+	answers[rollout.Changed](d, "POST", unseen+"&stage=canary&percent=100&force=true")
+	d.createsAt("unseen", "fresh", "legacy")
+	// The default is no partner's: each is held to its own time, and force is not for all that will ever come.
+	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=new&force=true")
+	d.createsAt("late", "legacy", "")
+	d.later.Store(int64(12 * time.Minute))
+	if c := answers[rollout.Changed](d, "POST", young+"&stage=new&force=true"); c.Forced {
+		t.Errorf("nothing spoke against it: %+v", c)
+	}
+}
+
+// A drained partner's old side is not asked any more, so that no bill of it may be there.
+func TestOperatorDrained(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	for _, key := range []string{"k", "one", "none", "staged"} {
+		d.seen(key, time.Hour)
+	}
+	d.owns("k", "legacy", 2, 3, 1)
+	d.owns("k", "fresh", 1, 1, 1)
+	d.owns("one", "legacy", 0, 1, 0)
+	d.owns("none", "legacy", 0, 0, 4)
+	d.owns("none", "fresh", 1, 5, 0)
+	stage := func(key string) string { return "/rollout/stage?by=a&stage=drained&partner=" + key }
+	d.denies(409, "POST", stage(hash("k")), "5 bills of it may be open at legacy, which is not asked any more of a drained partner: nothing was changed")
+	d.denies(409, "POST", stage(hash("one")[:12]), "1 bill of it may be open at legacy")
+	if c := answers[rollout.Changed](d, "POST", stage(hash("none"))); c.Forced {
+		t.Errorf("%+v", c)
+	}
+	d.denies(409, "POST", stage("default"), "6 bills of it may be open at legacy")
+	if c := answers[rollout.Changed](d, "POST", stage(hash("k"))+"&force=true"); !c.Forced {
+		t.Errorf("%+v", c)
+	}
+	d.denies(409, "POST", stage("default"), "1 bill of it may be open at legacy") // k has a stage of its own
+	d.seen("young", time.Minute)
+	d.owns("young", "legacy", 1, 0, 0)
+	d.denies(409, "POST", stage(hash("young")), "seen for 1m of 15m: what it sent past us before may still be on its way to legacy; and 1 bill of it")
+}
+
+// Everything that is known is shown, partners by 12 digits.
+func TestOperatorShows(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	w := d.ask("GET", "/rollout")
+	if want := `{"old":"legacy","new":"fresh","bills":"separate","settle":"15m","default":{"stage":"old"},"partners":[]}` + "\n"; w.Code != 200 || w.Body.String() != want {
+		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
+	}
+	if w := d.ask("GET", "/rollout/audit"); w.Body.String() != "[]\n" { // and not null
+		t.Errorf("%s", w.Body)
+	}
+	d.seen("k", time.Hour)
+	d.seen("young", time.Minute)
+	d.owns("k", "legacy", 1, 2, 3)
+	d.owns("k", "fresh", 0, 1, 0)
+	d.owns("owner", "legacy", 0, 1, 0)
+	for _, target := range []string{
+		"stage?by=anna&stage=canary&percent=10&partner=" + hash("k"), "stage?by=anna&stage=shadow&partner=default",
+		"stage?by=anna&stage=new&force=true&partner=" + hash("staged"), "stop?by=ben", "restored?by=carl",
+	} {
+		answers[rollout.Changed](d, "POST", "/rollout/"+target)
+	}
+	of := map[string]string{
+		"k": `{"partner":"` + hash("k")[:12] + `","stage":"canary","percent":10,"by":"anna","at":"2026-11-21T03:34:56Z","by_default":false,"seen":"2026-11-21T02:34:56Z","settled":true,` +
+			`"bills":[{"upstream":"fresh","pending":0,"owned":1,"released":0},{"upstream":"legacy","pending":1,"owned":2,"released":3}]}`,
+		"young":  `{"partner":"` + hash("young")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"seen":"2026-11-21T03:33:56Z","settled":false}`,
+		"owner":  `{"partner":"` + hash("owner")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"settled":false,"bills":[{"upstream":"legacy","pending":0,"owned":1,"released":0}]}`,
+		"staged": `{"partner":"` + hash("staged")[:12] + `","stage":"new","by":"anna","at":"2026-11-21T03:34:56Z","forced":true,"by_default":false,"settled":false}`,
+		"nobody": `{"partner":"` + hash("nobody")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"settled":false}`,
+	}
+	head := `{"old":"legacy","new":"fresh","bills":"separate","settle":"15m","stopped":{"by":"ben","at":"2026-11-21T03:34:56Z"},` +
+		`"restored":{"by":"carl","at":"2026-11-21T03:34:56Z"},"default":{"stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z"},"partners":[`
+	var all []string
+	for key := range of {
+		if key != "nobody" {
+			all = append(all, of[key])
+		}
+		if w := d.ask("GET", "/rollout?partner="+hash(key)); w.Body.String() != head+of[key]+"]}\n" {
+			t.Errorf("%s\nwant\n%s", w.Body, of[key])
+		}
+	}
+	w = d.ask("GET", "/rollout")
+	rest, ok := strings.CutPrefix(w.Body.String(), head)
+	for _, one := range all {
+		if !strings.Contains(rest, one) {
+			t.Errorf("no %s in\n%s", one, w.Body)
+		}
+	}
+	if !ok || len(rest) != len(strings.Join(all, ","))+len("]}\n") {
+		t.Errorf("%s\nwant\n%s", w.Body, head)
+	}
+	if shown := answers[rollout.Status](d, "GET", "/rollout"); shown.Partners[0].Partner > shown.Partners[1].Partner {
+		t.Errorf("in no order: %+v", shown.Partners)
+	}
+}
+
+// Without a store the config decides, and nobody else.
+func TestOperatorWithoutStore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil, "rollout: {old: legacy, new: fresh, bills: shared, default: canary}\n")
+	w := d.ask("GET", "/rollout")
+	if want := `{"old":"legacy","new":"fresh","bills":"shared","settle":"15m","default":{"stage":"canary","percent":0},"partners":[]}` + "\n"; w.Body.String() != want {
+		t.Errorf("%s", w.Body)
+	}
+	if got := answers[rollout.Status](d, "GET", "/rollout?partner="+hash("k")); len(got.Partners) != 1 || got.Partners[0].String() != "canary 0%" {
+		t.Errorf("%+v", got)
+	}
+	d.denies(400, "GET", "/rollout?partner="+hash("k")[:12], "without a store a partner is named by all 64 digits")
+	for _, target := range []string{"GET /rollout/audit", "POST /rollout/stop?by=a", "POST /rollout/resume?by=a", "POST /rollout/restored?by=a", "POST /rollout/stage?by=a&stage=old&partner=default"} {
+		method, path, _ := strings.Cut(target, " ")
+		d.denies(409, method, path, "the config names no store")
+	}
+}
+
+// A store that is out of reach is told as that, and decides nothing.
+func TestOperatorStoreOutOfReach(t *testing.T) {
+	t.Parallel()
+	s := open(t, "memory:")
+	d := newDesk(t, s, separate)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"GET /rollout", "GET /rollout/audit", "GET /rollout?partner=" + hash("k")[:12], "POST /rollout/stop?by=a", "POST /rollout/stage?by=a&stage=old&partner=default"} {
+		method, path, _ := strings.Cut(target, " ")
+		d.denies(500, method, path, "store: closed")
+	}
+	if d.logs.Len() > 0 {
+		t.Errorf("%s", &d.logs)
+	}
+}
+
+// A change reaches another replica within seconds.
+func TestOperatorReachesReplicas(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, at string) {
+		here, there := newDesk(t, open(t, at), separate), newDesk(t, open(t, at), separate)
+		here.seen("k", time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() { defer close(over); there.Run(ctx) }()
+		defer func() { stop(); <-over }()
+		look := time.NewTicker(10 * time.Millisecond)
+		defer look.Stop()
+		reaches := func(target, upstream string) {
+			t.Helper()
+			answers[rollout.Changed](here, "POST", target)
+			here.createsAt("k", upstream, map[string]string{"fresh": "legacy"}[upstream])
+			for late := time.After(5 * time.Second); ; {
+				if way, _ := there.creates("k"); way.Upstream == upstream {
+					return
+				}
+				select {
+				case <-look.C:
+				case <-late:
+					t.Fatalf("%s has not reached the other replica", target)
+				}
+			}
+		}
+		reaches("/rollout/stage?by=a&stage=new&partner="+hash("k")[:12], "fresh")
+		reaches("/rollout/stop?by=a", "legacy")
+		reaches("/rollout/resume?by=a", "fresh")
+		reaches("/rollout/stage?by=a&stage=canary&percent=0&partner="+url.QueryEscape(hash("k")), "legacy")
+	})
+}
+
+// A change outlives the process.
+func TestOperatorOutlivesReopen(t *testing.T) {
+	t.Parallel()
+	at := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
+	s := open(t, at)
+	d := newDesk(t, s, separate)
+	d.seen("k", time.Hour)
+	for _, target := range []string{"stage?stage=new&partner=" + hash("k")[:12], "stage?stage=new&force=true&partner=" + hash("young"), "stage?stage=shadow&partner=default", "restored", "stop"} {
+		if path, query, cut := strings.Cut(target, "?"); cut {
+			target = path + "?by=a&" + query
+		} else {
+			target += "?by=a"
+		}
+		answers[rollout.Changed](d, "POST", "/rollout/"+target)
+	}
+	was := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/rollout/audit").Body.String()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = newDesk(t, open(t, at), separate)
+	if is := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/rollout/audit").Body.String(); is != was {
+		t.Errorf("%s\nwas\n%s", is, was)
+	}
+	if way, _ := d.creates("k"); way.Upstream != "legacy" || way.Reason != rollout.ByStop {
+		t.Errorf("%+v", way)
+	}
+	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")
+	d.createsAt("k", "fresh", "legacy")
+	d.createsAt("young", "fresh", "legacy")
+}

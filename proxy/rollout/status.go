@@ -1,0 +1,232 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"billbridge/proxy/store"
+)
+
+// A Status is all that is known of a rollout, as the operator sees it.
+type Status struct {
+	Old      string     `json:"old"` // the two upstreams
+	New      string     `json:"new"`
+	Bills    string     `json:"bills"`
+	Settle   string     `json:"settle"` // for so long a partner must have been seen before it leaves the old side
+	Stopped  *Declared  `json:"stopped,omitempty"`
+	Restored *Declared  `json:"restored,omitempty"`
+	Default  Placing    `json:"default"`
+	Partners []Standing `json:"partners"` // that were seen, have a stage of their own or a bill in the ledger
+}
+
+// Declared is what somebody declared at a time.
+type Declared struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+}
+
+// A Placing is a stage that was set, or that the config says, and then nobody set it.
+type Placing struct {
+	Stage   Stage      `json:"stage"`
+	Percent *int       `json:"percent,omitempty"` // of canary
+	By      string     `json:"by,omitempty"`
+	At      *time.Time `json:"at,omitempty"`
+	Forced  bool       `json:"forced,omitempty"`
+}
+
+// String is the stage as people read it.
+func (p Placing) String() string { return InWords(string(p.Stage), p.Percent) }
+
+// InWords is a stage and its percentage, if it has one, as people read them.
+func InWords(stage string, percent *int) string {
+	if percent == nil {
+		return stage
+	}
+	return fmt.Sprintf("%s %d%%", stage, *percent)
+}
+
+// A Standing is where a partner stands.
+type Standing struct {
+	Partner string `json:"partner"`
+	Placing
+	Default bool       `json:"by_default"` // it has no stage of its own
+	Seen    *time.Time `json:"seen,omitempty"`
+	Settled bool       `json:"settled"` // seen for the settling time
+	Bills   []Held     `json:"bills,omitempty"`
+}
+
+// Held is how many bills of a partner an upstream has, as far as the ledger knows: it does not know those that were made
+// before it was there.
+type Held struct {
+	Upstream string `json:"upstream"`
+	Pending  int    `json:"pending"`
+	Owned    int    `json:"owned"`
+	Released int    `json:"released"`
+}
+
+// Changed is a change of the rollout.
+type Changed struct {
+	Revision    int64     `json:"revision"`
+	Action      string    `json:"action"`
+	By          string    `json:"by"`
+	At          time.Time `json:"at"`
+	Partner     string    `json:"partner,omitempty"` // "default" for all without a stage of their own
+	From        string    `json:"from,omitempty"`    // in the audit log, left out where there was no stage of its own
+	FromPercent *int      `json:"from_percent,omitempty"`
+	To          string    `json:"to,omitempty"`
+	ToPercent   *int      `json:"to_percent,omitempty"`
+	Forced      bool      `json:"forced,omitempty"`
+}
+
+func (r *Router) status(ctx context.Context, query string) (answer Status, err error) {
+	q, err := asked(query, "partner")
+	if err != nil {
+		return answer, err
+	}
+	only := ""
+	if name, given := q["partner"]; given {
+		if only, err = r.named(ctx, name); err != nil {
+			return answer, err
+		}
+		if only == "" {
+			return answer, misunderstood("the default is part of every answer: leave partner out")
+		}
+	}
+	s := r.current.Load()
+	answer = Status{
+		Old: s.sides[OldSide], New: s.sides[NewSide], Bills: string(s.config.Bills), Settle: short(time.Duration(s.config.Settle)),
+		Partners: []Standing{},
+	}
+	var decided store.Rollout
+	if r.store != nil {
+		if decided, err = r.store.Rollout(ctx); err != nil {
+			return Status{}, err
+		}
+	}
+	answer.Stopped, answer.Restored = declared(decided.Stopped), declared(decided.Restored)
+	stages := s.stages(decided)
+	answer.Default = stages[""]
+	seen, bills, err := r.known(ctx, only)
+	if err != nil {
+		return Status{}, err
+	}
+	all := map[string]*Standing{}
+	of := func(partner string) *Standing {
+		one := all[partner]
+		if one == nil {
+			one = &Standing{Partner: shown(partner)}
+			all[partner] = one
+		}
+		return one
+	}
+	for _, sight := range seen {
+		one := of(sight.Partner)
+		one.Seen, one.Settled = &sight.First, r.now().Sub(sight.First) >= time.Duration(s.config.Settle)
+	}
+	for _, b := range bills {
+		one := of(b.Partner)
+		one.Bills = append(one.Bills, Held{b.Upstream, b.Pending, b.Owned, b.Released})
+	}
+	if only != "" {
+		of(only) // nothing need be known of it
+	} else {
+		for partner := range stages {
+			if partner != "" {
+				of(partner)
+			}
+		}
+	}
+	for partner, one := range all {
+		placed, own := stages[partner]
+		if !own {
+			placed = answer.Default
+		}
+		one.Placing, one.Default = placed, !own
+		answer.Partners = append(answer.Partners, *one)
+	}
+	slices.SortFunc(answer.Partners, func(a, b Standing) int { return strings.Compare(a.Partner, b.Partner) })
+	return answer, nil
+}
+
+// stages are the stages that partners have of their own, and at "" the one of all others.
+func (s *settings) stages(decided store.Rollout) map[string]Placing {
+	all := map[string]Placing{"": {Stage: Stage(s.config.Default), Percent: percentOf(Stage(s.config.Default), 0)}}
+	for _, stage := range decided.Stages {
+		all[stage.Partner] = Placing{Stage(stage.Stage), percentOf(Stage(stage.Stage), stage.Percent), stage.By, &stage.At, stage.Forced}
+	}
+	return all
+}
+
+// percentOf is the percentage where it means something.
+func percentOf(stage Stage, percent int) *int {
+	if stage != StageCanary {
+		return nil
+	}
+	return &percent
+}
+
+func declared(d store.Declaration) *Declared {
+	if d.At.IsZero() {
+		return nil
+	}
+	return &Declared{d.By, d.At}
+}
+
+// known are the partners that were seen, and those that have bills.
+func (r *Router) known(ctx context.Context, only string) (seen []store.Sight, bills []store.Bills, err error) {
+	if r.store == nil {
+		return nil, nil, nil
+	}
+	if only == "" {
+		seen, err = r.store.Sights(ctx)
+	} else if first, _, lost := r.store.FirstSeen(ctx, only); !errors.Is(lost, store.ErrNotFound) {
+		seen, err = []store.Sight{{Partner: only, First: first}}, lost
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	bills, err = r.store.OpenBills(ctx, only)
+	return seen, bills, err
+}
+
+// auditedMost bounds an answer; the log grows for ever.
+const auditedMost = 10_000
+
+func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
+	q, err := asked(query, "limit")
+	if err != nil {
+		return nil, err
+	}
+	limit := 100
+	if text, given := q["limit"]; given {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > auditedMost {
+			return nil, misunderstood("limit is from 1 to %d, not %q", auditedMost, text)
+		}
+	}
+	if err := r.stored(); err != nil {
+		return nil, err
+	}
+	log, err := r.store.Audit(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	answer := make([]Changed, len(log))
+	for i, c := range log {
+		answer[i] = Changed{Revision: c.Revision, Action: string(c.Action), By: c.By, At: c.At, Forced: c.Forced}
+		if c.Action != store.Staged {
+			continue
+		}
+		answer[i].Partner = forDefault
+		if c.Partner != "" {
+			answer[i].Partner = shown(c.Partner)
+		}
+		answer[i].From, answer[i].FromPercent = c.From, percentOf(Stage(c.From), c.FromPercent)
+		answer[i].To, answer[i].ToPercent = c.To, percentOf(Stage(c.To), c.ToPercent)
+	}
+	return answer, nil
+}
