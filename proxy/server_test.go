@@ -93,6 +93,8 @@ func TestOperator(t *testing.T) {
 		{"POST", "/-/reload", 200, "reloaded\n"},
 		{"GET", "/-/reload", 405, ""},
 		{"GET", "/callbacks", 404, "404 page not found\n"},
+		{"GET", "/rollout", 404, "404 page not found\n"},
+		{"POST", "/rollout/stop?by=anna", 404, "404 page not found\n"},
 		{"POST", "/metrics", 405, ""},
 		{"GET", "/nothing", 404, "404 page not found\n"},
 	} {

@@ -21,7 +21,7 @@ type moving struct {
 	store              *store.Store
 }
 
-func newMoving(t *testing.T, stage string) *moving {
+func newMoving(t *testing.T, stage string, admin ...string) *moving {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
 	m := &moving{old: newService(), fresh: newService()}
@@ -38,7 +38,7 @@ func newMoving(t *testing.T, stage string) *moving {
 	if err := m.store.Seen(t.Context(), fmt.Sprintf("%x", sha256.Sum256([]byte(demoKey))), time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	m.process = newProcess(t, anywhere+fmt.Sprintf(`
+	m.process = newProcess(t, strings.Replace(anywhere, "0}", strings.Join(append([]string{"0"}, admin...), ", ")+"}", 1)+fmt.Sprintf(`
 upstreams:
   old: {form: legacy, url: %q}
   new: {form: v2, url: %q}
@@ -154,5 +154,29 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestOperatorOfRollout: the operator decides with the token alone, and the next call goes by it.
+func TestOperatorOfRollout(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, "new", "token: s3cret")
+	for _, target := range []string{"GET /rollout", "GET /rollout/audit", "POST /rollout/stop?by=anna", "POST /rollout/stage?by=anna&partner=default&stage=old"} {
+		method, path, _ := strings.Cut(target, " ")
+		for _, given := range []string{"-", "Bearer s3cre"} {
+			if got := m.operator(method, path, "Authorization", given); got.status != 401 {
+				t.Errorf("%s with %q: %d %s", target, given, got.status, got.body)
+			}
+		}
+	}
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.counts(t, 1, 1)
+	if got := m.operator("POST", "/rollout/stop?by=anna", "Authorization", "Bearer s3cret"); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001")).holds(t, "v2", 200, "0000")
+	m.counts(t, 2, 1)
+	if got := m.operator("GET", "/rollout", "Authorization", "Bearer s3cret"); got.status != 200 || !strings.Contains(got.body, `"stopped":{"by":"anna"`) {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }
