@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -24,12 +23,6 @@ type callbacksCommand struct {
 	Show   callbackShow   `cmd:"" help:"Show one callback: where it goes and what came of its attempts."`
 	Replay callbackReplay `cmd:"" help:"Have dead callbacks delivered again, under the ids they have."`
 	Drop   callbackDrop   `cmd:"" help:"Give up dead callbacks for good."`
-}
-
-// adminFlags say which gateway is meant.
-type adminFlags struct {
-	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" help:"The gateway's admin listener (${default})."`
-	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"Its token, if it has one. Better left to the environment: a list of processes shows this."`
 }
 
 // filterFlags say which callbacks are meant. One that is given empty is no filter but a mistake, a variable that is not
@@ -280,40 +273,4 @@ func (c *chosen) decide(ctx context.Context, s surroundings, what, outcome strin
 	}
 	fmt.Fprintf(s.out, "%d dead %s %s.\n", last.Done, noun, outcome)
 	return nil
-}
-
-func (a *adminFlags) get(ctx context.Context, path string, into any) error {
-	return a.call(ctx, http.MethodGet, path, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
-}
-
-// call asks the admin listener. read may be nil.
-func (a *adminFlags) call(ctx context.Context, method, path string, read func(io.Reader) error) error {
-	base, err := url.Parse(a.Admin)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return usageError(fmt.Sprintf("--admin must be a URL such as http://127.0.0.1:9090, but is %q", a.Admin))
-	}
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.Admin, "/")+path, nil)
-	if err != nil {
-		return err
-	}
-	if a.Token != "" {
-		request.Header.Set("Authorization", "Bearer "+a.Token)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("no gateway answers: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-		text = bytes.TrimSpace(text)
-		if response.StatusCode == http.StatusNotFound && bytes.Contains(text, []byte("404 page not found")) {
-			return fmt.Errorf("the gateway at %s has no callbacks: its config names no store", a.Admin)
-		}
-		return fmt.Errorf("the gateway refuses (%d): %s", response.StatusCode, text)
-	}
-	if read == nil {
-		return nil
-	}
-	return read(response.Body)
 }

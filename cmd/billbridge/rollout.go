@@ -1,0 +1,330 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"billbridge/proxy/rollout"
+)
+
+type rolloutCommand struct {
+	Status   rolloutStatus   `cmd:"" help:"Show the sides, the kill switch, and where every partner stands."`
+	Set      rolloutSet      `cmd:"" help:"Put a partner, or all that have no stage of their own, into a stage."`
+	Stop     rolloutStop     `cmd:"" help:"The kill switch: new bills of every partner are made at the old side, at once."`
+	Resume   rolloutResume   `cmd:"" help:"Take the kill switch back: the stages decide again."`
+	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
+	Audit    rolloutAudit    `cmd:"" help:"List who changed what, the last change first."`
+}
+
+// partnerFlags name a partner.
+type partnerFlags struct {
+	Partner *string `placeholder:"REF" help:"This partner: at least the first 12 hex digits of the SHA-256 of its key, as logs and reports name it."`
+	KeyFile *string `placeholder:"FILE" help:"The partner whose key is in this file. The key is hashed here and not sent."`
+}
+
+// ref is the partner as the admin listener reads it, "" if none was named. What is no hash is not sent, and not shown:
+// it may be a key.
+func (f *partnerFlags) ref() (string, error) {
+	switch {
+	case f.Partner != nil && f.KeyFile != nil:
+		return "", usageError("name the partner by --partner or by --key-file, not by both")
+	case f.KeyFile != nil:
+		return hashOf(*f.KeyFile)
+	case f.Partner == nil:
+		return "", nil
+	case len(*f.Partner) < 12 || len(*f.Partner) > 64 || strings.Trim(*f.Partner, "0123456789abcdef") != "":
+		return "", usageError("--partner must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, never the key: for that is --key-file")
+	}
+	return *f.Partner, nil
+}
+
+// keyLimit bounds what is read of a file with a key, in bytes.
+const keyLimit = 64 << 10
+
+// hashOf is the hash of the key in a file. One end of line after it is the editor's; all else is the key's.
+func hashOf(file string) (string, error) {
+	if file == "" {
+		return "", usageError("--key-file is empty")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	key, err := io.ReadAll(io.LimitReader(f, keyLimit+1))
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(key), "\n"), "\r")
+	switch {
+	case len(key) > keyLimit:
+		return "", fmt.Errorf("%s is over 64 KiB: it holds no key", file)
+	case text == "":
+		return "", fmt.Errorf("%s holds no key", file)
+	case strings.Contains(text, "\n"):
+		return "", fmt.Errorf("%s holds more than one line: a file with the key alone is wanted", file)
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+type rolloutStatus struct {
+	adminFlags
+	partnerFlags
+	JSON bool `name:"json" help:"JSON instead of a table."`
+}
+
+// Help implements kong's detailed help.
+func (rolloutStatus) Help() string {
+	return examples("billbridge rollout status", "billbridge rollout status --key-file partner.key --json") +
+		"\n\nBills are those that the gateway knows: of those made before it was there it knows nothing."
+}
+
+// Run shows where partners stand.
+func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
+	partner, err := c.ref()
+	if err != nil {
+		return err
+	}
+	path := "/rollout"
+	if partner != "" {
+		path += "?" + url.Values{"partner": {partner}}.Encode()
+	}
+	var status rollout.Status
+	if err := c.get(ctx, path, &status); err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(status)
+	}
+	declared := func(d *rollout.Declared, effect string) string {
+		if d == nil {
+			return "-"
+		}
+		return clock(d.At) + " by " + d.By + ": " + effect
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	for _, line := range [][2]string{
+		{"old side", status.Old},
+		{"new side", status.New},
+		{"bills", status.Bills},
+		{"settling time", status.Settle},
+		{"stopped", declared(status.Stopped, "new bills are made at "+status.Old)},
+		{"restored", declared(status.Restored, "what the ledger does not know is asked at both sides")},
+		{"default stage", setting(status.Default)},
+	} {
+		fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+	}
+	if err := w.Flush(); err != nil || len(status.Partners) == 0 {
+		return err
+	}
+	fmt.Fprint(w, "\nPARTNER\tSTAGE\tSEEN SINCE\tBILLS\n")
+	for _, p := range status.Partners {
+		stage, seen := setting(p.Placing), "-"
+		if p.Default {
+			stage = p.String() + ", the default"
+		}
+		if p.Seen != nil {
+			seen = clock(*p.Seen)
+			if !p.Settled {
+				seen += ", not settled"
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Partner, stage, seen, bills(p.Bills))
+	}
+	return w.Flush()
+}
+
+// setting is a stage, and who set it.
+func setting(p rollout.Placing) string {
+	if p.At == nil {
+		return p.String() + ", by the config"
+	}
+	return p.String() + forced(p.Forced) + ", " + clock(*p.At) + " by " + p.By
+}
+
+func forced(is bool) string {
+	if is {
+		return ", forced"
+	}
+	return ""
+}
+
+// bills are how many each side may have.
+func bills(held []rollout.Held) string {
+	var parts []string
+	for _, h := range held {
+		if h.Owned+h.Pending == 0 {
+			continue
+		}
+		part := fmt.Sprintf("%d at %s", h.Owned+h.Pending, h.Upstream)
+		if h.Pending > 0 {
+			part += fmt.Sprintf(" (%d pending)", h.Pending)
+		}
+		parts = append(parts, part)
+	}
+	return cmp.Or(strings.Join(parts, ", "), "-")
+}
+
+// decisionFlags are of every change.
+type decisionFlags struct {
+	adminFlags
+	By *string `placeholder:"NAME" help:"Who decides, for the audit log; if left out, the environment's USER."`
+}
+
+// decide has the gateway make a change.
+func (f *decisionFlags) decide(ctx context.Context, s surroundings, what string, q url.Values) (c rollout.Changed, err error) {
+	by, given := s.env("USER")
+	switch {
+	case f.By != nil && *f.By == "":
+		return c, usageError("--by is empty")
+	case f.By != nil:
+		by = *f.By
+	case !given || by == "":
+		return c, usageError("say who decides with --by: the environment has no USER")
+	}
+	q.Set("by", by)
+	err = f.call(ctx, http.MethodPost, "/rollout/"+what+"?"+q.Encode(), func(body io.Reader) error { return json.NewDecoder(body).Decode(&c) })
+	return c, err
+}
+
+type rolloutSet struct {
+	decisionFlags
+	partnerFlags
+	Default bool   `help:"All partners that have no stage of their own, those to come included."`
+	Stage   string `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"old, shadow, canary, new or drained."`
+	Percent *int   `placeholder:"N" help:"Of canary: how many in a hundred of the partner's merchants go to the new side, 0 to 100."`
+	Force   bool   `help:"Also where the gateway warns: the partner was not seen for the settling time, or is to be drained and has bills at the old side."`
+}
+
+// Help implements kong's detailed help.
+func (rolloutSet) Help() string {
+	return examples("billbridge rollout set --partner 6e2b0f4cd1aa --stage canary --percent 10", "billbridge rollout set --key-file partner.key --stage new",
+		"billbridge rollout set --default --stage shadow") +
+		"\n\nStages, in their order: old, shadow (old, and reads are compared), canary (a part of what is new goes to the new side)," +
+		"\nnew, drained (new, and nothing is left at the old side). Bills stay where they are in every stage."
+}
+
+// Run sets a stage.
+func (c *rolloutSet) Run(ctx context.Context, s surroundings) error {
+	partner, err := c.ref()
+	named := c.Partner != nil || c.KeyFile != nil
+	switch {
+	case named == c.Default:
+		return usageError("say which: --partner, --key-file, or --default for all that have no stage of their own")
+	case err != nil:
+		return err
+	case (c.Percent != nil) != (c.Stage == string(rollout.StageCanary)):
+		return usageError("--percent is wanted with --stage canary, and only with it")
+	case c.Percent != nil && (*c.Percent < 0 || *c.Percent > 100):
+		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
+	case c.Default:
+		partner = "default"
+	}
+	q := url.Values{"partner": {partner}, "stage": {c.Stage}}
+	if c.Percent != nil {
+		q.Set("percent", strconv.Itoa(*c.Percent))
+	}
+	if c.Force {
+		q.Set("force", "true")
+	}
+	made, err := c.decide(ctx, s, "stage", q)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s: %s, was %s%s\n", made.Partner, rollout.InWords(made.To, made.ToPercent), rollout.InWords(made.From, made.FromPercent), forced(made.Forced))
+	return nil
+}
+
+type rolloutStop struct{ decisionFlags }
+
+// Help implements kong's detailed help.
+func (rolloutStop) Help() string {
+	return examples("billbridge rollout stop", "billbridge rollout stop --by anna") +
+		"\n\nBills that are made stay where they are, and so do the stages, for billbridge rollout resume."
+}
+
+// Run stops.
+func (c *rolloutStop) Run(ctx context.Context, s surroundings) error {
+	return c.declare(ctx, s, "stop", "Stopped: new bills are made at the old side.")
+}
+
+type rolloutResume struct{ decisionFlags }
+
+// Help implements kong's detailed help.
+func (rolloutResume) Help() string { return examples("billbridge rollout resume") }
+
+// Run resumes.
+func (c *rolloutResume) Run(ctx context.Context, s surroundings) error {
+	return c.declare(ctx, s, "resume", "Resumed: the stages decide again.")
+}
+
+type rolloutRestored struct{ decisionFlags }
+
+// Help implements kong's detailed help.
+func (rolloutRestored) Help() string {
+	return examples("billbridge rollout restored --by anna") +
+		"\n\nTo be said after the store was restored from a backup, before partners call again. From then on both sides are asked" +
+		"\nfor a bill that the ledger does not know, of drained partners too. It cannot be taken back."
+}
+
+// Run declares.
+func (c *rolloutRestored) Run(ctx context.Context, s surroundings) error {
+	return c.declare(ctx, s, "restored", "Noted: of a bill that the ledger does not know, both sides are asked.")
+}
+
+func (f *decisionFlags) declare(ctx context.Context, s surroundings, what, outcome string) error {
+	if _, err := f.decide(ctx, s, what, url.Values{}); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, outcome)
+	return nil
+}
+
+type rolloutAudit struct {
+	adminFlags
+	Limit int  `default:"100" placeholder:"N" help:"At most so many (${default}); up to 10000."`
+	JSON  bool `name:"json" help:"One JSON object a line instead of a table."`
+}
+
+// Help implements kong's detailed help.
+func (rolloutAudit) Help() string {
+	return examples("billbridge rollout audit", "billbridge rollout audit --limit 1000 --json")
+}
+
+// Run lists changes.
+func (c *rolloutAudit) Run(ctx context.Context, s surroundings) error {
+	if c.Limit < 1 || c.Limit > 10_000 {
+		return usageError(fmt.Sprintf("--limit must be 1 to 10000, but is %d", c.Limit))
+	}
+	var log []rollout.Changed
+	if err := c.get(ctx, "/rollout/audit?limit="+strconv.Itoa(c.Limit), &log); err != nil {
+		return err
+	}
+	if c.JSON {
+		var failed error
+		for _, made := range log {
+			failed = errors.Join(failed, json.NewEncoder(s.out).Encode(made))
+		}
+		return failed
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "AT\tBY\tACTION\tPARTNER\tFROM\tTO")
+	for _, made := range log {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", clock(made.At), made.By, made.Action, cmp.Or(made.Partner, "-"),
+			cmp.Or(rollout.InWords(made.From, made.FromPercent), "-"), cmp.Or(rollout.InWords(made.To, made.ToPercent)+forced(made.Forced), "-"))
+	}
+	return w.Flush()
+}
