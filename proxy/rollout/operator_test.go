@@ -338,7 +338,11 @@ func TestOperatorSettling(t *testing.T) {
 	answers[rollout.Changed](d, "POST", unseen+"&stage=canary&percent=100&force=true")
 	d.createsAt("unseen", "fresh", "legacy")
 	// The default is no partner's: each is held to its own time, and force is not for all that will ever come.
-	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=new&force=true")
+	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=new")
+	d.createsAt("late", "legacy", "")
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=drained&force=true"); !c.Forced {
+		t.Errorf("late has a bill at legacy: %+v", c)
+	}
 	d.createsAt("late", "legacy", "")
 	d.later.Store(int64(12 * time.Minute))
 	if c := answers[rollout.Changed](d, "POST", young+"&stage=new&force=true"); c.Forced {
