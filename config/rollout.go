@@ -83,8 +83,11 @@ func (c *Config) checkRollout() {
 	if r.Old != "" && r.Old == r.New {
 		s.problem(fmt.Sprintf("is the old one too: %q", r.New), "rollout", "new")
 	}
-	if !slices.Contains(Stages, r.Default) {
+	switch {
+	case !slices.Contains(Stages, r.Default):
 		s.problem(fmt.Sprintf("must be one of %v, but is %q", Stages, r.Default), "rollout", "default")
+	case r.Default == "canary":
+		s.problem("canary needs a percentage: set it with billbridge rollout set --default", "rollout", "default")
 	}
 	if r.Bills == Separate && !c.Store.URL.IsSet() {
 		s.problem("who owns a bill must outlive the process; set store: {url: sqlite:billbridge.db} or {url: postgres://…}, or bills: shared", "rollout")

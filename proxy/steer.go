@@ -38,7 +38,11 @@ func (x *exchange) steer() (way rollout.Way, ok bool) {
 	}
 	var mu sync.Mutex
 	answers := map[string]finding{}
-	ctx, cancel := context.WithTimeout(x.r.Context(), storeWithin+time.Duration(x.state.config.Rollout.Ask))
+	ctx := x.r.Context()
+	if call.Writes {
+		ctx = context.WithoutCancel(ctx) // a create that is noted and given up would hold its bill where it is for good
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeWithin+time.Duration(x.state.config.Rollout.Ask))
 	defer cancel()
 	way, err := x.gateway.rollout.Route(ctx, call, func(ctx context.Context, upstream string) rollout.Finding {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(x.state.config.Rollout.Ask))

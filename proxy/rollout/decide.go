@@ -64,7 +64,7 @@ func (s situation) other() decision {
 		return s.byStage()
 	case s.owner != nil:
 		return decision{side: *s.owner, reason: ByOwner}
-	case s.position.Stage == StageDrained && !s.restored:
+	case s.position.Stage == StageDrained && s.settled && !s.restored:
 		return decision{side: NewSide, reason: ByStage}
 	}
 	return decision{side: s.byStage().side, reason: ByProbe, ask: true}

@@ -87,7 +87,7 @@ func judgeOther(t *testing.T, name string, s situation, d decision) {
 		if d.ask {
 			t.Errorf("%s: %+v", name, d)
 		}
-	case s.position.Stage == StageDrained && !s.restored && s.stale == nil:
+	case s.position.Stage == StageDrained && s.settled && !s.restored && s.stale == nil:
 		if d.side != NewSide || d.ask {
 			t.Errorf("%s: %+v", name, d)
 		}

@@ -437,12 +437,12 @@ func TestOperatorShows(t *testing.T) {
 // Without a store the config decides, and nobody else.
 func TestOperatorWithoutStore(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil, "rollout: {old: legacy, new: fresh, bills: shared, default: canary}\n")
+	d := newDesk(t, nil, "rollout: {old: legacy, new: fresh, bills: shared, default: shadow}\n")
 	w := d.ask("GET", "/rollout")
-	if want := `{"old":"legacy","new":"fresh","bills":"shared","settle":"15m","default":{"stage":"canary","percent":0},"partners":[]}` + "\n"; w.Body.String() != want {
+	if want := `{"old":"legacy","new":"fresh","bills":"shared","settle":"15m","default":{"stage":"shadow"},"partners":[]}` + "\n"; w.Body.String() != want {
 		t.Errorf("%s", w.Body)
 	}
-	if got := answers[rollout.Status](d, "GET", "/rollout?partner="+hash("k")); len(got.Partners) != 1 || got.Partners[0].String() != "canary 0%" {
+	if got := answers[rollout.Status](d, "GET", "/rollout?partner="+hash("k")); len(got.Partners) != 1 || got.Partners[0].String() != "shadow" {
 		t.Errorf("%+v", got)
 	}
 	d.denies(400, "GET", "/rollout?partner="+hash("k")[:12], "without a store a partner is named by all 64 digits")

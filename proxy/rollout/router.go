@@ -138,7 +138,7 @@ func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
 	at := situation{shared: s.config.Bills == config.Shared, position: r.position(s, d, c.Partner), stopped: d.stopped, restored: !d.restored.IsZero()}
 	at.chosen = share(s.config.Salt, c.Partner, c.Merchant, at.position.Percent)
 	var err error
-	if at.settled = at.position.Forced; !at.settled {
+	if at.settled = at.position.Forced || at.shared; !at.settled {
 		if at.settled, err = r.isSettled(ctx, s, c.Partner); err != nil && !at.shared {
 			return r.blind(s, at, c, err)
 		}

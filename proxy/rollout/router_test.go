@@ -20,8 +20,8 @@ const (
 	bill    = "A1B2C3D4E5F6G7H8I9J0"
 )
 
-// A desk is a router, its store, and what the two sides say of every bill.
-type desk struct {
+// Crossroads are a router, its store, and what the two sides say of every bill.
+type crossroads struct {
 	*rollout.Router
 	t     testing.TB
 	store *store.Store
@@ -31,14 +31,14 @@ type desk struct {
 	asked []string
 }
 
-func newDesk(t testing.TB, stage rollout.Stage, more ...string) *desk {
+func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroads {
 	t.Helper()
 	opened, err := store.Open(t.Context(), "memory:")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = opened.Close() })
-	d := &desk{t: t, store: opened, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), says: map[string]rollout.Finding{"old": rollout.Absent, "new": rollout.Absent}}
+	d := &crossroads{t: t, store: opened, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), says: map[string]rollout.Finding{"old": rollout.Absent, "new": rollout.Absent}}
 	c, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(
 		"upstreams: {old: {form: legacy, url: \"http://127.0.0.2:9\"}, new: {form: v2, url: \"http://127.0.0.2:9\"}}\nroute: {default: old}\n" +
 			"store: {url: sqlite:unused.db}\nrollout: {old: old, new: new" + strings.Join(more, "") + "}\n")}, func(string) (string, bool) { return "", false })
@@ -56,7 +56,7 @@ func newDesk(t testing.TB, stage rollout.Stage, more ...string) *desk {
 }
 
 // stage puts the partner into a stage, and the router follows.
-func (d *desk) stage(s rollout.Stage) {
+func (d *crossroads) stage(s rollout.Stage) {
 	d.t.Helper()
 	d.now = d.now.Add(time.Second)
 	if err := d.store.SetStage(d.t.Context(), store.Stage{Partner: partner, Stage: string(s), By: "test", At: d.now}); err != nil {
@@ -65,30 +65,30 @@ func (d *desk) stage(s rollout.Stage) {
 	d.follow()
 }
 
-func (d *desk) follow() {
+func (d *crossroads) follow() {
 	d.t.Helper()
 	if err := d.Follow(d.t.Context()); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *desk) ask(_ context.Context, upstream string) rollout.Finding {
+func (d *crossroads) ask(_ context.Context, upstream string) rollout.Finding {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, upstream)
 	return d.says[upstream]
 }
 
-func (d *desk) create() (rollout.Way, error) {
+func (d *crossroads) create() (rollout.Way, error) {
 	return d.Route(d.t.Context(), rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner, Bill: bill}, d.ask)
 }
 
-func (d *desk) other(writes bool) (rollout.Way, error) {
+func (d *crossroads) other(writes bool) (rollout.Way, error) {
 	return d.Route(d.t.Context(), rollout.Call{Operation: "bill.destroy", Writes: writes, Partner: partner, Bill: bill}, d.ask)
 }
 
 // made makes a create and ends it.
-func (d *desk) made(want string, outcome store.Outcome) {
+func (d *crossroads) made(want string, outcome store.Outcome) {
 	d.t.Helper()
 	way, err := d.create()
 	if err != nil || way.Upstream != want {
@@ -107,7 +107,7 @@ func refusedFor(err error, reason string) bool {
 // A create that timed out at the old backend before the bridge was there, and comes again now, is not a second bill.
 func TestCreateThatOldHasAlready(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, rollout.StageNew)
+	d := newCrossroads(t, rollout.StageNew)
 	d.says["old"] = rollout.Present
 	d.made("old", store.Taken)
 	d.says["old"] = rollout.Absent // whatever it says later
@@ -120,7 +120,7 @@ func TestCreateThatOldHasAlready(t *testing.T) {
 // What the old side leaves open is not sent anywhere, and leaves nothing in the ledger.
 func TestCreateOnAnOpenAnswer(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, rollout.StageNew)
+	d := newCrossroads(t, rollout.StageNew)
 	d.says["old"] = rollout.Unclear
 	if way, err := d.create(); !refusedFor(err, "unclear") {
 		t.Errorf("%+v, %v", way, err)
@@ -138,7 +138,7 @@ func TestStageChangesBetweenCreates(t *testing.T) {
 	for outcome, then := range map[store.Outcome]string{
 		store.Succeeded: "old", store.Unknown: "old", store.Taken: "old", store.Refused: "new", store.NotSent: "new",
 	} {
-		d := newDesk(t, rollout.StageOld)
+		d := newCrossroads(t, rollout.StageOld)
 		d.made("old", outcome)
 		d.stage(rollout.StageNew)
 		d.made(then, store.Succeeded)
@@ -152,7 +152,7 @@ func TestStageChangesBetweenCreates(t *testing.T) {
 func TestStageChangesUnderACreate(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []store.Outcome{store.Succeeded, store.Refused, store.Unknown} {
-		d := newDesk(t, rollout.StageOld)
+		d := newCrossroads(t, rollout.StageOld)
 		first, err := d.create()
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +172,7 @@ func TestStageChangesUnderACreate(t *testing.T) {
 // Many creates of one bill at one time, under changing stages, all go to one side.
 func TestCreatesOfOneBillGoToOneSide(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, rollout.StageNew)
+	d := newCrossroads(t, rollout.StageNew)
 	var all sync.WaitGroup
 	ways := make([]rollout.Way, 64)
 	for i := range ways {
@@ -195,7 +195,7 @@ func TestCreatesOfOneBillGoToOneSide(t *testing.T) {
 // back without asking the new side anything.
 func TestSettlingAndStop(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, rollout.StageNew)
+	d := newCrossroads(t, rollout.StageNew)
 	if err := d.store.Stop(t.Context(), "test", d.now); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestOwnerUnknown(t *testing.T) {
 		for _, writes := range []bool{false, true} {
 			for old, ofOld := range []string{"unclear", "absent", "present"} {
 				for fresh, ofNew := range []string{"unclear", "absent", "present"} {
-					d := newDesk(t, stage)
+					d := newCrossroads(t, stage)
 					d.says["old"], d.says["new"] = rollout.Finding(old), rollout.Finding(fresh)
 					way, err := d.other(writes)
 					name := fmt.Sprintf("%s: old %s, new %s, a write %v: %+v, %v", stage, ofOld, ofNew, writes, way, err)
@@ -284,7 +284,7 @@ func TestOwnerUnknown(t *testing.T) {
 // A drained partner's bills are at the new side, and nobody is asked; after the store was restored from a backup both are.
 func TestDrainedAndRestored(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, rollout.StageDrained)
+	d := newCrossroads(t, rollout.StageDrained)
 	if way, err := d.other(true); err != nil || way.Upstream != "new" || len(d.asked) != 0 {
 		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
 	}
@@ -310,7 +310,7 @@ func TestDrainedAndRestored(t *testing.T) {
 // Without the ledger nothing is written anywhere, and only what is found is read.
 func TestWithoutTheLedger(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, rollout.StageNew)
+	d := newCrossroads(t, rollout.StageNew)
 	d.made("new", store.Succeeded)
 	if err := d.store.Close(); err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func TestWithoutTheLedger(t *testing.T) {
 // Where both sides see the same bills nobody owns one: stages alone decide, and nothing is kept.
 func TestSharedBills(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, rollout.StageNew, ", bills: shared")
+	d := newCrossroads(t, rollout.StageNew, ", bills: shared")
 	d.made("new", store.Unknown)
 	d.stage(rollout.StageOld)
 	d.made("old", store.Succeeded)
@@ -345,7 +345,7 @@ func TestSharedBills(t *testing.T) {
 // A bill that may have been made is where its create went, for every operation; nobody is asked.
 func TestPendingBillHasItsOwner(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, rollout.StageOld)
+	d := newCrossroads(t, rollout.StageOld)
 	d.made("old", store.Unknown)
 	d.stage(rollout.StageDrained)
 	for _, writes := range []bool{false, true} {
@@ -358,7 +358,7 @@ func TestPendingBillHasItsOwner(t *testing.T) {
 // Between the look at the ledger and the note in it another replica may have been faster: its side it is.
 func TestCreateThatAnotherWasFasterWith(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, rollout.StageNew)
+	d := newCrossroads(t, rollout.StageNew)
 	way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: partner, Bill: bill}, func(ctx context.Context, upstream string) rollout.Finding {
 		if _, err := d.store.Own(ctx, partner, bill, "old", d.now, time.Time{}); err != nil {
 			t.Error(err)
