@@ -28,7 +28,7 @@ type row struct {
 }
 
 // roles are what a row can be to the gateway, which knows no field by its name.
-var roles = []string{partnerRole, memberRole, merchantRole, billRole, callbackRole, expiryRole, stateRole}
+var roles = []string{partnerRole, memberRole, merchantRole, billRole, callbackRole, expiryRole, stateRole, amountRole}
 
 const (
 	partnerRole  = "partner"  // the key that names the partner
@@ -38,6 +38,7 @@ const (
 	callbackRole = "callback" // the address that is notified
 	expiryRole   = "expiry"   // the last day of the bill
 	stateRole    = "state"    // what has become of the bill, in a reply
+	amountRole   = "amount"   // money, in a reply
 )
 
 // lone is the only form that has the field, or -1 for both.

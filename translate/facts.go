@@ -1,0 +1,132 @@
+package translate
+
+import "github.com/tidwall/gjson"
+
+// An Aspect is what a field of a reply is to whoever compares replies.
+type Aspect string
+
+// The aspects, by the roles of the table's rows.
+const (
+	Plain  Aspect = ""
+	Amount Aspect = amountRole
+	State  Aspect = stateRole
+	Secret Aspect = "secret" // the partner's key: it is never shown
+)
+
+// A Fact is one field of a reply, brought to the first form by its row.
+type Fact struct {
+	Path   string // in the first form
+	Record int    // of a result that is a list: which of its records, from 0
+	Aspect Aspect
+	JSON   string // the raw value, "" where the reply has none
+	Text   string // of a string its content, of all else the raw text
+	Paired bool   // it is a value that the row's pairs know
+	Empty  bool   // missing, null or "", which count as absent
+}
+
+// Alike tells whether two facts of one row say the same. A number and a string of the same characters do: which of the
+// two is written is the form's convention, and real backends mix them. The characters are compared, never a number, so
+// that "030000" and 30000 differ, as 30000.0 and 30000 do. A value that has a pair is not like one that has none, though
+// they be spelled alike: what has no pair means something that the table does not know.
+func (f Fact) Alike(g Fact) bool {
+	switch {
+	case f.Empty || g.Empty:
+		return f.Empty == g.Empty
+	case f.Paired || g.Paired:
+		return f.Paired == g.Paired && f.Text == g.Text
+	}
+	return f.kind() == g.kind() && f.Text == g.Text
+}
+
+// kind is what must be the same for two values to be alike.
+func (f Fact) kind() kind {
+	if v := valueOf(gjson.Parse(f.JSON)); v.kind != number {
+		return v.kind
+	}
+	return text
+}
+
+// Facts are the fields of the last reply, in the order of the table, if it was a success. src is that reply. Only rows
+// that the first form has are among them; shared leaves out what the other form lacks. They outlive the call.
+func (c *Call) Facts(src []byte, shared bool) []Fact {
+	if !c.success {
+		return nil
+	}
+	p := c.crossing.reply
+	if !c.crossing.operation.list {
+		return c.facts(nil, p.rows, c.reply, 0, shared)
+	}
+	var facts []Fact
+	rows := c.crossing.operation.rows[reply]
+	slots := make([]value, len(rows))
+	result := gjson.Parse(string(src)) // a copy: the facts outlive src
+	if name := p.table.forms[p.from].result; name != "" {
+		result = result.Get(name)
+	}
+	records := 0
+	result.ForEach(func(_, record gjson.Result) bool {
+		clear(slots)
+		record.ForEach(func(key, v gjson.Result) bool {
+			for slot, r := range rows {
+				if r.path[p.from] == key.Str {
+					slots[slot] = valueOf(v)
+				}
+			}
+			return true
+		})
+		facts = c.facts(facts, rows, slots, records, shared)
+		records++
+		return true
+	})
+	return facts
+}
+
+func (c *Call) facts(facts []Fact, rows []*row, slots []value, record int, shared bool) []Fact {
+	p := c.crossing.reply
+	for slot, r := range rows {
+		if r.path[0] == "" || shared && r.lone() >= 0 {
+			continue
+		}
+		v := slots[slot]
+		f := Fact{Path: r.path[0], Record: record, Aspect: c.aspect(r), Empty: v.nothing()}
+		if v.kind != absent {
+			f.JSON, f.Paired = r.first(v, p.from, p.table.forms[0].digits)
+			f.Text = value{f.JSON, valueOf(gjson.Parse(f.JSON)).kind}.text()
+			if v.kind == composite {
+				f.Text = string(Canonical(nil, []byte(v.raw)))
+			}
+		}
+		facts = append(facts, f)
+	}
+	return facts
+}
+
+// first brings a value to the first form, and tells whether the row's pairs know it. The JSON is a copy.
+func (r *row) first(v value, from int, digits kind) (json string, paired bool) {
+	if len(r.pairs) > 0 && v.kind != composite {
+		if _, paired = r.pairs.find(from, v.text()); from == 0 || !paired {
+			return string([]byte(v.raw)), paired // it stands in the first form already, or passes as it is
+		}
+	}
+	out, _ := r.append(nil, v, from, digits, true)
+	return string(out), paired
+}
+
+// aspect is what the row is by its role. The partner's key in a reply has the name that it has in the request.
+func (c *Call) aspect(r *row) Aspect {
+	for _, asked := range c.crossing.request.rows {
+		if asked.role == partnerRole && asked.path[0] == r.path[0] {
+			return Secret
+		}
+	}
+	switch r.role {
+	case amountRole:
+		return Amount
+	case stateRole:
+		return State
+	}
+	return Plain
+}
+
+// Table is the table that the operation is of.
+func (o *Operation) Table() *Table { return o.table }
