@@ -1,0 +1,248 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"billbridge/translate"
+)
+
+// An Answer is what one upstream said to a call.
+type Answer struct {
+	Form     translate.Form // of the upstream
+	Request  []byte         // as that upstream got it: it says what the answer must be about
+	Status   int
+	Body     []byte
+	NotFound []string // codes of this upstream, beside those of the catalogue, that say for certain that there is no such bill
+}
+
+// A Class is what a comparison came to.
+type Class string
+
+// The classes.
+const (
+	Same     Class = "same"
+	Differs  Class = "differs"
+	NotThere Class = "not_there" // a side says for certain that it has no such bill: neither for nor against
+	Moved    Class = "moved"     // a difference that was gone, or another one, when the first upstream was asked again
+	NoAnswer Class = "unclear"   // a side did not answer, or says that it cannot just now
+)
+
+// Classes are all of them.
+var Classes = []Class{Same, Differs, NotThere, Moved, NoAnswer}
+
+// A Kind is what a difference is in.
+type Kind string
+
+// The kinds, the gravest first. A difference in one of the first three is a mistake, however rare.
+const (
+	InCode  Kind = "code"
+	InState Kind = "state"
+	InMoney Kind = "money"
+	InOther Kind = "other"
+)
+
+// Grave tells whether one such difference is enough.
+func (k Kind) Grave() bool { return k != InOther }
+
+// A Difference is one field in which two answers differ. What the two sides have there is masked.
+type Difference struct {
+	Path          string // in the first form of the table; the name of the code, where the codes differ
+	Kind          Kind
+	First, Second string
+}
+
+// A Comparison is what two answers to the same call show.
+type Comparison struct {
+	Class       Class
+	Differences []Difference // of Differs; in the order of the table, one for a path
+	Why         string       // of NoAnswer: which side, and what it lacks. It quotes no answer.
+	Bill        string       // that the call is about, "" if about none
+	Succeeded   [2]bool      // which of the two are successes
+}
+
+// codePath is the path of a difference in the codes. No row may have such a path.
+const codePath = "(code)"
+
+// noBill is the code of the catalogue that says for certain that there is no such bill.
+const noBill = "BILL_003"
+
+// busy are the codes that say nothing of the call: the service failed, or is under maintenance. That the other side
+// did not just then is no difference between the two.
+var busy = []string{"ERROR", "MAINTAINED_METHOD"}
+
+// Compare compares two answers to the same call of an operation, which both forms have. Each is brought to the first
+// form of the table by its rows, and read as the answer to its own request, so that a success about another bill is no
+// answer. What differs in the fields of ignore, by their paths in the first form, does not count. A field is compared if
+// a row names it and both upstreams' forms have it; see [translate.Fact.Alike] for what is the same. Failures are
+// compared by their codes in the catalogue's form; their texts are for people.
+func Compare(op *translate.Operation, a, b Answer, ignore []string) Comparison {
+	shared := a.Form != b.Form
+	first, second := read(op, a, shared), read(op, b, shared)
+	c := Comparison{Bill: first.bill, Succeeded: [2]bool{first.success, second.success}}
+	switch {
+	case first.why != "":
+		c.Class, c.Why = NoAnswer, "first: "+first.why
+	case second.why != "":
+		c.Class, c.Why = NoAnswer, "second: "+second.why
+	case first.missing || second.missing:
+		c.Class = NotThere
+	case first.code != second.code:
+		c.Class = Differs
+		known := op.Table().Catalogue()
+		c.Differences = []Difference{{codePath, InCode, maskCode(first.code, known), maskCode(second.code, known)}}
+	default:
+		c.Class = Same
+		if c.Differences = compareFacts(first, second, ignore); len(c.Differences) > 0 {
+			c.Class = Differs
+		}
+	}
+	return c
+}
+
+// reading is an answer that has been read.
+type reading struct {
+	why     string // it is none; "" if it is one
+	code    string // in the catalogue's form
+	success bool
+	missing bool
+	bill    string
+	key     string // the partner's
+	facts   []translate.Fact
+}
+
+func read(op *translate.Operation, a Answer, shared bool) reading {
+	// Between equal forms bytes pass as they are, and the facts bring the fields to the first form by the same rows that
+	// a translation goes by.
+	crossing := op.Crossing(a.Form, a.Form)
+	if crossing == nil {
+		return reading{why: "its form lacks the operation"}
+	}
+	call := crossing.Start()
+	defer call.Release()
+	if _, err := call.Request(nil, a.Request); err != nil {
+		return reading{why: "the request cannot be read"}
+	}
+	r := reading{bill: strings.Clone(call.Bill()), key: strings.Clone(call.Partner())}
+	if _, err := call.Reply(nil, a.Status, a.Body); err != nil {
+		r.why = "no answer"
+		return r
+	}
+	table := op.Table()
+	r.code, r.success = table.Code(call.Code(), a.Form, table.Forms()[0]), call.Succeeded()
+	if slices.Contains(busy, r.code) {
+		r.why = r.code
+		return r
+	}
+	r.missing = r.code == noBill || slices.Contains(a.NotFound, call.Code())
+	r.facts = call.Facts(a.Body, shared)
+	return r
+}
+
+// compareFacts compares two successes. Records of a list are compared in the order in which they came.
+func compareFacts(first, second reading, ignore []string) []Difference {
+	type place struct {
+		path   string
+		record int
+	}
+	others := make(map[place]translate.Fact, len(second.facts))
+	for _, f := range second.facts {
+		others[place{f.Path, f.Record}] = f
+	}
+	var found []Difference
+	note := func(f, g translate.Fact) {
+		if f.Alike(g) || slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) ||
+			slices.ContainsFunc(found, func(d Difference) bool { return d.Path == f.Path }) {
+			return
+		}
+		d := Difference{Path: f.Path, Kind: InOther}
+		switch f.Aspect {
+		case translate.Amount:
+			d.Kind = InMoney
+		case translate.State:
+			d.Kind = InState
+		case translate.Plain, translate.Secret:
+		}
+		d.First, d.Second = example(f, first.key, second.key), example(g, first.key, second.key)
+		found = append(found, d)
+	}
+	for _, f := range first.facts {
+		at := place{f.Path, f.Record}
+		g, ok := others[at]
+		if !ok {
+			g = translate.Fact{Path: f.Path, Aspect: f.Aspect, Empty: true}
+		}
+		delete(others, at)
+		note(f, g)
+	}
+	for _, g := range second.facts { // records that the first answer lacks, in their order
+		if _, left := others[place{g.Path, g.Record}]; left {
+			note(translate.Fact{Path: g.Path, Aspect: g.Aspect, Empty: true}, g)
+		}
+	}
+	return found
+}
+
+// covers tells whether a path is the field, or an object that it is in. Whole names count, not beginnings of them.
+func covers(path, field string) bool {
+	return path != "" && (path == field || strings.HasPrefix(field, path+"."))
+}
+
+// example is a value as a report may show it. A key is not shown at all, wherever a mistake in the table put it.
+func example(f translate.Fact, keys ...string) string {
+	switch {
+	case f.Empty && f.JSON == "":
+		return "(missing)"
+	case f.Empty && f.JSON == "null":
+		return "(null)"
+	case f.Empty:
+		return "(empty)"
+	case f.Aspect == translate.Secret:
+		return "(key)"
+	}
+	for _, key := range keys {
+		if key != "" && strings.Contains(f.Text, key) {
+			return "(key)"
+		}
+	}
+	if f.Aspect == translate.State && len(f.Text) == 1 {
+		return f.Text // one letter: W, F, C or D
+	}
+	return masked(f.Text)
+}
+
+// maskCode shows a code of the catalogue as it is. Any other is an upstream's own word.
+func maskCode(code string, known []string) string {
+	if slices.Contains(known, code) {
+		return code
+	}
+	return masked(code)
+}
+
+// longestExample is how many characters of a value are shown.
+const longestExample = 64
+
+// masked shows what a value looks like, and not what it is: digits become 9, letters a, and its length is kept. Signs
+// of ASCII stay, whatever else there is becomes a question mark.
+func masked(text string) string {
+	var out strings.Builder
+	n := 0
+	for _, c := range text {
+		if n++; n > longestExample {
+			out.WriteString("…")
+			break
+		}
+		switch {
+		case unicode.IsDigit(c):
+			c = '9'
+		case unicode.IsLetter(c):
+			c = 'a'
+		case c < ' ' || c >= utf8.RuneSelf || c == 0x7f:
+			c = '?'
+		}
+		out.WriteRune(c)
+	}
+	return out.String()
+}

@@ -1,0 +1,195 @@
+package rollout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/rollout"
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// compileTable is the billing table with overlays.
+func compileTable(t testing.TB, overlays ...string) *translate.Table {
+	t.Helper()
+	var files []translate.File
+	for i, text := range overlays {
+		files = append(files, translate.File{Name: fmt.Sprint("overlay-", i), Data: []byte(text)})
+	}
+	table, err := translate.Compile(32, translate.Billing(), files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+const secretKey = "k3y5ecret"
+
+// answer is an answer to a read of bill 1. A v2 body that is no envelope is put into one.
+func answer(form translate.Form, body string) rollout.Answer {
+	a := rollout.Answer{Form: form, Status: 200, Body: []byte(body)}
+	if form == "legacy" {
+		a.Request, a.NotFound = []byte(`{"apikey":"`+secretKey+`","member":"m","merchant":"s","bill_id":"1"}`), []string{"9980"}
+		return a
+	}
+	a.Request = []byte(`{"apiKey":"` + secretKey + `","member":"m","merchant":"s","bill":{"billId":"1"}}`)
+	if body != "" && !strings.HasPrefix(body, `{"code"`) {
+		a.Body = []byte(`{"code":"0000","message":"ok","data":` + body + `}`)
+	}
+	return a
+}
+
+// v2 and legacy are reads of bill 1 in state F with more fields.
+func v2(more string) rollout.Answer { return answer("v2", `{"billId":"1","apprState":"F"`+more+`}`) }
+
+func legacy(more string) rollout.Answer {
+	return answer("legacy", `{"bill_id":"1","appr_state":"F"`+more+`}`)
+}
+
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	const pairs = `operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: CARD_VAN}, {v2: 1, legacy: KEYIN}]}]}}
+codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERROR, legacy: "9999"}]`
+	v2Fails := func(code string) rollout.Answer { return answer("v2", `{"code":"`+code+`","message":"a","data":null}`) }
+	legacyFails := func(code string) rollout.Answer { return answer("legacy", `{"code":"`+code+`","msg":"b"}`) }
+	status := func(a rollout.Answer, status int) rollout.Answer { a.Status = status; return a }
+	for _, test := range []struct {
+		name    string
+		a, b    rollout.Answer
+		ignore  string
+		want    rollout.Class
+		differs string
+	}{
+		{name: "nothing but the least", a: v2(``), b: legacy(``), want: rollout.Same},
+		{name: "a number and its digits, both documented so", a: v2(`,"apprDt":20261121030000`), b: legacy(`,"appr_dt":"20261121030000"`), want: rollout.Same},
+		{name: "a number and its digits in one form", a: v2(`,"apprDt":20261121030000`), b: v2(`,"apprDt":"20261121030000"`), want: rollout.Same},
+		{name: "a number and its digits in legacy", a: legacy(`,"appr_dt":20261121030000`), b: legacy(`,"appr_dt":"20261121030000"`), want: rollout.Same},
+		{name: "digits that no float tells apart", a: v2(`,"apprDt":90071992547409921`), b: v2(`,"apprDt":"90071992547409920"`), want: rollout.Differs, differs: "apprDt other 99999999999999999 99999999999999999"},
+		{name: "an amount as a number", a: v2(`,"apprPrice":30000`), b: legacy(`,"appr_price":"30000"`), want: rollout.Same},
+		{name: "an amount with zeros before it", a: v2(`,"apprPrice":30000`), b: legacy(`,"appr_price":"030000"`), want: rollout.Differs, differs: "apprPrice money 99999 999999"},
+		{name: "an amount with a fraction", a: v2(`,"apprPrice":30000.0`), b: v2(`,"apprPrice":"30000"`), want: rollout.Differs, differs: "apprPrice money 99999.9 99999"},
+		{name: "an amount with an exponent", a: v2(`,"apprPrice":3e4`), b: legacy(`,"appr_price":30000`), want: rollout.Differs, differs: "apprPrice money 9a9 99999"},
+		{name: "another amount", a: legacy(`,"appr_price":"30000"`), b: legacy(`,"appr_price":"30001"`), want: rollout.Differs, differs: "apprPrice money 99999 99999"},
+		{name: "digits with zeros before them", a: v2(`,"apprDt":30000`), b: v2(`,"apprDt":"030000"`), want: rollout.Differs, differs: "apprDt other 99999 999999"},
+		{name: "two digits of months", a: v2(`,"apprMonthly":"3"`), b: legacy(`,"appr_monthly":"03"`), want: rollout.Differs, differs: "apprMonthly other 9 99"},
+		{name: "an amount that is missing", a: v2(`,"apprPrice":"1000"`), b: legacy(``), want: rollout.Differs, differs: "apprPrice money 9999 (missing)"},
+		{name: "missing, null and empty", a: v2(`,"apprPrice":null,"apprNum":""`), b: legacy(`,"appr_price":"","appr_issuer":null`), want: rollout.Same},
+		{name: "empty where there is one", a: v2(`,"apprPrice":null,"apprNum":""`), b: legacy(`,"appr_price":"1","appr_num":"2"`), want: rollout.Differs, differs: "apprPrice money (null) 9, apprNum other (empty) 9"},
+		{name: "zero is not empty", a: v2(`,"apprDt":0`), b: legacy(`,"appr_dt":""`), want: rollout.Differs, differs: "apprDt other 9 (empty)"},
+		{name: "another state", a: v2(``), b: answer("legacy", `{"bill_id":"1","appr_state":"W"}`), want: rollout.Differs, differs: "apprState state F W"},
+		{name: "spelled with escapes", a: v2(`,"apprIssuer":"\ud55c국"`), b: legacy(`,"appr_issuer":"한국"`), want: rollout.Same},
+		{name: "names are masked", a: v2(`,"apprIssuer":"한국 Bank-7\u0007\u20ac"`), b: legacy(``), want: rollout.Differs, differs: "apprIssuer other aa aaaa-9?? (missing)"},
+		{name: "true is no word", a: v2(`,"apprCardType":true`), b: v2(`,"apprCardType":"true"`), want: rollout.Differs, differs: "apprCardType other aaaa aaaa"},
+		{name: "objects in another order", a: v2(`,"apprIssuer":{"a":1,"b":2}`), b: legacy(`,"appr_issuer":{"b":2, "a":1}`), want: rollout.Same},
+		{name: "another object", a: v2(`,"apprIssuer":{"a":1}`), b: v2(`,"apprIssuer":{"a":2}`), want: rollout.Differs, differs: `apprIssuer other {"a":9} {"a":9}`},
+
+		{name: "a pair", a: v2(`,"apprPayType":0`), b: legacy(`,"appr_pay_type":"CARD_VAN"`), want: rollout.Same},
+		{name: "a pair, as text", a: v2(`,"apprPayType":"0"`), b: legacy(`,"appr_pay_type":"CARD_VAN"`), want: rollout.Same},
+		{name: "the other pair", a: v2(`,"apprPayType":0`), b: legacy(`,"appr_pay_type":"KEYIN"`), want: rollout.Differs, differs: "apprPayType other 9 9"},
+		{name: "without a pair, spelled like one", a: v2(`,"apprPayType":0`), b: legacy(`,"appr_pay_type":"0"`), want: rollout.Differs, differs: "apprPayType other 9 9"},
+		{name: "both without a pair", a: v2(`,"apprPayType":7`), b: legacy(`,"appr_pay_type":"7"`), want: rollout.Same},
+		{name: "pairs in one form", a: legacy(`,"appr_pay_type":"KEYIN"`), b: legacy(`,"appr_pay_type":"CARD_VAN"`), want: rollout.Differs, differs: "apprPayType other 9 9"},
+
+		{name: "what only one form has", a: v2(`,"udItem":"x","cardType":"y"`), b: legacy(``), want: rollout.Same},
+		{name: "what only this form has", a: v2(`,"udItem":"x"`), b: v2(`,"udItem":"y"`), want: rollout.Differs, differs: "udItem other a a"},
+		{name: "a field that no row names", a: v2(`,"new":1`), b: v2(`,"new":2`), want: rollout.Same},
+		{name: "another text", a: answer("v2", `{"code":"0000","message":"ok","data":{"billId":"1"}}`), b: answer("v2", `{"code":"0000","message":"fine","data":{"billId":"1"}}`), want: rollout.Same},
+		{name: "noise", a: v2(`,"apprNum":"1","apprIssuer":"a"`), b: legacy(`,"appr_num":"2","appr_issuer":"b"`), ignore: "apprNum", want: rollout.Differs, differs: "apprIssuer other a a"},
+		{name: "noise by whole names", a: v2(`,"apprNum":"1"`), b: legacy(`,"appr_num":"2"`), ignore: "appr", want: rollout.Differs, differs: "apprNum other 9 9"},
+		{name: "nothing but noise", a: v2(`,"apprNum":"1"`), b: legacy(`,"appr_num":"2"`), ignore: "apprNum", want: rollout.Same},
+		{name: "the key", a: v2(`,"apiKey":"1"`), b: legacy(`,"apikey":"2"`), want: rollout.Differs, differs: "apiKey other (key) (key)"},
+		{name: "the key in another field", a: v2(`,"apprNum":"x` + secretKey + `x"`), b: legacy(``), want: rollout.Differs, differs: "apprNum other (key) (missing)"},
+
+		{name: "the same failure", a: v2Fails("PARTNER_006"), b: legacyFails("PARTNER_006"), want: rollout.Same},
+		{name: "the same failure by a pair", a: v2Fails("BILL_002"), b: legacyFails("9802"), want: rollout.Same},
+		{name: "another failure", a: v2Fails("PARTNER_006"), b: legacyFails("9802"), want: rollout.Differs, differs: "(code) code PARTNER_006 BILL_002"},
+		{name: "a failure beside a success", a: v2(``), b: legacyFails("7777"), want: rollout.Differs, differs: "(code) code 0000 9999"},
+		{name: "not there", a: v2(``), b: legacyFails("9980"), want: rollout.NotThere},
+		{name: "not here", a: v2Fails("BILL_003"), b: legacy(``), want: rollout.NotThere},
+		{name: "nowhere", a: v2Fails("BILL_003"), b: legacyFails("9980"), want: rollout.NotThere},
+		{name: "nowhere, in one form", a: v2Fails("BILL_003"), b: v2Fails("BILL_003"), want: rollout.NotThere},
+		{name: "another bill", a: v2(``), b: answer("legacy", `{"bill_id":"2","appr_state":"F"}`), want: rollout.NoAnswer},
+		{name: "another bill in an envelope", a: answer("v2", `{"billId":"2"}`), b: legacy(``), want: rollout.NoAnswer},
+		{name: "a bare body with another status", a: v2(``), b: status(legacy(``), 500), want: rollout.NoAnswer},
+		{name: "a gateway's page", a: v2(``), b: answer("legacy", `<html>`), want: rollout.NoAnswer},
+		{name: "nothing at all", a: v2(``), b: answer("v2", ``), want: rollout.NoAnswer},
+		{name: "maintenance", a: v2(``), b: legacyFails("MAINTAINED_METHOD"), want: rollout.NoAnswer},
+		{name: "an error by a pair", a: v2(``), b: legacyFails("9999"), want: rollout.NoAnswer},
+		{name: "an error beside not found", a: v2Fails("ERROR"), b: legacyFails("9980"), want: rollout.NoAnswer},
+	} {
+		read := compileTable(t, pairs).Operation("bill.read")
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := rollout.Compare(read, test.a, test.b, []string{test.ignore})
+			if got.Class != test.want || shownDifferences(got) != test.differs || got.Class != rollout.NoAnswer && got.Bill != "1" {
+				t.Errorf("%+v, want %s %s", got, test.want, test.differs)
+			}
+			// The other way round it is the same class, with the sides exchanged.
+			back := rollout.Compare(read, test.b, test.a, []string{test.ignore})
+			for i, d := range back.Differences {
+				back.Differences[i].First, back.Differences[i].Second = d.Second, d.First
+			}
+			if back.Class != got.Class || cmp.Diff(back.Differences, got.Differences) != "" {
+				t.Errorf("the other way round: %+v, not %+v", back, got)
+			}
+			if strings.Contains(fmt.Sprint(got), secretKey) {
+				t.Errorf("%+v shows the key", got)
+			}
+		})
+	}
+}
+
+func shownDifferences(c rollout.Comparison) string {
+	var all []string
+	for _, d := range c.Differences {
+		all = append(all, fmt.Sprint(d.Path, " ", d.Kind, " ", d.First, " ", d.Second))
+	}
+	return strings.Join(all, ", ")
+}
+
+// An operation without an answer in a form is unclear there, and lists are compared record by record.
+func TestCompareLists(t *testing.T) {
+	t.Parallel()
+	list := compileTable(t).Operation("mapping.list")
+	records := func(form translate.Form, records string) rollout.Answer {
+		return rollout.Answer{Form: form, Request: []byte(`{"apiKey":"k"}`), Status: 200, Body: []byte(`{"code":"0000","message":"ok","data":[` + records + `]}`)}
+	}
+	for _, test := range []struct{ a, b, want string }{
+		{`{"email":"a"},{"email":"b"}`, `{"email":"a","ceoName":""},{"email":"b"}`, ""},
+		{`{"email":"a"},{"email":"b"}`, `{"email":"b"},{"email":"a"}`, "email other a a"},
+		{`{"email":"a"}`, `{"email":"a"},{"companyNm":"b"}`, "companyNm other (missing) a"},
+		{`{"email":"a"},{"companyNm":"b"}`, `{"email":"a"}`, "companyNm other a (missing)"},
+		{`{"email":"a"}`, ``, "email other a (missing)"},
+	} {
+		if got := rollout.Compare(list, records("v2", test.a), records("v2", test.b), nil); shownDifferences(got) != test.want {
+			t.Errorf("%s and %s: %+v", test.a, test.b, got)
+		}
+	}
+	if got := rollout.Compare(list, records("v2", ""), records("legacy", ""), nil); got.Class != rollout.NoAnswer || got.Why != "second: its form lacks the operation" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Every field of a read that both forms have is compared: exchanged, it is seen. The fields are those of the table.
+func TestCompareSeesEveryField(t *testing.T) {
+	t.Parallel()
+	read := compileTable(t).Operation("bill.read")
+	n := 0
+	for _, f := range read.Fields() {
+		if f.Message != "reply" || f.From != "legacy" || f.Class != translate.Exact || f.Source == "bill_id" || f.Source == "appr_state" {
+			continue
+		}
+		n++
+		for _, b := range []rollout.Answer{legacy(`,"` + f.Source + `":"2"`), v2(`,"` + f.Target + `":"2"`)} {
+			got := rollout.Compare(read, legacy(`,"`+f.Source+`":"1"`), b, nil)
+			if got.Class != rollout.Differs || len(got.Differences) != 1 || got.Differences[0].Path != f.Target {
+				t.Errorf("%s: %+v", f.Source, got)
+			}
+		}
+	}
+	if n < 15 {
+		t.Errorf("only %d fields", n)
+	}
+}
