@@ -1,0 +1,231 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"billbridge/config"
+	"billbridge/translate"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Shadow compares what the other upstream says to calls that were answered. It runs beside them: nobody waits for it,
+// and it changes nothing. It is safe for concurrent use.
+type Shadow struct {
+	tally   *Tally
+	log     *slog.Logger
+	done    *prometheus.CounterVec
+	dropped *prometheus.CounterVec
+
+	mu       sync.Mutex
+	config   config.Comparing
+	inFlight int
+	bytes    int64
+	closed   bool
+
+	run    context.Context
+	cancel context.CancelFunc
+	wait   sync.WaitGroup
+}
+
+// A Shadowed is a call that the first upstream has answered.
+type Shadowed struct {
+	ID        string // of the call: it decides whether the call is among the sample
+	Partner   string // the full SHA-256 of the key, in hex
+	Operation *translate.Operation
+	First     Answer // Shadow.Offer copies what it keeps
+
+	// Other asks the upstream that is compared, Again the one that answered. Each must end with its ctx, must not read
+	// more than most bytes of the body, and must fail where there is more. An error is no answer.
+	Other, Again func(ctx context.Context, most int64) (Answer, error)
+}
+
+// NewShadow makes a shadow that counts into tally. If to is nil, there are no metrics; if log is nil, no log.
+func NewShadow(c config.Comparing, tally *Tally, to prometheus.Registerer, log *slog.Logger) (*Shadow, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	s := &Shadow{
+		tally: tally, log: log, config: c,
+		done: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "billbridge_rollout_comparisons_total", Help: "Answers of the two upstreams that were compared, by what came of it.",
+		}, []string{"class"}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "billbridge_rollout_comparisons_dropped_total", Help: "Calls of the sample that were not compared, by the bound that they would have broken.",
+		}, []string{"bound"}),
+	}
+	for _, class := range Classes {
+		s.done.WithLabelValues(string(class))
+	}
+	for _, bound := range []string{"in_flight", "bytes", "closed"} {
+		s.dropped.WithLabelValues(bound)
+	}
+	s.run, s.cancel = context.WithCancel(context.Background())
+	if to != nil {
+		for _, c := range []prometheus.Collector{s.done, s.dropped} {
+			if err := to.Register(c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// Use replaces the config. What is under way goes on by the one before.
+func (s *Shadow) Use(c config.Comparing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.config = c
+}
+
+// Offer compares a call in the background if it is among the sample and within the bounds. It never waits. Of an
+// operation that writes nothing is ever sent, and of one that either upstream's form lacks there is nothing to compare.
+func (s *Shadow) Offer(c Shadowed) (taken bool) {
+	if c.Operation.Effect != translate.Read {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !sampled(c.ID, float64(s.config.Rate)) {
+		return false
+	}
+	// An answer of the other side to the same call is about as long as the first one. Two of them are held at most: the
+	// other's, and the first one's when it is asked again.
+	most := 4*int64(len(c.First.Body)) + 16<<10
+	held := int64(len(c.First.Body)+len(c.First.Request)) + 2*most
+	switch {
+	case s.closed:
+		s.dropped.WithLabelValues("closed").Inc()
+		return false
+	case s.inFlight >= s.config.InFlight:
+		s.dropped.WithLabelValues("in_flight").Inc()
+		return false
+	case s.bytes+held > int64(s.config.Bytes):
+		s.dropped.WithLabelValues("bytes").Inc()
+		return false
+	}
+	s.inFlight++
+	s.bytes += held
+	// The caller's buffers are used again when its call has ended.
+	c.First.Body, c.First.Request = bytes.Clone(c.First.Body), bytes.Clone(c.First.Request)
+	ignore := slices.Clone(s.config.Ignore)
+	s.wait.Go(func() {
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.inFlight--
+			s.bytes -= held
+		}()
+		s.compare(c, most, ignore)
+	})
+	return true
+}
+
+// sampled tells whether a call is among the sample. The same call is always or never, at every replica, and whoever is
+// in at a rate is in at every higher one.
+func sampled(id string, rate float64) bool {
+	sum := sha256.Sum256([]byte(id))
+	return float64(binary.BigEndian.Uint64(sum[:8]))/math.MaxUint64 < rate || rate >= 1
+}
+
+// compare is one comparison from end to end.
+func (s *Shadow) compare(c Shadowed, most int64, ignore []string) {
+	// A panic here must not end the process, which has partners to answer. Its value may hold what an answer says.
+	result := Comparison{Class: NoAnswer, Why: "something failed here"}
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			s.log.Error("panic in a comparison", "id", c.ID, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+		}
+		s.done.WithLabelValues(string(result.Class)).Inc()
+		s.tally.Add(c.Partner, c.Operation.Name, result)
+	}()
+	other, err := c.ask(s.run, most, c.Other)
+	if err != nil {
+		// What the first one said counts all the same: it tells whether the call is a partner's.
+		result = Compare(c.Operation, c.First, Answer{Form: c.First.Form}, nil)
+		result.Why = "second: " + err.Error()
+		return
+	}
+	got := Compare(c.Operation, c.First, other, ignore)
+	if got.Class != Differs {
+		result = got
+		return
+	}
+	again, err := c.ask(s.run, most, c.Again)
+	if err != nil {
+		result = got
+		result.Class, result.Differences, result.Why = NoAnswer, nil, "first, asked again: "+err.Error()
+		return
+	}
+	result = confirm(c.Operation, got, c.First, other, again, ignore)
+}
+
+// errTooLong is an answer of which there is more than was to be read.
+var errTooLong = errors.New("its answer is too long")
+
+// ask asks an upstream. What its error says stays here: it may name addresses.
+func (c Shadowed) ask(ctx context.Context, most int64, upstream func(context.Context, int64) (Answer, error)) (Answer, error) {
+	a, err := upstream(ctx, most)
+	switch {
+	case err != nil:
+		return a, errors.New("no answer")
+	case int64(len(a.Body)) > most:
+		return a, errTooLong
+	}
+	return a, nil
+}
+
+// confirm keeps of a difference what is still there when the first upstream has been asked again, which in the meantime
+// has not changed what it says of it. A bill that was paid between the two answers is not a difference.
+func confirm(op *translate.Operation, found Comparison, first, other, again Answer, ignore []string) Comparison {
+	moved, still := Compare(op, first, again, ignore), Compare(op, again, other, ignore)
+	switch {
+	case moved.Class == NoAnswer || still.Class == NoAnswer:
+		found.Class, found.Differences, found.Why = NoAnswer, nil, "first, asked again: no answer"
+		return found
+	case moved.Class == NotThere || still.Class == NotThere:
+		found.Class, found.Differences = NotThere, nil
+		return found
+	}
+	in := func(c Comparison, path string) bool {
+		return slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Path == path })
+	}
+	found.Differences = slices.DeleteFunc(found.Differences, func(d Difference) bool {
+		return !in(still, d.Path) || in(moved, d.Path)
+	})
+	if len(found.Differences) == 0 {
+		found.Class = Moved
+	}
+	return found
+}
+
+// Close lets what is under way end until ctx does, and then stops it. After it nothing is compared any more.
+func (s *Shadow) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		s.wait.Wait()
+		close(ended)
+	}()
+	defer s.cancel()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		s.cancel()
+		<-ended // each ends with its context
+		return context.Cause(ctx)
+	}
+}
