@@ -21,10 +21,10 @@ const (
 
 // Limits are what a verdict asks for. A zero is the default.
 type Limits struct {
-	Comparisons int     // fewer are inconclusive; 100
-	Bills       int     // so are those of fewer distinct bills, where the operation is about bills; 30
-	Mismatch    float64 // what the true mismatch rate must lie below, for all that is known; 0.03, which 100 that are alike show
-	Unclear     float64 // of all that was asked, more without an answer are inconclusive; 0.05
+	Comparisons int     `json:"comparisons"` // fewer are inconclusive; 100
+	Bills       int     `json:"bills"`       // so are those of fewer distinct bills, where the operation is about bills; 30
+	Mismatch    float64 `json:"mismatch"`    // what the true mismatch rate must lie below, for all that is known; 0.03, which 100 that are alike show
+	Unclear     float64 `json:"unclear"`     // of all that was asked, more without an answer are inconclusive; 0.05
 }
 
 func (l Limits) filled() Limits {
@@ -74,7 +74,7 @@ func Judge(s Snapshot, limits Limits) []Verdict {
 		v := Verdict{
 			Partner: n.Partner, Operation: n.Operation, Compared: n.Compared, Bills: n.Bills.Number(), Differed: n.Differed,
 			Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved, Unclear: n.Unclear,
-			Bound: upperBound(n.Differed, n.Compared),
+			Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
 		}
 		for path, f := range n.Fields {
 			v.Fields = append(v.Fields, FieldReport{path, f})

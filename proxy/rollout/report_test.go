@@ -1,0 +1,86 @@
+package rollout_test
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/rollout"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the reports of testdata anew")
+
+var config120 = config.Comparing{Rate: 1, InFlight: 1000, Bytes: 64 << 20}
+
+func TestReports(t *testing.T) {
+	t.Parallel()
+	full := newTally()
+	add(full, 118, rollout.Same)
+	add(full, 7, rollout.NotThere)
+	add(full, 2, rollout.Moved)
+	add(full, 1, rollout.NoAnswer)
+	add(full, 2, rollout.Differs,
+		rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney, First: "99999", Second: "(missing)"},
+		rollout.Difference{Path: "apprState", Kind: rollout.InState, First: "F", Second: "W"},
+		rollout.Difference{Path: "apprIssuer", Kind: rollout.InOther, First: "aa|*a_a*", Second: "<a>`[a](a)"},
+		rollout.Difference{Path: "apiKey", Kind: rollout.InOther, First: "(key)", Second: "(key)"})
+	for _, path := range []string{"apprNum", "apprDt", "apprMonthly"} {
+		add(full, 1, rollout.Differs, rollout.Difference{Path: path, Kind: rollout.InOther, First: "9", Second: "99"})
+	}
+	other := strings.Repeat("b", 64)
+	for i := range 150 {
+		full.Add(other, "bill.read", rollout.Comparison{Class: rollout.Same, Bill: strings.Repeat("x", i%40+1), Succeeded: [2]bool{true, true}})
+	}
+	for range 12 {
+		full.Add(other, "mapping.status", rollout.Comparison{Class: rollout.Same, Succeeded: [2]bool{true, true}})
+	}
+	until := since.Add(26 * time.Hour)
+	for name, r := range map[string]rollout.Report{
+		"full":  rollout.NewReport(full.Snapshot(), rollout.Limits{}, until, []rollout.Owned{{Upstream: "old", Bills: 17}, {Upstream: "new", Bills: 0}}),
+		"empty": rollout.NewReport(newTally().Snapshot(), rollout.Limits{Comparisons: 500, Bills: 50}, until, nil),
+	} {
+		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown} {
+			var got bytes.Buffer
+			if err := write(&got); err != nil {
+				t.Error(err)
+			}
+			file := filepath.Join("testdata", "report", name+"."+ending)
+			if *update {
+				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("%s: %s", file, diff)
+			}
+		}
+	}
+}
+
+// The version of a table is that of its text: an overlay that changes it changes the version.
+func TestTableVersion(t *testing.T) {
+	t.Parallel()
+	versions := map[string]bool{}
+	for _, overlay := range []string{`{}`, `bounds: enforce`, `{}`, `codes: [{v2: BILL_003, legacy: "9980"}]`} {
+		v, err := rollout.TableVersion(compileTable(t, overlay))
+		if err != nil || len(v) != 12 {
+			t.Error(v, err)
+		}
+		versions[v] = true
+	}
+	if len(versions) != 3 {
+		t.Errorf("%v", versions)
+	}
+}

@@ -1,0 +1,276 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/rollout"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type asking = func(context.Context, int64) (rollout.Answer, error)
+
+// says answers at once.
+func says(a rollout.Answer) asking {
+	return func(context.Context, int64) (rollout.Answer, error) { return a, nil }
+}
+
+// after answers when some time has passed, or the call is stopped.
+func after(d time.Duration, a rollout.Answer) asking {
+	return func(ctx context.Context, _ int64) (rollout.Answer, error) {
+		select {
+		case <-time.After(d):
+			return a, nil
+		case <-ctx.Done():
+			return a, ctx.Err()
+		}
+	}
+}
+
+// nobody must not be asked.
+func nobody(t testing.TB) asking {
+	return func(context.Context, int64) (rollout.Answer, error) {
+		t.Error("an upstream was asked")
+		return rollout.Answer{}, errors.New("nobody")
+	}
+}
+
+type stage struct {
+	*rollout.Shadow
+	t        testing.TB
+	tally    *rollout.Tally
+	registry *prometheus.Registry
+	table    map[string]rollout.Shadowed
+}
+
+func newStage(t testing.TB, c config.Comparing, overlays ...string) *stage {
+	t.Helper()
+	s := &stage{t: t, tally: rollout.NewTally("table", nil), registry: prometheus.NewRegistry()}
+	var err error
+	if s.Shadow, err = rollout.NewShadow(c, s.tally, s.registry, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.table = map[string]rollout.Shadowed{}
+	for _, o := range compileTable(t, overlays...).Operations() {
+		s.table[o.Name] = rollout.Shadowed{ID: "id", Partner: partner, Operation: o}
+	}
+	return s
+}
+
+func (s *stage) offer(first rollout.Answer, other, again asking) bool {
+	c := s.table["bill.read"]
+	c.First, c.Other, c.Again = first, other, again
+	return s.Offer(c)
+}
+
+// counts are the metrics, of those that are not 0.
+func (s *stage) counts() string {
+	s.t.Helper()
+	families, err := s.registry.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var all []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if m.GetCounter().GetValue() > 0 {
+				all = append(all, fmt.Sprint(m.GetLabel()[0].GetValue(), " ", m.GetCounter().GetValue()))
+			}
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+var whole = config.Comparing{Rate: 1, InFlight: 32, Bytes: 16 << 20}
+
+// A difference counts only if the first upstream says the same again, and the other one is still at odds with it.
+func TestDifferencesAreConfirmed(t *testing.T) {
+	t.Parallel()
+	unpaid, paid := answer("v2", `{"billId":"1","apprState":"W"}`), v2(`,"apprPrice":"1000"`)
+	gone := answer("v2", `{"code":"BILL_003","message":"","data":null}`)
+	for name, test := range map[string]struct {
+		first, other rollout.Answer
+		again        asking
+		want         string
+	}{
+		"alike":                           {paid, legacy(`,"appr_price":"1000"`), nobody(t), "same 1"},
+		"paid in between":                 {unpaid, legacy(`,"appr_price":"1000"`), says(paid), "moved 1"},
+		"still another":                   {paid, legacy(`,"appr_price":"1001"`), says(paid), "differs 1"},
+		"another each time":               {v2(`,"apprNum":"1"`), legacy(`,"appr_num":"2"`), says(v2(`,"apprNum":"3"`)), "moved 1"},
+		"one that moved and one that not": {v2(`,"apprNum":"1","apprPrice":"1"`), legacy(`,"appr_num":"2","appr_price":"2"`), says(v2(`,"apprNum":"3","apprPrice":"1"`)), "differs 1"},
+		"gone in between":                 {paid, legacy(``), says(gone), "not_there 1"},
+		"not there":                       {paid, answer("legacy", `{"code":"9980","msg":""}`), nobody(t), "not_there 1"},
+		"no answer":                       {paid, answer("legacy", ``), nobody(t), "unclear 1"},
+		"no answer when asked again":      {paid, legacy(``), says(answer("v2", ``)), "unclear 1"},
+		"too long":                        {paid, legacy(`,"appr_num":"` + strings.Repeat("1", 20<<10) + `"`), nobody(t), "unclear 1"},
+		"broke off":                       {paid, rollout.Answer{}, nil, "unclear 1"},
+		"a panic":                         {paid, legacy(``), func(context.Context, int64) (rollout.Answer, error) { panic("here") }, "unclear 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, whole)
+			other := says(test.other)
+			if test.again == nil {
+				other = func(context.Context, int64) (rollout.Answer, error) { return rollout.Answer{}, errors.New("broke off") }
+			}
+			s.offer(test.first, other, test.again)
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if got := s.counts(); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+			for _, n := range s.tally.Snapshot().Counts {
+				for path := range n.Fields {
+					if n.Differed != 1 || path != "apprPrice" || n.Fields[path].Kind != rollout.InMoney {
+						t.Errorf("%+v", n)
+					}
+				}
+			}
+		})
+	}
+}
+
+// No upstream is asked on account of a write, whatever its operation.
+func TestWritesAreNeverShadowed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, whole)
+	n := 0
+	for name, c := range s.table {
+		if c.Operation.Effect == "read" {
+			continue
+		}
+		n++
+		c.Other, c.Again = nobody(t), nobody(t)
+		if s.Offer(c) {
+			t.Error(name)
+		}
+	}
+	if err := s.Close(t.Context()); err != nil || n == 0 {
+		t.Error(n, err)
+	}
+}
+
+// What is one too many is dropped at once and counted, and its place is free again when another has ended.
+func TestShadowIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			config config.Comparing
+			taken  int
+			want   string
+		}{
+			{config.Comparing{Rate: 1, InFlight: 3, Bytes: 16 << 20}, 3, "in_flight 14, same 6"},
+			{config.Comparing{Rate: 1, InFlight: 100, Bytes: 2 * held}, 2, "bytes 16, same 4"},
+			{config.Comparing{Rate: 1, InFlight: 100, Bytes: 2*held - 1}, 1, "bytes 18, same 2"},
+			{config.Comparing{Rate: 1, InFlight: 100, Bytes: held - 1}, 0, "bytes 20"},
+			{config.Comparing{Rate: 0, InFlight: 100, Bytes: 16 << 20}, 0, ""},
+		} {
+			s := newStage(t, test.config)
+			var now, most atomic.Int64
+			other := func(ctx context.Context, limit int64) (rollout.Answer, error) {
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				if want := int64(4*len(v2(``).Body) + 16<<10); limit != want {
+					t.Errorf("%d bytes may be read, want %d", limit, want)
+				}
+				return after(time.Second, legacy(``))(ctx, limit)
+			}
+			begin := time.Now()
+			for range 2 {
+				taken := 0
+				for range 10 {
+					if s.offer(v2(``), other, nobody(t)) {
+						taken++
+					}
+				}
+				if taken != test.taken || time.Since(begin)%time.Second != 0 {
+					t.Errorf("%+v: %d were taken, want %d, after %s", test.config, taken, test.taken, time.Since(begin))
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+			if err := s.Close(t.Context()); err != nil || most.Load() > int64(test.taken) {
+				t.Errorf("%d at once, %v", most.Load(), err)
+			}
+			if got := s.counts(); got != test.want {
+				t.Errorf("%+v: %s, want %s", test.config, got, test.want)
+			}
+			if s.offer(v2(``), nobody(t), nobody(t)) {
+				t.Error("taken after the end")
+			}
+		}
+	})
+}
+
+// held is what one comparison of v2(“) may hold.
+var held = config.Size(len(v2(``).Body) + len(v2(``).Request) + 2*(4*len(v2(``).Body)+16<<10))
+
+// Close waits for what is under way as long as it may, and then stops it.
+func TestShadowEnds(t *testing.T) {
+	t.Parallel()
+	for within, want := range map[time.Duration]string{time.Second: "unclear 1", time.Minute: "same 1"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, whole)
+			s.offer(v2(``), after(10*time.Second, legacy(``)), nobody(t))
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			begin := time.Now()
+			if err := s.Close(ctx); errors.Is(err, context.DeadlineExceeded) != (within == time.Second) || time.Since(begin) != min(within, 10*time.Second) {
+				t.Errorf("%v after %s", err, time.Since(begin))
+			}
+			if got := s.counts(); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}) // it fails if a goroutine is left
+	}
+}
+
+// The caller's buffers are its own again as soon as Offer has returned.
+func TestShadowKeepsItsOwnCopy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, whole)
+		first := v2(`,"apprPrice":"1000"`)
+		s.offer(first, after(time.Second, legacy(`,"appr_price":"1000"`)), nobody(t))
+		clear(first.Body)
+		clear(first.Request)
+		if err := s.Close(t.Context()); err != nil || s.counts() != "same 1" {
+			t.Error(s.counts(), err)
+		}
+	})
+}
+
+// The sample is about the rate, the same at every replica, and grows with the rate.
+func TestShadowSamples(t *testing.T) {
+	t.Parallel()
+	in := map[string]bool{}
+	for _, rate := range []config.Fraction{0, 0.25, 0.5, 1} {
+		for replica := range 2 {
+			s := newStage(t, config.Comparing{Rate: rate, InFlight: 10_000, Bytes: 1 << 30})
+			n := 0
+			for i := range 2000 {
+				c := s.table["bill.read"]
+				c.ID, c.First, c.Other = fmt.Sprint("call-", i), v2(``), says(legacy(``))
+				taken := s.Offer(c)
+				if in[c.ID] && !taken || replica == 1 && taken != in[c.ID] {
+					t.Fatalf("%s at %v: %v", c.ID, rate, taken)
+				}
+				if in[c.ID] = taken; taken {
+					n++
+				}
+			}
+			if err := s.Close(t.Context()); err != nil || n < int(2000*rate)-100 || n > int(2000*rate)+100 || n > 0 && s.counts() != fmt.Sprint("same ", n) {
+				t.Errorf("%d at %v, %v", n, rate, err)
+			}
+		}
+	}
+}

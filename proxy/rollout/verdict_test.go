@@ -1,0 +1,272 @@
+package rollout_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The exact bounds of k in n, from the binomial distribution.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		k, n         int
+		lower, upper float64
+	}{
+		{0, 0, 0, 1},
+		{0, 1, 0, 0.95},
+		{1, 1, 0.05, 1},
+		{0, 100, 0, 0.029513},
+		{0, 1000, 0, 0.0029912},
+		{1, 100, 0.000513, 0.046560},
+		{5, 100, 0.019906, 0.102253}, // the ends of the two-sided interval at 90 %
+		{10, 10, 0.741134, 1},
+		{500_000, 1_000_000, 0.499177, 0.500823},
+	} {
+		lower, upper := rollout.LowerBound(test.k, test.n), rollout.UpperBound(test.k, test.n)
+		if math.Abs(lower-test.lower) > 1e-6 || math.Abs(upper-test.upper) > 1e-6 {
+			t.Errorf("%d of %d: %f to %f, want %f to %f", test.k, test.n, lower, upper, test.lower, test.upper)
+		}
+	}
+	// At the bound itself, so few mismatches are seen in one of twenty cases: the definition, summed by hand.
+	for _, test := range [][2]int{{0, 30}, {1, 30}, {7, 50}, {29, 30}} {
+		k, n := test[0], test[1]
+		p, sum, ways := rollout.UpperBound(k, n), 0.0, 1.0
+		for i := range k + 1 {
+			sum += ways * math.Pow(p, float64(i)) * math.Pow(1-p, float64(n-i))
+			ways *= float64(n-i) / float64(i+1)
+		}
+		if math.Abs(sum-0.05) > 1e-9 {
+			t.Errorf("%d of %d: %f", k, n, sum)
+		}
+	}
+}
+
+var since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+
+func newTally() *rollout.Tally {
+	return rollout.NewTally("0123456789ab", func() time.Time { return since })
+}
+
+// add counts n comparisons of as many bills.
+func add(t *rollout.Tally, n int, class rollout.Class, differences ...rollout.Difference) {
+	for i := range n {
+		t.Add(partner, "bill.read", rollout.Comparison{Class: class, Differences: differences, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}})
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	in := func(path string, kind rollout.Kind) rollout.Difference {
+		return rollout.Difference{Path: path, Kind: kind, First: "9", Second: "99"}
+	}
+	for _, test := range []struct {
+		name   string
+		count  func(*rollout.Tally)
+		ruling rollout.Ruling
+		reason string
+	}{
+		{"as many as are needed", func(t *rollout.Tally) { add(t, 100, rollout.Same) }, rollout.Pass, "at most 2.96 % differ"},
+		{"one too few", func(t *rollout.Tally) { add(t, 99, rollout.Same) }, rollout.Inconclusive, "99 compared, at least 100 are needed"},
+		{"of too few bills", func(t *rollout.Tally) {
+			for range 10 {
+				add(t, 29, rollout.Same)
+			}
+		}, rollout.Inconclusive, "29 distinct bills, at least 30 are needed"},
+		{"of enough bills", func(t *rollout.Tally) {
+			for range 10 {
+				add(t, 30, rollout.Same)
+			}
+		}, rollout.Pass, "at most 1.00 % differ"},
+		{"about no bills", func(t *rollout.Tally) {
+			for range 100 {
+				t.Add(partner, "bill.read", rollout.Comparison{Class: rollout.Same, Succeeded: [2]bool{true, true}})
+			}
+		}, rollout.Pass, "at most 2.96 % differ"},
+		{"money, once", func(t *rollout.Tally) {
+			add(t, 10_000, rollout.Same)
+			add(t, 1, rollout.Differs, in("apprPrice", rollout.InMoney))
+		}, rollout.Fail, "differs: apprPrice (money) in 1"},
+		{"state, and nothing else", func(t *rollout.Tally) { add(t, 1, rollout.Differs, in("apprState", rollout.InState)) }, rollout.Fail, "differs: apprState (state) in 1"},
+		{"codes, of failures", func(t *rollout.Tally) {
+			add(t, 1000, rollout.Same)
+			t.Add(partner, "bill.read", rollout.Comparison{Class: rollout.Differs, Differences: []rollout.Difference{in("(code)", rollout.InCode)}})
+		}, rollout.Fail, "differs: (code) (code) in 1"},
+		{"another field, now and then", func(t *rollout.Tally) {
+			add(t, 999, rollout.Same)
+			add(t, 1, rollout.Differs, in("apprNum", rollout.InOther))
+		}, rollout.Pass, "at most 0.48 % differ"},
+		{"another field, once in few", func(t *rollout.Tally) {
+			add(t, 99, rollout.Same)
+			add(t, 1, rollout.Differs, in("apprNum", rollout.InOther))
+		}, rollout.Inconclusive, "up to 4.66 % may differ, 3.00 % is the limit"},
+		{"another field, always", func(t *rollout.Tally) { add(t, 100, rollout.Differs, in("apprNum", rollout.InOther)) }, rollout.Fail, "100 of 100 differ: certainly more than 3.00 %"},
+		{"another field, always, of too few", func(t *rollout.Tally) { add(t, 99, rollout.Differs, in("apprNum", rollout.InOther)) }, rollout.Inconclusive, "99 compared, at least 100 are needed"},
+		{"not there is neither", func(t *rollout.Tally) {
+			add(t, 100, rollout.Same)
+			add(t, 10_000, rollout.NotThere)
+		}, rollout.Pass, "at most 2.96 % differ"},
+		{"nothing but not there", func(t *rollout.Tally) { add(t, 10_000, rollout.NotThere) }, rollout.Inconclusive, "0 compared, at least 100 are needed"},
+		{"what moved is neither", func(t *rollout.Tally) {
+			add(t, 100, rollout.Same)
+			add(t, 10_000, rollout.Moved)
+		}, rollout.Pass, "at most 2.96 % differ"},
+		{"often no answer", func(t *rollout.Tally) {
+			add(t, 100, rollout.Same)
+			add(t, 6, rollout.NoAnswer)
+		}, rollout.Inconclusive, "6 of 106 had no answer"},
+		{"seldom no answer", func(t *rollout.Tally) {
+			add(t, 100, rollout.Same)
+			add(t, 5, rollout.NoAnswer)
+		}, rollout.Pass, "at most 2.96 % differ"},
+		{"failures that are alike show nothing", func(t *rollout.Tally) {
+			add(t, 1, rollout.Same)
+			for i := range 1000 {
+				t.Add(partner, "bill.read", rollout.Comparison{Class: rollout.Same, Bill: fmt.Sprint(i)})
+			}
+		}, rollout.Inconclusive, "1 compared, at least 100 are needed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			tally := newTally()
+			test.count(tally)
+			got := rollout.Judge(tally.Snapshot(), rollout.Limits{})
+			if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason != test.reason {
+				t.Errorf("%+v, want %s: %s", got, test.ruling, test.reason)
+			}
+		})
+	}
+}
+
+// A mistake in the table is found by the calls it spoils: two fields that an overlay has exchanged.
+func TestExchangedFieldsFail(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		overlay string
+		ruling  rollout.Ruling
+		reason  string
+	}{
+		"none":  {`{}`, rollout.Pass, "at most 2.47 % differ"},
+		"money": {`operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_num, role: amount}, {v2: apprNum, legacy: appr_price}]}}`, rollout.Fail, "differs: apprPrice (money) in 120"},
+		"others": {
+			`operations: {bill.read: {reply: [{v2: apprIssuer, legacy: appr_acquirer_nm}, {v2: apprAcquirerNm, legacy: appr_issuer}]}}`,
+			rollout.Fail, "120 of 120 differ: certainly more than 3.00 %",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, forms := range []string{"v2 and legacy", "legacy and v2"} {
+				s := newStage(t, config120, test.overlay)
+				for i := range 120 {
+					id := fmt.Sprintf("bill-%d", i)
+					c := s.table["bill.read"]
+					old := answer("v2", fmt.Sprintf(`{"billId":%q,"apprState":"F","apprPrice":"%d","apprNum":"3%07d","apprIssuer":"Bank %d","apprAcquirerNm":"Card %d"}`, id, 1000+i, i, i, i))
+					old.Request = []byte(fmt.Sprintf(`{"apiKey":"k","bill":{"billId":%q}}`, id))
+					young := answer("legacy", fmt.Sprintf(`{"bill_id":%q,"appr_state":"F","appr_price":"%d","appr_num":"3%07d","appr_issuer":"Bank %d","appr_acquirer_nm":"Card %d"}`, id, 1000+i, i, i, i))
+					young.Request = []byte(fmt.Sprintf(`{"apikey":"k","bill_id":%q}`, id))
+					if forms == "legacy and v2" {
+						old, young = young, old
+					}
+					c.First, c.Other, c.Again = old, says(young), says(old)
+					if !s.Offer(c) {
+						t.Fatal("not taken")
+					}
+				}
+				if err := s.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				got := rollout.Judge(s.tally.Snapshot(), rollout.Limits{})
+				if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason != test.reason || got[0].Bills != 120 {
+					t.Errorf("%s: %+v, want %s: %s", forms, got, test.ruling, test.reason)
+				}
+			}
+		})
+	}
+}
+
+// What two replicas counted is merged to what one would have counted.
+func TestTalliesMerge(t *testing.T) {
+	t.Parallel()
+	one, a, b := newTally(), newTally(), rollout.NewTally("0123456789ab", func() time.Time { return since.Add(-time.Hour) })
+	for i := range 2000 {
+		c := rollout.Comparison{Class: rollout.Classes[i%5], Bill: fmt.Sprint("bill-", i%700), Succeeded: [2]bool{true, true}}
+		if c.Class == rollout.Differs {
+			c.Differences = []rollout.Difference{{Path: fmt.Sprint("field", i%15), Kind: rollout.InOther, First: "9", Second: "a"}}
+		}
+		operation := []string{"bill.read", "mapping.list"}[i/3%2]
+		one.Add(partner, operation, c)
+		[]*rollout.Tally{a, b}[i%2].Add(partner, operation, c)
+	}
+	kept, err := json.Marshal(b.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read rollout.Snapshot
+	if err := json.Unmarshal(kept, &read); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Merge(read); err != nil {
+		t.Fatal(err)
+	}
+	want := one.Snapshot()
+	want.Since = since.Add(-time.Hour)
+	if diff := diffSnapshots(want, a.Snapshot()); diff != "" {
+		t.Error(diff)
+	}
+	if err := a.Merge(rollout.NewTally("other", nil).Snapshot()); err == nil || err.Error() != `counted by version "other" of the table, not "0123456789ab"` {
+		t.Error(err)
+	}
+	a.Use("0123456789ab")
+	if len(a.Snapshot().Counts) == 0 {
+		t.Error("the same table began anew")
+	}
+	a.Use("other")
+	if s := a.Snapshot(); len(s.Counts) != 0 || s.Table != "other" || !s.Since.Equal(since) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func diffSnapshots(a, b rollout.Snapshot) string {
+	return cmp.Diff(a, b, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".index" }, cmp.Ignore()))
+}
+
+// Whatever partners send, a tally keeps so much and no more.
+func TestTallyIsBounded(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	for i := range 10_000 {
+		// Nobody was answered: none of them gets a place.
+		tally.Add(fmt.Sprint("nobody-", i), "bill.read", rollout.Comparison{Class: rollout.NotThere})
+	}
+	if s := tally.Snapshot(); len(s.Counts) != 0 || s.Lost != 0 {
+		t.Errorf("%d counts, %d lost", len(s.Counts), s.Lost)
+	}
+	for i := range 200_000 {
+		c := rollout.Comparison{
+			Class: rollout.Differs, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, false},
+			Differences: []rollout.Difference{{Path: fmt.Sprint("field-", i), Kind: rollout.InOther}},
+		}
+		tally.Add(partner, "bill.read", c)
+		if i < 5000 {
+			tally.Add(fmt.Sprint("partner-", i), "bill.read", c)
+		}
+	}
+	tally.Add(partner, "bill.read", rollout.Comparison{Class: rollout.Differs, Succeeded: [2]bool{true, true}, Differences: []rollout.Difference{{Path: "apprPrice", Kind: rollout.InMoney}}})
+	s := tally.Snapshot()
+	first := s.Counts[0]
+	if len(s.Counts) != 4096 || s.Lost != 5000-4095 || len(first.Fields) != 65 || len(first.Bills.Least) != 256 {
+		t.Errorf("%d counts, %d lost, %d fields, %d hashes", len(s.Counts), s.Lost, len(first.Fields), len(first.Bills.Least))
+	}
+	if n := first.Bills.Number(); n < 160_000 || n > 240_000 {
+		t.Errorf("about %d bills", n)
+	}
+	if v := rollout.Judge(s, rollout.Limits{})[0]; v.Ruling != rollout.Fail || len(v.Fields) != 5 || v.More != 60 || v.Fields[0].Path != "apprPrice" {
+		t.Errorf("%+v", v)
+	}
+}
