@@ -30,8 +30,8 @@ type Fact struct {
 // they be spelled alike: what has no pair means something that the table does not know.
 func (f Fact) Alike(g Fact) bool {
 	switch {
-	case f.Empty || g.Empty:
-		return f.Empty == g.Empty
+	case f.Empty && g.Empty:
+		return true
 	case f.Paired || g.Paired:
 		return f.Paired == g.Paired && f.Text == g.Text
 	}

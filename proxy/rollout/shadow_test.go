@@ -106,6 +106,7 @@ func TestDifferencesAreConfirmed(t *testing.T) {
 		"still another":                   {paid, legacy(`,"appr_price":"1001"`), says(paid), "differs 1"},
 		"another each time":               {v2(`,"apprNum":"1"`), legacy(`,"appr_num":"2"`), says(v2(`,"apprNum":"3"`)), "moved 1"},
 		"one that moved and one that not": {v2(`,"apprNum":"1","apprPrice":"1"`), legacy(`,"appr_num":"2","appr_price":"2"`), says(v2(`,"apprNum":"3","apprPrice":"1"`)), "differs 1"},
+		"refused in between":              {paid, legacy(`,"appr_price":"1001"`), says(answer("v2", `{"code":"PARTNER_006","message":"","data":null}`)), "moved 1"},
 		"gone in between":                 {paid, legacy(``), says(gone), "not_there 1"},
 		"not there":                       {paid, answer("legacy", `{"code":"9980","msg":""}`), nobody(t), "not_there 1"},
 		"no answer":                       {paid, answer("legacy", ``), nobody(t), "unclear 1"},
@@ -127,6 +128,10 @@ func TestDifferencesAreConfirmed(t *testing.T) {
 			}
 			if got := s.counts(); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
+			}
+			// What the first one said shows that the call is a partner's: it is counted, whatever the other did.
+			if counts := s.tally.Snapshot().Counts; len(counts) != 1 && name != "a panic" {
+				t.Errorf("%+v", counts)
 			}
 			for _, n := range s.tally.Snapshot().Counts {
 				for path := range n.Fields {

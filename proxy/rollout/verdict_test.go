@@ -197,9 +197,9 @@ func TestTalliesMerge(t *testing.T) {
 	for i := range 2000 {
 		c := rollout.Comparison{Class: rollout.Classes[i%5], Bill: fmt.Sprint("bill-", i%700), Succeeded: [2]bool{true, true}}
 		if c.Class == rollout.Differs {
-			c.Differences = []rollout.Difference{{Path: fmt.Sprint("field", i%15), Kind: rollout.InOther, First: "9", Second: "a"}}
+			c.Differences = []rollout.Difference{{Path: fmt.Sprint("field", i/10%4), Kind: rollout.InOther, First: "9", Second: "a"}}
 		}
-		operation := []string{"bill.read", "mapping.list"}[i/3%2]
+		operation := []string{"bill.read", "mapping.list"}[i/40%2]
 		one.Add(partner, operation, c)
 		[]*rollout.Tally{a, b}[i%2].Add(partner, operation, c)
 	}
@@ -229,6 +229,23 @@ func TestTalliesMerge(t *testing.T) {
 	a.Use("other")
 	if s := a.Snapshot(); len(s.Counts) != 0 || s.Table != "other" || !s.Since.Equal(since) {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A snapshot is what was counted when it was made.
+func TestSnapshotsStandStill(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	d := rollout.Difference{Path: "apprNum", Kind: rollout.InOther}
+	add(tally, 10, rollout.Differs, d)
+	s := tally.Snapshot()
+	before, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(tally, 500, rollout.Differs, d)
+	if after, err := json.Marshal(s); err != nil || string(after) != string(before) {
+		t.Errorf("%s, then %s, %v", before, after, err)
 	}
 }
 
