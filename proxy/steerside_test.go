@@ -1,0 +1,250 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"billbridge/proxy"
+	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
+
+	"pgregory.net/rapid"
+)
+
+// steerWithin is how long the gateway of the model waits for a side: short, since many calls are made to wait for nothing.
+const steerWithin = 150 * time.Millisecond
+
+// A fault is what goes wrong with one call at one side. The sandbox's own faults hit whichever call comes next; these are
+// bound to a call, so that a run is the same however its calls overlap.
+type fault string
+
+const (
+	sound       fault = ""
+	unreachable fault = "unreachable"     // no connection: certainly nothing was sent
+	lost        fault = "lost"            // it breaks off, and nothing was done
+	dropped     fault = "dropped"         // done, and no answer
+	cut         fault = "cut"             // done, and half an answer
+	failed      fault = "ERROR"           // not done
+	maintained  fault = "maintenance"     // not done
+	page        fault = "page"            // done, and HTTP 500 with a page of HTML
+	oddly       fault = "odd status"      // done, and the right answer with HTTP 500
+	late        fault = "late"            // done, and the answer comes when nobody waits for it any more
+	later       fault = "done later"      // nobody waits any more when it is done
+	foreign     fault = "of another bill" // not done, and a success that names another bill
+)
+
+var faults = []fault{unreachable, lost, dropped, cut, failed, maintained, page, oddly, late, later, foreign}
+
+// A side is a backend: a sandbox behind a socket, and what it is known to have done.
+type side struct {
+	form    string
+	url     string
+	service *sandbox.Service
+	world   *world
+}
+
+// billAt names a bill of a partner.
+type billAt struct{ partner, id string }
+
+// parsed is what a call says in the form of a side.
+func (s *side) parsed(path string, body []byte) (op string, at billAt) {
+	var in struct {
+		V2     string `json:"apiKey"`
+		Legacy string `json:"apikey"`
+		ID     string `json:"bill_id"`
+		Bill   struct {
+			V2     string `json:"billId"`
+			Legacy string `json:"bill_id"`
+		} `json:"bill"`
+	}
+	_ = json.Unmarshal(body, &in)
+	for _, op = range operations {
+		if path == (call{form: s.form, op: op}).path() {
+			break
+		}
+	}
+	return op, billAt{in.V2 + in.Legacy, in.ID + in.Bill.V2 + in.Bill.Legacy}
+}
+
+// state is that of a bill, "" if the side has none.
+func (s *side) state(at billAt) string {
+	b, err := s.service.Bill(at.partner, at.id)
+	if err != nil {
+		return ""
+	}
+	return b.State
+}
+
+func (s *side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	op, at := s.parsed(r.URL.Path, body)
+	v := s.world.arrive(s, r.Header.Get("X-Request-Id"), op, at)
+	defer s.world.busy.Done()
+	certain := false // whether the gateway is told for sure that nothing was done
+	defer func() { s.world.leave(v, certain) }()
+	f := v.fault
+	switch f {
+	case lost:
+		panic(http.ErrAbortHandler)
+	case failed, maintained, foreign:
+		s.say(w, f, op, at)
+		return
+	case later:
+		time.Sleep(steerWithin * 3 / 2) // longer than anybody waits; no event tells of that
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	answer := httptest.NewRecorder()
+	s.service.ServeHTTP(answer, r)
+	var said struct {
+		Code  string
+		State string `json:"appr_state"`
+	}
+	_ = json.Unmarshal(answer.Body.Bytes(), &said)
+	if isWrite(op) && said.Code == "0000" {
+		s.world.effect(v)
+	}
+	status, sent := answer.Code, answer.Body.Bytes()
+	switch f {
+	case dropped:
+		panic(http.ErrAbortHandler)
+	case page:
+		status, sent = 500, []byte("<html>something failed</html>")
+	case oddly:
+		status = 500
+	case late:
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	}
+	certain = f == sound && said.Code != "0000" && said.Code != "BILL_001"
+	s.world.leave(v, certain) // before anybody can know of it
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(sent)))
+	w.WriteHeader(status)
+	if f == cut {
+		_, _ = w.Write(sent[:len(sent)/2])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = w.Write(sent)
+}
+
+// say answers what the sandbox was not asked.
+func (s *side) say(w http.ResponseWriter, f fault, op string, at billAt) {
+	code, text := map[fault]string{failed: "ERROR", maintained: "MAINTAINED_METHOD", foreign: "0000"}[f], "a fault"
+	var answer any = map[string]any{"code": code, "msg": text}
+	switch {
+	case s.form == "v2" && f == foreign:
+		answer = map[string]any{"code": code, "message": text, "data": map[string]any{"apiKey": at.partner, "billId": "ANOTHER", "apprState": "F"}}
+	case s.form == "v2":
+		answer = map[string]any{"code": code, "message": text, "data": nil}
+	case f == foreign && op == "read":
+		answer = map[string]any{"apikey": at.partner, "bill_id": "ANOTHER", "appr_state": "F"}
+	case f == foreign: // of a write it would say that it was done: a resend names no bill
+		answer = map[string]any{"code": "ERROR", "msg": text}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// A visit is a call that reached a side.
+type visit struct {
+	side     *side
+	id, op   string
+	at       billAt
+	fault    fault
+	direct   bool // past the gateway
+	finished bool
+}
+
+// A replica is a gateway with its router and its own hold on the store. It can die like a process: at once, in the
+// middle of whatever it does.
+type replica struct {
+	gateway *proxy.Gateway
+	store   *store.Store
+	server  *httptest.Server
+	world   *world
+	dead    atomic.Bool
+	once    sync.Once
+	left    atomic.Int64 // events on the wire until it dies
+}
+
+var errDead = errors.New("the process is dead")
+
+func (r *replica) kill() {
+	r.once.Do(func() {
+		_ = r.store.Close() // first: a dead process notes nothing
+		r.dead.Store(true)
+		r.gateway.Close()
+	})
+}
+
+// wire tells whether the replica is still alive after one more event.
+func (r *replica) wire() error {
+	if r.left.Add(-1) == 0 {
+		r.world.run.crashes.Add(1)
+		r.kill()
+	}
+	if r.dead.Load() {
+		return errDead
+	}
+	return nil
+}
+
+func (r *replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	answer := httptest.NewRecorder()
+	if !r.dead.Load() {
+		r.gateway.ServeHTTP(answer, q)
+	}
+	if r.dead.Load() {
+		panic(http.ErrAbortHandler)
+	}
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}
+
+// A wiretap stands between a replica and a side.
+type wiretap struct {
+	replica *replica
+	side    *side
+	next    http.RoundTripper
+}
+
+func (t wiretap) RoundTrip(q *http.Request) (*http.Response, error) {
+	if err := t.replica.wire(); err != nil {
+		return nil, err
+	}
+	op := operations[2]
+	for _, op = range operations {
+		if q.URL.Path == (call{form: t.side.form, op: op}).path() {
+			break
+		}
+	}
+	if t.replica.world.faultOf(q.Header.Get("X-Request-Id"), t.side, op) == unreachable {
+		return nil, errors.New("no connection")
+	}
+	response, err := t.next.RoundTrip(q)
+	if dead := t.replica.wire(); dead != nil && err == nil {
+		_ = response.Body.Close()
+		return nil, dead
+	}
+	return response, err
+}
+
+// drawFault is sound most of the time.
+func drawFault(t *rapid.T, label string, oneIn int) fault {
+	if rapid.IntRange(0, oneIn-1).Draw(t, label+" fails") != oneIn-1 {
+		return sound
+	}
+	return rapid.SampledFrom(faults).Draw(t, label)
+}
