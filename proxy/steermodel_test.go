@@ -73,7 +73,6 @@ type world struct {
 	stopped  bool
 	restored bool
 	backup   bool
-	bridged  map[string]bool
 	all      []*sending
 	history  []string
 
@@ -88,7 +87,7 @@ type world struct {
 
 func newWorld(t rapid.TB, run *tally, folder string) *world {
 	w := &world{
-		run: run, folder: folder, bridged: map[string]bool{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience},
+		run: run, folder: folder, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience},
 		byID: map[string]*sending{}, visits: map[string]int{}, effects: map[string]int{},
 		maybe: map[billAt]map[*side]int{}, unsure: map[billAt]map[*side]bool{},
 	}
@@ -294,6 +293,7 @@ func TestSteeringModel(t *testing.T) {
 				t.Log(strings.Join(w.history, "\n"))
 			}
 		}()
+		w.before(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"": w.check, "calls": w.calls, "calls 2": w.calls, "calls 3": w.calls, "calls 4": w.calls, "calls 5": w.calls,
 			"calls 6": w.calls, "calls 7": w.calls, "calls 8": w.calls, "stage": w.stage, "stage 2": w.stage,
@@ -306,13 +306,12 @@ func TestSteeringModel(t *testing.T) {
 }
 
 // The bills of a partner that calls are about: few, so that they meet.
-func drawBill(t *rapid.T) (partner, id, merchant string) {
-	n := rapid.IntRange(0, 4).Draw(t, "bill")
-	return rapid.SampledFrom([]string{mover, newcomer, stranger}).Draw(t, "partner"), fmt.Sprintf("BILL%d", n), fmt.Sprintf("store%d", n%3)
+func drawBill(t *rapid.T) (partner string, n int) {
+	return rapid.SampledFrom([]string{mover, newcomer, newcomer, mover, stranger}).Draw(t, "partner"), rapid.IntRange(0, 6).Draw(t, "bill")
 }
 
-func (w *world) newSending(t *rapid.T, form, op string) *sending {
-	partner, id, merchant := drawBill(t)
+func (w *world) newSending(form, op, partner string, n int) *sending {
+	id, merchant := fmt.Sprintf("BILL%d", n), fmt.Sprintf("store%d", n%3)
 	c := &sending{id: fmt.Sprintf("r%d", len(w.all)), at: billAt{partner, id}}
 	c.q = newCall(form, op).with("apiKey", partner).with("billId", id).with("merchant", merchant)
 	w.all = append(w.all, c)
@@ -327,14 +326,15 @@ func (w *world) calls(t *rapid.T) {
 	var wave []*sending
 	out := rapid.IntRange(0, 11).Draw(t, "store out of reach") == 11
 	for range rapid.SampledFrom([]int{5, 4, 7, 2, 1, 3, 8}).Draw(t, "calls") {
-		c := w.newSending(t, rapid.SampledFrom(forms).Draw(t, "form"), rapid.SampledFrom([]string{"create", "create", "read", "resend", "destroy", "cancel"}).Draw(t, "operation"))
+		partner, n := drawBill(t)
+		op := rapid.SampledFrom([]string{"create", "create", "create", "read", "resend", "destroy", "cancel"}).Draw(t, "operation")
+		c := w.newSending(rapid.SampledFrom(forms).Draw(t, "form"), op, partner, n)
 		if c.q.op == "create" && rapid.IntRange(0, 5).Draw(t, "wrong hash") == 5 {
 			c.q = c.q.with("hash", strings.Repeat("0", 64))
 		}
 		c.reads = [2]fault{drawFault(t, "read at old", 8), drawFault(t, "read at new", 8)}
 		c.write = drawFault(t, "write", 4)
 		c.replica = rapid.SampledFrom(w.replicas).Draw(t, "replica")
-		w.bridged[c.at.partner] = true
 		wave = append(wave, c)
 	}
 	crash := rapid.IntRange(0, 9).Draw(t, "crash") == 9
@@ -532,7 +532,8 @@ func (w *world) stop(t *rapid.T) {
 
 // pay is a customer.
 func (w *world) pay(t *rapid.T) {
-	partner, id, _ := drawBill(t)
+	partner, n := drawBill(t)
+	id := fmt.Sprintf("BILL%d", n)
 	for _, s := range w.sides {
 		if s.service.Pay(partner, id) == nil {
 			w.note("%s of %s is paid at the %s side", id, partner, s.form)
@@ -541,13 +542,17 @@ func (w *world) pay(t *rapid.T) {
 	}
 }
 
-// direct is what partners did, and do, past the bridge.
-func (w *world) direct(t *rapid.T) {
-	c := w.newSending(t, "legacy", rapid.SampledFrom([]string{"create", "create", "destroy"}).Draw(t, "operation"))
-	if c.at.partner == newcomer || c.at.partner == mover && w.bridged[mover] {
-		t.Skip()
+// before is what was made at the old side before the bridge was there.
+func (w *world) before(t *rapid.T) {
+	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 6), 0, 4, rapid.ID[int]).Draw(t, "bills from before the bridge") {
+		w.send(t, w.newSending("legacy", "create", mover, n))
 	}
-	w.send(t, c)
+}
+
+// direct is what a stranger still does past the bridge.
+func (w *world) direct(t *rapid.T) {
+	_, n := drawBill(t)
+	w.send(t, w.newSending("legacy", rapid.SampledFrom([]string{"create", "create", "destroy"}).Draw(t, "operation"), stranger, n))
 }
 
 // restart kills every replica while nothing is under way but what nobody waits for any more.
