@@ -243,8 +243,8 @@ func (t wiretap) RoundTrip(q *http.Request) (*http.Response, error) {
 
 // drawFault is sound most of the time.
 func drawFault(t *rapid.T, label string, oneIn int) fault {
-	if rapid.IntRange(0, oneIn-1).Draw(t, label+" fails") != oneIn-1 {
+	if number(t, label+" fails", oneIn) != 1 {
 		return sound
 	}
-	return rapid.SampledFrom(faults).Draw(t, label)
+	return pick(t, label, faults...)
 }
