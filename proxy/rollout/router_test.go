@@ -297,14 +297,36 @@ func TestDrainedAndRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.follow()
-	d.says["old"] = rollout.Present
-	if way, err := d.create(); err == nil {
-		t.Errorf("it may have been refused at the new side and made at the old one since, and goes to %+v", way)
+	if way, err := d.create(); err != nil || way.Upstream != "new" || len(d.asked) == 0 {
+		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
 	}
-	d.says["old"] = rollout.Absent
+}
+
+// A bill that was pending at the new side when the backup was made was refused there since, and made at the old side. The
+// old side shows it and the new one says that it has none: that is where it is, for every operation.
+func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, rollout.StageNew)
 	if way, err := d.create(); err != nil || way.Upstream != "new" {
+		t.Fatalf("%+v, %v", way, err)
+	}
+	d.now = d.now.Add(time.Minute)
+	if err := d.store.Restored(t.Context(), "test", d.now); err != nil {
+		t.Fatal(err)
+	}
+	d.follow()
+	d.says["old"] = rollout.Present
+	d.says["new"] = rollout.Unclear
+	if way, err := d.other(true); !refusedFor(err, "unclear") {
 		t.Errorf("%+v, %v", way, err)
 	}
+	d.says["new"] = rollout.Absent
+	for _, writes := range []bool{false, true} {
+		if way, err := d.other(writes); err != nil || way.Upstream != "old" {
+			t.Errorf("a write %v: %+v, %v", writes, way, err)
+		}
+	}
+	d.made("old", store.Taken)
 }
 
 // Without the ledger nothing is written anywhere, and only what is found is read.

@@ -157,7 +157,8 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 }
 
 // Found notes that an upstream has a bill, because it showed it. If the row says that the bill is at another one, or
-// may be, it stays as it is and comes with ErrOtherOwner.
+// may be, it stays as it is and comes with ErrOtherOwner. A row that was pending when the store was declared restored from
+// a backup says neither: it may have been released since the backup, and the bill made at the upstream that shows it.
 func (s *Store) Found(ctx context.Context, partner, bill, upstream string, now time.Time) (Owner, error) {
 	if err := ownable(partner, bill, upstream, now); err != nil {
 		return Owner{}, err
@@ -191,6 +192,7 @@ func found(ctx context.Context, q queries, partner, bill, upstream string, now t
 			changed = CASE was.state WHEN 'owned' THEN was.changed ELSE excluded.changed END,
 			ends = CASE was.state WHEN 'released' THEN NULL ELSE was.ends END
 		WHERE was.state = 'released' OR was.upstream = excluded.upstream
+			OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout)
 		RETURNING `+ownerColumns, partner, bill, upstream, now.UnixMilli()), partner, bill)
 	if errors.Is(err, sql.ErrNoRows) {
 		r.refusal = ErrOtherOwner

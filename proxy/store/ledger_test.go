@@ -163,6 +163,36 @@ func TestStoreFromABackup(t *testing.T) {
 	})
 }
 
+// TestFoundAfterABackup: of what was not certain when the store was declared restored, the upstream that shows a bill is
+// believed; of what became so since, it is not.
+func TestFoundAfterABackup(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		own(t, s, "before", "new")
+		if _, err := s.Found(t.Context(), partner("one"), "before", "old", noon); !errors.Is(err, store.ErrOtherOwner) {
+			t.Errorf("without a backup: %v", err)
+		}
+		if _, err := s.Found(t.Context(), partner("one"), "owned", "new", noon); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Restored(t.Context(), "ann", noon); err != nil {
+			t.Fatal(err)
+		}
+		later := noon.Add(time.Minute)
+		if _, err := s.Own(t.Context(), partner("one"), "since", "new", later, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		for bill, want := range map[string]string{"before": "old owned 1", "owned": "new owned 0", "since": "new pending 1"} {
+			o, err := s.Found(t.Context(), partner("one"), bill, "old", later)
+			if errors.Is(err, store.ErrOtherOwner) != (bill != "before") {
+				t.Errorf("%s: %v", bill, err)
+			}
+			equal(t, bill, inWords(o), want)
+		}
+	})
+}
+
 // TestOwnersOfOthers: an id is that of one partner, letter by letter.
 func TestOwnersOfOthers(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
