@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"net/http"
@@ -60,7 +61,7 @@ func (w *world) calls(t *rapid.T) {
 		partner, n := drawBill(t)
 		op := pick(t, "operation", "create", "create", "create", "read", "resend", "destroy", "cancel")
 		c := w.newSending(pick(t, "form", forms...), op, partner, n)
-		if c.q.op == "create" && number(t, "wrong hash", 6) == 1 {
+		if c.q.op == "create" && number(t, "wrong hash", 4) == 1 {
 			c.q = c.q.with("hash", strings.Repeat("0", 64))
 		}
 		c.reads = [2]fault{drawFault(t, "read at old", 8), drawFault(t, "read at new", 8)}
@@ -72,11 +73,17 @@ func (w *world) calls(t *rapid.T) {
 	if crash {
 		wave[0].replica.left.Store(int64(1 + number(t, "crash after", 16)))
 	}
+	if !out && number(t, "backup under way", 6) == 1 {
+		w.copyIn.Store(int64(1 + number(t, "backup after", 16)))
+	}
 	if out {
 		w.run.outages.Add(1)
 		must(t, os.Rename(w.file(), w.file()+".away"))
 	}
 	w.send(t, wave...)
+	if w.copyIn.Swap(0) < 0 {
+		w.note("backup in the midst of these")
+	}
 	if out {
 		must(t, os.Rename(w.file()+".away", w.file()))
 	}
@@ -196,18 +203,21 @@ func (w *world) restart(t *rapid.T) {
 	w.replicate(t)
 }
 
-var storeFiles = []string{"", "-wal"}
-
-// copy makes a backup.
-func (w *world) copy(t *rapid.T) {
-	for _, end := range storeFiles {
-		data, err := os.ReadFile(w.file() + end)
-		must(t, err)
-		must(t, os.WriteFile(w.file()+".backup"+end, data, 0o600))
-	}
+// copy makes a backup, also while others write.
+func (w *world) copy(t rapid.TB) {
+	_ = os.Remove(w.file() + ".backup")
+	db, err := sql.Open("sqlite", "file:"+w.file())
+	must(t, err)
+	defer func() { must(t, db.Close()) }()
+	_, err = db.Exec("VACUUM INTO ?", w.file()+".backup")
+	must(t, err)
 	w.backup = true
-	w.note("backup")
 	w.run.backups.Add(1)
+}
+
+func (w *world) backUp(t *rapid.T) {
+	w.copy(t)
+	w.note("backup")
 }
 
 // restore puts the backup in the place of the store, and says so. Nothing is under way then.
@@ -217,10 +227,10 @@ func (w *world) restore(t *rapid.T) {
 	}
 	w.quiet()
 	must(t, w.operator.Close())
-	_ = os.Remove(w.file() + "-shm")
-	for _, end := range storeFiles {
-		must(t, os.Rename(w.file()+".backup"+end, w.file()+end))
+	for _, end := range []string{"-wal", "-shm"} {
+		_ = os.Remove(w.file() + end) // the last that closed it did so
 	}
+	must(t, os.Rename(w.file()+".backup", w.file()))
 	w.open(t)
 	must(t, w.operator.Restored(context.Background(), "test", time.Now()))
 	must(t, w.operator.Resume(context.Background(), "test", time.Now()))

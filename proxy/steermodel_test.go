@@ -72,6 +72,8 @@ type world struct {
 	stopped  bool
 	restored bool
 	backup   bool
+	copyIn   atomic.Int64 // events on the wire until a backup is made; below zero when it was
+	t        rapid.TB
 	all      []*sending
 	history  []string
 
@@ -86,7 +88,7 @@ type world struct {
 
 func newWorld(t rapid.TB, run *tally, folder string) *world {
 	w := &world{
-		run: run, folder: folder, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience},
+		t: t, run: run, folder: folder, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience},
 		byID: map[string]*sending{}, visits: map[string]int{}, effects: map[string]int{},
 		maybe: map[billAt]map[*side]int{}, unsure: map[billAt]map[*side]bool{},
 	}
@@ -297,7 +299,7 @@ func TestSteeringModel(t *testing.T) {
 		w.stage(t)
 		w.stage(t)
 		events := slices.Concat(slices.Repeat([]func(*rapid.T){w.calls}, 12),
-			[]func(*rapid.T){w.stage, w.stage, w.stage, w.stage, w.stop, w.pay, w.pay, w.direct, w.restart, w.copy, w.restore})
+			[]func(*rapid.T){w.stage, w.stage, w.stage, w.stage, w.stop, w.pay, w.pay, w.direct, w.restart, w.backUp, w.restore})
 		t.Repeat(map[string]func(*rapid.T){"": w.check, "event": func(t *rapid.T) { pick(t, "event", events...)(t) }})
 		w.quiet()
 		w.readAll(t)

@@ -188,6 +188,10 @@ func (r *replica) kill() {
 
 // wire tells whether the replica is still alive after one more event.
 func (r *replica) wire() error {
+	if r.world.copyIn.Load() > 0 && r.world.copyIn.Add(-1) == 0 {
+		r.world.copy(r.world.t)
+		r.world.copyIn.Store(-1)
+	}
 	if r.left.Add(-1) == 0 {
 		r.world.run.crashes.Add(1)
 		r.kill()
