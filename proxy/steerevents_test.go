@@ -246,3 +246,10 @@ func (w *world) restore(t *rapid.T) {
 	w.mu.Unlock()
 	w.replicate(t)
 }
+
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

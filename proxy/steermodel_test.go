@@ -3,8 +3,8 @@ package proxy_test
 import (
 	"context"
 	"crypto/sha256"
+	"flag"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,9 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/config"
-	"billbridge/proxy"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 
@@ -125,57 +122,10 @@ func (w *world) file() string { return filepath.Join(w.folder, "store.db") }
 
 func partnerHash(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
 
-func must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (w *world) open(t rapid.TB) {
 	var err error
 	w.operator, err = store.Open(context.Background(), "sqlite:"+w.file())
 	must(t, err)
-}
-
-// replicate starts one more replica, which knows what was decided by now. Those that run keep what they know: to them a
-// change comes late, as it does to replicas that ask once a second. No more than two run.
-func (w *world) replicate(t rapid.TB) {
-	r := &replica{world: w}
-	r.left.Store(1 << 40)
-	var err error
-	r.store, err = store.Open(context.Background(), "sqlite:"+w.file())
-	must(t, err)
-	c, err := config.Parse(file(w.config), func(string) (string, bool) { return "", false })
-	must(t, err)
-	router, err := rollout.New(context.Background(), c, rollout.Options{Store: r.store})
-	must(t, err)
-	r.gateway, err = proxy.New(c, proxy.Options{Rollout: router, Logger: slog.New(slog.DiscardHandler)})
-	must(t, err)
-	for i, name := range []string{"old", "new"} {
-		r.gateway.Trip(name, func(next http.RoundTripper) http.RoundTripper { return wiretap{r, w.sides[i], next} })
-	}
-	r.server = httptest.NewServer(r)
-	w.replicas = append(w.replicas, r)
-	if len(w.replicas) > 2 {
-		w.end(w.replicas[0])
-	}
-}
-
-// end takes a replica out, dead or not. No call of a partner is under way.
-func (w *world) end(r *replica) {
-	w.replicas = slices.DeleteFunc(w.replicas, func(other *replica) bool { return other == r })
-	w.client.CloseIdleConnections()
-	r.server.Close()
-	r.kill()
-}
-
-// quiet ends every replica and waits until nothing is under way any more.
-func (w *world) quiet() {
-	for len(w.replicas) > 0 {
-		w.end(w.replicas[0])
-	}
-	w.busy.Wait()
 }
 
 func (w *world) shut() {
@@ -277,6 +227,14 @@ func (w *world) effect(v *visit) {
 	}
 }
 
+// runsByDefault keeps the model to some seconds, beside the other tests; -rapid.checks asks for more.
+const runsByDefault = 25
+
+func isSet(name string) (set bool) {
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == name })
+	return set
+}
+
 // TestSteeringModel lets partners, customers, operators and accidents do what they like, and holds every call to what
 // the rollout promises.
 func TestSteeringModel(t *testing.T) {
@@ -284,13 +242,18 @@ func TestSteeringModel(t *testing.T) {
 	run, folder := &tally{}, t.TempDir()
 	defer func() { t.Log(run) }()
 	var n atomic.Int64
+	failed := false
 	rapid.Check(t, func(t *rapid.T) {
+		if !failed && run.runs.Load() == runsByDefault && !isSet("rapid.checks") {
+			return
+		}
 		own := filepath.Join(folder, fmt.Sprint(n.Add(1)))
 		must(t, os.Mkdir(own, 0o700))
 		w := newWorld(t, run, own)
 		defer w.shut()
 		defer func() {
 			if t.Failed() {
+				failed = true // from here on it is made smaller
 				t.Log(strings.Join(w.history, "\n"))
 			}
 		}()

@@ -2,17 +2,22 @@ package proxy_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 
@@ -243,6 +248,46 @@ func (t wiretap) RoundTrip(q *http.Request) (*http.Response, error) {
 		return nil, dead
 	}
 	return response, err
+}
+
+// replicate starts one more replica, which knows what was decided by now. Those that run keep what they know: to them a
+// change comes late, as it does to replicas that ask once a second. No more than two run.
+func (w *world) replicate(t rapid.TB) {
+	r := &replica{world: w}
+	r.left.Store(1 << 40)
+	var err error
+	r.store, err = store.Open(context.Background(), "sqlite:"+w.file())
+	must(t, err)
+	c, err := config.Parse(file(w.config), func(string) (string, bool) { return "", false })
+	must(t, err)
+	router, err := rollout.New(context.Background(), c, rollout.Options{Store: r.store})
+	must(t, err)
+	r.gateway, err = proxy.New(c, proxy.Options{Rollout: router, Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	for i, name := range []string{"old", "new"} {
+		r.gateway.Trip(name, func(next http.RoundTripper) http.RoundTripper { return wiretap{r, w.sides[i], next} })
+	}
+	r.server = httptest.NewServer(r)
+	w.replicas = append(w.replicas, r)
+	if len(w.replicas) > 2 {
+		w.end(w.replicas[0])
+	}
+}
+
+// end takes a replica out, dead or not. No call of a partner is under way.
+func (w *world) end(r *replica) {
+	w.replicas = slices.DeleteFunc(w.replicas, func(other *replica) bool { return other == r })
+	w.client.CloseIdleConnections()
+	r.server.Close()
+	r.kill()
+}
+
+// quiet ends every replica and waits until nothing is under way any more.
+func (w *world) quiet() {
+	for len(w.replicas) > 0 {
+		w.end(w.replicas[0])
+	}
+	w.busy.Wait()
 }
 
 // drawFault is sound most of the time.
