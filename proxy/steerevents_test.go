@@ -57,8 +57,12 @@ func (w *world) newSending(form, op, partner string, n int) *sending {
 func (w *world) calls(t *rapid.T) {
 	var wave []*sending
 	out := number(t, "store out of reach", 20) == 1
+	partner, n := drawBill(t)
+	one := number(t, "about one bill", 4) == 1
 	for range 1 + number(t, "calls", 7) {
-		partner, n := drawBill(t)
+		if !one {
+			partner, n = drawBill(t)
+		}
 		op := pick(t, "operation", "create", "create", "create", "read", "resend", "destroy", "cancel")
 		c := w.newSending(pick(t, "form", forms...), op, partner, n)
 		if c.q.op == "create" && number(t, "wrong hash", 4) == 1 {
