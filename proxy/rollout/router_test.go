@@ -329,6 +329,24 @@ func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
 	d.made("old", store.Taken)
 }
 
+// The same bill, created again: the side that its row names is not the one that is asked, whatever the stage.
+func TestCreateOfOnePendingInTheBackup(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageNew, rollout.StageDrained} {
+		d := newDesk(t, rollout.StageNew)
+		if way, err := d.create(); err != nil || way.Upstream != "new" {
+			t.Fatalf("%+v, %v", way, err)
+		}
+		d.now = d.now.Add(time.Minute)
+		if err := d.store.Restored(t.Context(), "test", d.now); err != nil {
+			t.Fatal(err)
+		}
+		d.stage(stage)
+		d.says["old"] = rollout.Present
+		d.made("old", store.Taken)
+	}
+}
+
 // Without the ledger nothing is written anywhere, and only what is found is read.
 func TestWithoutTheLedger(t *testing.T) {
 	t.Parallel()
