@@ -306,7 +306,7 @@ func TestDrainedAndRestored(t *testing.T) {
 // old side shows it and the new one says that it has none: that is where it is, for every operation.
 func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, rollout.StageNew)
+	d := newCrossroads(t, rollout.StageNew)
 	if way, err := d.create(); err != nil || way.Upstream != "new" {
 		t.Fatalf("%+v, %v", way, err)
 	}
@@ -333,7 +333,7 @@ func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
 func TestCreateOfOnePendingInTheBackup(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageNew, rollout.StageDrained} {
-		d := newDesk(t, rollout.StageNew)
+		d := newCrossroads(t, rollout.StageNew)
 		if way, err := d.create(); err != nil || way.Upstream != "new" {
 			t.Fatalf("%+v, %v", way, err)
 		}
