@@ -20,6 +20,9 @@ func (c *Call) Store() (member, merchant string) {
 // Expiry is the day to which the bill is valid, as the request spells it.
 func (c *Call) Expiry() string { return c.named(expiryRole) }
 
+// Amount is what the request wants charged.
+func (c *Call) Amount() string { return c.named(amountRole) }
+
 func (c *Call) named(role string) string {
 	slot, ok := c.crossing.request.roles[role]
 	if !ok || c.request[slot].nothing() || c.request[slot].kind == composite {

@@ -17,7 +17,10 @@ func (r *Refusal) Error() string {
 }
 
 // NoAnswer is a reply that no readable code can be taken from: the outcome of the call is unknown.
-type NoAnswer struct{ Reason string }
+type NoAnswer struct {
+	Reason string
+	Field  string // of a success that belongs to another call: where it names something else than was asked for, by its path
+}
 
 func (n *NoAnswer) Error() string { return "not an answer: " + n.Reason }
 

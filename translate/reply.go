@@ -17,11 +17,11 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	clear(c.passing)
 	c.code, c.success, c.passing = "", false, c.passing[:0]
 	if fault := check(src, p.table.depth); fault != nil {
-		return nil, &NoAnswer{fault.reason}
+		return nil, &NoAnswer{Reason: fault.reason}
 	}
 	doc := gjson.Parse(view(src))
 	if !doc.IsObject() {
-		return nil, &NoAnswer{"not a JSON object"}
+		return nil, &NoAnswer{Reason: "not a JSON object"}
 	}
 	c.walk(p, p.root, doc, c.reply)
 	code := c.reply[p.codeSlot()]
@@ -31,18 +31,18 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	case code.kind == absent && c.proved(status):
 		c.code = p.table.success.code
 	case code.kind == absent && c.crossing.operation.bare == p.from:
-		return nil, &NoAnswer{"no " + p.table.forms[p.from].code + " in it, and not the bare success that the request asks for"}
+		return nil, &NoAnswer{Reason: "no " + p.table.forms[p.from].code + " in it, and not the bare success that the request asks for"}
 	case code.kind == absent:
-		return nil, &NoAnswer{"no " + p.table.forms[p.from].code + " in it"}
+		return nil, &NoAnswer{Reason: "no " + p.table.forms[p.from].code + " in it"}
 	case code.kind == text:
-		return nil, &NoAnswer{"its " + p.table.forms[p.from].code + " is empty"}
+		return nil, &NoAnswer{Reason: "its " + p.table.forms[p.from].code + " is empty"}
 	default:
-		return nil, &NoAnswer{"its " + p.table.forms[p.from].code + " is " + code.kind.String() + " where text is needed"}
+		return nil, &NoAnswer{Reason: "its " + p.table.forms[p.from].code + " is " + code.kind.String() + " where text is needed"}
 	}
 	c.success = c.code == p.table.success.code
 	if path := c.another(); c.success && path != "" {
 		c.code, c.success = "", false
-		return nil, &NoAnswer{"a success, but its " + path + " is not the one that was asked for"}
+		return nil, &NoAnswer{"a success, but its " + path + " is not the one that was asked for", path}
 	}
 	if c.crossing.SameForm() {
 		return src, nil
@@ -54,7 +54,7 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	if toBare && !resultIn(c.reply, p) {
 		// Without its envelope an empty result could not be told from no answer at all.
 		c.code, c.success = "", false
-		return nil, &NoAnswer{"a success without a result"}
+		return nil, &NoAnswer{Reason: "a success without a result"}
 	}
 	dst = append(dst, '{')
 	if !toBare {

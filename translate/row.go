@@ -38,7 +38,7 @@ const (
 	callbackRole = "callback" // the address that is notified
 	expiryRole   = "expiry"   // the last day of the bill
 	stateRole    = "state"    // what has become of the bill, in a reply
-	amountRole   = "amount"   // money, in a reply
+	amountRole   = "amount"   // what is charged, in the request; what was paid, in a reply
 )
 
 // lone is the only form that has the field, or -1 for both.

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"unicode"
@@ -36,8 +37,9 @@ var Classes = []Class{Same, Differs, NotThere, Moved, NoAnswer}
 // A Kind is what a difference is in.
 type Kind string
 
-// The kinds, the gravest first. A difference in one of the first three is a mistake, however rare.
+// The kinds. A difference in one of the first four is a mistake, however rare.
 const (
+	InBill  Kind = "bill" // the answer is about another one than was asked for
 	InCode  Kind = "code"
 	InState Kind = "state"
 	InMoney Kind = "money"
@@ -74,8 +76,7 @@ const noBill = "BILL_003"
 var busy = []string{"ERROR", "MAINTAINED_METHOD"}
 
 // Compare compares two answers to the same call of an operation, which both forms have. Each is brought to the first
-// form of the table by its rows, and read as the answer to its own request, so that a success about another bill is no
-// answer. What differs in the fields of ignore, by their paths in the first form, does not count. A field is compared if
+// form of the table by its rows, and read as the answer to its own request. The first one's is what a partner got. What differs in the fields of ignore, by their paths in the first form, does not count. A field is compared if
 // a row names it and both upstreams' forms have it; see [translate.Fact.Alike] for what is the same. Failures are
 // compared by their codes in the catalogue's form; their texts are for people.
 func Compare(op *translate.Operation, a, b Answer, ignore []string) Comparison {
@@ -85,6 +86,8 @@ func Compare(op *translate.Operation, a, b Answer, ignore []string) Comparison {
 	switch {
 	case first.why != "":
 		c.Class, c.Why = NoAnswer, "first: "+first.why
+	case second.another != "":
+		c.Class, c.Differences = Differs, []Difference{{second.another, InBill, "(as asked)", "(another)"}}
 	case second.why != "":
 		c.Class, c.Why = NoAnswer, "second: "+second.why
 	case first.missing || second.missing:
@@ -105,6 +108,7 @@ func Compare(op *translate.Operation, a, b Answer, ignore []string) Comparison {
 // reading is an answer that has been read.
 type reading struct {
 	why     string // it is none; "" if it is one
+	another string // of a success about something else than was asked for: the path, in the upstream's form, of what is
 	code    string // in the catalogue's form
 	success bool
 	missing bool
@@ -127,7 +131,9 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	}
 	r := reading{bill: strings.Clone(call.Bill()), key: strings.Clone(call.Partner())}
 	if _, err := call.Reply(nil, a.Status, a.Body); err != nil {
-		r.why = "no answer"
+		var none *translate.NoAnswer
+		errors.As(err, &none)
+		r.why, r.another = "no answer", none.Field
 		return r
 	}
 	table := op.Table()
@@ -139,6 +145,65 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	r.missing = r.code == noBill || slices.Contains(a.NotFound, call.Code())
 	r.facts = call.Facts(a.Body, shared)
 	return r
+}
+
+// Created is what a create asked for, as far as a read can show it.
+type Created struct{ Bill, Amount string }
+
+// The states of a bill (interface document, Bill state).
+const (
+	unpaid    = "W"
+	paid      = "F"
+	cancelled = "C"
+	destroyed = "D"
+)
+
+// Check compares what a read shows of a bill, soon after its create was taken, with what the create asked for: the bill,
+// its state, and of a paid one what was paid. An unpaid one need not show an amount, but shows no other than was asked for.
+// A bill that is cancelled or destroyed by then has Moved.
+func Check(op *translate.Operation, asked Created, a Answer) Comparison {
+	shown := read(op, a, false)
+	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}}
+	switch {
+	case shown.another != "":
+		c.Differences = []Difference{{shown.another, InBill, "(as asked)", "(another)"}}
+	case shown.why != "":
+		c.Class, c.Why = NoAnswer, shown.why
+		return c
+	case shown.missing:
+		c.Class = NotThere
+		return c
+	case !shown.success:
+		c.Differences = []Difference{{codePath, InCode, "(success)", maskCode(shown.code, op.Table().Catalogue())}}
+	default:
+		state, amount := shown.of(translate.State), shown.of(translate.Amount)
+		switch {
+		case state.Empty || state.Text == unpaid || state.Text == paid:
+		case state.Text == cancelled || state.Text == destroyed:
+			c.Class = Moved
+			return c
+		default:
+			c.Differences = append(c.Differences, Difference{state.Path, InState, unpaid, example(state, shown.key)})
+		}
+		shows := !amount.Empty && (state.Text == paid || strings.Trim(amount.Text, "0") != "")
+		if shows && asked.Amount != "" && amount.Text != asked.Amount {
+			c.Differences = append(c.Differences, Difference{amount.Path, InMoney, masked(asked.Amount), example(amount, shown.key)})
+		}
+	}
+	if len(c.Differences) > 0 {
+		c.Class = Differs
+	}
+	return c
+}
+
+// of is the first fact of an aspect; a table that has none shows nothing.
+func (r reading) of(aspect translate.Aspect) translate.Fact {
+	for _, f := range r.facts {
+		if f.Aspect == aspect {
+			return f
+		}
+	}
+	return translate.Fact{Aspect: aspect, Empty: true}
 }
 
 // compareFacts compares two successes. Records of a list are compared in the order in which they came.

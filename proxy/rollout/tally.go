@@ -19,12 +19,14 @@ const (
 	maxFields = 64
 )
 
-// A Tally counts comparisons by partner and operation, for the verdict. Each replica has its own, in memory; what a
-// snapshot of it says is merged with those of the others. It is safe for concurrent use.
+// A Tally counts calls and comparisons by partner and operation, for the verdict. Each replica has its own, in memory;
+// what a snapshot of it says is merged with those of the others. It is safe for concurrent use.
 type Tally struct {
 	now func() time.Time
-	mu  sync.Mutex
-	all Snapshot
+
+	mu     sync.Mutex
+	all    Snapshot
+	proved map[string]bool // partners that were answered with a success; all others may be invented
 }
 
 // A Snapshot is what a tally has counted. It is JSON, to be kept. It names no bill and no key.
@@ -39,9 +41,12 @@ type Snapshot struct {
 
 // A Count is what was counted for one partner and operation.
 type Count struct {
-	Partner   string `json:"partner"` // the full SHA-256 of the key, in hex
-	Operation string `json:"operation"`
+	Partner   string    `json:"partner"` // the full SHA-256 of the key, in hex
+	Operation string    `json:"operation"`
+	Since     time.Time `json:"since"`
 
+	// What was compared: the answers of the two sides to reads, or, of an operation that makes bills, each bill of canary
+	// as a read showed it with what was asked for.
 	Compared int `json:"compared"` // both sides answered, one at least with a success: what a verdict rests on
 	Differed int `json:"differed"` // of these, with a confirmed difference
 	Refused  int `json:"refused"`  // both sides failed alike: it shows nothing of what an answer holds
@@ -51,6 +56,8 @@ type Count struct {
 
 	Bills  Bills            `json:"bills"`  // distinct ones of those compared
 	Fields map[string]Field `json:"fields"` // by their paths: confirmed differences
+
+	Sides [2]Calls `json:"sides"` // what came of the calls of partners, at either
 }
 
 // A Field is what was counted of one field that differs.
@@ -61,18 +68,45 @@ type Field struct {
 	Second string `json:"second"`
 }
 
+// Calls are what became of the calls of partners at one side.
+type Calls struct {
+	Number     int             `json:"number"`
+	Codes      map[string]int  `json:"codes"`      // of the catalogue, "other" and "none"
+	Mismatched map[string]int  `json:"mismatched"` // values of replies that did not fit their documented type, by field
+	Lacks      map[string]Lack `json:"lacks"`      // calls that this side's form cannot carry and the other's can, by why
+}
+
+// A Lack is a kind of call that a side's form cannot carry.
+type Lack struct {
+	Count int       `json:"count"`
+	Last  time.Time `json:"last"`
+}
+
+// An End is what became of a call of a partner.
+type End struct {
+	Code       string // in the catalogue's form; what is not in it, "other", and without one, "none"
+	Succeeded  bool
+	Mismatched []string  // fields of the reply, by the table
+	Lacks      [2]string // by side: the code and the field for which its form cannot carry the call, where the other's can
+}
+
 // NewTally begins to count, by a version of the table. If now is nil, it is time.Now.
 func NewTally(table string, now func() time.Time) *Tally {
 	if now == nil {
 		now = time.Now
 	}
-	t := &Tally{now: now}
+	t := &Tally{now: now, proved: map[string]bool{}}
 	t.begin(table)
 	return t
 }
 
-func (t *Tally) begin(table string) {
-	t.all = Snapshot{Table: table, Since: t.now().UTC().Truncate(time.Second), index: map[[2]string]int{}}
+func (t *Tally) begin(table string) { t.all = newSnapshot(table, t.moment()) }
+
+// moment is the time as a snapshot has it.
+func (t *Tally) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
+
+func newSnapshot(table string, since time.Time) Snapshot {
+	return Snapshot{Table: table, Since: since, index: map[[2]string]int{}}
 }
 
 // Use begins anew if the version of the table is another: what was counted by one shows nothing of the other.
@@ -84,11 +118,29 @@ func (t *Tally) Use(table string) {
 	}
 }
 
-// Reset begins anew.
-func (t *Tally) Reset() {
+// Drain returns what was counted, and begins anew.
+func (t *Tally) Drain() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.begin(t.all.Table)
+	all := t.all
+	t.begin(all.Table)
+	return all
+}
+
+// count is the place of a partner and operation, nil where there is none. Who was never answered with a success may be
+// nobody: invented keys must not take the places of partners.
+func (t *Tally) count(partner, operation string, succeeded bool) *Count {
+	if succeeded && len(t.proved) < maxCounts {
+		t.proved[partner] = true
+	}
+	if !succeeded && !t.proved[partner] {
+		return nil
+	}
+	n := t.all.count(partner, operation, t.moment)
+	if n == nil {
+		t.all.Lost++
+	}
+	return n
 }
 
 // Add counts one comparison of a call of a partner.
@@ -96,12 +148,8 @@ func (t *Tally) Add(partner, operation string, c Comparison) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	succeeded := c.Succeeded[0] || c.Succeeded[1]
-	// Who was never answered with a success may be nobody: invented keys must not take the places of partners.
-	n := t.all.count(partner, operation, succeeded)
+	n := t.count(partner, operation, succeeded)
 	if n == nil {
-		if succeeded {
-			t.all.Lost++
-		}
 		return
 	}
 	switch c.Class {
@@ -129,18 +177,71 @@ func (t *Tally) Add(partner, operation string, c Comparison) {
 	}
 }
 
-// count is the place of a partner and operation, nil where there is none and none is made.
-func (s *Snapshot) count(partner, operation string, open bool) *Count {
+// Ended counts one call of a partner that went to a side.
+func (t *Tally) Ended(partner, operation string, side Side, end End) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.count(partner, operation, end.Succeeded)
+	if n == nil {
+		return
+	}
+	at := &n.Sides[side]
+	at.Number++
+	add(&at.Codes, end.Code, 1)
+	for _, field := range end.Mismatched {
+		add(&at.Mismatched, field, 1)
+	}
+	for side, why := range end.Lacks {
+		if why != "" {
+			n.Sides[side].lack(why, Lack{1, t.moment()})
+		}
+	}
+}
+
+// add adds to a count. What it is of comes from the table, so that there are only so many.
+func add(to *map[string]int, of string, n int) {
+	if *to == nil {
+		*to = map[string]int{}
+	}
+	(*to)[of] += n
+}
+
+func (c *Calls) lack(why string, more Lack) {
+	if c.Lacks == nil {
+		c.Lacks = map[string]Lack{}
+	}
+	had := c.Lacks[why]
+	if had.Last.After(more.Last) {
+		more.Last = had.Last
+	}
+	c.Lacks[why] = Lack{had.Count + more.Count, more.Last}
+}
+
+func (c *Calls) merge(more Calls) {
+	c.Number += more.Number
+	for code, n := range more.Codes {
+		add(&c.Codes, code, n)
+	}
+	for field, n := range more.Mismatched {
+		add(&c.Mismatched, field, n)
+	}
+	for why, n := range more.Lacks {
+		c.lack(why, n)
+	}
+}
+
+// count is the place of a partner and operation, nil where there is none left.
+func (s *Snapshot) count(partner, operation string, now func() time.Time) *Count {
 	at := [2]string{partner, operation}
 	i, ok := s.index[at]
 	switch {
 	case ok:
 		return &s.Counts[i]
-	case !open || len(s.Counts) >= maxCounts:
+	case len(s.Counts) >= maxCounts:
 		return nil
 	}
 	s.index[at] = len(s.Counts)
-	s.Counts = append(s.Counts, Count{Partner: partner, Operation: operation, Fields: map[string]Field{}})
+	s.Counts = append(s.Counts, Count{Partner: partner, Operation: operation, Since: now(), Fields: map[string]Field{}})
 	return &s.Counts[len(s.Counts)-1]
 }
 
@@ -159,21 +260,70 @@ func (n *Count) field(path string, f Field) {
 	}
 }
 
+// merge adds what was counted elsewhere for the same partner and operation.
+func (n *Count) merge(more Count) {
+	if n.Fields == nil {
+		n.Fields = map[string]Field{}
+	}
+	if more.Since.Before(n.Since) {
+		n.Since = more.Since
+	}
+	n.Compared += more.Compared
+	n.Differed += more.Differed
+	n.Refused += more.Refused
+	n.NotThere += more.NotThere
+	n.Moved += more.Moved
+	n.Unclear += more.Unclear
+	for _, hash := range more.Bills.Least {
+		n.Bills.addHash(hash)
+	}
+	for _, path := range slices.Sorted(maps.Keys(more.Fields)) {
+		n.field(path, more.Fields[path])
+	}
+	for side := range n.Sides {
+		n.Sides[side].merge(more.Sides[side])
+	}
+}
+
 // Snapshot is what has been counted up to now.
 func (t *Tally) Snapshot() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.all
-	s.index = nil
-	s.Counts = slices.Clone(s.Counts)
-	for i := range s.Counts {
-		s.Counts[i].Fields = maps.Clone(s.Counts[i].Fields)
-		s.Counts[i].Bills.Least = slices.Clone(s.Counts[i].Bills.Least)
+	s := newSnapshot(t.all.Table, t.all.Since)
+	s.Lost = t.all.Lost
+	for _, n := range t.all.Counts {
+		s.Counts = append(s.Counts, n.clone())
 	}
+	s.sort()
+	return s
+}
+
+// clone is a count that does not change with its original.
+func (n Count) clone() Count {
+	n.Fields, n.Bills.Least = maps.Clone(n.Fields), slices.Clone(n.Bills.Least)
+	for side, calls := range n.Sides {
+		n.Sides[side].Codes, n.Sides[side].Mismatched, n.Sides[side].Lacks = maps.Clone(calls.Codes), maps.Clone(calls.Mismatched), maps.Clone(calls.Lacks)
+	}
+	return n
+}
+
+// merge adds a count, and tells whether there was a place for it.
+func (s *Snapshot) merge(more Count) bool {
+	n := s.count(more.Partner, more.Operation, func() time.Time { return more.Since })
+	if n == nil {
+		s.Lost += more.Compared
+		return false
+	}
+	n.merge(more)
+	return true
+}
+
+// sort puts the counts in their order. They cannot be added to after it.
+func (s *Snapshot) sort() {
+	s.index = nil
 	slices.SortFunc(s.Counts, func(a, b Count) int {
 		return cmp.Or(strings.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
 	})
-	return s
 }
 
 // Merge adds what another replica counted, or this one before it was started again. Each snapshot may be added once: it
@@ -189,23 +339,7 @@ func (t *Tally) Merge(s Snapshot) error {
 	}
 	t.all.Lost += s.Lost
 	for _, more := range s.Counts {
-		n := t.all.count(more.Partner, more.Operation, true)
-		if n == nil {
-			t.all.Lost += more.Compared
-			continue
-		}
-		n.Compared += more.Compared
-		n.Differed += more.Differed
-		n.Refused += more.Refused
-		n.NotThere += more.NotThere
-		n.Moved += more.Moved
-		n.Unclear += more.Unclear
-		for _, hash := range more.Bills.Least {
-			n.Bills.addHash(hash)
-		}
-		for _, path := range slices.Sorted(maps.Keys(more.Fields)) {
-			n.field(path, more.Fields[path])
-		}
+		t.all.merge(more)
 	}
 	return nil
 }
