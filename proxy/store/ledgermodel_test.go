@@ -190,7 +190,7 @@ func (l *ledger) sweep(t *rapid.T) {
 		}
 		l.sent = slices.DeleteFunc(l.sent, func(s *sent) bool { return s.Bill == bill })
 	}
-	n, err := l.s.Sweep(l.ctx, l.now, retention)
+	n, err := l.s.SweepOwners(l.ctx, l.now, retention)
 	l.check(err, nil)
 	equal(t, "removed", n, before-len(l.rows))
 }

@@ -9,44 +9,55 @@ import (
 //
 //   - callbacks that were delivered or dropped, counted from then on. A dead callback is never removed: somebody decides;
 //   - addresses of bills that no callback refers to, counted from when the bill is over (from when the address was made,
-//     if that is not known or was before). That of a registration is never removed: the upstream may use it for years;
-//   - owners of bills, counted from when the bill is over, or was released. An end that is not known never comes.
+//     if that is not known or was before). That of a registration is never removed: the upstream may use it for years.
 //
 // It works in batches, so that others are not kept waiting: after an error, n rows have been removed already. Replicas
 // may sweep at the same time.
 func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
 	before := now.Add(-retention).UnixMilli()
-	for _, statement := range []string{
-		`DELETE FROM billbridge_callbacks WHERE seq IN (
-			SELECT seq FROM billbridge_callbacks WHERE done < $1 ORDER BY done LIMIT $2 ` + s.passOver() + `)`,
-		// A callback that is still there is waiting, dead, or was over less than retention ago.
-		`DELETE FROM billbridge_addresses WHERE id IN (
+	n, err = s.sweep(ctx, `
+		DELETE FROM billbridge_callbacks WHERE seq IN (
+			SELECT seq FROM billbridge_callbacks WHERE done < $1 ORDER BY done LIMIT $2 `+s.passOver()+`)`, before)
+	if err != nil {
+		return n, err
+	}
+	// A callback that is still there is waiting, dead, or was over less than retention ago.
+	addresses, err := s.sweep(ctx, `
+		DELETE FROM billbridge_addresses WHERE id IN (
 			SELECT a.id FROM billbridge_addresses a WHERE a.ends < $1
 			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks c WHERE c.address = a.id)
-			ORDER BY a.ends LIMIT $2 ` + s.passOver() + `)`,
-		`DELETE FROM billbridge_owners WHERE (partner, bill) IN (
-			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 ORDER BY ends LIMIT $2 ` + s.passOver() + `)`,
-	} {
-		for {
-			removed, err := write(ctx, s, "sweeping", func(ctx context.Context, q queries) (int64, error) {
-				result, err := q.ExecContext(ctx, statement, before, s.batch)
-				if err != nil {
-					return 0, err
-				}
-				removed, err := result.RowsAffected()
-				if err == nil && removed > 0 && !s.postgres {
-					_, err = q.ExecContext(ctx, "PRAGMA incremental_vacuum(2000)") // gives free pages back; PostgreSQL does so itself
-				}
-				return removed, err
-			})
-			n += int(removed)
+			ORDER BY a.ends LIMIT $2 `+s.passOver()+`)`, before)
+	return n + addresses, err
+}
+
+// SweepOwners removes the owners of bills that have been over, or released, for longer than retention, in batches as
+// Sweep does, and returns how many those were. An end that is not known never comes. Of a bill without an owner nobody
+// knows where it is: retention must outlast whatever is still asked of one.
+func (s *Store) SweepOwners(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
+	return s.sweep(ctx, `
+		DELETE FROM billbridge_owners WHERE (partner, bill) IN (
+			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 ORDER BY ends LIMIT $2 `+s.passOver()+`)`,
+		now.Add(-retention).UnixMilli())
+}
+
+// sweep runs a statement, whose last argument is how many rows it may remove at once, until it finds no more.
+func (s *Store) sweep(ctx context.Context, statement string, args ...any) (n int, err error) {
+	args = append(args, s.batch)
+	for {
+		removed, err := write(ctx, s, "sweeping", func(ctx context.Context, q queries) (int64, error) {
+			result, err := q.ExecContext(ctx, statement, args...)
 			if err != nil {
-				return n, err
+				return 0, err
 			}
-			if removed < int64(s.batch) {
-				break
+			removed, err := result.RowsAffected()
+			if err == nil && removed > 0 && !s.postgres {
+				_, err = q.ExecContext(ctx, "PRAGMA incremental_vacuum(2000)") // gives free pages back; PostgreSQL does so itself
 			}
+			return removed, err
+		})
+		n += int(removed)
+		if err != nil || removed < int64(s.batch) {
+			return n, err
 		}
 	}
-	return n, nil
 }

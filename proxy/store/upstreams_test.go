@@ -96,8 +96,11 @@ func TestReconcileRefuses(t *testing.T) {
 					equal(t, "the error", *referenced, store.ReferencedError{Upstream: older, Form: form})
 					equal(t, "moved", moved, nil)
 				}
-				if n, err := s.Sweep(t.Context(), noon.Add(10*365*24*time.Hour), time.Hour); n != step.swept || err != nil {
-					t.Errorf("Sweep = %d, %v", n, err)
+				years := noon.Add(10 * 365 * 24 * time.Hour)
+				n, err := s.Sweep(t.Context(), years, time.Hour)
+				owners, errOwners := s.SweepOwners(t.Context(), years, time.Hour)
+				if n+owners != step.swept || err != nil || errOwners != nil {
+					t.Errorf("Sweep = %d, %v, SweepOwners = %d, %v", n, err, owners, errOwners)
 				}
 				if !step.refers || step.swept > 0 {
 					equal(t, "moved, when nothing refers to it", reconcile(t, s, dropped...), []store.Upstream{newer})

@@ -1,0 +1,101 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// TestSweepOfOwners: what was released goes after a while, and the rest when the bill has been over for as long.
+func TestSweepOfOwners(t *testing.T) {
+	const retention = 30 * 24 * time.Hour
+	each(t, func(t *testing.T, s *store.Store) {
+		day := 24 * time.Hour
+		until := func(bill string, days ...int) (c store.Create) {
+			for _, d := range days {
+				end := time.Time{}
+				if d != 0 {
+					end = noon.Add(time.Duration(d) * day)
+				}
+				c = ownUntil(t, s, bill, "old", noon, end)
+			}
+			return c
+		}
+		settle(t, s, until("released", 0), store.Refused)
+		settle(t, s, until("released early", 5), store.NotSent)
+		settle(t, s, until("again", 5), store.NotSent)
+		until("again", 2)
+		settle(t, s, until("for good again", 5), store.NotSent)
+		until("for good again", 0)
+		settle(t, s, until("found", 5), store.NotSent)
+		if _, err := s.Found(t.Context(), partner("one"), "found", "new", noon); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, s, until("owned", 0), store.Succeeded)
+		settle(t, s, until("owned to day 2", 2), store.Succeeded)
+		settle(t, s, until("uncertain", 0), store.Unknown)
+		settle(t, s, until("uncertain to day 2", 2), store.Unknown)
+		until("pending", 0)
+		until("pending to day 2", 2)
+		until("longer", 2, 4)
+		until("shorter", 4, 2)
+		until("then for good", 2, 0)
+		until("for good first", 0, 2)
+		until("over before", -1)
+		if _, err := s.Own(t.Context(), partner("one"), "the year 1", "old", noon, time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)); err != nil {
+			t.Fatal(err)
+		}
+
+		sweep := func(after time.Duration, gone ...string) {
+			t.Helper()
+			n, err := s.SweepOwners(t.Context(), noon.Add(after), retention)
+			if err != nil || n != len(gone) {
+				t.Errorf("SweepOwners after %s = %d, %v, want %d", after, n, err, len(gone))
+			}
+			for _, bill := range gone {
+				if _, err := s.Owner(t.Context(), partner("one"), bill); !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("%s: %v", bill, err)
+				}
+			}
+		}
+		sweep(retention)
+		sweep(retention+time.Millisecond, "released", "released early")
+		sweep(retention + 2*day)
+		sweep(retention+2*day+time.Millisecond, "again", "owned to day 2", "uncertain to day 2", "pending to day 2")
+		sweep(retention + 4*day)
+		sweep(retention+4*day+time.Millisecond, "longer", "shorter")
+		sweep(100 * 365 * day)
+		for _, bill := range []string{
+			"for good again", "found", "owned", "uncertain", "pending", "then for good", "for good first", "over before", "the year 1",
+		} {
+			ownerOf(t, s, bill)
+		}
+	})
+}
+
+// TestSweepsApart: callbacks and owners are swept each by a retention of their own.
+func TestSweepsApart(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := openSmall(t, url, 0)
+		const many = 10 + 10 + 1 // more than one batch
+		for i := range many {
+			settle(t, s, own(t, s, fmt.Sprint("b", i), "old"), store.Refused)
+		}
+		become(t, s, callback("c", "b0"), store.Delivered)
+		years := noon.Add(10 * 365 * 24 * time.Hour)
+		if n, err := s.Sweep(t.Context(), years, time.Hour); n != 1 || err != nil {
+			t.Errorf("Sweep = %d, %v", n, err)
+		}
+		equal(t, "the owner", ownerOf(t, s, "b0").State, store.Released)
+		become(t, s, callback("c", "b0"), store.Delivered)
+		if n, err := s.SweepOwners(t.Context(), years, time.Hour); n != many || err != nil {
+			t.Errorf("SweepOwners = %d, %v", n, err)
+		}
+		get(t, s, "c")
+	})
+}
