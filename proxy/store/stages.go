@@ -51,7 +51,7 @@ type Change struct {
 	By                     string
 	At                     time.Time
 	Partner                string // "" for the default, and for what is not a stage
-	From, To               string // stages; From is "" if there was none
+	From, To               string // stages; From is "" if there was none, To if there is none any more
 	FromPercent, ToPercent int
 	Forced                 bool
 }
@@ -80,6 +80,21 @@ func (s *Store) SetStage(ctx context.Context, stage Stage) error {
 			ON CONFLICT (partner) DO UPDATE SET stage = excluded.stage, percent = excluded.percent, set_by = excluded.set_by,
 				set_at = excluded.set_at, forced = excluded.forced`,
 			c.Partner, c.To, c.ToPercent, c.By, c.At.UnixMilli(), bit(c.Forced))
+		return err
+	})
+}
+
+// UnsetStage takes a partner's stage away, so that it follows the default again. It returns ErrNotFound if it has none.
+func (s *Store) UnsetStage(ctx context.Context, partner, by string, at time.Time) error {
+	if !fullHash(partner) {
+		return fmt.Errorf("store: the stage that is taken away must be that of the full hash of a partner, not of %q", partner)
+	}
+	c := Change{Action: Staged, By: by, At: at, Partner: partner}
+	return s.change(ctx, c, func(ctx context.Context, q queries, c *Change) error {
+		err := q.QueryRowContext(ctx, "DELETE FROM billbridge_stages WHERE partner = $1 RETURNING stage, percent", c.Partner).Scan(&c.From, &c.FromPercent)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = ErrNotFound // not as a value: the revision must not move for nothing
+		}
 		return err
 	})
 }

@@ -90,6 +90,10 @@ func TestStages(t *testing.T) {
 		})
 		want.Stopped = store.Declaration{}
 		did(s.Resume(t.Context(), "ben", at(5)), store.Change{Action: store.Resumed, By: "ben", At: at(5)})
+		want.Stages = slices.DeleteFunc(want.Stages, func(s store.Stage) bool { return s.Partner == one })
+		did(s.UnsetStage(t.Context(), one, "anna", at(5)), store.Change{
+			Action: store.Staged, By: "anna", At: at(5), Partner: one, From: "new", FromPercent: 100,
+		})
 		want.Restored = store.Declaration{By: "carl", At: at(6)}
 		did(s.Restored(t.Context(), "carl", at(6)), store.Change{Action: store.Restored, By: "carl", At: at(6)})
 
@@ -129,6 +133,34 @@ func TestStagesRefuses(t *testing.T) {
 		}
 		equal(t, "what was decided", rolloutOf(t, s), store.Rollout{})
 		equal(t, "the log", audit(t, s, 10), nil)
+	})
+}
+
+// TestUnsetStageRefuses: what has no stage of its own loses none, and nothing else changes either.
+func TestUnsetStageRefuses(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for _, who := range []string{partner("one"), ""} {
+			if err := s.SetStage(t.Context(), store.Stage{Partner: who, Stage: "new", By: "anna", At: noon}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		was, log := rolloutOf(t, s), audit(t, s, 10)
+		if err := s.UnsetStage(t.Context(), partner("two"), "anna", noon); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("without a stage: %v", err)
+		}
+		for name, err := range map[string]error{
+			"the default":     s.UnsetStage(t.Context(), "", "anna", noon),
+			"a short hash":    s.UnsetStage(t.Context(), partner("one")[:12], "anna", noon),
+			"capital letters": s.UnsetStage(t.Context(), strings.ToUpper(partner("one")), "anna", noon),
+			"nobody":          s.UnsetStage(t.Context(), partner("one"), "", noon),
+			"no time":         s.UnsetStage(t.Context(), partner("one"), "anna", time.Time{}),
+		} {
+			if err == nil || errors.Is(err, store.ErrNotFound) || !strings.HasPrefix(err.Error(), "store: ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		equal(t, "what was decided", rolloutOf(t, s), was)
+		equal(t, "the log", audit(t, s, 10), log)
 	})
 }
 
