@@ -21,7 +21,10 @@ type Rollout struct {
 	NotFound map[string][]string `yaml:"not_found"` // by upstream: codes that say for certain that there is no such bill
 	Ask      Duration            `yaml:"ask"`       // of a read that finds out whose a bill is
 
-	Shadow Comparing `yaml:"shadow"`
+	Shadow  Comparing `yaml:"shadow"`
+	Verdict Verdict   `yaml:"verdict"`
+
+	Keep Duration `yaml:"keep"` // whose a bill is stays known for so long after the bill is over
 }
 
 // Bills says what the two upstreams of a rollout see.
@@ -51,12 +54,22 @@ type Comparing struct {
 	Ignore   []string `yaml:"ignore"`    // fields by their v2 path in which differences do not count
 }
 
+// Verdict is what PASS asks for.
+type Verdict struct {
+	Comparisons int      `yaml:"comparisons"` // of each operation; calls at either side, too
+	Bills       int      `yaml:"bills"`       // distinct ones among them
+	Mismatch    Fraction `yaml:"mismatch"`    // the mismatch rate of what is neither money nor state nor code lies below, for all that is known
+	Unclear     Fraction `yaml:"unclear"`     // no more of what was asked had no answer
+}
+
 // UnmarshalYAML begins with the defaults.
 func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 	type plain Rollout // without this method
 	filled := plain{
 		Bills: Separate, Default: "old", Settle: Duration(15 * time.Minute), Salt: "billbridge", Ask: Duration(3 * time.Second),
-		Shadow: Comparing{Rate: 1, InFlight: 32, Bytes: 16 << 20},
+		Shadow:  Comparing{Rate: 1, InFlight: 32, Bytes: 16 << 20},
+		Verdict: Verdict{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05},
+		Keep:    Duration(2 * 365 * 24 * time.Hour),
 	}
 	if err := n.Load(&filled, yaml.WithKnownFields()); err != nil {
 		return err

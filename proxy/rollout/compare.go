@@ -63,6 +63,7 @@ type Comparison struct {
 	Why         string       // of NoAnswer: which side, and what it lacks. It quotes no answer.
 	Bill        string       // that the call is about, "" if about none
 	Succeeded   [2]bool      // which of the two are successes
+	ReadBack    bool         // by Check
 }
 
 // codePath is the path of a difference in the codes. No row may have such a path.
@@ -163,7 +164,7 @@ const (
 // A bill that is cancelled or destroyed by then has Moved.
 func Check(op *translate.Operation, asked Created, a Answer) Comparison {
 	shown := read(op, a, false)
-	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}}
+	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true}
 	switch {
 	case shown.another != "":
 		c.Differences = []Difference{{shown.another, InBill, "(as asked)", "(another)"}}

@@ -1,13 +1,23 @@
 package rollout
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"context"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/store"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 type metrics struct {
-	routed, refused *prometheus.CounterVec
-	doubled         prometheus.Counter
+	routed, refused    *prometheus.CounterVec
+	doubled            prometheus.Counter
+	ledger             *prometheus.HistogramVec
+	partners, verdicts *prometheus.GaugeVec
 }
 
-func newMetrics(to prometheus.Registerer) (*metrics, error) {
+func newMetrics(to prometheus.Registerer, c *config.Rollout) (*metrics, error) {
 	m := &metrics{
 		routed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "billbridge_rollout_routed_total", Help: "Calls by the upstream that they went to and why.",
@@ -18,14 +28,81 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 		doubled: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "billbridge_rollout_doubled_total", Help: "Times that a bill was found at both upstreams. An alarm.",
 		}),
+		ledger: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "billbridge_rollout_ledger_seconds", Help: "Time that the ledger of bills took, by what was asked of it.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"operation"}),
+		partners: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "billbridge_rollout_partners", Help: "Partners that were seen or have a stage of their own, by their stage.",
+		}, []string{"stage"}),
+		verdicts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "billbridge_rollout_verdicts", Help: "Verdicts on partners and operations, as the report has them.",
+		}, []string{"verdict"}),
+	}
+	for _, side := range []string{c.Old, c.New} {
+		for _, reason := range []Reason{ByOwner, ByStage, ByCanary, ByProbe, ByStop} {
+			m.routed.WithLabelValues(side, string(reason))
+		}
+	}
+	for _, reason := range refusals {
+		m.refused.WithLabelValues(reason)
+	}
+	for _, operation := range []string{"owner", "own", "found", "settle"} {
+		m.ledger.WithLabelValues(operation)
 	}
 	if to == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.routed, m.refused, m.doubled} {
+	for _, c := range []prometheus.Collector{m.routed, m.refused, m.doubled, m.ledger, m.partners, m.verdicts} {
 		if err := to.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
+}
+
+// timed measures until what it returns is called.
+func (m *metrics) timed(operation string) func() {
+	began := time.Now()
+	return func() { m.ledger.WithLabelValues(operation).Observe(time.Since(began).Seconds()) }
+}
+
+// weigh makes the gauges anew. Each replica shows them all.
+func (r *Router) weigh(ctx context.Context) error {
+	counted, err := r.counted(ctx, "")
+	if err != nil {
+		return err
+	}
+	byRuling := map[Ruling]float64{}
+	for _, v := range Judge(counted, r.limits()) {
+		byRuling[v.Ruling]++
+	}
+	var decided store.Rollout
+	var seen []store.Sight
+	if r.store != nil {
+		if decided, err = r.store.Rollout(ctx); err != nil {
+			return err
+		}
+		if seen, err = r.store.Sights(ctx); err != nil {
+			return err
+		}
+	}
+	stages := r.current.Load().stages(decided)
+	for _, one := range seen {
+		if _, own := stages[one.Partner]; !own {
+			stages[one.Partner] = stages[""]
+		}
+	}
+	delete(stages, "")
+	byStage := map[Stage]float64{}
+	for _, at := range stages {
+		byStage[at.Stage]++
+	}
+	for _, stage := range Stages {
+		r.metrics.partners.WithLabelValues(string(stage)).Set(byStage[stage])
+	}
+	for _, ruling := range Rulings {
+		r.metrics.verdicts.WithLabelValues(string(ruling)).Set(byRuling[ruling])
+	}
+	return nil
 }

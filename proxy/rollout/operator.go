@@ -24,14 +24,20 @@ import (
 // variable that is not set say, must not mean all of them.
 const forDefault = "default"
 
+// forAll stands for every partner there is.
+const forAll = "all"
+
 // Operator is what the operator sees of the rollout and decides about it, for the admin listener:
 //
 //	GET  /rollout?partner=
+//	GET  /rollout/report?partner=
 //	GET  /rollout/audit?limit=                                   the last change first
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=true  partner=default for all without a stage of their own
-//	POST /rollout/stop?by=       the kill switch
+//	POST /rollout/unset?partner=&by=&force=true                  a partner's own stage: it follows the default again
+//	POST /rollout/stop?by=&force=true                            the kill switch
 //	POST /rollout/resume?by=
-//	POST /rollout/restored?by=   the store was restored from a backup
+//	POST /rollout/restored?by=                                   the store was restored from a backup
+//	POST /rollout/reset?partner=&by=                             what was counted for the report; partner=all for all of it
 //
 // A partner is named by at least 12 digits of its hash. All 64 need not be of one that is known; no fewer name it.
 // A POST answers with the [Changed] that it made, which holds here when the answer is sent, and on other replicas
@@ -39,9 +45,12 @@ const forDefault = "default"
 func (r *Router) Operator() http.Handler {
 	m := mux.NewRouter()
 	m.Path("/rollout").Methods(http.MethodGet).HandlerFunc(answering(r.status))
+	m.Path("/rollout/report").Methods(http.MethodGet).HandlerFunc(answering(r.report))
 	m.Path("/rollout/audit").Methods(http.MethodGet).HandlerFunc(answering(r.audit))
 	m.Path("/rollout/stage").Methods(http.MethodPost).HandlerFunc(answering(r.stage))
-	m.Path("/rollout/stop").Methods(http.MethodPost).HandlerFunc(answering(r.declare(store.Stopped, (*store.Store).Stop)))
+	m.Path("/rollout/unset").Methods(http.MethodPost).HandlerFunc(answering(r.unset))
+	m.Path("/rollout/reset").Methods(http.MethodPost).HandlerFunc(answering(r.reset))
+	m.Path("/rollout/stop").Methods(http.MethodPost).HandlerFunc(answering(r.stop))
 	m.Path("/rollout/resume").Methods(http.MethodPost).HandlerFunc(answering(r.declare(store.Resumed, (*store.Store).Resume)))
 	m.Path("/rollout/restored").Methods(http.MethodPost).HandlerFunc(answering(r.declare(store.Restored, (*store.Store).Restored)))
 	return m
@@ -109,21 +118,20 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	if err != nil {
 		return c, err
 	}
-	warnings, err := r.warnings(ctx, decided, set.Partner, to)
-	if err != nil {
-		return c, err
-	}
-	if len(warnings) > 0 && !force {
-		return c, &denied{http.StatusConflict, strings.Join(warnings, "; and ") + ": nothing was changed, and only force changes it all the same"}
-	}
-	set.Forced = len(warnings) > 0
-	if err := r.store.SetStage(ctx, set); err != nil {
-		return c, err
-	}
 	stages := r.current.Load().stages(decided)
 	from, own := stages[set.Partner]
 	if !own {
 		from = stages[""]
+	}
+	cautions, err := r.cautions(ctx, decided, move{set.Partner, from.position(), to})
+	if err != nil && !force {
+		return c, err
+	}
+	if set.Forced, err = heeded(cautions, force); err != nil {
+		return c, err
+	}
+	if err := r.store.SetStage(ctx, set); err != nil {
+		return c, err
 	}
 	c = Changed{
 		Action: string(store.Staged), By: set.By, At: set.At, Partner: q["partner"],
@@ -135,77 +143,153 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	return c, r.changed(ctx, &c)
 }
 
-// warnings are what speaks against a change.
-func (r *Router) warnings(ctx context.Context, decided store.Rollout, partner string, to Position) (all []string, err error) {
-	s := r.current.Load()
-	// Of the default each partner is held to its settling time when it calls.
-	if leaves := to.Stage.Later(StageShadow) && (to.Stage != StageCanary || to.Percent > 0); leaves && partner != "" {
-		first, _, err := r.store.FirstSeen(ctx, partner)
-		seen, want := r.now().Sub(first), time.Duration(s.config.Settle)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			all = append(all, fmt.Sprintf("no call of the partner was seen yet, and it leaves %s only %s after the first: until then what it sent past us may be on its way",
-				s.sides[OldSide], short(want)))
-		case err != nil:
-			return nil, err
-		case seen < want:
-			all = append(all, fmt.Sprintf("the partner was seen for %s of %s: what it sent past us before may still be on its way to %s",
-				short(seen), short(want), s.sides[OldSide]))
-		}
+// heeded refuses what somebody was not warned of before, and tells whether it was forced.
+func heeded(cautions []string, force bool) (forced bool, err error) {
+	if len(cautions) > 0 && !force {
+		return false, &denied{http.StatusConflict, strings.Join(cautions, "; and ") + ": nothing was changed, and only force changes it all the same"}
 	}
-	if to.Stage != StageDrained {
-		return all, nil
-	}
-	bills, err := r.store.OpenBills(ctx, partner)
-	if err != nil {
-		return nil, err
-	}
-	own := map[string]bool{}
-	for _, stage := range decided.Stages {
-		own[stage.Partner] = true
-	}
-	open := 0
-	for _, b := range bills {
-		if b.Upstream == s.sides[OldSide] && (partner != "" || !own[b.Partner]) {
-			open += b.Pending + b.Owned
-		}
-	}
-	if open > 0 {
-		noun := "bills"
-		if open == 1 {
-			noun = "bill"
-		}
-		all = append(all, fmt.Sprintf("%d %s of it may be open at %s, which is not asked any more of a drained partner", open, noun, s.sides[OldSide]))
-	}
-	return all, nil
+	return len(cautions) > 0, nil
 }
 
-// declare throws the kill switch, takes it back, or says that the store was restored.
+// unset takes a partner's own stage away.
+func (r *Router) unset(ctx context.Context, query string) (c Changed, err error) {
+	q, err := asked(query, "partner", "by", "force")
+	if err != nil {
+		return c, err
+	}
+	c = Changed{Action: string(store.Staged), At: r.now()}
+	if c.By, err = q.by(); err != nil {
+		return c, err
+	}
+	force, err := q.force()
+	if err != nil {
+		return c, err
+	}
+	if err := r.stored(); err != nil {
+		return c, err
+	}
+	partner, err := r.named(ctx, q["partner"])
+	if err != nil {
+		return c, err
+	}
+	if partner == "" {
+		return c, misunderstood("the default has nothing that it could follow: set it")
+	}
+	decided, err := r.store.Rollout(ctx)
+	if err != nil {
+		return c, err
+	}
+	stages := r.current.Load().stages(decided)
+	from, own := stages[partner]
+	if !own {
+		return c, &denied{http.StatusNotFound, "the partner has no stage of its own: it follows the default"}
+	}
+	to := stages[""]
+	cautions, err := r.cautions(ctx, decided, move{partner, from.position(), to.position()})
+	if err != nil && !force {
+		return c, err
+	}
+	if c.Forced, err = heeded(cautions, force); err != nil {
+		return c, err
+	}
+	if err := r.store.UnsetStage(ctx, partner, c.By, c.At); err != nil {
+		return c, err
+	}
+	c.Partner, c.From, c.FromPercent, c.To, c.ToPercent = shown(partner), string(from.Stage), from.Percent, string(to.Stage), to.Percent
+	return c, r.changed(ctx, &c)
+}
+
+// stop throws the kill switch. It says which calls that will cost, but where the store cannot say so it must work all
+// the same, with force.
+func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) {
+	q, err := asked(query, "by", "force")
+	if err != nil {
+		return c, err
+	}
+	force, err := q.force()
+	if err != nil {
+		return c, err
+	}
+	if err := r.stored(); err != nil {
+		return c, err
+	}
+	cautions, err := r.stopCautions(ctx)
+	if err != nil && !force {
+		return c, err
+	}
+	forced, err := heeded(cautions, force)
+	if err != nil {
+		return c, err
+	}
+	delete(q, "force")
+	c, err = r.declared(ctx, q, store.Stopped, (*store.Store).Stop)
+	c.Forced = forced
+	return c, err
+}
+
+// reset begins the report anew, for one partner or for all: when a mistake has been mended that it tells of.
+func (r *Router) reset(ctx context.Context, query string) (c Changed, err error) {
+	q, err := asked(query, "partner", "by")
+	if err != nil {
+		return c, err
+	}
+	c = Changed{Action: string(store.Reset), At: r.now(), Partner: forAll}
+	if c.By, err = q.by(); err != nil {
+		return c, err
+	}
+	if err := r.stored(); err != nil {
+		return c, err
+	}
+	partner := ""
+	if q["partner"] != forAll {
+		if partner, err = r.named(ctx, q["partner"]); err != nil {
+			return c, err
+		}
+		if partner == "" {
+			return c, misunderstood("say which partner, or %s", forAll)
+		}
+		c.Partner = shown(partner)
+	}
+	r.tally.Forget(partner)
+	if err := r.store.ResetCounts(ctx, partner, c.By, c.At); err != nil {
+		return c, err
+	}
+	return c, r.changed(ctx, &c)
+}
+
+// declare takes the kill switch back, or says that the store was restored.
 func (r *Router) declare(action store.Action, change func(s *store.Store, ctx context.Context, by string, at time.Time) error) func(context.Context, string) (Changed, error) {
-	return func(ctx context.Context, query string) (c Changed, err error) {
+	return func(ctx context.Context, query string) (Changed, error) {
 		q, err := asked(query, "by")
 		if err != nil {
-			return c, err
+			return Changed{}, err
 		}
-		c = Changed{Action: string(action), At: r.now()}
-		if c.By, err = q.by(); err != nil {
-			return c, err
-		}
-		if err := r.stored(); err != nil {
-			return c, err
-		}
-		if err := change(r.store, ctx, c.By, c.At); err != nil {
-			return c, err
-		}
-		return c, r.changed(ctx, &c)
+		return r.declared(ctx, q, action, change)
 	}
+}
+
+func (r *Router) declared(ctx context.Context, q answers, action store.Action, change func(s *store.Store, ctx context.Context, by string, at time.Time) error) (c Changed, err error) {
+	c = Changed{Action: string(action), At: r.now()}
+	if c.By, err = q.by(); err != nil {
+		return c, err
+	}
+	if err := r.stored(); err != nil {
+		return c, err
+	}
+	if err := change(r.store, ctx, c.By, c.At); err != nil {
+		return c, err
+	}
+	return c, r.changed(ctx, &c)
 }
 
 // changed has this replica follow a change that was made.
 func (r *Router) changed(ctx context.Context, c *Changed) error {
 	what := []any{"action", c.Action, "by", c.By}
+	if c.Partner != "" {
+		what = append(what, "partner", c.Partner)
+	}
 	if c.Action == string(store.Staged) {
-		what = append(what, "partner", c.Partner, "from", InWords(c.From, c.FromPercent), "to", InWords(c.To, c.ToPercent), "forced", c.Forced)
+		what = append(what, "from", InWords(c.From, c.FromPercent), "to", InWords(c.To, c.ToPercent), "forced", c.Forced)
 	}
 	r.log.Warn("the rollout was changed", what...)
 	if err := r.follow(context.WithoutCancel(ctx)); err != nil {

@@ -3,13 +3,9 @@ package rollout
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"io"
-	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"billbridge/translate"
@@ -17,36 +13,31 @@ import (
 
 // A Report is what an operator reads before a partner is moved on.
 type Report struct {
-	Table      string    `json:"table"` // the version of the table that was compared by
-	Since      time.Time `json:"since"`
-	Until      time.Time `json:"until"`
-	Limits     Limits    `json:"limits"`
-	Assumption string    `json:"assumption"`
-	Verdicts   []Verdict `json:"verdicts"`
-	Lost       int       `json:"lost"` // comparisons that found no place among the counts
-	Open       []Owned   `json:"open"` // by upstream; none where nobody owns a bill
+	Table      string     `json:"table"` // the version of the table that was compared by
+	Since      time.Time  `json:"since"` // when the first of it was counted
+	Until      time.Time  `json:"until"`
+	Limits     Limits     `json:"limits"`
+	Assumption string     `json:"assumption"`
+	Partners   []Standing `json:"partners"`
+	Verdicts   []Verdict  `json:"verdicts"` // each partner by its short hash
+	Lost       int        `json:"lost"`     // comparisons that found no place among the counts
 }
 
-// Owned is how many bills of an upstream are still open as far as the bridge knows.
-type Owned struct {
-	Upstream string `json:"upstream"`
-	Bills    int    `json:"bills"`
-}
-
-// Unknowable is what the numbers of open bills leave out.
-const Unknowable = "Bills that were made before the bridge was there, or past it, are not among the open ones: it cannot know of them."
+// Unknowable is what the numbers of bills leave out.
+const Unknowable = "Bills that were made before the bridge was there, or past it, are not among these: it cannot know of them. " +
+	"A bill that is over may still be cancelled."
 
 // NewReport reports what was counted until now.
-func NewReport(s Snapshot, limits Limits, until time.Time, open []Owned) Report {
+func NewReport(s Snapshot, limits Limits, until time.Time, partners []Standing) Report {
 	r := Report{
 		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits.filled(),
-		Assumption: Assumption, Verdicts: Judge(s, limits), Lost: s.Lost, Open: open,
+		Assumption: Assumption, Partners: partners, Verdicts: Judge(s, limits), Lost: s.Lost,
 	}
-	if r.Verdicts == nil {
-		r.Verdicts = []Verdict{} // a list in JSON, also when it is empty
+	for i := range r.Verdicts {
+		r.Verdicts[i].Partner = shown(r.Verdicts[i].Partner)
 	}
-	if r.Open == nil {
-		r.Open = []Owned{}
+	if r.Partners == nil {
+		r.Partners = []Standing{} // a list in JSON, also when it is empty
 	}
 	return r
 }
@@ -61,47 +52,21 @@ func TableVersion(t *translate.Table) (string, error) {
 	return hex.EncodeToString(sum[:6]), nil
 }
 
-// WriteJSON writes the report for programs.
-func (r Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
+// A section is one table of a report.
+type section struct {
+	title   string
+	columns []string
+	rows    [][]string
+	note    string // below it
 }
 
-// shownPartner is as much of a hash as tells partners apart.
-func shownPartner(hash string) string { return hash[:min(len(hash), 12)] }
-
-var verdictColumns = []string{"partner", "operation", "verdict", "compared", "bills", "differ", "bound", "not there", "moved", "unclear", "refused", "why"}
-
-func (v Verdict) cells() []string {
-	return []string{
-		shownPartner(v.Partner), v.Operation, string(v.Ruling), strconv.Itoa(v.Compared), strconv.Itoa(v.Bills), strconv.Itoa(v.Differed),
-		percent(v.Bound), strconv.Itoa(v.NotThere), strconv.Itoa(v.Moved), strconv.Itoa(v.Unclear), strconv.Itoa(v.Refused), v.Reason,
-	}
-}
-
-var fieldColumns = []string{"partner", "operation", "field", "kind", "count", "first says", "second says"}
-
-// fields are the rows of the table of fields. The line that tells of more of them is one, too.
-func (r Report) fields() [][]string {
-	var rows [][]string
-	for _, v := range r.Verdicts {
-		for _, f := range v.Fields {
-			rows = append(rows, []string{shownPartner(v.Partner), v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.First, f.Second})
-		}
-		if v.More > 0 {
-			rows = append(rows, []string{shownPartner(v.Partner), v.Operation, fmt.Sprintf("and %d more", v.More), "", "", "", ""})
-		}
-	}
-	return rows
-}
-
+// head are the lines above the sections.
 func (r Report) head() []string {
 	lines := []string{
 		"Table " + r.Table + ", from " + r.Since.UTC().Format(time.RFC3339) + " to " + r.Until.UTC().Format(time.RFC3339) + ".",
-		fmt.Sprintf("PASS asks for %d comparisons of %d distinct bills, no difference in money, state or code, others in no more than %s of the calls, and no answer to no more than %s.",
-			r.Limits.Comparisons, r.Limits.Bills, percent(r.Limits.Mismatch), percent(r.Limits.Unclear)),
+		fmt.Sprintf("PASS asks for %d comparisons of %d distinct bills, no difference in money, state, code or bill, others in no more than %s of the calls, and no answer to no more than %s. "+
+			"Of calls it asks for %d at either side, no code that is more often at the new one than chance would have it, and none that its form cannot carry.",
+			r.Limits.Comparisons, r.Limits.Bills, percent(r.Limits.Mismatch), percent(r.Limits.Unclear), r.Limits.Comparisons),
 	}
 	if r.Lost > 0 {
 		lines = append(lines, fmt.Sprintf("%d comparisons found no place among the counts.", r.Lost))
@@ -109,115 +74,82 @@ func (r Report) head() []string {
 	return lines
 }
 
-func (r Report) rows() [][]string {
-	var rows [][]string
+// sections are those that have something to show.
+func (r Report) sections() []section {
+	compared := section{title: "Comparisons", note: r.Assumption, columns: []string{
+		"partner", "operation", "evidence", "verdict", "compared", "bills", "differ", "bound", "not there", "moved", "unclear", "refused", "why",
+	}}
+	fields := section{title: "Fields that differ", note: "Digits are shown as 9, letters as a; keys are not shown.", columns: []string{
+		"partner", "operation", "field", "kind", "count", "first says", "second says",
+	}}
+	calls := section{title: "Calls at both sides", columns: []string{"partner", "operation", "verdict", "old", "new", "why"}}
+	codes := section{title: "Codes", columns: []string{"partner", "operation", "code", "old", "new"}}
+	lacks := section{title: "Calls that the new side's form cannot carry", columns: []string{"partner", "operation", "why", "count", "last"}}
+	mismatched := section{title: "Replies that did not fit their documented type", columns: []string{"partner", "operation", "field", "old", "new"}}
 	for _, v := range r.Verdicts {
-		rows = append(rows, v.cells())
-	}
-	return rows
-}
-
-func (r Report) open() [][]string {
-	var rows [][]string
-	for _, o := range r.Open {
-		rows = append(rows, []string{o.Upstream, strconv.Itoa(o.Bills)})
-	}
-	return rows
-}
-
-// WriteText writes the report for a terminal.
-func (r Report) WriteText(w io.Writer) error {
-	var out strings.Builder
-	for _, line := range r.head() {
-		out.WriteString(line + "\n")
-	}
-	table := func(columns []string, rows [][]string) {
-		out.WriteString("\n")
-		t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-		for _, row := range append([][]string{upper(columns)}, rows...) {
-			// A tab would end a cell. What may hold one is masked or a word of ours, and so holds none.
-			_, _ = fmt.Fprintln(t, strings.Join(row, "\t")) // a Builder takes everything
-		}
-		_ = t.Flush()
-	}
-	if len(r.Verdicts) == 0 {
-		out.WriteString("\nNothing was compared.\n")
-	} else {
-		table(verdictColumns, r.rows())
-		out.WriteString("\n" + r.Assumption + "\n")
-	}
-	if fields := r.fields(); len(fields) > 0 {
-		table(fieldColumns, fields)
-	}
-	if len(r.Open) > 0 {
-		table([]string{"upstream", "open bills"}, r.open())
-		out.WriteString("\n" + Unknowable + "\n")
-	}
-	// The last column has nothing behind it that it must keep its distance from.
-	_, err := io.WriteString(w, trimLines(out.String()))
-	return err
-}
-
-// WriteMarkdown writes the report for a ticket.
-func (r Report) WriteMarkdown(w io.Writer) error {
-	var out strings.Builder
-	out.WriteString("# Rollout report\n\n" + strings.Join(r.head(), "\n") + "\n")
-	table := func(title string, columns []string, rows [][]string) {
-		out.WriteString("\n## " + title + "\n\n| " + strings.Join(columns, " | ") + " |\n|" + strings.Repeat("---|", len(columns)) + "\n")
-		for _, row := range rows {
-			cells := slices.Clone(row)
-			for i, cell := range cells {
-				cells[i] = escapeCell(cell)
+		if c := v.Compared; c != nil {
+			compared.rows = append(compared.rows, []string{
+				v.Partner, v.Operation, string(v.Evidence), string(v.Ruling), strconv.Itoa(c.Number), strconv.Itoa(c.Bills), strconv.Itoa(c.Differed),
+				percent(c.Bound), strconv.Itoa(c.NotThere), strconv.Itoa(c.Moved), strconv.Itoa(c.Unclear), strconv.Itoa(c.Refused), v.Reason,
+			})
+			for _, f := range c.Fields {
+				fields.rows = append(fields.rows, []string{v.Partner, v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.First, f.Second})
 			}
-			out.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+			if c.More > 0 {
+				fields.rows = append(fields.rows, []string{v.Partner, v.Operation, fmt.Sprintf("and %d more", c.More), "", "", "", ""})
+			}
+		}
+		if b := v.Beside; b != nil {
+			calls.rows = append(calls.rows, []string{v.Partner, v.Operation, string(v.Ruling), strconv.Itoa(b.Calls[OldSide]), strconv.Itoa(b.Calls[NewSide]), v.Reason})
+			shared := func(of Share) []string {
+				row := []string{v.Partner, v.Operation, of.Of}
+				for side, times := range of.Times {
+					row = append(row, fmt.Sprintf("%d (%s)", times, rate(times, b.Calls[side])))
+				}
+				return row
+			}
+			for _, code := range b.Codes {
+				codes.rows = append(codes.rows, shared(code))
+			}
+			for _, field := range b.Mismatched {
+				mismatched.rows = append(mismatched.rows, shared(field))
+			}
+			for _, lack := range b.Lacks {
+				lacks.rows = append(lacks.rows, []string{v.Partner, v.Operation, lack.Why, strconv.Itoa(lack.Count), lack.Last.UTC().Format(time.RFC3339)})
+			}
 		}
 	}
-	if len(r.Verdicts) == 0 {
-		out.WriteString("\nNothing was compared.\n")
-	} else {
-		table("Verdicts", verdictColumns, r.rows())
-		out.WriteString("\n" + r.Assumption + "\n")
+	bills := section{title: "Partners", note: Unknowable, columns: []string{"partner", "stage", "seen since", "bills that may be open, by owner"}}
+	for _, p := range r.Partners {
+		stage, seen := p.String(), "-"
+		if p.Default {
+			stage += ", the default"
+		}
+		if p.Seen != nil {
+			seen = p.Seen.UTC().Format(time.RFC3339)
+		}
+		var held []string
+		for _, h := range p.Bills {
+			held = append(held, fmt.Sprintf("%s %d", h.Upstream, h.Open()))
+		}
+		if len(held) == 0 {
+			held = []string{"-"}
+		}
+		bills.rows = append(bills.rows, []string{p.Partner, stage, seen, strings.Join(held, ", ")})
 	}
-	if fields := r.fields(); len(fields) > 0 {
-		table("Fields that differ", fieldColumns, fields)
-		out.WriteString("\nDigits are shown as 9, letters as a; keys are not shown.\n")
-	}
-	if len(r.Open) > 0 {
-		table("Open bills", []string{"upstream", "open bills"}, r.open())
-		out.WriteString("\n" + Unknowable + "\n")
-	}
-	_, err := io.WriteString(w, out.String())
-	return err
-}
-
-// escapeCell keeps what an upstream said from being read as Markdown: a masked value has its signs still.
-func escapeCell(cell string) string {
-	var out strings.Builder
-	for _, c := range cell {
-		switch {
-		case strings.ContainsRune("\\`*_{}[]<>#|~&!$", c):
-			out.WriteString(`\` + string(c))
-		case c < ' ':
-			out.WriteByte(' ')
-		default:
-			out.WriteRune(c)
+	var all []section
+	for _, s := range []section{bills, compared, fields, calls, codes, lacks, mismatched} {
+		if len(s.rows) > 0 {
+			all = append(all, s)
 		}
 	}
-	return out.String()
+	return all
 }
 
-func upper(words []string) []string {
-	var out []string
-	for _, w := range words {
-		out = append(out, strings.ToUpper(w))
+// rate is a share for people.
+func rate(n, of int) string {
+	if of == 0 {
+		return "-"
 	}
-	return out
-}
-
-func trimLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimRight(line, " ")
-	}
-	return strings.Join(lines, "\n")
+	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
 }

@@ -20,6 +20,15 @@ var update = flag.Bool("update", false, "write the reports of testdata anew")
 
 var config120 = config.Comparing{Rate: 1, InFlight: 1000, Bytes: 64 << 20}
 
+// canary counts calls at both sides, and bills that were read back.
+func canary(t *rollout.Tally) {
+	for i := range 120 {
+		t.Ended(partner, "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{rollout.NewSide: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})
+		t.Ended(partner, "bill.create", rollout.NewSide, rollout.End{Code: []string{"0000", "BILL_001"}[i/100], Succeeded: i < 100, Mismatched: []string{"shortUrl"}})
+		t.Add(partner, "bill.create", rollout.Comparison{Class: rollout.Same, Bill: strings.Repeat("y", i+1), Succeeded: [2]bool{true, true}, ReadBack: true})
+	}
+}
+
 func TestReports(t *testing.T) {
 	t.Parallel()
 	full := newTally()
@@ -42,9 +51,17 @@ func TestReports(t *testing.T) {
 	for range 12 {
 		full.Add(other, "mapping.status", rollout.Comparison{Class: rollout.Same, Succeeded: [2]bool{true, true}})
 	}
-	until := since.Add(26 * time.Hour)
+	canary(full)
+	until, seen, tenth := since.Add(26*time.Hour), since.Add(-time.Hour), 10
+	partners := []rollout.Standing{
+		{
+			Partner: partner[:12], Placing: rollout.Placing{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
+			Bills: []rollout.Held{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
+		},
+		{Partner: other[:12], Placing: rollout.Placing{Stage: rollout.StageShadow}, Default: true},
+	}
 	for name, r := range map[string]rollout.Report{
-		"full":  rollout.NewReport(full.Snapshot(), rollout.Limits{}, until, []rollout.Owned{{Upstream: "old", Bills: 17}, {Upstream: "new", Bills: 0}}),
+		"full":  rollout.NewReport(full.Snapshot(), rollout.Limits{}, until, partners),
 		"empty": rollout.NewReport(newTally().Snapshot(), rollout.Limits{Comparisons: 500, Bills: 50}, until, nil),
 	} {
 		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown} {

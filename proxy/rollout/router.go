@@ -5,6 +5,7 @@
 //	way, err := r.Route(ctx, call, ask)      // before anything is sent
 //	…
 //	err = r.Settle(ctx, way, store.Succeeded) // a create that was on its way has ended
+//	r.Count(call, way, end)                   // for the report
 //
 // Where the upstreams have their own bills each (bills: separate), every bill has an owner, and every call about it goes
 // there, whatever the stage of its partner. A ledger in package store keeps who that is; its rows are pending (a create
@@ -38,7 +39,7 @@ import (
 
 // Options are what a router takes from its surroundings.
 type Options struct {
-	Store      *store.Store // if nil, stages are the config's alone; only for bills: shared
+	Store      *store.Store // if nil, stages are the config's alone, and what is counted is gone with the process; only for bills: shared
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger
 	Now        func() time.Time // if nil, time.Now
@@ -50,6 +51,8 @@ type Router struct {
 	log     *slog.Logger
 	now     func() time.Time
 	metrics *metrics
+	tally   *Tally
+	shadow  *Shadow
 	current atomic.Pointer[settings]
 	decided atomic.Pointer[decisions]
 	settled sync.Map // partners that have been seen for long enough: the hash
@@ -106,12 +109,20 @@ type Way struct {
 	// relayed: the bill may be at the other side.
 	Unsure bool
 
+	// Compare is the other upstream, where its answer to the same call is to be compared (see Shadow). "" for none.
+	Compare string
+	// ReadBack: a bill that the call makes is one of canary, and is to be read back there.
+	ReadBack bool
+
 	create *store.Create
 }
 
+// refusals are the reasons of Refused.
+var refusals = []string{"unclear", "both", "stranger", "store"}
+
 // A Refused call is not sent: it is not known where it belongs. Its text is for the partner.
 type Refused struct {
-	Reason string // for metric and log
+	Reason string // one of refusals, for metric and log
 	Text   string
 	Cause  error // may be nil
 }
@@ -143,11 +154,27 @@ func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
 			return r.blind(s, at, c, err)
 		}
 	}
+	way, err := r.decide(ctx, s, d, at, c, ask)
+	if err != nil || way.Nowhere || way.Unsure {
+		return way, err
+	}
+	side, _ := s.side(way.Upstream)
+	if at.position.Stage == StageShadow && !c.Writes {
+		way.Compare = s.sides[1-side]
+	}
+	way.ReadBack = at.position.Stage == StageCanary && side == NewSide && c.Creates
+	return way, nil
+}
+
+// decide finds the way in a situation that but for the bill's owner is known.
+func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Ask) (Way, error) {
 	if at.shared || c.Partner == "" || c.Bill == "" { // the upstream refuses what names none
 		way := at.byStage()
 		return Way{Upstream: s.sides[way.side], Reason: way.reason}, nil
 	}
+	done := r.metrics.timed("owner")
 	row, err := r.store.Owner(ctx, c.Partner, c.Bill)
+	done()
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
@@ -176,7 +203,7 @@ func (r *Router) create(ctx context.Context, s *settings, at situation, c Call, 
 		other := s.sides[1-d.side]
 		switch ask(ctx, other) {
 		case Present:
-			if _, err := r.store.Found(ctx, c.Partner, c.Bill, other, r.now()); err != nil {
+			if err := r.found(ctx, c, other); err != nil {
 				return Way{}, outOfReach(err)
 			}
 			d = decision{side: 1 - d.side, reason: ByProbe}
@@ -185,7 +212,9 @@ func (r *Router) create(ctx context.Context, s *settings, at situation, c Call, 
 		case Absent:
 		}
 	}
+	done := r.metrics.timed("own")
 	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.sides[d.side], r.now(), c.Until)
+	done()
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend takes such an id: let it say so
 		return Way{Upstream: s.sides[d.side], Reason: d.reason}, nil
@@ -228,12 +257,18 @@ func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, a
 	default:
 		return Way{}, &Refused{Reason: "unclear", Text: "it is not known at which backend the bill is"}
 	}
-	switch _, err := r.store.Found(ctx, c.Partner, c.Bill, way.Upstream, r.now()); {
+	switch err := r.found(ctx, c, way.Upstream); {
 	case err == nil, errors.Is(err, store.ErrBill):
 		return way, nil
 	default:
 		return Way{}, outOfReach(err)
 	}
+}
+
+func (r *Router) found(ctx context.Context, c Call, upstream string) error {
+	defer r.metrics.timed("found")()
+	_, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.now())
+	return err
 }
 
 // blind decides without the ledger.
@@ -254,6 +289,7 @@ func (r *Router) Settle(ctx context.Context, w Way, outcome store.Outcome) error
 	if w.create == nil {
 		return nil
 	}
+	defer r.metrics.timed("settle")()
 	_, err := r.store.Settle(ctx, *w.create, outcome, r.now())
 	if errors.Is(err, store.ErrOtherOwner) {
 		r.metrics.doubled.Inc()
@@ -317,7 +353,11 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	}
 	r := &Router{store: o.Store, log: o.Logger, now: o.Now}
 	var err error
-	if r.metrics, err = newMetrics(o.Registerer); err != nil {
+	if r.metrics, err = newMetrics(o.Registerer, c.Rollout); err != nil {
+		return nil, err
+	}
+	r.tally = NewTally("", o.Now)
+	if r.shadow, err = NewShadow(c.Rollout.Shadow, r.tally, o.Registerer, o.Logger); err != nil {
 		return nil, err
 	}
 	r.decided.Store(&decisions{})
@@ -332,25 +372,74 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 func (r *Router) Use(c *config.Config) {
 	r.current.Store(&settings{config: c.Rollout, sides: [2]string{c.Rollout.Old, c.Rollout.New}})
 	r.settled.Clear() // the settling time may be another
+	r.shadow.Use(c.Rollout.Shadow)
+	version, err := TableVersion(c.Table)
+	if err != nil {
+		r.log.Error("what was counted begins anew", "error", err.Error())
+	}
+	r.tally.Use(version)
 }
 
-// followEvery is how soon what is decided on one replica is known on the others.
-const followEvery = time.Second
+// Shadow compares what both upstreams say.
+func (r *Router) Shadow() *Shadow { return r.shadow }
 
-// Run follows what operators decide until ctx ends.
+// How often what is decided on one replica is looked for on the others, what was counted is added to what the store
+// has, the metrics of it are made anew, and what is over is swept.
+const (
+	followEvery = time.Second
+	flushEvery  = 5 * time.Second
+	weighEvery  = 15 * time.Second
+	sweepEvery  = time.Hour
+)
+
+// Run follows what operators decide, and keeps what was counted, until ctx ends.
 func (r *Router) Run(ctx context.Context) {
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if err := r.follow(ctx); err != nil && ctx.Err() == nil {
-			r.log.Error("what was decided of the rollout cannot be read, the last of it holds", "error", err.Error())
-		}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, work := range []struct {
+		every time.Duration
+		do    func(context.Context) error
+		fails string // of what it means, for the log
+	}{
+		{followEvery, r.follow, "what was decided of the rollout cannot be read, the last of it holds"},
+		{flushEvery, r.flush, "what was counted of the rollout cannot be kept, it is tried again"},
+		{weighEvery, r.weigh, "the metrics of the rollout's partners are those of some time ago"},
+		{sweepEvery, r.sweep, "what the ledger need not know any more cannot be removed"},
+	} {
+		all.Go(func() {
+			tick := time.NewTicker(work.every)
+			defer tick.Stop()
+			for {
+				if err := work.do(ctx); err != nil && ctx.Err() == nil {
+					r.log.Error(work.fails, "error", err.Error())
+				}
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+			}
+		})
 	}
+}
+
+// Close ends what is compared until ctx does, and keeps what was counted. It is called after Run and the last Route.
+func (r *Router) Close(ctx context.Context) error {
+	_ = r.shadow.Close(ctx) // what was under way is counted as without an answer
+	return r.flush(context.WithoutCancel(ctx))
+}
+
+// sweep removes what the ledger need not know any more.
+func (r *Router) sweep(ctx context.Context) error {
+	if r.store == nil {
+		return nil
+	}
+	_, err := r.store.SweepOwners(ctx, r.now(), time.Duration(r.current.Load().config.Keep))
+	if err != nil {
+		return err
+	}
+	_, err = r.store.SweepCounts(ctx, r.tally.Table(), r.now().Add(-recent))
+	return err
 }
 
 // follow reads what was decided, if it is another than what is known.

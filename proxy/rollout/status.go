@@ -39,6 +39,15 @@ type Placing struct {
 	Forced  bool       `json:"forced,omitempty"`
 }
 
+// position is where somebody stands who is placed so.
+func (p Placing) position() Position {
+	at := Position{Stage: p.Stage, Forced: p.Forced}
+	if p.Percent != nil {
+		at.Percent = *p.Percent
+	}
+	return at
+}
+
 // String is the stage as people read it.
 func (p Placing) String() string { return InWords(string(p.Stage), p.Percent) }
 
@@ -69,6 +78,9 @@ type Held struct {
 	Released int    `json:"released"`
 }
 
+// Open is how many of them may still be.
+func (h Held) Open() int { return h.Pending + h.Owned }
+
 // Changed is a change of the rollout.
 type Changed struct {
 	Revision    int64     `json:"revision"`
@@ -98,10 +110,7 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 		}
 	}
 	s := r.current.Load()
-	answer = Status{
-		Old: s.sides[OldSide], New: s.sides[NewSide], Bills: string(s.config.Bills), Settle: short(time.Duration(s.config.Settle)),
-		Partners: []Standing{},
-	}
+	answer = Status{Old: s.sides[OldSide], New: s.sides[NewSide], Bills: string(s.config.Bills), Settle: short(time.Duration(s.config.Settle))}
 	var decided store.Rollout
 	if r.store != nil {
 		if decided, err = r.store.Rollout(ctx); err != nil {
@@ -109,11 +118,26 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 		}
 	}
 	answer.Stopped, answer.Restored = declared(decided.Stopped), declared(decided.Restored)
+	answer.Default = s.stages(decided)[""]
+	if answer.Partners, err = r.standings(ctx, only); err != nil {
+		return Status{}, err
+	}
+	return answer, nil
+}
+
+// standings are where partners stand: one, or all for "".
+func (r *Router) standings(ctx context.Context, only string) (answer []Standing, err error) {
+	s := r.current.Load()
+	var decided store.Rollout
+	if r.store != nil {
+		if decided, err = r.store.Rollout(ctx); err != nil {
+			return nil, err
+		}
+	}
 	stages := s.stages(decided)
-	answer.Default = stages[""]
 	seen, bills, err := r.known(ctx, only)
 	if err != nil {
-		return Status{}, err
+		return nil, err
 	}
 	all := map[string]*Standing{}
 	of := func(partner string) *Standing {
@@ -141,15 +165,16 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 			}
 		}
 	}
+	answer = []Standing{}
 	for partner, one := range all {
 		placed, own := stages[partner]
 		if !own {
-			placed = answer.Default
+			placed = stages[""]
 		}
 		one.Placing, one.Default = placed, !own
-		answer.Partners = append(answer.Partners, *one)
+		answer = append(answer, *one)
 	}
-	slices.SortFunc(answer.Partners, func(a, b Standing) int { return strings.Compare(a.Partner, b.Partner) })
+	slices.SortFunc(answer, func(a, b Standing) int { return strings.Compare(a.Partner, b.Partner) })
 	return answer, nil
 }
 
@@ -218,12 +243,13 @@ func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
 	answer := make([]Changed, len(log))
 	for i, c := range log {
 		answer[i] = Changed{Revision: c.Revision, Action: string(c.Action), By: c.By, At: c.At, Forced: c.Forced}
-		if c.Action != store.Staged {
-			continue
-		}
-		answer[i].Partner = forDefault
-		if c.Partner != "" {
+		switch {
+		case c.Partner != "":
 			answer[i].Partner = shown(c.Partner)
+		case c.Action == store.Staged:
+			answer[i].Partner = forDefault
+		case c.Action == store.Reset:
+			answer[i].Partner = forAll
 		}
 		answer[i].From, answer[i].FromPercent = c.From, percentOf(Stage(c.From), c.FromPercent)
 		answer[i].To, answer[i].ToPercent = c.To, percentOf(Stage(c.To), c.ToPercent)

@@ -47,12 +47,13 @@ type Count struct {
 
 	// What was compared: the answers of the two sides to reads, or, of an operation that makes bills, each bill of canary
 	// as a read showed it with what was asked for.
-	Compared int `json:"compared"` // both sides answered, one at least with a success: what a verdict rests on
-	Differed int `json:"differed"` // of these, with a confirmed difference
-	Refused  int `json:"refused"`  // both sides failed alike: it shows nothing of what an answer holds
-	NotThere int `json:"not_there"`
-	Moved    int `json:"moved"`
-	Unclear  int `json:"unclear"`
+	ReadBack bool `json:"read_back,omitempty"` // it is the latter
+	Compared int  `json:"compared"`            // both sides answered, one at least with a success: what a verdict rests on
+	Differed int  `json:"differed"`            // of these, with a confirmed difference
+	Refused  int  `json:"refused"`             // both sides failed alike: it shows nothing of what an answer holds
+	NotThere int  `json:"not_there"`
+	Moved    int  `json:"moved"`
+	Unclear  int  `json:"unclear"`
 
 	Bills  Bills            `json:"bills"`  // distinct ones of those compared
 	Fields map[string]Field `json:"fields"` // by their paths: confirmed differences
@@ -118,6 +119,26 @@ func (t *Tally) Use(table string) {
 	}
 }
 
+// Table is the version of the table that is counted by.
+func (t *Tally) Table() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all.Table
+}
+
+// Forget forgets what was counted of a partner and not drained yet, of all partners for "".
+func (t *Tally) Forget(partner string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.all
+	t.begin(all.Table)
+	for _, n := range all.Counts {
+		if partner != "" && n.Partner != partner {
+			t.all.merge(n)
+		}
+	}
+}
+
 // Drain returns what was counted, and begins anew.
 func (t *Tally) Drain() Snapshot {
 	t.mu.Lock()
@@ -152,6 +173,7 @@ func (t *Tally) Add(partner, operation string, c Comparison) {
 	if n == nil {
 		return
 	}
+	n.ReadBack = c.ReadBack
 	switch c.Class {
 	case Same, Differs:
 		if !succeeded && c.Class == Same {
@@ -268,6 +290,7 @@ func (n *Count) merge(more Count) {
 	if more.Since.Before(n.Since) {
 		n.Since = more.Since
 	}
+	n.ReadBack = n.ReadBack || more.ReadBack
 	n.Compared += more.Compared
 	n.Differed += more.Differed
 	n.Refused += more.Refused

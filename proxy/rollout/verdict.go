@@ -19,9 +19,12 @@ const (
 	Inconclusive Ruling = "INCONCLUSIVE"
 )
 
+// Rulings are all of them.
+var Rulings = []Ruling{Pass, Fail, Inconclusive}
+
 // Limits are what a verdict asks for. A zero is the default.
 type Limits struct {
-	Comparisons int     `json:"comparisons"` // fewer are inconclusive; 100
+	Comparisons int     `json:"comparisons"` // fewer are inconclusive, and so are fewer calls; 100
 	Bills       int     `json:"bills"`       // so are those of fewer distinct bills, where the operation is about bills; 30
 	Mismatch    float64 `json:"mismatch"`    // what the true mismatch rate must lie below, for all that is known; 0.03, which 100 that are alike show
 	Unclear     float64 `json:"unclear"`     // of all that was asked, more without an answer are inconclusive; 0.05
@@ -31,14 +34,32 @@ func (l Limits) filled() Limits {
 	return Limits{cmp.Or(l.Comparisons, 100), cmp.Or(l.Bills, 30), cmp.Or(l.Mismatch, 0.03), cmp.Or(l.Unclear, 0.05)}
 }
 
-// A Verdict is what the comparisons of one partner and operation come to.
-type Verdict struct {
-	Partner   string `json:"partner"`
-	Operation string `json:"operation"`
-	Ruling    Ruling `json:"ruling"`
-	Reason    string `json:"reason"`
+// Evidence is what a verdict rests on.
+type Evidence string
 
-	Compared int `json:"compared"`
+// The evidence.
+const (
+	ByShadow   Evidence = "shadow"    // both sides' answers to the same reads
+	ByReadBack Evidence = "read back" // bills of canary, as a read at the new side shows them after their create
+	ByCalls    Evidence = "calls"     // what the calls came to that went to the new side, beside those that went to the old one
+)
+
+// A Verdict is what was counted of one partner and operation, and what it comes to.
+type Verdict struct {
+	Partner   string   `json:"partner"`
+	Operation string   `json:"operation"`
+	Evidence  Evidence `json:"evidence"`
+	Ruling    Ruling   `json:"ruling"`
+	Reason    string   `json:"reason"`
+	Few       bool     `json:"few,omitempty"` // INCONCLUSIVE for nothing but that there were too few
+
+	*Compared `json:"compared,omitempty"` // ByShadow, ByReadBack
+	*Beside   `json:"beside,omitempty"`   // ByCalls
+}
+
+// Compared is what comparisons came to.
+type Compared struct {
+	Number   int `json:"number"`
 	Bills    int `json:"bills"`
 	Differed int `json:"differed"`
 	Refused  int `json:"refused"`
@@ -59,42 +80,81 @@ type FieldReport struct {
 
 const topFields = 5
 
+// Beside is what came of calls at the one side and at the other.
+type Beside struct {
+	Calls      [2]int       `json:"calls"` // to the old side and to the new one
+	Codes      []Share      `json:"codes"` // of their answers, by code
+	Mismatched []Share      `json:"mismatched"`
+	Lacks      []LackReport `json:"lacks"` // what the new side's form cannot carry
+}
+
+// A Share is how often something came at either side.
+type Share struct {
+	Of    string `json:"of"`
+	Times [2]int `json:"times"`
+}
+
+// A LackReport is a kind of call that the new side's form cannot carry.
+type LackReport struct {
+	Why string `json:"why"`
+	Lack
+}
+
 // Assumption is what the bound rests on.
 const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided, at 95 % confidence (none in n: about 3/n). " +
 	"It takes the compared calls for independent draws from the calls that will come: calls of the same bill, or of a time " +
 	"when some kind of bill was rare, say less than it claims."
 
-// Judge gives the verdicts of what was counted, in its order. A difference in money, state or code is FAIL, however few
-// calls there are. Any other is one where it is certain that the mismatch rate is above the limit, so that a field that is
-// always wrong is no PASS. A bill that one side does not have counts neither for nor against.
+// Judge gives the verdicts of what was counted, in its order. A difference in money, state, code or in which bill it is
+// about is FAIL, however few calls there are. Any other is one where it is certain that the mismatch rate is above the
+// limit, so that a field that is always wrong is no PASS. A bill that one side does not have counts neither for nor
+// against, but a bill of canary that a read does not show leaves the verdict open.
+//
+// Calls that went to either side were of different bills. A code that came more often at the new side than chance would
+// have it is FAIL, and so is a call that its form cannot carry and that the old side took.
 func Judge(s Snapshot, limits Limits) []Verdict {
 	limits = limits.filled()
-	var all []Verdict
+	all := []Verdict{}
 	for _, n := range s.Counts {
-		v := Verdict{
-			Partner: n.Partner, Operation: n.Operation, Compared: n.Compared, Bills: n.Bills.Number(), Differed: n.Differed,
-			Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved, Unclear: n.Unclear,
-			Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
+		// A create is written: what was compared of it is the bill that it made.
+		if evidence := ByShadow; n.Compared+n.Refused+n.NotThere+n.Moved+n.Unclear > 0 {
+			if n.ReadBack {
+				evidence = ByReadBack
+			}
+			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: evidence, Compared: n.compared()}
+			v.Ruling, v.Reason, v.Few = n.rule(evidence, v.Compared, limits)
+			all = append(all, v)
 		}
-		for path, f := range n.Fields {
-			v.Fields = append(v.Fields, FieldReport{path, f})
+		if beside := n.beside(); beside != nil {
+			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, Beside: beside}
+			v.Ruling, v.Reason, v.Few = beside.rule(limits)
+			all = append(all, v)
 		}
-		slices.SortFunc(v.Fields, func(a, b FieldReport) int {
-			return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(b.Count, a.Count), strings.Compare(a.Path, b.Path))
-		})
-		if len(v.Fields) > topFields {
-			v.Fields, v.More = v.Fields[:topFields], len(v.Fields)-topFields
-		}
-		v.Ruling, v.Reason = n.rule(v, limits)
-		all = append(all, v)
 	}
 	return all
 }
 
-// rank puts the kinds in the order in which they are shown.
-func rank(k Kind) int { return slices.Index([]Kind{InMoney, InState, InCode, InOther}, k) }
+func (n Count) compared() *Compared {
+	c := &Compared{
+		Number: n.Compared, Bills: n.Bills.Number(), Differed: n.Differed, Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
+		Unclear: n.Unclear, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
+	}
+	for path, f := range n.Fields {
+		c.Fields = append(c.Fields, FieldReport{path, f})
+	}
+	slices.SortFunc(c.Fields, func(a, b FieldReport) int {
+		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(b.Count, a.Count), strings.Compare(a.Path, b.Path))
+	})
+	if len(c.Fields) > topFields {
+		c.Fields, c.More = c.Fields[:topFields], len(c.Fields)-topFields
+	}
+	return c
+}
 
-func (n Count) rule(v Verdict, limits Limits) (Ruling, string) {
+// rank puts the kinds in the order in which they are shown.
+func rank(k Kind) int { return slices.Index([]Kind{InBill, InMoney, InState, InCode, InOther}, k) }
+
+func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why string, few bool) {
 	var grave []string
 	for _, path := range slices.Sorted(maps.Keys(n.Fields)) {
 		if f := n.Fields[path]; f.Kind.Grave() {
@@ -104,19 +164,113 @@ func (n Count) rule(v Verdict, limits Limits) (Ruling, string) {
 	asked := n.Compared + n.Unclear
 	switch {
 	case len(grave) > 0:
-		return Fail, "differs: " + strings.Join(grave, ", ")
+		return Fail, "differs: " + strings.Join(grave, ", "), false
+	case by == ByReadBack && n.NotThere > 0:
+		return Inconclusive, fmt.Sprintf("%d of %d bills were not shown by a read after their create", n.NotThere, asked+n.NotThere+n.Moved), false
 	case n.Compared < limits.Comparisons:
-		return Inconclusive, fmt.Sprintf("%d compared, at least %d are needed", n.Compared, limits.Comparisons)
+		return Inconclusive, fmt.Sprintf("%d compared, at least %d are needed", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:
-		return Fail, fmt.Sprintf("%d of %d differ: certainly more than %s", n.Differed, n.Compared, percent(limits.Mismatch))
-	case v.Bills > 0 && v.Bills < limits.Bills:
-		return Inconclusive, fmt.Sprintf("%d distinct bills, at least %d are needed", v.Bills, limits.Bills)
+		return Fail, fmt.Sprintf("%d of %d differ: certainly more than %s", n.Differed, n.Compared, percent(limits.Mismatch)), false
+	case c.Bills > 0 && c.Bills < limits.Bills:
+		return Inconclusive, fmt.Sprintf("%d distinct bills, at least %d are needed", c.Bills, limits.Bills), true
 	case float64(n.Unclear) > limits.Unclear*float64(asked):
-		return Inconclusive, fmt.Sprintf("%d of %d had no answer", n.Unclear, asked)
-	case v.Bound > limits.Mismatch:
-		return Inconclusive, fmt.Sprintf("up to %s may differ, %s is the limit", percent(v.Bound), percent(limits.Mismatch))
+		return Inconclusive, fmt.Sprintf("%d of %d had no answer", n.Unclear, asked), false
+	case c.Bound > limits.Mismatch:
+		return Inconclusive, fmt.Sprintf("up to %s may differ, %s is the limit", percent(c.Bound), percent(limits.Mismatch)), false
 	}
-	return Pass, fmt.Sprintf("at most %s differ", percent(v.Bound))
+	return Pass, fmt.Sprintf("at most %s differ", percent(c.Bound)), false
+}
+
+// beside is nil where nothing went to the new side, and nothing that went to the old one shows that it could not.
+func (n Count) beside() *Beside {
+	before, after := n.Sides[OldSide], n.Sides[NewSide]
+	if after.Number == 0 && len(after.Lacks) == 0 {
+		return nil
+	}
+	b := &Beside{
+		Calls: [2]int{before.Number, after.Number}, Codes: shares(before.Codes, after.Codes),
+		Mismatched: shares(before.Mismatched, after.Mismatched), Lacks: []LackReport{},
+	}
+	b.Lacks = append(b.Lacks, lacksOf(after)...)
+	return b
+}
+
+// lacksOf are what a side cannot carry, in an order of their own.
+func lacksOf(c Calls) (all []LackReport) {
+	for _, why := range slices.Sorted(maps.Keys(c.Lacks)) {
+		all = append(all, LackReport{why, c.Lacks[why]})
+	}
+	return all
+}
+
+func shares(before, after map[string]int) []Share {
+	all := []Share{}
+	for _, of := range slices.Sorted(maps.Keys(before)) {
+		all = append(all, Share{of, [2]int{before[of], after[of]}})
+	}
+	for _, of := range slices.Sorted(maps.Keys(after)) {
+		if before[of] == 0 {
+			all = append(all, Share{of, [2]int{0, after[of]}})
+		}
+	}
+	return all
+}
+
+// byChance is the chance below which a difference between the two sides is none.
+const byChance = 0.001
+
+const success = "0000"
+
+func (b *Beside) rule(limits Limits) (r Ruling, why string, few bool) {
+	var lacking, more, only []string
+	for _, lack := range b.Lacks {
+		lacking = append(lacking, fmt.Sprintf("%s in %d", lack.Why, lack.Count))
+	}
+	for _, code := range b.Codes {
+		if code.Of == success || code.Times[NewSide] == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%s %d of %d beside %d of %d", code.Of, code.Times[NewSide], b.Calls[NewSide], code.Times[OldSide], b.Calls[OldSide])
+		switch {
+		case chanceOfMore(code.Times[NewSide], b.Calls[NewSide], code.Times[OldSide], b.Calls[OldSide]) < byChance:
+			more = append(more, text)
+		case code.Times[OldSide] == 0:
+			only = append(only, text)
+		}
+	}
+	switch {
+	case len(lacking) > 0:
+		return Fail, "its form cannot carry " + strings.Join(lacking, ", "), false
+	case len(more) > 0:
+		return Fail, "more often than by chance: " + strings.Join(more, ", "), false
+	case len(only) > 0:
+		return Inconclusive, "never at the old side: " + strings.Join(only, ", "), false
+	case b.Calls[NewSide] < limits.Comparisons:
+		return Inconclusive, fmt.Sprintf("%d calls, at least %d are needed", b.Calls[NewSide], limits.Comparisons), true
+	case b.Calls[OldSide] < limits.Comparisons:
+		return Inconclusive, fmt.Sprintf("%d calls at the old side to set beside them, at least %d are needed", b.Calls[OldSide], limits.Comparisons), true
+	}
+	return Pass, "no code more often than at the old side", false
+}
+
+// chanceOfMore is the chance that of so many failures in all, as many or more would fall to the new side if both sides
+// failed alike: the one-sided exact test of Fisher.
+func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
+	failed, all := atNew+atOld, ofNew+ofOld
+	if atNew*ofOld <= atOld*ofNew { // not more often
+		return 1
+	}
+	ways := func(n, k int) float64 {
+		a, _ := math.Lgamma(float64(n) + 1)
+		b, _ := math.Lgamma(float64(k) + 1)
+		c, _ := math.Lgamma(float64(n-k) + 1)
+		return a - b - c
+	}
+	sum := 0.0
+	for k := atNew; k <= min(failed, ofNew); k++ {
+		sum += math.Exp(ways(ofNew, k) + ways(ofOld, failed-k) - ways(all, failed))
+	}
+	return sum
 }
 
 // percent is a share for people, rounded up: it must not claim more than is known.

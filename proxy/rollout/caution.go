@@ -1,0 +1,237 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/store"
+)
+
+// A move is a change of where a partner stands, or where all stand that have no stage of their own.
+type move struct {
+	partner  string // "" for the default
+	from, to Position
+}
+
+// recent is how old a call may be that speaks against a stage whose side cannot carry it. Many partners bill once a month.
+const recent = 35 * 24 * time.Hour
+
+// cautions are what speaks against a move, in words for the operator.
+func (r *Router) cautions(ctx context.Context, decided store.Rollout, m move) (all []string, err error) {
+	for _, look := range []func(context.Context, store.Rollout, move) ([]string, error){r.unsettled, r.undrained, r.unproven, r.uncarried} {
+		found, err := look(ctx, decided, m)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// share is how much of what a partner creates goes to the new side.
+func (p Position) share() int {
+	switch p.Stage {
+	case StageCanary:
+		return p.Percent
+	case StageNew, StageDrained:
+		return 100
+	case StageOld, StageShadow:
+	}
+	return 0
+}
+
+// unsettled: what the partner sent to the old side past us may be on its way there still. Of the default each partner is
+// held to its settling time when it calls.
+func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]string, error) {
+	s := r.current.Load()
+	if m.partner == "" || m.to.share() == 0 || s.config.Bills == config.Shared {
+		return nil, nil
+	}
+	first, _, err := r.store.FirstSeen(ctx, m.partner)
+	seen, want := r.now().Sub(first), time.Duration(s.config.Settle)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return []string{fmt.Sprintf("no call of the partner was seen yet, and it leaves %s only %s after the first: until then what it sent past us may be on its way",
+			s.sides[OldSide], short(want))}, nil
+	case err != nil:
+		return nil, err
+	case seen < want:
+		return []string{fmt.Sprintf("the partner was seen for %s of %s: what it sent past us before may still be on its way to %s",
+			short(seen), short(want), s.sides[OldSide])}, nil
+	}
+	return nil, nil
+}
+
+// undrained: the old side has bills.
+func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
+	if m.to.Stage != StageDrained {
+		return nil, nil
+	}
+	old := r.current.Load().sides[OldSide]
+	bills, err := r.store.OpenBills(ctx, m.partner)
+	if err != nil {
+		return nil, err
+	}
+	open := 0
+	for _, b := range bills {
+		if b.Upstream == old && m.concerns(decided, b.Partner) {
+			open += b.Pending + b.Owned
+		}
+	}
+	if open == 0 {
+		return nil, nil
+	}
+	noun := "bills"
+	if open == 1 {
+		noun = "bill"
+	}
+	return []string{fmt.Sprintf("%d %s of it may be open at %s, which is not asked any more of a drained partner", open, noun, old)}, nil
+}
+
+// concerns tells whether a partner moves with a move.
+func (m move) concerns(decided store.Rollout, partner string) bool {
+	if m.partner != "" {
+		return partner == m.partner
+	}
+	return !slices.ContainsFunc(decided.Stages, func(s store.Stage) bool { return s.Partner == partner })
+}
+
+// unproven: a later stage wants a PASS. From old to canary with separate bills there is nothing to compare yet.
+func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
+	shared := r.current.Load().config.Bills == config.Shared
+	raised := m.to.Stage == StageCanary && m.from.Stage == StageCanary && m.to.Percent > m.from.Percent
+	switch {
+	case !raised && !m.to.Stage.Later(m.from.Stage), m.to.Stage == StageShadow, !shared && m.from.Stage == StageOld && m.to.Stage == StageCanary:
+		return nil, nil
+	}
+	counted, err := r.counted(ctx, m.partner)
+	if err != nil {
+		return nil, err
+	}
+	partners := []string{m.partner}
+	if m.partner == "" {
+		sights, err := r.store.Sights(ctx)
+		if err != nil {
+			return nil, err
+		}
+		partners = nil
+		for _, one := range sights {
+			if m.concerns(decided, one.Partner) {
+				partners = append(partners, one.Partner)
+			}
+		}
+	}
+	verdicts := Judge(counted, r.limits())
+	var all []string
+	for _, partner := range partners {
+		own := slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return v.Partner != partner })
+		if why := lacksProof(own, m.to.Stage == StageCanary && !raised, raised); why != "" {
+			all = append(all, shown(partner)+": "+why)
+		}
+	}
+	return shortened(all), nil
+}
+
+// lacksProof is why the verdicts of one partner do not carry it to a later stage, "" if they do. To canary it is shadow's
+// that must; from there on that of the bills that were made at the new side. An operation that is rare and has no more
+// than too few calls for a verdict does not hold a partner back. A higher percentage wants no more than that nothing
+// speaks against it.
+func lacksProof(own []Verdict, toCanary, raised bool) string {
+	making := map[string]bool{}
+	for _, v := range own {
+		making[v.Operation] = making[v.Operation] || v.Evidence == ByReadBack
+	}
+	var against []string
+	proved := false
+	for _, v := range own {
+		needed := toCanary && v.Evidence == ByShadow || !toCanary && making[v.Operation]
+		proved = proved || needed
+		switch {
+		case v.Ruling == Pass, v.Few && (!needed || raised), v.Ruling == Inconclusive && raised:
+		default:
+			against = append(against, fmt.Sprintf("%s by %s is %s, %s", v.Operation, v.Evidence, v.Ruling, v.Reason))
+		}
+	}
+	switch {
+	case len(against) > 0:
+		return strings.Join(against, "; ")
+	case proved || raised:
+		return ""
+	case toCanary:
+		return "no read was compared yet in stage shadow"
+	}
+	return "no bill of canary was made at the new side and read back yet"
+}
+
+// uncarried: recent calls that the side which gets more of them cannot carry.
+func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
+	side := OldSide
+	switch before, after := m.from.share(), m.to.share(); {
+	case before == after:
+		return nil, nil
+	case before < after:
+		side = NewSide
+	}
+	counted, err := r.counted(ctx, m.partner)
+	if err != nil {
+		return nil, err
+	}
+	return r.lacking(counted, side, func(partner string) bool { return m.concerns(decided, partner) }), nil
+}
+
+// stopCautions are what speaks against the kill switch.
+func (r *Router) stopCautions(ctx context.Context) (all []string, err error) {
+	decided, err := r.store.Rollout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counted, err := r.counted(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	s := r.current.Load()
+	stages := s.stages(decided)
+	all = r.lacking(counted, OldSide, func(partner string) bool {
+		at, own := stages[partner]
+		if !own {
+			at = stages[""]
+		}
+		return at.position().share() > 0
+	})
+	if !decided.Restored.At.IsZero() && s.config.Bills == config.Separate {
+		all = append(all, fmt.Sprintf("the store was restored from a backup: a bill that was made at %s after that backup, and is sent again, will be made at %s too, since the switch asks nobody",
+			s.sides[NewSide], s.sides[OldSide]))
+	}
+	return all, nil
+}
+
+// lacking says which recent calls of some partners a side cannot carry.
+func (r *Router) lacking(counted Snapshot, side Side, concerned func(partner string) bool) []string {
+	var all []string
+	for _, n := range counted.Counts {
+		if !concerned(n.Partner) {
+			continue
+		}
+		for _, lack := range lacksOf(n.Sides[side]) {
+			if r.now().Sub(lack.Last) < recent {
+				all = append(all, fmt.Sprintf("%s: %s cannot carry %s for %s (%d, the last %s)", shown(n.Partner), r.current.Load().sides[side], n.Operation, lack.Why,
+					lack.Count, lack.Last.UTC().Format(time.DateTime)))
+			}
+		}
+	}
+	return shortened(all)
+}
+
+// shortened keeps a text readable.
+func shortened(all []string) []string {
+	const most = 10
+	if len(all) <= most {
+		return all
+	}
+	return append(slices.Clone(all[:most]), fmt.Sprintf("%d more of the kind", len(all)-most))
+}

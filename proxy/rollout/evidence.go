@@ -1,0 +1,124 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"billbridge/proxy/store"
+)
+
+// Count notes what became of a call that Route gave a way.
+func (r *Router) Count(c Call, w Way, end End) {
+	side, ok := r.current.Load().side(w.Upstream)
+	if !ok || c.Partner == "" {
+		return
+	}
+	r.tally.Ended(c.Partner, c.Operation, side, end)
+}
+
+// flush adds what was counted here to what the store has of all replicas. What it could not add is kept for the next
+// time; then some of it may count twice, which is better than that a mistake which was seen is forgotten.
+func (r *Router) flush(ctx context.Context) error {
+	if r.store == nil {
+		return nil
+	}
+	counted := r.tally.Drain()
+	if len(counted.Counts) == 0 {
+		return nil
+	}
+	more := make([]store.Counts, len(counted.Counts))
+	for i, n := range counted.Counts {
+		data, err := json.Marshal(n)
+		if err != nil {
+			return err
+		}
+		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data}
+	}
+	err := r.store.AddCounts(ctx, counted.Table, more, r.now(), func(have, more []byte) ([]byte, error) {
+		var n, m Count
+		if err := json.Unmarshal(have, &n); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(more, &m); err != nil {
+			return nil, err
+		}
+		n.merge(m)
+		return json.Marshal(n)
+	})
+	if err != nil {
+		_ = r.tally.Merge(counted) // by another table by now: then it shows nothing any more
+	}
+	return err
+}
+
+// counted is what all replicas have counted by the table in use, of one partner, or of all for "". What others counted
+// in the last seconds may be missing.
+func (r *Router) counted(ctx context.Context, partner string) (Snapshot, error) {
+	if r.store == nil {
+		s := r.tally.Snapshot()
+		if partner == "" {
+			return s, nil
+		}
+		only := newSnapshot(s.Table, s.Since)
+		for _, n := range s.Counts {
+			if n.Partner == partner {
+				only.merge(n)
+			}
+		}
+		only.sort()
+		return only, nil
+	}
+	if err := r.flush(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	s := newSnapshot(r.tally.Table(), r.now().UTC().Truncate(time.Second))
+	rows, err := r.store.Counts(ctx, s.Table, partner)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	for _, row := range rows {
+		var n Count
+		if err := json.Unmarshal(row.Data, &n); err != nil {
+			return Snapshot{}, fmt.Errorf("what was counted of %s by %s: %w", row.Operation, shown(row.Partner), err)
+		}
+		if n.Since.Before(s.Since) {
+			s.Since = n.Since
+		}
+		s.merge(n)
+	}
+	s.sort()
+	return s, nil
+}
+
+// report is for GET /rollout/report.
+func (r *Router) report(ctx context.Context, query string) (answer Report, err error) {
+	q, err := asked(query, "partner")
+	if err != nil {
+		return answer, err
+	}
+	only := ""
+	if name, given := q["partner"]; given {
+		if only, err = r.named(ctx, name); err != nil {
+			return answer, err
+		}
+		if only == "" {
+			return answer, misunderstood("a report is of one partner, or of all: leave partner out")
+		}
+	}
+	standings, err := r.standings(ctx, only)
+	if err != nil {
+		return answer, err
+	}
+	counted, err := r.counted(ctx, only)
+	if err != nil {
+		return answer, err
+	}
+	return NewReport(counted, r.limits(), r.now(), standings), nil
+}
+
+func (r *Router) limits() Limits {
+	v := r.current.Load().config.Verdict
+	return Limits{Comparisons: v.Comparisons, Bills: v.Bills, Mismatch: float64(v.Mismatch), Unclear: float64(v.Unclear)}
+}
