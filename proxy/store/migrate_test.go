@@ -172,7 +172,7 @@ func TestSecondMigrationFails(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		db := firstVersion(t, url)
-		run(t, db, "CREATE TABLE billbridge_seen (somebody_elses INTEGER)") // the last of the file
+		run(t, db, "CREATE TABLE billbridge_counts (somebody_elses INTEGER)") // the last of the file
 		if _, err := store.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "0002_rollout.sql") {
 			t.Errorf("%v", err)
 		}
@@ -188,7 +188,7 @@ func TestSecondMigrationFails(t *testing.T) {
 		if _, err := db.Exec("SELECT * FROM billbridge_owners"); err == nil {
 			t.Error("billbridge_owners was left")
 		}
-		run(t, db, "DROP TABLE billbridge_seen")
+		run(t, db, "DROP TABLE billbridge_counts")
 		equal(t, "the attempts", get(t, open(t, url), "c1").Attempts, 3)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
 
@@ -60,4 +61,63 @@ func TestReplayWaitsForClaims(t *testing.T) {
 	}
 	third = append(third, ids(claim(t, replicas[2], noon))...)
 	equal(t, "the third has beside it", third, nil)
+}
+
+// TestCountsWhileOthersAdd: what a replica does to counts while another is in the middle of adding to them waits until it
+// is over, and neither has something that the other waits for.
+func TestCountsWhileOthersAdd(t *testing.T) {
+	t.Parallel()
+	a, b := counted("one", "read", "a", "1"), counted("one", "read", "b", "1")
+	for what, test := range map[string]struct {
+		do   func(*testing.T, *store.Store) error
+		want []string
+	}{
+		"add": {func(t *testing.T, s *store.Store) error {
+			return s.AddCounts(t.Context(), "1", []store.Counts{b, a}, noon, sum)
+		}, []string{"3", "3"}},
+		"reset": {func(t *testing.T, s *store.Store) error {
+			return s.ResetCounts(t.Context(), "", "anna", noon)
+		}, nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			url := storetest.Postgres(t)
+			doer := what + "-of-TestCountsWhileOthersAdd"
+			first, other, watch := open(t, url), open(t, url+"&application_name="+doer), raw(t, url)
+			// A scan of the table comes to b first, who adds comes to it last.
+			add(t, first, noon, b)
+			add(t, first, noon, a)
+
+			merging, goOn := make(chan struct{}, 2), make(chan struct{})
+			added, done := make(chan error, 1), make(chan error, 1)
+			go func() {
+				added <- first.AddCounts(t.Context(), "1", []store.Counts{a, b}, noon, func(have, more []byte) ([]byte, error) {
+					merging <- struct{}{}
+					<-goOn
+					return sum(have, more)
+				})
+			}()
+			<-merging
+			go func() { done <- test.do(t, other) }()
+			waitFor(t, func() bool {
+				var n int
+				if err := watch.QueryRow(`
+					SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = $1`, doer).Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				return n == 1 || len(done) == 1
+			})
+			close(goOn)
+			for who, err := range map[string]error{"who adds": <-added, "the other": <-done} {
+				if err != nil {
+					t.Errorf("%s: %v", who, err)
+				}
+			}
+			var data []string
+			for _, c := range countsOf(t, first, "1", "") {
+				data = append(data, string(c.Data))
+			}
+			equal(t, "the counts", data, test.want)
+		})
+	}
 }

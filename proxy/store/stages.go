@@ -42,6 +42,7 @@ const (
 	Stopped  Action = "stop"
 	Resumed  Action = "resume"
 	Restored Action = "restored"
+	Reset    Action = "reset" // of counts
 )
 
 // A Change is one entry of the audit log, which is never removed.
@@ -50,7 +51,7 @@ type Change struct {
 	Action                 Action
 	By                     string
 	At                     time.Time
-	Partner                string // "" for the default, and for what is not a stage
+	Partner                string // whose stage, "" for the default; whose counts, "" for all; else ""
 	From, To               string // stages; From is "" if there was none, To if there is none any more
 	FromPercent, ToPercent int
 	Forced                 bool

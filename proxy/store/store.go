@@ -1,7 +1,7 @@
 // Package store keeps what must outlive the process: the callback addresses that were handed to upstreams, the payment
-// callbacks that are on their way to partners (requirement R30), which upstream each bill is at, and how far partners
-// have come on their way from one upstream to the other. One replica keeps them in an SQLite file, several share a
-// PostgreSQL database; what a caller sees is the same.
+// callbacks that are on their way to partners (requirement R30), which upstream each bill is at, how far partners have
+// come on their way from one upstream to the other, and what was counted of them there. One replica keeps them in an
+// SQLite file, several share a PostgreSQL database; what a caller sees is the same.
 //
 //	s, err := store.Open(ctx, "sqlite:/var/lib/billbridge/store.db")
 //	…

@@ -38,10 +38,10 @@ CREATE TABLE billbridge_stages (
 
 CREATE TABLE billbridge_audit (
 	revision     BIGINT PRIMARY KEY,        -- that the change made
-	action       TEXT COLLATE "C" NOT NULL CHECK (action IN ('stage', 'stop', 'resume', 'restored')),
+	action       TEXT COLLATE "C" NOT NULL CHECK (action IN ('stage', 'stop', 'resume', 'restored', 'reset')),
 	done_by      TEXT COLLATE "C" NOT NULL,
 	done_at      BIGINT NOT NULL,
-	partner      TEXT COLLATE "C" NOT NULL, -- '' for the default, and where it is not a stage
+	partner      TEXT COLLATE "C" NOT NULL, -- '' for the default, for all, and where it is nobody's
 	from_stage   TEXT COLLATE "C" NOT NULL, -- '' where there was none
 	from_percent BIGINT NOT NULL,
 	to_stage     TEXT COLLATE "C" NOT NULL,
@@ -52,4 +52,15 @@ CREATE TABLE billbridge_audit (
 CREATE TABLE billbridge_seen (
 	partner TEXT COLLATE "C" PRIMARY KEY,
 	seen    BIGINT NOT NULL -- the first time
+);
+
+CREATE TABLE billbridge_counts (
+	version   TEXT COLLATE "C" NOT NULL, -- of the table that they were counted by
+	partner   TEXT COLLATE "C" NOT NULL,
+	operation TEXT COLLATE "C" NOT NULL,
+	kind      TEXT COLLATE "C" NOT NULL,
+	data      BYTEA NOT NULL,
+	since     BIGINT NOT NULL,           -- when the first of it was added
+	added     BIGINT NOT NULL,           -- when the last of it was
+	PRIMARY KEY (version, partner, operation, kind)
 );

@@ -37,10 +37,10 @@ CREATE TABLE billbridge_stages (
 
 CREATE TABLE billbridge_audit (
 	revision     INTEGER PRIMARY KEY, -- that the change made
-	action       TEXT NOT NULL CHECK (action IN ('stage', 'stop', 'resume', 'restored')),
+	action       TEXT NOT NULL CHECK (action IN ('stage', 'stop', 'resume', 'restored', 'reset')),
 	done_by      TEXT NOT NULL,
 	done_at      INTEGER NOT NULL,
-	partner      TEXT NOT NULL,       -- '' for the default, and where it is not a stage
+	partner      TEXT NOT NULL,       -- '' for the default, for all, and where it is nobody's
 	from_stage   TEXT NOT NULL,       -- '' where there was none
 	from_percent INTEGER NOT NULL,
 	to_stage     TEXT NOT NULL,
@@ -51,4 +51,15 @@ CREATE TABLE billbridge_audit (
 CREATE TABLE billbridge_seen (
 	partner TEXT PRIMARY KEY,
 	seen    INTEGER NOT NULL -- the first time
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE billbridge_counts (
+	version   TEXT NOT NULL, -- of the table that they were counted by
+	partner   TEXT NOT NULL,
+	operation TEXT NOT NULL,
+	kind      TEXT NOT NULL,
+	data      BLOB NOT NULL,
+	since     INTEGER NOT NULL, -- when the first of it was added
+	added     INTEGER NOT NULL, -- when the last of it was
+	PRIMARY KEY (version, partner, operation, kind)
 ) STRICT, WITHOUT ROWID;

@@ -1,0 +1,167 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Counts are what was counted of one operation of a partner, by all replicas together. What kinds there are, and what
+// Data means, is for the caller to say.
+type Counts struct {
+	Partner   string // a full hash
+	Operation string
+	Kind      string
+	Data      []byte    // never empty
+	Since     time.Time // when the first of it was added
+}
+
+// countsAtOnce is how many counts one transaction takes at most: each of them is read and merged within it, and creates
+// wait meanwhile.
+const countsAtOnce = 100
+
+// AddCounts adds what was counted by a version of the table. Counts that are not there yet are kept as they are, at as
+// their Since; of those that are, Data becomes merge(have, more). So replicas may add to the same ones at one time, and
+// nothing is lost.
+//
+// A transaction may have to run again, and may still run when ctx has ended and AddCounts has returned. So merge must be
+// pure: it is called more than once for what counts once, it keeps nothing, and it changes neither of what it is given.
+//
+// It works in batches: after an error some of more have been added and some have not. Who adds them again may count
+// twice, who does not may count too little.
+func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) error {
+	if version == "" || at.IsZero() {
+		return fmt.Errorf("store: counts need the version that they went by and a time, not %q and %s", version, at)
+	}
+	more = slices.Clone(more) // and each Data: they must not change while the writer is at them
+	for i, c := range more {
+		if !fullHash(c.Partner) || c.Operation == "" || c.Kind == "" || len(c.Data) == 0 {
+			return fmt.Errorf("store: counts need the full hash of a partner, an operation, a kind and data, not %q, %q, %q and %d bytes",
+				c.Partner, c.Operation, c.Kind, len(c.Data))
+		}
+		if err := storable(map[string]string{"version": version, "operation": c.Operation, "kind": c.Kind}); err != nil {
+			return err
+		}
+		more[i].Data = bytes.Clone(c.Data)
+	}
+	// Always in the same order: of two replicas that add to the same rows, none has one that the other waits for.
+	slices.SortStableFunc(more, func(a, b Counts) int {
+		return cmp.Or(strings.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation), strings.Compare(a.Kind, b.Kind))
+	})
+	for batch := range slices.Chunk(more, min(s.batch, countsAtOnce)) {
+		if _, err := write(ctx, s, "adding counts", func(ctx context.Context, q queries) (none struct{}, err error) {
+			if err := s.share(ctx, q, counts); err != nil {
+				return none, err
+			}
+			for _, c := range batch {
+				if err := addCounts(ctx, q, version, c, at, merge); err != nil {
+					return none, fmt.Errorf("%s of %s: %w", c.Kind, c.Operation, err)
+				}
+			}
+			return none, nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counts is the key that all who add counts share, and that who resets them has for itself: it removes rows in whatever
+// order, and would wait for one of theirs while they wait for one of its.
+const counts = "counts"
+
+func addCounts(ctx context.Context, q queries, version string, more Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) error {
+	// A row that is there is from here on kept from others, and one that is not is made, without data yet. In one
+	// statement: between two, a sweep might remove the row.
+	var have []byte
+	if err := q.QueryRowContext(ctx, `
+		INSERT INTO billbridge_counts AS was (version, partner, operation, kind, data, since, added)
+		VALUES ($1, $2, $3, $4, $5, $6, $6)
+		ON CONFLICT (version, partner, operation, kind) DO UPDATE SET
+			added = CASE WHEN was.added < excluded.added THEN excluded.added ELSE was.added END
+		RETURNING data`, version, more.Partner, more.Operation, more.Kind, []byte{}, at.UnixMilli()).Scan(&have); err != nil {
+		return err
+	}
+	data := more.Data
+	if len(have) > 0 {
+		var err error
+		if data, err = merge(have, more.Data); err != nil {
+			return err
+		}
+		if len(data) == 0 {
+			return errors.New("merged, nothing is left of it")
+		}
+	}
+	_, err := q.ExecContext(ctx, `
+		UPDATE billbridge_counts SET data = $5 WHERE version = $1 AND partner = $2 AND operation = $3 AND kind = $4`,
+		version, more.Partner, more.Operation, more.Kind, data)
+	return err
+}
+
+// Counts returns what was counted by a version of the table, by partner, operation and kind in this order: of one
+// partner, named by its full hash, or of all for "".
+func (s *Store) Counts(ctx context.Context, version, partner string) ([]Counts, error) {
+	from, to := "", "g" // beyond every hash
+	if partner != "" {
+		if !fullHash(partner) {
+			return nil, fmt.Errorf("store: counts are those of the full hash of a partner, or of none for all, not of %q", partner)
+		}
+		from, to = partner, partner
+	}
+	if err := storable(map[string]string{"version": version}); err != nil {
+		return nil, err
+	}
+	return read(ctx, s, "reading counts", func(ctx context.Context, q queries) (all []Counts, err error) {
+		rows, err := q.QueryContext(ctx, `
+			SELECT partner, operation, kind, data, since FROM billbridge_counts
+			WHERE version = $1 AND partner BETWEEN $2 AND $3 ORDER BY partner, operation, kind`, version, from, to)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = rows.Close() }() // its error is that of rows.Err
+		for rows.Next() {
+			var c Counts
+			if err := rows.Scan(&c.Partner, &c.Operation, &c.Kind, &c.Data, moment{&c.Since}); err != nil {
+				return nil, err
+			}
+			all = append(all, c)
+		}
+		return all, rows.Err()
+	})
+}
+
+// ResetCounts removes what was counted of a partner, named by its full hash, or of all for "", by whatever version of
+// the table. The revision moves with it, so that replicas know to forget what they have counted and not added yet.
+func (s *Store) ResetCounts(ctx context.Context, partner, by string, at time.Time) error {
+	if partner != "" && !fullHash(partner) {
+		return fmt.Errorf("store: a reset needs the full hash of a partner, or none for all, not %q", partner)
+	}
+	return s.change(ctx, Change{Action: Reset, By: by, At: at, Partner: partner}, func(ctx context.Context, q queries, _ *Change) error {
+		if err := s.lock(ctx, q, counts); err != nil {
+			return err
+		}
+		_, err := q.ExecContext(ctx, "DELETE FROM billbridge_counts WHERE partner = $1 OR $1 = ''", partner)
+		return err
+	})
+}
+
+// SweepCounts removes what was counted by other versions of the table than this one and was last added to before a
+// time, in batches as Sweep does, and returns how many rows that were. Replicas do not have a new version all at once,
+// and one may be taken back: before must leave time for both.
+func (s *Store) SweepCounts(ctx context.Context, version string, before time.Time) (n int, err error) {
+	if version == "" {
+		return 0, errors.New("store: a sweep of counts needs the version whose counts stay")
+	}
+	if err := storable(map[string]string{"version": version}); err != nil {
+		return 0, err
+	}
+	return s.sweep(ctx, `
+		DELETE FROM billbridge_counts WHERE (version, partner, operation, kind) IN (
+			SELECT version, partner, operation, kind FROM billbridge_counts
+			WHERE version <> $1 AND added < $2 ORDER BY added LIMIT $3 `+s.passOver()+`)`, version, before.UnixMilli())
+}

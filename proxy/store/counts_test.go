@@ -1,0 +1,333 @@
+package store_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// sum merges numbers in decimal digits.
+func sum(have, more []byte) ([]byte, error) {
+	a, errA := strconv.Atoi(string(have))
+	b, errB := strconv.Atoi(string(more))
+	return []byte(strconv.Itoa(a + b)), errors.Join(errA, errB)
+}
+
+func counted(who, operation, kind, data string) store.Counts {
+	return store.Counts{Partner: partner(who), Operation: operation, Kind: kind, Data: []byte(data)}
+}
+
+// add adds at a time to what was counted by version 1.
+func add(t testing.TB, s *store.Store, at time.Time, more ...store.Counts) {
+	t.Helper()
+	if err := s.AddCounts(t.Context(), "1", more, at, sum); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func countsOf(t testing.TB, s *store.Store, version, partner string) []store.Counts {
+	t.Helper()
+	all, err := s.Counts(t.Context(), version, partner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestCounts: what two replicas added is read together, in order, by partner and version.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		first, second := replicas[0], replicas[1]
+		equal(t, "at first", countsOf(t, first, "1", ""), nil)
+		add(t, first, noon)
+		equal(t, "of nothing", countsOf(t, first, "1", ""), nil)
+
+		add(t, first, noon, counted("one", "read", "b", "1"), counted("one", "read", "a", "2"), counted("two", "list", "d", "3"))
+		// By a clock that is late; once there, once not, and twice of the same.
+		given := []store.Counts{counted("one", "read", "b", "10"), counted("one", "list", "c", "20"), counted("one", "list", "c", "30")}
+		given[1].Since = noon.Add(-time.Hour) // which is not asked for
+		add(t, second, noon.Add(-time.Minute), given...)
+		equal(t, "what was given", []string{given[0].Kind, given[1].Operation, string(given[2].Data)}, []string{"b", "list", "30"})
+		if err := second.AddCounts(t.Context(), "2", []store.Counts{counted("one", "read", "a", "\x00\xff")}, noon, nil); err != nil {
+			t.Fatal(err)
+		}
+
+		since := func(c store.Counts, at time.Time) store.Counts {
+			c.Since = at
+			return c
+		}
+		ofOne := []store.Counts{
+			since(counted("one", "list", "c", "50"), noon.Add(-time.Minute)),
+			since(counted("one", "read", "a", "2"), noon),
+			since(counted("one", "read", "b", "11"), noon),
+		}
+		ofTwo := []store.Counts{since(counted("two", "list", "d", "3"), noon)}
+		all := slices.Concat(ofOne, ofTwo)
+		slices.SortStableFunc(all, func(a, b store.Counts) int { return cmp.Compare(a.Partner, b.Partner) })
+		for _, s := range replicas {
+			equal(t, "of all", countsOf(t, s, "1", ""), all)
+			equal(t, "of one", countsOf(t, s, "1", partner("one")), ofOne)
+			equal(t, "of two", countsOf(t, s, "1", partner("two")), ofTwo)
+			equal(t, "of nobody", countsOf(t, s, "1", partner("nobody")), nil)
+			equal(t, "of another version", countsOf(t, s, "2", ""), []store.Counts{since(counted("one", "read", "a", "\x00\xff"), noon)})
+			equal(t, "of no version", countsOf(t, s, "", ""), nil)
+		}
+	})
+}
+
+func TestCountsRefuses(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		change := func(do func(*store.Counts)) []store.Counts {
+			c := counted("one", "read", "a", "1")
+			do(&c)
+			return []store.Counts{counted("two", "read", "a", "1"), c}
+		}
+		right := change(func(*store.Counts) {})
+		for name, row := range map[string]struct {
+			version string
+			more    []store.Counts
+			at      time.Time
+		}{
+			"no version":        {"", right, noon},
+			"a zero version":    {"\x00", right, noon},
+			"no time":           {"1", right, time.Time{}},
+			"nobody":            {"1", change(func(c *store.Counts) { c.Partner = "" }), noon},
+			"a short hash":      {"1", change(func(c *store.Counts) { c.Partner = c.Partner[:12] }), noon},
+			"capital letters":   {"1", change(func(c *store.Counts) { c.Partner = strings.ToUpper(c.Partner) }), noon},
+			"no operation":      {"1", change(func(c *store.Counts) { c.Operation = "" }), noon},
+			"a wrong operation": {"1", change(func(c *store.Counts) { c.Operation = "\xff" }), noon},
+			"no kind":           {"1", change(func(c *store.Counts) { c.Kind = "" }), noon},
+			"a wrong kind":      {"1", change(func(c *store.Counts) { c.Kind = "\x00" }), noon},
+			"no data":           {"1", change(func(c *store.Counts) { c.Data = []byte{} }), noon},
+		} {
+			if err := s.AddCounts(t.Context(), row.version, row.more, row.at, sum); err == nil || !strings.HasPrefix(err.Error(), "store: ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		equal(t, "what was added", countsOf(t, s, "1", ""), nil)
+		for _, wrong := range []string{partner("one")[:12], strings.ToUpper(partner("one"))} {
+			if _, err := s.Counts(t.Context(), "1", wrong); err == nil {
+				t.Errorf("%s: no error", wrong)
+			}
+		}
+		if _, err := s.Counts(t.Context(), "\x00", ""); err == nil {
+			t.Error("a zero version: no error")
+		}
+	})
+}
+
+// TestMergeFails: of a batch in which counts cannot be merged none are added; those before it are.
+func TestMergeFails(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := openSmall(t, url, 0)
+		var one []store.Counts
+		for i := range 10 + 10 + 1 { // the last batch has but one
+			one = append(one, counted("one", "read", fmt.Sprintf("%02d", i), "1"))
+		}
+		add(t, s, noon, one...)
+		nothing := func([]byte, []byte) ([]byte, error) { return []byte{}, nil }
+		if err := s.AddCounts(t.Context(), "1", one, noon, nothing); err == nil || !strings.Contains(err.Error(), "00 of read: merged, nothing is left of it") {
+			t.Errorf("merged to nothing: %v", err)
+		}
+		torn := errors.New("torn")
+		n := 0
+		err := s.AddCounts(t.Context(), "1", one, noon, func(have, more []byte) ([]byte, error) {
+			if n++; n == 15 {
+				return nil, torn
+			}
+			return sum(have, more)
+		})
+		if want := "store: adding counts: 14 of read: torn"; !errors.Is(err, torn) || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		for i, c := range countsOf(t, s, "1", "") {
+			want := "1"
+			if i < 10 {
+				want = "2"
+			}
+			equal(t, c.Kind, string(c.Data), want)
+		}
+	})
+}
+
+// TestCountsAddUp: of what many add to the same rows at one time, in any order, through two replicas, nothing is lost.
+func TestCountsAddUp(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		const adders, rounds, kinds = 8, 5, 12
+		var adding sync.WaitGroup
+		for i := range adders {
+			adding.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(i), 7))
+				for range rounds {
+					var more []store.Counts
+					for _, kind := range random.Perm(kinds) {
+						more = append(more, counted("one", "read", fmt.Sprintf("%02d", kind), strconv.Itoa(1+kind)))
+					}
+					if err := replicas[i%2].AddCounts(t.Context(), "1", more, noon, sum); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		adding.Wait()
+		all := countsOf(t, replicas[0], "1", "")
+		equal(t, "kinds", len(all), kinds)
+		for kind, c := range all {
+			equal(t, c.Kind, string(c.Data), strconv.Itoa(adders*rounds*(1+kind)))
+		}
+	})
+}
+
+// TestCountsBesideAFailure: SQLite runs an addition again when what shares its transaction fails. It counts once.
+func TestCountsBesideAFailure(t *testing.T) {
+	t.Parallel()
+	s := open(t, storetest.SQLite(t))
+	add(t, s, noon, counted("one", "read", "a", "1"))
+	release := s.Hold()
+	added, unset, merges := make(chan error, 1), make(chan error, 1), 0
+	go func() {
+		added <- s.AddCounts(t.Context(), "1", []store.Counts{counted("one", "read", "a", "10"), counted("one", "read", "b", "20")}, noon,
+			func(have, more []byte) ([]byte, error) {
+				merges++
+				return sum(have, more)
+			})
+	}()
+	waitFor(t, func() bool { return s.Waiting() == 1 })
+	go func() { unset <- s.UnsetStage(t.Context(), partner("one"), "anna", noon) }()
+	waitFor(t, func() bool { return s.Waiting() == 2 })
+	release()
+	if err := <-added; err != nil {
+		t.Error(err)
+	}
+	if err := <-unset; !errors.Is(err, store.ErrNotFound) {
+		t.Error(err)
+	}
+	equal(t, "merges", merges, 2)
+	a, b := counted("one", "read", "a", "11"), counted("one", "read", "b", "20")
+	a.Since, b.Since = noon, noon
+	equal(t, "the counts", countsOf(t, s, "1", ""), []store.Counts{a, b})
+}
+
+// TestResetCounts: what was counted goes, by all versions, and the log says whose, and who did it.
+func TestResetCounts(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		s, one, two := replicas[0], partner("one"), partner("two")
+		fill := func() {
+			t.Helper()
+			for _, version := range []string{"1", "2"} {
+				more := []store.Counts{counted("one", "read", "a", "1"), counted("one", "list", "b", "1"), counted("two", "read", "a", "1")}
+				if err := s.AddCounts(t.Context(), version, more, noon, sum); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		left := func(ofOne, ofTwo int) {
+			t.Helper()
+			for _, version := range []string{"1", "2"} {
+				equal(t, "of one", len(countsOf(t, replicas[1], version, one)), ofOne)
+				equal(t, "of two", len(countsOf(t, replicas[1], version, two)), ofTwo)
+			}
+		}
+		fill()
+		for name, err := range map[string]error{
+			"a short hash": s.ResetCounts(t.Context(), one[:12], "anna", noon),
+			"nobody":       s.ResetCounts(t.Context(), one, "", noon),
+			"no time":      s.ResetCounts(t.Context(), "", "anna", time.Time{}),
+		} {
+			if err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+		left(2, 1)
+		equal(t, "the log", audit(t, s, 10), nil)
+		equal(t, "the rollout", rolloutOf(t, s), store.Rollout{})
+
+		var log []store.Change
+		revision := int64(0)
+		for i, who := range []string{one, "", two, ""} { // the last one finds nothing
+			at := noon.Add(time.Duration(i) * time.Minute)
+			if err := s.ResetCounts(t.Context(), who, "anna", at); err != nil {
+				t.Fatal(err)
+			}
+			log = slices.Insert(log, 0, store.Change{Action: store.Reset, By: "anna", At: at, Partner: who})
+			equal(t, "the log", audit(t, replicas[1], 10), log)
+			was := revision
+			if revision = rolloutOf(t, replicas[1]).Revision; revision <= was {
+				t.Errorf("the revision went from %d to %d", was, revision)
+			}
+			switch i {
+			case 0:
+				left(0, 1)
+			case 1:
+				left(0, 0)
+				fill()
+			case 2:
+				left(2, 0)
+			case 3:
+				left(0, 0)
+			}
+		}
+	})
+}
+
+// TestSweepCounts: what other versions counted goes when it was not added to for long, and what this one did stays.
+func TestSweepCounts(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := openSmall(t, url, 0)
+		const many = 10 + 10 + 1 // more than one batch
+		var more []store.Counts
+		for i := range many {
+			more = append(more, counted("one", "read", fmt.Sprint(i), "1"))
+		}
+		addBy := func(version string, at time.Time, more ...store.Counts) {
+			t.Helper()
+			if err := s.AddCounts(t.Context(), version, more, at, sum); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, version := range []string{"1", "2", "3"} {
+			addBy(version, noon, more...)
+		}
+		addBy("2", noon.Add(time.Hour), more[0], more[1])
+		addBy("2", noon.Add(-time.Hour), more[0]) // by a clock that is late
+		sweep := func(before time.Time, want int, left ...int) {
+			t.Helper()
+			if n, err := s.SweepCounts(t.Context(), "1", before); n != want || err != nil {
+				t.Errorf("SweepCounts before %s = %d, %v, want %d", before, n, err, want)
+			}
+			for i, want := range left {
+				version := strconv.Itoa(1 + i)
+				equal(t, "of version "+version, len(countsOf(t, s, version, "")), want)
+			}
+		}
+		sweep(noon, 0, many, many, many)
+		sweep(noon.Add(time.Millisecond), 2*many-2, many, 2, 0)
+		sweep(noon.Add(time.Hour), 0, many, 2)
+		sweep(noon.Add(time.Hour+time.Millisecond), 2, many, 0)
+		sweep(noon.Add(1000*time.Hour), 0, many)
+		for _, version := range []string{"", "\x00"} {
+			if n, err := s.SweepCounts(t.Context(), version, noon.Add(1000*time.Hour)); n != 0 || err == nil {
+				t.Errorf("SweepCounts but for %q = %d, %v", version, n, err)
+			}
+		}
+		equal(t, "what is left", len(countsOf(t, s, "1", "")), many)
+	})
+}
