@@ -103,12 +103,10 @@ func (m move) concerns(decided store.Rollout, partner string) bool {
 
 // unproven: a later stage wants a PASS. From old to canary with separate bills there is nothing to compare yet.
 func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
-	shared := r.current.Load().config.Bills == config.Shared
-	raised := m.to.Stage == StageCanary && m.from.Stage == StageCanary && m.to.Percent > m.from.Percent
-	switch {
-	case !raised && !m.to.Stage.Later(m.from.Stage), m.to.Stage == StageShadow, !shared && m.from.Stage == StageOld && m.to.Stage == StageCanary:
+	if m.to.share() == 0 || m.to.share() <= m.from.share() && !m.to.Stage.Later(m.from.Stage) {
 		return nil, nil
 	}
+	s := r.current.Load()
 	counted, err := r.counted(ctx, m.partner)
 	if err != nil {
 		return nil, err
@@ -130,26 +128,32 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	var all []string
 	for _, partner := range partners {
 		own := slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return v.Partner != partner })
-		if why := lacksProof(own, m.to.Stage == StageCanary && !raised, raised); why != "" {
+		if why := m.lacksProof(own, s.config.Bills == config.Shared); why != "" {
 			all = append(all, shown(partner)+": "+why)
 		}
 	}
 	return shortened(all), nil
 }
 
-// lacksProof is why the verdicts of one partner do not carry it to a later stage, "" if they do. To canary it is shadow's
-// that must; from there on that of the bills that were made at the new side. An operation that is rare and has no more
-// than too few calls for a verdict does not hold a partner back. A higher percentage wants no more than that nothing
-// speaks against it.
-func lacksProof(own []Verdict, toCanary, raised bool) string {
-	making := map[string]bool{}
+// lacksProof is why the verdicts of one partner do not carry it to where a move takes it, "" if they do. For its first
+// bills at the new side it is shadow's that must, from there on that of the bills that were made there. An operation that is
+// rare, so that it has no verdict for nothing but too few calls, does not hold a partner back. A higher percentage wants
+// no more than that nothing speaks against it.
+func (m move) lacksProof(own []Verdict, shared bool) string {
+	making, compared := map[string]bool{}, false
 	for _, v := range own {
 		making[v.Operation] = making[v.Operation] || v.Evidence == ByReadBack
+		compared = compared || v.Evidence == ByShadow
+	}
+	first := m.from.share() == 0 && m.to.Stage == StageCanary
+	raised := !first && m.to.Stage == StageCanary
+	if first && !shared && !compared && m.from.Stage != StageShadow {
+		return "" // there is nothing yet to compare
 	}
 	var against []string
 	proved := false
 	for _, v := range own {
-		needed := toCanary && v.Evidence == ByShadow || !toCanary && making[v.Operation]
+		needed := first && v.Evidence == ByShadow || !first && making[v.Operation]
 		proved = proved || needed
 		switch {
 		case v.Ruling == Pass, v.Few && (!needed || raised), v.Ruling == Inconclusive && raised:
@@ -162,7 +166,7 @@ func lacksProof(own []Verdict, toCanary, raised bool) string {
 		return strings.Join(against, "; ")
 	case proved || raised:
 		return ""
-	case toCanary:
+	case first:
 		return "no read was compared yet in stage shadow"
 	}
 	return "no bill of canary was made at the new side and read back yet"

@@ -77,6 +77,16 @@ func open(t *testing.T, url string) *store.Store {
 	return s
 }
 
+// proves has a partner's canary show nothing that speaks against the new side.
+func (d *desk) proves(key string) {
+	for i := range 100 {
+		for _, side := range []rollout.Side{rollout.OldSide, rollout.NewSide} {
+			d.Counts().Ended(hash(key), "bill.create", side, rollout.End{Code: "0000", Succeeded: true})
+		}
+		d.Counts().Add(hash(key), "bill.create", rollout.Comparison{Class: rollout.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true})
+	}
+}
+
 // ask is a call of the operator.
 func (d *desk) ask(method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
@@ -165,6 +175,7 @@ func TestOperatorDecides(t *testing.T) {
 	d := newDesk(t, open(t, "memory:"), separate)
 	for _, key := range []string{"k", "other"} {
 		d.seen(key, time.Hour)
+		d.proves(key)
 	}
 	did := func(target string, want rollout.Changed) {
 		t.Helper()
@@ -277,7 +288,14 @@ func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
 		{404, "stage", "by=a&stage=old&partner=" + hash("nobody")[:63], "was seen, has a stage or a bill: give all 64 digits"},
 		{400, "stop", "", "by: a name"},
 		{400, "stop", "by=a&by=b", "by is given more than once"},
-		{400, "stop", "by=a&force=true", `there is no key "force": by can be given`},
+		{400, "stop", "by=a&forced=true", `there is no key "forced": by, force can be given`},
+		{400, "stop", "by=a&force=yes", `force is true or false, not "yes"`},
+		{400, "unset", "by=a&partner=default", "the default has nothing that it could follow"},
+		{404, "unset", "by=a&" + k, "the partner has no stage of its own"},
+		{400, "unset", k, "by: a name"},
+		{400, "reset", "by=a", "say which partner"},
+		{400, "reset", "by=a&partner=default", "say which partner, or all"},
+		{400, "reset", "partner=all", "by: a name"},
 		{400, "resume", "by=", "by must not be empty"},
 		{400, "resume", "by=a&partner=default", `no key "partner"`},
 		{400, "restored", "who=a", `no key "who"`},
@@ -320,6 +338,8 @@ func TestOperatorSettling(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	d.seen("young", 3*time.Minute)
+	d.proves("young")
+	d.proves("unseen")
 	young, unseen := "/rollout/stage?by=a&partner="+hash("young"), "/rollout/stage?by=a&partner="+hash("unseen")
 	for _, stage := range []string{"new", "drained", "canary&percent=1"} {
 		d.denies(409, "POST", young+"&stage="+stage, "the partner was seen for 3m of 15m: what it sent past us before may still be on its way to legacy: nothing was changed")
@@ -356,6 +376,7 @@ func TestOperatorDrained(t *testing.T) {
 	d := newDesk(t, open(t, "memory:"), separate)
 	for _, key := range []string{"k", "one", "none", "staged"} {
 		d.seen(key, time.Hour)
+		d.proves(key)
 	}
 	d.owns("k", "legacy", 2, 3, 1)
 	d.owns("k", "fresh", 1, 1, 1)
@@ -374,6 +395,7 @@ func TestOperatorDrained(t *testing.T) {
 	}
 	d.denies(409, "POST", stage("default"), "1 bill of it may be open at legacy") // k has a stage of its own
 	d.seen("young", time.Minute)
+	d.proves("young")
 	d.owns("young", "legacy", 1, 0, 0)
 	d.denies(409, "POST", stage(hash("young")), "seen for 1m of 15m: what it sent past us before may still be on its way to legacy; and 1 bill of it")
 }
@@ -475,6 +497,7 @@ func TestOperatorReachesReplicas(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, at string) {
 		here, there := newDesk(t, open(t, at), separate), newDesk(t, open(t, at), separate)
 		here.seen("k", time.Hour)
+		here.proves("k")
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		go func() { defer close(over); there.Run(ctx) }()
@@ -510,7 +533,8 @@ func TestOperatorOutlivesReopen(t *testing.T) {
 	s := open(t, at)
 	d := newDesk(t, s, separate)
 	d.seen("k", time.Hour)
-	for _, target := range []string{"stage?stage=new&partner=" + hash("k")[:12], "stage?stage=new&force=true&partner=" + hash("young"), "stage?stage=shadow&partner=default", "restored", "stop"} {
+	d.proves("k")
+	for _, target := range []string{"stage?stage=new&partner=" + hash("k")[:12], "stage?stage=new&force=true&partner=" + hash("young"), "stage?stage=shadow&partner=default", "restored", "stop?force=true"} {
 		if path, query, cut := strings.Cut(target, "?"); cut {
 			target = path + "?by=a&" + query
 		} else {

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// Counts are what was counted of one operation of a partner, by all replicas together. What kinds there are, and what
-// Data means, is for the caller to say.
+// Counts are what was counted of one operation of a partner, by all replicas together. What Data
+// means is for the caller to say.
 type Counts struct {
 	Partner   string // a full hash
 	Operation string
-	Kind      string
 	Data      []byte    // never empty
 	Since     time.Time // when the first of it was added
 }
@@ -40,18 +39,18 @@ func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at
 	}
 	more = slices.Clone(more) // and each Data: they must not change while the writer is at them
 	for i, c := range more {
-		if !fullHash(c.Partner) || c.Operation == "" || c.Kind == "" || len(c.Data) == 0 {
-			return fmt.Errorf("store: counts need the full hash of a partner, an operation, a kind and data, not %q, %q, %q and %d bytes",
-				c.Partner, c.Operation, c.Kind, len(c.Data))
+		if !fullHash(c.Partner) || c.Operation == "" || len(c.Data) == 0 {
+			return fmt.Errorf("store: counts need the full hash of a partner, an operation and data, not %q, %q and %d bytes",
+				c.Partner, c.Operation, len(c.Data))
 		}
-		if err := storable(map[string]string{"version": version, "operation": c.Operation, "kind": c.Kind}); err != nil {
+		if err := storable(map[string]string{"version": version, "operation": c.Operation}); err != nil {
 			return err
 		}
 		more[i].Data = bytes.Clone(c.Data)
 	}
 	// Always in the same order: of two replicas that add to the same rows, none has one that the other waits for.
 	slices.SortStableFunc(more, func(a, b Counts) int {
-		return cmp.Or(strings.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation), strings.Compare(a.Kind, b.Kind))
+		return cmp.Or(strings.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
 	})
 	for batch := range slices.Chunk(more, min(s.batch, countsAtOnce)) {
 		if _, err := write(ctx, s, "adding counts", func(ctx context.Context, q queries) (none struct{}, err error) {
@@ -60,7 +59,7 @@ func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at
 			}
 			for _, c := range batch {
 				if err := addCounts(ctx, q, version, c, at, merge); err != nil {
-					return none, fmt.Errorf("%s of %s: %w", c.Kind, c.Operation, err)
+					return none, fmt.Errorf("%s: %w", c.Operation, err)
 				}
 			}
 			return none, nil
@@ -80,11 +79,11 @@ func addCounts(ctx context.Context, q queries, version string, more Counts, at t
 	// statement: between two, a sweep might remove the row.
 	var have []byte
 	if err := q.QueryRowContext(ctx, `
-		INSERT INTO billbridge_counts AS was (version, partner, operation, kind, data, since, added)
-		VALUES ($1, $2, $3, $4, $5, $6, $6)
-		ON CONFLICT (version, partner, operation, kind) DO UPDATE SET
+		INSERT INTO billbridge_counts AS was (version, partner, operation, data, since, added)
+		VALUES ($1, $2, $3, $4, $5, $5)
+		ON CONFLICT (version, partner, operation) DO UPDATE SET
 			added = CASE WHEN was.added < excluded.added THEN excluded.added ELSE was.added END
-		RETURNING data`, version, more.Partner, more.Operation, more.Kind, []byte{}, at.UnixMilli()).Scan(&have); err != nil {
+		RETURNING data`, version, more.Partner, more.Operation, []byte{}, at.UnixMilli()).Scan(&have); err != nil {
 		return err
 	}
 	data := more.Data
@@ -98,12 +97,12 @@ func addCounts(ctx context.Context, q queries, version string, more Counts, at t
 		}
 	}
 	_, err := q.ExecContext(ctx, `
-		UPDATE billbridge_counts SET data = $5 WHERE version = $1 AND partner = $2 AND operation = $3 AND kind = $4`,
-		version, more.Partner, more.Operation, more.Kind, data)
+		UPDATE billbridge_counts SET data = $4 WHERE version = $1 AND partner = $2 AND operation = $3`,
+		version, more.Partner, more.Operation, data)
 	return err
 }
 
-// Counts returns what was counted by a version of the table, by partner, operation and kind in this order: of one
+// Counts returns what was counted by a version of the table, by partner and operation in this order: of one
 // partner, named by its full hash, or of all for "".
 func (s *Store) Counts(ctx context.Context, version, partner string) ([]Counts, error) {
 	from, to := "", "g" // beyond every hash
@@ -118,15 +117,15 @@ func (s *Store) Counts(ctx context.Context, version, partner string) ([]Counts, 
 	}
 	return read(ctx, s, "reading counts", func(ctx context.Context, q queries) (all []Counts, err error) {
 		rows, err := q.QueryContext(ctx, `
-			SELECT partner, operation, kind, data, since FROM billbridge_counts
-			WHERE version = $1 AND partner BETWEEN $2 AND $3 ORDER BY partner, operation, kind`, version, from, to)
+			SELECT partner, operation, data, since FROM billbridge_counts
+			WHERE version = $1 AND partner BETWEEN $2 AND $3 ORDER BY partner, operation`, version, from, to)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = rows.Close() }() // its error is that of rows.Err
 		for rows.Next() {
 			var c Counts
-			if err := rows.Scan(&c.Partner, &c.Operation, &c.Kind, &c.Data, moment{&c.Since}); err != nil {
+			if err := rows.Scan(&c.Partner, &c.Operation, &c.Data, moment{&c.Since}); err != nil {
 				return nil, err
 			}
 			all = append(all, c)
@@ -161,7 +160,7 @@ func (s *Store) SweepCounts(ctx context.Context, version string, before time.Tim
 		return 0, err
 	}
 	return s.sweep(ctx, `
-		DELETE FROM billbridge_counts WHERE (version, partner, operation, kind) IN (
-			SELECT version, partner, operation, kind FROM billbridge_counts
+		DELETE FROM billbridge_counts WHERE (version, partner, operation) IN (
+			SELECT version, partner, operation FROM billbridge_counts
 			WHERE version <> $1 AND added < $2 ORDER BY added LIMIT $3 `+s.passOver()+`)`, version, before.UnixMilli())
 }

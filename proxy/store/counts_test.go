@@ -23,8 +23,8 @@ func sum(have, more []byte) ([]byte, error) {
 	return []byte(strconv.Itoa(a + b)), errors.Join(errA, errB)
 }
 
-func counted(who, operation, kind, data string) store.Counts {
-	return store.Counts{Partner: partner(who), Operation: operation, Kind: kind, Data: []byte(data)}
+func counted(who, operation, data string) store.Counts {
+	return store.Counts{Partner: partner(who), Operation: operation, Data: []byte(data)}
 }
 
 // add adds at a time to what was counted by version 1.
@@ -54,13 +54,13 @@ func TestCounts(t *testing.T) {
 		add(t, first, noon)
 		equal(t, "of nothing", countsOf(t, first, "1", ""), nil)
 
-		add(t, first, noon, counted("one", "read", "b", "1"), counted("one", "read", "a", "2"), counted("two", "list", "d", "3"))
+		add(t, first, noon, counted("one", "read.b", "1"), counted("one", "read.a", "2"), counted("two", "list.d", "3"))
 		// By a clock that is late; once there, once not, and twice of the same.
-		given := []store.Counts{counted("one", "read", "b", "10"), counted("one", "list", "c", "20"), counted("one", "list", "c", "30")}
+		given := []store.Counts{counted("one", "read.b", "10"), counted("one", "list.c", "20"), counted("one", "list.c", "30")}
 		given[1].Since = noon.Add(-time.Hour) // which is not asked for
 		add(t, second, noon.Add(-time.Minute), given...)
-		equal(t, "what was given", []string{given[0].Kind, given[1].Operation, string(given[2].Data)}, []string{"b", "list", "30"})
-		if err := second.AddCounts(t.Context(), "2", []store.Counts{counted("one", "read", "a", "\x00\xff")}, noon, nil); err != nil {
+		equal(t, "what was given", []string{given[0].Operation, given[1].Operation, string(given[2].Data)}, []string{"read.b", "list.c", "30"})
+		if err := second.AddCounts(t.Context(), "2", []store.Counts{counted("one", "read.a", "\x00\xff")}, noon, nil); err != nil {
 			t.Fatal(err)
 		}
 
@@ -69,11 +69,11 @@ func TestCounts(t *testing.T) {
 			return c
 		}
 		ofOne := []store.Counts{
-			since(counted("one", "list", "c", "50"), noon.Add(-time.Minute)),
-			since(counted("one", "read", "a", "2"), noon),
-			since(counted("one", "read", "b", "11"), noon),
+			since(counted("one", "list.c", "50"), noon.Add(-time.Minute)),
+			since(counted("one", "read.a", "2"), noon),
+			since(counted("one", "read.b", "11"), noon),
 		}
-		ofTwo := []store.Counts{since(counted("two", "list", "d", "3"), noon)}
+		ofTwo := []store.Counts{since(counted("two", "list.d", "3"), noon)}
 		all := slices.Concat(ofOne, ofTwo)
 		slices.SortStableFunc(all, func(a, b store.Counts) int { return cmp.Compare(a.Partner, b.Partner) })
 		for _, s := range replicas {
@@ -81,7 +81,7 @@ func TestCounts(t *testing.T) {
 			equal(t, "of one", countsOf(t, s, "1", partner("one")), ofOne)
 			equal(t, "of two", countsOf(t, s, "1", partner("two")), ofTwo)
 			equal(t, "of nobody", countsOf(t, s, "1", partner("nobody")), nil)
-			equal(t, "of another version", countsOf(t, s, "2", ""), []store.Counts{since(counted("one", "read", "a", "\x00\xff"), noon)})
+			equal(t, "of another version", countsOf(t, s, "2", ""), []store.Counts{since(counted("one", "read.a", "\x00\xff"), noon)})
 			equal(t, "of no version", countsOf(t, s, "", ""), nil)
 		}
 	})
@@ -90,9 +90,9 @@ func TestCounts(t *testing.T) {
 func TestCountsRefuses(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		change := func(do func(*store.Counts)) []store.Counts {
-			c := counted("one", "read", "a", "1")
+			c := counted("one", "read.a", "1")
 			do(&c)
-			return []store.Counts{counted("two", "read", "a", "1"), c}
+			return []store.Counts{counted("two", "read.a", "1"), c}
 		}
 		right := change(func(*store.Counts) {})
 		for name, row := range map[string]struct {
@@ -108,8 +108,6 @@ func TestCountsRefuses(t *testing.T) {
 			"capital letters":   {"1", change(func(c *store.Counts) { c.Partner = strings.ToUpper(c.Partner) }), noon},
 			"no operation":      {"1", change(func(c *store.Counts) { c.Operation = "" }), noon},
 			"a wrong operation": {"1", change(func(c *store.Counts) { c.Operation = "\xff" }), noon},
-			"no kind":           {"1", change(func(c *store.Counts) { c.Kind = "" }), noon},
-			"a wrong kind":      {"1", change(func(c *store.Counts) { c.Kind = "\x00" }), noon},
 			"no data":           {"1", change(func(c *store.Counts) { c.Data = []byte{} }), noon},
 		} {
 			if err := s.AddCounts(t.Context(), row.version, row.more, row.at, sum); err == nil || !strings.HasPrefix(err.Error(), "store: ") {
@@ -135,11 +133,11 @@ func TestMergeFails(t *testing.T) {
 		s := openSmall(t, url, 0)
 		var one []store.Counts
 		for i := range 10 + 10 + 1 { // the last batch has but one
-			one = append(one, counted("one", "read", fmt.Sprintf("%02d", i), "1"))
+			one = append(one, counted("one", fmt.Sprintf("%02d", i), "1"))
 		}
 		add(t, s, noon, one...)
 		nothing := func([]byte, []byte) ([]byte, error) { return []byte{}, nil }
-		if err := s.AddCounts(t.Context(), "1", one, noon, nothing); err == nil || !strings.Contains(err.Error(), "00 of read: merged, nothing is left of it") {
+		if err := s.AddCounts(t.Context(), "1", one, noon, nothing); err == nil || !strings.Contains(err.Error(), "00: merged, nothing is left of it") {
 			t.Errorf("merged to nothing: %v", err)
 		}
 		torn := errors.New("torn")
@@ -150,7 +148,7 @@ func TestMergeFails(t *testing.T) {
 			}
 			return sum(have, more)
 		})
-		if want := "store: adding counts: 14 of read: torn"; !errors.Is(err, torn) || err.Error() != want {
+		if want := "store: adding counts: 14: torn"; !errors.Is(err, torn) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 		for i, c := range countsOf(t, s, "1", "") {
@@ -158,7 +156,7 @@ func TestMergeFails(t *testing.T) {
 			if i < 10 {
 				want = "2"
 			}
-			equal(t, c.Kind, string(c.Data), want)
+			equal(t, c.Operation, string(c.Data), want)
 		}
 	})
 }
@@ -168,15 +166,15 @@ func TestCountsAddUp(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
-		const adders, rounds, kinds = 8, 5, 12
+		const adders, rounds, operations = 8, 5, 12
 		var adding sync.WaitGroup
 		for i := range adders {
 			adding.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(i), 7))
 				for range rounds {
 					var more []store.Counts
-					for _, kind := range random.Perm(kinds) {
-						more = append(more, counted("one", "read", fmt.Sprintf("%02d", kind), strconv.Itoa(1+kind)))
+					for _, operation := range random.Perm(operations) {
+						more = append(more, counted("one", fmt.Sprintf("%02d", operation), strconv.Itoa(1+operation)))
 					}
 					if err := replicas[i%2].AddCounts(t.Context(), "1", more, noon, sum); err != nil {
 						t.Error(err)
@@ -186,9 +184,9 @@ func TestCountsAddUp(t *testing.T) {
 		}
 		adding.Wait()
 		all := countsOf(t, replicas[0], "1", "")
-		equal(t, "kinds", len(all), kinds)
-		for kind, c := range all {
-			equal(t, c.Kind, string(c.Data), strconv.Itoa(adders*rounds*(1+kind)))
+		equal(t, "operations", len(all), operations)
+		for operation, c := range all {
+			equal(t, c.Operation, string(c.Data), strconv.Itoa(adders*rounds*(1+operation)))
 		}
 	})
 }
@@ -197,11 +195,11 @@ func TestCountsAddUp(t *testing.T) {
 func TestCountsBesideAFailure(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.SQLite(t))
-	add(t, s, noon, counted("one", "read", "a", "1"))
+	add(t, s, noon, counted("one", "read.a", "1"))
 	release := s.Hold()
 	added, unset, merges := make(chan error, 1), make(chan error, 1), 0
 	go func() {
-		added <- s.AddCounts(t.Context(), "1", []store.Counts{counted("one", "read", "a", "10"), counted("one", "read", "b", "20")}, noon,
+		added <- s.AddCounts(t.Context(), "1", []store.Counts{counted("one", "read.a", "10"), counted("one", "read.b", "20")}, noon,
 			func(have, more []byte) ([]byte, error) {
 				merges++
 				return sum(have, more)
@@ -218,7 +216,7 @@ func TestCountsBesideAFailure(t *testing.T) {
 		t.Error(err)
 	}
 	equal(t, "merges", merges, 2)
-	a, b := counted("one", "read", "a", "11"), counted("one", "read", "b", "20")
+	a, b := counted("one", "read.a", "11"), counted("one", "read.b", "20")
 	a.Since, b.Since = noon, noon
 	equal(t, "the counts", countsOf(t, s, "1", ""), []store.Counts{a, b})
 }
@@ -232,7 +230,7 @@ func TestResetCounts(t *testing.T) {
 		fill := func() {
 			t.Helper()
 			for _, version := range []string{"1", "2"} {
-				more := []store.Counts{counted("one", "read", "a", "1"), counted("one", "list", "b", "1"), counted("two", "read", "a", "1")}
+				more := []store.Counts{counted("one", "read.a", "1"), counted("one", "list.b", "1"), counted("two", "read.a", "1")}
 				if err := s.AddCounts(t.Context(), version, more, noon, sum); err != nil {
 					t.Fatal(err)
 				}
@@ -295,7 +293,7 @@ func TestSweepCounts(t *testing.T) {
 		const many = 10 + 10 + 1 // more than one batch
 		var more []store.Counts
 		for i := range many {
-			more = append(more, counted("one", "read", fmt.Sprint(i), "1"))
+			more = append(more, counted("one", fmt.Sprint(i), "1"))
 		}
 		addBy := func(version string, at time.Time, more ...store.Counts) {
 			t.Helper()

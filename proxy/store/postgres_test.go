@@ -67,7 +67,7 @@ func TestReplayWaitsForClaims(t *testing.T) {
 // is over, and neither has something that the other waits for.
 func TestCountsWhileOthersAdd(t *testing.T) {
 	t.Parallel()
-	a, b := counted("one", "read", "a", "1"), counted("one", "read", "b", "1")
+	a, b := counted("one", "read.a", "1"), counted("one", "read.b", "1")
 	for what, test := range map[string]struct {
 		do   func(*testing.T, *store.Store) error
 		want []string

@@ -58,9 +58,8 @@ CREATE TABLE billbridge_counts (
 	version   TEXT COLLATE "C" NOT NULL, -- of the table that they were counted by
 	partner   TEXT COLLATE "C" NOT NULL,
 	operation TEXT COLLATE "C" NOT NULL,
-	kind      TEXT COLLATE "C" NOT NULL,
 	data      BYTEA NOT NULL,
 	since     BIGINT NOT NULL,           -- when the first of it was added
 	added     BIGINT NOT NULL,           -- when the last of it was
-	PRIMARY KEY (version, partner, operation, kind)
+	PRIMARY KEY (version, partner, operation)
 );

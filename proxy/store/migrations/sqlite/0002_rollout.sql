@@ -57,9 +57,8 @@ CREATE TABLE billbridge_counts (
 	version   TEXT NOT NULL, -- of the table that they were counted by
 	partner   TEXT NOT NULL,
 	operation TEXT NOT NULL,
-	kind      TEXT NOT NULL,
 	data      BLOB NOT NULL,
 	since     INTEGER NOT NULL, -- when the first of it was added
 	added     INTEGER NOT NULL, -- when the last of it was
-	PRIMARY KEY (version, partner, operation, kind)
+	PRIMARY KEY (version, partner, operation)
 ) STRICT, WITHOUT ROWID;
