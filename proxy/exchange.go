@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/proxy/rollout"
 	"billbridge/translate"
 )
 
@@ -108,16 +109,15 @@ func (x *exchange) read() bool {
 
 // carry translates the request, asks the upstream and brings its reply back.
 func (x *exchange) carry() {
+	var call rollout.Call // both zero where there is no rollout
+	var way rollout.Way
 	if x.route.lanes != nil {
-		way, ok := x.steer()
-		if !ok {
+		var ok bool
+		if call, way, ok = x.steer(); !ok {
 			return
 		}
-		x.lane = x.route.lanes[way.Upstream]
-		defer func() { x.settle(way) }()
-		if way.Unsure {
-			x.unsure = true
-		}
+		x.lane, x.unsure = x.route.lanes[way.Upstream], way.Unsure
+		defer func() { x.settle(call, way) }()
 	}
 	lane := x.lane
 	x.call = lane.crossing.Start()
@@ -141,13 +141,17 @@ func (x *exchange) carry() {
 	if x.route.operation.Effect == translate.Write {
 		ctx = context.WithoutCancel(ctx)
 	}
+	var asked []byte // kept for a comparison: its place is the answer's
+	if way.Compare != "" {
+		asked = bytes.Clone(body)
+	}
 	reply := buffers.Get().(*bytes.Buffer)
 	sending := newPayload(body)
-	asked := time.Now()
+	began := time.Now()
 	x.out.asked, x.out.sent = true, true // what a panic from here on must assume
 	x.busy = true
 	response, err := lane.upstream.post(ctx, lane.target, x.id, sending, reply, int64(x.state.config.Limits.Reply))
-	x.out.upstream = time.Since(asked)
+	x.out.upstream = time.Since(began)
 	x.busy = !sending.reusable()
 	if err != nil {
 		x.broke(err)
@@ -181,7 +185,11 @@ func (x *exchange) carry() {
 	// Only here, where nothing is left to fail that could be answered: until now a failure of ours must not look
 	// like a refusal of what the upstream may have done.
 	x.out.sent = false
-	if x.write(response.StatusCode, answer) == nil {
+	err = x.write(response.StatusCode, answer)
+	if way.Compare != "" {
+		x.compare(call, way.Compare, asked, response.StatusCode, reply.Bytes())
+	}
+	if err == nil {
 		// HTTP/2 may go on reading an answer whose caller has reset the stream. On every other way that ends badly,
 		// too, the buffers are left to the garbage collector: no saving is worth another partner's bytes.
 		giveBack(out)

@@ -84,10 +84,11 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 	return s
 }
 
-// split prepares a route for a rollout, if there is one and both of its upstreams have the operation.
+// split prepares a route for a rollout, if there is one and both of its upstreams have the operation. Sub-business
+// operations go to the same upstream in every stage.
 func (s *state) split(r *route, m *metrics) {
 	c := s.config
-	if c.Rollout == nil {
+	if c.Rollout == nil || !r.operation.OfBill() {
 		return
 	}
 	lanes := map[string]*lane{}

@@ -245,7 +245,9 @@ func (s *Server) Run(ctx context.Context) error {
 			s.relay.Run(deliver)
 		}
 	}()
+	followed := make(chan struct{})
 	go func() {
+		defer close(followed)
 		if s.rollout != nil {
 			s.rollout.Run(deliver)
 		}
@@ -276,6 +278,10 @@ func (s *Server) Run(ctx context.Context) error {
 		if stopped := <-failed; !errors.Is(stopped, http.ErrServerClosed) {
 			err = errors.Join(err, stopped)
 		}
+	}
+	if s.rollout != nil {
+		<-followed // it asks the store alone, which waits for nothing long
+		err = errors.Join(err, s.rollout.Close(drain))
 	}
 	s.gateway.Close()
 	if s.store != nil {

@@ -12,25 +12,28 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/config"
+	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 )
 
 // steer finds the way of a call whose upstream the rollout decides. ok is false where the exchange has been answered.
-func (x *exchange) steer() (way rollout.Way, ok bool) {
+func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 	// What the bytes say must be known before their upstream is. They pass the same checks again when it is.
 	look := x.route.look.Start()
 	defer look.Release()
 	if _, err := look.Request(nil, x.in.Bytes()); err != nil {
 		x.refuseRequest(x.route.look, err)
-		return way, false
+		return call, way, false
 	}
 	member, merchant := look.Store()
 	said := translate.Said{Partner: look.Partner(), Member: member, Merchant: merchant, Bill: look.Bill()}
-	call := rollout.Call{
+	call = rollout.Call{
 		Operation: x.route.operation.Name, Creates: x.route.operation.Creates, Writes: x.route.operation.Effect == translate.Write,
 		Merchant: merchant, Bill: strings.Clone(said.Bill), // the ledger may write it after the request was given up
+		Until: relay.Until(look.Expiry()),
 	}
 	if said.Partner != "" {
 		sum := sha256.Sum256([]byte(said.Partner))
@@ -62,15 +65,15 @@ func (x *exchange) steer() (way rollout.Way, ok bool) {
 		f := unowned
 		f.reason += ": " + refused.Reason
 		x.fail(f, refused.Text+"; nothing was sent")
-		return way, false
+		return call, way, false
 	case way.Nowhere:
 		x.lane = x.route.lanes[way.Upstream]
 		answer := answers[way.Upstream]
 		x.out.code = answer.code
 		_ = x.write(answer.status, answer.body) // a caller that has gone cannot be told
-		return way, false
+		return call, way, false
 	}
-	return way, true
+	return call, way, true
 }
 
 // finding is what an upstream said to a read, in the caller's form.
@@ -146,18 +149,118 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 }
 
 // settle tells the rollout how a call ended.
-func (x *exchange) settle(way rollout.Way) {
+func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), storeWithin)
 	defer cancel()
-	if x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded() {
-		sum := sha256.Sum256([]byte(x.call.Partner()))
-		if err := x.gateway.rollout.Saw(ctx, hex.EncodeToString(sum[:])); err != nil {
+	succeeded := x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded()
+	if succeeded {
+		if err := x.gateway.rollout.Saw(ctx, call.Partner); err != nil {
 			x.gateway.log.Error("a partner that was seen cannot be noted; it stays where it is for longer", "id", x.id, "error", err.Error())
 		}
 	}
+	x.count(call, way, succeeded)
 	if err := x.gateway.rollout.Settle(ctx, way, x.outcome()); err != nil {
 		x.gateway.log.Error("how a create ended cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
 	}
+}
+
+// count tells the rollout what became of a call, for its report, and has the bill read back that a canary made.
+func (x *exchange) count(call rollout.Call, way rollout.Way, succeeded bool) {
+	end := rollout.End{Code: x.codeLabel(), Succeeded: succeeded}
+	if succeeded {
+		end.Mismatched = slices.Clone(x.call.Report.Mismatched)
+	}
+	c := x.state.config.Rollout
+	for side, name := range []string{c.Old, c.New} {
+		switch {
+		case name != way.Upstream && succeeded:
+			end.Lacks[side] = x.lacks(name)
+		case name == way.Upstream && !x.out.asked && x.lacks(map[string]string{c.Old: c.New, c.New: c.Old}[name]) == "":
+			end.Lacks[side] = x.lacks(name)
+		}
+	}
+	x.gateway.rollout.Count(call, way, end)
+	if way.ReadBack && succeeded {
+		x.readBack(call, way.Upstream)
+	}
+}
+
+// lacks is why an upstream's form cannot carry the call: the code and the field of the refusal. "" if it can.
+func (x *exchange) lacks(upstream string) string {
+	crossing := x.route.lanes[upstream].crossing
+	if crossing.SameForm() {
+		return ""
+	}
+	try := crossing.Start()
+	defer try.Release()
+	_, err := try.Request(nil, x.in.Bytes())
+	var refusal *translate.Refusal
+	if !errors.As(err, &refusal) {
+		return ""
+	}
+	if crossing.Names(refusal.Field) {
+		return refusal.Code + " " + refusal.Field
+	}
+	return refusal.Code
+}
+
+// compare has the other upstream's answer to a read compared with the one that the partner got.
+func (x *exchange) compare(call rollout.Call, other string, asked []byte, status int, body []byte) {
+	c, first := x.state.config, x.lane
+	second := x.route.lanes[other]
+	in := bytes.Clone(x.in.Bytes()) // its place is another call's when this one has been answered
+	limit := int64(c.Limits.Reply)
+	x.gateway.rollout.Shadow().Offer(rollout.Shadowed{
+		ID: x.id, Partner: call.Partner, Operation: x.route.operation,
+		First: rollout.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body, NotFound: c.Rollout.NotFound[first.upstream.config.Name]},
+		Other: func(ctx context.Context, most int64) (rollout.Answer, error) {
+			call := second.crossing.Start()
+			defer call.Release()
+			request, err := call.Request(nil, in)
+			if err != nil {
+				return rollout.Answer{}, err
+			}
+			return second.answer(ctx, c, x.id, request, min(most, limit))
+		},
+		Again: func(ctx context.Context, most int64) (rollout.Answer, error) {
+			return first.answer(ctx, c, x.id, asked, min(most, limit))
+		},
+	})
+}
+
+// readBack has a bill of canary read where it was made, and compared with what was asked for.
+func (x *exchange) readBack(call rollout.Call, upstream string) {
+	c, read := x.state.config, x.state.reads[x.client][upstream]
+	if read == nil {
+		return
+	}
+	member, merchant := x.call.Store()
+	say := read.crossing.Start()
+	defer say.Release()
+	request, err := say.Request(nil, x.state.read.Compose(nil, x.client, translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()}))
+	if err != nil {
+		return
+	}
+	limit, id := int64(c.Limits.Reply), x.id
+	x.gateway.rollout.Shadow().Check(rollout.Checked{
+		ID: id, Partner: call.Partner, Operation: call.Operation, Read: x.state.read,
+		Asked: rollout.Created{Bill: call.Bill, Amount: strings.Clone(x.call.Amount())},
+		Show: func(ctx context.Context, most int64) (rollout.Answer, error) {
+			return read.answer(ctx, c, id, request, min(most, limit))
+		},
+	})
+}
+
+// answer asks an upstream for the sake of a comparison.
+func (l *lane) answer(ctx context.Context, c *config.Config, id string, request []byte, most int64) (rollout.Answer, error) {
+	reply := new(bytes.Buffer)
+	response, err := l.upstream.post(ctx, l.target, id, newPayload(request), reply, most)
+	if err != nil {
+		return rollout.Answer{}, err
+	}
+	return rollout.Answer{
+		Form: l.upstream.config.Form, Request: request, Status: response.StatusCode, Body: reply.Bytes(), NotFound: c.Rollout.NotFound[l.upstream.config.Name],
+	}, nil
 }
 
 // outcome is what is known of a write after its exchange.

@@ -154,7 +154,7 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	}
 	row := store.Address{
 		ID: random(), Upstream: a.Upstream, Operation: a.Operation,
-		Partner: hashOf(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: untilOf(a.Expiry),
+		Partner: hashOf(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: Until(a.Expiry),
 	}
 	if !a.OfBill {
 		row.Store = fmt.Sprintf("%q %q", a.Member, a.Merchant)
@@ -195,8 +195,8 @@ func hashOf(key string) string {
 // seoul is Korean local time, in which the times of the interface are (field notes, States).
 var seoul = time.FixedZone("KST", 9*60*60)
 
-// untilOf is when a bill with that expiry is over: a bill is good to midnight of its day.
-func untilOf(expiry string) time.Time {
+// Until is when a bill with that expiry is over, zero if it is no date: a bill is good to midnight of its day.
+func Until(expiry string) time.Time {
 	day, err := time.ParseInLocation(time.DateOnly, expiry, seoul)
 	if err != nil {
 		return time.Time{}

@@ -13,4 +13,6 @@ func LowerBound(k, n int) float64 { return lowerBound(k, n) }
 func (r *Router) Counts() *Tally { return r.tally }
 
 // ChanceOfMore is the chance that what came more often at the new side did so by chance.
-func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 { return chanceOfMore(atNew, ofNew, atOld, ofOld) }
+func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
+	return chanceOfMore(atNew, ofNew, atOld, ofOld)
+}

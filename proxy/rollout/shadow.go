@@ -25,6 +25,7 @@ type Shadow struct {
 	tally   *Tally
 	log     *slog.Logger
 	done    *prometheus.CounterVec
+	read    *prometheus.CounterVec
 	dropped *prometheus.CounterVec
 
 	mu       sync.Mutex
@@ -60,19 +61,23 @@ func NewShadow(c config.Comparing, tally *Tally, to prometheus.Registerer, log *
 		done: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "billbridge_rollout_comparisons_total", Help: "Answers of the two upstreams that were compared, by what came of it.",
 		}, []string{"class"}),
+		read: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "billbridge_rollout_read_backs_total", Help: "Bills of canary that were read back after their create, by what came of it.",
+		}, []string{"class"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billbridge_rollout_comparisons_dropped_total", Help: "Calls of the sample that were not compared, by the bound that they would have broken.",
+			Name: "billbridge_rollout_comparisons_dropped_total", Help: "What was not compared or read back, by the bound that they would have broken.",
 		}, []string{"bound"}),
 	}
 	for _, class := range Classes {
 		s.done.WithLabelValues(string(class))
+		s.read.WithLabelValues(string(class))
 	}
 	for _, bound := range []string{"in_flight", "bytes", "closed"} {
 		s.dropped.WithLabelValues(bound)
 	}
 	s.run, s.cancel = context.WithCancel(context.Background())
 	if to != nil {
-		for _, c := range []prometheus.Collector{s.done, s.dropped} {
+		for _, c := range []prometheus.Collector{s.done, s.read, s.dropped} {
 			if err := to.Register(c); err != nil {
 				return nil, err
 			}
@@ -103,22 +108,37 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	// other's, and the first one's when it is asked again.
 	most := 4*int64(len(c.First.Body)) + 16<<10
 	held := int64(len(c.First.Body)+len(c.First.Request)) + 2*most
-	switch {
-	case s.closed:
-		s.dropped.WithLabelValues("closed").Inc()
-		return false
-	case s.inFlight >= s.config.InFlight:
-		s.dropped.WithLabelValues("in_flight").Inc()
-		return false
-	case s.bytes+held > int64(s.config.Bytes):
-		s.dropped.WithLabelValues("bytes").Inc()
+	if !s.fits(held) {
 		return false
 	}
-	s.inFlight++
-	s.bytes += held
 	// The caller's buffers are used again when its call has ended.
 	c.First.Body, c.First.Request = bytes.Clone(c.First.Body), bytes.Clone(c.First.Request)
 	ignore := slices.Clone(s.config.Ignore)
+	s.begin(held, func() { s.compare(c, most, ignore) })
+	return true
+}
+
+// fits tells whether one more may be under way that holds so many bytes, and counts what may not. The lock is held.
+func (s *Shadow) fits(held int64) bool {
+	bound := ""
+	switch {
+	case s.closed:
+		bound = "closed"
+	case s.inFlight >= s.config.InFlight:
+		bound = "in_flight"
+	case s.bytes+held > int64(s.config.Bytes):
+		bound = "bytes"
+	default:
+		return true
+	}
+	s.dropped.WithLabelValues(bound).Inc()
+	return false
+}
+
+// begin does something beside all else. The lock is held.
+func (s *Shadow) begin(held int64, do func()) {
+	s.inFlight++
+	s.bytes += held
 	s.wait.Go(func() {
 		defer func() {
 			s.mu.Lock()
@@ -126,9 +146,52 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 			s.inFlight--
 			s.bytes -= held
 		}()
-		s.compare(c, most, ignore)
+		do()
+	})
+}
+
+// A Checked is a bill of canary that was made.
+type Checked struct {
+	ID        string // of the call
+	Partner   string // the full SHA-256 of the key, in hex
+	Operation string // that made it
+	Read      *translate.Operation
+	Asked     Created
+	Show      func(ctx context.Context, most int64) (Answer, error) // as of Shadowed
+}
+
+// Check reads a bill back, once, in the background, within the same bounds as comparisons. It never waits.
+func (s *Shadow) Check(c Checked) (taken bool) {
+	const most = 64 << 10
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.fits(most) {
+		return false
+	}
+	s.begin(most, func() {
+		s.finish(c.ID, c.Partner, c.Operation, s.read, func() Comparison {
+			shown, err := ask(s.run, most, c.Show)
+			if err != nil {
+				return Comparison{Class: NoAnswer, Why: err.Error(), Succeeded: [2]bool{true, false}, ReadBack: true}
+			}
+			return Check(c.Read, c.Asked, shown)
+		})
 	})
 	return true
+}
+
+// finish counts what a comparison comes to. A panic in it must not end the process, which has partners to answer. Its
+// value may hold what an answer says.
+func (s *Shadow) finish(id, partner, operation string, done *prometheus.CounterVec, compare func() Comparison) {
+	result := Comparison{Class: NoAnswer, Why: "something failed here"}
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			s.log.Error("panic in a comparison", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+		}
+		done.WithLabelValues(string(result.Class)).Inc()
+		s.tally.Add(partner, operation, result)
+	}()
+	result = compare()
 }
 
 // sampled tells whether a call is among the sample. The same call is always or never, at every replica, and whoever is
@@ -140,41 +203,32 @@ func sampled(id string, rate float64) bool {
 
 // compare is one comparison from end to end.
 func (s *Shadow) compare(c Shadowed, most int64, ignore []string) {
-	// A panic here must not end the process, which has partners to answer. Its value may hold what an answer says.
-	result := Comparison{Class: NoAnswer, Why: "something failed here"}
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			s.log.Error("panic in a comparison", "id", c.ID, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+	s.finish(c.ID, c.Partner, c.Operation.Name, s.done, func() Comparison {
+		other, err := ask(s.run, most, c.Other)
+		if err != nil {
+			// What the first one said counts all the same: it tells whether the call is a partner's.
+			result := Compare(c.Operation, c.First, Answer{Form: c.First.Form}, nil)
+			result.Why = "second: " + err.Error()
+			return result
 		}
-		s.done.WithLabelValues(string(result.Class)).Inc()
-		s.tally.Add(c.Partner, c.Operation.Name, result)
-	}()
-	other, err := c.ask(s.run, most, c.Other)
-	if err != nil {
-		// What the first one said counts all the same: it tells whether the call is a partner's.
-		result = Compare(c.Operation, c.First, Answer{Form: c.First.Form}, nil)
-		result.Why = "second: " + err.Error()
-		return
-	}
-	got := Compare(c.Operation, c.First, other, ignore)
-	if got.Class != Differs {
-		result = got
-		return
-	}
-	again, err := c.ask(s.run, most, c.Again)
-	if err != nil {
-		result = got
-		result.Class, result.Differences, result.Why = NoAnswer, nil, "first, asked again: "+err.Error()
-		return
-	}
-	result = confirm(c.Operation, got, c.First, other, again, ignore)
+		found := Compare(c.Operation, c.First, other, ignore)
+		if found.Class != Differs {
+			return found
+		}
+		again, err := ask(s.run, most, c.Again)
+		if err != nil {
+			found.Class, found.Differences, found.Why = NoAnswer, nil, "first, asked again: "+err.Error()
+			return found
+		}
+		return confirm(c.Operation, found, c.First, other, again, ignore)
+	})
 }
 
 // errTooLong is an answer of which there is more than was to be read.
 var errTooLong = errors.New("its answer is too long")
 
 // ask asks an upstream. What its error says stays here: it may name addresses.
-func (c Shadowed) ask(ctx context.Context, most int64, upstream func(context.Context, int64) (Answer, error)) (Answer, error) {
+func ask(ctx context.Context, most int64, upstream func(context.Context, int64) (Answer, error)) (Answer, error) {
 	a, err := upstream(ctx, most)
 	switch {
 	case err != nil:

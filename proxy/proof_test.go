@@ -1,0 +1,175 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
+)
+
+// report is what the operator sees, once it has come so far.
+func (p *process) report(t *testing.T, far func(rollout.Report) bool) (r rollout.Report) {
+	t.Helper()
+	body := ""
+	eventually(t, func() bool {
+		got := p.operator("GET", "/rollout/report")
+		body = got.body
+		r = rollout.Report{}
+		if err := json.Unmarshal([]byte(body), &r); err != nil || got.status != 200 {
+			t.Fatalf("%d %s: %v", got.status, body, err)
+		}
+		return far(r)
+	}, func() string { return "the report stays\n" + body + "\n" + p.logs.String() })
+	return r
+}
+
+// verdictOn is the verdict on an operation by some evidence.
+func verdictOn(r rollout.Report, operation string, by rollout.Evidence) rollout.Verdict {
+	for _, v := range r.Verdicts {
+		if v.Operation == operation && v.Evidence == by {
+			return v
+		}
+	}
+	return rollout.Verdict{}
+}
+
+// writes are the calls of a backend that are no reads.
+func (b *backend) writes() (n int) {
+	for _, got := range b.received() {
+		if !strings.HasSuffix(got.target, "/read") {
+			n++
+		}
+	}
+	return n
+}
+
+// newSharing is a gateway between two forms of one service, so that both upstreams see the same bills.
+func newSharing(t *testing.T, stage, overlay string) (p *process, service *sandbox.Service, old, fresh *backend) {
+	t.Helper()
+	service = newService()
+	old, fresh = newBackend(t, service), newBackend(t, service)
+	table := ""
+	if overlay != "" {
+		file := filepath.Join(t.TempDir(), "mine.yaml")
+		writeFile(t, file, overlay)
+		table = "table: {overlay: " + file + "}\n"
+	}
+	p = newProcess(t, anywhere+fmt.Sprintf(`
+upstreams:
+  old: {form: legacy, url: %q}
+  new: {form: v2, url: %q}
+route: {default: old}
+rollout: {old: old, new: new, bills: shared, default: %s, shadow: {ignore: [apprPayType, apprCashTrader]}}
+`, old.url, fresh.url, stage)+table)
+	return p, service, old, fresh
+}
+
+// TestShadowCompares: reads of a partner in shadow are put to the other upstream, too, and no write ever is. The report
+// tells what came of it; a mistake in the table is found, and one that is none is not.
+func TestShadowCompares(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		for name, row := range map[string]struct {
+			overlay string
+			ruling  rollout.Ruling
+			reason  string
+		}{
+			"right":   {"", rollout.Inconclusive, "6 compared, at least 100 are needed"},
+			"mistake": {"operations: {bill.read: {reply: [{v2: apprPrice, remove: true}, {v2: apprPrice, legacy: appr_num, role: amount}]}}", rollout.Fail, "differs: apprPrice (money) in"},
+		} {
+			t.Run(client+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				p, service, old, fresh := newSharing(t, "shadow", row.overlay)
+				for i := range 3 {
+					bill := fmt.Sprintf("SHADOW%014d", i)
+					p.send(newCall(client, "create").with("billId", bill)).holds(t, client, 200, "0000")
+					p.send(newCall(client, "read").with("billId", bill)).holds(t, client, 200, "0000")
+					pay(t, service, bill)
+					p.send(newCall(client, "read").with("billId", bill)).holds(t, client, 200, "0000")
+					p.send(newCall(client, "resend").with("billId", bill)).holds(t, client, 200, "BILL_006")
+				}
+				v := verdictOn(p.report(t, func(r rollout.Report) bool {
+					v := verdictOn(r, "bill.read", rollout.ByShadow)
+					return v.Compared != nil && v.Number == 6
+				}), "bill.read", rollout.ByShadow)
+				if v.Ruling != row.ruling || !strings.HasPrefix(v.Reason, row.reason) || v.Bills != 3 {
+					t.Errorf("%+v %+v", v, v.Compared)
+				}
+				if n := fresh.writes(); n != 0 {
+					t.Errorf("%d writes reached the new side", n)
+				}
+				if n := old.writes(); n != 6 {
+					t.Errorf("%d writes reached the old side, want 6", n)
+				}
+				scraped := p.operator("GET", "/metrics").body
+				if !strings.Contains(scraped, `billbridge_rollout_comparisons_total{class="`+map[rollout.Ruling]string{rollout.Fail: "differs", rollout.Inconclusive: "same"}[row.ruling]+`"} `) {
+					t.Errorf("%s", only(scraped, "billbridge_rollout"))
+				}
+			})
+		}
+	}
+}
+
+// TestCanaryIsReadBack: each bill that a canary makes at the new side is read there once, and what came of calls is
+// counted by side.
+func TestCanaryIsReadBack(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			m := newMoving(t, "old")
+			if err := m.store.SetStage(t.Context(), store.Stage{Stage: "canary", Percent: 100, By: "test", At: time.Now()}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() bool { return strings.Contains(m.operator("GET", "/rollout").body, `"stage":"canary"`) }, func() string { return m.logs.String() })
+			for i := range 5 {
+				bill := fmt.Sprintf("CANARY%014d", i)
+				eventually(t, func() bool { // until the gateway has followed, bills go to the old side
+					m.send(newCall(client, "create").with("billId", bill)).holds(t, client, 200, "0000")
+					made := slices.ContainsFunc(m.fresh.Bills(), func(b sandbox.Bill) bool { return b.ID == bill })
+					bill = "X" + bill[1:15] + fmt.Sprintf("%05d", time.Now().UnixNano()%100000)
+					return made
+				}, func() string { return m.logs.String() })
+			}
+			r := m.report(t, func(r rollout.Report) bool {
+				v := verdictOn(r, "bill.create", rollout.ByReadBack)
+				return v.Compared != nil && v.Number == 5
+			})
+			if v := verdictOn(r, "bill.create", rollout.ByReadBack); v.Ruling != rollout.Inconclusive || v.Bills != 5 || v.Differed != 0 || v.NotThere != 0 {
+				t.Errorf("%+v %+v", v, v.Compared)
+			}
+			if v := verdictOn(r, "bill.create", rollout.ByCalls); v.Beside == nil || v.Beside.Calls[rollout.NewSide] != 5 || len(v.Lacks) != 0 {
+				t.Errorf("%+v %+v", v, v.Beside)
+			}
+			reads := len(m.newCalls.received()) - m.newCalls.writes()
+			if reads != 5 {
+				t.Errorf("%d reads at the new side, want one for each bill", reads)
+			}
+		})
+	}
+}
+
+// TestStopSaysWhatItCosts: bills that only the new side's form can carry are told of before the switch is thrown, which
+// then wants force.
+func TestStopSaysWhatItCosts(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, "new")
+	m.send(newCall("v2", "create").with("sendType", "URL")).holds(t, "v2", 200, "0000")
+	eventually(t, func() bool { return strings.Contains(m.operator("GET", "/rollout/report").body, `"calls"`) }, func() string { return m.logs.String() })
+	got := m.operator("POST", "/rollout/stop?by=anna")
+	if got.status != http.StatusConflict || !strings.Contains(got.body, "old cannot carry bill.create for BILL_010 bill.sendType (1, the last ") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := m.operator("POST", "/rollout/stop?by=anna&force=true"); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001").with("sendType", "URL")).holds(t, "v2", 400, "BILL_010")
+}
