@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"database/sql"
 	"testing"
 	"time"
 
@@ -99,14 +100,7 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 			}()
 			<-merging
 			go func() { done <- test.do(t, other) }()
-			waitFor(t, func() bool {
-				var n int
-				if err := watch.QueryRow(`
-					SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = $1`, doer).Scan(&n); err != nil {
-					t.Fatal(err)
-				}
-				return n == 1 || len(done) == 1
-			})
+			waitFor(t, func() bool { return waits(t, watch, doer) || len(done) == 1 })
 			close(goOn)
 			for who, err := range map[string]error{"who adds": <-added, "the other": <-done} {
 				if err != nil {
@@ -120,4 +114,15 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 			equal(t, "the counts", data, test.want)
 		})
 	}
+}
+
+// waits tells whether a connection to PostgreSQL with that application_name waits for a lock.
+func waits(t testing.TB, watch *sql.DB, application string) bool {
+	t.Helper()
+	var n int
+	if err := watch.QueryRow(`
+		SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = $1`, application).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n > 0
 }

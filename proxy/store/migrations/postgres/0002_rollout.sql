@@ -22,10 +22,12 @@ CREATE TABLE billbridge_rollout (
 	stopped     BIGINT,                             -- when the kill switch was thrown; NULL when it is not
 	stopped_by  TEXT COLLATE "C" NOT NULL,
 	restored    BIGINT,                             -- when the store was last declared restored from a backup
-	restored_by TEXT COLLATE "C" NOT NULL
+	restored_by TEXT COLLATE "C" NOT NULL,
+	old_side    TEXT COLLATE "C" NOT NULL,          -- the upstreams between which partners move; '' before there were any
+	new_side    TEXT COLLATE "C" NOT NULL
 );
 
-INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by) VALUES (1, 0, '', '');
+INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by, old_side, new_side) VALUES (1, 0, '', '', '', '');
 
 CREATE TABLE billbridge_stages (
 	partner TEXT COLLATE "C" PRIMARY KEY, -- '' for the default

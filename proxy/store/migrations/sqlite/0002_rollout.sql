@@ -21,10 +21,12 @@ CREATE TABLE billbridge_rollout (
 	stopped     INTEGER,                             -- when the kill switch was thrown; NULL when it is not
 	stopped_by  TEXT NOT NULL,
 	restored    INTEGER,                             -- when the store was last declared restored from a backup
-	restored_by TEXT NOT NULL
+	restored_by TEXT NOT NULL,
+	old_side    TEXT NOT NULL,                       -- the upstreams between which partners move; '' before there were any
+	new_side    TEXT NOT NULL
 ) STRICT;
 
-INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by) VALUES (1, 0, '', '');
+INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by, old_side, new_side) VALUES (1, 0, '', '', '', '');
 
 CREATE TABLE billbridge_stages (
 	partner TEXT PRIMARY KEY, -- '' for the default
