@@ -109,6 +109,9 @@ func (s *Server) reconcile(c *config.Config) error {
 		s.log.Warn("the address of an upstream has changed; bills and callback addresses of it are in the store",
 			"upstream", was.Name, "was", was.URL, "is", c.Upstreams.Find(was.Name).Address.String())
 	}
+	if err == nil && c.Rollout != nil { // last: it is noted, and nothing else may refuse the config after it
+		err = s.store.Sides(ctx, c.Rollout.Old, c.Rollout.New)
+	}
 	return err
 }
 

@@ -51,7 +51,7 @@ store: {url: "sqlite:%s"}
 
 func (m *moving) counts(t *testing.T, old, fresh int) {
 	t.Helper()
-	var a, b int
+	a, b := 0, 0
 	eventually(t, func() bool { // what is only compared comes later
 		a, b = len(m.oldCalls.received()), len(m.newCalls.received())
 		return a >= old && b >= fresh

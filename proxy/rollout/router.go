@@ -19,7 +19,8 @@
 //	any other operation                              both are asked
 //	after the store was restored from a backup       the other side is asked always, also for drained partners
 //
-// Nothing is sent on an answer that leaves it open.
+// Nothing is sent on an answer that leaves it open, but for a read of a bill that the side shows which the stage
+// prefers: it would be answered from there in any case.
 package rollout
 
 import (
@@ -255,6 +256,11 @@ func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, a
 	case [2]Finding{Absent, Present}:
 		way.Upstream = s.sides[NewSide]
 	default:
+		// A read of a bill that is at both would be answered by the preferred side, too: what the other one would have said
+		// makes no difference to it.
+		if !c.Writes && found[d.side] == Present {
+			return way, nil
+		}
 		return Way{}, &Refused{Reason: "unclear", Text: "it is not known at which backend the bill is"}
 	}
 	switch err := r.found(ctx, c, way.Upstream); {

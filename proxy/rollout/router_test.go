@@ -409,3 +409,32 @@ func TestCreateThatAnotherWasFasterWith(t *testing.T) {
 		t.Errorf("%+v, %v", way, err)
 	}
 }
+
+// A read is answered by the preferred side that shows the bill, also while the other one is down: so a partner that has
+// never left the old side does not need the new one. That notes nothing, and no write goes by it.
+func TestReadWhileTheOtherSideIsDown(t *testing.T) {
+	t.Parallel()
+	for stage, preferred := range map[rollout.Stage]string{rollout.StageOld: "old", rollout.StageShadow: "old", rollout.StageNew: "new"} {
+		d := newCrossroads(t, stage)
+		other := map[string]string{"old": "new", "new": "old"}[preferred]
+		d.says[preferred], d.says[other] = rollout.Present, rollout.Unclear
+		if way, err := d.other(false); err != nil || way.Upstream != preferred || way.Reason != rollout.ByProbe || way.Nowhere {
+			t.Errorf("%s: %+v, %v", stage, way, err)
+		}
+		if way, err := d.other(true); !refusedFor(err, "unclear") {
+			t.Errorf("%s: %+v, %v", stage, way, err)
+		}
+		if o, err := d.store.Owner(t.Context(), partner, bill); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", stage, o, err)
+		}
+		d.says[preferred], d.says[other] = rollout.Unclear, rollout.Present
+		if way, err := d.other(false); !refusedFor(err, "unclear") {
+			t.Errorf("%s: %+v, %v", stage, way, err)
+		}
+		d.says[preferred] = rollout.Absent
+		d.says[other] = rollout.Unclear
+		if way, err := d.other(false); !refusedFor(err, "unclear") {
+			t.Errorf("%s: %+v, %v", stage, way, err)
+		}
+	}
+}
