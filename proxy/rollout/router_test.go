@@ -253,6 +253,10 @@ func TestOwnerUnknown(t *testing.T) {
 					name := fmt.Sprintf("%s: old %s, new %s, a write %v: %+v, %v", stage, ofOld, ofNew, writes, way, err)
 					owner := ""
 					switch {
+					case !writes && map[string]string{"old": ofOld, "new": ofNew}[preferred] == "present" && (ofOld == "unclear" || ofNew == "unclear"):
+						if err != nil || way.Upstream != preferred || way.Nowhere {
+							t.Error(name)
+						}
 					case ofOld == "unclear" || ofNew == "unclear":
 						if !refusedFor(err, "unclear") {
 							t.Error(name)
