@@ -21,10 +21,13 @@ import (
 
 type rolloutCommand struct {
 	Status   rolloutStatus   `cmd:"" help:"Show the sides, the kill switch, and where every partner stands."`
+	Report   rolloutReport   `cmd:"" help:"Show what was compared and counted, and the verdicts: what a move to a later stage rests on."`
 	Set      rolloutSet      `cmd:"" help:"Put a partner, or all that have no stage of their own, into a stage."`
+	Unset    rolloutUnset    `cmd:"" help:"Take a partner's own stage away: it follows the default again."`
 	Stop     rolloutStop     `cmd:"" help:"The kill switch: new bills of every partner are made at the old side, at once."`
 	Resume   rolloutResume   `cmd:"" help:"Take the kill switch back: the stages decide again."`
 	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
+	Reset    rolloutReset    `cmd:"" help:"Begin the report anew: after what it told of was mended."`
 	Audit    rolloutAudit    `cmd:"" help:"List who changed what, the last change first."`
 }
 
@@ -206,7 +209,7 @@ type rolloutSet struct {
 	Default bool   `help:"All partners that have no stage of their own, those to come included."`
 	Stage   string `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"old, shadow, canary, new or drained."`
 	Percent *int   `placeholder:"N" help:"Of canary: how many in a hundred of the partner's merchants go to the new side, 0 to 100."`
-	Force   bool   `help:"Also where the gateway warns: the partner was not seen for the settling time, or is to be drained and has bills at the old side."`
+	Force   bool   `help:"Also where the gateway warns: the partner was not seen for the settling time, the report has no PASS, the side cannot carry calls that it makes, or it is to be drained and has bills at the old side."`
 }
 
 // Help implements kong's detailed help.
@@ -237,10 +240,7 @@ func (c *rolloutSet) Run(ctx context.Context, s surroundings) error {
 	if c.Percent != nil {
 		q.Set("percent", strconv.Itoa(*c.Percent))
 	}
-	if c.Force {
-		q.Set("force", "true")
-	}
-	made, err := c.decide(ctx, s, "stage", q)
+	made, err := c.decide(ctx, s, "stage", forcing(c.Force, q))
 	if err != nil {
 		return err
 	}
@@ -248,17 +248,132 @@ func (c *rolloutSet) Run(ctx context.Context, s surroundings) error {
 	return nil
 }
 
-type rolloutStop struct{ decisionFlags }
+type rolloutUnset struct {
+	decisionFlags
+	partnerFlags
+	Force bool `help:"Also where the gateway warns."`
+}
+
+// Help implements kong's detailed help.
+func (rolloutUnset) Help() string { return examples("billbridge rollout unset --partner 6e2b0f4cd1aa") }
+
+// Run takes a stage away.
+func (c *rolloutUnset) Run(ctx context.Context, s surroundings) error {
+	partner, err := c.ref()
+	switch {
+	case err != nil:
+		return err
+	case partner == "":
+		return usageError("say which: --partner or --key-file")
+	}
+	made, err := c.decide(ctx, s, "unset", forcing(c.Force, url.Values{"partner": {partner}}))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s: %s, the default, was %s%s\n", made.Partner, rollout.InWords(made.To, made.ToPercent), rollout.InWords(made.From, made.FromPercent), forced(made.Forced))
+	return nil
+}
+
+// forcing adds force to what is asked, where it is wanted.
+func forcing(force bool, q url.Values) url.Values {
+	if force {
+		q.Set("force", "true")
+	}
+	return q
+}
+
+type rolloutStop struct {
+	decisionFlags
+	Force bool `help:"Also where the gateway warns: the old side cannot carry calls that partners make."`
+}
 
 // Help implements kong's detailed help.
 func (rolloutStop) Help() string {
-	return examples("billbridge rollout stop", "billbridge rollout stop --by anna") +
-		"\n\nBills that are made stay where they are, and so do the stages, for billbridge rollout resume."
+	return examples("billbridge rollout stop", "billbridge rollout stop --by anna --force") +
+		"\n\nBills that are made stay where they are, and so do the stages, for billbridge rollout resume. The new side is asked nothing."
 }
 
 // Run stops.
 func (c *rolloutStop) Run(ctx context.Context, s surroundings) error {
-	return c.declare(ctx, s, "stop", "Stopped: new bills are made at the old side.")
+	if _, err := c.decide(ctx, s, "stop", forcing(c.Force, url.Values{})); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, "Stopped: new bills are made at the old side.")
+	return nil
+}
+
+type rolloutReset struct {
+	decisionFlags
+	partnerFlags
+	All bool `help:"What was counted of every partner."`
+}
+
+// Help implements kong's detailed help.
+func (rolloutReset) Help() string {
+	return examples("billbridge rollout reset --partner 6e2b0f4cd1aa", "billbridge rollout reset --all") +
+		"\n\nWhat other gateways on the same store have counted in the last seconds may still come to it."
+}
+
+// Run begins anew.
+func (c *rolloutReset) Run(ctx context.Context, s surroundings) error {
+	partner, err := c.ref()
+	named := c.Partner != nil || c.KeyFile != nil
+	switch {
+	case named == c.All:
+		return usageError("say which: --partner, --key-file, or --all")
+	case err != nil:
+		return err
+	case c.All:
+		partner = "all"
+	}
+	made, err := c.decide(ctx, s, "reset", url.Values{"partner": {partner}})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s: the report begins anew\n", made.Partner)
+	return nil
+}
+
+type rolloutReport struct {
+	adminFlags
+	partnerFlags
+	Format string `default:"text" enum:"text,markdown,json" placeholder:"FORMAT" help:"text, markdown to attach to a ticket, or json (${default})."`
+}
+
+// Help implements kong's detailed help.
+func (rolloutReport) Help() string {
+	return examples("billbridge rollout report", "billbridge rollout report --partner 6e2b0f4cd1aa --format markdown") +
+		"\n\nIt exits with 1 if a verdict is FAIL."
+}
+
+// Run prints the report.
+func (c *rolloutReport) Run(ctx context.Context, s surroundings) error {
+	partner, err := c.ref()
+	if err != nil {
+		return err
+	}
+	path := "/rollout/report"
+	if partner != "" {
+		path += "?" + url.Values{"partner": {partner}}.Encode()
+	}
+	var r rollout.Report
+	if err := c.get(ctx, path, &r); err != nil {
+		return err
+	}
+	write := map[string]func(io.Writer) error{"text": r.WriteText, "markdown": r.WriteMarkdown, "json": r.WriteJSON}[c.Format]
+	if err := write(s.out); err != nil {
+		return err
+	}
+	failed := 0
+	for _, v := range r.Verdicts {
+		if v.Ruling == rollout.Fail {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d verdicts are FAIL", failed, len(r.Verdicts))
+	}
+	return nil
 }
 
 type rolloutResume struct{ decisionFlags }
@@ -276,7 +391,7 @@ type rolloutRestored struct{ decisionFlags }
 // Help implements kong's detailed help.
 func (rolloutRestored) Help() string {
 	return examples("billbridge rollout restored --by anna") +
-		"\n\nTo be said after the store was restored from a backup, before partners call again. From then on both sides are asked" +
+		"\n\nTo be said after the store was restored from a backup, to one gateway, before any other runs and before partners call again. From then on both sides are asked" +
 		"\nfor a bill that the ledger does not know, of drained partners too. It cannot be taken back."
 }
 

@@ -146,7 +146,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 // heeded refuses what somebody was not warned of before, and tells whether it was forced.
 func heeded(cautions []string, force bool) (forced bool, err error) {
 	if len(cautions) > 0 && !force {
-		return false, &denied{http.StatusConflict, strings.Join(cautions, "; and ") + ": nothing was changed, and only force changes it all the same"}
+		return false, &denied{http.StatusConflict, "nothing was changed, and only force changes it all the same:\n  " + strings.Join(cautions, "\n  ")}
 	}
 	return len(cautions) > 0, nil
 }

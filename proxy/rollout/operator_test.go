@@ -106,11 +106,11 @@ func answers[T any](d *desk, method, target string) (answer T) {
 	return answer
 }
 
-// denies wants a call to be refused with words, on one line.
+// denies wants a call to be refused with words: on one line, and one for each thing that speaks against it.
 func (d *desk) denies(status int, method, target, says string) {
 	d.t.Helper()
 	w := d.ask(method, target)
-	if w.Code != status || !strings.Contains(w.Body.String(), says) || strings.Count(w.Body.String(), "\n") != 1 {
+	if w.Code != status || !strings.Contains(w.Body.String(), says) || strings.Count(w.Body.String(), "\n") != 1+strings.Count(w.Body.String(), "\n  ") {
 		d.t.Errorf("%s %s: %d %swant %d and %s", method, target, w.Code, w.Body, status, says)
 	}
 }
@@ -342,7 +342,7 @@ func TestOperatorSettling(t *testing.T) {
 	d.proves("unseen")
 	young, unseen := "/rollout/stage?by=a&partner="+hash("young"), "/rollout/stage?by=a&partner="+hash("unseen")
 	for _, stage := range []string{"new", "drained", "canary&percent=1"} {
-		d.denies(409, "POST", young+"&stage="+stage, "the partner was seen for 3m of 15m: what it sent past us before may still be on its way to legacy: nothing was changed")
+		d.denies(409, "POST", young+"&stage="+stage, "the partner was seen for 3m of 15m: what it sent past us before may still be on its way to legacy\n")
 		d.denies(409, "POST", unseen+"&stage="+stage, "no call of the partner was seen yet, and it leaves legacy only 15m after the first")
 	}
 	d.later.Store(int64(12*time.Minute - time.Second))
@@ -384,7 +384,7 @@ func TestOperatorDrained(t *testing.T) {
 	d.owns("none", "legacy", 0, 0, 4)
 	d.owns("none", "fresh", 1, 5, 0)
 	stage := func(key string) string { return "/rollout/stage?by=a&stage=drained&partner=" + key }
-	d.denies(409, "POST", stage(hash("k")), "5 bills of it may be open at legacy, which is not asked any more of a drained partner: nothing was changed")
+	d.denies(409, "POST", stage(hash("k")), "5 bills of it may be open at legacy, which is not asked any more of a drained partner\n")
 	d.denies(409, "POST", stage(hash("one")[:12]), "1 bill of it may be open at legacy")
 	if c := answers[rollout.Changed](d, "POST", stage(hash("none"))); c.Forced {
 		t.Errorf("%+v", c)
@@ -397,7 +397,7 @@ func TestOperatorDrained(t *testing.T) {
 	d.seen("young", time.Minute)
 	d.proves("young")
 	d.owns("young", "legacy", 1, 0, 0)
-	d.denies(409, "POST", stage(hash("young")), "seen for 1m of 15m: what it sent past us before may still be on its way to legacy; and 1 bill of it")
+	d.denies(409, "POST", stage(hash("young")), "seen for 1m of 15m: what it sent past us before may still be on its way to legacy\n  1 bill of it")
 }
 
 // Everything that is known is shown, partners by 12 digits.
