@@ -169,10 +169,10 @@ func forced(is bool) string {
 func bills(held []rollout.Held) string {
 	var parts []string
 	for _, h := range held {
-		if h.Owned+h.Pending == 0 {
+		if h.Open() == 0 {
 			continue
 		}
-		part := fmt.Sprintf("%d at %s", h.Owned+h.Pending, h.Upstream)
+		part := fmt.Sprintf("%d at %s", h.Open(), h.Upstream)
 		if h.Pending > 0 {
 			part += fmt.Sprintf(" (%d pending)", h.Pending)
 		}

@@ -73,14 +73,14 @@ func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) (
 		return nil, nil
 	}
 	old := r.current.Load().sides[OldSide]
-	bills, err := r.store.OpenBills(ctx, m.partner)
+	bills, err := r.store.OpenBills(ctx, m.partner, r.now())
 	if err != nil {
 		return nil, err
 	}
 	open := 0
 	for _, b := range bills {
 		if b.Upstream == old && m.concerns(decided, b.Partner) {
-			open += b.Pending + b.Owned
+			open += b.Pending + b.Owned - b.Over
 		}
 	}
 	if open == 0 {

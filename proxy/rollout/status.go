@@ -75,11 +75,12 @@ type Held struct {
 	Upstream string `json:"upstream"`
 	Pending  int    `json:"pending"`
 	Owned    int    `json:"owned"`
+	Over     int    `json:"over"` // of these two, those whose last day has passed
 	Released int    `json:"released"`
 }
 
 // Open is how many of them may still be.
-func (h Held) Open() int { return h.Pending + h.Owned }
+func (h Held) Open() int { return h.Pending + h.Owned - h.Over }
 
 // Changed is a change of the rollout.
 type Changed struct {
@@ -154,7 +155,7 @@ func (r *Router) standings(ctx context.Context, only string) (answer []Standing,
 	}
 	for _, b := range bills {
 		one := of(b.Partner)
-		one.Bills = append(one.Bills, Held{b.Upstream, b.Pending, b.Owned, b.Released})
+		one.Bills = append(one.Bills, Held{b.Upstream, b.Pending, b.Owned, b.Over, b.Released})
 	}
 	if only != "" {
 		of(only) // nothing need be known of it
@@ -215,7 +216,7 @@ func (r *Router) known(ctx context.Context, only string) (seen []store.Sight, bi
 	if err != nil {
 		return nil, nil, err
 	}
-	bills, err = r.store.OpenBills(ctx, only)
+	bills, err = r.store.OpenBills(ctx, only, r.now())
 	return seen, bills, err
 }
 

@@ -2,17 +2,19 @@ package store
 
 import (
 	"context"
+	"time"
 )
 
 // Bills are how many bills of a partner the ledger has at an upstream, by their ownership.
 type Bills struct {
 	Partner, Upstream        string
 	Pending, Owned, Released int
+	Over                     int // of Pending and Owned, those whose end has passed
 }
 
 // OpenBills counts the bills that the ledger has, by partner and upstream in this order. partnerPrefix is "" for all
-// partners, or as in Filter. It reads all their rows, and no others: an index for it would halve the rate of Own.
-func (s *Store) OpenBills(ctx context.Context, partnerPrefix string) ([]Bills, error) {
+// partners, or as in Filter; now is when a bill is over. It reads all their rows, and no others: an index for it would halve the rate of Own.
+func (s *Store) OpenBills(ctx context.Context, partnerPrefix string, now time.Time) ([]Bills, error) {
 	from, to := "", "g" // beyond every hash
 	if partnerPrefix != "" {
 		if err := shortHash(partnerPrefix); err != nil {
@@ -25,8 +27,8 @@ func (s *Store) OpenBills(ctx context.Context, partnerPrefix string) ([]Bills, e
 			return nil, err
 		}
 		rows, err := q.QueryContext(ctx, `
-			SELECT partner, upstream, state, count(*) FROM billbridge_owners WHERE partner >= $1 AND partner < $2
-			GROUP BY partner, upstream, state ORDER BY partner, upstream, state`, from, to)
+			SELECT partner, upstream, state, count(*), count(CASE WHEN ends <= $3 THEN 1 END) FROM billbridge_owners WHERE partner >= $1 AND partner < $2
+			GROUP BY partner, upstream, state ORDER BY partner, upstream, state`, from, to, now.UnixMilli())
 		if err != nil {
 			return nil, err
 		}
@@ -34,8 +36,8 @@ func (s *Store) OpenBills(ctx context.Context, partnerPrefix string) ([]Bills, e
 		for rows.Next() {
 			var partner, upstream string
 			var state Ownership
-			var n int
-			if err := rows.Scan(&partner, &upstream, &state, &n); err != nil {
+			var n, over int
+			if err := rows.Scan(&partner, &upstream, &state, &n, &over); err != nil {
 				return nil, err
 			}
 			if len(all) == 0 || all[len(all)-1].Partner != partner || all[len(all)-1].Upstream != upstream {
@@ -44,9 +46,9 @@ func (s *Store) OpenBills(ctx context.Context, partnerPrefix string) ([]Bills, e
 			b := &all[len(all)-1]
 			switch state {
 			case Pending:
-				b.Pending = n
+				b.Pending, b.Over = n, b.Over+over
 			case Owned:
-				b.Owned = n
+				b.Owned, b.Over = n, b.Over+over
 			case Released:
 				b.Released = n
 			}

@@ -17,7 +17,7 @@ func TestOpenBills(t *testing.T) {
 		count := func(prefix string, want ...store.Bills) {
 			t.Helper()
 			slices.SortFunc(want, func(a, b store.Bills) int { return strings.Compare(a.Partner+a.Upstream, b.Partner+b.Upstream) })
-			got, err := s.OpenBills(t.Context(), prefix)
+			got, err := s.OpenBills(t.Context(), prefix, noon.Add(time.Hour))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -27,16 +27,17 @@ func TestOpenBills(t *testing.T) {
 		for _, row := range []struct {
 			partner, bill, upstream string
 			outcome                 store.Outcome // "" for none
+			until                   time.Time
 		}{
-			{one, "b1", "new", ""},
-			{one, "b2", "new", store.Succeeded},
-			{one, "b3", "new", store.Succeeded},
-			{one, "b4", "new", store.Refused},
-			{one, "b5", "old", store.Taken},
-			{two, "b1", "old", store.Succeeded},
-			{two, "b2", "third", ""},
+			{one, "b1", "new", "", noon.Add(time.Hour)},
+			{one, "b2", "new", store.Succeeded, noon.Add(time.Hour)},
+			{one, "b3", "new", store.Succeeded, noon.Add(time.Hour + time.Millisecond)},
+			{one, "b4", "new", store.Refused, noon.Add(time.Minute)},
+			{one, "b5", "old", store.Taken, time.Time{}},
+			{two, "b1", "old", store.Succeeded, time.Time{}},
+			{two, "b2", "third", "", noon.Add(24 * time.Hour)},
 		} {
-			c, err := s.Own(t.Context(), row.partner, row.bill, row.upstream, noon, time.Time{})
+			c, err := s.Own(t.Context(), row.partner, row.bill, row.upstream, noon, row.until)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +45,7 @@ func TestOpenBills(t *testing.T) {
 				settle(t, s, c, row.outcome)
 			}
 		}
-		ofOne := []store.Bills{{Partner: one, Upstream: "new", Pending: 1, Owned: 2, Released: 1}, {Partner: one, Upstream: "old", Pending: 1}}
+		ofOne := []store.Bills{{Partner: one, Upstream: "new", Pending: 1, Owned: 2, Released: 1, Over: 2}, {Partner: one, Upstream: "old", Pending: 1}}
 		ofTwo := []store.Bills{{Partner: two, Upstream: "old", Owned: 1}, {Partner: two, Upstream: "third", Pending: 1}}
 		count("", slices.Concat(ofOne, ofTwo)...)
 		count(one[:12], ofOne...)
@@ -54,12 +55,12 @@ func TestOpenBills(t *testing.T) {
 		if _, err := s.Own(t.Context(), alike, "b1", "old", noon, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.OpenBills(t.Context(), one[:12]); !errors.Is(err, store.ErrAmbiguous) {
+		if _, err := s.OpenBills(t.Context(), one[:12], noon); !errors.Is(err, store.ErrAmbiguous) {
 			t.Errorf("a short hash that fits two: %v", err)
 		}
 		count(one[:13], ofOne...)
 		for _, prefix := range []string{one[:11], strings.ToUpper(one), "%%%%%%%%%%%%"} {
-			if _, err := s.OpenBills(t.Context(), prefix); !errors.Is(err, store.ErrFilter) {
+			if _, err := s.OpenBills(t.Context(), prefix, noon.Add(time.Hour)); !errors.Is(err, store.ErrFilter) {
 				t.Errorf("%s: %v", prefix, err)
 			}
 		}
