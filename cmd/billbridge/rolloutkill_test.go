@@ -19,6 +19,7 @@ import (
 
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
 )
 
 // TestRolloutUnderKill: partners are moved to and fro while upstreams fail and the gateway is ended by kill -9, again and
@@ -30,6 +31,14 @@ func TestRolloutUnderKill(t *testing.T) {
 	b := newBridge(t)
 	m := newMoving(t, b, "legacy", "v2", "sqlite:"+filepath.Join(b.folder, "bridge.db"))
 	m.run(t, 1)
+}
+
+// TestRolloutReplicasUnderKill is the same with two replicas on one PostgreSQL, which are killed in turn, and between
+// upstreams that speak the forms the other way round.
+func TestRolloutReplicasUnderKill(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, newBridge(t), "v2", "legacy", storetest.Postgres(t))
+	m.run(t, 2)
 }
 
 // All that is drawn follows from the seed. When calls meet, and which of them a kill hits, does not.
