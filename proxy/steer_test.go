@@ -136,6 +136,34 @@ func TestBillFromBeforeTheBridge(t *testing.T) {
 	}
 }
 
+// TestTakenBillIsNotReleased: a create that is answered with "already used" was no refusal that frees the bill. Its upstream
+// has one of that id, by whomever, and the ledger keeps that in every later stage, also where nobody is asked any more.
+func TestTakenBillIsNotReleased(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			m := newMoving(t, "old")
+			bring(t, m.old, "W", demoBill) // past the bridge
+			m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001")
+			partner := partnerHash(demoKey)
+			for !strings.Contains(m.logs.next(t), `"msg":"request"`) { // which comes after the ledger has it
+			}
+			row, err := m.store.Owner(t.Context(), partner, demoBill)
+			if err != nil || row.State != store.Pending || !row.Uncertain || row.Open != 0 || row.Upstream != "old" {
+				t.Errorf("the ledger has %+v, %v", row, err)
+			}
+			if got := m.operator("POST", "/rollout/stage?by=test&force=true&stage=drained&partner="+partner); got.status != 200 {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+			m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001")
+			if n := len(m.fresh.Bills()); n != 0 {
+				t.Errorf("the new side has %d bills", n)
+			}
+		})
+	}
+}
+
 // TestUnknownOutcomesAreExplained by a read, which says what it shows and never that the bill does not exist. The write
 // is not sent again.
 func TestUnknownOutcomesAreExplained(t *testing.T) {
