@@ -23,6 +23,12 @@ type moving struct {
 
 func newMoving(t *testing.T, stage string, admin ...string) *moving {
 	t.Helper()
+	return newMovingBetween(t, "legacy", "v2", stage, admin...)
+}
+
+// newMovingBetween is newMoving with the forms that the sides speak.
+func newMovingBetween(t *testing.T, old, fresh, stage string, admin ...string) *moving {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
 	m := &moving{old: newService(), fresh: newService()}
 	m.oldCalls, m.newCalls = newBackend(t, m.old), newBackend(t, m.fresh)
@@ -40,12 +46,12 @@ func newMoving(t *testing.T, stage string, admin ...string) *moving {
 	}
 	m.process = newProcess(t, strings.Replace(anywhere, "0}", strings.Join(append([]string{"0"}, admin...), ", ")+"}", 1)+fmt.Sprintf(`
 upstreams:
-  old: {form: legacy, url: %q}
-  new: {form: v2, url: %q}
+  old: {form: %s, url: %q}
+  new: {form: %s, url: %q}
 route: {default: old}
 rollout: {old: old, new: new}
 store: {url: "sqlite:%s"}
-`, m.oldCalls.url, m.newCalls.url, file))
+`, old, m.oldCalls.url, fresh, m.newCalls.url, file))
 	return m
 }
 

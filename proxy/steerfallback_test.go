@@ -1,0 +1,151 @@
+package proxy_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+// A fallback is a partner who carries both forms by hand and cannot know which backend it will meet: every call is made in
+// the v2 form, and again in the legacy form on HTTP 403, 404 and 405.
+type fallback struct {
+	*moving
+	calls, requests int
+}
+
+func (f *fallback) send(op, bill string) (got answer, form string) {
+	f.t.Helper()
+	f.calls++
+	for _, form = range forms {
+		f.requests++
+		got = f.moving.send(newCall(form, op).with("billId", bill))
+		if !slices.Contains([]int{http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed}, got.status) {
+			break
+		}
+	}
+	return got, form
+}
+
+// stage puts all partners into a stage; of canary it names the percentage, too.
+func (f *fallback) stage(stage string) {
+	f.t.Helper()
+	stage, percent, _ := strings.Cut(stage, " ")
+	q := url.Values{"by": {"test"}, "partner": {partnerHash(demoKey)}, "stage": {stage}, "force": {"true"}}
+	if percent != "" {
+		q.Set("percent", percent)
+	}
+	if got := f.operator(http.MethodPost, "/rollout/stage?"+q.Encode()); got.status != http.StatusOK {
+		f.t.Fatalf("%d %s", got.status, got.body)
+	}
+}
+
+// writes are how many reached either side.
+func (f *fallback) writes() (n [2]int) {
+	for side, calls := range []*backend{f.oldCalls, f.newCalls} {
+		for _, c := range calls.received() {
+			if !strings.HasSuffix(c.target, "/read") {
+				n[side]++
+			}
+		}
+	}
+	return n
+}
+
+// documented is what the v2 form names in the data of a success; that of a read is longer.
+var documented = map[string]string{
+	"create": "apiKey billId hash member merchant shortUrl", "resend": "apiKey billId", "destroy": "apiKey billId",
+	"cancel": "apiKey apprCancelDt apprNum apprOriginNum billId hash member merchant",
+}
+
+// TestFallbackIsNeverNeeded: partners that carry both forms by hand have their answer at the first try, in the v2 form,
+// whatever stage they are in, whatever form the backend speaks and wherever the bill is, and each write reaches the
+// bill's owner once. So they can delete that code before they are moved.
+func TestFallbackIsNeverNeeded(t *testing.T) {
+	t.Parallel()
+	for _, sides := range [][2]string{{"legacy", "v2"}, {"v2", "legacy"}} {
+		for stage, makes := range map[string]int{"old": 0, "shadow": 0, "canary 0": 0, "canary 100": 1, "new": 1, "drained": 1} {
+			t.Run(strings.Join(append(sides[:], stage), "/"), func(t *testing.T) {
+				t.Parallel()
+				f := &fallback{moving: newMovingBetween(t, sides[0], sides[1], "old")}
+				// has makes a call of a bill that is at a side, or is to be.
+				has := func(op, bill string, side int) {
+					t.Helper()
+					want := f.writes()
+					if isWrite(op) {
+						want[side]++
+					}
+					f.answers(op, bill, "0000")
+					if got := f.writes(); got != want {
+						t.Errorf("%s of %s: the sides have %v writes, want %v", op, bill, got, want)
+					}
+				}
+				bill := func(op string, side int) string { return fmt.Sprint(strings.ToUpper(op), side) }
+				for side, service := range []*sandbox.Service{f.old, f.fresh} {
+					f.stage([]string{"old", "new"}[side])
+					for op, state := range before {
+						if state != "" {
+							has("create", bill(op, side), side)
+						}
+						if state == "F" {
+							if err := service.Pay(demoKey, bill(op, side)); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+				}
+				f.stage(stage)
+				has("create", "CREATE", makes)
+				f.answers("create", "CREATE", "BILL_001")
+				for _, op := range operations[1:] {
+					for side := range sides {
+						has(op, bill(op, side), side)
+					}
+					f.answers(op, "NOWHERE", "BILL_003")
+				}
+				f.reached()
+			})
+		}
+	}
+}
+
+// answers makes a call, whose answer must come at the first try, as the v2 form has it.
+func (f *fallback) answers(op, bill, code string) {
+	f.t.Helper()
+	was := f.requests
+	got, form := f.send(op, bill)
+	if n := f.requests - was; n != 1 || form != "v2" {
+		f.t.Errorf("%s of %s: the answer came with request %d, in the %s form", op, bill, n, form)
+	}
+	got.holds(f.t, "v2", http.StatusOK, code)
+	if code != "0000" {
+		return
+	}
+	data, _ := fields(f.t, got.body)["data"].(map[string]any)
+	names := strings.Join(slices.Sorted(maps.Keys(data)), " ")
+	if want := documented[op]; data["billId"] != bill || want != "" && names != want || strings.Contains(names, "_") {
+		f.t.Errorf("%s of %s has %q, want %q: %s", op, bill, names, want, got.body)
+	}
+	if state, _ := data["apprState"].(string); op == "read" && state != "F" {
+		f.t.Errorf("%s is read in state %q: %s", bill, state, got.body)
+	}
+}
+
+// reached holds the gateway's own log to the calls: one request each.
+func (f *fallback) reached() {
+	f.t.Helper()
+	const request = `"msg":"request"`
+	for n := 0; n < f.requests; {
+		if strings.Contains(f.logs.next(f.t), request) {
+			n++
+		}
+	}
+	if n := strings.Count(f.logs.String(), request); n != f.calls {
+		f.t.Errorf("%d requests reached the gateway for %d calls", n, f.calls)
+	}
+}
