@@ -113,11 +113,11 @@ func newMoving(t *testing.T, b *bridge, old, fresh, storeURL string) *moving {
 listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:0}
 upstreams:
-  old: {form: %s, url: %q, timeout: 400ms}
-  new: {form: %s, url: %q, timeout: 400ms}
+  old: {form: %s, url: %q, timeout: 300ms}
+  new: {form: %s, url: %q, timeout: 300ms}
 route: {default: old}
-failures: {explain: 400ms}
-rollout: {old: old, new: new, ask: 400ms}
+failures: {explain: 300ms}
+rollout: {old: old, new: new, ask: 300ms}
 store: {url: %q}
 `, old, m.sides[0].url, fresh, m.sides[1].url, storeURL)
 	s, err := store.Open(t.Context(), storeURL)
@@ -203,7 +203,7 @@ func (m *moving) run(t *testing.T, replicas int) {
 func (m *moving) expect(rnd *rand.Rand, through *gateway, replicas int) *blow {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.next = &blow{through: through, calls: (80 + rnd.IntN(160)) / replicas, when: moment(rnd.IntN(4)), due: make(chan struct{}), struck: make(chan struct{})}
+	m.next = &blow{through: through, calls: (60 + rnd.IntN(120)) / replicas, when: moment(rnd.IntN(4)), due: make(chan struct{}), struck: make(chan struct{})}
 	if m.next.when == asking {
 		m.next.calls = 1 + rnd.IntN(9) // which are rare
 	}
@@ -235,7 +235,7 @@ func (m *moving) decide(ctx context.Context, calls int) {
 	m.set(ctx, m.drawChange(movers[m.rnd.IntN(len(movers))], ""))
 }
 
-// move is the operator who changes something just when a partner does not know what became of a create.
+// move is the operator who changes something just when a partner makes a bill, or does not know what became of it.
 func (m *moving) move(ctx context.Context, who string) {
 	m.deciding.Lock()
 	defer m.deciding.Unlock()

@@ -114,7 +114,12 @@ func (c *client) create(ctx context.Context) {
 			wave = append(wave, s)
 		}
 		hard = false
+		var moved sync.WaitGroup
+		if c.oneIn(2) { // so that they may not all want the same side
+			moved.Go(func() { c.move(ctx, c.at.partner) })
+		}
 		c.send(ctx, wave...)
+		moved.Wait()
 		unsure := false
 		for _, s := range wave {
 			if s.code == "0000" || s.code == "BILL_001" || ctx.Err() != nil {
