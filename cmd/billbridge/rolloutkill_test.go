@@ -205,7 +205,7 @@ func (m *moving) expect(rnd *rand.Rand, through *gateway, replicas int) *blow {
 	defer m.mu.Unlock()
 	m.next = &blow{through: through, calls: (60 + rnd.IntN(120)) / replicas, when: moment(rnd.IntN(4)), due: make(chan struct{}), struck: make(chan struct{})}
 	if m.next.when == asking {
-		m.next.calls = 1 + rnd.IntN(9) // which are rare
+		m.next.calls = (4 + rnd.IntN(24)) / replicas // they are rare
 	}
 	return m.next
 }
