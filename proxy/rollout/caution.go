@@ -143,7 +143,7 @@ func (m move) lacksProof(own []Verdict, shared bool) string {
 	making, compared := map[string]bool{}, false
 	for _, v := range own {
 		making[v.Operation] = making[v.Operation] || v.Evidence == ByReadBack
-		compared = compared || v.Evidence == ByShadow
+		compared = compared || v.Evidence == ByShadow && v.Compared.Number > 0
 	}
 	first := m.from.share() == 0 && m.to.Stage == StageCanary
 	raised := !first && m.to.Stage == StageCanary
