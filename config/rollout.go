@@ -3,7 +3,10 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
+
+	"billbridge/translate"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -124,5 +127,29 @@ func (c *Config) checkRollout() {
 	}
 	if n := r.Shadow.InFlight; n < 1 || n > 10_000 {
 		s.problem(fmt.Sprintf("must be from 1 to 10000, but is %d", n), "rollout", "shadow", "in_flight")
+	}
+	for i, path := range r.Shadow.Ignore {
+		if c.Table != nil && !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.Shows(path) }) {
+			s.problem(fmt.Sprintf("no read answers with a field %q; give its path in %s", path, c.Table.Forms()[0]), "rollout", "shadow", "ignore", strconv.Itoa(i))
+		}
+	}
+	for _, least := range []struct {
+		key string
+		is  int
+	}{{"comparisons", r.Verdict.Comparisons}, {"bills", r.Verdict.Bills}} {
+		if least.is < 1 {
+			s.problem(fmt.Sprintf("must be at least 1, but is %d", least.is), "rollout", "verdict", least.key)
+		}
+	}
+	for _, share := range []struct {
+		key string
+		is  Fraction
+	}{{"mismatch", r.Verdict.Mismatch}, {"unclear", r.Verdict.Unclear}} {
+		if share.is == 0 {
+			s.problem("must be above 0: that nothing differs is never certain", "rollout", "verdict", share.key)
+		}
+	}
+	if time.Duration(r.Keep) < 30*24*time.Hour {
+		s.problem(fmt.Sprintf("must be at least 720h, but is %s: a bill that is paid may be cancelled after its last day", r.Keep), "rollout", "keep")
 	}
 }

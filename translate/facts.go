@@ -1,6 +1,11 @@
 package translate
 
-import "github.com/tidwall/gjson"
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // An Aspect is what a field of a reply is to whoever compares replies.
 type Aspect string
@@ -126,6 +131,14 @@ func (c *Call) aspect(r *row) Aspect {
 		return State
 	}
 	return Plain
+}
+
+// Shows tells whether a reply of the operation may have a field, or an object that holds some, by its path in the first
+// form: one that Facts has.
+func (o *Operation) Shows(path string) bool {
+	return slices.ContainsFunc(o.rows[reply], func(r *row) bool {
+		return path != "" && (r.path[0] == path || strings.HasPrefix(r.path[0], path+"."))
+	})
 }
 
 // Table is the table that the operation is of.
