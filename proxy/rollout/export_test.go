@@ -16,3 +16,6 @@ func (r *Router) Counts() *Tally { return r.tally }
 func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	return chanceOfMore(atNew, ofNew, atOld, ofOld)
 }
+
+// Weigh makes the gauges anew, as Run does again and again.
+func (r *Router) Weigh(ctx context.Context) error { return r.weigh(ctx) }

@@ -1,0 +1,169 @@
+package rollout_test
+
+import (
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout"
+)
+
+// The chance is that of the urn, which whole numbers tell exactly.
+func TestChanceOfMore(t *testing.T) {
+	t.Parallel()
+	for _, n := range [][4]int{{1, 1, 0, 1}, {5, 100, 0, 300}, {3, 10, 1, 40}, {20, 120, 0, 120}, {2, 100, 2, 300}, {100, 100, 99, 100}, {7, 50, 10, 1000}} {
+		failed := n[0] + n[2]
+		ways := func(n, k int) *big.Int { return new(big.Int).Binomial(int64(n), int64(k)) }
+		sum := new(big.Int)
+		for k := n[0]; k <= min(failed, n[1]); k++ {
+			if failed-k <= n[3] {
+				sum.Add(sum, new(big.Int).Mul(ways(n[1], k), ways(n[3], failed-k)))
+			}
+		}
+		want, _ := new(big.Rat).SetFrac(sum, ways(n[1]+n[3], failed)).Float64()
+		if got := rollout.ChanceOfMore(n[0], n[1], n[2], n[3]); math.Abs(got-want) > 1e-9*want+1e-15 {
+			t.Errorf("%v: %g, want %g", n, got, want)
+		}
+	}
+	for _, n := range [][4]int{{1, 100, 3, 300}, {0, 100, 0, 100}, {0, 0, 5, 10}, {1, 100, 2, 100}} {
+		if got := rollout.ChanceOfMore(n[0], n[1], n[2], n[3]); got != 1 {
+			t.Errorf("%v is not more often, but %g", n, got)
+		}
+	}
+}
+
+func TestVerdictOfCalls(t *testing.T) {
+	t.Parallel()
+	type side map[string]int // calls by code
+	for name, row := range map[string]struct {
+		before, after side
+		lack          string
+		want          rollout.Ruling
+		few           bool
+		why           string
+	}{
+		"alike":                            {side{"0000": 90, "BILL_001": 10}, side{"0000": 90, "BILL_001": 10}, "", rollout.Pass, false, "no code more often than at the old side"},
+		"fewer failures at the new side":   {side{"0000": 50, "BILL_001": 50}, side{"0000": 100}, "", rollout.Pass, false, "no code more often than at the old side"},
+		"one too few":                      {side{"0000": 100}, side{"0000": 99}, "", rollout.Inconclusive, true, "99 calls, at least 100 are needed"},
+		"too few at the old side":          {side{"0000": 99}, side{"0000": 100}, "", rollout.Inconclusive, true, "99 calls at the old side to set beside them, at least 100 are needed"},
+		"a failure that is new, once":      {side{"0000": 1000}, side{"0000": 99, "PARTNER_007": 1}, "", rollout.Inconclusive, false, "never at the old side: PARTNER_007 1 of 100 beside 0 of 1000"},
+		"a failure that is new":            {side{"0000": 1000}, side{"0000": 95, "PARTNER_007": 5}, "", rollout.Fail, false, "more often than by chance: PARTNER_007 5 of 100 beside 0 of 1000"},
+		"more often, by chance":            {side{"0000": 95, "BILL_001": 5}, side{"0000": 92, "BILL_001": 8}, "", rollout.Pass, false, "no code more often than at the old side"},
+		"more often":                       {side{"0000": 95, "BILL_001": 5}, side{"0000": 70, "BILL_001": 30}, "", rollout.Fail, false, "more often than by chance: BILL_001 30 of 100 beside 5 of 100"},
+		"no answers":                       {side{"0000": 100}, side{"0000": 80, "none": 20}, "", rollout.Fail, false, "more often than by chance: none 20 of 100 beside 0 of 100"},
+		"of few, and certain all the same": {side{"0000": 20}, side{"ERROR": 20}, "", rollout.Fail, false, "more often than by chance: ERROR 20 of 20 beside 0 of 20"},
+		"what cannot be carried":           {side{"0000": 200}, side{}, "BILL_010 bill.sendType", rollout.Fail, false, "its form cannot carry BILL_010 bill.sendType in 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tally := newTally()
+			for side, calls := range map[rollout.Side]side{rollout.OldSide: row.before, rollout.NewSide: row.after} {
+				for code, n := range calls {
+					for range n {
+						tally.Ended(partner, "bill.create", side, rollout.End{Code: code, Succeeded: true})
+					}
+				}
+			}
+			if row.lack != "" {
+				tally.Ended(partner, "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{"", row.lack}})
+			}
+			got := rollout.Judge(tally.Snapshot(), rollout.Limits{})
+			if len(got) != 1 || got[0].Evidence != rollout.ByCalls || got[0].Ruling != row.want || got[0].Reason != row.why || got[0].Few != row.few {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// Who only ever failed may be nobody, and is not counted; a partner's failures are, also after its counts were kept.
+func TestCallsOfNobody(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	fails := func() { tally.Ended(partner, "bill.create", rollout.NewSide, rollout.End{Code: "PARTNER_003"}) }
+	fails()
+	if s := tally.Snapshot(); len(s.Counts) != 0 {
+		t.Errorf("%+v", s)
+	}
+	tally.Ended(partner, "bill.read", rollout.NewSide, rollout.End{Code: "0000", Succeeded: true})
+	fails()
+	if s := tally.Drain(); len(s.Counts) != 2 {
+		t.Errorf("%+v", s)
+	}
+	fails()
+	if s := tally.Snapshot(); len(s.Counts) != 1 || s.Counts[0].Sides[rollout.NewSide].Codes["PARTNER_003"] != 1 {
+		t.Errorf("%+v", s)
+	}
+	tally.Forget(hash("else"))
+	if s := tally.Snapshot(); len(s.Counts) != 1 {
+		t.Errorf("%+v", s)
+	}
+	tally.Forget(partner)
+	if s := tally.Snapshot(); len(s.Counts) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestCheck: what a read shows of a bill, beside what its create asked for.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	read := compileTable(t).Operation("bill.read")
+	for name, row := range map[string]struct {
+		body    string
+		status  int
+		want    rollout.Class
+		differs string
+	}{
+		"unpaid, no amount":             {`{"billId":"1","apprState":"W","apprPrice":""}`, 200, rollout.Same, ""},
+		"unpaid, zero":                  {`{"billId":"1","apprState":"W","apprPrice":0}`, 200, rollout.Same, ""},
+		"unpaid, what was asked for":    {`{"billId":"1","apprState":"W","apprPrice":"30000"}`, 200, rollout.Same, ""},
+		"unpaid, another amount":        {`{"billId":"1","apprState":"W","apprPrice":3000}`, 200, rollout.Differs, "apprPrice money 99999 9999"},
+		"paid":                          {`{"billId":"1","apprState":"F","apprPrice":30000}`, 200, rollout.Same, ""},
+		"paid, another amount":          {`{"billId":"1","apprState":"F","apprPrice":"300000"}`, 200, rollout.Differs, "apprPrice money 99999 999999"},
+		"paid, nothing":                 {`{"billId":"1","apprState":"F","apprPrice":"0"}`, 200, rollout.Differs, "apprPrice money 99999 9"},
+		"paid, no amount shown":         {`{"billId":"1","apprState":"F"}`, 200, rollout.Same, ""},
+		"destroyed by then":             {`{"billId":"1","apprState":"D"}`, 200, rollout.Moved, ""},
+		"cancelled by then":             {`{"billId":"1","apprState":"C","apprPrice":"1"}`, 200, rollout.Moved, ""},
+		"a state that there is not":     {`{"billId":"1","apprState":"X"}`, 200, rollout.Differs, "apprState state W X"},
+		"another bill":                  {`{"billId":"2","apprState":"W"}`, 200, rollout.Differs, "billId bill (as asked) (another)"},
+		"not found":                     {`{"code":"BILL_003","message":"no","data":null}`, 200, rollout.NotThere, ""},
+		"not found, by a word of its":   {`{"code":"9980","message":"no","data":null}`, 200, rollout.NotThere, ""},
+		"refused":                       {`{"code":"PARTNER_006","message":"no","data":null}`, 200, rollout.Differs, "(code) code (success) PARTNER_006"},
+		"maintenance":                   {`{"code":"MAINTAINED_METHOD","message":"no","data":null}`, 200, rollout.NoAnswer, ""},
+		"no answer":                     {`<html>`, 502, rollout.NoAnswer, ""},
+		"its bill, the amount as a sum": {`{"billId":"1","apprState":"F","apprPrice":30000.0}`, 200, rollout.Differs, "apprPrice money 99999 99999.9"},
+	} {
+		a := answer("v2", row.body)
+		a.Status, a.NotFound = row.status, []string{"9980"}
+		got := rollout.Check(read, rollout.Created{Bill: "1", Amount: "30000"}, a)
+		if got.Class != row.want || shownDifferences(got) != row.differs || !got.ReadBack || got.Bill != "1" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// A bill of canary that a read does not show leaves the verdict open; a difference in it is FAIL.
+func TestVerdictOfReadBacks(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		last rollout.Comparison
+		want rollout.Ruling
+		why  string
+	}{
+		"alike":     {rollout.Comparison{Class: rollout.Same}, rollout.Pass, "at most 2.45 % differ"},
+		"not shown": {rollout.Comparison{Class: rollout.NotThere}, rollout.Inconclusive, "1 of 121 bills were not shown by a read after their create"},
+		"money":     {rollout.Comparison{Class: rollout.Differs, Differences: []rollout.Difference{{Path: "apprPrice", Kind: rollout.InMoney}}}, rollout.Fail, "differs: apprPrice (money) in 1"},
+		"bill":      {rollout.Comparison{Class: rollout.Differs, Differences: []rollout.Difference{{Path: "billId", Kind: rollout.InBill}}}, rollout.Fail, "differs: billId (bill) in 1"},
+	} {
+		tally := rollout.NewTally("t", func() time.Time { return since })
+		for i := range 120 {
+			tally.Add(partner, "bill.create", rollout.Comparison{Class: rollout.Same, Bill: string(rune('a' + i)), Succeeded: [2]bool{true, true}, ReadBack: true})
+		}
+		row.last.Bill, row.last.ReadBack, row.last.Succeeded = "last", true, [2]bool{true, true}
+		tally.Add(partner, "bill.create", row.last)
+		got := rollout.Judge(tally.Snapshot(), rollout.Limits{})
+		if len(got) != 1 || got[0].Evidence != rollout.ByReadBack || got[0].Ruling != row.want || got[0].Reason != row.why {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

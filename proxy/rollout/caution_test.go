@@ -1,0 +1,176 @@
+package rollout_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store/storetest"
+)
+
+// compares has reads of a partner in shadow come to a class.
+func (d *desk) compares(key string, n int, class rollout.Class, differences ...rollout.Difference) {
+	for i := range n {
+		d.Counts().Add(hash(key), "bill.read", rollout.Comparison{Class: class, Differences: differences, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}})
+	}
+}
+
+// ends has calls of a partner end at a side.
+func (d *desk) ends(key, operation string, side rollout.Side, n int, end rollout.End) {
+	for range n {
+		d.Counts().Ended(hash(key), operation, side, end)
+	}
+}
+
+var fine = rollout.End{Code: "0000", Succeeded: true}
+
+// A later stage wants a PASS, and force where there is none.
+func TestLaterStagesWantProof(t *testing.T) {
+	t.Parallel()
+	wrong := rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney}
+	for name, row := range map[string]struct {
+		bills, from, to string
+		counts          func(d *desk)
+		against         string // "" where nothing speaks against it
+	}{
+		"old to shadow":                       {"separate", "old", "shadow", nil, ""},
+		"old to canary":                       {"separate", "old", "canary&percent=5", nil, ""},
+		"old to canary, where all was absent": {"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 500, rollout.NotThere) }, ""},
+		"old to canary, after a FAIL": {"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) },
+			"bill.read by shadow is FAIL, differs: apprPrice (money) in 1"},
+		"old to canary, of the same bills":     {"shared", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
+		"shadow to canary":                     {"separate", "shadow", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
+		"shadow to canary of none":             {"separate", "shadow", "canary&percent=0", nil, ""},
+		"canary of none to canary of all":      {"shared", "canary&percent=0", "canary&percent=100", nil, "no read was compared yet in stage shadow"},
+		"shadow to canary, where all is there": {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 100, rollout.Same) }, ""},
+		"shadow to canary, too few":            {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 99, rollout.Same) }, "bill.read by shadow is INCONCLUSIVE, 99 compared, at least 100 are needed"},
+		"shadow to canary, where nothing was there": {"separate", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 500, rollout.NotThere) },
+			"bill.read by shadow is INCONCLUSIVE, 0 compared, at least 100 are needed"},
+		"shadow to new":        {"shared", "shadow", "new", func(d *desk) { d.compares("k", 100, rollout.Same) }, "no bill of canary was made at the new side and read back yet"},
+		"old to drained":       {"separate", "old", "drained", nil, "no bill of canary was made at the new side and read back yet"},
+		"canary to new":        {"separate", "canary&percent=100", "new", func(d *desk) { d.proves("k") }, ""},
+		"canary to new of few": {"separate", "canary&percent=100", "new", nil, "no bill of canary was made at the new side and read back yet"},
+		"canary to new, a rare operation": {"separate", "canary&percent=50", "new", func(d *desk) {
+			d.proves("k")
+			d.ends("k", "bill.cancel", rollout.NewSide, 3, fine)
+		}, ""},
+		"canary to new, a rare operation with a code of its own": {"separate", "canary&percent=50", "new", func(d *desk) {
+			d.proves("k")
+			d.ends("k", "bill.cancel", rollout.NewSide, 1, rollout.End{Code: "PAYMENT_002"})
+		}, "bill.cancel by calls is INCONCLUSIVE, never at the old side: PAYMENT_002 1 of 1 beside 0 of 0"},
+		"canary to new, after a FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
+			d.proves("k")
+			d.compares("k", 1, rollout.Differs, wrong)
+		}, "bill.read by shadow is FAIL"},
+		"canary raised":               {"separate", "canary&percent=10", "canary&percent=50", nil, ""},
+		"canary raised after a FAIL":  {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) }, "bill.read by shadow is FAIL"},
+		"canary lowered after a FAIL": {"separate", "canary&percent=50", "canary&percent=10", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) }, ""},
+		"new to old after a FAIL":     {"separate", "new", "old", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) }, ""},
+		"new to drained":              {"separate", "new", "drained", nil, "no bill of canary was made"},
+		"somebody else's FAIL":        {"separate", "canary&percent=50", "new", func(d *desk) { d.proves("k"); d.compares("else", 1, rollout.Differs, wrong) }, ""},
+	} {
+		for _, of := range []string{hash("k"), "default"} {
+			t.Run(name+"/"+of[:7], func(t *testing.T) {
+				t.Parallel()
+				d := newDesk(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+row.bills, 1))
+				d.seen("k", time.Hour)
+				set := "/rollout/stage?by=a&partner=" + of + "&stage="
+				answers[rollout.Changed](d, "POST", set+row.from+"&force=true")
+				if row.counts != nil {
+					row.counts(d)
+				}
+				if row.against == "" {
+					if c := answers[rollout.Changed](d, "POST", set+row.to); c.Forced {
+						t.Errorf("%+v", c)
+					}
+					return
+				}
+				d.denies(409, "POST", set+row.to, "\n  "+hash("k")[:12]+": "+row.against)
+				if c := answers[rollout.Changed](d, "POST", set+row.to+"&force=true"); !c.Forced {
+					t.Errorf("%+v", c)
+				}
+			})
+		}
+	}
+}
+
+// What a side cannot carry is told before more calls go there, while it is recent.
+func TestCallsThatTheTargetCannotCarry(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	d.seen("k", time.Hour)
+	d.seen("else", time.Hour)
+	d.proves("k")
+	d.ends("k", "bill.create", rollout.NewSide, 2, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+	answers[rollout.Changed](d, "POST", set+"new")
+	text := "\n  " + hash("k")[:12] + ": legacy cannot carry bill.create for BILL_010 bill.sendType (2, the last 2026-11-21 "
+	for _, back := range []string{set + "old", set + "shadow", set + "canary&percent=99", "/rollout/stop?by=a", "/rollout/unset?by=a&partner=" + hash("k")} {
+		d.denies(409, "POST", back, text)
+	}
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a&force=true"); !c.Forced || c.Action != "stop" {
+		t.Errorf("%+v", c)
+	}
+	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")
+	if c := answers[rollout.Changed](d, "POST", set+"canary&percent=100&force=false"); c.Forced { // nothing goes back
+		t.Errorf("%+v", c)
+	}
+	d.later.Add(int64(35 * 24 * time.Hour))
+	if c := answers[rollout.Changed](d, "POST", set+"old"); c.Forced {
+		t.Errorf("%+v", c)
+	}
+	// At the old side already: the switch costs nothing.
+	d.ends("k", "bill.create", rollout.NewSide, 1, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a"); c.Forced {
+		t.Errorf("%+v", c)
+	}
+	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")
+	answers[rollout.Changed](d, "POST", "/rollout/restored?by=a")
+	d.denies(409, "POST", "/rollout/stop?by=a", "a bill that was made at fresh after that backup, and is sent again, will be made at legacy too")
+}
+
+// What replicas count is one report, on each of them, and outlives them. A reset ends it for all.
+func TestReplicasCountTogether(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, at string) {
+		here, there := newDesk(t, open(t, at), separate), newDesk(t, open(t, at), separate)
+		for range 3 {
+			here.compares("k", 40, rollout.Same)
+			there.compares("k", 40, rollout.Same)
+			there.ends("k", "bill.create", rollout.OldSide, 10, fine)
+			if err := here.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			there.ends("k", "bill.create", rollout.NewSide, 1, fine)
+			answers[rollout.Report](there, "GET", "/rollout/report")
+		}
+		for _, d := range []*desk{here, there, newDesk(t, open(t, at), separate)} {
+			r := answers[rollout.Report](d, "GET", "/rollout/report?partner="+hash("k"))
+			if len(r.Verdicts) != 2 || r.Verdicts[0].Beside.Calls != [2]int{30, 3} || r.Verdicts[1].Number != 240 || r.Verdicts[1].Bills != 40 || r.Verdicts[1].Ruling != rollout.Pass {
+				t.Errorf("%+v", r)
+			}
+			if r := answers[rollout.Report](d, "GET", "/rollout/report?partner="+hash("else")); len(r.Verdicts) != 0 {
+				t.Errorf("%+v", r)
+			}
+		}
+		here.compares("else", 1, rollout.Same)
+		here.compares("k", 1, rollout.Same) // not kept yet
+		answers[rollout.Changed](here, "POST", "/rollout/reset?by=a&partner="+hash("k"))
+		answers[rollout.Report](here, "GET", "/rollout/report")
+		if r := answers[rollout.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Partner != hash("else")[:12] {
+			t.Errorf("%+v", r)
+		}
+		if c := answers[rollout.Changed](here, "POST", "/rollout/reset?by=a&partner=all"); c.Partner != "all" {
+			t.Errorf("%+v", c)
+		}
+		if r := answers[rollout.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
+			t.Errorf("%+v", r)
+		}
+		if log := answers[[]rollout.Changed](there, "GET", "/rollout/audit?limit=2"); log[0].Partner != "all" || log[1].Partner != hash("k")[:12] || log[1].Action != "reset" {
+			t.Errorf("%+v", log)
+		}
+	})
+}

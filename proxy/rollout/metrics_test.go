@@ -1,0 +1,80 @@
+package rollout_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Partners by their stage, those who follow the default among them, and verdicts.
+func TestGauges(t *testing.T) {
+	t.Parallel()
+	s := open(t, "memory:")
+	d := newDesk(t, s, separate)
+	registry := prometheus.NewRegistry()
+	r, err := rollout.New(t.Context(), parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "b", "c", "d"} {
+		d.seen(key, time.Hour)
+	}
+	for target, n := range map[string]string{"a": "shadow", "b": "canary&percent=5", "unseen": "old"} {
+		answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&force=true&partner="+hash(target)+"&stage="+n)
+	}
+	d.proves("a")
+	d.compares("a", 1, rollout.Differs, rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney})
+	d.compares("b", 1, rollout.Same)
+	answers[rollout.Report](d, "GET", "/rollout/report")
+	if err := r.Weigh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]map[string]float64{
+		"billbridge_rollout_partners": {"old": 3, "shadow": 1, "canary": 1, "new": 0, "drained": 0},
+		"billbridge_rollout_verdicts": {"PASS": 2, "FAIL": 1, "INCONCLUSIVE": 1},
+	} {
+		got := map[string]float64{}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() != name {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				got[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: %v", name, got)
+		}
+		for label, n := range want {
+			if got[label] != n {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+		}
+	}
+	if _, err := r.Route(t.Context(), rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: hash("a"), Bill: "B1"}, func(context.Context, string) rollout.Finding { return rollout.Absent }); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]uint64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "billbridge_rollout_ledger_seconds" {
+				asked[m.GetLabel()[0].GetValue()] = m.GetHistogram().GetSampleCount()
+			}
+		}
+	}
+	if len(asked) != 4 || asked["owner"] != 1 || asked["own"] != 1 || asked["settle"] != 0 {
+		t.Errorf("the ledger's latency: %v", asked)
+	}
+}
