@@ -78,28 +78,20 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 		if u := upstreamFor(c, o, listed.Client); u != nil {
 			s.routes[name].lane = s.lane(o, listed.Client, u, m)
 		}
-		s.split(s.routes[name], m)
+		for _, u := range listed.Sides {
+			s.routes[name].split(s.lane(o, listed.Client, u, m))
+		}
 	}
 	s.readers(m)
 	return s
 }
 
-// split prepares a route for a rollout, if there is one and both of its upstreams have the operation. Sub-business
-// operations go to the same upstream in every stage.
-func (s *state) split(r *route, m *metrics) {
-	c := s.config
-	if c.Rollout == nil || !r.operation.OfBill() {
-		return
+// split has the rollout decide whether calls go to a lane.
+func (r *route) split(to *lane) {
+	if r.lanes == nil {
+		r.lanes, r.look = map[string]*lane{}, r.operation.Crossing(r.client, r.client)
 	}
-	lanes := map[string]*lane{}
-	for _, name := range []string{c.Rollout.Old, c.Rollout.New} {
-		u := c.Upstreams.Find(name)
-		if r.operation.Crossing(r.client, u.Form) == nil {
-			return
-		}
-		lanes[name] = s.lane(r.operation, r.client, u, m)
-	}
-	r.lanes, r.look = lanes, r.operation.Crossing(r.client, r.client)
+	r.lanes[to.upstream.config.Name] = to
 }
 
 // readers prepares the reads that the gateway makes of itself: in each form of a client, at each upstream that has them.
@@ -145,12 +137,31 @@ func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form
 	return nil
 }
 
+// sidesFor are both sides of the rollout, old first, if it decides on the operation and both have it.
+func sidesFor(c *config.Config, o *translate.Operation, client translate.Form) (sides []*config.Upstream) {
+	if c.Rollout == nil || !o.OfBill() {
+		return nil
+	}
+	for _, name := range []string{c.Rollout.Old, c.Rollout.New} {
+		u := c.Upstreams.Find(name)
+		if o.Crossing(client, u.Form) == nil {
+			return nil
+		}
+		sides = append(sides, u)
+	}
+	return sides
+}
+
 // A Route is where the calls of one operation in one form go by a config.
 type Route struct {
 	Path      string // below the listener, with the base path
 	Operation string
 	Client    translate.Form
 	Upstream  *config.Upstream // nil where none can take it
+
+	// Sides are the two between which the rollout decides, instead of Upstream; nil where it does not. Sub-business
+	// operations go to the same upstream in every stage.
+	Sides []*config.Upstream
 }
 
 // Routes lists what a gateway serves by a config, in the order of the table.
@@ -159,7 +170,7 @@ func Routes(c *config.Config) []Route {
 	for _, o := range c.Table.Operations() {
 		for _, client := range c.Table.Forms() {
 			if path := o.Path(client); path != "" {
-				list = append(list, Route{c.BasePath + path, o.Name, client, upstreamFor(c, o, client)})
+				list = append(list, Route{c.BasePath + path, o.Name, client, upstreamFor(c, o, client), sidesFor(c, o, client)})
 			}
 		}
 	}

@@ -79,18 +79,34 @@ func printGateway(w io.Writer, c *config.Config) {
 			config.Documented: "HTTP 200 with the documented answer", config.Any2xx: "any 2xx",
 		}[b.Success], len(b.Schedule))
 	}
+	if r := c.Rollout; r != nil {
+		fmt.Fprintf(w, "\nrollout\n  partners move\tfrom %s to %s, %s at first\n", r.Old, r.New, r.Default)
+		if r.Bills == config.Shared {
+			fmt.Fprintf(w, "  bills\tboth sides see the same\n")
+		} else {
+			fmt.Fprintf(w, "  bills\teach side has its own: the ledger says whose one is\n")
+			fmt.Fprintf(w, "  a partner may leave\t%s after it was seen first\n", r.Settle)
+		}
+	}
 	fmt.Fprintf(w, "\nroutes\n")
 	for _, r := range proxy.Routes(c) {
 		how := "refused: no upstream has this operation"
 		switch {
-		case r.Upstream == nil:
-		case r.Upstream.Form == r.Client:
-			how = "to " + r.Upstream.Name + ", bytes as they are"
-		default:
-			how = "to " + r.Upstream.Name + ", translated to " + string(r.Upstream.Form) + " and back"
+		case r.Sides != nil:
+			how = to(r.Sides[0], r.Client) + "; or " + to(r.Sides[1], r.Client)
+		case r.Upstream != nil:
+			how = to(r.Upstream, r.Client)
 		}
 		fmt.Fprintf(w, "  POST %s\t%s\t%s\t%s\n", r.Path, r.Operation, r.Client, how)
 	}
+}
+
+// to is how a call of a client reaches an upstream.
+func to(u *config.Upstream, client translate.Form) string {
+	if u.Form == client {
+		return "to " + u.Name + ", bytes as they are"
+	}
+	return "to " + u.Name + ", translated to " + string(u.Form) + " and back"
 }
 
 func printFields(w io.Writer, t *translate.Table) {
