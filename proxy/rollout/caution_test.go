@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
 
@@ -65,8 +66,11 @@ func TestLaterStagesWantProof(t *testing.T) {
 			d.proves("k")
 			d.compares("k", 1, rollout.Differs, wrong)
 		}, "bill.read by shadow is FAIL"},
-		"canary raised":               {"separate", "canary&percent=10", "canary&percent=50", nil, ""},
-		"canary raised after a FAIL":  {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) }, "bill.read by shadow is FAIL"},
+		"canary raised":              {"separate", "canary&percent=10", "canary&percent=50", nil, ""},
+		"canary raised after a FAIL": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) }, "bill.read by shadow is FAIL"},
+		"canary raised, with a bill that no read shows": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) {
+			d.Counts().Add(hash("k"), "bill.create", rollout.Comparison{Class: rollout.NotThere, Succeeded: [2]bool{true, false}, ReadBack: true})
+		}, ""},
 		"canary lowered after a FAIL": {"separate", "canary&percent=50", "canary&percent=10", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) }, ""},
 		"new to old after a FAIL":     {"separate", "new", "old", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) }, ""},
 		"new to drained":              {"separate", "new", "drained", nil, "no bill of canary was made"},
@@ -173,4 +177,44 @@ func TestReplicasCountTogether(t *testing.T) {
 			t.Errorf("%+v", log)
 		}
 	})
+}
+
+// A partner that has a stage of its own does not speak against one for all others.
+func TestDefaultIsNotHeldBackByOthers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	for _, key := range []string{"k", "own"} {
+		d.seen(key, time.Hour)
+	}
+	d.proves("k")
+	d.compares("own", 1, rollout.Differs, rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney})
+	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=old&partner="+hash("own"))
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&partner=default"); c.Forced {
+		t.Errorf("%+v", c)
+	}
+}
+
+// What cannot be kept just now is kept later, and nothing that is read wrong in the store holds the kill switch back.
+func TestCountsThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	s := open(t, "memory:")
+	d := newDesk(t, s, separate)
+	d.compares("k", 5, rollout.Same)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Flush(gone); err == nil {
+		t.Error("no error")
+	}
+	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Number != 5 {
+		t.Errorf("%+v", r)
+	}
+	version := answers[rollout.Report](d, "GET", "/rollout/report").Table
+	if err := s.AddCounts(t.Context(), version, []store.Counts{{Partner: hash("k"), Operation: "bill.create", Data: []byte("no JSON")}}, noon, nil); err != nil {
+		t.Fatal(err)
+	}
+	d.denies(500, "POST", "/rollout/stop?by=a", "what was counted of bill.create by "+hash("k")[:12])
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a&force=true"); c.Action != "stop" {
+		t.Errorf("%+v", c)
+	}
+	d.createsAt("k", "legacy", "")
 }

@@ -19,3 +19,6 @@ func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 
 // Weigh makes the gauges anew, as Run does again and again.
 func (r *Router) Weigh(ctx context.Context) error { return r.weigh(ctx) }
+
+// Flush adds what was counted here to what the store has, as Run does again and again.
+func (r *Router) Flush(ctx context.Context) error { return r.flush(ctx) }

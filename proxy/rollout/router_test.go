@@ -442,3 +442,37 @@ func TestReadWhileTheOtherSideIsDown(t *testing.T) {
 		}
 	}
 }
+
+// Only reads of a partner in shadow are compared, and only bills that canary makes at the new side are read back.
+func TestWhatIsComparedAndReadBack(t *testing.T) {
+	t.Parallel()
+	for _, stage := range rollout.Stages {
+		d := newCrossroads(t, stage)
+		if stage == rollout.StageCanary {
+			d.now = d.now.Add(time.Second)
+			if err := d.store.SetStage(t.Context(), store.Stage{Partner: partner, Stage: "canary", Percent: 100, By: "test", At: d.now}); err != nil {
+				t.Fatal(err)
+			}
+			d.follow()
+		}
+		made, err := d.create()
+		if err != nil || made.Compare != "" || made.ReadBack != (stage == rollout.StageCanary) {
+			t.Errorf("%s: %+v, %v", stage, made, err)
+		}
+		for _, writes := range []bool{false, true} {
+			way, err := d.other(writes)
+			want := ""
+			if stage == rollout.StageShadow && !writes {
+				want = "new"
+			}
+			if err != nil || way.Compare != want || way.ReadBack {
+				t.Errorf("%s, a write %v: %+v, %v", stage, writes, way, err)
+			}
+		}
+	}
+	// A bill of canary that is at the old side is not read at the new one.
+	d := newCrossroads(t, rollout.StageCanary)
+	if way, err := d.create(); err != nil || way.Upstream != "old" || way.ReadBack {
+		t.Errorf("%+v, %v", way, err)
+	}
+}
