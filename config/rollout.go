@@ -128,6 +128,15 @@ func (c *Config) checkRollout() {
 	if n := r.Shadow.InFlight; n < 1 || n > 10_000 {
 		s.problem(fmt.Sprintf("must be from 1 to 10000, but is %d", n), "rollout", "shadow", "in_flight")
 	}
+	for _, name := range []string{r.Old, r.New} {
+		if u := c.Upstreams.Find(name); u != nil && r.Shadow.InFlight >= u.Connections {
+			s.problem(fmt.Sprintf("must be below the connections of upstream %q, %d, of which partners' calls need some, but is %d", name, u.Connections, r.Shadow.InFlight), "rollout", "shadow", "in_flight")
+			break
+		}
+	}
+	if c.Table != nil && !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.OfBill() && o.ShowsState() }) {
+		s.problem("the table has no read of a bill with a reply row of role: state, which tells whether a side has a bill", "rollout")
+	}
 	for i, path := range r.Shadow.Ignore {
 		if c.Table != nil && !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.Shows(path) }) {
 			s.problem(fmt.Sprintf("no read answers with a field %q; give its path in %s", path, c.Table.Forms()[0]), "rollout", "shadow", "ignore", strconv.Itoa(i))

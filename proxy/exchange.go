@@ -186,11 +186,6 @@ func (x *exchange) carry() {
 	// like a refusal of what the upstream may have done.
 	x.out.sent = false
 	err = x.write(response.StatusCode, answer)
-	if call.Creates {
-		// The partner need not wait for the ledger to note how its create ended: until then it counts as one that may have
-		// been made, which it was before.
-		_ = http.NewResponseController(x.w).Flush()
-	}
 	if way.Compare != "" {
 		x.compare(call, way.Compare, asked, response.StatusCode, reply.Bytes())
 	}

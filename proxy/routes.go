@@ -26,9 +26,19 @@ type state struct {
 	answerWithin time.Duration // from the end of a request's header to the end of its answer
 }
 
-// answerWithin is the time for the request's body, the store, the longest call, and the answer to be taken.
+// answerWithin is the time for the request's body, the longest call, and the answer to be taken.
 func answerWithin(c *config.Config) time.Duration {
-	return time.Duration(c.Timeouts.Body) + storeWithin + c.Upstreams.LongestTimeout() + time.Duration(c.Failures.Explain) + time.Duration(c.Timeouts.Write)
+	return time.Duration(c.Timeouts.Body) + longestCall(c) + time.Duration(c.Timeouts.Write)
+}
+
+// longestCall is the time for the store, which keeps an address or how a create ended, the upstream, and what is asked
+// before and after.
+func longestCall(c *config.Config) time.Duration {
+	longest := storeWithin + c.Upstreams.LongestTimeout() + time.Duration(c.Failures.Explain)
+	if c.Rollout != nil {
+		longest += 2*storeWithin + time.Duration(c.Rollout.Ask) // to find the way, and to note how it ended
+	}
+	return longest
 }
 
 // A route is one operation in one form of the client. Its name, metrics and log lines come from the table.

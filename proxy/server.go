@@ -53,7 +53,7 @@ type Server struct {
 // drainWithin is how long a drain may take: a body that is still coming in, the longest call, and a moment for the
 // answer to be written. A write that is cut off has an unknown outcome, so this is long rather than short.
 func drainWithin(c *config.Config) time.Duration {
-	longest := storeWithin + c.Upstreams.LongestTimeout() + time.Duration(c.Failures.Explain)
+	longest := longestCall(c)
 	if c.Callbacks != nil {
 		longest = max(longest, time.Duration(c.Callbacks.Timeout)+storeWithin)
 	}

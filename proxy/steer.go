@@ -29,11 +29,13 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 		return call, way, false
 	}
 	member, merchant := look.Store()
-	said := translate.Said{Partner: look.Partner(), Member: member, Merchant: merchant, Bill: look.Bill()}
+	// Copies: a question to a side, and the ledger's writer, may be at it still when the request was given up.
+	said := translate.Said{
+		Partner: strings.Clone(look.Partner()), Member: strings.Clone(member), Merchant: strings.Clone(merchant), Bill: strings.Clone(look.Bill()),
+	}
 	call = rollout.Call{
 		Operation: x.route.operation.Name, Creates: x.route.operation.Creates, Writes: x.route.operation.Effect == translate.Write,
-		Merchant: merchant, Bill: strings.Clone(said.Bill), // the ledger may write it after the request was given up
-		Until: relay.Until(look.Expiry()),
+		Merchant: said.Merchant, Bill: said.Bill, Until: relay.Until(look.Expiry()),
 	}
 	if said.Partner != "" {
 		sum := sha256.Sum256([]byte(said.Partner))
@@ -68,7 +70,9 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 		return call, way, false
 	case way.Nowhere:
 		x.lane = x.route.lanes[way.Upstream]
+		mu.Lock()
 		answer := answers[way.Upstream]
+		mu.Unlock()
 		x.out.code = answer.code
 		_ = x.write(answer.status, answer.body) // a caller that has gone cannot be told
 		return call, way, false
@@ -102,10 +106,8 @@ func (x *exchange) explain() string {
 	found, shown := x.ask(ctx, x.lane.upstream.config.Name, said)
 	x.gateway.metrics.explained.WithLabelValues(x.route.operation.Name, [...]string{"unclear", "not visible yet", "visible"}[found]).Inc()
 	switch {
-	case found == rollout.Present && shown.state != "":
-		return " A read just now shows the bill in state " + shown.state + "."
 	case found == rollout.Present:
-		return " A read just now shows the bill."
+		return " A read just now shows the bill in state " + shown.state + "."
 	case found == rollout.Absent:
 		return " A read just now does not show the bill yet."
 	}
@@ -137,8 +139,10 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 	table := s.config.Table
 	code := table.Code(call.Code(), read.upstream.config.Form, table.Forms()[0])
 	switch {
+	case call.Succeeded() && call.State() == "":
+		return rollout.Unclear, finding{} // it shows no bill
 	case call.Succeeded():
-		return rollout.Present, finding{state: call.State()}
+		return rollout.Present, finding{state: strings.Clone(call.State())}
 	case code == "BILL_003" || s.config.Rollout != nil && slices.Contains(s.config.Rollout.NotFound[upstream], call.Code()):
 		if s.config.Failures.MaskHosts {
 			answer = maskHosts(answer, table.TextName(x.client))
@@ -206,12 +210,13 @@ func (x *exchange) lacks(upstream string) string {
 
 // compare has the other upstream's answer to a read compared with the one that the partner got.
 func (x *exchange) compare(call rollout.Call, other string, asked []byte, status int, body []byte) {
-	c, first := x.state.config, x.lane
+	c, first, id := x.state.config, x.lane, x.id // and not x, which holds all of the call
 	second := x.route.lanes[other]
 	in := bytes.Clone(x.in.Bytes()) // its place is another call's when this one has been answered
 	limit := int64(c.Limits.Reply)
 	x.gateway.rollout.Shadow().Offer(rollout.Shadowed{
-		ID: x.id, Partner: call.Partner, Operation: x.route.operation,
+		ID:      id + " " + x.start.Format(time.RFC3339Nano), // a caller may give all of its calls one id
+		Partner: call.Partner, Operation: x.route.operation,
 		First: rollout.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body, NotFound: c.Rollout.NotFound[first.upstream.config.Name]},
 		Other: func(ctx context.Context, most int64) (rollout.Answer, error) {
 			call := second.crossing.Start()
@@ -220,10 +225,10 @@ func (x *exchange) compare(call rollout.Call, other string, asked []byte, status
 			if err != nil {
 				return rollout.Answer{}, err
 			}
-			return second.answer(ctx, c, x.id, request, min(most, limit))
+			return second.answer(ctx, c, id, request, min(most, limit))
 		},
 		Again: func(ctx context.Context, most int64) (rollout.Answer, error) {
-			return first.answer(ctx, c, x.id, asked, min(most, limit))
+			return first.answer(ctx, c, id, asked, min(most, limit))
 		},
 	})
 }
@@ -276,9 +281,16 @@ func (x *exchange) outcome() store.Outcome {
 		return store.NotSent // it broke off before a byte of it left
 	case x.out.code == "BILL_001":
 		return store.Taken
-	case x.out.code != "ERROR" && x.out.code != "MAINTAINED_METHOD" && x.out.status < http.StatusInternalServerError &&
-		slices.Contains(x.state.config.Table.Catalogue(), x.out.code):
+	case x.out.status < http.StatusInternalServerError && slices.Contains(refusing, x.out.code):
 		return store.Refused
 	}
-	return store.Unknown // a failure, or a code of which nobody says what it means
+	return store.Unknown // a failure, or a code of which nobody says for certain that nothing was done
+}
+
+// refusing are the codes with which a create certainly was refused (interface document, Errors). PAYMENT_001 and
+// PAYMENT_002 are not among them: a response was missing, and with it what became of the bill.
+var refusing = []string{
+	"PARTNER_001", "PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007",
+	"VALIDATION_001", "VALIDATION_002", "VALIDATION_004", "PAYMENT_003", "PAYMENT_004", "PAYMENT_005",
+	"BILL_007", "BILL_008", "BILL_009", "BILL_010", "POINT_001",
 }

@@ -141,5 +141,10 @@ func (o *Operation) Shows(path string) bool {
 	})
 }
 
+// ShowsState tells whether a reply of the operation says what has become of the bill, in both forms.
+func (o *Operation) ShowsState() bool {
+	return slices.ContainsFunc(o.rows[reply], func(r *row) bool { return r.role == stateRole && r.lone() < 0 })
+}
+
 // Table is the table that the operation is of.
 func (o *Operation) Table() *Table { return o.table }

@@ -133,6 +133,9 @@ func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
 	if err := w.Flush(); err != nil || len(status.Partners) == 0 {
 		return err
 	}
+	if status.Uncounted != "" {
+		fmt.Fprintf(w, "\nBills are left out: %s.\n", status.Uncounted)
+	}
 	fmt.Fprint(w, "\nPARTNER\tSTAGE\tSEEN SINCE\tBILLS\n")
 	for _, p := range status.Partners {
 		stage, seen := setting(p.Placing), "-"
@@ -305,7 +308,8 @@ func (c *rolloutStop) Run(ctx context.Context, s surroundings) error {
 type rolloutReset struct {
 	decisionFlags
 	partnerFlags
-	All bool `help:"What was counted of every partner."`
+	All   bool `help:"What was counted of every partner."`
+	Force bool `help:"Also where a verdict is FAIL: what it tells of was mended."`
 }
 
 // Help implements kong's detailed help.
@@ -326,7 +330,7 @@ func (c *rolloutReset) Run(ctx context.Context, s surroundings) error {
 	case c.All:
 		partner = "all"
 	}
-	made, err := c.decide(ctx, s, "reset", url.Values{"partner": {partner}})
+	made, err := c.decide(ctx, s, "reset", forcing(c.Force, url.Values{"partner": {partner}}))
 	if err != nil {
 		return err
 	}

@@ -38,22 +38,30 @@ func TestVerdictOfCalls(t *testing.T) {
 	type side map[string]int // calls by code
 	for name, row := range map[string]struct {
 		before, after side
+		creates       bool
 		lack          string
 		want          rollout.Ruling
 		few           bool
 		why           string
 	}{
-		"alike":                            {side{"0000": 90, "BILL_001": 10}, side{"0000": 90, "BILL_001": 10}, "", rollout.Pass, false, "no code more often than at the old side"},
-		"fewer failures at the new side":   {side{"0000": 50, "BILL_001": 50}, side{"0000": 100}, "", rollout.Pass, false, "no code more often than at the old side"},
-		"one too few":                      {side{"0000": 100}, side{"0000": 99}, "", rollout.Inconclusive, true, "99 calls, at least 100 are needed"},
-		"too few at the old side":          {side{"0000": 99}, side{"0000": 100}, "", rollout.Inconclusive, true, "99 calls at the old side to set beside them, at least 100 are needed"},
-		"a failure that is new, once":      {side{"0000": 1000}, side{"0000": 99, "PARTNER_007": 1}, "", rollout.Inconclusive, false, "never at the old side: PARTNER_007 1 of 100 beside 0 of 1000"},
-		"a failure that is new":            {side{"0000": 1000}, side{"0000": 95, "PARTNER_007": 5}, "", rollout.Fail, false, "more often than by chance: PARTNER_007 5 of 100 beside 0 of 1000"},
-		"more often, by chance":            {side{"0000": 95, "BILL_001": 5}, side{"0000": 92, "BILL_001": 8}, "", rollout.Pass, false, "no code more often than at the old side"},
-		"more often":                       {side{"0000": 95, "BILL_001": 5}, side{"0000": 70, "BILL_001": 30}, "", rollout.Fail, false, "more often than by chance: BILL_001 30 of 100 beside 5 of 100"},
-		"no answers":                       {side{"0000": 100}, side{"0000": 80, "none": 20}, "", rollout.Fail, false, "more often than by chance: none 20 of 100 beside 0 of 100"},
-		"of few, and certain all the same": {side{"0000": 20}, side{"ERROR": 20}, "", rollout.Fail, false, "more often than by chance: ERROR 20 of 20 beside 0 of 20"},
-		"what cannot be carried":           {side{"0000": 200}, side{}, "BILL_010 bill.sendType", rollout.Fail, false, "its form cannot carry BILL_010 bill.sendType in 1"},
+		"alike":                            {side{"0000": 90, "BILL_001": 10}, side{"0000": 90, "BILL_001": 10}, false, "", rollout.Pass, false, "no code more often than at the old side"},
+		"fewer failures at the new side":   {side{"0000": 50, "BILL_001": 50}, side{"0000": 100}, false, "", rollout.Pass, false, "no code more often than at the old side"},
+		"one too few":                      {side{"0000": 100}, side{"0000": 99}, false, "", rollout.Inconclusive, true, "99 calls, at least 100 are needed"},
+		"too few at the old side":          {side{"0000": 99}, side{"0000": 100}, false, "", rollout.Inconclusive, true, "99 calls at the old side to set beside them, at least 100 are needed"},
+		"a failure that is new, once":      {side{"0000": 1000}, side{"0000": 99, "PARTNER_007": 1}, false, "", rollout.Inconclusive, false, "never at the old side: PARTNER_007 1 of 100 beside 0 of 1000"},
+		"a failure that is new":            {side{"0000": 1000}, side{"0000": 95, "PARTNER_007": 5}, false, "", rollout.Fail, false, "more often than by chance: PARTNER_007 5 of 100 beside 0 of 1000"},
+		"more often, by chance":            {side{"0000": 95, "BILL_001": 5}, side{"0000": 92, "BILL_001": 8}, false, "", rollout.Pass, false, "no code more often than at the old side"},
+		"more often":                       {side{"0000": 95, "BILL_001": 5}, side{"0000": 70, "BILL_001": 30}, false, "", rollout.Fail, false, "more often than by chance: BILL_001 30 of 100 beside 5 of 100"},
+		"no answers":                       {side{"0000": 100}, side{"0000": 80, "none": 20}, false, "", rollout.Fail, false, "more often than by chance: none 20 of 100 beside 0 of 100"},
+		"of few, and certain all the same": {side{"0000": 20}, side{"ERROR": 20}, false, "", rollout.Fail, false, "more often than by chance: ERROR 20 of 20 beside 0 of 20"},
+		"creates that fail less often":     {side{"0000": 160, "BILL_007": 40}, side{"0000": 200}, true, "", rollout.Fail, false, "less often than by chance: BILL_007 0 of 200 beside 40 of 200"},
+		"others that fail less often":      {side{"0000": 160, "BILL_002": 40}, side{"0000": 200}, false, "", rollout.Pass, false, "no code more often than at the old side"},
+		"a little more of each code": {
+			side{"0000": 1990, "BILL_001": 2, "BILL_002": 2, "BILL_003": 2, "BILL_007": 2, "BILL_009": 2},
+			side{"0000": 165, "BILL_001": 3, "BILL_002": 3, "BILL_003": 3, "BILL_007": 3, "BILL_009": 3}, false, "",
+			rollout.Fail, false, "more often than by chance: failures 15 of 180 beside 10 of 2000",
+		},
+		"what cannot be carried": {side{"0000": 200}, side{}, false, "BILL_010 bill.sendType", rollout.Fail, false, "its form cannot carry BILL_010 bill.sendType in 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +69,7 @@ func TestVerdictOfCalls(t *testing.T) {
 			for side, calls := range map[rollout.Side]side{rollout.OldSide: row.before, rollout.NewSide: row.after} {
 				for code, n := range calls {
 					for range n {
-						tally.Ended(partner, "bill.create", side, rollout.End{Code: code, Succeeded: true})
+						tally.Ended(partner, "bill.create", side, rollout.End{Code: code, Succeeded: true, Creates: row.creates})
 					}
 				}
 			}
@@ -94,6 +102,14 @@ func TestCallsOfNobody(t *testing.T) {
 	if s := tally.Snapshot(); len(s.Counts) != 1 || s.Counts[0].Sides[rollout.NewSide].Codes["PARTNER_003"] != 1 {
 		t.Errorf("%+v", s)
 	}
+	if tally.Add("", "bill.read", rollout.Comparison{Class: rollout.Same, Succeeded: [2]bool{true, true}}); len(tally.Snapshot().Counts) != 1 {
+		t.Error("a call that names no partner is counted")
+	}
+	tally.Know(hash("refused"))
+	if tally.Ended(hash("refused"), "bill.create", rollout.NewSide, rollout.End{Code: "PARTNER_006"}); len(tally.Snapshot().Counts) != 2 {
+		t.Error("a partner that is known is not counted")
+	}
+	tally.Forget(hash("refused"))
 	tally.Forget(hash("else"))
 	if s := tally.Snapshot(); len(s.Counts) != 1 {
 		t.Errorf("%+v", s)
@@ -131,6 +147,7 @@ func TestCheck(t *testing.T) {
 		"refused":                       {`{"code":"PARTNER_006","message":"no","data":null}`, 200, rollout.Differs, "(code) code (success) PARTNER_006"},
 		"maintenance":                   {`{"code":"MAINTAINED_METHOD","message":"no","data":null}`, 200, rollout.NoAnswer, ""},
 		"no answer":                     {`<html>`, 502, rollout.NoAnswer, ""},
+		"a success that shows nothing":  {`{"billId":"1","apprPrice":"30000"}`, 200, rollout.NoAnswer, ""},
 		"its bill, the amount as a sum": {`{"billId":"1","apprState":"F","apprPrice":30000.0}`, 200, rollout.Differs, "apprPrice money 99999 99999.9"},
 	} {
 		a := answer("v2", row.body)
@@ -164,6 +181,28 @@ func TestVerdictOfReadBacks(t *testing.T) {
 		got := rollout.Judge(tally.Snapshot(), rollout.Limits{})
 		if len(got) != 1 || got[0].Evidence != rollout.ByReadBack || got[0].Ruling != row.want || got[0].Reason != row.why {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// Replies that do not fit leave a verdict open, where those of the old side did.
+func TestVerdictOfMismatches(t *testing.T) {
+	t.Parallel()
+	for _, at := range []struct {
+		old  int
+		want rollout.Ruling
+	}{{0, rollout.Inconclusive}, {200, rollout.Pass}} {
+		tally := newTally()
+		for i := range 200 {
+			end := rollout.End{Code: "0000", Succeeded: true}
+			if i < at.old {
+				end.Mismatched = []string{"apprPrice"}
+			}
+			tally.Ended(partner, "bill.read", rollout.OldSide, end)
+			tally.Ended(partner, "bill.read", rollout.NewSide, rollout.End{Code: "0000", Succeeded: true, Mismatched: []string{"apprPrice"}})
+		}
+		if got := rollout.Judge(tally.Snapshot(), rollout.Limits{}); len(got) != 1 || got[0].Ruling != at.want || got[0].Few {
+			t.Errorf("%+v", got)
 		}
 	}
 }

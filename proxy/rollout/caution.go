@@ -21,16 +21,22 @@ type move struct {
 // recent is how old a call may be that speaks against a stage whose side cannot carry it. Many partners bill once a month.
 const recent = 35 * 24 * time.Hour
 
-// cautions are what speaks against a move, in words for the operator.
-func (r *Router) cautions(ctx context.Context, decided store.Rollout, m move) (all []string, err error) {
+// cautionWithin is how long it may take to find out what speaks against a change: somebody may be waiting for the kill
+// switch.
+const cautionWithin = 3 * time.Second
+
+// cautions are what speaks against a move, in words for the operator. What cannot be found out speaks against it, too.
+func (r *Router) cautions(ctx context.Context, decided store.Rollout, m move) (all []string) {
 	for _, look := range []func(context.Context, store.Rollout, move) ([]string, error){r.unsettled, r.undrained, r.unproven, r.uncarried} {
+		ctx, cancel := context.WithTimeout(ctx, cautionWithin/2)
 		found, err := look(ctx, decided, m)
+		cancel()
 		if err != nil {
-			return nil, err
+			found = []string{"what else speaks against it cannot be found out: " + err.Error()}
 		}
 		all = append(all, found...)
 	}
-	return all, nil
+	return all
 }
 
 // share is how much of what a partner creates goes to the new side.
@@ -188,15 +194,17 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 	return r.lacking(counted, side, func(partner string) bool { return m.concerns(decided, partner) }), nil
 }
 
-// stopCautions are what speaks against the kill switch.
-func (r *Router) stopCautions(ctx context.Context) (all []string, err error) {
+// stopCautions are what speaks against the kill switch. What was counted here in the last seconds is not waited for.
+func (r *Router) stopCautions(ctx context.Context) (all []string) {
+	ctx, cancel := context.WithTimeout(ctx, cautionWithin)
+	defer cancel()
 	decided, err := r.store.Rollout(ctx)
-	if err != nil {
-		return nil, err
+	var counted Snapshot
+	if err == nil {
+		counted, err = r.kept(ctx, "")
 	}
-	counted, err := r.counted(ctx, "")
 	if err != nil {
-		return nil, err
+		return []string{"what it would cost cannot be found out: " + err.Error()}
 	}
 	s := r.current.Load()
 	stages := s.stages(decided)
@@ -211,7 +219,21 @@ func (r *Router) stopCautions(ctx context.Context) (all []string, err error) {
 		all = append(all, fmt.Sprintf("the store was restored from a backup: a bill that was made at %s after that backup, and is sent again, will be made at %s too, since the switch asks nobody",
 			s.sides[NewSide], s.sides[OldSide]))
 	}
-	return all, nil
+	return all
+}
+
+// resetCautions are what speaks against forgetting what was counted: a FAIL that nobody has mended.
+func (r *Router) resetCautions(ctx context.Context, partner string) (all []string) {
+	counted, err := r.counted(ctx, partner)
+	if err != nil {
+		return []string{"what would be forgotten cannot be found out: " + err.Error()}
+	}
+	for _, v := range Judge(counted, r.limits()) {
+		if v.Ruling == Fail {
+			all = append(all, fmt.Sprintf("%s: %s by %s is FAIL, %s", shown(v.Partner), v.Operation, v.Evidence, v.Reason))
+		}
+	}
+	return shortened(all)
 }
 
 // lacking says which recent calls of some partners a side cannot carry.

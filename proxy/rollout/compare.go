@@ -179,7 +179,10 @@ func Check(op *translate.Operation, asked Created, a Answer) Comparison {
 	default:
 		state, amount := shown.of(translate.State), shown.of(translate.Amount)
 		switch {
-		case state.Empty || state.Text == unpaid || state.Text == paid:
+		case state.Empty: // then it shows no bill
+			c.Class, c.Why = NoAnswer, "no state in it"
+			return c
+		case state.Text == unpaid || state.Text == paid:
 		case state.Text == cancelled || state.Text == destroyed:
 			c.Class = Moved
 			return c

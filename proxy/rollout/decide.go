@@ -48,7 +48,8 @@ func (s situation) create() decision {
 		return decision{side: *s.owner, reason: ByOwner}
 	}
 	if s.stale != nil && !s.shared {
-		return decision{side: *s.stale, reason: ByOwner, ask: true} // it may have been refused there since, and made at the other
+		// It may have been refused there since, and made at the other side. The kill switch asks the new side nothing.
+		return decision{side: *s.stale, reason: ByOwner, ask: !s.stopped || *s.stale == NewSide}
 	}
 	d := s.byStage()
 	// What a partner sent to the old side before the bridge was there may have timed out, and be sent again now: it must

@@ -58,7 +58,7 @@ func judgeCreate(t *testing.T, name string, s situation, d decision) {
 		}
 		return
 	case !s.shared && s.stale != nil:
-		if d.side != *s.stale || !d.ask {
+		if d.side != *s.stale || d.ask != (!s.stopped || d.side == NewSide) {
 			t.Errorf("%s: %+v", name, d)
 		}
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"billbridge/proxy/store"
@@ -15,19 +16,21 @@ func (r *Router) Count(c Call, w Way, end End) {
 	if !ok || c.Partner == "" {
 		return
 	}
+	end.Creates = c.Creates
 	r.tally.Ended(c.Partner, c.Operation, side, end)
 }
 
-// flush adds what was counted here to what the store has of all replicas. What it could not add is kept for the next
-// time; then some of it may count twice, which is better than that a mistake which was seen is forgotten.
+// flush adds what was counted here to what the store has of all replicas. What it did not add is kept for the next time.
 func (r *Router) flush(ctx context.Context) error {
 	if r.store == nil {
 		return nil
 	}
+	r.flushing.Lock()
+	defer r.flushing.Unlock()
 	counted := r.tally.Drain()
-	if len(counted.Counts) == 0 {
-		return nil
-	}
+	counted.sort() // as the store takes them
+	r.lost.Add(int64(counted.Lost))
+	counted.Lost = 0
 	more := make([]store.Counts, len(counted.Counts))
 	for i, n := range counted.Counts {
 		data, err := json.Marshal(n)
@@ -36,6 +39,7 @@ func (r *Router) flush(ctx context.Context) error {
 		}
 		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data}
 	}
+	added := 0
 	err := r.store.AddCounts(ctx, counted.Table, more, r.now(), func(have, more []byte) ([]byte, error) {
 		var n, m Count
 		if err := json.Unmarshal(have, &n); err != nil {
@@ -48,6 +52,7 @@ func (r *Router) flush(ctx context.Context) error {
 		return json.Marshal(n)
 	})
 	if err != nil {
+		counted.Counts = counted.Counts[added:]
 		_ = r.tally.Merge(counted) // by another table by now: then it shows nothing any more
 	}
 	return err
@@ -58,22 +63,22 @@ func (r *Router) flush(ctx context.Context) error {
 func (r *Router) counted(ctx context.Context, partner string) (Snapshot, error) {
 	if r.store == nil {
 		s := r.tally.Snapshot()
-		if partner == "" {
-			return s, nil
-		}
-		only := newSnapshot(s.Table, s.Since)
-		for _, n := range s.Counts {
-			if n.Partner == partner {
-				only.merge(n)
-			}
-		}
-		only.sort()
-		return only, nil
+		s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return partner != "" && n.Partner != partner })
+		return s, nil
 	}
-	if err := r.flush(ctx); err != nil {
+	// Its own time: half of what somebody gave up on would be there twice.
+	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
+	defer cancel()
+	if err := r.flush(keep); err != nil {
 		return Snapshot{}, err
 	}
+	return r.kept(ctx, partner)
+}
+
+// kept is what the store has of it.
+func (r *Router) kept(ctx context.Context, partner string) (Snapshot, error) {
 	s := newSnapshot(r.tally.Table(), r.now().UTC().Truncate(time.Second))
+	s.whole, s.Lost = true, int(r.lost.Load())
 	rows, err := r.store.Counts(ctx, s.Table, partner)
 	if err != nil {
 		return Snapshot{}, err
@@ -107,7 +112,7 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 			return answer, misunderstood("a report is of one partner, or of all: leave partner out")
 		}
 	}
-	standings, err := r.standings(ctx, only)
+	standings, uncounted, err := r.standings(ctx, only)
 	if err != nil {
 		return answer, err
 	}
@@ -115,7 +120,9 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 	if err != nil {
 		return answer, err
 	}
-	return NewReport(counted, r.limits(), r.now(), standings), nil
+	answer = NewReport(counted, r.limits(), r.now(), standings)
+	answer.Uncounted = uncounted
+	return answer, nil
 }
 
 func (r *Router) limits() Limits {

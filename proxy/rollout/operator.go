@@ -37,7 +37,7 @@ const forAll = "all"
 //	POST /rollout/stop?by=&force=true                            the kill switch
 //	POST /rollout/resume?by=
 //	POST /rollout/restored?by=                                   the store was restored from a backup
-//	POST /rollout/reset?partner=&by=                             what was counted for the report; partner=all for all of it
+//	POST /rollout/reset?partner=&by=&force=true                  what was counted for the report; partner=all for all of it
 //
 // A partner is named by at least 12 digits of its hash. All 64 need not be of one that is known; no fewer name it.
 // A POST answers with the [Changed] that it made, which holds here when the answer is sent, and on other replicas
@@ -70,6 +70,12 @@ func misunderstood(format string, args ...any) error {
 
 // withinReach is how long the operator waits for the store.
 const withinReach = 10 * time.Second
+
+// anew gives a change its own time: what was asked before it may have taken all there was, and the kill switch must work
+// then, too.
+func anew(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), withinReach)
+}
 
 func answering[T any](do func(ctx context.Context, query string) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
@@ -123,13 +129,11 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	if !own {
 		from = stages[""]
 	}
-	cautions, err := r.cautions(ctx, decided, move{set.Partner, from.position(), to})
-	if err != nil && !force {
+	if set.Forced, err = heeded(r.cautions(ctx, decided, move{set.Partner, from.position(), to}), force); err != nil {
 		return c, err
 	}
-	if set.Forced, err = heeded(cautions, force); err != nil {
-		return c, err
-	}
+	ctx, cancel := anew(ctx)
+	defer cancel()
 	if err := r.store.SetStage(ctx, set); err != nil {
 		return c, err
 	}
@@ -185,13 +189,11 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 		return c, &denied{http.StatusNotFound, "the partner has no stage of its own: it follows the default"}
 	}
 	to := stages[""]
-	cautions, err := r.cautions(ctx, decided, move{partner, from.position(), to.position()})
-	if err != nil && !force {
+	if c.Forced, err = heeded(r.cautions(ctx, decided, move{partner, from.position(), to.position()}), force); err != nil {
 		return c, err
 	}
-	if c.Forced, err = heeded(cautions, force); err != nil {
-		return c, err
-	}
+	ctx, cancel := anew(ctx)
+	defer cancel()
 	if err := r.store.UnsetStage(ctx, partner, c.By, c.At); err != nil {
 		return c, err
 	}
@@ -213,15 +215,12 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	if err := r.stored(); err != nil {
 		return c, err
 	}
-	cautions, err := r.stopCautions(ctx)
-	if err != nil && !force {
-		return c, err
-	}
-	forced, err := heeded(cautions, force)
+	forced, err := heeded(r.stopCautions(ctx), force)
 	if err != nil {
 		return c, err
 	}
-	delete(q, "force")
+	ctx, cancel := anew(ctx)
+	defer cancel()
 	c, err = r.declared(ctx, q, store.Stopped, (*store.Store).Stop)
 	c.Forced = forced
 	return c, err
@@ -229,12 +228,16 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 
 // reset begins the report anew, for one partner or for all: when a mistake has been mended that it tells of.
 func (r *Router) reset(ctx context.Context, query string) (c Changed, err error) {
-	q, err := asked(query, "partner", "by")
+	q, err := asked(query, "partner", "by", "force")
 	if err != nil {
 		return c, err
 	}
 	c = Changed{Action: string(store.Reset), At: r.now(), Partner: forAll}
 	if c.By, err = q.by(); err != nil {
+		return c, err
+	}
+	force, err := q.force()
+	if err != nil {
 		return c, err
 	}
 	if err := r.stored(); err != nil {
@@ -250,7 +253,12 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 		}
 		c.Partner = shown(partner)
 	}
+	if c.Forced, err = heeded(r.resetCautions(ctx, partner), force); err != nil {
+		return c, err
+	}
 	r.tally.Forget(partner)
+	ctx, cancel := anew(ctx)
+	defer cancel()
 	if err := r.store.ResetCounts(ctx, partner, c.By, c.At); err != nil {
 		return c, err
 	}

@@ -482,7 +482,7 @@ func TestOperatorStoreOutOfReach(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"GET /rollout", "GET /rollout/audit", "GET /rollout?partner=" + hash("k")[:12], "POST /rollout/stop?by=a", "POST /rollout/stage?by=a&stage=old&partner=default"} {
+	for _, target := range []string{"GET /rollout", "GET /rollout/audit", "GET /rollout?partner=" + hash("k")[:12], "POST /rollout/stop?by=a&force=true", "POST /rollout/stage?by=a&stage=old&partner=default"} {
 		method, path, _ := strings.Cut(target, " ")
 		d.denies(500, method, path, "store: closed")
 	}

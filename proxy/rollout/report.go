@@ -19,8 +19,9 @@ type Report struct {
 	Limits     Limits     `json:"limits"`
 	Assumption string     `json:"assumption"`
 	Partners   []Standing `json:"partners"`
-	Verdicts   []Verdict  `json:"verdicts"` // each partner by its short hash
-	Lost       int        `json:"lost"`     // comparisons that found no place among the counts
+	Uncounted  string     `json:"uncounted,omitempty"` // why no partner has bills here
+	Verdicts   []Verdict  `json:"verdicts"`            // each partner by its short hash
+	Lost       int        `json:"lost"`                // comparisons that found no place among the counts
 }
 
 // Unknowable is what the numbers of bills leave out.
@@ -67,6 +68,9 @@ func (r Report) head() []string {
 		fmt.Sprintf("PASS asks for %d comparisons of %d distinct bills, no difference in money, state, code or bill, others in no more than %s of the calls, and no answer to no more than %s. "+
 			"Of calls it asks for %d at either side, no code that is more often at the new one than chance would have it, and none that its form cannot carry.",
 			r.Limits.Comparisons, r.Limits.Bills, percent(r.Limits.Mismatch), percent(r.Limits.Unclear), r.Limits.Comparisons),
+	}
+	if r.Uncounted != "" {
+		lines = append(lines, "Bills are left out: "+r.Uncounted+".")
 	}
 	if r.Lost > 0 {
 		lines = append(lines, fmt.Sprintf("%d comparisons found no place among the counts.", r.Lost))

@@ -54,10 +54,13 @@ type Router struct {
 	metrics *metrics
 	tally   *Tally
 	shadow  *Shadow
+	lost    atomic.Int64 // comparisons that found no place and were drained
 	current atomic.Pointer[settings]
 	decided atomic.Pointer[decisions]
 	settled sync.Map // partners that have been seen for long enough: the hash
+	noted   sync.Map // partners of whom the store knows that they were seen
 
+	flushing  sync.Mutex // one at a time, so that what could not be added is there before it is asked for
 	following sync.Mutex // one at a time: a look that began before a change must not undo what one after it found
 }
 
@@ -121,6 +124,8 @@ type Way struct {
 // refusals are the reasons of Refused.
 var refusals = []string{"unclear", "both", "stranger", "store"}
 
+const strange = "the bill is at an upstream that is no part of the rollout"
+
 // A Refused call is not sent: it is not known where it belongs. Its text is for the partner.
 type Refused struct {
 	Reason string // one of refusals, for metric and log
@@ -151,7 +156,7 @@ func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
 	at.chosen = share(s.config.Salt, c.Partner, c.Merchant, at.position.Percent)
 	var err error
 	if at.settled = at.position.Forced || at.shared; !at.settled {
-		if at.settled, err = r.isSettled(ctx, s, c.Partner); err != nil && !at.shared {
+		if at.settled, err = r.isSettled(ctx, s, c.Partner); err != nil {
 			return r.blind(s, at, c, err)
 		}
 	}
@@ -160,7 +165,7 @@ func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
 		return way, err
 	}
 	side, _ := s.side(way.Upstream)
-	if at.position.Stage == StageShadow && !c.Writes {
+	if at.position.Stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
 		way.Compare = s.sides[1-side]
 	}
 	way.ReadBack = at.position.Stage == StageCanary && side == NewSide && c.Creates
@@ -184,7 +189,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 		owner, ok := s.side(row.Upstream)
 		switch {
 		case !ok:
-			return Way{}, &Refused{Reason: "stranger", Text: "the bill is at an upstream that is no part of the rollout"}
+			return Way{}, &Refused{Reason: "stranger", Text: strange}
 		case row.State == store.Owned || row.Changed.After(d.restored):
 			at.owner = &owner
 		default:
@@ -223,6 +228,10 @@ func (r *Router) create(ctx context.Context, s *settings, at situation, c Call, 
 		return Way{}, outOfReach(err)
 	case create.Upstream != s.sides[d.side]: // another create of the bill was faster
 		d.reason = ByOwner
+		if _, ok := s.side(create.Upstream); !ok { // through a replica with other sides: nothing goes out here
+			_, err := r.store.Settle(ctx, create, store.NotSent, r.now())
+			return Way{}, &Refused{Reason: "stranger", Text: strange, Cause: err}
+		}
 	}
 	return Way{Upstream: create.Upstream, Reason: d.reason, create: &create}, nil
 }
@@ -233,12 +242,7 @@ func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, a
 	if !d.ask {
 		return Way{Upstream: s.sides[d.side], Reason: d.reason}, nil
 	}
-	var found [2]Finding
-	var asking sync.WaitGroup
-	for side, upstream := range s.sides {
-		asking.Go(func() { found[side] = ask(ctx, upstream) })
-	}
-	asking.Wait()
+	found := r.askBoth(ctx, s, ask, d.side, c.Writes)
 	way := Way{Upstream: s.sides[d.side], Reason: ByProbe}
 	switch found {
 	case [2]Finding{Absent, Absent}:
@@ -259,6 +263,7 @@ func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, a
 		// A read of a bill that is at both would be answered by the preferred side, too: what the other one would have said
 		// makes no difference to it.
 		if !c.Writes && found[d.side] == Present {
+			way.Unsure = true // what it says now may be something else than a moment ago
 			return way, nil
 		}
 		return Way{}, &Refused{Reason: "unclear", Text: "it is not known at which backend the bill is"}
@@ -269,6 +274,38 @@ func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, a
 	default:
 		return Way{}, outOfReach(err)
 	}
+}
+
+// aside is how long a read that the preferred side can answer waits for the other one to say whose the bill is.
+const aside = 250 * time.Millisecond
+
+// askBoth asks both sides at once. For a read it waits for the side that is not preferred a little only, if the
+// preferred one has the bill: that one answers it in any case.
+func (r *Router) askBoth(ctx context.Context, s *settings, ask Ask, preferred Side, writes bool) (found [2]Finding) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		side  Side
+		found Finding
+	}
+	answers := make(chan answer, 2) // nobody may wait for the second
+	for side, upstream := range s.sides {
+		go func() { answers <- answer{Side(side), ask(ctx, upstream)} }()
+	}
+	first := <-answers
+	found[first.side] = first.found
+	var late <-chan time.Time
+	if !writes && first.side == preferred && first.found == Present {
+		timer := time.NewTimer(aside)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case second := <-answers:
+		found[second.side] = second.found
+	case <-late:
+	}
+	return found
 }
 
 func (r *Router) found(ctx context.Context, c Call, upstream string) error {
@@ -305,10 +342,14 @@ func (r *Router) Settle(ctx context.Context, w Way, outcome store.Outcome) error
 
 // Saw notes that a partner was seen: that a call of it was taken by an upstream.
 func (r *Router) Saw(ctx context.Context, partner string) error {
-	if _, known := r.settled.Load(partner); known || r.store == nil {
+	if _, known := r.noted.Load(partner); known || r.store == nil || partner == "" {
 		return nil
 	}
-	return r.store.Seen(ctx, partner, r.now())
+	if err := r.store.Seen(ctx, partner, r.now()); err != nil {
+		return err
+	}
+	r.noted.Store(partner, nil)
+	return nil
 }
 
 // isSettled tells whether a partner has been seen through us for so long that nothing is under way past us.
@@ -322,7 +363,10 @@ func (r *Router) isSettled(ctx context.Context, s *settings, partner string) (bo
 		return false, nil
 	case err != nil:
 		return false, err
-	case r.now().Sub(first) < time.Duration(s.config.Settle):
+	}
+	r.noted.Store(partner, nil)
+	r.tally.Know(partner)
+	if r.now().Sub(first) < time.Duration(s.config.Settle) {
 		return false, nil
 	}
 	r.settled.Store(partner, nil)
@@ -429,10 +473,15 @@ func (r *Router) Run(ctx context.Context) {
 	}
 }
 
+// keepWithin is how long the store may take to keep what was counted, while somebody waits for it.
+const keepWithin = 2 * time.Second
+
 // Close ends what is compared until ctx does, and keeps what was counted. It is called after Run and the last Route.
 func (r *Router) Close(ctx context.Context) error {
 	_ = r.shadow.Close(ctx) // what was under way is counted as without an answer
-	return r.flush(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*keepWithin)
+	defer cancel()
+	return r.flush(ctx)
 }
 
 // sweep removes what the ledger need not know any more.

@@ -41,10 +41,10 @@ type Shadow struct {
 
 // A Shadowed is a call that the first upstream has answered.
 type Shadowed struct {
-	ID        string // of the call: it decides whether the call is among the sample
+	ID        string // of the call, and of no other: it decides whether the call is among the sample
 	Partner   string // the full SHA-256 of the key, in hex
 	Operation *translate.Operation
-	First     Answer // Shadow.Offer copies what it keeps
+	First     Answer // Shadow.Offer copies its bytes
 
 	// Other asks the upstream that is compared, Again the one that answered. Each must end with its ctx, must not read
 	// more than most bytes of the body, and must fail where there is more. An error is no answer.
@@ -99,27 +99,26 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	if c.Operation.Effect != translate.Read {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !sampled(c.ID, float64(s.config.Rate)) {
+	if !s.sampled(c.ID) {
 		return false
 	}
 	// An answer of the other side to the same call is about as long as the first one. Two of them are held at most: the
-	// other's, and the first one's when it is asked again.
+	// other's, and the first one's when it is asked again. The request is held as both sides get it.
 	most := 4*int64(len(c.First.Body)) + 16<<10
-	held := int64(len(c.First.Body)+len(c.First.Request)) + 2*most
-	if !s.fits(held) {
+	held := int64(len(c.First.Body)+2*len(c.First.Request)) + 2*most
+	if !s.reserve(held) {
 		return false
 	}
 	// The caller's buffers are used again when its call has ended.
 	c.First.Body, c.First.Request = bytes.Clone(c.First.Body), bytes.Clone(c.First.Request)
-	ignore := slices.Clone(s.config.Ignore)
-	s.begin(held, func() { s.compare(c, most, ignore) })
+	s.begin(held, func(ignore []string) { s.compare(c, most, ignore) })
 	return true
 }
 
-// fits tells whether one more may be under way that holds so many bytes, and counts what may not. The lock is held.
-func (s *Shadow) fits(held int64) bool {
+// reserve takes the place of one more that holds so many bytes, or counts that there is none.
+func (s *Shadow) reserve(held int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	bound := ""
 	switch {
 	case s.closed:
@@ -129,25 +128,30 @@ func (s *Shadow) fits(held int64) bool {
 	case s.bytes+held > int64(s.config.Bytes):
 		bound = "bytes"
 	default:
+		s.inFlight++
+		s.bytes += held
+		s.wait.Add(1)
 		return true
 	}
 	s.dropped.WithLabelValues(bound).Inc()
 	return false
 }
 
-// begin does something beside all else. The lock is held.
-func (s *Shadow) begin(held int64, do func()) {
-	s.inFlight++
-	s.bytes += held
-	s.wait.Go(func() {
+// begin does something beside all else, in the place that was reserved for it.
+func (s *Shadow) begin(held int64, do func(ignore []string)) {
+	s.mu.Lock()
+	ignore := slices.Clone(s.config.Ignore)
+	s.mu.Unlock()
+	go func() {
+		defer s.wait.Done()
 		defer func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.inFlight--
 			s.bytes -= held
 		}()
-		do()
-	})
+		do(ignore)
+	}()
 }
 
 // A Checked is a bill of canary that was made.
@@ -163,12 +167,10 @@ type Checked struct {
 // Check reads a bill back, once, in the background, within the same bounds as comparisons. It never waits.
 func (s *Shadow) Check(c Checked) (taken bool) {
 	const most = 64 << 10
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.fits(most) {
+	if !s.reserve(most) {
 		return false
 	}
-	s.begin(most, func() {
+	s.begin(most, func([]string) {
 		s.finish(c.ID, c.Partner, c.Operation, s.read, func() Comparison {
 			shown, err := ask(s.run, most, c.Show)
 			if err != nil {
@@ -184,19 +186,25 @@ func (s *Shadow) Check(c Checked) (taken bool) {
 // value may hold what an answer says.
 func (s *Shadow) finish(id, partner, operation string, done *prometheus.CounterVec, compare func() Comparison) {
 	result := Comparison{Class: NoAnswer, Why: "something failed here"}
+	table := s.tally.Table()
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			s.log.Error("panic in a comparison", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 		}
 		done.WithLabelValues(string(result.Class)).Inc()
-		s.tally.Add(partner, operation, result)
+		if s.tally.Table() == table { // what goes by a table that is gone shows nothing of the one that is there
+			s.tally.Add(partner, operation, result)
+		}
 	}()
 	result = compare()
 }
 
-// sampled tells whether a call is among the sample. The same call is always or never, at every replica, and whoever is
+// sampled tells whether a call is among the sample. The same id is always or never, at every replica, and whoever is
 // in at a rate is in at every higher one.
-func sampled(id string, rate float64) bool {
+func (s *Shadow) sampled(id string) bool {
+	s.mu.Lock()
+	rate := float64(s.config.Rate)
+	s.mu.Unlock()
 	sum := sha256.Sum256([]byte(id))
 	return float64(binary.BigEndian.Uint64(sum[:8]))/math.MaxUint64 < rate || rate >= 1
 }

@@ -217,7 +217,7 @@ func TestShadowIsBounded(t *testing.T) {
 }
 
 // held is what one comparison of v2(“) may hold.
-var held = config.Size(len(v2(``).Body) + len(v2(``).Request) + 2*(4*len(v2(``).Body)+16<<10))
+var held = config.Size(len(v2(``).Body) + 2*len(v2(``).Request) + 2*(4*len(v2(``).Body)+16<<10))
 
 // Close waits for what is under way as long as it may, and then stops it.
 func TestShadowEnds(t *testing.T) {

@@ -38,7 +38,7 @@ func (s Stage) Later(than Stage) bool { return slices.Index(Stages, s) > slices.
 type Position struct {
 	Stage   Stage
 	Percent int  // of StageCanary, 0 to 100: how much of what the partner creates goes to the new upstream
-	Forced  bool // somebody wanted the partner to leave the old upstream before its settling time is over
+	Forced  bool // somebody was warned and wanted it all the same: the partner leaves the old upstream also before its settling time is over
 }
 
 // share tells whether a store of a partner is among the percent that canary sends to the new upstream. The same store

@@ -14,14 +14,16 @@ import (
 
 // A Status is all that is known of a rollout, as the operator sees it.
 type Status struct {
-	Old      string     `json:"old"` // the two upstreams
-	New      string     `json:"new"`
-	Bills    string     `json:"bills"`
-	Settle   string     `json:"settle"` // for so long a partner must have been seen before it leaves the old side
-	Stopped  *Declared  `json:"stopped,omitempty"`
-	Restored *Declared  `json:"restored,omitempty"`
-	Default  Placing    `json:"default"`
-	Partners []Standing `json:"partners"` // that were seen, have a stage of their own or a bill in the ledger
+	Old      string    `json:"old"` // the two upstreams
+	New      string    `json:"new"`
+	Bills    string    `json:"bills"`
+	Settle   string    `json:"settle"` // for so long a partner must have been seen before it leaves the old side
+	Stopped  *Declared `json:"stopped,omitempty"`
+	Restored *Declared `json:"restored,omitempty"`
+	Default  Placing   `json:"default"`
+
+	Uncounted string     `json:"uncounted,omitempty"` // why no partner has bills here
+	Partners  []Standing `json:"partners"`            // that were seen, have a stage of their own or a bill in the ledger
 }
 
 // Declared is what somebody declared at a time.
@@ -120,25 +122,26 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 	}
 	answer.Stopped, answer.Restored = declared(decided.Stopped), declared(decided.Restored)
 	answer.Default = s.stages(decided)[""]
-	if answer.Partners, err = r.standings(ctx, only); err != nil {
-		return Status{}, err
-	}
-	return answer, nil
+	answer.Partners, answer.Uncounted, err = r.standings(ctx, only)
+	return answer, err
 }
 
-// standings are where partners stand: one, or all for "".
-func (r *Router) standings(ctx context.Context, only string) (answer []Standing, err error) {
+// standings are where partners stand: one, or all for "". uncounted is why none of them has bills.
+func (r *Router) standings(ctx context.Context, only string) (answer []Standing, uncounted string, err error) {
 	s := r.current.Load()
 	var decided store.Rollout
 	if r.store != nil {
 		if decided, err = r.store.Rollout(ctx); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	stages := s.stages(decided)
 	seen, bills, err := r.known(ctx, only)
-	if err != nil {
-		return nil, err
+	switch {
+	case errors.Is(err, errUncounted):
+		uncounted = err.Error()
+	case err != nil:
+		return nil, "", err
 	}
 	all := map[string]*Standing{}
 	of := func(partner string) *Standing {
@@ -176,7 +179,7 @@ func (r *Router) standings(ctx context.Context, only string) (answer []Standing,
 		answer = append(answer, *one)
 	}
 	slices.SortFunc(answer, func(a, b Standing) int { return strings.Compare(a.Partner, b.Partner) })
-	return answer, nil
+	return answer, uncounted, nil
 }
 
 // stages are the stages that partners have of their own, and at "" the one of all others.
@@ -216,9 +219,16 @@ func (r *Router) known(ctx context.Context, only string) (seen []store.Sight, bi
 	if err != nil {
 		return nil, nil, err
 	}
-	bills, err = r.store.OpenBills(ctx, only, r.now())
+	count, cancel := context.WithTimeout(ctx, withinReach/2)
+	defer cancel()
+	if bills, err = r.store.OpenBills(count, only, r.now()); err != nil && ctx.Err() == nil && count.Err() != nil {
+		return seen, nil, errUncounted
+	}
 	return seen, bills, err
 }
+
+// errUncounted: the ledger is too large to be counted while somebody waits. All else is known.
+var errUncounted = errors.New("the ledger is too large to count its bills within " + short(withinReach/2))
 
 // auditedMost bounds an answer; the log grows for ever.
 const auditedMost = 10_000

@@ -17,6 +17,7 @@ import (
 const (
 	maxCounts = 4096
 	maxFields = 64
+	maxKnown  = 1 << 16 // partners of whom it is known that there are such
 )
 
 // A Tally counts calls and comparisons by partner and operation, for the verdict. Each replica has its own, in memory;
@@ -26,7 +27,7 @@ type Tally struct {
 
 	mu     sync.Mutex
 	all    Snapshot
-	proved map[string]bool // partners that were answered with a success; all others may be invented
+	proved map[string]bool // partners that there certainly are: that were seen, or answered with a success
 }
 
 // A Snapshot is what a tally has counted. It is JSON, to be kept. It names no bill and no key.
@@ -37,6 +38,7 @@ type Snapshot struct {
 	Lost   int       `json:"lost"`   // comparisons for which there was no place
 
 	index map[[2]string]int
+	whole bool // nothing is left out, however much there is
 }
 
 // A Count is what was counted for one partner and operation.
@@ -47,10 +49,10 @@ type Count struct {
 
 	// What was compared: the answers of the two sides to reads, or, of an operation that makes bills, each bill of canary
 	// as a read showed it with what was asked for.
-	ReadBack bool `json:"read_back,omitempty"` // it is the latter
-	Compared int  `json:"compared"`            // both sides answered, one at least with a success: what a verdict rests on
-	Differed int  `json:"differed"`            // of these, with a confirmed difference
-	Refused  int  `json:"refused"`             // both sides failed alike: it shows nothing of what an answer holds
+	Creates  bool `json:"creates,omitempty"` // it is the latter
+	Compared int  `json:"compared"`          // both sides answered, one at least with a success: what a verdict rests on
+	Differed int  `json:"differed"`          // of these, with a confirmed difference
+	Refused  int  `json:"refused"`           // both sides failed alike: it shows nothing of what an answer holds
 	NotThere int  `json:"not_there"`
 	Moved    int  `json:"moved"`
 	Unclear  int  `json:"unclear"`
@@ -87,6 +89,7 @@ type Lack struct {
 type End struct {
 	Code       string // in the catalogue's form; what is not in it, "other", and without one, "none"
 	Succeeded  bool
+	Creates    bool      // it makes a bill
 	Mismatched []string  // fields of the reply, by the table
 	Lacks      [2]string // by side: the code and the field for which its form cannot carry the call, where the other's can
 }
@@ -148,13 +151,26 @@ func (t *Tally) Drain() Snapshot {
 	return all
 }
 
+// Know notes that there is such a partner, whatever becomes of its calls.
+func (t *Tally) Know(partner string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.know(partner)
+}
+
+func (t *Tally) know(partner string) {
+	if len(t.proved) < maxKnown {
+		t.proved[partner] = true
+	}
+}
+
 // count is the place of a partner and operation, nil where there is none. Who was never answered with a success may be
 // nobody: invented keys must not take the places of partners.
 func (t *Tally) count(partner, operation string, succeeded bool) *Count {
-	if succeeded && len(t.proved) < maxCounts {
-		t.proved[partner] = true
+	if succeeded {
+		t.know(partner)
 	}
-	if !succeeded && !t.proved[partner] {
+	if partner == "" || !succeeded && !t.proved[partner] {
 		return nil
 	}
 	n := t.all.count(partner, operation, t.moment)
@@ -173,7 +189,7 @@ func (t *Tally) Add(partner, operation string, c Comparison) {
 	if n == nil {
 		return
 	}
-	n.ReadBack = c.ReadBack
+	n.Creates = n.Creates || c.ReadBack
 	switch c.Class {
 	case Same, Differs:
 		if !succeeded && c.Class == Same {
@@ -207,6 +223,7 @@ func (t *Tally) Ended(partner, operation string, side Side, end End) {
 	if n == nil {
 		return
 	}
+	n.Creates = n.Creates || end.Creates
 	at := &n.Sides[side]
 	at.Number++
 	add(&at.Codes, end.Code, 1)
@@ -259,7 +276,7 @@ func (s *Snapshot) count(partner, operation string, now func() time.Time) *Count
 	switch {
 	case ok:
 		return &s.Counts[i]
-	case len(s.Counts) >= maxCounts:
+	case len(s.Counts) >= maxCounts && !s.whole:
 		return nil
 	}
 	s.index[at] = len(s.Counts)
@@ -290,7 +307,7 @@ func (n *Count) merge(more Count) {
 	if more.Since.Before(n.Since) {
 		n.Since = more.Since
 	}
-	n.ReadBack = n.ReadBack || more.ReadBack
+	n.Creates = n.Creates || more.Creates
 	n.Compared += more.Compared
 	n.Differed += more.Differed
 	n.Refused += more.Refused

@@ -111,14 +111,15 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided
 // against, but a bill of canary that a read does not show leaves the verdict open.
 //
 // Calls that went to either side were of different bills. A code that came more often at the new side than chance would
-// have it is FAIL, and so is a call that its form cannot carry and that the old side took.
+// have it is FAIL, of creates also one that came less often, and so is a call that its form cannot carry and that the old
+// side took. Replies of the new side that do not fit their documented type leave the verdict open.
 func Judge(s Snapshot, limits Limits) []Verdict {
 	limits = limits.filled()
 	all := []Verdict{}
 	for _, n := range s.Counts {
 		// A create is written: what was compared of it is the bill that it made.
 		if evidence := ByShadow; n.Compared+n.Refused+n.NotThere+n.Moved+n.Unclear > 0 {
-			if n.ReadBack {
+			if n.Creates {
 				evidence = ByReadBack
 			}
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: evidence, Compared: n.compared()}
@@ -127,7 +128,7 @@ func Judge(s Snapshot, limits Limits) []Verdict {
 		}
 		if beside := n.beside(); beside != nil {
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, Beside: beside}
-			v.Ruling, v.Reason, v.Few = beside.rule(limits)
+			v.Ruling, v.Reason, v.Few = beside.rule(limits, n.Creates)
 			all = append(all, v)
 		}
 	}
@@ -221,30 +222,49 @@ const byChance = 0.001
 
 const success = "0000"
 
-func (b *Beside) rule(limits Limits) (r Ruling, why string, few bool) {
-	var lacking, more, only []string
+func (b *Beside) rule(limits Limits, creates bool) (r Ruling, why string, few bool) {
+	beside := func(of string, times [2]int) string {
+		return fmt.Sprintf("%s %d of %d beside %d of %d", of, times[NewSide], b.Calls[NewSide], times[OldSide], b.Calls[OldSide])
+	}
+	more := func(times [2]int) bool {
+		return chanceOfMore(times[NewSide], b.Calls[NewSide], times[OldSide], b.Calls[OldSide]) < byChance
+	}
+	less := func(times [2]int) bool {
+		return chanceOfMore(times[OldSide], b.Calls[OldSide], times[NewSide], b.Calls[NewSide]) < byChance
+	}
+	var lacking, against, open []string
 	for _, lack := range b.Lacks {
 		lacking = append(lacking, fmt.Sprintf("%s in %d", lack.Why, lack.Count))
 	}
+	failed := b.Calls
 	for _, code := range b.Codes {
-		if code.Of == success || code.Times[NewSide] == 0 {
-			continue
-		}
-		text := fmt.Sprintf("%s %d of %d beside %d of %d", code.Of, code.Times[NewSide], b.Calls[NewSide], code.Times[OldSide], b.Calls[OldSide])
 		switch {
-		case chanceOfMore(code.Times[NewSide], b.Calls[NewSide], code.Times[OldSide], b.Calls[OldSide]) < byChance:
-			more = append(more, text)
+		case code.Of == success:
+			failed = [2]int{failed[OldSide] - code.Times[OldSide], failed[NewSide] - code.Times[NewSide]}
+		case more(code.Times):
+			against = append(against, "more often than by chance: "+beside(code.Of, code.Times))
+		case creates && less(code.Times):
+			// Creates are alike. Whether another call fails depends on the bill, and those of the old side are older.
+			against = append(against, "less often than by chance: "+beside(code.Of, code.Times))
 		case code.Times[OldSide] == 0:
-			only = append(only, text)
+			open = append(open, "never at the old side: "+beside(code.Of, code.Times))
+		}
+	}
+	if len(against) == 0 && more(failed) {
+		against = append(against, "more often than by chance: "+beside("failures", failed))
+	}
+	for _, field := range b.Mismatched {
+		if more(field.Times) {
+			open = append(open, beside("replies that do not fit in "+field.Of, field.Times))
 		}
 	}
 	switch {
 	case len(lacking) > 0:
 		return Fail, "its form cannot carry " + strings.Join(lacking, ", "), false
-	case len(more) > 0:
-		return Fail, "more often than by chance: " + strings.Join(more, ", "), false
-	case len(only) > 0:
-		return Inconclusive, "never at the old side: " + strings.Join(only, ", "), false
+	case len(against) > 0:
+		return Fail, strings.Join(against, ", "), false
+	case len(open) > 0:
+		return Inconclusive, strings.Join(open, ", "), false
 	case b.Calls[NewSide] < limits.Comparisons:
 		return Inconclusive, fmt.Sprintf("%d calls, at least %d are needed", b.Calls[NewSide], limits.Comparisons), true
 	case b.Calls[OldSide] < limits.Comparisons:
