@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -182,4 +183,179 @@ func TestStopSaysWhatItCosts(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001").with("sendType", "URL")).holds(t, "v2", 400, "BILL_010")
+}
+
+// TestNoPartnerNoEvidence: a read that names no partner, and that a side answers all the same, is nobody's, and keeps the
+// report from nothing.
+func TestNoPartnerNoEvidence(t *testing.T) {
+	t.Parallel()
+	always := says(200, `{"code":"0000","msg":"ok","appr_state":"W"}`)
+	m := newMovingOver(t, "legacy", "v2", "shadow", func(side string, service http.Handler) http.Handler {
+		if side == "old" {
+			return always
+		}
+		return service
+	}, "")
+	got, err := ask(m.client, "POST", "http://"+m.Address()+"/if/bill/read", `{"member":"m","merchant":"s","bill_id":"B1"}`)
+	if err != nil || got.status != 200 {
+		t.Fatal(err, got)
+	}
+	m.send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
+	if r := m.report(t, func(r rollout.Report) bool { return true }); len(r.Verdicts) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if n := len(m.newCalls.received()); n != 0 {
+		t.Errorf("%d calls at the new side", n)
+	}
+}
+
+// TestSuccessThatShowsNothing: a success without a bill in it does not say that a side has the bill, nor that it has none.
+func TestSuccessThatShowsNothing(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`{"code":"0000","message":"ok","data":null}`, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","message":"ok","data":{"billId":"` + demoBill + `"}}`} {
+		m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
+			if side == "new" {
+				return says(200, body)
+			}
+			return service
+		}, "")
+		for _, op := range []string{"read", "destroy", "read"} {
+			if got := m.send(newCall("v2", op)); got.status != 503 {
+				t.Errorf("%s with %s: %d %s", op, body, got.status, got.body)
+			}
+		}
+		if o, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", body, o, err)
+		}
+		m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+		if n := len(m.old.Bills()); n != 1 {
+			t.Errorf("%s: the old side has %d bills", body, n)
+		}
+	}
+}
+
+// TestCreateWithoutItsResponse: PAYMENT_001 and PAYMENT_002 say that a response was missing. The bill may have been made,
+// and no other side gets it.
+func TestCreateWithoutItsResponse(t *testing.T) {
+	t.Parallel()
+	for code, outcome := range map[string]store.Ownership{
+		"PAYMENT_001": store.Pending, "PAYMENT_002": store.Pending, "ERROR": store.Pending, "MAINTAINED_METHOD": store.Pending, "OWN_CODE": store.Pending,
+		"BILL_001": store.Pending, "VALIDATION_002": store.Released, "BILL_009": store.Released,
+	} {
+		m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+			if side == "new" {
+				return says(200, `{"code":"`+code+`","message":"no","data":null}`)
+			}
+			return service
+		}, "")
+		m.send(newCall("v2", "create")).holds(t, "v2", 200, code)
+		var o store.Owner
+		eventually(t, func() bool { // it is noted after the answer
+			var err error
+			o, err = m.store.Owner(t.Context(), partnerHash(demoKey), demoBill)
+			return err == nil && o.Open == 0
+		}, func() string { return fmt.Sprintf("%s: %+v", code, o) })
+		if o.State != outcome {
+			t.Errorf("%s: %+v", code, o)
+		}
+	}
+}
+
+// TestReadWhileTheNewSideHangs: a partner that has not left the old side is answered by it, however long the new one takes.
+func TestReadWhileTheNewSideHangs(t *testing.T) {
+	t.Parallel()
+	m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
+		if side == "new" {
+			return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		}
+		return service
+	}, ", ask: 10m, settle: 20m")
+	q := newCall("legacy", "create")
+	if got, err := ask(m.client, "POST", m.oldCalls.url+q.path(), q.body()); err != nil || codeOf(t, "legacy", got.body) != "0000" {
+		t.Fatal(err, got)
+	}
+	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+}
+
+// TestLacksAreOfCallsThatTheOtherSideTakes: what one side refuses anyway tells nothing against the other's form; what
+// was refused for the form of the side in use, and the other one can carry, tells against this one's.
+func TestLacksAreOfCallsThatTheOtherSideTakes(t *testing.T) {
+	t.Parallel()
+	m := newMovingBetween(t, "v2", "legacy", "old")
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "REFUSED0000000000001").with("tax", "1819").with("price", "50")).holds(t, "v2", 200, "PAYMENT_003")
+	if r := m.report(t, func(rollout.Report) bool { return true }); len(r.Verdicts) != 0 {
+		t.Errorf("%+v", r)
+	}
+	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).holds(t, "v2", 200, "0000")
+	r := m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
+	if v := verdictOn(r, "bill.create", rollout.ByCalls); v.Ruling != rollout.Fail || v.Reason != "its form cannot carry VALIDATION_001 bill.tax in 1" {
+		t.Errorf("%+v", v)
+	}
+
+	m = newMovingBetween(t, "legacy", "v2", "old")
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).holds(t, "v2", 400, "VALIDATION_001")
+	if got := m.operator("POST", "/rollout/stage?by=a&partner=default&stage=new&force=true"); got.status != 200 {
+		t.Fatal(got)
+	}
+	m.report(t, func(rollout.Report) bool { return true }) // keeps what was counted
+	if got := m.operator("POST", "/rollout/stop?by=a"); got.status != 409 || !strings.Contains(got.body, "old cannot carry bill.create for VALIDATION_001 bill.tax (1, the last ") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestOnlyWhatWasMadeIsReadBack.
+func TestOnlyWhatWasMadeIsReadBack(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, "old")
+	if got := m.operator("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force=true"); got.status != 200 {
+		t.Fatal(got)
+	}
+	m.send(newCall("v2", "create").with("billId", "REFUSED0000000000001").with("price", "50")).holds(t, "v2", 200, "PAYMENT_003")
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.create", rollout.ByReadBack).Compared != nil })
+	reads := 0
+	for _, got := range m.newCalls.received() {
+		if strings.HasSuffix(got.target, "/read") {
+			reads++
+			if !strings.Contains(got.body, demoBill) {
+				t.Errorf("%s is read back", got.body)
+			}
+		}
+	}
+	if reads != 1 {
+		t.Errorf("%d reads at the new side", reads)
+	}
+}
+
+// TestSubBusinessStaysWhereItIs: its operations go to one upstream in every stage, also between two that have them.
+func TestSubBusinessStaysWhereItIs(t *testing.T) {
+	t.Parallel()
+	for _, stage := range rollout.Stages {
+		m := newMovingBetween(t, "v2", "v2", string(stage))
+		got, err := ask(m.client, "POST", "http://"+m.Address()+"/read/mapping", `{"apiKey":"`+demoKey+`"}`)
+		if err != nil || codeOf(t, "v2", got.body) != "0000" {
+			t.Fatal(got, err)
+		}
+		m.counts(t, 1, 0)
+	}
+}
+
+// TestCountsOutliveTheServer: what was counted is kept when it ends.
+func TestCountsOutliveTheServer(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, "new")
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.stop()
+	if err := receive(t, m.ended, "end of the server"); err != nil {
+		t.Fatal(err)
+	}
+	table, err := rollout.TableVersion(parse(t, *m.text.Load()).Table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := m.store.Counts(t.Context(), table, partnerHash(demoKey)); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
+		t.Errorf("%+v, %v", kept, err)
+	}
 }

@@ -29,9 +29,26 @@ func newMoving(t *testing.T, stage string, admin ...string) *moving {
 // newMovingBetween is newMoving with the forms that the sides speak.
 func newMovingBetween(t *testing.T, old, fresh, stage string, admin ...string) *moving {
 	t.Helper()
+	return newMovingOver(t, old, fresh, stage, func(_ string, service http.Handler) http.Handler { return service }, "", admin...)
+}
+
+// newMovingOver is newMovingBetween with something in front of the sides' services, and more in the section of the rollout.
+// Whatever a test does, no write may reach both sides.
+func newMovingOver(t *testing.T, old, fresh, stage string, front func(side string, service http.Handler) http.Handler, more string, admin ...string) *moving {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
 	m := &moving{old: newService(), fresh: newService()}
-	m.oldCalls, m.newCalls = newBackend(t, m.old), newBackend(t, m.fresh)
+	m.oldCalls, m.newCalls = newBackend(t, front("old", m.old)), newBackend(t, front("new", m.fresh))
+	t.Cleanup(func() {
+		writes := map[string]int{}
+		for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
+			if id := got.header.Get("X-Request-Id"); !strings.HasSuffix(got.target, "/read") && id != "" {
+				if writes[id]++; writes[id] > 1 {
+					t.Errorf("the write %s reached the sides %d times", id, writes[id])
+				}
+			}
+		}
+	})
 	var err error
 	if m.store, err = store.Open(t.Context(), "sqlite:"+file); err != nil {
 		t.Fatal(err)
@@ -49,9 +66,9 @@ upstreams:
   old: {form: %s, url: %q}
   new: {form: %s, url: %q}
 route: {default: old}
-rollout: {old: old, new: new}
+rollout: {old: old, new: new%s}
 store: {url: "sqlite:%s"}
-`, old, m.oldCalls.url, fresh, m.newCalls.url, file))
+`, old, m.oldCalls.url, fresh, m.newCalls.url, more, file))
 	return m
 }
 

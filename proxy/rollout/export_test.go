@@ -22,3 +22,6 @@ func (r *Router) Weigh(ctx context.Context) error { return r.weigh(ctx) }
 
 // Flush adds what was counted here to what the store has, as Run does again and again.
 func (r *Router) Flush(ctx context.Context) error { return r.flush(ctx) }
+
+// Sweep removes what is over, as Run does again and again.
+func (r *Router) Sweep(ctx context.Context) error { return r.sweep(ctx) }

@@ -476,3 +476,39 @@ func TestWhatIsComparedAndReadBack(t *testing.T) {
 		t.Errorf("%+v, %v", way, err)
 	}
 }
+
+// Whose a bill is stays known for as long after the bill as the config says, and what was counted by another table for a
+// month.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageOld, ", keep: 1000h")
+	over := d.now.Add(24 * time.Hour)
+	for id, until := range map[string]time.Time{"ends": over, "later": over.Add(time.Hour), "never": {}} {
+		way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: partner, Bill: id, Until: until}, d.ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Settle(t.Context(), way, store.Succeeded); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.store.AddCounts(t.Context(), "another", []store.Counts{{Partner: partner, Operation: "bill.read", Data: []byte("{}")}}, d.now, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		at           time.Time
+		bills, count int
+	}{{over.Add(1000 * time.Hour), 3, 0}, {over.Add(1000*time.Hour + time.Millisecond), 2, 0}} {
+		d.now = row.at
+		if err := d.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		bills, err := d.store.OpenBills(t.Context(), partner, row.at)
+		if err != nil || len(bills) != 1 || bills[0].Owned != row.bills {
+			t.Errorf("%s: %+v, %v", row.at, bills, err)
+		}
+		if counts, err := d.store.Counts(t.Context(), "another", ""); err != nil || len(counts) != row.count {
+			t.Errorf("%s: %+v, %v", row.at, counts, err)
+		}
+	}
+}
