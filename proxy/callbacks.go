@@ -109,8 +109,13 @@ func (s *Server) reconcile(c *config.Config) error {
 		s.log.Warn("the address of an upstream has changed; bills and callback addresses of it are in the store",
 			"upstream", was.Name, "was", was.URL, "is", c.Upstreams.Find(was.Name).Address.String())
 	}
-	if err == nil && c.Rollout != nil { // last: it is noted, and nothing else may refuse the config after it
-		err = s.store.Sides(ctx, c.Rollout.Old, c.Rollout.New)
+	switch { // last: it is noted, and nothing else may refuse the config after it
+	case err != nil:
+	case c.Rollout == nil:
+		err = s.store.NoSides(ctx, c.Route.Default, time.Now())
+	default:
+		asked := store.Sides{Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared, Staying: []string{"old", "shadow"}}
+		err = s.store.Sides(ctx, asked, time.Now())
 	}
 	return err
 }

@@ -3,95 +3,167 @@ package store_test
 import (
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
 
-// TestSides: which sides may follow which, while bills and stages are there.
+// between are sides whose bills are separate, as the config has it.
+func between(oldSide, newSide string) store.Sides {
+	return store.Sides{Old: oldSide, New: newSide, Staying: []string{"old", "shadow"}}
+}
+
+// TestSides: which sides may follow which, while bills and stages are there, and when something was made that the ledger
+// does not know.
 func TestSides(t *testing.T) {
-	at := func(upstream string, outcomes ...store.Outcome) func(*testing.T, *store.Store) {
-		return func(t *testing.T, s *store.Store) {
+	type (
+		step  = func(*testing.T, *store.Store) error
+		steps = []step
+	)
+	at := func(upstream string, outcomes ...store.Outcome) step {
+		return func(t *testing.T, s *store.Store) error {
 			c := own(t, s, "of "+upstream, upstream)
 			for _, outcome := range outcomes {
 				settle(t, s, c, outcome)
 			}
+			return nil
 		}
 	}
-	stage := func(partner string) func(*testing.T, *store.Store) {
-		return func(t *testing.T, s *store.Store) {
-			if err := s.SetStage(t.Context(), store.Stage{Partner: partner, Stage: "new", By: "anna", At: noon}); err != nil {
-				t.Fatal(err)
-			}
+	stage := func(partner, stage string) step {
+		return func(t *testing.T, s *store.Store) error {
+			return s.SetStage(t.Context(), store.Stage{Partner: partner, Stage: stage, By: "anna", At: noon})
 		}
 	}
-	unset := func(t *testing.T, s *store.Store) {
-		if err := s.UnsetStage(t.Context(), partner("one"), "anna", noon); err != nil {
-			t.Fatal(err)
+	unset := func(t *testing.T, s *store.Store) error {
+		return s.UnsetStage(t.Context(), partner("one"), "anna", noon)
+	}
+	shared := func(sides store.Sides) store.Sides {
+		sides.Shared = true
+		return sides
+	}
+	sides := func(asked store.Sides) step {
+		return func(t *testing.T, s *store.Store) error { return s.Sides(t.Context(), asked, noon.Add(time.Minute)) }
+	}
+	none := func(upstream string) step {
+		return func(t *testing.T, s *store.Store) error {
+			return s.NoSides(t.Context(), upstream, noon.Add(time.Minute))
 		}
 	}
-	type (
-		steps = []func(*testing.T, *store.Store)
-		names = [2]string
-	)
-	stranger := func(upstream string, asked names) error {
-		return &store.StrangerError{Upstream: upstream, Old: asked[0], New: asked[1]}
+	stranger := func(upstream string, asked store.Sides) error {
+		return &store.StrangerError{Upstream: upstream, Old: asked.Old, New: asked.New}
 	}
 	var (
-		none, ab, ba = names{}, names{"a", "b"}, names{"b", "a"}
-		ac, bc, cd   = names{"a", "c"}, names{"b", "c"}, names{"c", "d"}
-		swapped      = &store.SwappedError{Old: "b", New: "a"}
+		ab, ba     = between("a", "b"), between("b", "a")
+		ac, bc, cd = between("a", "c"), between("b", "c"), between("c", "d")
+		moved      = stage(partner("one"), "drained")
+		stays      = stage(partner("one"), "shadow")
 	)
+	renamed := func(asked store.Sides) error {
+		return &store.RenamedError{Old: asked.Old, New: asked.New, OldWas: "a", NewWas: "b", Staying: asked.Staying}
+	}
+	const declared = true
 	rows := map[string]struct {
-		known names
-		steps steps
-		asked names
-		want  error
+		before   steps
+		do       step
+		want     error
+		restored bool // is declared
 	}{
-		"the first":                    {none, nil, ab, nil},
-		"the first, with bills there":  {none, steps{at("a"), at("b")}, ab, nil},
-		"the first, with a stage":      {none, steps{stage(partner("one"))}, ab, nil},
-		"the first, with a stranger":   {none, steps{at("a"), at("c")}, ab, stranger("c", ab)},
-		"the first of two strangers":   {none, steps{at("d"), at("a"), at("c")}, ab, stranger("c", ab)},
-		"a longer name":                {none, steps{at("ab")}, ab, stranger("ab", ab)},
-		"a stranger of before":         {ab, steps{at("c")}, ab, nil}, // what is known is not looked at again
-		"others":                       {ab, nil, cd, nil},
-		"others, with a stage":         {ab, steps{stage(partner("one"))}, cd, nil},
-		"another, with a bill there":   {ab, steps{at("a")}, ac, nil},
-		"another, with a pending bill": {ab, steps{at("a"), at("b")}, ac, stranger("b", ac)},
-		"another, with an owned bill":  {ab, steps{at("b", store.Succeeded)}, ac, stranger("b", ac)},
-		"another, with one uncertain":  {ab, steps{at("b", store.Unknown)}, ac, stranger("b", ac)},
-		"another, with one released":   {ab, steps{at("b", store.Refused)}, ac, nil},
-		"the new becomes the old":      {ab, steps{at("b")}, bc, nil},
-		"swapped":                      {ab, nil, ba, nil},
-		"swapped, with one at the old": {ab, steps{at("a")}, ba, swapped},
-		"swapped, with one at the new": {ab, steps{at("b", store.Succeeded)}, ba, swapped},
-		"swapped, with a stranger":     {ab, steps{at("c")}, ba, swapped},
-		"swapped, with one released":   {ab, steps{at("b", store.NotSent)}, ba, nil},
-		"swapped, with a stage":        {ab, steps{stage(partner("one"))}, ba, swapped},
-		"swapped, with a default":      {ab, steps{stage("")}, ba, swapped},
-		"swapped, with no stage left":  {ab, steps{stage(partner("one")), unset}, ba, nil},
+		"the first":                         {nil, sides(ab), nil, false},
+		"the first, with bills there":       {steps{at("a"), at("b")}, sides(ab), nil, false},
+		"the first, with a stage":           {steps{moved}, sides(ab), nil, false},
+		"the first, with a stranger":        {steps{at("a"), at("c")}, sides(ab), stranger("c", ab), false},
+		"the first of two strangers":        {steps{at("d"), at("a"), at("c")}, sides(ab), stranger("c", ab), false},
+		"the first, shared":                 {nil, sides(shared(ab)), nil, false},
+		"the first, shared, with a bill":    {steps{at("a")}, sides(shared(ab)), store.ErrShared, false},
+		"a longer name":                     {steps{at("ab")}, sides(ab), stranger("ab", ab), false},
+		"a stranger of before":              {steps{sides(ab), at("c")}, sides(ab), nil, false}, // what is known is not looked at again
+		"others":                            {steps{sides(ab)}, sides(cd), nil, false},
+		"others, with a stage":              {steps{sides(ab), moved}, sides(cd), renamed(cd), false},
+		"others, with a default":            {steps{sides(ab), stage("", "canary")}, sides(cd), renamed(cd), false},
+		"others, with a stage that stays":   {steps{sides(ab), stays, stage("", "old")}, sides(cd), nil, false},
+		"others, with one that does not":    {steps{sides(ab), stays, stage("", "new")}, sides(cd), renamed(cd), false},
+		"others, with no stage left":        {steps{sides(ab), moved, unset}, sides(cd), nil, false},
+		"others, where no stage stays":      {steps{sides(ab), stays}, sides(store.Sides{Old: "c", New: "d"}), renamed(store.Sides{Old: "c", New: "d"}), false},
+		"another new, with a stage":         {steps{sides(ab), moved}, sides(ac), renamed(ac), false},
+		"another old, with a stage":         {steps{sides(ab), moved}, sides(between("c", "b")), renamed(between("c", "b")), false},
+		"another, with a bill there":        {steps{sides(ab), at("a")}, sides(ac), nil, false},
+		"another, with a pending bill":      {steps{sides(ab), at("a"), at("b")}, sides(ac), stranger("b", ac), false},
+		"another, with an owned bill":       {steps{sides(ab), at("b", store.Succeeded)}, sides(ac), stranger("b", ac), false},
+		"another, with one uncertain":       {steps{sides(ab), at("b", store.Unknown)}, sides(ac), stranger("b", ac), false},
+		"another, with one released":        {steps{sides(ab), at("b", store.Refused)}, sides(ac), nil, false},
+		"the new becomes the old":           {steps{sides(ab), at("b")}, sides(bc), nil, false},
+		"the new becomes the old, drained":  {steps{sides(ab), moved}, sides(bc), renamed(bc), false},
+		"swapped":                           {steps{sides(ab)}, sides(ba), nil, false},
+		"swapped, with one at the old":      {steps{sides(ab), at("a")}, sides(ba), renamed(ba), false},
+		"swapped, with one at the new":      {steps{sides(ab), at("b", store.Succeeded)}, sides(ba), renamed(ba), false},
+		"swapped, with a stranger":          {steps{sides(ab), at("c")}, sides(ba), renamed(ba), false},
+		"swapped, with one released":        {steps{sides(ab), at("b", store.NotSent)}, sides(ba), nil, false},
+		"swapped, with a stage":             {steps{sides(ab), moved}, sides(ba), renamed(ba), false},
+		"swapped, with a stage that stays":  {steps{sides(ab), stays}, sides(ba), renamed(ba), false},
+		"swapped, with a default":           {steps{sides(ab), stage("", "old")}, sides(ba), renamed(ba), false},
+		"swapped, with no stage left":       {steps{sides(ab), moved, unset}, sides(ba), nil, false},
+		"separate, then shared":             {steps{sides(ab), moved}, sides(shared(ab)), nil, false},
+		"separate, then shared, pending":    {steps{sides(ab), at("a")}, sides(shared(ab)), store.ErrShared, false},
+		"separate, then shared, owned":      {steps{sides(ab), at("b", store.Succeeded)}, sides(shared(ab)), store.ErrShared, false},
+		"separate, then shared, released":   {steps{sides(ab), at("b", store.Refused)}, sides(shared(ab)), nil, false},
+		"separate, then others shared":      {steps{sides(ab), at("a")}, sides(shared(ac)), store.ErrShared, false},
+		"shared, then separate":             {steps{sides(shared(ab)), moved}, sides(ab), nil, declared},
+		"shared, then others separate":      {steps{sides(shared(ab))}, sides(cd), nil, declared},
+		"shared, then others, with a stage": {steps{sides(shared(ab)), moved}, sides(cd), renamed(cd), false},
+		"shared, then others shared":        {steps{sides(shared(ab))}, sides(shared(cd)), nil, false},
+		"shared again":                      {steps{sides(shared(ab)), at("a")}, sides(shared(ab)), nil, false},
+
+		"none at first":                  {steps{at("b"), moved}, none("a"), nil, false},
+		"none":                           {steps{sides(ab), moved}, none("a"), nil, declared},
+		"none, with bills there":         {steps{sides(ab), at("b")}, none("b"), nil, declared},
+		"none, with a bill elsewhere":    {steps{sides(ab), at("a"), at("b")}, none("b"), &store.StrangerError{Upstream: "a", Old: "b"}, false},
+		"none, with one owned elsewhere": {steps{sides(ab), at("b", store.Succeeded)}, none("a"), &store.StrangerError{Upstream: "b", Old: "a"}, false},
+		"none, with one released":        {steps{sides(ab), at("a", store.NotSent)}, none("b"), nil, declared},
+		"none, of shared ones":           {steps{sides(shared(ab))}, none("a"), nil, declared},
+		"none, to a third":               {steps{sides(ab)}, none("c"), nil, declared},
+		"none, again":                    {steps{sides(ab), none("a"), at("b")}, none("a"), nil, false},
+
+		"none, then as before":               {steps{sides(ab), at("b"), moved, none("b")}, sides(ab), nil, false},
+		"none, then a stranger":              {steps{sides(ab), at("b"), none("b")}, sides(ac), stranger("b", ac), false},
+		"none, then others":                  {steps{sides(ab), stays, none("b")}, sides(cd), nil, false},
+		"none, then others, with a stage":    {steps{sides(ab), moved, none("b")}, sides(bc), renamed(bc), false},
+		"none, then swapped, with a bill":    {steps{sides(ab), at("b"), stays, none("b")}, sides(ba), nil, false},
+		"none, then swapped, with a stage":   {steps{sides(ab), moved, none("b")}, sides(ba), renamed(ba), false},
+		"none, then shared":                  {steps{sides(ab), none("b")}, sides(shared(ab)), nil, false},
+		"none, then shared, with a bill":     {steps{sides(ab), at("b"), none("b")}, sides(shared(ab)), store.ErrShared, false},
+		"shared, none, then separate":        {steps{sides(shared(ab)), none("b")}, sides(ab), nil, false}, // it was declared then
+		"none, then as before, and none yet": {steps{sides(ab), none("b"), sides(ab)}, none("a"), nil, declared},
 	}
 	each(t, func(t *testing.T, s *store.Store) {
 		for name, row := range rows {
 			if err := s.Clear(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if row.known != none {
-				if err := s.Sides(t.Context(), row.known[0], row.known[1]); err != nil {
-					t.Fatal(err)
+			for _, step := range row.before {
+				if err := step(t, s); err != nil {
+					t.Fatalf("%s: %v", name, err)
 				}
 			}
-			for _, step := range row.steps {
-				step(t, s)
-			}
-			was := rolloutOf(t, s)
-			for range 2 { // a refusal is not taken for knowledge
-				if err := s.Sides(t.Context(), row.asked[0], row.asked[1]); !sameRefusal(err, row.want) {
+			want, log := rolloutOf(t, s), audit(t, s, 10)
+			for range 2 { // a refusal is not taken for knowledge, and nothing is declared twice
+				if err := row.do(t, s); !sameRefusal(err, row.want) {
 					t.Errorf("%s: %v, want %v", name, err, row.want)
 				}
 			}
-			equal(t, name+": the rollout", rolloutOf(t, s), was)
+			got := rolloutOf(t, s)
+			if row.restored {
+				config := store.Declaration{By: "config", At: noon.Add(time.Minute)}
+				if got.Revision <= want.Revision {
+					t.Errorf("%s: the revision went from %d to %d", name, want.Revision, got.Revision)
+				}
+				want.Revision, want.Restored = got.Revision, config
+				log = append([]store.Change{{Action: store.Restored, By: config.By, At: config.At}}, log...)
+			}
+			equal(t, name+": the rollout", got, want)
+			equal(t, name+": the log", audit(t, s, 10), log)
 		}
 	})
 }
@@ -102,56 +174,86 @@ func sameRefusal(got, want error) bool {
 	case *store.StrangerError:
 		var stranger *store.StrangerError
 		return errors.As(got, &stranger) && *stranger == *want
-	case *store.SwappedError:
-		var swapped *store.SwappedError
-		return errors.As(got, &swapped) && *swapped == *want
+	case *store.RenamedError:
+		var renamed *store.RenamedError
+		return errors.As(got, &renamed) && cmp.Equal(renamed, want)
 	}
-	return got == nil && want == nil
+	return errors.Is(got, want)
 }
 
-// TestSidesKnownOnlyReads: sides that are known cost no wait for the disk, nor for others.
+// TestSidesKnownOnlyReads: sides that are known, and that there are none, cost no wait for the disk, nor for others.
 func TestSidesKnownOnlyReads(t *testing.T) {
 	t.Parallel()
-	s := open(t, storetest.SQLite(t))
-	if err := s.Sides(t.Context(), "a", "b"); err != nil {
+	some, none := open(t, storetest.SQLite(t)), open(t, storetest.SQLite(t))
+	asked := between("a", "b")
+	if err := some.Sides(t.Context(), asked, noon); err != nil {
 		t.Fatal(err)
 	}
-	release := s.Hold()
-	defer release()
-	done := make(chan error, 1)
-	go func() { done <- s.Sides(t.Context(), "a", "b") }()
-	waitFor(t, func() bool { return len(done) == 1 || s.Waiting() > 0 })
-	if s.Waiting() > 0 {
-		t.Fatal("it waits to write")
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
+	for s, do := range map[*store.Store]func() error{
+		some: func() error { return some.Sides(t.Context(), asked, noon) },
+		none: func() error { return none.NoSides(t.Context(), "a", noon) },
+	} {
+		release := s.Hold()
+		defer release()
+		done := make(chan error, 1)
+		go func() { done <- do() }()
+		waitFor(t, func() bool { return len(done) == 1 || s.Waiting() > 0 })
+		if s.Waiting() > 0 {
+			t.Fatal("it waits to write")
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
-// TestSidesOfOthers: what another replica is about to make known is waited for.
+// TestSidesOfOthers: what another replica is about to make known, or to decide, is waited for.
 func TestSidesOfOthers(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
-	const starting = "starting-in-TestSidesOfOthers"
-	s, watch := open(t, url+"&application_name="+starting), raw(t, url)
-	other, err := raw(t, url).Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Rollback() }()
-	if _, err := other.Exec("UPDATE billbridge_rollout SET old_side = 'b', new_side = 'a'"); err != nil {
-		t.Fatal(err)
-	}
-	own(t, s, "bill", "a")
-	done := make(chan error, 1)
-	go func() { done <- s.Sides(t.Context(), "a", "b") }()
-	waitFor(t, func() bool { return waits(t, watch, starting) || len(done) == 1 })
-	if err := other.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; !sameRefusal(err, &store.SwappedError{Old: "a", New: "b"}) {
-		t.Error(err)
+	const stage = "INSERT INTO billbridge_stages (partner, stage, percent, set_by, set_at, forced) VALUES ('', 'new', 0, 'anna', 0, 0)"
+	for name, row := range map[string]struct {
+		theirs string
+		do     func(*testing.T, *store.Store) error
+		want   error
+	}{
+		"swapped": {"UPDATE billbridge_rollout SET old_side = 'b', new_side = 'a', shared = 0", func(t *testing.T, s *store.Store) error {
+			return s.Sides(t.Context(), between("a", "b"), noon)
+		}, &store.RenamedError{Old: "a", New: "b", OldWas: "b", NewWas: "a", Staying: []string{"old", "shadow"}}},
+		"staged": {"UPDATE billbridge_rollout SET revision = 1; " + stage, func(t *testing.T, s *store.Store) error {
+			return s.Sides(t.Context(), between("a", "d"), noon)
+		}, &store.RenamedError{Old: "a", New: "d", OldWas: "a", NewWas: "c", Staying: []string{"old", "shadow"}}},
+		"none": {"UPDATE billbridge_rollout SET shared = NULL", func(t *testing.T, s *store.Store) error {
+			return s.NoSides(t.Context(), "a", noon)
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := storetest.Postgres(t)
+			starting := name + "-in-TestSidesOfOthers"
+			s, watch := open(t, url+"&application_name="+starting), raw(t, url)
+			if err := s.Sides(t.Context(), between("a", "c"), noon); err != nil {
+				t.Fatal(err)
+			}
+			own(t, s, "bill", "a")
+			other, err := raw(t, url).Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = other.Rollback() }()
+			if _, err := other.Exec(row.theirs); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- row.do(t, s) }()
+			waitFor(t, func() bool { return waits(t, watch, starting) || len(done) == 1 })
+			if err := other.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; !sameRefusal(err, row.want) {
+				t.Errorf("%v, want %v", err, row.want)
+			}
+			equal(t, "the log", audit(t, s, 10), nil) // what others declared is not declared again
+		})
 	}
 }
 
@@ -164,7 +266,18 @@ func TestSidesRefusesNames(t *testing.T) {
 			"a zero byte": {"a\x00", "b"},
 			"not UTF-8":   {"a", "\xff"},
 		} {
-			if err := s.Sides(t.Context(), pair[0], pair[1]); err == nil {
+			if err := s.Sides(t.Context(), between(pair[0], pair[1]), noon); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+		for name, err := range map[string]error{
+			"sides at no time":         s.Sides(t.Context(), between("a", "b"), time.Time{}),
+			"none at no time":          s.NoSides(t.Context(), "a", time.Time{}),
+			"none, to nowhere":         s.NoSides(t.Context(), "", noon),
+			"none, with a zero byte":   s.NoSides(t.Context(), "\x00", noon),
+			"none, that are not UTF-8": s.NoSides(t.Context(), "\xff", noon),
+		} {
+			if err == nil {
 				t.Errorf("%s: no error", name)
 			}
 		}
@@ -177,7 +290,16 @@ func TestRefusalsOfSidesSayWhatToDo(t *testing.T) {
 	equal(t, "text", (&store.StrangerError{Upstream: "c", Old: "a", New: "b"}).Error(),
 		`store: rollout.old is "a" and rollout.new is "b" in the config, but bills in the ledger are at upstream "c": `+
 			`rollout.old or rollout.new must name it as long as they are there`)
-	equal(t, "text", (&store.SwappedError{Old: "b", New: "a"}).Error(),
+	equal(t, "text", (&store.StrangerError{Upstream: "c", Old: "a"}).Error(),
+		`store: there is no rollout in the config, and all calls would go to upstream "a", but bills in the ledger are at upstream "c": `+
+			`the rollout section must stay as long as they are there; bills whose last day has passed are swept after rollout.keep`)
+	equal(t, "text", (&store.RenamedError{Old: "b", New: "a", OldWas: "a", NewWas: "b"}).Error(),
 		`store: rollout.old is "b" and rollout.new is "a" in the config, the other way round than before, but bills or stages from before are still there, `+
 			`and every partner's creates would go to the other side: name "a" as rollout.old and "b" as rollout.new again, and give partners that are to go back another stage`)
+	equal(t, "text", (&store.RenamedError{Old: "b", New: "c", OldWas: "a", NewWas: "b", Staying: []string{"old", "shadow"}}).Error(),
+		`store: rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before, and stages from before are still there, `+
+			`by which partners' creates would go elsewhere at once: name them as before until every partner that has a stage, and the default if it was set, is in one of [old shadow]`)
+	equal(t, "text", store.ErrShared.Error(),
+		`store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, `+
+			`and nobody would be asked at which before one is made: rollout.bills must be separate as long as they are there`)
 }

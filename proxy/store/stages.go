@@ -120,13 +120,15 @@ func (s *Store) Resume(ctx context.Context, by string, at time.Time) error {
 // before, only an owned bill is certain to be as it says: a bill that it does not know may have been made since the
 // backup, one that is pending or released may be at another upstream by now.
 func (s *Store) Restored(ctx context.Context, by string, at time.Time) error {
-	return s.change(ctx, Change{Action: Restored, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
-		_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET restored = $1, restored_by = $2", at.UnixMilli(), by)
-		return err
-	})
+	return s.change(ctx, Change{Action: Restored, By: by, At: at}, restored)
 }
 
-// change makes a change and notes it. It works on a copy of c, as it may run again.
+func restored(ctx context.Context, q queries, c *Change) error {
+	_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET restored = $1, restored_by = $2", c.At.UnixMilli(), c.By)
+	return err
+}
+
+// change makes a change and notes it.
 func (s *Store) change(ctx context.Context, c Change, do func(context.Context, queries, *Change) error) error {
 	if c.By == "" || c.At.IsZero() {
 		return errors.New("store: a change of the rollout needs who made it, and when")
@@ -135,24 +137,28 @@ func (s *Store) change(ctx context.Context, c Change, do func(context.Context, q
 		return err
 	}
 	_, err := write(ctx, s, "changing the rollout", func(ctx context.Context, q queries) (none struct{}, err error) {
-		c := c
-		// First: until it commits, other replicas wait here, and so find what this change leaves. The time is in it so
-		// that what is decided after an old backup was restored has no revision that a replica might know from before.
-		if err := q.QueryRowContext(ctx, `
-			UPDATE billbridge_rollout SET revision = CASE WHEN revision < $1 THEN $1 ELSE revision + 1 END RETURNING revision`,
-			c.At.UnixMilli()).Scan(&c.Revision); err != nil {
-			return none, err
-		}
-		if err := do(ctx, q, &c); err != nil {
-			return none, err
-		}
-		_, err = q.ExecContext(ctx, `
-			INSERT INTO billbridge_audit (
-				revision, action, done_by, done_at, partner, from_stage, from_percent, to_stage, to_percent, forced)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			c.Revision, string(c.Action), c.By, c.At.UnixMilli(), c.Partner, c.From, c.FromPercent, c.To, c.ToPercent, bit(c.Forced))
-		return none, err
+		return none, changed(ctx, q, c, do)
 	})
+	return err
+}
+
+// changed does it in the caller's transaction, to a copy of c, as that may run again.
+func changed(ctx context.Context, q queries, c Change, do func(context.Context, queries, *Change) error) error {
+	// First: until it commits, other replicas wait here, and so find what this change leaves. The time is in it so that
+	// what is decided after an old backup was restored has no revision that a replica might know from before.
+	if err := q.QueryRowContext(ctx, `
+		UPDATE billbridge_rollout SET revision = CASE WHEN revision < $1 THEN $1 ELSE revision + 1 END RETURNING revision`,
+		c.At.UnixMilli()).Scan(&c.Revision); err != nil {
+		return err
+	}
+	if err := do(ctx, q, &c); err != nil {
+		return err
+	}
+	_, err := q.ExecContext(ctx, `
+		INSERT INTO billbridge_audit (
+			revision, action, done_by, done_at, partner, from_stage, from_percent, to_stage, to_percent, forced)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		c.Revision, string(c.Action), c.By, c.At.UnixMilli(), c.Partner, c.From, c.FromPercent, c.To, c.ToPercent, bit(c.Forced))
 	return err
 }
 

@@ -23,8 +23,9 @@ CREATE TABLE billbridge_rollout (
 	stopped_by  TEXT COLLATE "C" NOT NULL,
 	restored    BIGINT,                             -- when the store was last declared restored from a backup
 	restored_by TEXT COLLATE "C" NOT NULL,
-	old_side    TEXT COLLATE "C" NOT NULL,          -- the upstreams between which partners move; '' before there were any
-	new_side    TEXT COLLATE "C" NOT NULL
+	old_side    TEXT COLLATE "C" NOT NULL,          -- the upstreams between which partners move, or did last; '' before there were any
+	new_side    TEXT COLLATE "C" NOT NULL,
+	shared      BIGINT                              -- 1 when both see the same bills; NULL when none are in force
 );
 
 INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by, old_side, new_side) VALUES (1, 0, '', '', '', '');

@@ -22,8 +22,9 @@ CREATE TABLE billbridge_rollout (
 	stopped_by  TEXT NOT NULL,
 	restored    INTEGER,                             -- when the store was last declared restored from a backup
 	restored_by TEXT NOT NULL,
-	old_side    TEXT NOT NULL,                       -- the upstreams between which partners move; '' before there were any
-	new_side    TEXT NOT NULL
+	old_side    TEXT NOT NULL,                       -- the upstreams between which partners move, or did last; '' before there were any
+	new_side    TEXT NOT NULL,
+	shared      INTEGER                              -- 1 when both see the same bills; NULL when none are in force
 ) STRICT;
 
 INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by, old_side, new_side) VALUES (1, 0, '', '', '', '');
