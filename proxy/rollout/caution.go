@@ -58,7 +58,7 @@ func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]stri
 	if m.partner == "" || m.to.share() == 0 || s.config.Bills == config.Shared {
 		return nil, nil
 	}
-	first, _, err := r.store.FirstSeen(ctx, m.partner)
+	first, err := r.store.FirstSeen(ctx, m.partner)
 	seen, want := r.now().Sub(first), time.Duration(s.config.Settle)
 	switch {
 	case errors.Is(err, store.ErrNotFound):

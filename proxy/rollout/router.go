@@ -357,7 +357,7 @@ func (r *Router) isSettled(ctx context.Context, s *settings, partner string) (bo
 	if _, known := r.settled.Load(partner); known || r.store == nil {
 		return true, nil
 	}
-	first, _, err := r.store.FirstSeen(ctx, partner)
+	first, err := r.store.FirstSeen(ctx, partner)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return false, nil

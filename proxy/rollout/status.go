@@ -213,7 +213,7 @@ func (r *Router) known(ctx context.Context, only string) (seen []store.Sight, bi
 	}
 	if only == "" {
 		seen, err = r.store.Sights(ctx)
-	} else if first, _, lost := r.store.FirstSeen(ctx, only); !errors.Is(lost, store.ErrNotFound) {
+	} else if first, lost := r.store.FirstSeen(ctx, only); !errors.Is(lost, store.ErrNotFound) {
 		seen, err = []store.Sight{{Partner: only, First: first}}, lost
 	}
 	if err != nil {

@@ -17,7 +17,7 @@ func (s *Store) Seen(ctx context.Context, partner string, at time.Time) error {
 	if !fullHash(partner) || at.IsZero() {
 		return fmt.Errorf("store: that a partner was seen needs its full hash and a time, not %q and %s", partner, at)
 	}
-	if _, _, err := s.FirstSeen(ctx, partner); !errors.Is(err, ErrNotFound) {
+	if _, err := s.FirstSeen(ctx, partner); !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	_, err := write(ctx, s, "noting a partner", func(ctx context.Context, q queries) (none struct{}, err error) {
@@ -28,26 +28,18 @@ func (s *Store) Seen(ctx context.Context, partner string, at time.Time) error {
 	return err
 }
 
-// FirstSeen returns when a partner was first seen, or ErrNotFound. With either comes when the store was last declared
-// restored from a backup: of a partner that was seen before, what it did between the backup and then is not known.
-func (s *Store) FirstSeen(ctx context.Context, partner string) (first time.Time, restored Declaration, err error) {
+// FirstSeen returns when a partner was first seen, or ErrNotFound.
+func (s *Store) FirstSeen(ctx context.Context, partner string) (time.Time, error) {
 	if storable(map[string]string{"partner": partner}) != nil {
-		partner = "" // which nobody is
+		return time.Time{}, ErrNotFound
 	}
-	type sight struct {
-		first    time.Time
-		restored Declaration
-	}
-	seen, err := read(ctx, s, "reading when a partner was first seen", func(ctx context.Context, q queries) (n sight, err error) {
-		err = q.QueryRowContext(ctx, `
-			SELECT s.seen, r.restored, r.restored_by FROM billbridge_rollout r
-			LEFT JOIN billbridge_seen s ON s.partner = $1`, partner).Scan(moment{&n.first}, moment{&n.restored.At}, &n.restored.By)
-		return n, err
+	return read(ctx, s, "reading when a partner was first seen", func(ctx context.Context, q queries) (first time.Time, err error) {
+		err = q.QueryRowContext(ctx, "SELECT seen FROM billbridge_seen WHERE partner = $1", partner).Scan(moment{&first})
+		if errors.Is(err, sql.ErrNoRows) {
+			err = ErrNotFound
+		}
+		return first, err
 	})
-	if err == nil && seen.first.IsZero() {
-		err = ErrNotFound
-	}
-	return seen.first, seen.restored, err
 }
 
 // A Sight is when a partner was first seen.

@@ -226,30 +226,24 @@ func TestSeen(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		s, one, two := replicas[0], partner("one"), partner("two")
-		is := func(who string, want time.Time, wantErr error, wantRestored store.Declaration) {
+		is := func(who string, want time.Time, wantErr error) {
 			t.Helper()
-			first, restored, err := replicas[1].FirstSeen(t.Context(), who)
+			first, err := replicas[1].FirstSeen(t.Context(), who)
 			if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
 				t.Errorf("%v, want %v", err, wantErr)
 			}
 			equal(t, "first seen", first, want)
-			equal(t, "restored", restored, wantRestored)
 		}
-		is(one, time.Time{}, store.ErrNotFound, store.Declaration{})
+		is(one, time.Time{}, store.ErrNotFound)
 		for _, after := range []time.Duration{0, time.Hour, -time.Hour} {
 			if err := s.Seen(t.Context(), one, noon.Add(after)); err != nil {
 				t.Fatal(err)
 			}
-			is(one, noon, nil, store.Declaration{})
+			is(one, noon, nil)
 		}
-		if err := s.Restored(t.Context(), "carl", noon.Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-		carl := store.Declaration{By: "carl", At: noon.Add(time.Minute)}
-		is(one, noon, nil, carl)
-		is(two, time.Time{}, store.ErrNotFound, carl)
-		is("\x00", time.Time{}, store.ErrNotFound, carl)
-		is("", time.Time{}, store.ErrNotFound, carl)
+		is(two, time.Time{}, store.ErrNotFound)
+		is("\x00", time.Time{}, store.ErrNotFound)
+		is("", time.Time{}, store.ErrNotFound)
 
 		var seeing sync.WaitGroup
 		for i := range 16 {
@@ -260,14 +254,14 @@ func TestSeen(t *testing.T) {
 			})
 		}
 		seeing.Wait()
-		first, _, err := s.FirstSeen(t.Context(), two)
+		first, err := s.FirstSeen(t.Context(), two)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Seen(t.Context(), two, noon); err != nil {
 			t.Fatal(err)
 		}
-		is(two, first, nil, carl)
+		is(two, first, nil)
 
 		for _, who := range []string{"", one[:12], strings.ToUpper(one)} {
 			if err := s.Seen(t.Context(), who, noon); err == nil {
@@ -327,7 +321,7 @@ func TestSeenTogether(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	first, _, err := s.FirstSeen(t.Context(), partner("one"))
+	first, err := s.FirstSeen(t.Context(), partner("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
