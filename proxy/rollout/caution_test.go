@@ -209,7 +209,7 @@ func TestCountsThatCannotBeKept(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	version := answers[rollout.Report](d, "GET", "/rollout/report").Table
-	if err := s.AddCounts(t.Context(), version, []store.Counts{{Partner: hash("k"), Operation: "bill.create", Data: []byte("no JSON")}}, noon, nil); err != nil {
+	if _, err := s.AddCounts(t.Context(), version, []store.Counts{{Partner: hash("k"), Operation: "bill.create", Data: []byte("no JSON")}}, noon, nil); err != nil {
 		t.Fatal(err)
 	}
 	d.denies(409, "POST", "/rollout/stop?by=a", "what it would cost cannot be found out: what was counted of bill.create by "+hash("k")[:12])

@@ -39,8 +39,7 @@ func (r *Router) flush(ctx context.Context) error {
 		}
 		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data}
 	}
-	added := 0
-	err := r.store.AddCounts(ctx, counted.Table, more, r.now(), func(have, more []byte) ([]byte, error) {
+	added, err := r.store.AddCounts(ctx, counted.Table, more, r.now(), func(have, more []byte) ([]byte, error) {
 		var n, m Count
 		if err := json.Unmarshal(have, &n); err != nil {
 			return nil, err

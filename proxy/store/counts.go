@@ -31,27 +31,29 @@ const countsAtOnce = 100
 // A transaction may have to run again, and may still run when ctx has ended and AddCounts has returned. So merge must be
 // pure: it is called more than once for what counts once, it keeps nothing, and it changes neither of what it is given.
 //
-// It works in batches: after an error some of more have been added and some have not. Who adds them again may count
-// twice, who does not may count too little.
-func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) error {
+// It sorts more, by partner and operation, and works in batches: after an error more[:added] have certainly been added,
+// and more[added:] is what to add again later. If the error came late, the first batch of that may have been added, too,
+// and then counts twice.
+func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) (added int, err error) {
 	if version == "" || at.IsZero() {
-		return fmt.Errorf("store: counts need the version that they went by and a time, not %q and %s", version, at)
+		return 0, fmt.Errorf("store: counts need the version that they went by and a time, not %q and %s", version, at)
 	}
-	more = slices.Clone(more) // and each Data: they must not change while the writer is at them
-	for i, c := range more {
-		if !fullHash(c.Partner) || c.Operation == "" || len(c.Data) == 0 {
-			return fmt.Errorf("store: counts need the full hash of a partner, an operation and data, not %q, %q and %d bytes",
-				c.Partner, c.Operation, len(c.Data))
-		}
-		if err := storable(map[string]string{"version": version, "operation": c.Operation}); err != nil {
-			return err
-		}
-		more[i].Data = bytes.Clone(c.Data)
-	}
-	// Always in the same order: of two replicas that add to the same rows, none has one that the other waits for.
+	// Always in the same order: of two replicas that add to the same rows, none has one that the other waits for. The
+	// caller's own slice, so that more[added:] means the same to it.
 	slices.SortStableFunc(more, func(a, b Counts) int {
 		return cmp.Or(strings.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
 	})
+	more = slices.Clone(more) // and each Data: they must not change while the writer is at them
+	for i, c := range more {
+		if !fullHash(c.Partner) || c.Operation == "" || len(c.Data) == 0 {
+			return 0, fmt.Errorf("store: counts need the full hash of a partner, an operation and data, not %q, %q and %d bytes",
+				c.Partner, c.Operation, len(c.Data))
+		}
+		if err := storable(map[string]string{"version": version, "operation": c.Operation}); err != nil {
+			return 0, err
+		}
+		more[i].Data = bytes.Clone(c.Data)
+	}
 	for batch := range slices.Chunk(more, min(s.batch, countsAtOnce)) {
 		if _, err := write(ctx, s, "adding counts", func(ctx context.Context, q queries) (none struct{}, err error) {
 			if err := s.share(ctx, q, counts); err != nil {
@@ -64,10 +66,11 @@ func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at
 			}
 			return none, nil
 		}); err != nil {
-			return err
+			return added, err
 		}
+		added += len(batch)
 	}
-	return nil
+	return added, nil
 }
 
 // counts is the key that all who add counts share, and that who resets them has for itself: it removes rows in whatever

@@ -74,7 +74,8 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 		want []string
 	}{
 		"add": {func(t *testing.T, s *store.Store) error {
-			return s.AddCounts(t.Context(), "1", []store.Counts{b, a}, noon, sum)
+			_, err := s.AddCounts(t.Context(), "1", []store.Counts{b, a}, noon, sum)
+			return err
 		}, []string{"3", "3"}},
 		"reset": {func(t *testing.T, s *store.Store) error {
 			return s.ResetCounts(t.Context(), "", "anna", noon)
@@ -92,11 +93,12 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 			merging, goOn := make(chan struct{}, 2), make(chan struct{})
 			added, done := make(chan error, 1), make(chan error, 1)
 			go func() {
-				added <- first.AddCounts(t.Context(), "1", []store.Counts{a, b}, noon, func(have, more []byte) ([]byte, error) {
+				_, err := first.AddCounts(t.Context(), "1", []store.Counts{a, b}, noon, func(have, more []byte) ([]byte, error) {
 					merging <- struct{}{}
 					<-goOn
 					return sum(have, more)
 				})
+				added <- err
 			}()
 			<-merging
 			go func() { done <- test.do(t, other) }()
