@@ -138,7 +138,7 @@ func (s *Store) Counts(ctx context.Context, version, partner string) ([]Counts, 
 }
 
 // ResetCounts removes what was counted of a partner, named by its full hash, or of all for "", by whatever version of
-// the table. The revision moves with it, so that replicas know to forget what they have counted and not added yet.
+// the table. What replicas have counted and not added yet it does not reach: that is added afterwards.
 func (s *Store) ResetCounts(ctx context.Context, partner, by string, at time.Time) error {
 	if partner != "" && !fullHash(partner) {
 		return fmt.Errorf("store: a reset needs the full hash of a partner, or none for all, not %q", partner)
