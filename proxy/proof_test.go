@@ -1,9 +1,11 @@
 package proxy_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
@@ -357,5 +360,56 @@ func TestCountsOutliveTheServer(t *testing.T) {
 	}
 	if kept, err := m.store.Counts(t.Context(), table, partnerHash(demoKey)); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
 		t.Errorf("%+v, %v", kept, err)
+	}
+}
+
+// TestOwnershipIsNotSwitchedOff: a config that would lose what the ledger knows is refused, when it is read again and at a
+// start.
+func TestOwnershipIsNotSwitchedOff(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, "new")
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	was := *m.text.Load()
+	for name, row := range map[string]struct{ old, now, says string }{
+		"shared":   {"rollout: {old: old, new: new}", "rollout: {old: old, new: new, bills: shared}", "shared"},
+		"swapped":  {"rollout: {old: old, new: new}", "rollout: {old: new, new: old}", "the other way round"},
+		"switched": {"rollout: {old: old, new: new}\n", "", "rollout has changed: restart to change it"},
+	} {
+		text := strings.Replace(was, row.old, row.now, 1)
+		m.text.Store(&text)
+		if got := m.operator("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, row.says) {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	m.text.Store(&was)
+	if got := m.operator("POST", "/-/reload"); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	m.stop()
+	if err := receive(t, m.ended, "end of the server"); err != nil {
+		t.Fatal(err)
+	}
+	start := func(text string) error {
+		s, err := proxy.Listen(parse(t, text), nil, proxy.Build{}, slog.New(slog.DiscardHandler))
+		if err == nil {
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			return s.Run(ctx)
+		}
+		return err
+	}
+	without := strings.Replace(was, "rollout: {old: old, new: new}\n", "", 1)
+	if err := start(without); err == nil || !strings.Contains(err.Error(), `"new"`) {
+		t.Errorf("without a rollout: %v", err)
+	}
+	// Where every bill is, all calls may go. When there is a rollout again, what was made meanwhile is looked for.
+	if err := start(strings.Replace(without, "route: {default: old}", "route: {default: new}", 1)); err != nil {
+		t.Errorf("without a rollout, to where the bills are: %v", err)
+	}
+	if err := start(was); err != nil {
+		t.Error(err)
+	}
+	if r, err := m.store.Rollout(t.Context()); err != nil || r.Restored.At.IsZero() {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
