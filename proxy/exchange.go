@@ -118,6 +118,10 @@ func (x *exchange) carry() {
 		}
 		x.lane, x.unsure = x.route.lanes[way.Upstream], way.Unsure
 		defer func() { x.settle(call, way) }()
+		if x.lane == nil { // a reload has just given the rollout other sides
+			x.fail(unowned, "the backends are being exchanged; nothing was sent")
+			return
+		}
 	}
 	lane := x.lane
 	x.call = lane.crossing.Start()

@@ -422,7 +422,7 @@ func TestReadWhileTheOtherSideIsDown(t *testing.T) {
 		d := newCrossroads(t, stage)
 		other := map[string]string{"old": "new", "new": "old"}[preferred]
 		d.says[preferred], d.says[other] = rollout.Present, rollout.Unclear
-		if way, err := d.other(false); err != nil || way.Upstream != preferred || way.Reason != rollout.ByProbe || way.Nowhere {
+		if way, err := d.other(false); err != nil || way.Upstream != preferred || way.Reason != rollout.ByProbe || way.Nowhere || !way.Unsure || way.Compare != "" {
 			t.Errorf("%s: %+v, %v", stage, way, err)
 		}
 		if way, err := d.other(true); !refusedFor(err, "unclear") {
