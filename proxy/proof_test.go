@@ -407,3 +407,16 @@ func TestOwnershipIsNotSwitchedOff(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// TestOwnersAgain: what was made while nobody owned a bill is looked for from the first call on when each has an owner.
+func TestOwnersAgain(t *testing.T) {
+	t.Parallel()
+	m := newMovingOver(t, "legacy", "v2", "drained", func(_ string, service http.Handler) http.Handler { return service }, ", bills: shared")
+	separate := strings.Replace(*m.text.Load(), ", bills: shared", "", 1)
+	m.text.Store(&separate)
+	if got := m.operator("POST", "/-/reload"); got.status != 200 {
+		t.Fatal(got)
+	}
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.counts(t, 1, 1) // the old side was asked
+}

@@ -306,6 +306,12 @@ func (s *Server) Reload() error {
 	if err == nil && s.store != nil {
 		err = s.reconcile(c)
 	}
+	if err == nil && s.rollout != nil {
+		// Other sides may have been declared as a restored store is: no call may be decided on before that is known.
+		ctx, cancel := context.WithTimeout(context.Background(), storeWithin)
+		err = s.rollout.Follow(ctx)
+		cancel()
+	}
 	if err != nil {
 		s.reloadOK.Set(0)
 		s.log.Error("config not reloaded, the last good one stays", "error", err.Error())

@@ -2,9 +2,6 @@ package rollout
 
 import "context"
 
-// Follow reads what was decided, as Run does again and again.
-func (r *Router) Follow(ctx context.Context) error { return r.follow(ctx) }
-
 // UpperBound and LowerBound are the two bounds of a rate.
 func UpperBound(k, n int) float64 { return upperBound(k, n) }
 func LowerBound(k, n int) float64 { return lowerBound(k, n) }

@@ -497,6 +497,9 @@ func (r *Router) sweep(ctx context.Context) error {
 	return err
 }
 
+// Follow reads what was decided, at once: it is called when something was decided behind the router, before it is used.
+func (r *Router) Follow(ctx context.Context) error { return r.follow(ctx) }
+
 // follow reads what was decided, if it is another than what is known.
 func (r *Router) follow(ctx context.Context) error {
 	if r.store == nil {

@@ -68,7 +68,7 @@ type Sides struct {
 //   - [ErrShared] if a bill that was not released is there, and from now on nobody would own one.
 //
 // What was made while nobody owned a bill is not in the ledger. When each has an owner again, that is declared as
-// [Store.Restored] does it, by "config".
+// [Store.Restored] does it, by "config"; and so it is when the new side is the one that was the old one.
 func (s *Store) Sides(ctx context.Context, asked Sides, now time.Time) error {
 	if asked.Old == "" || asked.New == "" || asked.Old == asked.New || now.IsZero() {
 		return fmt.Errorf("store: a rollout needs two sides and a time, not %q, %q and %s", asked.Old, asked.New, now)
@@ -133,14 +133,12 @@ func (s *Store) become(ctx context.Context, next func(was sides) sides, refused 
 			return nil, err
 		}
 		to := next(was)
-		if was == to { // another replica was faster: what it declared holds
-			return nil, nil
-		}
 		if refusal, err := refused(ctx, q, was); err != nil || refusal != nil {
 			return refusal, err
 		}
-		// Nothing is noted while nobody owns a bill, nor while there are no sides.
-		if was.shared.Valid && !to.shared.Valid || was.shared.Bool && !to.shared.Bool {
+		// Nothing is noted while nobody owns a bill, nor while there are no sides; and a new side that was the old one has
+		// bills from before.
+		if was.shared.Valid && !to.shared.Valid || was.shared.Bool && !to.shared.Bool || was.old != "" && to.new == was.old {
 			if err := changed(ctx, q, Change{Action: Restored, By: "config", At: now}, restored); err != nil {
 				return nil, err
 			}
@@ -183,7 +181,7 @@ func (asked Sides) refused(ctx context.Context, q queries, was sides) (refusal, 
 		return nil, err
 	case stranger != "":
 		return &StrangerError{stranger, asked.Old, asked.New}, nil
-	case asked.Shared && !was.shared.Bool && bill != "":
+	case asked.Shared && bill != "":
 		return ErrShared, nil
 	}
 	return nil, nil
