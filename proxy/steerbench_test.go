@@ -35,8 +35,10 @@ func BenchmarkLedgered(b *testing.B) {
 			url         func(testing.TB) string
 		}{
 			{"plain", "", nil},
-			{"old/sqlite", "old", storetest.SQLite}, {"new/sqlite", "new", storetest.SQLite},
-			{"old/postgres", "old", storetest.Postgres}, {"new/postgres", "new", storetest.Postgres},
+			{"old/sqlite", "old", storetest.SQLite},
+			{"new/sqlite", "new", storetest.SQLite},
+			{"old/postgres", "old", storetest.Postgres},
+			{"new/postgres", "new", storetest.Postgres},
 		} {
 			b.Run(fmt.Sprintf("callers=%d/%s", callers, row.name), func(b *testing.B) {
 				old := httptest.NewServer(says(200, `{"code":"9980","msg":"no such bill"}`))

@@ -58,7 +58,8 @@ func TestVerdictOfCalls(t *testing.T) {
 		"others that fail less often":      {side{"0000": 160, "BILL_002": 40}, side{"0000": 200}, false, "", rollout.Pass, false, "no code more often than at the old side"},
 		"a little more of each code": {
 			side{"0000": 1990, "BILL_001": 2, "BILL_002": 2, "BILL_003": 2, "BILL_007": 2, "BILL_009": 2},
-			side{"0000": 165, "BILL_001": 3, "BILL_002": 3, "BILL_003": 3, "BILL_007": 3, "BILL_009": 3}, false, "",
+			side{"0000": 165, "BILL_001": 3, "BILL_002": 3, "BILL_003": 3, "BILL_007": 3, "BILL_009": 3},
+			false, "",
 			rollout.Fail, false, "more often than by chance: failures 15 of 180 beside 10 of 2000",
 		},
 		"what cannot be carried": {side{"0000": 200}, side{}, false, "BILL_010 bill.sendType", rollout.Fail, false, "its form cannot carry BILL_010 bill.sendType in 1"},
