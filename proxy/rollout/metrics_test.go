@@ -59,8 +59,11 @@ func TestGauges(t *testing.T) {
 			}
 		}
 	}
-	if _, err := r.Route(t.Context(), rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: hash("a"), Bill: "B1"}, func(context.Context, string) rollout.Finding { return rollout.Absent }); err != nil {
-		t.Fatal(err)
+	for _, creates := range []bool{true, false} {
+		call := rollout.Call{Operation: "bill.create", Creates: creates, Writes: true, Partner: hash("a"), Bill: "B1"}
+		if _, err := r.Route(t.Context(), call, func(context.Context, string) rollout.Finding { return rollout.Absent }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	families, err := registry.Gather()
 	if err != nil {

@@ -178,6 +178,9 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 		way := at.byStage()
 		return Way{Upstream: s.sides[way.side], Reason: way.reason}, nil
 	}
+	if c.Creates && d.restored.IsZero() && !at.create().ask {
+		return r.create(ctx, s, at, c, ask) // nobody is asked, and the ledger says whose the bill is when it notes the create
+	}
 	done := r.metrics.timed("owner")
 	row, err := r.store.Owner(ctx, c.Partner, c.Bill)
 	done()
@@ -226,7 +229,7 @@ func (r *Router) create(ctx context.Context, s *settings, at situation, c Call, 
 		return Way{Upstream: s.sides[d.side], Reason: d.reason}, nil
 	case err != nil:
 		return Way{}, outOfReach(err)
-	case create.Upstream != s.sides[d.side]: // another create of the bill was faster
+	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.sides[d.side]: // the bill was there, or another create was faster
 		d.reason = ByOwner
 		if _, ok := s.side(create.Upstream); !ok { // through a replica with other sides: nothing goes out here
 			_, err := r.store.Settle(ctx, create, store.NotSent, r.now())
