@@ -128,6 +128,9 @@ func (c *Config) checkRollout() {
 	if n := r.Shadow.InFlight; n < 1 || n > 10_000 {
 		s.problem(fmt.Sprintf("must be from 1 to 10000, but is %d", n), "rollout", "shadow", "in_flight")
 	}
+	if r.Shadow.Bytes < 128<<10 {
+		s.problem(fmt.Sprintf("must be at least 128KiB, which one comparison may hold, but is %d bytes", r.Shadow.Bytes), "rollout", "shadow", "bytes")
+	}
 	for _, name := range []string{r.Old, r.New} {
 		if u := c.Upstreams.Find(name); u != nil && r.Shadow.InFlight >= u.Connections {
 			s.problem(fmt.Sprintf("must be below the connections of upstream %q, %d, of which partners' calls need some, but is %d", name, u.Connections, r.Shadow.InFlight), "rollout", "shadow", "in_flight")

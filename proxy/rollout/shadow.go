@@ -33,6 +33,7 @@ type Shadow struct {
 	inFlight int
 	bytes    int64
 	closed   bool
+	waiting  []Checked // in their order
 
 	run    context.Context
 	cancel context.CancelFunc
@@ -72,7 +73,7 @@ func NewShadow(c config.Comparing, tally *Tally, to prometheus.Registerer, log *
 		s.done.WithLabelValues(string(class))
 		s.read.WithLabelValues(string(class))
 	}
-	for _, bound := range []string{"in_flight", "bytes", "closed"} {
+	for _, bound := range []string{"in_flight", "bytes", "waiting", "closed"} {
 		s.dropped.WithLabelValues(bound)
 	}
 	s.run, s.cancel = context.WithCancel(context.Background())
@@ -119,29 +120,31 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 func (s *Shadow) reserve(held int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bound := ""
-	switch {
-	case s.closed:
-		bound = "closed"
-	case s.inFlight >= s.config.InFlight:
-		bound = "in_flight"
-	case s.bytes+held > int64(s.config.Bytes):
-		bound = "bytes"
-	default:
-		s.inFlight++
-		s.bytes += held
-		s.wait.Add(1)
-		return true
+	if bound := s.take(held); bound != "" {
+		s.dropped.WithLabelValues(bound).Inc()
+		return false
 	}
-	s.dropped.WithLabelValues(bound).Inc()
-	return false
+	return true
 }
 
-// begin does something beside all else, in the place that was reserved for it.
+// take takes a place, or says which bound there is none for. The lock is held.
+func (s *Shadow) take(held int64) (bound string) {
+	switch {
+	case s.closed:
+		return "closed"
+	case s.inFlight >= s.config.InFlight:
+		return "in_flight"
+	case s.bytes+held > int64(s.config.Bytes):
+		return "bytes"
+	}
+	s.inFlight++
+	s.bytes += held
+	s.wait.Add(1)
+	return ""
+}
+
+// begin does something beside all else, in the place that was taken for it.
 func (s *Shadow) begin(held int64, do func(ignore []string)) {
-	s.mu.Lock()
-	ignore := slices.Clone(s.config.Ignore)
-	s.mu.Unlock()
 	go func() {
 		defer s.wait.Done()
 		defer func() {
@@ -149,7 +152,11 @@ func (s *Shadow) begin(held int64, do func(ignore []string)) {
 			defer s.mu.Unlock()
 			s.inFlight--
 			s.bytes -= held
+			s.next()
 		}()
+		s.mu.Lock()
+		ignore := slices.Clone(s.config.Ignore)
+		s.mu.Unlock()
 		do(ignore)
 	}()
 }
@@ -164,22 +171,46 @@ type Checked struct {
 	Show      func(ctx context.Context, most int64) (Answer, error) // as of Shadowed
 }
 
-// Check reads a bill back, once, in the background, within the same bounds as comparisons. It never waits.
+const (
+	mostShown  = 64 << 10 // of a bill that is read back
+	maxWaiting = 4096     // bills that wait for their turn
+)
+
+// Check reads a bill back, once, in the background. It never waits. Within the bounds of comparisons it is the bill that
+// waits for its turn: each of canary is to be read.
 func (s *Shadow) Check(c Checked) (taken bool) {
-	const most = 64 << 10
-	if !s.reserve(most) {
-		return false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bound := ""
+	switch {
+	case s.closed:
+		bound = "closed"
+	case len(s.waiting) >= maxWaiting:
+		bound = "waiting"
+	default:
+		s.waiting = append(s.waiting, c)
+		s.next()
+		return true
 	}
-	s.begin(most, func([]string) {
-		s.finish(c.ID, c.Partner, c.Operation, s.read, func() Comparison {
-			shown, err := ask(s.run, most, c.Show)
-			if err != nil {
-				return Comparison{Class: NoAnswer, Why: err.Error(), Succeeded: [2]bool{true, false}, ReadBack: true}
-			}
-			return Check(c.Read, c.Asked, shown)
+	s.dropped.WithLabelValues(bound).Inc()
+	return false
+}
+
+// next begins with what waits, as far as there is place. The lock is held.
+func (s *Shadow) next() {
+	for len(s.waiting) > 0 && s.take(mostShown) == "" {
+		c := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		s.begin(mostShown, func([]string) {
+			s.finish(c.ID, c.Partner, c.Operation, s.read, func() Comparison {
+				shown, err := ask(s.run, mostShown, c.Show)
+				if err != nil {
+					return Comparison{Class: NoAnswer, Why: err.Error(), Succeeded: [2]bool{true, false}, ReadBack: true}
+				}
+				return Check(c.Read, c.Asked, shown)
+			})
 		})
-	})
-	return true
+	}
 }
 
 // finish counts what a comparison comes to. A panic in it must not end the process, which has partners to answer. Its
@@ -275,6 +306,8 @@ func confirm(op *translate.Operation, found Comparison, first, other, again Answ
 func (s *Shadow) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
+	s.dropped.WithLabelValues("closed").Add(float64(len(s.waiting)))
+	s.waiting = nil
 	s.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {

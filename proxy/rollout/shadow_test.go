@@ -279,3 +279,36 @@ func TestShadowSamples(t *testing.T) {
 		}
 	}
 }
+
+// Bills of canary wait for their turn: each is read back, however many are made at once. What waits when the shadow is
+// closed is counted as dropped.
+func TestReadBacksWait(t *testing.T) {
+	t.Parallel()
+	read := compileTable(t).Operation("bill.read")
+	for closing, want := range map[bool]string{false: "same 100", true: "closed 70, same 30"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, config.Comparing{Rate: 0, InFlight: 10, Bytes: 16 << 20})
+			var now, most atomic.Int64
+			for i := range 100 {
+				taken := s.Check(rollout.Checked{
+					ID: fmt.Sprint(i), Partner: partner, Operation: "bill.create", Read: read, Asked: rollout.Created{Bill: "1"},
+					Show: func(ctx context.Context, limit int64) (rollout.Answer, error) {
+						most.Store(max(most.Load(), now.Add(1)))
+						defer now.Add(-1)
+						return after(time.Second, v2(``))(ctx, limit)
+					},
+				})
+				if !taken {
+					t.Errorf("bill %d was dropped", i)
+				}
+			}
+			time.Sleep(map[bool]time.Duration{false: time.Minute, true: 2500 * time.Millisecond}[closing])
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if got := s.counts(); got != want || most.Load() != 10 {
+				t.Errorf("closing %v: %s, %d at once, want %s", closing, got, most.Load(), want)
+			}
+		})
+	}
+}
