@@ -104,20 +104,26 @@ func (s *Server) reconcile(c *config.Config) error {
 	for i, u := range c.Upstreams {
 		list[i] = store.Upstream{Name: u.Name, Form: string(u.Form), URL: u.Address.String()}
 	}
+	sides := store.Sides{Alone: c.Route.Default}
+	if c.Rollout != nil {
+		sides = store.Sides{Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared, Staying: []string{"old", "shadow"}}
+	}
+	// Both may refuse the config, and what one notes the other must not find when it does: so the sides are looked at first,
+	// and noted last.
+	look := sides
+	look.Look = true
+	if err := s.store.Sides(ctx, look, time.Now()); err != nil {
+		return err
+	}
 	moved, err := s.store.Reconcile(ctx, list)
 	for _, was := range moved {
 		s.log.Warn("the address of an upstream has changed; bills and callback addresses of it are in the store",
 			"upstream", was.Name, "was", was.URL, "is", c.Upstreams.Find(was.Name).Address.String())
 	}
-	switch { // last: it is noted, and nothing else may refuse the config after it
-	case err != nil:
-	case c.Rollout == nil:
-		err = s.store.NoSides(ctx, c.Route.Default, time.Now())
-	default:
-		asked := store.Sides{Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared, Staying: []string{"old", "shadow"}}
-		err = s.store.Sides(ctx, asked, time.Now())
+	if err != nil {
+		return err
 	}
-	return err
+	return s.store.Sides(ctx, sides, time.Now())
 }
 
 func userAgent(b Build) string { return "billbridge/" + cmp.Or(b.Version, "unknown") }

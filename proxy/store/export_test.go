@@ -35,7 +35,7 @@ func (s *Store) Clear(ctx context.Context) error {
 				return none, err
 			}
 		}
-		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', shared = NULL")
+		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', alone = '', past = '', shared = NULL")
 		return none, err
 	})
 	return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -49,11 +50,14 @@ func (e *RenamedError) Error() string {
 
 func (e *RenamedError) swapped() bool { return e.Old == e.NewWas && e.New == e.OldWas }
 
-// Sides are the two upstreams between which partners move.
+// Sides are the two upstreams between which partners move, or the one that all calls go to.
 type Sides struct {
 	Old, New string
 	Shared   bool     // both see the same bills: nobody owns one
 	Staying  []string // the stages in which nothing of a partner is made at the new side
+
+	Alone string // without a rollout: where all calls go
+	Look  bool   // change nothing, and tell only whether it would be refused
 }
 
 // Sides holds the sides of a rollout to those that the store knows, and from then on knows these. It is called at a
@@ -62,83 +66,45 @@ type Sides struct {
 //
 // It changes nothing and returns
 //
-//   - a [*StrangerError] if a bill that was not released is at neither side,
+//   - a [*StrangerError] if a bill that was not released is at neither side, or not at the one that all calls go to,
 //   - a [*RenamedError] if the names are others than before, and a stage that is not one of those that stay is there, of
 //     a partner or the default; if they have changed places, for any stage, and for a bill that was not released,
-//   - [ErrShared] if a bill that was not released is there, and from now on nobody would own one.
+//   - [ErrShared] if a bill that was not released is there, and nobody is to own one.
 //
-// What was made while nobody owned a bill is not in the ledger. When each has an owner again, that is declared as
-// [Store.Restored] does it, by "config"; and so it is when the new side is the one that was the old one.
+// What was made while nobody owned a bill, or without a rollout, is not in the ledger, nor is what an old side has from
+// before. When such an upstream is the new side of bills that have owners, that is declared as [Store.Restored] does it,
+// by "config". Without a rollout the names of the sides are no longer in force, but the stages still mean them: others
+// are held to them as long as a stage is there that does not stay.
 func (s *Store) Sides(ctx context.Context, asked Sides, now time.Time) error {
-	if asked.Old == "" || asked.New == "" || asked.Old == asked.New || now.IsZero() {
-		return fmt.Errorf("store: a rollout needs two sides and a time, not %q, %q and %s", asked.Old, asked.New, now)
+	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
+	if !alone && (asked.Alone != "" || asked.Old == "" || asked.New == "" || asked.Old == asked.New) || now.IsZero() {
+		return fmt.Errorf("store: a rollout needs two sides and a time, and calls without one an upstream, not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now)
 	}
-	if err := storable(map[string]string{"the old side": asked.Old, "the new side": asked.New}); err != nil {
+	if err := storable(map[string]string{"the old side": asked.Old, "the new side": asked.New, "the upstream": asked.Alone}); err != nil {
 		return err
 	}
 	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer is at it
-	next := func(sides) sides {
-		return sides{asked.Old, asked.New, sql.NullBool{Bool: asked.Shared, Valid: true}}
-	}
-	return s.become(ctx, next, asked.refused, now)
-}
-
-// NoSides is Sides for a config without a rollout, whose calls all go to one upstream. If no sides are known, it does
-// nothing. If a bill that was not released is at another upstream, it changes nothing and returns a [*StrangerError].
-//
-// What is made from now on is not in the ledger: that is declared as Sides does it. The names of the sides are no longer
-// in force, but the stages still mean them: Sides holds others to them as long as a stage is there that does not stay.
-func (s *Store) NoSides(ctx context.Context, upstream string, now time.Time) error {
-	if upstream == "" || now.IsZero() {
-		return fmt.Errorf("store: without a rollout calls need an upstream, and that a time, not %q and %s", upstream, now)
-	}
-	if err := storable(map[string]string{"the upstream": upstream}); err != nil {
-		return err
-	}
-	next := func(was sides) sides { return sides{old: was.old, new: was.new} }
-	return s.become(ctx, next, func(ctx context.Context, q queries, _ sides) (refusal, err error) {
-		stranger, err := billBeside(ctx, q, upstream, upstream)
-		if err == nil && stranger != "" {
-			refusal = &StrangerError{Upstream: stranger, Old: upstream}
-		}
-		return refusal, err
-	}, now)
-}
-
-// sides are what the store knows of them.
-type sides struct {
-	old, new string       // "" before there were any
-	shared   sql.NullBool // not valid where none are in force
-}
-
-func scanSides(row *sql.Row) (known sides, err error) {
-	err = row.Scan(&known.old, &known.new, &known.shared)
-	return known, err
-}
-
-// become has the next sides follow those that are known, unless they are refused.
-func (s *Store) become(ctx context.Context, next func(was sides) sides, refused func(context.Context, queries, sides) (refusal, err error), now time.Time) error {
 	// Nearly always nothing has changed: then nobody waits for a look at all bills.
 	known, err := read(ctx, s, "reading the sides of the rollout", func(ctx context.Context, q queries) (sides, error) {
-		return scanSides(q.QueryRowContext(ctx, "SELECT old_side, new_side, shared FROM billbridge_rollout"))
+		return scanSides(q.QueryRowContext(ctx, "SELECT "+sidesColumns+" FROM billbridge_rollout"))
 	})
-	if err != nil || known == next(known) {
+	// Where nobody is to own a bill, a replica that was not asked yet may have made one that has an owner.
+	if err != nil || known == asked.follow(known) && !asked.Shared {
 		return err
 	}
 	// A value: an error would undo what others wrote in the same transaction.
 	refusal, err := write(ctx, s, "changing the sides of the rollout", func(ctx context.Context, q queries) (refusal, err error) {
 		// It changes nothing, but until it commits, other replicas wait here with their sides, and with their stages.
-		was, err := scanSides(q.QueryRowContext(ctx, "UPDATE billbridge_rollout SET old_side = old_side RETURNING old_side, new_side, shared"))
+		was, err := scanSides(q.QueryRowContext(ctx, "UPDATE billbridge_rollout SET old_side = old_side RETURNING "+sidesColumns))
 		if err != nil {
 			return nil, err
 		}
-		to := next(was)
-		if refusal, err := refused(ctx, q, was); err != nil || refusal != nil {
+		to := asked.follow(was)
+		if refusal, err := asked.refused(ctx, q, was); err != nil || refusal != nil || asked.Look || to == was {
 			return refusal, err
 		}
-		// Nothing is noted while nobody owns a bill, nor while there are no sides; and a new side that was the old one has
-		// bills from before.
-		if was.shared.Valid && !to.shared.Valid || was.shared.Bool && !to.shared.Bool || was.old != "" && to.new == was.old {
+		owned := to.shared.Valid && !to.shared.Bool
+		if off := was.shared.Valid && !to.shared.Valid; off || owned && to.has(asked.New) {
 			if err := changed(ctx, q, Change{Action: Restored, By: "config", At: now}, restored); err != nil {
 				return nil, err
 			}
@@ -147,7 +113,8 @@ func (s *Store) become(ctx context.Context, next func(was sides) sides, refused 
 		if to.shared.Valid {
 			shared = bit(to.shared.Bool)
 		}
-		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET old_side = $1, new_side = $2, shared = $3", to.old, to.new, shared)
+		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET old_side = $1, new_side = $2, shared = $3, alone = $4, past = $5",
+			to.old, to.new, shared, to.alone, to.past)
 		return nil, err
 	})
 	if err == nil {
@@ -156,8 +123,57 @@ func (s *Store) become(ctx context.Context, next func(was sides) sides, refused 
 	return err
 }
 
+// sides are what the store knows of them.
+type sides struct {
+	old, new string       // "" before there were any
+	shared   sql.NullBool // not valid where none are in force
+	alone    string       // where all calls went when the store was last asked without a rollout
+	past     string       // those that may have bills which no ledger ever noted, each with a line's end
+}
+
+const sidesColumns = "old_side, new_side, shared, alone, past"
+
+func scanSides(row *sql.Row) (known sides, err error) {
+	err = row.Scan(&known.old, &known.new, &known.shared, &known.alone, &known.past)
+	return known, err
+}
+
+// follow is what is known when what is asked for follows what was.
+func (asked Sides) follow(was sides) sides {
+	to := was
+	if asked.Alone != "" {
+		to.shared, to.alone = sql.NullBool{}, asked.Alone
+		to.add(was.old)
+		to.add(asked.Alone)
+		return to
+	}
+	to.old, to.new, to.shared, to.alone = asked.Old, asked.New, sql.NullBool{Bool: asked.Shared, Valid: true}, ""
+	if was.old != asked.Old {
+		to.add(was.old)
+	}
+	if asked.Shared {
+		to.add(asked.New)
+	}
+	return to
+}
+
+func (s *sides) add(past string) {
+	if past != "" && !s.has(past) {
+		s.past += past + "\n"
+	}
+}
+
+func (s *sides) has(upstream string) bool { return strings.Contains("\n"+s.past, "\n"+upstream+"\n") }
+
 // refused is why sides cannot follow those that are known, nil if they can.
 func (asked Sides) refused(ctx context.Context, q queries, was sides) (refusal, err error) {
+	if asked.Alone != "" {
+		stranger, err := billBeside(ctx, q, asked.Alone, asked.Alone)
+		if err == nil && stranger != "" {
+			refusal = &StrangerError{Upstream: stranger, Old: asked.Alone}
+		}
+		return refusal, err
+	}
 	bill, err := billBeside(ctx, q, "", "") // of any upstream
 	if err != nil {
 		return nil, err

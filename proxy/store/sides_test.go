@@ -49,7 +49,7 @@ func TestSides(t *testing.T) {
 	}
 	none := func(upstream string) step {
 		return func(t *testing.T, s *store.Store) error {
-			return s.NoSides(t.Context(), upstream, noon.Add(time.Minute))
+			return s.Sides(t.Context(), store.Sides{Alone: upstream}, noon.Add(time.Minute))
 		}
 	}
 	stranger := func(upstream string, asked store.Sides) error {
@@ -111,13 +111,19 @@ func TestSides(t *testing.T) {
 		"separate, then shared, released":   {steps{sides(ab), at("b", store.Refused)}, sides(shared(ab)), nil, false},
 		"separate, then others shared":      {steps{sides(ab), at("a")}, sides(shared(ac)), store.ErrShared, false},
 		"shared, then separate":             {steps{sides(shared(ab)), moved}, sides(ab), nil, declared},
-		"shared, then others separate":      {steps{sides(shared(ab))}, sides(cd), nil, declared},
+		"shared, then others separate":      {steps{sides(shared(ab))}, sides(cd), nil, false},
+		"shared, then with what was new":    {steps{sides(shared(ab))}, sides(between("c", "b")), nil, declared},
 		"shared, then others, with a stage": {steps{sides(shared(ab)), moved}, sides(cd), renamed(cd), false},
 		"shared, then others shared":        {steps{sides(shared(ab))}, sides(shared(cd)), nil, false},
 		"shared, then others, with a bill":  {steps{sides(shared(ab)), at("a")}, sides(shared(ac)), store.ErrShared, false},
-		"shared again":                      {steps{sides(shared(ab)), at("a")}, sides(shared(ab)), nil, false},
+		"shared again":                      {steps{sides(shared(ab)), at("a")}, sides(shared(ab)), store.ErrShared, false},
 
-		"none at first":                  {steps{at("b"), moved}, none("a"), nil, false},
+		"none at first":                  {steps{moved}, none("a"), nil, false},
+		"none at first, with a bill":     {steps{at("b")}, none("a"), &store.StrangerError{Upstream: "b", Old: "a"}, false},
+		"none, then to another":          {steps{sides(ab), at("b"), none("b")}, none("a"), &store.StrangerError{Upstream: "b", Old: "a"}, false},
+		"none, then with the new":        {steps{none("b")}, sides(ab), nil, declared},
+		"none, then with the old":        {steps{none("a")}, sides(ab), nil, false},
+		"round and round":                {steps{sides(ab), sides(bc)}, sides(between("c", "a")), nil, declared},
 		"none":                           {steps{sides(ab), moved}, none("a"), nil, declared},
 		"none, with bills there":         {steps{sides(ab), at("b")}, none("b"), nil, declared},
 		"none, with a bill elsewhere":    {steps{sides(ab), at("a"), at("b")}, none("b"), &store.StrangerError{Upstream: "a", Old: "b"}, false},
@@ -127,7 +133,7 @@ func TestSides(t *testing.T) {
 		"none, to a third":               {steps{sides(ab)}, none("c"), nil, declared},
 		"none, again":                    {steps{sides(ab), none("a"), at("b")}, none("a"), nil, false},
 
-		"none, then as before":               {steps{sides(ab), at("b"), moved, none("b")}, sides(ab), nil, false},
+		"none, then as before":               {steps{sides(ab), at("b"), moved, none("b")}, sides(ab), nil, declared},
 		"none, then a stranger":              {steps{sides(ab), at("b"), none("b")}, sides(ac), stranger("b", ac), false},
 		"none, then others":                  {steps{sides(ab), stays, none("b")}, sides(cd), nil, false},
 		"none, then others, with a stage":    {steps{sides(ab), moved, none("b")}, sides(bc), renamed(bc), false},
@@ -135,7 +141,7 @@ func TestSides(t *testing.T) {
 		"none, then swapped, with a stage":   {steps{sides(ab), moved, none("b")}, sides(ba), renamed(ba), false},
 		"none, then shared":                  {steps{sides(ab), none("b")}, sides(shared(ab)), nil, false},
 		"none, then shared, with a bill":     {steps{sides(ab), at("b"), none("b")}, sides(shared(ab)), store.ErrShared, false},
-		"shared, none, then separate":        {steps{sides(shared(ab)), none("b")}, sides(ab), nil, false}, // it was declared then
+		"shared, none, then separate":        {steps{sides(shared(ab)), none("b")}, sides(ab), nil, declared},
 		"none, then as before, and none yet": {steps{sides(ab), none("b"), sides(ab)}, none("a"), nil, declared},
 	}
 	each(t, func(t *testing.T, s *store.Store) {
@@ -190,9 +196,12 @@ func TestSidesKnownOnlyReads(t *testing.T) {
 	if err := some.Sides(t.Context(), asked, noon); err != nil {
 		t.Fatal(err)
 	}
+	if err := none.Sides(t.Context(), store.Sides{Alone: "a"}, noon); err != nil {
+		t.Fatal(err)
+	}
 	for s, do := range map[*store.Store]func() error{
 		some: func() error { return some.Sides(t.Context(), asked, noon) },
-		none: func() error { return none.NoSides(t.Context(), "a", noon) },
+		none: func() error { return none.Sides(t.Context(), store.Sides{Alone: "a"}, noon) },
 	} {
 		release := s.Hold()
 		defer release()
@@ -224,7 +233,7 @@ func TestSidesOfOthers(t *testing.T) {
 			return s.Sides(t.Context(), between("a", "d"), noon)
 		}, &store.RenamedError{Old: "a", New: "d", OldWas: "a", NewWas: "c", Staying: []string{"old", "shadow"}}},
 		"none": {"UPDATE billbridge_rollout SET shared = NULL", func(t *testing.T, s *store.Store) error {
-			return s.NoSides(t.Context(), "a", noon)
+			return s.Sides(t.Context(), store.Sides{Alone: "a"}, noon)
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,10 +282,10 @@ func TestSidesRefusesNames(t *testing.T) {
 		}
 		for name, err := range map[string]error{
 			"sides at no time":         s.Sides(t.Context(), between("a", "b"), time.Time{}),
-			"none at no time":          s.NoSides(t.Context(), "a", time.Time{}),
-			"none, to nowhere":         s.NoSides(t.Context(), "", noon),
-			"none, with a zero byte":   s.NoSides(t.Context(), "\x00", noon),
-			"none, that are not UTF-8": s.NoSides(t.Context(), "\xff", noon),
+			"none at no time":          s.Sides(t.Context(), store.Sides{Alone: "a"}, time.Time{}),
+			"none, to nowhere":         s.Sides(t.Context(), store.Sides{Alone: ""}, noon),
+			"none, with a zero byte":   s.Sides(t.Context(), store.Sides{Alone: "\x00"}, noon),
+			"none, that are not UTF-8": s.Sides(t.Context(), store.Sides{Alone: "\xff"}, noon),
 		} {
 			if err == nil {
 				t.Errorf("%s: no error", name)

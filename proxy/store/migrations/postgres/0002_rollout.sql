@@ -25,10 +25,12 @@ CREATE TABLE billbridge_rollout (
 	restored_by TEXT COLLATE "C" NOT NULL,
 	old_side    TEXT COLLATE "C" NOT NULL,          -- the upstreams between which partners move, or did last; '' before there were any
 	new_side    TEXT COLLATE "C" NOT NULL,
-	shared      BIGINT                              -- 1 when both see the same bills; NULL when none are in force
+	shared      BIGINT, -- 1 when both see the same bills; NULL when none are in force
+	alone       TEXT COLLATE "C" NOT NULL, -- where all calls go without a rollout; '' with one
+	past        TEXT COLLATE "C" NOT NULL -- upstreams that may have bills which no ledger noted, a line each
 );
 
-INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by, old_side, new_side) VALUES (1, 0, '', '', '', '');
+INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by, old_side, new_side, alone, past) VALUES (1, 0, '', '', '', '', '', '');
 
 CREATE TABLE billbridge_stages (
 	partner TEXT COLLATE "C" PRIMARY KEY, -- '' for the default

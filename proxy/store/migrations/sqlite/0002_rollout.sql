@@ -24,10 +24,12 @@ CREATE TABLE billbridge_rollout (
 	restored_by TEXT NOT NULL,
 	old_side    TEXT NOT NULL,                       -- the upstreams between which partners move, or did last; '' before there were any
 	new_side    TEXT NOT NULL,
-	shared      INTEGER                              -- 1 when both see the same bills; NULL when none are in force
+	shared      INTEGER, -- 1 when both see the same bills; NULL when none are in force
+	alone       TEXT NOT NULL, -- where all calls go without a rollout; '' with one
+	past        TEXT NOT NULL -- upstreams that may have bills which no ledger noted, a line each
 ) STRICT;
 
-INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by, old_side, new_side) VALUES (1, 0, '', '', '', '');
+INSERT INTO billbridge_rollout (one, revision, stopped_by, restored_by, old_side, new_side, alone, past) VALUES (1, 0, '', '', '', '', '', '');
 
 CREATE TABLE billbridge_stages (
 	partner TEXT PRIMARY KEY, -- '' for the default
