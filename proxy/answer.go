@@ -107,7 +107,7 @@ func (x *exchange) write(status int, body []byte) error {
 	_, err := x.w.Write(body)
 	if x.route != nil && x.route.lanes != nil {
 		// The partner need not wait for the ledger to note how a create ended: until then it counts as one that may have been
-		// made, which it was before.
+		// made, which it was before. (HTTP/2 ends an answer with its handler, and waits all the same.)
 		_ = http.NewResponseController(x.w).Flush()
 	}
 	return err

@@ -156,6 +156,9 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), storeWithin)
 	defer cancel()
+	if err := x.gateway.rollout.Settle(ctx, way, x.outcome()); err != nil {
+		x.gateway.log.Error("how a create ended cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
+	}
 	succeeded := x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded()
 	if succeeded {
 		if err := x.gateway.rollout.Saw(ctx, call.Partner); err != nil {
@@ -163,9 +166,6 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 		}
 	}
 	x.count(call, way, succeeded)
-	if err := x.gateway.rollout.Settle(ctx, way, x.outcome()); err != nil {
-		x.gateway.log.Error("how a create ended cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
-	}
 }
 
 // count tells the rollout what became of a call, for its report, and has the bill read back that a canary made.

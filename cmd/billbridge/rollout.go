@@ -23,7 +23,7 @@ type rolloutCommand struct {
 	Status   rolloutStatus   `cmd:"" help:"Show the sides, the kill switch, and where every partner stands."`
 	Report   rolloutReport   `cmd:"" help:"Show what was compared and counted, and the verdicts: what a move to a later stage rests on."`
 	Set      rolloutSet      `cmd:"" help:"Put a partner, or all that have no stage of their own, into a stage."`
-	Unset    rolloutUnset    `cmd:"" help:"Take a partner's own stage away: it follows the default again."`
+	Unset    rolloutUnset    `cmd:"" help:"Take a partner's own stage away: it follows the default again. Or what was set of the default: it is the config's again."`
 	Stop     rolloutStop     `cmd:"" help:"The kill switch: new bills of every partner are made at the old side, at once."`
 	Resume   rolloutResume   `cmd:"" help:"Take the kill switch back: the stages decide again."`
 	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
@@ -254,7 +254,8 @@ func (c *rolloutSet) Run(ctx context.Context, s surroundings) error {
 type rolloutUnset struct {
 	decisionFlags
 	partnerFlags
-	Force bool `help:"Also where the gateway warns."`
+	Default bool `help:"The stage that was set for all that have none of their own."`
+	Force   bool `help:"Also where the gateway warns."`
 }
 
 // Help implements kong's detailed help.
@@ -266,14 +267,16 @@ func (c *rolloutUnset) Run(ctx context.Context, s surroundings) error {
 	switch {
 	case err != nil:
 		return err
-	case partner == "":
-		return usageError("say which: --partner or --key-file")
+	case (partner != "") == c.Default:
+		return usageError("say which: --partner, --key-file, or --default")
+	case c.Default:
+		partner = "default"
 	}
 	made, err := c.decide(ctx, s, "unset", forcing(c.Force, url.Values{"partner": {partner}}))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: %s, the default, was %s%s\n", made.Partner, rollout.InWords(made.To, made.ToPercent), rollout.InWords(made.From, made.FromPercent), forced(made.Forced))
+	fmt.Fprintf(s.out, "%s: follows %s, was %s%s\n", made.Partner, rollout.InWords(made.To, made.ToPercent), rollout.InWords(made.From, made.FromPercent), forced(made.Forced))
 	return nil
 }
 

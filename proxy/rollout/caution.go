@@ -195,8 +195,8 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 }
 
 // stopCautions are what speaks against the kill switch. What was counted here in the last seconds is not waited for.
-func (r *Router) stopCautions(ctx context.Context) (all []string) {
-	ctx, cancel := context.WithTimeout(ctx, cautionWithin)
+func (r *Router) stopCautions(ctx context.Context, within time.Duration) (all []string) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	decided, err := r.store.Rollout(ctx)
 	var counted Snapshot

@@ -2,7 +2,11 @@ package rollout_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -226,4 +230,43 @@ func TestCountsThatCannotBeKept(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	d.createsAt("k", "legacy", "")
+}
+
+// Who gives up on counts that are being kept does not make them count twice, and waits no longer than it wants to.
+func TestKeepingCountsThatTakesLong(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, "sqlite:"+file)
+	d := newDesk(t, s, separate)
+	d.ends("k", "bill.create", rollout.NewSide, 100, fine)
+	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	busy, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	given := make(chan error, 1)
+	go func() { given <- d.Flush(ctx) }()
+	for len(d.Counts().Snapshot().Counts) > 0 { // until they have been taken to be kept
+		runtime.Gosched()
+	}
+	stop()
+	if err := <-given; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	late, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer end()
+	if err := d.Flush(late); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("behind the first: %v", err)
+	}
+	if err := busy.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Beside.Calls[rollout.NewSide] != 100 {
+		t.Errorf("%+v", r)
+	}
 }

@@ -20,13 +20,33 @@ func (r *Router) Count(c Call, w Way, end End) {
 	r.tally.Ended(c.Partner, c.Operation, side, end)
 }
 
-// flush adds what was counted here to what the store has of all replicas. What it did not add is kept for the next time.
+// flush adds what was counted here to what the store has of all replicas. It gives up when ctx ends, but what the store
+// has begun with goes on to its end: only then is it known what was not added, and kept for the next time.
 func (r *Router) flush(ctx context.Context) error {
 	if r.store == nil {
 		return nil
 	}
-	r.flushing.Lock()
-	defer r.flushing.Unlock()
+	select {
+	case r.flushing <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("what was counted is still being kept: %w", context.Cause(ctx))
+	}
+	ended := make(chan error, 1) // nobody may wait
+	go func() {
+		err := r.keep(context.WithoutCancel(ctx))
+		<-r.flushing
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("what was counted is still being kept: %w", context.Cause(ctx))
+	}
+}
+
+// keep adds what was counted here to the store. One at a time.
+func (r *Router) keep(ctx context.Context) error {
 	counted := r.tally.Drain()
 	counted.sort() // as the store takes them
 	r.lost.Add(int64(counted.Lost))
@@ -65,8 +85,7 @@ func (r *Router) counted(ctx context.Context, partner string) (Snapshot, error) 
 		s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return partner != "" && n.Partner != partner })
 		return s, nil
 	}
-	// Its own time: half of what somebody gave up on would be there twice.
-	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
+	keep, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()
 	if err := r.flush(keep); err != nil {
 		return Snapshot{}, err

@@ -33,7 +33,7 @@ const forAll = "all"
 //	GET  /rollout/report?partner=
 //	GET  /rollout/audit?limit=                                   the last change first
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=true  partner=default for all without a stage of their own
-//	POST /rollout/unset?partner=&by=&force=true                  a partner's own stage: it follows the default again
+//	POST /rollout/unset?partner=&by=&force=true                  a partner's own stage: it follows the default again; partner=default for what was set of that
 //	POST /rollout/stop?by=&force=true                            the kill switch
 //	POST /rollout/resume?by=
 //	POST /rollout/restored?by=                                   the store was restored from a backup
@@ -176,19 +176,19 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 	if err != nil {
 		return c, err
 	}
-	if partner == "" {
-		return c, misunderstood("the default has nothing that it could follow: set it")
-	}
 	decided, err := r.store.Rollout(ctx)
 	if err != nil {
 		return c, err
 	}
 	stages := r.current.Load().stages(decided)
 	from, own := stages[partner]
-	if !own {
-		return c, &denied{http.StatusNotFound, "the partner has no stage of its own: it follows the default"}
-	}
 	to := stages[""]
+	if partner == "" { // whose own is the config's
+		own, to = to.At != nil, r.current.Load().stages(store.Rollout{})[""]
+	}
+	if !own {
+		return c, &denied{http.StatusNotFound, map[bool]string{false: "the partner has no stage of its own: it follows the default", true: "the default was not set: it is the config's"}[partner == ""]}
+	}
 	if c.Forced, err = heeded(r.cautions(ctx, decided, move{partner, from.position(), to.position()}), force); err != nil {
 		return c, err
 	}
@@ -197,7 +197,7 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 	if err := r.store.UnsetStage(ctx, partner, c.By, c.At); err != nil {
 		return c, err
 	}
-	c.Partner, c.From, c.FromPercent, c.To, c.ToPercent = shown(partner), string(from.Stage), from.Percent, string(to.Stage), to.Percent
+	c.Partner, c.From, c.FromPercent, c.To, c.ToPercent = cmp.Or(shown(partner), forDefault), string(from.Stage), from.Percent, string(to.Stage), to.Percent
 	return c, r.changed(ctx, &c)
 }
 
@@ -215,7 +215,11 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	if err := r.stored(); err != nil {
 		return c, err
 	}
-	forced, err := heeded(r.stopCautions(ctx), force)
+	within := cautionWithin
+	if force { // somebody knows what it costs
+		within /= 6
+	}
+	forced, err := heeded(r.stopCautions(ctx, within), force)
 	if err != nil {
 		return c, err
 	}
@@ -256,12 +260,12 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 	if c.Forced, err = heeded(r.resetCautions(ctx, partner), force); err != nil {
 		return c, err
 	}
-	r.tally.Forget(partner)
 	ctx, cancel := anew(ctx)
 	defer cancel()
 	if err := r.store.ResetCounts(ctx, partner, c.By, c.At); err != nil {
 		return c, err
 	}
+	r.tally.Forget(partner)
 	return c, r.changed(ctx, &c)
 }
 

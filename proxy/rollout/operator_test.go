@@ -290,7 +290,7 @@ func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
 		{400, "stop", "by=a&by=b", "by is given more than once"},
 		{400, "stop", "by=a&forced=true", `there is no key "forced": by, force can be given`},
 		{400, "stop", "by=a&force=yes", `force is true or false, not "yes"`},
-		{400, "unset", "by=a&partner=default", "the default has nothing that it could follow"},
+		{404, "unset", "by=a&partner=default", "the default was not set: it is the config's"},
 		{404, "unset", "by=a&" + k, "the partner has no stage of its own"},
 		{400, "unset", k, "by: a name"},
 		{400, "reset", "by=a", "say which partner"},

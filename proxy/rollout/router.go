@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,8 +61,8 @@ type Router struct {
 	settled sync.Map // partners that have been seen for long enough: the hash
 	noted   sync.Map // partners of whom the store knows that they were seen
 
-	flushing  sync.Mutex // one at a time, so that what could not be added is there before it is asked for
-	following sync.Mutex // one at a time: a look that began before a change must not undo what one after it found
+	flushing  chan struct{} // has one place: what could not be added is there again before it is asked for
+	following sync.Mutex    // one at a time: a look that began before a change must not undo what one after it found
 }
 
 // settings are what one config says.
@@ -155,6 +156,9 @@ func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
 	at := situation{shared: s.config.Bills == config.Shared, position: r.position(s, d, c.Partner), stopped: d.stopped, restored: !d.restored.IsZero()}
 	at.chosen = share(s.config.Salt, c.Partner, c.Merchant, at.position.Percent)
 	var err error
+	if at.position.Forced {
+		r.tally.Know(c.Partner)
+	}
 	if at.settled = at.position.Forced || at.shared; !at.settled {
 		if at.settled, err = r.isSettled(ctx, s, c.Partner); err != nil {
 			return r.blind(s, at, c, err)
@@ -205,6 +209,9 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	return r.other(ctx, s, at, c, ask)
 }
 
+// unknownEnd is when a bill is taken for over whose last day nobody says.
+const unknownEnd = 365 * 24 * time.Hour
+
 // create takes a create to the side that may make the bill.
 func (r *Router) create(ctx context.Context, s *settings, at situation, c Call, ask Ask) (Way, error) {
 	d := at.create()
@@ -220,6 +227,9 @@ func (r *Router) create(ctx context.Context, s *settings, at situation, c Call, 
 			return Way{}, &Refused{Reason: "unclear", Text: "it is not known whether the bill has been made at the other backend"}
 		case Absent:
 		}
+	}
+	if !c.Until.After(r.now()) {
+		c.Until = r.now().Add(unknownEnd)
 	}
 	done := r.metrics.timed("own")
 	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.sides[d.side], r.now(), c.Until)
@@ -293,7 +303,18 @@ func (r *Router) askBoth(ctx context.Context, s *settings, ask Ask, preferred Si
 	}
 	answers := make(chan answer, 2) // nobody may wait for the second
 	for side, upstream := range s.sides {
-		go func() { answers <- answer{Side(side), ask(ctx, upstream)} }()
+		go func() {
+			found := Unclear
+			defer func() {
+				// A panic must not end the process, which has partners to answer. Its value may hold what an answer says.
+				if panicked := recover(); panicked != nil {
+					found = Unclear
+					r.log.Error("panic in a question", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+				}
+				answers <- answer{Side(side), found}
+			}()
+			found = ask(ctx, upstream)
+		}()
 	}
 	first := <-answers
 	found[first.side] = first.found
@@ -372,7 +393,9 @@ func (r *Router) isSettled(ctx context.Context, s *settings, partner string) (bo
 	if r.now().Sub(first) < time.Duration(s.config.Settle) {
 		return false, nil
 	}
-	r.settled.Store(partner, nil)
+	if r.current.Load() == s { // else the settling time may be another
+		r.settled.Store(partner, nil)
+	}
 	return true, nil
 }
 
@@ -404,7 +427,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	r := &Router{store: o.Store, log: o.Logger, now: o.Now}
+	r := &Router{store: o.Store, log: o.Logger, now: o.Now, flushing: make(chan struct{}, 1)}
 	var err error
 	if r.metrics, err = newMetrics(o.Registerer, c.Rollout); err != nil {
 		return nil, err

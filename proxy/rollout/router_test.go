@@ -512,3 +512,30 @@ func TestSweep(t *testing.T) {
 		}
 	}
 }
+
+// A panic while a side is asked leaves it open whether it has the bill, and ends nothing else.
+func TestPanicInAQuestion(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageOld)
+	way, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: partner, Bill: bill}, func(_ context.Context, upstream string) rollout.Finding {
+		if upstream == "new" {
+			panic("in a translation")
+		}
+		return rollout.Present
+	})
+	if !refusedFor(err, "unclear") {
+		t.Errorf("%+v, %v", way, err)
+	}
+}
+
+// A bill without a last day is not kept for good.
+func TestBillWithoutALastDay(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageOld)
+	if _, err := d.create(); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := d.store.Owner(t.Context(), partner, bill); err != nil || !o.Ends.Equal(d.now.Add(365*24*time.Hour)) {
+		t.Errorf("%+v, %v", o, err)
+	}
+}

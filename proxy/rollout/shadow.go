@@ -193,7 +193,13 @@ func (s *Shadow) Check(c Checked) (taken bool) {
 		return true
 	}
 	s.dropped.WithLabelValues(bound).Inc()
+	s.unread(c)
 	return false
+}
+
+// unread counts a bill of canary that could not be read back, so that the verdict knows of it.
+func (s *Shadow) unread(c Checked) {
+	s.tally.Add(c.Partner, c.Operation, Comparison{Class: NoAnswer, Why: "not read back", Succeeded: [2]bool{true, false}, ReadBack: true})
 }
 
 // next begins with what waits, as far as there is place. The lock is held.
@@ -307,6 +313,9 @@ func (s *Shadow) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.dropped.WithLabelValues("closed").Add(float64(len(s.waiting)))
+	for _, c := range s.waiting {
+		s.unread(c)
+	}
 	s.waiting = nil
 	s.mu.Unlock()
 	ended := make(chan struct{})

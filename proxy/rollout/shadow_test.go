@@ -312,3 +312,31 @@ func TestReadBacksWait(t *testing.T) {
 		})
 	}
 }
+
+// A bill of canary that finds no room to be read back leaves the verdict open.
+func TestReadBacksThatFindNoRoom(t *testing.T) {
+	t.Parallel()
+	read := compileTable(t).Operation("bill.read")
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, config.Comparing{Rate: 0, InFlight: 1, Bytes: 16 << 20})
+		taken := 0
+		for range 5000 {
+			if s.Check(rollout.Checked{
+				Partner: partner, Operation: "bill.create", Read: read, Asked: rollout.Created{Bill: "1"},
+				Show: after(time.Second, v2(``)),
+			}) {
+				taken++
+			}
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		n := s.tally.Snapshot().Counts[0]
+		if taken != 4097 || n.Compared != 1 || n.Unclear != 4999 {
+			t.Errorf("%d taken, %d compared, %d unclear", taken, n.Compared, n.Unclear)
+		}
+		if v := rollout.Judge(s.tally.Snapshot(), rollout.Limits{Comparisons: 1, Bills: 1, Mismatch: 0.99})[0]; v.Ruling != rollout.Inconclusive {
+			t.Errorf("%+v", v)
+		}
+	})
+}

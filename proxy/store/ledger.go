@@ -172,7 +172,7 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 	return r.owner, err
 }
 
-// Found notes that an upstream has a bill, because it showed it. If the row says that the bill is at another one, or
+// Found notes that an upstream has a bill, because it showed it. The bill is taken for over a year later. If the row says that the bill is at another one, or
 // may be, it stays as it is and comes with ErrOtherOwner. A row that was pending when the store was declared restored from
 // a backup says neither: it may have been released since the backup, and the bill made at the upstream that shows it.
 func (s *Store) Found(ctx context.Context, partner, bill, upstream string, now time.Time) (Owner, error) {
@@ -199,17 +199,20 @@ type ruling struct {
 	refusal error
 }
 
+// foundFor is when a bill is taken for over that was found: nothing that shows it says when it is.
+const foundFor = 365 * 24 * time.Hour
+
 func found(ctx context.Context, q queries, partner, bill, upstream string, now time.Time) (r ruling, err error) {
 	r.owner, err = scanOwner(q.QueryRowContext(ctx, `
 		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends)
-		VALUES ($1, $2, $3, 'owned', '', 0, $4, NULL)
+		VALUES ($1, $2, $3, 'owned', '', 0, $4, $5)
 		ON CONFLICT (partner, bill) DO UPDATE SET
 			upstream = excluded.upstream, state = 'owned',
 			changed = CASE was.state WHEN 'owned' THEN was.changed ELSE excluded.changed END,
-			ends = CASE was.state WHEN 'released' THEN NULL ELSE was.ends END
+			ends = CASE was.state WHEN 'released' THEN excluded.ends ELSE was.ends END
 		WHERE was.state = 'released' OR was.upstream = excluded.upstream
 			OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout)
-		RETURNING `+ownerColumns, partner, bill, upstream, now.UnixMilli()), partner, bill)
+		RETURNING `+ownerColumns, partner, bill, upstream, now.UnixMilli(), now.Add(foundFor).UnixMilli()), partner, bill)
 	if errors.Is(err, sql.ErrNoRows) {
 		r.refusal = ErrOtherOwner
 		r.owner, err = owner(ctx, q, partner, bill)

@@ -44,7 +44,7 @@ func (e *RenamedError) Error() string {
 			e.Old, e.New)
 	}
 	return fmt.Sprintf("store: rollout.old is %q and rollout.new is %q in the config, but they were %q and %q before, and stages from before are still there, "+
-		"by which partners' creates would go elsewhere at once: name them as before until every partner that has a stage, and the default if it was set, is in one of %v",
+		"by which partners' creates would go elsewhere at once: name them as before until every partner that has a stage, and the default if it was set, is in one of %v or has none any more",
 		e.Old, e.New, e.OldWas, e.NewWas, e.Staying)
 }
 

@@ -87,8 +87,8 @@ func (s *Store) SetStage(ctx context.Context, stage Stage) error {
 
 // UnsetStage takes a partner's stage away, so that it follows the default again. It returns ErrNotFound if it has none.
 func (s *Store) UnsetStage(ctx context.Context, partner, by string, at time.Time) error {
-	if !fullHash(partner) {
-		return fmt.Errorf("store: the stage that is taken away must be that of the full hash of a partner, not of %q", partner)
+	if partner != "" && !fullHash(partner) {
+		return fmt.Errorf("store: the stage that is taken away must be that of the full hash of a partner, or of none for the default, not of %q", partner)
 	}
 	c := Change{Action: Staged, By: by, At: at, Partner: partner}
 	return s.change(ctx, c, func(ctx context.Context, q queries, c *Change) error {

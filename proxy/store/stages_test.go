@@ -149,7 +149,6 @@ func TestUnsetStageRefuses(t *testing.T) {
 			t.Errorf("without a stage: %v", err)
 		}
 		for name, err := range map[string]error{
-			"the default":     s.UnsetStage(t.Context(), "", "anna", noon),
 			"a short hash":    s.UnsetStage(t.Context(), partner("one")[:12], "anna", noon),
 			"capital letters": s.UnsetStage(t.Context(), strings.ToUpper(partner("one")), "anna", noon),
 			"nobody":          s.UnsetStage(t.Context(), partner("one"), "", noon),
@@ -161,6 +160,12 @@ func TestUnsetStageRefuses(t *testing.T) {
 		}
 		equal(t, "what was decided", rolloutOf(t, s), was)
 		equal(t, "the log", audit(t, s, 10), log)
+		if err := s.UnsetStage(t.Context(), "", "anna", noon); err != nil {
+			t.Error(err)
+		}
+		if got := rolloutOf(t, s).Stages; len(got) != 1 || got[0].Partner != partner("one") {
+			t.Errorf("without the default: %+v", got)
+		}
 	})
 }
 

@@ -68,9 +68,11 @@ func TestSweepOfOwners(t *testing.T) {
 		sweep(retention+2*day+time.Millisecond, "again", "owned to day 2", "uncertain to day 2", "pending to day 2")
 		sweep(retention + 4*day)
 		sweep(retention+4*day+time.Millisecond, "longer", "shorter")
+		sweep(retention + 365*day)
+		sweep(retention+365*day+time.Millisecond, "found") // taken for over a year after it was
 		sweep(100 * 365 * day)
 		for _, bill := range []string{
-			"for good again", "found", "owned", "uncertain", "pending", "then for good", "for good first", "over before", "the year 1",
+			"for good again", "owned", "uncertain", "pending", "then for good", "for good first", "over before", "the year 1",
 		} {
 			ownerOf(t, s, bill)
 		}
