@@ -270,3 +270,20 @@ func TestKeepingCountsThatTakesLong(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A FAIL is not forgotten without a word.
+func TestResetOfAFail(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	d.seen("k", time.Hour)
+	d.compares("k", 1, rollout.Differs, rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney})
+	for _, who := range []string{hash("k"), "all"} {
+		d.denies(409, "POST", "/rollout/reset?by=a&partner="+who, hash("k")[:12]+": bill.read by shadow is FAIL, differs: apprPrice (money) in 1")
+	}
+	if c := answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&force=true&partner="+hash("k")); !c.Forced {
+		t.Errorf("%+v", c)
+	}
+	if c := answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&partner=all"); c.Forced {
+		t.Errorf("%+v", c)
+	}
+}

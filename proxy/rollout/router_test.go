@@ -539,3 +539,35 @@ func TestBillWithoutALastDay(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
+
+// After a restore and with the kill switch thrown, a create that was pending at the new side when the backup was made is
+// where it was only if the old side has not made it since.
+func TestStopAfterARestore(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageNew)
+	if way, err := d.create(); err != nil || way.Upstream != "new" {
+		t.Fatalf("%+v, %v", way, err)
+	}
+	for _, change := range []func(*store.Store, context.Context, string, time.Time) error{(*store.Store).Restored, (*store.Store).Stop} {
+		d.now = d.now.Add(time.Minute)
+		if err := change(d.store, t.Context(), "test", d.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.follow()
+	d.asked = nil
+	d.says["old"] = rollout.Present
+	if way, err := d.create(); err != nil || way.Upstream != "old" || len(d.asked) != 1 {
+		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+	}
+}
+
+// A second create of a bill goes by its owner, also where the stage would have it there.
+func TestSecondCreateGoesByTheOwner(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageOld)
+	d.made("old", store.Succeeded)
+	if way, err := d.create(); err != nil || way.Reason != rollout.ByOwner {
+		t.Errorf("%+v, %v", way, err)
+	}
+}

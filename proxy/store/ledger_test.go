@@ -345,3 +345,21 @@ func TestOneUpstreamForAll(t *testing.T) {
 		}
 	})
 }
+
+// TestFoundBeforeItsCreateEnded: a bill that was found stays what it is, since then, when its create ends.
+func TestFoundBeforeItsCreateEnded(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		c, err := s.Own(t.Context(), partner("one"), "b", "new", noon, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Found(t.Context(), partner("one"), "b", "new", noon.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		o, err := s.Settle(t.Context(), c, store.Succeeded, noon.Add(time.Hour))
+		if err != nil || o.State != store.Owned || !o.Changed.Equal(noon.Add(time.Minute)) || o.Open != 0 {
+			t.Errorf("%+v, %v", o, err)
+		}
+		equal(t, "the row", ownerOf(t, s, "b"), o)
+	})
+}

@@ -313,3 +313,34 @@ func TestRefusalsOfSidesSayWhatToDo(t *testing.T) {
 		`store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, `+
 			`and nobody would be asked at which before one is made: rollout.bills must be separate as long as they are there`)
 }
+
+// TestSidesLook: whoever only looks is told what would be refused, and what would not is not noted.
+func TestSidesLook(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		look := func(asked store.Sides) error {
+			asked.Look = true
+			return s.Sides(t.Context(), asked, noon)
+		}
+		if err := s.Sides(t.Context(), between("a", "b"), noon); err != nil {
+			t.Fatal(err)
+		}
+		for _, asked := range []store.Sides{between("a", "c"), between("b", "a"), {Alone: "b"}} {
+			if err := look(asked); err != nil {
+				t.Errorf("%+v: %v", asked, err)
+			}
+		}
+		if err := s.SetStage(t.Context(), store.Stage{Stage: "new", By: "anna", At: noon}); err != nil {
+			t.Fatal(err)
+		}
+		var renamed *store.RenamedError
+		if err := look(between("a", "c")); !errors.As(err, &renamed) {
+			t.Errorf("with a stage: %v", err)
+		}
+		if err := s.Sides(t.Context(), between("a", "b"), noon); err != nil {
+			t.Errorf("as before: %v", err)
+		}
+		if r := rolloutOf(t, s); !r.Restored.At.IsZero() {
+			t.Errorf("%+v", r)
+		}
+	})
+}
