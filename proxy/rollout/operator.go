@@ -7,13 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"billbridge/proxy/store"
 
@@ -344,82 +339,3 @@ func (r *Router) named(ctx context.Context, partner string) (string, error) {
 	}
 	return full, err
 }
-
-// answers are the values of a query.
-type answers map[string]string
-
-// asked reads a query. What is not understood is an error, and so is an empty value, which comes from a variable that
-// is not set: nothing is changed by half of what was meant.
-func asked(query string, keys ...string) (answers, error) {
-	q, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, misunderstood("the query cannot be read: %s", err)
-	}
-	a := answers{}
-	for key, values := range q {
-		switch {
-		case !slices.Contains(keys, key):
-			return nil, misunderstood("there is no key %q: %s", key, cmp.Or(strings.Join(keys, ", "), "none at all")+" can be given")
-		case len(values) != 1:
-			return nil, misunderstood("%s is given more than once", key)
-		case values[0] == "":
-			return nil, misunderstood("%s must not be empty", key)
-		}
-		a[key] = values[0]
-	}
-	return a, nil
-}
-
-func (a answers) by() (string, error) {
-	by := a["by"]
-	strange := strings.ContainsFunc(by, func(c rune) bool { return !unicode.IsPrint(c) })
-	if by == "" || !utf8.ValidString(by) || strange || utf8.RuneCountInString(by) > 100 {
-		return "", misunderstood("say who you are with by: a name of up to 100 letters that print, for the audit log")
-	}
-	return by, nil
-}
-
-func (a answers) position() (p Position, err error) {
-	if p.Stage, err = ParseStage(a["stage"]); err != nil {
-		return p, misunderstood("%s", err)
-	}
-	percent, given := a["percent"]
-	switch {
-	case given != (p.Stage == StageCanary):
-		return p, misunderstood("percent is wanted with canary, and only with it")
-	case !given:
-		return p, nil
-	}
-	if p.Percent, err = strconv.Atoi(percent); err != nil || p.Percent < 0 || p.Percent > 100 {
-		return p, misunderstood("percent is from 0 to 100, not %q", percent)
-	}
-	return p, nil
-}
-
-func (a answers) force() (bool, error) {
-	switch force, given := a["force"]; {
-	case !given, force == "false":
-		return false, nil
-	case force == "true":
-		return true, nil
-	default:
-		return false, misunderstood("force is true or false, not %q", force)
-	}
-}
-
-// short is a duration without the zeros at its end.
-func short(d time.Duration) string {
-	if d > time.Second {
-		d = d.Truncate(time.Second)
-	}
-	text := d.String()
-	for _, zero := range []string{"0s", "0m"} {
-		if cut, ok := strings.CutSuffix(text, zero); ok && strings.ContainsAny(cut[max(0, len(cut)-1):], "hm") {
-			text = cut
-		}
-	}
-	return text
-}
-
-// shown is how a partner is named to people: never by more than 12 digits of its hash.
-func shown(hash string) string { return hash[:min(12, len(hash))] }

@@ -1,0 +1,146 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+)
+
+// Whose a bill is that nobody has noted, both sides say.
+func TestOwnerUnknown(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageNew} {
+		preferred := string(stage)
+		for _, writes := range []bool{false, true} {
+			for old, ofOld := range []string{"unclear", "absent", "present"} {
+				for fresh, ofNew := range []string{"unclear", "absent", "present"} {
+					d := newCrossroads(t, stage)
+					d.says["old"], d.says["new"] = rollout.Finding(old), rollout.Finding(fresh)
+					way, err := d.other(writes)
+					name := fmt.Sprintf("%s: old %s, new %s, a write %v: %+v, %v", stage, ofOld, ofNew, writes, way, err)
+					owner := ""
+					switch {
+					case !writes && map[string]string{"old": ofOld, "new": ofNew}[preferred] == "present" && (ofOld == "unclear" || ofNew == "unclear"):
+						if err != nil || way.Upstream != preferred || way.Nowhere {
+							t.Error(name)
+						}
+					case ofOld == "unclear" || ofNew == "unclear":
+						if !refusedFor(err, "unclear") {
+							t.Error(name)
+						}
+					case ofOld == "present" && ofNew == "present" && writes:
+						if !refusedFor(err, "both") {
+							t.Error(name)
+						}
+					case ofOld == ofNew:
+						if err != nil || way.Upstream != preferred || way.Nowhere != (ofOld == "absent") {
+							t.Error(name)
+						}
+					default:
+						owner = map[bool]string{true: "old", false: "new"}[ofOld == "present"]
+						if err != nil || way.Upstream != owner || way.Nowhere {
+							t.Error(name)
+						}
+					}
+					row, err := d.store.Owner(t.Context(), partner, bill)
+					if (err == nil) != (owner != "") || err == nil && (row.Upstream != owner || row.State != store.Owned) {
+						t.Errorf("%s: the ledger has %+v, %v", name, row, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A read is answered by the preferred side that shows the bill, also while the other one is down: so a partner that has
+// never left the old side does not need the new one. That notes nothing, and no write goes by it.
+func TestReadWhileTheOtherSideIsDown(t *testing.T) {
+	t.Parallel()
+	for stage, preferred := range map[rollout.Stage]string{rollout.StageOld: "old", rollout.StageShadow: "old", rollout.StageNew: "new"} {
+		d := newCrossroads(t, stage)
+		other := map[string]string{"old": "new", "new": "old"}[preferred]
+		d.says[preferred], d.says[other] = rollout.Present, rollout.Unclear
+		if way, err := d.other(false); err != nil || way.Upstream != preferred || way.Reason != rollout.ByProbe || way.Nowhere || !way.Unsure || way.Compare != "" {
+			t.Errorf("%s: %+v, %v", stage, way, err)
+		}
+		if way, err := d.other(true); !refusedFor(err, "unclear") {
+			t.Errorf("%s: %+v, %v", stage, way, err)
+		}
+		if o, err := d.store.Owner(t.Context(), partner, bill); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", stage, o, err)
+		}
+		d.says[preferred], d.says[other] = rollout.Unclear, rollout.Present
+		if way, err := d.other(false); !refusedFor(err, "unclear") {
+			t.Errorf("%s: %+v, %v", stage, way, err)
+		}
+		d.says[preferred] = rollout.Absent
+		d.says[other] = rollout.Unclear
+		if way, err := d.other(false); !refusedFor(err, "unclear") {
+			t.Errorf("%s: %+v, %v", stage, way, err)
+		}
+	}
+}
+
+// Only reads of a partner in shadow are compared, and only bills that canary makes at the new side are read back.
+func TestWhatIsComparedAndReadBack(t *testing.T) {
+	t.Parallel()
+	for _, stage := range rollout.Stages {
+		d := newCrossroads(t, stage)
+		if stage == rollout.StageCanary {
+			d.now = d.now.Add(time.Second)
+			if err := d.store.SetStage(t.Context(), store.Stage{Partner: partner, Stage: "canary", Percent: 100, By: "test", At: d.now}); err != nil {
+				t.Fatal(err)
+			}
+			d.follow()
+		}
+		made, err := d.create()
+		if err != nil || made.Compare != "" || made.ReadBack != (stage == rollout.StageCanary) {
+			t.Errorf("%s: %+v, %v", stage, made, err)
+		}
+		for _, writes := range []bool{false, true} {
+			way, err := d.other(writes)
+			want := ""
+			if stage == rollout.StageShadow && !writes {
+				want = "new"
+			}
+			if err != nil || way.Compare != want || way.ReadBack {
+				t.Errorf("%s, a write %v: %+v, %v", stage, writes, way, err)
+			}
+		}
+	}
+	// A bill of canary that is at the old side is not read at the new one.
+	d := newCrossroads(t, rollout.StageCanary)
+	if way, err := d.create(); err != nil || way.Upstream != "old" || way.ReadBack {
+		t.Errorf("%+v, %v", way, err)
+	}
+}
+
+// A panic while a side is asked leaves it open whether it has the bill, and ends nothing else.
+func TestPanicInAQuestion(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageOld)
+	way, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: partner, Bill: bill}, func(_ context.Context, upstream string) rollout.Finding {
+		if upstream == "new" {
+			panic("in a translation")
+		}
+		return rollout.Present
+	})
+	if !refusedFor(err, "unclear") {
+		t.Errorf("%+v, %v", way, err)
+	}
+}
+
+// A second create of a bill goes by its owner, also where the stage would have it there.
+func TestSecondCreateGoesByTheOwner(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageOld)
+	d.made("old", store.Succeeded)
+	if way, err := d.create(); err != nil || way.Reason != rollout.ByOwner {
+		t.Errorf("%+v, %v", way, err)
+	}
+}

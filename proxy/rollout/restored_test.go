@@ -1,0 +1,146 @@
+package rollout_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+)
+
+// A drained partner's bills are at the new side, and nobody is asked; after the store was restored from a backup both are.
+func TestDrainedAndRestored(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageDrained)
+	if way, err := d.other(true); err != nil || way.Upstream != "new" || len(d.asked) != 0 {
+		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+	}
+	pending, err := d.create() // not settled: it is pending in the backup, too
+	if err != nil || pending.Upstream != "new" || len(d.asked) != 0 {
+		t.Fatalf("%+v, %v, asked %v", pending, err, d.asked)
+	}
+	d.now = d.now.Add(time.Minute)
+	if err := d.store.Restored(t.Context(), "test", d.now); err != nil {
+		t.Fatal(err)
+	}
+	d.follow()
+	if way, err := d.create(); err != nil || way.Upstream != "new" || len(d.asked) == 0 {
+		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+	}
+}
+
+// A bill that was pending at the new side when the backup was made was refused there since, and made at the old side. The
+// old side shows it and the new one says that it has none: that is where it is, for every operation.
+func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageNew)
+	if way, err := d.create(); err != nil || way.Upstream != "new" {
+		t.Fatalf("%+v, %v", way, err)
+	}
+	d.now = d.now.Add(time.Minute)
+	if err := d.store.Restored(t.Context(), "test", d.now); err != nil {
+		t.Fatal(err)
+	}
+	d.follow()
+	d.says["old"] = rollout.Present
+	d.says["new"] = rollout.Unclear
+	if way, err := d.other(true); !refusedFor(err, "unclear") {
+		t.Errorf("%+v, %v", way, err)
+	}
+	d.says["new"] = rollout.Absent
+	for _, writes := range []bool{false, true} {
+		if way, err := d.other(writes); err != nil || way.Upstream != "old" {
+			t.Errorf("a write %v: %+v, %v", writes, way, err)
+		}
+	}
+	d.made("old", store.Taken)
+}
+
+// The same bill, created again: the side that its row names is not the one that is asked, whatever the stage.
+func TestCreateOfOnePendingInTheBackup(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageNew, rollout.StageDrained} {
+		d := newCrossroads(t, rollout.StageNew)
+		if way, err := d.create(); err != nil || way.Upstream != "new" {
+			t.Fatalf("%+v, %v", way, err)
+		}
+		d.now = d.now.Add(time.Minute)
+		if err := d.store.Restored(t.Context(), "test", d.now); err != nil {
+			t.Fatal(err)
+		}
+		d.stage(stage)
+		d.says["old"] = rollout.Present
+		d.made("old", store.Taken)
+	}
+}
+
+// Whose a bill is stays known for as long after the bill as the config says, and what was counted by another table for a
+// month.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageOld, ", keep: 1000h")
+	over := d.now.Add(24 * time.Hour)
+	for id, until := range map[string]time.Time{"ends": over, "later": over.Add(time.Hour), "never": {}} {
+		way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: partner, Bill: id, Until: until}, d.ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Settle(t.Context(), way, store.Succeeded); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.store.AddCounts(t.Context(), "another", []store.Counts{{Partner: partner, Operation: "bill.read", Data: []byte("{}")}}, d.now, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		at           time.Time
+		bills, count int
+	}{{over.Add(1000 * time.Hour), 3, 0}, {over.Add(1000*time.Hour + time.Millisecond), 2, 0}} {
+		d.now = row.at
+		if err := d.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		bills, err := d.store.OpenBills(t.Context(), partner, row.at)
+		if err != nil || len(bills) != 1 || bills[0].Owned != row.bills {
+			t.Errorf("%s: %+v, %v", row.at, bills, err)
+		}
+		if counts, err := d.store.Counts(t.Context(), "another", ""); err != nil || len(counts) != row.count {
+			t.Errorf("%s: %+v, %v", row.at, counts, err)
+		}
+	}
+}
+
+// A bill without a last day is not kept for good.
+func TestBillWithoutALastDay(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageOld)
+	if _, err := d.create(); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := d.store.Owner(t.Context(), partner, bill); err != nil || !o.Ends.Equal(d.now.Add(365*24*time.Hour)) {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// After a restore and with the kill switch thrown, a create that was pending at the new side when the backup was made is
+// where it was only if the old side has not made it since.
+func TestStopAfterARestore(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageNew)
+	if way, err := d.create(); err != nil || way.Upstream != "new" {
+		t.Fatalf("%+v, %v", way, err)
+	}
+	for _, change := range []func(*store.Store, context.Context, string, time.Time) error{(*store.Store).Restored, (*store.Store).Stop} {
+		d.now = d.now.Add(time.Minute)
+		if err := change(d.store, t.Context(), "test", d.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.follow()
+	d.asked = nil
+	d.says["old"] = rollout.Present
+	if way, err := d.create(); err != nil || way.Upstream != "old" || len(d.asked) != 1 {
+		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+	}
+}

@@ -1,0 +1,75 @@
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout"
+)
+
+// A partner leaves the old side when it was seen for the settling time, or when somebody wants it all the same.
+func TestOperatorSettling(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	d.seen("young", 3*time.Minute)
+	d.proves("young")
+	d.proves("unseen")
+	young, unseen := "/rollout/stage?by=a&partner="+hash("young"), "/rollout/stage?by=a&partner="+hash("unseen")
+	for _, stage := range []string{"new", "drained", "canary&percent=1"} {
+		d.denies(409, "POST", young+"&stage="+stage, "the partner was seen for 3m of 15m: what it sent past us before may still be on its way to legacy\n")
+		d.denies(409, "POST", unseen+"&stage="+stage, "no call of the partner was seen yet, and it leaves legacy only 15m after the first")
+	}
+	d.later.Store(int64(12*time.Minute - time.Second))
+	d.denies(409, "POST", young+"&stage=new", "seen for 14m59s of 15m")
+	for _, stage := range []string{"old", "shadow", "canary&percent=0"} { // it stays where it is
+		answers[rollout.Changed](d, "POST", young+"&stage="+stage)
+	}
+	d.createsAt("young", "legacy", "")
+	if c := answers[rollout.Changed](d, "POST", young+"&stage=new&force=true"); !c.Forced {
+		t.Errorf("%+v", c)
+	}
+	d.createsAt("young", "fresh", "legacy")
+	answers[rollout.Changed](d, "POST", unseen+"&stage=canary&percent=100&force=true")
+	d.createsAt("unseen", "fresh", "legacy")
+	// The default is no partner's: each is held to its own time, and force is not for all that will ever come.
+	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=new")
+	d.createsAt("late", "legacy", "")
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=drained&force=true"); !c.Forced {
+		t.Errorf("late has a bill at legacy: %+v", c)
+	}
+	d.createsAt("late", "legacy", "")
+	d.later.Store(int64(12 * time.Minute))
+	if c := answers[rollout.Changed](d, "POST", young+"&stage=new&force=true"); c.Forced {
+		t.Errorf("nothing spoke against it: %+v", c)
+	}
+}
+
+// A drained partner's old side is not asked any more, so that no bill of it may be there.
+func TestOperatorDrained(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	for _, key := range []string{"k", "one", "none", "staged"} {
+		d.seen(key, time.Hour)
+		d.proves(key)
+	}
+	d.owns("k", "legacy", 2, 3, 1)
+	d.owns("k", "fresh", 1, 1, 1)
+	d.owns("one", "legacy", 0, 1, 0)
+	d.owns("none", "legacy", 0, 0, 4)
+	d.owns("none", "fresh", 1, 5, 0)
+	stage := func(key string) string { return "/rollout/stage?by=a&stage=drained&partner=" + key }
+	d.denies(409, "POST", stage(hash("k")), "5 bills of it may be open at legacy, which is not asked any more of a drained partner\n")
+	d.denies(409, "POST", stage(hash("one")[:12]), "1 bill of it may be open at legacy")
+	if c := answers[rollout.Changed](d, "POST", stage(hash("none"))); c.Forced {
+		t.Errorf("%+v", c)
+	}
+	d.denies(409, "POST", stage("default"), "6 bills of it may be open at legacy")
+	if c := answers[rollout.Changed](d, "POST", stage(hash("k"))+"&force=true"); !c.Forced {
+		t.Errorf("%+v", c)
+	}
+	d.denies(409, "POST", stage("default"), "1 bill of it may be open at legacy") // k has a stage of its own
+	d.seen("young", time.Minute)
+	d.proves("young")
+	d.owns("young", "legacy", 1, 0, 0)
+	d.denies(409, "POST", stage(hash("young")), "seen for 1m of 15m: what it sent past us before may still be on its way to legacy\n  1 bill of it")
+}

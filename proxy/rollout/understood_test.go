@@ -1,0 +1,100 @@
+package rollout_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is not understood, as a whole, changes nothing.
+func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	d.seen("k", time.Hour)
+	d.owns("twin", "legacy", 1, 0, 0)
+	twin := hash("twin")[:12] + hash("k")[12:]
+	if err := d.store.Seen(t.Context(), twin, noon); err != nil {
+		t.Fatal(err)
+	}
+	k := "partner=" + hash("k")
+	for _, row := range []struct {
+		status             int
+		path, query, wants string
+	}{
+		{400, "stage", "", "by: a name"},
+		{400, "stage", k + "&stage=new", "by: a name"},
+		{400, "stage", k + "&stage=new&by=", "by must not be empty"},
+		{400, "stage", k + "&stage=new&by=a%0Ab", "letters that print"},
+		{400, "stage", k + "&stage=new&by=%FF", "letters that print"},
+		{400, "stage", k + "&stage=new&by=" + strings.Repeat("a", 101), "up to 100 letters"},
+		{400, "stage", k + "&by=a", `a stage is one of [old shadow canary new drained], not ""`},
+		{400, "stage", k + "&by=a&stage=", "stage must not be empty"},
+		{400, "stage", k + "&by=a&stage=New", `not "New"`},
+		{400, "stage", k + "&by=a&stage=new&stage=old", "stage is given more than once"},
+		{400, "stage", k + "&by=a&stage=new&" + k, "partner is given more than once"},
+		{400, "stage", k + "&by=a&stage=new&forced=true", `there is no key "forced": partner, stage, percent, by, force can be given`},
+		{400, "stage", k + "&by=a&stage=new&Stage=old", `there is no key "Stage"`},
+		{400, "stage", k + "&by=a&stage=new&force=1", `force is true or false, not "1"`},
+		{400, "stage", k + "&by=a&stage=new&force", "force must not be empty"},
+		{400, "stage", k + "&by=a&stage=new&percent=10", "percent is wanted with canary, and only with it"},
+		{400, "stage", k + "&by=a&stage=canary", "percent is wanted with canary, and only with it"},
+		{400, "stage", k + "&by=a&stage=canary&percent=101", `percent is from 0 to 100, not "101"`},
+		{400, "stage", k + "&by=a&stage=canary&percent=-1", `percent is from 0 to 100, not "-1"`},
+		{400, "stage", k + "&by=a&stage=canary&percent=1e1", `percent is from 0 to 100, not "1e1"`},
+		{400, "stage", k + "&by=a&stage=new;force=true", "the query cannot be read"},
+		{400, "stage", k + "&by=a&stage=new&force=%zz", "the query cannot be read"},
+		{400, "stage", "by=a&stage=old", "say which partner, or default for all"},
+		{400, "stage", "by=a&stage=old&partner=", "partner must not be empty"},
+		{400, "stage", "by=a&stage=old&partner=" + hash("k")[:11], "12 to 64 lower-case hex digits"},
+		{400, "stage", "by=a&stage=old&partner=" + hash("k") + "0", "12 to 64 lower-case hex digits"},
+		{400, "stage", "by=a&stage=old&partner=" + strings.ToUpper(hash("k")), "12 to 64 lower-case hex digits"},
+		{400, "stage", "by=a&stage=old&partner=secret-demo-key", "12 to 64 lower-case hex digits"},
+		{400, "stage", "by=a&stage=old&partner=Default", "12 to 64 lower-case hex digits"},
+		{400, "stage", "by=a&stage=old&partner=" + twin[:12], "more than one partner's hash begins with " + twin[:12]},
+		{404, "stage", "by=a&stage=old&partner=" + hash("nobody")[:63], "was seen, has a stage or a bill: give all 64 digits"},
+		{400, "stop", "", "by: a name"},
+		{400, "stop", "by=a&by=b", "by is given more than once"},
+		{400, "stop", "by=a&forced=true", `there is no key "forced": by, force can be given`},
+		{400, "stop", "by=a&force=yes", `force is true or false, not "yes"`},
+		{404, "unset", "by=a&partner=default", "the default was not set: it is the config's"},
+		{404, "unset", "by=a&" + k, "the partner has no stage of its own"},
+		{400, "unset", k, "by: a name"},
+		{400, "reset", "by=a", "say which partner"},
+		{400, "reset", "by=a&partner=default", "say which partner, or all"},
+		{400, "reset", "partner=all", "by: a name"},
+		{400, "resume", "by=", "by must not be empty"},
+		{400, "resume", "by=a&partner=default", `no key "partner"`},
+		{400, "restored", "who=a", `no key "who"`},
+	} {
+		d.denies(row.status, "POST", "/rollout/"+row.path+"?"+row.query, row.wants)
+	}
+	for query, wants := range map[string]string{
+		"?partner=": "partner must not be empty", "?partner=default": "the default is part of every answer", "?stage=new": `no key "stage"`,
+		"?partner=" + twin[:12]: "more than one partner", "?partner=abc": "12 to 64", "/audit?limit=": "limit must not be empty",
+		"/audit?limit=0": "limit is from 1 to 10000", "/audit?limit=10001": "limit is from 1 to 10000", "/audit?limit=x": `not "x"`,
+		"/audit?limit=1&limit=2": "more than once", "/audit?by=a": `no key "by"`,
+	} {
+		d.denies(400, "GET", "/rollout"+query, wants)
+	}
+	d.denies(404, "GET", "/rollout?partner="+hash("nobody")[:12], "give all 64 digits")
+	for _, target := range []string{"POST /rollout", "GET /rollout/stop?by=a", "PUT /rollout/stage?by=a", "DELETE /rollout/audit", "HEAD /rollout/resume?by=a"} {
+		method, path, _ := strings.Cut(target, " ")
+		if w := d.ask(method, path); w.Code != 405 {
+			t.Errorf("%s: %d", target, w.Code)
+		}
+	}
+	for _, path := range []string{"/rollouts", "/rollout/", "/rollout/x", "/rollout/stage/x"} {
+		if w := d.ask("POST", path); w.Code != 404 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	if w := d.ask("POST", "/rollout/stage?by=a&stage=old&partner=secret-demo-key"); strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("what may be a key is repeated: %s", w.Body)
+	}
+	if r, err := d.store.Rollout(t.Context()); err != nil || r.Revision != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if d.logs.Len() > 0 {
+		t.Errorf("%s", &d.logs)
+	}
+}

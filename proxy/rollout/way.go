@@ -1,0 +1,351 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/store"
+)
+
+// A Call is what a decision needs to know of a call of an operation that both upstreams have.
+type Call struct {
+	Operation       string
+	Creates, Writes bool
+	Partner         string // the full SHA-256 of the key, in hex; empty if the call names none
+	Merchant, Bill  string
+	Until           time.Time // when the bill is over; zero if that is not known
+}
+
+// A Finding is what a side says of a bill.
+type Finding int
+
+// The findings. What is no well-formed answer, and every failure but a definitive not-found, is Unclear.
+const (
+	Unclear Finding = iota
+	Absent
+	Present
+)
+
+// An Ask reads the call's bill at an upstream.
+type Ask func(ctx context.Context, upstream string) Finding
+
+// A Way is where a call goes.
+type Way struct {
+	Upstream string
+	Reason   Reason
+
+	// Nowhere: neither side has the bill. Nothing is sent: what the side that is named here said to the read is the
+	// answer.
+	Nowhere bool
+	// Unsure: the ledger is out of reach, so that only a bill that is found may be answered with. "Not found" must not be
+	// relayed: the bill may be at the other side.
+	Unsure bool
+
+	// Compare is the other upstream, where its answer to the same call is to be compared (see Shadow). "" for none.
+	Compare string
+	// ReadBack: a bill that the call makes is one of canary, and is to be read back there.
+	ReadBack bool
+
+	create *store.Create
+}
+
+// refusals are the reasons of Refused.
+var refusals = []string{"unclear", "both", "stranger", "store"}
+
+const strange = "the bill is at an upstream that is no part of the rollout"
+
+// A Refused call is not sent: it is not known where it belongs. Its text is for the partner.
+type Refused struct {
+	Reason string // one of refusals, for metric and log
+	Text   string
+	Cause  error // may be nil
+}
+
+func (r *Refused) Error() string { return r.Text }
+
+func (r *Refused) Unwrap() error { return r.Cause }
+
+// Route says where a call goes, and notes a create in the ledger before it may be sent. The error is a [*Refused].
+func (r *Router) Route(ctx context.Context, c Call, ask Ask) (Way, error) {
+	way, err := r.route(ctx, c, ask)
+	if err != nil {
+		var refused *Refused
+		errors.As(err, &refused)
+		r.metrics.refused.WithLabelValues(refused.Reason).Inc()
+		return Way{}, err
+	}
+	r.metrics.routed.WithLabelValues(way.Upstream, string(way.Reason)).Inc()
+	return way, nil
+}
+
+func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
+	s, d := r.current.Load(), r.decided.Load()
+	at := situation{shared: s.config.Bills == config.Shared, position: r.position(s, d, c.Partner), stopped: d.stopped, restored: !d.restored.IsZero()}
+	at.chosen = share(s.config.Salt, c.Partner, c.Merchant, at.position.Percent)
+	var err error
+	if at.position.Forced {
+		r.tally.Know(c.Partner)
+	}
+	if at.settled = at.position.Forced || at.shared; !at.settled {
+		if at.settled, err = r.isSettled(ctx, s, c.Partner); err != nil {
+			return r.blind(s, at, c, err)
+		}
+	}
+	way, err := r.decide(ctx, s, d, at, c, ask)
+	if err != nil || way.Nowhere || way.Unsure {
+		return way, err
+	}
+	side, _ := s.side(way.Upstream)
+	if at.position.Stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
+		way.Compare = s.sides[1-side]
+	}
+	way.ReadBack = at.position.Stage == StageCanary && side == NewSide && c.Creates
+	return way, nil
+}
+
+// decide finds the way in a situation that but for the bill's owner is known.
+func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Ask) (Way, error) {
+	if at.shared || c.Partner == "" || c.Bill == "" { // the upstream refuses what names none
+		way := at.byStage()
+		return Way{Upstream: s.sides[way.side], Reason: way.reason}, nil
+	}
+	if c.Creates && d.restored.IsZero() && !at.create().ask {
+		return r.create(ctx, s, at, c, ask) // nobody is asked, and the ledger says whose the bill is when it notes the create
+	}
+	done := r.metrics.timed("owner")
+	row, err := r.store.Owner(ctx, c.Partner, c.Bill)
+	done()
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return r.blind(s, at, c, err)
+	case row.State != store.Released:
+		owner, ok := s.side(row.Upstream)
+		switch {
+		case !ok:
+			return Way{}, &Refused{Reason: "stranger", Text: strange}
+		case row.State == store.Owned || row.Changed.After(d.restored):
+			at.owner = &owner
+		default:
+			at.stale = &owner
+		}
+	}
+	if c.Creates {
+		return r.create(ctx, s, at, c, ask)
+	}
+	return r.other(ctx, s, at, c, ask)
+}
+
+// unknownEnd is when a bill is taken for over whose last day nobody says.
+const unknownEnd = 365 * 24 * time.Hour
+
+// create takes a create to the side that may make the bill.
+func (r *Router) create(ctx context.Context, s *settings, at situation, c Call, ask Ask) (Way, error) {
+	d := at.create()
+	if d.ask {
+		other := s.sides[1-d.side]
+		switch ask(ctx, other) {
+		case Present:
+			if err := r.found(ctx, c, other); err != nil {
+				return Way{}, outOfReach(err)
+			}
+			d = decision{side: 1 - d.side, reason: ByProbe}
+		case Unclear:
+			return Way{}, &Refused{Reason: "unclear", Text: "it is not known whether the bill has been made at the other backend"}
+		case Absent:
+		}
+	}
+	if !c.Until.After(r.now()) {
+		c.Until = r.now().Add(unknownEnd)
+	}
+	done := r.metrics.timed("own")
+	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.sides[d.side], r.now(), c.Until)
+	done()
+	switch {
+	case errors.Is(err, store.ErrBill): // no backend takes such an id: let it say so
+		return Way{Upstream: s.sides[d.side], Reason: d.reason}, nil
+	case err != nil:
+		return Way{}, outOfReach(err)
+	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.sides[d.side]: // the bill was there, or another create was faster
+		d.reason = ByOwner
+		if _, ok := s.side(create.Upstream); !ok { // through a replica with other sides: nothing goes out here
+			_, err := r.store.Settle(ctx, create, store.NotSent, r.now())
+			return Way{}, &Refused{Reason: "stranger", Text: strange, Cause: err}
+		}
+	}
+	return Way{Upstream: create.Upstream, Reason: d.reason, create: &create}, nil
+}
+
+// other takes any other operation to the bill's owner.
+func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, ask Ask) (Way, error) {
+	d := at.other()
+	if !d.ask {
+		return Way{Upstream: s.sides[d.side], Reason: d.reason}, nil
+	}
+	found := r.askBoth(ctx, s, ask, d.side, c.Writes)
+	way := Way{Upstream: s.sides[d.side], Reason: ByProbe}
+	switch found {
+	case [2]Finding{Absent, Absent}:
+		way.Nowhere = true
+		return way, nil
+	case [2]Finding{Present, Present}:
+		r.metrics.doubled.Inc()
+		r.log.Error("a bill is at both upstreams", "partner", c.Partner[:12], "operation", c.Operation)
+		if c.Writes {
+			return Way{}, &Refused{Reason: "both", Text: "the bill is at both backends: somebody must decide"}
+		}
+		return way, nil
+	case [2]Finding{Present, Absent}:
+		way.Upstream = s.sides[OldSide]
+	case [2]Finding{Absent, Present}:
+		way.Upstream = s.sides[NewSide]
+	default:
+		// A read of a bill that is at both would be answered by the preferred side, too: what the other one would have said
+		// makes no difference to it.
+		if !c.Writes && found[d.side] == Present {
+			way.Unsure = true // what it says now may be something else than a moment ago
+			return way, nil
+		}
+		return Way{}, &Refused{Reason: "unclear", Text: "it is not known at which backend the bill is"}
+	}
+	switch err := r.found(ctx, c, way.Upstream); {
+	case err == nil, errors.Is(err, store.ErrBill):
+		return way, nil
+	default:
+		return Way{}, outOfReach(err)
+	}
+}
+
+// aside is how long a read that the preferred side can answer waits for the other one to say whose the bill is.
+const aside = 250 * time.Millisecond
+
+// askBoth asks both sides at once. For a read it waits for the side that is not preferred a little only, if the
+// preferred one has the bill: that one answers it in any case.
+func (r *Router) askBoth(ctx context.Context, s *settings, ask Ask, preferred Side, writes bool) (found [2]Finding) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		side  Side
+		found Finding
+	}
+	answers := make(chan answer, 2) // nobody may wait for the second
+	for side, upstream := range s.sides {
+		go func() {
+			found := Unclear
+			defer func() {
+				// A panic must not end the process, which has partners to answer. Its value may hold what an answer says.
+				if panicked := recover(); panicked != nil {
+					found = Unclear
+					r.log.Error("panic in a question", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+				}
+				answers <- answer{Side(side), found}
+			}()
+			found = ask(ctx, upstream)
+		}()
+	}
+	first := <-answers
+	found[first.side] = first.found
+	var late <-chan time.Time
+	if !writes && first.side == preferred && first.found == Present {
+		timer := time.NewTimer(aside)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case second := <-answers:
+		found[second.side] = second.found
+	case <-late:
+	}
+	return found
+}
+
+func (r *Router) found(ctx context.Context, c Call, upstream string) error {
+	defer r.metrics.timed("found")()
+	_, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.now())
+	return err
+}
+
+// blind decides without the ledger.
+func (r *Router) blind(s *settings, at situation, c Call, err error) (Way, error) {
+	if c.Writes {
+		return Way{}, outOfReach(err)
+	}
+	d := at.byStage()
+	return Way{Upstream: s.sides[d.side], Reason: d.reason, Unsure: true}, nil
+}
+
+func outOfReach(err error) *Refused {
+	return &Refused{Reason: "store", Text: "it cannot be noted just now at which backend the bill is", Cause: err}
+}
+
+// Settle notes how a create ended, after a way that Route gave. Of any other way it notes nothing.
+func (r *Router) Settle(ctx context.Context, w Way, outcome store.Outcome) error {
+	if w.create == nil {
+		return nil
+	}
+	defer r.metrics.timed("settle")()
+	_, err := r.store.Settle(ctx, *w.create, outcome, r.now())
+	if errors.Is(err, store.ErrOtherOwner) {
+		r.metrics.doubled.Inc()
+	}
+	return err
+}
+
+// Saw notes that a partner was seen: that a call of it was taken by an upstream.
+func (r *Router) Saw(ctx context.Context, partner string) error {
+	if _, known := r.noted.Load(partner); known || r.store == nil || partner == "" {
+		return nil
+	}
+	if err := r.store.Seen(ctx, partner, r.now()); err != nil {
+		return err
+	}
+	r.noted.Store(partner, nil)
+	return nil
+}
+
+// isSettled tells whether a partner has been seen through us for so long that nothing is under way past us.
+func (r *Router) isSettled(ctx context.Context, s *settings, partner string) (bool, error) {
+	if _, known := r.settled.Load(partner); known || r.store == nil {
+		return true, nil
+	}
+	first, err := r.store.FirstSeen(ctx, partner)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	r.noted.Store(partner, nil)
+	r.tally.Know(partner)
+	if r.now().Sub(first) < time.Duration(s.config.Settle) {
+		return false, nil
+	}
+	if r.current.Load() == s { // else the settling time may be another
+		r.settled.Store(partner, nil)
+	}
+	return true, nil
+}
+
+// position is where a partner stands.
+func (r *Router) position(s *settings, d *decisions, partner string) Position {
+	if p, ok := d.of[partner]; ok {
+		return p
+	}
+	if d.initial != nil {
+		return *d.initial
+	}
+	return Position{Stage: Stage(s.config.Default)}
+}
+
+func (s *settings) side(upstream string) (Side, bool) {
+	for side, name := range s.sides {
+		if name == upstream {
+			return Side(side), true
+		}
+	}
+	return 0, false
+}
