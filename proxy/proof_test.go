@@ -296,7 +296,12 @@ func TestLacksAreOfCallsThatTheOtherSideTakes(t *testing.T) {
 	if got := m.operator("POST", "/rollout/stage?by=a&partner=default&stage=new&force=true"); got.status != 200 {
 		t.Fatal(got)
 	}
-	m.report(t, func(rollout.Report) bool { return true }) // keeps what was counted
+	m.send(newCall("v2", "create").with("billId", "ATTHENEWSIDE00000001")).holds(t, "v2", 200, "0000")
+	// What the old side was never asked is no answer of it: that it was refused speaks for the new side, not against it.
+	r = m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
+	if b := verdictOn(r, "bill.create", rollout.ByCalls).Beside; b == nil || b.Calls != [2]int{1, 1} || len(b.Codes) != 1 {
+		t.Errorf("%+v", b)
+	}
 	if got := m.operator("POST", "/rollout/stop?by=a"); got.status != 409 || !strings.Contains(got.body, "old cannot carry bill.create for VALIDATION_001 bill.tax (1, the last ") {
 		t.Errorf("%d %s", got.status, got.body)
 	}

@@ -170,7 +170,10 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 
 // count tells the rollout what became of a call, for its report, and has the bill read back that a canary made.
 func (x *exchange) count(call rollout.Call, way rollout.Way, succeeded bool) {
-	end := rollout.End{Code: x.codeLabel(), Succeeded: succeeded}
+	end := rollout.End{Succeeded: succeeded}
+	if x.out.asked {
+		end.Code = x.codeLabel()
+	}
 	if succeeded {
 		end.Mismatched = slices.Clone(x.call.Report.Mismatched)
 	}

@@ -117,20 +117,15 @@ func (r *Router) kept(ctx context.Context, partner string) (Snapshot, error) {
 
 // report is for GET /rollout/report.
 func (r *Router) report(ctx context.Context, query string) (answer Report, err error) {
-	q, err := asked(query, "partner")
+	only, err := r.oneOrAll(ctx, query)
 	if err != nil {
 		return answer, err
 	}
-	only := ""
-	if name, given := q["partner"]; given {
-		if only, err = r.named(ctx, name); err != nil {
-			return answer, err
-		}
-		if only == "" {
-			return answer, misunderstood("a report is of one partner, or of all: leave partner out")
-		}
+	decided, err := r.all(ctx)
+	if err != nil {
+		return answer, err
 	}
-	standings, uncounted, err := r.standings(ctx, only)
+	standings, uncounted, err := r.standings(ctx, decided, only)
 	if err != nil {
 		return answer, err
 	}

@@ -77,12 +77,12 @@ func (r *Router) weigh(ctx context.Context) error {
 	for _, v := range Judge(counted, r.limits()) {
 		byRuling[v.Ruling]++
 	}
-	var decided store.Rollout
+	decided, err := r.all(ctx)
+	if err != nil {
+		return err
+	}
 	var seen []store.Sight
 	if r.store != nil {
-		if decided, err = r.store.Rollout(ctx); err != nil {
-			return err
-		}
 		if seen, err = r.store.Sights(ctx); err != nil {
 			return err
 		}

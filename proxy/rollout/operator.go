@@ -150,21 +150,25 @@ func heeded(cautions []string, force bool) (forced bool, err error) {
 	return len(cautions) > 0, nil
 }
 
+// deciding reads what is asked of a change that may be forced: who makes it, and whether all the same.
+func (r *Router) deciding(query string, action store.Action, keys ...string) (q answers, c Changed, force bool, err error) {
+	if q, err = asked(query, append(keys, "by", "force")...); err != nil {
+		return q, c, false, err
+	}
+	c = Changed{Action: string(action), At: r.now()}
+	if c.By, err = q.by(); err != nil {
+		return q, c, false, err
+	}
+	if force, err = q.force(); err != nil {
+		return q, c, false, err
+	}
+	return q, c, force, r.stored()
+}
+
 // unset takes a partner's own stage away.
 func (r *Router) unset(ctx context.Context, query string) (c Changed, err error) {
-	q, err := asked(query, "partner", "by", "force")
+	q, c, force, err := r.deciding(query, store.Staged, "partner")
 	if err != nil {
-		return c, err
-	}
-	c = Changed{Action: string(store.Staged), At: r.now()}
-	if c.By, err = q.by(); err != nil {
-		return c, err
-	}
-	force, err := q.force()
-	if err != nil {
-		return c, err
-	}
-	if err := r.stored(); err != nil {
 		return c, err
 	}
 	partner, err := r.named(ctx, q["partner"])
@@ -199,51 +203,33 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 // stop throws the kill switch. It says which calls that will cost, but where the store cannot say so it must work all
 // the same, with force.
 func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) {
-	q, err := asked(query, "by", "force")
+	_, c, force, err := r.deciding(query, store.Stopped)
 	if err != nil {
-		return c, err
-	}
-	force, err := q.force()
-	if err != nil {
-		return c, err
-	}
-	if err := r.stored(); err != nil {
 		return c, err
 	}
 	within := cautionWithin
 	if force { // somebody knows what it costs
 		within /= 6
 	}
-	forced, err := heeded(r.stopCautions(ctx, within), force)
-	if err != nil {
+	if c.Forced, err = heeded(r.stopCautions(ctx, within), force); err != nil {
 		return c, err
 	}
 	ctx, cancel := anew(ctx)
 	defer cancel()
-	c, err = r.declared(ctx, q, store.Stopped, (*store.Store).Stop)
-	c.Forced = forced
-	return c, err
+	if err := r.store.Stop(ctx, c.By, c.At); err != nil {
+		return c, err
+	}
+	return c, r.changed(ctx, &c)
 }
 
 // reset begins the report anew, for one partner or for all: when a mistake has been mended that it tells of.
 func (r *Router) reset(ctx context.Context, query string) (c Changed, err error) {
-	q, err := asked(query, "partner", "by", "force")
+	q, c, force, err := r.deciding(query, store.Reset, "partner")
 	if err != nil {
-		return c, err
-	}
-	c = Changed{Action: string(store.Reset), At: r.now(), Partner: forAll}
-	if c.By, err = q.by(); err != nil {
-		return c, err
-	}
-	force, err := q.force()
-	if err != nil {
-		return c, err
-	}
-	if err := r.stored(); err != nil {
 		return c, err
 	}
 	partner := ""
-	if q["partner"] != forAll {
+	if c.Partner = forAll; q["partner"] != forAll {
 		if partner, err = r.named(ctx, q["partner"]); err != nil {
 			return c, err
 		}
@@ -266,27 +252,23 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 
 // declare takes the kill switch back, or says that the store was restored.
 func (r *Router) declare(action store.Action, change func(s *store.Store, ctx context.Context, by string, at time.Time) error) func(context.Context, string) (Changed, error) {
-	return func(ctx context.Context, query string) (Changed, error) {
+	return func(ctx context.Context, query string) (c Changed, err error) {
 		q, err := asked(query, "by")
 		if err != nil {
-			return Changed{}, err
+			return c, err
 		}
-		return r.declared(ctx, q, action, change)
+		c = Changed{Action: string(action), At: r.now()}
+		if c.By, err = q.by(); err != nil {
+			return c, err
+		}
+		if err := r.stored(); err != nil {
+			return c, err
+		}
+		if err := change(r.store, ctx, c.By, c.At); err != nil {
+			return c, err
+		}
+		return c, r.changed(ctx, &c)
 	}
-}
-
-func (r *Router) declared(ctx context.Context, q answers, action store.Action, change func(s *store.Store, ctx context.Context, by string, at time.Time) error) (c Changed, err error) {
-	c = Changed{Action: string(action), At: r.now()}
-	if c.By, err = q.by(); err != nil {
-		return c, err
-	}
-	if err := r.stored(); err != nil {
-		return c, err
-	}
-	if err := change(r.store, ctx, c.By, c.At); err != nil {
-		return c, err
-	}
-	return c, r.changed(ctx, &c)
 }
 
 // changed has this replica follow a change that was made.
@@ -312,6 +294,22 @@ func (r *Router) stored() error {
 		return &denied{http.StatusConflict, "the config names no store, so that nothing can be changed while it runs: stages are what the config says"}
 	}
 	return nil
+}
+
+// oneOrAll is the full hash of the partner that a query of the operator names, "" where it names none.
+func (r *Router) oneOrAll(ctx context.Context, query string) (only string, err error) {
+	q, err := asked(query, "partner")
+	if err != nil {
+		return "", err
+	}
+	name, given := q["partner"]
+	if !given {
+		return "", nil
+	}
+	if only, err = r.named(ctx, name); err == nil && only == "" {
+		err = misunderstood("the default is part of every answer: leave partner out")
+	}
+	return only, err
 }
 
 // named is the full hash of the partner that the operator names, "" for the default. What it names is not repeated: it

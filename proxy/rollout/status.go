@@ -99,42 +99,33 @@ type Changed struct {
 }
 
 func (r *Router) status(ctx context.Context, query string) (answer Status, err error) {
-	q, err := asked(query, "partner")
+	only, err := r.oneOrAll(ctx, query)
 	if err != nil {
 		return answer, err
 	}
-	only := ""
-	if name, given := q["partner"]; given {
-		if only, err = r.named(ctx, name); err != nil {
-			return answer, err
-		}
-		if only == "" {
-			return answer, misunderstood("the default is part of every answer: leave partner out")
-		}
-	}
 	s := r.current.Load()
 	answer = Status{Old: s.sides[OldSide], New: s.sides[NewSide], Bills: string(s.config.Bills), Settle: short(time.Duration(s.config.Settle))}
-	var decided store.Rollout
-	if r.store != nil {
-		if decided, err = r.store.Rollout(ctx); err != nil {
-			return Status{}, err
-		}
+	decided, err := r.all(ctx)
+	if err != nil {
+		return Status{}, err
 	}
 	answer.Stopped, answer.Restored = declared(decided.Stopped), declared(decided.Restored)
 	answer.Default = s.stages(decided)[""]
-	answer.Partners, answer.Uncounted, err = r.standings(ctx, only)
+	answer.Partners, answer.Uncounted, err = r.standings(ctx, decided, only)
 	return answer, err
 }
 
-// standings are where partners stand: one, or all for "". uncounted is why none of them has bills.
-func (r *Router) standings(ctx context.Context, only string) (answer []Standing, uncounted string, err error) {
-	s := r.current.Load()
-	var decided store.Rollout
-	if r.store != nil {
-		if decided, err = r.store.Rollout(ctx); err != nil {
-			return nil, "", err
-		}
+// all is what was decided, which without a store is nothing.
+func (r *Router) all(ctx context.Context) (store.Rollout, error) {
+	if r.store == nil {
+		return store.Rollout{}, nil
 	}
+	return r.store.Rollout(ctx)
+}
+
+// standings are where partners stand: one, or all for "". uncounted is why none of them has bills.
+func (r *Router) standings(ctx context.Context, decided store.Rollout, only string) (answer []Standing, uncounted string, err error) {
+	s := r.current.Load()
 	stages := s.stages(decided)
 	seen, bills, err := r.known(ctx, only)
 	switch {

@@ -85,7 +85,7 @@ type Lack struct {
 
 // An End is what became of a call of a partner.
 type End struct {
-	Code       string // in the catalogue's form; what is not in it, "other", and without one, "none"
+	Code       string // in the catalogue's form; what is not in it, "other", and without one, "none"; "" where the side was not asked
 	Succeeded  bool
 	Creates    bool      // it makes a bill
 	Mismatched []string  // fields of the reply, by the table
@@ -223,8 +223,10 @@ func (t *Tally) Ended(partner, operation string, side Side, end End) {
 	}
 	n.Creates = n.Creates || end.Creates
 	at := &n.Sides[side]
-	at.Number++
-	add(&at.Codes, end.Code, 1)
+	if end.Code != "" { // what was refused here is no answer of the side
+		at.Number++
+		add(&at.Codes, end.Code, 1)
+	}
 	for _, field := range end.Mismatched {
 		add(&at.Mismatched, field, 1)
 	}

@@ -41,8 +41,8 @@ type Way struct {
 	// Nowhere: neither side has the bill. Nothing is sent: what the side that is named here said to the read is the
 	// answer.
 	Nowhere bool
-	// Unsure: the ledger is out of reach, so that only a bill that is found may be answered with. "Not found" must not be
-	// relayed: the bill may be at the other side.
+	// Unsure: the ledger is out of reach, or the other side was silent, so that only a bill that is found may be answered
+	// with. "Not found" must not be relayed: the bill may be at the other side.
 	Unsure bool
 
 	// Compare is the other upstream, where its answer to the same call is to be compared (see Shadow). "" for none.
