@@ -11,22 +11,20 @@ import (
 	"time"
 )
 
-// Counts are what was counted of one operation of a partner, by all replicas together. What Data
-// means is for the caller to say.
+// Counts are what was counted of one operation of a partner, by all replicas together. What Data means is for the caller
+// to say.
 type Counts struct {
 	Partner   string // a full hash
 	Operation string
-	Data      []byte    // never empty
-	Since     time.Time // when the first of it was added
+	Data      []byte // never empty
 }
 
 // countsAtOnce is how many counts one transaction takes at most: each of them is read and merged within it, and creates
 // wait meanwhile.
 const countsAtOnce = 100
 
-// AddCounts adds what was counted by a version of the table. Counts that are not there yet are kept as they are, at as
-// their Since; of those that are, Data becomes merge(have, more). So replicas may add to the same ones at one time, and
-// nothing is lost.
+// AddCounts adds what was counted by a version of the table. Counts that are not there yet are kept as they are; of
+// those that are, Data becomes merge(have, more). So replicas may add to the same ones at one time, and nothing is lost.
 //
 // A transaction may have to run again, and may still run when ctx has ended and AddCounts has returned. So merge must be
 // pure: it is called more than once for what counts once, it keeps nothing, and it changes neither of what it is given.
@@ -82,8 +80,8 @@ func addCounts(ctx context.Context, q queries, version string, more Counts, at t
 	// statement: between two, a sweep might remove the row.
 	var have []byte
 	if err := q.QueryRowContext(ctx, `
-		INSERT INTO billbridge_counts AS was (version, partner, operation, data, since, added)
-		VALUES ($1, $2, $3, $4, $5, $5)
+		INSERT INTO billbridge_counts AS was (version, partner, operation, data, added)
+		VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (version, partner, operation) DO UPDATE SET
 			added = CASE WHEN was.added < excluded.added THEN excluded.added ELSE was.added END
 		RETURNING data`, version, more.Partner, more.Operation, []byte{}, at.UnixMilli()).Scan(&have); err != nil {
@@ -120,7 +118,7 @@ func (s *Store) Counts(ctx context.Context, version, partner string) ([]Counts, 
 	}
 	return read(ctx, s, "reading counts", func(ctx context.Context, q queries) (all []Counts, err error) {
 		rows, err := q.QueryContext(ctx, `
-			SELECT partner, operation, data, since FROM billbridge_counts
+			SELECT partner, operation, data FROM billbridge_counts
 			WHERE version = $1 AND partner BETWEEN $2 AND $3 ORDER BY partner, operation`, version, from, to)
 		if err != nil {
 			return nil, err
@@ -128,7 +126,7 @@ func (s *Store) Counts(ctx context.Context, version, partner string) ([]Counts, 
 		defer func() { _ = rows.Close() }() // its error is that of rows.Err
 		for rows.Next() {
 			var c Counts
-			if err := rows.Scan(&c.Partner, &c.Operation, &c.Data, moment{&c.Since}); err != nil {
+			if err := rows.Scan(&c.Partner, &c.Operation, &c.Data); err != nil {
 				return nil, err
 			}
 			all = append(all, c)

@@ -57,23 +57,18 @@ func TestCounts(t *testing.T) {
 		add(t, first, noon, counted("one", "read.b", "1"), counted("one", "read.a", "2"), counted("two", "list.d", "3"))
 		// By a clock that is late; once there, once not, and twice of the same.
 		given := []store.Counts{counted("one", "read.b", "10"), counted("one", "list.c", "20"), counted("one", "list.c", "30")}
-		given[1].Since = noon.Add(-time.Hour) // which is not asked for
 		add(t, second, noon.Add(-time.Minute), given...)
 		equal(t, "what was given", []string{string(given[0].Data), string(given[1].Data), given[2].Operation}, []string{"20", "30", "read.b"}) // sorted
 		if _, err := second.AddCounts(t.Context(), "2", []store.Counts{counted("one", "read.a", "\x00\xff")}, noon, nil); err != nil {
 			t.Fatal(err)
 		}
 
-		since := func(c store.Counts, at time.Time) store.Counts {
-			c.Since = at
-			return c
-		}
 		ofOne := []store.Counts{
-			since(counted("one", "list.c", "50"), noon.Add(-time.Minute)),
-			since(counted("one", "read.a", "2"), noon),
-			since(counted("one", "read.b", "11"), noon),
+			counted("one", "list.c", "50"),
+			counted("one", "read.a", "2"),
+			counted("one", "read.b", "11"),
 		}
-		ofTwo := []store.Counts{since(counted("two", "list.d", "3"), noon)}
+		ofTwo := []store.Counts{counted("two", "list.d", "3")}
 		all := slices.Concat(ofOne, ofTwo)
 		slices.SortStableFunc(all, func(a, b store.Counts) int { return cmp.Compare(a.Partner, b.Partner) })
 		for _, s := range replicas {
@@ -81,7 +76,7 @@ func TestCounts(t *testing.T) {
 			equal(t, "of one", countsOf(t, s, "1", partner("one")), ofOne)
 			equal(t, "of two", countsOf(t, s, "1", partner("two")), ofTwo)
 			equal(t, "of nobody", countsOf(t, s, "1", partner("nobody")), nil)
-			equal(t, "of another version", countsOf(t, s, "2", ""), []store.Counts{since(counted("one", "read.a", "\x00\xff"), noon)})
+			equal(t, "of another version", countsOf(t, s, "2", ""), []store.Counts{counted("one", "read.a", "\x00\xff")})
 			equal(t, "of no version", countsOf(t, s, "", ""), nil)
 		}
 	})
@@ -225,7 +220,6 @@ func TestCountsBesideAFailure(t *testing.T) {
 	}
 	equal(t, "merges", merges, 2)
 	a, b := counted("one", "read.a", "11"), counted("one", "read.b", "20")
-	a.Since, b.Since = noon, noon
 	equal(t, "the counts", countsOf(t, s, "1", ""), []store.Counts{a, b})
 }
 

@@ -64,7 +64,6 @@ CREATE TABLE billbridge_counts (
 	partner   TEXT COLLATE "C" NOT NULL,
 	operation TEXT COLLATE "C" NOT NULL,
 	data      BYTEA NOT NULL,
-	since     BIGINT NOT NULL,           -- when the first of it was added
 	added     BIGINT NOT NULL,           -- when the last of it was
 	PRIMARY KEY (version, partner, operation)
 );

@@ -63,7 +63,6 @@ CREATE TABLE billbridge_counts (
 	partner   TEXT NOT NULL,
 	operation TEXT NOT NULL,
 	data      BLOB NOT NULL,
-	since     INTEGER NOT NULL, -- when the first of it was added
 	added     INTEGER NOT NULL, -- when the last of it was
 	PRIMARY KEY (version, partner, operation)
 ) STRICT, WITHOUT ROWID;
