@@ -235,6 +235,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	serve(&s.partners, s.partnersAt)
 	serve(&s.upstream, s.upstreamAt)
+	s.serving.Store(true) // before anybody can ask whether it is so
 	serve(&s.operator, s.operatorAt)
 	deliver, stop := context.WithCancel(ctx)
 	defer stop()
@@ -252,7 +253,6 @@ func (s *Server) Run(ctx context.Context) error {
 			s.rollout.Run(deliver)
 		}
 	}()
-	s.serving.Store(true)
 
 	var err error
 	select {

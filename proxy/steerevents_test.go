@@ -82,6 +82,8 @@ func (w *world) calls(t *rapid.T) {
 	}
 	if out {
 		w.run.outages.Add(1)
+		w.copying.Lock()
+		defer w.copying.Unlock()
 		must(t, os.Rename(w.file(), w.file()+".away"))
 	}
 	w.send(t, wave...)
@@ -209,6 +211,8 @@ func (w *world) restart(t *rapid.T) {
 
 // copy makes a backup, also while others write.
 func (w *world) copy(t rapid.TB) {
+	w.copying.Lock()
+	defer w.copying.Unlock()
 	_ = os.Remove(w.file() + ".backup")
 	db, err := sql.Open("sqlite", "file:"+w.file())
 	must(t, err)
@@ -226,10 +230,15 @@ func (w *world) backUp(t *rapid.T) {
 
 // restore puts the backup in the place of the store, and says so. Nothing is under way then.
 func (w *world) restore(t *rapid.T) {
-	if !w.backup || w.restored {
+	w.copying.Lock()
+	none := !w.backup
+	w.copying.Unlock()
+	if none || w.restored {
 		t.Skip()
 	}
-	w.quiet()
+	w.quiet() // first: who makes a backup may have to come to its end for it
+	w.copying.Lock()
+	defer w.copying.Unlock()
 	must(t, w.operator.Close())
 	for _, end := range []string{"-wal", "-shm"} {
 		_ = os.Remove(w.file() + end) // the last that closed it did so

@@ -68,6 +68,7 @@ type world struct {
 	busy     sync.WaitGroup // calls at the sides
 	stopped  bool
 	restored bool
+	copying  sync.Mutex // the store's file: what is only compared may go on when a wave is over, and make a backup then
 	backup   bool
 	copyIn   atomic.Int64 // events on the wire until a backup is made; below zero when it was
 	t        rapid.TB
@@ -130,6 +131,8 @@ func (w *world) open(t rapid.TB) {
 
 func (w *world) shut() {
 	w.quiet()
+	w.copying.Lock()
+	defer w.copying.Unlock()
 	_ = w.operator.Close()
 	w.client.CloseIdleConnections()
 	for i, server := range w.servers {
