@@ -65,7 +65,7 @@ type world struct {
 	client   *http.Client
 	config   string
 	servers  []*httptest.Server
-	busy     sync.WaitGroup // calls at the sides
+	busy     gauge // calls on their way to a side or there
 	stopped  bool
 	restored bool
 	copying  sync.Mutex // the store's file: what is only compared may go on when a wave is over, and make a backup then
@@ -86,7 +86,7 @@ type world struct {
 
 func newWorld(t rapid.TB, run *tally, folder string) *world {
 	w := &world{
-		t: t, run: run, folder: folder, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience},
+		t: t, run: run, folder: folder, busy: newGauge(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience},
 		byID: map[string]*sending{}, visits: map[string]int{}, effects: map[string]int{},
 		maybe: map[billAt]map[*side]int{}, unsure: map[billAt]map[*side]bool{},
 	}
@@ -176,7 +176,7 @@ func (w *world) other(s *side) *side {
 // arrive holds a call that reached a side to the rules: no write comes where the bill is not, and no create where the
 // other side may have made the bill.
 func (w *world) arrive(s *side, id, op string, at billAt) *visit {
-	w.busy.Add(1)
+	w.busy.add(1)
 	v := &visit{side: s, id: id, op: op, at: at, fault: w.faultOf(id, s, op)}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -92,7 +92,7 @@ func (s *side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	op, at := s.parsed(r.URL.Path, body)
 	v := s.world.arrive(s, r.Header.Get("X-Request-Id"), op, at)
-	defer s.world.busy.Done()
+	defer s.world.busy.add(-1)
 	certain := false // whether the gateway is told for sure that nothing was done
 	defer func() { s.world.leave(v, certain) }()
 	f := v.fault
@@ -242,6 +242,8 @@ func (t wiretap) RoundTrip(q *http.Request) (*http.Response, error) {
 	if t.replica.world.faultOf(q.Header.Get("X-Request-Id"), t.side, op) == unreachable {
 		return nil, errors.New("no connection")
 	}
+	t.replica.world.busy.add(1)
+	defer t.replica.world.busy.add(-1)
 	response, err := t.next.RoundTrip(q)
 	if dead := t.replica.wire(); dead != nil && err == nil {
 		_ = response.Body.Close()
@@ -287,7 +289,31 @@ func (w *world) quiet() {
 	for len(w.replicas) > 0 {
 		w.end(w.replicas[0])
 	}
-	w.busy.Wait()
+	w.busy.none()
+}
+
+// A gauge is waited for until it is at zero. Unlike a WaitGroup it may rise from there meanwhile: what is only compared
+// begins when it likes.
+type gauge struct {
+	*sync.Cond
+	n int
+}
+
+func newGauge() gauge { return gauge{Cond: sync.NewCond(&sync.Mutex{})} }
+
+func (g *gauge) add(n int) {
+	g.L.Lock()
+	defer g.L.Unlock()
+	g.n += n
+	g.Broadcast()
+}
+
+func (g *gauge) none() {
+	g.L.Lock()
+	defer g.L.Unlock()
+	for g.n > 0 {
+		g.Wait()
+	}
 }
 
 // drawFault is sound most of the time.
