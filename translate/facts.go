@@ -21,7 +21,6 @@ const (
 // A Fact is one field of a reply, brought to the first form by its row.
 type Fact struct {
 	Path   string // in the first form
-	Record int    // of a result that is a list: which of its records, from 0
 	Aspect Aspect
 	JSON   string // the raw value, "" where the reply has none
 	Text   string // of a string its content, of all else the raw text
@@ -51,49 +50,21 @@ func (f Fact) kind() kind {
 	return text
 }
 
-// Facts are the fields of the last reply, in the order of the table, if it was a success. src is that reply. Only rows
-// that the first form has are among them; shared leaves out what the other form lacks. They outlive the call.
-func (c *Call) Facts(src []byte, shared bool) []Fact {
-	if !c.success {
+// Facts are the fields of the last reply, in the order of the table, if it was a success of an operation that is about
+// one bill. Only rows that the first form has are among them; shared leaves out what the other form lacks. They outlive
+// the call.
+func (c *Call) Facts(shared bool) []Fact {
+	if !c.success || !c.crossing.operation.OfBill() {
 		return nil
 	}
 	p := c.crossing.reply
-	if !c.crossing.operation.list {
-		return c.facts(nil, p.rows, c.reply, 0, shared)
-	}
 	var facts []Fact
-	rows := c.crossing.operation.rows[reply]
-	slots := make([]value, len(rows))
-	result := gjson.Parse(string(src)) // a copy: the facts outlive src
-	if name := p.table.forms[p.from].result; name != "" {
-		result = result.Get(name)
-	}
-	records := 0
-	result.ForEach(func(_, record gjson.Result) bool {
-		clear(slots)
-		record.ForEach(func(key, v gjson.Result) bool {
-			for slot, r := range rows {
-				if r.path[p.from] == key.Str {
-					slots[slot] = valueOf(v)
-				}
-			}
-			return true
-		})
-		facts = c.facts(facts, rows, slots, records, shared)
-		records++
-		return true
-	})
-	return facts
-}
-
-func (c *Call) facts(facts []Fact, rows []*row, slots []value, record int, shared bool) []Fact {
-	p := c.crossing.reply
-	for slot, r := range rows {
+	for slot, r := range p.rows {
 		if r.path[0] == "" || shared && r.lone() >= 0 {
 			continue
 		}
-		v := slots[slot]
-		f := Fact{Path: r.path[0], Record: record, Aspect: c.aspect(r), Empty: v.nothing()}
+		v := c.reply[slot]
+		f := Fact{Path: r.path[0], Aspect: c.aspect(r), Empty: v.nothing()}
 		if v.kind != absent {
 			f.JSON, f.Paired = r.first(v, p.from, p.table.forms[0].digits)
 			f.Text = value{f.JSON, valueOf(gjson.Parse(f.JSON)).kind}.text()

@@ -76,10 +76,11 @@ const noBill = "BILL_003"
 // did not just then is no difference between the two.
 var busy = []string{"ERROR", "MAINTAINED_METHOD"}
 
-// Compare compares two answers to the same call of an operation, which both forms have. Each is brought to the first
-// form of the table by its rows, and read as the answer to its own request. The first one's is what a partner got. What differs in the fields of ignore, by their paths in the first form, does not count. A field is compared if
-// a row names it and both upstreams' forms have it; see [translate.Fact.Alike] for what is the same. Failures are
-// compared by their codes in the catalogue's form; their texts are for people.
+// Compare compares two answers to the same call of an operation about a bill, which both forms have. Each is brought to
+// the first form of the table by its rows, and read as the answer to its own request. The first one's is what a partner
+// got. What differs in the fields of ignore, by their paths in the first form, does not count. A field is compared if a
+// row names it and both upstreams' forms have it; see [translate.Fact.Alike] for what is the same. Failures are compared
+// by their codes in the catalogue's form; their texts are for people.
 func Compare(op *translate.Operation, a, b Answer, ignore []string) Comparison {
 	shared := a.Form != b.Form
 	first, second := read(op, a, shared), read(op, b, shared)
@@ -144,7 +145,7 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 		return r
 	}
 	r.missing = r.code == noBill || slices.Contains(a.NotFound, call.Code())
-	r.facts = call.Facts(a.Body, shared)
+	r.facts = call.Facts(shared)
 	return r
 }
 
@@ -210,21 +211,13 @@ func (r reading) of(aspect translate.Aspect) translate.Fact {
 	return translate.Fact{Aspect: aspect, Empty: true}
 }
 
-// compareFacts compares two successes. Records of a list are compared in the order in which they came.
+// compareFacts compares two successes of one operation. Their fields are those of the same rows.
 func compareFacts(first, second reading, ignore []string) []Difference {
-	type place struct {
-		path   string
-		record int
-	}
-	others := make(map[place]translate.Fact, len(second.facts))
-	for _, f := range second.facts {
-		others[place{f.Path, f.Record}] = f
-	}
 	var found []Difference
-	note := func(f, g translate.Fact) {
-		if f.Alike(g) || slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) ||
-			slices.ContainsFunc(found, func(d Difference) bool { return d.Path == f.Path }) {
-			return
+	for i, f := range first.facts {
+		g := second.facts[i]
+		if f.Alike(g) || slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
+			continue
 		}
 		d := Difference{Path: f.Path, Kind: InOther}
 		switch f.Aspect {
@@ -236,20 +229,6 @@ func compareFacts(first, second reading, ignore []string) []Difference {
 		}
 		d.First, d.Second = example(f, first.key, second.key), example(g, first.key, second.key)
 		found = append(found, d)
-	}
-	for _, f := range first.facts {
-		at := place{f.Path, f.Record}
-		g, ok := others[at]
-		if !ok {
-			g = translate.Fact{Path: f.Path, Aspect: f.Aspect, Empty: true}
-		}
-		delete(others, at)
-		note(f, g)
-	}
-	for _, g := range second.facts { // records that the first answer lacks, in their order
-		if _, left := others[place{g.Path, g.Record}]; left {
-			note(translate.Fact{Path: g.Path, Aspect: g.Aspect, Empty: true}, g)
-		}
 	}
 	return found
 }
