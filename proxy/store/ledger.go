@@ -39,7 +39,7 @@ type Owner struct {
 	Open      int       // creates on their way. One whose process died, or that could not be settled, stays among them
 	Uncertain bool      // a create ended Unknown or Taken: the bill is not released any more
 	Changed   time.Time // when it came into its state
-	Ends      time.Time // a sweep takes the row some time after this; zero for never
+	Ends      time.Time // a sweep takes the row some time after this; zero for never, 1970 once it was released
 }
 
 // A Create is one that its holder may send to Upstream, which is not always the one that it asked for.
@@ -119,15 +119,16 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 	}
 	// This was the last that could have taken effect, and it did not.
 	const over = "state = 'pending' AND uncertain = 0 AND creates = $3"
-	var change string
+	var change, where string
 	args := []any{c.Partner, c.Bill, c.token, now.UnixMilli()}
 	switch outcome {
 	case Succeeded:
 		change = "state = 'owned', changed = CASE state WHEN 'owned' THEN changed ELSE $4 END"
+		where, args = "AND upstream = $5", append(args, c.Upstream)
 	case Refused, NotSent:
 		change = `state = CASE WHEN ` + over + ` THEN 'released' ELSE state END,
 			changed = CASE WHEN ` + over + ` THEN $4 ELSE changed END,
-			ends = CASE WHEN ` + over + ` THEN $4 ELSE ends END`
+			ends = CASE WHEN ` + over + ` THEN 0 ELSE ends END` // it says no more than no row would: the next sweep takes it
 	case Unknown, Taken:
 		change, args = "uncertain = 1", args[:3]
 	default:
@@ -140,7 +141,7 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 			result, err := q.ExecContext(ctx, `
 				UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
 				WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends IS NOT DISTINCT FROM $5`,
-				append(args, millis(c.Ends))...)
+				c.Partner, c.Bill, c.token, now.UnixMilli(), millis(c.Ends))
 			if err != nil {
 				return r, err
 			}
@@ -152,7 +153,7 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 		}
 		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''), `+change+`
-			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates
+			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates `+where+`
 			RETURNING `+ownerColumns, args...), c.Partner, c.Bill)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return r, err

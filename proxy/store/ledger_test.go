@@ -346,6 +346,26 @@ func TestOneUpstreamForAll(t *testing.T) {
 	})
 }
 
+// TestSuccessWhereItIsNotTheOwner: a create that succeeds at one upstream does not make it the owner of a bill that was
+// found at the other one meanwhile.
+func TestSuccessWhereItIsNotTheOwner(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		c := own(t, s, "b", "old")
+		if err := s.Restored(t.Context(), "anna", noon.Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Found(t.Context(), partner("one"), "b", "new", noon.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Settle(t.Context(), c, store.Succeeded, noon.Add(time.Hour)); !errors.Is(err, store.ErrOtherOwner) {
+			t.Errorf("Settle: %v", err)
+		}
+		if o := ownerOf(t, s, "b"); o.Upstream != "new" || o.State != store.Owned {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
 // TestFoundBeforeItsCreateEnded: a bill that was found stays what it is, since then, when its create ends.
 func TestFoundBeforeItsCreateEnded(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {

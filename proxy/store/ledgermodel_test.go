@@ -122,7 +122,7 @@ func (l *ledger) settle(t *rapid.T) {
 	case store.Refused, store.NotSent:
 		s.may = false
 		if row.State == store.Pending && row.Open == 0 && !row.Uncertain {
-			row.State, row.Changed, row.Ends = store.Released, l.now, l.now
+			row.State, row.Changed, row.Ends = store.Released, l.now, time.UnixMilli(0).UTC()
 		}
 	case store.Taken:
 		s.may, row.Uncertain = false, true

@@ -73,7 +73,8 @@ type Sides struct {
 //
 // What was made while nobody owned a bill, or without a rollout, is not in the ledger, nor is what an old side has from
 // before. When such an upstream is the new side of bills that have owners, that is declared as [Store.Restored] does it,
-// by "config". Without a rollout the names of the sides are no longer in force, but the stages still mean them: others
+// by "config". When it is the old side, and calls went there without a rollout until now, every partner counts as seen
+// since now and no sooner. Without a rollout the names of the sides are no longer in force, but the stages still mean them: others
 // are held to them as long as a stage is there that does not stay.
 func (s *Store) Sides(ctx context.Context, asked Sides, now time.Time) error {
 	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
@@ -106,6 +107,13 @@ func (s *Store) Sides(ctx context.Context, asked Sides, now time.Time) error {
 		owned := to.shared.Valid && !to.shared.Bool
 		if off := was.shared.Valid && !to.shared.Valid; off || owned && to.has(asked.New) {
 			if err := changed(ctx, q, Change{Action: Restored, By: "config", At: now}, restored); err != nil {
+				return nil, err
+			}
+		}
+		if owned && was.alone == asked.Old {
+			// Until now the old side got creates that no ledger has, and one of them may be on its way to it still: each partner
+			// must be seen for the settling time again.
+			if _, err := q.ExecContext(ctx, "UPDATE billbridge_seen SET seen = $1 WHERE seen < $1", now.UnixMilli()); err != nil {
 				return nil, err
 			}
 		}

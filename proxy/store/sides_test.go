@@ -344,3 +344,45 @@ func TestSidesLook(t *testing.T) {
 		}
 	})
 }
+
+// TestSeenAnew: where the old side got calls without a rollout for a time, partners are seen anew, as nobody noted what is
+// on its way there.
+func TestSeenAnew(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		if err := s.Seen(t.Context(), partner("one"), noon); err != nil {
+			t.Fatal(err)
+		}
+		later := noon
+		for _, step := range []struct {
+			sides store.Sides
+			anew  bool
+		}{
+			{between("a", "b"), false},
+			{between("a", "b"), false},
+			{store.Sides{Alone: "b"}, false},
+			{between("a", "b"), false}, // a create that is sent again goes where the first one went
+			{store.Sides{Alone: "a"}, false},
+			{between("a", "b"), true},
+			{between("a", "b"), false},
+			{store.Sides{Alone: "a"}, false},
+			{store.Sides{Old: "a", New: "b", Shared: true, Staying: []string{"old"}}, false},
+			{between("a", "b"), false},
+		} {
+			before, err := s.FirstSeen(t.Context(), partner("one"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			later = later.Add(time.Hour)
+			if err := s.Sides(t.Context(), step.sides, later); err != nil {
+				t.Fatal(err)
+			}
+			want := before
+			if step.anew {
+				want = later
+			}
+			if got, err := s.FirstSeen(t.Context(), partner("one")); err != nil || !got.Equal(want) {
+				t.Errorf("%+v: seen since %s, %v, want %s", step.sides, got, err, want)
+			}
+		}
+	})
+}
