@@ -53,7 +53,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"upstream"}),
 		upstreamErrors: counter("upstream_errors_total", "Calls that an upstream did not answer in the interface's form.",
 			"upstream", "reason"),
-		explained: counter("unknown_outcomes_total", "Writes of bills without an answer, by what a read showed of the bill then.",
+		explained: counter("unknown_outcomes_total", "Writes of bills without an answer, by what a read showed of the bill then, or that there was none.",
 			"operation", "shown"),
 	}
 	if r == nil {

@@ -231,13 +231,13 @@ func TestSuccessThatShowsNothing(t *testing.T) {
 	}
 }
 
-// TestCreateWithoutItsResponse: PAYMENT_001 and PAYMENT_002 say that a response was missing. The bill may have been made,
-// and no other side gets it.
+// TestCreateWithoutItsResponse: PAYMENT_001 and PAYMENT_002 say that a response was missing, POINT_001 that the bill could not
+// be sent to its customer. It may have been made, and no other side gets it.
 func TestCreateWithoutItsResponse(t *testing.T) {
 	t.Parallel()
 	for code, outcome := range map[string]store.Ownership{
 		"PAYMENT_001": store.Pending, "PAYMENT_002": store.Pending, "ERROR": store.Pending, "MAINTAINED_METHOD": store.Pending, "OWN_CODE": store.Pending,
-		"BILL_001": store.Pending, "VALIDATION_002": store.Released, "BILL_009": store.Released,
+		"BILL_001": store.Pending, "POINT_001": store.Pending, "VALIDATION_002": store.Released, "BILL_009": store.Released,
 	} {
 		m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
 			if side == "new" {

@@ -91,20 +91,22 @@ type finding struct {
 // explain says what a read shows of a bill after a write that has no answer. It never says that the bill does not
 // exist: a write that is late may still come to take effect.
 func (x *exchange) explain() string {
-	within := time.Duration(x.state.config.Failures.Explain)
-	if within == 0 || !x.route.operation.OfBill() || slices.Contains(x.state.config.Failures.Unexplained, x.route.operation.Name) || x.call == nil {
+	operation, within := x.route.operation, time.Duration(x.state.config.Failures.Explain)
+	if !operation.OfBill() || x.call == nil {
 		return ""
 	}
+	count := func(shown string) { x.gateway.metrics.explained.WithLabelValues(operation.Name, shown).Inc() }
 	member, merchant := x.call.Store()
 	said := translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()}
-	if said.Partner == "" || said.Bill == "" {
+	if said.Partner == "" || said.Bill == "" || within == 0 || slices.Contains(x.state.config.Failures.Unexplained, operation.Name) {
+		count("not asked")
 		return ""
 	}
 	// Nobody may wait for the answer any more; the log has it all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), within)
 	defer cancel()
 	found, shown := x.ask(ctx, x.lane.upstream.config.Name, said)
-	x.gateway.metrics.explained.WithLabelValues(x.route.operation.Name, [...]string{"unclear", "not visible yet", "visible"}[found]).Inc()
+	count([...]string{"unclear", "not visible yet", "visible"}[found])
 	switch {
 	case found == rollout.Present:
 		return " A read just now shows the bill in state " + shown.state + "."
@@ -171,7 +173,8 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 // count tells the rollout what became of a call, for its report, and has the bill read back that a canary made.
 func (x *exchange) count(call rollout.Call, way rollout.Way, succeeded bool) {
 	end := rollout.End{Succeeded: succeeded}
-	if x.out.asked {
+	// What we say in a side's place is no answer of it: where its word must not be relayed, and where nobody waited for it.
+	if x.out.asked && (succeeded || !way.Unsure) && x.out.status != statusGone {
 		end.Code = x.codeLabel()
 	}
 	if succeeded {
@@ -291,9 +294,10 @@ func (x *exchange) outcome() store.Outcome {
 }
 
 // refusing are the codes with which a create certainly was refused (interface document, Errors). PAYMENT_001 and
-// PAYMENT_002 are not among them: a response was missing, and with it what became of the bill.
+// PAYMENT_002 are not among them: a response was missing, and with it what became of the bill. Nor is POINT_001: points
+// are short when a bill is sent to its customer, and it may have been made by then.
 var refusing = []string{
 	"PARTNER_001", "PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007",
 	"VALIDATION_001", "VALIDATION_002", "VALIDATION_004", "PAYMENT_003", "PAYMENT_004", "PAYMENT_005",
-	"BILL_007", "BILL_008", "BILL_009", "BILL_010", "POINT_001",
+	"BILL_007", "BILL_008", "BILL_009", "BILL_010",
 }

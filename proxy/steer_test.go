@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,6 +160,59 @@ func TestBillFromBeforeTheBridge(t *testing.T) {
 	}
 }
 
+// TestBillFromATimeWithoutTheRollout: while the section was away, a create went to the old side and timed out there. It is
+// not made at the new side, where the stage has it, when the section is back.
+func TestBillFromATimeWithoutTheRollout(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "store.db")
+	s, err := store.Open(t.Context(), "sqlite:"+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
+	if err := s.Sides(t.Context(), store.Sides{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Seen(t.Context(), partnerHash(demoKey), lastWeek); err != nil {
+		t.Fatal(err)
+	}
+	old, fresh := newService(), newService()
+	release, made := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	oldCalls := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/send") { // it takes its time
+			defer once.Do(func() { close(made) })
+			<-release
+		}
+		old.ServeHTTP(w, r)
+	}))
+	newCalls := newBackend(t, fresh)
+	text := func(rollout string) string {
+		return anywhere + fmt.Sprintf(`
+upstreams:
+  old: {form: legacy, url: %q, timeout: 300ms}
+  new: {form: v2, url: %q}
+route: {default: old}
+%s
+store: {url: "sqlite:%s"}
+`, oldCalls.url, newCalls.url, rollout, file)
+	}
+	p := newProcess(t, text(""))
+	p.send(newCall("v2", "create")).holds(t, "v2", 504, "null")
+	p.stop()
+	if err := receive(t, p.ended, "end of the server"); err != nil {
+		t.Fatal(err)
+	}
+	p = newProcess(t, text("rollout: {old: old, new: new, default: new}"))
+	p.send(newCall("v2", "create")).holds(t, "v2", 504, "null")
+	close(release)
+	receive(t, made, "the bill")
+	if n := len(fresh.Bills()); n != 0 {
+		t.Errorf("%d bills at the new side", n)
+	}
+}
+
 // TestTakenBillIsNotReleased: a create that is answered with "already used" was no refusal that frees the bill. Its upstream
 // has one of that id, by whomever, and the ledger keeps that in every later stage, also where nobody is asked any more.
 func TestTakenBillIsNotReleased(t *testing.T) {
@@ -194,14 +248,14 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 	for _, client := range forms {
 		for _, upstream := range forms {
 			for _, row := range []struct {
-				name, more, says string
-				fault            *sandbox.Fault
-				calls            int
+				name, more, says, shown string
+				fault                   *sandbox.Fault
+				calls                   int
 			}{
-				{"taken effect", "explain: 20s", "A read just now shows the bill in state W.", &sandbox.Fault{Truncate: true}, 2},
-				{"not there", "explain: 20s", "A read just now does not show the bill yet.", nil, 2},
-				{"switched off", "explain: 20s, unexplained: [bill.create]", "before you send it again.\"", &sandbox.Fault{Drop: true}, 1},
-				{"off", "explain: 0s", "before you send it again.\"", &sandbox.Fault{Drop: true}, 1},
+				{"taken effect", "explain: 20s", "A read just now shows the bill in state W.", "visible", &sandbox.Fault{Truncate: true}, 2},
+				{"not there", "explain: 20s", "A read just now does not show the bill yet.", "not visible yet", nil, 2},
+				{"switched off", "explain: 20s, unexplained: [bill.create]", "before you send it again.\"", "not asked", &sandbox.Fault{Drop: true}, 1},
+				{"off", "explain: 0s", "before you send it again.\"", "not asked", &sandbox.Fault{Drop: true}, 1},
 			} {
 				t.Run(client+"/"+upstream+"/"+row.name, func(t *testing.T) {
 					t.Parallel()
@@ -226,6 +280,7 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 					if n := len(back.received()); n != row.calls {
 						t.Errorf("the upstream saw %d calls", n)
 					}
+					b.scrapeHas(fmt.Sprintf(`billbridge_unknown_outcomes_total{operation="bill.create",shown=%q} 1`, row.shown))
 				})
 			}
 		}

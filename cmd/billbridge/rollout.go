@@ -192,7 +192,7 @@ type rolloutStop struct {
 // Help implements kong's detailed help.
 func (rolloutStop) Help() string {
 	return examples("billbridge rollout stop", "billbridge rollout stop --by anna --force") +
-		"\n\nBills that are made stay where they are, and so do the stages, for billbridge rollout resume. The new side is asked nothing."
+		"\n\nBills that are made stay where they are, and so do the stages, for billbridge rollout resume. The new side is asked nothing before a bill is made."
 }
 
 // Run stops.

@@ -79,7 +79,7 @@ func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) (
 		return nil, nil
 	}
 	old := r.current.Load().sides[OldSide]
-	bills, err := r.store.OpenBills(ctx, m.partner, r.now())
+	bills, err := r.openBills(ctx, m.partner)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +132,11 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	}
 	verdicts := Judge(counted, r.limits())
 	var all []string
+	if len(partners) == 0 { // nobody is there to prove it
+		if why := m.lacksProof(nil, s.config.Bills == config.Shared); why != "" {
+			all = append(all, "no partner that follows the default was seen yet: "+why)
+		}
+	}
 	for _, partner := range partners {
 		own := slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return v.Partner != partner })
 		if why := m.lacksProof(own, s.config.Bills == config.Shared); why != "" {
@@ -153,15 +158,14 @@ func (m move) lacksProof(own []Verdict, shared bool) string {
 	}
 	first := m.from.share() == 0 && m.to.Stage == StageCanary
 	raised := !first && m.to.Stage == StageCanary
-	if first && !shared && !compared && m.from.Stage != StageShadow {
-		return "" // there is nothing yet to compare
-	}
+	bare := first && !shared && !compared && m.from.Stage != StageShadow // there is nothing yet to compare
 	var against []string
 	proved := false
 	for _, v := range own {
 		needed := first && v.Evidence == ByShadow || !first && making[v.Operation]
 		proved = proved || needed
 		switch {
+		case bare && v.Ruling != Fail:
 		case v.Ruling == Pass, v.Few && (!needed || raised), v.Ruling == Inconclusive && raised:
 		default:
 			against = append(against, fmt.Sprintf("%s by %s is %s, %s", v.Operation, v.Evidence, v.Ruling, v.Reason))
@@ -170,7 +174,7 @@ func (m move) lacksProof(own []Verdict, shared bool) string {
 	switch {
 	case len(against) > 0:
 		return strings.Join(against, "; ")
-	case proved || raised:
+	case proved || raised || bare:
 		return ""
 	case first:
 		return "no read was compared yet in stage shadow"

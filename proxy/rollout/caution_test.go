@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,6 +15,9 @@ import (
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // compares has reads of a partner in shadow come to a class.
@@ -48,6 +52,22 @@ func TestLaterStagesWantProof(t *testing.T) {
 			"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) },
 			"bill.read by shadow is FAIL, differs: apprPrice (money) in 1",
 		},
+		"old to canary, after a FAIL of canary's bills": {
+			"separate", "old", "canary&percent=5", func(d *desk) {
+				d.Counts().Add(hash("k"), "bill.create", rollout.Comparison{
+					Class: rollout.Differs, Differences: []rollout.Difference{wrong}, Succeeded: [2]bool{true, true}, ReadBack: true,
+				})
+			},
+			"bill.create by read back is FAIL, differs: apprPrice (money) in 1",
+		},
+		"old to canary, after a FAIL of its calls": {
+			"separate", "old", "canary&percent=5", func(d *desk) {
+				d.ends("k", "bill.create", rollout.OldSide, 200, fine)
+				d.ends("k", "bill.create", rollout.NewSide, 200, rollout.End{Code: "ERROR"})
+			},
+			"bill.create by calls is FAIL, more often than by chance: ERROR 200 of 200 beside 0 of 200",
+		},
+		"old to canary, after a few calls":     {"separate", "old", "canary&percent=5", func(d *desk) { d.ends("k", "bill.create", rollout.NewSide, 3, fine) }, ""},
 		"old to canary, of the same bills":     {"shared", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
 		"shadow to canary":                     {"separate", "shadow", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
 		"shadow to canary of none":             {"separate", "shadow", "canary&percent=0", nil, ""},
@@ -202,6 +222,23 @@ func TestDefaultIsNotHeldBackByOthers(t *testing.T) {
 	}
 }
 
+// Where nobody is there to prove it, a later stage of all that will come wants force.
+func TestDefaultThatNobodyProves(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []string{"new", "drained"} {
+		d := newDesk(t, open(t, "memory:"), separate)
+		set := "/rollout/stage?by=a&partner=default&stage="
+		d.denies(409, "POST", set+stage, "no partner that follows the default was seen yet: no bill of canary was made")
+		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as of a partner of its own
+			answers[rollout.Changed](d, "POST", set+stage)
+		}
+		d.denies(409, "POST", set+"canary&percent=5", "no partner that follows the default was seen yet: no read was compared")
+		if c := answers[rollout.Changed](d, "POST", set+stage+"&force=true"); !c.Forced {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 // What cannot be kept just now is kept later, and nothing that is read wrong in the store holds the kill switch back.
 func TestCountsThatCannotBeKept(t *testing.T) {
 	t.Parallel()
@@ -269,6 +306,80 @@ func TestKeepingCountsThatTakesLong(t *testing.T) {
 	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Beside.Calls[rollout.NewSide] != 100 {
 		t.Errorf("%+v", r)
 	}
+}
+
+// A connection to the store on which nothing comes back holds up neither what is kept after it nor the end of the process.
+func TestStoreThatFallsSilent(t *testing.T) {
+	t.Parallel()
+	url, silence := hole(t, storetest.Postgres(t))
+	s, err := store.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, s, separate)
+	d.KeepFor(50 * time.Millisecond)
+	d.ends("k", "bill.create", rollout.NewSide, 10, fine)
+	silence()
+	if err := d.Flush(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if n := d.Counts().Snapshot().Counts; len(n) != 1 || n[0].Sides[rollout.NewSide].Number != 10 {
+		t.Errorf("what was not kept is gone: %+v", n)
+	}
+	if err := d.Close(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if err := s.Close(); err != nil { // which waits for whoever uses it
+		t.Error(err)
+	}
+}
+
+// hole is the way to a PostgreSQL on which from some moment on nothing comes through any more, and nothing is closed.
+func hole(t *testing.T, to string) (url string, silence func()) {
+	t.Helper()
+	c, err := pgx.ParseConfig(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, address := pgconn.NetworkAddress(c.Host, c.Port)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, silence := context.WithCancel(t.Context())
+	t.Cleanup(func() { _ = listener.Close() })
+	pass := func(from, to net.Conn) {
+		defer to.Close()
+		some := make([]byte, 4096)
+		for {
+			n, err := from.Read(some)
+			if silent.Err() != nil {
+				<-t.Context().Done()
+			}
+			if err != nil {
+				return
+			}
+			if _, err = to.Write(some[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			here, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			there, err := net.Dial(network, address)
+			if err != nil {
+				_ = here.Close()
+				continue
+			}
+			go pass(here, there)
+			go pass(there, here)
+		}
+	}()
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&search_path=%s", c.User, listener.Addr(), c.Database, c.RuntimeParams["search_path"]), silence
 }
 
 // A FAIL is not forgotten without a word.

@@ -20,6 +20,10 @@ func (r *Router) Count(c Call, w Way, end End) {
 	r.tally.Ended(c.Partner, c.Operation, side, end)
 }
 
+// keepAtMost ends what hangs: a connection on which nothing comes back would hold up all that follows, and the end of the
+// process.
+const keepAtMost = 15 * time.Second
+
 // flush adds what was counted here to what the store has of all replicas. It gives up when ctx ends, but what the store
 // has begun with goes on to its end: only then is it known what was not added, and kept for the next time.
 func (r *Router) flush(ctx context.Context) error {
@@ -33,7 +37,9 @@ func (r *Router) flush(ctx context.Context) error {
 	}
 	ended := make(chan error, 1) // nobody may wait
 	go func() {
-		err := r.keep(context.WithoutCancel(ctx))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.keepAtMost)
+		defer cancel()
+		err := r.keep(ctx)
 		<-r.flushing
 		ended <- err
 	}()

@@ -1,6 +1,11 @@
 package rollout
 
-import "context"
+import (
+	"context"
+	"time"
+
+	"billbridge/proxy/store"
+)
 
 // UpperBound and LowerBound are the two bounds of a rate.
 func UpperBound(k, n int) float64 { return upperBound(k, n) }
@@ -16,6 +21,18 @@ func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 
 // Weigh makes the gauges anew, as Run does again and again.
 func (r *Router) Weigh(ctx context.Context) error { return r.weigh(ctx) }
+
+// KeepFor is how long the store may take to keep what was counted.
+func (r *Router) KeepFor(d time.Duration) { r.keepAtMost = d }
+
+// OpenBills counts the bills in the ledger.
+func (r *Router) OpenBills(ctx context.Context) ([]store.Bills, error) { return r.openBills(ctx, "") }
+
+// CountsBills is somebody who counts the bills in the ledger until it is released.
+func (r *Router) CountsBills() (release func()) {
+	r.counting <- struct{}{}
+	return func() { <-r.counting }
+}
 
 // Flush adds what was counted here to what the store has, as Run does again and again.
 func (r *Router) Flush(ctx context.Context) error { return r.flush(ctx) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
@@ -328,6 +329,23 @@ func TestOperatorStoreOutOfReach(t *testing.T) {
 	}
 	if d.logs.Len() > 0 {
 		t.Errorf("%s", &d.logs)
+	}
+}
+
+// While somebody counts bills, who comes next waits for its turn, as long as it likes.
+func TestOneCountsBillsAtATime(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	d.owns("k", "legacy", 1, 0, 0)
+	release := d.CountsBills()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if bills, err := d.OpenBills(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("beside another: %+v, %v", bills, err)
+	}
+	release()
+	if bills, err := d.OpenBills(t.Context()); err != nil || len(bills) != 1 {
+		t.Errorf("%+v, %v", bills, err)
 	}
 }
 

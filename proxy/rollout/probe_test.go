@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,46 @@ func TestOwnerUnknown(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// What a side shows is held to what was noted while it was asked: the bill is, or may be, at the other side.
+func TestOwnerNotedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, creates := range []bool{false, true} {
+		for outcome, reason := range map[store.Outcome]string{store.Succeeded: "both", store.Unknown: "unclear"} {
+			d := newCrossroads(t, rollout.StageNew)
+			call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: partner, Bill: bill}
+			way, err := d.Route(t.Context(), call, func(ctx context.Context, upstream string) rollout.Finding {
+				if upstream == "new" {
+					return rollout.Absent
+				}
+				c, err := d.store.Own(ctx, partner, bill, "new", d.now, d.now.Add(time.Hour))
+				if err == nil {
+					_, err = d.store.Settle(ctx, c, outcome, d.now)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				return rollout.Present
+			})
+			if !refusedFor(err, reason) {
+				t.Errorf("creates %v, which %s: %+v, %v", creates, outcome, way, err)
+			}
+		}
+	}
+}
+
+// An id that no ledger keeps is for the side that shows it to refuse.
+func TestIDThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	for _, creates := range []bool{false, true} {
+		d := newCrossroads(t, rollout.StageNew)
+		d.says["old"] = rollout.Present
+		call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: partner, Bill: strings.Repeat("9", 1001)}
+		if way, err := d.Route(t.Context(), call, d.ask); err != nil || way.Upstream != "old" {
+			t.Errorf("creates %v: %+v, %v", creates, way, err)
 		}
 	}
 }

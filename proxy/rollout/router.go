@@ -59,8 +59,10 @@ type Router struct {
 	settled sync.Map // partners that have been seen for long enough: the hash
 	noted   sync.Map // partners of whom the store knows that they were seen
 
-	flushing  chan struct{} // has one place: what could not be added is there again before it is asked for
-	following sync.Mutex    // one at a time: a look that began before a change must not undo what one after it found
+	keepAtMost time.Duration
+	flushing   chan struct{} // has one place: what could not be added is there again before it is asked for
+	counting   chan struct{} // has one place, for whoever counts the bills in the ledger
+	following  sync.Mutex    // one at a time: a look that began before a change must not undo what one after it found
 }
 
 // settings are what one config says.
@@ -86,7 +88,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	r := &Router{store: o.Store, log: o.Logger, now: o.Now, flushing: make(chan struct{}, 1)}
+	r := &Router{store: o.Store, log: o.Logger, now: o.Now, keepAtMost: keepAtMost, flushing: make(chan struct{}, 1), counting: make(chan struct{}, 1)}
 	var err error
 	if r.metrics, err = newMetrics(o.Registerer, c.Rollout); err != nil {
 		return nil, err

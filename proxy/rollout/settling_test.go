@@ -32,7 +32,7 @@ func TestOperatorSettling(t *testing.T) {
 	answers[rollout.Changed](d, "POST", unseen+"&stage=canary&percent=100&force=true")
 	d.createsAt("unseen", "fresh", "legacy")
 	// The default is no partner's: each is held to its own time, and force is not for all that will ever come.
-	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=new")
+	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=new&force=true")
 	d.createsAt("late", "legacy", "")
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=drained&force=true"); !c.Forced {
 		t.Errorf("late has a bill at legacy: %+v", c)

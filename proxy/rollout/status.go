@@ -212,10 +212,22 @@ func (r *Router) known(ctx context.Context, only string) (seen []store.Sight, bi
 	}
 	count, cancel := context.WithTimeout(ctx, withinReach/2)
 	defer cancel()
-	if bills, err = r.store.OpenBills(count, only, r.now()); err != nil && ctx.Err() == nil && count.Err() != nil {
+	if bills, err = r.openBills(count, only); err != nil && ctx.Err() == nil && count.Err() != nil {
 		return seen, nil, errUncounted
 	}
 	return seen, bills, err
+}
+
+// openBills counts the bills in the ledger, one such count at a time: some at once would leave SQLite no reader for what
+// partners wait for.
+func (r *Router) openBills(ctx context.Context, only string) ([]store.Bills, error) {
+	select {
+	case r.counting <- struct{}{}:
+		defer func() { <-r.counting }()
+		return r.store.OpenBills(ctx, only, r.now())
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // errUncounted: the ledger is too large to be counted while somebody waits. All else is known.

@@ -168,6 +168,8 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why stri
 		return Fail, "differs: " + strings.Join(grave, ", "), false
 	case by == ByReadBack && n.NotThere > 0:
 		return Inconclusive, fmt.Sprintf("%d of %d bills were not shown by a read after their create", n.NotThere, asked+n.NotThere+n.Moved), false
+	case by == ByReadBack && float64(n.Moved) > limits.Unclear*float64(asked+n.Moved):
+		return Inconclusive, fmt.Sprintf("%d of %d bills were cancelled or destroyed when they were read back", n.Moved, asked+n.Moved), false
 	case n.Compared < limits.Comparisons:
 		return Inconclusive, fmt.Sprintf("%d compared, at least %d are needed", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:
@@ -288,7 +290,10 @@ func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	}
 	sum := 0.0
 	for k := atNew; k <= min(failed, ofNew); k++ {
-		sum += math.Exp(ways(ofNew, k) + ways(ofOld, failed-k) - ways(all, failed))
+		term := math.Exp(ways(ofNew, k) + ways(ofOld, failed-k) - ways(all, failed))
+		if sum += term; term <= sum*1e-15 { // beyond the likeliest, each is less than the one before
+			break
+		}
 	}
 	return sum
 }

@@ -61,6 +61,13 @@ func add(t *rollout.Tally, n int, class rollout.Class, differences ...rollout.Di
 	}
 }
 
+// readBack adds bills of canary that were read back.
+func readBack(t *rollout.Tally, n int, class rollout.Class) {
+	for i := range n {
+		t.Add(partner, "bill.create", rollout.Comparison{Class: class, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, ReadBack: true})
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	in := func(path string, kind rollout.Kind) rollout.Difference {
@@ -116,6 +123,14 @@ func TestVerdict(t *testing.T) {
 		{"what moved is neither", func(t *rollout.Tally) {
 			add(t, 100, rollout.Same)
 			add(t, 10_000, rollout.Moved)
+		}, rollout.Pass, "at most 2.96 % differ"},
+		{"what moved before it was read back", func(t *rollout.Tally) {
+			readBack(t, 100, rollout.Same)
+			readBack(t, 6, rollout.Moved)
+		}, rollout.Inconclusive, "6 of 106 bills were cancelled or destroyed when they were read back"},
+		{"a few that moved before they were read back", func(t *rollout.Tally) {
+			readBack(t, 100, rollout.Same)
+			readBack(t, 5, rollout.Moved)
 		}, rollout.Pass, "at most 2.96 % differ"},
 		{"often no answer", func(t *rollout.Tally) {
 			add(t, 100, rollout.Same)

@@ -56,7 +56,11 @@ type Way struct {
 // refusals are the reasons of Refused.
 var refusals = []string{"unclear", "both", "stranger", "store"}
 
-const strange = "the bill is at an upstream that is no part of the rollout"
+// Texts of more than one of them.
+const (
+	strange = "the bill is at an upstream that is no part of the rollout"
+	unclear = "it is not known at which backend the bill is"
+)
 
 // A Refused call is not sent: it is not known where it belongs. Its text is for the partner.
 type Refused struct {
@@ -150,8 +154,8 @@ func (r *Router) create(ctx context.Context, s *settings, at situation, c Call, 
 		other := s.sides[1-d.side]
 		switch ask(ctx, other) {
 		case Present:
-			if err := r.found(ctx, c, other); err != nil {
-				return Way{}, outOfReach(err)
+			if refused := r.found(ctx, c, other); refused != nil {
+				return Way{}, refused
 			}
 			d = decision{side: 1 - d.side, reason: ByProbe}
 		case Unclear:
@@ -193,10 +197,8 @@ func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, a
 		way.Nowhere = true
 		return way, nil
 	case [2]Finding{Present, Present}:
-		r.metrics.doubled.Inc()
-		r.log.Error("a bill is at both upstreams", "partner", c.Partner[:12], "operation", c.Operation)
-		if c.Writes {
-			return Way{}, &Refused{Reason: "both", Text: "the bill is at both backends: somebody must decide"}
+		if refused := r.both(c); c.Writes {
+			return Way{}, refused
 		}
 		return way, nil
 	case [2]Finding{Present, Absent}:
@@ -210,14 +212,12 @@ func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, a
 			way.Unsure = true // what it says now may be something else than a moment ago
 			return way, nil
 		}
-		return Way{}, &Refused{Reason: "unclear", Text: "it is not known at which backend the bill is"}
+		return Way{}, &Refused{Reason: "unclear", Text: unclear}
 	}
-	switch err := r.found(ctx, c, way.Upstream); {
-	case err == nil, errors.Is(err, store.ErrBill):
-		return way, nil
-	default:
-		return Way{}, outOfReach(err)
+	if refused := r.found(ctx, c, way.Upstream); refused != nil {
+		return Way{}, refused
 	}
+	return way, nil
 }
 
 // aside is how long a read that the preferred side can answer waits for the other one to say whose the bill is.
@@ -263,10 +263,26 @@ func (r *Router) askBoth(ctx context.Context, s *settings, ask Ask, preferred Si
 	return found
 }
 
-func (r *Router) found(ctx context.Context, c Call, upstream string) error {
+// found notes that an upstream has a bill, or says why the call cannot go there; nil if it can.
+func (r *Router) found(ctx context.Context, c Call, upstream string) *Refused {
 	defer r.metrics.timed("found")()
-	_, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.now())
-	return err
+	row, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.now())
+	switch {
+	case err == nil, errors.Is(err, store.ErrBill): // no backend has such an id: let it say so
+		return nil
+	case errors.Is(err, store.ErrOtherOwner) && row.State == store.Owned:
+		return r.both(c)
+	case errors.Is(err, store.ErrOtherOwner): // somebody has just begun to make it at the other one
+		return &Refused{Reason: "unclear", Text: unclear}
+	}
+	return outOfReach(err)
+}
+
+// both gives the alarm of a bill that is at both upstreams.
+func (r *Router) both(c Call) *Refused {
+	r.metrics.doubled.Inc()
+	r.log.Error("a bill is at both upstreams", "partner", c.Partner[:12], "operation", c.Operation)
+	return &Refused{Reason: "both", Text: "the bill is at both backends: somebody must decide"}
 }
 
 // blind decides without the ledger.

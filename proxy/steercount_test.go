@@ -1,0 +1,110 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"billbridge/proxy/rollout"
+)
+
+// verdicts is what the report says.
+func (m *moving) verdicts(t *testing.T) []rollout.Verdict {
+	t.Helper()
+	got := m.operator("GET", "/rollout/report")
+	var r rollout.Report
+	if err := json.Unmarshal([]byte(got.body), &r); err != nil {
+		t.Fatal(err, got.body)
+	}
+	return r.Verdicts
+}
+
+// sound fails for every verdict that is a FAIL.
+func (m *moving) sound(t *testing.T) {
+	t.Helper()
+	all := m.verdicts(t)
+	if len(all) == 0 {
+		t.Error("nothing was counted")
+	}
+	for _, v := range all {
+		if v.Ruling == rollout.Fail {
+			t.Errorf("%s by %s: %s", v.Operation, v.Evidence, v.Reason)
+		}
+	}
+}
+
+// TestOutageOfTheStoreIsNoFailure of a side: that a bill was not found there, while it was not known where it is, is not
+// what the side said of it.
+func TestOutageOfTheStoreIsNoFailure(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, "new")
+	file := regexp.MustCompile(`sqlite:([^"]+)"`).FindStringSubmatch(*m.text.Load())[1]
+	bring(t, m.old, "W", demoBill)
+	m.send(newCall("v2", "create").with("billId", "OFTHENEWSIDE00000001")).holds(t, "v2", 200, "0000")
+	for range 110 {
+		m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+	}
+	if err := os.Rename(file, file+".away"); err != nil {
+		t.Fatal(err)
+	}
+	for range 12 {
+		m.send(newCall("v2", "read")).holds(t, "v2", 503, "MAINTAINED_METHOD")
+	}
+	m.send(newCall("v2", "read").with("billId", "OFTHENEWSIDE00000001")).holds(t, "v2", 200, "0000")
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
+	}
+	m.sound(t)
+	if v := m.verdicts(t); v[0].Operation != "bill.create" || v[1].Operation != "bill.read" || v[1].Calls != [2]int{110, 1} {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestCallersThatGoAwayAreNoFailure of the side that they did not wait for.
+func TestCallersThatGoAwayAreNoFailure(t *testing.T) {
+	t.Parallel()
+	var slow atomic.Bool
+	m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if side == "new" && slow.Load() {
+				<-r.Context().Done()
+				return
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, "")
+	bring(t, m.old, "W", "OFTHEOLDSIDE00000001")
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+	for range 110 {
+		m.send(newCall("v2", "read").with("billId", "OFTHEOLDSIDE00000001")).holds(t, "v2", 200, "0000")
+	}
+	slow.Store(true)
+	for range 12 {
+		before := len(m.newCalls.received())
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			q := newCall("v2", "read")
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.Address()+q.path(), strings.NewReader(q.body()))
+			if err == nil {
+				r.Header.Set("Content-Type", "application/json")
+				_, err = m.client.Do(r)
+			}
+			left <- err
+		}()
+		eventually(t, func() bool { return len(m.newCalls.received()) > before }, func() string { return "the call did not arrive" })
+		leave()
+		if err := receive(t, left, "the caller"); err == nil {
+			t.Fatal("it was answered")
+		}
+		for !strings.Contains(m.logs.next(t), `"status":499`) {
+		}
+	}
+	m.sound(t)
+}
