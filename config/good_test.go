@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -251,6 +252,31 @@ func TestLoopback(t *testing.T) {
 	} {
 		if got := config.Loopback(host); got != want {
 			t.Errorf("%q: got %v", host, got)
+		}
+	}
+}
+
+// TestNotFound: which codes of an upstream say that there is no such bill.
+func TestNotFound(t *testing.T) {
+	t.Parallel()
+	const sides = `
+upstreams: {old: {form: legacy, url: "http://127.0.0.2:9"}, new: {form: v2, url: "http://127.0.0.2:9"}, third: {form: legacy, url: "http://127.0.0.2:9"}}
+route: {default: old}
+`
+	for text, want := range map[string]map[string][]string{
+		"":              {"old": {"9980"}, "new": nil, "third": {"9980"}},
+		"bills: shared": {"old": {"9980"}, "new": nil, "third": {"9980"}},
+		`bills: shared, not_found: {old: [a, b], new: [c]}`: {"old": {"a", "b"}, "new": {"c"}, "third": {"9980"}},
+		`bills: shared, not_found: {old: []}`:               {"old": {}, "new": nil},
+	} {
+		if text != "" {
+			text = "rollout: {old: old, new: new, " + text + "}\n"
+		}
+		c := parse(t, sides+text)
+		for upstream, codes := range want {
+			if got := c.NotFound(upstream); !slices.Equal(got, codes) {
+				t.Errorf("%s %s: %q", text, upstream, got)
+			}
 		}
 	}
 }

@@ -84,6 +84,20 @@ func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 // Stages are the words for how far a partner has moved, in their order.
 var Stages = []string{"old", "shadow", "canary", "new", "drained"}
 
+// NotFound are the codes by which an upstream says for certain that there is no such bill, beside BILL_003.
+func (c *Config) NotFound(upstream string) []string {
+	if c.Rollout != nil {
+		if codes, given := c.Rollout.NotFound[upstream]; given {
+			return codes
+		}
+	}
+	// What stands for BILL_003 in the legacy form is not in the document; this one was seen (field notes, Values).
+	if u := c.Upstreams.Find(upstream); u != nil && u.Form == c.Table.Forms()[1] {
+		return []string{"9980"}
+	}
+	return nil
+}
+
 func (c *Config) checkRollout() {
 	s, r := c.source, c.Rollout
 	if r == nil {
@@ -114,15 +128,6 @@ func (c *Config) checkRollout() {
 	for name := range r.NotFound {
 		if name != r.Old && name != r.New {
 			s.problem(fmt.Sprintf("%q is none of the two upstreams", name), "rollout", "not_found", name)
-		}
-	}
-	if r.NotFound == nil {
-		r.NotFound = map[string][]string{}
-	}
-	for _, side := range []string{r.Old, r.New} {
-		// The code of BILL_003 in the legacy form is not in the document; this one was seen (field notes, Values).
-		if u := c.Upstreams.Find(side); u != nil && c.Table != nil && u.Form == c.Table.Forms()[1] && r.NotFound[side] == nil {
-			r.NotFound[side] = []string{"9980"}
 		}
 	}
 	if n := r.Shadow.InFlight; n < 1 || n > 10_000 {

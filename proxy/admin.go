@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
+	"net"
 	"net/http"
 	"strings"
 
@@ -50,7 +52,19 @@ func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(conte
 // guard lets a request through that has the token. Hashes are compared, so that the time says nothing of it.
 func guard(token config.Secret, next http.Handler) http.Handler {
 	if !token.IsSet() {
-		return next
+		// Then the listener is on loopback (see config), and its only names are loopback's: under another one asks a page whose
+		// name was pointed here, and which the check of origins takes for our own.
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			host, _, err := net.SplitHostPort(r.Host)
+			if err != nil { // without a port
+				host = strings.Trim(r.Host, "[]")
+			}
+			if !config.Loopback(host) {
+				say(w, http.StatusForbidden, fmt.Sprintf("without admin.token only 127.0.0.1, [::1] or localhost is asked here, not %q", host))
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
 	}
 	want := sha256.Sum256([]byte(token.Reveal()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -370,7 +370,7 @@ func TestOwnershipIsNotSwitchedOff(t *testing.T) {
 	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
 	was := *m.text.Load()
 	for name, row := range map[string]struct{ old, now, says string }{
-		"shared":   {"rollout: {old: old, new: new}", "rollout: {old: old, new: new, bills: shared}", "shared"},
+		"shared":   {"rollout: {old: old, new: new}", "rollout: {old: old, new: new, bills: shared}", "rollout.bills has changed: restart to change it"},
 		"swapped":  {"rollout: {old: old, new: new}", "rollout: {old: new, new: old}", "the other way round"},
 		"switched": {"rollout: {old: old, new: new}\n", "", "rollout has changed: restart to change it"},
 	} {
@@ -397,6 +397,9 @@ func TestOwnershipIsNotSwitchedOff(t *testing.T) {
 		}
 		return err
 	}
+	if err := start(strings.Replace(was, "new: new}", "new: new, bills: shared}", 1)); !errors.Is(err, store.ErrShared) {
+		t.Errorf("shared: %v", err)
+	}
 	without := strings.Replace(was, "rollout: {old: old, new: new}\n", "", 1)
 	if err := start(without); err == nil || !strings.Contains(err.Error(), `"new"`) {
 		t.Errorf("without a rollout: %v", err)
@@ -419,9 +422,14 @@ func TestOwnersAgain(t *testing.T) {
 	m := newMovingOver(t, "legacy", "v2", "drained", func(_ string, service http.Handler) http.Handler { return service }, ", bills: shared")
 	separate := strings.Replace(*m.text.Load(), ", bills: shared", "", 1)
 	m.text.Store(&separate)
-	if got := m.operator("POST", "/-/reload"); got.status != 200 {
+	if got := m.operator("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, "rollout.bills has changed: restart to change it") {
 		t.Fatal(got)
 	}
+	m.stop()
+	if err := receive(t, m.ended, "end of the server"); err != nil {
+		t.Fatal(err)
+	}
+	m.process = newProcess(t, separate)
 	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
 	m.counts(t, 1, 1) // the old side was asked
 }

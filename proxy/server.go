@@ -343,6 +343,7 @@ func (s *Server) bound(c *config.Config) error {
 		{"tls", (c.TLS == nil) != (s.config.TLS == nil)},
 		{"timeouts", c.Timeouts != s.config.Timeouts},
 		{"rollout", (c.Rollout == nil) != (s.config.Rollout == nil)},
+		{"rollout.bills", c.Rollout != nil && s.config.Rollout != nil && c.Rollout.Bills != s.config.Rollout.Bills},
 		{"store.url", c.Store.URL.Reveal() != s.config.Store.URL.Reveal()},
 		{"callbacks.listen", callbackListener(c) != callbackListener(s.config)},
 	} {

@@ -315,6 +315,40 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 	}
 }
 
+// TestOperatorUnderAnotherName: to the browser, a page whose name was pointed at this machine is of the same origin. Without
+// a token it is told by that name.
+func TestOperatorUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"", "s3cret"} {
+		m := newMoving(t, "old", map[bool][]string{true: {"token: " + token}}[token != ""]...)
+		_, port, _ := strings.Cut(m.OperatorAddress(), ":")
+		for host, own := range map[string]bool{
+			"127.0.0.1:" + port: true, "localhost:" + port: true, "[::1]:" + port: true, "localhost": true, "[::1]": true,
+			"elsewhere.example.com:" + port: false, "elsewhere.example.com": false, "127.0.0.1.example.com:" + port: false,
+		} {
+			for _, target := range []string{"GET /metrics", "GET /rollout", "POST /rollout/resume?by=a", "POST /-/reload", "GET /-/healthy", "GET /-/ready"} {
+				method, path, _ := strings.Cut(target, " ")
+				r, err := http.NewRequestWithContext(t.Context(), method, "http://"+m.OperatorAddress()+path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Host = host
+				r.Header.Set("Origin", "http://"+host)
+				r.Header.Set("Authorization", "Bearer "+token)
+				got, err := m.client.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = got.Body.Close()
+				probe := path == "/-/healthy" || path == "/-/ready" // whoever asks
+				if refused := got.StatusCode == 403; refused == (own || probe || token != "") {
+					t.Errorf("token %q: %s at %q: %d", token, target, host, got.StatusCode)
+				}
+			}
+		}
+	}
+}
+
 // TestOperatorIsNotAPageOfAnother: a page that the operator's browser shows cannot reload, replay or drop anything.
 func TestOperatorIsNotAPageOfAnother(t *testing.T) {
 	t.Parallel()

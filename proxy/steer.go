@@ -113,7 +113,7 @@ func (x *exchange) explain() string {
 	case found == rollout.Absent:
 		return " A read just now does not show the bill yet."
 	}
-	return " A read just now had no answer either."
+	return " A read just now did not tell."
 }
 
 // ask reads a bill at an upstream, as the partner would.
@@ -145,7 +145,7 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 		return rollout.Unclear, finding{} // it shows no bill
 	case call.Succeeded():
 		return rollout.Present, finding{state: strings.Clone(call.State())}
-	case code == "BILL_003" || s.config.Rollout != nil && slices.Contains(s.config.Rollout.NotFound[upstream], call.Code()):
+	case code == "BILL_003" || slices.Contains(s.config.NotFound(upstream), call.Code()):
 		if s.config.Failures.MaskHosts {
 			answer = maskHosts(answer, table.TextName(x.client))
 		}
@@ -223,7 +223,7 @@ func (x *exchange) compare(call rollout.Call, other string, asked []byte, status
 	x.gateway.rollout.Shadow().Offer(rollout.Shadowed{
 		ID:      id + " " + x.start.Format(time.RFC3339Nano), // a caller may give all of its calls one id
 		Partner: call.Partner, Operation: x.route.operation,
-		First: rollout.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body, NotFound: c.Rollout.NotFound[first.upstream.config.Name]},
+		First: rollout.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body, NotFound: c.NotFound(first.upstream.config.Name)},
 		Other: func(ctx context.Context, most int64) (rollout.Answer, error) {
 			call := second.crossing.Start()
 			defer call.Release()
@@ -270,7 +270,7 @@ func (l *lane) answer(ctx context.Context, c *config.Config, id string, request 
 		return rollout.Answer{}, err
 	}
 	return rollout.Answer{
-		Form: l.upstream.config.Form, Request: request, Status: response.StatusCode, Body: reply.Bytes(), NotFound: c.Rollout.NotFound[l.upstream.config.Name],
+		Form: l.upstream.config.Form, Request: request, Status: response.StatusCode, Body: reply.Bytes(), NotFound: c.NotFound(l.upstream.config.Name),
 	}, nil
 }
 

@@ -164,6 +164,16 @@ func TestBillFromBeforeTheBridge(t *testing.T) {
 // not made at the new side, where the stage has it, when the section is back.
 func TestBillFromATimeWithoutTheRollout(t *testing.T) {
 	t.Parallel()
+	for _, forced := range []bool{false, true} {
+		t.Run(map[bool]string{false: "by the default", true: "by force"}[forced], func(t *testing.T) {
+			t.Parallel()
+			billFromATimeWithoutTheRollout(t, forced)
+		})
+	}
+}
+
+func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
 	s, err := store.Open(t.Context(), "sqlite:"+file)
 	if err != nil {
@@ -176,6 +186,12 @@ func TestBillFromATimeWithoutTheRollout(t *testing.T) {
 	}
 	if err := s.Seen(t.Context(), partnerHash(demoKey), lastWeek); err != nil {
 		t.Fatal(err)
+	}
+	if forced {
+		stage := store.Stage{Partner: partnerHash(demoKey), Stage: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}
+		if err := s.SetStage(t.Context(), stage); err != nil {
+			t.Fatal(err)
+		}
 	}
 	old, fresh := newService(), newService()
 	release, made := make(chan struct{}), make(chan struct{})
@@ -283,6 +299,25 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 					b.scrapeHas(fmt.Sprintf(`billbridge_unknown_outcomes_total{operation="bill.create",shown=%q} 1`, row.shown))
 				})
 			}
+		}
+	}
+}
+
+// TestExplanationOfALegacyBackend: it says that there is no such bill in a word of its own (field notes, Values).
+func TestExplanationOfALegacyBackend(t *testing.T) {
+	t.Parallel()
+	for code, says := range map[string]string{"9980": "A read just now does not show the bill yet.", "9999": "A read just now did not tell."} {
+		broken := false
+		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if !broken { // the calls come one by one
+				broken = true
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = fmt.Fprintf(w, `{"code":%q,"msg":"no"}`, code)
+		}))
+		b := newBridge(t, toOne("legacy", back.url, "failures: {explain: 20s}"))
+		if got := b.send(newCall("legacy", "create")); !strings.Contains(got.body, says) {
+			t.Errorf("%s: %s", code, got.body)
 		}
 	}
 }

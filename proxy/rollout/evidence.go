@@ -20,12 +20,9 @@ func (r *Router) Count(c Call, w Way, end End) {
 	r.tally.Ended(c.Partner, c.Operation, side, end)
 }
 
-// keepAtMost ends what hangs: a connection on which nothing comes back would hold up all that follows, and the end of the
-// process.
-const keepAtMost = 15 * time.Second
-
 // flush adds what was counted here to what the store has of all replicas. It gives up when ctx ends, but what the store
-// has begun with goes on to its end: only then is it known what was not added, and kept for the next time.
+// has begun with goes on to its end, until Close: only then is it known what was not added, and kept for the next time. Cut
+// off, it might have been added, and would count again and again.
 func (r *Router) flush(ctx context.Context) error {
 	if r.store == nil {
 		return nil
@@ -37,9 +34,7 @@ func (r *Router) flush(ctx context.Context) error {
 	}
 	ended := make(chan error, 1) // nobody may wait
 	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.keepAtMost)
-		defer cancel()
-		err := r.keep(ctx)
+		err := r.keep(r.keeping)
 		<-r.flushing
 		ended <- err
 	}()
@@ -140,7 +135,7 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 		return answer, err
 	}
 	answer = NewReport(counted, r.limits(), r.now(), standings)
-	answer.Uncounted = uncounted
+	answer.Uncounted, answer.Ignored = uncounted, r.current.Load().config.Shadow.Ignore
 	return answer, nil
 }
 

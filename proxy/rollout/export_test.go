@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"time"
 
 	"billbridge/proxy/store"
 )
@@ -21,9 +20,6 @@ func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 
 // Weigh makes the gauges anew, as Run does again and again.
 func (r *Router) Weigh(ctx context.Context) error { return r.weigh(ctx) }
-
-// KeepFor is how long the store may take to keep what was counted.
-func (r *Router) KeepFor(d time.Duration) { r.keepAtMost = d }
 
 // OpenBills counts the bills in the ledger.
 func (r *Router) OpenBills(ctx context.Context) ([]store.Bills, error) { return r.openBills(ctx, "") }

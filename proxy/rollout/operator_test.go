@@ -332,6 +332,15 @@ func TestOperatorStoreOutOfReach(t *testing.T) {
 	}
 }
 
+// A report says which fields may differ.
+func TestReportOfIgnoredFields(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, shadow: {ignore: [apprSign]}", 1))
+	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Ignored) != 1 || r.Ignored[0] != "apprSign" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // While somebody counts bills, who comes next waits for its turn, as long as it likes.
 func TestOneCountsBillsAtATime(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,7 @@ type Report struct {
 	Since      time.Time  `json:"since"` // when the first of it was counted
 	Until      time.Time  `json:"until"`
 	Limits     Limits     `json:"limits"`
+	Ignored    []string   `json:"ignored,omitempty"` // fields that may differ, by the config
 	Assumption string     `json:"assumption"`
 	Partners   []Standing `json:"partners"`
 	Uncounted  string     `json:"uncounted,omitempty"` // why no partner has bills here
@@ -68,6 +69,9 @@ func (r Report) head() []string {
 		fmt.Sprintf("PASS asks for %d comparisons of %d distinct bills, no difference in money, state, code or bill, others in no more than %s of the calls, and no answer to no more than %s. "+
 			"Of calls it asks for %d at either side, no code that is more often at the new one than chance would have it, and none that its form cannot carry.",
 			r.Limits.Comparisons, r.Limits.Bills, percent(r.Limits.Mismatch), percent(r.Limits.Unclear), r.Limits.Comparisons),
+	}
+	if len(r.Ignored) > 0 {
+		lines = append(lines, "Not compared, by rollout.shadow.ignore: "+strings.Join(r.Ignored, ", ")+".")
 	}
 	if r.Uncounted != "" {
 		lines = append(lines, "Bills are left out: "+r.Uncounted+".")

@@ -60,8 +60,10 @@ func TestReports(t *testing.T) {
 		},
 		{Partner: other[:12], Placing: rollout.Placing{Stage: rollout.StageShadow}, Default: true},
 	}
+	whole := rollout.NewReport(full.Snapshot(), rollout.Limits{}, until, partners)
+	whole.Ignored = []string{"apprMonthly", "apprSign"}
 	for name, r := range map[string]rollout.Report{
-		"full":  rollout.NewReport(full.Snapshot(), rollout.Limits{}, until, partners),
+		"full":  whole,
 		"empty": rollout.NewReport(newTally().Snapshot(), rollout.Limits{Comparisons: 500, Bills: 50}, until, nil),
 	} {
 		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown} {

@@ -59,10 +59,11 @@ type Router struct {
 	settled sync.Map // partners that have been seen for long enough: the hash
 	noted   sync.Map // partners of whom the store knows that they were seen
 
-	keepAtMost time.Duration
-	flushing   chan struct{} // has one place: what could not be added is there again before it is asked for
-	counting   chan struct{} // has one place, for whoever counts the bills in the ledger
-	following  sync.Mutex    // one at a time: a look that began before a change must not undo what one after it found
+	keeping   context.Context // ends where Close gives up
+	giveUp    context.CancelFunc
+	flushing  chan struct{} // has one place: what could not be added is there again before it is asked for
+	counting  chan struct{} // has one place, for whoever counts the bills in the ledger
+	following sync.Mutex    // one at a time: a look that began before a change must not undo what one after it found
 }
 
 // settings are what one config says.
@@ -88,7 +89,8 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	r := &Router{store: o.Store, log: o.Logger, now: o.Now, keepAtMost: keepAtMost, flushing: make(chan struct{}, 1), counting: make(chan struct{}, 1)}
+	r := &Router{store: o.Store, log: o.Logger, now: o.Now, flushing: make(chan struct{}, 1), counting: make(chan struct{}, 1)}
+	r.keeping, r.giveUp = context.WithCancel(context.Background())
 	var err error
 	if r.metrics, err = newMetrics(o.Registerer, c.Rollout); err != nil {
 		return nil, err
@@ -168,7 +170,11 @@ func (r *Router) Close(ctx context.Context) error {
 	_ = r.shadow.Close(ctx) // what was under way is counted as without an answer
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*keepWithin)
 	defer cancel()
-	return r.flush(ctx)
+	err := r.flush(ctx)
+	if err != nil {
+		r.giveUp() // a connection on which nothing comes back must not hold up the end of the process
+	}
+	return err
 }
 
 // sweep removes what the ledger need not know any more.

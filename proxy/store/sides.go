@@ -74,7 +74,7 @@ type Sides struct {
 // What was made while nobody owned a bill, or without a rollout, is not in the ledger, nor is what an old side has from
 // before. When such an upstream is the new side of bills that have owners, that is declared as [Store.Restored] does it,
 // by "config". When it is the old side, and calls went there without a rollout until now, every partner counts as seen
-// since now and no sooner. Without a rollout the names of the sides are no longer in force, but the stages still mean them: others
+// since now and no sooner, also one whose stage was forced. Without a rollout the names of the sides are no longer in force, but the stages still mean them: others
 // are held to them as long as a stage is there that does not stay.
 func (s *Store) Sides(ctx context.Context, asked Sides, now time.Time) error {
 	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
@@ -115,6 +115,18 @@ func (s *Store) Sides(ctx context.Context, asked Sides, now time.Time) error {
 			// must be seen for the settling time again.
 			if _, err := q.ExecContext(ctx, "UPDATE billbridge_seen SET seen = $1 WHERE seen < $1", now.UnixMilli()); err != nil {
 				return nil, err
+			}
+			// Who forced a stage was told of what was on its way then, not of this.
+			result, err := q.ExecContext(ctx, "UPDATE billbridge_stages SET forced = 0 WHERE forced = 1")
+			if err != nil {
+				return nil, err
+			}
+			if forced, err := result.RowsAffected(); err != nil {
+				return nil, err
+			} else if forced > 0 {
+				if _, err := nextRevision(ctx, q, now); err != nil {
+					return nil, err
+				}
 			}
 		}
 		shared := any(nil)

@@ -352,23 +352,30 @@ func TestSeenAnew(t *testing.T) {
 		if err := s.Seen(t.Context(), partner("one"), noon); err != nil {
 			t.Fatal(err)
 		}
-		later := noon
+		if err := s.SetStage(t.Context(), store.Stage{Partner: partner("one"), Stage: "old", By: "anna", At: noon, Forced: true}); err != nil {
+			t.Fatal(err)
+		}
+		later, forced := noon, true
 		for _, step := range []struct {
 			sides store.Sides
 			anew  bool
 		}{
 			{between("a", "b"), false},
 			{between("a", "b"), false},
-			{store.Sides{Alone: "b"}, false},
-			{between("a", "b"), false}, // a create that is sent again goes where the first one went
 			{store.Sides{Alone: "a"}, false},
 			{between("a", "b"), true},
 			{between("a", "b"), false},
+			{store.Sides{Alone: "b"}, false},
+			{between("a", "b"), false}, // a create that is sent again goes where the first one went
 			{store.Sides{Alone: "a"}, false},
 			{store.Sides{Old: "a", New: "b", Shared: true, Staying: []string{"old"}}, false},
 			{between("a", "b"), false},
 		} {
 			before, err := s.FirstSeen(t.Context(), partner("one"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			revision, err := s.Revision(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -382,6 +389,16 @@ func TestSeenAnew(t *testing.T) {
 			}
 			if got, err := s.FirstSeen(t.Context(), partner("one")); err != nil || !got.Equal(want) {
 				t.Errorf("%+v: seen since %s, %v, want %s", step.sides, got, err, want)
+			}
+			decided, err := s.Rollout(t.Context())
+			if err != nil || len(decided.Stages) != 1 {
+				t.Fatal(decided, err)
+			}
+			if forced = forced && !step.anew; decided.Stages[0].Forced != forced {
+				t.Errorf("%+v: forced is %v", step.sides, !forced)
+			}
+			if step.anew && decided.Revision <= revision { // or no replica would know
+				t.Errorf("%+v: revision %d after %d", step.sides, decided.Revision, revision)
 			}
 		}
 	})

@@ -143,23 +143,29 @@ func (s *Store) change(ctx context.Context, c Change, do func(context.Context, q
 }
 
 // changed does it in the caller's transaction, to a copy of c, as that may run again.
-func changed(ctx context.Context, q queries, c Change, do func(context.Context, queries, *Change) error) error {
-	// First: until it commits, other replicas wait here, and so find what this change leaves. The time is in it so that
-	// what is decided after an old backup was restored has no revision that a replica might know from before.
-	if err := q.QueryRowContext(ctx, `
-		UPDATE billbridge_rollout SET revision = CASE WHEN revision < $1 THEN $1 ELSE revision + 1 END RETURNING revision`,
-		c.At.UnixMilli()).Scan(&c.Revision); err != nil {
+func changed(ctx context.Context, q queries, c Change, do func(context.Context, queries, *Change) error) (err error) {
+	// First: until it commits, other replicas wait here, and so find what this change leaves.
+	if c.Revision, err = nextRevision(ctx, q, c.At); err != nil {
 		return err
 	}
 	if err := do(ctx, q, &c); err != nil {
 		return err
 	}
-	_, err := q.ExecContext(ctx, `
+	_, err = q.ExecContext(ctx, `
 		INSERT INTO billbridge_audit (
 			revision, action, done_by, done_at, partner, from_stage, from_percent, to_stage, to_percent, forced)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		c.Revision, string(c.Action), c.By, c.At.UnixMilli(), c.Partner, c.From, c.FromPercent, c.To, c.ToPercent, bit(c.Forced))
 	return err
+}
+
+// nextRevision tells replicas that something was decided. The time is in it so that what is decided after an old backup
+// was restored has no revision that a replica might know from before.
+func nextRevision(ctx context.Context, q queries, at time.Time) (revision int64, err error) {
+	err = q.QueryRowContext(ctx, `
+		UPDATE billbridge_rollout SET revision = CASE WHEN revision < $1 THEN $1 ELSE revision + 1 END RETURNING revision`,
+		at.UnixMilli()).Scan(&revision)
+	return revision, err
 }
 
 func bit(b bool) int {
