@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -28,9 +29,9 @@ func TestR35_NothingIsTold(t *testing.T) {
 		_ = w.Result().Header.Write(&answers)
 		answers.WriteString(w.Body.String())
 	}
-	var tried int
+	var tried atomic.Int64
 	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-		switch tried++; tried % 7 {
+		switch tried.Add(1) % 7 {
 		case 0:
 			return reply(302, "canary", "Location", "https://canary.example.com/"), nil
 		case 1:
