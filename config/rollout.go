@@ -84,6 +84,18 @@ func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 // Stages are the words for how far a partner has moved, in their order.
 var Stages = []string{"old", "shadow", "canary", "new", "drained"}
 
+// absences are the codes of the catalogue that may say that a backend has no such bill: it knows none, or not the partner or
+// the store that it would be of.
+var absences = []string{"BILL_003", "PARTNER_003", "PARTNER_004", "PARTNER_005"}
+
+// operations are those of the table, if there is one.
+func (c *Config) operations() []*translate.Operation {
+	if c.Table == nil {
+		return nil
+	}
+	return c.Table.Operations()
+}
+
 // NotFound are the codes by which an upstream says for certain that there is no such bill, beside BILL_003.
 func (c *Config) NotFound(upstream string) []string {
 	if c.Rollout != nil {
@@ -144,6 +156,19 @@ func (c *Config) checkRollout() {
 	}
 	if c.Table != nil && !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.OfBill() && o.ShowsState() }) {
 		s.problem("the table has no read of a bill with a reply row of role: state, which tells whether a side has a bill", "rollout")
+	}
+	for _, o := range c.operations() {
+		forms := c.Table.Forms()
+		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && (!o.OfBill() || !o.OfPartner()) {
+			s.problem(fmt.Sprintf("a request of %s has no row with role: bill, or none with role: partner, so that nobody knows which side it is for", o.Name), "rollout")
+		}
+	}
+	for upstream, codes := range r.NotFound {
+		for i, code := range codes {
+			if c.Table != nil && (code == "" || slices.Contains(c.Table.Catalogue(), code) && !slices.Contains(absences, code)) {
+				s.problem(fmt.Sprintf("%q does not say for certain that there is no such bill", code), "rollout", "not_found", upstream, strconv.Itoa(i))
+			}
+		}
 	}
 	for i, path := range r.Shadow.Ignore {
 		if c.Table != nil && !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.Shows(path) }) {

@@ -1,13 +1,14 @@
 package translate
 
 import (
+	"maps"
 	"slices"
 
 	"go.yaml.in/yaml/v4"
 )
 
 // overlay lays the tree over onto s: words replace words, mappings are merged, pairs of codes are added, and a
-// row replaces every row that names one of its paths.
+// row replaces every row that names one of its paths. Only the role stays that of the row that was there.
 func (s *source) overlay(over *yaml.Node) {
 	forms := s.formNames()
 	var callbacks *yaml.Node
@@ -85,6 +86,7 @@ func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrowed *ya
 // first of them stood, or at the end. With keep, what removes stands there, too: the row that says so, and one for
 // each path that went with a row. idle are the rows that were to remove and met none.
 func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companions func(b, row *yaml.Node) bool) (idle []*yaml.Node) {
+	inherit(base, over, forms)
 	s.items(over, "rows", func(row *yaml.Node) {
 		if row.Kind != yaml.MappingNode {
 			s.errorf(row, "a row must be a mapping")
@@ -117,6 +119,38 @@ func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companion
 		base.Content = kept
 	})
 	return idle
+}
+
+// inherit gives rows that name no role the one of the row whose path they have: how a field is written does not change what
+// it is to the gateway, which would else take a bill for none, and money for a word. A path of the first form counts more, and
+// a role that another row of them names is that one's.
+func inherit(base, over *yaml.Node, forms []string) {
+	given := map[string]bool{}
+	for _, row := range over.Content {
+		if role := child(row, "role"); role != nil {
+			given[role.Value] = true
+		}
+	}
+	known := map[*yaml.Node]bool{} // rows over base whose path of a form before names one there, and these
+	for _, form := range forms {
+		met := map[*yaml.Node]bool{}
+		for _, row := range over.Content {
+			path := child(row, form)
+			if path == nil || known[row] || child(row, "remove") != nil {
+				continue
+			}
+			for _, b := range base.Content {
+				if at := child(b, form); at == nil || at.Value != path.Value || known[b] {
+					continue
+				}
+				met[row], met[b] = true, true
+				if role := child(b, "role"); role != nil && child(row, "role") == nil && !given[role.Value] {
+					row.Content = append(row.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "role", Line: row.Line, Column: row.Column}, role)
+				}
+			}
+		}
+		maps.Copy(known, met)
+	}
 }
 
 // removals are rows that remove the paths of b that row does not name.

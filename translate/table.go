@@ -129,6 +129,11 @@ func (o *Operation) OfBill() bool {
 	return slices.ContainsFunc(o.rows[request], func(r *row) bool { return r.role == billRole })
 }
 
+// OfPartner tells whether a request of the operation names its partner.
+func (o *Operation) OfPartner() bool {
+	return slices.ContainsFunc(o.rows[request], func(r *row) bool { return r.role == partnerRole })
+}
+
 // Callback is what the upstream sends of itself, or nil where the table has none.
 func (t *Table) Callback() *Callback { return t.callback }
 

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -67,6 +68,60 @@ func TestOverlaysInOrder(t *testing.T) {
 	defer call.Release()
 	if out, err := call.Request(nil, []byte(`{"x":1}`)); string(out) != `{"x":1}` {
 		t.Errorf("the first overlay's unknown is gone: %s, %v", out, err)
+	}
+}
+
+// How a field is written does not change what it is to the gateway: a row of an overlay that says no role has the one of the
+// row that it replaces.
+func TestRolesOutliveOverlays(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		overlays      []string
+		bill, partner string // of an operation's request, in v2
+		money, state  string // fields of a read
+	}{
+		"none":             {nil, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"rows without one": {[]string{"operations: {bill.cancel: {request: [{v2: bill.billId, legacy: bill_id, max: 30}]}, bill.create: {request: [{v2: apiKey, legacy: apikey, max: 40}]}, bill.read: {reply: [{v2: apprPrice, legacy: appr_price, values: [{v2: '1', legacy: '2'}]}, {v2: apprState, legacy: appr_state}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"one after another": {[]string{
+			"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}]}}", "operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}]}}",
+		}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"exchanged in legacy":              {[]string{"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_price}, {v2: apprPrice, legacy: appr_state}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"exchanged with one that has none": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}, {v2: apprPrice, legacy: appr_num}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"by the path in legacy":            {[]string{"operations: {bill.read: {reply: [{v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "paidPrice", "apprState"},
+		"given to another row":             {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}, {v2: sum, legacy: sum, role: amount}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
+		"given another":                    {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, legacy: appr_state, role: amount}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := []translate.File{translate.Billing()}
+			for i, text := range row.overlays {
+				files = append(files, translate.File{Name: fmt.Sprint(i, ".yaml"), Data: []byte(text)})
+			}
+			table, err := translate.Compile(32, files[0], files[1:]...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !table.Operation(row.bill).OfBill() || !table.Operation(row.partner).OfPartner() {
+				t.Error("a request lost its bill or its partner")
+			}
+			call := table.Operation("bill.read").Crossing("v2", "v2").Start()
+			defer call.Release()
+			if _, err := call.Request(nil, []byte(`{"apiKey":"k","bill":{"billId":"b"}}`)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := call.Reply(nil, 200, []byte(`{"code":"0000","data":{"apiKey":"k","billId":"b","apprState":"F"}}`)); err != nil {
+				t.Fatal(err)
+			}
+			got := map[translate.Aspect]string{}
+			for _, f := range call.Facts(false) {
+				if f.Aspect == translate.Amount || f.Aspect == translate.State {
+					got[f.Aspect] += f.Path
+				}
+			}
+			if diff := cmp.Diff(map[translate.Aspect]string{translate.Amount: row.money, translate.State: row.state}, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
 	}
 }
 
