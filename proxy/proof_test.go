@@ -206,6 +206,42 @@ func TestNoPartnerNoEvidence(t *testing.T) {
 	}
 }
 
+// TestCallersWhomNeitherSideKnows get the refusal that the side of their stage gives, and nothing but reads is sent.
+func TestCallersWhomNeitherSideKnows(t *testing.T) {
+	t.Parallel()
+	for code, final := range map[string]bool{"PARTNER_003": true, "PARTNER_006": true, "VALIDATION_001": false, "ERROR": false, "OWN_CODE": false} {
+		for _, stage := range []string{"old", "new"} {
+			t.Run(code+"/"+stage, func(t *testing.T) {
+				t.Parallel()
+				m := newMovingOver(t, "legacy", "v2", stage, func(side string, _ http.Handler) http.Handler {
+					if side == "old" {
+						return says(200, `{"code":"`+code+`","msg":"old says no"}`)
+					}
+					return says(200, `{"code":"`+code+`","message":"new says no","data":null}`)
+				}, "")
+				for _, client := range forms {
+					for _, op := range []string{"read", "resend", "destroy", "cancel"} {
+						got := m.send(newCall(client, op))
+						if !final && (code != "VALIDATION_001" || op != "read") {
+							got.holds(t, client, 503, "MAINTAINED_METHOD")
+							continue
+						}
+						got.holds(t, client, 200, code)
+						if !strings.Contains(got.body, stage+" says no") {
+							t.Errorf("%s %s: %s", client, op, got.body)
+						}
+					}
+				}
+				for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
+					if !strings.HasSuffix(got.target, "/read") {
+						t.Errorf("%s was sent", got.target)
+					}
+				}
+			})
+		}
+	}
+}
+
 // TestSuccessThatShowsNothing: a success without a bill in it does not say that a side has the bill, nor that it has none.
 func TestSuccessThatShowsNothing(t *testing.T) {
 	t.Parallel()

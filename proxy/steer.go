@@ -106,7 +106,7 @@ func (x *exchange) explain() string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), within)
 	defer cancel()
 	found, shown := x.ask(ctx, x.lane.upstream.config.Name, said)
-	count([...]string{"unclear", "not visible yet", "visible"}[found])
+	count([...]string{"unclear", "not visible yet", "visible", "unclear"}[found])
 	switch {
 	case found == rollout.Present:
 		return " A read just now shows the bill in state " + shown.state + "."
@@ -140,18 +140,20 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 	}
 	table := s.config.Table
 	code := table.Code(call.Code(), read.upstream.config.Form, table.Forms()[0])
+	found := rollout.Unclear
 	switch {
-	case call.Succeeded() && call.State() == "":
-		return rollout.Unclear, finding{} // it shows no bill
+	case call.Succeeded() && call.State() == "": // it shows no bill
 	case call.Succeeded():
 		return rollout.Present, finding{state: strings.Clone(call.State())}
 	case code == "BILL_003" || slices.Contains(s.config.NotFound(upstream), call.Code()):
-		if s.config.Failures.MaskHosts {
-			answer = maskHosts(answer, table.TextName(x.client))
-		}
-		return rollout.Absent, finding{status: response.StatusCode, code: code, body: answer}
+		found = rollout.Absent
+	case slices.Contains(barring, code), code == "VALIDATION_001" && x.route.operation == s.read: // else what it misses may be ours to say
+		found = rollout.Refusing
 	}
-	return rollout.Unclear, finding{}
+	if s.config.Failures.MaskHosts {
+		answer = maskHosts(answer, table.TextName(x.client))
+	}
+	return found, finding{status: response.StatusCode, code: code, body: answer}
 }
 
 // settle tells the rollout how a call ended.
@@ -292,6 +294,10 @@ func (x *exchange) outcome() store.Outcome {
 	}
 	return store.Unknown // a failure, or a code of which nobody says for certain that nothing was done
 }
+
+// barring are the codes with which a caller is refused whatever the bill: by its key, its store or its contract (interface
+// document, Errors).
+var barring = []string{"PARTNER_001", "PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007"}
 
 // refusing are the codes with which a create certainly was refused (interface document, Errors). PAYMENT_001 and
 // PAYMENT_002 are not among them: a response was missing, and with it what became of the bill. Nor is POINT_001: points

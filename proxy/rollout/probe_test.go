@@ -15,22 +15,32 @@ import (
 // Whose a bill is that nobody has noted, both sides say.
 func TestOwnerUnknown(t *testing.T) {
 	t.Parallel()
+	says := []string{"unclear", "absent", "present", "refusing"}
 	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageNew} {
 		preferred := string(stage)
 		for _, writes := range []bool{false, true} {
-			for old, ofOld := range []string{"unclear", "absent", "present"} {
-				for fresh, ofNew := range []string{"unclear", "absent", "present"} {
+			for old, ofOld := range says {
+				for fresh, ofNew := range says {
 					d := newCrossroads(t, stage)
 					d.says["old"], d.says["new"] = rollout.Finding(old), rollout.Finding(fresh)
 					way, err := d.other(writes)
 					name := fmt.Sprintf("%s: old %s, new %s, a write %v: %+v, %v", stage, ofOld, ofNew, writes, way, err)
 					owner := ""
+					ofPreferred, ofOther := ofOld, ofNew
+					if preferred == "new" {
+						ofPreferred, ofOther = ofNew, ofOld
+					}
+					open := func(says string) bool { return says == "unclear" || says == "refusing" }
 					switch {
-					case !writes && map[string]string{"old": ofOld, "new": ofNew}[preferred] == "present" && (ofOld == "unclear" || ofNew == "unclear"):
+					case ofPreferred == "refusing" && (ofOther == "refusing" || ofOther == "absent"):
+						if err != nil || way.Upstream != preferred || !way.Nowhere {
+							t.Error(name)
+						}
+					case !writes && ofPreferred == "present" && open(ofOther):
 						if err != nil || way.Upstream != preferred || way.Nowhere {
 							t.Error(name)
 						}
-					case ofOld == "unclear" || ofNew == "unclear":
+					case open(ofOld) || open(ofNew):
 						if !refusedFor(err, "unclear") {
 							t.Error(name)
 						}

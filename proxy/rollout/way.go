@@ -23,11 +23,12 @@ type Call struct {
 // A Finding is what a side says of a bill.
 type Finding int
 
-// The findings. What is no well-formed answer, and every failure but a definitive not-found, is Unclear.
+// The findings. What is no well-formed answer, and every other failure, is Unclear.
 const (
-	Unclear Finding = iota
-	Absent
-	Present
+	Unclear  Finding = iota
+	Absent           // a definitive not-found
+	Present          // it shows the bill
+	Refusing         // it refuses the caller, whatever the bill: that tells nothing of it
 )
 
 // An Ask reads the call's bill at an upstream.
@@ -38,8 +39,8 @@ type Way struct {
 	Upstream string
 	Reason   Reason
 
-	// Nowhere: neither side has the bill. Nothing is sent: what the side that is named here said to the read is the
-	// answer.
+	// Nowhere: neither side has the bill, or one refuses the caller and the other has none. Nothing is sent: what the side
+	// that is named here said to the read is the answer.
 	Nowhere bool
 	// Unsure: the ledger is out of reach, or the other side was silent, so that only a bill that is found may be answered
 	// with. "Not found" must not be relayed: the bill may be at the other side.
@@ -158,7 +159,7 @@ func (r *Router) create(ctx context.Context, s *settings, at situation, c Call, 
 				return Way{}, refused
 			}
 			d = decision{side: 1 - d.side, reason: ByProbe}
-		case Unclear:
+		case Unclear, Refusing:
 			return Way{}, &Refused{Reason: "unclear", Text: "it is not known whether the bill has been made at the other backend"}
 		case Absent:
 		}
@@ -196,6 +197,9 @@ func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, a
 	case [2]Finding{Absent, Absent}:
 		way.Nowhere = true
 		return way, nil
+	case [2]Finding{Refusing, Refusing}:
+		way.Nowhere = true // so would the preferred one refuse the call
+		return way, nil
 	case [2]Finding{Present, Present}:
 		if refused := r.both(c); c.Writes {
 			return Way{}, refused
@@ -206,6 +210,10 @@ func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, a
 	case [2]Finding{Absent, Present}:
 		way.Upstream = s.sides[NewSide]
 	default:
+		if found[d.side] == Refusing && found[1-d.side] == Absent {
+			way.Nowhere = true
+			return way, nil
+		}
 		// A read of a bill that is at both would be answered by the preferred side, too: what the other one would have said
 		// makes no difference to it.
 		if !c.Writes && found[d.side] == Present {
