@@ -34,6 +34,7 @@ type exchange struct {
 	out    outcome
 	in     *bytes.Buffer // the request's body; what the call keeps points into it
 	unsure bool          // only a success may be answered with (see rollout.Way)
+	shown  bool          // a read showed the bill of a write whose outcome is unknown
 	busy   bool          // the transport may still be reading what was sent, which may be in
 }
 

@@ -294,6 +294,48 @@ func TestCreateWithoutItsResponse(t *testing.T) {
 	}
 }
 
+// TestBillThatAReadShows after a create of which nobody knows: from then on it is known to be there.
+func TestBillThatAReadShows(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		more  string // of the config
+		shows string // the operation that shows it, "" for the explanation
+	}{
+		"explained":   {"", ""},
+		"read":        {"failures: {explain: 0s}\n", "read"},
+		"resent":      {"failures: {explain: 0s}\n", "resend"},
+		"cannot tell": {"failures: {explain: 0s}\n", "create"}, // BILL_001
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMoving(t, "old")
+			text := *m.text.Load() + row.more
+			m.text.Store(&text)
+			if got := m.operator("POST", "/-/reload"); got.status != 200 {
+				t.Fatal(got)
+			}
+			m.old.Fault(sandbox.Fault{Truncate: true})
+			m.send(newCall("v2", "create")).holds(t, "v2", 502, "null")
+			if row.shows != "" {
+				m.send(newCall("v2", row.shows))
+			}
+			want := store.Owned
+			if name == "cannot tell" {
+				want = store.Pending
+			}
+			for n := 0; n < 1+min(1, len(row.shows)); { // the ledger has it by then
+				if strings.Contains(m.logs.next(t), `"msg":"request"`) {
+					n++
+				}
+			}
+			row, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill)
+			if err != nil || row.State != want || row.Upstream != "old" || row.Open != 0 {
+				t.Errorf("the ledger has %+v, %v", row, err)
+			}
+		})
+	}
+}
+
 // TestReadWhileTheNewSideHangs: a partner that has not left the old side is answered by it, however long the new one takes.
 func TestReadWhileTheNewSideHangs(t *testing.T) {
 	t.Parallel()

@@ -109,6 +109,7 @@ func (x *exchange) explain() string {
 	count([...]string{"unclear", "not visible yet", "visible", "unclear"}[found])
 	switch {
 	case found == rollout.Present:
+		x.shown = true
 		return " A read just now shows the bill in state " + shown.state + "."
 	case found == rollout.Absent:
 		return " A read just now does not show the bill yet."
@@ -164,6 +165,11 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 		x.gateway.log.Error("how a create ended cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
 	}
 	succeeded := x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded()
+	if x.shown || succeeded && !call.Creates && (x.route.operation != x.state.read || x.call.State() != "") {
+		if err := x.gateway.rollout.Shown(ctx, call, way); err != nil {
+			x.gateway.log.Error("where a bill was found cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
+		}
+	}
 	if succeeded {
 		if err := x.gateway.rollout.Saw(ctx, call.Partner); err != nil {
 			x.gateway.log.Error("a partner that was seen cannot be noted; it stays where it is for longer", "id", x.id, "error", err.Error())

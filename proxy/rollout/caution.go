@@ -191,21 +191,21 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 	case before < after:
 		side = NewSide
 	}
-	counted, err := r.counted(ctx, m.partner)
+	counted, err := r.lately(ctx, m.partner)
 	if err != nil {
 		return nil, err
 	}
 	return r.lacking(counted, side, func(partner string) bool { return m.concerns(decided, partner) }), nil
 }
 
-// stopCautions are what speaks against the kill switch. What was counted here in the last seconds is not waited for.
+// stopCautions are what speaks against the kill switch, which waits for nothing to be kept.
 func (r *Router) stopCautions(ctx context.Context, within time.Duration) (all []string) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	decided, err := r.store.Rollout(ctx)
 	var counted Snapshot
 	if err == nil {
-		counted, err = r.kept(ctx, "")
+		counted, err = r.lately(ctx, "")
 	}
 	if err != nil {
 		return []string{"what it would cost cannot be found out: " + err.Error()}

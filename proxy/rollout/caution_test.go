@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -136,11 +137,11 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	d.seen("k", time.Hour)
 	d.seen("else", time.Hour)
 	d.proves("k")
-	d.ends("k", "bill.create", rollout.NewSide, 2, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
 	answers[rollout.Changed](d, "POST", set+"new")
+	d.ends("k", "bill.create", rollout.NewSide, 2, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
 	text := "\n  " + hash("k")[:12] + ": legacy cannot carry bill.create for BILL_010 bill.sendType (2, the last 2026-11-21 "
-	for _, back := range []string{set + "old", set + "shadow", set + "canary&percent=99", "/rollout/stop?by=a", "/rollout/unset?by=a&partner=" + hash("k")} {
+	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=" + hash("k")} {
 		d.denies(409, "POST", back, text)
 	}
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a&force=true"); !c.Forced || c.Action != "stop" {
@@ -162,6 +163,30 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")
 	answers[rollout.Changed](d, "POST", "/rollout/restored?by=a")
 	d.denies(409, "POST", "/rollout/stop?by=a", "a bill that was made at fresh after that backup, and is sent again, will be made at legacy too")
+}
+
+// What partners send does not change with the table, so that what was counted by another version speaks against it, too.
+func TestCallsThatTheTargetCouldNotCarryByAnotherTable(t *testing.T) {
+	t.Parallel()
+	s := open(t, "memory:")
+	d := newDesk(t, s, separate)
+	d.seen("k", time.Hour)
+	d.ends("k", "bill.create", rollout.NewSide, 2, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	counted := d.Counts().Drain().Counts[0]
+	data, err := json.Marshal(counted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AddCounts(t.Context(), "another table", []store.Counts{{Partner: counted.Partner, Operation: counted.Operation, Data: data}}, noon, nil); err != nil {
+		t.Fatal(err)
+	}
+	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+	answers[rollout.Changed](d, "POST", set+"new&force=true")
+	d.denies(409, "POST", "/rollout/stop?by=a", "legacy cannot carry bill.create for BILL_010 bill.sendType (2,")
+	d.denies(409, "POST", set+"old", "legacy cannot carry bill.create for BILL_010 bill.sendType (2,")
+	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
+		t.Errorf("the report is of this one: %+v", r)
+	}
 }
 
 // What replicas count is one report, on each of them, and outlives them. A reset ends it for all.

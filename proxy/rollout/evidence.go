@@ -82,23 +82,37 @@ func (r *Router) keep(ctx context.Context) error {
 // in the last seconds may be missing.
 func (r *Router) counted(ctx context.Context, partner string) (Snapshot, error) {
 	if r.store == nil {
-		s := r.tally.Snapshot()
-		s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return partner != "" && n.Partner != partner })
-		return s, nil
+		return r.here(partner), nil
 	}
 	keep, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()
 	if err := r.flush(keep); err != nil {
 		return Snapshot{}, err
 	}
-	return r.kept(ctx, partner)
+	return r.kept(ctx, r.tally.Table(), partner)
 }
 
-// kept is what the store has of it.
-func (r *Router) kept(ctx context.Context, partner string) (Snapshot, error) {
-	s := newSnapshot(r.tally.Table(), r.now().UTC().Truncate(time.Second))
+// lately is what partners sent lately, whatever the version of the table that it was counted by: with what was counted here
+// in the last seconds, but not what others counted then.
+func (r *Router) lately(ctx context.Context, partner string) (Snapshot, error) {
+	if r.store == nil {
+		return r.here(partner), nil
+	}
+	return r.kept(ctx, "", partner, r.here(partner).Counts...)
+}
+
+// here is what was counted here and is not in the store.
+func (r *Router) here(partner string) Snapshot {
+	s := r.tally.Snapshot()
+	s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return partner != "" && n.Partner != partner })
+	return s
+}
+
+// kept is what the store has of a version of the table, or of all for "", and more.
+func (r *Router) kept(ctx context.Context, version, partner string, more ...Count) (Snapshot, error) {
+	s := newSnapshot(version, r.now().UTC().Truncate(time.Second))
 	s.whole, s.Lost = true, int(r.lost.Load())
-	rows, err := r.store.Counts(ctx, s.Table, partner)
+	rows, err := r.store.Counts(ctx, version, partner)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -110,6 +124,9 @@ func (r *Router) kept(ctx context.Context, partner string) (Snapshot, error) {
 		if n.Since.Before(s.Since) {
 			s.Since = n.Since
 		}
+		s.merge(n)
+	}
+	for _, n := range more {
 		s.merge(n)
 	}
 	s.sort()

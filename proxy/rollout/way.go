@@ -51,7 +51,8 @@ type Way struct {
 	// ReadBack: a bill that the call makes is one of canary, and is to be read back there.
 	ReadBack bool
 
-	create *store.Create
+	create  *store.Create
+	pending bool // the ledger has the upstream of a create that may have been sent, and does not know whether it was taken
 }
 
 // refusals are the reasons of Refused.
@@ -142,7 +143,9 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	if c.Creates {
 		return r.create(ctx, s, at, c, ask)
 	}
-	return r.other(ctx, s, at, c, ask)
+	way, err := r.other(ctx, s, at, c, ask)
+	way.pending = at.owner != nil && row.State == store.Pending
+	return way, err
 }
 
 // unknownEnd is when a bill is taken for over whose last day nobody says.
@@ -317,6 +320,17 @@ func (r *Router) Settle(ctx context.Context, w Way, outcome store.Outcome) error
 		r.metrics.doubled.Inc()
 	}
 	return err
+}
+
+// Shown notes that a read which went a way, or which explained what became of a create that did, showed the bill there.
+func (r *Router) Shown(ctx context.Context, c Call, w Way) error {
+	if !w.pending && w.create == nil {
+		return nil
+	}
+	if refused := r.found(ctx, c, w.Upstream); refused != nil {
+		return refused
+	}
+	return nil
 }
 
 // Saw notes that a partner was seen: that a call of it was taken by an upstream.

@@ -103,8 +103,8 @@ func addCounts(ctx context.Context, q queries, version string, more Counts, at t
 	return err
 }
 
-// Counts returns what was counted by a version of the table, by partner and operation in this order: of one
-// partner, named by its full hash, or of all for "".
+// Counts returns what was counted by a version of the table, or by any for "", by partner and operation in this order: of
+// one partner, named by its full hash, or of all for "".
 func (s *Store) Counts(ctx context.Context, version, partner string) ([]Counts, error) {
 	from, to := "", "g" // beyond every hash
 	if partner != "" {
@@ -119,7 +119,7 @@ func (s *Store) Counts(ctx context.Context, version, partner string) ([]Counts, 
 	return read(ctx, s, "reading counts", func(ctx context.Context, q queries) (all []Counts, err error) {
 		rows, err := q.QueryContext(ctx, `
 			SELECT partner, operation, data FROM billbridge_counts
-			WHERE version = $1 AND partner BETWEEN $2 AND $3 ORDER BY partner, operation`, version, from, to)
+			WHERE (version = $1 OR $1 = '') AND partner BETWEEN $2 AND $3 ORDER BY partner, operation, version`, version, from, to)
 		if err != nil {
 			return nil, err
 		}
