@@ -85,11 +85,14 @@ func TestRolesOutliveOverlays(t *testing.T) {
 		"one after another": {[]string{
 			"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}]}}", "operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}]}}",
 		}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"exchanged in legacy":              {[]string{"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_price}, {v2: apprPrice, legacy: appr_state}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"exchanged with one that has none": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}, {v2: apprPrice, legacy: appr_num}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"by the path in legacy":            {[]string{"operations: {bill.read: {reply: [{v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "paidPrice", "apprState"},
-		"given to another row":             {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}, {v2: sum, legacy: sum, role: amount}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
-		"given another":                    {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, legacy: appr_state, role: amount}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
+		"exchanged in legacy":               {[]string{"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_price}, {v2: apprPrice, legacy: appr_state}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"exchanged with one that has none":  {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}, {v2: apprPrice, legacy: appr_num}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"by the path in legacy":             {[]string{"operations: {bill.read: {reply: [{v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "paidPrice", "apprState"},
+		"by the path in legacy, of another": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "", "apprState"},
+		"beside its successor":              {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}, {v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"given another, and gone":           {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, remove: true}]}}"}, "bill.cancel", "bill.create", "", "apprPrice"},
+		"given to another row":              {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}, {v2: sum, legacy: sum, role: amount}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
+		"given another":                     {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, legacy: appr_state, role: amount}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +115,7 @@ func TestRolesOutliveOverlays(t *testing.T) {
 			if _, err := call.Reply(nil, 200, []byte(`{"code":"0000","data":{"apiKey":"k","billId":"b","apprState":"F"}}`)); err != nil {
 				t.Fatal(err)
 			}
-			got := map[translate.Aspect]string{}
+			got := map[translate.Aspect]string{translate.Amount: "", translate.State: ""}
 			for _, f := range call.Facts(false) {
 				if f.Aspect == translate.Amount || f.Aspect == translate.State {
 					got[f.Aspect] += f.Path

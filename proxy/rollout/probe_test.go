@@ -95,6 +95,22 @@ func TestOwnerNotedMeanwhile(t *testing.T) {
 	}
 }
 
+// A create is not sent to the new side before the old one has said that it has no such bill: that it refuses the caller does
+// not say so.
+func TestCreateThatTheOldSideLeavesOpen(t *testing.T) {
+	t.Parallel()
+	for _, says := range []rollout.Finding{rollout.Unclear, rollout.Refusing} {
+		d := newCrossroads(t, rollout.StageNew)
+		d.says["old"] = says
+		if way, err := d.create(); !refusedFor(err, "unclear") {
+			t.Errorf("%d: %+v, %v", says, way, err)
+		}
+		if row, err := d.store.Owner(t.Context(), partner, bill); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%d: the ledger has %+v, %v", says, row, err)
+		}
+	}
+}
+
 // An id that no ledger keeps is for the side that shows it to refuse.
 func TestIDThatCannotBeKept(t *testing.T) {
 	t.Parallel()
