@@ -103,13 +103,17 @@ func (x *exchange) write(status int, body []byte) error {
 	h["Content-Type"] = jsonUTF8
 	h["X-Request-Id"] = []string{x.id}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	// Noted before the first byte leaves: a caller that has its answer may hang up at once, and did not go before it.
+	gone := x.r.Context().Err() != nil
 	x.w.WriteHeader(status)
 	_, err := x.w.Write(body)
+	var flushed error
 	if x.route != nil && x.route.lanes != nil {
 		// The partner need not wait for the ledger to note how a create ended: until then it counts as one that may have been
 		// made, which it was before. (HTTP/2 ends an answer with its handler, and waits all the same.)
-		_ = http.NewResponseController(x.w).Flush()
+		flushed = http.NewResponseController(x.w).Flush()
 	}
+	x.out.gone = gone || err != nil || flushed != nil && !errors.Is(flushed, http.ErrNotSupported)
 	return err
 }
 

@@ -45,6 +45,7 @@ type outcome struct {
 	upstream time.Duration
 	asked    bool   // whether the upstream was asked
 	sent     bool   // whether a byte of the call may have left and no answer to it is known
+	gone     bool   // whether the caller had gone when the answer was due, or while it was written
 	reason   string // for the log: never a value of a body
 	field    string // for the log: the path that a refusal names, if it is one of the table
 }

@@ -52,7 +52,7 @@ func (g *Gateway) watch(x *exchange) {
 	if x.out.reason != "" {
 		attrs = append(attrs, slog.String("reason", x.out.reason))
 	}
-	if x.out.asked && x.r.Context().Err() != nil {
+	if x.out.asked && x.out.gone {
 		attrs = append(attrs, slog.Bool("caller_gone", true))
 	}
 	if x.out.field != "" {

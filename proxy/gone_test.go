@@ -1,0 +1,79 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"billbridge/proxy"
+	"billbridge/proxy/rollout"
+)
+
+// A leaver is a caller's end of an exchange: what happens when its answer is written, and when it is flushed.
+type leaver struct {
+	*httptest.ResponseRecorder
+	write, flush func() error
+}
+
+func (l leaver) Write(p []byte) (int, error) {
+	if err := l.write(); err != nil {
+		return 0, err
+	}
+	return l.ResponseRecorder.Write(p)
+}
+
+func (l leaver) FlushError() error { return l.flush() }
+
+// TestCallerWithItsAnswerIsNotGone: a caller that asked for the end of its connection hangs up when it has its answer, while the
+// ledger is still told how the call ended. The log called it gone.
+func TestCallerWithItsAnswerIsNotGone(t *testing.T) {
+	t.Parallel()
+	nothing := func(func()) error { return nil }
+	broken := func(func()) error { return errors.New("broken pipe") }
+	unable := func(func()) error { return http.ErrNotSupported }
+	leaves := func(leave func()) error { leave(); return nil }
+	for name, row := range map[string]struct {
+		asked, write, flush func(leave func()) error
+		gone                bool
+	}{
+		"stays":                         {nothing, nothing, nothing, false},
+		"leaves with its answer":        {nothing, nothing, leaves, false},
+		"behind a writer without flush": {nothing, nothing, unable, false},
+		"leaves while it is written":    {nothing, broken, nothing, true},
+		"leaves before it is flushed":   {nothing, nothing, broken, true},
+		"leaves before it is written":   {leaves, nothing, nothing, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			service := newService()
+			back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_ = row.asked(leave)
+				service.ServeHTTP(w, r)
+			}))
+			c := parse(t, fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\nrollout: {old: old, new: new, bills: shared}\n", back.url))
+			router, err := rollout.New(t.Context(), c, rollout.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := newLogs()
+			g, err := proxy.New(c, proxy.Options{Logger: slog.New(slog.NewJSONHandler(log, nil)), Rollout: router})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Close()
+			q := newCall("v2", "create") // a write, which goes on without its caller
+			w := leaver{httptest.NewRecorder(), func() error { return row.write(leave) }, func() error { return row.flush(leave) }}
+			g.ServeHTTP(w, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())).WithContext(ctx))
+			if got := fields(t, log.next(t)); (got["caller_gone"] == true) != row.gone || got["code"] != "0000" {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
