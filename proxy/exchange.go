@@ -32,10 +32,11 @@ type exchange struct {
 	lane   *lane           // where the call goes; nil where no upstream can take it
 	call   *translate.Call // nil until the request is read
 	out    outcome
-	in     *bytes.Buffer // the request's body; what the call keeps points into it
-	unsure bool          // only a success may be answered with (see rollout.Way)
-	shown  bool          // a read showed the bill of a write whose outcome is unknown
-	busy   bool          // the transport may still be reading what was sent, which may be in
+	in     *bytes.Buffer  // the request's body; what the call keeps points into it
+	why    rollout.Reason // why the rollout sends it there; "" where none decided
+	unsure bool           // only a success may be answered with (see rollout.Way)
+	shown  bool           // a read showed the bill of a write whose outcome is unknown
+	busy   bool           // the transport may still be reading what was sent, which may be in
 }
 
 // An outcome is what became of an exchange, for metrics and log.
@@ -124,6 +125,7 @@ func (x *exchange) carry() {
 			x.fail(unowned, "the backends are being exchanged; nothing was sent")
 			return
 		}
+		x.why = way.Reason
 	}
 	lane := x.lane
 	x.call = lane.crossing.Start()

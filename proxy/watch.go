@@ -28,7 +28,7 @@ func (g *Gateway) watch(x *exchange) {
 			upstream = x.lane.upstream.config.Name
 		}
 	}
-	attrs := make([]slog.Attr, 0, 12)
+	attrs := make([]slog.Attr, 0, 14)
 	attrs = append(attrs,
 		slog.String("id", x.id),
 		slog.String("operation", operation),
@@ -38,6 +38,9 @@ func (g *Gateway) watch(x *exchange) {
 		slog.String("code", x.codeLabel()),
 		slog.Float64("ms", float64(time.Since(x.start).Microseconds())/1000),
 	)
+	if x.why != "" {
+		attrs = append(attrs, slog.String("route", string(x.why)))
+	}
 	if x.call != nil {
 		if key := x.call.Partner(); key != "" {
 			attrs = append(attrs, slog.String("partner", ShortHash(key)))

@@ -9,7 +9,7 @@ const (
 	NewSide
 )
 
-// A Reason is why a call goes where it goes, for the metric of routed calls.
+// A Reason is why a call goes where it goes, for the metric of routed calls and the access log.
 type Reason string
 
 // The reasons.

@@ -1,0 +1,54 @@
+package proxy_test
+
+import "testing"
+
+// logged is the access log's line of the next request.
+func (m *moving) logged() map[string]any {
+	m.t.Helper()
+	for {
+		if line := fields(m.t, m.logs.next(m.t)); line["msg"] == "request" {
+			return line
+		}
+	}
+}
+
+// logsNext wants what the line of the next request says; "" is for what it has not.
+func (m *moving) logsNext(of string, pairs ...string) {
+	m.t.Helper()
+	line := m.logged()
+	for i := 0; i < len(pairs); i += 2 {
+		if got, _ := line[pairs[i]].(string); got != pairs[i+1] {
+			m.t.Errorf("%s: %s is %q, want %q in %v", of, pairs[i], got, pairs[i+1], line)
+		}
+	}
+}
+
+// TestLogSaysWhyThere: where the rollout decided, a line says why the call went to that side; elsewhere it says nothing of it.
+func TestLogSaysWhyThere(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, "old")
+	decide := func(target string) {
+		t.Helper()
+		if got := m.operator("POST", target); got.status != 200 {
+			t.Fatalf("%s: %d %s", target, got.status, got.body)
+		}
+	}
+	create := func(bill string) { m.send(newCall("v2", "create").with("billId", bill)).holds(t, "v2", 200, "0000") }
+	create("A")
+	m.logsNext("a create", "upstream", "old", "route", "stage")
+	m.send(newCall("v2", "read").with("billId", "A")).holds(t, "v2", 200, "0000")
+	m.logsNext("a read of it", "upstream", "old", "route", "owner")
+	bring(t, m.old, "W", demoBill) // past the bridge
+	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+	m.logsNext("a read of what the ledger does not know", "upstream", "old", "route", "probe")
+	decide("/rollout/stage?by=anna&force=true&partner=default&stage=canary&percent=100")
+	create("B")
+	m.logsNext("a create in canary", "upstream", "new", "route", "canary")
+	decide("/rollout/stop?by=anna&force=true")
+	create("C")
+	m.logsNext("a create after the stop", "upstream", "old", "route", "stop")
+	if _, err := ask(m.client, "POST", "http://"+m.Address()+"/read/mapping", `{"apiKey":"`+demoKey+`"}`); err != nil {
+		t.Fatal(err)
+	}
+	m.logsNext("an operation that the rollout does not decide on", "upstream", "new", "route", "")
+}
