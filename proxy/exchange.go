@@ -27,16 +27,17 @@ type exchange struct {
 	id      string
 	start   time.Time
 
-	client translate.Form
-	route  *route          // nil until the path is known
-	lane   *lane           // where the call goes; nil where no upstream can take it
-	call   *translate.Call // nil until the request is read
-	out    outcome
-	in     *bytes.Buffer  // the request's body; what the call keeps points into it
-	why    rollout.Reason // why the rollout sends it there; "" where none decided
-	unsure bool           // only a success may be answered with (see rollout.Way)
-	shown  bool           // a read showed the bill of a write whose outcome is unknown
-	busy   bool           // the transport may still be reading what was sent, which may be in
+	client  translate.Form
+	route   *route          // nil until the path is known
+	lane    *lane           // where the call goes; nil where no upstream can take it
+	call    *translate.Call // nil until the request is read
+	out     outcome
+	in      *bytes.Buffer  // the request's body; what the call keeps points into it
+	partner string         // the full hash of the partner's key, where the rollout had to know it before there was a call
+	why     rollout.Reason // why the rollout sends it there; "" where none decided
+	unsure  bool           // only a success may be answered with (see rollout.Way)
+	shown   bool           // a read showed the bill of a write whose outcome is unknown
+	busy    bool           // the transport may still be reading what was sent, which may be in
 }
 
 // An outcome is what became of an exchange, for metrics and log.
@@ -116,7 +117,9 @@ func (x *exchange) carry() {
 	var way rollout.Way
 	if x.route.lanes != nil {
 		var ok bool
-		if call, way, ok = x.steer(); !ok {
+		call, way, ok = x.steer()
+		if x.partner = call.Partner; !ok {
+			x.lane = nil // nothing was sent: neither metrics nor log may name an upstream
 			return
 		}
 		x.lane, x.unsure = x.route.lanes[way.Upstream], way.Unsure

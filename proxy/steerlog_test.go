@@ -1,6 +1,9 @@
 package proxy_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // logged is the access log's line of the next request.
 func (m *moving) logged() map[string]any {
@@ -51,4 +54,39 @@ func TestLogSaysWhyThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.logsNext("an operation that the rollout does not decide on", "upstream", "new", "route", "")
+}
+
+// TestLogOfWhatIsNotSent: a call that the rollout refuses, or whose bill neither side has, is the partner's all the same, and
+// no upstream's: its line lacked the one and named the other, and the metric with it.
+func TestLogOfWhatIsNotSent(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			m := newMoving(t, "new")
+			partner := partnerHash(demoKey)[:12]
+			m.send(newCall(client, "read")).holds(t, client, 200, "BILL_003")
+			m.logsNext("a read of no bill", "upstream", "none", "partner", partner, "route", "", "reason", "")
+			bring(t, m.old, "W", demoBill)
+			bring(t, m.fresh, "W", demoBill)
+			m.send(newCall(client, "destroy")).holds(t, client, 503, "MAINTAINED_METHOD")
+			m.logsNext("a write of a bill that is at both", "upstream", "none", "partner", partner, "route", "", "reason", "rollout: both")
+			if _, err := ask(m.client, "POST", "http://"+m.Address()+newCall(client, "read").path(), "{"); err != nil {
+				t.Fatal(err)
+			}
+			m.logsNext("a call that is no call", "upstream", "none", "reason", "refused")
+			m.send(newCall(client, "read")).holds(t, client, 200, "0000")
+			m.logsNext("a read of a bill that is at both", "upstream", "new", "partner", partner, "route", "probe")
+			scraped := m.operator("GET", "/metrics").body
+			for _, series := range []string{
+				`code="BILL_003",operation="bill.read",status="200",upstream="none"} 1`,
+				`code="MAINTAINED_METHOD",operation="bill.destroy",status="503",upstream="none"} 1`,
+				`code="0000",operation="bill.read",status="200",upstream="new"} 1`,
+			} {
+				if series = `billbridge_requests_total{client="` + client + `",` + series; !strings.Contains(scraped, series) {
+					t.Errorf("no %s in\n%s", series, only(scraped, "billbridge_requests_total"))
+				}
+			}
+		})
+	}
 }

@@ -41,10 +41,8 @@ func (g *Gateway) watch(x *exchange) {
 	if x.why != "" {
 		attrs = append(attrs, slog.String("route", string(x.why)))
 	}
-	if x.call != nil {
-		if key := x.call.Partner(); key != "" {
-			attrs = append(attrs, slog.String("partner", ShortHash(key)))
-		}
+	if partner := x.shortPartner(); partner != "" {
+		attrs = append(attrs, slog.String("partner", partner))
 	}
 	if x.out.asked {
 		attrs = append(attrs, slog.Float64("upstream_ms", float64(x.out.upstream.Microseconds())/1000))
@@ -64,8 +62,21 @@ func (g *Gateway) watch(x *exchange) {
 	g.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
+// shortPartner is how the log shows who called, "" where that is not known.
+func (x *exchange) shortPartner() string {
+	switch {
+	case x.partner != "":
+		return x.partner[:shortDigits]
+	case x.call != nil && x.call.Partner() != "":
+		return ShortHash(x.call.Partner())
+	}
+	return ""
+}
+
+const shortDigits = 12
+
 // ShortHash is how a partner is shown: the first 12 hex digits of the SHA-256 of its key.
 func ShortHash(key string) string {
 	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:6])
+	return hex.EncodeToString(sum[:shortDigits/2])
 }
