@@ -137,7 +137,7 @@ func Judge(s Snapshot, limits Limits) []Verdict {
 
 func (n Count) compared() *Compared {
 	c := &Compared{
-		Number: n.Compared, Bills: n.Bills.Number(), Differed: n.Differed, Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
+		Number: n.Compared, Bills: min(n.Bills.Number(), n.Compared), Differed: n.Differed, Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
 		Unclear: n.Unclear, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
 	}
 	for path, f := range n.Fields {

@@ -159,6 +159,28 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestNoMoreBillsThanComparisons: above 256 the number of bills is an estimate, which may be too high; a report that tells of
+// 340 bills in 300 comparisons is not believed.
+func TestNoMoreBillsThanComparisons(t *testing.T) {
+	t.Parallel()
+	const all = 300
+	over := false
+	for set := range 20 {
+		tally := newTally()
+		for i := range all {
+			tally.Add(partner, "bill.read", rollout.Comparison{Class: rollout.Same, Bill: fmt.Sprint(set, "-", i), Succeeded: [2]bool{true, true}})
+		}
+		counted := tally.Snapshot()
+		over = over || counted.Counts[0].Bills.Number() > all
+		if c := rollout.Judge(counted, rollout.Limits{})[0].Compared; c.Bills > all || c.Bills < all/2 {
+			t.Errorf("%d bills in %d comparisons", c.Bills, c.Number)
+		}
+	}
+	if !over {
+		t.Error("no estimate was too high: this test shows nothing")
+	}
+}
+
 // A mistake in the table is found by the calls it spoils: two fields that an overlay has exchanged.
 func TestExchangedFieldsFail(t *testing.T) {
 	t.Parallel()
