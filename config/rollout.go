@@ -188,7 +188,7 @@ func (c *Config) checkRollout() {
 		is  Fraction
 	}{{"mismatch", r.Verdict.Mismatch}, {"unclear", r.Verdict.Unclear}} {
 		if share.is == 0 {
-			s.problem("must be above 0: that nothing differs is never certain", "rollout", "verdict", share.key)
+			s.problem("must be above 0: "+map[string]string{"mismatch": "that nothing differs is never certain", "unclear": "one answer that is missing would leave every verdict open"}[share.key], "rollout", "verdict", share.key)
 		}
 	}
 	if time.Duration(r.Keep) < 30*24*time.Hour {

@@ -92,5 +92,8 @@ func expected(goType string) string {
 	case "string", "translate.Form":
 		return "a word"
 	}
+	if strings.HasPrefix(goType, "[]") {
+		return "a list"
+	}
 	return "a section with keys of its own"
 }
