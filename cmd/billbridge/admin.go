@@ -18,6 +18,16 @@ type adminFlags struct {
 	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"Its token, if it has one. Better left to the environment: a list of processes shows this."`
 }
 
+// An adminError is an answer of the admin listener that is no success.
+type adminError struct {
+	status int
+	text   string // the gateway's
+}
+
+func (e *adminError) Error() string {
+	return fmt.Sprintf("the gateway refuses (%d): %s", e.status, e.text)
+}
+
 func (a *adminFlags) get(ctx context.Context, path string, into any) error {
 	return a.call(ctx, http.MethodGet, path, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
 }
@@ -49,7 +59,7 @@ func (a *adminFlags) call(ctx context.Context, method, path string, read func(io
 		if response.StatusCode == http.StatusNotFound && bytes.Contains(text, []byte("404 page not found")) {
 			return fmt.Errorf("the gateway at %s has no %s", a.Admin, lacking(path))
 		}
-		return fmt.Errorf("the gateway refuses (%d): %s", response.StatusCode, text)
+		return &adminError{response.StatusCode, string(text)}
 	}
 	if read == nil {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -99,6 +100,11 @@ func (f *decisionFlags) decide(ctx context.Context, s surroundings, what string,
 	}
 	q.Set("by", by)
 	err = f.call(ctx, http.MethodPost, "/rollout/"+what+"?"+q.Encode(), func(body io.Reader) error { return json.NewDecoder(body).Decode(&c) })
+	var failed *adminError
+	if errors.As(err, &failed) && failed.status >= http.StatusInternalServerError {
+		// It gave up waiting for the store, which may have made the change, or make it yet.
+		err = fmt.Errorf("the gateway failed (%d): %s\nUnless it says so, it is not known whether the change was made: look at billbridge rollout status", failed.status, failed.text)
+	}
 	return c, err
 }
 

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestFailedChangeIsNotCalledRefused: the kill switch was thrown while the store was out of reach. The command said that the
+// gateway refuses, and the change took effect when the store came back.
+func TestFailedChangeIsNotCalledRefused(t *testing.T) {
+	t.Parallel()
+	const unknown = "Unless it says so, it is not known whether the change was made: look at billbridge rollout status\n"
+	for _, row := range []struct {
+		status int
+		want   string
+	}{
+		{http.StatusInternalServerError, "billbridge: the gateway failed (500): store: a timeout\n" + unknown},
+		{http.StatusBadGateway, "billbridge: the gateway failed (502): store: a timeout\n" + unknown},
+		{http.StatusConflict, "billbridge: the gateway refuses (409): store: a timeout\n"},
+	} {
+		gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "store: a timeout", row.status)
+		}))
+		t.Cleanup(gateway.Close)
+		for _, change := range [][]string{
+			{"stop", "--force"}, {"resume"}, {"restored"}, {"set", "--default", "--stage", "old"}, {"unset", "--default"}, {"reset", "--all"},
+		} {
+			code, out, errs := commanded(t, false, append(append([]string{"rollout"}, change...), "--by", "anna", "--admin", gateway.URL)...)
+			if code != refused || out != "" || errs != row.want {
+				t.Errorf("%s: exit code %d, %q, %q, want %q", change, code, out, errs, row.want)
+			}
+		}
+		want := fmt.Sprintf("billbridge: the gateway refuses (%d): store: a timeout\n", row.status) // which changes nothing
+		if code, out, errs := commanded(t, false, "rollout", "status", "--admin", gateway.URL); code != refused || out != "" || errs != want {
+			t.Errorf("status: exit code %d, %q, %q, want %q", code, out, errs, want)
+		}
+	}
+}
