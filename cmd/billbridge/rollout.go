@@ -203,8 +203,13 @@ func (rolloutStop) Help() string {
 
 // Run stops.
 func (c *rolloutStop) Run(ctx context.Context, s surroundings) error {
-	if _, err := c.decide(ctx, s, "stop", forcing(c.Force, url.Values{})); err != nil {
+	made, err := c.decide(ctx, s, "stop", forcing(c.Force, url.Values{}))
+	switch {
+	case err != nil:
 		return err
+	case made.Already:
+		fmt.Fprintf(s.out, "Stopped already, since %s by %s: new bills are made at the old side.\n", clock(made.At), made.By)
+		return nil
 	}
 	fmt.Fprintln(s.out, "Stopped: new bills are made at the old side.")
 	return nil

@@ -35,7 +35,7 @@ const forAll = "all"
 //	POST /rollout/reset?partner=&by=&force=true                  what was counted for the report; partner=all for all of it
 //
 // A partner is named by at least 12 digits of its hash. All 64 need not be of one that is known; no fewer name it.
-// A POST answers with the [Changed] that it made, which holds here when the answer is sent, and on other replicas
+// A stop of what is stopped changes nothing: it answers with the first one. A POST answers with the [Changed] that it made, which holds here when the answer is sent, and on other replicas
 // within seconds.
 func (r *Router) Operator() http.Handler {
 	m := mux.NewRouter()
@@ -212,14 +212,32 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 		within /= 6
 	}
 	if c.Forced, err = heeded(r.stopCautions(ctx, within), force); err != nil {
+		ctx, cancel := context.WithTimeout(ctx, cautionWithin/6)
+		defer cancel()
+		if decided, unread := r.store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
+			return r.standing(ctx, decided.Stopped) // what it costs is no news
+		}
 		return c, err
 	}
 	ctx, cancel := anew(ctx)
 	defer cancel()
-	if err := r.store.Stop(ctx, c.By, c.At); err != nil {
+	err = r.store.Stop(ctx, c.By, c.At)
+	// One that is as ours is ours: its answer was lost, and the store was told again.
+	if was := (*store.Standing)(nil); errors.As(err, &was) && (was.By != c.By || was.At.UnixMilli() != c.At.UnixMilli()) {
+		return r.standing(ctx, was.Declaration)
+	} else if err != nil && was == nil {
 		return c, err
 	}
 	return c, r.changed(ctx, &c)
+}
+
+// standing answers a stop of what is stopped: with the first one, which stays. Another replica may have made it.
+func (r *Router) standing(ctx context.Context, first store.Declaration) (Changed, error) {
+	err := r.follow(context.WithoutCancel(ctx))
+	if err != nil {
+		err = fmt.Errorf("it is stopped already, but this replica does not follow it yet, since it cannot read it: %w", err)
+	}
+	return Changed{Revision: r.decided.Load().revision, Action: string(store.Stopped), By: first.By, At: first.At, Already: true}, err
 }
 
 // reset begins the report anew, for one partner or for all: when a mistake has been mended that it tells of.
@@ -264,7 +282,10 @@ func (r *Router) declare(action store.Action, change func(s *store.Store, ctx co
 		if err := r.stored(); err != nil {
 			return c, err
 		}
-		if err := change(r.store, ctx, c.By, c.At); err != nil {
+		switch err := change(r.store, ctx, c.By, c.At); {
+		case errors.Is(err, store.ErrState):
+			return c, &denied{http.StatusConflict, "nothing was changed: it is not stopped, and the stages decide"}
+		case err != nil:
 			return c, err
 		}
 		return c, r.changed(ctx, &c)

@@ -241,6 +241,47 @@ func TestOperatorDecides(t *testing.T) {
 	}
 }
 
+// TestStoppedAndResumedTwice: whoever stopped it first stays named, what is not stopped is not resumed, and neither is
+// noted as a change. It was.
+func TestStoppedAndResumedTwice(t *testing.T) {
+	t.Parallel()
+	s := open(t, "memory:")
+	d, other := newDesk(t, s, separate), newDesk(t, s, separate)
+	d.seen("k", time.Hour)
+	d.proves("k")
+	answers[rollout.Changed](d, "POST", "/rollout/stage?stage=new&by=anna&partner="+hash("k"))
+	d.denies(409, "POST", "/rollout/resume?by=carl", "nothing was changed: it is not stopped")
+	first := answers[rollout.Changed](d, "POST", "/rollout/stop?by=ben")
+	log := d.ask("GET", "/rollout/audit").Body.String()
+	if first.Already || strings.Count(log, `"action"`) != 2 {
+		t.Errorf("%+v, and in the audit log %s", first, log)
+	}
+	first.Already = true
+	logged := d.logs.Len()
+	for _, desk := range []*desk{d, other} { // other does not know of it yet
+		desk.later.Add(int64(time.Minute))
+		for _, target := range []string{"stop?by=carl", "stop?by=carl&force=true", "stop?by=ben"} {
+			if diff := cmp.Diff(first, answers[rollout.Changed](desk, "POST", "/rollout/"+target)); diff != "" {
+				t.Errorf("%s, -want +got:\n%s", target, diff)
+			}
+		}
+		if way, _ := desk.creates("k"); way.Reason != rollout.ByStop {
+			t.Errorf("%+v", way)
+		}
+	}
+	if now := d.ask("GET", "/rollout/audit").Body.String(); now != log || d.logs.Len() != logged {
+		t.Errorf("the audit log is %s\nwas %s\nand the log\n%s", now, log, &d.logs)
+	}
+	// What speaks against a stop is no news where it is stopped.
+	first.Revision = answers[rollout.Changed](d, "POST", "/rollout/restored?by=anna").Revision
+	if diff := cmp.Diff(first, answers[rollout.Changed](d, "POST", "/rollout/stop?by=carl")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	answers[rollout.Changed](d, "POST", "/rollout/resume?by=carl")
+	d.denies(409, "POST", "/rollout/resume?by=ben", "nothing was changed: it is not stopped")
+	d.denies(409, "POST", "/rollout/stop?by=carl", "the store was restored from a backup")
+}
+
 // Everything that is known is shown, partners by 12 digits.
 func TestOperatorShows(t *testing.T) {
 	t.Parallel()

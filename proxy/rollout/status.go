@@ -96,6 +96,7 @@ type Changed struct {
 	To          string    `json:"to,omitempty"`
 	ToPercent   *int      `json:"to_percent,omitempty"`
 	Forced      bool      `json:"forced,omitempty"`
+	Already     bool      `json:"already,omitempty"` // it was made before, by whom it says, and nothing was changed now
 }
 
 func (r *Router) status(ctx context.Context, query string) (answer Status, err error) {

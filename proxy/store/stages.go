@@ -100,18 +100,38 @@ func (s *Store) UnsetStage(ctx context.Context, partner, by string, at time.Time
 	})
 }
 
-// Stop throws the kill switch. The stages stay as they are, for when it is over.
+// Standing is the ErrState of a kill switch that is thrown already: by whom, and since when.
+type Standing struct{ Declaration }
+
+func (*Standing) Error() string { return "store: the kill switch is thrown already" }
+
+func (*Standing) Unwrap() error { return ErrState }
+
+// Stop throws the kill switch. The stages stay as they are, for when it is over. If it is thrown already it changes nothing,
+// and returns a [*Standing]: who threw it first is who is asked about it.
 func (s *Store) Stop(ctx context.Context, by string, at time.Time) error {
 	return s.change(ctx, Change{Action: Stopped, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
-		_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", at.UnixMilli(), by)
+		standing := new(Standing)
+		err := q.QueryRowContext(ctx, "SELECT stopped, stopped_by FROM billbridge_rollout").Scan(moment{&standing.At}, &standing.By)
+		switch {
+		case err != nil:
+			return err
+		case !standing.At.IsZero():
+			return standing
+		}
+		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", at.UnixMilli(), by)
 		return err
 	})
 }
 
-// Resume takes the kill switch back.
+// Resume takes the kill switch back. It returns ErrState, and changes nothing, if it is not thrown.
 func (s *Store) Resume(ctx context.Context, by string, at time.Time) error {
 	return s.change(ctx, Change{Action: Resumed, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
-		_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET stopped = NULL, stopped_by = ''")
+		var by string
+		err := q.QueryRowContext(ctx, "UPDATE billbridge_rollout SET stopped = NULL, stopped_by = '' WHERE stopped IS NOT NULL RETURNING stopped_by").Scan(&by)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = ErrState
+		}
 		return err
 	})
 }

@@ -82,6 +82,10 @@ func TestStages(t *testing.T) {
 
 		want.Stopped = store.Declaration{By: "ben", At: at(3)}
 		did(s.Stop(t.Context(), "ben", at(3)), store.Change{Action: store.Stopped, By: "ben", At: at(3)})
+		var standing *store.Standing
+		if err := s.Stop(t.Context(), "anna", at(4)); !errors.As(err, &standing) || !errors.Is(err, store.ErrState) || standing.Declaration != want.Stopped {
+			t.Errorf("stopped twice: %v, %+v", err, standing)
+		}
 		// By the clock of another replica, which is late.
 		forced := store.Stage{Partner: one, Stage: "new", Percent: 100, By: "anna", At: at(0), Forced: true}
 		want.Stages[slices.Index(want.Stages, canary)] = forced
@@ -90,6 +94,9 @@ func TestStages(t *testing.T) {
 		})
 		want.Stopped = store.Declaration{}
 		did(s.Resume(t.Context(), "ben", at(5)), store.Change{Action: store.Resumed, By: "ben", At: at(5)})
+		if err := s.Resume(t.Context(), "anna", at(5)); !errors.Is(err, store.ErrState) {
+			t.Errorf("resumed twice: %v", err)
+		}
 		want.Stages = slices.DeleteFunc(want.Stages, func(s store.Stage) bool { return s.Partner == one })
 		did(s.UnsetStage(t.Context(), one, "anna", at(5)), store.Change{
 			Action: store.Staged, By: "anna", At: at(5), Partner: one, From: "new", FromPercent: 100,
@@ -208,7 +215,7 @@ func TestRevisionAfterABackup(t *testing.T) {
 		s, db := open(t, url), raw(t, url)
 		var known []int64
 		for i := range 3 {
-			if err := s.Stop(t.Context(), "ben", noon.Add(time.Duration(i)*time.Minute)); err != nil {
+			if err := s.Restored(t.Context(), "ben", noon.Add(time.Duration(i)*time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			known = append(known, rolloutOf(t, s).Revision)
