@@ -184,11 +184,14 @@ func (c *Config) checkRollout() {
 		}
 	}
 	for _, share := range []struct {
-		key string
-		is  Fraction
-	}{{"mismatch", r.Verdict.Mismatch}, {"unclear", r.Verdict.Unclear}} {
+		key, why string
+		is       Fraction
+	}{
+		{"mismatch", "that nothing differs is never certain", r.Verdict.Mismatch},
+		{"unclear", "one answer that is missing would leave every verdict open", r.Verdict.Unclear},
+	} {
 		if share.is == 0 {
-			s.problem("must be above 0: "+map[string]string{"mismatch": "that nothing differs is never certain", "unclear": "one answer that is missing would leave every verdict open"}[share.key], "rollout", "verdict", share.key)
+			s.problem("must be above 0: "+share.why, "rollout", "verdict", share.key)
 		}
 	}
 	if time.Duration(r.Keep) < 30*24*time.Hour {

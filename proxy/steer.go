@@ -34,7 +34,7 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 		Partner: strings.Clone(look.Partner()), Member: strings.Clone(member), Merchant: strings.Clone(merchant), Bill: strings.Clone(look.Bill()),
 	}
 	call = rollout.Call{
-		Operation: x.route.operation.Name, Creates: x.route.operation.Creates, Writes: x.route.operation.Effect == translate.Write,
+		ID: x.id, Operation: x.route.operation.Name, Creates: x.route.operation.Creates, Writes: x.route.operation.Effect == translate.Write,
 		Merchant: said.Merchant, Bill: said.Bill, Until: relay.Until(look.Expiry()),
 	}
 	if said.Partner != "" {

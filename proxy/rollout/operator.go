@@ -35,8 +35,8 @@ const forAll = "all"
 //	POST /rollout/reset?partner=&by=&force=true                  what was counted for the report; partner=all for all of it
 //
 // A partner is named by at least 12 digits of its hash. All 64 need not be of one that is known; no fewer name it.
-// A stop of what is stopped changes nothing: it answers with the first one. A POST answers with the [Changed] that it made, which holds here when the answer is sent, and on other replicas
-// within seconds.
+// A POST answers with the [Changed] that it made, which holds here when the answer is sent, and on other replicas
+// within seconds. A stop of what is stopped changes nothing: it answers with the first one.
 func (r *Router) Operator() http.Handler {
 	m := mux.NewRouter()
 	m.Path("/rollout").Methods(http.MethodGet).HandlerFunc(answering(r.status))

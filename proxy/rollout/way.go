@@ -13,6 +13,7 @@ import (
 
 // A Call is what a decision needs to know of a call of an operation that both upstreams have.
 type Call struct {
+	ID              string // for the log
 	Operation       string
 	Creates, Writes bool
 	Partner         string // the full SHA-256 of the key, in hex; empty if the call names none
@@ -292,7 +293,7 @@ func (r *Router) found(ctx context.Context, c Call, upstream string) *Refused {
 // both gives the alarm of a bill that is at both upstreams.
 func (r *Router) both(c Call) *Refused {
 	r.metrics.doubled.Inc()
-	r.log.Error("a bill is at both upstreams", "partner", c.Partner[:12], "operation", c.Operation)
+	r.log.Error("a bill is at both upstreams", "id", c.ID, "partner", c.Partner[:12], "operation", c.Operation)
 	return &Refused{Reason: "both", Text: "the bill is at both backends: somebody must decide"}
 }
 
