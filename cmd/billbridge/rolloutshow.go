@@ -188,8 +188,15 @@ func (c *rolloutAudit) Run(ctx context.Context, s surroundings) error {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "AT\tBY\tACTION\tPARTNER\tFROM\tTO")
 	for _, made := range log {
+		none := "-"
+		switch {
+		case made.Action == "stage" && made.Partner == "default":
+			none = "the config's"
+		case made.Action == "stage":
+			none = "the default"
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", clock(made.At), made.By, made.Action, cmp.Or(made.Partner, "-"),
-			cmp.Or(rollout.InWords(made.From, made.FromPercent), "-"), cmp.Or(rollout.InWords(made.To, made.ToPercent)+forced(made.Forced), "-"))
+			cmp.Or(rollout.InWords(made.From, made.FromPercent), none), cmp.Or(rollout.InWords(made.To, made.ToPercent), none)+forced(made.Forced))
 	}
 	return w.Flush()
 }
