@@ -189,5 +189,5 @@ func isPort(text string) bool {
 // Loopback tells whether only this machine can reach the host. A name other than localhost may be anything.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

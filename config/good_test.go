@@ -247,7 +247,7 @@ func TestPortZero(t *testing.T) {
 func TestLoopback(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{
-		"127.0.0.1": true, "127.8.8.8": true, "::1": true, "localhost": true, "::ffff:127.0.0.1": true,
+		"127.0.0.1": true, "127.8.8.8": true, "::1": true, "localhost": true, "LocalHost": true, "::ffff:127.0.0.1": true,
 		"": false, "0.0.0.0": false, "::": false, "192.0.2.1": false, "localhost.example.com": false, "127.0.0.1.example.com": false,
 	} {
 		if got := config.Loopback(host); got != want {

@@ -159,8 +159,8 @@ func (c *Config) checkRollout() {
 	}
 	for _, o := range c.operations() {
 		forms := c.Table.Forms()
-		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && (!o.OfBill() || !o.OfPartner()) {
-			s.problem(fmt.Sprintf("a request of %s has no row with role: bill, or none with role: partner, so that nobody knows which side it is for", o.Name), "rollout")
+		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !o.Placed() {
+			s.problem(fmt.Sprintf("a request of %s has no row with role: bill, or none with role: partner, in one of the forms, so that nobody knows which side it is for", o.Name), "rollout")
 		}
 	}
 	for upstream, codes := range r.NotFound {

@@ -148,7 +148,7 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 		return rollout.Present, finding{state: strings.Clone(call.State())}
 	case code == "BILL_003" || slices.Contains(s.config.NotFound(upstream), call.Code()):
 		found = rollout.Absent
-	case slices.Contains(barring, code), code == "VALIDATION_001" && x.route.operation == s.read: // else what it misses may be ours to say
+	case slices.Contains(barring, code), x.route.operation == s.read && slices.Contains(barringReads, code):
 		found = rollout.Refusing
 	}
 	if s.config.Failures.MaskHosts {
@@ -301,9 +301,12 @@ func (x *exchange) outcome() store.Outcome {
 	return store.Unknown // a failure, or a code of which nobody says for certain that nothing was done
 }
 
-// barring are the codes with which a caller is refused whatever the bill: by its key, its store or its contract (interface
-// document, Errors).
-var barring = []string{"PARTNER_001", "PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007"}
+// barring are the codes with which a caller is refused whatever the bill and the operation: by its key, its store or its
+// contract; barringReads are those with which a read is (interface document, Errors).
+var (
+	barring      = []string{"PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006"}
+	barringReads = []string{"PARTNER_007", "VALIDATION_001"}
+)
 
 // refusing are the codes with which a create certainly was refused (interface document, Errors). PAYMENT_001 and
 // PAYMENT_002 are not among them: a response was missing, and with it what became of the bill. Nor is POINT_001: points

@@ -129,9 +129,16 @@ func (o *Operation) OfBill() bool {
 	return slices.ContainsFunc(o.rows[request], func(r *row) bool { return r.role == billRole })
 }
 
-// OfPartner tells whether a request of the operation names its partner.
-func (o *Operation) OfPartner() bool {
-	return slices.ContainsFunc(o.rows[request], func(r *row) bool { return r.role == partnerRole })
+// Placed tells whether a request of the operation names its partner and its bill, in each form that has the operation.
+func (o *Operation) Placed() bool {
+	for form, path := range o.paths {
+		for _, role := range []string{partnerRole, billRole} {
+			if path != "" && !slices.ContainsFunc(o.rows[request], func(r *row) bool { return r.role == role && r.path[form] != "" }) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Callback is what the upstream sends of itself, or nil where the table has none.

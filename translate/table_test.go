@@ -104,7 +104,7 @@ func TestRolesOutliveOverlays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !table.Operation(row.bill).OfBill() || !table.Operation(row.partner).OfPartner() {
+			if !table.Operation(row.bill).OfBill() || !table.Operation(row.bill).Placed() || !table.Operation(row.partner).Placed() {
 				t.Error("a request lost its bill or its partner")
 			}
 			call := table.Operation("bill.read").Crossing("v2", "v2").Start()
