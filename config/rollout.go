@@ -88,14 +88,6 @@ var Stages = []string{"old", "shadow", "canary", "new", "drained"}
 // the store that it would be of.
 var absences = []string{"BILL_003", "PARTNER_003", "PARTNER_004", "PARTNER_005"}
 
-// operations are those of the table, if there is one.
-func (c *Config) operations() []*translate.Operation {
-	if c.Table == nil {
-		return nil
-	}
-	return c.Table.Operations()
-}
-
 // NotFound are the codes by which an upstream says for certain that there is no such bill, beside BILL_003.
 func (c *Config) NotFound(upstream string) []string {
 	if c.Rollout != nil {
@@ -154,26 +146,8 @@ func (c *Config) checkRollout() {
 			break
 		}
 	}
-	if c.Table != nil && !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.OfBill() && o.ShowsState() }) {
-		s.problem("the table has no read of a bill with a reply row of role: state, which tells whether a side has a bill", "rollout")
-	}
-	for _, o := range c.operations() {
-		forms := c.Table.Forms()
-		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !o.Placed() {
-			s.problem(fmt.Sprintf("a request of %s has no row with role: bill, or none with role: partner, in one of the forms, so that nobody knows which side it is for", o.Name), "rollout")
-		}
-	}
-	for upstream, codes := range r.NotFound {
-		for i, code := range codes {
-			if c.Table != nil && (code == "" || slices.Contains(c.Table.Catalogue(), code) && !slices.Contains(absences, code)) {
-				s.problem(fmt.Sprintf("%q does not say for certain that there is no such bill", code), "rollout", "not_found", upstream, strconv.Itoa(i))
-			}
-		}
-	}
-	for i, path := range r.Shadow.Ignore {
-		if c.Table != nil && !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.Shows(path) }) {
-			s.problem(fmt.Sprintf("no read answers with a field %q; give its path in %s", path, c.Table.Forms()[0]), "rollout", "shadow", "ignore", strconv.Itoa(i))
-		}
+	if c.Table != nil {
+		c.checkRolloutTable()
 	}
 	for _, least := range []struct {
 		key string
@@ -196,5 +170,31 @@ func (c *Config) checkRollout() {
 	}
 	if time.Duration(r.Keep) < 30*24*time.Hour {
 		s.problem(fmt.Sprintf("must be at least 720h, but is %s: a bill that is paid may be cancelled after its last day", r.Keep), "rollout", "keep")
+	}
+}
+
+// checkRolloutTable holds the table, which there is, to what a rollout needs of it, and the rollout to what the table knows.
+func (c *Config) checkRolloutTable() {
+	s, r := c.source, c.Rollout
+	if !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.OfBill() && o.ShowsState() }) {
+		s.problem("the table has no read of a bill with a reply row of role: state, which tells whether a side has a bill", "rollout")
+	}
+	for _, o := range c.Table.Operations() {
+		forms := c.Table.Forms()
+		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !o.Placed() {
+			s.problem(fmt.Sprintf("a request of %s has no row with role: bill, or none with role: partner, in one of the forms, so that nobody knows which side it is for", o.Name), "rollout")
+		}
+	}
+	for upstream, codes := range r.NotFound {
+		for i, code := range codes {
+			if code == "" || slices.Contains(c.Table.Catalogue(), code) && !slices.Contains(absences, code) {
+				s.problem(fmt.Sprintf("%q does not say for certain that there is no such bill", code), "rollout", "not_found", upstream, strconv.Itoa(i))
+			}
+		}
+	}
+	for i, path := range r.Shadow.Ignore {
+		if !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.Shows(path) }) {
+			s.problem(fmt.Sprintf("no read answers with a field %q; give its path in %s", path, c.Table.Forms()[0]), "rollout", "shadow", "ignore", strconv.Itoa(i))
+		}
 	}
 }

@@ -1,22 +1,16 @@
 package proxy_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"billbridge/proxy"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
-	"billbridge/proxy/store"
 )
 
 // report is what the operator sees, once it has come so far.
@@ -207,155 +201,6 @@ func TestNoPartnerNoEvidence(t *testing.T) {
 	}
 }
 
-// TestCallersWhomNeitherSideKnows get the refusal that the side of their stage gives, and nothing but reads is sent.
-func TestCallersWhomNeitherSideKnows(t *testing.T) {
-	t.Parallel()
-	for code, final := range map[string][]string{
-		"PARTNER_003": {"read", "resend", "destroy", "cancel"}, "PARTNER_006": {"read", "resend", "destroy", "cancel"},
-		"PARTNER_007": {"read"}, "VALIDATION_001": {"read"}, "ERROR": nil, "OWN_CODE": nil,
-	} {
-		for _, stage := range []string{"old", "new"} {
-			t.Run(code+"/"+stage, func(t *testing.T) {
-				t.Parallel()
-				m := newMovingOver(t, "legacy", "v2", stage, func(side string, _ http.Handler) http.Handler {
-					if side == "old" {
-						return says(200, `{"code":"`+code+`","msg":"old says no"}`)
-					}
-					return says(200, `{"code":"`+code+`","message":"new says no","data":null}`)
-				}, "")
-				for _, client := range forms {
-					for _, op := range []string{"read", "resend", "destroy", "cancel"} {
-						got := m.send(newCall(client, op))
-						if !slices.Contains(final, op) {
-							got.holds(t, client, 503, "MAINTAINED_METHOD")
-							continue
-						}
-						got.holds(t, client, 200, code)
-						if !strings.Contains(got.body, stage+" says no") {
-							t.Errorf("%s %s: %s", client, op, got.body)
-						}
-					}
-				}
-				for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
-					if !strings.HasSuffix(got.target, "/read") {
-						t.Errorf("%s was sent", got.target)
-					}
-				}
-			})
-		}
-	}
-}
-
-// TestSuccessThatShowsNothing: a success without a bill in it does not say that a side has the bill, nor that it has none.
-func TestSuccessThatShowsNothing(t *testing.T) {
-	t.Parallel()
-	for _, body := range []string{`{"code":"0000","message":"ok","data":null}`, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","message":"ok","data":{"billId":"` + demoBill + `"}}`} {
-		m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
-			if side == "new" {
-				return says(200, body)
-			}
-			return service
-		}, "")
-		for _, op := range []string{"read", "destroy", "read"} {
-			if got := m.send(newCall("v2", op)); got.status != 503 {
-				t.Errorf("%s with %s: %d %s", op, body, got.status, got.body)
-			}
-		}
-		if o, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("%s: %+v, %v", body, o, err)
-		}
-		m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-		if n := len(m.old.Bills()); n != 1 {
-			t.Errorf("%s: the old side has %d bills", body, n)
-		}
-	}
-}
-
-// TestCreateWithoutItsResponse: PAYMENT_001 and PAYMENT_002 say that a response was missing, POINT_001 that the bill could not
-// be sent to its customer. It may have been made, and no other side gets it.
-func TestCreateWithoutItsResponse(t *testing.T) {
-	t.Parallel()
-	for code, outcome := range map[string]store.Ownership{
-		"PAYMENT_001": store.Pending, "PAYMENT_002": store.Pending, "ERROR": store.Pending, "MAINTAINED_METHOD": store.Pending, "OWN_CODE": store.Pending,
-		"BILL_001": store.Pending, "POINT_001": store.Pending, "VALIDATION_002": store.Released, "BILL_009": store.Released,
-	} {
-		m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
-			if side == "new" {
-				return says(200, `{"code":"`+code+`","message":"no","data":null}`)
-			}
-			return service
-		}, "")
-		m.send(newCall("v2", "create")).holds(t, "v2", 200, code)
-		var o store.Owner
-		eventually(t, func() bool { // it is noted after the answer
-			var err error
-			o, err = m.store.Owner(t.Context(), partnerHash(demoKey), demoBill)
-			return err == nil && o.Open == 0
-		}, func() string { return fmt.Sprintf("%s: %+v", code, o) })
-		if o.State != outcome {
-			t.Errorf("%s: %+v", code, o)
-		}
-	}
-}
-
-// TestBillThatAReadShows after a create of which nobody knows: from then on it is known to be there.
-func TestBillThatAReadShows(t *testing.T) {
-	t.Parallel()
-	for name, row := range map[string]struct {
-		more  string // of the config
-		shows string // the operation that shows it, "" for the explanation
-	}{
-		"explained":   {"", ""},
-		"read":        {"failures: {explain: 0s}\n", "read"},
-		"resent":      {"failures: {explain: 0s}\n", "resend"},
-		"cannot tell": {"failures: {explain: 0s}\n", "create"}, // BILL_001
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := newMoving(t, "old")
-			text := *m.text.Load() + row.more
-			m.text.Store(&text)
-			if got := m.operator("POST", "/-/reload"); got.status != 200 {
-				t.Fatal(got)
-			}
-			m.old.Fault(sandbox.Fault{Truncate: true})
-			m.send(newCall("v2", "create")).holds(t, "v2", 502, "null")
-			if row.shows != "" {
-				m.send(newCall("v2", row.shows))
-			}
-			want := store.Owned
-			if name == "cannot tell" {
-				want = store.Pending
-			}
-			for n := 0; n < 1+min(1, len(row.shows)); { // the ledger has it by then
-				if strings.Contains(m.logs.next(t), `"msg":"request"`) {
-					n++
-				}
-			}
-			row, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill)
-			if err != nil || row.State != want || row.Upstream != "old" || row.Open != 0 {
-				t.Errorf("the ledger has %+v, %v", row, err)
-			}
-		})
-	}
-}
-
-// TestReadWhileTheNewSideHangs: a partner that has not left the old side is answered by it, however long the new one takes.
-func TestReadWhileTheNewSideHangs(t *testing.T) {
-	t.Parallel()
-	m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
-		if side == "new" {
-			return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		}
-		return service
-	}, ", ask: 10m, settle: 20m")
-	q := newCall("legacy", "create")
-	if got, err := ask(m.client, "POST", m.oldCalls.url+q.path(), q.body()); err != nil || codeOf(t, "legacy", got.body) != "0000" {
-		t.Fatal(err, got)
-	}
-	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
-}
-
 // TestLacksAreOfCallsThatTheOtherSideTakes: what one side refuses anyway tells nothing against the other's form; what
 // was refused for the form of the side in use, and the other one can carry, tells against this one's.
 func TestLacksAreOfCallsThatTheOtherSideTakes(t *testing.T) {
@@ -442,76 +287,4 @@ func TestCountsOutliveTheServer(t *testing.T) {
 	if kept, err := m.store.Counts(t.Context(), table, partnerHash(demoKey)); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
 		t.Errorf("%+v, %v", kept, err)
 	}
-}
-
-// TestOwnershipIsNotSwitchedOff: a config that would lose what the ledger knows is refused, when it is read again and at a
-// start.
-func TestOwnershipIsNotSwitchedOff(t *testing.T) {
-	t.Parallel()
-	m := newMoving(t, "new")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-	was := *m.text.Load()
-	for name, row := range map[string]struct{ old, now, says string }{
-		"shared":   {"rollout: {old: old, new: new}", "rollout: {old: old, new: new, bills: shared}", "rollout.bills has changed: restart to change it"},
-		"swapped":  {"rollout: {old: old, new: new}", "rollout: {old: new, new: old}", "the other way round"},
-		"switched": {"rollout: {old: old, new: new}\n", "", "rollout has changed: restart to change it"},
-	} {
-		text := strings.Replace(was, row.old, row.now, 1)
-		m.text.Store(&text)
-		if got := m.operator("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, row.says) {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
-		}
-	}
-	m.text.Store(&was)
-	if got := m.operator("POST", "/-/reload"); got.status != 200 {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	m.stop()
-	if err := receive(t, m.ended, "end of the server"); err != nil {
-		t.Fatal(err)
-	}
-	start := func(text string) error {
-		s, err := proxy.Listen(parse(t, text), nil, proxy.Build{}, slog.New(slog.DiscardHandler))
-		if err == nil {
-			ctx, stop := context.WithCancel(t.Context())
-			stop()
-			return s.Run(ctx)
-		}
-		return err
-	}
-	if err := start(strings.Replace(was, "new: new}", "new: new, bills: shared}", 1)); !errors.Is(err, store.ErrShared) {
-		t.Errorf("shared: %v", err)
-	}
-	without := strings.Replace(was, "rollout: {old: old, new: new}\n", "", 1)
-	if err := start(without); err == nil || !strings.Contains(err.Error(), `"new"`) {
-		t.Errorf("without a rollout: %v", err)
-	}
-	// Where every bill is, all calls may go. When there is a rollout again, what was made meanwhile is looked for.
-	if err := start(strings.Replace(without, "route: {default: old}", "route: {default: new}", 1)); err != nil {
-		t.Errorf("without a rollout, to where the bills are: %v", err)
-	}
-	if err := start(was); err != nil {
-		t.Error(err)
-	}
-	if r, err := m.store.Rollout(t.Context()); err != nil || r.Restored.At.IsZero() {
-		t.Errorf("%+v, %v", r, err)
-	}
-}
-
-// TestOwnersAgain: what was made while nobody owned a bill is looked for from the first call on when each has an owner.
-func TestOwnersAgain(t *testing.T) {
-	t.Parallel()
-	m := newMovingOver(t, "legacy", "v2", "drained", func(_ string, service http.Handler) http.Handler { return service }, ", bills: shared")
-	separate := strings.Replace(*m.text.Load(), ", bills: shared", "", 1)
-	m.text.Store(&separate)
-	if got := m.operator("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, "rollout.bills has changed: restart to change it") {
-		t.Fatal(got)
-	}
-	m.stop()
-	if err := receive(t, m.ended, "end of the server"); err != nil {
-		t.Fatal(err)
-	}
-	m.process = newProcess(t, separate)
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-	m.counts(t, 1, 1) // the old side was asked
 }

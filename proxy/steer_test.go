@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -157,75 +156,6 @@ func TestBillFromBeforeTheBridge(t *testing.T) {
 			t.Errorf("the new side has %d bills", n)
 		}
 		m.send(newCall(client, "destroy").with("billId", "NOWHERE0000000000001")).holds(t, client, 200, "BILL_003")
-	}
-}
-
-// TestBillFromATimeWithoutTheRollout: while the section was away, a create went to the old side and timed out there. It is
-// not made at the new side, where the stage has it, when the section is back.
-func TestBillFromATimeWithoutTheRollout(t *testing.T) {
-	t.Parallel()
-	for _, forced := range []bool{false, true} {
-		t.Run(map[bool]string{false: "by the default", true: "by force"}[forced], func(t *testing.T) {
-			t.Parallel()
-			billFromATimeWithoutTheRollout(t, forced)
-		})
-	}
-}
-
-func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "store.db")
-	s, err := store.Open(t.Context(), "sqlite:"+file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
-	if err := s.Sides(t.Context(), store.Sides{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Seen(t.Context(), partnerHash(demoKey), lastWeek); err != nil {
-		t.Fatal(err)
-	}
-	if forced {
-		stage := store.Stage{Partner: partnerHash(demoKey), Stage: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}
-		if err := s.SetStage(t.Context(), stage); err != nil {
-			t.Fatal(err)
-		}
-	}
-	old, fresh := newService(), newService()
-	release, made := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	oldCalls := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/send") { // it takes its time
-			defer once.Do(func() { close(made) })
-			<-release
-		}
-		old.ServeHTTP(w, r)
-	}))
-	newCalls := newBackend(t, fresh)
-	text := func(rollout string) string {
-		return anywhere + fmt.Sprintf(`
-upstreams:
-  old: {form: legacy, url: %q, timeout: 300ms}
-  new: {form: v2, url: %q}
-route: {default: old}
-%s
-store: {url: "sqlite:%s"}
-`, oldCalls.url, newCalls.url, rollout, file)
-	}
-	p := newProcess(t, text(""))
-	p.send(newCall("v2", "create")).holds(t, "v2", 504, "null")
-	p.stop()
-	if err := receive(t, p.ended, "end of the server"); err != nil {
-		t.Fatal(err)
-	}
-	p = newProcess(t, text("rollout: {old: old, new: new, default: new}"))
-	p.send(newCall("v2", "create")).holds(t, "v2", 504, "null")
-	close(release)
-	receive(t, made, "the bill")
-	if n := len(fresh.Bills()); n != 0 {
-		t.Errorf("%d bills at the new side", n)
 	}
 }
 

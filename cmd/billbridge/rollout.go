@@ -51,6 +51,15 @@ func (f *partnerFlags) ref() (string, error) {
 	return *f.Partner, nil
 }
 
+// about is a path with the partner, if one was named.
+func (f *partnerFlags) about(path string) (string, error) {
+	partner, err := f.ref()
+	if err == nil && partner != "" {
+		path += "?" + url.Values{"partner": {partner}}.Encode()
+	}
+	return path, err
+}
+
 // keyLimit bounds what is read of a file with a key, in bytes.
 const keyLimit = 64 << 10
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -29,13 +28,9 @@ func (rolloutStatus) Help() string {
 
 // Run shows where partners stand.
 func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
-	partner, err := c.ref()
+	path, err := c.about("/rollout")
 	if err != nil {
 		return err
-	}
-	path := "/rollout"
-	if partner != "" {
-		path += "?" + url.Values{"partner": {partner}}.Encode()
 	}
 	var status rollout.Status
 	if err := c.get(ctx, path, &status); err != nil {
@@ -130,13 +125,9 @@ func (rolloutReport) Help() string {
 
 // Run prints the report.
 func (c *rolloutReport) Run(ctx context.Context, s surroundings) error {
-	partner, err := c.ref()
+	path, err := c.about("/rollout/report")
 	if err != nil {
 		return err
-	}
-	path := "/rollout/report"
-	if partner != "" {
-		path += "?" + url.Values{"partner": {partner}}.Encode()
 	}
 	var r rollout.Report
 	if err := c.get(ctx, path, &r); err != nil {

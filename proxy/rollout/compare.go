@@ -211,7 +211,8 @@ func (r reading) of(aspect translate.Aspect) translate.Fact {
 	return translate.Fact{Aspect: aspect, Empty: true}
 }
 
-// compareFacts compares two successes of one operation. Their fields are those of the same rows.
+// compareFacts compares two answers of one code, so that both are successes or neither is (no other code is paired with that
+// of a success). Their fields are those of the same rows.
 func compareFacts(first, second reading, ignore []string) []Difference {
 	var found []Difference
 	for i, f := range first.facts {

@@ -222,10 +222,14 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	ctx, cancel := anew(ctx)
 	defer cancel()
 	err = r.store.Stop(ctx, c.By, c.At)
-	// One that is as ours is ours: its answer was lost, and the store was told again.
-	if was := (*store.Standing)(nil); errors.As(err, &was) && (was.By != c.By || was.At.UnixMilli() != c.At.UnixMilli()) {
-		return r.standing(ctx, was.Declaration)
-	} else if err != nil && was == nil {
+	var was *store.Standing
+	switch {
+	case errors.As(err, &was):
+		// One that is as ours is ours: its answer was lost, and the store was told again.
+		if was.By != c.By || was.At.UnixMilli() != c.At.UnixMilli() {
+			return r.standing(ctx, was.Declaration)
+		}
+	case err != nil:
 		return c, err
 	}
 	return c, r.changed(ctx, &c)

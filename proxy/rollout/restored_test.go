@@ -30,10 +30,9 @@ func TestDrainedAndRestored(t *testing.T) {
 	}
 }
 
-// A bill that was pending at the new side when the backup was made was refused there since, and made at the old side. The
-// old side shows it and the new one says that it has none: that is where it is, for every operation.
-func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
-	t.Parallel()
+// newPendingInTheBackup has a bill that was pending at the new side when the backup was made that the store was restored from.
+func newPendingInTheBackup(t *testing.T) *crossroads {
+	t.Helper()
 	d := newCrossroads(t, rollout.StageNew)
 	if way, err := d.create(); err != nil || way.Upstream != "new" {
 		t.Fatalf("%+v, %v", way, err)
@@ -42,6 +41,14 @@ func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
 	if err := d.store.Restored(t.Context(), "test", d.now); err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+// A bill that was pending at the new side when the backup was made was refused there since, and made at the old side. The
+// old side shows it and the new one says that it has none: that is where it is, for every operation.
+func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
+	t.Parallel()
+	d := newPendingInTheBackup(t)
 	d.follow()
 	d.says["old"] = rollout.Present
 	d.says["new"] = rollout.Unclear
@@ -61,14 +68,7 @@ func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
 func TestCreateOfOnePendingInTheBackup(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageNew, rollout.StageDrained} {
-		d := newCrossroads(t, rollout.StageNew)
-		if way, err := d.create(); err != nil || way.Upstream != "new" {
-			t.Fatalf("%+v, %v", way, err)
-		}
-		d.now = d.now.Add(time.Minute)
-		if err := d.store.Restored(t.Context(), "test", d.now); err != nil {
-			t.Fatal(err)
-		}
+		d := newPendingInTheBackup(t)
 		d.stage(stage)
 		d.says["old"] = rollout.Present
 		d.made("old", store.Taken)

@@ -19,9 +19,9 @@
 //	any other operation                              both are asked
 //	after the store was restored from a backup       the other side is asked always, also for drained partners
 //
-// Where both sides refuse the caller, whatever the bill, it gets the refusal of the side that its stage prefers. Nothing is
-// sent on an answer that leaves it open, but for a read of a bill that the side shows which the stage
-// prefers: it would be answered from there in any case.
+// Where the side that the stage prefers refuses the caller, whatever the bill, and the other one does so too or has no such
+// bill, the caller gets that refusal. Nothing is sent on an answer that leaves it open, but for a read of a bill that the side
+// shows which the stage prefers: it would be answered from there in any case.
 package rollout
 
 import (

@@ -108,7 +108,8 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided
 // Judge gives the verdicts of what was counted, in its order. A difference in money, state, code or in which bill it is
 // about is FAIL, however few calls there are. Any other is one where it is certain that the mismatch rate is above the
 // limit, so that a field that is always wrong is no PASS. A bill that one side does not have counts neither for nor
-// against, but a bill of canary that a read does not show leaves the verdict open.
+// against, but a bill of canary that a read does not show leaves the verdict open, and so do more than a few of them that are
+// cancelled or destroyed as soon as they are read back.
 //
 // Calls that went to either side were of different bills. A code that came more often at the new side than chance would
 // have it is FAIL, of creates also one that came less often, and so is a call that its form cannot carry and that the old

@@ -173,8 +173,8 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 	return r.owner, err
 }
 
-// Found notes that an upstream has a bill, because it showed it. The bill is taken for over a year later. If the row says that the bill is at another one, or
-// may be, it stays as it is and comes with ErrOtherOwner. A row that was pending when the store was declared restored from
+// Found notes that an upstream has a bill, because it showed it. The bill is taken for over a year later. If the row says
+// that the bill is at another one, or may be, it stays as it is and comes with ErrOtherOwner. A row that was pending when the store was declared restored from
 // a backup says neither: it may have been released since the backup, and the bill made at the upstream that shows it.
 func (s *Store) Found(ctx context.Context, partner, bill, upstream string, now time.Time) (Owner, error) {
 	if err := ownable(partner, bill, upstream, now); err != nil {

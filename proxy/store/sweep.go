@@ -31,8 +31,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 }
 
 // SweepOwners removes the owners of bills that have been over for longer than retention, and rows that were released, in
-// batches as Sweep does, and returns how many those were. An end that is not known never comes. Of a bill without an owner nobody
-// knows where it is: retention must outlast whatever is still asked of one.
+// batches as Sweep does, and returns how many those were. An end that is not known never comes. Of a bill without an
+// owner nobody knows where it is: retention must outlast whatever is still asked of one.
 func (s *Store) SweepOwners(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
 	return s.sweep(ctx, `
 		DELETE FROM billbridge_owners WHERE (partner, bill) IN (

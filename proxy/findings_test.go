@@ -1,0 +1,162 @@
+package proxy_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
+)
+
+// TestCallersWhomNeitherSideKnows get the refusal that the side of their stage gives, and nothing but reads is sent.
+func TestCallersWhomNeitherSideKnows(t *testing.T) {
+	t.Parallel()
+	for code, final := range map[string][]string{
+		"PARTNER_003": {"read", "resend", "destroy", "cancel"}, "PARTNER_006": {"read", "resend", "destroy", "cancel"},
+		"PARTNER_007": {"read"}, "VALIDATION_001": {"read"}, "ERROR": nil, "OWN_CODE": nil,
+	} {
+		for _, stage := range []string{"old", "new"} {
+			t.Run(code+"/"+stage, func(t *testing.T) {
+				t.Parallel()
+				m := newMovingOver(t, "legacy", "v2", stage, func(side string, _ http.Handler) http.Handler {
+					if side == "old" {
+						return says(200, `{"code":"`+code+`","msg":"old says no"}`)
+					}
+					return says(200, `{"code":"`+code+`","message":"new says no","data":null}`)
+				}, "")
+				for _, client := range forms {
+					for _, op := range []string{"read", "resend", "destroy", "cancel"} {
+						got := m.send(newCall(client, op))
+						if !slices.Contains(final, op) {
+							got.holds(t, client, 503, "MAINTAINED_METHOD")
+							continue
+						}
+						got.holds(t, client, 200, code)
+						if !strings.Contains(got.body, stage+" says no") {
+							t.Errorf("%s %s: %s", client, op, got.body)
+						}
+					}
+				}
+				for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
+					if !strings.HasSuffix(got.target, "/read") {
+						t.Errorf("%s was sent", got.target)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestSuccessThatShowsNothing: a success without a bill in it does not say that a side has the bill, nor that it has none.
+func TestSuccessThatShowsNothing(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`{"code":"0000","message":"ok","data":null}`, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","message":"ok","data":{"billId":"` + demoBill + `"}}`} {
+		m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
+			if side == "new" {
+				return says(200, body)
+			}
+			return service
+		}, "")
+		for _, op := range []string{"read", "destroy", "read"} {
+			if got := m.send(newCall("v2", op)); got.status != 503 {
+				t.Errorf("%s with %s: %d %s", op, body, got.status, got.body)
+			}
+		}
+		if o, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", body, o, err)
+		}
+		m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+		if n := len(m.old.Bills()); n != 1 {
+			t.Errorf("%s: the old side has %d bills", body, n)
+		}
+	}
+}
+
+// TestCreateWithoutItsResponse: PAYMENT_001 and PAYMENT_002 say that a response was missing, POINT_001 that the bill could not
+// be sent to its customer. It may have been made, and no other side gets it.
+func TestCreateWithoutItsResponse(t *testing.T) {
+	t.Parallel()
+	for code, outcome := range map[string]store.Ownership{
+		"PAYMENT_001": store.Pending, "PAYMENT_002": store.Pending, "ERROR": store.Pending, "MAINTAINED_METHOD": store.Pending, "OWN_CODE": store.Pending,
+		"BILL_001": store.Pending, "POINT_001": store.Pending, "VALIDATION_002": store.Released, "BILL_009": store.Released,
+	} {
+		m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+			if side == "new" {
+				return says(200, `{"code":"`+code+`","message":"no","data":null}`)
+			}
+			return service
+		}, "")
+		m.send(newCall("v2", "create")).holds(t, "v2", 200, code)
+		var o store.Owner
+		eventually(t, func() bool { // it is noted after the answer
+			var err error
+			o, err = m.store.Owner(t.Context(), partnerHash(demoKey), demoBill)
+			return err == nil && o.Open == 0
+		}, func() string { return fmt.Sprintf("%s: %+v", code, o) })
+		if o.State != outcome {
+			t.Errorf("%s: %+v", code, o)
+		}
+	}
+}
+
+// TestBillThatAReadShows after a create of which nobody knows: from then on it is known to be there.
+func TestBillThatAReadShows(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		more  string // of the config
+		shows string // the operation that shows it, "" for the explanation
+	}{
+		"explained":   {"", ""},
+		"read":        {"failures: {explain: 0s}\n", "read"},
+		"resent":      {"failures: {explain: 0s}\n", "resend"},
+		"cannot tell": {"failures: {explain: 0s}\n", "create"}, // BILL_001
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMoving(t, "old")
+			text := *m.text.Load() + row.more
+			m.text.Store(&text)
+			if got := m.operator("POST", "/-/reload"); got.status != 200 {
+				t.Fatal(got)
+			}
+			m.old.Fault(sandbox.Fault{Truncate: true})
+			m.send(newCall("v2", "create")).holds(t, "v2", 502, "null")
+			if row.shows != "" {
+				m.send(newCall("v2", row.shows))
+			}
+			want := store.Owned
+			if name == "cannot tell" {
+				want = store.Pending
+			}
+			for n := 0; n < 1+min(1, len(row.shows)); { // the ledger has it by then
+				if strings.Contains(m.logs.next(t), `"msg":"request"`) {
+					n++
+				}
+			}
+			row, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill)
+			if err != nil || row.State != want || row.Upstream != "old" || row.Open != 0 {
+				t.Errorf("the ledger has %+v, %v", row, err)
+			}
+		})
+	}
+}
+
+// TestReadWhileTheNewSideHangs: a partner that has not left the old side is answered by it, however long the new one takes.
+func TestReadWhileTheNewSideHangs(t *testing.T) {
+	t.Parallel()
+	m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
+		if side == "new" {
+			return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		}
+		return service
+	}, ", ask: 10m, settle: 20m")
+	q := newCall("legacy", "create")
+	if got, err := ask(m.client, "POST", m.oldCalls.url+q.path(), q.body()); err != nil || codeOf(t, "legacy", got.body) != "0000" {
+		t.Fatal(err, got)
+	}
+	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+}

@@ -1,0 +1,158 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy"
+	"billbridge/proxy/store"
+)
+
+// TestOwnershipIsNotSwitchedOff: a config that would lose what the ledger knows is refused, when it is read again and at a
+// start.
+func TestOwnershipIsNotSwitchedOff(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, "new")
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	was := *m.text.Load()
+	for name, row := range map[string]struct{ old, now, says string }{
+		"shared":   {"rollout: {old: old, new: new}", "rollout: {old: old, new: new, bills: shared}", "rollout.bills has changed: restart to change it"},
+		"swapped":  {"rollout: {old: old, new: new}", "rollout: {old: new, new: old}", "the other way round"},
+		"switched": {"rollout: {old: old, new: new}\n", "", "rollout has changed: restart to change it"},
+	} {
+		text := strings.Replace(was, row.old, row.now, 1)
+		m.text.Store(&text)
+		if got := m.operator("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, row.says) {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	m.text.Store(&was)
+	if got := m.operator("POST", "/-/reload"); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	m.stop()
+	if err := receive(t, m.ended, "end of the server"); err != nil {
+		t.Fatal(err)
+	}
+	start := func(text string) error {
+		s, err := proxy.Listen(parse(t, text), nil, proxy.Build{}, slog.New(slog.DiscardHandler))
+		if err == nil {
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			return s.Run(ctx)
+		}
+		return err
+	}
+	if err := start(strings.Replace(was, "new: new}", "new: new, bills: shared}", 1)); !errors.Is(err, store.ErrShared) {
+		t.Errorf("shared: %v", err)
+	}
+	without := strings.Replace(was, "rollout: {old: old, new: new}\n", "", 1)
+	if err := start(without); err == nil || !strings.Contains(err.Error(), `"new"`) {
+		t.Errorf("without a rollout: %v", err)
+	}
+	// Where every bill is, all calls may go. When there is a rollout again, what was made meanwhile is looked for.
+	if err := start(strings.Replace(without, "route: {default: old}", "route: {default: new}", 1)); err != nil {
+		t.Errorf("without a rollout, to where the bills are: %v", err)
+	}
+	if err := start(was); err != nil {
+		t.Error(err)
+	}
+	if r, err := m.store.Rollout(t.Context()); err != nil || r.Restored.At.IsZero() {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestOwnersAgain: what was made while nobody owned a bill is looked for from the first call on when each has an owner.
+func TestOwnersAgain(t *testing.T) {
+	t.Parallel()
+	m := newMovingOver(t, "legacy", "v2", "drained", func(_ string, service http.Handler) http.Handler { return service }, ", bills: shared")
+	separate := strings.Replace(*m.text.Load(), ", bills: shared", "", 1)
+	m.text.Store(&separate)
+	if got := m.operator("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, "rollout.bills has changed: restart to change it") {
+		t.Fatal(got)
+	}
+	m.stop()
+	if err := receive(t, m.ended, "end of the server"); err != nil {
+		t.Fatal(err)
+	}
+	m.process = newProcess(t, separate)
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.counts(t, 1, 1) // the old side was asked
+}
+
+// TestBillFromATimeWithoutTheRollout: while the section was away, a create went to the old side and timed out there. It is
+// not made at the new side, where the stage has it, when the section is back.
+func TestBillFromATimeWithoutTheRollout(t *testing.T) {
+	t.Parallel()
+	for _, forced := range []bool{false, true} {
+		t.Run(map[bool]string{false: "by the default", true: "by force"}[forced], func(t *testing.T) {
+			t.Parallel()
+			billFromATimeWithoutTheRollout(t, forced)
+		})
+	}
+}
+
+func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "store.db")
+	s, err := store.Open(t.Context(), "sqlite:"+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
+	if err := s.Sides(t.Context(), store.Sides{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Seen(t.Context(), partnerHash(demoKey), lastWeek); err != nil {
+		t.Fatal(err)
+	}
+	if forced {
+		stage := store.Stage{Partner: partnerHash(demoKey), Stage: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}
+		if err := s.SetStage(t.Context(), stage); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, fresh := newService(), newService()
+	release, made := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	oldCalls := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/send") { // it takes its time
+			defer once.Do(func() { close(made) })
+			<-release
+		}
+		old.ServeHTTP(w, r)
+	}))
+	newCalls := newBackend(t, fresh)
+	text := func(rollout string) string {
+		return anywhere + fmt.Sprintf(`
+upstreams:
+  old: {form: legacy, url: %q, timeout: 300ms}
+  new: {form: v2, url: %q}
+route: {default: old}
+%s
+store: {url: "sqlite:%s"}
+`, oldCalls.url, newCalls.url, rollout, file)
+	}
+	p := newProcess(t, text(""))
+	p.send(newCall("v2", "create")).holds(t, "v2", 504, "null")
+	p.stop()
+	if err := receive(t, p.ended, "end of the server"); err != nil {
+		t.Fatal(err)
+	}
+	p = newProcess(t, text("rollout: {old: old, new: new, default: new}"))
+	p.send(newCall("v2", "create")).holds(t, "v2", 504, "null")
+	close(release)
+	receive(t, made, "the bill")
+	if n := len(fresh.Bills()); n != 0 {
+		t.Errorf("%d bills at the new side", n)
+	}
+}
