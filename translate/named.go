@@ -103,6 +103,15 @@ func (o *Operation) Compose(dst []byte, f Form, said Said) []byte {
 	return append(dst, '}')
 }
 
+// ShownAmount is the amount that the reply shows, in its digits, "" where it shows none. It is valid as State is.
+func (c *Call) ShownAmount() string {
+	slot, ok := c.crossing.reply.roles[amountRole]
+	if !ok || c.reply[slot].nothing() || c.reply[slot].kind == composite {
+		return ""
+	}
+	return c.reply[slot].text()
+}
+
 // State is what the reply says has become of the bill, "" where it does not. It is valid until Release and as long as
 // the reply's bytes are.
 func (c *Call) State() string {

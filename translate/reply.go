@@ -50,6 +50,10 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	if !c.success {
 		return c.failure(dst), nil
 	}
+	if c.crossing.operation.bare == p.from && !c.namesItsBill() {
+		c.code, c.success = "", false
+		return nil, &NoAnswer{Reason: "a success that shows nothing of what was asked for"}
+	}
 	toBare := c.crossing.operation.bare == p.to
 	if toBare && !resultIn(c.reply, p) {
 		// Without its envelope an empty result could not be told from no answer at all.
@@ -152,6 +156,16 @@ func (c *Call) proved(status int) bool {
 			}
 		}
 		if r.proofOneOf != nil && !slices.Contains(r.proofOneOf, content) {
+			return false
+		}
+	}
+	return true
+}
+
+// namesItsBill tells whether the reply has every field that must repeat the request.
+func (c *Call) namesItsBill() bool {
+	for slot, r := range c.crossing.reply.rows {
+		if r.proofAsked != "" && c.reply[slot].nothing() {
 			return false
 		}
 	}
