@@ -126,6 +126,8 @@ func (w *Network) UnmarshalYAML(n *yaml.Node) error {
 type Store struct {
 	// URL is sqlite:PATH or postgres://…, which may carry a password. It may be unset where nothing needs a store.
 	URL Secret `yaml:"url"`
+	// Wait is how long a start waits for a PostgreSQL that cannot be reached.
+	Wait Gap `yaml:"wait"`
 
 	// Place is where the file says so, for a problem that only opening the store can show. Its text is empty.
 	Place translate.Problem `yaml:"-"`

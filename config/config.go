@@ -146,6 +146,7 @@ func defaults() *Config {
 		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20},
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
 		Failures: Failures{Status: Own, MaskHosts: true, Explain: Gap(3 * time.Second)},
+		Store:    Store{Wait: Gap(time.Minute)},
 	}
 }
 

@@ -24,6 +24,8 @@ type Rollout struct {
 	NotFound map[string][]string `yaml:"not_found"` // by upstream: codes that say for certain that there is no such bill
 	Ask      Duration            `yaml:"ask"`       // of a read that finds out whose a bill is
 
+	SendWithin Duration `yaml:"send_within"` // a write that arrived longer ago is not sent any more: its caller may have given up
+
 	Shadow  Comparing `yaml:"shadow"`
 	Verdict Verdict   `yaml:"verdict"`
 
@@ -70,9 +72,10 @@ func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 	type plain Rollout // without this method
 	filled := plain{
 		Bills: Separate, Default: "old", Settle: Duration(15 * time.Minute), Salt: "billbridge", Ask: Duration(3 * time.Second),
-		Shadow:  Comparing{Rate: 1, InFlight: 32, Bytes: 16 << 20},
-		Verdict: Verdict{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05},
-		Keep:    Duration(2 * 365 * 24 * time.Hour),
+		SendWithin: Duration(3 * time.Second),
+		Shadow:     Comparing{Rate: 1, InFlight: 32, Bytes: 16 << 20},
+		Verdict:    Verdict{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05},
+		Keep:       Duration(2 * 365 * 24 * time.Hour),
 	}
 	if err := n.Load(&filled, yaml.WithKnownFields()); err != nil {
 		return err
@@ -84,9 +87,9 @@ func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 // Stages are the words for how far a partner has moved, in their order.
 var Stages = []string{"old", "shadow", "canary", "new", "drained"}
 
-// absences are the codes of the catalogue that may say that a backend has no such bill: it knows none, or not the partner or
-// the store that it would be of.
-var absences = []string{"BILL_003", "PARTNER_003", "PARTNER_004", "PARTNER_005"}
+// absences are the codes of the catalogue that may say that a backend has no such bill: it knows none, or it refuses the
+// partner, so that the partner can have none there.
+var absences = []string{"BILL_003", "PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007"}
 
 // NotFound are the codes by which an upstream says for certain that there is no such bill, beside BILL_003.
 func (c *Config) NotFound(upstream string) []string {
@@ -128,6 +131,9 @@ func (c *Config) checkRollout() {
 	}
 	if longest := c.Upstreams.LongestTimeout(); time.Duration(r.Settle) <= longest {
 		s.problem(fmt.Sprintf("must be longer than the longest timeout of an upstream, %s, but is %s", longest, r.Settle), "rollout", "settle")
+	}
+	if time.Duration(r.SendWithin) > time.Minute {
+		s.problem(fmt.Sprintf("must be at most 1m, but is %s: a caller that gave up may make the bill again", r.SendWithin), "rollout", "send_within")
 	}
 	for name := range r.NotFound {
 		if name != r.Old && name != r.New {

@@ -16,16 +16,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Operator is the handler of the admin listener: metrics, health, reload, the relay's callbacks and the rollout,
-// both nil where there is none. ready and reload are the server's; their errors are shown to the operator. With a token, all but the two
-// probes want it as a bearer token.
-func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(context.Context) error, reload func() error, callbacks, rollout http.Handler) http.Handler {
+// Operator is the handler of the admin listener: metrics, health, reload, and surfaces by the first part of their paths:
+// /callbacks, /rollout, /store. ready and reload are the server's; their errors are shown to the operator. With a token, all
+// but the two probes want it as a bearer token.
+func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(context.Context) error, reload func() error, surfaces map[string]http.Handler) http.Handler {
 	r := mux.NewRouter()
-	if callbacks != nil {
-		r.PathPrefix("/callbacks").Handler(guard(token, callbacks))
-	}
-	if rollout != nil {
-		r.PathPrefix("/rollout").Handler(guard(token, rollout))
+	for prefix, surface := range surfaces {
+		r.PathPrefix(prefix).Handler(guard(token, surface))
 	}
 	r.Path("/metrics").Methods(http.MethodGet).Handler(guard(token, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
 	r.Path("/-/healthy").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

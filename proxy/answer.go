@@ -64,6 +64,8 @@ func (x *exchange) broke(err error) {
 	}
 	write := x.route.operation.Effect == translate.Write
 	switch {
+	case write && !b.sent && x.while.Err() != nil:
+		x.giveUp()
 	case write && b.sent:
 		status := http.StatusBadGateway
 		if b.reason == "timeout" {

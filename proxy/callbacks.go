@@ -10,11 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/store"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // storeWithin is how long a call waits for the store before it is refused.
@@ -73,57 +69,6 @@ func (g *Gateway) answerCallback(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	g.relay.ServeHTTP(w, r)
-}
-
-// openRelay opens the store of the config and the relay on it. Without a store there is neither.
-func (s *Server) openRelay(c *config.Config, registry prometheus.Registerer, build Build) (err error) {
-	if !c.Store.URL.IsSet() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	if s.store, err = store.Open(ctx, c.Store.URL.Reveal()); err != nil {
-		return err
-	}
-	if err = s.reconcile(c); err == nil {
-		s.relay, err = relay.New(c, relay.Options{
-			Store: s.store, Registerer: registry, Logger: s.log, UserAgent: userAgent(build),
-		})
-	}
-	if err != nil {
-		return errors.Join(err, s.store.Close())
-	}
-	return nil
-}
-
-// reconcile refuses a config that drops an upstream which callbacks are still expected of, or gives its name to another.
-func (s *Server) reconcile(c *config.Config) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	list := make([]store.Upstream, len(c.Upstreams))
-	for i, u := range c.Upstreams {
-		list[i] = store.Upstream{Name: u.Name, Form: string(u.Form), URL: u.Address.String()}
-	}
-	sides := store.Sides{Alone: c.Route.Default}
-	if c.Rollout != nil {
-		sides = store.Sides{Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared, Staying: []string{"old", "shadow"}}
-	}
-	// Both may refuse the config, and what one notes the other must not find when it does: so the sides are looked at first,
-	// and noted last.
-	look := sides
-	look.Look = true
-	if err := s.store.Sides(ctx, look, time.Now()); err != nil {
-		return err
-	}
-	moved, err := s.store.Reconcile(ctx, list)
-	for _, was := range moved {
-		s.log.Warn("the address of an upstream has changed; bills and callback addresses of it are in the store",
-			"upstream", was.Name, "was", was.URL, "is", c.Upstreams.Find(was.Name).Address.String())
-	}
-	if err != nil {
-		return err
-	}
-	return s.store.Sides(ctx, sides, time.Now())
 }
 
 func userAgent(b Build) string { return "billbridge/" + cmp.Or(b.Version, "unknown") }

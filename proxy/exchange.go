@@ -32,12 +32,14 @@ type exchange struct {
 	lane    *lane           // where the call goes; nil where no upstream can take it
 	call    *translate.Call // nil until the request is read
 	out     outcome
-	in      *bytes.Buffer  // the request's body; what the call keeps points into it
-	partner string         // the full hash of the partner's key, where the rollout had to know it before there was a call
-	why     rollout.Reason // why the rollout sends it there; "" where none decided
-	unsure  bool           // only a success may be answered with (see rollout.Way)
-	shown   bool           // a read showed the bill of a write whose outcome is unknown
-	busy    bool           // the transport may still be reading what was sent, which may be in
+	in      *bytes.Buffer   // the request's body; what the call keeps points into it
+	partner string          // the full hash of the partner's key, where the rollout had to know it before there was a call
+	arrived time.Time       // when all of the request was there
+	while   context.Context // of a write: it is not sent any more when this has ended
+	why     rollout.Reason  // why the rollout sends it there; "" where none decided
+	unsure  bool            // only a success may be answered with (see rollout.Way)
+	shown   bool            // a read showed the bill of a write whose outcome is unknown
+	busy    bool            // the transport may still be reading what was sent, which may be in
 }
 
 // An outcome is what became of an exchange, for metrics and log.
@@ -108,11 +110,13 @@ func (x *exchange) read() bool {
 		x.fail(badBody, "the body broke off")
 		return false
 	}
+	x.arrived = time.Now()
 	return true
 }
 
 // carry translates the request, asks the upstream and brings its reply back.
 func (x *exchange) carry() {
+	defer x.bound()()
 	var call rollout.Call // both zero where there is no rollout
 	var way rollout.Way
 	if x.route.lanes != nil {
@@ -147,7 +151,12 @@ func (x *exchange) carry() {
 		return
 	}
 
-	// A caller that goes away ends a read. A write goes on: its outcome is logged.
+	if x.late() {
+		giveBack(out)
+		return
+	}
+
+	// A caller that goes away ends a read. A write that has left goes on: its outcome is logged.
 	ctx := x.r.Context()
 	if x.route.operation.Effect == translate.Write {
 		ctx = context.WithoutCancel(ctx)
@@ -158,6 +167,7 @@ func (x *exchange) carry() {
 	}
 	reply := buffers.Get().(*bytes.Buffer)
 	sending := newPayload(body)
+	sending.while = x.while
 	began := time.Now()
 	x.out.asked, x.out.sent = true, true // what a panic from here on must assume
 	x.busy = true
@@ -186,7 +196,15 @@ func (x *exchange) carry() {
 		return
 	}
 	table := x.state.config.Table
-	x.out.code = table.Code(x.call.Code(), lane.upstream.config.Form, table.Forms()[0])
+	code := table.Code(x.call.Code(), lane.upstream.config.Form, table.Forms()[0])
+	if way.Deniable && !x.call.Succeeded() && x.state.saysNoSuchBill(lane.upstream.config.Name, code, x.call.Code()) {
+		if refused := x.deny(call); refused != nil {
+			x.out.sent = false
+			x.refuseUnowned(refused, "")
+			return
+		}
+	}
+	x.out.code = code
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}
@@ -206,6 +224,41 @@ func (x *exchange) carry() {
 		giveBack(out)
 		giveBack(reply)
 	}
+}
+
+// bound sets until when a write may be sent: its caller must be there, and where a rollout decides, which may have to wait
+// for others first, it must have arrived lately. A caller's going is not always seen: a load balancer may hide it. Whoever
+// has given up may do something else with the bill. What it returns releases the timer.
+func (x *exchange) bound() (release context.CancelFunc) {
+	if x.route.operation.Effect != translate.Write {
+		return func() {}
+	}
+	x.while = x.r.Context()
+	if x.route.lanes == nil {
+		return func() {}
+	}
+	x.while, release = context.WithDeadline(x.while, x.arrived.Add(time.Duration(x.state.config.Rollout.SendWithin)))
+	return release
+}
+
+// late answers a write that must not be sent any more.
+func (x *exchange) late() bool {
+	if x.while == nil || x.while.Err() == nil {
+		return false
+	}
+	x.giveUp()
+	return true
+}
+
+// giveUp answers a write of which nothing was sent, since its caller has gone or it came too long ago.
+func (x *exchange) giveUp() {
+	if x.r.Context().Err() != nil {
+		x.fail(notSent, "the caller went away, nothing was sent")
+		x.out.status, x.out.reason = statusGone, "the caller went away"
+		return
+	}
+	x.fail(notSent, "it could not be sent within "+x.state.config.Rollout.SendWithin.String()+", nothing was sent")
+	x.out.reason = "rollout: too late"
 }
 
 // refuseRequest answers a request that cannot be carried.

@@ -44,6 +44,7 @@ type Gateway struct {
 	log       *slog.Logger
 	userAgent string
 	rollout   *rollout.Router
+	callers   callers      // of whom the rollout was asked
 	relay     *relay.Relay // nil: callbacks are none of our business
 
 	answerWithin time.Duration // the deadline that the listener has set for every answer; 0 if none
@@ -69,6 +70,9 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	}
 	g := &Gateway{metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout}
 	g.Use(c)
+	if g.rollout != nil {
+		g.rollout.LookWith(g.look)
+	}
 	return g, nil
 }
 

@@ -3,9 +3,11 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"sync"
 	"sync/atomic"
 )
 
@@ -16,18 +18,28 @@ import (
 // may be used again only once it has said that it wrote the request or gave it up.
 type payload struct {
 	body  []byte
+	while context.Context // when it ends before a connection was found, nothing is sent; if nil, that is the call's own context
 	trace httptrace.ClientTrace
-	begun atomic.Bool // a connection was found: from here on a byte may have left
-	ended atomic.Bool // the transport does not read the body any more
+	taken atomic.Bool // the transport may be reading the body
+
+	mu    sync.Mutex
+	begun bool // a connection was found: from here on a byte may have left
+	over  bool // it is not to be sent any more
 }
+
+// errGivenUp is why a call was not sent.
+var errGivenUp = errors.New("the call is not to be sent any more")
 
 func newPayload(body []byte) *payload {
 	p := &payload{body: body}
-	p.trace.GotConn = func(httptrace.GotConnInfo) {
-		p.ended.Store(false)
-		p.begun.Store(true)
+	p.trace.GetConn = func(string) { p.begin(false) } // also again, after an idle connection that took nothing
+	p.trace.GotConn = func(found httptrace.GotConnInfo) {
+		p.taken.Store(true)
+		if !p.begin(true) {
+			_ = found.Conn.Close() // the transport would write to it, whatever the context says
+		}
 	}
-	p.trace.WroteRequest = func(httptrace.WroteRequestInfo) { p.ended.Store(true) }
+	p.trace.WroteRequest = func(httptrace.WroteRequestInfo) { p.taken.Store(false) }
 	return p
 }
 
@@ -37,15 +49,39 @@ func (p *payload) attach(ctx context.Context, r *http.Request) *http.Request {
 	// The transport rewinds a POST in one case only: the idle connection that it took turned out to be closed and
 	// not one byte had been written to it (R23). Then the call stands again where it began.
 	r.GetBody = func() (io.ReadCloser, error) {
-		p.begun.Store(false)
+		if p.while != nil && p.while.Err() != nil {
+			return nil, errGivenUp
+		}
 		return io.NopCloser(bytes.NewReader(p.body)), nil
 	}
-	r.Body, _ = r.GetBody()
+	r.Body = io.NopCloser(bytes.NewReader(p.body))
 	return r.WithContext(httptrace.WithClientTrace(ctx, &p.trace))
 }
 
+// begin notes whether a connection was found. It tells false where the call was given up before that.
+func (p *payload) begin(found bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun = found && !p.over
+	return !p.over
+}
+
+// giveUp ends the call unless a byte of it may have left: in one step, so that a call that is being sent is not cut off.
+func (p *payload) giveUp(end context.CancelFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun {
+		p.over = true
+		end()
+	}
+}
+
 // sent tells, after RoundTrip has returned, whether a byte of the call may have left.
-func (p *payload) sent() bool { return p.begun.Load() }
+func (p *payload) sent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.begun
+}
 
 // reusable tells, after RoundTrip has returned, whether nobody reads the bytes any more.
-func (p *payload) reusable() bool { return !p.begun.Load() || p.ended.Load() }
+func (p *payload) reusable() bool { return !p.taken.Load() }

@@ -36,7 +36,7 @@ func answerWithin(c *config.Config) time.Duration {
 func longestCall(c *config.Config) time.Duration {
 	longest := storeWithin + c.Upstreams.LongestTimeout() + time.Duration(c.Failures.Explain)
 	if c.Rollout != nil {
-		longest += 2*storeWithin + time.Duration(c.Rollout.Ask) // to find the way, and to note how it ended
+		longest += 3*storeWithin + time.Duration(c.Rollout.Ask) // to find the way, to record that there is no such bill, and how it ended
 	}
 	return longest
 }

@@ -35,9 +35,13 @@ type Server struct {
 	upstream http.Server // the listener for callbacks alone, where there is one
 	tls      atomic.Pointer[config.KeyPair]
 	serving  atomic.Bool
+	surface  atomic.Pointer[http.Handler] // of the admin listener
+	ended    chan error                   // what each listener's server ended with
+	stepped  atomic.Bool                  // the clock is not the store's, as was last logged
 
-	store *store.Store // nil where the config has none
-	relay *relay.Relay // nil without a store
+	pinging sync.Mutex
+	store   *store.Store // nil where the config has none
+	relay   *relay.Relay // nil without a store
 
 	rollout *rollout.Router // nil where the config has none
 
@@ -61,25 +65,37 @@ func drainWithin(c *config.Config) time.Duration {
 }
 
 // Listen takes the addresses of the config and opens its store, so that [Server.Run] serves. load reads the config
-// anew at a reload; if it is nil, there is nothing to reload.
-func Listen(c *config.Config, load func() (*config.Config, error), build Build, logger *slog.Logger) (_ *Server, err error) {
-	s := &Server{load: load, log: logger, config: c}
+// anew at a reload; if it is nil, there is nothing to reload. ctx ends the wait for a store that cannot be reached.
+//
+// The admin listener answers first. Partners' calls are taken only when the store is open: a call that waited in the
+// listener would look new when it is read, and its caller may have given up.
+func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, error), build Build, logger *slog.Logger) (_ *Server, err error) {
+	s := &Server{load: load, log: logger, config: c, ended: make(chan error, 3)}
 	defer func() {
 		if err != nil {
 			s.release()
 		}
 	}()
-	if err := s.takeAddresses(c); err != nil {
-		return nil, err
-	}
 	registry := prometheus.NewRegistry()
-	if err := s.openRelay(c, registry, build); err != nil {
+	if err := s.serveOperator(c, registry); err != nil {
 		return nil, err
 	}
-	if c.Rollout != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: registry, Logger: logger}); err != nil {
+	if c.Store.URL.IsSet() {
+		if err := s.openStore(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	trial := c.Callbacks != nil && c.Callbacks.PublicURL.URL == nil // its upstream, in this process, must know the address
+	if trial {
+		if err := s.takeAddresses(c); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.openRelayAndRollout(c, registry, build); err != nil {
+		return nil, err
+	}
+	if !trial {
+		if err := s.takeAddresses(c); err != nil {
 			return nil, err
 		}
 	}
@@ -138,28 +154,40 @@ func Listen(c *config.Config, load func() (*config.Config, error), build Build, 
 			ErrorLog:          quiet,
 		}
 	}
-	var callbacks, moving http.Handler
+	surfaces := map[string]http.Handler{}
 	if s.relay != nil {
-		callbacks = s.relay.Operator()
+		surfaces["/callbacks"], surfaces["/store"] = s.relay.Operator(), s.storeOperator()
 	}
 	if s.rollout != nil {
-		moving = s.rollout.Operator()
+		surfaces["/rollout"] = s.rollout.Operator()
 	}
-	s.operator = http.Server{
-		Handler:           Operator(c.Admin.Token, registry, s.ready, s.Reload, callbacks, moving),
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: quiet,
-	}
+	handler := Operator(c.Admin.Token, registry, s.ready, s.Reload, surfaces)
+	s.surface.Store(&handler)
+	s.serving.Store(true) // the listeners take connections, which Run serves
 	return s, nil
+}
+
+// serveOperator begins to serve the admin listener: while the start waits for its store, it says that it is not ready.
+func (s *Server) serveOperator(c *config.Config, registry *prometheus.Registry) (err error) {
+	if s.operatorAt, err = net.Listen("tcp", c.Admin.Listen); err != nil {
+		return fmt.Errorf("admin.listen: %w", err)
+	}
+	starting := func() error { return errors.New("it starts: the config was just read") }
+	handler := Operator(c.Admin.Token, registry, s.ready, starting, nil)
+	s.surface.Store(&handler)
+	s.operator = http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.surface.Load()).ServeHTTP(w, r) }),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	go func() { s.ended <- s.operator.Serve(s.operatorAt) }()
+	return nil
 }
 
 // takeAddresses listens, so that what is taken is known before anything else happens.
 func (s *Server) takeAddresses(c *config.Config) (err error) {
 	if s.partnersAt, err = net.Listen("tcp", c.Listen); err != nil {
 		return fmt.Errorf("listen: %w", err)
-	}
-	if s.operatorAt, err = net.Listen("tcp", c.Admin.Listen); err != nil {
-		return fmt.Errorf("admin.listen: %w", err)
 	}
 	if c.Callbacks == nil {
 		return nil
@@ -177,6 +205,7 @@ func (s *Server) takeAddresses(c *config.Config) (err error) {
 
 // release gives back what a start took that did not come to its end.
 func (s *Server) release() {
+	_ = s.operator.Close()
 	for _, l := range []net.Listener{s.partnersAt, s.operatorAt, s.upstreamAt} {
 		if l != nil {
 			_ = l.Close()
@@ -201,25 +230,12 @@ func (s *Server) CallbackAddress() string {
 	return s.upstreamAt.Addr().String()
 }
 
-// ready is nil while the listeners serve and the store can be written to.
-func (s *Server) ready(ctx context.Context) error {
-	if !s.serving.Load() {
-		return errors.New("it starts or drains")
-	}
-	if s.store == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	return s.store.Ping(ctx)
-}
-
 // Run serves until ctx ends, then drains: it is no more ready, takes no new connection, and lets every exchange and
 // every attempt to deliver a callback under way come to its end, for longer than the longest can take. The operator's
 // listener closes after the others, and the store last.
 func (s *Server) Run(ctx context.Context) error {
-	failed := make(chan error, 3)
-	running := 0
+	failed := s.ended
+	running := 1 // the operator's, since Listen
 	serve := func(server *http.Server, at net.Listener) {
 		if at == nil {
 			return
@@ -235,8 +251,6 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	serve(&s.partners, s.partnersAt)
 	serve(&s.upstream, s.upstreamAt)
-	s.serving.Store(true) // before anybody can ask whether it is so
-	serve(&s.operator, s.operatorAt)
 	deliver, stop := context.WithCancel(ctx)
 	defer stop()
 	delivered := make(chan struct{})
@@ -249,9 +263,14 @@ func (s *Server) Run(ctx context.Context) error {
 	followed := make(chan struct{})
 	go func() {
 		defer close(followed)
+		var all sync.WaitGroup
 		if s.rollout != nil {
-			s.rollout.Run(deliver)
+			all.Go(func() { s.rollout.Run(deliver) })
 		}
+		if s.store != nil {
+			all.Go(func() { s.runClock(deliver) })
+		}
+		all.Wait()
 	}()
 
 	var err error
@@ -279,8 +298,8 @@ func (s *Server) Run(ctx context.Context) error {
 			err = errors.Join(err, stopped)
 		}
 	}
+	<-followed // they ask the store alone, which waits for nothing long
 	if s.rollout != nil {
-		<-followed // it asks the store alone, which waits for nothing long
 		err = errors.Join(err, s.rollout.Close(drain))
 	}
 	s.gateway.Close()
@@ -303,14 +322,24 @@ func (s *Server) Reload() error {
 	if err == nil {
 		err = s.bound(c)
 	}
+	if err == nil && s.rollout != nil { // first: it changes nothing
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		err = s.rollout.Check(ctx, c)
+		cancel()
+	}
 	if err == nil && s.store != nil {
 		err = s.reconcile(c)
 	}
 	if err == nil && s.rollout != nil {
 		// Other sides may have been declared as a restored store is: no call may be decided on before that is known.
 		ctx, cancel := context.WithTimeout(context.Background(), storeWithin)
-		err = s.rollout.Follow(ctx)
+		if err = s.rollout.Follow(ctx); err == nil {
+			err = s.rollout.Accept(ctx, c)
+		}
 		cancel()
+	}
+	if s.rollout != nil {
+		s.rollout.NoteReload(err)
 	}
 	if err != nil {
 		s.reloadOK.Set(0)

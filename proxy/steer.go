@@ -35,7 +35,7 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 	}
 	call = rollout.Call{
 		ID: x.id, Operation: x.route.operation.Name, Creates: x.route.operation.Creates, Writes: x.route.operation.Effect == translate.Write,
-		Merchant: said.Merchant, Bill: said.Bill, Until: relay.Until(look.Expiry()),
+		Merchant: said.Merchant, Bill: said.Bill, Until: relay.Until(look.Expiry()), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.arrived)),
 	}
 	if said.Partner != "" {
 		sum := sha256.Sum256([]byte(said.Partner))
@@ -52,6 +52,9 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 	way, err := x.gateway.rollout.Route(ctx, call, func(ctx context.Context, upstream string) rollout.Finding {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(x.state.config.Rollout.Ask))
 		defer cancel()
+		if x.while != nil { // what is found out later serves nothing
+			defer context.AfterFunc(x.while, cancel)()
+		}
 		found, answer := x.ask(ctx, upstream, said)
 		mu.Lock()
 		defer mu.Unlock()
@@ -60,13 +63,10 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 	})
 	var refused *rollout.Refused
 	switch {
+	case errors.As(err, &refused) && x.late():
+		return call, way, false
 	case errors.As(err, &refused):
-		if refused.Cause != nil && x.r.Context().Err() == nil {
-			x.gateway.log.Error("the ledger is out of reach", "id", x.id, "error", refused.Cause.Error())
-		}
-		f := unowned
-		f.reason += ": " + refused.Reason
-		x.fail(f, refused.Text+"; nothing was sent")
+		x.refuseUnowned(refused, "; nothing was sent")
 		return call, way, false
 	case way.Nowhere:
 		x.lane = x.route.lanes[way.Upstream]
@@ -80,12 +80,33 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 	return call, way, true
 }
 
+// refuseUnowned answers a call of which it is not certain where its bill is.
+func (x *exchange) refuseUnowned(refused *rollout.Refused, sent string) {
+	if refused.Cause != nil && x.r.Context().Err() == nil {
+		x.gateway.log.Error("the ledger is out of reach", "id", x.id, "error", refused.Cause.Error())
+	}
+	f := unowned
+	f.reason += ": " + refused.Reason
+	x.fail(f, refused.Text+sent)
+}
+
+// deny has the ledger record that the caller of a write is about to be told that there is no such bill, and returns why it
+// must not be told so; nil if it may.
+func (x *exchange) deny(call rollout.Call) *rollout.Refused {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), storeWithin)
+	defer cancel()
+	var refused *rollout.Refused
+	errors.As(x.gateway.rollout.Deny(ctx, call), &refused)
+	return refused
+}
+
 // finding is what an upstream said to a read, in the caller's form.
 type finding struct {
 	status int
 	code   string // in the catalogue's form
 	body   []byte
 	state  string // of a bill that was found
+	amount string // the same
 }
 
 // explain says what a read shows of a bill after a write that has no answer. It never says that the bill does not
@@ -110,6 +131,9 @@ func (x *exchange) explain() string {
 	switch {
 	case found == rollout.Present:
 		x.shown = true
+		if shown.amount != "" && len(shown.amount) <= 20 && strings.Trim(shown.amount, "0123456789") == "" {
+			return " A read just now shows the bill in state " + shown.state + ", amount " + shown.amount + "."
+		}
 		return " A read just now shows the bill in state " + shown.state + "."
 	case found == rollout.Absent:
 		return " A read just now does not show the bill yet."
@@ -145,16 +169,22 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 	switch {
 	case call.Succeeded() && call.State() == "": // it shows no bill
 	case call.Succeeded():
-		return rollout.Present, finding{state: strings.Clone(call.State())}
-	case code == "BILL_003" || slices.Contains(s.config.NotFound(upstream), call.Code()):
+		return rollout.Present, finding{state: strings.Clone(call.State()), amount: strings.Clone(call.ShownAmount())}
+	case s.saysNoSuchBill(upstream, code, call.Code()):
 		found = rollout.Absent
-	case slices.Contains(barring, code), x.route.operation == s.read && slices.Contains(barringReads, code):
+	case slices.Contains(barring, code):
 		found = rollout.Refusing
 	}
 	if s.config.Failures.MaskHosts {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}
 	return found, finding{status: response.StatusCode, code: code, body: answer}
+}
+
+// saysNoSuchBill tells whether a code of an upstream, given in the catalogue's form and as the upstream wrote it, says for
+// certain that there is no such bill.
+func (s *state) saysNoSuchBill(upstream, code, written string) bool {
+	return code == "BILL_003" || slices.Contains(s.config.NotFound(upstream), written)
 }
 
 // settle tells the rollout how a call ended.
@@ -171,6 +201,7 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 		}
 	}
 	if succeeded {
+		x.gateway.callers.remember(call.Partner, x.call)
 		if err := x.gateway.rollout.Saw(ctx, call.Partner); err != nil {
 			x.gateway.log.Error("a partner that was seen cannot be noted; it stays where it is for longer", "id", x.id, "error", err.Error())
 		}
@@ -182,7 +213,7 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 func (x *exchange) count(call rollout.Call, way rollout.Way, succeeded bool) {
 	end := rollout.End{Succeeded: succeeded}
 	// What we say in a side's place is no answer of it: where its word must not be relayed, and where nobody waited for it.
-	if x.out.asked && (succeeded || !way.Unsure) && x.out.status != statusGone {
+	if x.out.asked && !strings.HasPrefix(x.out.reason, unowned.reason) && x.out.status != statusGone {
 		end.Code = x.codeLabel()
 	}
 	if succeeded {
@@ -301,12 +332,10 @@ func (x *exchange) outcome() store.Outcome {
 	return store.Unknown // a failure, or a code of which nobody says for certain that nothing was done
 }
 
-// barring are the codes with which a caller is refused whatever the bill and the operation: by its key, its store or its
-// contract; barringReads are those with which a read is (interface document, Errors).
-var (
-	barring      = []string{"PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006"}
-	barringReads = []string{"PARTNER_007", "VALIDATION_001"}
-)
+// barring are the codes with which a read is refused whatever the bill: by its caller's key, store or contract, or because
+// something in it is missing (interface document, Errors). They say nothing of the bill. A caller whom both backends refuse
+// so gets that refusal for every operation: it is permanent, and must not look like maintenance.
+var barring = []string{"PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007", "VALIDATION_001"}
 
 // refusing are the codes with which a create certainly was refused (interface document, Errors). PAYMENT_001 and
 // PAYMENT_002 are not among them: a response was missing, and with it what became of the bill. Nor is POINT_001: points

@@ -77,12 +77,19 @@ func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *p
 	defer u.inFlight.Dec()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(u.config.Timeout))
 	defer cancel()
+	if p.while != nil {
+		defer context.AfterFunc(p.while, func() { p.giveUp(cancel) })()
+	}
 	response, err := u.exchange(ctx, to, requestID, p, buf, limit)
 	if err == nil {
 		return response, nil
 	}
 	var b *broken
-	if !errors.As(err, &b) {
+	switch {
+	case errors.As(err, &b):
+	case !p.sent() && p.while != nil && p.while.Err() != nil:
+		return nil, &broken{reason: "given up", text: "it could not be sent in time"}
+	default:
 		b = u.classify(ctx, p.sent())
 	}
 	b.sent = p.sent()

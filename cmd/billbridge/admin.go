@@ -34,11 +34,16 @@ func (a *adminFlags) get(ctx context.Context, path string, into any) error {
 
 // call asks the admin listener. read may be nil.
 func (a *adminFlags) call(ctx context.Context, method, path string, read func(io.Reader) error) error {
+	return a.callWith(ctx, method, path, nil, read)
+}
+
+// callWith is call with a body, which may be nil.
+func (a *adminFlags) callWith(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	base, err := url.Parse(a.Admin)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
 		return usageError(fmt.Sprintf("--admin must be a URL such as http://127.0.0.1:9090, but is %q", a.Admin))
 	}
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.Admin, "/")+path, nil)
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.Admin, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -71,6 +76,9 @@ func (a *adminFlags) call(ctx context.Context, method, path string, read func(io
 func lacking(path string) string {
 	if strings.HasPrefix(path, "/rollout") {
 		return "rollout: its config has no such section"
+	}
+	if strings.HasPrefix(path, "/store") {
+		return "store: its config names none"
 	}
 	return "callbacks: its config names no store"
 }

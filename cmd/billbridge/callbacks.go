@@ -132,7 +132,7 @@ func lastOf(l relay.Listed) string {
 	return l.Outcome + " " + strconv.Itoa(l.Status)
 }
 
-func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+func clock(t time.Time) string { return t.Local().Format(time.RFC3339) }
 
 type callbackShow struct {
 	adminFlags

@@ -66,6 +66,7 @@ type commands struct {
 	Map       mapCommand       `cmd:"" help:"Print the translation table in use."`
 	Callbacks callbacksCommand `cmd:"" help:"See the payment callbacks that a running gateway relays, and decide about dead ones."`
 	Rollout   rolloutCommand   `cmd:"" help:"See how far partners have moved from one upstream of a running gateway to the other, and move them."`
+	Store     storeCommand     `cmd:"" help:"See and confirm the clock by which a running gateway removes what is over from its store."`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
 }
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"billbridge/proxy/rollout"
 )
@@ -24,6 +25,9 @@ type rolloutCommand struct {
 	Unset    rolloutUnset    `cmd:"" help:"Take a partner's own stage away: it follows the default again. Or what was set of the default: it is the config's again."`
 	Stop     rolloutStop     `cmd:"" help:"The kill switch: new bills of every partner are made at the old side, at once."`
 	Resume   rolloutResume   `cmd:"" help:"Take the kill switch back: the stages decide again."`
+	Begin    rolloutBegin    `cmd:"" help:"Declare, on a new store, that the new backend has no bills of partners that come through here."`
+	Bill     rolloutBill     `cmd:"" help:"Show one bill: its owner, its state, and what both backends say now. Or decide which backend has it."`
+	Moved    rolloutMoved    `cmd:"" help:"Declare that a backend that has bills is about to get another address."`
 	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
 	Reset    rolloutReset    `cmd:"" help:"Begin the report anew: after what it told of was mended."`
 	Audit    rolloutAudit    `cmd:"" help:"List who changed what, the last change first."`
@@ -98,17 +102,17 @@ type decisionFlags struct {
 
 // decide has the gateway make a change.
 func (f *decisionFlags) decide(ctx context.Context, s surroundings, what string, q url.Values) (c rollout.Changed, err error) {
-	by, given := s.env("USER")
-	switch {
-	case f.By != nil && *f.By == "":
-		return c, usageError("--by is empty")
-	case f.By != nil:
-		by = *f.By
-	case !given || by == "":
-		return c, usageError("say who decides with --by: the environment has no USER")
+	return f.decideWith(ctx, s, what, q, nil)
+}
+
+// decideWith is decide with a body.
+func (f *decisionFlags) decideWith(ctx context.Context, s surroundings, what string, q url.Values, body []byte) (c rollout.Changed, err error) {
+	by, err := f.decider(s)
+	if err != nil {
+		return c, err
 	}
 	q.Set("by", by)
-	err = f.call(ctx, http.MethodPost, "/rollout/"+what+"?"+q.Encode(), func(body io.Reader) error { return json.NewDecoder(body).Decode(&c) })
+	err = f.callWith(ctx, http.MethodPost, "/rollout/"+what+"?"+q.Encode(), body, func(body io.Reader) error { return json.NewDecoder(body).Decode(&c) })
 	var failed *adminError
 	if errors.As(err, &failed) && failed.status >= http.StatusInternalServerError {
 		// It gave up waiting for the store, which may have made the change, or make it yet.
@@ -220,7 +224,55 @@ func (c *rolloutStop) Run(ctx context.Context, s surroundings) error {
 		fmt.Fprintf(s.out, "Stopped already, since %s by %s: new bills are made at the old side.\n", clock(made.At), made.By)
 		return nil
 	}
+	if made.Unstored != "" {
+		return fmt.Errorf("stopped on this gateway alone: it makes new bills at the old backend, but that could not be stored: %s\n"+
+			"The gateway tries again every second. Until it is stored, other gateways do not know of it, and a restart forgets it", made.Unstored)
+	}
 	fmt.Fprintln(s.out, "Stopped: new bills are made at the old side.")
+	return nil
+}
+
+type rolloutBegin struct {
+	decisionFlags
+	Force bool `help:"Also if the ledger, which is new, has bills at the new backend."`
+}
+
+// Help implements kong's detailed help.
+func (rolloutBegin) Help() string {
+	return examples("billbridge rollout begin --by anna") +
+		"\n\nA store that is new may stand in the place of one that was lost. So both backends are asked about every bill that it does not know, and for the" +
+		"\nsettling period no bill is made, until you say that the new backend has no bills of partners that come through here. If there was a store before:" +
+		"\ndo not say so, but restore it from its backup, and run billbridge rollout restored."
+}
+
+// Run begins.
+func (c *rolloutBegin) Run(ctx context.Context, s surroundings) error {
+	made, err := c.decide(ctx, s, "begin", forcing(c.Force, url.Values{}))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "Begun%s: a bill that the ledger does not know was not made at the new backend.\n", forced(made.Forced))
+	return nil
+}
+
+type rolloutMoved struct {
+	decisionFlags
+	Upstream string `arg:"" placeholder:"NAME" help:"The upstream, by its name in the config."`
+}
+
+// Help implements kong's detailed help.
+func (rolloutMoved) Help() string {
+	return examples("billbridge rollout moved old --by anna") +
+		"\n\nFor a backend that keeps its bills and gets another url in the config. It holds for one change, within 24 hours. Then change the config, and reload."
+}
+
+// Run declares.
+func (c *rolloutMoved) Run(ctx context.Context, s surroundings) error {
+	made, err := c.decide(ctx, s, "moved", url.Values{"upstream": {c.Upstream}})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "Upstream %s may get another url until %s, once. Change the config, and reload.\n", made.Subject, clock(made.At.Add(24*time.Hour)))
 	return nil
 }
 
@@ -273,7 +325,8 @@ type rolloutRestored struct{ decisionFlags }
 func (rolloutRestored) Help() string {
 	return examples("billbridge rollout restored --by anna") +
 		"\n\nTo be said after the store was restored from a backup, to one gateway, before any other runs and before partners call again. From then on both sides are asked" +
-		"\nfor a bill that the ledger does not know, of drained partners too. It cannot be taken back."
+		"\nfor a bill that the ledger does not know, of drained partners too, and for the settling period no bill is made that the ledger does not know." +
+		"\nIt cannot be taken back."
 }
 
 // Run declares.

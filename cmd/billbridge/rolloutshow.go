@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"billbridge/proxy/rollout"
 )
@@ -39,6 +40,14 @@ func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
 	if c.JSON {
 		return json.NewEncoder(s.out).Encode(status)
 	}
+	named := func(name string) string {
+		for _, b := range status.Backends {
+			if b.Name == name {
+				return name + ", " + b.URL
+			}
+		}
+		return name
+	}
 	declared := func(d *rollout.Declared, effect string) string {
 		if d == nil {
 			return "-"
@@ -47,14 +56,19 @@ func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
-		{"old side", status.Old},
-		{"new side", status.New},
+		{"old side", named(status.Old)},
+		{"new side", named(status.New)},
 		{"bills", status.Bills},
 		{"settling time", status.Settle},
 		{"stopped", declared(status.Stopped, "new bills are made at "+status.Old)},
 		{"restored", declared(status.Restored, "what the ledger does not know is asked at both sides")},
-		{"default stage", setting(status.Default)},
 	} {
+		fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+	}
+	for _, line := range append(begun(status), [2]string{"default stage", setting(status.Default)}) {
+		fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+	}
+	for _, line := range notices(status) {
 		fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
 	}
 	if err := w.Flush(); err != nil || len(status.Partners) == 0 {
@@ -78,6 +92,43 @@ func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Partner, stage, seen, bills(p.Bills))
 	}
 	return w.Flush()
+}
+
+// begun is whether the ledger of a rollout is complete, and what to do if nobody has said so.
+func begun(s rollout.Status) [][2]string {
+	switch {
+	case s.Begun != nil:
+		return [][2]string{{"begun", clock(s.Begun.At) + " by " + s.Begun.By}}
+	case s.Started == nil:
+		return [][2]string{{"begun", "-"}}
+	}
+	return [][2]string{
+		{"begun", "no, the store is new since " + clock(*s.Started) + ": both backends are asked about every bill that it does not know"},
+		{"", "if the new backend has no bills of partners that come through here, run billbridge rollout begin"},
+		{"", "if there was a store before, restore it from its backup"},
+	}
+}
+
+// notices are what else an operator may have to act on.
+func notices(s rollout.Status) (lines [][2]string) {
+	if s.Believes != nil {
+		lines = append(lines, [2]string{"new bills", "refused until " + clock(*s.Believes) + ": a create that the ledger does not know of may still be on its way"})
+	}
+	if s.Unstored {
+		lines = append(lines, [2]string{"not stored", "the stop holds on this gateway alone; it is tried again every second"})
+	}
+	for _, b := range s.Backends {
+		if b.MayMove != nil {
+			lines = append(lines, [2]string{"moving", b.Name + " may get another url, once, until " + clock(b.MayMove.At.Add(24*time.Hour)) + ", by " + b.MayMove.By})
+		}
+	}
+	if c := s.Clock; c != nil && c.Stepped {
+		lines = append(lines, [2]string{"clock", "the machine's is " + clock(c.Machine()) + ", the store knows " + clock(c.Store) + ": nothing is removed by the time; if the machine's is right, run billbridge store clock --confirm"})
+	}
+	if s.Reload != nil {
+		lines = append(lines, [2]string{"last reload", "refused at " + clock(s.Reload.At) + ", the config before it runs: " + strings.ReplaceAll(s.Reload.Error, "\n", " ")})
+	}
+	return lines
 }
 
 // setting is a stage, and who set it.
@@ -185,6 +236,9 @@ func (c *rolloutAudit) Run(ctx context.Context, s surroundings) error {
 			none = "the config's"
 		case made.Action == "stage":
 			none = "the default"
+		}
+		if made.Subject != "" { // a bill, or an upstream
+			made.Partner = strings.TrimPrefix(made.Partner+" "+quoted(made.Subject), " ")
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", clock(made.At), made.By, made.Action, cmp.Or(made.Partner, "-"),
 			cmp.Or(rollout.InWords(made.From, made.FromPercent), none), cmp.Or(rollout.InWords(made.To, made.ToPercent), none)+forced(made.Forced))

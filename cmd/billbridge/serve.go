@@ -48,8 +48,11 @@ func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
 	if c.Config == "" {
 		load = nil
 	}
-	server, err := proxy.Listen(checked, load, build(), logger)
-	if err != nil {
+	server, err := proxy.Listen(ctx, checked, load, build(), logger)
+	switch {
+	case err != nil && ctx.Err() != nil: // it was stopped while it waited for its store
+		return nil
+	case err != nil:
 		return err
 	}
 	reloads, stop := context.WithCancel(ctx)

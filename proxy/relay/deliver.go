@@ -68,7 +68,10 @@ func (r *Relay) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
-		n, err := r.store.Sweep(ctx, r.now(), time.Duration(r.current.Load().callbacks.Retention))
+		n, err := 0, error(nil)
+		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else it may be wrong, and what it removes is lost
+			n, err = r.store.Sweep(ctx, clock.Vouched, time.Duration(r.current.Load().callbacks.Retention))
+		}
 		if ctx.Err() != nil {
 			return
 		}

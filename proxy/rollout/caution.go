@@ -207,8 +207,9 @@ func (r *Router) stopCautions(ctx context.Context, within time.Duration) (all []
 	if err == nil {
 		counted, err = r.lately(ctx, "")
 	}
-	if err != nil {
-		return []string{"what it would cost cannot be found out: " + err.Error()}
+	if err != nil { // the switch must work when the store does not
+		r.log.Error("what stopping the rollout would cost cannot be found out", "error", err.Error())
+		return nil
 	}
 	s := r.current.Load()
 	stages := s.stages(decided)
@@ -224,6 +225,56 @@ func (r *Router) stopCautions(ctx context.Context, within time.Duration) (all []
 			s.sides[NewSide], s.sides[OldSide]))
 	}
 	return all
+}
+
+// beginCautions are what speaks against the claim that the new backend has no bills of partners.
+func (r *Router) beginCautions(ctx context.Context) []string {
+	bills, err := r.openBills(ctx, "")
+	if err != nil {
+		return []string{"whether the new backend has bills cannot be found out: " + err.Error()}
+	}
+	found, name := 0, r.current.Load().sides[NewSide]
+	for _, b := range bills {
+		if b.Upstream == name {
+			found += b.Pending + b.Owned
+		}
+	}
+	if found == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the ledger, which is new, has %d bills at %s already: if they were not made by a stage that was set since, %s has bills of partners from before, "+
+		"and bills that the ledger does not know would be made twice", found, name, name)}
+}
+
+// Check is why a config cannot take effect, nil if it can: its rollout.default moves all partners that have no stage of their
+// own, and there are reasons against that move, as against one by [Router.Operator].
+func (r *Router) Check(ctx context.Context, c *config.Config) error {
+	if r.store == nil || c.Rollout == nil {
+		return nil
+	}
+	decided, err := r.store.Rollout(ctx)
+	if err != nil {
+		return fmt.Errorf("rollout.default cannot be checked: %w", err)
+	}
+	from, to := decided.ConfigDefault, c.Rollout.Default
+	set := slices.ContainsFunc(decided.Stages, func(s store.Stage) bool { return s.Partner == "" })
+	if from == "" || from == to || set {
+		return nil
+	}
+	reasons := r.cautions(ctx, decided, move{"", Position{Stage: Stage(from)}, Position{Stage: Stage(to)}})
+	if len(reasons) == 0 {
+		return nil
+	}
+	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, run billbridge rollout set --default --stage %[1]s --force while the config says %[2]s. Reasons:\n  %[3]s",
+		to, from, strings.Join(reasons, "\n  "))
+}
+
+// Accept records what Check must know of a config that takes effect.
+func (r *Router) Accept(ctx context.Context, c *config.Config) error {
+	if r.store == nil || c.Rollout == nil {
+		return nil
+	}
+	return r.store.SetConfigDefault(ctx, c.Rollout.Default)
 }
 
 // resetCautions are what speaks against forgetting what was counted: a FAIL that nobody has mended.

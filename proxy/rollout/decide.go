@@ -25,6 +25,7 @@ const (
 type situation struct {
 	shared   bool // both upstreams see the same bills: nobody owns one
 	restored bool // the store was restored from a backup: what it does not know may be anywhere
+	unbegun  bool // the store is new, and nobody has said that the rollout begins: the same
 	position Position
 	stopped  bool
 	settled  bool  // the partner has been seen through the bridge for the settling time
@@ -37,35 +38,52 @@ type situation struct {
 type decision struct {
 	side   Side
 	reason Reason
-	// ask is set where the other side must be asked first, by a read, and nothing be sent before it has said for certain
-	// that it has no such bill (create), or where both must be asked whose the bill is (other operations).
+	// ask is set where the other backend must be asked first, by a read, and nothing be sent before it has said for certain
+	// that it has no such bill (create), or where both must be asked which of them has the bill (other operations).
 	ask bool
+}
+
+// incomplete tells whether the ledger may lack bills that went through the gateway.
+func (s situation) incomplete() bool { return s.restored || s.unbegun }
+
+// asks tells whether the other backend must be asked before a create is sent to a side that is not known to have the bill.
+//
+// What a partner sent to the old backend before the gateway was there may have timed out, and be sent again now: it must not
+// become a second bill. The new backend was never reached but through the gateway, so the ledger knows its bills, unless it is
+// incomplete. The kill switch asks the new backend nothing, except on a new store.
+func (s situation) asks(side Side) bool {
+	switch {
+	case s.shared:
+		return false
+	case side == NewSide:
+		return s.position.Stage != StageDrained || s.incomplete()
+	}
+	return s.unbegun || s.restored && !s.stopped
 }
 
 // create decides on a create. The ledger only picks the side; whether the bill can be made there its owner says.
 func (s situation) create() decision {
-	if s.owner != nil && !s.shared {
-		return decision{side: *s.owner, reason: ByOwner}
-	}
-	if s.stale != nil && !s.shared {
-		// It may have been refused there since, and made at the other side. The kill switch asks the new side nothing.
-		return decision{side: *s.stale, reason: ByOwner, ask: !s.stopped || *s.stale == NewSide}
-	}
 	d := s.byStage()
-	// What a partner sent to the old side before the bridge was there may have timed out, and be sent again now: it must
-	// not become a second bill. The new side was never reached past the bridge, so that nobody asks it.
-	d.ask = !s.shared && (s.restored && !s.stopped || d.side == NewSide && s.position.Stage != StageDrained)
+	switch {
+	case s.shared:
+		return d
+	case s.owner != nil:
+		return decision{side: *s.owner, reason: ByOwner}
+	case s.stale != nil: // it may have been refused there since, and made at the other side
+		d = decision{side: *s.stale, reason: ByOwner}
+	}
+	d.ask = s.asks(d.side)
 	return d
 }
 
-// other decides on any other operation: it goes to the owner, whatever the stage.
+// other decides on any operation but a create: it goes to the owner, whatever the stage.
 func (s situation) other() decision {
 	switch {
 	case s.shared:
 		return s.byStage()
 	case s.owner != nil:
 		return decision{side: *s.owner, reason: ByOwner}
-	case s.position.Stage == StageDrained && s.settled && !s.restored:
+	case s.position.Stage == StageDrained && s.settled && !s.incomplete():
 		return decision{side: NewSide, reason: ByStage}
 	}
 	return decision{side: s.byStage().side, reason: ByProbe, ask: true}

@@ -13,6 +13,7 @@ import (
 type metrics struct {
 	routed, refused    *prometheus.CounterVec
 	doubled            prometheus.Counter
+	begun              prometheus.Gauge
 	ledger             *prometheus.HistogramVec
 	partners, verdicts *prometheus.GaugeVec
 }
@@ -23,10 +24,13 @@ func newMetrics(to prometheus.Registerer, c *config.Rollout) (*metrics, error) {
 			Name: "billbridge_rollout_routed_total", Help: "Calls by the upstream that they went to and why.",
 		}, []string{"upstream", "reason"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billbridge_rollout_refused_total", Help: "Calls that were not sent, since it was not known where they belong.",
+			Name: "billbridge_rollout_refused_total", Help: "Calls that were not sent, or not answered as the upstream did, since it was not certain where their bill is.",
 		}, []string{"reason"}),
 		doubled: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "billbridge_rollout_doubled_total", Help: "Times that a bill was found at both upstreams. An alarm.",
+		}),
+		begun: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "billbridge_rollout_begun", Help: "0 while the store is new and nobody has said that the rollout begins: both backends are asked about every bill that it does not know. Else 1.",
 		}),
 		ledger: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "billbridge_rollout_ledger_seconds", Help: "Time that the ledger of bills took, by what was asked of it.",
@@ -47,13 +51,13 @@ func newMetrics(to prometheus.Registerer, c *config.Rollout) (*metrics, error) {
 	for _, reason := range refusals {
 		m.refused.WithLabelValues(reason)
 	}
-	for _, operation := range []string{"owner", "own", "found", "settle"} {
+	for _, operation := range []string{"owner", "own", "found", "settle", "deny"} {
 		m.ledger.WithLabelValues(operation)
 	}
 	if to == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.routed, m.refused, m.doubled, m.ledger, m.partners, m.verdicts} {
+	for _, c := range []prometheus.Collector{m.routed, m.refused, m.doubled, m.begun, m.ledger, m.partners, m.verdicts} {
 		if err := to.Register(c); err != nil {
 			return nil, err
 		}

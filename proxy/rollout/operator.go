@@ -32,6 +32,11 @@ const forAll = "all"
 //	POST /rollout/stop?by=&force=true                            the kill switch
 //	POST /rollout/resume?by=
 //	POST /rollout/restored?by=                                   the store was restored from a backup
+//	POST /rollout/begin?by=&force=true                           the new backend has no bills but those in the ledger
+//	POST /rollout/moved?upstream=&by=                            an upstream is about to get another address
+//	GET  /rollout/bill?partner=&bill=&member=&merchant=          owner and state of a bill, and what both backends say now
+//	POST /rollout/bill?bill=&member=&merchant=                   the same, with the partner's key in the body: {"key": …}
+//	POST /rollout/assign?partner=&bill=&to=&by=&force=true       a bill is at one of them: to=old or to=new
 //	POST /rollout/reset?partner=&by=&force=true                  what was counted for the report; partner=all for all of it
 //
 // A partner is named by at least 12 digits of its hash. All 64 need not be of one that is known; no fewer name it.
@@ -46,8 +51,12 @@ func (r *Router) Operator() http.Handler {
 	m.Path("/rollout/unset").Methods(http.MethodPost).HandlerFunc(answering(r.unset))
 	m.Path("/rollout/reset").Methods(http.MethodPost).HandlerFunc(answering(r.reset))
 	m.Path("/rollout/stop").Methods(http.MethodPost).HandlerFunc(answering(r.stop))
-	m.Path("/rollout/resume").Methods(http.MethodPost).HandlerFunc(answering(r.declare(store.Resumed, (*store.Store).Resume)))
-	m.Path("/rollout/restored").Methods(http.MethodPost).HandlerFunc(answering(r.declare(store.Restored, (*store.Store).Restored)))
+	m.Path("/rollout/resume").Methods(http.MethodPost).HandlerFunc(answering(r.resume))
+	m.Path("/rollout/restored").Methods(http.MethodPost).HandlerFunc(answering(r.restored))
+	m.Path("/rollout/begin").Methods(http.MethodPost).HandlerFunc(answering(r.begin))
+	m.Path("/rollout/bill").Methods(http.MethodGet, http.MethodPost).HandlerFunc(r.bill)
+	m.Path("/rollout/assign").Methods(http.MethodPost).HandlerFunc(r.assign)
+	m.Path("/rollout/moved").Methods(http.MethodPost).HandlerFunc(answering(r.moved))
 	return m
 }
 
@@ -145,7 +154,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 // heeded refuses what somebody was not warned of before, and tells whether it was forced.
 func heeded(cautions []string, force bool) (forced bool, err error) {
 	if len(cautions) > 0 && !force {
-		return false, &denied{http.StatusConflict, "nothing was changed, and only force changes it all the same:\n  " + strings.Join(cautions, "\n  ")}
+		return false, &denied{http.StatusConflict, "Not changed. To change it anyway, add --force. Reasons:\n  " + strings.Join(cautions, "\n  ")}
 	}
 	return len(cautions) > 0, nil
 }
@@ -200,50 +209,6 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 	return c, r.changed(ctx, &c)
 }
 
-// stop throws the kill switch. It says which calls that will cost, but where the store cannot say so it must work all
-// the same, with force.
-func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) {
-	_, c, force, err := r.deciding(query, store.Stopped)
-	if err != nil {
-		return c, err
-	}
-	within := cautionWithin
-	if force { // somebody knows what it costs
-		within /= 6
-	}
-	if c.Forced, err = heeded(r.stopCautions(ctx, within), force); err != nil {
-		ctx, cancel := context.WithTimeout(ctx, cautionWithin/6)
-		defer cancel()
-		if decided, unread := r.store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
-			return r.standing(ctx, decided.Stopped) // what it costs is no news
-		}
-		return c, err
-	}
-	ctx, cancel := anew(ctx)
-	defer cancel()
-	err = r.store.Stop(ctx, c.By, c.At)
-	var was *store.Standing
-	switch {
-	case errors.As(err, &was):
-		// One that is as ours is ours: its answer was lost, and the store was told again.
-		if was.By != c.By || was.At.UnixMilli() != c.At.UnixMilli() {
-			return r.standing(ctx, was.Declaration)
-		}
-	case err != nil:
-		return c, err
-	}
-	return c, r.changed(ctx, &c)
-}
-
-// standing answers a stop of what is stopped: with the first one, which stays. Another replica may have made it.
-func (r *Router) standing(ctx context.Context, first store.Declaration) (Changed, error) {
-	err := r.follow(context.WithoutCancel(ctx))
-	if err != nil {
-		err = fmt.Errorf("it is stopped already, but this replica does not follow it yet, since it cannot read it: %w", err)
-	}
-	return Changed{Revision: r.decided.Load().revision, Action: string(store.Stopped), By: first.By, At: first.At, Already: true}, err
-}
-
 // reset begins the report anew, for one partner or for all: when a mistake has been mended that it tells of.
 func (r *Router) reset(ctx context.Context, query string) (c Changed, err error) {
 	q, c, force, err := r.deciding(query, store.Reset, "partner")
@@ -270,30 +235,6 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 	}
 	r.tally.Forget(partner)
 	return c, r.changed(ctx, &c)
-}
-
-// declare takes the kill switch back, or says that the store was restored.
-func (r *Router) declare(action store.Action, change func(s *store.Store, ctx context.Context, by string, at time.Time) error) func(context.Context, string) (Changed, error) {
-	return func(ctx context.Context, query string) (c Changed, err error) {
-		q, err := asked(query, "by")
-		if err != nil {
-			return c, err
-		}
-		c = Changed{Action: string(action), At: r.now()}
-		if c.By, err = q.by(); err != nil {
-			return c, err
-		}
-		if err := r.stored(); err != nil {
-			return c, err
-		}
-		switch err := change(r.store, ctx, c.By, c.At); {
-		case errors.Is(err, store.ErrState):
-			return c, &denied{http.StatusConflict, "nothing was changed: it is not stopped, and the stages decide"}
-		case err != nil:
-			return c, err
-		}
-		return c, r.changed(ctx, &c)
-	}
 }
 
 // changed has this replica follow a change that was made.

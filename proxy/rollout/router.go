@@ -18,6 +18,11 @@
 //	the same of a drained partner                    nobody is asked
 //	any other operation                              both are asked
 //	after the store was restored from a backup       the other side is asked always, also for drained partners
+//	on a new store, until the rollout is begun       the same, also while the kill switch is thrown
+//
+// In the last two cases "no such bill" is believed only after the settling period: until then a create is refused that
+// rests on it. "No such bill" is no answer to a write while a create of the bill is under way, or has an unknown outcome that
+// is young; and once it was given as one, no create is sent that arrived before.
 //
 // Where the side that the stage prefers refuses the caller, whatever the bill, and the other one does so too or has no such
 // bill, the caller gets that refusal. Nothing is sent on an answer that leaves it open, but for a read of a bill that the side
@@ -26,6 +31,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -48,17 +54,22 @@ type Options struct {
 
 // A Router says where calls go. It is safe for concurrent use.
 type Router struct {
-	store   *store.Store
-	log     *slog.Logger
-	now     func() time.Time
-	metrics *metrics
-	tally   *Tally
-	shadow  *Shadow
-	lost    atomic.Int64 // comparisons that found no place and were drained
-	current atomic.Pointer[settings]
-	decided atomic.Pointer[decisions]
-	settled sync.Map // partners that have been seen for long enough: the hash
-	noted   sync.Map // partners of whom the store knows that they were seen
+	store    *store.Store
+	log      *slog.Logger
+	now      func() time.Time
+	metrics  *metrics
+	tally    *Tally
+	shadow   *Shadow
+	lost     atomic.Int64 // comparisons that found no place and were drained
+	current  atomic.Pointer[settings]
+	decided  atomic.Pointer[decisions]
+	stopping atomic.Pointer[store.Declaration] // a kill switch that was thrown here and could not be stored yet
+	refused  *config.Config                    // of the start, if its default stage did not take effect, and the one that stayed; set by New alone
+	before   string
+	look     Look
+	reload   atomic.Pointer[FailedReload] // the last one, nil if it took effect
+	settled  sync.Map                     // partners that have been seen for long enough: the hash
+	noted    sync.Map                     // partners of whom the store knows that they were seen
 
 	keeping   context.Context // ends where Close gives up
 	giveUp    context.CancelFunc
@@ -69,15 +80,23 @@ type Router struct {
 
 // settings are what one config says.
 type settings struct {
-	config *config.Rollout
-	sides  [2]string // the upstreams
+	config    *config.Rollout
+	sides     [2]string                // the upstreams
+	upstreams []string                 // all of the config
+	wire      map[string]time.Duration // by upstream: how long after a create arrived it may still take effect there
 }
+
+// wireSettles is how long a call may be on its way to an upstream, or in a queue there, after its caller gave it up.
+const wireSettles = 20 * time.Second
 
 // decisions are what operators decided, as of one revision.
 type decisions struct {
 	revision int64
 	stopped  bool
 	restored time.Time
+	unbegun  bool      // the store is new, and nobody has said that the rollout begins
+	since    time.Time // the later of when it was restored and when a rollout began to run on a new one
+	counted  time.Time // the same by the clock of this process, which no step changes
 	initial  *Position // of partners that have none of their own; nil is the config's
 	of       map[string]Position
 }
@@ -100,17 +119,61 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if r.shadow, err = NewShadow(c.Rollout.Shadow, r.tally, o.Registerer, o.Logger); err != nil {
 		return nil, err
 	}
-	r.decided.Store(&decisions{})
+	r.decided.Store(&decisions{revision: -1})
 	r.Use(c)
+	if r.store != nil && c.Rollout.Bills == config.Separate {
+		if err := r.store.Start(ctx, r.now()); err != nil {
+			return nil, fmt.Errorf("rollout: %w", err)
+		}
+	}
 	if err := r.follow(ctx); err != nil {
 		return nil, fmt.Errorf("rollout: %w", err)
+	}
+	if err := r.start(ctx, c); err != nil {
+		return nil, fmt.Errorf("rollout: %w", err)
+	}
+	if r.decided.Load().unbegun {
+		r.log.Warn("the store is new: both backends are asked about every bill that it does not know. "+
+			"If the new backend has no bills of partners that come through here, run billbridge rollout begin. "+
+			"If there was a store before, restore it from its backup", "old", c.Rollout.Old, "new", c.Rollout.New, "since", r.decided.Load().since)
 	}
 	return r, nil
 }
 
+// start holds the default stage of the config to its preconditions. Where they do not hold, the default stage of the config
+// that ran last stays, as at a reload: a gateway that does not start serves nobody.
+func (r *Router) start(ctx context.Context, c *config.Config) error {
+	refused := r.Check(ctx, c)
+	if refused == nil {
+		return r.Accept(ctx, c)
+	}
+	decided, err := r.store.Rollout(ctx)
+	if err != nil {
+		return err
+	}
+	if decided.ConfigDefault == "" {
+		return refused
+	}
+	r.log.Error("the default stage of the config does not take effect, the one before it stays", "default", decided.ConfigDefault, "error", refused.Error())
+	r.NoteReload(refused)
+	r.refused, r.before = c, decided.ConfigDefault
+	r.Use(c)
+	return nil
+}
+
 // Use replaces the config.
 func (r *Router) Use(c *config.Config) {
-	r.current.Store(&settings{config: c.Rollout, sides: [2]string{c.Rollout.Old, c.Rollout.New}})
+	section := c.Rollout
+	if r.refused == c { // its default stage does not take effect
+		own := *c.Rollout
+		own.Default, section = r.before, &own
+	}
+	s := &settings{config: section, sides: [2]string{c.Rollout.Old, c.Rollout.New}, wire: map[string]time.Duration{}}
+	for _, u := range c.Upstreams {
+		s.upstreams = append(s.upstreams, u.Name)
+		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles
+	}
+	r.current.Store(s)
 	r.settled.Clear() // the settling time may be another
 	r.shadow.Use(c.Rollout.Shadow)
 	version, err := TableVersion(c.Table)
@@ -178,16 +241,20 @@ func (r *Router) Close(ctx context.Context) error {
 	return err
 }
 
-// sweep removes what the ledger need not know any more.
+// sweep removes what the ledger need not know any more. While the machine's clock is not to be trusted it removes nothing.
 func (r *Router) sweep(ctx context.Context) error {
 	if r.store == nil {
 		return nil
 	}
-	_, err := r.store.SweepOwners(ctx, r.now(), time.Duration(r.current.Load().config.Keep))
+	clock := r.store.Clock(r.now())
+	if clock.Stepped() {
+		return nil
+	}
+	_, err := r.store.SweepOwners(ctx, clock.Vouched, r.now(), time.Duration(r.current.Load().config.Keep))
 	if err != nil {
 		return err
 	}
-	_, err = r.store.SweepCounts(ctx, r.tally.Table(), r.now().Add(-recent))
+	_, err = r.store.SweepCounts(ctx, r.tally.Table(), clock.Vouched.Add(-recent))
 	return err
 }
 
@@ -203,8 +270,17 @@ func (r *Router) follow(ctx context.Context) error {
 	defer r.following.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	pending := r.stopping.Load()
+	if pending != nil {
+		if err := r.store.Stop(ctx, pending.By, pending.At); err != nil && !errors.Is(err, store.ErrState) {
+			return err
+		}
+	}
 	revision, err := r.store.Revision(ctx)
-	if err != nil || revision == r.decided.Load().revision {
+	if known := r.decided.Load(); err != nil || revision == known.revision {
+		if err == nil && known.stopped {
+			r.stopping.CompareAndSwap(pending, nil)
+		}
 		return err
 	}
 	decided, err := r.store.Rollout(ctx)
@@ -212,6 +288,8 @@ func (r *Router) follow(ctx context.Context) error {
 		return err
 	}
 	d := &decisions{revision: decided.Revision, stopped: !decided.Stopped.At.IsZero(), restored: decided.Restored.At, of: map[string]Position{}}
+	d.unbegun = decided.Begun.At.IsZero() && !decided.Started.IsZero()
+	r.countSettling(d, decided.Started)
 	for _, s := range decided.Stages {
 		p := Position{Stage: Stage(s.Stage), Percent: s.Percent}
 		if s.Partner == "" { // forced is for one partner, never for all that will ever come
@@ -222,5 +300,27 @@ func (r *Router) follow(ctx context.Context) error {
 		d.of[s.Partner] = p
 	}
 	r.decided.Store(d)
+	if d.stopped {
+		r.stopping.CompareAndSwap(pending, nil)
+	}
+	r.metrics.begun.Set(map[bool]float64{false: 1}[d.unbegun])
 	return nil
+}
+
+// countSettling finds since when the settling period of an incomplete ledger counts. A wrong clock makes it longer, never
+// shorter.
+func (r *Router) countSettling(d *decisions, started time.Time) {
+	d.since = d.restored
+	if d.unbegun && started.After(d.since) {
+		d.since = started
+	}
+	if was := r.decided.Load(); was.since.Equal(d.since) && !was.counted.IsZero() {
+		d.counted = was.counted
+		return
+	}
+	now := r.now()
+	d.counted = now
+	if ago := now.Sub(d.since); ago > 0 && !r.store.Clock(now).Stepped() {
+		d.counted = now.Add(-ago)
+	}
 }

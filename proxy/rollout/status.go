@@ -14,13 +14,21 @@ import (
 
 // A Status is all that is known of a rollout, as the operator sees it.
 type Status struct {
-	Old      string    `json:"old"` // the two upstreams
-	New      string    `json:"new"`
-	Bills    string    `json:"bills"`
-	Settle   string    `json:"settle"` // for so long a partner must have been seen before it leaves the old side
-	Stopped  *Declared `json:"stopped,omitempty"`
-	Restored *Declared `json:"restored,omitempty"`
-	Default  Placing   `json:"default"`
+	Old      string     `json:"old"` // the two upstreams
+	New      string     `json:"new"`
+	Bills    string     `json:"bills"`
+	Settle   string     `json:"settle"` // for so long a partner must have been seen before it leaves the old side
+	Stopped  *Declared  `json:"stopped,omitempty"`
+	Unstored bool       `json:"unstored,omitempty"` // it is stopped on this gateway alone: that could not be stored yet
+	Restored *Declared  `json:"restored,omitempty"`
+	Begun    *Declared  `json:"begun,omitempty"`    // nil where nobody said so: both backends are asked about every bill that the store does not know
+	Started  *time.Time `json:"started,omitempty"`  // of a store on which the rollout has not begun: since when it runs
+	Believes *time.Time `json:"believes,omitempty"` // until then creates are refused that rest on "no such bill"
+	Default  Placing    `json:"default"`
+
+	Backends []Backend     `json:"backends,omitempty"` // those that the store knows
+	Clock    *Clock        `json:"clock,omitempty"`
+	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
 
 	Uncounted string     `json:"uncounted,omitempty"` // why no partner has bills here
 	Partners  []Standing `json:"partners"`            // that were seen, have a stage of their own or a bill in the ledger
@@ -30,6 +38,45 @@ type Status struct {
 type Declared struct {
 	By string    `json:"by"`
 	At time.Time `json:"at"`
+}
+
+// A Backend is an upstream as the store knows it.
+type Backend struct {
+	Name    string    `json:"name"`
+	URL     string    `json:"url"`
+	MayMove *Declared `json:"may_move,omitempty"` // it may get another address, for a day
+}
+
+// A Clock compares the machine's clock, or PostgreSQL's, with the one that the store vouches for.
+type Clock struct {
+	Store   time.Time `json:"store"`
+	Offset  float64   `json:"offset_seconds"` // how far the machine's is ahead
+	Stepped bool      `json:"stepped"`        // by so much that nothing is removed by the time
+}
+
+// Machine is the time by the machine's clock, or PostgreSQL's.
+func (c Clock) Machine() time.Time {
+	return c.Store.Add(time.Duration(c.Offset * float64(time.Second)))
+}
+
+// ClockOf is a clock as the operator sees it.
+func ClockOf(c store.Clock) Clock {
+	return Clock{c.Vouched.Truncate(time.Millisecond).UTC(), c.Offset.Seconds(), c.Stepped()}
+}
+
+// A FailedReload is a config that was refused: the last good one runs.
+type FailedReload struct {
+	At    time.Time `json:"at"`
+	Error string    `json:"error"`
+}
+
+// NoteReload keeps the error of a reload for the status, until one succeeds.
+func (r *Router) NoteReload(err error) {
+	if err == nil {
+		r.reload.Store(nil)
+		return
+	}
+	r.reload.Store(&FailedReload{r.now(), err.Error()})
 }
 
 // A Placing is a stage that was set, or that the config says, and then nobody set it.
@@ -96,7 +143,9 @@ type Changed struct {
 	To          string    `json:"to,omitempty"`
 	ToPercent   *int      `json:"to_percent,omitempty"`
 	Forced      bool      `json:"forced,omitempty"`
-	Already     bool      `json:"already,omitempty"` // it was made before, by whom it says, and nothing was changed now
+	Already     bool      `json:"already,omitempty"`  // it was made before, by whom it says, and nothing was changed now
+	Subject     string    `json:"subject,omitempty"`  // the bill that was assigned, the upstream that may move
+	Unstored    string    `json:"unstored,omitempty"` // of a stop: it holds on this gateway alone, and why it cannot be stored
 }
 
 func (r *Router) status(ctx context.Context, query string) (answer Status, err error) {
@@ -110,10 +159,41 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 	if err != nil {
 		return Status{}, err
 	}
-	answer.Stopped, answer.Restored = declared(decided.Stopped), declared(decided.Restored)
+	answer.Stopped, answer.Restored, answer.Begun = declared(decided.Stopped), declared(decided.Restored), declared(decided.Begun)
+	if pending := r.stopping.Load(); pending != nil && answer.Stopped == nil {
+		answer.Stopped, answer.Unstored = declared(*pending), true
+	}
+	answer.Reload = r.reload.Load()
+	if err := r.certainty(ctx, s, decided, &answer); err != nil {
+		return Status{}, err
+	}
 	answer.Default = s.stages(decided)[""]
 	answer.Partners, answer.Uncounted, err = r.standings(ctx, decided, only)
 	return answer, err
+}
+
+// certainty adds what the ledger's knowledge rests on: whether it is complete, where the backends are, and the clock.
+func (r *Router) certainty(ctx context.Context, s *settings, decided store.Rollout, answer *Status) error {
+	if r.store == nil {
+		return nil
+	}
+	if !decided.Started.IsZero() {
+		answer.Started = &decided.Started
+	}
+	if d := r.decided.Load(); !d.since.IsZero() && !r.believes(s, d) {
+		until := d.counted.Add(time.Duration(s.config.Settle))
+		answer.Believes = &until
+	}
+	known, err := r.store.Upstreams(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range known {
+		answer.Backends = append(answer.Backends, Backend{u.Name, u.URL, declared(u.MayMove)})
+	}
+	clock := ClockOf(r.store.Clock(r.now()))
+	answer.Clock = &clock
+	return nil
 }
 
 // all is what was decided, which without a store is nothing.
@@ -257,7 +337,7 @@ func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
 	}
 	answer := make([]Changed, len(log))
 	for i, c := range log {
-		answer[i] = Changed{Revision: c.Revision, Action: string(c.Action), By: c.By, At: c.At, Forced: c.Forced}
+		answer[i] = Changed{Revision: c.Revision, Action: string(c.Action), By: c.By, At: c.At, Forced: c.Forced, Subject: c.Subject}
 		switch {
 		case c.Partner != "":
 			answer[i].Partner = shown(c.Partner)

@@ -19,6 +19,7 @@ type Call struct {
 	Partner         string // the full SHA-256 of the key, in hex; empty if the call names none
 	Merchant, Bill  string
 	Until           time.Time // when the bill is over; zero if that is not known
+	Arrived         time.Time // if zero, now
 }
 
 // A Finding is what a side says of a bill.
@@ -51,18 +52,23 @@ type Way struct {
 	Compare string
 	// ReadBack: a bill that the call makes is one of canary, and is to be read back there.
 	ReadBack bool
+	// Deniable: the ledger must have recorded it (see Deny) before a caller is told that there is no such bill.
+	Deniable bool
 
 	create  *store.Create
 	pending bool // the ledger has the upstream of a create that may have been sent, and does not know whether it was taken
 }
 
 // refusals are the reasons of Refused.
-var refusals = []string{"unclear", "both", "stranger", "store"}
+var refusals = []string{"unclear", "barred", "making", "denied", "both", "stranger", "store"}
 
 // Texts of more than one of them.
 const (
 	strange = "the bill is at an upstream that is no part of the rollout"
 	unclear = "it is not known at which backend the bill is"
+	making  = "a create of the bill is under way or has an unknown outcome, so that it is not certain that there is no such bill"
+	barred  = "the other backend refuses the partner, so that it is not known whether the bill has been made there"
+	young   = "the ledger was restored or made anew a short time ago. A call that it does not have may still be on its way"
 )
 
 // A Refused call is not sent: it is not known where it belongs. Its text is for the partner.
@@ -90,8 +96,12 @@ func (r *Router) Route(ctx context.Context, c Call, ask Ask) (Way, error) {
 }
 
 func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
+	stopping := r.stopping.Load() != nil // first: it is in the store before it goes
 	s, d := r.current.Load(), r.decided.Load()
-	at := situation{shared: s.config.Bills == config.Shared, position: r.position(s, d, c.Partner), stopped: d.stopped, restored: !d.restored.IsZero()}
+	at := situation{
+		shared: s.config.Bills == config.Shared, restored: !d.restored.IsZero(), unbegun: d.unbegun,
+		position: r.position(s, d, c.Partner), stopped: d.stopped || stopping,
+	}
 	at.chosen = share(s.config.Salt, c.Partner, c.Merchant, at.position.Percent)
 	var err error
 	if at.position.Forced {
@@ -120,8 +130,8 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 		way := at.byStage()
 		return Way{Upstream: s.sides[way.side], Reason: way.reason}, nil
 	}
-	if c.Creates && d.restored.IsZero() && !at.create().ask {
-		return r.create(ctx, s, at, c, ask) // nobody is asked, and the ledger says whose the bill is when it notes the create
+	if c.Creates && !at.incomplete() && !at.create().ask {
+		return r.create(ctx, s, d, at, c, ask) // no backend is asked: the ledger names the owner when it records the create
 	}
 	done := r.metrics.timed("owner")
 	row, err := r.store.Owner(ctx, c.Partner, c.Bill)
@@ -142,63 +152,32 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 		}
 	}
 	if c.Creates {
-		return r.create(ctx, s, at, c, ask)
+		return r.create(ctx, s, d, at, c, ask)
 	}
-	way, err := r.other(ctx, s, at, c, ask)
+	way, err := r.other(ctx, s, d, at, c, ask)
 	way.pending = at.owner != nil && row.State == store.Pending
+	way.Deniable = c.Writes && row.State != store.Owned
 	return way, err
 }
 
-// unknownEnd is when a bill is taken for over whose last day nobody says.
-const unknownEnd = 365 * 24 * time.Hour
-
-// create takes a create to the side that may make the bill.
-func (r *Router) create(ctx context.Context, s *settings, at situation, c Call, ask Ask) (Way, error) {
-	d := at.create()
-	if d.ask {
-		other := s.sides[1-d.side]
-		switch ask(ctx, other) {
-		case Present:
-			if refused := r.found(ctx, c, other); refused != nil {
-				return Way{}, refused
-			}
-			d = decision{side: 1 - d.side, reason: ByProbe}
-		case Unclear, Refusing:
-			return Way{}, &Refused{Reason: "unclear", Text: "it is not known whether the bill has been made at the other backend"}
-		case Absent:
-		}
-	}
-	if !c.Until.After(r.now()) {
-		c.Until = r.now().Add(unknownEnd)
-	}
-	done := r.metrics.timed("own")
-	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.sides[d.side], r.now(), c.Until)
-	done()
-	switch {
-	case errors.Is(err, store.ErrBill): // no backend takes such an id: let it say so
-		return Way{Upstream: s.sides[d.side], Reason: d.reason}, nil
-	case err != nil:
-		return Way{}, outOfReach(err)
-	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.sides[d.side]: // the bill was there, or another create was faster
-		d.reason = ByOwner
-		if _, ok := s.side(create.Upstream); !ok { // through a replica with other sides: nothing goes out here
-			_, err := r.store.Settle(ctx, create, store.NotSent, r.now())
-			return Way{}, &Refused{Reason: "stranger", Text: strange, Cause: err}
-		}
-	}
-	return Way{Upstream: create.Upstream, Reason: d.reason, create: &create}, nil
-}
-
 // other takes any other operation to the bill's owner.
-func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, ask Ask) (Way, error) {
-	d := at.other()
-	if !d.ask {
-		return Way{Upstream: s.sides[d.side], Reason: d.reason}, nil
+func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Ask) (Way, error) {
+	to := at.other()
+	if !to.ask {
+		return Way{Upstream: s.sides[to.side], Reason: to.reason}, nil
 	}
-	found := r.askBoth(ctx, s, ask, d.side, c.Writes)
-	way := Way{Upstream: s.sides[d.side], Reason: ByProbe}
+	found := r.askBoth(ctx, s, ask, to.side, c.Writes)
+	way := Way{Upstream: s.sides[to.side], Reason: ByProbe}
 	switch found {
 	case [2]Finding{Absent, Absent}:
+		if c.Writes {
+			if at.incomplete() && !r.believes(s, d) {
+				return Way{}, &Refused{Reason: "unclear", Text: young}
+			}
+			if refused := r.deny(ctx, s, c); refused != nil {
+				return Way{}, refused
+			}
+		}
 		way.Nowhere = true
 		return way, nil
 	case [2]Finding{Refusing, Refusing}:
@@ -214,13 +193,13 @@ func (r *Router) other(ctx context.Context, s *settings, at situation, c Call, a
 	case [2]Finding{Absent, Present}:
 		way.Upstream = s.sides[NewSide]
 	default:
-		if found[d.side] == Refusing && found[1-d.side] == Absent {
+		if found[to.side] == Refusing && found[1-to.side] == Absent {
 			way.Nowhere = true
 			return way, nil
 		}
 		// A read of a bill that is at both would be answered by the preferred side, too: what the other one would have said
 		// makes no difference to it.
-		if !c.Writes && found[d.side] == Present {
+		if !c.Writes && found[to.side] == Present {
 			way.Unsure = true // what it says now may be something else than a moment ago
 			return way, nil
 		}
@@ -310,19 +289,6 @@ func outOfReach(err error) *Refused {
 	return &Refused{Reason: "store", Text: "it cannot be noted just now at which backend the bill is", Cause: err}
 }
 
-// Settle notes how a create ended, after a way that Route gave. Of any other way it notes nothing.
-func (r *Router) Settle(ctx context.Context, w Way, outcome store.Outcome) error {
-	if w.create == nil {
-		return nil
-	}
-	defer r.metrics.timed("settle")()
-	_, err := r.store.Settle(ctx, *w.create, outcome, r.now())
-	if errors.Is(err, store.ErrOtherOwner) {
-		r.metrics.doubled.Inc()
-	}
-	return err
-}
-
 // Shown notes that a read which went a way, or which explained what became of a create that did, showed the bill there.
 func (r *Router) Shown(ctx context.Context, c Call, w Way) error {
 	if !w.pending && w.create == nil {
@@ -339,7 +305,11 @@ func (r *Router) Saw(ctx context.Context, partner string) error {
 	if _, known := r.noted.Load(partner); known || r.store == nil || partner == "" {
 		return nil
 	}
-	if err := r.store.Seen(ctx, partner, r.now()); err != nil {
+	at := r.now()
+	if vouched := r.store.Clock(at).Vouched; vouched.After(at) {
+		at = vouched // by a clock that is behind it would have been seen long ago when that is right again
+	}
+	if err := r.store.Seen(ctx, partner, at); err != nil {
 		return err
 	}
 	r.noted.Store(partner, nil)
@@ -360,7 +330,7 @@ func (r *Router) isSettled(ctx context.Context, s *settings, partner string) (bo
 	}
 	r.noted.Store(partner, nil)
 	r.tally.Know(partner)
-	if r.now().Sub(first) < time.Duration(s.config.Settle) {
+	if r.age(first) < time.Duration(s.config.Settle) {
 		return false, nil
 	}
 	if r.current.Load() == s { // else the settling time may be another
@@ -368,6 +338,18 @@ func (r *Router) isSettled(ctx context.Context, s *settings, partner string) (bo
 	}
 	return true, nil
 }
+
+// age is how long ago a time was that the store has. While the machine's clock is not to be trusted, the store's counts.
+func (r *Router) age(of time.Time) time.Duration {
+	now := r.now()
+	if clock := r.store.Clock(now); clock.Stepped() {
+		now = clock.Vouched
+	}
+	return now.Sub(of)
+}
+
+// Now is the time by the router's clock.
+func (r *Router) Now() time.Time { return r.now() }
 
 // position is where a partner stands.
 func (r *Router) position(s *settings, d *decisions, partner string) Position {

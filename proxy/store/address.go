@@ -51,6 +51,10 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	if over.Before(a.Created) {
 		over = a.Created
 	}
+	// One of which nobody says when it ends counts from now, by the machine's clock or the store's, whichever is ahead.
+	if vouched := s.Clock(a.Created).Vouched; a.Until.IsZero() && vouched.After(over) {
+		over = vouched
+	}
 	ends := millis(over)
 	var registration any
 	if a.Store != "" {

@@ -27,7 +27,7 @@ func (s *Store) OpenBills(ctx context.Context, partnerPrefix string, now time.Ti
 			return nil, err
 		}
 		rows, err := q.QueryContext(ctx, `
-			SELECT partner, upstream, state, count(*), count(CASE WHEN ends <= $3 THEN 1 END) FROM billbridge_owners WHERE partner >= $1 AND partner < $2
+			SELECT partner, upstream, state, count(*), count(CASE WHEN ends <= $3 THEN 1 END) FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
 			GROUP BY partner, upstream, state ORDER BY partner, upstream, state`, from, to, now.UnixMilli())
 		if err != nil {
 			return nil, err

@@ -16,6 +16,10 @@ var (
 	ErrOtherOwner = errors.New("store: the bill belongs to another upstream")
 	// ErrNotOpen: the create was settled before, or the store was restored from a backup that does not know of it.
 	ErrNotOpen = errors.New("store: the create is not open")
+	// ErrMaking: a create of the bill is under way, or ended lately with an unknown outcome.
+	ErrMaking = errors.New("store: a create of the bill is under way")
+	// ErrDenied: since the create arrived a caller was told that there is no such bill.
+	ErrDenied = errors.New("store: a caller was told that there is no such bill")
 	// ErrBill: no bill can be kept under that id. None that a backend documents is like it.
 	ErrBill = errors.New("store: not the id of a bill that can be kept")
 )
@@ -39,7 +43,20 @@ type Owner struct {
 	Open      int       // creates on their way. One whose process died, or that could not be settled, stays among them
 	Uncertain bool      // a create ended Unknown or Taken: the bill is not released any more
 	Changed   time.Time // when it came into its state
-	Ends      time.Time // a sweep takes the row some time after this; zero for never, 1970 once it was released
+	Tried     time.Time // when its last create was recorded; of a bill that was only found, as Changed
+	Ends      time.Time // a sweep takes the row some time after this; 1970 once it was released
+}
+
+// estimatedLife is after how long a bill is taken for over if nobody says when it ends.
+const estimatedLife = 365 * 24 * time.Hour
+
+// estimatedEnd is when such a bill is taken for over. A clock that is behind must not bring that nearer, so the store's
+// own clock counts where it is ahead.
+func (s *Store) estimatedEnd(now time.Time) time.Time {
+	if vouched := s.Clock(now).Vouched; vouched.After(now) {
+		now = vouched
+	}
+	return now.Add(estimatedLife)
 }
 
 // A Create is one that its holder may send to Upstream, which is not always the one that it asked for.
@@ -64,8 +81,10 @@ const (
 // nobody has the bill, else to the one that the row names. All creates of one id go to one side, whichever replicas
 // they come through, and that side answers them.
 //
-// The bill is over at until; the row stays for good if that is zero, and if it is before now: an end like 0001-01-01
-// an upstream may take for none. Of several creates the last end counts.
+// The bill is over at until. If that is zero or not after now (an upstream may take an end like 0001-01-01 for none), the
+// end is estimated: a year from now. Of several creates the last end counts.
+//
+// now is when the create arrived. If a caller was told since then that there is no such bill (see Deny), the error is ErrDenied.
 //
 // After an error nothing may be sent, and there is nothing to settle. If the error came late, a create that nobody
 // will settle is open: then the bill stays where it is, which loses nothing.
@@ -73,40 +92,57 @@ func (s *Store) Own(ctx context.Context, partner, bill, upstream string, now, un
 	if err := ownable(partner, bill, upstream, now); err != nil {
 		return Create{}, err
 	}
-	if until.Before(now) {
-		until = time.Time{}
+	estimated := !until.After(now)
+	if estimated {
+		until = s.estimatedEnd(now)
 	}
+	now = s.stamp(now)
 	token := newCreate()
-	o, err := write(ctx, s, "noting the owner of a bill", func(ctx context.Context, q queries) (Owner, error) {
+	r, err := write(ctx, s, "noting the owner of a bill", func(ctx context.Context, q queries) (r ruling, err error) {
 		// Nearly every create is of a new bill: for that, nothing need be read back, which SQLite is slow at.
 		result, err := q.ExecContext(ctx, `
-			INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, ends)
-			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $6) ON CONFLICT (partner, bill) DO NOTHING`,
-			partner, bill, upstream, token, now.UnixMilli(), millis(until))
+			INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
+			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7) ON CONFLICT (partner, bill) DO NOTHING`,
+			partner, bill, upstream, token, now.UnixMilli(), until.UnixMilli(), bit(estimated))
 		if err != nil {
-			return Owner{}, err
+			return r, err
 		}
 		if inserted, err := result.RowsAffected(); err != nil || inserted == 1 {
-			return Owner{Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1, Changed: kept(now), Ends: kept(until)}, err
+			r.owner = Owner{Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1, Changed: kept(now), Tried: kept(now), Ends: kept(until)}
+			return r, err
 		}
 		// The whole again, for a row that was there may be gone by now. In one statement: what it finds, another replica
 		// cannot change before it has written.
-		return scanOwner(q.QueryRowContext(ctx, `
-			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends)
-			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $6)
+		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
+			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
+			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7)
 			ON CONFLICT (partner, bill) DO UPDATE SET
 				upstream = CASE was.state WHEN 'released' THEN excluded.upstream ELSE was.upstream END,
 				state = CASE was.state WHEN 'released' THEN 'pending' ELSE was.state END,
 				creates = was.creates || excluded.creates,
 				changed = CASE was.state WHEN 'released' THEN excluded.changed ELSE was.changed END,
-				ends = CASE WHEN excluded.ends IS NULL OR was.ends < excluded.ends THEN excluded.ends ELSE was.ends END
-			RETURNING `+ownerColumns, partner, bill, upstream, token, now.UnixMilli(), millis(until)), partner, bill)
+				tried = CASE WHEN was.tried > excluded.tried AND was.tried < $8 THEN was.tried ELSE excluded.tried END,
+				ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
+				estimated = CASE WHEN was.ends < excluded.ends THEN excluded.estimated ELSE was.estimated END
+			WHERE was.state = 'owned' OR was.denied IS NULL OR was.denied < excluded.tried OR was.denied > $8
+			RETURNING `+ownerColumns, partner, bill, upstream, token, now.UnixMilli(), until.UnixMilli(), bit(estimated), now.Add(deniedFor).UnixMilli()), partner, bill)
+		if errors.Is(err, sql.ErrNoRows) {
+			r.refusal, err = ErrDenied, nil
+		}
+		return r, err
 	})
+	if err == nil {
+		err = r.refusal
+	}
 	if err != nil {
 		return Create{}, err
 	}
-	return Create{o, token}, nil
+	return Create{r.owner, token}, nil
 }
+
+// deniedFor is how long after its arrival a create may be on its way to the ledger. A denial that seems to come later was
+// recorded by a clock that was wrong.
+const deniedFor = 10 * time.Minute
 
 // Settle notes how a create ended, once: a second time is ErrNotOpen and changes nothing, so that whoever had an error
 // may try again. One that is never settled is taken for one that may have taken effect.
@@ -134,14 +170,15 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 	default:
 		return Owner{}, fmt.Errorf("store: a create cannot end as %q", outcome)
 	}
+	end := s.estimatedEnd(now)
 	r, err := write(ctx, s, "noting how a create ended", func(ctx context.Context, q queries) (r ruling, err error) {
 		if outcome == Succeeded && c.State == Pending && c.Open == 1 {
 			// Nearly every create is the only one of its bill, and succeeds: for that, the row is as it was, and nothing need be
 			// read back, which SQLite is slow at.
 			result, err := q.ExecContext(ctx, `
 				UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
-				WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends IS NOT DISTINCT FROM $5`,
-				c.Partner, c.Bill, c.token, now.UnixMilli(), millis(c.Ends))
+				WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5 AND tried = $6`,
+				c.Partner, c.Bill, c.token, now.UnixMilli(), c.Ends.UnixMilli(), c.Tried.UnixMilli())
 			if err != nil {
 				return r, err
 			}
@@ -159,7 +196,7 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 			return r, err
 		}
 		if outcome == Succeeded {
-			return found(ctx, q, c.Partner, c.Bill, c.Upstream, now)
+			return found(ctx, q, c.Partner, c.Bill, c.Upstream, now, end)
 		}
 		r.refusal = ErrNotOpen
 		if r.owner, err = owner(ctx, q, c.Partner, c.Bill); errors.Is(err, sql.ErrNoRows) {
@@ -173,7 +210,40 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 	return r.owner, err
 }
 
-// Found notes that an upstream has a bill, because it showed it. The bill is taken for over a year later. If the row says
+// Deny records that a caller, whose call arrived at now, is about to be told that there is no such bill: a create that arrived
+// until then, and is not recorded yet, is refused by Own, so that the bill is not made after all. If a create of the bill is under way,
+// or has an unknown outcome, and arrived after since, nothing changes: the row comes with ErrMaking, and the caller must
+// not be told so. One that seems to come from the future was recorded by a clock that was wrong, and is old. An owned bill is its upstream's to answer for: nothing changes.
+func (s *Store) Deny(ctx context.Context, partner, bill string, now, since time.Time) (Owner, error) {
+	if !fullHash(partner) || now.IsZero() {
+		return Owner{}, fmt.Errorf("store: denying a bill needs the full hash of a partner and a time, not %q and %s", partner, now)
+	}
+	if bill == "" || len(bill) > billAtMost || storable(map[string]string{"bill": bill}) != nil {
+		return Owner{}, ErrBill
+	}
+	now, since = s.stamp(now), s.stamp(since)
+	r, err := write(ctx, s, "recording that there is no such bill", func(ctx context.Context, q queries) (r ruling, err error) {
+		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
+			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends, denied)
+			VALUES ($1, $2, '', 'released', '', 0, $3, 0, $3)
+			ON CONFLICT (partner, bill) DO UPDATE SET denied = excluded.denied
+			WHERE was.state = 'released' OR was.state = 'pending' AND (coalesce(was.tried, was.changed) <= $4 OR coalesce(was.tried, was.changed) > $5)
+			RETURNING `+ownerColumns, partner, bill, now.UnixMilli(), since.UnixMilli(), now.Add(deniedFor).UnixMilli()), partner, bill)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return r, err
+		}
+		if r.owner, err = owner(ctx, q, partner, bill); err == nil && r.owner.State == Pending {
+			r.refusal = ErrMaking
+		}
+		return r, err
+	})
+	if err == nil {
+		err = r.refusal
+	}
+	return r.owner, err
+}
+
+// Found notes that an upstream has a bill, because it showed it. Its end is estimated. If the row says
 // that the bill is at another one, or may be, it stays as it is and comes with ErrOtherOwner. A row that was pending when the store was declared restored from
 // a backup says neither: it may have been released since the backup, and the bill made at the upstream that shows it.
 func (s *Store) Found(ctx context.Context, partner, bill, upstream string, now time.Time) (Owner, error) {
@@ -184,8 +254,9 @@ func (s *Store) Found(ctx context.Context, partner, bill, upstream string, now t
 	if known, err := s.Owner(ctx, partner, bill); err == nil && known.State == Owned && known.Upstream == upstream {
 		return known, nil
 	}
+	end := s.estimatedEnd(now)
 	r, err := write(ctx, s, "noting where a bill was found", func(ctx context.Context, q queries) (ruling, error) {
-		return found(ctx, q, partner, bill, upstream, now)
+		return found(ctx, q, partner, bill, upstream, now, end)
 	})
 	if err == nil {
 		err = r.refusal
@@ -200,20 +271,18 @@ type ruling struct {
 	refusal error
 }
 
-// foundFor is when a bill is taken for over that was found: nothing that shows it says when it is.
-const foundFor = 365 * 24 * time.Hour
-
-func found(ctx context.Context, q queries, partner, bill, upstream string, now time.Time) (r ruling, err error) {
+func found(ctx context.Context, q queries, partner, bill, upstream string, now, end time.Time) (r ruling, err error) {
 	r.owner, err = scanOwner(q.QueryRowContext(ctx, `
-		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends)
-		VALUES ($1, $2, $3, 'owned', '', 0, $4, $5)
+		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
+		VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
 		ON CONFLICT (partner, bill) DO UPDATE SET
 			upstream = excluded.upstream, state = 'owned',
 			changed = CASE was.state WHEN 'owned' THEN was.changed ELSE excluded.changed END,
-			ends = CASE was.state WHEN 'released' THEN excluded.ends ELSE was.ends END
+			ends = CASE was.state WHEN 'released' THEN excluded.ends ELSE was.ends END,
+			estimated = CASE was.state WHEN 'released' THEN 1 ELSE was.estimated END
 		WHERE was.state = 'released' OR was.upstream = excluded.upstream
 			OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout)
-		RETURNING `+ownerColumns, partner, bill, upstream, now.UnixMilli(), now.Add(foundFor).UnixMilli()), partner, bill)
+		RETURNING `+ownerColumns, partner, bill, upstream, now.UnixMilli(), end.UnixMilli()), partner, bill)
 	if errors.Is(err, sql.ErrNoRows) {
 		r.refusal = ErrOtherOwner
 		r.owner, err = owner(ctx, q, partner, bill)
@@ -269,12 +338,12 @@ func newCreate() string {
 	return hex.EncodeToString(token[:]) + " "
 }
 
-const ownerColumns = "upstream, state, length(creates), uncertain, changed, ends"
+const ownerColumns = "upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends"
 
 func scanOwner(row *sql.Row, partner, bill string) (Owner, error) {
 	o := Owner{Partner: partner, Bill: bill}
 	var length int
-	if err := row.Scan(&o.Upstream, &o.State, &length, &o.Uncertain, moment{&o.Changed}, moment{&o.Ends}); err != nil {
+	if err := row.Scan(&o.Upstream, &o.State, &length, &o.Uncertain, moment{&o.Changed}, moment{&o.Tried}, moment{&o.Ends}); err != nil {
 		return Owner{}, err
 	}
 	o.Open = length / createLength

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -78,6 +79,17 @@ func parse(url string) (*pgx.ConnConfig, error) {
 			"special characters percent-encoded, and the files that it names must be readable")
 	}
 	return config, nil
+}
+
+// Unreachable tells whether an error of Open may pass by itself: PostgreSQL does not answer, or starts, or has no place for
+// one more connection just now.
+func Unreachable(err error) bool {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return strings.HasPrefix(refused.Code, "57P") || strings.HasPrefix(refused.Code, "53")
+	}
+	var unconnected *pgconn.ConnectError
+	return errors.As(err, &unconnected)
 }
 
 func (e *pg) prepare(ctx context.Context) error {
@@ -159,15 +171,6 @@ func (e *pg) read(ctx context.Context, f func(context.Context, queries) error) e
 		return ErrClosed
 	}
 	return f(ctx, e.db)
-}
-
-func (e *pg) ping(ctx context.Context) error {
-	return e.read(ctx, func(ctx context.Context, q queries) error {
-		if err := q.QueryRowContext(ctx, "SELECT max(version) FROM billbridge_schema").Scan(new(int)); err != nil {
-			return err
-		}
-		return writes(ctx, q)
-	})
 }
 
 func (e *pg) close() error {

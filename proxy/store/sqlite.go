@@ -310,13 +310,6 @@ func (e *lite) read(ctx context.Context, f func(context.Context, queries) error)
 	return err
 }
 
-// ping takes the lock to write, and gives it back.
-func (e *lite) ping(ctx context.Context) error {
-	return e.write(ctx, func(ctx context.Context, q queries) error {
-		return q.QueryRowContext(ctx, "SELECT max(version) FROM billbridge_schema").Scan(new(int))
-	})
-}
-
 func (e *lite) isClosing() bool {
 	select {
 	case <-e.closing:

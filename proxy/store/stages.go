@@ -30,7 +30,12 @@ type Rollout struct {
 	Revision int64
 	Stopped  Declaration // the kill switch; zero when it is not thrown
 	Restored Declaration // the last time that the store was declared restored from a backup
+	Started  time.Time   // when a rollout first ran on this store; zero once it is begun
+	Begun    Declaration // when the operator declared that the rollout begins; zero before
 	Stages   []Stage     // by partner, the default first
+
+	// ConfigDefault is the default stage of the config that ran last, "" if none did.
+	ConfigDefault string
 }
 
 // An Action is what a Change did.
@@ -38,11 +43,15 @@ type Action string
 
 // The actions.
 const (
-	Staged   Action = "stage"
-	Stopped  Action = "stop"
-	Resumed  Action = "resume"
-	Restored Action = "restored"
-	Reset    Action = "reset" // of counts
+	Staged         Action = "stage"
+	Stopped        Action = "stop"
+	Resumed        Action = "resume"
+	Restored       Action = "restored"
+	Reset          Action = "reset"  // of counts
+	Begun          Action = "begin"  // of the rollout, on this store
+	Moved          Action = "moved"  // an upstream may get another address
+	Assigned       Action = "assign" // a bill to an upstream
+	ClockConfirmed Action = "clock"
 )
 
 // A Change is one entry of the audit log, which is never removed.
@@ -51,8 +60,9 @@ type Change struct {
 	Action                 Action
 	By                     string
 	At                     time.Time
-	Partner                string // whose stage, "" for the default; whose counts, "" for all; else ""
-	From, To               string // stages; From is "" if there was none, To if there is none any more
+	Partner                string // whose stage, "" for the default; whose counts, "" for all; whose bill; else ""
+	Subject                string // the bill that was assigned, the upstream that may move; else ""
+	From, To               string // stages, or a bill's upstreams; From is "" if there was none, To if there is none any more
 	FromPercent, ToPercent int
 	Forced                 bool
 }
@@ -173,9 +183,9 @@ func changed(ctx context.Context, q queries, c Change, do func(context.Context, 
 	}
 	_, err = q.ExecContext(ctx, `
 		INSERT INTO billbridge_audit (
-			revision, action, done_by, done_at, partner, from_stage, from_percent, to_stage, to_percent, forced)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		c.Revision, string(c.Action), c.By, c.At.UnixMilli(), c.Partner, c.From, c.FromPercent, c.To, c.ToPercent, bit(c.Forced))
+			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		c.Revision, string(c.Action), c.By, c.At.UnixMilli(), c.Partner, c.Subject, c.From, c.FromPercent, c.To, c.ToPercent, bit(c.Forced))
 	return err
 }
 
@@ -209,7 +219,7 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 	return read(ctx, s, "reading the rollout", func(ctx context.Context, q queries) (r Rollout, err error) {
 		// One statement: between two, somebody might throw the switch.
 		rows, err := q.QueryContext(ctx, `
-			SELECT r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by,
+			SELECT r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by, r.started, r.begun, r.begun_by, r.config_default,
 				s.partner, s.stage, s.percent, s.set_by, s.set_at, s.forced
 			FROM billbridge_rollout r LEFT JOIN billbridge_stages s ON true ORDER BY s.partner`)
 		if err != nil {
@@ -222,7 +232,7 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 			var forced sql.NullBool
 			var at time.Time
 			if err := rows.Scan(&r.Revision, moment{&r.Stopped.At}, &r.Stopped.By, moment{&r.Restored.At}, &r.Restored.By,
-				&partner, &stage, &percent, &by, moment{&at}, &forced); err != nil {
+				moment{&r.Started}, moment{&r.Begun.At}, &r.Begun.By, &r.ConfigDefault, &partner, &stage, &percent, &by, moment{&at}, &forced); err != nil {
 				return Rollout{}, err
 			}
 			if partner.Valid {
@@ -237,7 +247,7 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 func (s *Store) Audit(ctx context.Context, limit int) ([]Change, error) {
 	return read(ctx, s, "reading the audit log", func(ctx context.Context, q queries) (all []Change, err error) {
 		rows, err := q.QueryContext(ctx, `
-			SELECT revision, action, done_by, done_at, partner, from_stage, from_percent, to_stage, to_percent, forced
+			SELECT revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced
 			FROM billbridge_audit ORDER BY revision DESC LIMIT $1`, max(0, limit))
 		if err != nil {
 			return nil, err
@@ -245,7 +255,7 @@ func (s *Store) Audit(ctx context.Context, limit int) ([]Change, error) {
 		defer func() { _ = rows.Close() }() // its error is that of rows.Err
 		for rows.Next() {
 			var c Change
-			if err := rows.Scan(&c.Revision, &c.Action, &c.By, moment{&c.At}, &c.Partner, &c.From, &c.FromPercent,
+			if err := rows.Scan(&c.Revision, &c.Action, &c.By, moment{&c.At}, &c.Partner, &c.Subject, &c.From, &c.FromPercent,
 				&c.To, &c.ToPercent, &c.Forced); err != nil {
 				return nil, err
 			}

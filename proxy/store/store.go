@@ -29,7 +29,10 @@
 //	owned      owned as it is    owned      owned                 owned               as pending
 //	released   pending there                                                          owned there
 //
-// The store has no clock: every time is handed to it. Times are kept in milliseconds.
+// Before a caller is told that there is no such bill, [Store.Deny] records it: Own then refuses a create that arrived earlier.
+//
+// Every time is handed to the store, which keeps it in milliseconds. What it removes by the time it removes by a clock of
+// its own: see [Store.Tick].
 package store
 
 import (
@@ -65,6 +68,7 @@ type Store struct {
 	engine
 	postgres bool // the statements differ in a few places
 	batch    int  // how many rows one transaction of a long change takes, so that others are not kept waiting
+	clock    clock
 }
 
 // An engine runs statements in one of the databases.
@@ -74,7 +78,6 @@ type engine interface {
 	// write runs f in a transaction that is durable when write returns nil. It may run f again after a failure, and,
 	// when ctx ends, return before f does: f must not share memory with the caller that is read after an error.
 	write(ctx context.Context, f func(context.Context, queries) error) error
-	ping(ctx context.Context) error
 	close() error
 }
 
@@ -190,9 +193,34 @@ func (e *openError) Unwrap() error { return e.err }
 // Close waits for the writes under way and closes the database. Methods return ErrClosed from then on.
 func (s *Store) Close() error { return s.close() }
 
-// Ping returns nil if the store can be written to now, as far as can be told without writing: the database answers,
-// gives the right to write, and, for SQLite, its file is the one that was opened.
-func (s *Store) Ping(ctx context.Context) error { return failed("asking the database", s.ping(ctx)) }
+// pingRoom is how many bytes there must be room for.
+const pingRoom = 32 << 10
+
+// Ping returns nil if the store can be written to now: it writes, waits for the disk as every write does, and touches each
+// table that a call needs. For SQLite the file must be the one that was opened.
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := write(ctx, s, "writing to the database", func(ctx context.Context, q queries) (none struct{}, err error) {
+		for _, step := range []struct {
+			statement string
+			args      []any
+		}{
+			// A row of the kind that every create makes, which no partner can have.
+			{`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends)
+				VALUES ('', 'ping', '', 'released', '', 0, 0, 0, 0) ON CONFLICT (partner, bill) DO UPDATE SET tried = excluded.tried`, nil},
+			{"DELETE FROM billbridge_owners WHERE partner = '' AND bill = 'ping'", nil},
+			{"UPDATE billbridge_addresses SET url = url WHERE id = ''", nil},
+			{"UPDATE billbridge_callbacks SET body = body WHERE id = ''", nil},
+			{"UPDATE billbridge_clock SET pinged = pinged + 1, room = $1", []any{strings.Repeat("0", pingRoom)}},
+			{"UPDATE billbridge_clock SET room = ''", nil},
+		} {
+			if _, err := q.ExecContext(ctx, step.statement, step.args...); err != nil {
+				return none, err
+			}
+		}
+		return none, nil
+	})
+	return err
+}
 
 // read runs a query that returns a T.
 func read[T any](ctx context.Context, s *Store, doing string, f func(context.Context, queries) (T, error)) (T, error) {

@@ -30,14 +30,16 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 	return n + addresses, err
 }
 
-// SweepOwners removes the owners of bills that have been over for longer than retention, and rows that were released, in
+// SweepOwners removes, by the time that the store vouches for, the owners of bills that have been over for longer than retention, and rows that were released, in
 // batches as Sweep does, and returns how many those were. An end that is not known never comes. Of a bill without an
-// owner nobody knows where it is: retention must outlast whatever is still asked of one.
-func (s *Store) SweepOwners(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
+// owner nobody knows where it is: retention must outlast whatever is still asked of one. A denial stays for as long after it, by
+// the machine's clock, as a create may be on its way to it.
+func (s *Store) SweepOwners(ctx context.Context, vouched, now time.Time, retention time.Duration) (n int, err error) {
 	return s.sweep(ctx, `
 		DELETE FROM billbridge_owners WHERE (partner, bill) IN (
-			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 ORDER BY ends LIMIT $2 `+s.passOver()+`)`,
-		now.Add(-retention).UnixMilli())
+			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 AND (denied IS NULL OR denied < $2 OR denied > $3)
+			ORDER BY ends LIMIT $4 `+s.passOver()+`)`,
+		vouched.Add(-retention).UnixMilli(), s.stamp(now).Add(-deniedFor).UnixMilli(), s.stamp(now).Add(deniedFor).UnixMilli())
 }
 
 // sweep runs a statement, whose last argument is how many rows it may remove at once, until it finds no more.

@@ -1,0 +1,174 @@
+package rollout
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"billbridge/proxy/store"
+)
+
+// A Look reads a bill at an upstream as a partner would. With an empty key, the partner's first call lends its key; if it has not
+// called, asked is empty.
+type Look func(ctx context.Context, upstream string, as Asker, bill string) (says BackendBill, asked Asker)
+
+// An Asker is a partner's user and store, in whose name a bill is read.
+type Asker struct {
+	Partner  string `json:"-"` // the full hash of the key
+	Key      string `json:"-"` // "" if the operator did not give it
+	Member   string `json:"member,omitempty"`
+	Merchant string `json:"merchant,omitempty"`
+}
+
+// A BackendBill is what a backend says of a bill now.
+type BackendBill struct {
+	Upstream string `json:"upstream"`
+	Finding  string `json:"finding"` // one of Findings, or "not asked"
+	State    string `json:"state,omitempty"`
+	Amount   string `json:"amount,omitempty"`
+	Code     string `json:"code,omitempty"`
+}
+
+// Findings are the findings in the operator's words.
+var Findings = map[Finding]string{Unclear: "no clear answer", Absent: "no such bill", Present: "has it", Refusing: "refuses the partner"}
+
+const notAsked = "not asked"
+
+// A Bill is all that is known of one bill.
+type Bill struct {
+	Partner  string         `json:"partner"`
+	Bill     string         `json:"bill"`
+	Ledger   *LedgerBill    `json:"ledger,omitempty"` // nil if the ledger does not have it
+	Backends [2]BackendBill `json:"backends"`         // old, new
+	AskedAs  *Asker         `json:"asked_as,omitempty"`
+}
+
+// A LedgerBill is a bill's row in the ledger.
+type LedgerBill struct {
+	Owner   string    `json:"owner"`
+	State   string    `json:"state"`             // pending, owned, released
+	Since   time.Time `json:"since"`             // it is in this state
+	Open    int       `json:"open,omitempty"`    // creates under way, and those whose gateway ended before they did
+	Unknown bool      `json:"unknown,omitempty"` // a create had an unknown outcome
+	Ends    time.Time `json:"ends"`              // when the bill is taken for over
+}
+
+// LookWith has the operator's questions about a bill asked by look. It must be called before the first of them.
+func (r *Router) LookWith(look Look) { r.look = look }
+
+// bill answers GET /rollout/bill, and POST with {"key": …} where the gateway does not know the partner's key.
+func (r *Router) bill(w http.ResponseWriter, req *http.Request) {
+	var given struct{ Key string }
+	if req.Method == http.MethodPost {
+		if err := json.NewDecoder(io.LimitReader(req.Body, 64<<10)).Decode(&given); err != nil || given.Key == "" {
+			http.Error(w, `the body must be {"key": …}, the partner's key`, http.StatusBadRequest) // what it is instead may be a key
+			return
+		}
+	}
+	answering(func(ctx context.Context, query string) (Bill, error) {
+		q, err := asked(query, "partner", "bill", "member", "merchant")
+		if err != nil {
+			return Bill{}, err
+		}
+		return r.lookUp(ctx, q, given.Key)
+	})(w, req)
+}
+
+// partnerOf is the full hash of the partner whose key the operator gave, or whom the query names.
+func (r *Router) partnerOf(ctx context.Context, q answers, key string) (string, error) {
+	switch _, named := q["partner"]; {
+	case key != "" && named:
+		return "", misunderstood("name the partner by partner or by its key, not by both")
+	case key == "":
+		return r.named(ctx, q["partner"])
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// lookUp finds what the ledger and both backends know of a bill.
+func (r *Router) lookUp(ctx context.Context, q answers, key string) (b Bill, err error) {
+	if err := r.stored(); err != nil {
+		return b, err
+	}
+	as := Asker{Key: key, Member: q["member"], Merchant: q["merchant"]}
+	if as.Partner, err = r.partnerOf(ctx, q, key); err != nil {
+		return b, err
+	}
+	if as.Partner == "" || q["bill"] == "" {
+		return b, misunderstood("say which bill of which partner: partner and bill, and not the default")
+	}
+	b.Partner, b.Bill = shown(as.Partner), q["bill"]
+	row, err := r.store.Owner(ctx, as.Partner, b.Bill)
+	switch {
+	case err == nil:
+		b.Ledger = &LedgerBill{row.Upstream, string(row.State), row.Changed, row.Open, row.Uncertain, row.Ends}
+	case !errors.Is(err, store.ErrNotFound):
+		return b, err
+	}
+	for side, upstream := range r.current.Load().sides {
+		b.Backends[side] = BackendBill{Upstream: upstream, Finding: notAsked}
+		if r.look == nil {
+			continue
+		}
+		says, askedAs := r.look(ctx, upstream, as, b.Bill)
+		if askedAs.Key != "" {
+			b.Backends[side], b.AskedAs = says, &askedAs
+		}
+	}
+	return b, nil
+}
+
+// assign answers POST /rollout/assign: it decides at which backend a bill is. That both have it is what it is for; anything
+// else is a reason against it.
+func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
+	var given struct{ Key string }
+	if err := json.NewDecoder(io.LimitReader(req.Body, 64<<10)).Decode(&given); err != nil && !errors.Is(err, io.EOF) { // it may be left out
+		http.Error(w, `the body must be {"key": …}, the partner's key, or empty`, http.StatusBadRequest)
+		return
+	}
+	answering(func(ctx context.Context, query string) (c Changed, err error) {
+		q, c, force, err := r.deciding(query, store.Assigned, "partner", "bill", "member", "merchant", "to")
+		if err != nil {
+			return c, err
+		}
+		s := r.current.Load()
+		to, ok := map[string]string{"old": s.sides[OldSide], "new": s.sides[NewSide]}[q["to"]]
+		if !ok {
+			return c, misunderstood("to is old or new, not %q", q["to"])
+		}
+		b, err := r.lookUp(ctx, q, given.Key)
+		if err != nil {
+			return c, err
+		}
+		var reasons []string
+		for _, backend := range b.Backends {
+			if backend.Finding != Findings[Present] {
+				reasons = append(reasons, fmt.Sprintf("%s was asked for the bill: %s", backend.Upstream, backend.Finding))
+			}
+		}
+		if c.Forced, err = heeded(reasons, force); err != nil {
+			return c, err
+		}
+		partner, err := r.partnerOf(ctx, q, given.Key)
+		if err != nil {
+			return c, err
+		}
+		ctx, cancel := anew(ctx)
+		defer cancel()
+		if err := r.store.Assign(ctx, partner, b.Bill, to, c.By, c.At, c.Forced); err != nil {
+			return c, err
+		}
+		c.Partner, c.Subject, c.To = b.Partner, b.Bill, to
+		if b.Ledger != nil {
+			c.From = b.Ledger.Owner
+		}
+		return c, r.changed(ctx, &c)
+	})(w, req)
+}

@@ -1,0 +1,107 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"billbridge/proxy/store"
+)
+
+// create takes a create to the side that may make the bill.
+func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Ask) (Way, error) {
+	to := at.create()
+	if to.ask {
+		other := s.sides[1-to.side]
+		switch ask(ctx, other) {
+		case Present:
+			if refused := r.found(ctx, c, other); refused != nil {
+				return Way{}, refused
+			}
+			to = decision{side: 1 - to.side, reason: ByProbe}
+		case Refusing:
+			// A caller whom both refuse gets that refusal, as it would without a rollout.
+			if preferred := s.sides[to.side]; ask(ctx, preferred) == Refusing {
+				return Way{Upstream: preferred, Reason: ByProbe, Nowhere: true}, nil
+			}
+			return Way{}, &Refused{Reason: "barred", Text: barred}
+		case Unclear:
+			return Way{}, &Refused{Reason: "unclear", Text: "it is not known whether the bill has been made at the other backend"}
+		case Absent:
+			if at.incomplete() && !r.believes(s, d) {
+				return Way{}, &Refused{Reason: "unclear", Text: young}
+			}
+		}
+	}
+	done := r.metrics.timed("own")
+	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.sides[to.side], r.arrived(c), c.Until)
+	done()
+	switch {
+	case errors.Is(err, store.ErrBill): // no backend takes such an id: let it say so
+		return Way{Upstream: s.sides[to.side], Reason: to.reason}, nil
+	case errors.Is(err, store.ErrDenied):
+		return Way{}, &Refused{Reason: "denied", Text: "since this create arrived it was said that there is no such bill"}
+	case err != nil:
+		return Way{}, outOfReach(err)
+	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.sides[to.side]: // the bill was there, or another create was faster
+		to.reason = ByOwner
+		if _, ok := s.side(create.Upstream); !ok { // through a replica with other sides: nothing goes out here
+			_, err := r.store.Settle(ctx, create, store.NotSent, r.now())
+			return Way{}, &Refused{Reason: "stranger", Text: strange, Cause: err}
+		}
+	}
+	return Way{Upstream: create.Upstream, Reason: to.reason, create: &create}, nil
+}
+
+// Deny records that a caller is about to be told that there is no such bill, where the way is Deniable. After an error, which is
+// a [*Refused], the caller must not be told so: the bill may be made a moment later. A create that arrived before, and is not
+// recorded yet, is not sent any more.
+func (r *Router) Deny(ctx context.Context, c Call) error {
+	if refused := r.deny(ctx, r.current.Load(), c); refused != nil {
+		r.metrics.refused.WithLabelValues(refused.Reason).Inc()
+		return refused
+	}
+	return nil
+}
+
+func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
+	defer r.metrics.timed("deny")()
+	// A create that was recorded earlier than this has had its effect, if it has one.
+	since := r.now().Add(-max(s.wire[s.sides[OldSide]], s.wire[s.sides[NewSide]]))
+	// A create that arrives later than this call may be made: its caller does not rest on this answer.
+	_, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
+	switch {
+	case err == nil, errors.Is(err, store.ErrBill): // no backend has such an id, and none is made
+		return nil
+	case errors.Is(err, store.ErrMaking):
+		return &Refused{Reason: "making", Text: making}
+	}
+	return outOfReach(err)
+}
+
+// arrived is when a call did.
+func (r *Router) arrived(c Call) time.Time {
+	if c.Arrived.IsZero() {
+		return r.now()
+	}
+	return c.Arrived
+}
+
+// believes tells whether "no such bill" of both backends is to be believed, where the ledger is incomplete: only after the
+// settling period, since a create that the ledger lost may be on its way.
+func (r *Router) believes(s *settings, d *decisions) bool {
+	return r.now().Sub(d.counted) >= time.Duration(s.config.Settle)
+}
+
+// Settle notes how a create ended, after a way that Route gave. Of any other way it notes nothing.
+func (r *Router) Settle(ctx context.Context, w Way, outcome store.Outcome) error {
+	if w.create == nil {
+		return nil
+	}
+	defer r.metrics.timed("settle")()
+	_, err := r.store.Settle(ctx, *w.create, outcome, r.now())
+	if errors.Is(err, store.ErrOtherOwner) {
+		r.metrics.doubled.Inc()
+	}
+	return err
+}

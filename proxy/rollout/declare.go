@@ -1,0 +1,154 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"billbridge/proxy/store"
+)
+
+// stop throws the kill switch. It says which calls that will cost, and wants force then; what cannot be found out costs
+// nothing. It holds here at once, also where it cannot be stored: then it is stored as soon as that is possible.
+func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) {
+	_, c, force, err := r.deciding(query, store.Stopped)
+	if err != nil {
+		return c, err
+	}
+	within := cautionWithin
+	if force { // somebody knows what it costs
+		within /= 6
+	}
+	if c.Forced, err = heeded(r.stopCautions(ctx, within), force); err != nil {
+		ctx, cancel := context.WithTimeout(ctx, cautionWithin/6)
+		defer cancel()
+		if decided, unread := r.store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
+			return r.standing(ctx, decided.Stopped) // what it costs is no news
+		}
+		return c, err
+	}
+	ours := &store.Declaration{By: c.By, At: c.At}
+	if !r.stopping.CompareAndSwap(nil, ours) {
+		if first := r.stopping.Load(); first != nil {
+			ours = first
+		}
+	}
+	ctx, cancel := anew(ctx)
+	defer cancel()
+	err = r.store.Stop(ctx, ours.By, ours.At)
+	var was *store.Standing
+	switch {
+	case errors.As(err, &was):
+		// One that is as ours is ours: its answer was lost, and the store was told again.
+		if was.By != c.By || was.At.UnixMilli() != c.At.UnixMilli() {
+			return r.standing(ctx, was.Declaration)
+		}
+	case err != nil:
+		r.log.Error("the rollout is stopped on this gateway, but that cannot be stored; it is tried again every second", "by", ours.By, "error", err.Error())
+		c.By, c.At, c.Already = ours.By, ours.At, !ours.At.Equal(c.At)
+		c.Unstored = err.Error()
+		return c, nil
+	}
+	c.By, c.At = ours.By, ours.At // of one that could not be stored until now, perhaps
+	return c, r.changed(ctx, &c)
+}
+
+// standing answers a stop of what is stopped: with the first one, which stays. Another replica may have made it.
+func (r *Router) standing(ctx context.Context, first store.Declaration) (Changed, error) {
+	err := r.follow(context.WithoutCancel(ctx))
+	if err != nil {
+		err = fmt.Errorf("it is stopped already, but this replica does not follow it yet, since it cannot read it: %w", err)
+	}
+	return Changed{Revision: r.decided.Load().revision, Action: string(store.Stopped), By: first.By, At: first.At, Already: true}, err
+}
+
+// resume takes the kill switch back, also one that could not be stored.
+func (r *Router) resume(ctx context.Context, query string) (Changed, error) {
+	return r.declare(ctx, query, store.Resumed, func(ctx context.Context, by string, at time.Time) error {
+		r.following.Lock() // who follows may be about to store the stop
+		defer r.following.Unlock()
+		pending := r.stopping.Load()
+		err := r.store.Resume(ctx, by, at)
+		if errors.Is(err, store.ErrState) && pending == nil {
+			return &denied{http.StatusConflict, "Not changed: it is not stopped, and the stages decide."}
+		}
+		if err == nil || errors.Is(err, store.ErrState) {
+			r.stopping.CompareAndSwap(pending, nil)
+			return nil
+		}
+		return err
+	})
+}
+
+// restored declares that the store was restored from a backup.
+func (r *Router) restored(ctx context.Context, query string) (Changed, error) {
+	return r.declare(ctx, query, store.Restored, func(ctx context.Context, by string, at time.Time) error { return r.store.Restored(ctx, by, at) })
+}
+
+// moved declares that an upstream is about to get another address.
+func (r *Router) moved(ctx context.Context, query string) (c Changed, err error) {
+	q, err := asked(query, "upstream", "by")
+	if err != nil {
+		return c, err
+	}
+	name := q["upstream"]
+	if !slices.Contains(r.current.Load().upstreams, name) {
+		return c, misunderstood("upstream: there is no upstream %q in the config: %s", name, strings.Join(r.current.Load().upstreams, ", "))
+	}
+	delete(q, "upstream")
+	c, err = r.declared(ctx, q, store.Moved, func(ctx context.Context, by string, at time.Time) error { return r.store.AllowMove(ctx, name, by, at) })
+	c.Subject = name
+	return c, err
+}
+
+// begin declares that the new backend has no bills of partners but those that the ledger knows. Bills there that it knows
+// are a reason to doubt that: on a new store they were found there, unless a stage was set before.
+func (r *Router) begin(ctx context.Context, query string) (c Changed, err error) {
+	_, c, force, err := r.deciding(query, store.Begun)
+	if err != nil {
+		return c, err
+	}
+	decided, err := r.store.Rollout(ctx)
+	switch {
+	case err != nil:
+		return c, err
+	case !decided.Begun.At.IsZero():
+		return c, &denied{http.StatusConflict, fmt.Sprintf("Not changed: the rollout was begun at %s by %s.", decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By)}
+	}
+	if c.Forced, err = heeded(r.beginCautions(ctx), force); err != nil {
+		return c, err
+	}
+	ctx, cancel := anew(ctx)
+	defer cancel()
+	if err := r.store.Begin(ctx, c.By, c.At); err != nil {
+		return c, err
+	}
+	return c, r.changed(ctx, &c)
+}
+
+// declare makes a change that needs nothing but who makes it.
+func (r *Router) declare(ctx context.Context, query string, action store.Action, change func(ctx context.Context, by string, at time.Time) error) (c Changed, err error) {
+	q, err := asked(query, "by")
+	if err != nil {
+		return c, err
+	}
+	return r.declared(ctx, q, action, change)
+}
+
+func (r *Router) declared(ctx context.Context, q answers, action store.Action, change func(ctx context.Context, by string, at time.Time) error) (c Changed, err error) {
+	c = Changed{Action: string(action), At: r.now()}
+	if c.By, err = q.by(); err != nil {
+		return c, err
+	}
+	if err := r.stored(); err != nil {
+		return c, err
+	}
+	if err := change(ctx, c.By, c.At); err != nil {
+		return c, err
+	}
+	return c, r.changed(ctx, &c)
+}

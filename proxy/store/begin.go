@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// Start records that a rollout runs on this store in which each bill has an owner. Until [Store.Begin] is called, the ledger
+// may be incomplete: the store may be a new one in the place of one that was lost.
+func (s *Store) Start(ctx context.Context, now time.Time) error {
+	_, err := write(ctx, s, "starting the rollout", func(ctx context.Context, q queries) (none struct{}, err error) {
+		result, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET started = $1 WHERE begun IS NULL AND started IS NULL", now.UnixMilli())
+		if err != nil {
+			return none, err
+		}
+		if started, err := result.RowsAffected(); err != nil || started == 0 {
+			return none, err
+		}
+		_, err = nextRevision(ctx, q, now)
+		return none, err
+	})
+	return err
+}
+
+// Begin declares that the new upstream has no bills of partners but those that the ledger knows: from now on a bill that the
+// ledger does not know was not made there. It returns ErrState, and changes nothing, if that was declared before.
+func (s *Store) Begin(ctx context.Context, by string, at time.Time) error {
+	return s.change(ctx, Change{Action: Begun, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
+		var one int
+		err := q.QueryRowContext(ctx, "UPDATE billbridge_rollout SET begun = $1, begun_by = $2, started = NULL WHERE begun IS NULL RETURNING one",
+			at.UnixMilli(), by).Scan(&one)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = ErrState
+		}
+		return err
+	})
+}
+
+// SetConfigDefault records the default stage of the config that runs, so that the next start knows whether it changes.
+func (s *Store) SetConfigDefault(ctx context.Context, stage string) error {
+	if err := storable(map[string]string{"stage": stage}); err != nil {
+		return err
+	}
+	_, err := write(ctx, s, "recording the default stage of the config", func(ctx context.Context, q queries) (none struct{}, err error) {
+		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET config_default = $1 WHERE config_default <> $1", stage)
+		return none, err
+	})
+	return err
+}
+
+// Assign declares that a bill is at an upstream, whatever its row says: somebody has decided. The bill's creates that may
+// still be on their way change nothing of it.
+func (s *Store) Assign(ctx context.Context, partner, bill, upstream, by string, at time.Time, forced bool) error {
+	if err := ownable(partner, bill, upstream, at); err != nil {
+		return err
+	}
+	end := s.estimatedEnd(at)
+	c := Change{Action: Assigned, By: by, At: at, Partner: partner, Subject: bill, To: upstream, Forced: forced}
+	return s.change(ctx, c, func(ctx context.Context, q queries, c *Change) error {
+		switch was, err := owner(ctx, q, partner, bill); {
+		case err == nil:
+			c.From = was.Upstream
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		_, err := q.ExecContext(ctx, `
+			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
+			VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
+			ON CONFLICT (partner, bill) DO UPDATE SET upstream = excluded.upstream, state = 'owned', changed = excluded.changed,
+				ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
+				estimated = CASE WHEN was.ends < excluded.ends THEN 1 ELSE was.estimated END`,
+			partner, bill, upstream, at.UnixMilli(), end.UnixMilli())
+		return err
+	})
+}
