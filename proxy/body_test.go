@@ -129,7 +129,7 @@ func TestR13_TooLarge(t *testing.T) {
 			status     int
 		}{
 			{"at the limit", sized(padded(limit), "Connection: close\r\n"), false, 200},
-			{"at the limit, chunked", chunked(padded(limit)), true, 200},
+			{"at the limit, chunked", strings.Replace(chunked(padded(limit)), "Host:", "Connection: close\r\nHost:", 1), false, 200},
 			{"over", sized(padded(limit+1), ""), false, 413},
 			{"over, chunked", chunked(padded(limit + 1)), false, 413},
 			{"much over, chunked", chunked(padded(limit * 600)), false, 413},

@@ -17,7 +17,7 @@ func TestCallersWhomNeitherSideKnows(t *testing.T) {
 	t.Parallel()
 	for code, final := range map[string][]string{
 		"PARTNER_003": {"read", "resend", "destroy", "cancel"}, "PARTNER_006": {"read", "resend", "destroy", "cancel"},
-		"PARTNER_007": {"read"}, "VALIDATION_001": {"read"}, "ERROR": nil, "OWN_CODE": nil,
+		"PARTNER_007": {"read", "resend", "destroy", "cancel"}, "VALIDATION_001": {"read", "resend", "destroy", "cancel"}, "ERROR": nil, "OWN_CODE": nil,
 	} {
 		for _, stage := range []string{"old", "new"} {
 			t.Run(code+"/"+stage, func(t *testing.T) {

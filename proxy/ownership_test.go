@@ -42,15 +42,7 @@ func TestOwnershipIsNotSwitchedOff(t *testing.T) {
 	if err := receive(t, m.ended, "end of the server"); err != nil {
 		t.Fatal(err)
 	}
-	start := func(text string) error {
-		s, err := proxy.Listen(parse(t, text), nil, proxy.Build{}, slog.New(slog.DiscardHandler))
-		if err == nil {
-			ctx, stop := context.WithCancel(t.Context())
-			stop()
-			return s.Run(ctx)
-		}
-		return err
-	}
+	start := func(text string) error { return startOf(t, text) }
 	if err := start(strings.Replace(was, "new: new}", "new: new, bills: shared}", 1)); !errors.Is(err, store.ErrShared) {
 		t.Errorf("shared: %v", err)
 	}
@@ -70,6 +62,18 @@ func TestOwnershipIsNotSwitchedOff(t *testing.T) {
 	}
 }
 
+// startOf is the error of a start with a config, and of an end at once.
+func startOf(t *testing.T, text string) error {
+	t.Helper()
+	s, err := proxy.Listen(t.Context(), parse(t, text), nil, proxy.Build{}, slog.New(slog.DiscardHandler))
+	if err == nil {
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		return s.Run(ctx)
+	}
+	return err
+}
+
 // TestOwnersAgain: what was made while nobody owned a bill is looked for from the first call on when each has an owner.
 func TestOwnersAgain(t *testing.T) {
 	t.Parallel()
@@ -83,9 +87,17 @@ func TestOwnersAgain(t *testing.T) {
 	if err := receive(t, m.ended, "end of the server"); err != nil {
 		t.Fatal(err)
 	}
+	separate = strings.Replace(strings.ReplaceAll(separate, "{form:", "{timeout: 500ms, form:"), "new: new}", "new: new, settle: 600ms}", 1)
 	m.process = newProcess(t, separate)
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-	m.counts(t, 1, 1) // the old side was asked
+	// A create from that time may still be on its way to the old side, until the settling period is over.
+	m.send(newCall("v2", "create")).holds(t, "v2", 503, "MAINTAINED_METHOD")
+	m.counts(t, 1, 0) // the old side was asked
+	var got answer
+	eventually(t, func() bool { got = m.send(newCall("v2", "create")); return got.status == 200 }, func() string { return got.body })
+	got.holds(t, "v2", 200, "0000")
+	if n := len(m.fresh.Bills()); n != 1 || len(m.old.Bills()) != 0 {
+		t.Errorf("%d bills at the new side, %d at the old one", n, len(m.old.Bills()))
+	}
 }
 
 // TestBillFromATimeWithoutTheRollout: while the section was away, a create went to the old side and timed out there. It is
@@ -110,6 +122,9 @@ func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	defer s.Close()
 	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
 	if err := s.Sides(t.Context(), store.Sides{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Begin(t.Context(), "anna", lastWeek); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Seen(t.Context(), partnerHash(demoKey), lastWeek); err != nil {
@@ -149,7 +164,7 @@ store: {url: "sqlite:%s"}
 		t.Fatal(err)
 	}
 	p = newProcess(t, text("rollout: {old: old, new: new, default: new}"))
-	p.send(newCall("v2", "create")).holds(t, "v2", 504, "null")
+	p.send(newCall("v2", "create")).holds(t, "v2", 503, "MAINTAINED_METHOD")
 	close(release)
 	receive(t, made, "the bill")
 	if n := len(fresh.Bills()); n != 0 {

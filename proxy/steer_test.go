@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"crypto/sha256"
+	"database/sql"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -19,6 +20,7 @@ type moving struct {
 	old, fresh         *sandbox.Service
 	oldCalls, newCalls *backend
 	store              *store.Store
+	file               string // the store's
 }
 
 func newMoving(t *testing.T, stage string, admin ...string) *moving {
@@ -37,7 +39,7 @@ func newMovingBetween(t *testing.T, old, fresh, stage string, admin ...string) *
 func newMovingOver(t *testing.T, old, fresh, stage string, front func(side string, service http.Handler) http.Handler, more string, admin ...string) *moving {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
-	m := &moving{old: newService(), fresh: newService()}
+	m := &moving{old: newService(), fresh: newService(), file: file}
 	m.oldCalls, m.newCalls = newBackend(t, front("old", m.old)), newBackend(t, front("new", m.fresh))
 	t.Cleanup(func() {
 		writes := map[string]int{}
@@ -55,6 +57,9 @@ func newMovingOver(t *testing.T, old, fresh, stage string, front func(side strin
 	}
 	t.Cleanup(func() { _ = m.store.Close() })
 	if err := m.store.SetStage(t.Context(), store.Stage{Stage: stage, By: "test", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.store.Begin(t.Context(), "test", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	// Seen long ago, so that it may leave.
@@ -274,4 +279,16 @@ func TestOperatorOfRollout(t *testing.T) {
 	if got := m.operator("GET", "/rollout", "Authorization", "Bearer s3cret"); got.status != 200 || !strings.Contains(got.body, `"stopped":{"by":"anna"`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
+}
+
+// rawStore is the store's database, past the store.
+func (m *moving) rawStore(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+m.file+"?_pragma=busy_timeout(20000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }

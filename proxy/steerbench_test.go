@@ -60,6 +60,9 @@ func BenchmarkLedgered(b *testing.B) {
 					if err := s.Seen(b.Context(), partnerHash(demoKey), time.Now().Add(-time.Hour)); err != nil {
 						b.Fatal(err)
 					}
+					if err := s.Begin(b.Context(), "bench", time.Now()); err != nil {
+						b.Fatal(err)
+					}
 					if o.Rollout, err = rollout.New(b.Context(), parse(b, config), rollout.Options{Store: s}); err != nil {
 						b.Fatal(err)
 					}

@@ -46,7 +46,7 @@ func drawBill(t *rapid.T) (partner string, n int) {
 func (w *world) newSending(form, op, partner string, n int) *sending {
 	id, merchant := fmt.Sprintf("BILL%d", n), fmt.Sprintf("store%d", n%3)
 	c := &sending{id: fmt.Sprintf("r%d", len(w.all)), at: billAt{partner, id}}
-	c.q = newCall(form, op).with("apiKey", partner).with("billId", id).with("merchant", merchant)
+	c.q, c.epoch = newCall(form, op).with("apiKey", partner).with("billId", id).with("merchant", merchant), w.epoch
 	w.all = append(w.all, c)
 	w.mu.Lock()
 	w.byID[c.id] = c
@@ -71,7 +71,11 @@ func (w *world) calls(t *rapid.T) {
 		}
 		c.reads = [2]fault{drawFault(t, "read at old", 8), drawFault(t, "read at new", 8)}
 		c.write = drawFault(t, "write", 4)
+		if number(t, "gives up", 6) == 1 {
+			c.patience = time.Duration(1+number(t, "after", 100)) * time.Millisecond
+		}
 		c.replica = w.replicas[number(t, "replica", len(w.replicas))]
+		c.delay = time.Duration(max(0, number(t, "sent later", 6)-3)) * 2 * atOnce
 		wave = append(wave, c)
 	}
 	crash := number(t, "crash", 12) == 1
@@ -114,6 +118,7 @@ func (w *world) send(t *rapid.T, wave ...*sending) {
 	var all sync.WaitGroup
 	for _, c := range wave {
 		all.Go(func() {
+			time.Sleep(c.delay)
 			url := w.sides[0].url
 			if c.replica != nil {
 				url = c.replica.server.URL
@@ -121,7 +126,14 @@ func (w *world) send(t *rapid.T, wave ...*sending) {
 			w.mu.Lock() // a side looks at it
 			c.before = [2]string{w.sides[0].state(c.at), w.sides[1].state(c.at)}
 			w.mu.Unlock()
-			c.answer, c.err = ask(w.client, http.MethodPost, url+c.q.path(), c.q.body(), "X-Request-Id", c.id)
+			client := w.client
+			if c.patience > 0 {
+				client = &http.Client{Transport: w.client.Transport, Timeout: c.patience}
+			}
+			answer, err := ask(client, http.MethodPost, url+c.q.path(), c.q.body(), "X-Request-Id", c.id)
+			w.mu.Lock()
+			c.answer, c.err, c.answered = answer, err, time.Now()
+			w.mu.Unlock()
 			c.after = [2]string{w.sides[0].state(c.at), w.sides[1].state(c.at)}
 		})
 	}
@@ -142,7 +154,7 @@ func (w *world) send(t *rapid.T, wave ...*sending) {
 // stage moves a partner, or all that have no stage of their own, and one more replica knows of it.
 func (w *world) stage(t *rapid.T) {
 	partner, stages := pick(t, "whose stage", mover, newcomer, "", newcomer, stranger), rollout.Stages
-	if partner != newcomer {
+	if partner != newcomer || w.lost { // the ledger lacks its bills at the old side
 		stages = stages[:4]
 	}
 	s := store.Stage{Stage: string(pick(t, "stage", stages...)), By: "test", At: time.Now()}
@@ -197,6 +209,9 @@ func (w *world) before(t *rapid.T) {
 
 // direct is what a stranger still does past the bridge.
 func (w *world) direct(t *rapid.T) {
+	if w.settled {
+		t.Skip()
+	}
 	_, n := drawBill(t)
 	w.send(t, w.newSending("legacy", pick(t, "operation", "create", "create", "destroy"), stranger, n))
 }
@@ -253,6 +268,12 @@ func (w *world) restore(t *rapid.T) {
 	w.restored, w.stopped = true, false
 	w.run.restores.Add(1)
 	w.note("restored")
+	w.forgotten(t)
+}
+
+// forgotten is the world after the ledger has lost what it knew. Nothing is under way.
+func (w *world) forgotten(t *rapid.T) {
+	w.epoch++
 	w.mu.Lock()
 	// The ledger does not know of them any more. Nothing of them is on its way: whoever asks finds what they made.
 	maps.DeleteFunc(w.unsure, func(billAt, map[*side]bool) bool { return true })
@@ -261,6 +282,104 @@ func (w *world) restore(t *rapid.T) {
 	}
 	w.mu.Unlock()
 	w.replicate(t)
+}
+
+// lose removes the store: the next start makes a new one, and knows nothing. The stages are gone with it.
+func (w *world) lose(t *rapid.T) {
+	if w.isWrong() {
+		w.wrongClock(t) // right again: what a new store sees first it takes for the time, until somebody confirms another
+	}
+	w.quiet()
+	w.copying.Lock()
+	defer w.copying.Unlock()
+	must(t, w.operator.Close())
+	for _, end := range []string{"", "-wal", "-shm"} {
+		_ = os.Remove(w.file() + end)
+	}
+	w.open(t)
+	w.stopped, w.backup, w.lost = false, false, true
+	w.run.losses.Add(1)
+	w.note("the store is lost")
+	w.forgotten(t)
+	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, w.now())
+	must(t, err)
+	if number(t, "begun", 3) == 1 && len(w.sides[1].service.Bills()) == 0 {
+		must(t, w.operator.Begin(context.Background(), "test", w.now())) // which is true
+		w.note("begun")
+	}
+}
+
+// pass lets the settling period pass: for partners that were seen, and since a restore or a loss.
+func (w *world) pass(t *rapid.T) {
+	w.quiet()
+	w.clock += 20 * time.Minute
+	w.settled = true
+	w.note("20 minutes later")
+	w.replicate(t)
+}
+
+// wrongClock has the replicas start with a clock that is years off, or right again.
+func (w *world) wrongClock(t *rapid.T) {
+	w.quiet()
+	off := pick(t, "years off", yearsOff, -yearsOff)
+	if w.isWrong() {
+		off = -w.clock.Round(yearsOff)
+	}
+	w.clock += off
+	w.run.clocks.Add(1)
+	w.note("the clocks are off by %s", w.clock)
+	w.replicate(t)
+}
+
+const yearsOff = 4 * 365 * 24 * time.Hour
+
+func (w *world) isWrong() bool { return w.clock > yearsOff/2 || w.clock < -yearsOff/2 }
+
+func (w *world) now() time.Time { return time.Now().Add(w.clock) }
+
+// sweep is what every gateway does by itself. No bill is so old that it might lose its row.
+func (w *world) sweep(t *rapid.T) {
+	w.quiet() // nothing else releases a bill meanwhile
+	w.replicate(t)
+	rows := func() (n int) {
+		all, err := w.operator.OpenBills(context.Background(), "", time.Now())
+		must(t, err)
+		for _, b := range all {
+			n += b.Pending + b.Owned
+		}
+		return n
+	}
+	before := rows()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	w.replicas[0].router.Run(ctx)
+	w.run.sweeps.Add(1)
+	if after := rows(); after < before {
+		w.breach("a sweep removed %d of %d bills by a clock that is off by %s", before-after, before, w.clock)
+	}
+}
+
+func (w *world) upstreams() []store.Upstream {
+	return []store.Upstream{{Name: "old", Form: "legacy", URL: w.sides[0].url}, {Name: "new", Form: "v2", URL: w.sides[1].url}}
+}
+
+// exchange tries a config in which the backends have changed places.
+func (w *world) exchange(t *rapid.T) {
+	swapped := w.upstreams()
+	swapped[0].URL, swapped[1].URL = swapped[1].URL, swapped[0].URL
+	used, err := w.operator.Sights(context.Background())
+	must(t, err)
+	bills, err := w.operator.OpenBills(context.Background(), "", time.Now())
+	must(t, err)
+	if len(used) == 0 && !slices.ContainsFunc(bills, func(b store.Bills) bool { return b.Pending+b.Owned > 0 }) {
+		t.Skip("nobody has called")
+	}
+	var exchanged *store.ExchangedError
+	if _, err := w.operator.Reconcile(context.Background(), swapped, true, w.now()); !errors.As(err, &exchanged) {
+		w.breach("the backends changed places: %v", err)
+	}
+	w.run.exchanges.Add(1)
+	w.note("exchanged addresses were refused")
 }
 
 func must(t rapid.TB, err error) {

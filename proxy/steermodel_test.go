@@ -33,13 +33,17 @@ const (
 // A tally counts what a run lived through.
 type tally struct {
 	runs, calls, direct, acknowledged, refused, unknown, aborted, faulty, bills, stages, stops, crashes, outages, backups, restores, pays atomic.Int64
+	story                                                                                                                                 string // of the first run that failed, which may not fail again
+	left, unsent, denied, losses, exchanges, clocks, sweeps                                                                               atomic.Int64
 }
 
 func (n *tally) String() string {
 	return fmt.Sprintf("%d runs: %d calls (%d acknowledged, %d refused, %d of unknown outcome, %d cut off by a crash), %d past the bridge, %d bills, %d faults, "+
-		"%d stage changes, %d stops and resumes, %d crashes, %d store outages, %d backups, %d restores, %d payments",
+		"%d stage changes, %d stops and resumes, %d crashes, %d store outages, %d backups, %d restores, %d payments, "+
+		"%d callers that gave up, %d writes not sent any more, %d writes told of no such bill, %d lost stores, %d exchanged addresses, %d wrong clocks, %d sweeps",
 		n.runs.Load(), n.calls.Load(), n.acknowledged.Load(), n.refused.Load(), n.unknown.Load(), n.aborted.Load(), n.direct.Load(), n.bills.Load(), n.faulty.Load(),
-		n.stages.Load(), n.stops.Load(), n.crashes.Load(), n.outages.Load(), n.backups.Load(), n.restores.Load(), n.pays.Load())
+		n.stages.Load(), n.stops.Load(), n.crashes.Load(), n.outages.Load(), n.backups.Load(), n.restores.Load(), n.pays.Load(),
+		n.left.Load(), n.unsent.Load(), n.denied.Load(), n.losses.Load(), n.exchanges.Load(), n.clocks.Load(), n.sweeps.Load())
 }
 
 // A sending is one call of a partner and what came of it.
@@ -53,6 +57,12 @@ type sending struct {
 	before, after [2]string // the bill's state at either side
 	answer        answer
 	err           error
+	patience      time.Duration // after which its caller gives up; 0 for never
+	delay         time.Duration // it is sent so much later than the others of its wave
+	arrived       time.Time     // at a replica
+	answered      time.Time
+	effective     time.Time // when it took effect at a side, if it did
+	epoch         int       // of the store: each restore or loss begins another
 }
 
 // A world is two sides, the replicas between them and the partners, and the store.
@@ -68,7 +78,11 @@ type world struct {
 	busy     gauge // calls on their way to a side or there
 	stopped  bool
 	restored bool
-	copying  sync.Mutex // the store's file: what is only compared may go on when a wave is over, and make a backup then
+	lost     bool
+	epoch    int
+	settled  bool          // so much time has passed that no call past the gateway is on its way any more
+	clock    time.Duration // how far the replicas' clocks are ahead
+	copying  sync.Mutex    // the store's file: what is only compared may go on when a wave is over, and make a backup then
 	backup   bool
 	copyIn   atomic.Int64 // events on the wire until a backup is made; below zero when it was
 	t        rapid.TB
@@ -108,10 +122,13 @@ upstreams:
   new: {form: v2, url: %q, timeout: %s}
 route: {default: old}
 failures: {explain: %s}
-rollout: {old: old, new: new, ask: %s}
+rollout: {old: old, new: new, ask: %s, send_within: 110ms}
 store: {url: "sqlite:%s"}
 `, w.sides[0].url, steerWithin, w.sides[1].url, steerWithin, steerWithin, steerWithin, w.file())
 	w.open(t)
+	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, time.Now())
+	must(t, err)
+	must(t, w.operator.Begin(context.Background(), "test", time.Now()))
 	for _, key := range []string{mover, newcomer} {
 		must(t, w.operator.Seen(context.Background(), partnerHash(key), time.Now().Add(-time.Hour)))
 	}
@@ -225,10 +242,16 @@ func (w *world) leave(v *visit, certain bool) {
 func (w *world) effect(v *visit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if c := w.byID[v.id]; c != nil {
+		c.effective = time.Now()
+	}
 	if w.effects[v.id]++; w.effects[v.id] > 1 {
 		w.breach("%s: it took effect twice", v.id)
 	}
 }
+
+// atOnce is within what two calls arrived at the same time: which of them was read first is not known.
+const atOnce = 20 * time.Millisecond
 
 // runsByDefault keeps the model to some seconds, beside the other tests; -rapid.checks asks for more.
 const runsByDefault = 25
@@ -243,7 +266,12 @@ func isSet(name string) (set bool) {
 func TestSteeringModel(t *testing.T) {
 	t.Parallel()
 	run, folder := &tally{}, t.TempDir()
-	defer func() { t.Log(run) }()
+	defer func() {
+		t.Log(run)
+		if run.story != "" {
+			t.Log("the first that failed:\n" + run.story)
+		}
+	}()
 	var n atomic.Int64
 	failed := false
 	rapid.Check(t, func(t *rapid.T) {
@@ -256,6 +284,9 @@ func TestSteeringModel(t *testing.T) {
 		defer w.shut()
 		defer func() {
 			if t.Failed() {
+				if !failed {
+					run.story = strings.Join(append(w.history, w.broken...), "\n")
+				}
 				failed = true // from here on it is made smaller
 				t.Log(strings.Join(w.history, "\n"))
 			}
@@ -265,7 +296,7 @@ func TestSteeringModel(t *testing.T) {
 		w.stage(t)
 		w.stage(t)
 		events := slices.Concat(slices.Repeat([]func(*rapid.T){w.calls}, 12),
-			[]func(*rapid.T){w.stage, w.stage, w.stage, w.stage, w.stop, w.pay, w.pay, w.direct, w.restart, w.backUp, w.restore})
+			[]func(*rapid.T){w.stage, w.stage, w.stage, w.stage, w.stop, w.pay, w.pay, w.direct, w.restart, w.backUp, w.restore, w.lose, w.exchange, w.wrongClock, w.sweep, w.pass})
 		t.Repeat(map[string]func(*rapid.T){"": w.check, "event": func(t *rapid.T) { pick(t, "event", events...)(t) }})
 		w.quiet()
 		w.readAll(t)
@@ -291,6 +322,10 @@ func lived(before, state, after string) bool {
 // judge holds one answer to what the sides had.
 func (w *world) judge(t *rapid.T, c *sending, storeOut bool) {
 	if c.err != nil {
+		if c.patience > 0 {
+			w.run.left.Add(1)
+			return
+		}
 		if c.replica == nil || !c.replica.dead.Load() {
 			t.Fatalf("%s: %v", c.id, c.err)
 		}
@@ -307,6 +342,9 @@ func (w *world) judge(t *rapid.T, c *sending, storeOut bool) {
 		w.run.unknown.Add(1)
 	default:
 		w.run.refused.Add(1)
+	}
+	if strings.Contains(c.answer.body, "could not be sent within") {
+		w.run.unsent.Add(1)
 	}
 	existed := c.before[0] != "" || c.before[1] != ""
 	exists := c.after[0] != "" || c.after[1] != ""
@@ -371,6 +409,17 @@ func (w *world) judgeAll() {
 			w.breach("%s: it was refused and took effect", c.id)
 		case refusal && strings.Contains(c.answer.body, "nothing was sent") && w.visits[c.id] > 0:
 			w.breach("%s: it says that nothing was sent", c.id)
+		}
+	}
+	for _, told := range w.all {
+		if !isWrite(told.q.op) || told.q.op == "create" || told.replica == nil || told.err != nil || !strings.Contains(told.answer.body, `"BILL_003"`) {
+			continue
+		}
+		w.run.denied.Add(1)
+		for _, c := range w.all {
+			if c.q.op == "create" && c.at == told.at && c.replica != nil && c.epoch == told.epoch && told.arrived.Sub(c.arrived) > atOnce && c.effective.After(told.answered) {
+				w.breach("%s: it was made after %s, which arrived later, was told that there is no such bill", c.id, told.id)
+			}
 		}
 	}
 	for id, n := range w.visits {

@@ -43,10 +43,11 @@ const (
 	oddly       fault = "odd status"      // done, and the right answer with HTTP 500
 	late        fault = "late"            // done, and the answer comes when nobody waits for it any more
 	later       fault = "done later"      // nobody waits any more when it is done
+	slow        fault = "slow"            // done, and nearly too late
 	foreign     fault = "of another bill" // not done, and a success that names another bill
 )
 
-var faults = []fault{unreachable, lost, dropped, cut, failed, maintained, page, oddly, late, later, foreign}
+var faults = []fault{unreachable, lost, dropped, cut, failed, maintained, page, oddly, late, later, slow, slow, foreign}
 
 // A side is a backend: a sandbox behind a socket, and what it is known to have done.
 type side struct {
@@ -102,6 +103,8 @@ func (s *side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case failed, maintained, foreign:
 		s.say(w, f, op, at)
 		return
+	case slow:
+		time.Sleep(steerWithin * 2 / 3)
 	case later:
 		time.Sleep(steerWithin * 3 / 2) // longer than anybody waits; no event tells of that
 	}
@@ -128,7 +131,7 @@ func (s *side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	}
-	certain = f == sound && said.Code != "0000" && said.Code != "BILL_001"
+	certain = (f == sound || f == slow) && said.Code != "0000" && said.Code != "BILL_001"
 	s.world.leave(v, certain) // before anybody can know of it
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(sent)))
@@ -174,6 +177,7 @@ type visit struct {
 type replica struct {
 	gateway *proxy.Gateway
 	store   *store.Store
+	router  *rollout.Router
 	server  *httptest.Server
 	world   *world
 	dead    atomic.Bool
@@ -208,6 +212,7 @@ func (r *replica) wire() error {
 }
 
 func (r *replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	q.Body = &arrival{ReadCloser: q.Body, world: r.world, id: q.Header.Get("X-Request-Id")}
 	answer := httptest.NewRecorder()
 	if !r.dead.Load() {
 		r.gateway.ServeHTTP(answer, q)
@@ -220,6 +225,25 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
+}
+
+// An arrival notes when a replica has read all of a call.
+type arrival struct {
+	io.ReadCloser
+	world *world
+	id    string
+}
+
+func (a *arrival) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if err == io.EOF {
+		a.world.mu.Lock()
+		defer a.world.mu.Unlock()
+		if c := a.world.byID[a.id]; c != nil {
+			c.arrived = time.Now()
+		}
+	}
+	return n, err
 }
 
 // A wiretap stands between a replica and a side.
@@ -262,9 +286,13 @@ func (w *world) replicate(t rapid.TB) {
 	must(t, err)
 	c, err := config.Parse(file(w.config), func(string) (string, bool) { return "", false })
 	must(t, err)
-	router, err := rollout.New(context.Background(), c, rollout.Options{Store: r.store})
+	ahead := w.clock
+	now := func() time.Time { return time.Now().Add(ahead) }
+	_, err = r.store.Tick(context.Background(), now())
 	must(t, err)
-	r.gateway, err = proxy.New(c, proxy.Options{Rollout: router, Logger: slog.New(slog.DiscardHandler)})
+	r.router, err = rollout.New(context.Background(), c, rollout.Options{Store: r.store, Now: now})
+	must(t, err)
+	r.gateway, err = proxy.New(c, proxy.Options{Rollout: r.router, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	for i, name := range []string{"old", "new"} {
 		r.gateway.Trip(name, func(next http.RoundTripper) http.RoundTripper { return wiretap{r, w.sides[i], next} })

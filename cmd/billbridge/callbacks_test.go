@@ -112,7 +112,7 @@ func TestCallbacksCommands(t *testing.T) {
 	lists([]string{"ELSE0"}, "--bill", "ELSE0")
 	lists(nil, "--bill", "ELSE")
 	lists([]string{"TWIN0"}, "--partner", twin+"0a4b") // more digits tell them apart
-	const row = `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  dead   1         status 500  backend   `
+	const row = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)  dead   1         status 500  backend   `
 	does(done, `RECEIVED +STATE  ATTEMPTS  LAST        UPSTREAM  PARTNER +BILL +ID\n`+row+twin+`  TWIX1  cb_[0-9a-f]{32}\n`+row+twin+`  TWIX0  cb_[0-9a-f]{32}\n`,
 		"", "list", "--limit", "2")
 	does(refused, "", `billbridge: the gateway refuses \(400\): store: the partner's short hash fits more than one partner\n`, "list", "--partner", twin)

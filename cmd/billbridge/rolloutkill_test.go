@@ -124,6 +124,7 @@ store: {url: %q}
 	if err != nil {
 		t.Fatal(err)
 	}
+	err = s.Begin(t.Context(), "test", time.Now())
 	for _, key := range movers { // seen long ago, so that they may leave
 		err = errors.Join(err, s.Seen(t.Context(), partnerHash(key), time.Now().Add(-time.Hour)))
 	}
@@ -220,9 +221,12 @@ func (m *moving) decide(ctx context.Context, calls int) {
 	m.since = 0
 	if stop := m.rnd.IntN(8) == 0 || m.stopped && m.rnd.IntN(2) == 0; stop {
 		what := map[bool]string{false: "stop", true: "resume"}[m.stopped]
+		before := m.sums.undecided
 		if m.operate(ctx, "/rollout/"+what+"?by=test") {
 			m.sums.stops++
 			m.stopped = !m.stopped
+		} else if m.sums.undecided > before {
+			m.stopped = false // perhaps: what is stopped may be stopped again, but not resumed again
 		}
 		return
 	}

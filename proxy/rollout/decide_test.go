@@ -8,35 +8,30 @@ import (
 // Every situation there is, against the rules in the words of the package comment.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
-	yes := []bool{false, true}
 	oldSide, newSide := OldSide, NewSide
 	sides := []*Side{nil, &oldSide, &newSide}
 	n := 0
-	for _, shared := range yes {
-		for _, restored := range yes {
-			for _, stopped := range yes {
-				for _, settled := range yes {
-					for _, chosen := range yes {
-						for _, stage := range Stages {
-							for _, owner := range sides {
-								for _, stale := range sides {
-									if stale != nil && (owner != nil || !restored) { // the one excludes the other
-										continue
-									}
-									s := situation{shared, restored, Position{Stage: stage}, stopped, settled, chosen, owner, stale}
-									name := fmt.Sprintf("%+v owner %s stale %s", s, shownSide(owner), shownSide(stale))
-									n++
-									judgeCreate(t, name, s, s.create())
-									judgeOther(t, name, s, s.other())
-								}
-							}
-						}
+	for bits := range 1 << 6 {
+		is := func(bit int) bool { return bits>>bit&1 == 1 }
+		for _, stage := range Stages {
+			for _, owner := range sides {
+				for _, stale := range sides {
+					s := situation{
+						shared: is(0), restored: is(1), unbegun: is(2), stopped: is(3), settled: is(4), chosen: is(5),
+						position: Position{Stage: stage}, owner: owner, stale: stale,
 					}
+					if stale != nil && (owner != nil || !s.restored) { // the one excludes the other
+						continue
+					}
+					name := fmt.Sprintf("%+v owner %s stale %s", s, shownSide(owner), shownSide(stale))
+					n++
+					judgeCreate(t, name, s)
+					judgeOther(t, name, s, s.other())
 				}
 			}
 		}
 	}
-	if want := 2 * 2 * 2 * 2 * len(Stages) * (3 + 5); n != want {
+	if want := 32 * len(Stages) * (3 + 5); n != want {
 		t.Errorf("%d situations, want %d", n, want)
 	}
 }
@@ -48,31 +43,35 @@ func shownSide(s *Side) string {
 	return []string{"old", "new"}[*s]
 }
 
-func judgeCreate(t *testing.T, name string, s situation, d decision) {
+func judgeCreate(t *testing.T, name string, s situation) {
 	t.Helper()
+	d := s.create()
 	switch {
 	case !s.shared && s.owner != nil:
 		// A bill stays with its owner, whatever else is so; nobody is asked.
 		if d.side != *s.owner || d.ask || d.reason != ByOwner {
 			t.Errorf("%s: %+v", name, d)
 		}
-		return
 	case !s.shared && s.stale != nil:
-		if d.side != *s.stale || d.ask != (!s.stopped || d.side == NewSide) {
+		if d.side != *s.stale || d.ask != s.asks(d.side) {
 			t.Errorf("%s: %+v", name, d)
 		}
-		return
+	case d.side != s.byStage().side || d.ask != s.asks(d.side):
+		t.Errorf("%s: %+v", name, d)
 	}
 	// Nothing new is made on the new side that is stopped, unsettled, or not that far.
 	mayLeave := !s.stopped && s.settled && (s.position.Stage == StageNew || s.position.Stage == StageDrained || s.position.Stage == StageCanary && s.chosen)
-	if (d.side == NewSide) != mayLeave {
+	if d := s.byStage(); (d.side == NewSide) != mayLeave || d.ask {
 		t.Errorf("%s: %+v", name, d)
 	}
-	// The new side gets none that the old one was not asked for, unless it is drained; after a restore the other is
-	// asked; the kill switch asks the new side nothing.
-	want := !s.shared && (s.restored && !s.stopped || d.side == NewSide && s.position.Stage != StageDrained)
-	if d.ask != want {
-		t.Errorf("%s: %+v", name, d)
+	// The new side gets none that the old one was not asked for, unless it is drained and the ledger is complete.
+	if want := !s.shared && (s.position.Stage != StageDrained || s.restored || s.unbegun); s.asks(NewSide) != want {
+		t.Errorf("%s: asks before a create at the new side: %v", name, !want)
+	}
+	// The new side is asked only where the ledger is not complete; after a restore the kill switch asks it nothing.
+	want := map[bool]bool{false: s.unbegun || s.restored, true: s.unbegun}[s.stopped] && !s.shared
+	if s.asks(OldSide) != want {
+		t.Errorf("%s: asks before a create at the old side: %v", name, !want)
 	}
 }
 
@@ -87,7 +86,7 @@ func judgeOther(t *testing.T, name string, s situation, d decision) {
 		if d.ask {
 			t.Errorf("%s: %+v", name, d)
 		}
-	case s.position.Stage == StageDrained && s.settled && !s.restored && s.stale == nil:
+	case s.position.Stage == StageDrained && s.settled && !s.restored && !s.unbegun && s.stale == nil:
 		if d.side != NewSide || d.ask {
 			t.Errorf("%s: %+v", name, d)
 		}

@@ -77,7 +77,7 @@ func TestGauges(t *testing.T) {
 			}
 		}
 	}
-	if len(asked) != 4 || asked["owner"] != 1 || asked["own"] != 1 || asked["settle"] != 0 {
+	if len(asked) != 5 || asked["owner"] != 1 || asked["own"] != 1 || asked["settle"] != 0 {
 		t.Errorf("the ledger's latency: %v", asked)
 	}
 }

@@ -59,6 +59,11 @@ func newDesk(t *testing.T, s *store.Store, more string) *desk {
 	t.Helper()
 	d := &desk{t: t, store: s}
 	var err error
+	if s != nil && strings.Contains(more, "rollout") {
+		if err := s.Begin(t.Context(), "begin", noon.Add(-time.Hour)); err != nil && !errors.Is(err, store.ErrState) {
+			t.Fatal(err)
+		}
+	}
 	d.Router, err = rollout.New(t.Context(), parse(t, more), rollout.Options{
 		Store: s, Logger: slog.New(slog.NewJSONHandler(&d.logs, nil)), Now: func() time.Time { return noon.Add(time.Duration(d.later.Load())) },
 	})
@@ -210,6 +215,7 @@ func TestOperatorDecides(t *testing.T) {
 	})
 	d.createsAt("other", "fresh", "")
 	did("/rollout/restored?by=carl", rollout.Changed{Action: "restored", By: "carl"})
+	d.later.Add(int64(15 * time.Minute)) // until then no answer is believed that the other side has no such bill
 	d.createsAt("other", "fresh", "legacy")
 
 	var log []string
@@ -219,7 +225,7 @@ func TestOperatorDecides(t *testing.T) {
 	p := hash("k")[:12]
 	want := []string{
 		"restored carl  >", "stage anna default >drained", "stage anna " + p + " canary 100%>canary 0%", "stage 박 " + p + " new>canary 100%",
-		"resume ben  >", "stop ben  >", "stage anna " + p + " >new",
+		"resume ben  >", "stop ben  >", "stage anna " + p + " >new", "begin begin  >",
 	}
 	if diff := cmp.Diff(want, log); diff != "" {
 		t.Errorf("the audit log, -want +got:\n%s", diff)
@@ -250,10 +256,10 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	d.seen("k", time.Hour)
 	d.proves("k")
 	answers[rollout.Changed](d, "POST", "/rollout/stage?stage=new&by=anna&partner="+hash("k"))
-	d.denies(409, "POST", "/rollout/resume?by=carl", "nothing was changed: it is not stopped")
+	d.denies(409, "POST", "/rollout/resume?by=carl", "Not changed: it is not stopped")
 	first := answers[rollout.Changed](d, "POST", "/rollout/stop?by=ben")
 	log := d.ask("GET", "/rollout/audit").Body.String()
-	if first.Already || strings.Count(log, `"action"`) != 2 {
+	if first.Already || strings.Count(log, `"action"`) != 3 {
 		t.Errorf("%+v, and in the audit log %s", first, log)
 	}
 	first.Already = true
@@ -278,19 +284,25 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	answers[rollout.Changed](d, "POST", "/rollout/resume?by=carl")
-	d.denies(409, "POST", "/rollout/resume?by=ben", "nothing was changed: it is not stopped")
+	d.denies(409, "POST", "/rollout/resume?by=ben", "Not changed: it is not stopped")
 	d.denies(409, "POST", "/rollout/stop?by=carl", "the store was restored from a backup")
 }
+
+// What the status says of every store of the tests.
+const (
+	begun = `"begun":{"by":"begin","at":"2026-11-21T02:34:56Z"},`
+	clock = `"clock":{"store":"2026-11-21T03:34:56Z","offset_seconds":0,"stepped":false},`
+)
 
 // Everything that is known is shown, partners by 12 digits.
 func TestOperatorShows(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	w := d.ask("GET", "/rollout")
-	if want := `{"old":"legacy","new":"fresh","bills":"separate","settle":"15m","default":{"stage":"old"},"partners":[]}` + "\n"; w.Code != 200 || w.Body.String() != want {
+	if want := `{"old":"legacy","new":"fresh","bills":"separate","settle":"15m",` + begun + `"default":{"stage":"old"},` + clock + `"partners":[]}` + "\n"; w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
 	}
-	if w := d.ask("GET", "/rollout/audit"); w.Body.String() != "[]\n" { // and not null
+	if w := d.ask("GET", "/rollout/audit"); strings.Count(w.Body.String(), "action") != 1 { // the begin
 		t.Errorf("%s", w.Body)
 	}
 	d.seen("k", time.Hour)
@@ -313,7 +325,7 @@ func TestOperatorShows(t *testing.T) {
 		"nobody": `{"partner":"` + hash("nobody")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"settled":false}`,
 	}
 	head := `{"old":"legacy","new":"fresh","bills":"separate","settle":"15m","stopped":{"by":"ben","at":"2026-11-21T03:34:56Z"},` +
-		`"restored":{"by":"carl","at":"2026-11-21T03:34:56Z"},"default":{"stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z"},"partners":[`
+		`"restored":{"by":"carl","at":"2026-11-21T03:34:56Z"},` + begun + `"believes":"2026-11-21T03:49:56Z","default":{"stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z"},` + clock + `"partners":[`
 	var all []string
 	for key := range of {
 		if key != "nobody" {
@@ -364,7 +376,7 @@ func TestOperatorStoreOutOfReach(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"GET /rollout", "GET /rollout/audit", "GET /rollout?partner=" + hash("k")[:12], "POST /rollout/stop?by=a&force=true", "POST /rollout/stage?by=a&stage=old&partner=default"} {
+	for _, target := range []string{"GET /rollout", "GET /rollout/audit", "GET /rollout?partner=" + hash("k")[:12], "POST /rollout/stage?by=a&stage=old&partner=default"} {
 		method, path, _ := strings.Cut(target, " ")
 		d.denies(500, method, path, "store: closed")
 	}
@@ -462,6 +474,7 @@ func TestOperatorOutlivesReopen(t *testing.T) {
 		t.Errorf("%+v", way)
 	}
 	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")
+	d.later.Add(int64(15 * time.Minute))
 	d.createsAt("k", "fresh", "legacy")
 	d.createsAt("young", "fresh", "legacy")
 }

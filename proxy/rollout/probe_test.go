@@ -59,6 +59,9 @@ func TestOwnerUnknown(t *testing.T) {
 						}
 					}
 					row, err := d.store.Owner(t.Context(), partner, bill)
+					if err == nil && row.State == store.Released && way.Nowhere && writes { // that there is none was recorded
+						continue
+					}
 					if (err == nil) != (owner != "") || err == nil && (row.Upstream != owner || row.State != store.Owned) {
 						t.Errorf("%s: the ledger has %+v, %v", name, row, err)
 					}
@@ -99,10 +102,10 @@ func TestOwnerNotedMeanwhile(t *testing.T) {
 // not say so.
 func TestCreateThatTheOldSideLeavesOpen(t *testing.T) {
 	t.Parallel()
-	for _, says := range []rollout.Finding{rollout.Unclear, rollout.Refusing} {
+	for says, reason := range map[rollout.Finding]string{rollout.Unclear: "unclear", rollout.Refusing: "barred"} {
 		d := newCrossroads(t, rollout.StageNew)
 		d.says["old"] = says
-		if way, err := d.create(); !refusedFor(err, "unclear") {
+		if way, err := d.create(); !refusedFor(err, reason) {
 			t.Errorf("%d: %+v, %v", says, way, err)
 		}
 		if row, err := d.store.Owner(t.Context(), partner, bill); !errors.Is(err, store.ErrNotFound) {

@@ -25,6 +25,10 @@ func TestDrainedAndRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.follow()
+	if way, err := d.create(); !refusedFor(err, "unclear") || len(d.asked) == 0 {
+		t.Errorf("before the settling period is over: %+v, %v, asked %v", way, err, d.asked)
+	}
+	d.now = d.now.Add(15 * time.Minute)
 	if way, err := d.create(); err != nil || way.Upstream != "new" || len(d.asked) == 0 {
 		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
 	}
@@ -142,5 +146,117 @@ func TestStopAfterARestore(t *testing.T) {
 	d.says["old"] = rollout.Present
 	if way, err := d.create(); err != nil || way.Upstream != "old" || len(d.asked) != 1 {
 		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+	}
+}
+
+// TestWrongClockWipesNothing: with a clock that is years ahead nothing is removed, until it is right again or confirmed; and then
+// no bill whose end was only estimated.
+func TestWrongClockWipesNothing(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageOld)
+	right := d.now
+	tick := func() {
+		t.Helper()
+		if _, err := d.store.Tick(t.Context(), d.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tick()
+	for id, until := range map[string]time.Time{"with an end": right.Add(24 * time.Hour), "without": {}} {
+		if _, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: partner, Bill: id, Until: until}, d.ask); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep := func(step string, want int) {
+		t.Helper()
+		if err := d.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		bills, err := d.store.OpenBills(t.Context(), partner, right)
+		if err != nil || len(bills) != 1 || bills[0].Pending != want {
+			t.Errorf("%s: %+v, %v, want %d", step, bills, err, want)
+		}
+	}
+	const years = 4 * 365 * 24 * time.Hour
+	for _, step := range []struct {
+		name string
+		off  time.Duration
+	}{{"ahead", years}, {"far ahead", 20 * years}, {"behind", -years}, {"right again", 0}} {
+		d.now = right.Add(step.off)
+		sweep(step.name+", before it is noticed", 2)
+		tick()
+		sweep(step.name, 2)
+	}
+	d.now = right.Add(years)
+	if err := d.store.ConfirmClock(t.Context(), "anna", d.now); err != nil {
+		t.Fatal(err)
+	}
+	d.now = d.now.Add(years)
+	sweep("wrong again, with a row that is over by either clock", 2)
+	d.now = right.Add(years)
+	sweep("confirmed", 1)
+	if _, err := d.store.Owner(t.Context(), partner, "without"); err != nil {
+		t.Errorf("a bill without an end lost its row: %v", err)
+	}
+}
+
+// TestSettlingOutlivesAWrongClock: that a partner was seen for the settling time, and that a restore is that long ago, is not
+// taken from a clock that has stepped.
+func TestSettlingOutlivesAWrongClock(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageNew)
+	if _, err := d.store.Tick(t.Context(), d.now); err != nil {
+		t.Fatal(err)
+	}
+	fresh := rollout.Call{Creates: true, Writes: true, Partner: other, Bill: bill}
+	if err := d.store.Seen(t.Context(), other, d.now); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.store.SetStage(t.Context(), store.Stage{Partner: other, Stage: "new", By: "test", At: d.now}); err != nil {
+		t.Fatal(err)
+	}
+	d.follow()
+	d.now = d.now.Add(4 * 365 * 24 * time.Hour)
+	if way, err := d.Route(t.Context(), fresh, d.ask); err != nil || way.Upstream != "old" {
+		t.Errorf("a partner that was just seen: %+v, %v", way, err)
+	}
+	if err := d.store.Restored(t.Context(), "anna", d.now.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	d.follow()
+	if way, err := d.create(); !refusedFor(err, "unclear") {
+		t.Errorf("a restore an hour ago by that clock: %+v, %v", way, err)
+	}
+	if _, err := d.store.Tick(t.Context(), d.now); err != nil { // a minute later at most
+		t.Fatal(err)
+	}
+	d.now = d.now.Add(15 * time.Minute)
+	if way, err := d.create(); err != nil || way.Upstream != "new" {
+		t.Errorf("a settling period later: %+v, %v", way, err)
+	}
+}
+
+// TestPartnerSeenByAClockThatIsBehind has not been seen for years when the clock is right again.
+func TestPartnerSeenByAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageNew)
+	if _, err := d.store.Tick(t.Context(), d.now); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.store.SetStage(t.Context(), store.Stage{Partner: other, Stage: "new", By: "test", At: d.now}); err != nil {
+		t.Fatal(err)
+	}
+	d.follow()
+	right := d.now
+	d.now = right.Add(-4 * 365 * 24 * time.Hour)
+	if err := d.Saw(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range []time.Time{d.now, right.Add(time.Minute)} {
+		d.now = now
+		call := rollout.Call{Creates: true, Writes: true, Partner: other, Bill: now.String()}
+		if way, err := d.Route(t.Context(), call, d.ask); err != nil || way.Upstream != "old" {
+			t.Errorf("at %s: %+v, %v", now, way, err)
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 const (
 	partner = "a94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873"
 	bill    = "A1B2C3D4E5F6G7H8I9J0"
+	other   = "b94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873" // another partner
 )
 
 // Crossroads are a router, its store, and what the two sides say of every bill.
@@ -46,6 +47,9 @@ func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroad
 		t.Fatal(err)
 	}
 	if err := opened.Seen(t.Context(), partner, d.now.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := opened.Begin(t.Context(), "test", d.now.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if d.Router, err = rollout.New(t.Context(), c, rollout.Options{Store: opened, Now: func() time.Time { return d.now }}); err != nil {

@@ -65,6 +65,11 @@ func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
 		{400, "resume", "by=", "by must not be empty"},
 		{400, "resume", "by=a&partner=default", `no key "partner"`},
 		{400, "restored", "who=a", `no key "who"`},
+		{400, "begin", "", "by: a name"},
+		{400, "begin", "by=a&upstream=fresh", `no key "upstream"`},
+		{400, "moved", "by=a", `upstream: there is no upstream "" in the config: legacy, fresh`},
+		{400, "moved", "by=a&upstream=other", `there is no upstream "other"`},
+		{400, "moved", "upstream=fresh", "by: a name"},
 	} {
 		d.denies(row.status, "POST", "/rollout/"+row.path+"?"+row.query, row.wants)
 	}
@@ -91,7 +96,7 @@ func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
 	if w := d.ask("POST", "/rollout/stage?by=a&stage=old&partner=secret-demo-key"); strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("what may be a key is repeated: %s", w.Body)
 	}
-	if r, err := d.store.Rollout(t.Context()); err != nil || r.Revision != 0 {
+	if r, err := d.store.Rollout(t.Context()); err != nil || r.Revision != noon.Add(-time.Hour).UnixMilli() { // the begin's
 		t.Errorf("%+v, %v", r, err)
 	}
 	if d.logs.Len() > 0 {

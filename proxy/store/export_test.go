@@ -35,7 +35,11 @@ func (s *Store) Clear(ctx context.Context) error {
 				return none, err
 			}
 		}
-		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', alone = '', past = '', shared = NULL")
+		_, err = q.ExecContext(ctx, `UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', alone = '', past = '', shared = NULL,
+			started = NULL, begun = NULL, begun_by = '', config_default = ''`)
+		if err == nil {
+			_, err = q.ExecContext(ctx, "UPDATE billbridge_clock SET vouched = NULL")
+		}
 		return none, err
 	})
 	return err
@@ -61,3 +65,6 @@ func (s *Store) Hold() (release func()) {
 
 // Waiting is how many writes wait for SQLite's writer.
 func (s *Store) Waiting() int { return len(s.engine.(*lite).jobs) }
+
+// Advance is what the store vouches for after so much running.
+func Advance(vouched, now time.Time, ran time.Duration) time.Time { return advance(vouched, now, ran) }

@@ -215,7 +215,8 @@ func TestKilledWhileOwning(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		killedWhileKeeping(t, url, "bills", func(s *store.Store, id string) {
 			equal(t, id, ownerOf(t, s, id), store.Owner{
-				Partner: partner("one"), Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon,
+				Partner: partner("one"), Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon, Tried: noon,
+				Ends: noon.Add(365 * 24 * time.Hour),
 			})
 		})
 	})

@@ -58,6 +58,13 @@ func each(t *testing.T, test func(t *testing.T, s *store.Store)) {
 	})
 }
 
+// eachURL runs a test on a new database of every engine that outlives its process.
+func eachURL(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	t.Parallel()
+	storetest.Each(t, test)
+}
+
 // replicasOn are the stores of as many replicas. An SQLite file has one, and they are the same.
 func replicasOn(t testing.TB, url string, n int) []*store.Store {
 	t.Helper()

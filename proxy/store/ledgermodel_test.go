@@ -36,6 +36,8 @@ type ledger struct {
 	rows  map[string]store.Owner
 	sent  []*sent
 	there map[string]map[string]bool // by upstream and bill
+
+	denied map[string]time.Time // by bill
 }
 
 func (l *ledger) check(err, want error) {
@@ -56,10 +58,15 @@ func (l *ledger) own(t *rapid.T) {
 		until = l.now.Add(time.Duration(rapid.IntRange(-5, 60).Draw(t, "ends")) * time.Second)
 	}
 	end := until
-	if end.Before(l.now) {
-		end = time.Time{}
+	if !end.After(l.now) {
+		end = l.now.Add(365 * 24 * time.Hour) // estimated
 	}
 	row, ok := l.rows[bill]
+	if at, denied := l.denied[bill]; ok && row.State != store.Owned && denied && !at.Before(l.now) {
+		_, err := l.s.Own(l.ctx, partner("one"), bill, side, l.now, until)
+		l.check(err, store.ErrDenied)
+		return
+	}
 	if !ok || row.State == store.Released {
 		for _, s := range l.sent {
 			if s.Bill == bill && s.may {
@@ -67,10 +74,10 @@ func (l *ledger) own(t *rapid.T) {
 			}
 		}
 		row = store.Owner{Partner: partner("one"), Bill: bill, Upstream: side, State: store.Pending, Changed: l.now, Ends: end}
-	} else if end.IsZero() || !row.Ends.IsZero() && row.Ends.Before(end) {
+	} else if row.Ends.Before(end) {
 		row.Ends = end
 	}
-	row.Open++
+	row.Open, row.Tried = row.Open+1, l.now
 	c, err := l.s.Own(l.ctx, partner("one"), bill, side, l.now, until)
 	l.check(err, nil)
 	equal(t, "Own", c.Owner, row)
@@ -163,6 +170,27 @@ func (l *ledger) find(t *rapid.T) {
 	equal(t, "Found", o, row)
 }
 
+// deny tells a caller that there is no such bill, unless a create that was recorded lately may make it.
+func (l *ledger) deny(t *rapid.T) {
+	bill := l.bill(t)
+	since := l.now.Add(-time.Duration(rapid.IntRange(0, 40).Draw(t, "young")) * time.Second)
+	row, ok := l.rows[bill]
+	want := error(nil)
+	switch {
+	case !ok:
+		row = store.Owner{Partner: partner("one"), Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC()}
+	case row.State == store.Pending && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
+		want = store.ErrMaking
+	}
+	if want == nil && row.State != store.Owned {
+		l.denied[bill] = l.now
+	}
+	o, err := l.s.Deny(l.ctx, partner("one"), bill, l.now, since)
+	l.check(err, want)
+	equal(t, "Deny", o, row)
+	l.rows[bill] = row
+}
+
 // mistake asks to note a bill where it cannot be.
 func (l *ledger) mistake(t *rapid.T) {
 	row, ok := l.rows[l.bill(t)]
@@ -178,10 +206,11 @@ func (l *ledger) mistake(t *rapid.T) {
 func (l *ledger) sweep(t *rapid.T) {
 	before := len(l.rows)
 	for bill, row := range l.rows {
-		if row.Ends.IsZero() || !row.Ends.Before(l.now.Add(-retention)) {
+		if denied, ok := l.denied[bill]; !row.Ends.Before(l.now.Add(-retention)) || ok && l.now.Sub(denied) <= 10*time.Minute {
 			continue
 		}
 		delete(l.rows, bill)
+		delete(l.denied, bill)
 		if row.State == store.Released {
 			continue
 		}
@@ -190,7 +219,7 @@ func (l *ledger) sweep(t *rapid.T) {
 		}
 		l.sent = slices.DeleteFunc(l.sent, func(s *sent) bool { return s.Bill == bill })
 	}
-	n, err := l.s.SweepOwners(l.ctx, l.now, retention)
+	n, err := l.s.SweepOwners(l.ctx, l.now, l.now, retention)
 	l.check(err, nil)
 	equal(t, "removed", n, before-len(l.rows))
 }
@@ -210,6 +239,9 @@ func (l *ledger) same(t *rapid.T) {
 			l.check(err, store.ErrNotFound)
 		} else {
 			l.check(err, nil)
+			if row.Upstream == "" { // it was denied, and is nowhere
+				continue
+			}
 			b := want[row.Upstream]
 			b.Partner, b.Upstream = row.Partner, row.Upstream
 			switch row.State {
@@ -250,12 +282,12 @@ func TestLedgerModel(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			l := &ledger{
 				t: rt, ctx: t.Context(), s: s, now: noon,
-				rows: map[string]store.Owner{}, there: map[string]map[string]bool{"old": {}, "new": {}},
+				rows: map[string]store.Owner{}, there: map[string]map[string]bool{"old": {}, "new": {}}, denied: map[string]time.Time{},
 			}
 			l.check(s.Clear(l.ctx), nil)
 			rt.Repeat(map[string]func(*rapid.T){
 				"own": l.own, "own more": l.own, "settle": l.settle, "settle more": l.settle, "arrive": l.arrive, "repeat": l.repeat,
-				"find": l.find, "mistake": l.mistake, "sweep": l.sweep, "wait": l.wait, "": l.same,
+				"find": l.find, "deny": l.deny, "mistake": l.mistake, "sweep": l.sweep, "wait": l.wait, "": l.same,
 			})
 		})
 	})

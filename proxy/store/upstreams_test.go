@@ -19,7 +19,7 @@ var (
 // reconcile makes the store know upstreams, which it must not refuse.
 func reconcile(t testing.TB, s *store.Store, now ...store.Upstream) (moved []store.Upstream) {
 	t.Helper()
-	moved, err := s.Reconcile(t.Context(), now)
+	moved, err := s.Reconcile(t.Context(), now, true, noon)
 	if err != nil {
 		t.Fatalf("Reconcile(%v): %v", now, err)
 	}
@@ -66,11 +66,11 @@ func TestReconcileRefuses(t *testing.T) {
 		"one dead":       {func(t *testing.T, s *store.Store) { become(t, s, c, store.Dead) }, true, 0},
 		"one delivered":  {func(t *testing.T, s *store.Store) { become(t, s, c, store.Delivered) }, true, 1},
 		"one dropped":    {func(t *testing.T, s *store.Store) { become(t, s, c, store.Dropped) }, true, 1},
-		"a pending bill": {func(t *testing.T, s *store.Store) { own(t, s, "b", older.Name) }, true, 0},
+		"a pending bill": {func(t *testing.T, s *store.Store) { own(t, s, "b", older.Name) }, true, 1},
 		"a bill to end":  {func(t *testing.T, s *store.Store) { ownUntil(t, s, "b", older.Name, noon, noon.Add(time.Hour)) }, true, 1},
 		"an owned bill": {func(t *testing.T, s *store.Store) {
 			settle(t, s, own(t, s, "b", older.Name), store.Succeeded)
-		}, true, 0},
+		}, true, 1},
 		"a released bill": {func(t *testing.T, s *store.Store) {
 			settle(t, s, own(t, s, "b", older.Name), store.Refused)
 		}, false, 1},
@@ -88,7 +88,7 @@ func TestReconcileRefuses(t *testing.T) {
 					if !step.refers {
 						break
 					}
-					moved, err := s.Reconcile(t.Context(), now)
+					moved, err := s.Reconcile(t.Context(), now, true, noon)
 					var referenced *store.ReferencedError
 					if !errors.As(err, &referenced) {
 						t.Fatalf("Reconcile(%v): %v", now, err)
@@ -98,7 +98,7 @@ func TestReconcileRefuses(t *testing.T) {
 				}
 				years := noon.Add(10 * 365 * 24 * time.Hour)
 				n, err := s.Sweep(t.Context(), years, time.Hour)
-				owners, errOwners := s.SweepOwners(t.Context(), years, time.Hour)
+				owners, errOwners := s.SweepOwners(t.Context(), years, years, time.Hour)
 				if n+owners != step.swept || err != nil || errOwners != nil {
 					t.Errorf("Sweep = %d, %v, SweepOwners = %d, %v", n, err, owners, errOwners)
 				}
@@ -106,7 +106,7 @@ func TestReconcileRefuses(t *testing.T) {
 					equal(t, "moved, when nothing refers to it", reconcile(t, s, dropped...), []store.Upstream{newer})
 					return
 				}
-				if _, err := s.Reconcile(t.Context(), dropped); err == nil {
+				if _, err := s.Reconcile(t.Context(), dropped, true, noon); err == nil {
 					t.Error("a sweep made it forgotten")
 				}
 				// Neither the move nor the third was noted.
@@ -122,7 +122,7 @@ func TestReconcileForgetsReleased(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		reconcile(t, s, newer, older)
 		c := own(t, s, "b", older.Name)
-		if _, err := s.Reconcile(t.Context(), []store.Upstream{newer}); err == nil {
+		if _, err := s.Reconcile(t.Context(), []store.Upstream{newer}, true, noon); err == nil {
 			t.Error("an upstream went whose bill is pending")
 		}
 		settle(t, s, c, store.Refused)
@@ -152,7 +152,7 @@ func TestReconcileRefusesNames(t *testing.T) {
 			"no form":     {{Name: "new"}},
 			"a zero byte": {{Name: "new", Form: "v2", URL: "\x00"}},
 		} {
-			if _, err := s.Reconcile(t.Context(), now); err == nil {
+			if _, err := s.Reconcile(t.Context(), now, true, noon); err == nil {
 				t.Errorf("%s: no error", name)
 			}
 		}
@@ -176,7 +176,7 @@ func TestReplicasReconcileTogether(t *testing.T) {
 					if i%2 == 1 {
 						mine[1], mine[3] = mine[3], mine[1] // the rows in another order
 					}
-					if _, err := s.Reconcile(t.Context(), mine); err != nil {
+					if _, err := s.Reconcile(t.Context(), mine, true, noon); err != nil {
 						t.Error(err)
 					}
 				})

@@ -1,0 +1,87 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// refuses answers every call in a form with a code.
+func refuses(form, code, text string) http.Handler {
+	if form == "legacy" {
+		return says(200, fmt.Sprintf(`{"code":%q,"msg":%q}`, code, text))
+	}
+	return says(200, fmt.Sprintf(`{"code":%q,"message":%q,"data":null}`, code, text))
+}
+
+// TestCallerWhomBothRefuseIsRefused: a create of a caller whom both backends refuse by its key, its store or its contract gets
+// that refusal in every stage. In stage new it was reported as maintenance, which clients retry.
+func TestCallerWhomBothRefuseIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"PARTNER_003", "PARTNER_005", "PARTNER_006", "PARTNER_007", "VALIDATION_001"} {
+		for _, stage := range []string{"old", "new"} {
+			t.Run(code+"/"+stage, func(t *testing.T) {
+				t.Parallel()
+				m := newMovingOver(t, "legacy", "v2", stage, func(side string, _ http.Handler) http.Handler {
+					return refuses(map[string]string{"old": "legacy", "new": "v2"}[side], code, side+" says no")
+				}, "")
+				for _, client := range forms {
+					got := m.send(newCall(client, "create"))
+					got.holds(t, client, 200, code)
+					if !strings.Contains(got.body, stage+" says no") {
+						t.Errorf("%s", got.body)
+					}
+				}
+				if n := writesAt(m.oldCalls) + writesAt(m.newCalls); stage == "new" && n != 0 {
+					t.Errorf("%d writes", n)
+				}
+			})
+		}
+	}
+}
+
+// TestCreateWithoutAMerchantIsRefused in stage new as in stage old, by the backends themselves.
+func TestCreateWithoutAMerchantIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		codes := map[string]string{}
+		for _, stage := range []string{"old", "new"} {
+			m := newMoving(t, stage)
+			got := m.send(newCall(client, "create").with("merchant", ""))
+			codes[stage] = codeOf(t, client, got.body)
+			if got.status != 200 || codes[stage] == "MAINTAINED_METHOD" || len(m.old.Bills())+len(m.fresh.Bills()) != 0 {
+				t.Errorf("%s: %d %s", stage, got.status, got.body)
+			}
+		}
+		if codes["old"] != codes["new"] {
+			t.Errorf("%v", codes)
+		}
+	}
+}
+
+// TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne, where the config says that the refusal means that it has none. Where it
+// does not, it is not known whether the old one has the bill.
+func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007"} {
+		for more, want := range map[string]int{", not_found: {old: [" + code + "]}": 200, "": 503} {
+			t.Run(code+more, func(t *testing.T) {
+				t.Parallel()
+				m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+					if side == "old" {
+						return refuses("legacy", code, "who is it?")
+					}
+					return service
+				}, more)
+				got := m.send(newCall("legacy", "create"))
+				if got.status != want || len(m.fresh.Bills()) != map[int]int{200: 1}[want] {
+					t.Errorf("%d %s", got.status, got.body)
+				}
+				if want == 503 {
+					m.metricIs(`billbridge_rollout_refused_total{reason="barred"} 1`)
+				}
+			})
+		}
+	}
+}

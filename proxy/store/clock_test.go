@@ -1,0 +1,222 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+const years = 4 * 365 * 24 * time.Hour
+
+// tick returns the store's clock when the machine's shows now.
+func tick(t testing.TB, s *store.Store, now time.Time) store.Clock {
+	t.Helper()
+	c, err := s.Tick(t.Context(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// reopen is another process on the same store: it does not know how long the first one ran.
+func reopen(t testing.TB, s *store.Store, url string) *store.Store {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, url)
+}
+
+// TestWrongClockIsNotVouchedFor: a machine's clock that jumps, ahead or back, at a start or while the process runs, does not
+// take the store's clock along. When it is right again, nothing is left of it; when it is confirmed, the store follows.
+func TestWrongClockIsNotVouchedFor(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t) // PostgreSQL has a clock of its own
+	s := open(t, url)
+	if c := tick(t, s, noon); !c.Vouched.Equal(noon) || c.Offset != 0 || c.Stepped() {
+		t.Errorf("the first: %+v", c)
+	}
+	near := func(step string, c store.Clock, offset time.Duration, stepped bool) {
+		t.Helper()
+		if ran := c.Vouched.Sub(noon); ran < 0 || ran > time.Minute || c.Offset < offset-time.Minute || c.Offset > offset || c.Stepped() != stepped {
+			t.Errorf("%s: %+v, want %s ahead", step, c, offset)
+		}
+	}
+	near("ahead while it runs", tick(t, s, noon.Add(years)), years, true)
+	near("asked without the database", s.Clock(noon.Add(years)), years, true)
+	s = reopen(t, s, url)
+	near("ahead at a start", tick(t, s, noon.Add(years)), years, true)
+	s = reopen(t, s, url)
+	near("behind at a start", tick(t, s, noon.Add(-years)), -years, true)
+	near("behind, asked without the database", s.Clock(noon.Add(-years)), -years, true)
+	near("right again", tick(t, s, noon.Add(20*time.Hour)), 20*time.Hour, false)
+
+	if err := s.ConfirmClock(t.Context(), "anna", noon.Add(years)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []store.Clock{s.Clock(noon.Add(years)), tick(t, s, noon.Add(years))} {
+		if c.Stepped() || !c.Vouched.Equal(noon.Add(years)) {
+			t.Errorf("confirmed: %+v", c)
+		}
+	}
+	log, err := s.Audit(t.Context(), 1)
+	if err != nil || len(log) != 1 || log[0].Action != store.ClockConfirmed || log[0].By != "anna" {
+		t.Errorf("%+v, %v", log, err)
+	}
+}
+
+// TestVouchedClockRuns: while the process runs, the store's clock follows the machine's, and no faster than real time.
+func TestVouchedClockRuns(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		vouched, now time.Time
+		ran          time.Duration
+		want         time.Time
+	}{
+		{time.Time{}, noon, 0, noon},
+		{noon, noon.Add(time.Minute), time.Hour, noon.Add(time.Minute)},
+		{noon, noon.Add(years), time.Hour, noon.Add(time.Hour)},
+		{noon, noon.Add(time.Hour), 0, noon},
+		{noon, noon.Add(-years), time.Hour, noon},
+	} {
+		if got := store.Advance(row.vouched, row.now, row.ran); !got.Equal(row.want) {
+			t.Errorf("%+v: %s", row, got)
+		}
+	}
+}
+
+// TestPostgresClockDecides: with PostgreSQL the clock of the machine that the gateway runs on does not matter.
+func TestPostgresClockDecides(t *testing.T) {
+	t.Parallel()
+	s := open(t, storetest.Postgres(t))
+	for _, wrong := range []time.Duration{years, -years, 0} {
+		now := time.Now().Add(wrong)
+		for name, c := range map[string]store.Clock{"Tick": tick(t, s, now), "Clock": s.Clock(now)} {
+			if off := time.Since(c.Vouched); c.Stepped() || off > time.Minute || off < -time.Minute {
+				t.Errorf("%s by a clock that is off by %s: %+v", name, wrong, c)
+			}
+		}
+	}
+}
+
+// TestUpgradedStoreKnowsTheTime: a store that was made before there was a clock vouches for the highest time in its rows.
+func TestUpgradedStoreKnowsTheTime(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t)
+	db := firstVersion(t, url)
+	run(t, db, "UPDATE billbridge_addresses SET created = 1700000000000", "UPDATE billbridge_callbacks SET received = 1690000000000")
+	s := open(t, url)
+	if c := tick(t, s, noon.Add(years)); !c.Stepped() || !c.Vouched.Equal(time.UnixMilli(1700000000000)) {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestEstimatedEndOutlivesAWrongClock: a bill of which nobody says when it ends was made while the machine's clock was years
+// behind. Whether the store knew a better time then, or the right one is confirmed later, its row stays for a year.
+func TestEstimatedEndOutlivesAWrongClock(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		right := time.Now()
+		wrong := right.Add(-years)
+		said := ownUntil(t, s, "said", "old", wrong, wrong.Add(time.Hour))
+		settle(t, s, own(t, s, "released", "old"), store.Refused)
+		for _, bill := range []string{"made", "made too"} {
+			ownUntil(t, s, bill, "old", wrong, time.Time{})
+		}
+		if _, err := s.Found(t.Context(), partner("one"), "found", "old", wrong); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ConfirmClock(t.Context(), "anna", right); err != nil {
+			t.Fatal(err)
+		}
+		ownUntil(t, s, "made since", "old", wrong, time.Time{}) // the clock is wrong again
+		if n, err := s.SweepOwners(t.Context(), right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour); n != 2 || err != nil {
+			t.Errorf("swept %d, %v", n, err)
+		}
+		for _, bill := range []string{"made", "made too", "found", "made since"} {
+			ownerOf(t, s, bill)
+		}
+		for _, bill := range []string{said.Bill, "released"} {
+			if _, err := s.Owner(t.Context(), partner("one"), bill); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s: %v", bill, err)
+			}
+		}
+	})
+}
+
+// TestCallbackAddressOutlivesAWrongClock: an address of a bill of which nobody says when it ends was made while the machine's
+// clock was years behind.
+func TestCallbackAddressOutlivesAWrongClock(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} { // whether the store knew a better time
+		storetest.Each(t, func(t *testing.T, url string) {
+			s := open(t, url)
+			right := time.Now()
+			if known {
+				tick(t, s, right)
+			}
+			a := address("a1", "b")
+			a.Created, a.Until = right.Add(-years), time.Time{}
+			bind(t, s, a)
+			if !known {
+				if err := s.ConfirmClock(t.Context(), "anna", right); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n, err := s.Sweep(t.Context(), right.Add(time.Minute), time.Hour); n != 0 || err != nil {
+				t.Errorf("known %v: swept %d, %v", known, n, err)
+			}
+		})
+	}
+}
+
+// TestPingWrites: the store is not ready when a table that a call needs is gone, or the disk is full.
+func TestPingWrites(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"billbridge_owners", "billbridge_addresses", "billbridge_callbacks", "billbridge_clock"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, url string) {
+				s := open(t, url)
+				if err := s.Ping(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				run(t, raw(t, url), "DROP TABLE "+table)
+				if err := s.Ping(t.Context()); err == nil {
+					t.Error("it is ready")
+				}
+			})
+		})
+	}
+	t.Run("full", func(t *testing.T) {
+		t.Parallel()
+		s := openSmall(t, storetest.SQLite(t), 60)
+		var err error
+		for i := 0; err == nil && i < 10_000; i++ {
+			_, err = s.Bind(context.Background(), address(string(rune('a'+i%26))+time.Duration(i).String(), "b"))
+		}
+		if err == nil {
+			t.Fatal("it took everything")
+		}
+		if err := s.Ping(t.Context()); err == nil {
+			t.Error("it is ready")
+		}
+	})
+}
+
+// TestPingLeavesNothing: being asked whether it can be written to adds no row.
+func TestPingLeavesNothing(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		if err := s.Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if all, err := s.OpenBills(t.Context(), "", noon); err != nil || len(all) > 0 {
+			t.Errorf("it left %+v, %v", all, err)
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy"
+	"billbridge/proxy/store/storetest"
+)
+
+// TestNotReadyWhileNoBillCanBeMade: what a create needs of the store is gone.
+func TestNotReadyWhileNoBillCanBeMade(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, "old")
+	if got := m.operator("GET", "/-/ready"); got.status != 200 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	if _, err := m.rawStore(t).Exec("ALTER TABLE billbridge_owners RENAME TO gone"); err != nil {
+		t.Fatal(err)
+	}
+	m.send(newCall("v2", "create")).holds(t, "v2", 503, "MAINTAINED_METHOD")
+	if got := m.operator("GET", "/-/ready"); got.status != 503 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if _, err := m.rawStore(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.operator("GET", "/-/ready"); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestStopHoldsWhereItCannotBeStored: the kill switch works at once on this gateway, says that it is not stored, and is stored when
+// that is possible. Until then it can be taken back.
+func TestStopHoldsWhereItCannotBeStored(t *testing.T) {
+	t.Parallel()
+	for _, then := range []string{"it is stored later", "it is taken back", "another stopped it"} {
+		t.Run(then, func(t *testing.T) {
+			t.Parallel()
+			m := newMoving(t, "new")
+			rename := func(from, to string) {
+				t.Helper()
+				if _, err := m.rawStore(t).Exec("ALTER TABLE " + from + " RENAME TO " + to); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rename("billbridge_audit", "away") // every change of the rollout fails, and nothing else does
+			if got := m.decide("/rollout/stop?by=anna"); !strings.Contains(got, `"unstored":"store: `) {
+				t.Errorf("%s", got)
+			}
+			m.untilLogged(`"level":"ERROR"`, "stopped on this gateway, but that cannot be stored")
+			m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+			if len(m.old.Bills()) != 1 || len(m.fresh.Bills()) != 0 {
+				t.Error("it was made at the new side")
+			}
+			if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"stopped":{"by":"anna"`) || !strings.Contains(got, `"unstored":true`) {
+				t.Errorf("%s", got)
+			}
+			switch then {
+			case "it is taken back":
+				m.decide("/rollout/resume?by=ben")
+				rename("away", "billbridge_audit")
+			case "another stopped it":
+				rename("away", "billbridge_audit")
+				if err := m.store.Stop(t.Context(), "carl", time.Now()); err != nil && !strings.Contains(err.Error(), "already") { // it may have been stored by now
+					t.Fatal(err)
+				}
+				fallthrough
+			default:
+				if then == "it is stored later" {
+					rename("away", "billbridge_audit")
+				}
+				eventually(t, func() bool { return !strings.Contains(m.operator("GET", "/rollout").body, `"unstored"`) }, func() string { return "it is not stored" })
+				r, err := m.store.Rollout(t.Context())
+				if err != nil || r.Stopped.At.IsZero() {
+					t.Errorf("%+v, %v", r, err)
+				}
+				m.decide("/rollout/resume?by=ben")
+			}
+			m.send(newCall("v2", "create").with("billId", "ANOTHER0000000000001")).holds(t, "v2", 200, "0000")
+			if len(m.fresh.Bills()) != 1 {
+				t.Error("the stages do not decide again")
+			}
+			if got := m.operator("GET", "/rollout").body; strings.Contains(got, `"stopped"`) {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}
+
+// forward carries connections from a listener to a socket.
+func forward(t *testing.T, from net.Listener, to string) {
+	t.Helper()
+	go func() {
+		for {
+			in, err := from.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer in.Close()
+				out, err := net.Dial("unix", to)
+				if err != nil {
+					return
+				}
+				defer out.Close()
+				go func() { _, _ = io.Copy(out, in); _ = out.(*net.UnixConn).CloseWrite() }()
+				_, _ = io.Copy(in, out)
+			}()
+		}
+	}()
+	t.Cleanup(func() { _ = from.Close() })
+}
+
+// TestStartWaitsForPostgres: a gateway that starts while PostgreSQL is down is not ready, takes no call, and serves when
+// PostgreSQL is there.
+func TestStartWaitsForPostgres(t *testing.T) {
+	t.Parallel()
+	real := storetest.Postgres(t)
+	u, err := url.Parse(real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The server's socket, and one in its place that is not there yet.
+	const socket = "/.s.PGSQL.5432"
+	query := u.Query()
+	target, folder := query.Get("host")+socket, t.TempDir()
+	query.Set("host", folder)
+	u.RawQuery = query.Encode()
+	admin, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	adminAt := admin.Addr().String()
+	_ = admin.Close()
+	back := newBackend(t, newService())
+	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: %q}\nupstreams: {only: {form: v2, url: %q}}\nstore: {url: %q, wait: 1m}\n", adminAt, back.url, u.String())
+	type started struct {
+		*proxy.Server
+		err error
+	}
+	listening := make(chan started, 1)
+	logs := newLogs()
+	go func() {
+		s, err := proxy.Listen(context.Background(), parse(t, text), nil, proxy.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
+		listening <- started{s, err}
+	}()
+	client := newClient(t, nil)
+	eventually(t, func() bool {
+		got, err := ask(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
+		return err == nil && got.status == 503 && strings.Contains(got.body, "waits for its store")
+	}, func() string { return "the admin listener does not answer" })
+	for line := logs.next(t); !strings.Contains(line, "the store cannot be reached; the start waits for it"); line = logs.next(t) {
+	}
+	select {
+	case s := <-listening:
+		t.Fatalf("it did not wait: %v", s.err)
+	default:
+	}
+	there, err := net.Listen("unix", folder+socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward(t, there, target)
+	s := receive(t, listening, "the start")
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	got, err := ask(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
+	if err != nil || got.status != 200 {
+		t.Errorf("%v %s %v", got.status, got.body, err)
+	}
+	client.CloseIdleConnections()
+	stop()
+	if err := receive(t, ended, "the end"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStartDoesNotWaitForWhatStaysWrong: a database that is not there does not come by waiting; nor does a start outlive the
+// wait, or somebody who stops it.
+func TestStartDoesNotWaitForWhatStaysWrong(t *testing.T) {
+	t.Parallel()
+	listen := func(ctx context.Context, store string) error {
+		s, err := proxy.Listen(ctx, parse(t, anywhere+"upstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\nstore: "+store+"\n"), nil, proxy.Build{}, slog.New(slog.DiscardHandler))
+		if err == nil {
+			t.Errorf("it started: %v", s)
+		}
+		return err
+	}
+	u, err := url.Parse(storetest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/nosuchdatabase"
+	if err := listen(t.Context(), fmt.Sprintf("{url: %q, wait: 1h}", u.String())); err == nil || !strings.Contains(err.Error(), "nosuchdatabase") {
+		t.Errorf("%v", err)
+	}
+	if err := listen(t.Context(), `{url: "postgres://127.0.0.1:1/none", wait: 0s}`); err == nil || !strings.Contains(err.Error(), "waited 0s, store.wait") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := listen(ctx, `{url: "postgres://127.0.0.1:1/none", wait: 1h}`); err == nil || ctx.Err() == nil {
+		t.Errorf("%v", err)
+	}
+}
