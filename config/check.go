@@ -115,6 +115,12 @@ func (c *Config) checkUpstreams() {
 		if u.Connections < 1 {
 			s.problem(fmt.Sprintf("must be at least 1, but is %d", u.Connections), at("connections")...)
 		}
+		switch {
+		case u.PartnerConnections == 0:
+			u.PartnerConnections = max(1, u.Connections/4)
+		case u.PartnerConnections < 0 || u.PartnerConnections > u.Connections:
+			s.problem(fmt.Sprintf("must be from 1 to the upstream's connections, %d, but is %d", u.Connections, u.PartnerConnections), at("partner_connections")...)
+		}
 		if u.TLS != nil {
 			if u.Address.URL != nil && u.Address.Scheme != "https" {
 				s.problem("is for an https url, but this one is "+u.Address.String(), at("tls")...)

@@ -58,9 +58,13 @@ type Upstream struct {
 	Name        string         `yaml:"-"`
 	Form        translate.Form `yaml:"form"`
 	Address     Address        `yaml:"url"`         // a path prefix is kept
-	Timeout     Duration       `yaml:"timeout"`     // of one call, to the last byte of the reply
+	Timeout     Duration       `yaml:"timeout"`     // of one call, from when it has a connection to the last byte of the reply
 	Connections int            `yaml:"connections"` // at most so many at once; further calls wait
+	Wait        Duration       `yaml:"wait"`        // at most so long for a connection; then nothing is sent
 	TLS         *UpstreamTLS   `yaml:"tls"`
+
+	// PartnerConnections is how many of the connections one partner's calls may have. 0 is a quarter.
+	PartnerConnections int `yaml:"partner_connections"`
 }
 
 // Upstreams keep the order of the file.
@@ -76,11 +80,11 @@ func (u Upstreams) Find(name string) *Upstream {
 	return nil
 }
 
-// LongestTimeout is the time that a call can take at any upstream.
-func (u Upstreams) LongestTimeout() time.Duration {
+// LongestCall is the time that a call can take at any upstream, the wait for a connection included.
+func (u Upstreams) LongestCall() time.Duration {
 	var longest time.Duration
 	for i := range u {
-		longest = max(longest, time.Duration(u[i].Timeout))
+		longest = max(longest, time.Duration(u[i].Wait)+time.Duration(u[i].Timeout))
 	}
 	return longest
 }

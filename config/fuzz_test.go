@@ -34,7 +34,7 @@ func FuzzParse(f *testing.F) {
 		// A folder that has nothing in it: a file's name in the input finds no file.
 		c, err := config.Parse(translate.File{Name: "testdata/bad/files/none/fuzz.yaml", Data: data}, lookup)
 		if err == nil {
-			if c.Table == nil || len(c.Upstreams) == 0 || c.Upstreams.Find(c.Route.Default) == nil || c.Upstreams.LongestTimeout() <= 0 {
+			if c.Table == nil || len(c.Upstreams) == 0 || c.Upstreams.Find(c.Route.Default) == nil || c.Upstreams.LongestCall() <= 0 {
 				t.Errorf("accepted, but nothing to work by: %+v", c)
 			}
 			for _, u := range c.Upstreams {

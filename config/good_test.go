@@ -121,8 +121,8 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%s-want +got\n%s", text, diff)
 		}
 		wantUpstreams(t, c.Upstreams, "new v2 https://new.example.com 10s 256")
-		if got := c.Upstreams.LongestTimeout(); got != 10*time.Second {
-			t.Errorf("longest timeout %s", got)
+		if got := c.Upstreams.LongestCall(); got != 12*time.Second {
+			t.Errorf("longest call %s", got)
 		}
 		if got, want := len(c.Table.Operations()), 10; got != want {
 			t.Errorf("%d operations in the built-in table, want %d", got, want)
@@ -153,8 +153,8 @@ route: {default: alpha}
 `)
 	wantUpstreams(t, c.Upstreams,
 		"zulu v2 https://zulu.example.com 30s 256", "alpha legacy https://alpha.example.com 1.5s 256", "m-i_6 v2 http://127.0.0.1:8081/a/b 10s 8")
-	if got := c.Upstreams.LongestTimeout(); got != 30*time.Second {
-		t.Errorf("longest timeout %s", got)
+	if got := c.Upstreams.LongestCall(); got != 32*time.Second {
+		t.Errorf("longest call %s", got)
 	}
 	if u := c.Upstreams.Find("alpha"); u != &c.Upstreams[1] {
 		t.Errorf("found %v", u)

@@ -129,8 +129,8 @@ func (c *Config) checkRollout() {
 	if r.Bills == Separate && !c.Store.URL.IsSet() {
 		s.problem("who owns a bill must outlive the process; set store: {url: sqlite:billbridge.db} or {url: postgres://…}, or bills: shared", "rollout")
 	}
-	if longest := c.Upstreams.LongestTimeout(); time.Duration(r.Settle) <= longest {
-		s.problem(fmt.Sprintf("must be longer than the longest timeout of an upstream, %s, but is %s", longest, r.Settle), "rollout", "settle")
+	if longest := c.Upstreams.LongestCall(); time.Duration(r.Settle) <= longest {
+		s.problem(fmt.Sprintf("must be longer than the longest wait and timeout of an upstream, %s, but is %s", longest, r.Settle), "rollout", "settle")
 	}
 	if time.Duration(r.SendWithin) > time.Minute {
 		s.problem(fmt.Sprintf("must be at most 1m, but is %s: a caller that gave up may make the bill again", r.SendWithin), "rollout", "send_within")

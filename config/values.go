@@ -92,7 +92,7 @@ func (u *Upstreams) UnmarshalYAML(n *yaml.Node) error {
 	var list Upstreams
 	var mistakes yaml.LoadErrors // of all upstreams, not of the first bad one alone
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		one := Upstream{Name: n.Content[i].Value, Timeout: Duration(10 * time.Second), Connections: 256}
+		one := Upstream{Name: n.Content[i].Value, Timeout: Duration(10 * time.Second), Connections: 256, Wait: Duration(2 * time.Second)}
 		if err := n.Content[i+1].Load(&one, yaml.WithKnownFields()); err != nil {
 			var many *yaml.LoadErrors
 			if !errors.As(err, &many) {

@@ -76,7 +76,7 @@ func (x *exchange) broke(err error) {
 		// It may only have closed its side: an answer is due all the same, and an empty one would be a 200.
 		x.refuse(readBroke.status, readBroke.code, "the caller went away", "the caller went away")
 		x.out.status = statusGone
-	case !b.sent && (write || b.reason == "refused"):
+	case !b.sent:
 		x.refuse(notSent.status, notSent.code, "the upstream did not take the call, nothing was sent: "+b.text, reason)
 	default:
 		f := readBroke

@@ -83,7 +83,7 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	b := newBridge(t, strings.Replace(toOne("v2", server.URL), "20s", fmt.Sprintf("20s, connections: %d", most), 1))
+	b := newBridge(t, strings.Replace(toOne("v2", server.URL), "20s", fmt.Sprintf("20s, wait: 20s, connections: %d, partner_connections: %[1]d", most), 1))
 	var calling sync.WaitGroup
 	for c := range callers {
 		calling.Go(func() {
@@ -102,21 +102,17 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 	}
 }
 
-// TestAWriteThatGetsNoConnectionIsNotSent: its time passed before a byte of it left, so it is refused, and a read is late.
-func TestAWriteThatGetsNoConnectionIsNotSent(t *testing.T) {
+// TestACallThatGetsNoConnectionIsNotSent: its wait ended before a byte of it left, so it is refused.
+func TestACallThatGetsNoConnectionIsNotSent(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never says a word: no TLS comes about
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	b := newBridge(t, strings.Replace(toOne("v2", "https://"+listener.Addr().String()), "20s", "50ms", 1))
+	b := newBridge(t, strings.Replace(toOne("v2", "https://"+listener.Addr().String()), "20s", "20s, wait: 50ms", 1))
 	for _, op := range operations {
-		want := refused
-		if !isWrite(op) {
-			want = lateRead
-		}
-		b.send(newCall("legacy", op)).holds(t, "legacy", want.status, want.code)
+		b.send(newCall("legacy", op)).holds(t, "legacy", refused.status, refused.code)
 	}
-	b.scrapeHas(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 5`)
+	b.scrapeHas(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 5`)
 }

@@ -167,11 +167,14 @@ func (x *exchange) carry() {
 	}
 	reply := buffers.Get().(*bytes.Buffer)
 	sending := newPayload(body)
-	sending.while = x.while
+	sending.while, sending.partner = x.while, x.call.Partner()
 	began := time.Now()
 	x.out.asked, x.out.sent = true, true // what a panic from here on must assume
 	x.busy = true
 	response, err := lane.upstream.post(ctx, lane.target, x.id, sending, reply, int64(x.state.config.Limits.Reply))
+	if !sending.connected.IsZero() {
+		began = sending.connected
+	}
 	x.out.upstream = time.Since(began)
 	x.busy = !sending.reusable()
 	if err != nil {

@@ -20,6 +20,8 @@ type metrics struct {
 	dropped          *prometheus.CounterVec
 	mismatches       *prometheus.CounterVec
 	inFlight         *prometheus.GaugeVec
+	waiting          *prometheus.GaugeVec
+	waited           *prometheus.HistogramVec
 	upstreamErrors   *prometheus.CounterVec
 	explained        *prometheus.CounterVec
 }
@@ -51,6 +53,12 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "billbridge_requests_in_flight",
 			Help: "Calls that an upstream has not answered yet.",
 		}, []string{"upstream"}),
+		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "billbridge_upstream_waiting",
+			Help: "Calls that wait for a connection to an upstream.",
+		}, []string{"upstream"}),
+		waited: histogram("upstream_wait_seconds", "Time that a call waited for a connection to an upstream, the time to open one included.",
+			"upstream"),
 		upstreamErrors: counter("upstream_errors_total", "Calls that an upstream did not answer in the interface's form.",
 			"upstream", "reason"),
 		explained: counter("unknown_outcomes_total", "Writes of bills without an answer, by what a read showed of the bill then, or that there was none.",
@@ -60,7 +68,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.upstreamErrors, m.explained} {
+	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.waiting, m.waited, m.upstreamErrors, m.explained} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)
@@ -74,6 +82,8 @@ func (m *metrics) forget(upstream string) {
 	m.upstreamDuration.DeletePartialMatch(label)
 	m.mismatches.DeletePartialMatch(label)
 	m.inFlight.DeletePartialMatch(label)
+	m.waiting.DeletePartialMatch(label)
+	m.waited.DeletePartialMatch(label)
 	m.upstreamErrors.DeletePartialMatch(label)
 }
 

@@ -87,7 +87,7 @@ func TestOwnersAgain(t *testing.T) {
 	if err := receive(t, m.ended, "end of the server"); err != nil {
 		t.Fatal(err)
 	}
-	separate = strings.Replace(strings.ReplaceAll(separate, "{form:", "{timeout: 500ms, form:"), "new: new}", "new: new, settle: 600ms}", 1)
+	separate = strings.Replace(strings.ReplaceAll(separate, "{form:", "{timeout: 500ms, wait: 50ms, form:"), "new: new}", "new: new, settle: 600ms}", 1)
 	m.process = newProcess(t, separate)
 	// A create from that time may still be on its way to the old side, until the settling period is over.
 	m.send(newCall("v2", "create")).holds(t, "v2", 503, "MAINTAINED_METHOD")

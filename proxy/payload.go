@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A payload is the body of one call to an upstream, and what the transport tells of its way.
@@ -17,18 +18,26 @@ import (
 // write. The price is that the transport may go on reading the bytes after its RoundTrip has returned, so they
 // may be used again only once it has said that it wrote the request or gave it up.
 type payload struct {
-	body  []byte
-	while context.Context // when it ends before a connection was found, nothing is sent; if nil, that is the call's own context
-	trace httptrace.ClientTrace
-	taken atomic.Bool // the transport may be reading the body
+	body    []byte
+	partner string          // the partner's key, for its share of the connections; the share of "" is all of them
+	while   context.Context // when it ends before a connection was found, nothing is sent; if nil, that is the call's own context
+	trace   httptrace.ClientTrace
+	taken   atomic.Bool // the transport may be reading the body
+
+	connected   time.Time // when a connection was found first; zero before
+	onConnected func()    // called then, if not nil
 
 	mu    sync.Mutex
 	begun bool // a connection was found: from here on a byte may have left
 	over  bool // it is not to be sent any more
 }
 
-// errGivenUp is why a call was not sent.
-var errGivenUp = errors.New("the call is not to be sent any more")
+// Why a call ended without an answer, as the cause of its context.
+var (
+	errGivenUp      = errors.New("the call is not to be sent any more")
+	errNoConnection = errors.New("no connection was there in time")
+	errLate         = errors.New("no answer was there in time")
+)
 
 func newPayload(body []byte) *payload {
 	p := &payload{body: body}
@@ -37,6 +46,13 @@ func newPayload(body []byte) *payload {
 		p.taken.Store(true)
 		if !p.begin(true) {
 			_ = found.Conn.Close() // the transport would write to it, whatever the context says
+			return
+		}
+		if p.connected.IsZero() {
+			p.connected = time.Now()
+			if p.onConnected != nil {
+				p.onConnected()
+			}
 		}
 	}
 	p.trace.WroteRequest = func(httptrace.WroteRequestInfo) { p.taken.Store(false) }
@@ -49,7 +65,7 @@ func (p *payload) attach(ctx context.Context, r *http.Request) *http.Request {
 	// The transport rewinds a POST in one case only: the idle connection that it took turned out to be closed and
 	// not one byte had been written to it (R23). Then the call stands again where it began.
 	r.GetBody = func() (io.ReadCloser, error) {
-		if p.while != nil && p.while.Err() != nil {
+		if p.isOver() {
 			return nil, errGivenUp
 		}
 		return io.NopCloser(bytes.NewReader(p.body)), nil
@@ -67,13 +83,19 @@ func (p *payload) begin(found bool) bool {
 }
 
 // giveUp ends the call unless a byte of it may have left: in one step, so that a call that is being sent is not cut off.
-func (p *payload) giveUp(end context.CancelFunc) {
+func (p *payload) giveUp(end context.CancelCauseFunc, cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.begun {
 		p.over = true
-		end()
+		end(cause)
 	}
+}
+
+func (p *payload) isOver() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.over
 }
 
 // sent tells, after RoundTrip has returned, whether a byte of the call may have left.

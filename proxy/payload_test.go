@@ -15,15 +15,15 @@ func TestR27_GivenUpAtTheConnection(t *testing.T) {
 	for _, first := range []string{"given up", "connection"} {
 		p := newPayload([]byte(`{}`))
 		ours, theirs := net.Pipe()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
 		if first == "given up" {
-			p.giveUp(cancel)
+			p.giveUp(cancel, errGivenUp)
 		}
 		p.trace.GetConn("")
 		p.trace.GotConn(httptrace.GotConnInfo{Conn: ours})
 		if first == "connection" {
-			p.giveUp(cancel)
+			p.giveUp(cancel, errGivenUp)
 		}
 		if p.sent() != (first == "connection") || (ctx.Err() == nil) != (first == "connection") || p.reusable() {
 			t.Errorf("%s first: sent is %t, the context says %v, reusable is %t", first, p.sent(), ctx.Err(), p.reusable())

@@ -34,7 +34,7 @@ func answerWithin(c *config.Config) time.Duration {
 // longestCall is the time for the store, which keeps an address or how a create ended, the upstream, and what is asked
 // before and after.
 func longestCall(c *config.Config) time.Duration {
-	longest := storeWithin + c.Upstreams.LongestTimeout() + time.Duration(c.Failures.Explain)
+	longest := storeWithin + c.Upstreams.LongestCall() + time.Duration(c.Failures.Explain)
 	if c.Rollout != nil {
 		longest += 3*storeWithin + time.Duration(c.Rollout.Ask) // to find the way, to record that there is no such bill, and how it ended
 	}
@@ -215,7 +215,7 @@ func sameUpstream(a, b *config.Upstream) bool {
 		// The files may have new content behind the same names; a reload is how an operator says so.
 		return false
 	}
-	return a.Form == b.Form && a.Timeout == b.Timeout && a.Connections == b.Connections && reflect.DeepEqual(a.Address, b.Address)
+	return reflect.DeepEqual(a, b)
 }
 
 // retire closes what the next state does not use any more. Exchanges under way keep their connections.

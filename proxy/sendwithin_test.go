@@ -185,14 +185,14 @@ func TestWriteWhoseCallerLeavesBeforeItIsSent(t *testing.T) {
 	defer g.open()
 	service := newService()
 	back := newBackend(t, g.before(service))
-	p := newProcess(t, anywhere+fmt.Sprintf("upstreams: {only: {form: v2, url: %q, connections: 1}}\n", back.url))
+	p := newProcess(t, anywhere+fmt.Sprintf("upstreams: {only: {form: v2, url: %q, connections: 1, wait: 20s}}\n", back.url))
 	m := &moving{process: p}
 	first := make(chan answer, 1)
 	go func() { first <- p.send(newCall("v2", "create")) }()
 	receive(t, g.reached, "the first create")
 	leave, ended := m.leaving(newCall("v2", "create").with("billId", "SECOND00000000000001"))
 	eventually(t, func() bool {
-		return strings.Contains(p.operator("GET", "/metrics").body, `billbridge_requests_in_flight{upstream="only"} 2`)
+		return strings.Contains(p.operator("GET", "/metrics").body, `billbridge_upstream_waiting{upstream="only"} 1`)
 	}, func() string { return "the second call does not wait" })
 	leave()
 	receive(t, ended, "the end of the second")

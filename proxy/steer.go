@@ -155,7 +155,9 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 		return rollout.Unclear, finding{}
 	}
 	reply := new(bytes.Buffer)
-	response, err := read.upstream.post(ctx, read.target, x.id, newPayload(body), reply, int64(s.config.Limits.Reply))
+	asking := newPayload(body)
+	asking.partner = said.Partner
+	response, err := read.upstream.post(ctx, read.target, x.id, asking, reply, int64(s.config.Limits.Reply))
 	if err != nil {
 		return rollout.Unclear, finding{}
 	}

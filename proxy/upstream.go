@@ -28,6 +28,8 @@ type upstream struct {
 	userAgent []string
 	inFlight  prometheus.Gauge
 	metrics   *metrics
+
+	connections *connections
 }
 
 func newUpstream(c *config.Upstream, userAgent string, m *metrics) *upstream {
@@ -53,7 +55,10 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics) *upstream {
 			}
 		}
 	}
-	return &upstream{config: c, transport: t, trip: t, userAgent: []string{userAgent}, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m}
+	return &upstream{
+		config: c, transport: t, trip: t, userAgent: []string{userAgent}, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
+		connections: newConnections(c, m),
+	}
 }
 
 // target is the URL of one path. Scheme, host and prefix come from the config, the rest from the table: nothing
@@ -72,31 +77,63 @@ var (
 
 // post sends one call and reads the whole reply into buf; it returns the reply's status and header. Nothing
 // is sent a second time once a byte of it may have left. Where there is no answer the error is a *broken.
+//
+// The call waits for a connection for upstreams.NAME.wait at most. Its timeout starts when it has one: a call that waited
+// is not cut off after it was sent.
 func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	waiting := u.connections.wait()
+	defer waiting.end()
+	deadline := time.AfterFunc(time.Duration(u.config.Wait), func() { p.giveUp(cancel, errNoConnection) })
+	defer func() { deadline.Stop() }()
+	if p.while != nil {
+		defer context.AfterFunc(p.while, func() { p.giveUp(cancel, errGivenUp) })()
+	}
+	p.onConnected = func() {
+		waiting.end()
+		deadline.Stop()
+		deadline = time.AfterFunc(time.Duration(u.config.Timeout), func() { cancel(errLate) })
+	}
+	release, err := u.connections.acquire(ctx, p.partner)
+	if err != nil {
+		return nil, u.failed(ctx, p, &broken{reason: "busy", text: "no connection to it was free within " + u.config.Wait.String()})
+	}
+	defer release()
 	u.inFlight.Inc()
 	defer u.inFlight.Dec()
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(u.config.Timeout))
-	defer cancel()
-	if p.while != nil {
-		defer context.AfterFunc(p.while, func() { p.giveUp(cancel) })()
-	}
 	response, err := u.exchange(ctx, to, requestID, p, buf, limit)
 	if err == nil {
 		return response, nil
 	}
 	var b *broken
-	switch {
-	case errors.As(err, &b):
-	case !p.sent() && p.while != nil && p.while.Err() != nil:
-		return nil, &broken{reason: "given up", text: "it could not be sent in time"}
-	default:
-		b = u.classify(ctx, p.sent())
+	if !errors.As(err, &b) {
+		b = &broken{reason: "reset", text: "the connection broke off"}
+		if !p.sent() {
+			b = &broken{reason: "refused", text: "it cannot be reached"}
+		}
+		if context.Cause(ctx) == errNoConnection {
+			b.text += " within " + u.config.Wait.String()
+		}
+	}
+	return nil, u.failed(ctx, p, b)
+}
+
+// failed counts a call without an answer. The reason why the call's context ended comes before b.
+func (u *upstream) failed(ctx context.Context, p *payload, b *broken) *broken {
+	switch cause := context.Cause(ctx); {
+	case cause == errGivenUp:
+		return &broken{reason: "given up", text: "it could not be sent in time"}
+	case cause == errLate:
+		b = &broken{reason: "timeout", text: "no answer within " + u.config.Timeout.String()}
+	case errors.Is(cause, context.DeadlineExceeded): // of one who asks for the gateway's own sake
+		b = &broken{reason: "timeout", text: "no answer in the time for it"}
 	}
 	b.sent = p.sent()
-	if !errors.Is(ctx.Err(), context.Canceled) { // else it is the caller of a read who went away
+	if !errors.Is(context.Cause(ctx), context.Canceled) { // else it is the caller of a read who went away
 		u.metrics.upstreamErrors.WithLabelValues(u.config.Name, b.reason).Inc()
 	}
-	return nil, b
+	return b
 }
 
 func (u *upstream) exchange(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
@@ -178,15 +215,4 @@ func (u *upstream) noAnswer(status int, err error) *broken {
 	}
 	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, b.reason).Inc()
 	return b
-}
-
-// classify says in our words why a call has no answer. The transport's own errors name hosts and addresses.
-func (u *upstream) classify(ctx context.Context, sent bool) *broken {
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &broken{reason: "timeout", text: fmt.Sprintf("no answer within %s", u.config.Timeout)}
-	case !sent:
-		return &broken{reason: "refused", text: "it cannot be reached"}
-	}
-	return &broken{reason: "reset", text: "the connection broke off"}
 }

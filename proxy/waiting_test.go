@@ -1,0 +1,138 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// toBusy is the config of a gateway whose upstream has few connections.
+func toBusy(url, more string) string {
+	return fmt.Sprintf("upstreams: {up: {form: v2, url: %q, %s}}\n", url, more)
+}
+
+// refusesBusy wants the refusal of a call that got no connection.
+func refusesBusy(t *testing.T, got answer, form string) {
+	t.Helper()
+	got.holds(t, form, http.StatusServiceUnavailable, "MAINTAINED_METHOD")
+	if want := "the upstream did not take the call, nothing was sent: no connection to it was free within 50ms"; !strings.Contains(got.body, want) {
+		t.Errorf("%s does not say %s", got.body, want)
+	}
+}
+
+// TestCallsThatWaitAreRefusedForCertain: 30 creates come at once to an upstream with 5 connections that answers none of them
+// for a while. 5 are sent. The other 25 are refused after wait, none of them with an unknown outcome.
+func TestCallsThatWaitAreRefusedForCertain(t *testing.T) {
+	t.Parallel()
+	const connections, calls = 5, 30
+	g := newGate("/bill", connections)
+	back := newBackend(t, g.before(newService()))
+	b := newBridge(t, toBusy(back.url, "connections: 5, partner_connections: 5, wait: 50ms"))
+	defer g.open()
+	var calling sync.WaitGroup
+	var mu sync.Mutex
+	got := map[string]int{}
+	for n := range calls {
+		calling.Go(func() {
+			q := newCall("legacy", "create").with("billId", fmt.Sprintf("B%019d", n))
+			a, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if a.status == http.StatusOK {
+				got["done"]++
+				return
+			}
+			got["refused"]++
+			refusesBusy(t, a, "legacy")
+			if got["refused"] == calls-connections {
+				g.open()
+			}
+		})
+	}
+	calling.Wait()
+	if n := len(back.received()); got["done"] != connections || got["refused"] != calls-connections || n != connections {
+		t.Errorf("%v, and %d calls at the upstream", got, n)
+	}
+	b.scrapeHas(
+		`billbridge_upstream_errors_total{reason="busy",upstream="up"} 25`,
+		`billbridge_upstream_waiting{upstream="up"} 0`,
+		`billbridge_upstream_wait_seconds_count{upstream="up"} 30`,
+	)
+}
+
+// TestTheTimeoutStartsWithAConnection: a create that waits for the only connection while another call uses up its whole
+// timeout still has its own.
+func TestTheTimeoutStartsWithAConnection(t *testing.T) {
+	t.Parallel()
+	g := newGate("/bill/read", 1)
+	b := newBridge(t, toBusy(newBackend(t, g.before(newService())).url, "connections: 1, wait: 30s, timeout: 300ms"))
+	defer g.open()
+	read := newCall("v2", "read")
+	late := make(chan answer, 1)
+	go func() {
+		got, err := ask(b.client, http.MethodPost, b.url+read.path(), read.body())
+		if err != nil {
+			t.Error(err)
+		}
+		late <- got
+	}()
+	receive(t, g.reached, "call at the upstream")
+	b.send(newCall("v2", "create")).holds(t, "v2", http.StatusOK, "0000")
+	receive(t, late, "answer").holds(t, "v2", http.StatusGatewayTimeout, "ERROR")
+}
+
+// TestSlowCallsOfAPartnerHoldOnlyItsShare: a partner has a quarter of the connections if the config does not say otherwise. Its
+// further calls wait, and those of others go past them.
+func TestSlowCallsOfAPartnerHoldOnlyItsShare(t *testing.T) {
+	t.Parallel()
+	g := newGate("/bill/read", 1)
+	back := newBackend(t, g.before(says(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
+	b := newBridge(t, toBusy(back.url, "connections: 4, wait: 50ms"))
+	defer g.open()
+	slow := newCall("v2", "read")
+	ended := make(chan answer, 1)
+	go func() {
+		got, err := ask(b.client, http.MethodPost, b.url+slow.path(), slow.body())
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- got
+	}()
+	receive(t, g.reached, "call at the upstream")
+	refusesBusy(t, b.send(newCall("legacy", "read")), "legacy")
+	b.send(newCall("legacy", "read").with("apiKey", "another-partner-key")).holds(t, "legacy", http.StatusOK, "BILL_003")
+	g.open()
+	receive(t, ended, "answer").holds(t, "v2", http.StatusOK, "BILL_003")
+	b.send(newCall("legacy", "read")).holds(t, "legacy", http.StatusOK, "BILL_003")
+	if n := len(back.received()); n != 3 {
+		t.Errorf("%d calls at the upstream, want 3", n)
+	}
+}
+
+// TestWaitingCallsAreCounted: the gauge shows them while they wait.
+func TestWaitingCallsAreCounted(t *testing.T) {
+	t.Parallel()
+	g := newGate("/bill/read", 1)
+	b := newBridge(t, toBusy(newBackend(t, g.before(newService())).url, "connections: 1, wait: 30s"))
+	defer g.open()
+	var calling sync.WaitGroup
+	defer calling.Wait()
+	defer g.open()
+	for range 3 {
+		calling.Go(func() {
+			q := newCall("v2", "read")
+			if _, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	want := `billbridge_upstream_waiting{upstream="up"} 2`
+	eventually(t, func() bool { return strings.Contains(b.scrape(), want) }, func() string { return "no " + want + " in\n" + b.scrape() })
+	b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 1`)
+}
