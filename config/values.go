@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -82,6 +84,29 @@ func (a *Address) UnmarshalYAML(n *yaml.Node) error {
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	a.URL = u
 	return nil
+}
+
+// A LocalAddress is the IP address of this machine that outgoing connections come from. The zero value leaves the choice
+// to the operating system.
+type LocalAddress struct{ netip.Addr }
+
+// UnmarshalYAML reads an address without a port. Whether the machine has it shows when it connects.
+func (a *LocalAddress) UnmarshalYAML(n *yaml.Node) error {
+	v, err := netip.ParseAddr(n.Value)
+	if err != nil || v.IsUnspecified() || v.IsMulticast() {
+		return fmt.Errorf("must be an IP address of this machine such as 192.0.2.10, but is %q", n.Value)
+	}
+	a.Addr = v.Unmap()
+	return nil
+}
+
+// TCP is the value for [net.Dialer.LocalAddr], nil for the zero value. A dialer that has it dials only addresses of the
+// same family, IPv4 or IPv6, and returns a [*net.AddrError] where a name has none.
+func (a LocalAddress) TCP() net.Addr {
+	if !a.IsValid() {
+		return nil // and no nil *net.TCPAddr, which a dialer would take for an address
+	}
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.Addr, 0))
 }
 
 // UnmarshalYAML reads the upstreams in the order of the file.

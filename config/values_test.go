@@ -1,0 +1,67 @@
+package config_test
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+
+	"billbridge/config"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Nobody can connect from what is no single address of a machine.
+func TestLocalAddressIsOneIPAddress(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"192.0.2.10":          "192.0.2.10:0",
+		"2001:db8::10":        "[2001:db8::10]:0",
+		`"::ffff:192.0.2.10"`: "192.0.2.10:0",
+	} {
+		var a config.LocalAddress
+		if err := yaml.Unmarshal([]byte(text), &a); err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if got := fmt.Sprint(a.TCP()); got != want {
+			t.Errorf("%s: connections come from %s, want %s", text, got, want)
+		}
+	}
+	for _, text := range []string{"eth0", "192.0.2.10:443", "192.0.2.0/24", "0.0.0.0", `"::"`, "224.0.0.1", `""`, "[192.0.2.10]"} {
+		var a config.LocalAddress
+		if err := yaml.Unmarshal([]byte(text), &a); err == nil {
+			t.Errorf("%s: taken as %s", text, a)
+		}
+	}
+}
+
+// A dialer takes a nil *net.TCPAddr for an address.
+func TestNoLocalAddressIsNil(t *testing.T) {
+	t.Parallel()
+	if a := (config.LocalAddress{}).TCP(); a != nil {
+		t.Errorf("got %#v", a)
+	}
+}
+
+// A name may have addresses of both families. Those of the other one cannot be reached from the local address.
+func TestLocalAddressDialsItsOwnFamily(t *testing.T) {
+	t.Parallel()
+	from := config.LocalAddress{Addr: netip.MustParseAddr("127.0.0.2")}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	dialer := net.Dialer{LocalAddr: from.TCP()}
+	connection, err := dialer.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	if got := netip.MustParseAddrPort(connection.LocalAddr().String()).Addr(); got != from.Addr {
+		t.Errorf("the connection comes from %s", got)
+	}
+	if connection, err := dialer.Dial("tcp", "[::1]:443"); err == nil {
+		_ = connection.Close()
+		t.Error("dialled an IPv6 address from an IPv4 one")
+	}
+}
