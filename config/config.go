@@ -62,6 +62,7 @@ type Upstream struct {
 	Connections int            `yaml:"connections"` // at most so many at once; further calls wait
 	Wait        Duration       `yaml:"wait"`        // at most so long for a connection; then nothing is sent
 	TLS         *UpstreamTLS   `yaml:"tls"`
+	Local       LocalAddress   `yaml:"local_address"` // that connections come from
 
 	// PartnerConnections is how many of the connections one partner's calls may have. 0 is a quarter.
 	PartnerConnections int `yaml:"partner_connections"`

@@ -116,3 +116,19 @@ func TestACallThatGetsNoConnectionIsNotSent(t *testing.T) {
 	}
 	b.scrapeHas(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 5`)
 }
+
+// TestUpstreamsAreCalledFromTheLocalAddress: an upstream that knows its callers by their address sees the one of the config.
+func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
+	t.Parallel()
+	from := make(chan string, 1)
+	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		from <- host
+		newService().ServeHTTP(w, r)
+	}))
+	b := newBridge(t, toBusy(back.url, "local_address: 127.0.0.3"))
+	b.send(newCall("legacy", "create")).holds(t, "legacy", success.status, success.code)
+	if got := receive(t, from, "call"); got != "127.0.0.3" {
+		t.Errorf("the call came from %s", got)
+	}
+}

@@ -34,7 +34,7 @@ type upstream struct {
 
 func newUpstream(c *config.Upstream, userAgent string, m *metrics) *upstream {
 	t := &http.Transport{
-		DialContext:         (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:         (&net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP()}).DialContext,
 		MaxConnsPerHost:     c.Connections,
 		MaxIdleConnsPerHost: c.Connections,
 		// Shorter than what common servers keep: a call on a connection that the other side is just closing
