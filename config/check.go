@@ -54,6 +54,7 @@ func (c *Config) check() {
 		}
 	}
 	c.checkUpstreams()
+	c.checkPass()
 	c.checkCallbacks()
 	c.checkRollout()
 }
@@ -135,6 +136,32 @@ func (c *Config) checkUpstreams() {
 		s.problem("default is needed: there is more than one upstream", "route")
 	case c.Upstreams.Find(c.Route.Default) == nil:
 		s.problem(fmt.Sprintf("there is no upstream %q", c.Route.Default), "route", "default")
+	}
+}
+
+// plainPath has no escape, no path parameter and nothing that a server would clean.
+var plainPath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/?$`)
+
+// checkPass wants paths that are not the table's, and for each an upstream of its form.
+func (c *Config) checkPass() {
+	for _, p := range c.Route.Pass {
+		if !plainPath.MatchString(p) {
+			c.source.problem(fmt.Sprintf("must be paths such as /if/read/open, or prefixes such as /cash-receipt/, but one is %q", p), "route", "pass")
+			continue
+		}
+		if c.Table == nil {
+			continue
+		}
+		for _, o := range c.Table.Operations() {
+			for _, form := range c.Table.Forms() {
+				if o.Path(form) == p {
+					c.source.problem(fmt.Sprintf("%s is the path of %s in the table, which serves it", p, o.Name), "route", "pass")
+				}
+			}
+		}
+		if form := c.FormOf(p); c.UpstreamOf(form) == nil {
+			c.source.problem(fmt.Sprintf("%s is a path of the %s form, and no upstream speaks it", p, form), "route", "pass")
+		}
 	}
 }
 

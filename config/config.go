@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"billbridge/translate"
@@ -93,6 +94,10 @@ func (u Upstreams) LongestCall() time.Duration {
 // Route says which upstream a call goes to.
 type Route struct {
 	Default string `yaml:"default"` // may be left out with one upstream only
+
+	// Pass are paths that the table does not have, below base_path: exact ones, and prefixes, which end in a slash. Their calls
+	// go to the upstream of the path's form, byte for byte.
+	Pass []string `yaml:"pass"`
 }
 
 // Limits bound what one exchange can make us hold.
@@ -182,6 +187,32 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 	}
 	c.source = nil // the file's tree, and a token that is spelled out in it, need not stay
 	return c, nil
+}
+
+// legacyPrefix is where the legacy form lives (interface document, Versioning).
+const legacyPrefix = "/if/"
+
+// FormOf is the form that a path below base_path belongs to.
+func (c *Config) FormOf(path string) translate.Form {
+	forms := c.Table.Forms()
+	if strings.HasPrefix(path, legacyPrefix) {
+		return forms[1]
+	}
+	return forms[0]
+}
+
+// UpstreamOf is the upstream that takes calls of a form untranslated: the default one, or else the first of the file that
+// speaks the form. It is nil if none does.
+func (c *Config) UpstreamOf(form translate.Form) *Upstream {
+	if u := c.Upstreams.Find(c.Route.Default); u != nil && u.Form == form {
+		return u
+	}
+	for i := range c.Upstreams {
+		if c.Upstreams[i].Form == form {
+			return &c.Upstreams[i]
+		}
+	}
+	return nil
 }
 
 // compile reads the table's files. Depth is part of the compiled table.

@@ -25,7 +25,7 @@ var (
 	wrongType   = failure{http.StatusUnsupportedMediaType, "VALIDATION_001", "wrong content type"}
 	tooLarge    = failure{http.StatusRequestEntityTooLarge, "VALIDATION_001", "body too large"}
 	badBody     = failure{http.StatusBadRequest, "VALIDATION_001", "body broke off"}
-	noUpstream  = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "no upstream for the operation"}
+	noUpstream  = failure{http.StatusNotFound, "PARTNER_001", "no upstream for the operation"}
 	notSent     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", ""}
 	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
 
@@ -102,7 +102,9 @@ var jsonUTF8 = []string{"application/json; charset=utf-8"}
 func (x *exchange) write(status int, body []byte) error {
 	x.out.status = status
 	h := x.w.Header()
-	h["Content-Type"] = jsonUTF8
+	if len(h["Content-Type"]) == 0 {
+		h["Content-Type"] = jsonUTF8
+	}
 	h["X-Request-Id"] = []string{x.id}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	// Noted before the first byte leaves: a caller that has its answer may hang up at once, and did not go before it.

@@ -60,7 +60,7 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 	if x.route = s.match(r); x.route != nil {
 		x.client, x.lane = x.route.client, x.route.lane
 	} else {
-		x.client = s.formOf(r.URL.Path)
+		x.client = s.formOf(r.URL)
 	}
 	return x
 }
@@ -85,7 +85,7 @@ func (x *exchange) serve() {
 	case !x.read():
 		return
 	case x.lane == nil:
-		x.fail(noUpstream, "no configured upstream speaks a form that has "+x.route.operation.Name)
+		x.fail(noUpstream, x.route.operation.Name+" exists in one form only, and no upstream of this gateway speaks it")
 		return
 	}
 	x.carry()
@@ -171,7 +171,11 @@ func (x *exchange) carry() {
 	began := time.Now()
 	x.out.asked, x.out.sent = true, true // what a panic from here on must assume
 	x.busy = true
-	response, err := lane.upstream.post(ctx, lane.target, x.id, sending, reply, int64(x.state.config.Limits.Reply))
+	target := lane.target
+	if x.route.passes {
+		target = x.passTarget()
+	}
+	response, err := lane.upstream.post(ctx, target, x.id, sending, reply, int64(x.state.config.Limits.Reply))
 	if !sending.connected.IsZero() {
 		began = sending.connected
 	}
@@ -187,6 +191,10 @@ func (x *exchange) carry() {
 	}
 	out.Grow(2 * reply.Len())
 	answer, err := x.call.Reply(out.AvailableBuffer(), response.StatusCode, reply.Bytes())
+	if x.route.passes {
+		answer, err = reply.Bytes(), nil // whatever it is
+		x.w.Header()["Content-Type"] = response.Header["Content-Type"]
+	}
 	if err != nil {
 		x.broke(lane.upstream.noAnswer(response.StatusCode, err))
 		return
@@ -208,7 +216,7 @@ func (x *exchange) carry() {
 		}
 	}
 	x.out.code = code
-	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts {
+	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !x.route.passes {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}
 	if after := response.Header.Get("Retry-After"); after != "" {

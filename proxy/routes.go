@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"net/url"
+	"path"
 	"reflect"
 	"strings"
 	"time"
@@ -46,6 +47,7 @@ type route struct {
 	operation *translate.Operation
 	client    translate.Form
 	lane      *lane // nil where no upstream can take the operation
+	passes    bool  // byte for byte, to the path that was asked for; the lane's target is that of no path
 
 	// Where a rollout decides: the lanes of both of its upstreams, by name, and how to look at a request before one is
 	// chosen. Nil elsewhere.
@@ -82,6 +84,10 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 	}
 	for _, listed := range Routes(c) {
 		name := string(listed.Client) + " " + listed.Operation
+		if listed.Operation == pass {
+			s.pass(listed, name, m)
+			continue
+		}
 		o := c.Table.Operation(listed.Operation)
 		s.router.Path(listed.Path).Name(name)
 		s.routes[name] = &route{operation: o, client: listed.Client}
@@ -94,6 +100,21 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 	}
 	s.readers(m)
 	return s
+}
+
+// pass is the operation of paths that the table does not have (route.pass).
+const pass = "pass"
+
+func (s *state) pass(listed Route, name string, m *metrics) {
+	if strings.HasSuffix(listed.Path, "/") {
+		s.router.PathPrefix(listed.Path).Name(name)
+	} else {
+		s.router.Path(listed.Path).Name(name)
+	}
+	if s.routes[name] == nil {
+		o := s.config.Table.PassThrough(pass, listed.Client)
+		s.routes[name] = &route{operation: o, client: listed.Client, passes: true, lane: s.lane(o, listed.Client, listed.Upstream, m)}
+	}
 }
 
 // split has the rollout decide whether calls go to a lane.
@@ -184,29 +205,43 @@ func Routes(c *config.Config) []Route {
 			}
 		}
 	}
+	for _, path := range c.Route.Pass {
+		form := c.FormOf(path)
+		list = append(list, Route{Path: c.BasePath + path, Operation: pass, Client: form, Upstream: c.UpstreamOf(form)})
+	}
 	return list
 }
 
 // match finds the route of a request. The router is asked directly, without its handler: that one answers
 // unclean paths and wrong methods by itself, and puts into each request's context what we have at hand.
 func (s *state) match(r *http.Request) *route {
+	sent := sentPath(r.URL)
+	if sent != r.URL.EscapedPath() {
+		r = &http.Request{Method: r.Method, URL: &url.URL{Path: sent}, Host: r.Host}
+	}
 	var found mux.RouteMatch
 	if !s.router.Match(r, &found) {
 		return nil
 	}
-	return s.routes[found.Route.GetName()]
+	matched := s.routes[found.Route.GetName()]
+	if matched.passes && (strings.ContainsAny(sent, "%;\\") || path.Clean(sent) != strings.TrimSuffix(sent, "/")) {
+		return nil // an upstream might read it as another path, one of the table even
+	}
+	return matched
 }
 
-// legacyPrefix is where the legacy form lives (interface document, Versioning).
-const legacyPrefix = "/if/"
+// sentPath is the path of a request as it was sent, but with a doubled slash as one: base addresses are joined carelessly
+// (field notes).
+func sentPath(u *url.URL) string { return strings.ReplaceAll(u.EscapedPath(), "//", "/") }
 
 // formOf is the form that a path without a route is answered in.
-func (s *state) formOf(path string) translate.Form {
-	forms := s.config.Table.Forms()
-	if strings.HasPrefix(strings.TrimPrefix(path, s.config.BasePath), legacyPrefix) {
-		return forms[1]
-	}
-	return forms[0]
+func (s *state) formOf(u *url.URL) translate.Form {
+	return s.config.FormOf(strings.TrimPrefix(sentPath(u), s.config.BasePath))
+}
+
+// passTarget is where a call of route.pass goes: the path that was asked for, below the upstream's base address.
+func (x *exchange) passTarget() *url.URL {
+	return x.lane.upstream.target(strings.TrimPrefix(sentPath(x.r.URL), x.state.config.BasePath))
 }
 
 // sameUpstream tells whether connections made for one section serve the other.

@@ -46,7 +46,7 @@ func TestSubBusinessWithoutAV2Upstream(t *testing.T) {
 	back := newBackend(t, newService())
 	b := newBridge(t, toOne("legacy", back.url))
 	for path := range subBusiness {
-		b.post(path, `{"apiKey":"demo-partner-key"}`).holds(t, "v2", 503, "MAINTAINED_METHOD")
+		b.post(path, `{"apiKey":"demo-partner-key"}`).holds(t, "v2", 404, "PARTNER_001")
 	}
 	if n := len(back.received()); n != 0 {
 		t.Errorf("%d calls reached the upstream", n)

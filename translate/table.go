@@ -129,6 +129,23 @@ func (o *Operation) OfBill() bool {
 	return slices.ContainsFunc(o.rows[request], func(r *row) bool { return r.role == billRole })
 }
 
+// PassThrough is an operation named name that the table does not have: of one form alone, so that its bytes are never
+// changed. Nothing of its messages is known but the partner's key, where the form has that elsewhere. It counts as a write.
+func (t *Table) PassThrough(name string, f Form) *Operation {
+	o := &Operation{Name: name, Effect: Write, bare: -1, rows: map[message][]*row{}, table: t}
+	form := t.index(f)
+	o.paths[form] = "/"
+	for _, known := range t.operations {
+		for _, r := range known.rows[request] {
+			if r.role == partnerRole && r.path[form] != "" && o.rows[request] == nil {
+				o.rows[request] = []*row{r}
+			}
+		}
+	}
+	o.compile()
+	return o
+}
+
 // Placed tells whether a request of the operation names its partner and its bill, in each form that has the operation.
 func (o *Operation) Placed() bool {
 	for form, path := range o.paths {

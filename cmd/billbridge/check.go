@@ -71,7 +71,8 @@ func printGateway(w io.Writer, c *config.Config) {
 	fmt.Fprintf(w, "partners\t%s://%s%s\n", scheme, c.Listen, c.BasePath)
 	fmt.Fprintf(w, "operator\thttp://%s\n\nupstreams\n", c.Admin.Listen)
 	for _, u := range c.Upstreams {
-		fmt.Fprintf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections\n", u.Name, u.Form, u.Address, u.Timeout, u.Connections)
+		fmt.Fprintf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections, %d for one partner, wait %s\n",
+			u.Name, u.Form, u.Address, u.Timeout, u.Connections, u.PartnerConnections, u.Wait)
 	}
 	if b := c.Callbacks; b != nil {
 		fmt.Fprintf(w, "\ncallbacks\n  upstreams call\t%s\n", b.PublicURL.JoinPath("callback", "ID"))

@@ -1,0 +1,142 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// toBoth is the config of a gateway with an upstream of each form, both behind a path prefix, that passes paths through.
+func toBoth(old, fresh, pass string) string {
+	return fmt.Sprintf("base_path: /partner\nupstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: new, pass: %s}\n",
+		old+"/a", fresh+"/b", pass)
+}
+
+// TestPassedPathsGoByteForByte: operations that the document does not have reach the upstream of their form untouched, and so
+// do its replies, whatever they are. A query string is no part of that.
+func TestPassedPathsGoByteForByte(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		path, target, reply, kind string
+		status                    int
+		code                      string
+	}{
+		{"/if/read/open", "/a/if/read/open", `{ "code" : "1010", "msg":"휴일" }`, "application/json", 200, "other"},
+		{"/if/read/open?day=2026-11-22&x=%2F", "/a/if/read/open", `{"code":"0000"}`, "application/json;charset=UTF-8", 200, "0000"},
+		{"/cash-receipt/issue", "/b/cash-receipt/issue", `{"code":"PAYMENT_001","message":"10.0.0.1 failed"}`, "application/json", 200, "PAYMENT_001"},
+		{"/cash-receipt/read/2026", "/b/cash-receipt/read/2026", `[1.0, 2e3]`, "text/plain", 201, "none"},
+		{"//cash-receipt/cancel", "/b/cash-receipt/cancel", `<html>no</html>`, "text/html", 404, "none"},
+	} {
+		t.Run(row.path, func(t *testing.T) {
+			t.Parallel()
+			back := newBackend(t, says(row.status, row.reply, "Content-Type", row.kind))
+			b := newBridge(t, toBoth(back.url, back.url, "[/if/read/open, /cash-receipt/]"))
+			key := map[bool]string{true: "apikey", false: "apiKey"}[strings.HasPrefix(row.path, "/if/")]
+			body := `{ "` + key + `":"demo-partner-key", "price": 20000.00, "memo":"가\uac00", "z":{"a":[1e2]} }`
+			got := b.post("/partner"+row.path, body)
+			if got.status != row.status || got.body != row.reply || got.header.Get("Content-Type") != row.kind {
+				t.Errorf("got %+v", got)
+			}
+			calls := back.received()
+			if len(calls) != 1 || calls[0].target != row.target || calls[0].body != body || calls[0].method != http.MethodPost {
+				t.Errorf("the upstream got %+v", calls)
+			}
+			upstream := map[bool]string{true: "old", false: "new"}[key == "apikey"]
+			client := map[bool]string{true: "legacy", false: "v2"}[key == "apikey"]
+			b.scrapeHas(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="pass",status="%d",upstream=%q} 1`, client, row.code, row.status, upstream))
+			if line := fields(t, b.logs.next(t)); line["operation"] != "pass" || line["partner"] != "5f7b2ed74a97" {
+				t.Errorf("logged %v", line)
+			}
+		})
+	}
+}
+
+// TestPassedPathsPassTheIntakeChecks: what no other call may be, these may not be either, and no other path is reached
+// through a prefix.
+func TestPassedPathsPassTheIntakeChecks(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, says(200, `{"code":"0000"}`))
+	b := newBridge(t, toBoth(back.url, back.url, "[/if/read/, /cash-receipt/issue]")+"limits: {body: 1KiB}\n")
+	for _, row := range []struct {
+		method, path, body, kind string
+		status                   int
+		code                     string
+	}{
+		{"GET", "/partner/if/read/open", "", "-", 405, "ERROR"},
+		{"POST", "/partner/if/read/open", "a=b", "application/x-www-form-urlencoded", 415, "VALIDATION_001"},
+		{"POST", "/partner/if/read/open", `{"a":1,"\u0061":2}`, "application/json", 400, "VALIDATION_001"},
+		{"POST", "/partner/if/read/open", `{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, "application/json", 400, "VALIDATION_001"},
+		{"POST", "/partner/if/read/open", `{"a":"` + strings.Repeat("b", 1024) + `"}`, "application/json", 413, "VALIDATION_001"},
+		{"POST", "/partner/if/open", `{}`, "application/json", 404, "ERROR"},
+		{"POST", "/if/read/open", `{}`, "application/json", 404, "ERROR"},
+		{"POST", "/partner/cash-receipt/issue/", `{}`, "application/json", 404, "ERROR"},
+		{"POST", "/partner/if/read/../bill/send", `{}`, "application/json", 404, "ERROR"},
+		{"POST", "/partner/if/read/..;/bill/send", `{}`, "application/json", 404, "ERROR"},
+		{"POST", "/partner/if/read/%2e%2e/bill/send", `{}`, "application/json", 404, "ERROR"},
+		{"POST", "/partner/if/read/a%2Fb", `{}`, "application/json", 404, "ERROR"},
+		{"POST", "/partner/if/read/./open", `{}`, "application/json", 404, "ERROR"},
+		{"POST", "/partner/if/read////open", `{}`, "application/json", 404, "ERROR"},
+	} {
+		got := b.do(row.method, row.path, row.body, "Content-Type", row.kind)
+		form := map[bool]string{true: "legacy", false: "v2"}[strings.Contains(row.path, "/if/")]
+		if row.path == "/if/read/open" {
+			form = "legacy" // also outside of the base path
+		}
+		t.Run(row.method+row.path, func(t *testing.T) { got.holds(t, form, row.status, row.code) })
+	}
+	if n := len(back.received()); n != 0 {
+		t.Errorf("%d calls reached the upstream", n)
+	}
+}
+
+// TestTheTableServesItsPathsBelowAPassedPrefix: a bill is translated, whatever route.pass says.
+func TestTheTableServesItsPathsBelowAPassedPrefix(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	b := newBridge(t, fmt.Sprintf("upstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: new, pass: [/if/bill/, /if/]}\n", nowhere, back.url))
+	b.send(newCall("legacy", "create")).holds(t, "legacy", success.status, success.code)
+	if calls := back.received(); len(calls) != 1 || calls[0].target != "/bill" {
+		t.Errorf("the upstream got %+v", calls)
+	}
+}
+
+// TestAPassedCallWithoutAnAnswerMayHaveBeenDone: nobody knows whether it is a write.
+func TestAPassedCallWithoutAnAnswerMayHaveBeenDone(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	b := newBridge(t, toBoth(back.url, back.url, "[/cash-receipt/]"))
+	b.post("/partner/cash-receipt/issue", `{"apiKey":"demo-partner-key"}`).holds(t, "v2", unknown.status, unknown.code)
+	if n := len(back.received()); n != 1 {
+		t.Errorf("%d calls at the upstream", n)
+	}
+}
+
+// TestADoubledSlashIsOne: base addresses are joined carelessly. Nothing else of a path is cleaned.
+func TestADoubledSlashIsOne(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"", "/partner"} {
+		back := newBackend(t, newService())
+		b := newBridge(t, "base_path: "+base+"/\n"+toOne("v2", back.url))
+		for _, form := range forms {
+			for _, op := range operations {
+				q := newCall(form, op)
+				for _, path := range []string{"/" + base + q.path(), base + "/" + q.path(), base + strings.Replace(q.path(), "/bill", "//bill", 1)} {
+					if got := b.post(path, q.body()); got.status != 200 {
+						t.Errorf("%s: %+v", path, got)
+					}
+				}
+				for _, path := range []string{
+					"///" + base + q.path(), base + "///" + q.path(), base + "/%2F" + q.path(), base + "/." + q.path(), base + "/x/.." + q.path(), base + q.path() + "//",
+				} {
+					if got := b.post(path, q.body()); got.status != 404 {
+						t.Errorf("%s: %+v", path, got)
+					}
+				}
+			}
+		}
+		b.post("/"+base+"/if/none", "{}").holds(t, "legacy", 404, "ERROR")
+		b.post(base+"//if/none", "{}").holds(t, "legacy", 404, "ERROR")
+		b.do("GET", base+"//if/bill/read", "").holds(t, "legacy", 405, "ERROR")
+	}
+}
