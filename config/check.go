@@ -55,6 +55,12 @@ func (c *Config) check() {
 	}
 	c.checkUpstreams()
 	c.checkPass()
+	if longest := c.Upstreams.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
+		s.problem(fmt.Sprintf("must be at least the longest wait and timeout of an upstream, %s, but is %s: a write that is cut off has an unknown outcome", longest, c.Drain.AtMost), "drain", "at_most")
+	}
+	if longest := Gap(10 * time.Minute); c.Drain.Delay > longest {
+		s.problem("must be at most 10m", "drain", "delay")
+	}
 	c.checkCallbacks()
 	c.checkRollout()
 }

@@ -36,6 +36,8 @@ type Config struct {
 
 	Limits   Limits   `yaml:"limits"`
 	Timeouts Timeouts `yaml:"timeouts"`
+	Drain    Drain    `yaml:"drain"`
+	Ready    Ready    `yaml:"ready"`
 	Failures Failures `yaml:"failures"`
 
 	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get them straight from the upstream
@@ -115,6 +117,37 @@ type Timeouts struct {
 	Idle   Duration `yaml:"idle"`   // between two requests
 }
 
+// Drain says how the gateway stops.
+type Drain struct {
+	Delay  Gap      `yaml:"delay"`   // it is not ready and still serves, until load balancers know
+	AtMost Duration `yaml:"at_most"` // then for calls under way; 0 is enough for the longest that the config allows
+}
+
+// Ready says when /-/ready answers 200.
+type Ready struct {
+	Store StoreReadiness `yaml:"store"`
+}
+
+// StoreReadiness says what an outage of the store means for /-/ready.
+type StoreReadiness string
+
+// Required is not ready while the store cannot be written to. Reported stays ready, so that reads and calls that need no store go
+// on, and shows the outage in /-/ready?verbose and in billbridge_store_up.
+const (
+	Required StoreReadiness = "required"
+	Reported StoreReadiness = "reported"
+)
+
+// UnmarshalYAML reads one of the two words.
+func (r *StoreReadiness) UnmarshalYAML(n *yaml.Node) error {
+	switch v := StoreReadiness(n.Value); v {
+	case Required, Reported:
+		*r = v
+		return nil
+	}
+	return fmt.Errorf("must be required or reported, but is %q", n.Value)
+}
+
 // Failures says how failures are told.
 type Failures struct {
 	Status    Status `yaml:"status"`
@@ -157,6 +190,7 @@ func defaults() *Config {
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
 		Failures: Failures{Status: Own, MaskHosts: true, Explain: Gap(3 * time.Second)},
 		Store:    Store{Wait: Gap(time.Minute)},
+		Ready:    Ready{Store: Required},
 	}
 }
 

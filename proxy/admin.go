@@ -16,10 +16,42 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// A Check is one thing that /-/ready depends on.
+type Check struct {
+	Name     string
+	Problem  string // "" if there is none. It names no address, user or database: everyone may ask.
+	Detail   error  // of the problem, for who has the token
+	Reported bool   // the gateway is ready all the same
+}
+
+// readiness answers /-/ready. With ?verbose it lists every check, one a line.
+func readiness(token config.Secret, checks []Check, w http.ResponseWriter, r *http.Request) {
+	status, text, all := http.StatusOK, "ready", ""
+	for _, c := range checks {
+		line := c.Name + ": ok"
+		if c.Problem != "" {
+			line = c.Name + ": " + c.Problem
+			if c.Detail != nil && token.IsSet() && bears(token, r) {
+				line += ": " + c.Detail.Error()
+			}
+			if c.Reported {
+				line += " (reported only)"
+			} else {
+				status, text = http.StatusServiceUnavailable, "not ready: "+c.Problem
+			}
+		}
+		all += "\n" + line
+	}
+	if r.URL.Query().Has("verbose") {
+		text += all
+	}
+	say(w, status, text)
+}
+
 // Operator is the handler of the admin listener: metrics, health, reload, and surfaces by the first part of their paths:
-// /callbacks, /rollout, /store. ready and reload are the server's; their errors are shown to the operator. With a token, all
+// /callbacks, /rollout, /store. ready and reload are the server's; reload's error is shown to the operator. With a token, all
 // but the two probes want it as a bearer token.
-func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(context.Context) error, reload func() error, surfaces map[string]http.Handler) http.Handler {
+func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(context.Context) []Check, reload func() error, surfaces map[string]http.Handler) http.Handler {
 	r := mux.NewRouter()
 	for prefix, surface := range surfaces {
 		r.PathPrefix(prefix).Handler(guard(token, surface))
@@ -29,11 +61,7 @@ func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(conte
 		say(w, http.StatusOK, "healthy")
 	})
 	r.Path("/-/ready").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := ready(r.Context()); err != nil {
-			say(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
-			return
-		}
-		say(w, http.StatusOK, "ready")
+		readiness(token, ready(r.Context()), w, r)
 	})
 	r.Path("/-/reload").Methods(http.MethodPost).Handler(guard(token, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := reload(); err != nil {
@@ -46,7 +74,7 @@ func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(conte
 	return http.NewCrossOriginProtection().Handler(r)
 }
 
-// guard lets a request through that has the token. Hashes are compared, so that the time says nothing of it.
+// guard lets a request through that has the token.
 func guard(token config.Secret, next http.Handler) http.Handler {
 	if !token.IsSet() {
 		// Then the listener is on loopback (see config), and its only names are loopback's: under another one asks a page whose
@@ -63,17 +91,21 @@ func guard(token config.Secret, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		})
 	}
-	want := sha256.Sum256([]byte(token.Reveal()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		got := sha256.Sum256([]byte(given))
-		if !bearer || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+		if !bears(token, r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			say(w, http.StatusUnauthorized, "the admin token is needed: Authorization: Bearer …")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// bears tells whether a request has the token. Hashes are compared, so that the time says nothing of it.
+func bears(token config.Secret, r *http.Request) bool {
+	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token.Reveal()))
+	return bearer && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
 func say(w http.ResponseWriter, status int, text string) {

@@ -50,7 +50,7 @@ func TestR38_DrainOutlivesAReload(t *testing.T) {
 		return "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {up: {form: v2, url: " + nowhere + ", timeout: " + timeout + "}}\n"
 	}
 	load := func() (*config.Config, error) { return parse(t, text("1s")), nil }
-	s, err := proxy.Listen(t.Context(), parse(t, text("60s")), load, proxy.Build{}, slog.New(slog.DiscardHandler))
+	s, err := proxy.Listen(t.Context(), parse(t, text("60s")), load, nil, proxy.Build{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

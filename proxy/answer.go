@@ -25,6 +25,7 @@ var (
 	wrongType   = failure{http.StatusUnsupportedMediaType, "VALIDATION_001", "wrong content type"}
 	tooLarge    = failure{http.StatusRequestEntityTooLarge, "VALIDATION_001", "body too large"}
 	badBody     = failure{http.StatusBadRequest, "VALIDATION_001", "body broke off"}
+	lateBody    = failure{http.StatusBadRequest, "VALIDATION_001", "body timed out"}
 	noUpstream  = failure{http.StatusNotFound, "PARTNER_001", "no upstream for the operation"}
 	notSent     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", ""}
 	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
@@ -106,6 +107,9 @@ func (x *exchange) write(status int, body []byte) error {
 		h["Content-Type"] = jsonUTF8
 	}
 	h["X-Request-Id"] = []string{x.id}
+	if x.gateway.leaving.Load() {
+		h["Connection"] = []string{"close"}
+	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	// Noted before the first byte leaves: a caller that has its answer may hang up at once, and did not go before it.
 	gone := x.r.Context().Err() != nil

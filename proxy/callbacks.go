@@ -68,6 +68,9 @@ func (g *Gateway) answerCallback(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}()
+	body := g.bound(w, r.Body)
+	defer body.end()
+	r.Body = body
 	g.relay.ServeHTTP(w, r)
 }
 

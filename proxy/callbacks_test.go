@@ -295,8 +295,11 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	if n := len(r.back.received()); n != 0 {
 		t.Errorf("%d calls reached the upstream", n)
 	}
-	if got := r.operator("GET", "/-/ready"); got.status != 503 || !strings.Contains(got.body, "no longer the one that was opened") {
+	if got := r.operator("GET", "/-/ready"); got.status != 503 || got.body != "not ready: the store cannot be written to\n" {
 		t.Errorf("ready: %d %s", got.status, got.body)
+	}
+	if log := r.logs.String(); !strings.Contains(log, "no longer the one that was opened") {
+		t.Errorf("the log does not say why: %s", log)
 	}
 	if log := r.logs.String(); strings.Count(log, `"level":"ERROR","msg":"a callback address cannot be kept"`) != 2 {
 		t.Errorf("nobody is told why:\n%s", log)

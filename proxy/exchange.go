@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -96,8 +97,11 @@ func (x *exchange) read() bool {
 	limit := int64(x.state.config.Limits.Body)
 	x.in = buffers.Get().(*bytes.Buffer)
 	var err error
+	var late net.Error
 	if x.r.ContentLength <= limit {
-		_, err = x.in.ReadFrom(io.LimitReader(x.r.Body, limit+1))
+		body := x.gateway.bound(x.w, x.r.Body)
+		defer body.end()
+		_, err = x.in.ReadFrom(io.LimitReader(body, limit+1))
 	}
 	switch {
 	case x.r.ContentLength > limit || int64(x.in.Len()) > limit:
@@ -105,9 +109,13 @@ func (x *exchange) read() bool {
 		x.w.Header().Set("Connection", "close")
 		x.fail(tooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
 		return false
+	case errors.As(err, &late) && late.Timeout():
+		x.w.Header().Set("Connection", "close")
+		x.fail(lateBody, "the body timed out, nothing was sent")
+		return false
 	case err != nil:
 		x.w.Header().Set("Connection", "close")
-		x.fail(badBody, "the body broke off")
+		x.fail(badBody, "the body broke off, nothing was sent")
 		return false
 	}
 	x.arrived = time.Now()

@@ -13,6 +13,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -47,6 +48,10 @@ type Gateway struct {
 	callers   callers      // of whom the rollout was asked
 	relay     *relay.Relay // nil: callbacks are none of our business
 
+	draining context.Context // ends when the gateway takes no more calls
+	drain    context.CancelFunc
+	leaving  atomic.Bool // every answer closes its connection, so that callers open the next one elsewhere
+
 	answerWithin time.Duration // the deadline that the listener has set for every answer; 0 if none
 }
 
@@ -68,7 +73,8 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	if c.Rollout != nil && o.Rollout == nil {
 		return nil, errors.New("the config has a rollout, and there is no router")
 	}
-	g := &Gateway{metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout}
+	draining, drain := context.WithCancel(context.Background())
+	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout}
 	g.Use(c)
 	if g.rollout != nil {
 		g.rollout.LookWith(g.look)

@@ -51,7 +51,7 @@ func (s *Server) openRelayAndRollout(c *config.Config, registry prometheus.Regis
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if s.store != nil {
-		if err := s.watchClock(ctx, registry); err != nil {
+		if err := errors.Join(s.watchClock(ctx, registry), registry.Register(s.storeUp())); err != nil {
 			return err
 		}
 		if err := s.reconcile(c); err != nil {
@@ -99,17 +99,49 @@ func (s *Server) reconcile(c *config.Config) error {
 	return s.store.Sides(ctx, sides, time.Now())
 }
 
-// ready is nil while the listeners serve and the store can be written to.
-func (s *Server) ready(ctx context.Context) error {
+// ready looks at what /-/ready depends on: the listeners and, while they serve, the store.
+func (s *Server) ready(ctx context.Context) []Check {
 	if !s.serving.Load() {
-		return errors.New("it starts, waits for its store, or drains")
+		return []Check{{Name: "serving", Problem: "the gateway starts, waits for its store, or drains"}}
 	}
-	if s.store == nil {
-		return nil
+	checks := []Check{{Name: "serving"}}
+	if s.store != nil {
+		c := Check{Name: "store", Reported: s.gateway.current.Load().config.Ready.Store == config.Reported}
+		if c.Detail = s.ping(ctx); c.Detail != nil {
+			c.Problem = "the store cannot be written to"
+		}
+		checks = append(checks, c)
 	}
-	s.pinging.Lock() // one write at a time, however many ask
+	return checks
+}
+
+// ping writes to the store, one at a time however many ask, and logs when that begins to fail and when it works again.
+func (s *Server) ping(ctx context.Context) error {
+	s.pinging.Lock()
 	defer s.pinging.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // one who hangs up makes no outage
 	defer cancel()
-	return s.store.Ping(ctx)
+	err := s.store.Ping(ctx)
+	if failed := err != nil; failed != s.unwritable {
+		s.unwritable = failed
+		if failed {
+			s.log.Error("the store cannot be written to", "error", err.Error())
+		} else {
+			s.log.Info("the store can be written to again")
+		}
+	}
+	return err
+}
+
+// storeUp is the metric of ping, a write for each scrape.
+func (s *Server) storeUp() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "billbridge_store_up",
+		Help: "1 if the store could be written to when this was scraped, else 0.",
+	}, func() float64 {
+		if s.ping(context.Background()) != nil {
+			return 0
+		}
+		return 1
+	})
 }

@@ -29,6 +29,7 @@ type Build struct{ Version, Revision, GoVersion string }
 type Server struct {
 	gateway  *Gateway
 	load     func() (*config.Config, error)
+	sockets  map[string]net.Listener // that were handed over, by the key of the config, such as admin.listen
 	log      *slog.Logger
 	partners http.Server
 	operator http.Server
@@ -39,9 +40,10 @@ type Server struct {
 	ended    chan error                   // what each listener's server ended with
 	stepped  atomic.Bool                  // the clock is not the store's, as was last logged
 
-	pinging sync.Mutex
-	store   *store.Store // nil where the config has none
-	relay   *relay.Relay // nil without a store
+	pinging    sync.Mutex
+	unwritable bool         // what ping found last
+	store      *store.Store // nil where the config has none
+	relay      *relay.Relay // nil without a store
 
 	rollout *rollout.Router // nil where the config has none
 
@@ -52,25 +54,31 @@ type Server struct {
 	reloadAt  prometheus.Gauge
 
 	partnersAt, operatorAt, upstreamAt net.Listener // the last is nil where there is none
+	partnersNew, upstreamNew           arrivals
 }
 
 // drainWithin is how long a drain may take: a body that is still coming in, the longest call, and a moment for the
 // answer to be written. A write that is cut off has an unknown outcome, so this is long rather than short.
 func drainWithin(c *config.Config) time.Duration {
+	if c.Drain.AtMost != 0 {
+		return time.Duration(c.Drain.AtMost)
+	}
 	longest := longestCall(c)
 	if c.Callbacks != nil {
 		longest = max(longest, time.Duration(c.Callbacks.Timeout)+storeWithin)
 	}
-	return time.Duration(c.Timeouts.Body) + longest + 5*time.Second
+	return halfRead + longest + 5*time.Second
 }
 
 // Listen takes the addresses of the config and opens its store, so that [Server.Run] serves. load reads the config
 // anew at a reload; if it is nil, there is nothing to reload. ctx ends the wait for a store that cannot be reached.
+// sockets are listeners that another process opened, by the config key whose address they take the place of: listen,
+// admin.listen, callbacks.listen. The server closes them.
 //
 // The admin listener answers first. Partners' calls are taken only when the store is open: a call that waited in the
 // listener would look new when it is read, and its caller may have given up.
-func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, error), build Build, logger *slog.Logger) (_ *Server, err error) {
-	s := &Server{load: load, log: logger, config: c, ended: make(chan error, 3)}
+func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, error), sockets map[string]net.Listener, build Build, logger *slog.Logger) (_ *Server, err error) {
+	s := &Server{load: load, sockets: sockets, log: logger, config: c, ended: make(chan error, 3)}
 	defer func() {
 		if err != nil {
 			s.release()
@@ -154,6 +162,8 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 			ErrorLog:          quiet,
 		}
 	}
+	s.partnersNew.watch(&s.partners)
+	s.upstreamNew.watch(&s.upstream)
 	surfaces := map[string]http.Handler{}
 	if s.relay != nil {
 		surfaces["/callbacks"], surfaces["/store"] = s.relay.Operator(), s.storeOperator()
@@ -169,8 +179,8 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 
 // serveOperator begins to serve the admin listener: while the start waits for its store, it says that it is not ready.
 func (s *Server) serveOperator(c *config.Config, registry *prometheus.Registry) (err error) {
-	if s.operatorAt, err = net.Listen("tcp", c.Admin.Listen); err != nil {
-		return fmt.Errorf("admin.listen: %w", err)
+	if s.operatorAt, err = s.listener("admin.listen", c.Admin.Listen); err != nil {
+		return err
 	}
 	starting := func() error { return errors.New("it starts: the config was just read") }
 	handler := Operator(c.Admin.Token, registry, s.ready, starting, nil)
@@ -186,21 +196,33 @@ func (s *Server) serveOperator(c *config.Config, registry *prometheus.Registry) 
 
 // takeAddresses listens, so that what is taken is known before anything else happens.
 func (s *Server) takeAddresses(c *config.Config) (err error) {
-	if s.partnersAt, err = net.Listen("tcp", c.Listen); err != nil {
-		return fmt.Errorf("listen: %w", err)
+	if s.partnersAt, err = s.listener("listen", c.Listen); err != nil {
+		return err
 	}
 	if c.Callbacks == nil {
 		return nil
 	}
 	if c.Callbacks.Listen != "" {
-		if s.upstreamAt, err = net.Listen("tcp", c.Callbacks.Listen); err != nil {
-			return fmt.Errorf("callbacks.listen: %w", err)
+		if s.upstreamAt, err = s.listener("callbacks.listen", c.Callbacks.Listen); err != nil {
+			return err
 		}
 	}
 	if c.Callbacks.PublicURL.URL == nil { // a trial: its upstream is in this process
 		c.Callbacks.PublicURL.URL = &url.URL{Scheme: "http", Host: s.Address()}
 	}
 	return nil
+}
+
+// listener is the socket that was handed over for a key of the config, or else a new one.
+func (s *Server) listener(key, address string) (net.Listener, error) {
+	if l := s.sockets[key]; l != nil {
+		return l, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return l, nil
 }
 
 // release gives back what a start took that did not come to its end.
@@ -230,9 +252,9 @@ func (s *Server) CallbackAddress() string {
 	return s.upstreamAt.Addr().String()
 }
 
-// Run serves until ctx ends, then drains: it is no more ready, takes no new connection, and lets every exchange and
-// every attempt to deliver a callback under way come to its end, for longer than the longest can take. The operator's
-// listener closes after the others, and the store last.
+// Run serves until ctx ends, then drains. It is not ready from then on, and serves as before for drain.delay. Then it takes no
+// new connection, gives a request that is only half there 5 seconds, and lets every exchange and every attempt to deliver a
+// callback under way come to its end, for drain.at_most. The operator's listener closes after the others, and the store last.
 func (s *Server) Run(ctx context.Context) error {
 	failed := s.ended
 	running := 1 // the operator's, since Listen
@@ -251,7 +273,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	serve(&s.partners, s.partnersAt)
 	serve(&s.upstream, s.upstreamAt)
-	deliver, stop := context.WithCancel(ctx)
+	deliver, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the drain begins, after its delay
 	defer stop()
 	delivered := make(chan struct{})
 	go func() {
@@ -280,21 +302,42 @@ func (s *Server) Run(ctx context.Context) error {
 		running--
 	}
 	s.serving.Store(false)
-	stop()
 	s.reloading.Lock()
-	within := s.drain
+	within, delay := s.drain, time.Duration(s.config.Drain.Delay)
 	s.reloading.Unlock()
+	if err == nil && delay > 0 {
+		s.log.Info("not ready, serving until the drain begins", "delay", delay.String())
+		s.gateway.leaving.Store(true)
+		select {
+		case <-time.After(delay):
+		case err = <-failed:
+			running--
+		}
+	}
+	stop()
 	s.log.Info("draining", "at_most", within.String())
+	s.gateway.drain()
+	for _, l := range []net.Listener{s.partnersAt, s.upstreamAt} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
 	drain, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	err = errors.Join(err, s.partners.Shutdown(drain), s.upstream.Shutdown(drain))
+	s.partnersNew.wait(drain)
+	s.upstreamNew.wait(drain)
+	for _, server := range []*http.Server{&s.partners, &s.upstream} {
+		if stopped := server.Shutdown(drain); !errors.Is(stopped, net.ErrClosed) { // the listener was closed above
+			err = errors.Join(err, stopped)
+		}
+	}
 	select {
 	case <-delivered:
 	case <-drain.Done():
 	}
 	err = errors.Join(err, s.operator.Shutdown(drain))
 	for ; running > 0; running-- {
-		if stopped := <-failed; !errors.Is(stopped, http.ErrServerClosed) {
+		if stopped := <-failed; !errors.Is(stopped, http.ErrServerClosed) && !errors.Is(stopped, net.ErrClosed) {
 			err = errors.Join(err, stopped)
 		}
 	}

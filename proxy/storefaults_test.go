@@ -150,7 +150,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	listening := make(chan started, 1)
 	logs := newLogs()
 	go func() {
-		s, err := proxy.Listen(context.Background(), parse(t, text), nil, proxy.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
+		s, err := proxy.Listen(context.Background(), parse(t, text), nil, nil, proxy.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
 		listening <- started{s, err}
 	}()
 	client := newClient(t, nil)
@@ -193,7 +193,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 func TestStartDoesNotWaitForWhatStaysWrong(t *testing.T) {
 	t.Parallel()
 	listen := func(ctx context.Context, store string) error {
-		s, err := proxy.Listen(ctx, parse(t, anywhere+"upstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\nstore: "+store+"\n"), nil, proxy.Build{}, slog.New(slog.DiscardHandler))
+		s, err := proxy.Listen(ctx, parse(t, anywhere+"upstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\nstore: "+store+"\n"), nil, nil, proxy.Build{}, slog.New(slog.DiscardHandler))
 		if err == nil {
 			t.Errorf("it started: %v", s)
 		}

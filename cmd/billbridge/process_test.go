@@ -31,11 +31,14 @@ type process struct {
 const patience = time.Minute
 
 func launch(dir, program string, args ...string) (*process, error) {
-	p := &process{
-		cmd:   exec.Command(program, args...),
-		lines: map[string]chan string{}, said: map[string]*strings.Builder{"stdout": {}, "stderr": {}},
-	}
-	p.cmd.Dir, p.cmd.Env = dir, append(os.Environ(), noRaceSleep)
+	cmd := exec.Command(program, args...)
+	cmd.Dir = dir
+	return launchCommand(cmd)
+}
+
+func launchCommand(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, lines: map[string]chan string{}, said: map[string]*strings.Builder{"stdout": {}, "stderr": {}}}
+	p.cmd.Env = append(append(os.Environ(), noRaceSleep), cmd.Env...)
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"billbridge/proxy"
 	"billbridge/proxy/sandbox"
 	"billbridge/translate"
+
+	"github.com/coreos/go-systemd/v22/activation"
 )
 
 type serveCommand struct {
@@ -48,7 +51,14 @@ func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
 	if c.Config == "" {
 		load = nil
 	}
-	server, err := proxy.Listen(ctx, checked, load, build(), logger)
+	sockets, err := handedOver()
+	if err != nil {
+		return err
+	}
+	if c := checked.Callbacks; sockets["callbacks.listen"] != nil && (c == nil || c.Listen == "") {
+		return errors.New("systemd hands over a socket for callbacks, and the config has no callbacks.listen")
+	}
+	server, err := proxy.Listen(ctx, checked, load, sockets, build(), logger)
 	switch {
 	case err != nil && ctx.Err() != nil: // it was stopped while it waited for its store
 		return nil
@@ -74,6 +84,29 @@ func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
 	}
 	return server.Run(ctx)
 }
+
+// handedOver are the listeners that systemd opened for this process (socket activation), by the config key that each takes
+// the place of. Its name says which (FileDescriptorName=); a single one without such a name is that of partners.
+func handedOver() (map[string]net.Listener, error) {
+	named, err := activation.ListenersWithNames()
+	if err != nil || len(named) == 0 {
+		return nil, err
+	}
+	sockets := map[string]net.Listener{}
+	for name, listeners := range named {
+		key, known := socketNames[name]
+		if !known && len(named) == 1 {
+			key, known = "listen", true
+		}
+		if !known || len(listeners) != 1 || listeners[0] == nil {
+			return nil, fmt.Errorf("systemd hands over %d sockets named %q: give each a FileDescriptorName of its own, listen, admin or callbacks, and Accept=no", len(listeners), name)
+		}
+		sockets[key] = listeners[0]
+	}
+	return sockets, nil
+}
+
+var socketNames = map[string]string{"listen": "listen", "admin": "admin.listen", "callbacks": "callbacks.listen"}
 
 func (c *serveCommand) load(path string, s surroundings) (*config.Config, error) {
 	checked, err := config.Load(path, s.env)

@@ -1,0 +1,197 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store/storetest"
+)
+
+// TestR38_DrainDelay: from the signal on it is not ready, and it serves for as long as load balancers need to know.
+func TestR38_DrainDelay(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, anywhere+toOne("v2", newBackend(t, newService()).url)+"drain: {delay: 5s}\n")
+	p.stop()
+	if line := p.logs.next(t); !strings.Contains(line, `"msg":"not ready, serving until the drain begins","delay":"5s"`) {
+		t.Error(line)
+	}
+	if got := p.operator("GET", "/-/ready"); got.status != 503 {
+		t.Errorf("it says %d %s", got.status, got.body)
+	}
+	b := &bridge{t: t, url: "http://" + p.Address()}
+	got := b.raw(false, nextCall(newCall("legacy", "create"))) // waits for the close: the next call goes elsewhere
+	if len(got) != 1 {
+		t.Fatalf("%d answers", len(got))
+	}
+	got[0].holds(t, "legacy", success.status, success.code)
+	if got[0].header.Get("Connection") != "close" {
+		t.Error("the answer does not say that the connection ends")
+	}
+	if line := p.logs.next(t); !strings.Contains(line, `"operation":"bill.create"`) {
+		t.Error(line)
+	}
+	if line := p.logs.next(t); !strings.Contains(line, `"msg":"draining","at_most":`) {
+		t.Error(line)
+	}
+}
+
+// TestHalfARequestDoesNotHoldUpTheDrain: a caller that has sent only a part of its body gets 5 seconds for the rest, whatever
+// timeouts.body says. Nothing was sent.
+func TestHalfARequestDoesNotHoldUpTheDrain(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	p := newProcess(t, anywhere+toOne("v2", back.url)+"timeouts: {body: 1h}\n")
+	conn, err := net.Dial("tcp", p.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, _ = io.WriteString(conn, head("/if/bill/send", "Content-Length: 100\r\nExpect: 100-continue\r\n"))
+	reader := bufio.NewReader(conn)
+	if line, err := reader.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // it reads the body
+		t.Fatalf("%q %v", line, err)
+	}
+	_, _ = io.WriteString(conn, `{"apikey":`)
+	p.stop()
+	_, _ = reader.ReadString('\n')
+	res, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(res.Body)
+	answer{res.StatusCode, res.Header, string(body)}.holds(t, "legacy", 400, "VALIDATION_001")
+	if want := "the body timed out, nothing was sent"; !strings.Contains(string(body), want) || !res.Close {
+		t.Errorf("no %q in %s, or the connection stays open", want, body)
+	}
+	if err := receive(t, p.ended, "end of the server"); err != nil {
+		t.Error(err)
+	}
+	if got := p.logs.String(); !strings.Contains(got, `"reason":"body timed out"`) {
+		t.Error(got)
+	}
+	if n := len(back.received()); n != 0 {
+		t.Errorf("%d calls at the upstream", n)
+	}
+}
+
+// TestReadyWhileTheStoreIsReported: with ready.store: reported an outage of the store takes no replica out. With required it
+// does. Without the token nobody reads more than that.
+func TestReadyWhileTheStoreIsReported(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"required", "reported"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			m := newMoving(t, "old")
+			p := newProcess(t, strings.Replace(*m.text.Load(), "admin: {", `admin: {token: "letmein", `, 1)+"ready: {store: "+mode+"}\n")
+			token := []string{"Authorization", "Bearer letmein"}
+			if got := p.operator("GET", "/-/ready?verbose"); got.body != "ready\nserving: ok\nstore: ok\n" {
+				t.Errorf("%d %q", got.status, got.body)
+			}
+			if got := p.operator("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 1\n") {
+				t.Error("no billbridge_store_up 1")
+			}
+			if _, err := m.rawStore(t).Exec("ALTER TABLE billbridge_owners RENAME TO gone"); err != nil {
+				t.Fatal(err)
+			}
+			want := answer{status: 503, body: "not ready: the store cannot be written to\nserving: ok\nstore: the store cannot be written to"}
+			if mode == "reported" {
+				want = answer{status: 200, body: "ready\nserving: ok\nstore: the store cannot be written to"}
+			}
+			end := map[string]string{"required": "\n", "reported": " (reported only)\n"}[mode]
+			if got := p.operator("GET", "/-/ready?verbose"); got.status != want.status || got.body != want.body+end {
+				t.Errorf("%d %q", got.status, got.body)
+			}
+			if got := p.operator("GET", "/-/ready?verbose", token...); got.status != want.status || !strings.Contains(got.body, "no such table: billbridge_owners") {
+				t.Errorf("%d %q", got.status, got.body)
+			}
+			if got := p.operator("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 0\n") {
+				t.Error("no billbridge_store_up 0")
+			}
+			if n := strings.Count(p.logs.String(), "the store cannot be written to"); n != 1 {
+				t.Errorf("logged %d times", n)
+			}
+			p.send(newCall("legacy", "read")).holds(t, "legacy", 503, "MAINTAINED_METHOD") // where a bill is cannot be looked up
+			if _, err := m.rawStore(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.operator("GET", "/-/ready"); got.status != 200 || got.body != "ready\n" {
+				t.Errorf("%d %q", got.status, got.body)
+			}
+		})
+	}
+}
+
+// kept is a listener that can end all of its connections.
+type kept struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (k *kept) Accept() (net.Conn, error) {
+	c, err := k.Listener.Accept()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.conns = append(k.conns, c)
+	return c, err
+}
+
+func (k *kept) end() {
+	_ = k.Close()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.conns {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+}
+
+// TestNoAnswerWithoutTheTokenNamesTheDatabase: PostgreSQL is gone, and its driver's errors name user, database and host.
+func TestNoAnswerWithoutTheTokenNamesTheDatabase(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(storetest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const socket = "/.s.PGSQL.5432"
+	query := u.Query()
+	target, folder := query.Get("host")+socket, t.TempDir()
+	query.Set("host", folder)
+	u.RawQuery = query.Encode()
+	l, err := net.Listen("unix", folder+socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := &kept{Listener: l}
+	forward(t, between, target)
+	back := newBackend(t, newService())
+	p := newProcess(t, strings.Replace(anywhere, "admin: {", `admin: {token: "letmein", `, 1)+fmt.Sprintf("upstreams: {only: {form: v2, url: %q}}\nstore: {url: %q}\n", back.url, u))
+	if got := p.operator("GET", "/-/ready"); got.status != 200 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	between.end()
+	for _, path := range []string{"/-/ready", "/-/ready?verbose", "/metrics", "/callbacks", "/store/clock", "/"} {
+		got := p.operator("GET", path)
+		if strings.HasPrefix(path, "/-/ready") && got.status != 503 {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+		for _, secret := range []string{folder, "user=", "database=", "postgres", "PGSQL"} {
+			if strings.Contains(got.body, secret) {
+				t.Errorf("%s names %s: %s", path, secret, got.body)
+			}
+		}
+	}
+	if got := p.logs.String(); !strings.Contains(got, "the store cannot be written to") || !strings.Contains(got, folder) {
+		t.Errorf("the log does not say why: %s", got)
+	}
+}
