@@ -74,8 +74,7 @@ func (a *arrivals) watch(s *http.Server) {
 	a.waiting = map[net.Conn]*arrival{}
 	next := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if one := r.Context().Value(arrivalKey{}).(*arrival); !one.begun.Load() {
-			one.begun.Store(true)
+		if one, ok := r.Context().Value(arrivalKey{}).(*arrival); ok && one.begun.CompareAndSwap(false, true) {
 			a.forget(one.conn)
 		}
 		next.ServeHTTP(w, r)
