@@ -33,7 +33,7 @@ var oddities = []oddity{
 	{"create", "tax supplyPrice", []string{`"2727"`, `""`, "null", "2727", "{}"}},
 	{"create", "pageRedirectUrl", []string{`"https://partner.example.com/after"`, "", "7", "{}"}},
 	{"cancel", "cancelReason", []string{`"다른 이유"`, `""`, "null", "7", "{}"}},
-	{"create", "billId", []string{`"123456789012345678901"`, `"bill-1"`}},
+	{"create", "billId", []string{`"123456789012345678901"`, `"bill-1"`, `"bill_1"`}},
 	{"create", "phone", []string{`"02-123-4567"`, "1012345678"}},
 	{"create", "message phone memberName", []string{"7", "false", "{}", "[]"}},
 	{"create", "message memberName", []string{`"\ud800"`}},
@@ -135,7 +135,6 @@ var differences = []difference{
 	// `as: digits`
 	{why: "no whole number in digits", field: "price", raws: []string{`""`, "true", "-30000", "30000.0", "3e4", `"3만"`, `" 30000"`, `"30,000"`, "{}", "[30000]"}, code: "VALIDATION_001"},
 	{why: "digits that are no JSON number; the service takes any", field: "price", raws: []string{`"030000"`, `"\u0033\u0030000"`}, code: "VALIDATION_001", alone: true},
-	{why: "either type is accepted from either side; the service holds legacy to text", from: "legacy", field: "price", raws: []string{"bare"}, ask: func(raw string) string { return `"` + raw + `"` }},
 
 	// What legacy has no place for.
 	{why: "no URL bill can be asked for", from: "v2", to: "legacy", field: "sendType", raws: []string{`"URL"`, `"U\u0052L"`}, code: "BILL_010", alone: true},

@@ -30,7 +30,7 @@ type sandboxCommand struct {
 	LegacyCode       map[string]string `group:"Where the interface document is silent" placeholder:"CODE=CODE" help:"Code of a legacy refusal instead of the catalogue's; \"*\" for all others: BILL_001=9800;BILL_003=9980;*=9999."`
 	SwapLegacySend   bool              `group:"Where the interface document is silent" help:"Exchange member and merchant in the legacy send reply, as the document's example does."`
 	NoLegacyShortURL bool              `name:"no-legacy-short-url" group:"Where the interface document is silent" help:"Leave shortURL out of the legacy send reply."`
-	BillIDs          string            `name:"bill-ids" default:"letters-or-digits" enum:"letters-or-digits,any,exact" group:"Where the interface document is silent" help:"letters-or-digits: 1 to 20 of them. any: 1 to 20 characters. exact: 20, in development after a business number."`
+	BillIDs          string            `name:"bill-ids" default:"letters-digits-hyphens" enum:"letters-digits-hyphens,letters-or-digits,any,exact" group:"Where the interface document is silent" help:"letters-digits-hyphens (default), letters-or-digits: 1 to 20 of them. any: 1 to 20 characters. exact: 20 letters or digits, in development after a business number."`
 	GlobalBillIDs    bool              `name:"global-bill-ids" group:"Where the interface document is silent" help:"A bill id is unique over all partners, not only within its own."`
 	AnyStore         bool              `group:"Where the interface document is silent" help:"Find a bill whatever member and merchant a call names."`
 	DestroyRefused   string            `default:"BILL_002" group:"Where the interface document is silent" placeholder:"CODE" help:"Code of a destroy of a bill that is not unpaid (${default})."`
@@ -39,6 +39,7 @@ type sandboxCommand struct {
 	UnpaidNumbers    string            `default:"zero" enum:"zero,null,omit" group:"Where the interface document is silent" help:"What a v2 read of an unpaid bill shows for numbers: zero, null, omit."`
 	NumbersAsStrings bool              `group:"Where the interface document is silent" help:"Show the numbers of a v2 read as strings."`
 	NumericPriceOnly bool              `group:"Where the interface document is silent" help:"Refuse a v2 price that is a string of digits."`
+	StringPriceOnly  bool              `group:"Where the interface document is silent" help:"Refuse a legacy price that is a JSON number."`
 	ExpiresAtDawn    bool              `group:"Where the interface document is silent" help:"A bill is over when the day of its expireDt begins, not when it ends."`
 	Mobile           string            `group:"Where the interface document is silent" placeholder:"REGEXP" help:"Mobile numbers that are accepted. Korean ones otherwise."`
 }
@@ -55,13 +56,14 @@ func (c *sandboxCommand) options(s surroundings) (o sandbox.Options, err error) 
 		BaseURL: c.BaseURL, FailureStatus: c.FailureStatus, FailureData: c.FailureData, LegacyCodes: c.LegacyCode,
 		SwapLegacySend: c.SwapLegacySend, NoLegacyShortURL: c.NoLegacyShortURL, GlobalBillIDs: c.GlobalBillIDs,
 		BillIDs: map[string]sandbox.BillIDRule{
-			"letters-or-digits": sandbox.LettersOrDigits, "any": sandbox.AnyCharacters, "exact": sandbox.ExactlyTwenty,
+			"letters-digits-hyphens": sandbox.LettersDigitsHyphens, "letters-or-digits": sandbox.LettersOrDigits,
+			"any": sandbox.AnyCharacters, "exact": sandbox.ExactlyTwenty,
 		}[c.BillIDs],
 		AnyStore: c.AnyStore, DestroyRefused: c.DestroyRefused, WrongAmount: c.WrongAmount, PayTypes: c.PayType,
 		NumbersWhenUnpaid: map[string]sandbox.NumberWhenUnpaid{
 			"zero": sandbox.ZeroWhenUnpaid, "null": sandbox.NullWhenUnpaid, "omit": sandbox.OmitWhenUnpaid,
 		}[c.UnpaidNumbers],
-		NumericPriceOnly: c.NumericPriceOnly, ExpiresAtDawn: c.ExpiresAtDawn, CallbackAny2xx: c.CallbackAny2xx,
+		NumericPriceOnly: c.NumericPriceOnly, StringPriceOnly: c.StringPriceOnly, ExpiresAtDawn: c.ExpiresAtDawn, CallbackAny2xx: c.CallbackAny2xx,
 		NumbersAsStrings: c.NumbersAsStrings, CallbackInterval: c.CallbackInterval, CallbackRetries: c.CallbackRetries,
 		CallbackTimeout: c.CallbackTimeout, Log: newLogger(s),
 	}

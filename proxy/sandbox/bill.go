@@ -161,8 +161,9 @@ func (s *Service) idAllowed(id string) bool {
 	if s.opt.BillIDs == AnyCharacters {
 		return true
 	}
+	hyphens := s.opt.BillIDs == LettersDigitsHyphens
 	for _, r := range id {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !(hyphens && r == '-') {
 			return false
 		}
 	}

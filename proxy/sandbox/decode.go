@@ -101,8 +101,6 @@ type spelling struct {
 	phone, message, expireDt, hash, callbackURL, pageRedirectURL, cancelNote       string
 	// nested tells whether an operation keeps its bill's fields in `bill`.
 	nested func(operation) bool
-	// numericPrice tells whether a price may be a number.
-	numericPrice bool
 }
 
 // decode reads a call out of a request. It never fails: what is missing is
@@ -146,12 +144,12 @@ func decode(op operation, f form, root map[string]json.RawMessage) call {
 		c.supplyPrice, c.tax = r.text(n.supplyPrice), r.text(n.tax)
 		c.phone, c.message, c.expireDt = r.text(n.phone), r.text(n.message), r.text(n.expireDt)
 		c.callbackURL, c.pageRedirectURL = r.text(n.callbackURL), r.text(n.pageRedirectURL)
-		c.price, c.hash = r.amount(n.price, n.numericPrice), r.text(n.hash)
+		c.price, c.hash = r.amount(n.price), r.text(n.hash)
 	case opCancel:
 		c.cancelNote = r.text(n.cancelNote)
-		c.price, c.hash = r.amount(n.price, n.numericPrice), r.text(n.hash)
+		c.price, c.hash = r.amount(n.price), r.text(n.hash)
 	case opDestroy:
-		c.price, c.hash = r.amount(n.price, n.numericPrice), r.text(n.hash)
+		c.price, c.hash = r.amount(n.price), r.text(n.hash)
 	}
 	c.wrongType, c.textPrice = r.wrong, r.textPrice
 	return c
@@ -205,9 +203,9 @@ func (r *reader) loose(name string) string {
 	return ""
 }
 
-// amount is the digits of a price as they were sent: never parsed, since the
-// hash is over this very text.
-func (r *reader) amount(name string, numeric bool) string {
+// amount is the digits of a price as they were sent, a JSON number or a string:
+// never parsed, since the hash is over this very text.
+func (r *reader) amount(name string) string {
 	v := r.value(name)
 	switch {
 	case v == nil:
@@ -215,7 +213,7 @@ func (r *reader) amount(name string, numeric bool) string {
 	case v[0] == '"':
 		r.textPrice = true
 		return unquote(v)
-	case numeric && (v[0] == '-' || isDigit(v[0])):
+	case v[0] == '-' || isDigit(v[0]):
 		return string(v)
 	}
 	r.note(name)

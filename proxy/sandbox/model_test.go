@@ -139,15 +139,15 @@ func said(q ask, name string) string {
 	return ""
 }
 
-// typed tells whether every field is of its documented type: a string, and of v2 a price may be a number. A send
-// type has a code of its own for what it is not.
+// typed tells whether every field is of its documented type: a string, and a price may be a number in both forms
+// (field notes, More of what public users do). A send type has a code of its own for what it is not.
 func typed(q ask) bool {
 	for name, v := range q.bill {
 		raw, isRaw := v.(json.RawMessage)
 		if name == "sendType" || q.form == "legacy" && legacyName[name] == "" {
 			continue
 		}
-		number := q.form == "v2" && name == "price"
+		number := name == "price"
 		if isRaw && string(raw) != "null" && raw[0] != '"' && !(number && (raw[0] == '-' || unicode.IsDigit(rune(raw[0])))) {
 			return false
 		}
@@ -220,7 +220,7 @@ func (m *model) judgeCreate(q ask, c contract, known *modelBill) string {
 	switch {
 	case utf8.RuneCountInString(id) > 20:
 		return "BILL_007"
-	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }):
+	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' }):
 		return "VALIDATION_001"
 	case !talk && said(q, "sendType") != "URL":
 		return "BILL_008"

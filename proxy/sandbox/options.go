@@ -34,8 +34,11 @@ func ParseEnvironment(s string) (Environment, error) {
 type BillIDRule string
 
 const (
-	// LettersOrDigits accepts 1 to 20 letters or digits. The default.
-	LettersOrDigits BillIDRule = ""
+	// LettersDigitsHyphens accepts 1 to 20 letters, digits or hyphens: public
+	// clients make ids such as 1612400029-100000001. The default.
+	LettersDigitsHyphens BillIDRule = ""
+	// LettersOrDigits accepts 1 to 20 letters or digits.
+	LettersOrDigits BillIDRule = "letters-or-digits"
 	// AnyCharacters accepts whatever has 1 to 20 characters.
 	AnyCharacters BillIDRule = "any"
 	// ExactlyTwenty reads the identifier rule to the letter: 20 letters or digits,
@@ -108,6 +111,9 @@ type Options struct {
 	// NumericPriceOnly refuses a v2 price that is a string of digits, which clients
 	// send as often as the documented number.
 	NumericPriceOnly bool
+	// StringPriceOnly refuses a legacy price that is a JSON number, which clients
+	// send beside the documented string.
+	StringPriceOnly bool
 	// ExpiresAtDawn ends a bill when the day of its expireDt begins, not when that
 	// day is over.
 	ExpiresAtDawn bool

@@ -60,6 +60,11 @@ func TestOptions(t *testing.T) {
 			o        sandbox.Options
 			id, want string
 		}{
+			{sandbox.Options{}, "a-b", "0000"},
+			{sandbox.Options{}, "a-b c", "VALIDATION_001"},
+			{sandbox.Options{BillIDs: sandbox.LettersOrDigits}, "a-b", "VALIDATION_001"},
+			{sandbox.Options{BillIDs: sandbox.LettersOrDigits}, "aB1가", "0000"},
+			{sandbox.Options{BillIDs: sandbox.ExactlyTwenty, Environment: sandbox.Production}, "ABCDEFGHI-1234567890", "VALIDATION_001"},
 			{sandbox.Options{BillIDs: sandbox.AnyCharacters}, "a-b c", "0000"},
 			{sandbox.Options{BillIDs: sandbox.AnyCharacters}, limit21, "BILL_007"},
 			{sandbox.Options{BillIDs: sandbox.ExactlyTwenty}, billID, "0000"},
@@ -201,6 +206,22 @@ func TestOptions(t *testing.T) {
 			}
 			r.must(newAsk("v2", "create"))
 			r.must(newAsk("legacy", "create").with("billId", "LEGACY"))
+		}
+	})
+	t.Run("string price only", func(t *testing.T) {
+		t.Parallel()
+		for strict, want := range map[bool]string{false: "0000", true: "VALIDATION_001"} {
+			r := start(t, sandbox.Options{StringPriceOnly: strict})
+			r.must(newAsk("legacy", "create"))
+			r.must(newAsk("v2", "create").with("billId", "NUMBER"))
+			q := newAsk("legacy", "destroy").with("price", json.RawMessage("30000")).with("hash", sign(billID, "", "30000"))
+			code, body := r.do(q)
+			if code != want {
+				t.Errorf("strict %v: got %s, want %s", strict, body, want)
+			}
+			if strict {
+				has(t, body, "(price)")
+			}
 		}
 	})
 	t.Run("expires at dawn", func(t *testing.T) {

@@ -23,8 +23,8 @@
 //     413 and 415, in the envelope of its form.
 //   - A call is checked in this order: key, contract, field types, store, field
 //     values, hash, amount, bill type, then the bill. A refusal changes nothing.
-//   - Field types are those of the document. A v2 price may also be a string of
-//     digits; a legacy price is a string. null is the same as absent.
+//   - Field types are those of the document. A price may be a JSON number or a
+//     string of digits in either form. null is the same as absent.
 //   - Names are compared exactly and a name given twice is refused; a name that the
 //     document does not know is ignored.
 //   - A missing hash is VALIDATION_001, a wrong one (also in upper case) VALIDATION_002.
@@ -226,7 +226,7 @@ func (s *Service) answer(op operation, f form, body []byte, base string) (code s
 		return codeInvalid, nil
 	}
 	c := decode(op, f, root)
-	if s.opt.NumericPriceOnly && f == formV2 && c.textPrice && c.wrongType == "" {
+	if c.wrongType == "" && s.refusesPriceType(&c) {
 		c.wrongType = c.in(c.names.price)
 	}
 	c.base = base
@@ -238,6 +238,15 @@ func (s *Service) answer(op operation, f form, body []byte, base string) (code s
 		return res.code, s.encodeLegacy(&c, res)
 	}
 	return res.code, s.encodeV2(&c, res)
+}
+
+// refusesPriceType tells whether a price is of the type that an option refuses
+// in the form of the call.
+func (s *Service) refusesPriceType(c *call) bool {
+	if c.form == formLegacy {
+		return s.opt.StringPriceOnly && c.price != "" && !c.textPrice
+	}
+	return s.opt.NumericPriceOnly && c.textPrice
 }
 
 // failure is a refusal in the caller's form. field is a name of the document

@@ -78,7 +78,7 @@ type place struct{ key, id string }
 
 var places = []place{
 	{demoKey, billID},
-	{demoKey, "청구서7"},
+	{demoKey, "청구서-7"},
 	{"demo-nopoint-key", billID},
 	{"demo-strict-key", billID},
 	{"demo-notalk-key", billID},
@@ -112,7 +112,7 @@ var (
 	long      = strings.Repeat("가", 61)
 	anyFlaws  = []flaw{{"apiKey", "no-such-key"}, {"apiKey", ""}, {"apiKey", strings.Repeat("k", 33)}, {"apiKey", "demo-removed-key"}, {"apiKey", "demo-expired-key"}, {"apiKey", "demo-nobill-key"}, {"member", "other"}, {"merchant", "other"}, {"merchant", ""}, {"member", long}, {"merchant", "demo-closed"}, {"billId", ""}, {"billId", gone{}}, {"billId", json.RawMessage("7")}, {"billId", "ABCDEFGHIJ"}}
 	endFlaws  = append([]flaw{{"price", "30001"}, {"price", gone{}}, {"price", json.RawMessage("true")}, {"price", json.RawMessage(`"3만"`)}, {"price", json.RawMessage("-30000")}, {"price", json.RawMessage("30000")}, {"price", json.RawMessage("null")}}, anyFlaws...)
-	makeFlaws = append([]flaw{{"billId", strings.Repeat("1", 21)}, {"billId", "bill-1"}, {"sendType", "MAIL"}, {"sendType", gone{}}, {"sendType", json.RawMessage("1")}, {"phone", "02-123-4567"}, {"phone", json.RawMessage("1012345678")}, {"expireDt", "20260331"}, {"expireDt", "2026-02-30"}, {"message", json.RawMessage("{}")}}, endFlaws...)
+	makeFlaws = append([]flaw{{"billId", strings.Repeat("1", 21)}, {"billId", "bill_1"}, {"sendType", "MAIL"}, {"sendType", gone{}}, {"sendType", json.RawMessage("1")}, {"phone", "02-123-4567"}, {"phone", json.RawMessage("1012345678")}, {"expireDt", "20260331"}, {"expireDt", "2026-02-30"}, {"message", json.RawMessage("{}")}}, endFlaws...)
 	flaws     = map[string][]flaw{"create": makeFlaws, "resend": anyFlaws, "read": anyFlaws, "destroy": endFlaws, "cancel": endFlaws}
 )
 
@@ -168,8 +168,12 @@ func (w *world) sign(t *rapid.T, q ask, known *modelBill) ask {
 		wrong := []any{sign(id, other, price), sign(id, phone, price+"0"), strings.ToUpper(right), "", gone{}, json.RawMessage("7")}
 		q = q.with("hash", rapid.SampledFrom(wrong).Draw(t, "hash"))
 	}
-	if digits, isText := q.bill["price"].(string); isText && rapid.Bool().Draw(t, "price in quotes") {
-		q = q.with("price", json.RawMessage(`"`+digits+`"`))
+	if digits, isText := q.bill["price"].(string); isText && rapid.Bool().Draw(t, "price of the other type") {
+		other := digits // legacy documents a string, v2 a number
+		if q.form == "v2" {
+			other = `"` + digits + `"`
+		}
+		q = q.with("price", json.RawMessage(other))
 	}
 	return q
 }

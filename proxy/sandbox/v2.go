@@ -43,8 +43,7 @@ var v2Names = spelling{
 	price: "price", supplyPrice: "supplyPrice", tax: "tax", memberName: "memberName", phone: "phone",
 	message: "message", expireDt: "expireDt", hash: "hash", callbackURL: "callbackUrl",
 	pageRedirectURL: "pageRedirectUrl", cancelNote: "cancelReason",
-	nested:       func(operation) bool { return true },
-	numericPrice: true,
+	nested: func(operation) bool { return true },
 }
 
 // v2Envelope is the reply of every v2 and sub-business operation ("Response envelope").
