@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -85,7 +86,7 @@ func (s *Service) create(t *tables, c *call) result {
 	if res.code != codeSuccess {
 		return res
 	}
-	if res := s.checkInput(c); res.code != codeSuccess {
+	if res := s.checkInput(c, t.now); res.code != codeSuccess {
 		return res
 	}
 	switch {
@@ -115,8 +116,8 @@ func (s *Service) create(t *tables, c *call) result {
 	return result{code: codeSuccess, bill: b}
 }
 
-// checkInput is the part of a create that needs nothing but its input.
-func (s *Service) checkInput(c *call) result {
+// checkInput is the part of a create that needs nothing but its input and the time.
+func (s *Service) checkInput(c *call, now time.Time) result {
 	n := c.names
 	switch {
 	case utf8.RuneCountInString(c.billID) > maxBillID:
@@ -129,8 +130,10 @@ func (s *Service) checkInput(c *call) result {
 		return refuseField(codeInvalid, c.in(n.price))
 	case c.phone != "" && !s.opt.Mobile.MatchString(c.phone):
 		return refuse(codeBadPhone)
-	case c.expireDt != "" && !isDate(c.expireDt):
+	case c.expireDt != "" && !isDate(c.expireDt), s.expired(c.expireDt, now):
 		return refuseField(codeInvalid, c.in(n.expireDt))
+	case c.callbackURL != "" && !s.addressAllowed(c.callbackURL):
+		return refuseField(codeInvalid, c.in(n.callbackURL))
 	}
 	if res := s.checkHash(c); res.code != codeSuccess {
 		return res
@@ -171,6 +174,16 @@ func (s *Service) idAllowed(id string) bool {
 		return utf8.RuneCountInString(id) == maxBillID && (s.opt.Environment != Development || isBusinessNumber(id[:10]))
 	}
 	return true
+}
+
+// addressAllowed tells whether callbacks can go to an address: an http or https
+// URL with a host, unless an option takes all.
+func (s *Service) addressAllowed(address string) bool {
+	if s.opt.AnyCallbackURL {
+		return true
+	}
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
 // find is the bill a call names, or BILL_003.

@@ -105,7 +105,7 @@ func TestControlPartners(t *testing.T) {
 func TestControlCompletesSignUp(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"u"}`)
+	r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com/cb"}`)
 	list := func() string {
 		_, body := r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`)
 		return body

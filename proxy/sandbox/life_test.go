@@ -205,12 +205,59 @@ func TestExpiry(t *testing.T) {
 		at    time.Time
 		state string
 	}{{midnight.Add(-time.Second), "F"}, {midnight, "W"}} {
-		r := start(t, sandbox.Options{Clock: func() time.Time { return row.at }})
+		r := start(t, sandbox.Options{})
 		r.bring("W")
+		if err := r.SetClock(row.at); err != nil {
+			t.Fatal(err)
+		}
 		err := r.Pay(demoKey, billID)
 		if got := r.state(); got != row.state || (err == nil) != (row.state == "F") {
 			t.Errorf("at %v: state %s, %v", row.at, got, err)
 		}
+	}
+}
+
+// TestCreateRefusesAnExpiredBill: a bill that expires today can be made up to midnight in Seoul, whatever zone the
+// clock is in, and with ExpiresAtDawn up to the midnight before.
+func TestCreateRefusesAnExpiredBill(t *testing.T) {
+	t.Parallel()
+	dusk := time.Date(2026, 3, 31, 15, 0, 0, 0, time.UTC) // midnight in Seoul, when 2026-03-31 ends
+	dawn := dusk.Add(-24 * time.Hour)
+	for _, row := range []struct {
+		at     time.Time
+		dawn   bool
+		expire string
+		want   string
+	}{
+		{dusk.Add(-time.Second), false, "2026-03-31", "0000"},
+		{dusk, false, "2026-03-31", "VALIDATION_001"},
+		{dusk, false, "2026-04-01", "0000"},
+		{dusk, false, "0000-01-01", "VALIDATION_001"},
+		{dawn.Add(-time.Second), true, "2026-03-31", "0000"},
+		{dawn, true, "2026-03-31", "VALIDATION_001"},
+		{dawn, false, "2026-03-31", "0000"},
+		{dawn, false, "2026-03-30", "VALIDATION_001"},
+	} {
+		for _, form := range forms {
+			for _, zone := range []*time.Location{time.UTC, time.FixedZone("", -10*3600), time.FixedZone("", 14*3600)} {
+				r := start(t, sandbox.Options{ExpiresAtDawn: row.dawn, Clock: func() time.Time { return row.at.In(zone) }})
+				code, body := r.do(newAsk(form, "create").with("expireDt", row.expire))
+				if code != row.want {
+					t.Errorf("%s %v: got %s, want %s", form, row, body, row.want)
+				}
+				if field := map[string]string{"v2": "(bill.expireDt)", "legacy": "(bill.expire_dt)"}[form]; code != "0000" && !strings.Contains(body, field) {
+					t.Errorf("the refusal does not name %s: %s", field, body)
+				}
+			}
+		}
+	}
+	// The time is that of the service's own clock, which a tester sets.
+	r := start(t, sandbox.Options{})
+	if err := r.SetClock(dusk); err != nil {
+		t.Fatal(err)
+	}
+	if code, body := r.do(newAsk("v2", "create").with("expireDt", "2026-03-31")); code != "VALIDATION_001" {
+		t.Errorf("after the clock was set: %s", body)
 	}
 }
 

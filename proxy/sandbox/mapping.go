@@ -98,7 +98,7 @@ func (s *Service) register(t *tables, c *call) result {
 		return refuseField(codeInvalid, "merchantId")
 	case c.businessNumber != "" && !isBusinessNumber(c.businessNumber):
 		return refuse(codeBadBusinessNumber)
-	case c.callbackURL == "":
+	case c.callbackURL == "" || !s.addressAllowed(c.callbackURL):
 		return refuseField(codeInvalid, "callbackUrl")
 	}
 	m := mapping{Partner: p.Key, Store: Store{Member: c.member, Merchant: c.merchant}, Status: mappingRequested, Registered: t.now}

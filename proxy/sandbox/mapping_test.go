@@ -36,7 +36,8 @@ func mappingRows() []mappingRow {
 		{"not linked", "PARTNER_001", register, reg("apiKey", "demo-unlinked-key")},
 		{"no contract", "PARTNER_006", register, reg("apiKey", "demo-expired-key")},
 		{"no callback", "VALIDATION_001", register, reg("callbackUrl", "")},
-		{"number as a number", "VALIDATION_001", register, `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","businessNumber":1234567890,"callbackUrl":"u"}`},
+		{"callback without a scheme", "VALIDATION_001", register, reg("callbackUrl", "undefined/api/webhook")},
+		{"number as a number", "VALIDATION_001", register, `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","businessNumber":1234567890,"callbackUrl":"https://p.example.com/cb"}`},
 
 		{"plain", "0000", "/read/mapping", `{"apiKey":"demo-partner-key"}`},
 		{"no key", "PARTNER_002", "/read/mapping", `{}`},

@@ -122,6 +122,7 @@ var replyFields = map[string][]string{
 var (
 	korea        = time.FixedZone("", 9*60*60)
 	mobileNumber = regexp.MustCompile(`^01\d-?\d{3,4}-?\d{4}$`)
+	webAddress   = regexp.MustCompile(`^https?://[^/:]+`)
 	onlyDigits   = regexp.MustCompile(`^\d+$`)
 )
 
@@ -214,7 +215,7 @@ func (m *model) judge(q ask) string {
 
 // judgeCreate is "Bill creation input", "Errors" and "Limits".
 func (m *model) judgeCreate(q ask, c contract, known *modelBill) string {
-	id, expires := said(q, "billId"), said(q, "expireDt")
+	id, expires, address := said(q, "billId"), said(q, "expireDt"), said(q, "callbackUrl")
 	talk := q.form == "legacy" || said(q, "sendType") == "TALK"
 	_, noDate := time.Parse("2006-01-02", expires)
 	switch {
@@ -226,7 +227,7 @@ func (m *model) judgeCreate(q ask, c contract, known *modelBill) string {
 		return "BILL_008"
 	case said(q, "phone") != "" && !mobileNumber.MatchString(said(q, "phone")):
 		return "VALIDATION_004"
-	case expires != "" && noDate != nil:
+	case expires != "" && (noDate != nil || m.past(expires)), address != "" && !webAddress.MatchString(address):
 		return "VALIDATION_001"
 	}
 	if code := judgeSigned(q, said(q, "phone")); code != "" {
@@ -329,8 +330,10 @@ func (m *model) pay(b *modelBill, p payment) int {
 
 // expired: valid to midnight of that day, in Korea.
 func (m *model) expired(b *modelBill) bool {
-	return b.said["expireDt"] != "" && m.now.In(korea).Format("2006-01-02") > b.said["expireDt"]
+	return b.said["expireDt"] != "" && m.past(b.said["expireDt"])
 }
+
+func (m *model) past(day string) bool { return m.now.In(korea).Format("2006-01-02") > day }
 
 // shown is what a legacy read must show of a bill: of an unpaid one nothing but its state, of a paid one what
 // was paid. What the document does not determine is what the first read after the payment showed.

@@ -114,6 +114,10 @@ type Options struct {
 	// StringPriceOnly refuses a legacy price that is a JSON number, which clients
 	// send beside the documented string.
 	StringPriceOnly bool
+	// AnyCallbackURL takes whatever text stands where a callback's address should,
+	// as the real service was seen to do: such a callback is tried in vain. By
+	// default a create and a registration refuse what is no http or https URL.
+	AnyCallbackURL bool
 	// ExpiresAtDawn ends a bill when the day of its expireDt begins, not when that
 	// day is over.
 	ExpiresAtDawn bool

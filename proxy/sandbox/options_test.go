@@ -224,6 +224,24 @@ func TestOptions(t *testing.T) {
 			}
 		}
 	})
+	t.Run("any callback url", func(t *testing.T) {
+		t.Parallel()
+		for taken, want := range map[bool]string{false: "VALIDATION_001", true: "0000"} {
+			r := start(t, sandbox.Options{AnyCallbackURL: taken})
+			for _, form := range forms {
+				if code, body := r.do(newAsk(form, "create").with("billId", form).with("callbackUrl", "undefined/api/webhook")); code != want {
+					t.Errorf("taken %v, %s: got %s, want %s", taken, form, body, want)
+				}
+			}
+			_, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"undefined/api/webhook"}`)
+			if code := codeOf(t, "v2", body); code != want {
+				t.Errorf("taken %v, registration: got %s, want %s", taken, body, want)
+			}
+			if _, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":""}`); codeOf(t, "v2", body) != "VALIDATION_001" {
+				t.Errorf("taken %v, registration without an address: %s", taken, body)
+			}
+		}
+	})
 	t.Run("expires at dawn", func(t *testing.T) {
 		t.Parallel()
 		dawn := time.Date(2026, 3, 30, 15, 0, 0, 0, time.UTC) // midnight in Seoul, when the 31st begins
@@ -232,8 +250,11 @@ func TestOptions(t *testing.T) {
 			early   bool
 			payable bool
 		}{{dawn, true, false}, {dawn.Add(-time.Second), true, true}, {dawn, false, true}} {
-			r := start(t, sandbox.Options{ExpiresAtDawn: row.early, Clock: func() time.Time { return row.at }})
+			r := start(t, sandbox.Options{ExpiresAtDawn: row.early})
 			r.must(newAsk("v2", "create"))
+			if err := r.SetClock(row.at); err != nil {
+				t.Fatal(err)
+			}
 			if err := r.Pay(demoKey, billID); (err == nil) != row.payable {
 				t.Errorf("%+v: %v", row, err)
 			}

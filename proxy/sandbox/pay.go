@@ -117,7 +117,7 @@ func (s *Service) settle(partnerKey, billID string, f func(*tables, *Bill) error
 		switch {
 		case found.State != stateUnpaid:
 			return fmt.Errorf("%w: its state is %s", ErrNotPayable, found.State)
-		case s.expired(found, t.now):
+		case s.expired(found.ExpireDt, t.now):
 			return fmt.Errorf("%w: it expired on %s", ErrNotPayable, found.ExpireDt)
 		}
 		before, after = len(found.Failed), *found
@@ -177,9 +177,10 @@ func (s *Service) Bills() []Bill {
 	return list
 }
 
-// expired: a bill is valid to midnight of its expireDt, in Korea.
-func (s *Service) expired(b *Bill, now time.Time) bool {
-	end, err := time.ParseInLocation(dateLayout, b.ExpireDt, seoul)
+// expired: a bill is valid to midnight of its expireDt, in Korea. One without a
+// date does not expire.
+func (s *Service) expired(expireDt string, now time.Time) bool {
+	end, err := time.ParseInLocation(dateLayout, expireDt, seoul)
 	if !s.opt.ExpiresAtDawn {
 		end = end.AddDate(0, 0, 1)
 	}

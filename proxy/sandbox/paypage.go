@@ -108,7 +108,7 @@ func (s *Service) viewBill(b *Bill, now time.Time) billView {
 	case b.State == stateDestroyed:
 		v.Status, v.Look = words{"파기", "Withdrawn"}, "over"
 		v.Closed = words{"발행처가 파기한 청구서입니다.", "The issuer has withdrawn this bill."}
-	case s.expired(b, now):
+	case s.expired(b.ExpireDt, now):
 		v.Status, v.Look = words{"기한 만료", "Expired"}, "over"
 		v.Closed = words{"납부 기한이 지나 결제할 수 없습니다.", "The time to pay this bill has passed."}
 	default:

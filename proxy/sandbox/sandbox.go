@@ -27,6 +27,8 @@
 //     string of digits in either form. null is the same as absent.
 //   - Names are compared exactly and a name given twice is refused; a name that the
 //     document does not know is ignored.
+//   - A bill whose expireDt is over in Korea is refused. One that expires today can
+//     be made and paid until midnight.
 //   - A missing hash is VALIDATION_001, a wrong one (also in upper case) VALIDATION_002.
 //   - An approval is its own original: apprOriginNum and apprOriginDt of a paid bill
 //     repeat apprNum and apprDt. After a cancel apprNum and apprDt are the cancel's.

@@ -112,7 +112,7 @@ var (
 	long      = strings.Repeat("가", 61)
 	anyFlaws  = []flaw{{"apiKey", "no-such-key"}, {"apiKey", ""}, {"apiKey", strings.Repeat("k", 33)}, {"apiKey", "demo-removed-key"}, {"apiKey", "demo-expired-key"}, {"apiKey", "demo-nobill-key"}, {"member", "other"}, {"merchant", "other"}, {"merchant", ""}, {"member", long}, {"merchant", "demo-closed"}, {"billId", ""}, {"billId", gone{}}, {"billId", json.RawMessage("7")}, {"billId", "ABCDEFGHIJ"}}
 	endFlaws  = append([]flaw{{"price", "30001"}, {"price", gone{}}, {"price", json.RawMessage("true")}, {"price", json.RawMessage(`"3만"`)}, {"price", json.RawMessage("-30000")}, {"price", json.RawMessage("30000")}, {"price", json.RawMessage("null")}}, anyFlaws...)
-	makeFlaws = append([]flaw{{"billId", strings.Repeat("1", 21)}, {"billId", "bill_1"}, {"sendType", "MAIL"}, {"sendType", gone{}}, {"sendType", json.RawMessage("1")}, {"phone", "02-123-4567"}, {"phone", json.RawMessage("1012345678")}, {"expireDt", "20260331"}, {"expireDt", "2026-02-30"}, {"message", json.RawMessage("{}")}}, endFlaws...)
+	makeFlaws = append([]flaw{{"billId", strings.Repeat("1", 21)}, {"billId", "bill_1"}, {"sendType", "MAIL"}, {"sendType", gone{}}, {"sendType", json.RawMessage("1")}, {"phone", "02-123-4567"}, {"phone", json.RawMessage("1012345678")}, {"expireDt", "20260331"}, {"expireDt", "2026-02-30"}, {"expireDt", "2026-03-01"}, {"callbackUrl", "undefined/api/webhook"}, {"message", json.RawMessage("{}")}}, endFlaws...)
 	flaws     = map[string][]flaw{"create": makeFlaws, "resend": anyFlaws, "read": anyFlaws, "destroy": endFlaws, "cancel": endFlaws}
 )
 
@@ -129,7 +129,8 @@ func (w *world) draw(t *rapid.T, op string) ask {
 	case "create":
 		pick("price", "30000", "20000", "123456789012345678901234567890", "30001", "20000", "30000", "19999", "100", "99", "0")
 		pick("phone", "01012345678", "010-1234-5678", "", gone{}, json.RawMessage("null"))
-		pick("expireDt", "2026-03-31", "2026-03-02", "2026-03-03", "", gone{})
+		day := func(days int) string { return w.m.now.In(korea).AddDate(0, 0, days).Format("2006-01-02") }
+		pick("expireDt", day(30), day(0), day(1), "", gone{})
 		pick("callbackUrl", "https://partner.example.com/cb", gone{})
 		pick("message", "납부 바랍니다", "\"<&>\\ 😀\n", gone{})
 		if q.form == "v2" {
