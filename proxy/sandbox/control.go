@@ -300,11 +300,16 @@ func (s *Service) controlFault(w http.ResponseWriter, r *http.Request) {
 		refuseControlWith(w, http.StatusBadRequest, "status: expected 200 to 599")
 		return
 	}
-	s.Fault(Fault{
+	f := Fault{
 		Operation: in.Operation, Count: in.Count, Delay: time.Duration(in.DelayMS) * time.Millisecond,
 		Status: in.Status, Body: in.Body, Code: in.Code,
 		Truncate: in.Truncate, Drop: in.Drop, Gzip: in.Gzip, Skip: in.Skip,
-	})
+	}
+	if err := f.check(); err != nil {
+		refuseControlWith(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	s.Fault(f)
 	show(w, in)
 }
 

@@ -23,6 +23,11 @@ const (
 	opStores   operation = "merchant.list"
 )
 
+// operations are those that a call can be of.
+var operations = []operation{
+	opCreate, opResend, opRead, opDestroy, opCancel, opRegister, opMappings, opStatus, opMapStore, opStores,
+}
+
 // operationOf is the path table of the document ("Endpoints").
 func operationOf(path string) operation {
 	switch path {

@@ -3,8 +3,11 @@ package sandbox
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -13,7 +16,7 @@ import (
 // out all the same, since a reply that is lost after the work is done is what
 // a caller must be able to take, unless Skip or Code says otherwise.
 type Fault struct {
-	// Operation is the name of the operation it waits for; any if empty.
+	// Operation is the name of the operation it waits for, bill.create say; any if empty.
 	Operation string
 	// Count is how many replies it touches; 1 if it is not positive.
 	Count int
@@ -42,9 +45,25 @@ type faults struct {
 	waiting []Fault
 }
 
+// check tells whether any call can meet the fault.
+func (f Fault) check() error {
+	if f.Operation != "" && !slices.Contains(operations, operation(f.Operation)) {
+		known := make([]string, len(operations))
+		for i, op := range operations {
+			known[i] = string(op)
+		}
+		return fmt.Errorf("operation: expected one of %s but got: %q", strings.Join(known, ", "), f.Operation)
+	}
+	return nil
+}
+
 // Fault makes the next replies go wrong as f says, after those of earlier
-// faults that wait for the same calls.
+// faults that wait for the same calls. It panics if f names an operation that
+// does not exist.
 func (s *Service) Fault(f Fault) {
+	if err := f.check(); err != nil {
+		panic(err) // a mistake of the program: no call would ever meet it
+	}
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
 	f.Count = max(f.Count, 1)

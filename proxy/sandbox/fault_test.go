@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
@@ -75,6 +76,36 @@ func TestFaults(t *testing.T) {
 					t.Errorf("the call after it: %s", body)
 				}
 			})
+		}
+	}
+}
+
+// TestFaultOfAnUnknownOperation: a fault that no call can meet is refused when it is set, and the operation is named.
+func TestFaultOfAnUnknownOperation(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	for _, unknown := range []string{"bill.creat", "Bill.create", "create", "/bill", "none", " bill.read"} {
+		r.tell(told{"POST", "/faults", `{"operation":"` + unknown + `","code":"ERROR","count":100}`, 400, `operation: expected one of bill.create, bill.resend,`})
+		r.tell(told{"POST", "/faults", `{"operation":"` + unknown + `"}`, 400, `but got: \"` + unknown + `\"`})
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, unknown) {
+					t.Errorf("Fault takes %q: %s", unknown, got)
+				}
+			}()
+			r.Fault(sandbox.Fault{Operation: unknown, Count: 100})
+		}()
+	}
+	r.must(newAsk("v2", "create"))
+	paths := map[string]string{
+		"bill.create": "/bill", "bill.resend": "/bill/resend", "bill.read": "/bill/read", "bill.destroy": "/bill/destroy",
+		"bill.cancel": "/bill/cancel", "mapping.register": "/auth/mapping", "mapping.list": "/read/mapping",
+		"mapping.status": "/auth/mapping/status", "merchant.map": "/auth/merchant/mapping", "merchant.list": "/read/merchant",
+	}
+	for operation, path := range paths {
+		r.tell(told{"POST", "/faults", `{"operation":"` + operation + `","code":"9999"}`, 200, operation})
+		if _, body := r.post(path, "{}"); codeOf(t, "v2", body) != "9999" {
+			t.Errorf("the fault of %s does not meet its call: %s", operation, body)
 		}
 	}
 }
