@@ -36,7 +36,7 @@ type sandboxCommand struct {
 	DestroyRefused   string            `default:"BILL_002" group:"Where the interface document is silent" placeholder:"CODE" help:"Code of a destroy of a bill that is not unpaid (${default})."`
 	WrongAmount      string            `default:"VALIDATION_001" group:"Where the interface document is silent" placeholder:"CODE" help:"Code of a destroy or cancel for another amount than was charged (${default})."`
 	PayType          map[string]int    `group:"Where the interface document is silent" placeholder:"WORD=N" help:"A payment method: its legacy word and v2 number. If given, the only ones: CARD_VAN=1;KEYIN=2."`
-	UnpaidNumbers    string            `default:"zero" enum:"zero,null,omit" group:"Where the interface document is silent" help:"What a v2 read of an unpaid bill shows for numbers: zero, null, omit."`
+	UnpaidNumbers    string            `default:"zero" enum:"zero,null,empty,omit" group:"Where the interface document is silent" help:"What a v2 read of an unpaid bill shows for apprPayType, apprDt and apprOriginDt. zero (default): 0. null. empty: \"\". omit: nothing."`
 	NumbersAsStrings bool              `group:"Where the interface document is silent" help:"Show the numbers of a v2 read as strings."`
 	NumericPriceOnly bool              `group:"Where the interface document is silent" help:"Refuse a v2 price that is a string of digits."`
 	StringPriceOnly  bool              `group:"Where the interface document is silent" help:"Refuse a legacy price that is a JSON number."`
@@ -62,7 +62,7 @@ func (c *sandboxCommand) options(s surroundings) (o sandbox.Options, err error) 
 		}[c.BillIDs],
 		AnyStore: c.AnyStore, DestroyRefused: c.DestroyRefused, WrongAmount: c.WrongAmount, PayTypes: c.PayType,
 		NumbersWhenUnpaid: map[string]sandbox.NumberWhenUnpaid{
-			"zero": sandbox.ZeroWhenUnpaid, "null": sandbox.NullWhenUnpaid, "omit": sandbox.OmitWhenUnpaid,
+			"zero": sandbox.ZeroWhenUnpaid, "null": sandbox.NullWhenUnpaid, "empty": sandbox.EmptyWhenUnpaid, "omit": sandbox.OmitWhenUnpaid,
 		}[c.UnpaidNumbers],
 		NumericPriceOnly: c.NumericPriceOnly, StringPriceOnly: c.StringPriceOnly, ExpiresAtDawn: c.ExpiresAtDawn, CallbackAny2xx: c.CallbackAny2xx,
 		AnyCallbackURL:   c.AnyCallbackURL,

@@ -47,13 +47,18 @@ const (
 )
 
 // NumberWhenUnpaid is what a v2 read shows for a numeric approval field
-// (apprPayType, apprDt, apprOriginDt) of a bill that was never paid.
+// (apprPayType, apprDt, apprOriginDt) of a bill that was never paid. All other
+// fields are strings, and then empty.
 type NumberWhenUnpaid string
 
 const (
-	ZeroWhenUnpaid NumberWhenUnpaid = "" // 0, which is of the documented type. The default.
-	NullWhenUnpaid NumberWhenUnpaid = "null"
-	OmitWhenUnpaid NumberWhenUnpaid = "omit"
+	// ZeroWhenUnpaid shows 0, which is of the documented type. The default: a bridge
+	// that carries apprDt 0 to legacy as "0" and not as "" makes an unpaid bill look
+	// paid, and under the other three it cannot be seen to.
+	ZeroWhenUnpaid  NumberWhenUnpaid = ""
+	NullWhenUnpaid  NumberWhenUnpaid = "null"
+	EmptyWhenUnpaid NumberWhenUnpaid = "empty" // "", which some v2 backends show
+	OmitWhenUnpaid  NumberWhenUnpaid = "omit"  // leaves the fields out
 )
 
 // Options are the choices of a sandbox. The zero value is a development
@@ -106,7 +111,7 @@ type Options struct {
 	// NumbersWhenUnpaid is what a v2 read shows for numbers there are none of.
 	NumbersWhenUnpaid NumberWhenUnpaid
 	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2
-	// backends do.
+	// backends do, also the 0 of a bill that was never paid.
 	NumbersAsStrings bool
 	// NumericPriceOnly refuses a v2 price that is a string of digits, which clients
 	// send as often as the documented number.

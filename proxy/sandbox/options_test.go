@@ -112,23 +112,51 @@ func TestOptions(t *testing.T) {
 	})
 	t.Run("numbers when unpaid", func(t *testing.T) {
 		t.Parallel()
-		r := start(t, sandbox.Options{NumbersWhenUnpaid: sandbox.NullWhenUnpaid})
-		r.bring("W")
-		has(t, r.must(newAsk("v2", "read")), `"apprDt":null,`)
-		r = start(t, sandbox.Options{NumbersWhenUnpaid: sandbox.OmitWhenUnpaid})
-		r.bring("W")
-		if body := r.must(newAsk("v2", "read")); strings.Contains(body, "apprDt") || strings.Contains(body, "apprPayType") {
-			t.Error(body)
+		// The default is 0: a bridge that passes the number on as text makes an unpaid bill look paid, and only 0 shows it.
+		shown := map[sandbox.NumberWhenUnpaid]string{
+			"": "0", sandbox.NullWhenUnpaid: "null", sandbox.EmptyWhenUnpaid: `""`, sandbox.OmitWhenUnpaid: "",
+		}
+		for way, raw := range shown {
+			for _, asStrings := range []bool{false, true} {
+				for _, state := range []string{"W", "D"} {
+					r := start(t, sandbox.Options{NumbersWhenUnpaid: way, NumbersAsStrings: asStrings})
+					r.bring(state)
+					var data map[string]json.RawMessage
+					if err := json.Unmarshal(dataOf(t, json.RawMessage(r.must(newAsk("v2", "read")))), &data); err != nil {
+						t.Fatal(err)
+					}
+					for _, f := range approvalFields {
+						want, isNumber := raw, f.kind == "number"
+						switch {
+						case asStrings && way == sandbox.ZeroWhenUnpaid && isNumber:
+							want = `"0"`
+						case !isNumber: // text, whatever the option says
+							want = map[string]string{"apiKey": `"` + demoKey + `"`, "billId": `"` + billID + `"`, "apprState": `"` + state + `"`, "udItem": "null"}[f.v2]
+							if want == "" {
+								want = `""`
+							}
+						}
+						if got := string(data[f.v2]); got != want {
+							t.Errorf("%q, as strings %v, %s: %s is %s, want %s", way, asStrings, state, f.v2, got, want)
+						}
+					}
+					var legacy map[string]string
+					if err := json.Unmarshal([]byte(r.must(newAsk("legacy", "read"))), &legacy); err != nil {
+						t.Fatal(err)
+					}
+					for _, name := range []string{"appr_dt", "appr_origin_dt", "appr_pay_type", "appr_price"} {
+						if got, known := legacy[name]; got != "" || !known {
+							t.Errorf("%q, %s: a legacy read shows %s %q", way, state, name, got)
+						}
+					}
+				}
+			}
 		}
 	})
 	t.Run("numbers as strings", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, sandbox.Options{NumbersAsStrings: true})
-		r.bring("W")
-		has(t, r.must(newAsk("v2", "read")), `"apprPayType":"","apprCardType":"","apprDt":"","apprOriginDt":"",`)
-		if err := r.Pay(demoKey, billID); err != nil {
-			t.Fatal(err)
-		}
+		r.bring("F")
 		has(t, r.must(newAsk("v2", "read")), `"apprPayType":"1","apprCardType":"신용","apprDt":"20260302123456","apprOriginDt":"20260302123456",`)
 		has(t, r.must(newAsk("legacy", "read")), `"appr_pay_type":"CARD_VAN"`)
 	})

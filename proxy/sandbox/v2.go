@@ -143,17 +143,21 @@ func (s *Service) v2Record(b *Bill) v2Record {
 
 // number is a numeric field of a read; digits is empty when there is no value.
 func (s *Service) number(digits string) json.RawMessage {
-	switch {
-	case s.opt.NumbersAsStrings:
-		return json.RawMessage(`"` + digits + `"`)
-	case digits != "":
-		return json.RawMessage(digits)
-	case s.opt.NumbersWhenUnpaid == NullWhenUnpaid:
-		return json.RawMessage("null")
-	case s.opt.NumbersWhenUnpaid == OmitWhenUnpaid:
-		return nil
+	if digits == "" {
+		switch s.opt.NumbersWhenUnpaid {
+		case NullWhenUnpaid:
+			return json.RawMessage("null")
+		case EmptyWhenUnpaid:
+			return json.RawMessage(`""`)
+		case OmitWhenUnpaid:
+			return nil
+		}
+		digits = "0"
 	}
-	return json.RawMessage("0")
+	if s.opt.NumbersAsStrings {
+		return json.RawMessage(`"` + digits + `"`)
+	}
+	return json.RawMessage(digits)
 }
 
 // v2CashClass is the word that v2 shows for a class of cash receipt; the
