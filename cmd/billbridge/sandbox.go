@@ -23,20 +23,21 @@ type sandboxCommand struct {
 	CallbackRetries  int           `default:"24" group:"Callbacks" placeholder:"N" help:"Attempts after the first (${default})."`
 	CallbackTimeout  time.Duration `default:"10s" group:"Callbacks" placeholder:"TIME" help:"How long an attempt may take (${default})."`
 
-	CallbackAny2xx bool `name:"callback-any-2xx" group:"Callbacks" help:"Every 2xx is a success, whatever its body. Otherwise 200 with the code 0000."`
+	CallbackAny2xx        bool `name:"callback-any-2xx" group:"Callbacks" help:"Every 2xx is a success, whatever its body. Otherwise 200 with the code 0000."`
+	CallbackCancelDestroy bool `group:"Callbacks" help:"A callback for a cancel and a destroy too (apprState C and D), not only for a payment."`
 
 	FailureStatus    int               `default:"200" group:"Where the interface document is silent" placeholder:"N" help:"HTTP status of a refusal (${default})."`
 	FailureData      string            `default:"null" group:"Where the interface document is silent" placeholder:"JSON" help:"data of a v2 refusal (${default})."`
 	LegacyCode       map[string]string `group:"Where the interface document is silent" placeholder:"CODE=CODE" help:"Code of a legacy refusal instead of the catalogue's; \"*\" for all others: BILL_001=9800;BILL_003=9980;*=9999."`
 	SwapLegacySend   bool              `group:"Where the interface document is silent" help:"Exchange member and merchant in the legacy send reply, as the document's example does."`
 	NoLegacyShortURL bool              `name:"no-legacy-short-url" group:"Where the interface document is silent" help:"Leave shortURL out of the legacy send reply."`
-	BillIDs          string            `name:"bill-ids" default:"letters-digits-hyphens" enum:"letters-digits-hyphens,letters-or-digits,any,exact" group:"Where the interface document is silent" help:"letters-digits-hyphens (default), letters-or-digits: 1 to 20 of them. any: 1 to 20 characters. exact: 20 letters or digits, in development after a business number."`
+	BillIDs          string            `name:"bill-ids" default:"letters-digits-hyphens" enum:"letters-digits-hyphens,letters-or-digits,any,exact" group:"Where the interface document is silent" help:"letters-digits-hyphens, letters-or-digits: 1 to 20 of them. any: 1 to 20 characters. exact: 20 letters or digits, in development after a business number."`
 	GlobalBillIDs    bool              `name:"global-bill-ids" group:"Where the interface document is silent" help:"A bill id is unique over all partners, not only within its own."`
 	AnyStore         bool              `group:"Where the interface document is silent" help:"Find a bill whatever member and merchant a call names."`
 	DestroyRefused   string            `default:"BILL_002" group:"Where the interface document is silent" placeholder:"CODE" help:"Code of a destroy of a bill that is not unpaid (${default})."`
 	WrongAmount      string            `default:"VALIDATION_001" group:"Where the interface document is silent" placeholder:"CODE" help:"Code of a destroy or cancel for another amount than was charged (${default})."`
 	PayType          map[string]int    `group:"Where the interface document is silent" placeholder:"WORD=N" help:"A payment method: its legacy word and v2 number. If given, the only ones: CARD_VAN=1;KEYIN=2."`
-	UnpaidNumbers    string            `default:"zero" enum:"zero,null,empty,omit" group:"Where the interface document is silent" help:"What a v2 read of an unpaid bill shows for apprPayType, apprDt and apprOriginDt. zero (default): 0. null. empty: \"\". omit: nothing."`
+	UnpaidNumbers    string            `default:"zero" enum:"zero,null,empty,omit" group:"Where the interface document is silent" help:"What a v2 read of an unpaid bill shows for apprPayType, apprDt and apprOriginDt. zero: 0. null. empty: \"\". omit: nothing."`
 	NumbersAsStrings bool              `group:"Where the interface document is silent" help:"Show the numbers of a v2 read as strings."`
 	NumericPriceOnly bool              `group:"Where the interface document is silent" help:"Refuse a v2 price that is a string of digits."`
 	StringPriceOnly  bool              `group:"Where the interface document is silent" help:"Refuse a legacy price that is a JSON number."`
@@ -64,10 +65,10 @@ func (c *sandboxCommand) options(s surroundings) (o sandbox.Options, err error) 
 		NumbersWhenUnpaid: map[string]sandbox.NumberWhenUnpaid{
 			"zero": sandbox.ZeroWhenUnpaid, "null": sandbox.NullWhenUnpaid, "empty": sandbox.EmptyWhenUnpaid, "omit": sandbox.OmitWhenUnpaid,
 		}[c.UnpaidNumbers],
-		NumericPriceOnly: c.NumericPriceOnly, StringPriceOnly: c.StringPriceOnly, ExpiresAtDawn: c.ExpiresAtDawn, CallbackAny2xx: c.CallbackAny2xx,
-		AnyCallbackURL:   c.AnyCallbackURL,
-		NumbersAsStrings: c.NumbersAsStrings, CallbackInterval: c.CallbackInterval, CallbackRetries: c.CallbackRetries,
-		CallbackTimeout: c.CallbackTimeout, Log: newLogger(s),
+		NumericPriceOnly: c.NumericPriceOnly, StringPriceOnly: c.StringPriceOnly, ExpiresAtDawn: c.ExpiresAtDawn,
+		AnyCallbackURL: c.AnyCallbackURL, NumbersAsStrings: c.NumbersAsStrings,
+		CallbackAny2xx: c.CallbackAny2xx, CallbackCancelDestroy: c.CallbackCancelDestroy, CallbackInterval: c.CallbackInterval,
+		CallbackRetries: c.CallbackRetries, CallbackTimeout: c.CallbackTimeout, Log: newLogger(s),
 	}
 	if o.Environment, err = sandbox.ParseEnvironment(c.Environment); err != nil {
 		return o, usageError(err.Error())

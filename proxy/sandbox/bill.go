@@ -233,6 +233,9 @@ func (s *Service) destroy(t *tables, c *call) result {
 	}
 	b.State = stateDestroyed
 	t.bills.put(b)
+	if s.opt.CallbackCancelDestroy {
+		s.notify(t, &b)
+	}
 	return result{code: codeSuccess, bill: b}
 }
 
@@ -248,6 +251,9 @@ func (s *Service) cancel(t *tables, c *call) result {
 	b.State = stateCancelled
 	b.Cancel = &Cancel{Num: approvalNumber(t.next()), At: t.now, Reason: c.cancelNote}
 	t.bills.put(b)
+	if s.opt.CallbackCancelDestroy {
+		s.notify(t, &b)
+	}
 	return result{code: codeSuccess, bill: b}
 }
 

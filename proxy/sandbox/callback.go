@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,21 +25,30 @@ const (
 	answerShown     = 500      // bytes of it that an attempt remembers
 )
 
-// Callback is the notice of one payment on its way to the partner ("Events").
+// Callback is the notice of one payment, cancel or destroy on its way to the
+// partner ("Events").
 type Callback struct {
-	Partner string    `json:"partner"`
-	BillID  string    `json:"bill_id"`
-	Form    string    `json:"form"`
-	URL     string    `json:"url"`
-	Body    string    `json:"body"` // exactly as it is sent
-	State   string    `json:"state"`
-	Made    time.Time `json:"made"`
-	Next    time.Time `json:"next,omitzero"` // when the next attempt is due, while State is waiting
+	Partner   string    `json:"partner"`
+	BillID    string    `json:"bill_id"`
+	BillState string    `json:"bill_state"` // that it reports: F, C or D
+	Form      string    `json:"form"`
+	URL       string    `json:"url"`
+	Body      string    `json:"body"` // exactly as it is sent
+	State     string    `json:"state"`
+	Made      time.Time `json:"made"`
+	Next      time.Time `json:"next,omitzero"` // when the next attempt is due, while State is waiting
 	// Attempts are those made so far, oldest first.
 	Attempts []Attempt `json:"attempts"`
 }
 
-func (c *Callback) key() billKey { return billKey{c.Partner, c.BillID} }
+// callbackKey finds a callback: a bill has one for each state that was reported.
+type callbackKey struct{ partner, id, billState string }
+
+// key takes a callback without a state for that of a payment: data files have
+// such rows from when nothing else was called back.
+func (c *Callback) key() callbackKey {
+	return callbackKey{c.Partner, c.BillID, cmp.Or(c.BillState, statePaid)}
+}
 
 // Attempt is one delivery of a callback, and what came of it.
 type Attempt struct {
@@ -48,12 +58,12 @@ type Attempt struct {
 	Wrong  string    `json:"wrong,omitempty"`  // why it does not count; empty for a success
 }
 
-// notify puts a paid bill's callback on its way, if there is an address: the
-// bill's own, in the form the bill was made in; else the one of its store's
-// registration, in v2. The body is what a read shows now, flat.
+// notify puts the callback of a bill's new state on its way, if there is an
+// address: the bill's own, in the form the bill was made in; else the one of its
+// store's registration, in v2. The body is what a read shows now, flat.
 func (s *Service) notify(t *tables, b *Bill) {
 	c := Callback{
-		Partner: b.Partner, BillID: b.ID, Form: b.Form, URL: b.CallbackURL,
+		Partner: b.Partner, BillID: b.ID, BillState: b.State, Form: b.Form, URL: b.CallbackURL,
 		State: callbackWaiting, Made: t.now, Next: t.now, Attempts: []Attempt{},
 	}
 	if c.URL == "" {
@@ -71,7 +81,7 @@ func (s *Service) notify(t *tables, b *Bill) {
 	t.callbacks.put(c)
 }
 
-// Callbacks returns every callback, in the order of their payments.
+// Callbacks returns every callback, in the order they were made.
 func (s *Service) Callbacks() []Callback {
 	list := []Callback{}
 	s.look(func(t *tables) {
@@ -82,21 +92,28 @@ func (s *Service) Callbacks() []Callback {
 	return list
 }
 
-// Notify sends a paid bill's callback again, at once and from the start of its
-// schedule, whatever became of it. Partners do get callbacks twice.
+// Notify sends the callbacks of a bill again, at once and from the start of their
+// schedule, whatever became of them. Partners do get callbacks twice.
 func (s *Service) Notify(partnerKey, billID string) error {
 	err := s.store.do(func(t *tables) error {
 		b, err := t.lookUp(partnerKey, billID)
 		if err != nil {
 			return err
 		}
-		known := t.callbacks.get(b.key())
-		if known == nil {
+		none := true
+		for _, billState := range []string{statePaid, stateCancelled, stateDestroyed} {
+			known := t.callbacks.get(callbackKey{b.Partner, b.ID, billState})
+			if known == nil {
+				continue
+			}
+			none = false
+			c := *known
+			c.State, c.Made, c.Next, c.Attempts = callbackWaiting, t.now, t.now, []Attempt{}
+			t.callbacks.put(c)
+		}
+		if none {
 			return fmt.Errorf("%w: it has no callback", ErrNoBill)
 		}
-		c := *known
-		c.State, c.Made, c.Next, c.Attempts = callbackWaiting, t.now, t.now, []Attempt{}
-		t.callbacks.put(c)
 		return nil
 	})
 	if err == nil {
@@ -114,7 +131,7 @@ type sender struct {
 	slots  chan struct{}
 	mu     sync.Mutex // taken before the store's
 	timer  *time.Timer
-	flying map[billKey]struct{}
+	flying map[callbackKey]struct{}
 	closed bool
 	all    sync.WaitGroup
 }
@@ -123,7 +140,7 @@ func newSender(transport http.RoundTripper, timeout time.Duration) *sender {
 	if transport == nil {
 		transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
-	n := &sender{flying: map[billKey]struct{}{}, slots: make(chan struct{}, callbacksAtOnce)}
+	n := &sender{flying: map[callbackKey]struct{}{}, slots: make(chan struct{}, callbacksAtOnce)}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.client = &http.Client{
 		Transport: transport, Timeout: timeout,
@@ -155,6 +172,11 @@ func (s *Service) sendDue() {
 			if _, under := n.flying[k]; under {
 				continue
 			}
+			// The payment's callback goes first; the end of its attempt comes here again.
+			paid := t.callbacks.get(callbackKey{k.partner, k.id, statePaid})
+			if k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(now) {
+				continue
+			}
 			n.flying[k] = struct{}{}
 			n.all.Go(func() { s.attempt(k, c.URL, c.Body) })
 		}
@@ -168,7 +190,7 @@ func (s *Service) sendDue() {
 }
 
 // attempt delivers a callback once and writes down what came of it.
-func (s *Service) attempt(k billKey, url, body string) {
+func (s *Service) attempt(k callbackKey, url, body string) {
 	n := s.sender
 	select {
 	case n.slots <- struct{}{}:

@@ -22,7 +22,7 @@ import (
 //	GET    /bills/{billId}         one bill; ?partner=KEY where several have the identifier
 //	POST   /bills/{billId}/pay     {"partner","method","months","cash_receipt","cash_number"}, all optional
 //	POST   /bills/{billId}/fail    {"partner","code"}: a payment that fails, with PAYMENT_001 if no code is given
-//	POST   /bills/{billId}/notify  {"partner"}: sends the callback of its payment again
+//	POST   /bills/{billId}/notify  {"partner"}: sends its callbacks again
 //	GET    /callbacks              every callback and its attempts; ?partner=KEY, ?bill=BILLID
 //	GET    /transactions/{txId}    the paid bill of a transaction, in a v2 envelope; BILL_005 if there is none
 //	POST   /networks               {"code","count"}: what card networks answer next, to payments and cancels

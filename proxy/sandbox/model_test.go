@@ -21,8 +21,9 @@ type model struct {
 	maintenance bool
 	bills       []*modelBill // in the order they were made
 	points      map[string]int
-	networks    []string // what they say next
-	notices     []*modelBill
+	networks    []string       // what they say next
+	ends        bool           // cancels and destroys are called back too
+	notices     []*modelNotice // in the order they were made
 }
 
 // A modelBill is a bill as its partner knows it.
@@ -36,8 +37,13 @@ type modelBill struct {
 	paid     *modelPayment
 	gone     *modelCancel
 	learned  map[string]string // what the first read after the payment showed, by legacy names
-	notice   string            // the body of the callback
 	proved   map[string]string // what it showed, by form, when all of that was compared last; nil after a change
+}
+
+// A modelNotice is a callback, and what it carries as soon as that was seen.
+type modelNotice struct {
+	b           *modelBill
+	state, body string
 }
 
 type modelPayment struct {
@@ -291,6 +297,9 @@ func (m *model) do(q ask, fresh string) {
 	case "cancel":
 		b.state, b.gone = "C", &modelCancel{num: fresh, reason: said(q, "cancelReason"), at: m.now}
 	}
+	if m.ends && (q.op == "destroy" || q.op == "cancel") {
+		m.notify(b)
+	}
 	b.proved = nil
 	if q.op == "create" && b.said["sendType"] == "TALK" || q.op == "resend" {
 		b.messages++
@@ -322,10 +331,15 @@ func (m *model) pay(b *modelBill, p payment) int {
 	if p.CashReceipt == "self" {
 		b.paid.number = "0100001234" // the designated number
 	}
-	if b.said["callbackUrl"] != "" {
-		m.notices = append(m.notices, b)
-	}
+	m.notify(b)
 	return 200
+}
+
+// notify: a bill with an address calls back the state that it has now.
+func (m *model) notify(b *modelBill) {
+	if b.said["callbackUrl"] != "" {
+		m.notices = append(m.notices, &modelNotice{b: b, state: b.state})
+	}
 }
 
 // expired: valid to midnight of that day, in Korea.

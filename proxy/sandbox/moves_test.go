@@ -80,25 +80,32 @@ func (w *world) pay(t *rapid.T) {
 	if p.CashReceipt == "" {
 		p.CashNumber = ""
 	}
-	before := len(w.m.notices)
 	want := w.m.pay(b, p)
 	w.event(t, "/bills/"+at.id+"/pay", told, want)
-	if len(w.m.notices) > before {
-		b.notice = w.notices(t)[before].Body
-		if !w.m.maintenance {
-			w.compareNotice(t, b)
-		}
-	}
+	w.compareNewNotice(t)
 }
 
-// compareNotice: a callback carries what a read shows, flat, in the form that the bill was made in (field notes, Callbacks).
-func (w *world) compareNotice(t *rapid.T, b *modelBill) {
-	_, body := w.read(t, b.form, b)
-	if b.form == "v2" {
+// compareNewNotice: a callback carries what a read shows, flat, in the form that the bill was made in (field notes, Callbacks).
+func (w *world) compareNewNotice(t *rapid.T) {
+	last := len(w.m.notices) - 1
+	if last < 0 || w.m.notices[last].body != "" {
+		return
+	}
+	list := w.notices(t)
+	if len(list) != last+1 {
+		t.Fatalf("%d callbacks, not %d", len(list), last+1)
+	}
+	n := w.m.notices[last]
+	n.body = list[last].Body
+	if w.m.maintenance {
+		return
+	}
+	_, body := w.read(t, n.b.form, n.b)
+	if n.b.form == "v2" {
 		body = strings.TrimSuffix(body[strings.Index(body, `"data":`)+len(`"data":`):], "}")
 	}
-	if b.notice != body {
-		t.Fatalf("the callback carries %s\nand a read shows %s", b.notice, body)
+	if n.body != body {
+		t.Fatalf("the callback carries %s\nand a read shows %s", n.body, body)
 	}
 }
 
@@ -118,12 +125,14 @@ func (w *world) fail(t *rapid.T) {
 	w.event(t, "/bills/"+at.id+"/fail", map[string]string{"partner": at.key, "code": code}, want)
 }
 
-// notify sends a callback again: the one that there is, or none.
+// notify sends a bill's callbacks again: those that there are, or none.
 func (w *world) notify(t *rapid.T) {
 	at := w.place(t, "F")
 	want := http.StatusNotFound
-	if b := w.m.find(at.key, at.id); b != nil && b.notice != "" {
-		want = http.StatusOK
+	for _, n := range w.m.notices {
+		if n.b == w.m.find(at.key, at.id) {
+			want = http.StatusOK
+		}
 	}
 	w.event(t, "/bills/"+at.id+"/notify", map[string]string{"partner": at.key}, want)
 }
@@ -178,6 +187,7 @@ func (w *world) maintenance(t *rapid.T) {
 type storedNotice struct {
 	Partner string `json:"partner"`
 	BillID  string `json:"bill_id"`
+	State   string `json:"bill_state"`
 	Body    string `json:"body"`
 	URL     string `json:"url"`
 }
@@ -188,14 +198,15 @@ func (w *world) notices(t *rapid.T) []storedNotice {
 	return list
 }
 
-// compareNotices: one callback for each payment, which a cancel neither repeats nor changes.
+// compareNotices: one callback for each payment, and with the option for each cancel and destroy, which changes none
+// of those before.
 func (w *world) compareNotices(t *rapid.T) {
 	list := w.notices(t)
 	if len(list) != len(w.m.notices) {
-		t.Fatalf("%d callbacks for %d payments", len(list), len(w.m.notices))
+		t.Fatalf("%d callbacks, not %d", len(list), len(w.m.notices))
 	}
-	for i, b := range w.m.notices {
-		if want := (storedNotice{b.key, b.id, b.notice, b.said["callbackUrl"]}); list[i] != want {
+	for i, n := range w.m.notices {
+		if want := (storedNotice{n.b.key, n.b.id, n.state, n.body, n.b.said["callbackUrl"]}); list[i] != want {
 			t.Fatalf("the callback is %v, not %v", list[i], want)
 		}
 	}

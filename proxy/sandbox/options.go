@@ -144,6 +144,10 @@ type Options struct {
 	// CallbackAny2xx takes every answer with a status of 2xx as a success. Otherwise
 	// it is 200 with the code 0000.
 	CallbackAny2xx bool
+	// CallbackCancelDestroy sends a callback for a cancel and for a destroy too, as
+	// the real service was seen to do for cancels. By default only payments are
+	// called back.
+	CallbackCancelDestroy bool
 	// Transport carries callbacks. If nil, that of net/http.
 	Transport http.RoundTripper
 	// Log is told what goes wrong with the data file. If nil, nobody is.

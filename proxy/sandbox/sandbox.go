@@ -38,7 +38,8 @@
 //     that of a keyed-in card with BILL_004: see Networks.
 //   - A callback goes to the bill's own address in the form the bill was made in, or
 //     to that of its store's registration in v2. What it says is what a read showed
-//     when the bill was paid, also when it is sent again later.
+//     when the bill was paid, also when it is sent again later. With an option
+//     cancels and destroys are called back too, each on a schedule of its own.
 //   - A message sent (a TALK bill, any legacy bill, a resend) costs a Prepaid partner one point.
 //
 // DefaultPartners lists the seeded partners.
@@ -276,6 +277,9 @@ func (s *Service) run(c *call) (res result) {
 	if err != nil && !errors.Is(err, errRefused) {
 		s.opt.Log.Error("a call is not carried out", "operation", string(c.op), "err", err)
 		return refuse(codeError)
+	}
+	if s.opt.CallbackCancelDestroy && (c.op == opCancel || c.op == opDestroy) {
+		s.sendDue()
 	}
 	return res
 }

@@ -67,6 +67,8 @@ func newWorld(t *rapid.T) *world {
 	if rapid.Bool().Draw(t, "production") {
 		o.Environment, w.m.minimum = sandbox.Production, "100"
 	}
+	w.m.ends = rapid.Bool().Draw(t, "cancels and destroys are called back")
+	o.CallbackCancelDestroy = w.m.ends
 	w.s = sandbox.New(o)
 	w.control = w.s.Control()
 	w.points(t)
@@ -209,6 +211,7 @@ func (w *world) call(t *rapid.T, op string) {
 	if op == "cancel" {
 		w.isFresh(t, fresh)
 	}
+	w.compareNewNotice(t)
 }
 
 // isFresh: an approval number is never given twice.

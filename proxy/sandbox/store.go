@@ -127,14 +127,14 @@ type tables struct {
 	accounts  table[string, account]
 	bills     table[billKey, Bill]
 	mappings  table[mappingKey, mapping]
-	callbacks table[billKey, Callback]
+	callbacks table[callbackKey, Callback]
 	state     table[struct{}, state]
 
-	byID    map[string][]billKey    // every partner's bills of one identifier
-	stores  map[string][]mappingKey // a partner's sub-businesses, in the order they were registered
-	pages   map[string]billKey      // by the token in the short URL
-	signups map[string]mappingKey   // by the token in the registration URL
-	open    map[billKey]struct{}    // callbacks with an attempt still to come
+	byID    map[string][]billKey     // every partner's bills of one identifier
+	stores  map[string][]mappingKey  // a partner's sub-businesses, in the order they were registered
+	pages   map[string]billKey       // by the token in the short URL
+	signups map[string]mappingKey    // by the token in the registration URL
+	open    map[callbackKey]struct{} // callbacks with an attempt still to come
 }
 
 // store runs transactions, one at a time.
@@ -154,7 +154,7 @@ func openStore(file string, partners []Partner, clock func() time.Time) (*store,
 		stores:  map[string][]mappingKey{},
 		pages:   map[string]billKey{},
 		signups: map[string]mappingKey{},
-		open:    map[billKey]struct{}{},
+		open:    map[callbackKey]struct{}{},
 	}}
 	t := &st.t
 	t.accounts = newTable("partner", (*account).key, nil)
