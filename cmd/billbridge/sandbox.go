@@ -41,7 +41,7 @@ type sandboxCommand struct {
 	NumbersAsStrings bool              `group:"Where the interface document is silent" help:"Show the numbers of a v2 read as strings."`
 	NumericPriceOnly bool              `group:"Where the interface document is silent" help:"Refuse a v2 price that is a string of digits."`
 	StringPriceOnly  bool              `group:"Where the interface document is silent" help:"Refuse a legacy price that is a JSON number."`
-	AnyCallbackURL   bool              `name:"any-callback-url" group:"Where the interface document is silent" help:"Take a callbackUrl that is no http or https URL, such as undefined/api/webhook. Its callback is tried in vain."`
+	AnyCallbackURL   bool              `name:"any-callback-url" group:"Where the interface document is silent" help:"Accept a callbackUrl that is no http or https URL, such as undefined/api/webhook. Its callbacks fail."`
 	ExpiresAtDawn    bool              `group:"Where the interface document is silent" help:"A bill is over when the day of its expireDt begins, not when it ends."`
 	Mobile           string            `group:"Where the interface document is silent" placeholder:"REGEXP" help:"Mobile numbers that are accepted. Korean ones otherwise."`
 }

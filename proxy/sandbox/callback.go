@@ -172,7 +172,8 @@ func (s *Service) sendDue() {
 			if _, under := n.flying[k]; under {
 				continue
 			}
-			// The payment's callback goes first; the end of its attempt comes here again.
+			// A cancel's callback follows an attempt of its payment's that is due or under way: the end of that
+			// attempt calls sendDue again.
 			paid := t.callbacks.get(callbackKey{k.partner, k.id, statePaid})
 			if k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(now) {
 				continue

@@ -52,9 +52,9 @@ const (
 type NumberWhenUnpaid string
 
 const (
-	// ZeroWhenUnpaid shows 0, which is of the documented type. The default: a bridge
-	// that carries apprDt 0 to legacy as "0" and not as "" makes an unpaid bill look
-	// paid, and under the other three it cannot be seen to.
+	// ZeroWhenUnpaid shows 0, which is of the documented type. It is the default
+	// because a bridge that turns apprDt 0 into a legacy "0" makes an unpaid bill
+	// look paid, and the other three do not show that mistake.
 	ZeroWhenUnpaid  NumberWhenUnpaid = ""
 	NullWhenUnpaid  NumberWhenUnpaid = "null"
 	EmptyWhenUnpaid NumberWhenUnpaid = "empty" // "", which some v2 backends show
@@ -119,9 +119,9 @@ type Options struct {
 	// StringPriceOnly refuses a legacy price that is a JSON number, which clients
 	// send beside the documented string.
 	StringPriceOnly bool
-	// AnyCallbackURL takes whatever text stands where a callback's address should,
-	// as the real service was seen to do: such a callback is tried in vain. By
-	// default a create and a registration refuse what is no http or https URL.
+	// AnyCallbackURL accepts any text as the address of a callback, as the real
+	// service was seen to do. Each attempt at such an address fails. By default a
+	// create and a registration refuse what is no http or https URL with a host.
 	AnyCallbackURL bool
 	// ExpiresAtDawn ends a bill when the day of its expireDt begins, not when that
 	// day is over.
