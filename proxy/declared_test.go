@@ -166,15 +166,10 @@ var readDifferences = map[string]map[string]map[string]any{
 		// No public table pairs the words of legacy with the numbers of v2, nor the classes of a cash receipt with words.
 		"appr_pay_type":    {"unpaid": "0", "SIMPLE_PAY": "0", "CARD_VAN": "1", "KEYIN": "2", "OFFLINE_CARD": "3", "OFFLINE_CASH": "4"},
 		"appr_cash_trader": {"0": "PERSONAL", "1": "BUSINESS"},
-		// v2 shows 0 where there is no time.
-		"appr_dt":        {"unpaid": "0"},
-		"appr_origin_dt": {"unpaid": "0"},
 	},
 	"v2": {
 		"apprPayType":    {"unpaid": "", "0": "SIMPLE_PAY", "1": "CARD_VAN", "2": "KEYIN", "3": "OFFLINE_CARD", "4": "OFFLINE_CASH"},
 		"apprCashTrader": {"PERSONAL": "0", "BUSINESS": "1"},
-		"apprDt":         {"unpaid": ""},
-		"apprOriginDt":   {"unpaid": ""},
 	},
 }
 

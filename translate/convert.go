@@ -55,7 +55,12 @@ func (r *row) append(dst []byte, v value, from int, digits kind, lenient bool) (
 		// Not converted either: as digits it could become the value that is paired with another one.
 		return append(dst, v.raw...), false
 	}
-	if r.digits {
+	switch {
+	case r.isEmpty(v) && digits == number:
+		return append(dst, r.empty...), true
+	case r.isEmpty(v):
+		return append(dst, `""`...), true
+	case r.digits:
 		return appendDigits(dst, v, digits)
 	}
 	// A field without a conversion is a string in both forms. In a request it is the upstream's to judge.
@@ -66,6 +71,12 @@ func (r *row) append(dst []byte, v value, from int, digits kind, lenient bool) (
 		return append(dst, v.raw...), true
 	}
 	return append(dst, v.raw...), false
+}
+
+// isEmpty tells whether the row declares a value to stand for nothing: as "", or as the number that is "" in the other form.
+// Either is taken from both forms: some v2 backends write their numbers as text, and "" for none.
+func (r *row) isEmpty(v value) bool {
+	return r.empty != "" && (v.kind == number || v.kind == text) && (v.raw == `""` || v.text() == r.empty)
 }
 
 // appendDigits writes a non-negative integer, from a JSON number or a string of digits, as the one or the

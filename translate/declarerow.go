@@ -8,7 +8,7 @@ import (
 
 // reserved are the words of a row: no form can be named so.
 var reserved = []string{
-	"as", "values", "default", "echo", "loss", "loss_code", "optional", "role", "note", "when", "unless", "remove",
+	"as", "empty", "values", "default", "echo", "loss", "loss_code", "optional", "role", "note", "when", "unless", "remove",
 	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "proof", "prefer",
 	"effect", "makes", "bare", "result", "request", "reply",
 }
@@ -76,7 +76,7 @@ func (s *source) references(t *Table, o *Operation, at []*yaml.Node) {
 // row reads one row; on is false where its when or unless leaves it out.
 func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, on bool) {
 	r, on = &row{refuse: t.invalid, malformed: t.invalid, lossCode: t.invalid}, true
-	var at struct{ preset, echo, loss, proof, bound *yaml.Node }
+	var at struct{ empty, preset, echo, loss, proof, bound *yaml.Node }
 	s.fields(n, "a row", func(key, v *yaml.Node) {
 		if i := t.index(Form(key.Value)); i >= 0 {
 			r.path[i] = s.word(v, "a path")
@@ -91,6 +91,13 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 		switch key.Value {
 		case "as":
 			r.digits = s.choice(v, "as", "digits") != ""
+		case "empty":
+			at.empty = v
+			if c, ok := s.constant(v); ok && c.kind == number {
+				r.empty = c.text
+			} else if ok {
+				s.errorf(v, "empty must be the whole number that stands for nothing, such as 0, but is %q", v.Value)
+			}
 		case "values":
 			r.pairs = s.pairs(t, v)
 		case "default":
@@ -164,6 +171,13 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 	}
 	if lone >= 0 && r.pairs != nil {
 		s.errorf(n, "values are for a field of both forms")
+	}
+	switch {
+	case at.empty == nil:
+	case lone >= 0 || !r.digits || t.forms[0].digits == t.forms[1].digits:
+		s.errorf(at.empty, "empty is for a field of both forms with as: digits that one of them writes as a number and the other as text")
+	case len(r.pairs) > 0:
+		s.errorf(at.empty, "empty: the row has values: pair the empty value there")
 	}
 	if r.role == callbackRole && (r.digits || r.pairs != nil) {
 		s.errorf(n, "role: an address has no conversion, neither as nor values")

@@ -56,8 +56,13 @@ func (r *row) field(t *Table, m message, from, to int) (f Field, ok bool) {
 	say := func(words ...string) { detail = append(detail, strings.Join(words, " ")) }
 	switch lone := r.lone(); {
 	case lone < 0:
-		if r.digits {
-			say("as", t.forms[to].digits.String())
+		switch as := t.forms[to].digits; {
+		case r.empty != "" && as == number:
+			say("as a number,", `"" as`, r.empty)
+		case r.empty != "":
+			say("as text,", r.empty, `as ""`)
+		case r.digits:
+			say("as", as.String())
 		}
 		if len(r.pairs) > 0 {
 			say("by value pairs")

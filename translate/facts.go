@@ -25,7 +25,7 @@ type Fact struct {
 	JSON   string // the raw value, "" where the reply has none
 	Text   string // of a string its content, of all else the raw text
 	Paired bool   // it is a value that the row's pairs know
-	Empty  bool   // missing, null or "", which count as absent
+	Empty  bool   // missing, null, "" or what the row declares to be empty, which count as absent
 }
 
 // Alike tells whether two facts of one row say the same. A number and a string of the same characters do: which of the
@@ -64,7 +64,7 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.path[0], Aspect: c.aspect(r), Empty: v.nothing()}
+		f := Fact{Path: r.path[0], Aspect: c.aspect(r), Empty: v.nothing() || r.isEmpty(v)}
 		if v.kind != absent {
 			f.JSON, f.Paired = r.first(v, p.from, p.table.forms[0].digits)
 			f.Text = value{f.JSON, valueOf(gjson.Parse(f.JSON)).kind}.text()

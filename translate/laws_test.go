@@ -108,9 +108,30 @@ func isInteger(s string) bool {
 	return s == "0" || s != "" && s[0] != '0' && strings.Trim(s, "0123456789") == ""
 }
 
+// emptyOf is the number that a field declares to be "" in the form that writes text.
+func emptyOf(f translate.Field) (number string, ok bool) {
+	if number, ok = strings.CutPrefix(f.Detail, `as a number, "" as `); ok {
+		return number, true
+	}
+	number, ok = strings.CutPrefix(f.Detail, "as text, ")
+	return strings.TrimSuffix(number, ` as ""`), ok
+}
+
+// keptOf is what a round trip keeps of a value: its content, whatever its type. Where a field declares a number to be "", it
+// keeps that there is nothing, and not which of the two said so.
+func keptOf(f translate.Field, raw string) string {
+	if empty, ok := emptyOf(f); ok && (raw == `""` || content(raw) == empty) {
+		return empty
+	}
+	return content(raw)
+}
+
 // carried tells whether out is what a field may become of in: digits change between number and text, a reply's
 // number becomes text, and nothing else changes a byte.
 func carried(f translate.Field, in, out string) bool {
+	if empty, ok := emptyOf(f); ok && (in == `""` || content(in) == empty) {
+		return out == map[bool]string{true: empty, false: `""`}[strings.HasPrefix(f.Detail, "as a number")]
+	}
 	digits := strings.TrimSuffix(strings.TrimPrefix(in, `"`), `"`)
 	number := in[0] == '-' || in[0] >= '0' && in[0] <= '9'
 	switch {

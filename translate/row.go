@@ -6,6 +6,7 @@ import "strings"
 type row struct {
 	path   [2]string // "" where a form lacks the field
 	digits bool      // `as: digits`
+	empty  string    // `empty`: the number that is "" in the form whose digits are text; "" for none
 	pairs  pairs     // `values`
 
 	preset   *constant // `default`: what the form that has the field gets from the one that lacks it

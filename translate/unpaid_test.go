@@ -1,0 +1,136 @@
+package translate_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"billbridge/translate"
+)
+
+// Legacy clients take a text in appr_dt for a payment, and v2 clients a number other than 0. So what one form shows of a
+// bill that is not paid must not look like a date in the other, in a read and in a callback alike.
+func TestUnpaidBillDoesNotReadAsPaid(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		from, to translate.Form
+		in, want string
+	}{
+		{"v2", "legacy", `0`, `""`},
+		{"v2", "legacy", `"0"`, `""`},
+		{"v2", "legacy", `""`, `""`},
+		{"v2", "legacy", `null`, `null`},
+		{"v2", "legacy", ``, ``},
+		{"v2", "legacy", `20261121093015`, `"20261121093015"`},
+		{"legacy", "v2", `""`, `0`},
+		{"legacy", "v2", `"0"`, `0`},
+		{"legacy", "v2", `0`, `0`},
+		{"legacy", "v2", `null`, `null`},
+		{"legacy", "v2", ``, ``},
+		{"legacy", "v2", `"20261121093015"`, `20261121093015`},
+	} {
+		for _, field := range [][2]string{{"apprDt", "appr_dt"}, {"apprOriginDt", "appr_origin_dt"}} {
+			for _, state := range []string{"W", "F", "C", "D"} {
+				in, out := field[0], field[1]
+				doc := `{"apiKey":"k","billId":"1","apprPayType":0,"apprState":"` + state + `"`
+				if row.from == "legacy" {
+					in, out = out, in
+					doc = `{"apikey":"k","bill_id":"1","appr_pay_type":"0","appr_state":"` + state + `"`
+				}
+				if row.in != "" {
+					doc += `,"` + in + `":` + row.in
+				}
+				doc += "}"
+				for message, shown := range map[string]map[string]json.RawMessage{
+					"read": readOf(t, doc, row.from, row.to), "callback": callbackOf(t, doc, row.from, row.to),
+				} {
+					if got := string(shown[out]); got != row.want {
+						t.Errorf("%s in state %s: %s %s became %s %s, want %s", message, state, in, row.in, out, got, row.want)
+					}
+					// 0 is a payment method, not a lack of one.
+					if got := string(shown["apprPayType"]) + string(shown["appr_pay_type"]); got != map[translate.Form]string{"legacy": `"0"`, "v2": "0"}[row.to] {
+						t.Errorf("%s in state %s: the payment method 0 became %s", message, state, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// readOf is the result of a read that shows doc, in the other form.
+func readOf(t *testing.T, doc string, from, to translate.Form) (result map[string]json.RawMessage) {
+	t.Helper()
+	asked := map[translate.Form]string{"v2": `{"apiKey":"k","bill":{"billId":"1"}}`, "legacy": `{"apikey":"k","bill_id":"1"}`}[to]
+	call := billing().Operation("bill.read").Crossing(to, from).Start()
+	defer call.Release()
+	if _, err := call.Request(nil, []byte(asked)); err != nil {
+		t.Fatal(err)
+	}
+	if from == "v2" {
+		doc = `{"code":"0000","message":"ok","data":` + doc + `}`
+	}
+	out, err := call.Reply(nil, 200, []byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to == "v2" {
+		out = unmarshal(t, out)["data"]
+	}
+	return unmarshal(t, out)
+}
+
+// callbackOf is a callback that shows doc, in the other form.
+func callbackOf(t *testing.T, doc string, from, to translate.Form) map[string]json.RawMessage {
+	t.Helper()
+	out, notice, err := billing().Callback().Bring(nil, []byte(doc), from, to)
+	if err != nil || notice.Recognised != translate.Translated {
+		t.Fatalf("%s was %s: %v", doc, notice.Recognised, err)
+	}
+	return unmarshal(t, out)
+}
+
+func unmarshal(t *testing.T, doc []byte) (members map[string]json.RawMessage) {
+	t.Helper()
+	if err := json.Unmarshal(doc, &members); err != nil {
+		t.Fatalf("%v: %s", err, doc)
+	}
+	return members
+}
+
+// Every spelling of "not paid" is alike in a comparison of two backends, whatever their forms, and none is like a date.
+func TestUnpaidFactsAreAlike(t *testing.T) {
+	t.Parallel()
+	fact := func(form translate.Form, date string) (found translate.Fact) {
+		call := billing().Operation("bill.read").Crossing("v2", form).Start()
+		defer call.Release()
+		reply := `{"code":"0000","message":"ok","data":{"apiKey":"k","billId":"1","apprState":"W","apprDt":` + date + `}}`
+		if form == "legacy" {
+			reply = `{"apikey":"k","bill_id":"1","appr_state":"W","appr_dt":` + date + `}`
+		}
+		if _, err := call.Request(nil, []byte(`{"apiKey":"k","bill":{"billId":"1"}}`)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := call.Reply(nil, 200, []byte(reply)); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range call.Facts(true) {
+			if f.Path == "apprDt" {
+				found = f
+			}
+		}
+		return found
+	}
+	for _, a := range forms {
+		for _, b := range forms {
+			for _, x := range []string{`0`, `"0"`, `""`, `null`} {
+				for _, y := range []string{`0`, `"0"`, `""`, `null`} {
+					if !fact(a, x).Alike(fact(b, y)) {
+						t.Errorf("%s of %s is not like %s of %s", x, a, y, b)
+					}
+				}
+				if fact(a, x).Alike(fact(b, `"20261121093015"`)) {
+					t.Errorf("%s of %s is like a date of %s", x, a, b)
+				}
+			}
+		}
+	}
+}
