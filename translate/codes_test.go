@@ -1,0 +1,39 @@
+package translate_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/translate"
+)
+
+// The example of code pairs in the table is copied by operators. v2 clients send a call again that failed with one of the
+// codes below (field notes, Replies and statuses): a final refusal of a legacy backend must not become one of them. It must
+// not become another code of the catalogue either whose meaning it does not have: 9999 is "anything else".
+func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
+	t.Parallel()
+	retried := []string{"ERROR", "MAINTAINED_METHOD", "PAYMENT_001", "PAYMENT_002", "BILL_006"}
+	_, text, _ := strings.Cut(string(translate.Billing().Data), "\n# Pairs of codes")
+	text, _, _ = strings.Cut(text, "\ncodes: []")
+	var example []string
+	for line := range strings.Lines(text) {
+		if code, ok := strings.CutPrefix(line, "#     "); ok {
+			example = append(example, code)
+		}
+	}
+	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "example.yaml", Data: []byte(strings.Join(example, ""))})
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, strings.Join(example, ""))
+	}
+	for legacy, want := range map[string]string{"9800": "BILL_001", "9980": "BILL_003", "9999": "9999"} {
+		if got := table.Code(legacy, "legacy", "v2"); got != want || slices.Contains(retried, got) {
+			t.Errorf("%s becomes %s in v2, want %s", legacy, got, want)
+		}
+	}
+	for _, code := range retried {
+		if got := table.Code(code, "v2", "legacy"); got != code {
+			t.Errorf("%s, which may be sent again, becomes %s in legacy", code, got)
+		}
+	}
+}
