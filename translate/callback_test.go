@@ -207,7 +207,7 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 		"replaced twice":                      {`{v2: catId, legacy: terminal}`, `{v2: catId, legacy: cat}`, `catId cat`},
 		"replaced, then removed":              {`{v2: catId, legacy: terminal}`, `{legacy: terminal, remove: true}`, ``},
 		"replaced, then its place taken":      {`{v2: catId, legacy: terminal}`, `{v2: terminal, legacy: terminal}`, ``},
-		"added, then removed":                 {`{v2: txId, legacy: tx_id}`, `{v2: txId, remove: true}`, `catId appr_cat_id`},
+		"added, then removed":                 {`{v2: txId, legacy: tx_id, new: true}`, `{v2: txId, remove: true}`, `catId appr_cat_id`},
 		"exchanged, then set right":           {`{v2: catId, legacy: appr_num}, {v2: apprNum, legacy: appr_cat_id}`, `{v2: catId, legacy: appr_cat_id}`, `catId appr_cat_id`},
 		"replaced, then removed by the other": {`{v2: catId, legacy: terminal}`, `{v2: catId, remove: true}`, ``},
 		"exchanged by companions":             {`{v2: catId, legacy: appr_num}, {v2: apprNum, legacy: appr_cat_id}`, ``, `catId appr_num`},

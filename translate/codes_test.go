@@ -37,3 +37,21 @@ func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
 		}
 	}
 }
+
+// An overlay that needs a code of its own adds it to the catalogue, which keeps the others.
+func TestOverlayAddsToTheCatalogue(t *testing.T) {
+	t.Parallel()
+	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "overlay.yaml", Data: []byte(`
+codes: [{v2: BILL_011, legacy: "1010"}]
+catalogue: [ERROR, BILL_011]
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := append(slices.Clone(billing().Catalogue()), "BILL_011"); !slices.Equal(table.Catalogue(), want) {
+		t.Errorf("the catalogue is %q, want %q", table.Catalogue(), want)
+	}
+	if got := table.Code("1010", "legacy", "v2"); got != "BILL_011" {
+		t.Errorf("1010 becomes %s in v2", got)
+	}
+}

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ func (s *source) table(t *Table) {
 		case "callbacks":
 			callbacks = value
 		default:
-			s.errorf(key, "unknown key %q in a table", key.Value)
+			s.unknownKey(key, "a table", "forms", "options", "catalogue", "success", "invalid", "unknown", "bounds", "codes", "operations", "callbacks")
 		}
 	})
 	if len(s.problems) > 0 {
@@ -53,7 +54,7 @@ func (s *source) table(t *Table) {
 						t.success.text, t.success.textJSON = c.text, string(appendString(nil, c.text))
 					}
 				default:
-					s.errorf(k, "unknown key %q in success", k.Value)
+					s.unknownKey(k, "success", "code", "text")
 				}
 			})
 		case "invalid":
@@ -95,7 +96,7 @@ func (s *source) table(t *Table) {
 	if options := child(s.root, "options"); options != nil && len(s.problems) == 0 {
 		s.fields(options, "options", func(name, _ *yaml.Node) {
 			if !s.switches[name.Value] { // a misspelled option of an overlay would be off in silence
-				s.errorf(name, "no row has when or unless with the option %q", name.Value)
+				s.errorf(name, "no row has when or unless with the option %q%s", name.Value, DidYouMean(name.Value, slices.Collect(maps.Keys(s.switches))))
 			}
 		})
 	}
@@ -110,12 +111,14 @@ func (s *source) codePairs(t *Table, n *yaml.Node) {
 		return
 	}
 	for i, p := range t.codes {
-		for _, c := range p.side {
+		for form, c := range p.side {
 			switch {
 			case c.kind != text || c.text == "":
 				s.errorf(n.Content[i], "codes: %q: a code is text, write it in quotes", c.text)
 			case c.text == t.success.code:
 				s.errorf(n.Content[i], "codes: %q is the code of a success in both forms and has no pair", c.text)
+			case form == 0: // the other form has codes of its own
+				s.code(t, child(n.Content[i], string(t.forms[0].name)))
 			}
 		}
 	}
@@ -146,7 +149,7 @@ func (s *source) forms(t *Table, n *yaml.Node) {
 					f.digits = number
 				}
 			default:
-				s.errorf(k, "unknown key %q in a form", k.Value)
+				s.unknownKey(k, "a form", "code", "text", "result", "digits")
 			}
 		})
 		if f.code == "" || f.text == "" || f.digits == absent {
@@ -208,7 +211,7 @@ func (s *source) operation(t *Table, name, n *yaml.Node) *Operation {
 		case "request", "reply":
 			messages[message(key.Value)] = value
 		default:
-			s.errorf(key, "unknown key %q in an operation", key.Value)
+			s.unknownKey(key, "an operation", append(t.formNames(), "effect", "makes", "bare", "result", "request", "reply")...)
 		}
 	})
 	if o.paths == [2]string{} {
@@ -259,7 +262,7 @@ func (s *source) uniquePaths(t *Table, n *yaml.Node) {
 func (s *source) code(t *Table, n *yaml.Node) string {
 	code := s.word(n, "a code")
 	if code != "" && len(t.catalogue) > 0 && !slices.Contains(t.catalogue, code) {
-		s.errorf(n, "%q is not in the catalogue", code)
+		s.errorf(n, "%q is not in the catalogue%s", code, DidYouMean(code, t.catalogue))
 	}
 	return code
 }

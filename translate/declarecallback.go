@@ -40,7 +40,7 @@ func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
 		case "answer":
 			s.eachForm(t, value, "answer", func(f int, v *yaml.Node) { c.answers[f] = s.answer(t, f, v) })
 		default:
-			s.errorf(key, "unknown key %q in a callback", key.Value)
+			s.unknownKey(key, "a callback", "method", "fields", "request", "under", "answer")
 		}
 	})
 	if n.Kind != yaml.MappingNode {
@@ -104,7 +104,7 @@ func (s *source) borrow(fields, own, operations *yaml.Node) *yaml.Node {
 	case operation == "" || s.broken[operation]:
 		return nil
 	case reply == nil:
-		s.errorf(fields, "fields: %q is not an operation of this table", operation)
+		s.errorf(fields, "fields: %q is not an operation of this table%s", operation, DidYouMean(operation, keys(operations)))
 		return nil
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: fields.Line, Column: fields.Column}

@@ -1,17 +1,21 @@
 package translate
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// reserved are the words of a row: no form can be named so.
-var reserved = []string{
+// rowWords are the keys of a row that are not forms.
+var rowWords = []string{
 	"as", "empty", "values", "default", "echo", "loss", "loss_code", "optional", "role", "note", "when", "unless", "remove",
-	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "proof", "prefer",
-	"effect", "makes", "bare", "result", "request", "reply",
+	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "proof",
 }
+
+// reserved are the words beside which the name of a form stands: no form can be named so.
+var reserved = append(slices.Clone(rowWords), "prefer", "effect", "makes", "bare", "result", "request", "reply")
 
 // rows reads the rows of one message, leaves out those that the options switch off, and checks that together
 // they say one thing of each field.
@@ -121,7 +125,7 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 			option := s.word(v, key.Value)
 			value, known := t.options[option]
 			if !known {
-				s.errorf(v, "%s: %q is not one of the options", key.Value, option)
+				s.errorf(v, "%s: %q is not one of the options%s", key.Value, option, DidYouMean(option, slices.Collect(maps.Keys(t.options))))
 			}
 			s.switches[option] = true
 			on = on && value == (key.Value == "when")
@@ -151,13 +155,13 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 				case "one_of":
 					r.proofOneOf = s.words(v, "one_of")
 				default:
-					s.errorf(k, "unknown key %q in proof", k.Value)
+					s.unknownKey(k, "proof", "asked", "one_of")
 				}
 			})
-		case "remove":
-			s.errorf(key, "remove: stands in an overlay, and there only as true")
+		case "remove", newMark:
+			s.errorf(key, "%s: stands in an overlay, and there only as true", key.Value)
 		default:
-			s.errorf(key, "unknown key %q in a row", key.Value)
+			s.unknownKey(key, "a row", append(t.formNames(), rowWords...)...)
 		}
 	})
 	lone := r.lone()
@@ -243,7 +247,7 @@ func (s *source) pairs(t *Table, n *yaml.Node) pairs {
 				return
 			}
 			if key.Value != "prefer" {
-				s.errorf(key, "unknown key %q in a pair", key.Value)
+				s.unknownKey(key, "a pair", append(t.formNames(), "prefer")...)
 				return
 			}
 			p.prefer = s.flag(v, "prefer")

@@ -3,28 +3,40 @@ package translate
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
 // overlay lays the tree over onto s: words replace words, mappings are merged, pairs of codes are added, and a
-// row replaces every row that names one of its paths. Only the role stays that of the row that was there.
+// row replaces every row that names one of its paths. Only the role stays that of the row that was there. Codes are added
+// to the catalogue. What an overlay adds to the operations says new: true, so that a misspelled name cannot be taken for it.
 func (s *source) overlay(over *yaml.Node) {
+	if s.root.Kind != yaml.MappingNode {
+		return // reading the table says so
+	}
 	forms := s.formNames()
 	var callbacks *yaml.Node
 	s.fields(over, "an overlay", func(key, value *yaml.Node) {
 		switch key.Value {
 		case "operations", "callbacks":
-			switch {
-			case child(s.root, key.Value) == nil:
-				set(s.root, key, value, false)
-			case key.Value == "callbacks":
-				callbacks = value // last: they borrow rows of the operations
-			default:
-				s.overlayOperations(key.Value, value, forms)
+			if child(s.root, key.Value) == nil {
+				set(s.root, key, &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: value.Line, Column: value.Column}, false)
 			}
+			if key.Value == "callbacks" {
+				callbacks = value // last: they borrow rows of the operations
+				return
+			}
+			s.overlayOperations(key.Value, value, forms)
+		case "catalogue":
+			known := sequence(s.root, key)
+			s.items(value, "catalogue", func(code *yaml.Node) {
+				if !slices.ContainsFunc(known.Content, func(k *yaml.Node) bool { return k.Value == code.Value && k.Kind == code.Kind }) {
+					known.Content = append(known.Content, code)
+				}
+			})
 		case "codes":
-			s.overlayRows(sequence(s.root, key), value, forms, nil)
+			s.overlayRows(sequence(s.root, key), value, forms, nil, "")
 		default:
 			set(s.root, key, value, key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success")
 		}
@@ -37,9 +49,24 @@ func (s *source) overlay(over *yaml.Node) {
 func (s *source) overlayOperations(section string, over *yaml.Node, forms []string) {
 	operations := child(s.root, section)
 	s.fields(over, section, func(name, op *yaml.Node) {
-		base := child(operations, name.Value)
-		if base == nil {
+		base, added := child(operations, name.Value), s.isNew(op, forms)
+		what := strings.TrimSuffix(section, "s")
+		switch {
+		case base == nil && (added || slices.Contains(forms, newMark)):
+			for _, m := range []string{"request", "reply"} {
+				if rows := child(op, m); rows != nil && rows.Kind == yaml.SequenceNode {
+					for _, row := range rows.Content {
+						s.isNew(row, forms) // as all of the operation is
+					}
+				}
+			}
 			set(operations, name, op, false)
+			return
+		case base == nil:
+			s.errorf(name, "new %s %s%s (one that an overlay adds says new: true)", what, name.Value, DidYouMean(name.Value, keys(operations)))
+			return
+		case added:
+			s.errorf(name, "new: true, but the table has the %s %s", what, name.Value)
 			return
 		}
 		s.fields(op, "an operation", func(key, value *yaml.Node) {
@@ -49,7 +76,7 @@ func (s *source) overlayOperations(section string, over *yaml.Node, forms []stri
 				if borrowed == nil {
 					borrowed = s.borrowedBy(base)
 				}
-				s.overlayRows(sequence(base, key), value, forms, borrowed)
+				s.overlayRows(sequence(base, key), value, forms, borrowed, name.Value+" "+key.Value)
 			default:
 				set(base, key, value, key.Value == "answer" || key.Value == "under")
 			}
@@ -70,16 +97,83 @@ func (s *source) borrowedBy(callback *yaml.Node) *yaml.Node {
 }
 
 // overlayRows lays rows (fields, or pairs of codes) over the list base. Where the rows of base are themselves to be
-// laid over borrowed ones, what a row takes away it takes away from those, too.
-func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrowed *yaml.Node) {
+// laid over borrowed ones, what a row takes away it takes away from those, too. message names the rows' message in errors;
+// it is "" for pairs, which may all be new.
+func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrowed *yaml.Node, message string) {
+	var known []*yaml.Node
+	known = append(known, base.Content...)
+	if borrowed != nil {
+		known = append(known, borrowed.Content...)
+	}
+	if message != "" && over.Kind == yaml.SequenceNode {
+		for _, row := range over.Content {
+			s.checkNew(row, known, forms, message)
+		}
+	}
 	// A row of the same overlay is a companion, not a predecessor: exchanging two fields takes two rows that name
 	// each other's paths.
 	companions := func(b, row *yaml.Node) bool { return s.overlaid[b] == s.overlaid[row] }
 	for _, row := range s.lay(base, over, forms, borrowed != nil, companions) {
 		if borrowed == nil || !slices.ContainsFunc(borrowed.Content, func(b *yaml.Node) bool { return samePath(b, row, forms) }) {
-			s.errorf(row, "remove: no row names this path")
+			s.errorf(row, "remove: no row names this path%s", s.nearPath(row, known, forms))
 		}
 	}
+}
+
+// checkNew refuses a row none of whose paths the known rows name, and a path that is spelled almost like one of theirs, unless
+// the row says that it is new: a misspelled name would add a field that nobody sends, and the one that was meant would be
+// dropped. A field may have another name in one form without a word.
+func (s *source) checkNew(row *yaml.Node, known []*yaml.Node, forms []string, message string) {
+	if s.isNew(row, forms) || child(row, "remove") != nil || slices.Contains(forms, newMark) {
+		return
+	}
+	meets := slices.ContainsFunc(known, func(k *yaml.Node) bool { return samePath(k, row, forms) })
+	for _, form := range forms {
+		path, own := child(row, form), []string{form}
+		if path == nil || path.Kind != yaml.ScalarNode || path.Value == "" || slices.ContainsFunc(known, func(k *yaml.Node) bool { return samePath(k, row, own) }) {
+			continue
+		}
+		if near := s.nearPath(row, known, own); near != "" || !meets {
+			s.errorf(path, "new path %s %s%s (a row that adds a field says new: true)", message, path.Value, near)
+			meets = true // one path without a likeness is enough to find the row
+		}
+	}
+}
+
+// nearPath is DidYouMean for the paths of a row.
+func (s *source) nearPath(row *yaml.Node, known []*yaml.Node, forms []string) string {
+	for _, form := range forms {
+		path := child(row, form)
+		if path == nil {
+			continue
+		}
+		var paths []string
+		for _, k := range known {
+			if p := child(k, form); p != nil {
+				paths = append(paths, p.Value)
+			}
+		}
+		if near := DidYouMean(path.Value, paths); near != "" {
+			return near
+		}
+	}
+	return ""
+}
+
+// newMark is the key by which an overlay says that it adds a row or an operation. A table with a form of this name has no
+// such mark, and all that its overlays add is taken for meant.
+const newMark = "new"
+
+// isNew takes the mark from a row or an operation and tells whether it was there.
+func (s *source) isNew(n *yaml.Node, forms []string) bool {
+	for i := 0; n.Kind == yaml.MappingNode && !slices.Contains(forms, newMark) && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == newMark {
+			mark := n.Content[i+1]
+			n.Content = slices.Delete(n.Content, i, i+2)
+			return s.flag(mark, newMark)
+		}
+	}
+	return false
 }
 
 // lay lays the rows of over on those of base. All rows that one of them meets are taken away; it stands where the
@@ -181,6 +275,14 @@ func samePath(a, b *yaml.Node, forms []string) bool {
 		}
 	}
 	return false
+}
+
+// keys are the keys of a mapping.
+func keys(n *yaml.Node) (names []string) {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		names = append(names, n.Content[i].Value)
+	}
+	return names
 }
 
 func (s *source) formNames() []string {

@@ -245,6 +245,11 @@ func (s *source) choice(n *yaml.Node, what string, allowed ...string) string {
 	return ""
 }
 
+// unknownKey records a key that n must not have, where the known ones may stand.
+func (s *source) unknownKey(n *yaml.Node, what string, known ...string) {
+	s.errorf(n, "unknown key %q in %s%s", n.Value, what, DidYouMean(n.Value, known))
+}
+
 // child is the value of key in the mapping n, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; n != nil && i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {

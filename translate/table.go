@@ -230,6 +230,11 @@ func render(root *yaml.Node) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// formNames are the names of the forms, as a list that may be added to.
+func (t *Table) formNames() []string {
+	return []string{string(t.forms[0].name), string(t.forms[1].name)}
+}
+
 func (t *Table) index(f Form) int {
 	switch f {
 	case t.forms[0].name:

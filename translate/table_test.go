@@ -49,7 +49,7 @@ func TestOverlaysInOrder(t *testing.T) {
 	t.Parallel()
 	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
 	table, err := translate.Compile(32, translate.Billing(),
-		file("first.yaml", "operations: {bill.read: {reply: [{v2: catId, legacy: cat}, {v2: more, legacy: more}]}}\nunknown: {request: pass}"),
+		file("first.yaml", "operations: {bill.read: {reply: [{v2: catId, legacy: cat}, {v2: more, legacy: more, new: true}]}}\nunknown: {request: pass}"),
 		file("second.yaml", "operations: {bill.read: {reply: [{v2: catId, legacy: terminal}, {v2: more, remove: true}]}}\nunknown: {reply: pass}"),
 		file("nothing.yaml", "# commented out\n"))
 	if err != nil {
@@ -91,7 +91,7 @@ func TestRolesOutliveOverlays(t *testing.T) {
 		"by the path in legacy, of another": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "", "apprState"},
 		"beside its successor":              {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}, {v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
 		"given another, and gone":           {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, remove: true}]}}"}, "bill.cancel", "bill.create", "", "apprPrice"},
-		"given to another row":              {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}, {v2: sum, legacy: sum, role: amount}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
+		"given to another row":              {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}, {v2: sum, legacy: sum, role: amount, new: true}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
 		"given another":                     {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, legacy: appr_state, role: amount}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestMistakesNameTheirFile(t *testing.T) {
 	t.Parallel()
 	_, err := translate.Compile(32, translate.Billing(),
 		translate.File{Name: "good.yaml", Data: []byte("bounds: enforce\n")},
-		translate.File{Name: "bad.yaml", Data: []byte("\nbounds: all\ncodes: [{v2: A, legacy: 1}]\n")},
+		translate.File{Name: "bad.yaml", Data: []byte("\nbounds: all\ncodes: [{v2: ERROR, legacy: 1}]\n")},
 		translate.File{Name: "other.yaml", Data: []byte("unknown: {reply: keep}\n")})
 	want := translate.Problems{
 		{File: "bad.yaml", Line: 2, Column: 9, Text: `bounds must be upstream or enforce, but is "all"`},
