@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"billbridge/translate"
 )
 
 // check finds what the types cannot: names that dangle, files that are not there, values that do not go
@@ -48,11 +50,6 @@ func (c *Config) check() {
 
 	c.TableFiles.File, c.TableFiles.Overlay = c.beside(c.TableFiles.File), c.beside(c.TableFiles.Overlay)
 	c.compile()
-	for _, name := range c.Failures.Unexplained {
-		if c.Table != nil && c.Table.Operation(name) == nil {
-			s.problem(fmt.Sprintf("there is no operation %q", name), "failures", "unexplained")
-		}
-	}
 	c.checkUpstreams()
 	c.checkPass()
 	if longest := c.Upstreams.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
@@ -63,6 +60,33 @@ func (c *Config) check() {
 	}
 	c.checkCallbacks()
 	c.checkRollout()
+	if c.Table != nil {
+		c.checkReader()
+	}
+}
+
+// checkReader holds the table to what the gateway needs of it to read bills: for a rollout, and for what became of a write
+// that has no answer.
+func (c *Config) checkReader() {
+	s := c.source
+	var names []string
+	explained := false // whether there is a write that such a read is made for
+	for _, o := range c.Table.Operations() {
+		names = append(names, o.Name)
+		explained = explained || c.Failures.Explain > 0 && o.Effect == translate.Write && o.OfBill() && !slices.Contains(c.Failures.Unexplained, o.Name)
+	}
+	for _, name := range c.Failures.Unexplained {
+		if !slices.Contains(names, name) {
+			s.problem(fmt.Sprintf("there is no operation %q%s", name, translate.DidYouMean(name, names)), "failures", "unexplained")
+		}
+	}
+	switch _, err := c.Table.Reader(); {
+	case err == nil:
+	case c.Rollout != nil:
+		s.problem(err.Error(), "rollout")
+	case explained:
+		s.problem(err.Error()+"; or set failures.explain: 0s, and no bill is read after a write without an answer", "failures", "explain")
+	}
 }
 
 func (c *Config) checkListeners() {
@@ -141,7 +165,7 @@ func (c *Config) checkUpstreams() {
 	case c.Route.Default == "":
 		s.problem("default is needed: there is more than one upstream", "route")
 	case c.Upstreams.Find(c.Route.Default) == nil:
-		s.problem(fmt.Sprintf("there is no upstream %q", c.Route.Default), "route", "default")
+		s.problem(fmt.Sprintf("there is no upstream %q%s", c.Route.Default, translate.DidYouMean(c.Route.Default, c.Upstreams.names())), "route", "default")
 	}
 }
 

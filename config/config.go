@@ -84,6 +84,15 @@ func (u Upstreams) Find(name string) *Upstream {
 	return nil
 }
 
+// names are the names of the upstreams.
+func (u Upstreams) names() []string {
+	names := make([]string, len(u))
+	for i := range u {
+		names[i] = u[i].Name
+	}
+	return names
+}
+
 // LongestCall is the time that a call can take at any upstream, the wait for a connection included.
 func (u Upstreams) LongestCall() time.Duration {
 	var longest time.Duration

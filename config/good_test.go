@@ -266,7 +266,7 @@ route: {default: old}
 	for text, want := range map[string]map[string][]string{
 		"":              {"old": {"9980"}, "new": nil, "third": {"9980"}},
 		"bills: shared": {"old": {"9980"}, "new": nil, "third": {"9980"}},
-		`bills: shared, not_found: {old: [a, b], new: [c]}`: {"old": {"a", "b"}, "new": {"c"}, "third": {"9980"}},
+		`bills: shared, not_found: {old: [a, b], new: [PARTNER_003]}`: {"old": {"a", "b"}, "new": {"PARTNER_003"}, "third": {"9980"}},
 		`bills: shared, not_found: {old: []}`:               {"old": {}, "new": nil},
 	} {
 		if text != "" {
@@ -276,6 +276,20 @@ route: {default: old}
 		for upstream, codes := range want {
 			if got := c.NotFound(upstream); !slices.Equal(got, codes) {
 				t.Errorf("%s %s: %q", text, upstream, got)
+			}
+		}
+	}
+}
+
+// A table without a reader of bills, or with two, is good where no bill is read: without a rollout, and with no write to explain.
+func TestReaderThatIsNotNeeded(t *testing.T) {
+	t.Parallel()
+	const upstream = "upstreams: {new: {form: v2, url: https://new.example.com}}\n"
+	for _, overlay := range []string{"no-state", "second-reader"} {
+		for _, failures := range []string{"{explain: 0s}", "{unexplained: [bill.create, bill.resend, bill.destroy, bill.cancel]}"} {
+			c := parse(t, upstream+"table: {overlay: testdata/bad/files/"+overlay+".yaml}\nfailures: "+failures+"\n")
+			if _, err := c.Table.Reader(); err == nil {
+				t.Errorf("%s: there is a reader", overlay)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"billbridge/translate"
@@ -114,7 +115,7 @@ func (c *Config) checkRollout() {
 		if side.name == "" {
 			s.problem("an upstream is needed: the one that partners "+map[string]string{"old": "come from", "new": "go to"}[side.key], "rollout", side.key)
 		} else if c.Upstreams.Find(side.name) == nil {
-			s.problem(fmt.Sprintf("there is no upstream %q", side.name), "rollout", side.key)
+			s.problem(fmt.Sprintf("there is no upstream %q%s", side.name, translate.DidYouMean(side.name, c.Upstreams.names())), "rollout", side.key)
 		}
 	}
 	if r.Old != "" && r.Old == r.New {
@@ -137,7 +138,7 @@ func (c *Config) checkRollout() {
 	}
 	for name := range r.NotFound {
 		if name != r.Old && name != r.New {
-			s.problem(fmt.Sprintf("%q is none of the two upstreams", name), "rollout", "not_found", name)
+			s.problem(fmt.Sprintf("%q is none of the two upstreams%s", name, translate.DidYouMean(name, []string{r.Old, r.New})), "rollout", "not_found", name)
 		}
 	}
 	if n := r.Shadow.InFlight; n < 1 || n > 10_000 {
@@ -182,9 +183,6 @@ func (c *Config) checkRollout() {
 // checkRolloutTable holds the table, which there is, to what a rollout needs of it, and the rollout to what the table knows.
 func (c *Config) checkRolloutTable() {
 	s, r := c.source, c.Rollout
-	if !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.OfBill() && o.ShowsState() }) {
-		s.problem("the table has no read of a bill with a reply row of role: state, which tells whether a side has a bill", "rollout")
-	}
 	for _, o := range c.Table.Operations() {
 		forms := c.Table.Forms()
 		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !o.Placed() {
@@ -192,15 +190,26 @@ func (c *Config) checkRolloutTable() {
 		}
 	}
 	for upstream, codes := range r.NotFound {
+		u := c.Upstreams.Find(upstream)
+		own := u != nil && u.Form == c.Table.Forms()[0] // its codes are those of the catalogue; the other form has some besides
 		for i, code := range codes {
+			if catalogue := c.Table.Catalogue(); own && code != "" && !slices.Contains(catalogue, code) && len(catalogue) > 0 {
+				s.problem(fmt.Sprintf("%q is not in the catalogue%s", code, translate.DidYouMean(code, catalogue)), "rollout", "not_found", upstream, strconv.Itoa(i))
+			}
 			if code == "" || slices.Contains(c.Table.Catalogue(), code) && !slices.Contains(absences, code) {
 				s.problem(fmt.Sprintf("%q does not say for certain that there is no such bill", code), "rollout", "not_found", upstream, strconv.Itoa(i))
 			}
 		}
 	}
+	var shown []string
+	for _, o := range c.Table.Operations() {
+		if o.Effect == translate.Read {
+			shown = append(shown, o.Shown()...)
+		}
+	}
 	for i, path := range r.Shadow.Ignore {
-		if !slices.ContainsFunc(c.Table.Operations(), func(o *translate.Operation) bool { return o.Effect == translate.Read && o.Shows(path) }) {
-			s.problem(fmt.Sprintf("no read answers with a field %q; give its path in %s", path, c.Table.Forms()[0]), "rollout", "shadow", "ignore", strconv.Itoa(i))
+		if !slices.ContainsFunc(shown, func(field string) bool { return path != "" && (field == path || strings.HasPrefix(field, path+".")) }) {
+			s.problem(fmt.Sprintf("no read answers with a field %q; give its path in %s%s", path, c.Table.Forms()[0], translate.DidYouMean(path, shown)), "rollout", "shadow", "ignore", strconv.Itoa(i))
 		}
 	}
 }

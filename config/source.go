@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -71,7 +72,7 @@ func (s *source) readable(err error) translate.Problems {
 	for _, e := range many.Errors {
 		text := e.Message
 		if m := unknownField.FindStringSubmatch(text); m != nil {
-			text = fmt.Sprintf("unknown key %q", m[1])
+			text = fmt.Sprintf("unknown key %q%s", m[1], translate.DidYouMean(m[1], keysBeside(s.root, reflect.TypeFor[Config](), e.Mark.Line, e.Mark.Column)))
 		} else if m := wrongType.FindStringSubmatch(text); m != nil {
 			text = "must be " + expected(m[3])
 			if m[2] != "" {
@@ -81,6 +82,36 @@ func (s *source) readable(err error) translate.Problems {
 		s.problems = append(s.problems, translate.Problem{File: s.file, Line: e.Mark.Line, Column: e.Mark.Column, Text: text})
 	}
 	return s.problems.Sorted()
+}
+
+// keysBeside are the keys that the section may have in which a key stands at a line and column, by the types of the config.
+func keysBeside(n *yaml.Node, t reflect.Type, line, column int) []string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	types, known := map[string]reflect.Type{}, []string(nil)
+	if t.Kind() == reflect.Struct {
+		for _, field := range reflect.VisibleFields(t) {
+			if key := field.Tag.Get("yaml"); key != "" && key != "-" {
+				types[key], known = field.Type, append(known, key)
+			}
+		}
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		key, of := n.Content[i], types[n.Content[i].Value]
+		if key.Line == line && key.Column == column {
+			return known
+		}
+		if t.Kind() == reflect.Slice || t.Kind() == reflect.Map { // sections by a name that the file chooses
+			of = t.Elem()
+		}
+		if of != nil {
+			if found := keysBeside(n.Content[i+1], of, line, column); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
 }
 
 func expected(goType string) string {

@@ -22,7 +22,7 @@ type state struct {
 	upstreams map[string]*upstream
 
 	reads map[translate.Form]map[string]*lane // of the operation that shows a bill, by the client's form and the upstream
-	read  *translate.Operation
+	read  *translate.Operation                // nil where the table has none
 
 	answerWithin time.Duration // from the end of a request's header to the end of its answer
 }
@@ -125,20 +125,19 @@ func (r *route) split(to *lane) {
 	r.lanes[to.upstream.config.Name] = to
 }
 
-// readers prepares the reads that the gateway makes of itself: in each form of a client, at each upstream that has them.
+// readers prepares the reads that the gateway makes of itself: in each form of a client, at each upstream. There are none if
+// the table has no reader of bills; then the config needs none.
 func (s *state) readers(m *metrics) {
-	for _, o := range s.config.Table.Operations() {
-		if o.Effect != translate.Read || !o.OfBill() {
-			continue
-		}
-		s.read = o
-		for _, client := range s.config.Table.Forms() {
-			s.reads[client] = map[string]*lane{}
-			for i := range s.config.Upstreams {
-				if u := &s.config.Upstreams[i]; o.Crossing(client, u.Form) != nil {
-					s.reads[client][u.Name] = s.lane(o, client, u, m)
-				}
-			}
+	reader, err := s.config.Table.Reader()
+	if err != nil {
+		return
+	}
+	s.read = reader
+	for _, client := range s.config.Table.Forms() {
+		s.reads[client] = map[string]*lane{}
+		for i := range s.config.Upstreams {
+			u := &s.config.Upstreams[i]
+			s.reads[client][u.Name] = s.lane(reader, client, u, m)
 		}
 	}
 }

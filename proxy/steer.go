@@ -119,7 +119,7 @@ func (x *exchange) explain() string {
 	count := func(shown string) { x.gateway.metrics.explained.WithLabelValues(operation.Name, shown).Inc() }
 	member, merchant := x.call.Store()
 	said := translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()}
-	if said.Partner == "" || said.Bill == "" || within == 0 || slices.Contains(x.state.config.Failures.Unexplained, operation.Name) {
+	if said.Partner == "" || said.Bill == "" || within == 0 || x.state.read == nil || slices.Contains(x.state.config.Failures.Unexplained, operation.Name) {
 		count("not asked")
 		return ""
 	}
@@ -150,7 +150,11 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 	}
 	call := read.crossing.Start()
 	defer call.Release()
-	body, err := call.Request(nil, s.read.Compose(nil, x.client, said))
+	question, err := s.read.Compose(nil, x.client, said)
+	if err != nil {
+		return rollout.Unclear, finding{}
+	}
+	body, err := call.Request(nil, question)
 	if err != nil {
 		return rollout.Unclear, finding{}
 	}
@@ -197,7 +201,7 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 		x.gateway.log.Error("how a create ended cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
 	}
 	succeeded := x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded()
-	if x.shown || succeeded && !call.Creates && (x.route.operation != x.state.read || x.call.State() != "") {
+	if x.shown || succeeded && !call.Creates && (call.Writes || x.call.State() != "") {
 		if err := x.gateway.rollout.Shown(ctx, call, way); err != nil {
 			x.gateway.log.Error("where a bill was found cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
 		}
@@ -289,7 +293,11 @@ func (x *exchange) readBack(call rollout.Call, upstream string) {
 	member, merchant := x.call.Store()
 	say := read.crossing.Start()
 	defer say.Release()
-	request, err := say.Request(nil, x.state.read.Compose(nil, x.client, translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()}))
+	question, err := x.state.read.Compose(nil, x.client, translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()})
+	if err != nil {
+		return
+	}
+	request, err := say.Request(nil, question)
 	if err != nil {
 		return
 	}

@@ -22,9 +22,9 @@ func TestCompose(t *testing.T) {
 		{"bill.read", "legacy", translate.Said{}, `{}`},
 	} {
 		o := billing().Operation(row.operation)
-		composed := string(o.Compose([]byte("…"), row.form, row.said))
-		if composed != "…"+row.want {
-			t.Errorf("%s in %s: got %s, want %s", row.operation, row.form, composed, row.want)
+		composed, err := o.Compose([]byte("…"), row.form, row.said)
+		if string(composed) != "…"+row.want || err != nil {
+			t.Errorf("%s in %s: got %s, %v, want %s", row.operation, row.form, composed, err, row.want)
 		}
 		for _, to := range forms {
 			call := o.Crossing(row.form, to).Start()
@@ -37,10 +37,68 @@ func TestCompose(t *testing.T) {
 			if got := (translate.Said{Partner: call.Partner(), Member: member, Merchant: merchant, Bill: call.Bill()}); got != row.said {
 				t.Errorf("it says %+v, want %+v", got, row.said)
 			}
-			if want := string(o.Compose(nil, to, row.said)); string(out) != want {
-				t.Errorf("%s crosses to %s as %s, want %s", row.want, to, out, want)
+			if want, err := o.Compose(nil, to, row.said); string(out) != string(want) || err != nil {
+				t.Errorf("%s crosses to %s as %s, want %s, %v", row.want, to, out, want, err)
 			}
 			call.Release()
 		}
+	}
+}
+
+// An operation that one form lacks cannot be composed, which is an error and no panic.
+func TestComposeOfOneForm(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		operation string
+		form      translate.Form
+		want      string
+	}{
+		{"merchant.list", "v2", "merchant.list cannot be composed in v2: both forms must have it"},
+		{"merchant.list", "legacy", "merchant.list cannot be composed in legacy: both forms must have it"},
+		{"bill.read", "third", "bill.read cannot be composed in third: both forms must have it"},
+	} {
+		out, err := billing().Operation(row.operation).Compose(nil, row.form, translate.Said{Partner: "k"})
+		if err == nil || err.Error() != row.want || out != nil {
+			t.Errorf("got %s, %v, want %s", out, err, row.want)
+		}
+	}
+}
+
+// The gateway reads bills by the operation that shows their state, whatever other reads of a bill an overlay adds.
+func TestReader(t *testing.T) {
+	t.Parallel()
+	const (
+		none  = "no operation of the table reads a bill: a read that both forms have, with role: partner and role: bill in its request and role: state in its reply"
+		check = `{new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, ` +
+			`request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}`
+	)
+	for name, row := range map[string]struct{ overlay, want, err string }{
+		"the table":             {"", "bill.read", ""},
+		"one more without":      {"operations: {bill.check: " + check + "]}}", "bill.read", ""},
+		"one more of one form":  {"operations: {bill.check: {new: true, v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: billId, role: bill}], reply: [{v2: apprState, role: state}]}}", "bill.read", ""},
+		"one more with state":   {"operations: {bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state}]}}", "", "bill.read and bill.check read a bill and show its state, but exactly one must: leave role: state out of the reply of the others"},
+		"a write with state":    {"operations: {bill.cancel: {reply: [{v2: apprState, legacy: appr_state, role: state, new: true}]}}", "bill.read", ""},
+		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "", none},
+		"no bill":               {"operations: {bill.read: {request: [{v2: bill.billId, legacy: bill_id, role: expiry}]}}", "", none},
+		"no partner":            {"operations: {bill.read: {request: [{v2: apiKey, legacy: apikey, role: expiry}]}}", "", none},
+		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: amount}]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state}]}}", "bill.check", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "overlay.yaml", Data: []byte(row.overlay)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader, err := table.Reader()
+			if row.err != "" {
+				if err == nil || err.Error() != row.err || reader != nil {
+					t.Errorf("got %v, %v, want %s", reader, err, row.err)
+				}
+				return
+			}
+			if err != nil || reader.Name != row.want {
+				t.Errorf("got %v, %v, want %s", reader, err, row.want)
+			}
+		})
 	}
 }

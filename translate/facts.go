@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -104,17 +105,34 @@ func (c *Call) aspect(r *row) Aspect {
 	return Plain
 }
 
-// Shows tells whether a reply of the operation may have a field, or an object that holds some, by its path in the first
-// form: one that Facts has.
-func (o *Operation) Shows(path string) bool {
-	return slices.ContainsFunc(o.rows[reply], func(r *row) bool {
-		return path != "" && (r.path[0] == path || strings.HasPrefix(r.path[0], path+"."))
-	})
+// Shown are the fields that a reply of the operation may have, by their paths in the first form: those of Facts.
+func (o *Operation) Shown() (paths []string) {
+	for _, r := range o.rows[reply] {
+		if r.path[0] != "" {
+			paths = append(paths, r.path[0])
+		}
+	}
+	return paths
 }
 
-// ShowsState tells whether a reply of the operation says what has become of the bill, in both forms.
-func (o *Operation) ShowsState() bool {
-	return slices.ContainsFunc(o.rows[reply], func(r *row) bool { return r.role == stateRole && r.lone() < 0 })
+// Reader is the operation by which the gateway reads a bill: the only one that, in both forms, is a read whose request names
+// its partner and its bill, and whose reply shows the bill's state. Other reads of a bill, which an overlay may add, say less.
+func (t *Table) Reader() (*Operation, error) {
+	var readers []string
+	var reader *Operation
+	for _, o := range t.operations {
+		showsState := slices.ContainsFunc(o.rows[reply], func(r *row) bool { return r.role == stateRole && r.lone() < 0 })
+		if o.Effect == Read && o.paths[0] != "" && o.paths[1] != "" && o.Placed() && showsState {
+			readers, reader = append(readers, o.Name), o
+		}
+	}
+	switch len(readers) {
+	case 0:
+		return nil, errors.New("no operation of the table reads a bill: a read that both forms have, with role: partner and role: bill in its request and role: state in its reply")
+	case 1:
+		return reader, nil
+	}
+	return nil, errors.New(strings.Join(readers, " and ") + " read a bill and show its state, but exactly one must: leave role: state out of the reply of the others")
 }
 
 // Table is the table that the operation is of.

@@ -1,6 +1,9 @@
 package translate
 
-import "unsafe"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // What a request says to the gateway, by the roles of the table's rows. Each is text: of a string its content, of
 // another single value its raw text, and "" where the request has nothing there, null, an object or an array. It is
@@ -87,9 +90,12 @@ func (c *Call) offset(v value) int {
 type Said struct{ Partner, Member, Merchant, Bill string }
 
 // Compose appends a request of the operation in a form, as a partner would make it that says so and nothing else. It is
-// for what the gateway asks of itself. Both forms must have the operation.
-func (o *Operation) Compose(dst []byte, f Form, said Said) []byte {
+// for what the gateway asks of itself. It is an error if one of the forms lacks the operation.
+func (o *Operation) Compose(dst []byte, f Form, said Said) ([]byte, error) {
 	to := o.table.index(f)
+	if to < 0 || o.crossings[1-to][to] == nil {
+		return nil, fmt.Errorf("%s cannot be composed in %s: both forms must have it", o.Name, f)
+	}
 	c := o.crossings[1-to][to].Start()
 	defer c.Release()
 	p := c.crossing.request
@@ -100,7 +106,7 @@ func (o *Operation) Compose(dst []byte, f Form, said Said) []byte {
 		}
 	}
 	dst, _ = c.emit(p, append(dst, '{'), c.request)
-	return append(dst, '}')
+	return append(dst, '}'), nil
 }
 
 // ShownAmount is the amount that the reply shows, in its digits, "" where it shows none. It is valid as State is.

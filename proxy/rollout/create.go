@@ -13,7 +13,7 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 	to := at.create()
 	if to.ask {
 		other := s.sides[1-to.side]
-		switch ask(ctx, other) {
+		switch r.probe(ctx, ask, other) {
 		case Present:
 			if refused := r.found(ctx, c, other); refused != nil {
 				return Way{}, refused
@@ -21,7 +21,7 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 			to = decision{side: 1 - to.side, reason: ByProbe}
 		case Refusing:
 			// A caller whom both refuse gets that refusal, as it would without a rollout.
-			if preferred := s.sides[to.side]; ask(ctx, preferred) == Refusing {
+			if preferred := s.sides[to.side]; r.probe(ctx, ask, preferred) == Refusing {
 				return Way{Upstream: preferred, Reason: ByProbe, Nowhere: true}, nil
 			}
 			return Way{}, &Refused{Reason: "barred", Text: barred}

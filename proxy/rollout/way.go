@@ -225,18 +225,7 @@ func (r *Router) askBoth(ctx context.Context, s *settings, ask Ask, preferred Si
 	}
 	answers := make(chan answer, 2) // nobody may wait for the second
 	for side, upstream := range s.sides {
-		go func() {
-			found := Unclear
-			defer func() {
-				// A panic must not end the process, which has partners to answer. Its value may hold what an answer says.
-				if panicked := recover(); panicked != nil {
-					found = Unclear
-					r.log.Error("panic in a question", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
-				}
-				answers <- answer{Side(side), found}
-			}()
-			found = ask(ctx, upstream)
-		}()
+		go func() { answers <- answer{Side(side), r.probe(ctx, ask, upstream)} }()
 	}
 	first := <-answers
 	found[first.side] = first.found
@@ -252,6 +241,18 @@ func (r *Router) askBoth(ctx context.Context, s *settings, ask Ask, preferred Si
 	case <-late:
 	}
 	return found
+}
+
+// probe asks an upstream. A panic must not end the process, which has partners to answer: then it is not clear whether the bill
+// is there, and nothing is sent. The panic's value may hold what an answer says.
+func (r *Router) probe(ctx context.Context, ask Ask, upstream string) (found Finding) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			found = Unclear
+			r.log.Error("panic in a question", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+		}
+	}()
+	return ask(ctx, upstream)
 }
 
 // found notes that an upstream has a bill, or says why the call cannot go there; nil if it can.
