@@ -1,0 +1,111 @@
+package proxy_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TestSecondReadIsNotTheReader: an overlay adds a read with role: bill, in one form or in both. Bills are still read by
+// bill.read. The last such operation was taken, so that every read of an unknown bill panicked, and a create was not sent.
+func TestSecondReadIsNotTheReader(t *testing.T) {
+	t.Parallel()
+	for name, second := range map[string]string{
+		"in one form":   `v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: bill.billId, role: bill}], reply: [{v2: billId}]`,
+		"in both forms": `v2: /bill/check, legacy: /if/bill/check, effect: read, request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			overlay := filepath.Join(t.TempDir(), "mine.yaml")
+			if err := os.WriteFile(overlay, []byte("operations: {bill.check: {new: true, "+second+"}}"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m := newMovingOver(t, "legacy", "v2", "new", func(_ string, service http.Handler) http.Handler { return service },
+				"}\ntable: {overlay: "+overlay) // the section of the rollout ends before it
+			for _, client := range forms {
+				m.send(newCall(client, "read")).holds(t, client, 200, "BILL_003")
+			}
+			m.send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
+			if n := len(m.fresh.Bills()); n != 1 {
+				t.Errorf("%d bills at the new backend", n)
+			}
+			m.send(newCall("legacy", "read")).holds(t, "legacy", 200, "0000")
+			for _, side := range []*backend{m.oldCalls, m.newCalls} {
+				for _, got := range side.received() {
+					if strings.HasSuffix(got.target, "/check") {
+						t.Errorf("a bill was read by %s", got.target)
+					}
+				}
+			}
+			if text := m.logs.String(); strings.Contains(text, "panic") {
+				t.Error(text)
+			}
+		})
+	}
+}
+
+// TestProbeOfACreateThatPanics: it is not clear then whether the other backend has the bill, so nothing is sent and the caller
+// gets 503. The panic ended the whole create with a 500, ERROR.
+func TestProbeOfACreateThatPanics(t *testing.T) {
+	t.Parallel()
+	old, fresh := newBackend(t, newService()), newBackend(t, newService())
+	opened, err := store.Open(t.Context(), "memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	for _, err := range []error{
+		opened.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: time.Now()}),
+		opened.Begin(t.Context(), "test", time.Now()),
+		opened.Seen(t.Context(), fmt.Sprintf("%x", sha256.Sum256([]byte(demoKey))), time.Now().Add(-time.Hour)),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := parse(t, fmt.Sprintf("upstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: old}\n"+
+		"store: {url: sqlite:unused.db}\nrollout: {old: old, new: new}\n", old.url, fresh.url))
+	b := &bridge{t: t, logs: newLogs(), registry: prometheus.NewRegistry()}
+	logger := slog.New(slog.NewJSONHandler(b.logs, nil))
+	router, err := rollout.New(t.Context(), c, rollout.Options{Store: opened, Registerer: b.registry, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Gateway, err = proxy.New(c, proxy.Options{Registerer: b.registry, Logger: logger, Rollout: router}); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(b.Gateway)
+	t.Cleanup(server.Close)
+	b.url, b.client = server.URL, newClient(t, nil)
+
+	b.Trip("old", func(http.RoundTripper) http.RoundTripper {
+		return trip(func(*http.Request) (*http.Response, error) { panic(canaryKey) })
+	})
+	for n, client := range forms {
+		got := b.send(newCall(client, "create"))
+		got.holds(t, client, 503, "MAINTAINED_METHOD")
+		b.scrapeHas(fmt.Sprintf(`billbridge_rollout_refused_total{reason="unclear"} %d`, n+1))
+		if text := b.logs.String() + got.body; strings.Contains(text, canaryKey) || strings.Count(text, "panic in a question") != n+1 {
+			t.Errorf("the log is %s", text)
+		}
+	}
+	if n := len(fresh.received()); n != 0 {
+		t.Errorf("%d calls at the new backend", n)
+	}
+	// The bill is not held: it is made once the old backend answers.
+	b.Trip("old", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
+	b.send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
+}
