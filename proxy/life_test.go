@@ -13,13 +13,13 @@ import (
 // declared is how an answer through the bridge differs from what the service itself answers in the caller's form,
 // by the pair of forms, the operation and the state of the bill. The reasons stand in the table beside the rows.
 var declared = map[string]map[string]any{
-	// No public table pairs the words of legacy with the numbers of v2, and v2 shows 0 where there is no payment.
-	"legacy from v2 read W": {"appr_pay_type": "0", "appr_dt": "0", "appr_origin_dt": "0"},
-	"legacy from v2 read D": {"appr_pay_type": "0", "appr_dt": "0", "appr_origin_dt": "0"},
+	// No public table pairs the words of legacy with the numbers of v2, of which 0 is a payment method.
+	"legacy from v2 read W": {"appr_pay_type": "0"},
+	"legacy from v2 read D": {"appr_pay_type": "0"},
 	"legacy from v2 read F": {"appr_pay_type": "1"},
 	"legacy from v2 read C": {"appr_pay_type": "1"},
-	"v2 from legacy read W": {"apprPayType": "", "apprDt": "", "apprOriginDt": ""},
-	"v2 from legacy read D": {"apprPayType": "", "apprDt": "", "apprOriginDt": ""},
+	"v2 from legacy read W": {"apprPayType": ""},
+	"v2 from legacy read D": {"apprPayType": ""},
 	"v2 from legacy read F": {"apprPayType": "CARD_VAN"},
 	"v2 from legacy read C": {"apprPayType": "CARD_VAN"},
 }
