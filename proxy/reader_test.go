@@ -109,3 +109,36 @@ func TestProbeOfACreateThatPanics(t *testing.T) {
 	b.Trip("old", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
 	b.send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
 }
+
+// TestReadWithoutAStateShowsNoBill: the success of a read that an overlay adds says nothing of the bill, so that a bill whose
+// create has an unknown outcome stays one that may have been made. Only the state in a reply shows that it is there.
+func TestReadWithoutAStateShowsNoBill(t *testing.T) {
+	t.Parallel()
+	overlay := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(overlay, []byte("operations: {bill.check: {new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, "+
+		"request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: valid, legacy: valid}]}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := newMovingOver(t, "legacy", "v2", "new", func(_ string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/bill":
+				panic(http.ErrAbortHandler)
+			case "/bill/check":
+				says(200, `{"code":"0000","message":"ok","data":{"valid":"Y"}}`).ServeHTTP(w, r)
+			default:
+				service.ServeHTTP(w, r)
+			}
+		})
+	}, "}\ntable: {overlay: "+overlay)
+	m.send(newCall("v2", "create")).holds(t, "v2", unknown.status, unknown.code)
+	got, err := ask(m.client, http.MethodPost, "http://"+m.Address()+"/bill/check", `{"apiKey":"`+demoKey+`","bill":{"billId":"`+demoBill+`"}}`)
+	if err != nil || got.status != 200 || !strings.Contains(got.body, `"valid":"Y"`) {
+		t.Fatalf("%v, %d %s", err, got.status, got.body)
+	}
+	partner := fmt.Sprintf("%x", sha256.Sum256([]byte(demoKey)))
+	m.send(newCall("v2", "read").with("billId", "another")) // on the same connection: what the call before it had to record is there
+	if row, err := m.store.Owner(t.Context(), partner, demoBill); err != nil || row.State != store.Pending || row.Upstream != "new" {
+		t.Errorf("the ledger has %+v, %v", row, err)
+	}
+}

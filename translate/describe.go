@@ -7,7 +7,7 @@ type Class string
 
 // The classes of a row in one direction.
 const (
-	Exact     Class = "exact"     // carried, there and back
+	Exact     Class = "exact"     // carried, there and back; of values that Detail calls one, one comes back
 	Defaulted Class = "defaulted" // the other form lacks it and gets a value of the table
 	Echoed    Class = "echoed"    // taken from the request
 	Lossy     Class = "lossy"     // the other form has no place for it

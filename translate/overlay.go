@@ -63,7 +63,7 @@ func (s *source) overlayOperations(section string, over *yaml.Node, forms []stri
 			set(operations, name, op, false)
 			return
 		case base == nil:
-			s.errorf(name, "new %s %s%s (one that an overlay adds says new: true)", what, name.Value, DidYouMean(name.Value, keys(operations)))
+			s.unmarked = append(s.unmarked, s.problem(name, "new %s %s%s (say new: true if it is meant)", what, name.Value, DidYouMean(name.Value, keys(operations))))
 			return
 		case added:
 			s.errorf(name, "new: true, but the table has the %s %s", what, name.Value)
@@ -134,7 +134,7 @@ func (s *source) checkNew(row *yaml.Node, known []*yaml.Node, forms []string, me
 			continue
 		}
 		if near := s.nearPath(row, known, own); near != "" || !meets {
-			s.errorf(path, "new path %s %s%s (a row that adds a field says new: true)", message, path.Value, near)
+			s.unmarked = append(s.unmarked, s.problem(path, "new path %s %s%s (say new: true if it is meant)", message, path.Value, near))
 			meets = true // one path without a likeness is enough to find the row
 		}
 	}

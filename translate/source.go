@@ -65,6 +65,7 @@ type source struct {
 	refusals []*yaml.Node          // codes that a refusal of ours may have
 	broken   map[string]bool       // operations with problems of their own
 	problems Problems
+	unmarked Problems // what an overlay adds without new: true; the rest is read all the same
 }
 
 // load parses the base and lays the overlays over it.
@@ -84,7 +85,7 @@ func load(base File, overlays ...File) (*source, error) {
 		s.overlay(over)
 	}
 	if len(s.problems) > 0 {
-		return nil, s.problems
+		return nil, append(s.problems, s.unmarked...).Sorted()
 	}
 	return s, nil
 }
@@ -177,11 +178,15 @@ func (s *source) mark(n *yaml.Node, name string) {
 
 // errorf records a problem at the place of n.
 func (s *source) errorf(n *yaml.Node, text string, args ...any) {
+	s.problems = append(s.problems, s.problem(n, text, args...))
+}
+
+func (s *source) problem(n *yaml.Node, text string, args ...any) Problem {
 	file := s.file
 	if name, ok := s.overlaid[n]; ok {
 		file = name
 	}
-	s.problems = append(s.problems, Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)})
+	return Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)}
 }
 
 // fields calls f for each key of the mapping n; a node of another kind is a problem.

@@ -99,7 +99,7 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	}
 	t := &Table{depth: depth, yaml: sync.OnceValues(func() ([]byte, error) { return render(s.root) })}
 	s.table(t)
-	if len(s.problems) == 0 {
+	if s.problems = append(s.problems, s.unmarked...); len(s.problems) == 0 {
 		for _, o := range t.operations {
 			o.compile()
 		}
