@@ -267,7 +267,7 @@ route: {default: old}
 		"":              {"old": {"9980"}, "new": nil, "third": {"9980"}},
 		"bills: shared": {"old": {"9980"}, "new": nil, "third": {"9980"}},
 		`bills: shared, not_found: {old: [a, b], new: [PARTNER_003]}`: {"old": {"a", "b"}, "new": {"PARTNER_003"}, "third": {"9980"}},
-		`bills: shared, not_found: {old: []}`:               {"old": {}, "new": nil},
+		`bills: shared, not_found: {old: []}`:                         {"old": {}, "new": nil},
 	} {
 		if text != "" {
 			text = "rollout: {old: old, new: new, " + text + "}\n"
