@@ -100,8 +100,7 @@ func (s *source) borrowedBy(callback *yaml.Node) *yaml.Node {
 // laid over borrowed ones, what a row takes away it takes away from those, too. message names the rows' message in errors;
 // it is "" for pairs, which may all be new.
 func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrowed *yaml.Node, message string) {
-	var known []*yaml.Node
-	known = append(known, base.Content...)
+	known := slices.Clone(base.Content)
 	if borrowed != nil {
 		known = append(known, borrowed.Content...)
 	}
@@ -166,14 +165,13 @@ const newMark = "new"
 
 // isNew takes the mark from a row or an operation and tells whether it was there.
 func (s *source) isNew(n *yaml.Node, forms []string) bool {
-	for i := 0; n.Kind == yaml.MappingNode && !slices.Contains(forms, newMark) && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == newMark {
-			mark := n.Content[i+1]
-			n.Content = slices.Delete(n.Content, i, i+2)
-			return s.flag(mark, newMark)
-		}
+	mark := child(n, newMark)
+	if mark == nil || slices.Contains(forms, newMark) {
+		return false
 	}
-	return false
+	i := slices.Index(n.Content, mark)
+	n.Content = slices.Delete(n.Content, i-1, i+1)
+	return s.flag(mark, newMark)
 }
 
 // lay lays the rows of over on those of base. All rows that one of them meets are taken away; it stands where the

@@ -65,7 +65,7 @@ type source struct {
 	refusals []*yaml.Node          // codes that a refusal of ours may have
 	broken   map[string]bool       // operations with problems of their own
 	problems Problems
-	unmarked Problems // what an overlay adds without new: true; the rest is read all the same
+	unmarked Problems // what an overlay adds without new: true; reading goes on, so that other mistakes are found too
 }
 
 // load parses the base and lays the overlays over it.
