@@ -52,8 +52,8 @@ func (c *Config) check() {
 	c.compile()
 	c.checkUpstreams()
 	c.checkPass()
-	if longest := c.Upstreams.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
-		s.problem(fmt.Sprintf("must be at least the longest wait and timeout of an upstream, %s, but is %s: a write that is cut off has an unknown outcome", longest, c.Drain.AtMost), "drain", "at_most")
+	if longest := c.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
+		s.problem(fmt.Sprintf("must be at least %s, the longest that a call can take, but is %s: a write that is cut off has an unknown outcome", longest, c.Drain.AtMost), "drain", "at_most")
 	}
 	if longest := Gap(10 * time.Minute); c.Drain.Delay > longest {
 		s.problem("must be at most 10m", "drain", "delay")
@@ -182,12 +182,8 @@ func (c *Config) checkPass() {
 		if c.Table == nil {
 			continue
 		}
-		for _, o := range c.Table.Operations() {
-			for _, form := range c.Table.Forms() {
-				if o.Path(form) == p {
-					c.source.problem(fmt.Sprintf("%s is the path of %s in the table, which serves it", p, o.Name), "route", "pass")
-				}
-			}
+		if o := c.TablePath(p); o != nil {
+			c.source.problem(fmt.Sprintf("%s is the path of %s in the table, or like it: a server may take the one for the other", p, o.Name), "route", "pass")
 		}
 		if form := c.FormOf(p); c.UpstreamOf(form) == nil {
 			c.source.problem(fmt.Sprintf("%s is a path of the %s form, and no upstream speaks it", p, form), "route", "pass")

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -93,6 +94,19 @@ func (u Upstreams) names() []string {
 	return names
 }
 
+// StoreWithin is how long a call waits for the store before it is refused.
+const StoreWithin = 5 * time.Second
+
+// LongestCall is the time that a call can take from when its body is there: for the store, which keeps an address or how a
+// create ended, for the upstream, and for what is asked before and after.
+func (c *Config) LongestCall() time.Duration {
+	longest := StoreWithin + c.Upstreams.LongestCall() + time.Duration(c.Failures.Explain)
+	if c.Rollout != nil {
+		longest += 3*StoreWithin + time.Duration(c.Rollout.Ask) // to find the route, to record that there is no such bill, and how it ended
+	}
+	return longest
+}
+
 // LongestCall is the time that a call can take at any upstream, the wait for a connection included.
 func (u Upstreams) LongestCall() time.Duration {
 	var longest time.Duration
@@ -129,7 +143,7 @@ type Timeouts struct {
 // Drain says how the gateway stops.
 type Drain struct {
 	Delay  Gap      `yaml:"delay"`   // it is not ready and still serves, until load balancers know
-	AtMost Duration `yaml:"at_most"` // then for calls under way; 0 is enough for the longest that the config allows
+	AtMost Duration `yaml:"at_most"` // then for calls under way; 0 means: enough for the longest call that the config allows
 }
 
 // Ready says when /-/ready answers 200.
@@ -242,6 +256,23 @@ func (c *Config) FormOf(path string) translate.Form {
 		return forms[1]
 	}
 	return forms[0]
+}
+
+// TablePath is the operation whose path a server might take another path for, nil if there is none: servers may ignore case, a
+// slash at the end, or what follows a dot.
+func (c *Config) TablePath(p string) *translate.Operation {
+	fold := func(p string) string {
+		p = strings.ToLower(strings.TrimRight(p, "/"))
+		return strings.TrimSuffix(p, path.Ext(p))
+	}
+	for _, o := range c.Table.Operations() {
+		for _, form := range c.Table.Forms() {
+			if known := o.Path(form); known != "" && fold(known) == fold(p) {
+				return o
+			}
+		}
+	}
+	return nil
 }
 
 // UpstreamOf is the upstream that takes calls of a form untranslated: the default one, or else the first of the file that

@@ -68,12 +68,15 @@ type Verdict struct {
 	Unclear     Fraction `yaml:"unclear"`     // no more of what was asked had no answer
 }
 
+// DefaultSendWithin is how long after its arrival a write may be sent if the config has no rollout.send_within.
+const DefaultSendWithin = 3 * time.Second
+
 // UnmarshalYAML begins with the defaults.
 func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 	type plain Rollout // without this method
 	filled := plain{
 		Bills: Separate, Default: "old", Settle: Duration(15 * time.Minute), Salt: "billbridge", Ask: Duration(3 * time.Second),
-		SendWithin: Duration(3 * time.Second),
+		SendWithin: Duration(DefaultSendWithin),
 		Shadow:     Comparing{Rate: 1, InFlight: 32, Bytes: 16 << 20},
 		Verdict:    Verdict{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05},
 		Keep:       Duration(2 * 365 * 24 * time.Hour),

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -20,8 +19,8 @@ import (
 type Check struct {
 	Name     string
 	Problem  string // "" if there is none. It names no address, user or database: everyone may ask.
-	Detail   error  // of the problem, for who has the token
-	Reported bool   // the gateway is ready all the same
+	Detail   error  // of the problem, for a request with the token
+	Reported bool   // the gateway is ready in spite of it
 }
 
 // readiness answers /-/ready. With ?verbose it lists every check, one a line.
@@ -51,7 +50,7 @@ func readiness(token config.Secret, checks []Check, w http.ResponseWriter, r *ht
 // Operator is the handler of the admin listener: metrics, health, reload, and surfaces by the first part of their paths:
 // /callbacks, /rollout, /store. ready and reload are the server's; reload's error is shown to the operator. With a token, all
 // but the two probes want it as a bearer token.
-func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(context.Context) []Check, reload func() error, surfaces map[string]http.Handler) http.Handler {
+func Operator(token config.Secret, metrics prometheus.Gatherer, ready func() []Check, reload func() error, surfaces map[string]http.Handler) http.Handler {
 	r := mux.NewRouter()
 	for prefix, surface := range surfaces {
 		r.PathPrefix(prefix).Handler(guard(token, surface))
@@ -61,7 +60,7 @@ func Operator(token config.Secret, metrics prometheus.Gatherer, ready func(conte
 		say(w, http.StatusOK, "healthy")
 	})
 	r.Path("/-/ready").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		readiness(token, ready(r.Context()), w, r)
+		readiness(token, ready(), w, r)
 	})
 	r.Path("/-/reload").Methods(http.MethodPost).Handler(guard(token, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := reload(); err != nil {

@@ -8,13 +8,10 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/relay"
 )
-
-// storeWithin is how long a call waits for the store before it is refused.
-const storeWithin = 5 * time.Second
 
 // readdress puts an address of ours where the request has the partner's, so that the callback comes to us and is
 // brought on in the partner's form. A request without one stays as it is. Where ours cannot be stored nothing is sent,
@@ -27,7 +24,7 @@ func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
 	if !ok {
 		return body, true
 	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), storeWithin)
+	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreWithin)
 	defer cancel()
 	// Copies of what is stored as it is: the store may write it after it was given up, when another call has the buffer
 	// of the request.
@@ -68,6 +65,9 @@ func (g *Gateway) answerCallback(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}()
+	if g.leaving.Load() {
+		w.Header().Set("Connection", "close")
+	}
 	body := g.bound(w, r.Body)
 	defer body.end()
 	r.Body = body

@@ -295,9 +295,9 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	if n := len(r.back.received()); n != 0 {
 		t.Errorf("%d calls reached the upstream", n)
 	}
-	if got := r.operator("GET", "/-/ready"); got.status != 503 || got.body != "not ready: the store cannot be written to\n" {
-		t.Errorf("ready: %d %s", got.status, got.body)
-	}
+	eventually(t, func() bool {
+		return r.operator("GET", "/-/ready").body == "not ready: the store cannot be written to\n"
+	}, func() string { return "it is ready" })
 	if log := r.logs.String(); !strings.Contains(log, "no longer the one that was opened") {
 		t.Errorf("the log does not say why: %s", log)
 	}

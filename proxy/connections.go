@@ -40,11 +40,11 @@ func newConnections(c *config.Upstream, m *metrics) *connections {
 	}
 }
 
-// acquire waits for a place, and for one of the partner's own before, which holds up nobody else. A call without a partner has
-// no limit of its own. release gives it back. The error is that of the context.
-func (c *connections) acquire(ctx context.Context, partner string) (release func(), err error) {
+// acquire waits for a place, and before that for one of the partner's share, which holds up nobody else. Calls without a key
+// share one share. Calls of the gateway's own need none. release gives the place back. The error is that of the context.
+func (c *connections) acquire(ctx context.Context, partner string, own bool) (release func(), err error) {
 	leave := func() {}
-	if partner != "" {
+	if !own {
 		if leave, err = c.acquireOwn(ctx, maphash.String(seed, partner)); err != nil {
 			return nil, err
 		}

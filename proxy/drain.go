@@ -25,34 +25,37 @@ type boundBody struct {
 	connection *http.ResponseController
 	stop       func() bool
 
-	mu    sync.Mutex
-	ended bool
+	mu      sync.Mutex
+	hurried bool
+	ended   bool
 }
 
 func (b *boundBody) hurry() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ended {
+		b.hurried = true
 		_ = b.connection.SetReadDeadline(time.Now().Add(halfRead))
 	}
 }
 
-// Read takes the deadline of the connection away when all of the body is there, as net/http does: it may have been set just
-// after that, and would look as if the caller had gone.
+// Read removes the deadline of the connection when all of the body is there, as net/http does. It may have been set just after
+// that, and net/http would take it for a caller that has gone.
 func (b *boundBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.end()
+	if err == io.EOF && b.end() {
 		_ = b.connection.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-func (b *boundBody) end() {
+// end reports whether there is a deadline for the body.
+func (b *boundBody) end() (hurried bool) {
 	b.stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended = true
+	return b.hurried
 }
 
 // arrivals are the connections of a server on which no request has begun yet. net/http closes them unanswered when it shuts
@@ -63,11 +66,15 @@ type arrivals struct {
 }
 
 type arrival struct {
-	conn  net.Conn
-	begun atomic.Bool
+	conn   net.Conn
+	waited time.Duration // how long its first request was in the socket before the connection was accepted
+	begun  atomic.Bool
 }
 
 type arrivalKey struct{}
+
+// waitedKey is of arrival.waited, in the context of that request.
+type waitedKey struct{}
 
 // watch has a server report its connections.
 func (a *arrivals) watch(s *http.Server) {
@@ -76,18 +83,25 @@ func (a *arrivals) watch(s *http.Server) {
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if one, ok := r.Context().Value(arrivalKey{}).(*arrival); ok && one.begun.CompareAndSwap(false, true) {
 			a.forget(one.conn)
+			if one.waited > 0 {
+				r = r.WithContext(context.WithValue(r.Context(), waitedKey{}, one.waited))
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		one := &arrival{conn: c}
+		waited, gone := backlog(c)
+		if gone {
+			_ = c.Close()
+		}
+		one := &arrival{conn: c, waited: waited}
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.waiting[c] = one
 		return context.WithValue(ctx, arrivalKey{}, one)
 	}
 	s.ConnState = func(c net.Conn, state http.ConnState) {
-		if state == http.StateClosed || state == http.StateHijacked {
+		if state == http.StateClosed || state == http.StateHijacked || state == http.StateIdle { // idle: net/http has answered by itself
 			a.forget(c)
 		}
 	}
@@ -99,17 +113,24 @@ func (a *arrivals) forget(c net.Conn) {
 	delete(a.waiting, c)
 }
 
-// wait returns when a request has begun on every connection, or after the time for half a request. The listener must have been
-// closed.
-func (a *arrivals) wait(ctx context.Context) {
+func (a *arrivals) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.waiting)
+}
+
+// awaitArrivals returns when a request has begun on every connection, or after the time for half a request. The servers must
+// accept no more.
+func awaitArrivals(ctx context.Context, all ...*arrivals) {
 	ctx, cancel := context.WithTimeout(ctx, halfRead)
 	defer cancel()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for ctx.Err() == nil {
-		a.mu.Lock()
-		n := len(a.waiting)
-		a.mu.Unlock()
+		n := 0
+		for _, a := range all {
+			n += a.count()
+		}
 		if n == 0 {
 			return
 		}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/rollout"
 	"billbridge/translate"
 )
@@ -36,6 +37,7 @@ type exchange struct {
 	in      *bytes.Buffer   // the request's body; what the call keeps points into it
 	partner string          // the full hash of the partner's key, where the rollout had to know it before there was a call
 	arrived time.Time       // when all of the request was there
+	waited  bool            // it was there before its connection was accepted
 	while   context.Context // of a write: it is not sent any more when this has ended
 	why     rollout.Reason  // why the rollout sends it there; "" where none decided
 	unsure  bool            // only a success may be answered with (see rollout.Way)
@@ -119,6 +121,9 @@ func (x *exchange) read() bool {
 		return false
 	}
 	x.arrived = time.Now()
+	if waited, ok := x.r.Context().Value(waitedKey{}).(time.Duration); ok {
+		x.arrived, x.waited = x.arrived.Add(-waited), true
+	}
 	return true
 }
 
@@ -201,7 +206,6 @@ func (x *exchange) carry() {
 	answer, err := x.call.Reply(out.AvailableBuffer(), response.StatusCode, reply.Bytes())
 	if x.route.passes {
 		answer, err = reply.Bytes(), nil // whatever it is
-		x.w.Header()["Content-Type"] = response.Header["Content-Type"]
 	}
 	if err != nil {
 		x.broke(lane.upstream.noAnswer(response.StatusCode, err))
@@ -233,6 +237,9 @@ func (x *exchange) carry() {
 	// Only here, where nothing is left to fail that could be answered: until now a failure of ours must not look
 	// like a refusal of what the upstream may have done.
 	x.out.sent = false
+	if x.route.passes {
+		x.w.Header()["Content-Type"] = response.Header["Content-Type"]
+	}
 	err = x.write(response.StatusCode, answer)
 	if way.Compare != "" {
 		x.compare(call, way.Compare, asked, response.StatusCode, reply.Bytes())
@@ -246,18 +253,25 @@ func (x *exchange) carry() {
 }
 
 // bound sets until when a write may be sent: its caller must be there, and where a rollout decides, which may have to wait
-// for others first, it must have arrived lately. A caller's going is not always seen: a load balancer may hide it. Whoever
+// for others first, or where it waited in the socket, it must have arrived lately. A caller's going is not always seen: a load balancer may hide it. Whoever
 // has given up may do something else with the bill. What it returns releases the timer.
 func (x *exchange) bound() (release context.CancelFunc) {
 	if x.route.operation.Effect != translate.Write {
 		return func() {}
 	}
 	x.while = x.r.Context()
-	if x.route.lanes == nil {
+	if x.route.lanes == nil && !x.waited {
 		return func() {}
 	}
-	x.while, release = context.WithDeadline(x.while, x.arrived.Add(time.Duration(x.state.config.Rollout.SendWithin)))
+	x.while, release = context.WithDeadline(x.while, x.arrived.Add(x.sendWithin()))
 	return release
+}
+
+func (x *exchange) sendWithin() time.Duration {
+	if c := x.state.config.Rollout; c != nil {
+		return time.Duration(c.SendWithin)
+	}
+	return config.DefaultSendWithin
 }
 
 // late answers a write that must not be sent any more.
@@ -276,8 +290,11 @@ func (x *exchange) giveUp() {
 		x.out.status, x.out.reason = statusGone, "the caller went away"
 		return
 	}
-	x.fail(notSent, "it could not be sent within "+x.state.config.Rollout.SendWithin.String()+", nothing was sent")
+	x.fail(notSent, "it could not be sent within "+x.sendWithin().String()+", nothing was sent")
 	x.out.reason = "rollout: too late"
+	if x.route.lanes == nil {
+		x.out.reason = "too late"
+	}
 }
 
 // refuseRequest answers a request that cannot be carried.

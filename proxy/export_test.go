@@ -14,5 +14,8 @@ func (g *Gateway) Trip(upstream string, wrap func(http.RoundTripper) http.RoundT
 	u.trip = wrap(u.trip)
 }
 
+// Arrivals is the number of partners' connections on which no request has begun.
+func (s *Server) Arrivals() int { return s.partnersNew.count() }
+
 // DrainWithin is how long a drain may take now.
 func (s *Server) DrainWithin() time.Duration { return s.drain }

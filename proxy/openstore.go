@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"billbridge/config"
@@ -28,7 +30,7 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 		cancel()
 		switch {
 		case err == nil:
-			s.store = opened
+			s.store, s.pinger = opened, pinger{store: opened, log: s.log}
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -100,14 +102,14 @@ func (s *Server) reconcile(c *config.Config) error {
 }
 
 // ready looks at what /-/ready depends on: the listeners and, while they serve, the store.
-func (s *Server) ready(ctx context.Context) []Check {
+func (s *Server) ready() []Check {
 	if !s.serving.Load() {
 		return []Check{{Name: "serving", Problem: "the gateway starts, waits for its store, or drains"}}
 	}
 	checks := []Check{{Name: "serving"}}
 	if s.store != nil {
 		c := Check{Name: "store", Reported: s.gateway.current.Load().config.Ready.Store == config.Reported}
-		if c.Detail = s.ping(ctx); c.Detail != nil {
+		if c.Detail = s.pinger.ping(); c.Detail != nil {
 			c.Problem = "the store cannot be written to"
 		}
 		checks = append(checks, c)
@@ -115,31 +117,72 @@ func (s *Server) ready(ctx context.Context) []Check {
 	return checks
 }
 
-// ping writes to the store, one at a time however many ask, and logs when that begins to fail and when it works again.
-func (s *Server) ping(ctx context.Context) error {
-	s.pinging.Lock()
-	defer s.pinging.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // one who hangs up makes no outage
-	defer cancel()
-	err := s.store.Ping(ctx)
-	if failed := err != nil; failed != s.unwritable {
-		s.unwritable = failed
-		if failed {
-			s.log.Error("the store cannot be written to", "error", err.Error())
-		} else {
-			s.log.Info("the store can be written to again")
-		}
-	}
-	return err
+// A pinger writes to the store to see whether that works, at most once a second however many ask. It is safe for concurrent use.
+type pinger struct {
+	store *store.Store
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	running chan struct{} // closed when the ping under way ends; nil if there is none
+	at      time.Time     // of the last result
+	err     error         // the last result
 }
 
-// storeUp is the metric of ping, a write for each scrape.
+// A ping may take pingWithin. Who asks waits for pingPatience: a probe of Kubernetes has one second.
+const (
+	pingWithin   = 2 * time.Second
+	pingPatience = 500 * time.Millisecond
+)
+
+var errNoPing = errors.New("the store has not answered for " + pingPatience.String())
+
+// ping returns a result that is at most a second old.
+func (p *pinger) ping() error {
+	p.mu.Lock()
+	if time.Since(p.at) < time.Second {
+		defer p.mu.Unlock()
+		return p.err
+	}
+	if p.running == nil {
+		p.running = make(chan struct{})
+		go p.run(p.running)
+	}
+	running := p.running
+	p.mu.Unlock()
+	select {
+	case <-running:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.err
+	case <-time.After(pingPatience):
+		return errNoPing
+	}
+}
+
+// run logs when the store begins to fail and when it works again.
+func (p *pinger) run(ended chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), pingWithin)
+	defer cancel()
+	err := p.store.Ping(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err != nil && p.err == nil:
+		p.log.Error("the store cannot be written to", "error", err.Error())
+	case err == nil && p.err != nil:
+		p.log.Info("the store can be written to again")
+	}
+	p.err, p.at, p.running = err, time.Now(), nil
+	close(ended)
+}
+
+// storeUp is the metric of ping.
 func (s *Server) storeUp() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "billbridge_store_up",
 		Help: "1 if the store could be written to when this was scraped, else 0.",
 	}, func() float64 {
-		if s.ping(context.Background()) != nil {
+		if s.pinger.ping() != nil {
 			return 0
 		}
 		return 1

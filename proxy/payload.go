@@ -19,13 +19,15 @@ import (
 // may be used again only once it has said that it wrote the request or gave it up.
 type payload struct {
 	body    []byte
-	partner string          // the partner's key, for its share of the connections; the share of "" is all of them
+	partner string          // the partner's key, for its share of the connections
+	own     bool            // the gateway asks for itself: no partner's share is taken
 	while   context.Context // when it ends before a connection was found, nothing is sent; if nil, that is the call's own context
 	trace   httptrace.ClientTrace
 	taken   atomic.Bool // the transport may be reading the body
 
-	connected   time.Time // when a connection was found first; zero before
+	connected   time.Time // when a connection was found; zero while there is none
 	onConnected func()    // called then, if not nil
+	onLost      func()    // called when that connection took nothing and the transport looks for another one, if not nil
 
 	mu    sync.Mutex
 	begun bool // a connection was found: from here on a byte may have left
@@ -41,18 +43,22 @@ var (
 
 func newPayload(body []byte) *payload {
 	p := &payload{body: body}
-	p.trace.GetConn = func(string) { p.begin(false) } // also again, after an idle connection that took nothing
+	p.trace.GetConn = func(string) {
+		p.begin(false)
+		if lost := !p.connected.IsZero(); lost && p.onLost != nil {
+			p.onLost()
+		}
+		p.connected = time.Time{}
+	}
 	p.trace.GotConn = func(found httptrace.GotConnInfo) {
 		p.taken.Store(true)
 		if !p.begin(true) {
 			_ = found.Conn.Close() // the transport would write to it, whatever the context says
 			return
 		}
-		if p.connected.IsZero() {
-			p.connected = time.Now()
-			if p.onConnected != nil {
-				p.onConnected()
-			}
+		p.connected = time.Now()
+		if p.onConnected != nil {
+			p.onConnected()
 		}
 	}
 	p.trace.WroteRequest = func(httptrace.WroteRequestInfo) { p.taken.Store(false) }
@@ -74,7 +80,7 @@ func (p *payload) attach(ctx context.Context, r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(ctx, &p.trace))
 }
 
-// begin notes whether a connection was found. It tells false where the call was given up before that.
+// begin records whether a connection was found. It returns false if the call was given up before that.
 func (p *payload) begin(found bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

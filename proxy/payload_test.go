@@ -1,11 +1,20 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"billbridge/config"
 )
 
 // TestR27_GivenUpAtTheConnection: a call ends either before its connection is found, and then no byte of it leaves, or
@@ -31,6 +40,79 @@ func TestR27_GivenUpAtTheConnection(t *testing.T) {
 		go func() { _, _ = ours.Write([]byte("{}")); _ = ours.Close() }()
 		if got, _ := io.ReadAll(theirs); (len(got) > 0) != (first == "connection") {
 			t.Errorf("%s first: %q was sent", first, got)
+		}
+	}
+}
+
+// staleConn takes one request. Of the second it takes nothing, as a connection that the other side has just closed.
+type staleConn struct {
+	net.Conn
+	writes        int
+	reached, hold chan struct{}
+}
+
+func (c *staleConn) Write(p []byte) (int, error) {
+	if c.writes++; c.writes > 1 {
+		close(c.reached)
+		<-c.hold
+		return 0, errors.New("broken pipe")
+	}
+	return c.Conn.Write(p)
+}
+
+// TestR27_GoneWhileAStaleConnectionIsTried: the call was as good as sent, and then its connection took nothing. It is not sent on
+// the next one if its caller has gone meanwhile.
+func TestR27_GoneWhileAStaleConnectionIsTried(t *testing.T) {
+	t.Parallel()
+	for _, leaves := range []bool{false, true} {
+		var calls atomic.Int32
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			calls.Add(1)
+			_, _ = w.Write([]byte(`{"code":"0000"}`))
+		}))
+		t.Cleanup(s.Close)
+		to, err := url.Parse(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := newMetrics(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := newUpstream(&config.Upstream{
+			Name: "up", Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: config.Duration(time.Minute),
+		}, "test", m)
+		stale := &staleConn{reached: make(chan struct{}), hold: make(chan struct{})}
+		u.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, address)
+			if stale.Conn == nil && err == nil {
+				stale.Conn = c
+				return stale, nil
+			}
+			return c, err
+		}
+		t.Cleanup(u.transport.CloseIdleConnections)
+		if _, err := u.post(t.Context(), to, "first", newPayload([]byte("{}")), new(bytes.Buffer), 100); err != nil {
+			t.Fatal(err)
+		}
+		p := newPayload([]byte("{}"))
+		var leave context.CancelFunc
+		p.while, leave = context.WithCancel(t.Context())
+		defer leave()
+		go func() {
+			<-stale.reached
+			if leaves {
+				leave()
+			}
+			close(stale.hold)
+		}()
+		_, err = u.post(t.Context(), to, "second", p, new(bytes.Buffer), 100)
+		var b *broken
+		if leaves && (!errors.As(err, &b) || b.reason != "given up" || b.sent || calls.Load() != 1) {
+			t.Errorf("%v, after %d calls", err, calls.Load())
+		}
+		if !leaves && (err != nil || calls.Load() != 2) {
+			t.Errorf("%v, after %d calls", err, calls.Load())
 		}
 	}
 }

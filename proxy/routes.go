@@ -29,17 +29,7 @@ type state struct {
 
 // answerWithin is the time for the request's body, the longest call, and the answer to be taken.
 func answerWithin(c *config.Config) time.Duration {
-	return time.Duration(c.Timeouts.Body) + longestCall(c) + time.Duration(c.Timeouts.Write)
-}
-
-// longestCall is the time for the store, which keeps an address or how a create ended, the upstream, and what is asked
-// before and after.
-func longestCall(c *config.Config) time.Duration {
-	longest := storeWithin + c.Upstreams.LongestCall() + time.Duration(c.Failures.Explain)
-	if c.Rollout != nil {
-		longest += 3*storeWithin + time.Duration(c.Rollout.Ask) // to find the way, to record that there is no such bill, and how it ended
-	}
-	return longest
+	return time.Duration(c.Timeouts.Body) + c.LongestCall() + time.Duration(c.Timeouts.Write)
 }
 
 // A route is one operation in one form of the client. Its name, metrics and log lines come from the table.
@@ -223,7 +213,8 @@ func (s *state) match(r *http.Request) *route {
 		return nil
 	}
 	matched := s.routes[found.Route.GetName()]
-	if matched.passes && (strings.ContainsAny(sent, "%;\\") || path.Clean(sent) != strings.TrimSuffix(sent, "/")) {
+	if matched.passes && (strings.ContainsAny(sent, "%;\\") || path.Clean(sent) != strings.TrimSuffix(sent, "/") ||
+		s.config.TablePath(strings.TrimPrefix(sent, s.config.BasePath)) != nil) {
 		return nil // an upstream might read it as another path, one of the table even
 	}
 	return matched

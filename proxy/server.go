@@ -40,10 +40,9 @@ type Server struct {
 	ended    chan error                   // what each listener's server ended with
 	stepped  atomic.Bool                  // the clock is not the store's, as was last logged
 
-	pinging    sync.Mutex
-	unwritable bool         // what ping found last
-	store      *store.Store // nil where the config has none
-	relay      *relay.Relay // nil without a store
+	store  *store.Store // nil where the config has none
+	pinger pinger       // of the store
+	relay  *relay.Relay // nil without a store
 
 	rollout *rollout.Router // nil where the config has none
 
@@ -60,12 +59,9 @@ type Server struct {
 // drainWithin is how long a drain may take: a body that is still coming in, the longest call, and a moment for the
 // answer to be written. A write that is cut off has an unknown outcome, so this is long rather than short.
 func drainWithin(c *config.Config) time.Duration {
-	if c.Drain.AtMost != 0 {
-		return time.Duration(c.Drain.AtMost)
-	}
-	longest := longestCall(c)
+	longest := c.LongestCall()
 	if c.Callbacks != nil {
-		longest = max(longest, time.Duration(c.Callbacks.Timeout)+storeWithin)
+		longest = max(longest, time.Duration(c.Callbacks.Timeout)+config.StoreWithin)
 	}
 	return halfRead + longest + 5*time.Second
 }
@@ -155,7 +151,7 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 			Handler:           http.HandlerFunc(s.gateway.answerCallback),
 			ReadHeaderTimeout: time.Duration(t.Header),
 			ReadTimeout:       time.Duration(t.Header) + time.Duration(t.Body),
-			WriteTimeout:      time.Duration(t.Body) + storeWithin + time.Duration(t.Write),
+			WriteTimeout:      time.Duration(t.Body) + config.StoreWithin + time.Duration(t.Write),
 			IdleTimeout:       time.Duration(t.Idle),
 			MaxHeaderBytes:    64 << 10,
 			TLSConfig:         s.partners.TLSConfig.Clone(), // each server writes into its own as it begins
@@ -181,6 +177,9 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 func (s *Server) serveOperator(c *config.Config, registry *prometheus.Registry) (err error) {
 	if s.operatorAt, err = s.listener("admin.listen", c.Admin.Listen); err != nil {
 		return err
+	}
+	if at, ok := s.operatorAt.Addr().(*net.TCPAddr); ok && !c.Admin.Token.IsSet() && !at.IP.IsLoopback() {
+		return fmt.Errorf("admin.token: a token is needed, since the socket that was handed over is not loopback: %s", at)
 	}
 	starting := func() error { return errors.New("it starts: the config was just read") }
 	handler := Operator(c.Admin.Token, registry, s.ready, starting, nil)
@@ -258,18 +257,19 @@ func (s *Server) CallbackAddress() string {
 func (s *Server) Run(ctx context.Context) error {
 	failed := s.ended
 	running := 1 // the operator's, since Listen
+	var accepting sync.WaitGroup
 	serve := func(server *http.Server, at net.Listener) {
 		if at == nil {
 			return
 		}
 		running++
-		go func() {
+		accepting.Go(func() {
 			if server.TLSConfig != nil {
 				failed <- server.ServeTLS(at, "", "")
 				return
 			}
 			failed <- server.Serve(at)
-		}()
+		})
 	}
 	serve(&s.partners, s.partnersAt)
 	serve(&s.upstream, s.upstreamAt)
@@ -302,12 +302,12 @@ func (s *Server) Run(ctx context.Context) error {
 		running--
 	}
 	s.serving.Store(false)
+	s.gateway.leaving.Store(true)
 	s.reloading.Lock()
-	within, delay := s.drain, time.Duration(s.config.Drain.Delay)
+	delay := time.Duration(s.config.Drain.Delay)
 	s.reloading.Unlock()
 	if err == nil && delay > 0 {
 		s.log.Info("not ready, serving until the drain begins", "delay", delay.String())
-		s.gateway.leaving.Store(true)
 		select {
 		case <-time.After(delay):
 		case err = <-failed:
@@ -315,6 +315,9 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	}
 	stop()
+	s.reloading.Lock()
+	within := s.drain
+	s.reloading.Unlock()
 	s.log.Info("draining", "at_most", within.String())
 	s.gateway.drain()
 	for _, l := range []net.Listener{s.partnersAt, s.upstreamAt} {
@@ -322,10 +325,10 @@ func (s *Server) Run(ctx context.Context) error {
 			_ = l.Close()
 		}
 	}
+	accepting.Wait() // every connection that was accepted is known from here on
 	drain, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	s.partnersNew.wait(drain)
-	s.upstreamNew.wait(drain)
+	awaitArrivals(drain, &s.partnersNew, &s.upstreamNew)
 	for _, server := range []*http.Server{&s.partners, &s.upstream} {
 		if stopped := server.Shutdown(drain); !errors.Is(stopped, net.ErrClosed) { // the listener was closed above
 			err = errors.Join(err, stopped)
@@ -375,7 +378,7 @@ func (s *Server) Reload() error {
 	}
 	if err == nil && s.rollout != nil {
 		// Other sides may have been declared as a restored store is: no call may be decided on before that is known.
-		ctx, cancel := context.WithTimeout(context.Background(), storeWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), config.StoreWithin)
 		if err = s.rollout.Follow(ctx); err == nil {
 			err = s.rollout.Accept(ctx, c)
 		}
@@ -398,7 +401,11 @@ func (s *Server) Reload() error {
 
 func (s *Server) accepted(c *config.Config) {
 	s.tls.Store(c.TLS)
-	s.drain = max(s.drain, drainWithin(c)) // an exchange under way ends by the config it began with
+	if c.Drain.AtMost != 0 {
+		s.drain = time.Duration(c.Drain.AtMost)
+	} else {
+		s.drain = max(s.drain, drainWithin(c)) // an exchange under way ends by the config it began with
+	}
 	s.reloadOK.Set(1)
 	s.reloadAt.SetToCurrentTime()
 }

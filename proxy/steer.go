@@ -47,7 +47,7 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 	if call.Writes {
 		ctx = context.WithoutCancel(ctx) // a create that is noted and given up would hold its bill where it is for good
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeWithin+time.Duration(x.state.config.Rollout.Ask))
+	ctx, cancel := context.WithTimeout(ctx, config.StoreWithin+time.Duration(x.state.config.Rollout.Ask))
 	defer cancel()
 	way, err := x.gateway.rollout.Route(ctx, call, func(ctx context.Context, upstream string) rollout.Finding {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(x.state.config.Rollout.Ask))
@@ -93,7 +93,7 @@ func (x *exchange) refuseUnowned(refused *rollout.Refused, sent string) {
 // deny has the ledger record that the caller of a write is about to be told that there is no such bill, and returns why it
 // must not be told so; nil if it may.
 func (x *exchange) deny(call rollout.Call) *rollout.Refused {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), storeWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreWithin)
 	defer cancel()
 	var refused *rollout.Refused
 	errors.As(x.gateway.rollout.Deny(ctx, call), &refused)
@@ -195,7 +195,7 @@ func (s *state) saysNoSuchBill(upstream, code, written string) bool {
 
 // settle tells the rollout how a call ended.
 func (x *exchange) settle(call rollout.Call, way rollout.Way) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), storeWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreWithin)
 	defer cancel()
 	if err := x.gateway.rollout.Settle(ctx, way, x.outcome()); err != nil {
 		x.gateway.log.Error("how a create ended cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
@@ -314,7 +314,9 @@ func (x *exchange) readBack(call rollout.Call, upstream string) {
 // answer asks an upstream for the sake of a comparison.
 func (l *lane) answer(ctx context.Context, c *config.Config, id string, request []byte, most int64) (rollout.Answer, error) {
 	reply := new(bytes.Buffer)
-	response, err := l.upstream.post(ctx, l.target, id, newPayload(request), reply, most)
+	asking := newPayload(request)
+	asking.own = true
+	response, err := l.upstream.post(ctx, l.target, id, asking, reply, most)
 	if err != nil {
 		return rollout.Answer{}, err
 	}

@@ -27,15 +27,15 @@ func TestNotReadyWhileNoBillCanBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.send(newCall("v2", "create")).holds(t, "v2", 503, "MAINTAINED_METHOD")
-	if got := m.operator("GET", "/-/ready"); got.status != 503 {
-		t.Errorf("%d %s", got.status, got.body)
+	ready := func(status int) {
+		t.Helper()
+		eventually(t, func() bool { return m.operator("GET", "/-/ready").status == status }, func() string { return fmt.Sprintf("/-/ready does not come to %d", status) })
 	}
+	ready(503)
 	if _, err := m.rawStore(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
 		t.Fatal(err)
 	}
-	if got := m.operator("GET", "/-/ready"); got.status != 200 {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	ready(200)
 }
 
 // TestStopHoldsWhereItCannotBeStored: the kill switch works at once on this gateway, says that it is not stored, and is stored when

@@ -34,7 +34,9 @@ type upstream struct {
 
 func newUpstream(c *config.Upstream, userAgent string, m *metrics) *upstream {
 	t := &http.Transport{
-		DialContext:         (&net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP()}).DialContext,
+		// A dial goes on when its call has given up, and takes up a connection for as long: so it has a limit of its own.
+		DialContext:         (&net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP(), Timeout: time.Duration(c.Wait)}).DialContext,
+		TLSHandshakeTimeout: time.Duration(c.Wait),
 		MaxConnsPerHost:     c.Connections,
 		MaxIdleConnsPerHost: c.Connections,
 		// Shorter than what common servers keep: a call on a connection that the other side is just closing
@@ -85,7 +87,8 @@ func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *p
 	defer cancel(nil)
 	waiting := u.connections.wait()
 	defer waiting.end()
-	deadline := time.AfterFunc(time.Duration(u.config.Wait), func() { p.giveUp(cancel, errNoConnection) })
+	noConnection := func() { p.giveUp(cancel, errNoConnection) }
+	deadline := time.AfterFunc(time.Duration(u.config.Wait), noConnection)
 	defer func() { deadline.Stop() }()
 	if p.while != nil {
 		defer context.AfterFunc(p.while, func() { p.giveUp(cancel, errGivenUp) })()
@@ -95,7 +98,14 @@ func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *p
 		deadline.Stop()
 		deadline = time.AfterFunc(time.Duration(u.config.Timeout), func() { cancel(errLate) })
 	}
-	release, err := u.connections.acquire(ctx, p.partner)
+	p.onLost = func() { // it waits again
+		deadline.Stop()
+		deadline = time.AfterFunc(time.Duration(u.config.Wait), noConnection)
+		if p.while != nil && p.while.Err() != nil { // which came when the call seemed to be on its way
+			p.giveUp(cancel, errGivenUp)
+		}
+	}
+	release, err := u.connections.acquire(ctx, p.partner, p.own)
 	if err != nil {
 		return nil, u.failed(ctx, p, &broken{reason: "busy", text: "no connection to it was free within " + u.config.Wait.String()})
 	}

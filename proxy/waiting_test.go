@@ -1,10 +1,17 @@
 package proxy_test
 
 import (
+	"encoding/pem"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -113,6 +120,67 @@ func TestSlowCallsOfAPartnerHoldOnlyItsShare(t *testing.T) {
 	if n := len(back.received()); n != 3 {
 		t.Errorf("%d calls at the upstream, want 3", n)
 	}
+}
+
+// TestCallsWithoutAKeyHaveAShare: they are all of one partner that nobody knows.
+func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
+	t.Parallel()
+	g := newGate("/cash-receipt/issue", 1)
+	back := newBackend(t, g.before(says(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
+	b := newBridge(t, toBusy(back.url, "connections: 2, partner_connections: 1, wait: 50ms")+"route: {pass: [/cash-receipt/]}\n")
+	defer g.open()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := ask(b.client, http.MethodPost, b.url+"/cash-receipt/issue", `{}`)
+		ended <- err
+	}()
+	receive(t, g.reached, "call at the upstream")
+	refusesBusy(t, b.post("/cash-receipt/read", `{}`), "v2")
+	b.send(newCall("legacy", "read")).holds(t, "legacy", http.StatusOK, "BILL_003")
+	g.open()
+	if err := receive(t, ended, "answer"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHungHandshakesGiveTheirConnectionsBack: a dial goes on when its call has given up. When the upstream is there again, it is
+// called again.
+func TestHungHandshakesGiveTheirConnectionsBack(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewTLSServer(newService())
+	t.Cleanup(service.Close)
+	roots := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: service.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := newSocket(t)
+	var hang atomic.Bool
+	hang.Store(true)
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = in.Close() })
+			if hang.Load() {
+				continue
+			}
+			out, err := net.Dial("tcp", service.Listener.Addr().String())
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = out.Close() })
+			go func() { _, _ = io.Copy(out, in) }()
+			go func() { _, _ = io.Copy(in, out) }()
+		}
+	}()
+	b := newBridge(t, toBusy("https://"+l.Addr().String(), fmt.Sprintf("connections: 2, partner_connections: 2, wait: 200ms, tls: {ca: %q}", roots)))
+	for range 4 {
+		b.send(newCall("legacy", "read")).holds(t, "legacy", refused.status, refused.code)
+	}
+	hang.Store(false)
+	eventually(t, func() bool { return b.send(newCall("legacy", "read")).status == http.StatusOK }, func() string { return "it is not called again" })
 }
 
 // TestWaitingCallsAreCounted: the gauge shows them while they wait.

@@ -85,8 +85,8 @@ func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
 	return server.Run(ctx)
 }
 
-// handedOver are the listeners that systemd opened for this process (socket activation), by the config key that each takes
-// the place of. Its name says which (FileDescriptorName=); a single one without such a name is that of partners.
+// handedOver returns the listeners that systemd opened for this process (socket activation), by the config key that each
+// replaces. The name of a socket (FileDescriptorName=) says which one. A single socket with another name is the partner listener.
 func handedOver() (map[string]net.Listener, error) {
 	named, err := activation.ListenersWithNames()
 	if err != nil || len(named) == 0 {

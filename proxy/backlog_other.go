@@ -1,0 +1,11 @@
+//go:build !linux
+
+package proxy
+
+import (
+	"net"
+	"time"
+)
+
+// backlog is described in backlog_linux.go. Other systems do not tell.
+func backlog(net.Conn) (waited time.Duration, gone bool) { return 0, false }

@@ -1,0 +1,235 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy"
+)
+
+// onSockets starts a server on listeners that were opened before it, as systemd does.
+func onSockets(t *testing.T, text string, sockets map[string]net.Listener) *process {
+	t.Helper()
+	p := &process{t: t, logs: newLogs(), client: newClient(t, nil), ended: make(chan error, 1)}
+	var err error
+	p.Server, err = proxy.Listen(t.Context(), parse(t, text), nil, sockets, proxy.Build{}, slog.New(slog.NewJSONHandler(p.logs, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	go func() { p.ended <- p.Run(ctx); close(p.ended) }()
+	t.Cleanup(func() {
+		p.client.CloseIdleConnections()
+		stop()
+		if err := receive(t, p.ended, "end of the server"); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func newSocket(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// TestCallsThatWaitedInTheSocket: a create that came before the gateway started is sent only if its caller is still there, and
+// not when it came too long ago. A caller that gave up may have made another bill. Reads are answered.
+func TestCallsThatWaitedInTheSocket(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux says how long data was in a socket")
+	}
+	for _, when := range []string{"gone", "late", "in time"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			const calls = 20
+			l, service := newSocket(t), newService()
+			conns := make([]net.Conn, calls)
+			for n := range calls {
+				conn, err := net.Dial("tcp", l.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(patience))
+				q := newCall("legacy", "create").with("billId", fmt.Sprintf("B%019d", n))
+				if n%2 == 1 {
+					q = newCall("legacy", "read")
+				}
+				_, _ = io.WriteString(conn, nextCall(q))
+				if conns[n] = conn; when == "gone" {
+					_ = conn.Close()
+				}
+			}
+			sent, text := time.Now(), anywhere+toOne("v2", newBackend(t, service).url)
+			if when == "late" { // the time for a write to be sent is over before the gateway starts
+				text = strings.Replace(text, "}}", "}, other: {form: v2, url: \"http://127.0.0.1:1\"}}", 1) +
+					"route: {default: up}\nrollout: {old: up, new: other, bills: shared, send_within: 100ms}\n"
+				eventually(t, func() bool { return time.Since(sent) > 200*time.Millisecond }, func() string { return "no time passes" })
+			}
+			p := onSockets(t, text, map[string]net.Listener{"listen": l})
+			if when == "gone" {
+				p.send(newCall("v2", "read")).holds(t, "v2", 200, "BILL_003") // the connections before it have been accepted
+				p.stop()
+				if err := receive(t, p.ended, "end of the server"); err != nil {
+					t.Error(err)
+				}
+			}
+			for n, conn := range conns {
+				if when == "gone" {
+					break
+				}
+				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, _ := io.ReadAll(res.Body)
+				got := answer{res.StatusCode, res.Header, string(body)}
+				switch {
+				case n%2 == 1:
+					got.holds(t, "legacy", 200, "BILL_003")
+				case when == "late":
+					got.holds(t, "legacy", 503, "MAINTAINED_METHOD")
+					if !strings.Contains(got.body, "it could not be sent within 100ms, nothing was sent") {
+						t.Error(got.body)
+					}
+				default:
+					got.holds(t, "legacy", 200, "0000")
+				}
+			}
+			if n, want := len(service.Bills()), map[string]int{"in time": calls / 2}[when]; n != want {
+				t.Errorf("%d bills were made, want %d", n, want)
+			}
+		})
+	}
+}
+
+// heldListener gives out a connection only when it is released.
+type heldListener struct {
+	net.Listener
+	got, release chan struct{}
+}
+
+func (h heldListener) Accept() (net.Conn, error) {
+	c, err := h.Listener.Accept()
+	if err == nil {
+		h.got <- struct{}{}
+		<-h.release
+	}
+	return c, err
+}
+
+// TestACallThatIsJustAcceptedIsAnswered: the drain begins between the moment in which its connection is accepted and that in which
+// it is served.
+func TestACallThatIsJustAcceptedIsAnswered(t *testing.T) {
+	t.Parallel()
+	held := heldListener{newSocket(t), make(chan struct{}, 1), make(chan struct{})}
+	p := onSockets(t, anywhere+toOne("v2", newBackend(t, newService()).url), map[string]net.Listener{"listen": held})
+	b := &bridge{t: t, url: "http://" + p.Address()}
+	got := make(chan []answer, 1)
+	go func() { got <- b.raw(false, nextCall(newCall("legacy", "create"))) }()
+	receive(t, held.got, "connection")
+	p.stop()
+	for !strings.Contains(p.logs.next(t), `"draining"`) {
+	}
+	close(held.release)
+	answers := receive(t, got, "answer")
+	if len(answers) != 1 {
+		t.Fatalf("%d answers", len(answers))
+	}
+	answers[0].holds(t, "legacy", 200, "0000")
+}
+
+// TestAnswersEndTheirConnectionsWhileItDrains: also while the drain still waits for a connection that says nothing. The next call
+// on a connection that stays open would be lost.
+func TestAnswersEndTheirConnectionsWhileItDrains(t *testing.T) {
+	t.Parallel()
+	g := newGate("/bill/read", 1)
+	p := newProcess(t, anywhere+toOne("v2", newBackend(t, g.before(newService())).url))
+	defer g.open()
+	silent, err := net.Dial("tcp", p.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	b := &bridge{t: t, url: "http://" + p.Address()}
+	got := make(chan []answer, 1)
+	go func() { got <- b.raw(false, nextCall(newCall("legacy", "read"))) }()
+	receive(t, g.reached, "call at the upstream")
+	p.stop()
+	for !strings.Contains(p.logs.next(t), `"draining"`) {
+	}
+	g.open()
+	answers := receive(t, got, "answer")
+	if len(answers) != 1 || answers[0].header.Get("Connection") != "close" {
+		t.Errorf("%+v", answers)
+	}
+}
+
+// TestOptionsOfTheServerDoNotHoldUpTheDrain: net/http answers OPTIONS * by itself.
+func TestOptionsOfTheServerDoNotHoldUpTheDrain(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, anywhere+toOne("v2", nowhere))
+	conn, err := net.Dial("tcp", p.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
+	if _, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return p.Arrivals() == 0 }, func() string { return "the connection counts as one without a request" })
+}
+
+// TestAnAdminSocketNeedsATokenOrLoopback: the address of the config says nothing about a socket that was handed over.
+func TestAnAdminSocketNeedsATokenOrLoopback(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s, err := proxy.Listen(t.Context(), parse(t, anywhere+toOne("v2", nowhere)), nil, map[string]net.Listener{"admin.listen": l}, proxy.Build{}, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.HasPrefix(err.Error(), "admin.token: a token is needed, since the socket that was handed over is not loopback: ") {
+		t.Errorf("%v %v", s, err)
+	}
+}
+
+// TestProbesDoNotQueueForAStoreThatHangs: each gets its answer in time for a probe.
+func TestProbesDoNotQueueForAStoreThatHangs(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, "old")
+	p := newProcess(t, *m.text.Load()+"ready: {store: reported}\n")
+	release := holdStore(t, m)
+	defer release()
+	eventually(t, func() bool {
+		return strings.Contains(p.operator("GET", "/-/ready?verbose").body, "cannot be written to")
+	}, func() string { return "no outage" })
+	var probes sync.WaitGroup
+	for range 40 {
+		probes.Go(func() {
+			if got, err := ask(p.client, "GET", "http://"+p.OperatorAddress()+"/-/ready", ""); err != nil || got.status != 200 {
+				t.Errorf("%+v %v", got, err)
+			}
+		})
+	}
+	probes.Wait() // one after the other they would take 80 s
+}
