@@ -30,7 +30,7 @@ type Callbacks struct {
 	Ports     []int     `yaml:"ports"`      // that a partner's address may name; [] is any
 	Allow     []Network `yaml:"allow"`      // networks that are no public addresses, and reached all the same
 
-	Window    Duration `yaml:"window"`    // within which the same callback of an upstream is delivered once
+	Window    Duration `yaml:"window"`    // within which a callback that repeats the last one of its bill or merchant is not delivered again
 	Retention Duration `yaml:"retention"` // how long addresses are kept after their bill is over
 }
 

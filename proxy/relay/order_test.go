@@ -1,14 +1,23 @@
 package relay_test
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+	"billbridge/translate"
+
+	"github.com/tidwall/gjson"
 )
 
 // gate is a partner that lets nobody through until it is told to. In a bubble, what cannot go on does not.
@@ -206,7 +215,74 @@ func TestR31_APartnerOfManyHosts(t *testing.T) {
 	})
 }
 
-// What names no bill waits for nothing where its address is that of a registration, which is for any bill.
+// registration is an address that a merchant gave when it registered.
+func registration(form translate.Form, merchant, address string) relay.Asked {
+	return relay.Asked{Upstream: "up", Operation: "mapping.register", Form: form, Key: key, Member: "m", Merchant: merchant, URL: address}
+}
+
+// A status that comes back is news. The partner gets all three, and the later ones only after the first, however the
+// upstream repeats each of them.
+func TestRegistrationStatusThatComesBack(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := newStation(t, setup{callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	var got []string
+	status := 500
+	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+		body, _ := io.ReadAll(r.Body)
+		if status == 200 {
+			got = append(got, string(body))
+		}
+		return reply(status, documented["v2"]), nil
+	}))
+	path := s.bind(registration("v2", "s", "https://partner.example.com/"))
+	other := s.bind(registration("v2", "t", "https://partner.example.com/"))
+	send := func(path, merchant, status string) {
+		t.Helper()
+		s.accept(path, fmt.Sprintf(`{"apiKey":%q,"merchant":%q,"status":%q}`, key, merchant, status))
+	}
+	for _, status := range []string{"PAUSED", "COMPLETED", "PAUSED"} {
+		send(path, "s", status)
+		send(path, "s", status) // our answer was lost
+	}
+	send(other, "t", "PAUSED")
+	if n := len(s.stored()); n != 4 {
+		t.Fatalf("%d callbacks are stored", n)
+	}
+	if n := s.round(); n != 2 { // the first of each merchant
+		t.Fatalf("%d attempts begin", n)
+	}
+	status = 200
+	clock.add(time.Minute)
+	for s.round() > 0 {
+	}
+	inOrder := slices.DeleteFunc(got, func(body string) bool { return strings.Contains(body, `"merchant":"t"`) })
+	want := "PAUSED COMPLETED PAUSED"
+	var statuses []string
+	for _, body := range inOrder {
+		statuses = append(statuses, gjson.Get(body, "status").Str)
+	}
+	if strings.Join(statuses, " ") != want {
+		t.Errorf("got %v, want %s", statuses, want)
+	}
+	s.counts("billbridge_callbacks_repeated_total", `{upstream="up"} 3`)
+}
+
+// The same for a bill: two states that change places, each sent twice.
+func TestBillStateThatComesBack(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	path := s.bind(asked("v2", "https://partner.example.com/"))
+	for _, state := range []string{"F", "C", "F"} {
+		s.accept(path, notice("v2", key, bill, `,"apprState":"`+state+`"`))
+		s.accept(path, notice("v2", key, bill, `,"apprState":"`+state+`"`))
+	}
+	if n := len(s.stored()); n != 3 {
+		t.Errorf("%d callbacks are stored", n)
+	}
+}
+
+// What names no bill keeps the order of what its address is for: of a merchant, or of one bill whose id is not known.
 func TestOrderOfWhatNamesNoBill(t *testing.T) {
 	t.Parallel()
 	for _, ofBill := range []bool{false, true} {
@@ -215,20 +291,31 @@ func TestOrderOfWhatNamesNoBill(t *testing.T) {
 		a := asked("v2", "https://partner.example.com/")
 		a.OfBill, a.Bill = ofBill, ""
 		path := s.bind(a)
-		s.accept(path, "one that nobody knows")
+		s.accept(path, `{"one":"that nobody knows"}`)
 		s.Carry(always(500, ""))
 		s.round()
-		s.accept(path, "another")
+		s.accept(path, `{"another":""}`)
 		s.Carry(always(200, documented["v2"]))
-		s.round()
-		states := map[store.State]int{}
-		for _, c := range s.stored() {
-			states[c.State]++
-		}
-		if want := map[bool]int{false: 1, true: 0}[ofBill]; states[store.Delivered] != want {
-			t.Errorf("of one bill: %v: %v", ofBill, states)
+		if n := s.round(); n != 0 {
+			t.Errorf("of one bill: %v: %d attempts", ofBill, n)
 		}
 	}
+}
+
+// The names of a merchant may be as long as an address takes them; an index of PostgreSQL may not.
+func TestOrderOfAMerchantWithLongNames(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStation(t, setup{store: url})
+		long := make([]byte, 1000) // that a database does not compress, nor keep as short as it is
+		for i := range long {
+			long[i] = 1 + sha256.Sum256(fmt.Append(nil, i))[0]%31
+		}
+		a := registration("v2", string(long), "https://partner.example.com/")
+		a.Member = string(long[500:]) + string(long[:500])
+		s.accept(s.bind(a), `{"status":"PAUSED"}`)
+		s.only()
+	})
 }
 
 // One host under several spellings is one, and another port is another.

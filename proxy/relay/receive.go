@@ -145,15 +145,8 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	}
 	c := store.Callback{
 		ID: newID(), Address: a.ID, Upstream: a.Upstream, Partner: a.Partner, Bill: bill, Form: a.Form, URL: a.URL, Host: host,
-		Order: a.Partner + " " + bill, Digest: sha256.Sum256(translate.Canonical(nil, body)), ContentType: contentType, Body: brought,
+		Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)), ContentType: contentType, Body: brought,
 		Received: r.now(),
-	}
-	switch {
-	case bill != "":
-	case a.Store == "":
-		c.Order = a.ID // that of one bill, whichever
-	default:
-		c.Order = c.ID // any bill of a registration: nothing says what it would have to wait for
 	}
 	c.Next = c.Received.Add(time.Duration(in.s.callbacks.Schedule[0]))
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
@@ -171,6 +164,18 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 		r.metrics.repeated.WithLabelValues(a.Upstream).Inc()
 	}
 	in.write(http.StatusOK, in.s.rows.Answer(upstream.Form))
+}
+
+// subject is what a callback is about: the bill that it names, else what its address is for, the merchant of a registration
+// or one bill whose id is not known. Callbacks of one subject keep their order, and only the last of them can be repeated.
+func subject(a store.Address, bill string) string {
+	switch {
+	case bill != "":
+		return a.Partner + " " + bill
+	case a.Store != "":
+		return "merchant " + hashOf(a.Partner+" "+a.Store) // hashed for an index of PostgreSQL; no bill's begins like this
+	}
+	return a.ID
 }
 
 // fault answers that the callback is not taken for a reason of ours, so that the upstream tries again.

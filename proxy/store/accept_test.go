@@ -13,7 +13,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestDuplicates: what comes again within the window is not kept again, whatever has become of the first.
+// TestDuplicates: what repeats the last of its order within the window is not kept again, whatever has become of that.
 func TestDuplicates(t *testing.T) {
 	for _, state := range []store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped} {
 		t.Run(string(state), func(t *testing.T) {
@@ -29,10 +29,12 @@ func TestDuplicates(t *testing.T) {
 					{"at once", 0, nil, false},
 					{"before, by another replica's clock", -time.Second, nil, false},
 					{"at the window's end", window - time.Millisecond, nil, false},
-					{"another body", 0, func(c *store.Callback) { c.Digest = sha256.Sum256([]byte("other")) }, true},
-					{"another address", 0, func(c *store.Callback) { c.Address = "other" }, true},
+					{"another order", 0, func(c *store.Callback) { c.Order = "other" }, true},
 					{"after the window", window, nil, true},
 					{"after that", window + 1, nil, false},
+					{"another body", window + 2, func(c *store.Callback) { c.Digest = sha256.Sum256([]byte("other")) }, true},
+					{"the first body again", window + 3, nil, true},
+					{"another address", window + 4, func(c *store.Callback) { c.Address = "other" }, true},
 				} {
 					c := callback("first", "a")
 					c.ID, c.Received = fmt.Sprint("again", i), noon.Add(again.after)
@@ -48,14 +50,13 @@ func TestDuplicates(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				equal(t, "kept", ids(all), []string{"again5", "again4", "again3", "first"})
+				equal(t, "kept", ids(all), []string{"again8", "again7", "again6", "again4", "again3", "first"})
 			})
 		})
 	}
 }
 
-// TestDuplicatesAtOnce: of many that are the same, sent through two replicas at one time, one is kept. Even if they
-// were not of one order.
+// TestDuplicatesAtOnce: of many that are the same, sent through two replicas at one time, one is kept.
 func TestDuplicatesAtOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -67,7 +68,6 @@ func TestDuplicatesAtOnce(t *testing.T) {
 				senders.Go(func() {
 					c := callback(fmt.Sprint("same", round), "a")
 					c.ID = fmt.Sprintf("c%d-%d", round, i)
-					c.Order = fmt.Sprint("order", i%4)
 					kept, err := replicas[i%2].Accept(t.Context(), c, time.Minute)
 					if err != nil {
 						t.Error(err)
@@ -85,6 +85,41 @@ func TestDuplicatesAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		equal(t, "in all", stats["new"].Waiting, 10)
+	})
+}
+
+// TestChangingStatusesAtOnce: senders of two callbacks of one order at two replicas. Whatever order they get, each differs
+// from the one before it.
+func TestChangingStatusesAtOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		var kept atomic.Int32
+		var senders sync.WaitGroup
+		for i := range 60 {
+			senders.Go(func() {
+				c := callback(fmt.Sprint("c", i), "a")
+				c.Digest = [32]byte{byte(i % 3)}
+				fresh, err := replicas[i%2].Accept(t.Context(), c, time.Minute)
+				if err != nil {
+					t.Error(err)
+				}
+				if fresh {
+					kept.Add(1)
+				}
+			})
+		}
+		senders.Wait()
+		all, err := replicas[1].List(t.Context(), store.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "kept", len(all), int(kept.Load()))
+		for i := range all[1:] {
+			if all[i].Digest == all[i+1].Digest {
+				t.Errorf("%s repeats %s and is kept", all[i].ID, all[i+1].ID)
+			}
+		}
 	})
 }
 

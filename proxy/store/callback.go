@@ -29,7 +29,7 @@ type Callback struct {
 	Form        string // the partner's
 	URL         string // where it goes
 	Host        string // of URL; attempts are limited by it
-	Order       string // callbacks of one order are delivered in the order they were accepted in
+	Order       string // what it is about: callbacks of one order are delivered in the order they were accepted in
 	Digest      [32]byte
 	ContentType string
 	Body        []byte    // as it is to be delivered; List leaves it out
@@ -44,9 +44,11 @@ type Callback struct {
 }
 
 // Accept keeps a callback that came in, waiting for its first attempt at c.Next (c.Received if that is zero). Of the
-// fields that tell how it fared, it takes no other. It keeps nothing and returns false if a callback with the same
-// Address and Digest was received less than window before this one, whatever has become of that: an upstream that
-// missed our acknowledgement sends again.
+// fields that tell how it fared, it takes no other.
+//
+// It keeps nothing and returns false if c repeats the last callback of its Order: the same Address and Digest, and that one
+// was received less than window before c, whatever has become of it. An upstream that missed our acknowledgement sends
+// again. One that is equal to an earlier callback of its Order is kept: a status can come back.
 func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (fresh bool, err error) {
 	if c.ID == "" || c.Received.IsZero() {
 		return false, errors.New("store: a callback needs an id and the time it was received")
@@ -64,12 +66,9 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 		c.Body = []byte{} // NULL would be refused
 	}
 	return write(ctx, s, "keeping a callback", func(ctx context.Context, q queries) (fresh bool, err error) {
-		// The order first: what is counted up for it must be committed in that order, too. Then what could be its
-		// duplicate: the statement below sees what was committed before it, and so must not run beside another.
+		// What is counted up for an order must be committed in that order, too. And the statement below sees as the last of
+		// it what was committed before: it must not run beside another.
 		if err := s.lock(ctx, q, "order", c.Order); err != nil {
-			return false, err
-		}
-		if err := s.lock(ctx, q, "duplicate", c.Address, string(c.Digest[:])); err != nil {
 			return false, err
 		}
 		result, err := q.ExecContext(ctx, `
@@ -78,7 +77,9 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 				state, attempts, next, due, lease, last_status, last_outcome)
 			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, ''
 			WHERE NOT EXISTS (
-				SELECT 1 FROM billbridge_callbacks WHERE address = $2 AND digest = $10 AND received > $15)`,
+				SELECT 1 FROM (
+					SELECT address, digest, received FROM billbridge_callbacks WHERE ordering = $9 ORDER BY seq DESC LIMIT 1
+				) AS last WHERE last.address = $2 AND last.digest = $10 AND last.received > $15)`,
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, c.URL, c.Host, c.Order, c.Digest[:], c.ContentType,
 			c.Body, c.Received.UnixMilli(), c.Next.UnixMilli(), c.Received.Add(-window).UnixMilli())
 		if err != nil {

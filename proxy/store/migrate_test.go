@@ -44,8 +44,8 @@ func TestReplicasMigrateTogether(t *testing.T) {
 		if err := raw(t, url).QueryRow("SELECT max(version), count(*) FROM billbridge_schema").Scan(&version, &rows); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "version", version, 3)
-		equal(t, "rows", rows, 3)
+		equal(t, "version", version, 4)
+		equal(t, "rows", rows, 4)
 	})
 }
 
@@ -62,7 +62,7 @@ func TestNewerSchema(t *testing.T) {
 		run(t, db, "DROP TABLE billbridge_addresses", "CREATE TABLE billbridge_addresses (other INTEGER)", "INSERT INTO billbridge_schema VALUES (7)")
 		_, opened := store.Open(t.Context(), url)
 		for _, err := range []error{opened, store.Probe(t.Context(), url)} {
-			if want := "its schema has version 7 and this billbridge knows up to 3"; err == nil || !strings.Contains(err.Error(), want) {
+			if want := "its schema has version 7 and this billbridge knows up to 4"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		}
@@ -74,7 +74,7 @@ func TestNewerSchema(t *testing.T) {
 		); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "versions", versions, 4)
+		equal(t, "versions", versions, 5)
 		equal(t, "callbacks", callbacks, 1)
 	})
 }
