@@ -14,7 +14,9 @@ type Callback struct {
 	method    string
 	answers   [2]answer
 	plans     [2][2]*plan
+	respelled [2]*plan // of what comes in the other form to a partner of the upstream's own, by that form
 	names     [2]names
+	fields    [2][]string // the paths that one form alone has: they show which one a callback is in
 }
 
 // answer is how a form says that a callback arrived.
@@ -36,7 +38,15 @@ func (c *Callback) compile() {
 			case billRole:
 				c.names[from].bill = r.path[from]
 			}
+			if r.path[from] != "" && !slices.ContainsFunc(c.operation.rows[notice], func(o *row) bool { return o.path[1-from] == r.path[from] }) {
+				c.fields[from] = append(c.fields[from], r.path[from])
+			}
 		}
+		// What the table does not know of it would have reached the partner as it is, and must not be lost now.
+		p := c.operation.plan(notice, 1-from, from)
+		p.unknown = "pass"
+		p.connect(p.result)
+		c.respelled[from] = p
 	}
 }
 
@@ -64,6 +74,9 @@ type Notice struct {
 	// those of the other form. Two of one kind contradict each other, and then it is not known what it is about.
 	Partners, Bills []string
 
+	// OtherForm: it is in the form that its upstream does not speak.
+	OtherForm bool
+
 	Report Report
 }
 
@@ -73,8 +86,9 @@ type Notice struct {
 // is padded, stripped or re-printed. What the document does not show may well look different from what we expect
 // (Events: "payload … not shown"), and a notice of a payment must not be lost for that. So src itself comes back
 //
-//   - between equal forms;
-//   - when it names a partner or a bill by the partner's form and neither by the upstream's: it is brought already;
+//   - between equal forms, unless it has no field of that form and some of the other: then it is read in the other form,
+//     and fields that no row names stay in it;
+//   - when it names a partner or a bill by the partner's form and neither by the upstream's: it is in that form already;
 //   - when it names neither by either form, or is no object, or not JSON by its grammar. Then it names nothing that
 //     one could rely on, and the caller decides whether it goes on.
 //
@@ -94,16 +108,21 @@ func (c *Callback) Bring(dst, src []byte, from, to Form) ([]byte, Notice, error)
 	// Both forms, also where both sides speak one: a partner's server may read either.
 	sent, other := c.names[f].in(doc), c.names[1-f].in(doc)
 	n := Notice{Recognised: Unrecognised, Partners: told(sent.partner, other.partner), Bills: told(sent.bill, other.bill)}
+	p := c.plans[f][u]
 	switch {
 	case f != u && sent != names{}:
 		n.Recognised = Translated
-	case f != u && other != names{}, f == u && sent != names{}:
+	case f != u && other != names{}:
+		n.Recognised, n.OtherForm = InForm, true
+	case f == u && sent != names{}:
 		n.Recognised = InForm
+	case f == u && c.has(doc, 1-f) && !c.has(doc, f):
+		p = c.respelled[f]
+		n.Recognised, n.OtherForm = Translated, true
 	}
 	if n.Recognised != Translated {
 		return src, n, nil
 	}
-	p := c.plans[f][u]
 	call := &Call{crossing: &Crossing{reply: p, echoes: slices.Repeat([]int{-1}, len(p.rows))}, reply: make([]value, p.slots())}
 	call.walk(p, p.root, doc, call.reply)
 	dst, _ = call.emit(p, append(dst, '{'), call.reply)
@@ -121,6 +140,11 @@ func (n names) in(doc gjson.Result) names {
 		return ""
 	}
 	return names{read(n.partner), read(n.bill)}
+}
+
+// has tells whether doc has a field that one form alone has.
+func (c *Callback) has(doc gjson.Result, form int) bool {
+	return slices.ContainsFunc(c.fields[form], func(path string) bool { return lookup(doc, path).kind != absent })
 }
 
 // told are the different ones of two that are not empty.

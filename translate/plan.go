@@ -13,6 +13,7 @@ type plan struct {
 	steps    []step
 	objects  []object       // the objects of the output, for fields that pass without a row; 0 is the result
 	roles    map[string]int // the slot of the row with a role, where the message has one
+	unknown  string         // what happens to a field that no row names
 }
 
 // The slots of a reply's envelope stand behind those of its rows.
@@ -117,7 +118,7 @@ func (o *Operation) compile() {
 
 func (o *Operation) plan(m message, from, to int) *plan {
 	t := o.table
-	p := &plan{table: t, message: m, from: from, to: to, root: &node{into: -1}, roles: map[string]int{}}
+	p := &plan{table: t, message: m, from: from, to: to, root: &node{into: -1}, roles: map[string]int{}, unknown: t.unknown[m][from]}
 	if !o.list || m == request {
 		p.rows = o.rows[m]
 	}
@@ -148,7 +149,7 @@ func (o *Operation) plan(m message, from, to int) *plan {
 	if m == reply && t.forms[to].result == "" {
 		p.objects[0].names[t.forms[to].code], p.objects[0].names[t.forms[to].text] = true, true
 	}
-	if t.unknown[m][from] == "pass" {
+	if p.unknown == "pass" {
 		p.connect(p.result)
 	}
 	return p

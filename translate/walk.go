@@ -36,7 +36,7 @@ func (c *Call) unknown(p *plan, n *node, key, v gjson.Result) {
 	if p.from == p.to {
 		return
 	}
-	switch p.table.unknown[p.message][p.from] {
+	switch p.unknown {
 	case "refuse":
 		c.refuse(p.table.invalid, strings.Clone(shorten(join(n.path, key.Str))), "is not a field of this operation")
 	case "pass":

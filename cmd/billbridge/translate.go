@@ -141,6 +141,8 @@ func (c *translateCommand) callback(callback *translate.Callback) (carrier, erro
 			more = "not recognised, passed as it is"
 		case notice.Recognised == translate.InForm && c.From != c.To:
 			more = fmt.Sprintf("already in %s, passed as it is", c.To)
+		case notice.OtherForm:
+			more = fmt.Sprintf("not in %s but in the other form, read in that", c.From)
 		}
 		return out, notice.Report, more, err
 	}, nil

@@ -14,6 +14,7 @@ import (
 type metrics struct {
 	accepted, delivered, died, repeated *prometheus.CounterVec
 	attempts, refused, passed, fields   *prometheus.CounterVec
+	otherForm                           *prometheus.CounterVec
 
 	relay *Relay
 	mu    sync.Mutex
@@ -39,12 +40,13 @@ func newMetrics(to prometheus.Registerer, r *Relay) (*metrics, error) {
 		attempts:  counter("attempts", "Attempts to deliver, by what came of them.", "outcome"),
 		refused:   counter("refused", "Callbacks, and addresses of partners, that were refused. another_partner and another_bill are an alarm.", "reason"),
 		passed:    counter("passed", "Callbacks that passed byte for byte: in the partner's form already, or not recognised by the table.", "as"),
+		otherForm: counter("other_form", "Callbacks in the form that their upstream does not speak: translated for partners that speak the upstream's form, passed to those that speak the other."),
 		fields:    counter("fields", "Fields that translated callbacks lost, or that did not fit and passed as they are or are missing; unknown are all that the table does not name.", "what", "field"),
 	}
 	if to == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.accepted, m.repeated, m.delivered, m.died, m.attempts, m.refused, m.passed, m.fields, m} {
+	for _, c := range []prometheus.Collector{m.accepted, m.repeated, m.delivered, m.died, m.attempts, m.refused, m.passed, m.otherForm, m.fields, m} {
 		if err := to.Register(c); err != nil {
 			return nil, err
 		}
@@ -60,7 +62,7 @@ func (m *metrics) know(upstream string) {
 		return
 	}
 	m.known[upstream] = true
-	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.delivered, m.died} {
+	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.delivered, m.died, m.otherForm} {
 		c.WithLabelValues(upstream)
 	}
 	for _, outcome := range outcomes {
@@ -75,6 +77,9 @@ func (m *metrics) know(upstream string) {
 func (m *metrics) passage(upstream string, n translate.Notice) {
 	if n.Recognised != translate.Translated {
 		m.passed.WithLabelValues(upstream, string(n.Recognised)).Inc()
+	}
+	if n.OtherForm {
+		m.otherForm.WithLabelValues(upstream).Inc()
 	}
 	for _, field := range n.Report.Dropped {
 		m.fields.WithLabelValues(upstream, "dropped", field).Inc()

@@ -65,6 +65,7 @@ billbridge_callbacks_fields_total{field="apprOriginDt",upstream="up",what="misma
 billbridge_callbacks_fields_total{field="apprOriginNum",upstream="up",what="mismatched"} 1
 billbridge_callbacks_fields_total{field="apprResCd",upstream="up",what="mismatched"} 1
 billbridge_callbacks_oldest_waiting_seconds{upstream="up"} 90.25
+billbridge_callbacks_other_form_total{upstream="up"} 0
 billbridge_callbacks_passed_total{as="in form",upstream="up"} 1
 billbridge_callbacks_passed_total{as="unrecognised",upstream="up"} 2
 billbridge_callbacks_refused_total{reason="address",upstream="up"} 1

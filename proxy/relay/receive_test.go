@@ -77,6 +77,43 @@ func TestCallbacksAreBroughtIntoThePartnersForm(t *testing.T) {
 	}
 }
 
+// A v2 upstream sends snake_case fields. A v2 partner gets its own form, a legacy partner the bytes; both are counted.
+func TestCallbacksInTheOtherSpelling(t *testing.T) {
+	t.Parallel()
+	for _, upstream := range forms {
+		for _, partner := range forms {
+			t.Run(fmt.Sprintf("%s to %s", upstream, partner), func(t *testing.T) {
+				t.Parallel()
+				body, want := inLegacy, inLegacy
+				if upstream == "legacy" {
+					body, want = inV2, inV2
+				}
+				if upstream == partner && upstream == "v2" {
+					want = strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1)
+				} else if upstream == partner {
+					want = strings.Replace(inLegacy, "신한", `\uc2e0\ud55c`, 1)
+				}
+				s := newStation(t, setup{form: upstream})
+				s.accept(s.bind(asked(partner, "https://partner.example.com/")), body)
+				if c := s.only(); string(c.Body) != want || c.Bill != bill {
+					t.Errorf("got\n%s\nwant\n%s", c.Body, want)
+				}
+				s.counts("billbridge_callbacks_other_form_total", `{upstream="up"} 1`)
+			})
+		}
+	}
+}
+
+// A registration's status has fields that the table does not name. They stay, whatever the spelling of the key.
+func TestStatusInTheOtherSpellingKeepsItsFields(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	s.accept(s.bind(registration("v2", "s", "https://partner.example.com/")), `{"apikey":"demo-key","member_id":"m","status":"PAUSED"}`)
+	if c, want := s.only(), `{"apiKey":"demo-key","member_id":"m","status":"PAUSED"}`; string(c.Body) != want {
+		t.Errorf("got %s, want %s", c.Body, want)
+	}
+}
+
 // What the table does not recognise goes on as it came: a notice of a payment is not lost for its looks.
 func TestUnrecognisedCallbacksPass(t *testing.T) {
 	t.Parallel()
