@@ -30,6 +30,8 @@ type Callbacks struct {
 	Ports     []int     `yaml:"ports"`      // that a partner's address may name; [] is any
 	Allow     []Network `yaml:"allow"`      // networks that are no public addresses, and reached all the same
 
+	RequireKey bool `yaml:"require_key"` // refuse callbacks whose body names no partner's key
+
 	Window    Duration `yaml:"window"`    // within which a callback that repeats the last one of its bill or merchant is not delivered again
 	Retention Duration `yaml:"retention"` // how long addresses are kept after their bill is over
 }

@@ -47,13 +47,13 @@ func TestCallbackDefaults(t *testing.T) {
 func TestCallbackChoices(t *testing.T) {
 	t.Parallel()
 	c := parse(t, relayed+`, listen: "127.0.0.1:8090", success: any-2xx, timeout: 45s, schedule: [0s, 90s], jitter: 0,
-  at_once: 1, per_host: 2, https_only: true, ports: [], allow: [10.1.0.0/16, "fd00::/8"], window: 1m, retention: 48h}`)
+  at_once: 1, per_host: 2, https_only: true, ports: [], allow: [10.1.0.0/16, "fd00::/8"], window: 1m, retention: 48h, require_key: true}`)
 	got := *c.Callbacks
 	want := config.Callbacks{
 		Listen: "127.0.0.1:8090", Success: config.Any2xx, Timeout: config.Duration(45 * time.Second),
 		Schedule: []config.Gap{0, config.Gap(90 * time.Second)}, AtOnce: 1, PerHost: 2, HTTPSOnly: true, Ports: []int{},
 		Allow:  []config.Network{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}, {Prefix: netip.MustParsePrefix("fd00::/8")}},
-		Window: config.Duration(time.Minute), Retention: config.Duration(48 * time.Hour),
+		Window: config.Duration(time.Minute), Retention: config.Duration(48 * time.Hour), RequireKey: true,
 	}
 	same := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(config.Callbacks{}, "PublicURL"), same); diff != "" {

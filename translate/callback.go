@@ -1,8 +1,10 @@
 package translate
 
 import (
+	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -64,6 +66,7 @@ const (
 	Translated   Recognition = "translated"
 	InForm       Recognition = "in form"      // the partner's form already
 	Unrecognised Recognition = "unrecognised" // it names neither a partner nor a bill where it should, or is not JSON
+	AForm        Recognition = "a form"       // of [Callback.ReadForm]
 )
 
 // A Notice is what a callback says, as far as the gateway needs to know.
@@ -131,6 +134,38 @@ func (c *Callback) Bring(dst, src []byte, from, to Form) ([]byte, Notice, error)
 	return append(dst, '}'), n, nil
 }
 
+// ReadForm is what a callback says that came as a form (application/x-www-form-urlencoded), by the names of both forms of
+// the table. It is not translated: it goes on byte for byte. The error is a [*Refusal], as of [Callback.Bring].
+func (c *Callback) ReadForm(src []byte) (Notice, error) {
+	t := c.operation.table
+	values, err := url.ParseQuery(view(src))
+	if err != nil {
+		return Notice{}, &Refusal{t.invalid, "", "not a form that every reader takes for the same"}
+	}
+	n := Notice{Recognised: AForm}
+	for _, names := range c.names {
+		for _, of := range []struct {
+			path string
+			to   *[]string
+		}{{names.partner, &n.Partners}, {names.bill, &n.Bills}} {
+			for i, v := range values[of.path] {
+				if i > 0 {
+					return Notice{}, &Refusal{t.invalid, of.path, "this name stands twice"}
+				}
+				if !utf8.ValidString(v) {
+					return Notice{}, &Refusal{t.invalid, of.path, "is not UTF-8"}
+				}
+				*of.to = told(append(*of.to, strings.Clone(v))...)
+			}
+		}
+	}
+	return n, nil
+}
+
+// IsJSON tells whether src is JSON by its grammar, in any text. src must not nest deeper than the limit of the table: what
+// [Callback.Bring] returned without an error does not.
+func IsJSON(src []byte) bool { return hasGrammar(src) }
+
 // in is what doc has under the names, "" where that names nothing.
 func (n names) in(doc gjson.Result) names {
 	read := func(path string) string {
@@ -147,10 +182,10 @@ func (c *Callback) has(doc gjson.Result, form int) bool {
 	return slices.ContainsFunc(c.fields[form], func(path string) bool { return lookup(doc, path).kind != absent })
 }
 
-// told are the different ones of two that are not empty.
-func told(a, b string) []string {
+// told are the different ones that are not empty.
+func told(all ...string) []string {
 	var list []string
-	for _, v := range []string{a, b} {
+	for _, v := range all {
 		if v != "" && !slices.Contains(list, v) {
 			list = append(list, v)
 		}

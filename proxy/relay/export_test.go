@@ -30,5 +30,5 @@ func (r *Relay) Transport() *http.Transport {
 	return r.current.Load().transport
 }
 
-// PlainType is plainType.
-func PlainType(given string) string { return plainType(given) }
+// FormType is formType.
+func FormType(given string) string { return formType(given) }

@@ -113,19 +113,22 @@ func (in *inbound) read(req *http.Request) ([]byte, bool) {
 // accept holds a callback to its address, translates it and stores it.
 func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []byte) {
 	r, a := in.relay, in.address
-	brought, notice, err := in.s.rows.Bring(nil, body, upstream.Form, translate.Form(a.Form))
-	if err != nil {
-		// Another reader could take it for more than we do: a field twice, text that is not UTF-8, too many levels (R01).
-		in.fail(http.StatusBadRequest, "ambiguous", err.Error())
+	notice, brought, contentType, ok := in.understand(req, upstream, body)
+	if !ok {
 		return
 	}
-	// The key in the body is the only credential of a callback, and the address is a secret: both must agree.
+	// The address is a secret of 128 bits, and what knows it is taken for the upstream. A key and a bill in the body must be
+	// those of the address.
 	bill := a.Bill
 	for _, key := range notice.Partners {
 		if hashOf(key) != a.Partner {
 			in.fail(http.StatusNotFound, "another_partner", "the callback is not for this address")
 			return
 		}
+	}
+	if in.s.callbacks.RequireKey && len(notice.Partners) == 0 {
+		in.fail(http.StatusForbidden, "no_key", "the callback names no partner's key")
+		return
 	}
 	for _, named := range notice.Bills {
 		if bill != "" && named != bill {
@@ -135,10 +138,6 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 		bill = named
 	}
 	bill = nameOf(bill) // one that a registration's callback names may be anything
-	contentType := "application/json; charset=utf-8"
-	if notice.Recognised == translate.Unrecognised {
-		contentType = plainType(req.Header.Get("Content-Type"))
-	}
 	host := ""
 	if u, err := in.s.guard.face(a.URL); err == nil {
 		host = hostOf(u)
@@ -159,11 +158,34 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	if fresh {
 		r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
 		r.metrics.passage(a.Upstream, notice)
+		if len(notice.Partners) == 0 {
+			r.metrics.keyless.WithLabelValues(a.Upstream).Inc()
+		}
 		r.wake()
 	} else {
 		r.metrics.repeated.WithLabelValues(a.Upstream).Inc()
 	}
 	in.write(http.StatusOK, in.s.rows.Answer(upstream.Form))
+}
+
+// understand reads a body and returns what goes on, and with which content type. JSON is what is JSON: clients label it as
+// text, or as the form that their library sends by default.
+func (in *inbound) understand(req *http.Request, upstream *config.Upstream, body []byte) (_ translate.Notice, brought []byte, contentType string, ok bool) {
+	brought, notice, err := in.s.rows.Bring(nil, body, upstream.Form, translate.Form(in.address.Form))
+	contentType = "application/json; charset=utf-8"
+	if err == nil && notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
+		if contentType = formType(req.Header.Get("Content-Type")); contentType == "" || len(body) == 0 {
+			in.fail(http.StatusUnsupportedMediaType, "type", "a callback must be JSON, or a form of the type "+formMedia)
+			return notice, nil, "", false
+		}
+		notice, err = in.s.rows.ReadForm(body)
+	}
+	if err != nil {
+		// Another reader could take it for more than we do: a field twice, text that is not UTF-8, too many levels (R01).
+		in.fail(http.StatusBadRequest, "ambiguous", err.Error())
+		return notice, nil, "", false
+	}
+	return notice, brought, contentType, true
 }
 
 // subject is what a callback is about: the bill that it names, else what its address is for, the merchant of a registration
@@ -205,15 +227,18 @@ func (in *inbound) write(status int, body []byte) {
 	_, _ = in.w.Write(body) // an upstream that has gone tries again, and is recognised
 }
 
-// plainType is a content type that may go on as a header of ours (R22).
-func plainType(given string) string {
-	const unknown = "application/octet-stream"
+const formMedia = "application/x-www-form-urlencoded"
+
+// formType is the content type of a form as it may go on as a header of ours (R22), "" if it is not one of a form.
+func formType(given string) string {
 	kind, parameters, err := mime.ParseMediaType(given)
-	if err != nil {
-		return unknown
+	if kind != formMedia {
+		return ""
 	}
-	// Some that can be read cannot be written, such as one with a parameter without a name.
-	return cmp.Or(mime.FormatMediaType(kind, parameters), unknown)
+	if err != nil {
+		parameters = nil
+	}
+	return cmp.Or(mime.FormatMediaType(kind, parameters), kind) // some that can be read cannot be written
 }
 
 // newID is a webhook-id.

@@ -114,25 +114,126 @@ func TestStatusInTheOtherSpellingKeepsItsFields(t *testing.T) {
 	}
 }
 
-// What the table does not recognise goes on as it came: a notice of a payment is not lost for its looks.
-func TestUnrecognisedCallbacksPass(t *testing.T) {
+// What the table does not recognise goes on as it came: a notice of a payment is not lost for its looks. It is JSON,
+// whatever it is labelled.
+func TestUnrecognisedJSONPasses(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
-		"empty": "", "text": "paid", "html": "<html>\r\n</html>", "array": `[{"apikey":"another"}]`, "a string": `"x"`, "EUC-KR": "\xb0\xe1\xc1\xa6", "cut off": `{"apikey":"demo-k`,
-		"zeros": "\x00\x00", "neither key nor bill": `{ "state" : "F" }`, "empty names": `{"apikey":"","bill_id":null,"apiKey":[],"billId":{}}`, "a form": "apikey=another&bill_id=1",
+		"array": `[{"apikey":"another"}]`, "a string": `"x"`, "neither key nor bill": `{ "state" : "F" }`,
+		"empty names": `{"apikey":"","bill_id":null,"apiKey":[],"billId":{}}`,
+	} {
+		for _, form := range forms {
+			for _, label := range []string{"", "application/json", "Text/Plain; charset=EUC-KR", formMedia} {
+				s := newStation(t, setup{form: "legacy"})
+				path := s.bind(asked(form, "https://partner.example.com/"))
+				if w := s.post(path, body, "Content-Type", label); w.Code != 200 || w.Body.String() != documented["legacy"] {
+					t.Errorf("%s: %d %s", name, w.Code, w.Body)
+				}
+				if c := s.only(); string(c.Body) != body || c.ContentType != "application/json; charset=utf-8" || c.Bill != bill || c.Order != hash(key)+" "+bill {
+					t.Errorf("%s: %+v %q", name, c, c.Body)
+				}
+				s.counts("billbridge_callbacks_passed_total", `{as="unrecognised",upstream="up"} 1`)
+			}
+		}
+	}
+}
+
+const formMedia = "application/x-www-form-urlencoded"
+
+// A page or a text that would go on to a partner's server under its own type could be anything.
+func TestOnlyJSONAndFormsGoOn(t *testing.T) {
+	t.Parallel()
+	for label, bodies := range map[string][]string{
+		"":                                {"", "paid", "apikey=demo-key", "\xb0\xe1\xc1\xa6", "\x00\x00"},
+		"application/json":                {"", "paid", `{"apikey":"demo-k`, "apikey=demo-key"},
+		"text/html; charset=utf-8":        {"<html>\r\n</html>", "apikey=demo-key"},
+		"text/plain":                      {"paid"},
+		"application/xml":                 {"<paid/>"},
+		"multipart/form-data; boundary=x": {"--x\r\nContent-Disposition: form-data; name=\"apikey\"\r\n\r\ndemo-key\r\n--x--\r\n"},
+		formMedia:                         {""},
+		formMedia + "x":                   {"apikey=demo-key"},
+		"text/plain, " + formMedia:        {"apikey=demo-key"},
+		"text/plain;" + formMedia:         {"apikey=demo-key"},
+		"한글":                              {"apikey=demo-key"},
+		"text/plain\r\nX: " + formMedia:   {"apikey=demo-key"},
+	} {
+		for _, body := range bodies {
+			s := newStation(t, setup{form: "legacy"})
+			w := s.post(s.bind(asked("v2", "https://partner.example.com/")), body, "Content-Type", label)
+			s.holds(w, "legacy", http.StatusUnsupportedMediaType, "up", "type")
+		}
+	}
+}
+
+// A form goes on byte for byte, with its own type. Its key and bill must be those of the address, as those of JSON.
+func TestCallbacksThatAreForms(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ body, reason string }{
+		{"bill_id=" + bill + "&apikey=demo-key&appr_price=1004", ""},
+		{"billId=" + bill + "&apiKey=demo%2Dkey&x=1&x=2&x=%ff", ""},
+		{"appr_state=F", ""},
+		{"apikey=stolen&bill_id=" + bill, "another_partner"},
+		{"apikey=demo-key&apiKey=stolen", "another_partner"},
+		{"apikey=demo-key&bill_id=another", "another_bill"},
+		{"billId=another", "another_bill"},
+		{"apikey=demo-key&apikey=demo-key", "ambiguous"},
+		{"apikey=demo-key&api%6bey=demo-key", "ambiguous"},
+		{"apikey=demo-key&bill_id=%ff", "ambiguous"},
+		{"apikey=%zz", "ambiguous"},
+		{"apikey=demo-key;bill_id=1", "ambiguous"},
 	} {
 		for _, form := range forms {
 			s := newStation(t, setup{form: "legacy"})
-			path := s.bind(asked(form, "https://partner.example.com/"))
-			if w := s.post(path, body, "Content-Type", "Text/Plain; charset=EUC-KR"); w.Code != 200 || w.Body.String() != documented["legacy"] {
-				t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			w := s.post(s.bind(asked(form, "https://partner.example.com/")), c.body, "Content-Type", "Application/X-www-form-urlencoded ;charset=EUC-KR")
+			if c.reason != "" {
+				s.holds(w, "legacy", map[bool]int{true: 400, false: 404}[c.reason == "ambiguous"], "up", c.reason)
+				continue
 			}
-			if c := s.only(); string(c.Body) != body || c.ContentType != "text/plain; charset=EUC-KR" || c.Bill != bill || c.Order != hash(key)+" "+bill {
-				t.Errorf("%s: %+v %q", name, c, c.Body)
+			if w.Code != 200 || w.Body.String() != documented["legacy"] {
+				t.Fatalf("%s: %d %s", c.body, w.Code, w.Body)
 			}
-			s.counts("billbridge_callbacks_passed_total", `{as="unrecognised",upstream="up"} 1`)
+			if got := s.only(); string(got.Body) != c.body || got.ContentType != formMedia+"; charset=EUC-KR" || got.Bill != bill {
+				t.Errorf("%s: %+v %q", c.body, got, got.Body)
+			}
+			s.counts("billbridge_callbacks_passed_total", `{as="a form",upstream="up"} 1`)
 		}
 	}
+}
+
+// A form at a registration's address names a bill, which may be anything, a text that no database takes too.
+func TestBillOfAForm(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	s.accept(s.bind(registration("v2", "s", "https://partner.example.com/")), "billId=A%00B", "Content-Type", formMedia)
+	if c := s.only(); c.Bill != "A\ufffdB" || c.Order != hash(key)+" A\ufffdB" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Without the partner's key a callback is taken, for its address is a secret, and counted. A config can refuse it.
+func TestCallbacksWithoutAKey(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ body, label string }{
+		{`{"billId":"` + bill + `","apprState":"F"}`, "application/json"},
+		{`{"apiKey":"","billId":"` + bill + `"}`, "application/json"},
+		{`{"state":"F"}`, "application/json"},
+		{"billId=" + bill, formMedia},
+	} {
+		s := newStation(t, setup{})
+		path := s.bind(asked("legacy", "https://partner.example.com/"))
+		s.accept(path, c.body, "Content-Type", c.label)
+		s.accept(path, c.body, "Content-Type", c.label) // again is not twice
+		s.counts("billbridge_callbacks_without_key_total", `{upstream="up"} 1`)
+
+		s = newStation(t, setup{callbacks: ", require_key: true"})
+		w := s.post(s.bind(asked("legacy", "https://partner.example.com/")), c.body, "Content-Type", c.label)
+		s.holds(w, "v2", http.StatusForbidden, "up", "no_key")
+	}
+	s := newStation(t, setup{callbacks: ", require_key: true"})
+	path := s.bind(asked("legacy", "https://partner.example.com/"))
+	s.accept(path, inV2)
+	s.accept(path, "apikey=demo-key", "Content-Type", formMedia)
+	s.counts("billbridge_callbacks_without_key_total")
 }
 
 var header = regexp.MustCompile(`^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$`)
@@ -141,47 +242,36 @@ var header = regexp.MustCompile(`^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$`)
 func TestR22_ContentTypeIsCleaned(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
-		"":                                 "application/octet-stream",
-		"text/plain":                       "text/plain",
-		"TEXT/Plain ; Charset=\"utf-8\"":   "text/plain; charset=utf-8",
-		"text/plain\r\nX-Evil: 1":          "application/octet-stream",
-		"text/plain\nX-Evil: 1":            "application/octet-stream",
-		"text/plain\x00":                   "application/octet-stream",
-		"text/plain; a=\"b\r\nX-Evil: 1\"": "application/octet-stream",
-		"text/plain; a=\"b\x00c\"":         "text/plain; a*=utf-8''b%00c",
-		"text/plain; a*=utf-8''%0d%0aX-Evil%3a%201":      "text/plain; a*=utf-8''%0D%0AX-Evil%3A%201",
-		"text/plain; a*0*=utf-8''%0d%0a; a*1=\"X-Evil\"": "text/plain; a*=utf-8''%0D%0AX-Evil",
-		"text/plain; a=\"\xff\"":                         "text/plain; a*=utf-8''%FF",
-		"한글":                                             "application/octet-stream",
-		"/":                                              "application/octet-stream",
+		"":                                   "",
+		"text/plain":                         "",
+		formMedia:                            formMedia,
+		formMedia + " ; Charset=\"utf-8\"":   formMedia + "; charset=utf-8",
+		formMedia + "\r\nX-Evil: 1":          "",
+		formMedia + "\nX-Evil: 1":            "",
+		formMedia + "\x00":                   "",
+		formMedia + "; charset":              formMedia,
+		formMedia + "; a=\"b\r\nX-Evil: 1\"": formMedia,
+		formMedia + "; a=\"b\x00c\"":         formMedia + "; a*=utf-8''b%00c",
+		formMedia + "; a*=utf-8''%0d%0aX-Evil%3a%201":      formMedia + "; a*=utf-8''%0D%0AX-Evil%3A%201",
+		formMedia + "; a*0*=utf-8''%0d%0a; a*1=\"X-Evil\"": formMedia + "; a*=utf-8''%0D%0AX-Evil",
+		formMedia + "; a=\"\xff\"":                         formMedia + "; a*=utf-8''%FF",
+		formMedia + "; *=utf-8''x":                         formMedia, // can be read and not be written again
+		formMedia + "; *0=x":                               formMedia,
+		"한글":                                               "",
+		"/":                                                "",
 	} {
-		if got := relay.PlainType(given); got != want {
-			t.Errorf("%q: %q", given, got)
-		}
-		s := newStation(t, setup{})
-		s.accept(s.bind(asked("v2", "https://partner.example.com/")), "?", "Content-Type", given)
-		if c := s.only(); c.ContentType != want {
-			t.Errorf("%q is stored as %q", given, c.ContentType)
-		}
-	}
-}
-
-// TestContentTypeThatCannotBeWritten: one that can be read and not be written again became an empty header.
-func TestContentTypeThatCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	for _, given := range []string{"a/b; *=utf-8''x", "a/b; *0=x"} {
-		if got := relay.PlainType(given); got != "application/octet-stream" {
+		if got := relay.FormType(given); got != want {
 			t.Errorf("%q: %q", given, got)
 		}
 	}
 }
 
 func FuzzR22_ContentType(f *testing.F) {
-	for _, seed := range []string{"text/plain", "text/plain; a=\"\r\n\"", "a/b; *=utf-8''x", "a/b; a*0=x; a*1*=%0d", "a; b=c;", "form-data; x=\"\\\"\"", "a/b; a*=''%"} {
-		f.Add(seed)
+	for _, seed := range []string{"", "; a=\"\r\n\"", "; *=utf-8''x", "; a*0=x; a*1*=%0d", "; b=c;", "; x=\"\\\"\"", "; a*=utf-8''%"} {
+		f.Add(formMedia + seed)
 	}
 	f.Fuzz(func(t *testing.T, given string) {
-		if got := relay.PlainType(given); !header.MatchString(got) {
+		if got := relay.FormType(given); got != "" && !header.MatchString(got) {
 			t.Errorf("%q becomes %q", given, got)
 		}
 	})
