@@ -26,6 +26,8 @@ type Callbacks struct {
 	AtOnce   int      `yaml:"at_once"`  // attempts at the same time
 	PerHost  int      `yaml:"per_host"` // of these, to one host
 
+	LocalAddress LocalAddress `yaml:"local_address"` // that partners are called from
+
 	HTTPSOnly bool      `yaml:"https_only"` // neither partners' addresses nor public_url may be http
 	Ports     []int     `yaml:"ports"`      // that a partner's address may name; [] is any
 	Allow     []Network `yaml:"allow"`      // networks that are no public addresses, and reached all the same

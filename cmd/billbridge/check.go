@@ -79,6 +79,9 @@ func printGateway(w io.Writer, c *config.Config) {
 		fmt.Fprintf(w, "  delivered by\t%s, at most %d attempts\n", map[config.Success]string{
 			config.Documented: "HTTP 200 with the documented answer", config.Any2xx: "any 2xx",
 		}[b.Success], len(b.Schedule))
+		if b.LocalAddress.IsValid() {
+			fmt.Fprintf(w, "  partners see\t%s\n", b.LocalAddress)
+		}
 	}
 	if r := c.Rollout; r != nil {
 		fmt.Fprintf(w, "\nrollout\n  partners move\tfrom %s to %s, %s at first\n", r.Old, r.New, r.Default)

@@ -173,15 +173,16 @@ const (
 	taken      = "delivered"
 	gone       = "gone"       // 410: the partner wants no more of it
 	redirected = "redirected" // 3xx
-	badStatus  = "status"
-	badAnswer  = "answer" // 200, but not the documented success
+	forbidden  = "forbidden"  // 403: often of a partner that does not know the address of the caller
+	badStatus  = "status"     // any other
+	badAnswer  = "answer"     // 200, but not the documented success
 	late       = "timeout"
 	unreached  = "connection"
 	notAllowed = "address"  // refused by the guard
 	broken     = "internal" // something of ours failed
 )
 
-var outcomes = []string{taken, gone, redirected, badStatus, badAnswer, late, unreached, notAllowed, broken}
+var outcomes = []string{taken, gone, redirected, forbidden, badStatus, badAnswer, late, unreached, notAllowed, broken}
 
 // try is post, of which a panic is one more failure: it ends neither the process nor this callback (R40).
 func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed) (status int, outcome string, after time.Duration) {
@@ -224,6 +225,8 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) (status 
 		return code, gone, 0
 	case code >= 300 && code <= 399:
 		return code, redirected, after
+	case code == http.StatusForbidden:
+		return code, forbidden, after
 	case code < 200 || code > 299:
 		return code, badStatus, after
 	case s.callbacks.Success == config.Any2xx:

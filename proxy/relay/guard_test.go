@@ -172,7 +172,7 @@ func TestR32_Rebinding(t *testing.T) {
 	defer listener.Close()
 	c := config.DefaultCallbacks()
 	c.Ports = nil
-	transport := newTransport(newGuard(&c), 0)
+	transport := newTransport(newGuard(&c), &c)
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://localhost:"+port+"/", strings.NewReader("{}"))
 	if err != nil {

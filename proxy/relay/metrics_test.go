@@ -46,6 +46,7 @@ billbridge_callbacks_attempts_total{outcome="address",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="answer",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="connection",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="delivered",upstream="up"} 1
+billbridge_callbacks_attempts_total{outcome="forbidden",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="gone",upstream="up"} 1
 billbridge_callbacks_attempts_total{outcome="internal",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="redirected",upstream="up"} 0

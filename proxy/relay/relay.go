@@ -101,7 +101,7 @@ func (r *Relay) Use(c *config.Config) {
 		next.callbacks = *c.Callbacks
 	}
 	next.guard = newGuard(&next.callbacks)
-	next.transport = newTransport(next.guard, next.callbacks.PerHost)
+	next.transport = newTransport(next.guard, &next.callbacks)
 	if old := r.current.Swap(next); old != nil {
 		old.transport.CloseIdleConnections()
 	}

@@ -1,0 +1,53 @@
+package relay_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"billbridge/proxy/store"
+)
+
+// knows is a partner that refuses callers from all addresses but one.
+func knows(t *testing.T, address string) *httptest.Server {
+	t.Helper()
+	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if host, _, _ := net.SplitHostPort(r.RemoteAddr); host != address {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_, _ = io.WriteString(w, documented["v2"])
+	}))
+	t.Cleanup(partner.Close)
+	return partner
+}
+
+// Partners refuse callers whose address they do not know: callbacks come from the one that the config names. A partner that
+// refuses is seen in the metrics.
+func TestPartnersAreCalledFromTheLocalAddress(t *testing.T) {
+	t.Parallel()
+	partner := knows(t, "127.0.0.3")
+	s := newStation(t, setup{callbacks: reachable})
+	s.deliverable(partner.URL, "A")
+	s.round()
+	if c := s.only(); c.State != store.Waiting || c.LastOutcome != "forbidden" || c.LastStatus != 403 {
+		t.Errorf("%+v", c)
+	}
+	s.counts("billbridge_callbacks_attempts_total", `{outcome="forbidden",upstream="up"} 1`)
+
+	s = newStation(t, setup{callbacks: reachable + ", local_address: 127.0.0.3"})
+	s.deliverable(partner.URL, "A")
+	s.round()
+	if c := s.only(); c.State != store.Delivered {
+		t.Errorf("%+v", c)
+	}
+	// A reload changes it, for connections that are open too.
+	s.Use(setup{callbacks: reachable + ", local_address: 127.0.0.4"}.config(t))
+	s.deliverable(partner.URL, "B")
+	s.round()
+	if all := s.stored(); all[1].LastOutcome != "forbidden" {
+		t.Errorf("%+v", all[1])
+	}
+}
