@@ -32,6 +32,8 @@ type Callbacks struct {
 	Ports     []int     `yaml:"ports"`      // that a partner's address may name; [] is any
 	Allow     []Network `yaml:"allow"`      // networks that are no public addresses, and reached all the same
 
+	InvalidAddress InvalidAddress `yaml:"invalid_address"` // what becomes of a call with an address that is never called
+
 	RequireKey bool `yaml:"require_key"` // refuse callbacks whose body names no partner's key
 
 	Window    Duration `yaml:"window"`    // within which a callback that repeats the last one of its bill or merchant is not delivered again
@@ -53,7 +55,8 @@ func (c *Callbacks) UnmarshalYAML(n *yaml.Node) error {
 func DefaultCallbacks() Callbacks {
 	c := Callbacks{
 		Success: Documented, Timeout: Duration(15 * time.Second), Jitter: 0.1, AtOnce: 256, PerHost: 4,
-		Ports: []int{80, 443, 8080, 8443}, Window: Duration(25 * time.Hour), Retention: Duration(400 * 24 * time.Hour),
+		InvalidAddress: RefuseInvalid,
+		Ports:          []int{80, 443, 8080, 8443}, Window: Duration(25 * time.Hour), Retention: Duration(400 * 24 * time.Hour),
 	}
 	for _, gap := range []time.Duration{
 		0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
@@ -85,6 +88,26 @@ func (s *Success) UnmarshalYAML(n *yaml.Node) error {
 		return nil
 	}
 	return fmt.Errorf("must be documented or any-2xx, but is %q", n.Value)
+}
+
+// InvalidAddress says what becomes of a bill or a registration with a callback address that is never called from here.
+type InvalidAddress string
+
+// RefuseInvalid refuses the call. LeaveInvalid sends it with the address as it is: the upstream may do with it what it does
+// without a relay.
+const (
+	RefuseInvalid InvalidAddress = "refuse"
+	LeaveInvalid  InvalidAddress = "leave"
+)
+
+// UnmarshalYAML reads one of the two words.
+func (a *InvalidAddress) UnmarshalYAML(n *yaml.Node) error {
+	switch v := InvalidAddress(n.Value); v {
+	case RefuseInvalid, LeaveInvalid:
+		*a = v
+		return nil
+	}
+	return fmt.Errorf("must be refuse or leave, but is %q", n.Value)
 }
 
 // A Gap is a Duration that may be 0s.

@@ -34,7 +34,7 @@ func TestCallbackDefaults(t *testing.T) {
 			config.Gap(20 * time.Hour), config.Gap(24 * time.Hour),
 		},
 		Jitter: 0.1, AtOnce: 256, PerHost: 4, Ports: []int{80, 443, 8080, 8443},
-		Window: config.Duration(25 * time.Hour), Retention: config.Duration(9600 * time.Hour),
+		Window: config.Duration(25 * time.Hour), Retention: config.Duration(9600 * time.Hour), InvalidAddress: config.RefuseInvalid,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(config.Callbacks{}, "PublicURL", "LocalAddress")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -48,14 +48,14 @@ func TestCallbackChoices(t *testing.T) {
 	t.Parallel()
 	c := parse(t, relayed+`, listen: "127.0.0.1:8090", success: any-2xx, timeout: 45s, schedule: [0s, 90s], jitter: 0,
   at_once: 1, per_host: 2, https_only: true, ports: [], allow: [10.1.0.0/16, "fd00::/8"], window: 1m, retention: 48h, require_key: true,
-  local_address: 192.0.2.10}`)
+  local_address: 192.0.2.10, invalid_address: leave}`)
 	got := *c.Callbacks
 	want := config.Callbacks{
 		Listen: "127.0.0.1:8090", Success: config.Any2xx, Timeout: config.Duration(45 * time.Second),
 		Schedule: []config.Gap{0, config.Gap(90 * time.Second)}, AtOnce: 1, PerHost: 2, HTTPSOnly: true, Ports: []int{},
 		Allow:  []config.Network{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}, {Prefix: netip.MustParsePrefix("fd00::/8")}},
 		Window: config.Duration(time.Minute), Retention: config.Duration(48 * time.Hour), RequireKey: true,
-		LocalAddress: config.LocalAddress{Addr: netip.MustParseAddr("192.0.2.10")},
+		InvalidAddress: config.LeaveInvalid, LocalAddress: config.LocalAddress{Addr: netip.MustParseAddr("192.0.2.10")},
 	}
 	same := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	sameIP := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })

@@ -16,13 +16,15 @@ import (
 )
 
 type checkCommand struct {
-	Config string `placeholder:"FILE" help:"YAML config. Without one, the built-in table and a gateway to a sandbox on 127.0.0.1:8081 are checked."`
+	Config    string  `placeholder:"FILE" help:"YAML config. Without one, the built-in table and a gateway to a sandbox on 127.0.0.1:8081 are checked."`
+	Addresses *string `placeholder:"FILE" help:"Check callback addresses of partners instead, one a line; - is stdin. Those of a day's traffic show before a cut-over which bills would be refused."`
 }
 
 // Help implements kong's detailed help.
 func (checkCommand) Help() string {
-	return examples("billbridge check --config billbridge.yaml") +
-		"\n\nA mistake is printed as FILE:LINE:COLUMN: what is wrong; the exit code is then 1."
+	return examples("billbridge check --config billbridge.yaml", "billbridge check --config billbridge.yaml --addresses addresses.txt") +
+		"\n\nA mistake is printed as FILE:LINE:COLUMN: what is wrong, an address that would be refused as FILE:LINE: why; the exit code is then 1." +
+		" Of an address, what can hold a secret is not printed: the query, a user and a password."
 }
 
 // Run checks and prints.
@@ -30,6 +32,9 @@ func (c *checkCommand) Run(ctx context.Context, s surroundings) error {
 	checked, err := loadOrBuiltIn(c.Config, s)
 	if err != nil {
 		return err
+	}
+	if c.Addresses != nil {
+		return checkAddresses(checked, *c.Addresses, s)
 	}
 	if err := probe(ctx, checked); err != nil {
 		return err

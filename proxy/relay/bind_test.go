@@ -202,3 +202,42 @@ func TestOwns(t *testing.T) {
 		}
 	}
 }
+
+// Addresses that were never called are in use, and bills are made with them: an unset variable of the partner's server, a
+// machine in its own network. A config leaves them as they are; all others are ours.
+func TestInvalidAddressesAreLeft(t *testing.T) {
+	t.Parallel()
+	invalid := []string{"undefined/api/webhook", "undefined/api/webhook?token=canary", "http://10.0.0.7:8080/paid?token=canary", "https://user:canary@partner.example.com/"}
+	s := newStation(t, setup{callbacks: ", invalid_address: leave"})
+	for _, address := range invalid {
+		for _, a := range []relay.Asked{asked("v2", address), registration("v2", "s", address)} {
+			ours, err := s.Bind(t.Context(), a)
+			if err != nil || ours != address {
+				t.Errorf("%s: %s, %v", address, ours, err)
+			}
+		}
+	}
+	s.counts("billbridge_callbacks_addresses_left_total", `{upstream="up"} 8`)
+	s.counts(refused)
+	if log := s.logs.String(); strings.Contains(log, "canary") || strings.Contains(log, "10.0.0.7") || !strings.Contains(log, hash(key)[:12]) {
+		t.Error(log)
+	}
+	if ours, err := s.Bind(t.Context(), asked("v2", "https://한글.example/paid?token=1")); err != nil || !strings.HasPrefix(ours, "https://bridge.example.com/callback/") {
+		t.Errorf("%s, %v", ours, err)
+	}
+	// What the address is not at fault for is refused all the same.
+	a := asked("v2", "https://partner.example.com/")
+	a.Bill = "a\x00b"
+	var wrong *relay.Wrong
+	if _, err := s.Bind(t.Context(), a); !errors.As(err, &wrong) {
+		t.Errorf("%v", err)
+	}
+
+	s = newStation(t, setup{})
+	for _, address := range invalid {
+		if ours, err := s.Bind(t.Context(), asked("v2", address)); !errors.As(err, &wrong) || ours != "" {
+			t.Errorf("%s: %s, %v", address, ours, err)
+		}
+	}
+	s.counts(refused, `{reason="address",upstream="up"} 4`)
+}

@@ -66,8 +66,22 @@ func (r *refused) Error() string { return "the address is not allowed: " + r.cau
 
 func (r *refused) Unwrap() error { return r.cause }
 
-// face judges an address by its letters, before anything is resolved. The error is for the partner: it says what is
-// wrong and shows nothing of the address, which may carry a secret.
+// AddressCheck returns what a relay with that config makes of a partner's callback address before anything is resolved: nil,
+// or why it is never called. The error shows nothing of the address, which may carry a secret.
+func AddressCheck(c *config.Config) func(address string) error {
+	callbacks := config.DefaultCallbacks()
+	if c.Callbacks != nil {
+		callbacks = *c.Callbacks
+	}
+	g := newGuard(&callbacks)
+	return func(address string) error {
+		_, err := g.face(address)
+		return err
+	}
+}
+
+// face judges an address by its letters, before anything is resolved, and returns it with a host of ASCII. The error is for
+// the partner: it says what is wrong and shows nothing of the address, which may carry a secret.
 func (g *guard) face(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -93,7 +107,12 @@ func (g *guard) face(address string) (*url.URL, error) {
 	if len(g.ports) > 0 && !slices.Contains(g.ports, port) {
 		return nil, fmt.Errorf("its port is not one of those allowed here")
 	}
-	host := u.Hostname()
+	host := asciiHost(u.Hostname())
+	if text := u.Port(); host != u.Hostname() && text != "" {
+		u.Host = host + ":" + text
+	} else if host != u.Hostname() {
+		u.Host = host
+	}
 	if ip, err := netip.ParseAddr(host); err == nil {
 		if ip.Zone() != "" || g.dial.SafeAddrPort(netip.AddrPortFrom(ip, uint16(port))) != nil {
 			return nil, fmt.Errorf("its host is an address that is not called from here")
@@ -120,7 +139,7 @@ func isName(host string) bool {
 		}
 		for _, c := range []byte(label) {
 			if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-				return false // names in other alphabets come as xn--
+				return false // names in other alphabets are converted before
 			}
 		}
 	}

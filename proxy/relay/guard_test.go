@@ -137,8 +137,10 @@ func TestR32_Face(t *testing.T) {
 		"https://partner.example.com:8444/": "port", "http://partner.example.com:22/": "port", "https://partner.example.com:/": "port", "https://partner.example.com:0/": "port",
 		"https://[fe80::1%25eth0]/": "not called", "https://127.0.0.1/": "not called", "https://[::1]/": "not called", "https://169.254.169.254/": "not called",
 		"https://127.1/": "no name", "https://0x7f000001/": "no name", "https://2130706433/": "no name", "https://0177.0.0.1/": "no name", "https://1.2.3.4.5/": "no name", "https://127.0.0.1./": "no name",
-		"https://한글.example/": "no name", "https://-a.example/": "no name", "https://a..b/": "no name", "https://a%2eb.example/": "must be a URL", "https://" + strings.Repeat("a", 64) + ".example/": "no name",
-		"https://127。0。0。1/": "no name", "https://①②⑦.⓪.⓪.①/": "no name",
+		"https://한글.example/": "", "https://%ED%95%9C%EA%B8%80.example/": "", "https://한글.example:8443/": "", "https://한글.example:8444/": "port", "https://한_글.example/": "no name",
+		"https://\u200d.example/": "no name", "https://한글\xff.example/": "no name", "https://%ff.example/": "no name", "https://한글\ufffd.example/": "no name", "https://" + strings.Repeat("한", 60) + ".example/": "no name", "undefined/api/webhook": "must be a URL",
+		"https://-a.example/": "no name", "https://a..b/": "no name", "https://a%2eb.example/": "must be a URL", "https://" + strings.Repeat("a", 64) + ".example/": "no name",
+		"https://127。0。0。1/": "not called", "https://①②⑦.⓪.⓪.①/": "not called", "https://１６９.２５４.１６９.２５４/": "not called", "https://[fe80::1%25한]/": "not called",
 		"https://partner.example.com/" + strings.Repeat("a", 2000): "at most",
 	} {
 		_, err := strict().face(address)
@@ -158,6 +160,24 @@ func TestR32_Face(t *testing.T) {
 	}
 	if _, err := newGuard(&c).face("https://partner.example.com:12345/"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A Hangul name is converted as a browser does, however it is spelled. What is judged, called and counted is one name.
+func TestR32_HangulNamesAreConverted(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"https://한글.example/":                                   "xn--bj0bj06e.example",
+		"https://한글.EXAMPLE:8443/":                              "xn--bj0bj06e.example:8443",
+		"https://\u1112\u1161\u11ab\u1100\u1173\u11af.example/": "xn--bj0bj06e.example", // in parts, as macOS writes it
+		"https://%ED%95%9C%EA%B8%80。example/":                   "xn--bj0bj06e.example",
+		"https://Partner.example/":                              "Partner.example", // ASCII stays as it is
+		"https://８.８.８.８/":                                      "8.8.8.8",
+	} {
+		u, err := strict().face(address)
+		if err != nil || u.Host != want {
+			t.Errorf("%s: %v, %v, want %s", address, u, err, want)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 type metrics struct {
 	accepted, delivered, died, repeated *prometheus.CounterVec
 	attempts, refused, passed, fields   *prometheus.CounterVec
-	otherForm, keyless                  *prometheus.CounterVec
+	otherForm, keyless, left            *prometheus.CounterVec
 
 	relay *Relay
 	mu    sync.Mutex
@@ -42,12 +42,13 @@ func newMetrics(to prometheus.Registerer, r *Relay) (*metrics, error) {
 		passed:    counter("passed", "Callbacks that passed byte for byte: in the partner's form already, sent as a form (application/x-www-form-urlencoded), or not recognised by the table.", "as"),
 		otherForm: counter("other_form", "Callbacks in the form that their upstream does not speak: translated for partners that speak the upstream's form, passed to those that speak the other."),
 		keyless:   counter("without_key", "Callbacks that were stored though their body names no partner's key: the address alone says whose they are."),
+		left:      counter("addresses_left", "Bills and registrations whose callback address is never called from here and went out as it is (callbacks.invalid_address)."),
 		fields:    counter("fields", "Fields that translated callbacks lost, or that did not fit and passed as they are or are missing; unknown are all that the table does not name.", "what", "field"),
 	}
 	if to == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.accepted, m.repeated, m.delivered, m.died, m.attempts, m.refused, m.passed, m.otherForm, m.keyless, m.fields, m} {
+	for _, c := range []prometheus.Collector{m.accepted, m.repeated, m.delivered, m.died, m.attempts, m.refused, m.passed, m.otherForm, m.keyless, m.left, m.fields, m} {
 		if err := to.Register(c); err != nil {
 			return nil, err
 		}
@@ -63,7 +64,7 @@ func (m *metrics) know(upstream string) {
 		return
 	}
 	m.known[upstream] = true
-	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.delivered, m.died, m.otherForm, m.keyless} {
+	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.delivered, m.died, m.otherForm, m.keyless, m.left} {
 		c.WithLabelValues(upstream)
 	}
 	for _, outcome := range outcomes {

@@ -42,6 +42,7 @@ func TestMetricsOfSomeCallbacks(t *testing.T) {
 	s.accept(legacy, `"!"`)
 	clock.add(90*time.Second + 250*time.Millisecond)
 	want := `billbridge_callbacks_accepted_total{upstream="up"} 4
+billbridge_callbacks_addresses_left_total{upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="address",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="answer",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="connection",upstream="up"} 0

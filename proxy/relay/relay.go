@@ -130,8 +130,8 @@ type Wrong struct{ Text string }
 func (w *Wrong) Error() string { return w.Text }
 
 // Bind stores where callbacks of a call are to go, and returns the address of ours that the upstream gets instead.
-// It is the partner's own where the config relays none. The error is a [*Wrong] where the address itself is at fault;
-// any other means that it could not be stored. Nothing may be sent then.
+// It is the partner's own where the config relays none, or leaves an address that is never called as it is. The error is a
+// [*Wrong] where the address itself is at fault; any other means that it could not be stored. Nothing may be sent then.
 func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	s := r.current.Load()
 	if s.config.Callbacks == nil {
@@ -143,6 +143,12 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 		return "", errors.New("the config has no such upstream any more")
 	}
 	if _, err := s.guard.face(a.URL); err != nil {
+		if s.callbacks.InvalidAddress == config.LeaveInvalid {
+			r.metrics.left.WithLabelValues(a.Upstream).Inc()
+			r.log.Warn("a callback address that is never called from here goes out as it is", "upstream", a.Upstream,
+				"partner", shown(hashOf(a.Key)), "operation", a.Operation, "reason", err.Error())
+			return a.URL, nil
+		}
 		r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
 		return "", &Wrong{err.Error()}
 	}
