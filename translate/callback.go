@@ -218,13 +218,24 @@ func (c *Callback) Answer(f Form) []byte {
 // Succeeded tells whether an answer in a form says that the receiver has the callback: HTTP 200, and the code of
 // [Callback.Answer]. What else is in it does not matter.
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
-	t := c.operation.table
-	i := t.index(f)
-	if status != statusOK || check(body, t.depth) != nil {
-		return false
+	code := c.code(f, body)
+	return status == statusOK && code.kind == text && code.text() == c.answers[c.operation.table.index(f)].code
+}
+
+// AnsweredCode is the code of an answer in a form, a number as its digits, "" where none can be read.
+func (c *Callback) AnsweredCode(f Form, body []byte) string {
+	if code := c.code(f, body); code.kind == text || code.kind == number {
+		return strings.Clone(code.text())
 	}
-	code := lookup(gjson.Parse(view(body)), t.forms[i].code)
-	return code.kind == text && code.text() == c.answers[i].code
+	return ""
+}
+
+func (c *Callback) code(f Form, body []byte) value {
+	t := c.operation.table
+	if check(body, t.depth) != nil {
+		return value{}
+	}
+	return lookup(gjson.Parse(view(body)), t.forms[t.index(f)].code)
 }
 
 // Fields classifies every row in both directions, in the order of the table.

@@ -147,9 +147,11 @@ func (r *Relay) untilDue(ctx context.Context, now time.Time) time.Duration {
 func (r *Relay) attempt(s *settings, c store.Claimed) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.callbacks.Timeout))
 	defer cancel()
-	status, outcome, after := r.try(ctx, s, c)
-	result := store.Result{At: r.now(), Status: status, Outcome: outcome}
-	result.State, result.Next = s.verdict(c.Attempts, outcome, result.At, after)
+	begun := r.now()
+	e := r.try(ctx, s, c)
+	result := store.Result{At: r.now(), Status: e.status, Outcome: e.outcome, Code: e.code, Reason: e.reason}
+	result.Took = result.At.Sub(begun)
+	result.State, result.Next = s.verdict(c.Attempts, e.outcome, result.At, e.after)
 	r.metrics.attempts.WithLabelValues(c.Upstream, result.Outcome).Inc()
 	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
@@ -182,29 +184,38 @@ const (
 	broken     = "internal" // something of ours failed
 )
 
+// An end is what came of an attempt.
+type end struct {
+	status  int           // HTTP; 0 if there was no answer
+	outcome string        // one of outcomes
+	reason  string        // why it failed, in words for the operator; it shows nothing of the address
+	code    string        // the partner's, "" where it gave none
+	after   time.Duration // what a Retry-After asks for
+}
+
 var outcomes = []string{taken, gone, redirected, forbidden, badStatus, badAnswer, late, unreached, notAllowed, broken}
 
 // try is post, of which a panic is one more failure: it ends neither the process nor this callback (R40).
-func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed) (status int, outcome string, after time.Duration) {
+func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed) (e end) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			r.log.Error("panic", "callback", c.ID, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
-			status, outcome, after = 0, broken, 0
+			e = end{outcome: broken, reason: "the gateway failed: see its log"}
 		}
 	}()
 	return r.post(ctx, s, c)
 }
 
-// post makes the attempt. after is what a Retry-After asks for.
-func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) (status int, outcome string, after time.Duration) {
+// post makes the attempt.
+func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	u, err := s.guard.face(c.URL) // the config may have changed since
 	if err != nil {
-		return 0, notAllowed, 0
+		return end{outcome: notAllowed, reason: "the address is not called: " + err.Error()}
 	}
 	u.RawQuery = escaped(u.RawQuery)
 	req, err := http.NewRequestWithContext(ctx, s.rows.Method(), u.String(), bytes.NewReader(c.Body))
 	if err != nil {
-		return 0, notAllowed, 0
+		return end{outcome: notAllowed, reason: "the address is not called: it cannot be written as a request"}
 	}
 	req.Header = http.Header{
 		"Content-Type": {c.ContentType}, "User-Agent": {r.userAgent},
@@ -212,33 +223,37 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) (status 
 	}
 	res, err := s.transport.RoundTrip(req)
 	if err != nil {
-		return 0, r.broke(err), 0
+		return end{outcome: broke(err), reason: s.reason(err)}
 	}
 	defer func() { _ = res.Body.Close() }()
 	var answer []byte
 	if res.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection, which ctx does not end
 		answer, err = io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	}
-	after = retryAfter(res.Header.Get("Retry-After"), r.now())
+	form := translate.Form(c.Form)
+	e := end{
+		status: res.StatusCode, outcome: badStatus, reason: reasonOfStatus(res.StatusCode), code: s.answeredCode(form, answer),
+		after: retryAfter(res.Header.Get("Retry-After"), r.now()),
+	}
 	switch code := res.StatusCode; {
 	case code == http.StatusGone:
-		return code, gone, 0
+		e.outcome, e.after = gone, 0
 	case code >= 300 && code <= 399:
-		return code, redirected, after
+		e.outcome = redirected
 	case code == http.StatusForbidden:
-		return code, forbidden, after
+		e.outcome = forbidden
 	case code < 200 || code > 299:
-		return code, badStatus, after
 	case s.callbacks.Success == config.Any2xx:
-		return code, taken, 0
+		e.outcome, e.reason, e.after = taken, "", 0
 	case err != nil:
-		return code, r.broke(err), after
+		e.outcome, e.reason = broke(err), fmt.Sprintf("HTTP %d but %s", code, s.reason(err))
 	case code != http.StatusOK:
-		return code, badStatus, after
-	case !s.rows.Succeeded(translate.Form(c.Form), code, answer):
-		return code, badAnswer, after
+	case !s.rows.Succeeded(form, code, answer):
+		e.outcome, e.reason = badAnswer, s.reasonOf200(form, answer, e.code)
+	default:
+		e.outcome, e.reason, e.after = taken, "", 0
 	}
-	return res.StatusCode, taken, 0
+	return e
 }
 
 // escaped is a query as it can stand in the first line of a request. Partners write theirs with blanks and in Korean:
@@ -255,7 +270,7 @@ func escaped(query string) string {
 	return b.String()
 }
 
-func (r *Relay) broke(err error) string {
+func broke(err error) string {
 	var blocked *refused
 	switch {
 	case errors.As(err, &blocked):

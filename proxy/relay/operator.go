@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"billbridge/proxy/store"
 
@@ -35,10 +39,34 @@ type Listed struct {
 	Size     int        `json:"size,omitempty"`   // of the body, in bytes; only of a single callback
 	Digest   string     `json:"digest,omitempty"` // SHA-256 of the upstream's body in canonical form; only of a single callback
 	Cursor   int64      `json:"cursor"`           // for after
+
+	// History are the last attempts, the first of them first; only of a single callback. One that was cut off is not there.
+	History []Attempted `json:"history,omitempty"`
+}
+
+// Attempted is one attempt as the operator sees it.
+type Attempted struct {
+	Number  int       `json:"number"` // from 1 on, over all replays
+	At      time.Time `json:"at"`     // when it ended
+	Took    float64   `json:"took_seconds"`
+	Status  int       `json:"status,omitempty"` // HTTP
+	Code    string    `json:"code,omitempty"`   // the partner's
+	Outcome string    `json:"outcome"`
+	Reason  string    `json:"reason,omitempty"` // why it failed
+}
+
+// Decided is an entry of the audit log.
+type Decided struct {
+	At      time.Time `json:"at"`
+	By      string    `json:"by"`
+	Action  string    `json:"action"`            // replay or drop
+	Partner string    `json:"partner,omitempty"` // "" where those of several were meant
+	What    string    `json:"what"`              // the id of one, or how many and by which filter
+	From    string    `json:"from"`
 }
 
 // Progress is one line of a replay or a drop: how many callbacks of how many. The last line has Over, and in Error why
-// not all of them, if so.
+// not all of them, if so. A dry run has one line, with none done.
 type Progress struct {
 	Done  int    `json:"done"`
 	Of    int    `json:"of"`
@@ -49,21 +77,24 @@ type Progress struct {
 // Operator is what the operator sees of callbacks and decides about them, for the admin listener:
 //
 //	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   the newest first
+//	GET  /callbacks/audit?limit=
 //	GET  /callbacks/{id}
-//	POST /callbacks/replay?…   dead ones, by the same filter; answers a line of Progress after each batch
-//	POST /callbacks/drop?…
-//	POST /callbacks/{id}/replay
-//	POST /callbacks/{id}/drop
+//	POST /callbacks/replay?by=&…   dead ones, by the same filter; answers a line of Progress after each batch
+//	POST /callbacks/drop?by=&…
+//	POST /callbacks/{id}/replay?by=
+//	POST /callbacks/{id}/drop?by=
 //
+// by is who decides, for the audit log. With dry_run=true nothing is changed, and nobody needs to be named.
 // A partner is named by at least 12 digits of its hash. Times are RFC 3339.
 func (r *Relay) Operator() http.Handler {
 	m := mux.NewRouter()
 	m.Path("/callbacks").Methods(http.MethodGet).HandlerFunc(r.list)
 	m.Path("/callbacks/replay").Methods(http.MethodPost).HandlerFunc(r.decide("replayed", r.store.Replay))
 	m.Path("/callbacks/drop").Methods(http.MethodPost).HandlerFunc(r.decide("dropped", r.store.Drop))
+	m.Path("/callbacks/audit").Methods(http.MethodGet).HandlerFunc(r.audit)
 	m.Path("/callbacks/{id}").Methods(http.MethodGet).HandlerFunc(r.show)
-	m.Path("/callbacks/{id}/replay").Methods(http.MethodPost).HandlerFunc(r.decideOne("replayed", "a dead or a delivered", r.store.ReplayOne))
-	m.Path("/callbacks/{id}/drop").Methods(http.MethodPost).HandlerFunc(r.decideOne("dropped", "a dead", r.store.DropOne))
+	m.Path("/callbacks/{id}/replay").Methods(http.MethodPost).HandlerFunc(r.decideOne("replayed", r.store.ReplayOne, store.Dead, store.Delivered))
+	m.Path("/callbacks/{id}/drop").Methods(http.MethodPost).HandlerFunc(r.decideOne("dropped", r.store.DropOne, store.Dead))
 	return m
 }
 
@@ -91,15 +122,85 @@ func (r *Relay) show(w http.ResponseWriter, req *http.Request) {
 		tell(w, err)
 		return
 	}
+	attempts, err := r.store.Attempts(req.Context(), c.ID)
+	if err != nil {
+		tell(w, err)
+		return
+	}
 	l := listed(c)
 	l.Size, l.Digest = len(c.Body), fmt.Sprintf("%x", c.Digest)
+	for _, a := range attempts {
+		l.History = append(l.History, Attempted{a.Number, a.Ended, a.Took.Seconds(), a.Status, a.Code, a.Outcome, a.Reason})
+	}
 	answer(w, l)
 }
 
+// auditedMost bounds an answer; the log grows for ever.
+const auditedMost = 10_000
+
+func (r *Relay) audit(w http.ResponseWriter, req *http.Request) {
+	limit := 100
+	q, err := url.ParseQuery(req.URL.RawQuery)
+	for key, values := range q {
+		n, wrong := strconv.Atoi(values[0])
+		if key != "limit" || len(values) > 1 || wrong != nil || n < 1 || n > auditedMost {
+			err = fmt.Errorf("one limit can be given, from 1 to %d", auditedMost)
+		}
+		limit = n
+	}
+	if err != nil {
+		tell(w, fmt.Errorf("%w: %w", store.ErrFilter, err))
+		return
+	}
+	log, err := r.store.AuditCallbacks(req.Context(), limit)
+	if err != nil {
+		tell(w, err)
+		return
+	}
+	list := make([]Decided, len(log))
+	for i, c := range log {
+		list[i] = Decided{c.At, c.By, string(c.Action), shown(c.Partner), c.Subject, c.From}
+	}
+	answer(w, list)
+}
+
+// A decision is what the query of one says beside the filter.
+type decision struct {
+	by  string
+	dry bool
+}
+
+// decisionOf takes by and dry_run out of a query.
+func decisionOf(query string) (d decision, rest string, err error) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return d, "", fmt.Errorf("%w: %w", store.ErrFilter, err)
+	}
+	by, dry := q["by"], q["dry_run"]
+	delete(q, "by")
+	delete(q, "dry_run")
+	switch {
+	case len(dry) > 1 || len(dry) == 1 && dry[0] != "true" && dry[0] != "false":
+		return d, "", fmt.Errorf("%w: dry_run is true or false", store.ErrFilter)
+	case len(dry) == 1 && dry[0] == "true":
+		d.dry = true
+	case len(by) != 1 || by[0] == "" || !utf8.ValidString(by[0]) || utf8.RuneCountInString(by[0]) > 100 ||
+		strings.ContainsFunc(by[0], func(c rune) bool { return !unicode.IsPrint(c) }):
+		return d, "", fmt.Errorf("%w: say who you are with by: a name of up to 100 letters that print, for the audit log", store.ErrFilter)
+	default:
+		d.by = by[0]
+	}
+	return d, q.Encode(), nil
+}
+
 // decide replays or drops what a filter means.
-func (r *Relay) decide(what string, change func(context.Context, store.Filter, time.Time, func(int)) (int, error)) http.HandlerFunc {
+func (r *Relay) decide(what string, change func(context.Context, store.Filter, string, time.Time, func(int)) (int, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
-		f, err := filterOf(req.URL.RawQuery)
+		d, rest, err := decisionOf(req.URL.RawQuery)
+		var f store.Filter
+		if err == nil {
+			f, err = filterOf(rest)
+		}
 		switch {
 		case err != nil:
 		case f.State != "" && f.State != store.Dead:
@@ -126,8 +227,13 @@ func (r *Relay) decide(what string, change func(context.Context, store.Filter, t
 			_ = lines.Encode(step) // an operator that went away misses the lines alone: the request's context ends the work
 			_ = flush.Flush()
 		}
+		if d.dry {
+			step.Over = true
+			say()
+			return
+		}
 		say()
-		step.Done, err = change(req.Context(), f, r.now(), func(done int) {
+		step.Done, err = change(req.Context(), f, d.by, r.now(), func(done int) {
 			step.Done = done
 			say()
 			r.wake()
@@ -136,27 +242,50 @@ func (r *Relay) decide(what string, change func(context.Context, store.Filter, t
 		if err != nil {
 			step.Error = err.Error()
 		}
-		r.log.Warn("callbacks "+what, "count", step.Done, "partner", f.PartnerPrefix, "bill", f.Bill, "upstream", f.Upstream)
+		r.log.Warn("callbacks "+what, "count", step.Done, "by", d.by, "partner", f.PartnerPrefix, "bill", f.Bill, "upstream", f.Upstream)
 		r.wake()
 		say()
 	}
 }
 
-// decideOne replays or drops one callback. which are those that it can be done with.
-func (r *Relay) decideOne(what, which string, change func(context.Context, string, time.Time) error) http.HandlerFunc {
+// decideOne replays or drops one callback that is in one of the states.
+func (r *Relay) decideOne(what string, change func(_ context.Context, id, by string, _ time.Time) error, states ...store.State) http.HandlerFunc {
+	wrong := func(c store.Callback) error {
+		which := make([]string, len(states))
+		for i, state := range states {
+			which[i] = "a " + string(state)
+		}
+		return fmt.Errorf("%w: %s is %s, and only %s callback can be %s", store.ErrState, c.ID, c.State, strings.Join(which, " or "), what)
+	}
 	return func(w http.ResponseWriter, req *http.Request) {
 		id := mux.Vars(req)["id"]
-		err := change(req.Context(), id, r.now())
-		if errors.Is(err, store.ErrState) {
-			if is, lost := r.store.Get(req.Context(), id); lost == nil {
-				err = fmt.Errorf("%w: %s is %s, and only %s callback can be %s", store.ErrState, id, is.State, which, what)
+		d, rest, err := decisionOf(req.URL.RawQuery)
+		if err == nil && rest != "" {
+			err = fmt.Errorf("%w: one callback is named by its id alone", store.ErrFilter)
+		}
+		switch {
+		case err != nil:
+		case d.dry:
+			var c store.Callback
+			if c, err = r.store.Get(req.Context(), id); err == nil && !slices.Contains(states, c.State) {
+				err = wrong(c)
+			}
+		default:
+			if err = change(req.Context(), id, d.by, r.now()); errors.Is(err, store.ErrState) {
+				if is, lost := r.store.Get(req.Context(), id); lost == nil {
+					err = wrong(is)
+				}
 			}
 		}
 		if err != nil {
 			tell(w, err)
 			return
 		}
-		r.log.Warn("callback "+what, "callback", id)
+		if d.dry {
+			answer(w, Progress{Of: 1, Over: true})
+			return
+		}
+		r.log.Warn("callback "+what, "callback", id, "by", d.by)
 		r.wake()
 		answer(w, Progress{Done: 1, Of: 1, Over: true})
 	}

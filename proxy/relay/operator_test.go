@@ -15,8 +15,16 @@ import (
 	"billbridge/proxy/store"
 )
 
-// ask is a call of the operator.
+// ask is a call of the operator, who gives a name with every decision.
 func (s *station) ask(method, target string) *httptest.ResponseRecorder {
+	if method == "POST" {
+		path, query, _ := strings.Cut(target, "?")
+		target = path + "?" + strings.TrimPrefix(query+"&by=tester", "&")
+	}
+	return s.asks(method, target)
+}
+
+func (s *station) asks(method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	s.Operator().ServeHTTP(w, httptest.NewRequest(method, target, nil))
 	return w
@@ -187,7 +195,8 @@ func TestOperatorShows(t *testing.T) {
 	w := s.ask("GET", "/callbacks/"+list[0].ID)
 	want := fmt.Sprintf(`{"id":%q,"received":"2026-11-21T04:34:56Z","partner":%q,"bill":"dead","upstream":"up","state":"dead","attempts":1,`+
 		`"last_at":"2026-11-21T04:34:56Z","last_status":500,"last_outcome":"status","form":"v2","address":"https://partner.example.com/paid",`+
-		`"content_type":"application/json; charset=utf-8","size":37,"digest":%q,"cursor":2}`+"\n", list[0].ID, hash(key)[:12], hash(notice("v2", key, "dead")))
+		`"content_type":"application/json; charset=utf-8","size":37,"digest":%q,"cursor":2,`+
+		`"history":[{"number":1,"at":"2026-11-21T04:34:56Z","took_seconds":0,"status":500,"code":"0000","outcome":"status","reason":"HTTP 500"}]}`+"\n", list[0].ID, hash(key)[:12], hash(notice("v2", key, "dead")))
 	if w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d\n%s\nwant\n%s", w.Code, w.Body, want)
 	}
@@ -265,6 +274,89 @@ func TestOperatorDropsOne(t *testing.T) {
 	}
 }
 
+// Who decides is asked for, and kept beside what was decided. What changed nothing is not there.
+func TestOperatorDecisionsAreAudited(t *testing.T) {
+	t.Parallel()
+	s, clock := office(t)
+	_, list := s.list("?bill=dead")
+	one := "/callbacks/" + list[0].ID
+	for _, query := range []string{"", "?by=", "?by=a&by=b", "?by=%0a", "?by=" + strings.Repeat("a", 101), "?by=a&dry_run=yes", "?dry_run=true&dry_run=true", "?dry_run="} {
+		for _, target := range []string{one + "/replay", one + "/drop", "/callbacks/replay", "/callbacks/drop"} {
+			if w := s.asks("POST", target+query); w.Code != 400 {
+				t.Errorf("%s%s: %d %s", target, query, w.Code, w.Body)
+			}
+		}
+	}
+	if w := s.asks("POST", one+"/drop?by=a&bill=dead"); w.Code != 400 || !strings.Contains(w.Body.String(), "by its id alone") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if got, _ := s.list("?state=dead"); len(got) != 2 {
+		t.Errorf("%v are dead", got)
+	}
+	for target, status := range map[string]int{"/replay?by=%EA%B9%80": 200, "/drop?by=nobody": 409} {
+		if w := s.asks("POST", one+"/replay"); w.Code != 400 { // before, after and between
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if status == 409 {
+			target = strings.Replace(one, list[0].ID, s.stored()[0].ID, 1) + target // a delivered one
+		} else {
+			target = one + target
+		}
+		if w := s.asks("POST", target); w.Code != status {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+	s.progress("/callbacks/drop?partner=" + hash("other-key")[:12])
+	s.progress("/callbacks/drop?bill=none")
+	w := s.ask("GET", "/callbacks/audit")
+	at := clock.now().Format(time.RFC3339)
+	want := fmt.Sprintf(`[{"at":%[1]q,"by":"tester","action":"drop","partner":%[2]q,"what":"1 callbacks, all","from":"dead"},`+
+		`{"at":%[1]q,"by":"김","action":"replay","partner":%[3]q,"what":%[4]q,"from":"dead"}]`+"\n", at, hash("other-key")[:12], hash(key)[:12], list[0].ID)
+	if w.Code != 200 || w.Body.String() != want {
+		t.Errorf("%d\n%s\nwant\n%s", w.Code, w.Body, want)
+	}
+	if w := s.ask("GET", "/callbacks/audit?limit=1"); strings.Count(w.Body.String(), `"at"`) != 1 {
+		t.Errorf("%s", w.Body)
+	}
+	for _, query := range []string{"?limit=0", "?limit=10001", "?limit=", "?limit=1&limit=1", "?after=1", "?limit=%zz"} {
+		if w := s.ask("GET", "/callbacks/audit"+query); w.Code != 400 {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
+	}
+	if !strings.Contains(s.logs.String(), `"by":"김"`) {
+		t.Error(s.logs)
+	}
+}
+
+// A dry run says how many are meant, or that one cannot be, and changes nothing.
+func TestOperatorDryRun(t *testing.T) {
+	t.Parallel()
+	s, _ := office(t)
+	ids := map[string]string{}
+	_, list := s.list("")
+	for _, l := range list {
+		ids[l.Bill] = l.ID
+	}
+	for target, want := range map[string]string{
+		"replay": `200 {"done":0,"of":2,"over":true}`, "drop?limit=1": `200 {"done":0,"of":1,"over":true}`, "replay?bill=taken": `200 {"done":0,"of":0,"over":true}`,
+		"drop?state=waiting": "400 ", ids["dead"] + "/drop": `200 {"done":0,"of":1,"over":true}`, ids["taken"] + "/replay": `200 {"done":0,"of":1,"over":true}`,
+		ids["taken"] + "/drop": "409 ", ids["waiting"] + "/replay": "409 ", "cb_unknown/drop": "404 ",
+	} {
+		target, query, _ := strings.Cut(target, "?")
+		w := s.asks("POST", "/callbacks/"+target+"?"+strings.TrimPrefix(query+"&dry_run=true", "&"))
+		if got := fmt.Sprintf("%d %s", w.Code, w.Body); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 1 {
+			t.Errorf("%s: %s, want %s", target, got, want)
+		}
+	}
+	got, _ := s.list("?state=dead")
+	if w := s.ask("GET", "/callbacks/audit"); !slices.Equal(got, []string{"other", "dead"}) || w.Body.String() != "[]\n" {
+		t.Errorf("%v are dead, and the log has %s", got, w.Body)
+	}
+	if strings.Contains(s.logs.String(), `"msg":"callback`) {
+		t.Error(s.logs)
+	}
+}
+
 // Several are replayed or dropped by the filter, and a line tells of every batch.
 func TestOperatorDecidesOnSeveral(t *testing.T) {
 	t.Parallel()
@@ -313,7 +405,7 @@ func TestOperatorHearsOfFailures(t *testing.T) {
 	t.Parallel()
 	s, _ := office(t)
 	w := &closes{ResponseRecorder: httptest.NewRecorder(), during: func() { _ = s.store.Close() }}
-	s.Operator().ServeHTTP(w, httptest.NewRequest("POST", "/callbacks/drop", nil))
+	s.Operator().ServeHTTP(w, httptest.NewRequest("POST", "/callbacks/drop?by=tester", nil))
 	if want := `{"done":0,"of":2}` + "\n" + `{"done":0,"of":2,"over":true,"error":"store: closed"}` + "\n"; w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -186,7 +186,7 @@ func TestPingWrites(t *testing.T) {
 				if err := s.Ping(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				run(t, raw(t, url), "DROP TABLE "+table)
+				run(t, raw(t, url), "DROP TABLE billbridge_attempts", "DROP TABLE "+table) // it refers to that of the callbacks
 				if err := s.Ping(t.Context()); err == nil {
 					t.Error("it is ready")
 				}

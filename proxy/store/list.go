@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -98,43 +99,52 @@ func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
 	})
 }
 
-// What a decision of the operator makes of a callback. Both take $1, the time of the decision, and end every lease.
-const (
-	revive  = "state = 'waiting', attempts = 0, next = $1, due = $1, lease = '', done = NULL"
-	discard = "state = 'dropped', next = $1, due = $1, lease = '', done = $1"
+// A decision is what the operator makes of a callback. set takes $1, the time of the decision, and ends every lease.
+type decision struct {
+	action Action
+	to     State
+	set    string
+}
+
+var (
+	revive  = decision{CallbackReplayed, Waiting, "state = 'waiting', attempts = 0, next = $1, due = $1, lease = '', done = NULL"}
+	discard = decision{CallbackDropped, Dropped, "state = 'dropped', next = $1, due = $1, lease = '', done = $1"}
 )
 
 // Replay has the dead callbacks that the filter means delivered after all, from now on and under the ids they have,
-// and returns how many those are. It works in batches: after an error, n of them have been changed already. After each
-// batch it calls progress, which may be nil, with their number so far. Nobody waits for progress but Replay.
+// and returns how many those are. by is who decides, for the audit log. It works in batches, each with an entry there: after an
+// error, n of them have been changed already. After each batch it calls progress, which may be nil, with their number so far. Nobody waits for progress but Replay.
 //
 // A callback that is replayed has the place in its order that it always had. It waits for an attempt under way at a
 // later one, and then goes before all later ones that are still waiting.
-func (s *Store) Replay(ctx context.Context, f Filter, now time.Time, progress func(done int)) (n int, err error) {
-	return s.decide(ctx, f, revive, now, progress)
+func (s *Store) Replay(ctx context.Context, f Filter, by string, now time.Time, progress func(done int)) (n int, err error) {
+	return s.decide(ctx, f, revive, by, now, progress)
 }
 
 // Drop gives up for good on the dead callbacks that the filter means, and returns how many those are. It works in
 // batches and calls progress, as Replay does.
-func (s *Store) Drop(ctx context.Context, f Filter, now time.Time, progress func(done int)) (n int, err error) {
-	return s.decide(ctx, f, discard, now, progress)
+func (s *Store) Drop(ctx context.Context, f Filter, by string, now time.Time, progress func(done int)) (n int, err error) {
+	return s.decide(ctx, f, discard, by, now, progress)
 }
 
 // ReplayOne has one dead or delivered callback delivered again, in its place as Replay does: what follows it in its
 // order and was not delivered yet comes after it, even if attempts at that were made. It returns ErrNotFound if there
 // is none with that id, and ErrState if it is in another state.
-func (s *Store) ReplayOne(ctx context.Context, id string, now time.Time) error {
-	return s.decideOne(ctx, id, revive, "'dead', 'delivered'", now)
+func (s *Store) ReplayOne(ctx context.Context, id, by string, now time.Time) error {
+	return s.decideOne(ctx, id, revive, by, now, Dead, Delivered)
 }
 
 // DropOne gives up for good on one dead callback; errors as for ReplayOne.
-func (s *Store) DropOne(ctx context.Context, id string, now time.Time) error {
-	return s.decideOne(ctx, id, discard, "'dead'", now)
+func (s *Store) DropOne(ctx context.Context, id, by string, now time.Time) error {
+	return s.decideOne(ctx, id, discard, by, now, Dead)
 }
 
-func (s *Store) decide(ctx context.Context, f Filter, change string, now time.Time, progress func(done int)) (n int, err error) {
+func (s *Store) decide(ctx context.Context, f Filter, d decision, by string, now time.Time, progress func(done int)) (n int, err error) {
 	if f.State != "" && f.State != Dead {
 		return 0, fmt.Errorf("%w: only dead callbacks can be replayed or dropped together, not %s ones", ErrFilter, f.State)
+	}
+	if err := decider(by, now); err != nil {
+		return 0, err
 	}
 	f.State = Dead
 	// Each batch goes on where the one before ended: what dies again meanwhile is not taken twice.
@@ -151,7 +161,7 @@ func (s *Store) decide(ctx context.Context, f Filter, change string, now time.Ti
 		statement := fmt.Sprintf(`
 			UPDATE billbridge_callbacks SET %s WHERE seq IN (
 				SELECT seq FROM billbridge_callbacks WHERE %s AND seq > $%d ORDER BY seq LIMIT $%d %s
-			) RETURNING seq`, change, where, len(args)-1, len(args), s.passOver())
+			) RETURNING seq`, d.set, where, len(args)-1, len(args), s.passOver())
 		changed, err := write(ctx, s, "changing callbacks", func(ctx context.Context, q queries) (changed []int64, err error) {
 			if err := s.betweenClaims(ctx, q); err != nil {
 				return nil, err
@@ -159,7 +169,14 @@ func (s *Store) decide(ctx context.Context, f Filter, change string, now time.Ti
 			if err := f.onePartner(ctx, q); err != nil {
 				return nil, err
 			}
-			return numbers(ctx, q, statement, args...)
+			changed, err = numbers(ctx, q, statement, args...)
+			if err == nil && len(changed) > 0 {
+				err = audited(ctx, q, Change{
+					Action: d.action, By: by, At: now, Partner: f.PartnerPrefix, Subject: fmt.Sprintf("%d callbacks, %s", len(changed), f.words()),
+					From: string(Dead), To: string(d.to),
+				})
+			}
+			return changed, err
 		})
 		if err != nil {
 			return n, err
@@ -177,7 +194,10 @@ func (s *Store) decide(ctx context.Context, f Filter, change string, now time.Ti
 	}
 }
 
-func (s *Store) decideOne(ctx context.Context, id, change, states string, now time.Time) error {
+func (s *Store) decideOne(ctx context.Context, id string, d decision, by string, now time.Time, states ...State) error {
+	if err := decider(by, now); err != nil {
+		return err
+	}
 	if storable(map[string]string{"id": id}) != nil {
 		return ErrNotFound
 	}
@@ -186,16 +206,25 @@ func (s *Store) decideOne(ctx context.Context, id, change, states string, now ti
 		if err := s.betweenClaims(ctx, q); err != nil {
 			return nil, err
 		}
-		changed, err := numbers(ctx, q, `
-			UPDATE billbridge_callbacks SET `+change+` WHERE id = $2 AND state IN (`+states+`) RETURNING seq`, now.UnixMilli(), id)
-		if err != nil || len(changed) == 1 {
-			return nil, err
-		}
-		there, err := numbers(ctx, q, "SELECT seq FROM billbridge_callbacks WHERE id = $1", id)
-		if err == nil && len(there) == 0 {
+		c := Change{Action: d.action, By: by, At: now, Subject: id, To: string(d.to)}
+		err = q.QueryRowContext(ctx, "SELECT partner, state FROM billbridge_callbacks WHERE id = $1", id).Scan(&c.Partner, &c.From)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
 			return ErrNotFound, nil
+		case err != nil:
+			return nil, err
+		case !slices.Contains(states, State(c.From)):
+			return ErrState, nil
 		}
-		return ErrState, err
+		// The state again: an attempt may have ended since.
+		changed, err := numbers(ctx, q, "UPDATE billbridge_callbacks SET "+d.set+" WHERE id = $2 AND state = $3 RETURNING seq", now.UnixMilli(), id, c.From)
+		if err == nil && len(changed) == 0 {
+			return ErrState, nil
+		}
+		if err == nil {
+			err = audited(ctx, q, c)
+		}
+		return nil, err
 	})
 	if err != nil {
 		return err
@@ -255,6 +284,31 @@ func (f Filter) where(args ...any) (string, []any, error) {
 		add("received < $%d", f.Until.UnixMilli())
 	}
 	return strings.Join(conditions, " AND "), args, nil
+}
+
+// words are what a filter asks for beside the state and the partner, for the audit log.
+func (f Filter) words() string {
+	words := []string{"all"}
+	add := func(name string, value any) { words = append(words, fmt.Sprintf("%s %v", name, value)) }
+	if f.Bill != "" {
+		add("bill", f.Bill)
+	}
+	if f.Upstream != "" {
+		add("upstream", f.Upstream)
+	}
+	if !f.Since.IsZero() {
+		add("since", f.Since.Format(time.RFC3339))
+	}
+	if !f.Until.IsZero() {
+		add("until", f.Until.Format(time.RFC3339))
+	}
+	if f.Limit > 0 {
+		add("at most", f.Limit)
+	}
+	if len(words) > 1 {
+		words = words[1:]
+	}
+	return strings.Join(words, ", ")
 }
 
 // beyond is greater than every hash that begins with prefix, and smaller than any other greater one: g follows f.

@@ -194,7 +194,7 @@ func (m *model) decideSome(t *rapid.T) {
 	if rapid.Bool().Draw(t, "drop") {
 		state, do = store.Dropped, m.s.Drop
 	}
-	n, err := do(m.ctx, f, m.now, nil)
+	n, err := do(m.ctx, f, "tester", m.now, nil)
 	m.check(err)
 	equal(t, "changed", n, m.decide(state, limit, dead...))
 }
@@ -213,7 +213,7 @@ func (m *model) decideOne(t *rapid.T) {
 	} else {
 		m.decide(state, 1, r)
 	}
-	if err := do(m.ctx, id, m.now); !errors.Is(err, want) || (err == nil) != (want == nil) {
+	if err := do(m.ctx, id, "tester", m.now); !errors.Is(err, want) || (err == nil) != (want == nil) {
 		t.Fatalf("%s: %v, want %v", id, err, want)
 	}
 }

@@ -46,7 +46,7 @@ func TestReplayWaitsForClaims(t *testing.T) {
 		return count("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = "+held) == 1
 	})
 	replayed := make(chan error, 1)
-	go func() { replayed <- replaying.ReplayOne(t.Context(), "a1", noon) }()
+	go func() { replayed <- replaying.ReplayOne(t.Context(), "a1", "tester", noon) }()
 	waitFor(t, func() bool {
 		return len(replayed) == 1 ||
 			count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = '"+operator+"'") == 1

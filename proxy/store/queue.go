@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -23,6 +24,11 @@ type Result struct {
 	Outcome string // in words; it must hold nothing secret
 	State   State  // Waiting for another attempt at Next
 	Next    time.Time
+
+	// For Attempts. They must hold nothing secret.
+	Took   time.Duration
+	Code   string // of the partner's answer; "" if it had none
+	Reason string // why it failed; "" if it did not
 }
 
 // hosts are the hosts that callbacks wait for. One step of the index for each: many callbacks that wait for one host
@@ -136,6 +142,9 @@ func newToken() string {
 	return hex.EncodeToString(token[:])
 }
 
+// attemptsKept is how many attempts at one callback are kept, the last ones.
+const attemptsKept = 100
+
 // Finish notes how an attempt at a claimed callback ended and gives the claim back. It returns ErrLeaseLost, and notes
 // nothing, if the claim ended and the callback was claimed again. A claim that ended and was not taken by another is
 // still good.
@@ -156,21 +165,70 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 		next = r.At
 	}
 	held, err := write(ctx, s, "noting an attempt", func(ctx context.Context, q queries) (bool, error) {
-		result, err := q.ExecContext(ctx, `
+		var seq, number int64
+		err := q.QueryRowContext(ctx, `
 			UPDATE billbridge_callbacks SET state = $1, attempts = attempts + 1, next = $2, due = $2, lease = '',
 				last_at = $3, last_status = $4, last_outcome = $5, done = $6
-			WHERE id = $7 AND lease = $8 AND state = 'waiting'`,
-			string(r.State), next.UnixMilli(), r.At.UnixMilli(), r.Status, printable(r.Outcome), millis(done), c.ID, c.lease)
+			WHERE id = $7 AND lease = $8 AND state = 'waiting' RETURNING seq`,
+			string(r.State), next.UnixMilli(), r.At.UnixMilli(), r.Status, printable(r.Outcome), millis(done), c.ID, c.lease).Scan(&seq)
+		if errors.Is(err, sql.ErrNoRows) {
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}
-		n, err := result.RowsAffected()
-		return n == 1, err
+		// The row is ours until the transaction ends, and so is the next number.
+		err = q.QueryRowContext(ctx, `
+			INSERT INTO billbridge_attempts (callback, number, ended, took, status, code, outcome, reason)
+			SELECT $1, coalesce(max(number), 0) + 1, $2, $3, $4, $5, $6, $7 FROM billbridge_attempts WHERE callback = $1 RETURNING number`,
+			seq, r.At.UnixMilli(), r.Took.Milliseconds(), r.Status, printable(r.Code), printable(r.Outcome), printable(r.Reason)).Scan(&number)
+		if err == nil && number > attemptsKept {
+			_, err = q.ExecContext(ctx, "DELETE FROM billbridge_attempts WHERE callback = $1 AND number <= $2", seq, number-attemptsKept)
+		}
+		return true, err
 	})
 	if err == nil && !held {
 		err = ErrLeaseLost
 	}
 	return err
+}
+
+// An Attempt is one that ended.
+type Attempt struct {
+	Number  int // from 1 on, over all replays
+	Ended   time.Time
+	Took    time.Duration
+	Status  int
+	Code    string
+	Outcome string
+	Reason  string
+}
+
+// Attempts returns the last attempts at the callback with an id, the first of them first. There is none of a callback that
+// is unknown, and none that was made before the store kept them.
+func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
+	if storable(map[string]string{"id": id}) != nil {
+		return nil, nil
+	}
+	return read(ctx, s, "reading attempts", func(ctx context.Context, q queries) (all []Attempt, err error) {
+		rows, err := q.QueryContext(ctx, `
+			SELECT number, ended, took, status, code, outcome, reason FROM billbridge_attempts
+			WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = rows.Close() }() // its error is that of rows.Err
+		for rows.Next() {
+			var a Attempt
+			var took int64
+			if err := rows.Scan(&a.Number, moment{&a.Ended}, &took, &a.Status, &a.Code, &a.Outcome, &a.Reason); err != nil {
+				return nil, err
+			}
+			a.Took = time.Duration(took) * time.Millisecond
+			all = append(all, a)
+		}
+		return all, rows.Err()
+	})
 }
 
 // NextDue tells when, after now, a waiting callback becomes due or a claim ends; false if none does. What is due by

@@ -127,7 +127,7 @@ func TestR30_FileDeleted(t *testing.T) {
 					t.Errorf("Accept = %v, %v", fresh, err)
 				}
 				// One that would be taken for a duplicate of what is gone.
-				if fresh, err = s.Accept(t.Context(), callback("c1", "b"), time.Minute); !errors.Is(err, store.ErrReplaced) || fresh {
+				if fresh, err = s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute); !errors.Is(err, store.ErrReplaced) || fresh {
 					t.Errorf("Accept again = %v, %v", fresh, err)
 				}
 			}

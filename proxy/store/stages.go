@@ -52,6 +52,9 @@ const (
 	Moved          Action = "moved"  // an upstream may get another address
 	Assigned       Action = "assign" // a bill to an upstream
 	ClockConfirmed Action = "clock"
+
+	CallbackReplayed Action = "replay" // of one callback, or of several
+	CallbackDropped  Action = "drop"
 )
 
 // A Change is one entry of the audit log, which is never removed.
@@ -61,8 +64,8 @@ type Change struct {
 	By                     string
 	At                     time.Time
 	Partner                string // whose stage, "" for the default; whose counts, "" for all; whose bill; else ""
-	Subject                string // the bill that was assigned, the upstream that may move; else ""
-	From, To               string // stages, or a bill's upstreams; From is "" if there was none, To if there is none any more
+	Subject                string // the bill that was assigned, the upstream that may move, the callback or how many and which; else ""
+	From, To               string // stages, a bill's upstreams, or a callback's states; From is "" if there was none, To if there is none any more
 	FromPercent, ToPercent int
 	Forced                 bool
 }
@@ -160,16 +163,21 @@ func restored(ctx context.Context, q queries, c *Change) error {
 
 // change makes a change and notes it.
 func (s *Store) change(ctx context.Context, c Change, do func(context.Context, queries, *Change) error) error {
-	if c.By == "" || c.At.IsZero() {
-		return errors.New("store: a change of the rollout needs who made it, and when")
-	}
-	if err := storable(map[string]string{"by": c.By}); err != nil {
+	if err := decider(c.By, c.At); err != nil {
 		return err
 	}
 	_, err := write(ctx, s, "changing the rollout", func(ctx context.Context, q queries) (none struct{}, err error) {
 		return none, changed(ctx, q, c, do)
 	})
 	return err
+}
+
+// decider refuses a decision that the audit log could not hold.
+func decider(by string, at time.Time) error {
+	if by == "" || at.IsZero() {
+		return errors.New("store: a change needs who made it, and when")
+	}
+	return storable(map[string]string{"by": by})
 }
 
 // changed does it in the caller's transaction, to a copy of c, as that may run again.
@@ -181,7 +189,19 @@ func changed(ctx context.Context, q queries, c Change, do func(context.Context, 
 	if err := do(ctx, q, &c); err != nil {
 		return err
 	}
-	_, err = q.ExecContext(ctx, `
+	return record(ctx, q, c)
+}
+
+// audited puts a change that was made into the audit log, in the transaction that made it.
+func audited(ctx context.Context, q queries, c Change) (err error) {
+	if c.Revision, err = nextRevision(ctx, q, c.At); err != nil {
+		return err
+	}
+	return record(ctx, q, c)
+}
+
+func record(ctx context.Context, q queries, c Change) error {
+	_, err := q.ExecContext(ctx, `
 		INSERT INTO billbridge_audit (
 			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
@@ -245,10 +265,19 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 
 // Audit returns the last changes, the last one first.
 func (s *Store) Audit(ctx context.Context, limit int) ([]Change, error) {
+	return s.audit(ctx, "true", limit)
+}
+
+// AuditCallbacks returns the last of those that replayed or dropped callbacks.
+func (s *Store) AuditCallbacks(ctx context.Context, limit int) ([]Change, error) {
+	return s.audit(ctx, fmt.Sprintf("action IN ('%s', '%s')", CallbackReplayed, CallbackDropped), limit)
+}
+
+func (s *Store) audit(ctx context.Context, where string, limit int) ([]Change, error) {
 	return read(ctx, s, "reading the audit log", func(ctx context.Context, q queries) (all []Change, err error) {
 		rows, err := q.QueryContext(ctx, `
 			SELECT revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced
-			FROM billbridge_audit ORDER BY revision DESC LIMIT $1`, max(0, limit))
+			FROM billbridge_audit WHERE `+where+` ORDER BY revision DESC LIMIT $1`, max(0, limit))
 		if err != nil {
 			return nil, err
 		}

@@ -5,3 +5,15 @@
 CREATE INDEX billbridge_callbacks_last ON billbridge_callbacks (ordering, seq);
 DROP INDEX billbridge_callbacks_address;
 CREATE INDEX billbridge_callbacks_address ON billbridge_callbacks (address);
+
+CREATE TABLE billbridge_attempts (
+	callback BIGINT NOT NULL REFERENCES billbridge_callbacks (seq) ON DELETE CASCADE, -- its seq: they go with it
+	number   BIGINT NOT NULL, -- from 1 on, over all replays
+	ended    BIGINT NOT NULL,
+	took     BIGINT NOT NULL, -- milliseconds
+	status   BIGINT NOT NULL, -- HTTP; 0 if there was no answer
+	code     TEXT COLLATE "C" NOT NULL, -- of the partner's answer; '' if it had none
+	outcome  TEXT COLLATE "C" NOT NULL,
+	reason   TEXT COLLATE "C" NOT NULL, -- '' of one that delivered
+	PRIMARY KEY (callback, number)
+);

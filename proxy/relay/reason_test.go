@@ -1,0 +1,253 @@
+package relay_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"billbridge/proxy/relay"
+	"billbridge/proxy/store"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// attempts are those at the only callback, without their times.
+func (s *station) attempts() []store.Attempt {
+	s.t.Helper()
+	all, err := s.store.Attempts(s.t.Context(), s.only().ID)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+// reasons wants one attempt for a reason, in words that show neither an address nor a secret.
+func (s *station) reasons(outcome, reason string) {
+	s.t.Helper()
+	all := s.attempts()
+	if len(all) != 1 || all[0].Outcome != outcome || all[0].Reason != reason {
+		s.t.Errorf("got %+v, want %s: %s", all, outcome, reason)
+	}
+	for _, a := range all {
+		for _, secret := range []string{"127.0.0", "::1", "10.9.8.7", "canary", "localhost", key} {
+			if strings.Contains(a.Reason+a.Code, secret) {
+				s.t.Errorf("the attempt shows %s: %+v", secret, a)
+			}
+		}
+	}
+}
+
+// answers is a server that speaks no HTTP, and its address.
+func answers(t *testing.T, does func(*net.TCPConn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	t.Cleanup(func() { _ = listener.Close(); <-over })
+	go func() {
+		defer close(over)
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			does(connection.(*net.TCPConn))
+			_ = connection.Close()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// read takes the first bytes of a request: a connection that is closed on what was not read is reset.
+func read(c *net.TCPConn) { _, _ = c.Read(make([]byte, 64<<10)) }
+
+// Why an attempt failed, over real connections.
+func TestReasonsOfAttempts(t *testing.T) {
+	t.Parallel()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	const secret = "/canary?token=canary"
+	for name, c := range map[string]struct{ address, callbacks, outcome, reason string }{
+		"refused": {"http://" + closed.Addr().String(), "", "connection", "connection refused"},
+		"closed": {
+			"http://" + answers(t, read), "", "connection", "the connection was closed before the end of the answer",
+		},
+		"reset": {
+			"http://" + answers(t, func(c *net.TCPConn) { read(c); _ = c.SetLinger(0) }), "", "connection", "connection reset",
+		},
+		"not HTTP": {
+			"http://" + answers(t, func(c *net.TCPConn) { read(c); _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), "", "connection", "the answer is not HTTP",
+		},
+		"half an answer": {
+			"http://" + answers(t, func(c *net.TCPConn) {
+				read(c)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncanary")
+			}), "", "connection", "HTTP 200 but the connection was closed before the end of the answer",
+		},
+		"an authority that is not known": {secure.URL, "", "connection", "TLS: the certificate is signed by an unknown authority"},
+		"no TLS":                         {"https" + strings.TrimPrefix(plain.URL, "http"), "", "connection", "TLS: the server does not speak TLS on this port"},
+		"no TLS either": {
+			"https://" + answers(t, func(c *net.TCPConn) { read(c); _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), "", "connection", "TLS: the server does not speak TLS on this port",
+		},
+		"an alert": {
+			"https://" + answers(t, func(c *net.TCPConn) { read(c); _, _ = c.Write([]byte{21, 3, 1, 0, 2, 2, 40}) }), "", "connection", "TLS: the server refused the handshake: handshake failure",
+		},
+		"a local address that another machine has": {plain.URL, ", local_address: 192.0.2.10", "connection", "callbacks.local_address is not an address of this machine"},
+		"a host of the other family": {
+			"http://[::1]:1", ", local_address: 127.0.0.3", "connection", "the host has no IPv4 address, the only ones that callbacks.local_address reaches",
+		},
+		"a host of the other family the other way": {
+			plain.URL, `, local_address: "::1"`, "connection", "the host has no IPv6 address, the only ones that callbacks.local_address reaches",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStation(t, setup{callbacks: reachable + c.callbacks})
+			s.deliverable(c.address+secret, "A")
+			s.round()
+			s.reasons(c.outcome, c.reason)
+		})
+	}
+	s := newStation(t, setup{callbacks: ", ports: []"})
+	s.deliverable("http://localhost:"+untouched(t)+secret, "A")
+	s.round()
+	s.reasons("address", "the host resolves to an address that is not called from here")
+	s = newStation(t, setup{callbacks: reachable})
+	s.deliverable("http://127.0.0.1:9443"+secret, "A")
+	s.Use(setup{}.config(t))
+	s.round()
+	s.reasons("address", "the address is not called: its port is not one of those allowed here")
+}
+
+// Why, where a test has no such network: errors as net and crypto make them, which name what may not be shown.
+func TestReasonsOfErrors(t *testing.T) {
+	t.Parallel()
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for _, c := range []struct {
+		err    error
+		reason string
+	}{
+		{dial(&net.DNSError{Err: "no such host", Name: "canary.example.com", Server: "10.9.8.7:53", IsNotFound: true}), "no such host"},
+		{dial(&net.DNSError{Err: "server misbehaving", Name: "canary.example.com", Server: "10.9.8.7:53"}), "the host cannot be resolved: DNS failed"},
+		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"canary.internal"}}, Host: "x"}}, "TLS: the certificate is for another host"},
+		{&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "canary"}}, "TLS: the certificate has expired or is not yet valid"},
+		{&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}}, "TLS: the certificate is not valid"},
+		{fmt.Errorf("tls: canary"), "TLS: the handshake failed"},
+		{fmt.Errorf("net/http: TLS handshake timeout"), "TLS: no handshake within 10s"},
+		{&url.Error{Op: "Post", URL: "https://canary.example.com/?token=canary", Err: fmt.Errorf("canary")}, "the connection failed"},
+	} {
+		s := newStation(t, setup{})
+		s.Carry(carrier(func(*http.Request) (*http.Response, error) { return nil, c.err }))
+		s.deliverable("https://partner.example.com/canary?token=canary", "A")
+		s.round()
+		s.reasons("connection", c.reason)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newStation(t, setup{callbacks: ", timeout: 7s"})
+		s.Carry(carrier(hung))
+		s.deliverable("https://partner.example.com/", "A")
+		s.round()
+		s.reasons("timeout", "no answer within 7s")
+	})
+}
+
+// What partners answer, seen in the field, and what the operator is shown of it.
+func TestReasonsOfAnswers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status                      int
+		body, outcome, code, reason string
+	}{
+		{200, documented["legacy"], "delivered", "0000", ""},
+		{200, inV2, "answer", "", "HTTP 200 but no code in the body"}, // the body echoed
+		{200, `{"result":"OK"}`, "answer", "", "HTTP 200 but no code in the body"},
+		{200, ``, "answer", "", "HTTP 200 but an empty body"},
+		{200, `OK`, "answer", "", "HTTP 200 but the body is not JSON"},
+		{200, `<html>canary</html>`, "answer", "", "HTTP 200 but the body is not JSON"},
+		{200, `{"code":"9999","msg":"canary"}`, "answer", "9999", "HTTP 200 but code 9999"},
+		{200, `{"code":0}`, "answer", "0", "HTTP 200 but code 0"},
+		{200, `{"code":200,"message":"canary"}`, "answer", "200", "HTTP 200 but code 200"},
+		{200, `{"code":"canary canary"}`, "answer", "", "HTTP 200 but a code that is not one"},
+		{200, `{"code":"` + strings.Repeat("9", 25) + `"}`, "answer", "", "HTTP 200 but a code that is not one"},
+		{200, `{"code":"","code":"0000"}`, "answer", "", "HTTP 200 but no code in the body"},
+		{201, documented["v2"], "status", "0000", "HTTP 201: 200 is needed"},
+		{302, "canary", "redirected", "", "HTTP 302: redirects are not followed"},
+		{403, "canary", "forbidden", "", "HTTP 403: the partner refuses the caller"},
+		{404, `{"code":"E404"}`, "status", "E404", "HTTP 404"},
+		{410, "", "gone", "", "HTTP 410: the partner wants no more attempts"},
+		{500, "canary", "status", "", "HTTP 500"},
+	} {
+		s := newStation(t, setup{})
+		s.Carry(always(c.status, c.body, "Location", "https://canary.internal/"))
+		s.deliverable("https://partner.example.com/", "A")
+		s.round()
+		s.reasons(c.outcome, c.reason)
+		if a := s.attempts()[0]; a.Status != c.status || a.Code != c.code {
+			t.Errorf("%d %s: %+v", c.status, c.body, a)
+		}
+	}
+}
+
+func listedOf(t *testing.T, body []byte) (l relay.Listed) {
+	t.Helper()
+	if err := json.Unmarshal(body, &l); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Every attempt is listed, with its time and how long it took.
+func TestEveryAttemptIsListed(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := newStation(t, setup{callbacks: ", schedule: [0s, 1m, 1m], jitter: 0", now: clock.now})
+	statuses := []int{500, 403, 200}
+	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+		clock.add(1500e6)
+		status := statuses[0]
+		statuses = statuses[1:]
+		return reply(status, documented["v2"]), nil
+	}))
+	s.deliverable("https://partner.example.com/", "A")
+	begun := clock.now()
+	for range 3 {
+		s.round()
+		clock.add(60e9)
+	}
+	_, list := s.list("")
+	w := s.ask("GET", "/callbacks/"+list[0].ID)
+	got := listedOf(t, w.Body.Bytes()).History
+	want := []relay.Attempted{
+		{1, begun.Add(1500e6), 1.5, 500, "0000", "status", "HTTP 500"},
+		{2, begun.Add(63000e6), 1.5, 403, "0000", "forbidden", "HTTP 403: the partner refuses the caller"},
+		{3, begun.Add(124500e6), 1.5, 200, "0000", "delivered", ""},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApproxTime(0)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if list[0].History != nil {
+		t.Error("a list shows attempts")
+	}
+}
