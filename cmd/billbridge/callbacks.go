@@ -20,9 +20,10 @@ import (
 
 type callbacksCommand struct {
 	List   callbackList   `cmd:"" help:"List callbacks, the newest first."`
-	Show   callbackShow   `cmd:"" help:"Show one callback: where it goes and what came of its attempts."`
+	Show   callbackShow   `cmd:"" help:"Show one callback: where it goes and what came of each attempt."`
 	Replay callbackReplay `cmd:"" help:"Have dead callbacks delivered again, under the ids they have."`
 	Drop   callbackDrop   `cmd:"" help:"Give up dead callbacks for good."`
+	Audit  callbackAudit  `cmd:"" help:"Show who had callbacks delivered again, or gave them up."`
 }
 
 // filterFlags say which callbacks are meant. One that is given empty is no filter but a mistake, a variable that is not
@@ -175,6 +176,17 @@ func (c *callbackShow) Run(ctx context.Context, s surroundings) error {
 		line("next", clock(*l.Next))
 	}
 	line("body", fmt.Sprintf("%d bytes, %s, not shown; the upstream's has SHA-256 %s", l.Size, l.Type, l.Digest))
+	if err := w.Flush(); err != nil || len(l.History) == 0 {
+		return err
+	}
+	fmt.Fprintln(w, "\nATTEMPT\tENDED\tTOOK\tSTATUS\tCODE\tRESULT")
+	for _, a := range l.History {
+		status := "-"
+		if a.Status != 0 {
+			status = strconv.Itoa(a.Status)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%.3fs\t%s\t%s\t%s\n", a.Number, clock(a.At), a.Took, status, cmp.Or(a.Code, "-"), cmp.Or(a.Reason, a.Outcome))
+	}
 	return w.Flush()
 }
 
@@ -188,23 +200,24 @@ func checkID(id string) error {
 
 // chosen are the callbacks that a decision is about: one by its id, or all dead ones that a filter means.
 type chosen struct {
-	adminFlags
+	decisionFlags
 	filterFlags
-	ID  *string `arg:"" optional:"" placeholder:"ID" help:"This one."`
-	All bool    `help:"All dead ones, of every partner."`
+	ID     *string `arg:"" optional:"" placeholder:"ID" help:"This one."`
+	All    bool    `help:"All dead ones, of every partner."`
+	DryRun bool    `help:"Say how many are meant, and change nothing."`
 }
 
 type callbackReplay struct{ chosen }
 
 // Help implements kong's detailed help.
 func (callbackReplay) Help() string {
-	return examples("billbridge callbacks replay --partner 6e2b0f4cd1aa --since 24h", "billbridge callbacks replay cb_00112233445566778899aabbccddeeff",
+	return examples("billbridge callbacks replay --partner 6e2b0f4cd1aa --since 24h --by kim --dry-run", "billbridge callbacks replay cb_00112233445566778899aabbccddeeff",
 		"billbridge callbacks replay --all") + "\n\nBy its id a delivered one can be replayed, too. The partner knows it by its webhook-id."
 }
 
 // Run replays.
 func (c *callbackReplay) Run(ctx context.Context, s surroundings) error {
-	return c.decide(ctx, s, "replay", "to be delivered again")
+	return c.decide(ctx, s, "replay", "to be delivered again", "would be delivered again")
 }
 
 type callbackDrop struct{ chosen }
@@ -216,10 +229,11 @@ func (callbackDrop) Help() string {
 
 // Run drops.
 func (c *callbackDrop) Run(ctx context.Context, s surroundings) error {
-	return c.decide(ctx, s, "drop", "dropped")
+	return c.decide(ctx, s, "drop", "dropped", "would be dropped")
 }
 
-func (c *chosen) decide(ctx context.Context, s surroundings, what, outcome string) error {
+// decide has the gateway do it. outcome says what became of the callbacks, would what a dry run shows.
+func (c *chosen) decide(ctx context.Context, s surroundings, what, outcome, would string) error {
 	q, err := c.query(time.Now())
 	if err != nil {
 		return err
@@ -227,17 +241,31 @@ func (c *chosen) decide(ctx context.Context, s surroundings, what, outcome strin
 	switch filtered := len(q) > 0; {
 	case c.ID != nil && (filtered || c.All), c.All && filtered:
 		return usageError("name one callback by its id, or several by --partner, --bill, --upstream, --since and --until, or --all of them")
+	case c.ID == nil && !filtered && !c.All:
+		return usageError("say which: an id, --partner, --bill, --upstream, --since, --until, or --all dead ones")
 	case c.ID != nil:
 		if err := checkID(*c.ID); err != nil {
 			return err
 		}
-		if err := c.call(ctx, http.MethodPost, "/callbacks/"+url.PathEscape(*c.ID)+"/"+what, nil); err != nil {
+	}
+	if c.DryRun {
+		q.Set("dry_run", "true")
+	} else {
+		by, err := c.decider(s)
+		if err != nil {
 			return err
+		}
+		q.Set("by", by)
+	}
+	if c.ID != nil {
+		if err := c.call(ctx, http.MethodPost, "/callbacks/"+url.PathEscape(*c.ID)+"/"+what+"?"+q.Encode(), nil); err != nil {
+			return err
+		}
+		if c.DryRun {
+			outcome = would
 		}
 		fmt.Fprintf(s.out, "1 callback %s.\n", outcome)
 		return nil
-	case !filtered && !c.All:
-		return usageError("say which: an id, --partner, --bill, --upstream, --since, --until, or --all dead ones")
 	}
 	last := relay.Progress{}
 	err = c.call(ctx, http.MethodPost, "/callbacks/"+what+"?"+q.Encode(), func(body io.Reader) error {
@@ -267,10 +295,51 @@ func (c *chosen) decide(ctx context.Context, s surroundings, what, outcome strin
 	if err != nil {
 		return err
 	}
+	n := last.Done
+	if c.DryRun {
+		n, outcome = last.Of, would
+	}
 	noun := "callbacks"
-	if last.Done == 1 {
+	if n == 1 {
 		noun = "callback"
 	}
-	fmt.Fprintf(s.out, "%d dead %s %s.\n", last.Done, noun, outcome)
+	fmt.Fprintf(s.out, "%d dead %s %s.\n", n, noun, outcome)
 	return nil
+}
+
+type callbackAudit struct {
+	adminFlags
+	Limit int  `default:"100" placeholder:"N" help:"At most so many (${default}); up to 10000."`
+	JSON  bool `name:"json" help:"One JSON object a line instead of a table."`
+}
+
+// Help implements kong's detailed help.
+func (callbackAudit) Help() string {
+	return examples("billbridge callbacks audit", "billbridge callbacks audit --limit 1000 --json") +
+		"\n\nWhere there is a rollout, billbridge rollout audit lists these changes among its own."
+}
+
+// Run lists decisions.
+func (c *callbackAudit) Run(ctx context.Context, s surroundings) error {
+	if c.Limit < 1 || c.Limit > 10_000 {
+		return usageError(fmt.Sprintf("--limit must be 1 to 10000, but is %d", c.Limit))
+	}
+	var log []relay.Decided
+	if err := c.get(ctx, "/callbacks/audit?limit="+strconv.Itoa(c.Limit), &log); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	if !c.JSON {
+		fmt.Fprintln(w, "AT\tBY\tACTION\tPARTNER\tWERE\tCALLBACKS")
+	}
+	for _, d := range log {
+		if c.JSON {
+			if err := json.NewEncoder(s.out).Encode(d); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", clock(d.At), d.By, d.Action, cmp.Or(d.Partner, "-"), d.From, quoted(d.What))
+	}
+	return w.Flush()
 }

@@ -18,7 +18,13 @@ func commanded(t *testing.T, terminal bool, args ...string) (code int, out, errs
 	t.Helper()
 	var stdout, stderr strings.Builder
 	code = run(t.Context(), args, surroundings{
-		in: strings.NewReader(""), out: &stdout, err: &stderr, env: os.LookupEnv, terminal: terminal,
+		in: strings.NewReader(""), out: &stdout, err: &stderr, terminal: terminal,
+		env: func(name string) (string, bool) {
+			if name == "USER" {
+				return "kim", true
+			}
+			return os.LookupEnv(name)
+		},
 	})
 	return code, stdout.String(), stderr.String()
 }
@@ -120,7 +126,8 @@ func TestCallbacksCommands(t *testing.T) {
 	// One of them. Neither its body is shown, nor the query of the partner's address.
 	does(done, `id        `+p.ids["MINE1"]+`\nreceived  .+\nfrom      backend\npartner   `+mine+`, in the legacy form\nbill      MINE1\n`+
 		`goes to   `+p.url+`/paid/MINE1\nstate     dead\nattempts  1\nlast      .+, status 500\n`+
-		`body      \d+ bytes, application/json; charset=utf-8, not shown; the upstream's has SHA-256 [0-9a-f]{64}\n`, "", "show", p.ids["MINE1"])
+		`body      \d+ bytes, application/json; charset=utf-8, not shown; the upstream's has SHA-256 [0-9a-f]{64}\n`+
+		`\nATTEMPT  ENDED  +TOOK +STATUS  CODE +RESULT\n1 +\S+  \d+\.\d{3}s  500 +\S+ +HTTP 500\n`, "", "show", p.ids["MINE1"])
 	does(done, `\{"id":"`+p.ids["MINE1"]+`",.*"state":"dead","attempts":1,.*\}\n`, "", "show", "--json", p.ids["MINE1"])
 
 	// An ambiguous partner and one that is too short decide nothing.
@@ -129,6 +136,14 @@ func TestCallbacksCommands(t *testing.T) {
 	does(refused, "", `billbridge: the gateway refuses \(400\): .* fits more than one partner\n`, "drop", "--partner", twin)
 	does(refused, "", `billbridge: the gateway refuses \(400\): .* at least 12 lower-case hex digits, not "`+mine[:11]+`"\n`, "replay", "--partner", mine[:11])
 	does(refused, "", `billbridge: the gateway refuses \(400\): .* at least 12 lower-case hex digits, not "MINE0"\n`, "drop", "--partner", "MINE0")
+	afterwards()
+	lists(latest, "--state", "dead")
+
+	// A dry run says how many are meant.
+	does(done, `3 dead callbacks would be delivered again\.\n`, "", "replay", "--partner", mine, "--dry-run")
+	does(done, `1 dead callback would be dropped\.\n`, "", "drop", "--bill", "ELSE1", "--dry-run")
+	does(done, `1 callback would be dropped\.\n`, "", "drop", p.ids["ELSE0"], "--dry-run")
+	does(done, "AT  BY  ACTION  PARTNER  WERE  CALLBACKS\n", "", "audit")
 	afterwards()
 	lists(latest, "--state", "dead")
 
@@ -142,7 +157,12 @@ func TestCallbacksCommands(t *testing.T) {
 	lists([]string{"ELSE1", "MINE2", "MINE1", "MINE0"}, "--state", "delivered")
 
 	// Dropped is for good, whatever is said later.
-	does(done, `1 callback dropped\.\n`, "", "drop", p.ids["ELSE0"])
+	does(done, `1 callback dropped\.\n`, "", "drop", p.ids["ELSE0"], "--by", "박")
+	does(refused, "", `billbridge: the gateway refuses \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"], "--dry-run")
+	does(done, `AT +BY +ACTION  PARTNER +WERE +CALLBACKS\n\S+  박 +drop +[0-9a-f]{12}  dead +`+p.ids["ELSE0"]+`\n`+
+		`\S+  kim +replay  [0-9a-f]{12}  dead +`+p.ids["ELSE1"]+`\n\S+  kim +replay  `+mine+`  delivered  `+p.ids["MINE1"]+`\n`+
+		`\S+  kim +replay  `+mine+`  dead +3 callbacks, since \S+\n`, "", "audit")
+	does(done, `\{"at":"[^"]+","by":"박","action":"drop","partner":"[0-9a-f]{12}","what":"`+p.ids["ELSE0"]+`","from":"dead"\}\n`, "", "audit", "--json", "--limit", "1")
 	does(refused, "", `billbridge: the gateway refuses \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"])
 	does(refused, "", `billbridge: the gateway refuses \(409\): .* is delivered, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE1"])
 	does(refused, "", `billbridge: the gateway refuses \(409\): .* is dropped, and only a dead or a delivered callback can be replayed\n`, "replay", p.ids["ELSE0"])

@@ -310,7 +310,7 @@ func TestOperatorDecisionsAreAudited(t *testing.T) {
 	s.progress("/callbacks/drop?bill=none")
 	w := s.ask("GET", "/callbacks/audit")
 	at := clock.now().Format(time.RFC3339)
-	want := fmt.Sprintf(`[{"at":%[1]q,"by":"tester","action":"drop","partner":%[2]q,"what":"1 callbacks, all","from":"dead"},`+
+	want := fmt.Sprintf(`[{"at":%[1]q,"by":"tester","action":"drop","partner":%[2]q,"what":"1 callback, all","from":"dead"},`+
 		`{"at":%[1]q,"by":"김","action":"replay","partner":%[3]q,"what":%[4]q,"from":"dead"}]`+"\n", at, hash("other-key")[:12], hash(key)[:12], list[0].ID)
 	if w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d\n%s\nwant\n%s", w.Code, w.Body, want)

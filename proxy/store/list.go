@@ -172,7 +172,7 @@ func (s *Store) decide(ctx context.Context, f Filter, d decision, by string, now
 			changed, err = numbers(ctx, q, statement, args...)
 			if err == nil && len(changed) > 0 {
 				err = audited(ctx, q, Change{
-					Action: d.action, By: by, At: now, Partner: f.PartnerPrefix, Subject: fmt.Sprintf("%d callbacks, %s", len(changed), f.words()),
+					Action: d.action, By: by, At: now, Partner: f.PartnerPrefix, Subject: callbacksIn(len(changed)) + ", " + f.words(),
 					From: string(Dead), To: string(d.to),
 				})
 			}
@@ -284,6 +284,13 @@ func (f Filter) where(args ...any) (string, []any, error) {
 		add("received < $%d", f.Until.UnixMilli())
 	}
 	return strings.Join(conditions, " AND "), args, nil
+}
+
+func callbacksIn(n int) string {
+	if n == 1 {
+		return "1 callback"
+	}
+	return fmt.Sprintf("%d callbacks", n)
 }
 
 // words are what a filter asks for beside the state and the partner, for the audit log.
