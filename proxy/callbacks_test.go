@@ -43,12 +43,18 @@ const callbacksOn = "callbacks: {public_url: https://bridge.example.com/from-ups
 // newRelayed has one upstream, up, that speaks a form. The partner's server takes every callback.
 func newRelayed(t *testing.T, upstream string) *relayed {
 	t.Helper()
+	return newRelayedWith(t, upstream, "}\n")
+}
+
+// newRelayedWith has more keys at the end of the section.
+func newRelayedWith(t *testing.T, upstream, more string) *relayed {
+	t.Helper()
 	r := &relayed{file: filepath.Join(t.TempDir(), "store.db")}
 	r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }, Transport: r})
 	t.Cleanup(func() { _ = r.service.Close() })
 	r.back = newBackend(t, r.service)
 	r.partner = newBackend(t, says(200, `{"code":"0000","msg":"성공하였습니다."}`))
-	r.process = newProcess(t, anywhere+toOne(upstream, r.back.url)+"store: {url: \"sqlite:"+r.file+"\"}\n"+callbacksOn)
+	r.process = newProcess(t, anywhere+toOne(upstream, r.back.url)+"store: {url: \"sqlite:"+r.file+"\"}\n"+strings.TrimSuffix(callbacksOn, "}\n")+more)
 	return r
 }
 
@@ -269,6 +275,25 @@ func TestR32_WrongAddresses(t *testing.T) {
 		got.holds(t, client, 400, "VALIDATION_001")
 		if n := len(r.back.received()); n != 0 {
 			t.Errorf("%d calls reached the upstream", n)
+		}
+	}
+}
+
+// TestInvalidAddressIsLeft: the bill goes out with the partner's address as it is, in the upstream's form, where the config
+// says so. An address that can be called is ours.
+func TestInvalidAddressIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		r := newRelayedWith(t, "v2", ", invalid_address: leave}\n")
+		for n, address := range []string{"undefined/api/webhook?token=1", "http://169.254.169.254/paid"} {
+			r.send(newCall(client, "create").with("billId", fmt.Sprint("LEFT", n)).with("callbackUrl", address)).holds(t, client, 200, "0000")
+			if got := r.ours(t, n+1); got != address {
+				t.Errorf("the upstream got %s, want %s", got, address)
+			}
+		}
+		r.send(newCall(client, "create").with("callbackUrl", "https://학원.example/paid")).holds(t, client, 200, "0000")
+		if got := r.ours(t, 3); !strings.HasPrefix(got, "https://bridge.example.com/from-upstreams/callback/") {
+			t.Errorf("the upstream got %s", got)
 		}
 	}
 }
