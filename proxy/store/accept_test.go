@@ -123,6 +123,36 @@ func TestChangingStatusesAtOnce(t *testing.T) {
 	})
 }
 
+// TestIndexesOfOrders: a claim reads what waits alone, however many callbacks of an order were delivered, and the last of an
+// order is found without reading the others.
+func TestIndexesOfOrders(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t)
+	_ = open(t, url)
+	plan := func(statement string) (steps string) {
+		rows, err := raw(t, url).Query("EXPLAIN QUERY PLAN "+statement, 1, 2, 3, 4, 5, 6, 7, 8, "9")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var id, parent, unused int
+			var step string
+			if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+				t.Fatal(err)
+			}
+			steps += step + "\n"
+		}
+		return steps
+	}
+	if got := plan(store.ClaimSQLite); strings.Contains(got, "billbridge_callbacks_last") || !strings.Contains(got, "billbridge_callbacks_ordering (ordering=?)") {
+		t.Errorf("a claim reads\n%s", got)
+	}
+	if got := plan(store.LastOfOrder); got != "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=? AND seq>?)\n" {
+		t.Errorf("the last of an order is found by\n%s", got)
+	}
+}
+
 // TestAcceptRefuses what could not come back as it was, on every engine alike.
 func TestAcceptRefuses(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {

@@ -43,6 +43,9 @@ type Callback struct {
 	Cursor      int64     // its place in the store, growing; for Filter.After
 }
 
+// lastOfOrder is the callback of the order $9 that was accepted last, by the index made for it.
+const lastOfOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering = $9 AND seq > 0 ORDER BY seq DESC LIMIT 1"
+
 // Accept keeps a callback that came in, waiting for its first attempt at c.Next (c.Received if that is zero). Of the
 // fields that tell how it fared, it takes no other.
 //
@@ -76,10 +79,7 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 				id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
 				state, attempts, next, due, lease, last_status, last_outcome)
 			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, ''
-			WHERE NOT EXISTS (
-				SELECT 1 FROM (
-					SELECT address, digest, received FROM billbridge_callbacks WHERE ordering = $9 ORDER BY seq DESC LIMIT 1
-				) AS last WHERE last.address = $2 AND last.digest = $10 AND last.received > $15)`,
+			WHERE NOT EXISTS (SELECT 1 FROM (`+lastOfOrder+`) AS last WHERE last.address = $2 AND last.digest = $10 AND last.received > $15)`,
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, c.URL, c.Host, c.Order, c.Digest[:], c.ContentType,
 			c.Body, c.Received.UnixMilli(), c.Next.UnixMilli(), c.Received.Add(-window).UnixMilli())
 		if err != nil {

@@ -68,3 +68,9 @@ func (s *Store) Waiting() int { return len(s.engine.(*lite).jobs) }
 
 // Advance is what the store vouches for after so much running.
 func Advance(vouched, now time.Time, ran time.Duration) time.Time { return advance(vouched, now, ran) }
+
+// ClaimSQLite and LastOfOrder are statements whose plans are looked at.
+const (
+	ClaimSQLite = claimSQLite
+	LastOfOrder = lastOfOrder
+)

@@ -1,7 +1,8 @@
 -- Times are milliseconds since 1970, NULL where there is none.
 
--- The last callback of an order is looked up when the next one comes, and callbacks of an address when that is swept.
-CREATE INDEX billbridge_callbacks_last ON billbridge_callbacks (ordering, seq);
+-- The last callback of an order is looked up when the next one comes, and callbacks of an address when that is swept. The
+-- condition holds for every row: it keeps claims, which do not ask for it, on the index of those that wait.
+CREATE INDEX billbridge_callbacks_last ON billbridge_callbacks (ordering, seq) WHERE seq > 0;
 DROP INDEX billbridge_callbacks_address;
 CREATE INDEX billbridge_callbacks_address ON billbridge_callbacks (address);
 
