@@ -10,12 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// asciiHost is a host as net/http dials it: a name in another alphabet, Hangul say, is converted by the Lookup profile of
-// golang.org/x/net/idna, which maps letters that look alike before (full-width digits become an address). What cannot be
-// converted, and what is ASCII, comes back as it is.
+// asciiHost converts a host name that is not ASCII, in Hangul for example, as net/http does before it connects: by the Lookup
+// profile of golang.org/x/net/idna. That maps characters first, so full-width digits become an IP address. A name that is
+// ASCII, or that cannot be converted, comes back as it is.
 //
-// net/http has that package built in and no function for it. So it is asked where it would connect to: the guard judges
-// the name that a connection would be made with, and no other.
+// net/http exports no function for this. The transport below does the conversion, and reports the result in place of a
+// connection: the guard judges exactly the name that a connection would be made with.
 func asciiHost(host string) string {
 	if strings.Contains(host, ":") || !utf8.ValidString(host) || !strings.ContainsFunc(host, func(r rune) bool { return r >= 0x80 }) {
 		return host
@@ -32,7 +32,7 @@ func asciiHost(host string) string {
 	return name
 }
 
-// converter connects to nothing: what it would connect to is its error.
+// converter never connects. Its error is the host and port that it would connect to.
 var converter = &http.Transport{DialContext: func(_ context.Context, _, address string) (net.Conn, error) {
 	return nil, target(address)
 }}

@@ -282,7 +282,7 @@ func TestBillStateThatComesBack(t *testing.T) {
 	}
 }
 
-// What names no bill keeps the order of what its address is for: of a merchant, or of one bill whose id is not known.
+// Callbacks that name no bill keep the order of their address: that of a merchant, or of one bill whose id is not known.
 func TestOrderOfWhatNamesNoBill(t *testing.T) {
 	t.Parallel()
 	for _, ofBill := range []bool{false, true} {
@@ -307,7 +307,7 @@ func TestOrderOfAMerchantWithLongNames(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := newStation(t, setup{store: url})
-		long := make([]byte, 2000) // of which a database makes nothing shorter
+		long := make([]byte, 2000) // that PostgreSQL cannot compress enough
 		for i := range long {
 			long[i] = 1 + sha256.Sum256(fmt.Append(nil, i))[0]%127
 		}

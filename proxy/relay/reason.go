@@ -118,7 +118,7 @@ func (s *settings) reasonOf200(form translate.Form, answer []byte, code string) 
 	case len(answer) == 0:
 		return but + "an empty body"
 	case s.rows.AnsweredCode(form, answer) != "":
-		return but + "a code that is not one"
+		return but + "a code that cannot be shown"
 	case !translate.IsJSON(answer):
 		return but + "the body is not JSON"
 	}

@@ -168,8 +168,8 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	in.write(http.StatusOK, in.s.rows.Answer(upstream.Form))
 }
 
-// understand reads a body and returns what goes on, and with which content type. JSON is what is JSON: clients label it as
-// text, or as the form that their library sends by default.
+// understand reads a body and returns what goes on, and with which content type. The body decides whether it is JSON, not
+// its label: clients send JSON as text, or under the form type that their library sets by default.
 func (in *inbound) understand(req *http.Request, upstream *config.Upstream, body []byte) (_ translate.Notice, brought []byte, contentType string, ok bool) {
 	brought, notice, err := in.s.rows.Bring(nil, body, upstream.Form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
