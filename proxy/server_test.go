@@ -353,7 +353,7 @@ func TestOperatorUnderAnotherName(t *testing.T) {
 func TestOperatorIsNotAPageOfAnother(t *testing.T) {
 	t.Parallel()
 	r := newRelayed(t, "v2")
-	for _, path := range []string{"/-/reload", "/callbacks/drop"} {
+	for _, path := range []string{"/-/reload", "/callbacks/drop?by=tester"} {
 		for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://elsewhere.example.com"} {
 			if got := r.operator("POST", path, header, value); got.status != 403 {
 				t.Errorf("%s with %s %s: %d", path, header, value, got.status)
