@@ -302,6 +302,21 @@ func TestOrderOfWhatNamesNoBill(t *testing.T) {
 	}
 }
 
+// A merchant that registers again with another address is the same one: its statuses keep their order over both.
+func TestOrderOfAMerchantOverItsAddresses(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{})
+	first := s.bind(registration("v2", "s", "https://partner.example.com/old"))
+	second := s.bind(registration("v2", "s", "https://partner.example.com/new"))
+	s.accept(first, `{"status":"PAUSED"}`)
+	s.accept(second, `{"status":"COMPLETED"}`)
+	s.accept(second, `{"status":"PAUSED"}`)
+	s.Carry(always(500, ""))
+	if n := s.round(); n != 1 || len(s.stored()) != 3 {
+		t.Errorf("%d attempts at %d callbacks", n, len(s.stored()))
+	}
+}
+
 // The names of a merchant may be as long as an address takes them; an index of PostgreSQL may not.
 func TestOrderOfAMerchantWithLongNames(t *testing.T) {
 	t.Parallel()
