@@ -127,10 +127,10 @@ func (x *exchange) explain() string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), within)
 	defer cancel()
 	found, shown := x.ask(ctx, x.lane.upstream.config.Name, said)
-	count([...]string{"unclear", "not visible yet", "visible", "unclear"}[found])
+	count(shownWords[found])
+	x.shown = &rollout.Shown{Finding: found, State: shown.state, Amount: shown.amount}
 	switch {
 	case found == rollout.Present:
-		x.shown = true
 		if shown.amount != "" && len(shown.amount) <= 20 && strings.Trim(shown.amount, "0123456789") == "" {
 			return " A read just now shows the bill in state " + shown.state + ", amount " + shown.amount + "."
 		}
@@ -139,6 +139,11 @@ func (x *exchange) explain() string {
 		return " A read just now does not show the bill yet."
 	}
 	return " A read just now did not tell."
+}
+
+// shownWords are what a read says of the bill of a write without an answer, for the metric.
+var shownWords = map[rollout.Finding]string{
+	rollout.Unclear: "unclear", rollout.Absent: "not visible yet", rollout.Present: "visible", rollout.Refusing: "unclear",
 }
 
 // ask reads a bill at an upstream, as the partner would.
@@ -201,10 +206,21 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 		x.gateway.log.Error("how a create ended cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
 	}
 	succeeded := x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded()
-	if x.shown || succeeded && !call.Creates && (call.Writes || x.call.State() != "") {
+	if x.shown != nil && x.shown.Finding == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.State() != "") {
 		if err := x.gateway.rollout.Shown(ctx, call, way); err != nil {
 			x.gateway.log.Error("where a bill was found cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
 		}
+	}
+	// After it is known that the bill is there.
+	var err error
+	if x.shown != nil {
+		err = x.gateway.rollout.Learn(ctx, call, way, *x.shown)
+	}
+	if call.Writes && x.out.asked && x.out.sent { // last: it stays until a read of somebody else
+		err = errors.Join(err, x.gateway.rollout.Unknown(ctx, call, way, x.shown))
+	}
+	if err != nil {
+		x.gateway.log.Error("the ledger cannot record what became of a bill: billbridge bills list does not show it", "id", x.id, "error", err.Error())
 	}
 	if succeeded {
 		x.gateway.callers.remember(call.Partner, x.call)
@@ -213,6 +229,34 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 		}
 	}
 	x.count(call, way, succeeded)
+}
+
+// ending are the operations whose success brings a bill into a state that it does not leave, and that state (interface document,
+// States and Endpoints).
+var ending = map[string]string{"bill.destroy": "D", "bill.cancel": "C"}
+
+// learn keeps what the upstream's answer shows of the bill, if the ledger wants it. The reply's place is another call's when
+// this one is settled.
+func (x *exchange) learn(way rollout.Way) {
+	if x.route.lanes == nil {
+		return
+	}
+	var shown rollout.Shown
+	operation := x.route.operation
+	switch succeeded := x.call.Succeeded(); {
+	case succeeded && operation == x.state.read && x.call.State() != "":
+		shown = rollout.Shown{Finding: rollout.Present, State: x.call.State(), Amount: x.call.ShownAmount()}
+	case succeeded && ending[operation.Name] != "":
+		shown = rollout.Shown{Finding: rollout.Present, State: ending[operation.Name]}
+	case !succeeded && operation == x.state.read && x.state.saysNoSuchBill(way.Upstream, x.out.code, x.call.Code()):
+		shown = rollout.Shown{Finding: rollout.Absent}
+	default:
+		return
+	}
+	if way.Wants(shown) {
+		shown.State, shown.Amount = strings.Clone(shown.State), strings.Clone(shown.Amount)
+		x.shown = &shown
+	}
 }
 
 // count tells the rollout what became of a call, for its report, and has the bill read back that a canary made.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
+	"strings"
 	"time"
 
 	"billbridge/translate"
@@ -28,7 +29,7 @@ func (g *Gateway) watch(x *exchange) {
 			upstream = x.lane.upstream.config.Name
 		}
 	}
-	attrs := make([]slog.Attr, 0, 14)
+	attrs := make([]slog.Attr, 0, 15)
 	attrs = append(attrs,
 		slog.String("id", x.id),
 		slog.String("operation", operation),
@@ -47,7 +48,7 @@ func (g *Gateway) watch(x *exchange) {
 	if x.out.asked {
 		attrs = append(attrs, slog.Float64("upstream_ms", float64(x.out.upstream.Microseconds())/1000))
 		if x.out.sent && x.route.operation.Effect == translate.Write {
-			attrs = append(attrs, slog.String("outcome", "unknown"))
+			attrs = append(attrs, slog.String("outcome", "unknown"), slog.String("bill", x.bill()))
 		}
 	}
 	if x.out.reason != "" {
@@ -71,6 +72,16 @@ func (x *exchange) shortPartner() string {
 		return ShortHash(x.call.Partner())
 	}
 	return ""
+}
+
+// bill names the bill of a call of which somebody must find out what became of it, "" where it has none. An id that no backend
+// takes may be of any length.
+func (x *exchange) bill() string {
+	if x.call == nil {
+		return ""
+	}
+	bill := x.call.Bill()
+	return strings.ToValidUTF8(bill[:min(len(bill), 100)], "")
 }
 
 const shortDigits = 12

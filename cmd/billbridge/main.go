@@ -65,6 +65,7 @@ type commands struct {
 	Hash      hashCommand      `cmd:"" help:"Print the text that a request's hash is made of, and the hash."`
 	Map       mapCommand       `cmd:"" help:"Print the translation table in use."`
 	Callbacks callbacksCommand `cmd:"" help:"See the payment callbacks that a running gateway relays, and decide about dead ones."`
+	Bills     billsCommand     `cmd:"" help:"See the bills in the ledger of a running gateway: those that may be open, and writes with an unknown outcome."`
 	Rollout   rolloutCommand   `cmd:"" help:"See how far partners have moved from one upstream of a running gateway to the other, and move them."`
 	Store     storeCommand     `cmd:"" help:"See and confirm the clock by which a running gateway removes what is over from its store."`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`

@@ -14,16 +14,48 @@ import (
 	"billbridge/proxy/rollout"
 )
 
-type rolloutBill struct {
-	decisionFlags
+// askFlags say of which partner a bill is, and in whose name the backends are asked for it.
+type askFlags struct {
 	Partner  *string `placeholder:"REF" help:"The partner: at least the first 12 hex digits of the SHA-256 of its key."`
 	KeyFile  *string `placeholder:"FILE" help:"The partner whose key is in this file. Here the key is sent to the gateway, which asks the backends with it: wanted if the partner has not called since the gateway started."`
-	Bill     string  `required:"" placeholder:"ID" help:"The bill."`
 	Member   string  `placeholder:"NAME" help:"The partner's user in whose name the backends are asked; if left out, that of its first call."`
 	Merchant string  `placeholder:"NAME" help:"The partner's store, the same."`
-	Assign   string  `enum:",old,new" default:"" placeholder:"SIDE" help:"Decide that the bill is at the old or the new backend: every call about it goes there from then on. For a bill that both have."`
-	Force    bool    `help:"With --assign, also if not both backends have the bill, or they cannot be asked."`
-	JSON     bool    `name:"json" help:"JSON instead of lines."`
+}
+
+// ask is what the admin listener is asked about a bill, and the body that has the partner's key, nil without one.
+func (f *askFlags) ask(bill string) (q url.Values, body []byte, err error) {
+	q = url.Values{"bill": {bill}}
+	for key, value := range map[string]string{"member": f.Member, "merchant": f.Merchant} {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	named := partnerFlags{Partner: f.Partner, KeyFile: f.KeyFile}
+	ref, err := named.ref()
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case ref == "":
+		return nil, nil, usageError("say which partner: --partner or --key-file")
+	case f.KeyFile == nil:
+		q.Set("partner", ref)
+		return q, nil, nil
+	}
+	key, err := os.ReadFile(*f.KeyFile) // ref has looked at it
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err = json.Marshal(map[string]string{"key": strings.TrimSuffix(strings.TrimSuffix(string(key), "\n"), "\r")})
+	return q, body, err
+}
+
+type rolloutBill struct {
+	decisionFlags
+	askFlags
+	Bill   string `required:"" placeholder:"ID" help:"The bill."`
+	Assign string `enum:",old,new" default:"" placeholder:"SIDE" help:"Decide that the bill is at the old or the new backend: every call about it goes there from then on. For a bill that both have."`
+	Force  bool   `help:"With --assign, also if not both backends have the bill, or they cannot be asked."`
+	JSON   bool   `name:"json" help:"JSON instead of lines."`
 }
 
 // Help implements kong's detailed help.
@@ -37,31 +69,9 @@ func (c *rolloutBill) Run(ctx context.Context, s surroundings) error {
 	if c.Force && c.Assign == "" {
 		return usageError("--force goes with --assign")
 	}
-	q := url.Values{"bill": {c.Bill}}
-	for key, value := range map[string]string{"member": c.Member, "merchant": c.Merchant} {
-		if value != "" {
-			q.Set(key, value)
-		}
-	}
-	named := partnerFlags{Partner: c.Partner, KeyFile: c.KeyFile}
-	ref, err := named.ref()
-	switch {
-	case err != nil:
+	q, body, err := c.ask(c.Bill)
+	if err != nil {
 		return err
-	case ref == "":
-		return usageError("say which partner: --partner or --key-file")
-	}
-	var body []byte
-	if c.KeyFile != nil {
-		key, err := os.ReadFile(*c.KeyFile) // ref has looked at it
-		if err != nil {
-			return err
-		}
-		if body, err = json.Marshal(map[string]string{"key": strings.TrimSuffix(strings.TrimSuffix(string(key), "\n"), "\r")}); err != nil {
-			return err
-		}
-	} else {
-		q.Set("partner", ref)
 	}
 	if c.Assign != "" {
 		q.Set("to", c.Assign)
@@ -76,17 +86,22 @@ func (c *rolloutBill) Run(ctx context.Context, s surroundings) error {
 	if body != nil {
 		method = http.MethodPost
 	}
-	var b rollout.Bill
-	if err := c.callWith(ctx, method, "/rollout/bill?"+q.Encode(), body, func(r io.Reader) error { return json.NewDecoder(r).Decode(&b) }); err != nil {
-		return err
-	}
-	if c.JSON {
-		return json.NewEncoder(s.out).Encode(b)
-	}
-	return c.show(s.out, b)
+	return showBill(ctx, s, &c.adminFlags, method, "/rollout/bill?"+q.Encode(), body, c.JSON)
 }
 
-func (c *rolloutBill) show(out io.Writer, b rollout.Bill) error {
+// showBill prints what the admin listener says of a bill.
+func showBill(ctx context.Context, s surroundings, admin *adminFlags, method, path string, body []byte, asJSON bool) error {
+	var b rollout.Bill
+	if err := admin.callWith(ctx, method, path, body, func(r io.Reader) error { return json.NewDecoder(r).Decode(&b) }); err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(s.out).Encode(b)
+	}
+	return printBill(s.out, b)
+}
+
+func printBill(out io.Writer, b rollout.Bill) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "partner\t%s\nbill\t%s\n", b.Partner, quoted(b.Bill))
 	ledger := "does not have it: both backends are asked at its next call"
@@ -107,6 +122,9 @@ func (c *rolloutBill) show(out io.Writer, b rollout.Bill) error {
 		}
 	}
 	fmt.Fprintf(w, "ledger\t%s\n", ledger)
+	if l := b.Ledger; l != nil && l.Ended != nil {
+		fmt.Fprintf(w, "ended\tseen destroyed or cancelled at %s\n", clock(*l.Ended))
+	}
 	has := 0
 	for _, backend := range b.Backends {
 		says := backend.Finding
@@ -131,7 +149,7 @@ func (c *rolloutBill) show(out io.Writer, b rollout.Bill) error {
 	switch {
 	case b.AskedAs == nil:
 		fmt.Fprintln(out, "\nThe backends were not asked: the partner has not called this gateway since it started. Give its key with --key-file.")
-	case has == len(b.Backends):
+	case has == 2:
 		fmt.Fprintln(out, "\nBoth backends have this bill. Decide which one counts with --assign old or --assign new, and destroy or cancel the other one at its backend.")
 	}
 	return nil

@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"billbridge/proxy/store"
 )
 
-// A Look reads a bill at an upstream as a partner would. With an empty key, the partner's first call lends its key; if it has not
+// A Look reads a bill at an upstream as a partner would; its Finding is one of Findings. With an empty key, the partner's first call lends its key; if it has not
 // called, asked is empty.
 type Look func(ctx context.Context, upstream string, as Asker, bill string) (says BackendBill, asked Asker)
 
@@ -42,21 +43,22 @@ const notAsked = "not asked"
 
 // A Bill is all that is known of one bill.
 type Bill struct {
-	Partner  string         `json:"partner"`
-	Bill     string         `json:"bill"`
-	Ledger   *LedgerBill    `json:"ledger,omitempty"` // nil if the ledger does not have it
-	Backends [2]BackendBill `json:"backends"`         // old, new
-	AskedAs  *Asker         `json:"asked_as,omitempty"`
+	Partner  string        `json:"partner"`
+	Bill     string        `json:"bill"`
+	Ledger   *LedgerBill   `json:"ledger,omitempty"` // nil if the ledger does not have it
+	Backends []BackendBill `json:"backends"`         // old and new, or the one that was asked
+	AskedAs  *Asker        `json:"asked_as,omitempty"`
 }
 
 // A LedgerBill is a bill's row in the ledger.
 type LedgerBill struct {
-	Owner   string    `json:"owner"`
-	State   string    `json:"state"`             // pending, owned, released
-	Since   time.Time `json:"since"`             // it is in this state
-	Open    int       `json:"open,omitempty"`    // creates under way, and those whose gateway ended before they did
-	Unknown bool      `json:"unknown,omitempty"` // a create had an unknown outcome
-	Ends    time.Time `json:"ends"`              // when the bill is taken for over
+	Owner   string     `json:"owner"`
+	State   string     `json:"state"`             // pending, owned, released
+	Since   time.Time  `json:"since"`             // it is in this state
+	Open    int        `json:"open,omitempty"`    // creates under way, and those whose gateway ended before they did
+	Unknown bool       `json:"unknown,omitempty"` // a create had an unknown outcome
+	Ends    time.Time  `json:"ends"`              // when the bill is taken for over
+	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
 }
 
 // LookWith has the operator's questions about a bill asked by look. It must be called before the first of them.
@@ -76,8 +78,34 @@ func (r *Router) bill(w http.ResponseWriter, req *http.Request) {
 		if err != nil {
 			return Bill{}, err
 		}
-		return r.lookUp(ctx, q, given.Key)
+		return r.lookUp(ctx, q, given.Key, false)
 	})(w, req)
+}
+
+// read answers POST /rollout/read: the owning backend alone is asked, and the ledger learns what it says. Of a bill without an
+// owner both are asked, and the ledger learns nothing.
+func (r *Router) read(w http.ResponseWriter, req *http.Request) {
+	key, ok := keyIn(w, req)
+	if !ok {
+		return
+	}
+	answering(func(ctx context.Context, query string) (Bill, error) {
+		q, err := asked(query, "partner", "bill", "member", "merchant")
+		if err != nil {
+			return Bill{}, err
+		}
+		return r.lookUp(ctx, q, key, true)
+	})(w, req)
+}
+
+// keyIn is the partner's key in a body that may be left out. ok is false where the call has been answered.
+func keyIn(w http.ResponseWriter, req *http.Request) (key string, ok bool) {
+	var given struct{ Key string }
+	if err := json.NewDecoder(io.LimitReader(req.Body, 64<<10)).Decode(&given); err != nil && !errors.Is(err, io.EOF) {
+		http.Error(w, `the body must be {"key": …}, the partner's key, or empty`, http.StatusBadRequest)
+		return "", false
+	}
+	return given.Key, true
 }
 
 // partnerOf is the full hash of the partner whose key the operator gave, or whom the query names.
@@ -92,8 +120,9 @@ func (r *Router) partnerOf(ctx context.Context, q answers, key string) (string, 
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// lookUp finds what the ledger and both backends know of a bill.
-func (r *Router) lookUp(ctx context.Context, q answers, key string) (b Bill, err error) {
+// lookUp finds what the ledger and both backends know of a bill. With read, only the owning backend is asked, and the ledger
+// learns what it says.
+func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (b Bill, err error) {
 	if err := r.stored(); err != nil {
 		return b, err
 	}
@@ -105,32 +134,71 @@ func (r *Router) lookUp(ctx context.Context, q answers, key string) (b Bill, err
 		return b, misunderstood("say which bill of which partner: partner and bill, and not the default")
 	}
 	b.Partner, b.Bill = shown(as.Partner), q["bill"]
-	row, err := r.store.Owner(ctx, as.Partner, b.Bill)
-	switch {
-	case err == nil:
-		b.Ledger = &LedgerBill{row.Upstream, string(row.State), row.Changed, row.Open, row.Uncertain, row.Ends}
-	case !errors.Is(err, store.ErrNotFound):
+	if err := r.inLedger(ctx, as.Partner, &b); err != nil {
 		return b, err
 	}
-	for side, upstream := range r.current.Load().sides {
-		b.Backends[side] = BackendBill{Upstream: upstream, Finding: notAsked}
-		if r.look == nil {
-			continue
+	sides := r.current.Load().sides[:]
+	owned := read && b.Ledger != nil && b.Ledger.State != string(store.Released) && slices.Contains(sides, b.Ledger.Owner)
+	if owned {
+		sides = []string{b.Ledger.Owner}
+	}
+	for _, upstream := range sides {
+		says, askedAs := BackendBill{}, Asker{}
+		if r.look != nil {
+			says, askedAs = r.look(ctx, upstream, as, b.Bill)
 		}
-		says, askedAs := r.look(ctx, upstream, as, b.Bill)
-		if askedAs.Key != "" {
-			b.Backends[side], b.AskedAs = says, &askedAs
+		if askedAs.Key == "" {
+			says = BackendBill{Upstream: upstream, Finding: notAsked}
+		} else {
+			b.AskedAs = &askedAs
 		}
+		b.Backends = append(b.Backends, says)
+	}
+	if owned && b.AskedAs != nil {
+		return b, r.learnFrom(ctx, as.Partner, &b)
 	}
 	return b, nil
+}
+
+// inLedger finds what the ledger has of a bill.
+func (r *Router) inLedger(ctx context.Context, partner string, b *Bill) error {
+	row, err := r.store.Owner(ctx, partner, b.Bill)
+	switch {
+	case err == nil:
+		b.Ledger = &LedgerBill{row.Upstream, string(row.State), row.Changed, row.Open, row.Uncertain, row.Ends, known(row.Ended)}
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	return nil
+}
+
+// learnFrom has the ledger learn what its owning backend says of a bill, as it does from a partner's read.
+func (r *Router) learnFrom(ctx context.Context, partner string, b *Bill) error {
+	ctx, cancel := anew(ctx) // the backend may have taken all the time there was
+	defer cancel()
+	says := b.Backends[0]
+	s := Shown{Finding: Unclear, State: says.State, Amount: says.Amount}
+	for finding, words := range Findings {
+		if words == says.Finding {
+			s.Finding = finding
+		}
+	}
+	if s.Finding == Present {
+		if _, err := r.store.Found(ctx, partner, b.Bill, says.Upstream, r.now()); err != nil {
+			return err
+		}
+	}
+	if err := r.learn(ctx, partner, b.Bill, says.Upstream, s); err != nil {
+		return err
+	}
+	return r.inLedger(ctx, partner, b)
 }
 
 // assign answers POST /rollout/assign: it decides at which backend a bill is. That both have it is what it is for; anything
 // else is a reason against it.
 func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
-	var given struct{ Key string }
-	if err := json.NewDecoder(io.LimitReader(req.Body, 64<<10)).Decode(&given); err != nil && !errors.Is(err, io.EOF) { // it may be left out
-		http.Error(w, `the body must be {"key": …}, the partner's key, or empty`, http.StatusBadRequest)
+	key, ok := keyIn(w, req)
+	if !ok {
 		return
 	}
 	answering(func(ctx context.Context, query string) (c Changed, err error) {
@@ -143,7 +211,7 @@ func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 		if !ok {
 			return c, misunderstood("to is old or new, not %q", q["to"])
 		}
-		b, err := r.lookUp(ctx, q, given.Key)
+		b, err := r.lookUp(ctx, q, key, false)
 		if err != nil {
 			return c, err
 		}
@@ -156,7 +224,7 @@ func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 		if c.Forced, err = heeded(reasons, force); err != nil {
 			return c, err
 		}
-		partner, err := r.partnerOf(ctx, q, given.Key)
+		partner, err := r.partnerOf(ctx, q, key)
 		if err != nil {
 			return c, err
 		}

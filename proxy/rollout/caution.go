@@ -86,17 +86,18 @@ func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) (
 	open := 0
 	for _, b := range bills {
 		if b.Upstream == old && m.concerns(decided, b.Partner) {
-			open += b.Pending + b.Owned - b.Over
+			open += b.Pending + b.Owned - b.Over - b.Ended
 		}
 	}
 	if open == 0 {
 		return nil, nil
 	}
-	noun := "bills"
-	if open == 1 {
-		noun = "bill"
+	list := "billbridge bills list --owner old --open"
+	if m.partner != "" {
+		list += " --partner " + shown(m.partner)
 	}
-	return []string{fmt.Sprintf("%d %s of it may be open at %s, which is not asked any more of a drained partner", open, noun, old)}, nil
+	return []string{fmt.Sprintf("bills that may still be open at %s: %d, those not past their last day that were not seen destroyed or cancelled. "+
+		"Known bills keep working; bills that the ledger does not know will not be looked up at %s. To list them: %s", old, open, old, list)}, nil
 }
 
 // concerns tells whether a partner moves with a move.
@@ -301,7 +302,7 @@ func (r *Router) lacking(counted Snapshot, side Side, concerned func(partner str
 		for _, lack := range lacksOf(n.Sides[side]) {
 			if r.now().Sub(lack.Last) < recent {
 				all = append(all, fmt.Sprintf("%s: %s cannot carry %s for %s (%d, the last %s)", shown(n.Partner), r.current.Load().sides[side], n.Operation, lack.Why,
-					lack.Count, lack.Last.UTC().Format(time.DateTime)))
+					lack.Count, lack.Last.UTC().Format(time.RFC3339)))
 			}
 		}
 	}

@@ -36,6 +36,8 @@ const forAll = "all"
 //	POST /rollout/moved?upstream=&by=                            an upstream is about to get another address
 //	GET  /rollout/bill?partner=&bill=&member=&merchant=          owner and state of a bill, and what both backends say now
 //	POST /rollout/bill?bill=&member=&merchant=                   the same, with the partner's key in the body: {"key": …}
+//	POST /rollout/read?partner=&bill=&member=&merchant=          what the owning backend says of a bill now, and the ledger learns it; the key may be in the body
+//	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=unknown&limit=   bills of the ledger
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=true       a bill is at one of them: to=old or to=new
 //	POST /rollout/reset?partner=&by=&force=true                  what was counted for the report; partner=all for all of it
 //
@@ -55,6 +57,8 @@ func (r *Router) Operator() http.Handler {
 	m.Path("/rollout/restored").Methods(http.MethodPost).HandlerFunc(answering(r.restored))
 	m.Path("/rollout/begin").Methods(http.MethodPost).HandlerFunc(answering(r.begin))
 	m.Path("/rollout/bill").Methods(http.MethodGet, http.MethodPost).HandlerFunc(r.bill)
+	m.Path("/rollout/read").Methods(http.MethodPost).HandlerFunc(r.read)
+	m.Path("/rollout/bills").Methods(http.MethodGet).HandlerFunc(answering(r.bills))
 	m.Path("/rollout/assign").Methods(http.MethodPost).HandlerFunc(r.assign)
 	m.Path("/rollout/moved").Methods(http.MethodPost).HandlerFunc(answering(r.moved))
 	return m

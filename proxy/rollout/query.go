@@ -62,15 +62,31 @@ func (a answers) position() (p Position, err error) {
 	return p, nil
 }
 
-func (a answers) force() (bool, error) {
-	switch force, given := a["force"]; {
-	case !given, force == "false":
+func (a answers) force() (bool, error) { return a.flag("force") }
+
+// flag is a value that is true or false, and false if it is not given.
+func (a answers) flag(key string) (bool, error) {
+	switch value, given := a[key]; {
+	case !given, value == "false":
 		return false, nil
-	case force == "true":
+	case value == "true":
 		return true, nil
 	default:
-		return false, misunderstood("force is true or false, not %q", force)
+		return false, misunderstood("%s is true or false, not %q", key, value)
 	}
+}
+
+// limit is how long an answer may be, 100 if it is not given.
+func (a answers) limit(most int) (int, error) {
+	text, given := a["limit"]
+	if !given {
+		return 100, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > most {
+		return 0, misunderstood("limit is from 1 to %d, not %q", most, text)
+	}
+	return limit, nil
 }
 
 // short is a duration without the zeros at its end.

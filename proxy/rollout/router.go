@@ -254,6 +254,9 @@ func (r *Router) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, err = r.store.SweepUnknown(ctx, clock.Vouched.Add(-time.Duration(r.current.Load().config.Keep))); err != nil {
+		return err
+	}
 	_, err = r.store.SweepCounts(ctx, r.tally.Table(), clock.Vouched.Add(-recent))
 	return err
 }

@@ -58,18 +58,19 @@ func TestOperatorDrained(t *testing.T) {
 	d.owns("none", "legacy", 0, 0, 4)
 	d.owns("none", "fresh", 1, 5, 0)
 	stage := func(key string) string { return "/rollout/stage?by=a&stage=drained&partner=" + key }
-	d.denies(409, "POST", stage(hash("k")), "5 bills of it may be open at legacy, which is not asked any more of a drained partner\n")
-	d.denies(409, "POST", stage(hash("one")[:12]), "1 bill of it may be open at legacy")
+	d.denies(409, "POST", stage(hash("k")), "bills that may still be open at legacy: 5, those not past their last day that were not seen destroyed or cancelled. "+
+		"Known bills keep working; bills that the ledger does not know will not be looked up at legacy. To list them: billbridge bills list --owner old --open --partner "+hash("k")[:12]+"\n")
+	d.denies(409, "POST", stage(hash("one")[:12]), "may still be open at legacy: 1, ")
 	if c := answers[rollout.Changed](d, "POST", stage(hash("none"))); c.Forced {
 		t.Errorf("%+v", c)
 	}
-	d.denies(409, "POST", stage("default"), "6 bills of it may be open at legacy")
+	d.denies(409, "POST", stage("default"), "may still be open at legacy: 6, ")
 	if c := answers[rollout.Changed](d, "POST", stage(hash("k"))+"&force=true"); !c.Forced {
 		t.Errorf("%+v", c)
 	}
-	d.denies(409, "POST", stage("default"), "1 bill of it may be open at legacy") // k has a stage of its own
+	d.denies(409, "POST", stage("default"), "may still be open at legacy: 1, ") // k has a stage of its own
 	d.seen("young", time.Minute)
 	d.proves("young")
 	d.owns("young", "legacy", 1, 0, 0)
-	d.denies(409, "POST", stage(hash("young")), "seen for 1m of 15m: what it sent past us before may still be on its way to legacy\n  1 bill of it")
+	d.denies(409, "POST", stage(hash("young")), "seen for 1m of 15m: what it sent past us before may still be on its way to legacy\n  bills that may still be open at legacy: 1, ")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -124,12 +123,13 @@ type Held struct {
 	Upstream string `json:"upstream"`
 	Pending  int    `json:"pending"`
 	Owned    int    `json:"owned"`
-	Over     int    `json:"over"` // of these two, those whose last day has passed
+	Over     int    `json:"over"`  // of these two, those whose last day has passed
+	Ended    int    `json:"ended"` // of the others of these two, those that were seen destroyed or cancelled
 	Released int    `json:"released"`
 }
 
 // Open is how many of them may still be.
-func (h Held) Open() int { return h.Pending + h.Owned - h.Over }
+func (h Held) Open() int { return h.Pending + h.Owned - h.Over - h.Ended }
 
 // Changed is a change of the rollout.
 type Changed struct {
@@ -230,7 +230,7 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only stri
 	}
 	for _, b := range bills {
 		one := of(b.Partner)
-		one.Bills = append(one.Bills, Held{b.Upstream, b.Pending, b.Owned, b.Over, b.Released})
+		one.Bills = append(one.Bills, Held{b.Upstream, b.Pending, b.Owned, b.Over, b.Ended, b.Released})
 	}
 	if only != "" {
 		of(only) // nothing need be known of it
@@ -322,11 +322,9 @@ func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := 100
-	if text, given := q["limit"]; given {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > auditedMost {
-			return nil, misunderstood("limit is from 1 to %d, not %q", auditedMost, text)
-		}
+	limit, err := q.limit(auditedMost)
+	if err != nil {
+		return nil, err
 	}
 	if err := r.stored(); err != nil {
 		return nil, err

@@ -56,6 +56,9 @@ type Way struct {
 	Deniable bool
 
 	create  *store.Create
+	kept    bool // the ledger has the bill
+	ended   bool // the ledger knows that the bill was destroyed or cancelled
+	unknown bool // the ledger has a write of the bill with an unknown outcome
 	pending bool // the ledger has the upstream of a create that may have been sent, and does not know whether it was taken
 }
 
@@ -157,6 +160,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	way, err := r.other(ctx, s, d, at, c, ask)
 	way.pending = at.owner != nil && row.State == store.Pending
 	way.Deniable = c.Writes && row.State != store.Owned
+	way.kept, way.ended, way.unknown = at.owner != nil || way.Reason == ByProbe, !row.Ended.IsZero(), row.Unknown
 	return way, err
 }
 

@@ -70,7 +70,8 @@ func (s *Store) Assign(ctx context.Context, partner, bill, upstream, by string, 
 			VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
 			ON CONFLICT (partner, bill) DO UPDATE SET upstream = excluded.upstream, state = 'owned', changed = excluded.changed,
 				ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
-				estimated = CASE WHEN was.ends < excluded.ends THEN 1 ELSE was.estimated END`,
+				estimated = CASE WHEN was.ends < excluded.ends THEN 1 ELSE was.estimated END,
+				ended = CASE WHEN was.upstream = excluded.upstream THEN was.ended END`,
 			partner, bill, upstream, at.UnixMilli(), end.UnixMilli())
 		return err
 	})

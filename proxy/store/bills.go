@@ -10,6 +10,7 @@ type Bills struct {
 	Partner, Upstream        string
 	Pending, Owned, Released int
 	Over                     int // of Pending and Owned, those whose end has passed
+	Ended                    int // of the others of these two, those that were seen destroyed or cancelled
 }
 
 // OpenBills counts the bills that the ledger has, by partner and upstream in this order. partnerPrefix is "" for all
@@ -27,7 +28,8 @@ func (s *Store) OpenBills(ctx context.Context, partnerPrefix string, now time.Ti
 			return nil, err
 		}
 		rows, err := q.QueryContext(ctx, `
-			SELECT partner, upstream, state, count(*), count(CASE WHEN ends <= $3 THEN 1 END) FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
+			SELECT partner, upstream, state, count(*), count(CASE WHEN ends <= $3 THEN 1 END),
+				count(CASE WHEN ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END) FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
 			GROUP BY partner, upstream, state ORDER BY partner, upstream, state`, from, to, now.UnixMilli())
 		if err != nil {
 			return nil, err
@@ -36,8 +38,8 @@ func (s *Store) OpenBills(ctx context.Context, partnerPrefix string, now time.Ti
 		for rows.Next() {
 			var partner, upstream string
 			var state Ownership
-			var n, over int
-			if err := rows.Scan(&partner, &upstream, &state, &n, &over); err != nil {
+			var n, over, ended int
+			if err := rows.Scan(&partner, &upstream, &state, &n, &over, &ended); err != nil {
 				return nil, err
 			}
 			if len(all) == 0 || all[len(all)-1].Partner != partner || all[len(all)-1].Upstream != upstream {
@@ -48,7 +50,7 @@ func (s *Store) OpenBills(ctx context.Context, partnerPrefix string, now time.Ti
 			case Pending:
 				b.Pending, b.Over = n, b.Over+over
 			case Owned:
-				b.Owned, b.Over = n, b.Over+over
+				b.Owned, b.Over, b.Ended = n, b.Over+over, b.Ended+ended
 			case Released:
 				b.Released = n
 			}

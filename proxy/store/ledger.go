@@ -45,6 +45,8 @@ type Owner struct {
 	Changed   time.Time // when it came into its state
 	Tried     time.Time // when its last create was recorded; of a bill that was only found, as Changed
 	Ends      time.Time // a sweep takes the row some time after this; 1970 once it was released
+	Ended     time.Time // when the bill was seen destroyed or cancelled; zero if it was not. Only of an owned bill
+	Unknown   bool      // a write of it has an unknown outcome that nothing has settled (see NoteUnknown). Set by Store.Owner alone
 }
 
 // estimatedLife is after how long a bill is taken for over if nobody says when it ends.
@@ -155,18 +157,20 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 	}
 	// This was the last that could have taken effect, and it did not.
 	const over = "state = 'pending' AND uncertain = 0 AND creates = $3"
+	// A bill that ended before this create arrived may be another bill of the same id from now on.
+	const reopened = "ended = CASE WHEN ended < tried THEN NULL ELSE ended END"
 	var change, where string
 	args := []any{c.Partner, c.Bill, c.token, now.UnixMilli()}
 	switch outcome {
 	case Succeeded:
-		change = "state = 'owned', changed = CASE state WHEN 'owned' THEN changed ELSE $4 END"
+		change = "state = 'owned', changed = CASE state WHEN 'owned' THEN changed ELSE $4 END, " + reopened
 		where, args = "AND upstream = $5", append(args, c.Upstream)
 	case Refused, NotSent:
 		change = `state = CASE WHEN ` + over + ` THEN 'released' ELSE state END,
 			changed = CASE WHEN ` + over + ` THEN $4 ELSE changed END,
 			ends = CASE WHEN ` + over + ` THEN 0 ELSE ends END` // it says no more than no row would: the next sweep takes it
 	case Unknown, Taken:
-		change, args = "uncertain = 1", args[:3]
+		change, args = "uncertain = 1, "+reopened, args[:3]
 	default:
 		return Owner{}, fmt.Errorf("store: a create cannot end as %q", outcome)
 	}
@@ -296,9 +300,12 @@ func (s *Store) Owner(ctx context.Context, partner, bill string) (Owner, error) 
 		return Owner{}, ErrNotFound
 	}
 	return read(ctx, s, "reading the owner of a bill", func(ctx context.Context, q queries) (Owner, error) {
-		o, err := owner(ctx, q, partner, bill)
+		o := Owner{Partner: partner, Bill: bill}
+		err := o.scan(q.QueryRowContext(ctx, `
+			SELECT `+ownerColumns+`, EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2)
+			FROM billbridge_owners WHERE partner = $1 AND bill = $2`, partner, bill), &o.Unknown)
 		if errors.Is(err, sql.ErrNoRows) {
-			err = ErrNotFound
+			return Owner{}, ErrNotFound
 		}
 		return o, err
 	})
@@ -338,14 +345,23 @@ func newCreate() string {
 	return hex.EncodeToString(token[:]) + " "
 }
 
-const ownerColumns = "upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends"
+const ownerColumns = "upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended"
 
 func scanOwner(row *sql.Row, partner, bill string) (Owner, error) {
 	o := Owner{Partner: partner, Bill: bill}
-	var length int
-	if err := row.Scan(&o.Upstream, &o.State, &length, &o.Uncertain, moment{&o.Changed}, moment{&o.Tried}, moment{&o.Ends}); err != nil {
+	if err := o.scan(row); err != nil {
 		return Owner{}, err
 	}
-	o.Open = length / createLength
 	return o, nil
+}
+
+// scan reads ownerColumns, and what the query has after them.
+func (o *Owner) scan(row interface{ Scan(...any) error }, more ...any) error {
+	var length int
+	to := append([]any{&o.Upstream, &o.State, &length, &o.Uncertain, moment{&o.Changed}, moment{&o.Tried}, moment{&o.Ends}, moment{&o.Ended}}, more...)
+	if err := row.Scan(to...); err != nil {
+		return err
+	}
+	o.Open = length / createLength
+	return nil
 }

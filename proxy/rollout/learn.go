@@ -1,0 +1,188 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"billbridge/proxy/store"
+)
+
+// A Shown is what a read said of a bill.
+type Shown struct {
+	Finding       Finding
+	State, Amount string // of a bill that it has shown
+}
+
+// final tells whether a bill in a state stays in it: cancelled or destroyed (interface document, States).
+func final(state string) bool { return state == "C" || state == "D" }
+
+// Wants tells whether [Router.Learn] would record what an answer that went a way shows.
+func (w Way) Wants(s Shown) bool {
+	return w.kept && (w.unknown || s.Finding == Present && final(s.State) && !w.ended)
+}
+
+// Learn records what an answer that went a way has shown of the bill: that it was cancelled or destroyed, so that it does not
+// count as open any more, and that a write of it is not of unknown outcome any more.
+func (r *Router) Learn(ctx context.Context, c Call, w Way, s Shown) error {
+	if !w.Wants(s) {
+		return nil
+	}
+	return r.learn(ctx, c.Partner, c.Bill, w.Upstream, s)
+}
+
+func (r *Router) learn(ctx context.Context, partner, bill, upstream string, s Shown) error {
+	now := r.now()
+	var settles time.Time // an answer that does not say what became of the bill settles nothing
+	if s.Finding == Present || s.Finding == Absent {
+		settles = now.Add(-r.current.Load().wire[upstream])
+	}
+	err := r.store.NoteRead(ctx, partner, bill, upstream, s.reading(now), settles, s.Finding == Present && final(s.State))
+	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
+		return nil
+	}
+	return err
+}
+
+func (s Shown) reading(at time.Time) store.Reading {
+	return store.Reading{Finding: Findings[s.Finding], State: s.State, Amount: s.Amount, At: at}
+}
+
+// Unknown records a write whose outcome is unknown, and what a read showed of its bill right after; nil if none was made.
+func (r *Router) Unknown(ctx context.Context, c Call, w Way, s *Shown) error {
+	if r.store == nil || c.Partner == "" || c.Bill == "" {
+		return nil
+	}
+	now := r.now()
+	u := store.UnknownWrite{
+		Partner: c.Partner, Bill: c.Bill, Operation: c.Operation, Upstream: w.Upstream, Request: c.ID, At: now,
+		Read: store.Reading{Finding: notAsked},
+	}
+	if s != nil {
+		u.Read = s.reading(now)
+	}
+	if err := r.store.NoteUnknown(ctx, u); !errors.Is(err, store.ErrBill) {
+		return err
+	}
+	return nil
+}
+
+// A BillList is a part of the ledger.
+type BillList struct {
+	Bills   []BillLine `json:"bills"`
+	LeftOut int        `json:"left_out"` // how many more the filter means
+}
+
+// A BillLine is a bill of the ledger, or a write of one.
+type BillLine struct {
+	Partner string        `json:"partner"`
+	Bill    string        `json:"bill"`
+	Owner   string        `json:"owner"`           // the backend; of a write whose bill the ledger does not have, where it was sent
+	State   string        `json:"state,omitempty"` // pending, owned, released; none if the ledger does not have the bill
+	Since   *time.Time    `json:"since,omitempty"` // it is in this state
+	Ends    *time.Time    `json:"ends,omitempty"`  // when the bill is taken for over
+	Ended   *time.Time    `json:"ended,omitempty"` // when it was seen destroyed or cancelled
+	Write   *UnknownWrite `json:"write,omitempty"`
+}
+
+// An UnknownWrite is a write that ended without an answer.
+type UnknownWrite struct {
+	Operation string     `json:"operation"`
+	Request   string     `json:"request,omitempty"` // the id of the call in the access log. None for a create that was cut off with its gateway
+	At        time.Time  `json:"at"`
+	Finding   string     `json:"finding"` // of the last read; one of Findings, or "not asked"
+	State     string     `json:"bill_state,omitempty"`
+	Amount    string     `json:"amount,omitempty"`
+	ReadAt    *time.Time `json:"read_at,omitempty"`
+}
+
+// listedMost bounds the answer to a question for bills.
+const listedMost = 10_000
+
+// bills answers GET /rollout/bills.
+func (r *Router) bills(ctx context.Context, query string) (answer BillList, err error) {
+	q, err := asked(query, "partner", "bill", "owner", "open", "outcome", "limit")
+	if err != nil {
+		return answer, err
+	}
+	if err := r.stored(); err != nil {
+		return answer, err
+	}
+	s := r.current.Load()
+	f := store.BillFilter{Bill: q["bill"], Now: r.now()}
+	if f.Limit, err = q.limit(listedMost); err != nil {
+		return answer, err
+	}
+	if f.Open, err = q.flag("open"); err != nil {
+		return answer, err
+	}
+	if name, given := q["partner"]; given {
+		if f.PartnerPrefix, err = r.named(ctx, name); err != nil {
+			return answer, err
+		}
+	}
+	if owner, given := q["owner"]; given {
+		if f.Upstream = map[string]string{"old": s.sides[OldSide], "new": s.sides[NewSide]}[owner]; f.Upstream == "" {
+			return answer, misunderstood("owner is old or new, not %q", owner)
+		}
+	}
+	outcome, unknown := q["outcome"]
+	if unknown && outcome != "unknown" {
+		return answer, misunderstood("outcome can only be unknown, not %q", outcome)
+	}
+	within, cancel := context.WithTimeout(ctx, withinReach/2)
+	defer cancel()
+	list, all, err := r.listBills(within, f, unknown)
+	switch {
+	case err != nil && ctx.Err() == nil && within.Err() != nil:
+		return answer, errUnlisted
+	case err != nil:
+		return answer, err
+	}
+	answer = BillList{Bills: []BillLine{}, LeftOut: all - len(list)}
+	for _, b := range list {
+		answer.Bills = append(answer.Bills, lineOf(b))
+	}
+	return answer, nil
+}
+
+var errUnlisted = errors.New("the ledger is too large to look through all of it within " + short(withinReach/2) + ": name a partner")
+
+// listBills asks the ledger, one such question at a time, as for openBills.
+func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown bool) ([]store.ListedBill, int, error) {
+	select {
+	case r.counting <- struct{}{}:
+		defer func() { <-r.counting }()
+	case <-ctx.Done():
+		return nil, 0, context.Cause(ctx)
+	}
+	if !unknown {
+		return r.store.ListBills(ctx, f)
+	}
+	s := r.current.Load()
+	// A create that was recorded later than this may be under way.
+	return r.store.UnknownOutcomes(ctx, f, f.Now.Add(-max(s.wire[s.sides[OldSide]], s.wire[s.sides[NewSide]])))
+}
+
+func lineOf(b store.ListedBill) BillLine {
+	line := BillLine{
+		Partner: shown(b.Partner), Bill: b.Bill, Owner: b.Upstream, State: string(b.State),
+		Since: known(b.Changed), Ends: known(b.Ends), Ended: known(b.Ended),
+	}
+	if w := b.Write; w != nil {
+		line.Write = &UnknownWrite{
+			Operation: w.Operation, Request: w.Request, At: w.At, Finding: cmp.Or(w.Read.Finding, notAsked),
+			State: w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At),
+		}
+	}
+	return line
+}
+
+// known is a time, nil if there is none.
+func known(t time.Time) *time.Time {
+	if t.IsZero() || t.UnixMilli() == 0 { // of a released bill
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// An UnknownWrite is a write of a bill that ended without an answer, so that its outcome is unknown.
+type UnknownWrite struct {
+	Partner, Bill string // as in Owner
+	Operation     string
+	Upstream      string    // where it was sent
+	Request       string    // the id of the call; "" if it is not known
+	At            time.Time // when it ended without an answer
+	Read          Reading
+}
+
+// A Reading is what a read showed of a bill.
+type Reading struct {
+	Finding       string // in the words of the caller of this package; never empty
+	State, Amount string // "" if the read did not show the bill
+	At            time.Time
+}
+
+// NoteUnknown records a write whose outcome is unknown, once for each operation of a bill: a later one takes its place.
+// It stays until NoteRead settles it.
+func (s *Store) NoteUnknown(ctx context.Context, w UnknownWrite) error {
+	if err := ownable(w.Partner, w.Bill, w.Upstream, w.At); err != nil {
+		return err
+	}
+	if w.Operation == "" || w.Read.Finding == "" {
+		return fmt.Errorf("store: an unknown outcome needs an operation and a finding, not %q and %q", w.Operation, w.Read.Finding)
+	}
+	_, err := write(ctx, s, "recording an unknown outcome", func(ctx context.Context, q queries) (none struct{}, err error) {
+		_, err = q.ExecContext(ctx, `
+			INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount, read_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+			ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream, request = excluded.request, at = excluded.at,
+				finding = excluded.finding, state = excluded.state, amount = excluded.amount, read_at = excluded.read_at`,
+			w.Partner, w.Bill, printable(w.Operation), w.Upstream, printable(w.Request), w.At.UnixMilli(),
+			printable(w.Read.Finding), printable(w.Read.State), printable(w.Read.Amount), millis(w.Read.At))
+		return none, err
+	})
+	return err
+}
+
+// NoteRead records what a read of a bill at an upstream showed. Writes that ended at settles or before have had their effect
+// by then, if they have one: their outcome is not unknown any more. With ended, the bill was destroyed or cancelled: it does
+// not change any more, all of its outcomes are settled, and if the bill is owned by that upstream, it does not count as open.
+func (s *Store) NoteRead(ctx context.Context, partner, bill, upstream string, r Reading, settles time.Time, ended bool) error {
+	if err := ownable(partner, bill, upstream, r.At); err != nil {
+		return err
+	}
+	if ended {
+		settles = r.At
+	}
+	_, err := write(ctx, s, "recording what a read showed", func(ctx context.Context, q queries) (none struct{}, err error) {
+		if ended {
+			if _, err := q.ExecContext(ctx, `
+				UPDATE billbridge_owners SET ended = $4 WHERE partner = $1 AND bill = $2 AND upstream = $3 AND state = 'owned' AND ended IS NULL`,
+				partner, bill, upstream, r.At.UnixMilli()); err != nil {
+				return none, err
+			}
+		}
+		if _, err := q.ExecContext(ctx, "DELETE FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND upstream = $3 AND at <= $4",
+			partner, bill, upstream, settles.UnixMilli()); err != nil {
+			return none, err
+		}
+		_, err = q.ExecContext(ctx, `
+			UPDATE billbridge_unknown SET finding = $4, state = $5, amount = $6, read_at = $7 WHERE partner = $1 AND bill = $2 AND upstream = $3`,
+			partner, bill, upstream, printable(r.Finding), printable(r.State), printable(r.Amount), r.At.UnixMilli())
+		return none, err
+	})
+	return err
+}
+
+// SweepUnknown removes writes with an unknown outcome that ended before a time, and returns how many those were.
+func (s *Store) SweepUnknown(ctx context.Context, before time.Time) (n int, err error) {
+	return s.sweep(ctx, `
+		DELETE FROM billbridge_unknown WHERE (partner, bill, operation) IN (
+			SELECT partner, bill, operation FROM billbridge_unknown WHERE at < $1 ORDER BY at LIMIT $2 `+s.passOver()+`)`, before.UnixMilli())
+}
+
+// A BillFilter says which bills are meant. A field with its zero value excludes none.
+type BillFilter struct {
+	PartnerPrefix string // as in Filter
+	Bill          string
+	Upstream      string
+	Open          bool      // those alone that OpenBills counts as Pending or Owned, and neither as Over nor as Ended
+	Now           time.Time // when a bill is over
+	Limit         int       // at most so many; must be positive
+}
+
+// A ListedBill is a bill of the ledger. Of a write whose bill the ledger does not have, State is "".
+type ListedBill struct {
+	Owner
+	Write *UnknownWrite // nil but for UnknownOutcomes. Of a create that was cut off with its process it has neither an id nor a reading
+}
+
+// ListBills returns bills of the ledger, by partner and bill in this order, and how many the filter means in all. It reads
+// the rows of all partners that the filter means.
+func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
+	return s.listBills(ctx, f, `
+		SELECT partner, bill, upstream, state, length(creates) AS creates, uncertain, changed, coalesce(tried, changed) AS tried, ends, ended,
+			'' AS operation, '' AS target, '' AS request, changed AS at, '' AS finding, '' AS shown, '' AS amount, changed AS read_at
+		FROM billbridge_owners WHERE upstream <> ''`, "partner, bill", nil)
+}
+
+// UnknownOutcomes returns the writes that have an unknown outcome, the last first, and how many the filter means in all: those of
+// NoteUnknown, and creates recorded before cutOff that never ended, since their process did.
+func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.Time) (list []ListedBill, all int, err error) {
+	return s.listBills(ctx, f, `
+		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state, coalesce(length(o.creates), 0) AS creates,
+			coalesce(o.uncertain, 0) AS uncertain, o.changed, o.tried, o.ends, o.ended,
+			u.operation, u.upstream AS target, u.request, u.at, u.finding, u.state AS shown, u.amount, u.read_at
+		FROM billbridge_unknown u LEFT JOIN billbridge_owners o ON o.partner = u.partner AND o.bill = u.bill
+		UNION ALL
+		SELECT partner, bill, upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended,
+			'bill.create', upstream, '', coalesce(tried, changed), '', '', '', NULL
+		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> '' AND coalesce(tried, changed) < $7`,
+		"at DESC, partner, bill, operation", []any{cutOff.UnixMilli()})
+}
+
+func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string, more []any) (list []ListedBill, all int, err error) {
+	from, to := "", "g" // beyond every hash
+	if f.PartnerPrefix != "" {
+		if err := shortHash(f.PartnerPrefix); err != nil {
+			return nil, 0, err
+		}
+		from, to = f.PartnerPrefix, beyond(f.PartnerPrefix)
+	}
+	if f.Limit < 1 || f.Now.IsZero() {
+		return nil, 0, fmt.Errorf("%w: a list of bills needs a limit and the time now, not %d and %s", ErrFilter, f.Limit, f.Now.Format(time.RFC3339))
+	}
+	if err := storable(map[string]string{"bill": f.Bill, "upstream": f.Upstream}); err != nil {
+		return nil, 0, err
+	}
+	meant := " FROM (" + rows + `) AS listed WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
+		AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`
+	args := append([]any{from, to, f.Bill, f.Upstream, bit(f.Open), f.Now.UnixMilli()}, more...)
+	_, err = read(ctx, s, "listing bills", func(ctx context.Context, q queries) (none struct{}, err error) {
+		if err := onePartner(ctx, q, "billbridge_owners", f.PartnerPrefix); err != nil {
+			return none, err
+		}
+		found, err := q.QueryContext(ctx, "SELECT *"+meant+fmt.Sprintf(" ORDER BY %s LIMIT %d", order, f.Limit), args...)
+		if err != nil {
+			return none, err
+		}
+		defer func() { _ = found.Close() }() // its error is that of found.Err
+		for found.Next() {
+			var b ListedBill
+			if err := b.scan(found); err != nil {
+				return none, err
+			}
+			list = append(list, b)
+		}
+		if err := errors.Join(found.Err(), found.Close()); err != nil {
+			return none, err
+		}
+		if all = len(list); all == f.Limit {
+			err = q.QueryRowContext(ctx, "SELECT count(*)"+meant, args...).Scan(&all)
+		}
+		return none, err
+	})
+	return list, all, err
+}
+
+func (b *ListedBill) scan(row *sql.Rows) error {
+	w := new(UnknownWrite)
+	var partner, bill string
+	var length int
+	if err := row.Scan(&partner, &bill, &b.Upstream, &b.State, &length, &b.Uncertain, moment{&b.Changed}, moment{&b.Tried}, moment{&b.Ends}, moment{&b.Ended},
+		&w.Operation, &w.Upstream, &w.Request, moment{&w.At}, &w.Read.Finding, &w.Read.State, &w.Read.Amount, moment{&w.Read.At}); err != nil {
+		return err
+	}
+	b.Partner, b.Bill, b.Open = partner, bill, length/createLength
+	if w.Operation != "" {
+		w.Partner, w.Bill = partner, bill
+		b.Unknown, b.Write = true, w
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// made has the ledger own a bill at an upstream.
+func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Time) {
+	t.Helper()
+	c, err := s.Own(t.Context(), partner("one"), bill, upstream, at, until)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Settle(t.Context(), c, store.Succeeded, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shows has a read at an upstream show a bill.
+func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, settles time.Time, ended bool) {
+	t.Helper()
+	r := store.Reading{Finding: "has it", State: state, Amount: "20000", At: at}
+	if err := s.NoteRead(t.Context(), partner("one"), bill, upstream, r, settles, ended); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// noAnswer has a write of a bill end without an answer.
+func noAnswer(t *testing.T, s *store.Store, bill, operation string, at time.Time) {
+	t.Helper()
+	w := store.UnknownWrite{
+		Partner: partner("one"), Bill: bill, Operation: operation, Upstream: "old", Request: "call of " + bill, At: at,
+		Read: store.Reading{Finding: "not asked"},
+	}
+	if err := s.NoteUnknown(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listed are the bills of a list, in its order, and of a write its operation.
+func listed(list []store.ListedBill) (names []string) {
+	for _, b := range list {
+		name := b.Bill
+		if b.Write != nil {
+			name += " " + b.Write.Operation
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// TestEndedBillsAreNotOpen: bills that were seen destroyed or cancelled counted as open until their last day.
+func TestEndedBillsAreNotOpen(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		later, over := noon.Add(24*time.Hour), noon.Add(time.Minute)
+		for _, bill := range []string{"b1", "b2", "b3", "b4"} {
+			made(t, s, bill, "old", noon, later)
+		}
+		made(t, s, "b5", "old", noon, over)
+		at := noon.Add(time.Hour)
+		shows(t, s, "b1", "old", "D", at, time.Time{}, true)
+		shows(t, s, "b2", "old", "W", at, time.Time{}, false) // it is open
+		shows(t, s, "b3", "new", "C", at, time.Time{}, true)  // another bill of that id, at a backend that does not own it
+		shows(t, s, "b5", "old", "D", at, time.Time{}, true)  // it is over as well, and counts once
+
+		held, err := s.OpenBills(t.Context(), "", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "counts", held, []store.Bills{{Partner: partner("one"), Upstream: "old", Owned: 5, Over: 1, Ended: 1}})
+		list, all, err := s.ListBills(t.Context(), store.BillFilter{Open: true, Now: at, Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "open", listed(list), []string{"b2", "b3", "b4"})
+		equal(t, "all", all, 3)
+		o, err := s.Owner(t.Context(), partner("one"), "b1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "ended", o.Ended, at)
+
+		// The id is used again: another bill.
+		made(t, s, "b1", "old", at.Add(time.Minute), later)
+		if o, err = s.Owner(t.Context(), partner("one"), "b1"); err != nil || !o.Ended.IsZero() {
+			t.Errorf("made again: %+v, %v", o, err)
+		}
+	})
+}
+
+// TestLateCreateDoesNotOpenAnEndedBill: a partner destroys a bill as soon as it has its answer, and the ledger may complete the
+// create after that.
+func TestLateCreateDoesNotOpenAnEndedBill(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		c, err := s.Own(t.Context(), partner("one"), "b1", "old", noon, noon.Add(24*time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Found(t.Context(), partner("one"), "b1", "old", noon.Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		shows(t, s, "b1", "old", "D", noon.Add(time.Second), time.Time{}, true)
+		if _, err := s.Settle(t.Context(), c, store.Succeeded, noon.Add(2*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || o.Ended.IsZero() {
+			t.Errorf("%+v, %v", o, err)
+		}
+	})
+}
+
+// TestAssignedElsewhereIsOpen: what was seen at one backend says nothing of the bill at the other.
+func TestAssignedElsewhereIsOpen(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		made(t, s, "b1", "old", noon, noon.Add(24*time.Hour))
+		shows(t, s, "b1", "old", "D", noon.Add(time.Second), time.Time{}, true)
+		for _, to := range []string{"old", "new"} {
+			if err := s.Assign(t.Context(), partner("one"), "b1", to, "anna", noon.Add(time.Minute), false); err != nil {
+				t.Fatal(err)
+			}
+			if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || o.Ended.IsZero() != (to == "new") {
+				t.Errorf("assigned to %s: %+v, %v", to, o, err)
+			}
+		}
+	})
+}
+
+// TestUnknownOutcomesAreListed: nothing named the bills of writes without an answer.
+func TestUnknownOutcomesAreListed(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		made(t, s, "b1", "old", noon, noon.Add(24*time.Hour))
+		noAnswer(t, s, "b1", "bill.cancel", noon.Add(time.Second))
+		noAnswer(t, s, "b1", "bill.cancel", noon.Add(2*time.Second)) // again
+		noAnswer(t, s, "b2", "bill.create", noon.Add(3*time.Second)) // of a bill that the ledger does not have
+		if _, err := s.Own(t.Context(), partner("one"), "b3", "new", noon, noon.Add(24*time.Hour)); err != nil {
+			t.Fatal(err) // it never ends: its process did
+		}
+		list := func(f store.BillFilter, cutOff time.Time) []store.ListedBill {
+			t.Helper()
+			f.Now = noon
+			list, all, err := s.UnknownOutcomes(t.Context(), f, cutOff)
+			if err != nil || all < len(list) {
+				t.Fatal(all, err)
+			}
+			return list
+		}
+		all := store.BillFilter{Limit: 10}
+		equal(t, "all", listed(list(all, noon.Add(time.Millisecond))), []string{"b2 bill.create", "b1 bill.cancel", "b3 bill.create"})
+		equal(t, "while the create may be under way", listed(list(all, noon)), []string{"b2 bill.create", "b1 bill.cancel"})
+		equal(t, "of one bill", listed(list(store.BillFilter{Bill: "b1", PartnerPrefix: partner("one")[:12], Limit: 10}, noon)), []string{"b1 bill.cancel"})
+		equal(t, "of the owning backend", listed(list(store.BillFilter{Upstream: "new", Limit: 10}, noon.Add(time.Hour))), []string{"b3 bill.create"})
+		if list, all, err := s.UnknownOutcomes(t.Context(), store.BillFilter{Limit: 1, Now: noon}, noon.Add(time.Hour)); len(list) != 1 || all != 3 || err != nil {
+			t.Errorf("%d of %d, %v", len(list), all, err)
+		}
+
+		// A read that may have been too early says what it showed, and settles nothing.
+		shows(t, s, "b1", "old", "F", noon.Add(4*time.Second), noon.Add(time.Second), false)
+		got := list(all, noon)
+		equal(t, "after an early read", listed(got), []string{"b2 bill.create", "b1 bill.cancel"})
+		equal(t, "the write", *got[1].Write, store.UnknownWrite{
+			Partner: partner("one"), Bill: "b1", Operation: "bill.cancel", Upstream: "old", Request: "call of b1", At: noon.Add(2 * time.Second),
+			Read: store.Reading{Finding: "has it", State: "F", Amount: "20000", At: noon.Add(4 * time.Second)},
+		})
+		if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || !o.Unknown {
+			t.Errorf("%+v, %v", o, err)
+		}
+		// The other backend's bill is another one.
+		shows(t, s, "b1", "new", "C", noon.Add(time.Hour), time.Time{}, true)
+		equal(t, "after a read elsewhere", listed(list(all, noon)), []string{"b2 bill.create", "b1 bill.cancel"})
+		// A read that is late enough settles it, and a bill that has ended does at once.
+		shows(t, s, "b1", "old", "F", noon.Add(time.Minute), noon.Add(2*time.Second), false)
+		equal(t, "after a late read", listed(list(all, noon)), []string{"b2 bill.create"})
+		if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || o.Unknown {
+			t.Errorf("%+v, %v", o, err)
+		}
+		shows(t, s, "b2", "old", "D", noon.Add(4*time.Second), time.Time{}, true)
+		equal(t, "after the bill has ended", listed(list(all, noon)), nil)
+
+		noAnswer(t, s, "b1", "bill.destroy", noon)
+		if n, err := s.SweepUnknown(t.Context(), noon); n != 0 || err != nil {
+			t.Error(n, err)
+		}
+		if n, err := s.SweepUnknown(t.Context(), noon.Add(time.Millisecond)); n != 1 || err != nil {
+			t.Error(n, err)
+		}
+	})
+}
+
+// TestBillFilter: a filter that cannot be is refused, not taken for all bills.
+func TestBillFilter(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for _, f := range []store.BillFilter{
+			{Now: noon},
+			{Limit: 1},
+			{PartnerPrefix: "0123", Limit: 1, Now: noon},
+			{PartnerPrefix: "%%%%%%%%%%%%", Limit: 1, Now: noon},
+		} {
+			if _, _, err := s.ListBills(t.Context(), f); !errors.Is(err, store.ErrFilter) {
+				t.Errorf("%+v: %v", f, err)
+			}
+		}
+	})
+}
+
+// TestMigratesUnknownOutcomes: what a ledger had recorded of creates without an answer is listed after the upgrade.
+func TestMigratesUnknownOutcomes(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, err := store.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Own(t.Context(), partner("one"), "b1", "old", noon, noon.Add(24*time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Settle(t.Context(), c, store.Unknown, noon); err != nil {
+			t.Fatal(err)
+		}
+		made(t, s, "b2", "old", noon, noon.Add(24*time.Hour))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		db := raw(t, url)
+		run(t, db, "DELETE FROM billbridge_schema WHERE version = (SELECT max(version) FROM billbridge_schema)",
+			"ALTER TABLE billbridge_owners DROP COLUMN ended", "DROP TABLE billbridge_unknown")
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		list, all, err := open(t, url).UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: noon}, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "listed", listed(list), []string{"b1 bill.create"})
+		equal(t, "all", all, 1)
+		equal(t, "the read", list[0].Write.Read, store.Reading{Finding: "not asked"})
+	})
+}
