@@ -67,7 +67,7 @@ type commands struct {
 	Callbacks callbacksCommand `cmd:"" help:"See the payment callbacks that a running gateway relays, and decide about dead ones."`
 	Bills     billsCommand     `cmd:"" help:"See the bills in the ledger of a running gateway: those that may be open, and writes with an unknown outcome."`
 	Rollout   rolloutCommand   `cmd:"" help:"See how far partners have moved from one upstream of a running gateway to the other, and move them."`
-	Store     storeCommand     `cmd:"" help:"See and confirm the clock by which a running gateway removes what is over from its store."`
+	Store     storeCommand     `cmd:"" help:"Back up the store; see and confirm the clock by which a running gateway removes what is over from it."`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
 }
 

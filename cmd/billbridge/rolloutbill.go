@@ -164,7 +164,8 @@ func quoted(text string) string {
 }
 
 type storeCommand struct {
-	Clock storeClock `cmd:"" help:"Compare the machine's clock with the one that the store knows, and confirm it."`
+	Backup storeBackup `cmd:"" help:"Copy an SQLite store to a new file, while the gateway runs."`
+	Clock  storeClock  `cmd:"" help:"Compare the machine's clock with the one that the store knows, and confirm it."`
 }
 
 type storeClock struct {

@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// ErrNotAFile: the store is not an SQLite file, which Backup can copy.
+var ErrNotAFile = errors.New("it is not an SQLite file")
+
+// A Copy says what is in a backup.
+type Copy struct {
+	At                          time.Time // everything that was acknowledged before is in it
+	Size                        int64     // of the file, in bytes
+	Bills, Addresses, Callbacks int
+}
+
+// Backup writes a consistent copy of the SQLite store at a URL to a file that must not exist, readable for nobody else, and
+// returns when it is on the disk. A process that has the store open goes on reading and writing meanwhile; its log is not
+// carried over into the file until the copy is complete, and grows. It calls progress, which may be nil, about once a
+// second with how much was written so far and how large the store is.
+func Backup(ctx context.Context, url, file string, progress func(written, of int64)) (Copy, error) {
+	p, err := placeOf(url)
+	if err != nil {
+		return Copy{}, err
+	}
+	if p.file == "" {
+		return Copy{}, p.failed(ErrNotAFile)
+	}
+	to, err := inFolder(file)
+	if err != nil {
+		return Copy{}, err
+	}
+	if err := missing(to); err != nil {
+		return Copy{}, err
+	}
+	c, err := backup(ctx, p.file, to, progress)
+	return c, p.failed(err)
+}
+
+// missing refuses a path that is taken, by a broken link too.
+func missing(path string) error {
+	switch _, err := os.Lstat(path); {
+	case err == nil:
+		return fmt.Errorf("%s exists already: name a new file", path)
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	return nil
+}
+
+func backup(ctx context.Context, file, to string, progress func(written, of int64)) (c Copy, err error) {
+	path, err := inFolder(file)
+	if err != nil {
+		return c, err
+	}
+	from, info, err := resolve(path)
+	if err != nil {
+		return c, err
+	}
+	// Beside the target, so that it can be given its name in one step.
+	f, err := os.CreateTemp(filepath.Dir(to), ".billbridge-backup-*") // for nobody else: it will hold payments
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
+	stop := watchCopy(f, info.Size(), progress)
+	c.At = time.Now()
+	err = vacuumInto(ctx, from, f.Name())
+	stop()
+	if err != nil {
+		return c, explained(err)
+	}
+	if c, err = examineCopy(ctx, f.Name(), c); err != nil {
+		return c, err
+	}
+	// SQLite does not wait for the disk here.
+	if err := f.Sync(); err != nil {
+		return c, err
+	}
+	if info, err = f.Stat(); err != nil {
+		return c, err
+	}
+	c.Size = info.Size()
+	if err := os.Link(f.Name(), to); err != nil { // unlike a rename, it never replaces a file
+		return c, err
+	}
+	return c, syncFolder(filepath.Dir(to))
+}
+
+// vacuumInto copies what is committed, log included, as of one moment.
+func vacuumInto(ctx context.Context, from, to string) error {
+	source, err := approach(ctx, from)
+	if err != nil {
+		return err
+	}
+	db, err := connect(source, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(5000)"}}, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	// Not before the log was read: recogniseUntouched has seen the file alone.
+	if _, err := examine(ctx, db, forSQLite); err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "VACUUM INTO $1", to)
+	return err
+}
+
+// examineCopy reads a copy, as a restored store would be read.
+func examineCopy(ctx context.Context, path string, c Copy) (Copy, error) {
+	source := (&url.URL{Scheme: "file", Path: path}).String()
+	db, err := connect(source, url.Values{"mode": {"ro"}, "immutable": {"1"}}, 1)
+	if err != nil {
+		return c, err
+	}
+	defer func() { _ = db.Close() }()
+	if fresh, err := recognise(ctx, db); err != nil || fresh {
+		return c, errors.Join(errors.New("the copy is not a store of billbridge"), err)
+	}
+	err = db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM billbridge_owners WHERE upstream <> ''),
+		(SELECT count(*) FROM billbridge_addresses), (SELECT count(*) FROM billbridge_callbacks)`).Scan(&c.Bills, &c.Addresses, &c.Callbacks)
+	return c, err
+}
+
+// watchCopy reports how far a copy is until what it returns is called.
+func watchCopy(f *os.File, of int64, progress func(written, of int64)) (stop func()) {
+	if progress == nil {
+		return func() {}
+	}
+	over := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				if info, err := f.Stat(); err == nil {
+					progress(info.Size(), of)
+				}
+			}
+		}
+	})
+	return func() {
+		close(over)
+		watching.Wait()
+	}
+}
+
+// syncFolder waits until a new name in a folder is on the disk.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
