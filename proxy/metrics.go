@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -100,6 +101,38 @@ func (m *metrics) lane(operation, client, upstream string) *laneMetrics {
 		metrics: m, operation: operation, client: client, upstream: upstream,
 		duration:         m.requestDuration.WithLabelValues(operation, client, upstream),
 		upstreamDuration: m.upstreamDuration.WithLabelValues(operation, upstream),
+	}
+}
+
+// What an alert looks at begins at zero, so that the first event is an increase: Prometheus takes a series that appears with 1
+// for one that always was 1. Of billbridge_requests_total that is what a write without an answer gets. All codes with all
+// statuses would be tens of thousands of series.
+func (l *laneMetrics) start(o *translate.Operation, crossing *translate.Crossing) {
+	m := l.metrics
+	if o.Effect == translate.Write {
+		for _, status := range []string{"502", "504"} {
+			m.requests.WithLabelValues(l.operation, l.client, l.upstream, none, status)
+		}
+		if o.OfBill() {
+			for _, shown := range append(slices.Collect(maps.Values(shownWords)), notAsked) {
+				m.explained.WithLabelValues(l.operation, shown)
+			}
+		}
+	}
+	for _, reason := range reasons {
+		m.upstreamErrors.WithLabelValues(l.upstream, reason)
+	}
+	if crossing.SameForm() { // nothing is looked at
+		return
+	}
+	request, reply := crossing.Counted()
+	for message, counted := range map[string]translate.Counted{"request": request, "reply": reply} {
+		for _, field := range append(counted.Dropped, "unknown") {
+			m.dropped.WithLabelValues(l.operation, message, l.client, field)
+		}
+	}
+	for _, field := range reply.Mismatched {
+		m.mismatches.WithLabelValues(l.operation, l.upstream, field)
 	}
 }
 

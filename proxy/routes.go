@@ -135,12 +135,14 @@ func (s *state) readers(m *metrics) {
 // lane goes to an upstream whose form has the operation.
 func (s *state) lane(o *translate.Operation, client translate.Form, u *config.Upstream, m *metrics) *lane {
 	upstream := s.upstreams[u.Name]
-	return &lane{
+	l := &lane{
 		upstream: upstream,
 		crossing: o.Crossing(client, u.Form),
 		target:   upstream.target(o.Path(u.Form)),
 		watch:    m.lane(o.Name, string(client), u.Name),
 	}
+	l.watch.start(o, l.crossing)
+	return l
 }
 
 // upstreamFor takes the default upstream, or, for an operation that its form lacks, the first of the file that

@@ -106,26 +106,8 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	if s.gateway, err = New(c, Options{Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay, Rollout: s.rollout}); err != nil {
 		return nil, err
 	}
-	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "billbridge_config_last_reload_successful",
-		Help: "1 if the config was accepted when it was last read, else 0.",
-	})
-	s.reloadAt = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "billbridge_config_last_reload_success_timestamp_seconds",
-		Help: "When a config was last accepted, in seconds since 1970.",
-	})
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "billbridge_build_info", Help: "1, with the build in its labels.",
-		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion},
-	})
-	info.Set(1)
-	for _, collector := range []prometheus.Collector{
-		s.reloadOK, s.reloadAt, info,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	} {
-		if err := registry.Register(collector); err != nil {
-			return nil, err
-		}
+	if err := s.describe(registry, build); err != nil {
+		return nil, err
 	}
 	s.accepted(c)
 
@@ -171,6 +153,32 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	s.surface.Store(&handler)
 	s.serving.Store(true) // the listeners take connections, which Run serves
 	return s, nil
+}
+
+// describe registers what is known of the process itself.
+func (s *Server) describe(registry prometheus.Registerer, build Build) error {
+	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "billbridge_config_last_reload_successful",
+		Help: "1 if the config was accepted when it was last read, else 0.",
+	})
+	s.reloadAt = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "billbridge_config_last_reload_success_timestamp_seconds",
+		Help: "When a config was last accepted, in seconds since 1970.",
+	})
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "billbridge_build_info", Help: "1, with the build in its labels.",
+		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion},
+	})
+	info.Set(1)
+	for _, collector := range []prometheus.Collector{
+		s.reloadOK, s.reloadAt, info,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := registry.Register(collector); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // serveOperator begins to serve the admin listener: while the start waits for its store, it says that it is not ready.

@@ -120,7 +120,7 @@ func (x *exchange) explain() string {
 	member, merchant := x.call.Store()
 	said := translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()}
 	if said.Partner == "" || said.Bill == "" || within == 0 || x.state.read == nil || slices.Contains(x.state.config.Failures.Unexplained, operation.Name) {
-		count("not asked")
+		count(notAsked)
 		return ""
 	}
 	// Nobody may wait for the answer any more; the log has it all the same.
@@ -140,6 +140,9 @@ func (x *exchange) explain() string {
 	}
 	return " A read just now did not tell."
 }
+
+// notAsked is what is counted where no read was made.
+const notAsked = "not asked"
 
 // shownWords are what a read says of the bill of a write without an answer, for the metric.
 var shownWords = map[rollout.Finding]string{

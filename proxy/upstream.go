@@ -203,7 +203,10 @@ func unzipError(err error) error {
 	return &broken{reason: "not_json", text: "its reply is not the gzip that it says it is"}
 }
 
-// broken is a call without an answer. reason is a label of billbridge_upstream_errors_total.
+// reasons are the labels of billbridge_upstream_errors_total.
+var reasons = []string{"refused", "timeout", "reset", "status", "not_json", "too_large"}
+
+// broken is a call without an answer. reason is one of reasons, or "given up" where the caller has ended it, which is not counted.
 type broken struct {
 	reason string
 	text   string // for the caller and the log: no host, no address, no value

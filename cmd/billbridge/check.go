@@ -45,7 +45,11 @@ func (c *checkCommand) Run(ctx context.Context, s surroundings) error {
 	}
 	fmt.Fprintf(s.out, "%s: ok\n\n", cmp.Or(c.Config, "no config, the built-in one"))
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	printGateway(w, checked)
+	start, most, err := proxy.Series(ctx, checked, build())
+	if err != nil {
+		return err
+	}
+	printGateway(w, checked, fmt.Sprintf("%d series at the start, at most %d if every route answers with every code and HTTP status", start, most))
 	printFields(w, checked.Table)
 	return w.Flush()
 }
@@ -72,13 +76,13 @@ func loadOrBuiltIn(path string, s surroundings) (*config.Config, error) {
 	return config.Load(path, s.env)
 }
 
-func printGateway(w io.Writer, c *config.Config) {
+func printGateway(w io.Writer, c *config.Config, metrics string) {
 	scheme := "http"
 	if c.TLS != nil {
 		scheme = "https"
 	}
 	fmt.Fprintf(w, "partners\t%s://%s%s\n", scheme, c.Listen, c.BasePath)
-	fmt.Fprintf(w, "operator\thttp://%s\n\nupstreams\n", c.Admin.Listen)
+	fmt.Fprintf(w, "operator\thttp://%s\nmetrics\t%s\n\nupstreams\n", c.Admin.Listen, metrics)
 	for _, u := range c.Upstreams {
 		fmt.Fprintf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections, %d for one partner, wait %s\n",
 			u.Name, u.Form, u.Address, u.Timeout, u.Connections, u.PartnerConnections, u.Wait)

@@ -56,13 +56,10 @@ func newMetrics(to prometheus.Registerer, r *Relay) (*metrics, error) {
 	return m, nil
 }
 
-// know begins an upstream's counters at zero, so that the first event is an increase.
-func (m *metrics) know(upstream string) {
+// know begins an upstream's counters at zero, so that the first event is an increase. The fields are those of the table.
+func (m *metrics) know(upstream string, form translate.Form, t *translate.Table) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known[upstream] {
-		return
-	}
 	m.known[upstream] = true
 	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.delivered, m.died, m.otherForm, m.keyless, m.left} {
 		c.WithLabelValues(upstream)
@@ -72,6 +69,22 @@ func (m *metrics) know(upstream string) {
 	}
 	for _, reason := range []string{"another_partner", "another_bill", "ambiguous", "no_key", "type", "store"} {
 		m.refused.WithLabelValues(upstream, reason)
+	}
+	for _, as := range []translate.Recognition{translate.InForm, translate.Unrecognised} {
+		m.passed.WithLabelValues(upstream, string(as))
+	}
+	c := t.Callback()
+	if c == nil {
+		return
+	}
+	for _, to := range t.Forms() {
+		counted := c.Counted(form, to)
+		for _, field := range append(counted.Dropped, "unknown") {
+			m.fields.WithLabelValues(upstream, "dropped", field)
+		}
+		for _, field := range counted.Mismatched {
+			m.fields.WithLabelValues(upstream, "mismatched", field)
+		}
 	}
 }
 

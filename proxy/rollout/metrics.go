@@ -43,10 +43,12 @@ func newMetrics(to prometheus.Registerer, c *config.Rollout) (*metrics, error) {
 			Name: "billbridge_rollout_verdicts", Help: "Verdicts on partners and operations, as the report has them.",
 		}, []string{"verdict"}),
 	}
-	for _, side := range []string{c.Old, c.New} {
-		for _, reason := range []Reason{ByOwner, ByStage, ByCanary, ByProbe, ByStop} {
-			m.routed.WithLabelValues(side, string(reason))
-		}
+	m.know(c)
+	for _, stage := range Stages {
+		m.partners.WithLabelValues(string(stage))
+	}
+	for _, ruling := range Rulings {
+		m.verdicts.WithLabelValues(string(ruling))
 	}
 	for _, reason := range refusals {
 		m.refused.WithLabelValues(reason)
@@ -63,6 +65,15 @@ func newMetrics(to prometheus.Registerer, c *config.Rollout) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// know begins the counters of both backends at zero, so that the first event is an increase.
+func (m *metrics) know(c *config.Rollout) {
+	for _, side := range []string{c.Old, c.New} {
+		for _, reason := range []Reason{ByOwner, ByStage, ByCanary, ByProbe, ByStop} {
+			m.routed.WithLabelValues(side, string(reason))
+		}
+	}
 }
 
 // timed measures until what it returns is called.

@@ -173,6 +173,7 @@ func (r *Router) Use(c *config.Config) {
 		s.upstreams = append(s.upstreams, u.Name)
 		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles
 	}
+	r.metrics.know(section)
 	r.current.Store(s)
 	r.settled.Clear() // the settling time may be another
 	r.shadow.Use(c.Rollout.Shadow)
