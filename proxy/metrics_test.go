@@ -149,11 +149,18 @@ func TestR37_SeriesAreBounded(t *testing.T) {
 				b.send(q)
 				service.Fault(sandbox.Fault{Body: `{"code":"0000","message":"x","` + word() + `":1,"data":{"` + word() + `":1,"billId":{"` + word() + `":1}}}`})
 				b.send(q)
+				service.Fault(sandbox.Fault{Body: `{"code":"0000","message":{"` + word() + `":1},"data":"` + word() + `"}`})
+				b.send(q)
 			}
 		}
 	}
+	fields := func() string { return b.scrape("billbridge_fields", "billbridge_reply") }
+	begun := strings.Count(fields(), "\n")
 	round()
 	round() // in which the bills are there already
+	if now := strings.Count(fields(), "\n"); now != begun {
+		t.Errorf("%d series of fields at the start became %d:\n%s", begun, now, fields())
+	}
 	first := strings.Count(b.scrape("billbridge_"), "\n")
 	for range 5 {
 		round()
