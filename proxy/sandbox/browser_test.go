@@ -204,7 +204,7 @@ func TestBrowserPays(t *testing.T) {
 
 	p.open(page)
 	p.picture("bill-paid")
-	if text := p.text("main"); !strings.Contains(text, b.Approval.Num) || !strings.Contains(text, "2026-03-02 12:34:56") || p.shows("form") {
+	if text := p.text("main"); !strings.Contains(text, b.Approval.Num) || !strings.Contains(text, "2026-03-02T12:34:56+09:00") || p.shows("form") {
 		t.Errorf("the receipt says %q", text)
 	}
 }

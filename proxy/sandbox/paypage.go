@@ -15,7 +15,6 @@ import (
 const (
 	maxMonths     = 12 // that the page offers
 	maxCashNumber = 20 // digits; no mobile, business or receipt card number has more
-	shownLayout   = "2006-01-02 15:04:05"
 )
 
 // methodWords are the payment methods that customers have words for.
@@ -129,7 +128,7 @@ func receipt(b *Bill, amount string) []row {
 	same := func(text string) words { return words{KO: text} }
 	rows := []row{
 		{words{"승인 번호", "Approval number"}, same(a.Num)},
-		{words{"승인 일시", "Approved (Korea time)"}, same(a.At.In(seoul).Format(shownLayout))},
+		{words{"승인 일시", "Approved (Korea time)"}, same(a.At.In(seoul).Format(time.RFC3339))},
 		{words{"결제 수단", "Paid by"}, methodLabel(a.Method)},
 		{words{"결제 금액", "Amount"}, words{amount + "원", amount + " won"}},
 	}
@@ -156,7 +155,7 @@ func receipt(b *Bill, amount string) []row {
 	if b.Cancel != nil {
 		rows = append(rows,
 			row{words{"취소 승인 번호", "Cancel number"}, same(b.Cancel.Num)},
-			row{words{"취소 일시", "Cancelled (Korea time)"}, same(b.Cancel.At.In(seoul).Format(shownLayout))})
+			row{words{"취소 일시", "Cancelled (Korea time)"}, same(b.Cancel.At.In(seoul).Format(time.RFC3339))})
 	}
 	return rows
 }

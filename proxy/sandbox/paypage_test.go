@@ -19,7 +19,7 @@ func TestPayPage(t *testing.T) {
 		`<html lang="ko">`, "데모상사", "3월 수강료", "30,000<small>원", "30,000 won", "홍길동", "납부 바랍니다", "2026-03-31", billID,
 		"샌드박스", "This is a sandbox for testing. No money moves.", `<span lang="en">Customer</span>`,
 	}
-	paid := []string{"영수증", "Receipt", "30000001", "2026-03-02 12:34:56", "Korea time", "4518-42**-****-1234", "일시불"}
+	paid := []string{"영수증", "Receipt", "30000001", "2026-03-02T12:34:56&#43;09:00", "Korea time", "4518-42**-****-1234", "일시불"}
 	for _, row := range []struct {
 		name, state string
 		late        bool

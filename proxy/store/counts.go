@@ -34,7 +34,7 @@ const countsAtOnce = 100
 // and then counts twice.
 func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) (added int, err error) {
 	if version == "" || at.IsZero() {
-		return 0, fmt.Errorf("store: counts need the version that they went by and a time, not %q and %s", version, at)
+		return 0, fmt.Errorf("store: counts need the version that they went by and a time, not %q and %s", version, at.Format(time.RFC3339))
 	}
 	// Always in the same order: of two replicas that add to the same rows, none has one that the other waits for. The
 	// caller's own slice, so that more[added:] means the same to it.

@@ -220,7 +220,7 @@ func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.
 // not be told so. One that seems to come from the future was recorded by a clock that was wrong, and is old. An owned bill is its upstream's to answer for: nothing changes.
 func (s *Store) Deny(ctx context.Context, partner, bill string, now, since time.Time) (Owner, error) {
 	if !fullHash(partner) || now.IsZero() {
-		return Owner{}, fmt.Errorf("store: denying a bill needs the full hash of a partner and a time, not %q and %s", partner, now)
+		return Owner{}, fmt.Errorf("store: denying a bill needs the full hash of a partner and a time, not %q and %s", partner, now.Format(time.RFC3339))
 	}
 	if bill == "" || len(bill) > billAtMost || storable(map[string]string{"bill": bill}) != nil {
 		return Owner{}, ErrBill
@@ -323,7 +323,7 @@ const billAtMost = 1000
 func ownable(partner, bill, upstream string, now time.Time) error {
 	if !fullHash(partner) || upstream == "" || now.IsZero() {
 		return fmt.Errorf("store: the owner of a bill needs the full hash of a partner, an upstream and a time, not %q, %q and %s",
-			partner, upstream, now)
+			partner, upstream, now.Format(time.RFC3339))
 	}
 	if bill == "" || len(bill) > billAtMost || storable(map[string]string{"bill": bill}) != nil {
 		return ErrBill

@@ -15,7 +15,7 @@ import (
 // ones.
 func (s *Store) Seen(ctx context.Context, partner string, at time.Time) error {
 	if !fullHash(partner) || at.IsZero() {
-		return fmt.Errorf("store: that a partner was seen needs its full hash and a time, not %q and %s", partner, at)
+		return fmt.Errorf("store: that a partner was seen needs its full hash and a time, not %q and %s", partner, at.Format(time.RFC3339))
 	}
 	if _, err := s.FirstSeen(ctx, partner); !errors.Is(err, ErrNotFound) {
 		return err

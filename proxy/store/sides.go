@@ -79,7 +79,7 @@ type Sides struct {
 func (s *Store) Sides(ctx context.Context, asked Sides, now time.Time) error {
 	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
 	if !alone && (asked.Alone != "" || asked.Old == "" || asked.New == "" || asked.Old == asked.New) || now.IsZero() {
-		return fmt.Errorf("store: a rollout needs two sides and a time, and calls without one an upstream, not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now)
+		return fmt.Errorf("store: a rollout needs two sides and a time, and calls without one an upstream, not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now.Format(time.RFC3339))
 	}
 	if err := storable(map[string]string{"the old side": asked.Old, "the new side": asked.New, "the upstream": asked.Alone}); err != nil {
 		return err

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// layouts are what times may be printed in beside RFC 3339, by the file: formats of the interface alone (interface document,
+// Resources and fields).
+var layouts = map[string][]string{
+	"cmd/billbridge/sandbox.go": {time.DateOnly},         // expire_dt
+	"proxy/sandbox/bill.go":     {"20060102150405"},      // 14 digits
+	"proxy/sandbox/mapping.go":  {"2006-01-02T15:04:05"}, // regDt and updDt
+}
+
+// A listed package is one of go list.
+type listed struct {
+	ImportPath, Dir, Export string
+	GoFiles                 []string
+	Module                  *struct{ Main bool }
+}
+
+// TestTimesAreRFC3339: every time that is printed has a zone, and one format. It looks for a Format with another layout, and for a
+// time that is handed to a function which prints its arguments: that is Go's own format.
+func TestTimesAreRFC3339(t *testing.T) {
+	t.Parallel()
+	command := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Module", "./...")
+	command.Dir = module
+	command.Stderr = new(bytes.Buffer)
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, command.Stderr)
+	}
+	exports, ours := map[string]string{}, []listed{}
+	for all := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := all.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		exports[p.ImportPath] = p.Export
+		if p.Module != nil && p.Module.Main {
+			ours = append(ours, p)
+		}
+	}
+	if len(ours) < 8 {
+		t.Fatalf("%d packages", len(ours))
+	}
+	root, err := filepath.Abs(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := token.NewFileSet()
+	compiled := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	used := map[string]bool{}
+	for _, p := range ours {
+		var parsed []*ast.File
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed = append(parsed, file)
+		}
+		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
+		if _, err := (&types.Config{Importer: compiled}).Check(p.ImportPath, files, parsed, info); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range parsed {
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				at := files.Position(call.Pos())
+				name, err := filepath.Rel(root, at.Filename)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if layout, wrong := misprinted(info, call); wrong {
+					for _, allowed := range layouts[name] {
+						if layout == allowed {
+							used[name+layout] = true
+							return true
+						}
+					}
+					t.Errorf("%s:%d: a time is printed as %q, not in RFC 3339 with a zone", name, at.Line, layout)
+				}
+				return true
+			})
+		}
+	}
+	for name, all := range layouts {
+		for _, layout := range all {
+			if !used[name+layout] {
+				t.Errorf("%s prints no time as %q any more: take it out of the list", name, layout)
+			}
+		}
+	}
+}
+
+// misprinted tells whether a call prints a time in another format than RFC 3339, and in which.
+func misprinted(info *types.Info, call *ast.CallExpr) (layout string, wrong bool) {
+	const own = "2006-01-02 15:04:05.999999999 -0700 MST" // Go's
+	isTime := func(e ast.Expr) bool {
+		of := info.TypeOf(e)
+		if pointer, ok := of.(*types.Pointer); ok {
+			of = pointer.Elem()
+		}
+		named, ok := of.(*types.Named)
+		return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == "time" && named.Obj().Name() == "Time"
+	}
+	if method, ok := call.Fun.(*ast.SelectorExpr); ok && isTime(method.X) {
+		switch method.Sel.Name {
+		case "String", "GoString":
+			return own, true
+		case "Format", "AppendFormat":
+			value := info.Types[call.Args[len(call.Args)-1]].Value
+			if value == nil {
+				return "a layout that is no constant", true
+			}
+			layout = constant.StringVal(value)
+			return layout, layout != time.RFC3339 && layout != time.RFC3339Nano
+		}
+	}
+	signature, ok := info.TypeOf(call.Fun).(*types.Signature)
+	if !ok || !signature.Variadic() || ofLog(info, call) {
+		return "", false
+	}
+	last, ok := signature.Params().At(signature.Params().Len() - 1).Type().(*types.Slice)
+	if !ok { // of append, to bytes
+		return "", false
+	}
+	if empty, ok := last.Elem().Underlying().(*types.Interface); !ok || !empty.Empty() {
+		return "", false
+	}
+	for i, argument := range call.Args {
+		if i >= signature.Params().Len()-1 && isTime(argument) {
+			return own, true
+		}
+	}
+	return "", false
+}
+
+// ofLog tells the functions of log/slog, whose handlers print RFC 3339, and those of database/sql, which print nothing.
+func ofLog(info *types.Info, call *ast.CallExpr) bool {
+	selected, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	function := info.Uses[selected.Sel]
+	return function != nil && function.Pkg() != nil && (function.Pkg().Path() == "log/slog" || function.Pkg().Path() == "database/sql")
+}
+
+// TestMisprintedTimes: what the search must find and must not.
+func TestMisprintedTimes(t *testing.T) {
+	t.Parallel()
+	const text = `package p
+import ("fmt"; "log/slog"; "time")
+func ours(format string, args ...any) {}
+func f(at time.Time, p *time.Time, d time.Duration) {
+	_ = at.Format("2006-01-02 15:04:05")
+	_ = at.UTC().Format(time.DateTime)
+	_ = p.String()
+	_ = fmt.Sprintf("%s", at)
+	fmt.Println("x", p)
+	ours("%v", at)
+	_ = fmt.Sprintf("%s %s %d", d, at.Format(time.RFC3339), at.Unix())
+	_ = at.AppendFormat(nil, time.RFC3339Nano)
+	slog.Info("x", "at", at)
+}`
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, "p.go", text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
+	if _, err := (&types.Config{Importer: importer.ForCompiler(files, "source", nil)}).Check("p", files, []*ast.File{file}, info); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if _, wrong := misprinted(info, call); wrong {
+				found = append(found, fmt.Sprint(files.Position(call.Pos()).Line))
+			}
+		}
+		return true
+	})
+	if got := strings.Join(found, " "); got != "5 6 7 8 9 10" {
+		t.Errorf("found on the lines %s", got)
+	}
+}
