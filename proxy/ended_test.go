@@ -154,6 +154,8 @@ func TestUnknownOutcomeOutlastsAnEarlyRead(t *testing.T) {
 	}, "")
 	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
 	m.send(newCall("v2", "destroy")).holds(t, "v2", 502, "null")
+	m.logged()
+	m.logged() // after it is recorded
 	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
 	query := url.Values{"partner": {partnerHash(demoKey)[:12]}, "bill": {demoBill}}.Encode()
 	if got := m.operator("POST", "/rollout/read?"+query); got.status != 200 {
@@ -170,6 +172,37 @@ func TestUnknownOutcomeOutlastsAnEarlyRead(t *testing.T) {
 	eventually(t, func() bool { return len(m.bills("outcome=unknown").Bills) == 0 }, func() string { return m.operator("GET", "/rollout/bills?outcome=unknown").body })
 }
 
+// TestUnknownOutcomeWithoutAnOwner: where both backends see the same bills nobody owns one, and its unknown outcome is listed and settled
+// all the same.
+func TestUnknownOutcomeWithoutAnOwner(t *testing.T) {
+	t.Parallel()
+	m := newMovingOver(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/destroy") {
+				panic(http.ErrAbortHandler)
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, ", bills: shared")
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "destroy")).holds(t, "v2", 502, "null")
+	m.logged()
+	m.logged() // after it is recorded
+	if list := m.bills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].State != "" || list.Bills[0].Owner != "old" || list.Bills[0].Write.Operation != "bill.destroy" {
+		t.Fatalf("%+v", list)
+	}
+	if _, err := m.rawStore(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
+		t.Fatal(err)
+	}
+	got := m.operator("POST", "/rollout/read?"+url.Values{"partner": {partnerHash(demoKey)[:12]}, "bill": {demoBill}}.Encode())
+	if got.status != 200 || !strings.Contains(got.body, `"upstream":"old","finding":"has it","state":"W"`) || strings.Contains(got.body, `"ledger"`) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if list := m.bills("outcome=unknown"); len(list.Bills) != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
 // TestBillsAreAskedForInFull: a question that is not understood is not taken for one about all bills.
 func TestBillsAreAskedForInFull(t *testing.T) {
 	t.Parallel()
@@ -179,6 +212,7 @@ func TestBillsAreAskedForInFull(t *testing.T) {
 		"GET /rollout/bills?open=yes":                                            "open is true or false",
 		"GET /rollout/bills?outcome=known":                                       "outcome can only be unknown",
 		"GET /rollout/bills?limit=0":                                             "limit is from 1 to 10000",
+		"GET /rollout/bills?partner=default":                                     "leave partner out for all",
 		"GET /rollout/bills?bill=":                                               "bill must not be empty",
 		"GET /rollout/bills?partner=" + demoKey:                                  "12 to 64 lower-case hex digits",
 		"POST /rollout/read?bill=B1":                                             "say which partner",

@@ -48,7 +48,10 @@ func (g *Gateway) watch(x *exchange) {
 	if x.out.asked {
 		attrs = append(attrs, slog.Float64("upstream_ms", float64(x.out.upstream.Microseconds())/1000))
 		if x.out.sent && x.route.operation.Effect == translate.Write {
-			attrs = append(attrs, slog.String("outcome", "unknown"), slog.String("bill", x.bill()))
+			attrs = append(attrs, slog.String("outcome", "unknown"))
+			if bill := x.bill(); bill != "" {
+				attrs = append(attrs, slog.String("bill", bill))
+			}
 		}
 	}
 	if x.out.reason != "" {

@@ -129,7 +129,7 @@ type billsRead struct {
 func (billsRead) Help() string {
 	return examples("billbridge bills read INV-1 --partner 6e2b0f4cd1aa", "billbridge bills read INV-1 --key-file partner.key --merchant store-7") +
 		"\n\nThe ledger learns what the backend says: a bill that is destroyed or cancelled is not open any more, and an unknown outcome is settled once no write" +
-		"\ncan be on its way. A bill without an owner is read at both backends, and nothing is recorded. To see both backends in any case, or to decide" +
+		"\ncan be on its way. A bill without an owner is read at both backends. To see both backends in any case, or to decide" +
 		"\nwhich one has a bill, there is billbridge rollout bill."
 }
 

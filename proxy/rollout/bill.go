@@ -82,8 +82,8 @@ func (r *Router) bill(w http.ResponseWriter, req *http.Request) {
 	})(w, req)
 }
 
-// read answers POST /rollout/read: the owning backend alone is asked, and the ledger learns what it says. Of a bill without an
-// owner both are asked, and the ledger learns nothing.
+// read answers POST /rollout/read: the owning backend alone is asked, of a bill without an owner both, and the ledger learns what
+// they say.
 func (r *Router) read(w http.ResponseWriter, req *http.Request) {
 	key, ok := keyIn(w, req)
 	if !ok {
@@ -120,8 +120,8 @@ func (r *Router) partnerOf(ctx context.Context, q answers, key string) (string, 
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// lookUp finds what the ledger and both backends know of a bill. With read, only the owning backend is asked, and the ledger
-// learns what it says.
+// lookUp finds what the ledger and both backends know of a bill. With read, only the owning backend is asked, if there is one, and
+// the ledger learns what is said.
 func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (b Bill, err error) {
 	if err := r.stored(); err != nil {
 		return b, err
@@ -154,8 +154,8 @@ func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (
 		}
 		b.Backends = append(b.Backends, says)
 	}
-	if owned && b.AskedAs != nil {
-		return b, r.learnFrom(ctx, as.Partner, &b)
+	if read && b.AskedAs != nil {
+		return b, r.learnFrom(ctx, as.Partner, &b, owned)
 	}
 	return b, nil
 }
@@ -172,24 +172,26 @@ func (r *Router) inLedger(ctx context.Context, partner string, b *Bill) error {
 	return nil
 }
 
-// learnFrom has the ledger learn what its owning backend says of a bill, as it does from a partner's read.
-func (r *Router) learnFrom(ctx context.Context, partner string, b *Bill) error {
-	ctx, cancel := anew(ctx) // the backend may have taken all the time there was
+// learnFrom has the ledger learn what backends say of a bill, as it does from a partner's read. Only the owning one can make the
+// bill owned: that both are asked finds no owner, since a create may be on its way.
+func (r *Router) learnFrom(ctx context.Context, partner string, b *Bill, owned bool) error {
+	ctx, cancel := anew(ctx) // the backends may have taken all the time there was
 	defer cancel()
-	says := b.Backends[0]
-	s := Shown{Finding: Unclear, State: says.State, Amount: says.Amount}
-	for finding, words := range Findings {
-		if words == says.Finding {
-			s.Finding = finding
+	for _, says := range b.Backends {
+		s := Shown{Finding: Unclear, State: says.State, Amount: says.Amount}
+		for finding, words := range Findings {
+			if words == says.Finding {
+				s.Finding = finding
+			}
 		}
-	}
-	if s.Finding == Present {
-		if _, err := r.store.Found(ctx, partner, b.Bill, says.Upstream, r.now()); err != nil {
+		if owned && s.Finding == Present {
+			if _, err := r.store.Found(ctx, partner, b.Bill, says.Upstream, r.now()); err != nil {
+				return err
+			}
+		}
+		if err := r.learn(ctx, partner, b.Bill, says.Upstream, s); err != nil {
 			return err
 		}
-	}
-	if err := r.learn(ctx, partner, b.Bill, says.Upstream, s); err != nil {
-		return err
 	}
 	return r.inLedger(ctx, partner, b)
 }

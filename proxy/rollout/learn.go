@@ -121,6 +121,9 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 		if f.PartnerPrefix, err = r.named(ctx, name); err != nil {
 			return answer, err
 		}
+		if f.PartnerPrefix == "" {
+			return answer, misunderstood("bills are those of one partner, or of all: leave partner out for all")
+		}
 	}
 	if owner, given := q["owner"]; given {
 		if f.Upstream = map[string]string{"old": s.sides[OldSide], "new": s.sides[NewSide]}[owner]; f.Upstream == "" {

@@ -29,6 +29,9 @@
 //	owned      owned as it is    owned      owned                 owned               as pending
 //	released   pending there                                                          owned there
 //
+// A bill that was seen destroyed or cancelled ([Store.NoteRead]) stays owned and does not count as open. A write whose outcome is
+// unknown ([Store.NoteUnknown]) is listed until a read settles it.
+//
 // Before a caller is told that there is no such bill, [Store.Deny] records it: Own then refuses a create that arrived earlier.
 //
 // Every time is handed to the store, which keeps it in milliseconds. What it removes by the time it removes by a clock of
