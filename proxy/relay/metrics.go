@@ -56,6 +56,11 @@ func newMetrics(to prometheus.Registerer, r *Relay) (*metrics, error) {
 	return m, nil
 }
 
+// refusals are the reasons for which a callback, or a partner's address for it, is refused.
+var refusals = []string{
+	"path", "method", "unknown_address", "too_large", "broken", "coding", "type", "ambiguous", "no_key", "another_partner", "another_bill", "store", "address",
+}
+
 // know begins an upstream's counters at zero, so that the first event is an increase. The fields are those of the table.
 func (m *metrics) know(upstream string, form translate.Form, t *translate.Table) {
 	m.mu.Lock()
@@ -67,8 +72,9 @@ func (m *metrics) know(upstream string, form translate.Form, t *translate.Table)
 	for _, outcome := range outcomes {
 		m.attempts.WithLabelValues(upstream, outcome)
 	}
-	for _, reason := range []string{"another_partner", "another_bill", "ambiguous", "no_key", "type", "store"} {
+	for _, reason := range refusals {
 		m.refused.WithLabelValues(upstream, reason)
+		m.refused.WithLabelValues("none", reason) // before it is known which upstream calls
 	}
 	for _, as := range []translate.Recognition{translate.InForm, translate.Unrecognised} {
 		m.passed.WithLabelValues(upstream, string(as))

@@ -74,16 +74,19 @@ billbridge_callbacks_refused_total{reason="address",upstream="up"} 1
 billbridge_callbacks_refused_total{reason="ambiguous",upstream="up"} 1
 billbridge_callbacks_refused_total{reason="another_bill",upstream="up"} 1
 billbridge_callbacks_refused_total{reason="another_partner",upstream="up"} 1
-billbridge_callbacks_refused_total{reason="no_key",upstream="up"} 0
 billbridge_callbacks_refused_total{reason="path",upstream="none"} 1
-billbridge_callbacks_refused_total{reason="store",upstream="up"} 0
-billbridge_callbacks_refused_total{reason="type",upstream="up"} 0
 billbridge_callbacks_refused_total{reason="unknown_address",upstream="none"} 1
 billbridge_callbacks_repeated_total{upstream="up"} 1
 billbridge_callbacks_waiting{upstream="up"} 1
 billbridge_callbacks_without_key_total{upstream="up"} 2
 `
-	if diff := cmp.Diff(want, s.everything()); diff != "" {
+	var got strings.Builder
+	for line := range strings.Lines(s.everything()) { // but for what has not happened
+		if many := strings.Contains(line, "_fields_total") || strings.Contains(line, "_refused_total"); !many || !strings.HasSuffix(line, " 0\n") {
+			got.WriteString(line)
+		}
+	}
+	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
