@@ -124,8 +124,16 @@ func examineCopy(ctx context.Context, path string, c Copy) (Copy, error) {
 	if fresh, err := recognise(ctx, db); err != nil || fresh {
 		return c, errors.Join(errors.New("the copy is not a store of billbridge"), err)
 	}
-	err = db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM billbridge_owners WHERE upstream <> ''),
-		(SELECT count(*) FROM billbridge_addresses), (SELECT count(*) FROM billbridge_callbacks)`).Scan(&c.Bills, &c.Addresses, &c.Callbacks)
+	tables, err := examine(ctx, db, forSQLite)
+	if err != nil {
+		return c, err
+	}
+	if tables.version > 1 { // the first version had no ledger
+		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM billbridge_owners WHERE upstream <> ''").Scan(&c.Bills); err != nil {
+			return c, err
+		}
+	}
+	err = db.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM billbridge_addresses), (SELECT count(*) FROM billbridge_callbacks)").Scan(&c.Addresses, &c.Callbacks)
 	return c, err
 }
 

@@ -153,3 +153,21 @@ func TestBackupRefuses(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
+
+// TestBackupBeforeAnUpgrade: a store of any version before this one is copied as it is.
+func TestBackupBeforeAnUpgrade(t *testing.T) {
+	t.Parallel()
+	url, file := storetest.SQLite(t), filepath.Join(t.TempDir(), "copy.db")
+	if err := firstVersion(t, url).Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := store.Backup(t.Context(), url, file, nil)
+	if err != nil || c.Bills != 0 || c.Addresses != 1 || c.Callbacks != 1 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	var version int
+	if err := raw(t, "sqlite:"+file).QueryRow("SELECT max(version) FROM billbridge_schema").Scan(&version); version != 1 || err != nil {
+		t.Errorf("version %d, %v", version, err)
+	}
+	equal(t, "the attempts", get(t, open(t, "sqlite:"+file), "c1").Attempts, 3)
+}
