@@ -141,7 +141,7 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 func (discard) WriteHeader(int)             {}
 
-// TestUnknownOutcomeOutlastsAnEarlyRead: a write may still come to take effect, so that a read right after it settles nothing.
+// TestUnknownOutcomeOutlastsAnEarlyRead: a write may still come to take effect, so that a read right after it resolves nothing.
 func TestUnknownOutcomeOutlastsAnEarlyRead(t *testing.T) {
 	t.Parallel()
 	m := newMovingOver(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
@@ -172,8 +172,7 @@ func TestUnknownOutcomeOutlastsAnEarlyRead(t *testing.T) {
 	eventually(t, func() bool { return len(m.bills("outcome=unknown").Bills) == 0 }, func() string { return m.operator("GET", "/rollout/bills?outcome=unknown").body })
 }
 
-// TestUnknownOutcomeWithoutAnOwner: where both backends see the same bills nobody owns one, and its unknown outcome is listed and settled
-// all the same.
+// TestUnknownOutcomeWithoutAnOwner: where both backends see the same bills nobody owns one, and its unknown outcome is listed and resolved.
 func TestUnknownOutcomeWithoutAnOwner(t *testing.T) {
 	t.Parallel()
 	m := newMovingOver(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {

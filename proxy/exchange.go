@@ -41,7 +41,7 @@ type exchange struct {
 	while   context.Context // of a write: it is not sent any more when this has ended
 	why     rollout.Reason  // why the rollout sends it there; "" where none decided
 	unsure  bool            // only a success may be answered with (see rollout.Way)
-	shown   *rollout.Shown  // what a read said of the bill, where the ledger wants it; nil elsewhere
+	shown   *rollout.Shown  // what a read said of the bill, where that is to be recorded in the ledger; nil elsewhere
 	busy    bool            // the transport may still be reading what was sent, which may be in
 }
 
@@ -228,7 +228,7 @@ func (x *exchange) carry() {
 		}
 	}
 	x.out.code = code
-	x.learn(way)
+	x.keepShown(way)
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !x.route.passes {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}

@@ -217,10 +217,10 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 	// After it is known that the bill is there.
 	var err error
 	if x.shown != nil {
-		err = x.gateway.rollout.Learn(ctx, call, way, *x.shown)
+		err = x.gateway.rollout.RecordRead(ctx, call, way, *x.shown)
 	}
 	if call.Writes && x.out.asked && x.out.sent { // last: it stays until a read of somebody else
-		err = errors.Join(err, x.gateway.rollout.Unknown(ctx, call, way, x.shown))
+		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, way, x.shown))
 	}
 	if err != nil {
 		x.gateway.log.Error("the ledger cannot record what became of a bill: billbridge bills list does not show it", "id", x.id, "error", err.Error())
@@ -238,9 +238,9 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 // States and Endpoints).
 var ending = map[string]string{"bill.destroy": "D", "bill.cancel": "C"}
 
-// learn keeps what the upstream's answer shows of the bill, if the ledger wants it. The reply's place is another call's when
-// this one is settled.
-func (x *exchange) learn(way rollout.Way) {
+// keepShown keeps what the upstream's answer shows of the bill, if it is to be recorded in the ledger. That happens when the answer has been
+// sent: another call may use the buffer of the reply then.
+func (x *exchange) keepShown(way rollout.Way) {
 	if x.route.lanes == nil {
 		return
 	}
@@ -256,7 +256,7 @@ func (x *exchange) learn(way rollout.Way) {
 	default:
 		return
 	}
-	if way.Wants(shown) {
+	if way.Relevant(shown) {
 		shown.State, shown.Amount = strings.Clone(shown.State), strings.Clone(shown.Amount)
 		x.shown = &shown
 	}

@@ -26,7 +26,7 @@ type billsList struct {
 	Bill    *string `placeholder:"ID" help:"The bill with this id."`
 	Owner   string  `enum:",old,new" default:"" placeholder:"BACKEND" help:"Bills at the old or the new backend."`
 	Open    bool    `help:"Bills that may still be open: not past their last day, and not seen destroyed or cancelled."`
-	Outcome string  `enum:",unknown" default:"" placeholder:"unknown" help:"Writes that had no answer and may have been done, with what a read showed. A write leaves the list when a later read settles it."`
+	Outcome string  `enum:",unknown" default:"" placeholder:"unknown" help:"Writes that had no answer and may have been done, with what a read showed. A write leaves the list when a later read resolves it."`
 	Limit   int     `default:"100" placeholder:"N" help:"At most so many (${default}); up to 10000."`
 	JSON    bool    `name:"json" help:"One JSON object a line instead of a table."`
 }
@@ -128,7 +128,7 @@ type billsRead struct {
 // Help implements kong's detailed help.
 func (billsRead) Help() string {
 	return examples("billbridge bills read INV-1 --partner 6e2b0f4cd1aa", "billbridge bills read INV-1 --key-file partner.key --merchant store-7") +
-		"\n\nThe ledger learns what the backend says: a bill that is destroyed or cancelled is not open any more, and an unknown outcome is settled once no write" +
+		"\n\nWhat the backend says is recorded in the ledger: a bill that is destroyed or cancelled is not open any more, and an unknown outcome is resolved once no write" +
 		"\ncan be on its way. A bill without an owner is read at both backends. To see both backends in any case, or to decide" +
 		"\nwhich one has a bill, there is billbridge rollout bill."
 }

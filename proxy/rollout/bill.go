@@ -82,8 +82,8 @@ func (r *Router) bill(w http.ResponseWriter, req *http.Request) {
 	})(w, req)
 }
 
-// read answers POST /rollout/read: the owning backend alone is asked, of a bill without an owner both, and the ledger learns what
-// they say.
+// read answers POST /rollout/read: it reads the bill at its owning backend alone, or at both if it has no owner, and records in the
+// ledger what they say.
 func (r *Router) read(w http.ResponseWriter, req *http.Request) {
 	key, ok := keyIn(w, req)
 	if !ok {
@@ -121,7 +121,7 @@ func (r *Router) partnerOf(ctx context.Context, q answers, key string) (string, 
 }
 
 // lookUp finds what the ledger and both backends know of a bill. With read, only the owning backend is asked, if there is one, and
-// the ledger learns what is said.
+// what is said is recorded in the ledger.
 func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (b Bill, err error) {
 	if err := r.stored(); err != nil {
 		return b, err
@@ -155,7 +155,7 @@ func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (
 		b.Backends = append(b.Backends, says)
 	}
 	if read && b.AskedAs != nil {
-		return b, r.learnFrom(ctx, as.Partner, &b, owned)
+		return b, r.recordReads(ctx, as.Partner, &b, owned)
 	}
 	return b, nil
 }
@@ -172,9 +172,9 @@ func (r *Router) inLedger(ctx context.Context, partner string, b *Bill) error {
 	return nil
 }
 
-// learnFrom has the ledger learn what backends say of a bill, as it does from a partner's read. Only the owning one can make the
+// recordReads records in the ledger what backends say of a bill, as after a partner's read. Only the owning one can make the
 // bill owned: that both are asked finds no owner, since a create may be on its way.
-func (r *Router) learnFrom(ctx context.Context, partner string, b *Bill, owned bool) error {
+func (r *Router) recordReads(ctx context.Context, partner string, b *Bill, owned bool) error {
 	ctx, cancel := anew(ctx) // the backends may have taken all the time there was
 	defer cancel()
 	for _, says := range b.Backends {
@@ -189,7 +189,7 @@ func (r *Router) learnFrom(ctx context.Context, partner string, b *Bill, owned b
 				return err
 			}
 		}
-		if err := r.learn(ctx, partner, b.Bill, says.Upstream, s); err != nil {
+		if err := r.recordRead(ctx, partner, b.Bill, says.Upstream, s); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ const forAll = "all"
 //	POST /rollout/moved?upstream=&by=                            an upstream is about to get another address
 //	GET  /rollout/bill?partner=&bill=&member=&merchant=          owner and state of a bill, and what both backends say now
 //	POST /rollout/bill?bill=&member=&merchant=                   the same, with the partner's key in the body: {"key": …}
-//	POST /rollout/read?partner=&bill=&member=&merchant=          what the owning backend says of a bill now, and the ledger learns it; the key may be in the body
+//	POST /rollout/read?partner=&bill=&member=&merchant=          reads a bill at its owning backend and records the result; the key may be in the body
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=unknown&limit=   bills of the ledger
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=true       a bill is at one of them: to=old or to=new
 //	POST /rollout/reset?partner=&by=&force=true                  what was counted for the report; partner=all for all of it

@@ -46,7 +46,7 @@ type Owner struct {
 	Tried     time.Time // when its last create was recorded; of a bill that was only found, as Changed
 	Ends      time.Time // a sweep takes the row some time after this; 1970 once it was released
 	Ended     time.Time // when the bill was seen destroyed or cancelled; zero if it was not. Only of an owned bill
-	Unknown   bool      // a write of it has an unknown outcome that nothing has settled (see NoteUnknown). Set by Store.Owner alone
+	Unknown   bool      // a write of it has an unknown outcome that is not resolved yet (see RecordUnknown). Set by Store.Owner alone
 }
 
 // estimatedLife is after how long a bill is taken for over if nobody says when it ends.

@@ -29,8 +29,8 @@
 //	owned      owned as it is    owned      owned                 owned               as pending
 //	released   pending there                                                          owned there
 //
-// A bill that was seen destroyed or cancelled ([Store.NoteRead]) stays owned and does not count as open. A write whose outcome is
-// unknown ([Store.NoteUnknown]) is listed until a read settles it.
+// A bill that was seen destroyed or cancelled ([Store.RecordRead]) stays owned and does not count as open. A write whose outcome is
+// unknown ([Store.RecordUnknown]) is listed until a read resolves it.
 //
 // Before a caller is told that there is no such bill, [Store.Deny] records it: Own then refuses a create that arrived earlier.
 //

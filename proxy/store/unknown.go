@@ -25,9 +25,9 @@ type Reading struct {
 	At            time.Time
 }
 
-// NoteUnknown records a write whose outcome is unknown, once for each operation of a bill: a later one takes its place.
-// It stays until NoteRead settles it.
-func (s *Store) NoteUnknown(ctx context.Context, w UnknownWrite) error {
+// RecordUnknown records a write whose outcome is unknown, once for each operation of a bill: a later one takes its place.
+// It stays until RecordRead resolves it.
+func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 	if err := ownable(w.Partner, w.Bill, w.Upstream, w.At); err != nil {
 		return err
 	}
@@ -40,22 +40,23 @@ func (s *Store) NoteUnknown(ctx context.Context, w UnknownWrite) error {
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 			ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream, request = excluded.request, at = excluded.at,
 				finding = excluded.finding, state = excluded.state, amount = excluded.amount, read_at = excluded.read_at`,
-			w.Partner, w.Bill, printable(w.Operation), w.Upstream, printable(w.Request), w.At.UnixMilli(),
+			w.Partner, w.Bill, printable(w.Operation), w.Upstream, printable(w.Request), s.stamp(w.At).UnixMilli(),
 			printable(w.Read.Finding), printable(w.Read.State), printable(w.Read.Amount), millis(w.Read.At))
 		return none, err
 	})
 	return err
 }
 
-// NoteRead records what a read of a bill at an upstream showed. Writes that ended at settles or before have had their effect
+// RecordRead records what a read of a bill at an upstream showed. Writes that ended at resolves or before have had their effect
 // by then, if they have one: their outcome is not unknown any more. With ended, the bill was destroyed or cancelled: it does
-// not change any more, all of its outcomes are settled, and if the bill is owned by that upstream, it does not count as open.
-func (s *Store) NoteRead(ctx context.Context, partner, bill, upstream string, r Reading, settles time.Time, ended bool) error {
+// not change any more, all of its outcomes are resolved, and if the bill is owned by that upstream, it does not count as open.
+func (s *Store) RecordRead(ctx context.Context, partner, bill, upstream string, r Reading, resolves time.Time, ended bool) error {
 	if err := ownable(partner, bill, upstream, r.At); err != nil {
 		return err
 	}
+	r.At, resolves = s.stamp(r.At), s.stamp(resolves) // other gateways recorded what this is compared with
 	if ended {
-		settles = r.At
+		resolves = r.At
 	}
 	_, err := write(ctx, s, "recording what a read showed", func(ctx context.Context, q queries) (none struct{}, err error) {
 		if ended {
@@ -66,7 +67,7 @@ func (s *Store) NoteRead(ctx context.Context, partner, bill, upstream string, r 
 			}
 		}
 		if _, err := q.ExecContext(ctx, "DELETE FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND upstream = $3 AND at <= $4",
-			partner, bill, upstream, settles.UnixMilli()); err != nil {
+			partner, bill, upstream, resolves.UnixMilli()); err != nil {
 			return none, err
 		}
 		_, err = q.ExecContext(ctx, `
@@ -110,7 +111,7 @@ func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill,
 }
 
 // UnknownOutcomes returns the writes that have an unknown outcome, the last first, and how many the filter means in all: those of
-// NoteUnknown, and creates recorded before cutOff that never ended, since their process did.
+// RecordUnknown, and creates recorded before cutOff that never ended, since their process did.
 func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.Time) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
 		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state, coalesce(length(o.creates), 0) AS creates,
@@ -121,7 +122,7 @@ func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.T
 		SELECT partner, bill, upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended,
 			'bill.create', upstream, '', coalesce(tried, changed), '', '', '', NULL
 		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> '' AND coalesce(tried, changed) < $7`,
-		"at DESC, partner, bill, operation", []any{cutOff.UnixMilli()})
+		"at DESC, partner, bill, operation", []any{s.stamp(cutOff).UnixMilli()})
 }
 
 func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string, more []any) (list []ListedBill, all int, err error) {

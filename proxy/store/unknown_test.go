@@ -22,10 +22,10 @@ func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Ti
 }
 
 // shows has a read at an upstream show a bill.
-func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, settles time.Time, ended bool) {
+func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, resolves time.Time, ended bool) {
 	t.Helper()
 	r := store.Reading{Finding: "has it", State: state, Amount: "20000", At: at}
-	if err := s.NoteRead(t.Context(), partner("one"), bill, upstream, r, settles, ended); err != nil {
+	if err := s.RecordRead(t.Context(), partner("one"), bill, upstream, r, resolves, ended); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -37,7 +37,7 @@ func noAnswer(t *testing.T, s *store.Store, bill, operation string, at time.Time
 		Partner: partner("one"), Bill: bill, Operation: operation, Upstream: "old", Request: "call of " + bill, At: at,
 		Read: store.Reading{Finding: "not asked"},
 	}
-	if err := s.NoteUnknown(t.Context(), w); err != nil {
+	if err := s.RecordUnknown(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -158,7 +158,7 @@ func TestUnknownOutcomesAreListed(t *testing.T) {
 			t.Errorf("%d of %d, %v", len(list), all, err)
 		}
 
-		// A read that may have been too early says what it showed, and settles nothing.
+		// A read that may have been too early says what it showed, and resolves nothing.
 		shows(t, s, "b1", "old", "F", noon.Add(4*time.Second), noon.Add(time.Second), false)
 		got := list(all, noon)
 		equal(t, "after an early read", listed(got), []string{"b2 bill.create", "b1 bill.cancel"})
@@ -172,7 +172,7 @@ func TestUnknownOutcomesAreListed(t *testing.T) {
 		// The other backend's bill is another one.
 		shows(t, s, "b1", "new", "C", noon.Add(time.Hour), time.Time{}, true)
 		equal(t, "after a read elsewhere", listed(list(all, noon)), []string{"b2 bill.create", "b1 bill.cancel"})
-		// A read that is late enough settles it, and a bill that has ended does at once.
+		// A read that is late enough resolves it, and a bill that has ended does at once.
 		shows(t, s, "b1", "old", "F", noon.Add(time.Minute), noon.Add(2*time.Second), false)
 		equal(t, "after a late read", listed(list(all, noon)), []string{"b2 bill.create"})
 		if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || o.Unknown {

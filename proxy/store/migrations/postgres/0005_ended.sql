@@ -3,7 +3,7 @@
 
 ALTER TABLE billbridge_owners ADD COLUMN ended BIGINT; -- when the bill was seen destroyed or cancelled; NULL: it may be open
 
--- Writes of bills that have no answer, until something settles what became of them.
+-- Writes of bills that have no answer, until a read resolves what became of them.
 CREATE TABLE billbridge_unknown (
 	partner   TEXT COLLATE "C" NOT NULL,
 	bill      TEXT COLLATE "C" NOT NULL,

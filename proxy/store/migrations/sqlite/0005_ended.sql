@@ -2,7 +2,7 @@
 
 ALTER TABLE billbridge_owners ADD COLUMN ended INTEGER; -- when the bill was seen destroyed or cancelled; NULL: it may be open
 
--- Writes of bills that have no answer, until something settles what became of them.
+-- Writes of bills that have no answer, until a read resolves what became of them.
 CREATE TABLE billbridge_unknown (
 	partner   TEXT NOT NULL,
 	bill      TEXT NOT NULL,

@@ -18,27 +18,28 @@ type Shown struct {
 // final tells whether a bill in a state stays in it: cancelled or destroyed (interface document, States).
 func final(state string) bool { return state == "C" || state == "D" }
 
-// Wants tells whether [Router.Learn] would record what an answer that went a way shows.
-func (w Way) Wants(s Shown) bool {
+// Relevant tells whether [Router.RecordRead] would record what an answer that went a way shows.
+func (w Way) Relevant(s Shown) bool {
 	return w.kept && (w.unknown || s.Finding == Present && final(s.State) && !w.ended)
 }
 
-// Learn records what an answer that went a way has shown of the bill: that it was cancelled or destroyed, so that it does not
+// RecordRead records what an answer that went a way has shown of the bill: that it was cancelled or destroyed, so that it does not
 // count as open any more, and that a write of it is not of unknown outcome any more.
-func (r *Router) Learn(ctx context.Context, c Call, w Way, s Shown) error {
-	if !w.Wants(s) {
+func (r *Router) RecordRead(ctx context.Context, c Call, w Way, s Shown) error {
+	if !w.Relevant(s) {
 		return nil
 	}
-	return r.learn(ctx, c.Partner, c.Bill, w.Upstream, s)
+	return r.recordRead(ctx, c.Partner, c.Bill, w.Upstream, s)
 }
 
-func (r *Router) learn(ctx context.Context, partner, bill, upstream string, s Shown) error {
-	now := r.now()
-	var settles time.Time // an answer that does not say what became of the bill settles nothing
-	if s.Finding == Present || s.Finding == Absent {
-		settles = now.Add(-r.current.Load().wire[upstream])
+func (r *Router) recordRead(ctx context.Context, partner, bill, upstream string, s Shown) error {
+	if s.Finding != Present && s.Finding != Absent { // it says nothing of the bill
+		return nil
 	}
-	err := r.store.NoteRead(ctx, partner, bill, upstream, s.reading(now), settles, s.Finding == Present && final(s.State))
+	now := r.now()
+	// A write that ended later may still be on its way.
+	resolves := now.Add(-r.current.Load().wire[upstream])
+	err := r.store.RecordRead(ctx, partner, bill, upstream, s.reading(now), resolves, s.Finding == Present && final(s.State))
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
 		return nil
 	}
@@ -49,8 +50,8 @@ func (s Shown) reading(at time.Time) store.Reading {
 	return store.Reading{Finding: Findings[s.Finding], State: s.State, Amount: s.Amount, At: at}
 }
 
-// Unknown records a write whose outcome is unknown, and what a read showed of its bill right after; nil if none was made.
-func (r *Router) Unknown(ctx context.Context, c Call, w Way, s *Shown) error {
+// RecordUnknown records a write whose outcome is unknown, and what a read showed of its bill right after; nil if none was made.
+func (r *Router) RecordUnknown(ctx context.Context, c Call, w Way, s *Shown) error {
 	if r.store == nil || c.Partner == "" || c.Bill == "" {
 		return nil
 	}
@@ -62,7 +63,7 @@ func (r *Router) Unknown(ctx context.Context, c Call, w Way, s *Shown) error {
 	if s != nil {
 		u.Read = s.reading(now)
 	}
-	if err := r.store.NoteUnknown(ctx, u); !errors.Is(err, store.ErrBill) {
+	if err := r.store.RecordUnknown(ctx, u); !errors.Is(err, store.ErrBill) {
 		return err
 	}
 	return nil
