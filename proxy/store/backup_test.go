@@ -77,33 +77,6 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 	writing.Wait()
 }
 
-// TestBackupDoesNotHoldUpWrites: while a copy is being made, which reads as of its beginning, the store takes writes.
-func TestBackupDoesNotHoldUpWrites(t *testing.T) {
-	t.Parallel()
-	url := storetest.SQLite(t)
-	s := open(t, url)
-	for n := range 2000 {
-		made(t, s, fmt.Sprintf("before-%d", n), "old", noon, noon.Add(time.Hour))
-	}
-	file := filepath.Join(t.TempDir(), "copy.db")
-	done := make(chan error, 1)
-	go func() {
-		_, err := store.Backup(t.Context(), url, file, nil)
-		done <- err
-	}()
-	for n := 0; ; n++ {
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Fatal(err)
-			}
-			return
-		default:
-			made(t, s, fmt.Sprintf("meanwhile-%d", n), "old", noon, noon.Add(time.Hour)) // an error fails the test
-		}
-	}
-}
-
 // TestBackupRefuses: it replaces nothing, leaves nothing behind, and says what is no store of a file.
 func TestBackupRefuses(t *testing.T) {
 	t.Parallel()
