@@ -172,6 +172,34 @@ func TestUnknownOutcomeOutlastsAnEarlyRead(t *testing.T) {
 	eventually(t, func() bool { return len(m.bills("outcome=unknown").Bills) == 0 }, func() string { return m.operator("GET", "/rollout/bills?outcome=unknown").body })
 }
 
+// TestUnknownCreateThatHadNoEffect: a minute later a read says that there is no such bill, and that resolves it.
+func TestUnknownCreateThatHadNoEffect(t *testing.T) {
+	t.Parallel()
+	m := newMovingOver(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/send") {
+				panic(http.ErrAbortHandler) // before anything is done
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, "")
+	m.send(newCall("v2", "create")).holds(t, "v2", 502, "null")
+	m.logged() // after it is recorded
+	m.send(newCall("v2", "read")).holds(t, "v2", 200, "BILL_003")
+	m.logged()
+	if list := m.bills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.Finding != "no such bill" || list.Bills[0].State != "pending" {
+		t.Errorf("it may still take effect: %+v", list)
+	}
+	if _, err := m.rawStore(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
+		t.Fatal(err)
+	}
+	m.send(newCall("v2", "read")).holds(t, "v2", 200, "BILL_003")
+	m.logged()
+	if list := m.bills("outcome=unknown"); len(list.Bills) != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
 // TestUnknownOutcomeWithoutAnOwner: where both backends see the same bills nobody owns one, and its unknown outcome is listed and resolved.
 func TestUnknownOutcomeWithoutAnOwner(t *testing.T) {
 	t.Parallel()

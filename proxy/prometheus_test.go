@@ -133,6 +133,7 @@ func alerting(upstreams ...string) (lines []string) {
 			lines = append(lines, fmt.Sprintf(`billbridge_callbacks_refused_total{reason=%q,upstream=%q} 0`, reason, up))
 		}
 		lines = append(lines, fmt.Sprintf(`billbridge_callbacks_passed_total{as="unrecognised",upstream=%q} 0`, up),
+			fmt.Sprintf(`billbridge_rollout_routed_total{reason="probe",upstream=%q} 0`, up),
 			fmt.Sprintf(`billbridge_callbacks_fields_total{field="unknown",upstream=%q,what="dropped"} 0`, up))
 	}
 	for _, shown := range []string{"not asked", "unclear", "visible", "not visible yet"} {

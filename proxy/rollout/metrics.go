@@ -18,7 +18,7 @@ type metrics struct {
 	partners, verdicts *prometheus.GaugeVec
 }
 
-func newMetrics(to prometheus.Registerer, c *config.Rollout) (*metrics, error) {
+func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		routed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "billbridge_rollout_routed_total", Help: "Calls by the upstream that they went to and why.",
@@ -43,7 +43,6 @@ func newMetrics(to prometheus.Registerer, c *config.Rollout) (*metrics, error) {
 			Name: "billbridge_rollout_verdicts", Help: "Verdicts on partners and operations, as the report has them.",
 		}, []string{"verdict"}),
 	}
-	m.know(c)
 	for _, stage := range Stages {
 		m.partners.WithLabelValues(string(stage))
 	}

@@ -112,7 +112,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	r := &Router{store: o.Store, log: o.Logger, now: o.Now, flushing: make(chan struct{}, 1), counting: make(chan struct{}, 1)}
 	r.keeping, r.giveUp = context.WithCancel(context.Background())
 	var err error
-	if r.metrics, err = newMetrics(o.Registerer, c.Rollout); err != nil {
+	if r.metrics, err = newMetrics(o.Registerer); err != nil {
 		return nil, err
 	}
 	r.tally = NewTally("", o.Now)
