@@ -50,7 +50,7 @@ func newRelayed(t *testing.T, upstream string) *relayed {
 func newRelayedWith(t *testing.T, upstream, more string) *relayed {
 	t.Helper()
 	r := &relayed{file: filepath.Join(t.TempDir(), "store.db")}
-	r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }, Transport: r})
+	r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }, Transport: r, AnyCallbackURL: true})
 	t.Cleanup(func() { _ = r.service.Close() })
 	r.back = newBackend(t, r.service)
 	r.partner = newBackend(t, says(200, `{"code":"0000","msg":"성공하였습니다."}`))

@@ -30,7 +30,7 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 		cancel()
 		switch {
 		case err == nil:
-			s.store, s.pinger = opened, pinger{store: opened, log: s.log}
+			s.use(opened)
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -46,6 +46,10 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 		case <-time.After(min(askAgain, within)):
 		}
 	}
+}
+
+func (s *Server) use(opened *store.Store) {
+	s.store, s.pinger = opened, pinger{store: opened, log: s.log}
 }
 
 // openRelayAndRollout opens what works on the store: the relay, and the rollout where the config has one.

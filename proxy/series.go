@@ -18,9 +18,11 @@ import (
 func Series(ctx context.Context, c *config.Config, build Build) (start, most int, err error) {
 	s := &Server{log: slog.New(slog.DiscardHandler), config: c}
 	if c.Store.URL.IsSet() {
-		if s.store, err = store.Open(ctx, config.Memory); err != nil {
+		opened, err := store.Open(ctx, config.Memory)
+		if err != nil {
 			return 0, 0, err
 		}
+		s.use(opened)
 		defer func() { _ = s.store.Close() }()
 	}
 	registry := prometheus.NewRegistry()

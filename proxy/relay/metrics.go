@@ -62,7 +62,7 @@ var refusals = []string{
 }
 
 // know begins an upstream's counters at zero, so that the first event is an increase. The fields are those of the table.
-func (m *metrics) know(upstream string, form translate.Form, t *translate.Table) {
+func (m *metrics) know(upstream string, t *translate.Table) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.known[upstream] = true
@@ -83,13 +83,15 @@ func (m *metrics) know(upstream string, form translate.Form, t *translate.Table)
 	if c == nil {
 		return
 	}
-	for _, to := range t.Forms() {
-		counted := c.Counted(form, to)
-		for _, field := range append(counted.Dropped, "unknown") {
-			m.fields.WithLabelValues(upstream, "dropped", field)
-		}
-		for _, field := range counted.Mismatched {
-			m.fields.WithLabelValues(upstream, "mismatched", field)
+	for _, from := range t.Forms() { // a callback may be in the form that is not the upstream's
+		for _, to := range t.Forms() {
+			counted := c.Counted(from, to)
+			for _, field := range append(counted.Dropped, "unknown") {
+				m.fields.WithLabelValues(upstream, "dropped", field)
+			}
+			for _, field := range counted.Mismatched {
+				m.fields.WithLabelValues(upstream, "mismatched", field)
+			}
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (r *Relay) Use(c *config.Config) {
 		old.transport.CloseIdleConnections()
 	}
 	for _, u := range c.Upstreams {
-		r.metrics.know(u.Name, u.Form, c.Table)
+		r.metrics.know(u.Name, c.Table)
 	}
 	r.wake()
 }
