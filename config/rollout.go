@@ -20,7 +20,8 @@ type Rollout struct {
 
 	Default string   `yaml:"default"` // the stage of partners of whom nothing else was said: old, shadow, canary, new or drained
 	Settle  Duration `yaml:"settle"`  // for so long a partner must have been seen before it leaves the old side
-	Salt    string   `yaml:"salt"`    // of the hash that canary splits by; another one draws other stores
+	Split   Split    `yaml:"split"`   // what canary takes a percentage of
+	Salt    string   `yaml:"salt"`    // of the hash that canary splits by; another one draws other bills or merchants
 
 	NotFound map[string][]string `yaml:"not_found"` // by upstream: codes that say for certain that there is no such bill
 	Ask      Duration            `yaml:"ask"`       // of a read that finds out whose a bill is
@@ -52,6 +53,26 @@ func (b *Bills) UnmarshalYAML(n *yaml.Node) error {
 	return fmt.Errorf("must be separate or shared, but is %q", n.Value)
 }
 
+// Split says what canary takes a percentage of.
+type Split string
+
+// By bill, each new bill is drawn by its id. By merchant, all new bills of a merchant go to one upstream, for backends that
+// keep merchants apart.
+const (
+	ByBill     Split = "bill"
+	ByMerchant Split = "merchant"
+)
+
+// UnmarshalYAML reads one of the two words.
+func (s *Split) UnmarshalYAML(n *yaml.Node) error {
+	switch v := Split(n.Value); v {
+	case ByBill, ByMerchant:
+		*s = v
+		return nil
+	}
+	return fmt.Errorf("must be bill or merchant, but is %q", n.Value)
+}
+
 // Comparing bounds what shadowing costs.
 type Comparing struct {
 	Rate     Fraction `yaml:"rate"`      // of the reads that could be compared
@@ -75,7 +96,7 @@ const DefaultSendWithin = 3 * time.Second
 func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 	type plain Rollout // without this method
 	filled := plain{
-		Bills: Separate, Default: "old", Settle: Duration(15 * time.Minute), Salt: "billbridge", Ask: Duration(3 * time.Second),
+		Bills: Separate, Default: "old", Settle: Duration(15 * time.Minute), Split: ByBill, Salt: "billbridge", Ask: Duration(3 * time.Second),
 		SendWithin: Duration(DefaultSendWithin),
 		Shadow:     Comparing{Rate: 1, InFlight: 32, Bytes: 16 << 20},
 		Verdict:    Verdict{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05},

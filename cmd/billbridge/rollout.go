@@ -126,7 +126,7 @@ type rolloutSet struct {
 	partnerFlags
 	Default bool   `help:"All partners that have no stage of their own, those to come included."`
 	Stage   string `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"old, shadow, canary, new or drained."`
-	Percent *int   `placeholder:"N" help:"Of canary: how many in a hundred of the partner's merchants go to the new side, 0 to 100."`
+	Percent *int   `placeholder:"N" help:"Of canary: how many in a hundred of the partner's new bills are made at the new backend, 0 to 100. With rollout.split: merchant, of its merchants."`
 	Force   bool   `help:"Also where the gateway warns: the partner was not seen for the settling time, the report has no PASS, the side cannot carry calls that it makes, or it is to be drained and has bills at the old side."`
 }
 
@@ -163,7 +163,18 @@ func (c *rolloutSet) Run(ctx context.Context, s surroundings) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "%s: %s, was %s%s\n", made.Partner, rollout.InWords(made.To, made.ToPercent), rollout.InWords(made.From, made.FromPercent), forced(made.Forced))
+	explain(s, made)
 	return nil
+}
+
+// explain says what a change of a stage comes to.
+func explain(s surroundings, made rollout.Changed) {
+	if e := made.Effect; e != nil {
+		fmt.Fprintf(s.out, "At the new backend: %s.\n", e)
+		if e.Percent == 0 && *made.ToPercent > 0 {
+			fmt.Fprintln(s.out, "No merchant of the last day is chosen. Raise the percentage, or set rollout.split: bill in the config.")
+		}
+	}
 }
 
 type rolloutUnset struct {
@@ -192,6 +203,7 @@ func (c *rolloutUnset) Run(ctx context.Context, s surroundings) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "%s: follows %s, was %s%s\n", made.Partner, rollout.InWords(made.To, made.ToPercent), rollout.InWords(made.From, made.FromPercent), forced(made.Forced))
+	explain(s, made)
 	return nil
 }
 

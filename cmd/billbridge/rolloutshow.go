@@ -59,6 +59,7 @@ func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
 		{"old side", named(status.Old)},
 		{"new side", named(status.New)},
 		{"bills", status.Bills},
+		{"canary", "draws by " + status.Split + "; a bill that has an owner stays there"},
 		{"settling time", status.Settle},
 		{"stopped", declared(status.Stopped, "new bills are made at "+status.Old)},
 		{"restored", declared(status.Restored, "what the ledger does not know is asked at both sides")},
@@ -67,6 +68,9 @@ func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
 	}
 	for _, line := range append(begun(status), [2]string{"default stage", setting(status.Default)}) {
 		fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+	}
+	if e := status.Default.Effect; e != nil {
+		fmt.Fprintf(w, "\tat the new backend: %s\n", e)
 	}
 	for _, line := range notices(status) {
 		fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
@@ -77,7 +81,7 @@ func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
 	if status.Uncounted != "" {
 		fmt.Fprintf(w, "\nBills are left out: %s.\n", status.Uncounted)
 	}
-	fmt.Fprint(w, "\nPARTNER\tSTAGE\tSEEN SINCE\tBILLS\n")
+	fmt.Fprint(w, "\nPARTNER\tSTAGE\tSEEN SINCE\tBILLS\tCANARY MAKES AT THE NEW BACKEND\n")
 	for _, p := range status.Partners {
 		stage, seen := setting(p.Placing), "-"
 		if p.Default {
@@ -89,7 +93,11 @@ func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
 				seen += ", not settled"
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Partner, stage, seen, bills(p.Bills))
+		effect := "-"
+		if p.Effect != nil {
+			effect = p.Effect.String()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Partner, stage, seen, bills(p.Bills), effect)
 	}
 	return w.Flush()
 }

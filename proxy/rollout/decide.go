@@ -16,7 +16,7 @@ type Reason string
 const (
 	ByOwner  Reason = "owner"  // the ledger knows whose the bill is
 	ByStage  Reason = "stage"  // the partner's
-	ByCanary Reason = "canary" // the store is among the percentage, or is not
+	ByCanary Reason = "canary" // the bill, or its merchant, is among the percentage, or is not
 	ByProbe  Reason = "probe"  // both sides were asked whose it is
 	ByStop   Reason = "stop"   // the kill switch
 )
@@ -29,7 +29,7 @@ type situation struct {
 	position Position
 	stopped  bool
 	settled  bool  // the partner has been seen through the bridge for the settling time
-	chosen   bool  // its store is among the percentage
+	chosen   bool  // the bill, or its merchant, is among the percentage
 	owner    *Side // nil: the ledger knows none, or none any more
 	stale    *Side // where a create was pending when the backup was made that the store was restored from
 }

@@ -16,7 +16,7 @@ func (r *Router) Count(c Call, w Way, end End) {
 	if !ok || c.Partner == "" {
 		return
 	}
-	end.Creates = c.Creates
+	end.Creates, end.Merchant = c.Creates, c.Merchant
 	r.tally.Ended(c.Partner, c.Operation, side, end)
 }
 

@@ -137,7 +137,8 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	if !own {
 		from = stages[""]
 	}
-	if set.Forced, err = heeded(r.cautions(ctx, decided, move{set.Partner, from.position(), to}), force); err != nil {
+	m := move{set.Partner, from.position(), to}
+	if set.Forced, err = heeded(r.cautions(ctx, decided, m), force); err != nil {
 		return c, err
 	}
 	ctx, cancel := anew(ctx)
@@ -152,6 +153,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	if set.Partner != "" {
 		c.Partner = shown(set.Partner)
 	}
+	c.Effect = r.effect(ctx, decided, m)
 	return c, r.changed(ctx, &c)
 }
 
@@ -209,6 +211,7 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 	if err := r.store.UnsetStage(ctx, partner, c.By, c.At); err != nil {
 		return c, err
 	}
+	c.Effect = r.effect(ctx, decided, move{partner, from.position(), to.position()})
 	c.Partner, c.From, c.FromPercent, c.To, c.ToPercent = cmp.Or(shown(partner), forDefault), string(from.Stage), from.Percent, string(to.Stage), to.Percent
 	return c, r.changed(ctx, &c)
 }

@@ -203,11 +203,11 @@ func TestOperatorDecides(t *testing.T) {
 	did("/rollout/resume?by=ben", rollout.Changed{Action: "resume", By: "ben"})
 	d.createsAt("k", "fresh", "legacy")
 	did("/rollout/stage?stage=canary&percent=100&by=%EB%B0%95&force=false&partner="+hash("k"), rollout.Changed{
-		Action: "stage", By: "박", Partner: hash("k")[:12], From: "new", To: "canary", ToPercent: percent(100),
+		Action: "stage", By: "박", Partner: hash("k")[:12], From: "new", To: "canary", ToPercent: percent(100), Effect: &rollout.Effect{Split: "bill", Percent: 100},
 	})
 	d.createsAt("k", "fresh", "legacy")
 	did("/rollout/stage?stage=canary&percent=0&by=anna&force=true&partner="+hash("k")[:20], rollout.Changed{
-		Action: "stage", By: "anna", Partner: hash("k")[:12], From: "canary", FromPercent: percent(100), To: "canary", ToPercent: percent(0),
+		Action: "stage", By: "anna", Partner: hash("k")[:12], From: "canary", FromPercent: percent(100), To: "canary", ToPercent: percent(0), Effect: &rollout.Effect{Split: "bill"},
 	}) // and not forced: nothing spoke against it
 	d.createsAt("k", "legacy", "")
 	did("/rollout/stage?stage=drained&by=anna&partner=default&force=true", rollout.Changed{
@@ -299,7 +299,7 @@ func TestOperatorShows(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	w := d.ask("GET", "/rollout")
-	if want := `{"old":"legacy","new":"fresh","bills":"separate","settle":"15m",` + begun + `"default":{"stage":"old"},` + clock + `"partners":[]}` + "\n"; w.Code != 200 || w.Body.String() != want {
+	if want := `{"old":"legacy","new":"fresh","bills":"separate","split":"bill","settle":"15m",` + begun + `"default":{"stage":"old"},` + clock + `"partners":[]}` + "\n"; w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
 	}
 	if w := d.ask("GET", "/rollout/audit"); strings.Count(w.Body.String(), "action") != 1 { // the begin
@@ -317,14 +317,14 @@ func TestOperatorShows(t *testing.T) {
 		answers[rollout.Changed](d, "POST", "/rollout/"+target)
 	}
 	of := map[string]string{
-		"k": `{"partner":"` + hash("k")[:12] + `","stage":"canary","percent":10,"by":"anna","at":"2026-11-21T03:34:56Z","by_default":false,"seen":"2026-11-21T02:34:56Z","settled":true,` +
+		"k": `{"partner":"` + hash("k")[:12] + `","stage":"canary","percent":10,"by":"anna","at":"2026-11-21T03:34:56Z","effect":{"split":"bill","percent":10,"bills":0,"merchants":0,"reached":0},"by_default":false,"seen":"2026-11-21T02:34:56Z","settled":true,` +
 			`"bills":[{"upstream":"fresh","pending":0,"owned":1,"over":0,"ended":0,"released":0},{"upstream":"legacy","pending":1,"owned":2,"over":0,"ended":0,"released":3}]}`,
 		"young":  `{"partner":"` + hash("young")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"seen":"2026-11-21T03:33:56Z","settled":false}`,
 		"owner":  `{"partner":"` + hash("owner")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"settled":false,"bills":[{"upstream":"legacy","pending":0,"owned":1,"over":0,"ended":0,"released":0}]}`,
 		"staged": `{"partner":"` + hash("staged")[:12] + `","stage":"new","by":"anna","at":"2026-11-21T03:34:56Z","forced":true,"by_default":false,"settled":false}`,
 		"nobody": `{"partner":"` + hash("nobody")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"settled":false}`,
 	}
-	head := `{"old":"legacy","new":"fresh","bills":"separate","settle":"15m","stopped":{"by":"ben","at":"2026-11-21T03:34:56Z"},` +
+	head := `{"old":"legacy","new":"fresh","bills":"separate","split":"bill","settle":"15m","stopped":{"by":"ben","at":"2026-11-21T03:34:56Z"},` +
 		`"restored":{"by":"carl","at":"2026-11-21T03:34:56Z"},` + begun + `"believes":"2026-11-21T03:49:56Z","default":{"stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z"},` + clock + `"partners":[`
 	var all []string
 	for key := range of {
@@ -355,7 +355,7 @@ func TestOperatorWithoutStore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil, "rollout: {old: legacy, new: fresh, bills: shared, default: shadow}\n")
 	w := d.ask("GET", "/rollout")
-	if want := `{"old":"legacy","new":"fresh","bills":"shared","settle":"15m","default":{"stage":"shadow"},"partners":[]}` + "\n"; w.Body.String() != want {
+	if want := `{"old":"legacy","new":"fresh","bills":"shared","split":"bill","settle":"15m","default":{"stage":"shadow"},"partners":[]}` + "\n"; w.Body.String() != want {
 		t.Errorf("%s", w.Body)
 	}
 	if got := answers[rollout.Status](d, "GET", "/rollout?partner="+hash("k")); len(got.Partners) != 1 || got.Partners[0].String() != "shadow" {

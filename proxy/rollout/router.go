@@ -101,6 +101,19 @@ type decisions struct {
 	of       map[string]Position
 }
 
+// canaries tells whether anybody is in canary.
+func (d *decisions) canaries() bool {
+	if d.initial != nil && d.initial.Stage == StageCanary {
+		return true
+	}
+	for _, p := range d.of {
+		if p.Stage == StageCanary {
+			return true
+		}
+	}
+	return false
+}
+
 // New makes a router that works by the config, which has a rollout.
 func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if o.Logger == nil {
@@ -174,7 +187,11 @@ func (r *Router) Use(c *config.Config) {
 		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles
 	}
 	r.metrics.know(section)
-	r.current.Store(s)
+	was := r.current.Swap(s)
+	if d := r.decided.Load(); was != nil && d.canaries() && (was.config.Split != section.Split || was.config.Salt != section.Salt) {
+		r.log.Warn("canary draws otherwise from now on: bills that have an owner stay there, only those without one are drawn anew",
+			"split", string(section.Split), "was", string(was.config.Split), "another_salt", was.config.Salt != section.Salt)
+	}
 	r.settled.Clear() // the settling time may be another
 	r.shadow.Use(c.Rollout.Shadow)
 	version, err := TableVersion(c.Table)

@@ -37,15 +37,15 @@ func (s Stage) Later(than Stage) bool { return slices.Index(Stages, s) > slices.
 // A Position is where a partner stands.
 type Position struct {
 	Stage   Stage
-	Percent int  // of StageCanary, 0 to 100: how much of what the partner creates goes to the new upstream
+	Percent int  // of StageCanary, 0 to 100: how much of what the partner creates goes to the new upstream; see config.Split
 	Forced  bool // somebody was warned and wanted it all the same: the partner leaves the old upstream also before its settling time is over
 }
 
-// share tells whether a store of a partner is among the percent that canary sends to the new upstream. The same store
-// is always answered the same way for one salt, and whoever is in at a percentage is in at every higher one: raising it
-// moves nobody back.
-func share(salt, partner, merchant string, percent int) bool {
-	// The lengths tell where each part ends, so that no two stores are one by the way they are joined.
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%d:%s", len(salt), salt, len(partner), partner, len(merchant), merchant))
+// share tells whether what is drawn, a bill or a merchant of a partner, is among the percent that canary sends to the new
+// upstream. It is always answered the same way for one salt, at every replica, and whoever is in at a percentage is in at
+// every higher one: raising it moves nobody back.
+func share(salt, partner, drawn string, percent int) bool {
+	// The lengths tell where each part ends, so that no two are one by the way they are joined.
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%d:%s", len(salt), salt, len(partner), partner, len(drawn), drawn))
 	return binary.BigEndian.Uint64(sum[:8])%100 < uint64(max(percent, 0))
 }

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// Raising the percentage moves nobody back, and a percentage is about that part of all stores.
+// Raising the percentage moves nobody back, and a percentage is about that part of all that is drawn.
 func TestShareIsMonotone(t *testing.T) {
 	t.Parallel()
-	const stores = 10_000
+	const drawn = 10_000
 	in := map[string]bool{}
 	for percent := 0; percent <= 100; percent++ {
 		n := 0
-		for i := range stores {
-			name := fmt.Sprint("store-", i)
+		for i := range drawn {
+			name := fmt.Sprint("drawn-", i)
 			now := share("salt", "partner", name, percent)
 			if in[name] && !now {
 				t.Fatalf("%s was in and is out at %d %%", name, percent)
@@ -23,8 +23,8 @@ func TestShareIsMonotone(t *testing.T) {
 				n++
 			}
 		}
-		if want := stores * percent / 100; n < want-200 || n > want+200 || percent%100 == 0 && n != want {
-			t.Errorf("%d of %d stores at %d %%", n, stores, percent)
+		if want := drawn * percent / 100; n < want-200 || n > want+200 || percent%100 == 0 && n != want {
+			t.Errorf("%d of %d at %d %%", n, drawn, percent)
 		}
 	}
 }

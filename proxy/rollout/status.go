@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ type Status struct {
 	Old      string     `json:"old"` // the two upstreams
 	New      string     `json:"new"`
 	Bills    string     `json:"bills"`
+	Split    string     `json:"split"`  // what canary takes a percentage of
 	Settle   string     `json:"settle"` // for so long a partner must have been seen before it leaves the old side
 	Stopped  *Declared  `json:"stopped,omitempty"`
 	Unstored bool       `json:"unstored,omitempty"` // it is stopped on this gateway alone: that could not be stored yet
@@ -85,6 +87,7 @@ type Placing struct {
 	By      string     `json:"by,omitempty"`
 	At      *time.Time `json:"at,omitempty"`
 	Forced  bool       `json:"forced,omitempty"`
+	Effect  *Effect    `json:"effect,omitempty"` // of canary
 }
 
 // position is where somebody stands who is placed so.
@@ -144,6 +147,7 @@ type Changed struct {
 	ToPercent   *int      `json:"to_percent,omitempty"`
 	Forced      bool      `json:"forced,omitempty"`
 	Already     bool      `json:"already,omitempty"`  // it was made before, by whom it says, and nothing was changed now
+	Effect      *Effect   `json:"effect,omitempty"`   // of a stage, where it is canary
 	Subject     string    `json:"subject,omitempty"`  // the bill that was assigned, the upstream that may move
 	Unstored    string    `json:"unstored,omitempty"` // of a stop: it holds on this gateway alone, and why it cannot be stored
 }
@@ -154,7 +158,7 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 		return answer, err
 	}
 	s := r.current.Load()
-	answer = Status{Old: s.sides[OldSide], New: s.sides[NewSide], Bills: string(s.config.Bills), Settle: short(time.Duration(s.config.Settle))}
+	answer = Status{Old: s.sides[OldSide], New: s.sides[NewSide], Bills: string(s.config.Bills), Split: string(s.config.Split), Settle: short(time.Duration(s.config.Settle))}
 	decided, err := r.all(ctx)
 	if err != nil {
 		return Status{}, err
@@ -168,6 +172,7 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 		return Status{}, err
 	}
 	answer.Default = s.stages(decided)[""]
+	answer.Default.Effect = r.effect(ctx, decided, move{to: answer.Default.position()})
 	answer.Partners, answer.Uncounted, err = r.standings(ctx, decided, only)
 	return answer, err
 }
@@ -242,12 +247,25 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only stri
 		}
 	}
 	answer = []Standing{}
+	counted := map[string]Snapshot{} // by partner
+	if slices.ContainsFunc(slices.Collect(maps.Values(stages)), func(p Placing) bool { return p.Stage == StageCanary }) {
+		lately, err := r.lately(ctx, only)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, n := range lately.Counts {
+			own := counted[n.Partner]
+			own.Counts = append(own.Counts, n)
+			counted[n.Partner] = own
+		}
+	}
 	for partner, one := range all {
 		placed, own := stages[partner]
 		if !own {
 			placed = stages[""]
 		}
 		one.Placing, one.Default = placed, !own
+		one.Effect = s.effect(placed.position(), counted[partner], r.now(), func(string) bool { return true })
 		answer = append(answer, *one)
 	}
 	slices.SortFunc(answer, func(a, b Standing) int { return strings.Compare(a.Partner, b.Partner) })
@@ -258,7 +276,7 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only stri
 func (s *settings) stages(decided store.Rollout) map[string]Placing {
 	all := map[string]Placing{"": {Stage: Stage(s.config.Default), Percent: percentOf(Stage(s.config.Default), 0)}}
 	for _, stage := range decided.Stages {
-		all[stage.Partner] = Placing{Stage(stage.Stage), percentOf(Stage(stage.Stage), stage.Percent), stage.By, &stage.At, stage.Forced}
+		all[stage.Partner] = Placing{Stage(stage.Stage), percentOf(Stage(stage.Stage), stage.Percent), stage.By, &stage.At, stage.Forced, nil}
 	}
 	return all
 }

@@ -59,6 +59,8 @@ type Count struct {
 	Fields map[string]Field `json:"fields"` // by their paths: confirmed differences
 
 	Sides [2]Calls `json:"sides"` // what came of the calls of partners, at either
+
+	Recent Recent `json:"recent,omitempty"` // bills that were made in the last day
 }
 
 // A Field is what was counted of one field that differs.
@@ -88,6 +90,7 @@ type End struct {
 	Code       string // in the catalogue's form; what is not in it, "other", and without one, "none"; "" where the side was not asked
 	Succeeded  bool
 	Creates    bool      // it makes a bill
+	Merchant   string    // that the call is of
 	Mismatched []string  // fields of the reply, by the table
 	Lacks      [2]string // by side: the code and the field for which its form cannot carry the call, where the other's can
 }
@@ -222,6 +225,11 @@ func (t *Tally) Ended(partner, operation string, side Side, end End) {
 		return
 	}
 	n.Creates = n.Creates || end.Creates
+	if end.Creates && end.Succeeded {
+		now := slotOf(t.now())
+		n.Recent.forget(now)
+		n.Recent.add(end.Merchant, now, 1)
+	}
 	at := &n.Sides[side]
 	if end.Code != "" { // what was refused here is no answer of the side
 		at.Number++
@@ -323,6 +331,7 @@ func (n *Count) merge(more Count) {
 	for side := range n.Sides {
 		n.Sides[side].merge(more.Sides[side])
 	}
+	n.Recent.merge(more.Recent)
 }
 
 // Snapshot is what has been counted up to now.
@@ -340,7 +349,7 @@ func (t *Tally) Snapshot() Snapshot {
 
 // clone is a count that does not change with its original.
 func (n Count) clone() Count {
-	n.Fields, n.Bills.Least = maps.Clone(n.Fields), slices.Clone(n.Bills.Least)
+	n.Fields, n.Bills.Least, n.Recent = maps.Clone(n.Fields), slices.Clone(n.Bills.Least), n.Recent.clone()
 	for side, calls := range n.Sides {
 		n.Sides[side].Codes, n.Sides[side].Mismatched, n.Sides[side].Lacks = maps.Clone(calls.Codes), maps.Clone(calls.Mismatched), maps.Clone(calls.Lacks)
 	}

@@ -105,7 +105,7 @@ func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
 		shared: s.config.Bills == config.Shared, restored: !d.restored.IsZero(), unbegun: d.unbegun,
 		position: r.position(s, d, c.Partner), stopped: d.stopped || stopping,
 	}
-	at.chosen = share(s.config.Salt, c.Partner, c.Merchant, at.position.Percent)
+	at.chosen = s.chosen(c, at.position.Percent)
 	var err error
 	if at.position.Forced {
 		r.tally.Know(c.Partner)

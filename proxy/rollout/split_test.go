@@ -1,0 +1,271 @@
+package rollout_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const byMerchant = "rollout: {old: legacy, new: fresh, split: merchant}\nstore: {url: 'sqlite:bridge.db'}\n"
+
+// inCanary is a desk at which partner k, seen for long enough, is in canary.
+func inCanary(t *testing.T, s *store.Store, more string, percent int) *desk {
+	t.Helper()
+	d := newDesk(t, s, more)
+	d.seen("k", time.Hour)
+	d.percent(percent)
+	return d
+}
+
+func (d *desk) percent(percent int) rollout.Changed {
+	d.t.Helper()
+	return answers[rollout.Changed](d, "POST", fmt.Sprintf("/rollout/stage?by=a&force=true&stage=canary&percent=%d&partner=%s", percent, hash("k")))
+}
+
+// makes makes a bill of partner k through the router, and returns where.
+func (d *desk) makes(merchant, bill string, outcome store.Outcome) string {
+	d.t.Helper()
+	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: hash("k"), Merchant: merchant, Bill: bill}
+	way, err := d.Route(d.t.Context(), call, func(context.Context, string) rollout.Finding { return rollout.Absent })
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if err := d.Settle(d.t.Context(), way, outcome); err != nil {
+		d.t.Fatal(err)
+	}
+	d.Count(call, way, rollout.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
+	return way.Upstream
+}
+
+// A partner with one merchant is split by bill: canary 10 % sends about one in ten of its bills to the new backend.
+func TestCanarySplitsTheBillsOfOneMerchant(t *testing.T) {
+	t.Parallel()
+	for _, bills := range []config.Bills{config.Separate, config.Shared} {
+		d := inCanary(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+string(bills), 1), 10)
+		fresh := 0
+		for i := range 1000 {
+			if d.makes("only", fmt.Sprint("BILL", i), store.Succeeded) == "fresh" {
+				fresh++
+			}
+		}
+		if fresh < 60 || fresh > 140 {
+			t.Errorf("%s: %d of 1000 bills went to the new backend, want about 100", bills, fresh)
+		}
+	}
+}
+
+// A retry of a create that was refused goes where the first one went, also through another replica, and also after a
+// percentage that was raised; with split: merchant all bills of a merchant go there.
+func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
+	t.Parallel()
+	for _, more := range []string{separate, byMerchant} {
+		s := open(t, "memory:")
+		one := inCanary(t, s, more, 30)
+		two := newDesk(t, s, more)
+		first, of := map[int]string{}, map[string]map[string]bool{}
+		for i := range 200 {
+			merchant := fmt.Sprint("m", i%40)
+			first[i] = one.makes(merchant, fmt.Sprint("BILL", i), store.Refused)
+			if of[merchant] == nil {
+				of[merchant] = map[string]bool{}
+			}
+			of[merchant][first[i]] = true
+			if again := two.makes(merchant, fmt.Sprint("BILL", i), store.Refused); again != first[i] {
+				t.Errorf("%s: bill %d went to %s, its retry through another replica to %s", more, i, first[i], again)
+			}
+		}
+		mixed := 0
+		for _, upstreams := range of {
+			if len(upstreams) > 1 {
+				mixed++
+			}
+		}
+		if (mixed == 0) != (more == byMerchant) {
+			t.Errorf("%s: %d of 40 merchants have bills at both backends", more, mixed)
+		}
+		one.percent(60)
+		if err := two.Follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		raised := 0
+		for i := range 200 {
+			now := two.makes(fmt.Sprint("m", i%40), fmt.Sprint("BILL", i), store.Refused)
+			switch {
+			case first[i] == "fresh" && now != "fresh":
+				t.Errorf("%s: raising the percentage moved bill %d back", more, i)
+			case first[i] != now:
+				raised++
+			}
+		}
+		if raised < 20 {
+			t.Errorf("%s: 30 %% to 60 %% moved %d of 200", more, raised)
+		}
+	}
+}
+
+// A reload that changes the split leaves bills where they are. It is logged while somebody is in canary.
+func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
+	t.Parallel()
+	d := inCanary(t, open(t, "memory:"), separate, 50)
+	was := map[string]string{}
+	for i := range 100 {
+		bill := fmt.Sprint("BILL", i)
+		was[bill] = d.makes("only", bill, store.Succeeded)
+	}
+	d.Use(parse(t, separate))
+	if strings.Contains(d.logs.String(), "canary draws otherwise") {
+		t.Errorf("a reload that changes nothing is logged as one that does: %s", d.logs.String())
+	}
+	d.Use(parse(t, byMerchant))
+	if !strings.Contains(d.logs.String(), `"level":"WARN","msg":"canary draws otherwise from now on: bills that have an owner stay there, only those without one are drawn anew","split":"merchant","was":"bill"`) {
+		t.Errorf("%s", d.logs.String())
+	}
+	if got := answers[rollout.Status](d, "GET", "/rollout").Split; got != "merchant" {
+		t.Errorf("the status says split %q", got)
+	}
+	now := map[string]bool{}
+	for i := range 100 {
+		bill := fmt.Sprint("BILL", i)
+		if again := d.makes("only", bill, store.Taken); again != was[bill] {
+			t.Errorf("%s was made at %s, and goes to %s after the reload", bill, was[bill], again)
+		}
+		now[d.makes("only", "NEW"+bill, store.Succeeded)] = true
+	}
+	if len(now) != 1 {
+		t.Errorf("split: merchant sends the new bills of one merchant to %v", now)
+	}
+	quiet := newDesk(t, open(t, "memory:"), separate)
+	if quiet.Use(parse(t, byMerchant)); strings.Contains(quiet.logs.String(), "canary draws otherwise") {
+		t.Error("without a canary, a new split is logged as one that moves something")
+	}
+}
+
+// set and status say what a percentage comes to, by the bills of the last day, counted by all replicas.
+func TestEffectOfAPercentage(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		config  string
+		percent int
+		made    map[string]int // by merchant
+		want    rollout.Effect
+		words   string
+	}{
+		"one merchant, by bill":     {separate, 10, map[string]int{"only": 20}, rollout.Effect{Split: "bill", Percent: 10, Bills: 20, Merchants: 1, Reached: 1}, "about 10 % of new bills; 1 of 1 merchants (20 bills in the last day)"},
+		"one merchant, by merchant": {byMerchant, 10, map[string]int{"only": 20}, rollout.Effect{Split: "merchant", Percent: 0, Bills: 20, Merchants: 1}, "0 % of new bills; 0 of 1 merchants (20 bills in the last day)"},
+		"of all":                    {byMerchant, 100, map[string]int{"a": 1}, rollout.Effect{Split: "merchant", Percent: 100, Bills: 1, Merchants: 1, Reached: 1}, "100 % of new bills; 1 of 1 merchants (1 bill in the last day)"},
+		"nothing was made":          {separate, 10, nil, rollout.Effect{Split: "bill", Percent: 10}, "about 10 % of new bills; no bill was counted in the last day"},
+		"nothing, by merchant":      {byMerchant, 10, nil, rollout.Effect{Split: "merchant", Percent: 10}, "about 10 % of merchants; no bill was counted in the last day"},
+		"none of two":               {separate, 0, map[string]int{"a": 1, "b": 1}, rollout.Effect{Split: "bill", Bills: 2, Merchants: 2}, "0 % of new bills; 0 of 2 merchants (2 bills in the last day)"},
+		// Of these, the draw takes c alone at 50 %.
+		"by merchant, of unlike size": {byMerchant, 50, map[string]int{"f": 5, "c": 15}, rollout.Effect{Split: "merchant", Percent: 75, Bills: 20, Merchants: 2, Reached: 1}, "about 75 % of new bills; 1 of 2 merchants (20 bills in the last day)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, "memory:")
+			one := inCanary(t, s, row.config, 1)
+			two := newDesk(t, s, row.config)
+			n := 0
+			for merchant, bills := range row.made {
+				for range bills {
+					n++
+					[]*desk{one, two}[n%2].makes(merchant, fmt.Sprint("BILL", n), store.Succeeded)
+					one.makes(merchant, fmt.Sprint("REFUSED", n), store.Refused)
+				}
+			}
+			for _, d := range []*desk{one, two} {
+				if err := d.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, got := range []*rollout.Effect{one.percent(row.percent).Effect, answers[rollout.Status](one, "GET", "/rollout?partner="+hash("k")).Partners[0].Effect} {
+				if diff := cmp.Diff(&row.want, got); diff != "" || got.String() != row.words {
+					t.Errorf("%s: %s\n%s, want %s", []string{"set", "status"}[i], diff, got, row.words)
+				}
+			}
+			if got := one.percent(0); got.Effect == nil {
+				t.Error("canary 0 % has no effect told")
+			}
+			if got := answers[rollout.Changed](one, "POST", "/rollout/stage?by=a&stage=old&partner="+hash("k")); got.Effect != nil {
+				t.Errorf("stage old has the effect %+v", got.Effect)
+			}
+		})
+	}
+}
+
+// The effect of the default is that on the partners that follow it, and a bill counts for a day.
+func TestEffectIsOfThoseConcernedAndOfTheLastDay(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	for _, key := range []string{"k", "follows"} {
+		d.seen(key, time.Hour)
+		d.Counts().Ended(hash(key), "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+	}
+	byDefault := func() *rollout.Effect {
+		return answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&force=true&stage=canary&percent=7&partner=default").Effect
+	}
+	if got := byDefault(); got.Bills != 2 || got.Merchants != 2 {
+		t.Errorf("%+v, want 2 bills of 2 merchants", got)
+	}
+	d.percent(5)
+	if got := byDefault(); got.Bills != 1 {
+		t.Errorf("%+v, want the one bill of the partner that follows the default", got)
+	}
+	if got := answers[rollout.Status](d, "GET", "/rollout"); got.Default.Effect == nil || got.Default.Effect.Bills != 1 || got.Partners[0].Effect == nil {
+		t.Errorf("%+v", got)
+	}
+	d.later.Store(int64(20 * time.Hour))
+	if got := byDefault(); got.Bills != 1 {
+		t.Errorf("%+v after 20 hours", got)
+	}
+	d.later.Store(int64(24 * time.Hour))
+	if got := byDefault(); got.Bills != 0 {
+		t.Errorf("%+v after a day", got)
+	}
+}
+
+// Merchants without end do not grow what is kept, and slots of other days do not stay.
+func TestRecentBillsAreBounded(t *testing.T) {
+	t.Parallel()
+	now := since
+	tally := rollout.NewTally("table", func() time.Time { return now })
+	made := func(merchant string) {
+		tally.Ended(partner, "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Creates: true, Merchant: merchant})
+	}
+	made(strings.Repeat("m", 10_000))
+	for i := range 1000 {
+		made(fmt.Sprint("m", i))
+	}
+	kept := tally.Snapshot().Counts[0].Recent
+	bills := 0
+	for merchant, slots := range kept {
+		if len(merchant) > 200 {
+			t.Errorf("a merchant of %d bytes is kept", len(merchant))
+		}
+		for _, n := range slots {
+			bills += n
+		}
+	}
+	if len(kept) > 257 || bills != 1001 {
+		t.Errorf("%d merchants, %d bills", len(kept), bills)
+	}
+	more := rollout.NewTally("table", func() time.Time { return now })
+	for day := range 40 {
+		now = since.Add(time.Duration(day) * 7 * time.Hour)
+		made("m")
+		if err := more.Merge(tally.Drain()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept = more.Snapshot().Counts[0].Recent
+	if len(kept) != 1 || len(kept["m"]) > 8 || len(kept["m"]) < 3 {
+		t.Errorf("%v", kept)
+	}
+}
