@@ -15,6 +15,7 @@ type Aspect string
 const (
 	Plain  Aspect = ""
 	Amount Aspect = amountRole
+	Code   Aspect = codeRole
 	State  Aspect = stateRole
 	Secret Aspect = "secret" // the partner's key: it is never shown
 )
@@ -27,16 +28,22 @@ type Fact struct {
 	Text   string // of a string its content, of all else the raw text
 	Paired bool   // it is a value that the row's pairs know
 	Empty  bool   // missing, null, "" or what the row declares to be empty, which count as absent
+	None   bool   // it says that there is no value: empty, or what the table takes for the same; see Alike
+	Public bool   // the row says that the field names nobody: a state, an amount, a code, or digits such as a date
 }
 
 // Alike tells whether two facts of one row say the same. A number and a string of the same characters do: which of the
 // two is written is the form's convention, and real backends mix them. The characters are compared, never a number, so
 // that "030000" and 30000 differ, as 30000.0 and 30000 do. A value that has a pair is not like one that has none, though
 // they be spelled alike: what has no pair means something that the table does not know.
+//
+// Values that say that there is none are alike: missing, null and "", a value that a pair makes "" in the other form, and the
+// 0 of a row with as: digits, which a form that writes numbers has where the other one has "". An amount is no such row: 0 is
+// an amount. Nor is a row whose pairs say what 0 means.
 func (f Fact) Alike(g Fact) bool {
 	switch {
-	case f.Empty && g.Empty:
-		return true
+	case f.None || g.None:
+		return f.None == g.None
 	case f.Paired || g.Paired:
 		return f.Paired == g.Paired && f.Text == g.Text
 	}
@@ -66,6 +73,8 @@ func (c *Call) Facts(shared bool) []Fact {
 		}
 		v := c.reply[slot]
 		f := Fact{Path: r.path[0], Aspect: c.aspect(r), Empty: v.nothing() || r.isEmpty(v)}
+		f.None = f.Empty || r.none(v, p.from)
+		f.Public = f.Aspect != Secret && (r.digits || f.Aspect != Plain)
 		if v.kind != absent {
 			f.JSON, f.Paired = r.first(v, p.from, p.table.forms[0].digits)
 			f.Text = value{f.JSON, valueOf(gjson.Parse(f.JSON)).kind}.text()
@@ -76,6 +85,20 @@ func (c *Call) Facts(shared bool) []Fact {
 		facts = append(facts, f)
 	}
 	return facts
+}
+
+// none tells whether a value says that there is none.
+func (r *row) none(v value, from int) bool {
+	if v.nothing() || v.kind == composite {
+		return v.nothing()
+	}
+	if other, paired := r.pairs.find(from, v.text()); paired {
+		return other.text == ""
+	}
+	meansSomething := func(p pair) bool {
+		return p.side[0].text == "0" && p.side[1].text != "" || p.side[1].text == "0" && p.side[0].text != ""
+	}
+	return v.text() == "0" && r.digits && r.role != amountRole && !slices.ContainsFunc(r.pairs, meansSomething)
 }
 
 // first brings a value to the first form, and tells whether the row's pairs know it. The JSON is a copy.
@@ -101,6 +124,8 @@ func (c *Call) aspect(r *row) Aspect {
 		return Amount
 	case stateRole:
 		return State
+	case codeRole:
+		return Code
 	}
 	return Plain
 }

@@ -219,7 +219,7 @@ func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companion
 func inherit(base, over *yaml.Node, forms []string) {
 	given := map[string]bool{}
 	for _, row := range over.Content {
-		if role := child(row, "role"); role != nil {
+		if role := child(row, "role"); role != nil && role.Value != codeRole {
 			given[role.Value] = true
 		}
 	}

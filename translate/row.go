@@ -29,7 +29,7 @@ type row struct {
 }
 
 // roles are what a row can be to the gateway, which knows no field by its name.
-var roles = []string{partnerRole, memberRole, merchantRole, billRole, callbackRole, expiryRole, stateRole, amountRole}
+var roles = []string{partnerRole, memberRole, merchantRole, billRole, callbackRole, expiryRole, stateRole, amountRole, codeRole}
 
 const (
 	partnerRole  = "partner"  // the key that names the partner
@@ -40,6 +40,7 @@ const (
 	expiryRole   = "expiry"   // the last day of the bill
 	stateRole    = "state"    // what has become of the bill, in a reply
 	amountRole   = "amount"   // what is charged, in the request; what was paid, in a reply
+	codeRole     = "code"     // a code of the interface, which names nobody; several rows of a reply may have it
 )
 
 // lone is the only form that has the field, or -1 for both.
