@@ -3,14 +3,19 @@ package proxy_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // report is what the operator sees, once it has come so far.
@@ -67,7 +72,7 @@ upstreams:
   old: {form: legacy, url: %q}
   new: {form: v2, url: %q}
 route: {default: old}
-rollout: {old: old, new: new, bills: shared, default: %s, shadow: {ignore: [apprPayType, apprCashTrader]}}
+rollout: {old: old, new: new, bills: shared, default: %s}
 `, old.url, fresh.url, stage)+table)
 	return p, service, old, fresh
 }
@@ -107,7 +112,7 @@ func TestShadowCompares(t *testing.T) {
 					v = read(bill, 2*i+2)
 					p.send(newCall(client, "resend").with("billId", bill)).holds(t, client, 200, "BILL_006")
 				}
-				if v.Ruling != row.ruling || !strings.HasPrefix(v.Reason, row.reason) || v.Bills != 3 {
+				if v.Ruling != row.ruling || !strings.HasPrefix(v.Reason, row.reason) || v.Bills != 3 || (v.Differed > 0) != (name == "mistake") {
 					t.Errorf("%+v %+v", v, v.Compared)
 				}
 				if n := fresh.writes(); n != 0 {
@@ -175,6 +180,90 @@ func TestStopSaysWhatItCosts(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001").with("sendType", "URL")).holds(t, "v2", 400, "BILL_010")
+}
+
+// TestR35_ReportsNameNobody: two backends of which each answers with amounts, names, phones, cards and keys of its own. The
+// report shows amounts, codes and dates as they are, the bill, the call and the time, and nothing of a person or a key.
+func TestR35_ReportsNameNobody(t *testing.T) {
+	t.Parallel()
+	secrets := []string{canaryKey, canaryPhone, canaryName, canaryHash, canaryCard, strings.ReplaceAll(canaryCard, "-", ""), "4518429900007731"}
+	odd := strings.NewReplacer("PHONE", canaryPhone, "NAME", canaryName, "CARD", canaryCard, "PAN", "4518429900007731", "KEY", canaryKey, "HASH", canaryHash)
+	old := says(200, odd.Replace(`{"apikey":"KEY","bill_id":"B1","appr_state":"F","appr_price":"20000","appr_dt":"20261121123456","appr_origin_dt":"PHONE","appr_res_cd":"9802",`+
+		`"appr_issuer":"NAME","appr_issuer_num":"CARD","appr_issuer_cd":"PAN","appr_num":"PHONE","appr_cash_num":"x","appr_pay_type":"OFFLINE_CASH","appr_card_type":"NAME","appr_monthly":"KEY"}`))
+	fresh := says(200, odd.Replace(`{"code":"0000","message":"NAME","data":{"apiKey":"KEY","billId":"B1","apprState":"W","apprPrice":30000,"apprDt":20261121123457,"apprOriginDt":0,"apprResCd":"0000",`+
+		`"apprIssuer":"x","apprIssuerNum":"PAN","apprIssuerCd":"CARD","apprNum":"HASH","apprCashNum":"PHONE","apprPayType":"PHONE","apprCardType":"PAN","apprMonthly":"03"}}`))
+	m := newProcess(t, anywhere+fmt.Sprintf("upstreams:\n  old: {form: legacy, url: %q}\n  new: {form: v2, url: %q}\nroute: {default: old}\nrollout: {old: old, new: new, bills: shared, default: shadow}\n",
+		newBackend(t, old).url, newBackend(t, fresh).url))
+	q := newCall("v2", "read").with("apiKey", canaryKey).with("billId", "B1")
+	got, err := ask(m.client, "POST", "http://"+m.Address()+q.path(), q.body(), "X-Request-Id", "call-to-follow-up")
+	if err != nil || got.status != 200 {
+		t.Fatal(got, err)
+	}
+	r := m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.read", rollout.ByShadow).Compared != nil })
+	var text strings.Builder
+	for _, write := range []func(io.Writer) error{r.WriteText, r.WriteMarkdown, r.WriteJSON} {
+		if err := write(&text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, secret := range secrets {
+		if all := text.String() + m.logs.String() + m.operator("GET", "/metrics").body; strings.Contains(all, secret) {
+			t.Errorf("%s is shown in\n%s", secret, all)
+		}
+	}
+	shown := map[string][2]string{}
+	for _, f := range verdictOn(r, "bill.read", rollout.ByShadow).Fields {
+		shown[f.Path] = [2]string{f.Old, f.New}
+		if f.Bill != "B1" || f.Request != "call-to-follow-up" || time.Since(f.At) > patience {
+			t.Errorf("%+v cannot be followed up", f)
+		}
+	}
+	want := map[string][2]string{
+		"apprState": {"F", "W"}, "apprPrice": {"20000", "30000"}, "apprDt": {"20261121123456", "20261121123457"}, "apprOriginDt": {"99999999999", "0"}, "apprResCd": {"9802", "0000"},
+		"apprIssuer": {"aaaaaa", "a"}, "apprIssuerNum": {"9999-9999-****-9999", "9999999999999999"}, "apprIssuerCd": {"9999999999999999", "9999-9999-****-9999"},
+		"apprNum": {"99999999999", masked(canaryHash)}, "apprCashNum": {"a", "99999999999"}, "apprPayType": {"OFFLINE_CASH", "99999999999"},
+		"apprCardType": {"aaaaaa", "9999999999999999"}, "apprMonthly": {"(key)", "03"},
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestReportNamesTheBackends: the answers to a read of a bill at the new backend are shown as old and new, as all others are.
+func TestReportNamesTheBackends(t *testing.T) {
+	t.Parallel()
+	var has atomic.Bool
+	record := says(200, `{"bill_id":"`+demoBill+`","appr_state":"W","appr_price":"111"}`)
+	m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if side == "old" && has.Load() {
+				record.ServeHTTP(w, r)
+				return
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, "")
+	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	if got := m.operator("POST", "/rollout/stage?by=a&partner=default&stage=shadow&force=true"); got.status != 200 {
+		t.Fatal(got)
+	}
+	has.Store(true)
+	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+	r := m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.read", rollout.ByShadow).Compared != nil })
+	fields := verdictOn(r, "bill.read", rollout.ByShadow).Fields
+	if len(fields) == 0 || fields[0].Old != "111" || fields[0].New != "(empty)" {
+		t.Errorf("%+v", fields)
+	}
+}
+
+// masked is a text with its letters as a and its digits as 9.
+func masked(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' {
+			return '9'
+		}
+		return 'a'
+	}, text)
 }
 
 // TestNoPartnerNoEvidence: a read that names no partner, and that a side answers all the same, is nobody's, and keeps the

@@ -312,9 +312,9 @@ func (x *exchange) compare(call rollout.Call, other string, asked []byte, status
 	second := x.route.lanes[other]
 	in := bytes.Clone(x.in.Bytes()) // its place is another call's when this one has been answered
 	limit := int64(c.Limits.Reply)
+	side := map[string]rollout.Side{c.Rollout.Old: rollout.OldSide, c.Rollout.New: rollout.NewSide}[first.upstream.config.Name]
 	x.gateway.rollout.Shadow().Offer(rollout.Shadowed{
-		ID:      id + " " + x.start.Format(time.RFC3339Nano), // a caller may give all of its calls one id
-		Partner: call.Partner, Operation: x.route.operation,
+		ID: id, At: x.start, Partner: call.Partner, Operation: x.route.operation, Side: side,
 		First: rollout.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body, NotFound: c.NotFound(first.upstream.config.Name)},
 		Other: func(ctx context.Context, most int64) (rollout.Answer, error) {
 			call := second.crossing.Start()
@@ -350,7 +350,7 @@ func (x *exchange) readBack(call rollout.Call, upstream string) {
 	}
 	limit, id := int64(c.Limits.Reply), x.id
 	x.gateway.rollout.Shadow().Check(rollout.Checked{
-		ID: id, Partner: call.Partner, Operation: call.Operation, Read: x.state.read,
+		ID: id, At: x.start, Partner: call.Partner, Operation: call.Operation, Read: x.state.read,
 		Asked: rollout.Created{Bill: call.Bill, Amount: strings.Clone(x.call.Amount())},
 		Show: func(ctx context.Context, most int64) (rollout.Answer, error) {
 			return read.answer(ctx, c, id, request, min(most, limit))

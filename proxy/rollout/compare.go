@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -49,7 +50,8 @@ const (
 // Grave tells whether one such difference is enough.
 func (k Kind) Grave() bool { return k != InOther }
 
-// A Difference is one field in which two answers differ. What the two sides have there is masked.
+// A Difference is one field in which two answers differ. What the two backends have there is masked, unless the table says
+// that the field names nobody.
 type Difference struct {
 	Path          string // in the first form of the table; the name of the code, where the codes differ
 	Kind          Kind
@@ -64,6 +66,18 @@ type Comparison struct {
 	Bill        string       // that the call is about, "" if about none
 	Succeeded   [2]bool      // which of the two are successes
 	ReadBack    bool         // by Check
+	Request     string       // the id of the call
+	At          time.Time    // when the call was compared
+}
+
+// exchanged is the comparison with its two answers in the other order.
+func (c Comparison) exchanged() Comparison {
+	c.Succeeded[0], c.Succeeded[1] = c.Succeeded[1], c.Succeeded[0]
+	c.Differences = slices.Clone(c.Differences)
+	for i, d := range c.Differences {
+		c.Differences[i].First, c.Differences[i].Second = d.Second, d.First
+	}
+	return c
 }
 
 // codePath is the path of a difference in the codes. No row may have such a path.
@@ -96,8 +110,8 @@ func Compare(op *translate.Operation, a, b Answer, ignore []string) Comparison {
 		c.Class = NotThere
 	case first.code != second.code:
 		c.Class = Differs
-		known := op.Table().Catalogue()
-		c.Differences = []Difference{{codePath, InCode, maskCode(first.code, known), maskCode(second.code, known)}}
+		known, keys := op.Table().Catalogue(), []string{first.key, second.key}
+		c.Differences = []Difference{{codePath, InCode, maskCode(first.code, known, keys), maskCode(second.code, known, keys)}}
 	default:
 		c.Class = Same
 		if c.Differences = compareFacts(first, second, ignore); len(c.Differences) > 0 {
@@ -176,7 +190,7 @@ func Check(op *translate.Operation, asked Created, a Answer) Comparison {
 		c.Class = NotThere
 		return c
 	case !shown.success:
-		c.Differences = []Difference{{codePath, InCode, "(success)", maskCode(shown.code, op.Table().Catalogue())}}
+		c.Differences = []Difference{{codePath, InCode, "(success)", maskCode(shown.code, op.Table().Catalogue(), []string{shown.key})}}
 	default:
 		state, amount := shown.of(translate.State), shown.of(translate.Amount)
 		switch {
@@ -188,11 +202,11 @@ func Check(op *translate.Operation, asked Created, a Answer) Comparison {
 			c.Class = Moved
 			return c
 		default:
-			c.Differences = append(c.Differences, Difference{state.Path, InState, unpaid, example(state, shown.key)})
+			c.Differences = append(c.Differences, Difference{state.Path, InState, unpaid + expected, example(state, shown.key)})
 		}
 		shows := !amount.Empty && (state.Text == paid || strings.Trim(amount.Text, "0") != "")
 		if shows && asked.Amount != "" && amount.Text != asked.Amount {
-			c.Differences = append(c.Differences, Difference{amount.Path, InMoney, masked(asked.Amount), example(amount, shown.key)})
+			c.Differences = append(c.Differences, Difference{amount.Path, InMoney, legible(asked.Amount, true) + expected, example(amount, shown.key)})
 		}
 	}
 	if len(c.Differences) > 0 {
@@ -200,6 +214,9 @@ func Check(op *translate.Operation, asked Created, a Answer) Comparison {
 	}
 	return c
 }
+
+// expected stands behind what a create asked for, where no backend said it.
+const expected = " (as asked)"
 
 // of is the first fact of an aspect; a table that has none shows nothing.
 func (r reading) of(aspect translate.Aspect) translate.Fact {
@@ -256,18 +273,48 @@ func example(f translate.Fact, keys ...string) string {
 			return "(key)"
 		}
 	}
-	if f.Aspect == translate.State && len(f.Text) == 1 {
-		return f.Text // one letter: W, F, C or D
-	}
-	return masked(f.Text)
+	return legible(f.Text, f.Public)
 }
 
 // maskCode shows a code of the catalogue as it is. Any other is an upstream's own word.
-func maskCode(code string, known []string) string {
+func maskCode(code string, known, keys []string) string {
 	if slices.Contains(known, code) {
 		return code
 	}
-	return masked(code)
+	return example(translate.Fact{Text: code, JSON: code, Public: true}, keys...)
+}
+
+// legible is a value of a field that names nobody as it is, if it looks like what such a field holds, and masked otherwise: a
+// backend that fills a wrong field must not put a name, a phone or a card into a report.
+func legible(text string, public bool) string {
+	if public && (isCode(text) || isNumber(text) || isMoment(text)) {
+		return text
+	}
+	return masked(text)
+}
+
+// isCode tells words of capital letters such as F, CARD_VAN and BILL_002.
+func isCode(text string) bool {
+	if text == "" || len(text) > 20 || text[0] < 'A' || text[0] > 'Z' {
+		return false
+	}
+	return strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+}
+
+// isNumber tells amounts and numeric codes from phones, which begin with 0, and from numbers of cards and accounts, which are
+// longer.
+func isNumber(text string) bool {
+	whole, part, _ := strings.Cut(text, ".")
+	if whole == "" || strings.Trim(whole+part, "0123456789") != "" {
+		return false
+	}
+	return len(text) <= 8 || len(text) <= 12 && text[0] != '0'
+}
+
+// isMoment tells the 14 digits of a date-time.
+func isMoment(text string) bool {
+	_, err := time.Parse("20060102150405", text)
+	return err == nil
 }
 
 // longestExample is how many characters of a value are shown.
@@ -276,6 +323,19 @@ const longestExample = 64
 // masked shows what a value looks like, and not what it is: digits become 9, letters a, and its length is kept. Signs
 // of ASCII stay, whatever else there is becomes a question mark.
 func masked(text string) string {
+	return printable(text, func(c rune) rune {
+		switch {
+		case unicode.IsDigit(c):
+			return '9'
+		case unicode.IsLetter(c):
+			return 'a'
+		}
+		return c
+	})
+}
+
+// printable keeps a text short and in ASCII, after each character was replaced.
+func printable(text string, replace func(rune) rune) string {
 	var out strings.Builder
 	n := 0
 	for _, c := range text {
@@ -283,12 +343,7 @@ func masked(text string) string {
 			out.WriteString("…")
 			break
 		}
-		switch {
-		case unicode.IsDigit(c):
-			c = '9'
-		case unicode.IsLetter(c):
-			c = 'a'
-		case c < ' ' || c >= utf8.RuneSelf || c == 0x7f:
+		if c = replace(c); c < ' ' || c >= utf8.RuneSelf || c == 0x7f {
 			c = '?'
 		}
 		out.WriteRune(c)

@@ -50,7 +50,8 @@ func legacy(more string) rollout.Answer {
 
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	const pairs = `operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: CARD_VAN}, {v2: 1, legacy: KEYIN}]}]}}
+	const pairs = `operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, as: digits, values: [{v2: 0, legacy: CARD_VAN}, {v2: 1, legacy: KEYIN}]},
+  {v2: apprCashTrader, legacy: appr_cash_trader, values: [{v2: NONE, legacy: ""}, {v2: BUSINESS, legacy: "1"}]}]}}
 codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERROR, legacy: "9999"}]`
 	v2Fails := func(code string) rollout.Answer { return answer("v2", `{"code":"`+code+`","message":"a","data":null}`) }
 	legacyFails := func(code string) rollout.Answer { return answer("legacy", `{"code":"`+code+`","msg":"b"}`) }
@@ -68,18 +69,27 @@ codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERR
 		{name: "a number and its digits in legacy", a: legacy(`,"appr_dt":20261121030000`), b: legacy(`,"appr_dt":"20261121030000"`), want: rollout.Same},
 		{name: "digits that no float tells apart", a: v2(`,"apprDt":90071992547409921`), b: v2(`,"apprDt":"90071992547409920"`), want: rollout.Differs, differs: "apprDt other 99999999999999999 99999999999999999"},
 		{name: "an amount as a number", a: v2(`,"apprPrice":30000`), b: legacy(`,"appr_price":"30000"`), want: rollout.Same},
-		{name: "an amount with zeros before it", a: v2(`,"apprPrice":30000`), b: legacy(`,"appr_price":"030000"`), want: rollout.Differs, differs: "apprPrice money 99999 999999"},
-		{name: "an amount with a fraction", a: v2(`,"apprPrice":30000.0`), b: v2(`,"apprPrice":"30000"`), want: rollout.Differs, differs: "apprPrice money 99999.9 99999"},
-		{name: "an amount with an exponent", a: v2(`,"apprPrice":3e4`), b: legacy(`,"appr_price":30000`), want: rollout.Differs, differs: "apprPrice money 9a9 99999"},
-		{name: "another amount", a: legacy(`,"appr_price":"30000"`), b: legacy(`,"appr_price":"30001"`), want: rollout.Differs, differs: "apprPrice money 99999 99999"},
-		{name: "digits with zeros before them", a: v2(`,"apprDt":30000`), b: v2(`,"apprDt":"030000"`), want: rollout.Differs, differs: "apprDt other 99999 999999"},
-		{name: "two digits of months", a: v2(`,"apprMonthly":"3"`), b: legacy(`,"appr_monthly":"03"`), want: rollout.Differs, differs: "apprMonthly other 9 99"},
-		{name: "an amount that is missing", a: v2(`,"apprPrice":"1000"`), b: legacy(``), want: rollout.Differs, differs: "apprPrice money 9999 (missing)"},
+		{name: "an amount with zeros before it", a: v2(`,"apprPrice":30000`), b: legacy(`,"appr_price":"030000"`), want: rollout.Differs, differs: "apprPrice money 30000 030000"},
+		{name: "an amount with a fraction", a: v2(`,"apprPrice":30000.0`), b: v2(`,"apprPrice":"30000"`), want: rollout.Differs, differs: "apprPrice money 30000.0 30000"},
+		{name: "an amount with an exponent", a: v2(`,"apprPrice":3e4`), b: legacy(`,"appr_price":30000`), want: rollout.Differs, differs: "apprPrice money 9a9 30000"},
+		{name: "another amount", a: legacy(`,"appr_price":"30000"`), b: legacy(`,"appr_price":"30001"`), want: rollout.Differs, differs: "apprPrice money 30000 30001"},
+		{name: "digits with zeros before them", a: v2(`,"apprDt":30000`), b: v2(`,"apprDt":"030000"`), want: rollout.Differs, differs: "apprDt other 30000 030000"},
+		{name: "two digits of months", a: v2(`,"apprMonthly":"3"`), b: legacy(`,"appr_monthly":"03"`), want: rollout.Differs, differs: "apprMonthly other 3 03"},
+		{name: "an amount that is missing", a: v2(`,"apprPrice":"1000"`), b: legacy(``), want: rollout.Differs, differs: "apprPrice money 1000 (missing)"},
 		{name: "missing, null and empty", a: v2(`,"apprPrice":null,"apprNum":""`), b: legacy(`,"appr_price":"","appr_issuer":null`), want: rollout.Same},
-		{name: "empty where there is one", a: v2(`,"apprPrice":null,"apprNum":""`), b: legacy(`,"appr_price":"1","appr_num":"2"`), want: rollout.Differs, differs: "apprPrice money (null) 9, apprNum other (empty) 9"},
-		{name: "zero is not empty", a: v2(`,"apprPayType":0`), b: legacy(`,"appr_pay_type":""`), want: rollout.Differs, differs: "apprPayType other 9 (empty)"},
-		{name: "zero is empty where the table says so", a: v2(`,"apprDt":0,"apprOriginDt":0`), b: legacy(`,"appr_dt":"","appr_origin_dt":null`), want: rollout.Same},
-		{name: "a date where the table says empty", a: v2(`,"apprDt":0`), b: legacy(`,"appr_dt":"20261121030000"`), want: rollout.Differs, differs: "apprDt other (empty) 99999999999999"},
+		{name: "empty where there is one", a: v2(`,"apprPrice":null,"apprNum":""`), b: legacy(`,"appr_price":"1","appr_num":"2"`), want: rollout.Differs, differs: "apprPrice money (null) 1, apprNum other (empty) 9"},
+		{name: "no date, as each form writes it", a: v2(`,"apprDt":0`), b: legacy(`,"appr_dt":""`), want: rollout.Same},
+		{name: "no date, with the types mixed", a: v2(`,"apprDt":"0","apprOriginDt":null`), b: legacy(`,"apprOriginDt":0`), want: rollout.Same},
+		{name: "a date and none", a: v2(`,"apprDt":0`), b: legacy(`,"appr_dt":"20261121030000"`), want: rollout.Differs, differs: "apprDt other 0 20261121030000"},
+		{name: "zeros are a number", a: v2(`,"apprDt":"00"`), b: legacy(`,"appr_dt":""`), want: rollout.Differs, differs: "apprDt other 00 (empty)"},
+		{name: "an amount of 0 and none", a: v2(`,"apprPrice":0`), b: legacy(`,"appr_price":""`), want: rollout.Differs, differs: "apprPrice money 0 (empty)"},
+		{name: "an amount of 0 and another", a: v2(`,"apprPrice":0`), b: legacy(`,"appr_price":"20000"`), want: rollout.Differs, differs: "apprPrice money 0 20000"},
+		{name: "an empty number and a word", a: v2(`,"apprDt":0`), b: legacy(`,"appr_dt":"x"`), want: rollout.Differs, differs: "apprDt other 0 a"},
+		{name: "0 of a row that converts nothing", a: v2(`,"apprNum":0`), b: legacy(`,"appr_num":""`), want: rollout.Differs, differs: "apprNum other 9 (empty)"},
+		{name: "0 that the pairs give a meaning", a: v2(`,"apprPayType":0`), b: legacy(``), want: rollout.Differs, differs: "apprPayType other 0 (missing)"},
+		{name: "0 of the other form that the pairs give a meaning", a: v2(``), b: legacy(`,"appr_pay_type":"0"`), want: rollout.Differs, differs: "apprPayType other (missing) 0"},
+		{name: "a pair of a value and nothing", a: v2(`,"apprCashTrader":"NONE"`), b: legacy(`,"appr_cash_trader":null`), want: rollout.Same},
+		{name: "a pair of a value and nothing, beside another", a: v2(`,"apprCashTrader":"NONE"`), b: legacy(`,"appr_cash_trader":"1"`), want: rollout.Differs, differs: "apprCashTrader other NONE BUSINESS"},
 		{name: "another state", a: v2(``), b: answer("legacy", `{"bill_id":"1","appr_state":"W"}`), want: rollout.Differs, differs: "apprState state F W"},
 		{name: "spelled with escapes", a: v2(`,"apprIssuer":"\ud55c국"`), b: legacy(`,"appr_issuer":"한국"`), want: rollout.Same},
 		{name: "names are masked", a: v2(`,"apprIssuer":"한국 Bank-7\u0007\u20ac"`), b: legacy(``), want: rollout.Differs, differs: "apprIssuer other aa aaaa-9?? (missing)"},
@@ -89,10 +99,10 @@ codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERR
 
 		{name: "a pair", a: v2(`,"apprPayType":0`), b: legacy(`,"appr_pay_type":"CARD_VAN"`), want: rollout.Same},
 		{name: "a pair, as text", a: v2(`,"apprPayType":"0"`), b: legacy(`,"appr_pay_type":"CARD_VAN"`), want: rollout.Same},
-		{name: "the other pair", a: v2(`,"apprPayType":0`), b: legacy(`,"appr_pay_type":"KEYIN"`), want: rollout.Differs, differs: "apprPayType other 9 9"},
-		{name: "without a pair, spelled like one", a: v2(`,"apprPayType":0`), b: legacy(`,"appr_pay_type":"0"`), want: rollout.Differs, differs: "apprPayType other 9 9"},
+		{name: "the other pair", a: v2(`,"apprPayType":0`), b: legacy(`,"appr_pay_type":"KEYIN"`), want: rollout.Differs, differs: "apprPayType other 0 1"},
+		{name: "without a pair, spelled like one", a: v2(`,"apprPayType":0`), b: legacy(`,"appr_pay_type":"0"`), want: rollout.Differs, differs: "apprPayType other 0 0"},
 		{name: "both without a pair", a: v2(`,"apprPayType":7`), b: legacy(`,"appr_pay_type":"7"`), want: rollout.Same},
-		{name: "pairs in one form", a: legacy(`,"appr_pay_type":"KEYIN"`), b: legacy(`,"appr_pay_type":"CARD_VAN"`), want: rollout.Differs, differs: "apprPayType other 9 9"},
+		{name: "pairs in one form", a: legacy(`,"appr_pay_type":"KEYIN"`), b: legacy(`,"appr_pay_type":"CARD_VAN"`), want: rollout.Differs, differs: "apprPayType other 1 0"},
 
 		{name: "what only one form has", a: v2(`,"udItem":"x","cardType":"y"`), b: legacy(``), want: rollout.Same},
 		{name: "what only this form has", a: v2(`,"udItem":"x"`), b: v2(`,"udItem":"y"`), want: rollout.Differs, differs: "udItem other a a"},
@@ -107,7 +117,7 @@ codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERR
 		{name: "the same failure", a: v2Fails("PARTNER_006"), b: legacyFails("PARTNER_006"), want: rollout.Same},
 		{name: "the same failure by a pair", a: v2Fails("BILL_002"), b: legacyFails("9802"), want: rollout.Same},
 		{name: "another failure", a: v2Fails("PARTNER_006"), b: legacyFails("9802"), want: rollout.Differs, differs: "(code) code PARTNER_006 BILL_002"},
-		{name: "a failure beside a success", a: v2(``), b: legacyFails("7777"), want: rollout.Differs, differs: "(code) code 0000 9999"},
+		{name: "a failure beside a success", a: v2(``), b: legacyFails("7777"), want: rollout.Differs, differs: "(code) code 0000 7777"},
 		{name: "not there", a: v2(``), b: legacyFails("9980"), want: rollout.NotThere},
 		{name: "not here", a: v2Fails("BILL_003"), b: legacy(``), want: rollout.NotThere},
 		{name: "nowhere", a: v2Fails("BILL_003"), b: legacyFails("9980"), want: rollout.NotThere},
@@ -155,6 +165,18 @@ func shownDifferences(c rollout.Comparison) string {
 	return strings.Join(all, ", ")
 }
 
+// An amount of 0 is not like none, also where an overlay says that amounts are digits.
+func TestCompareKeepsAmountsStrict(t *testing.T) {
+	t.Parallel()
+	read := compileTable(t, `operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, as: digits}]}}`).Operation("bill.read")
+	for _, b := range []rollout.Answer{legacy(``), legacy(`,"appr_price":""`), legacy(`,"appr_price":null`), legacy(`,"appr_price":"20000"`)} {
+		got := rollout.Compare(read, v2(`,"apprPrice":0`), b, nil)
+		if len(got.Differences) != 1 || got.Differences[0].Kind != rollout.InMoney {
+			t.Errorf("%s: %+v", b.Body, got)
+		}
+	}
+}
+
 // What a form lacks it does not answer.
 func TestCompareAcrossAFormThatLacksIt(t *testing.T) {
 	t.Parallel()
@@ -186,5 +208,40 @@ func TestCompareSeesEveryField(t *testing.T) {
 	}
 	if n < 15 {
 		t.Errorf("only %d fields", n)
+	}
+}
+
+// What a report shows of a field is the table's to say: amounts, states, codes and dates as they are. What such a field holds
+// by a mistake of a backend, and every other field, is masked.
+func TestExamplesShowWhatNamesNobody(t *testing.T) {
+	t.Parallel()
+	read := compileTable(t).Operation("bill.read")
+	for text, want := range map[string]string{
+		"20000": "20000", "20000.5": "20000.5", "1500000000": "1500000000", "20261121030000": "20261121030000", "CARD_VAN": "CARD_VAN", "00": "00",
+		"01000007777": "99999999999", "010-0000-7777": "999-9999-9999", "4518429900007731": "9999999999999999", "9001011000000": "9999999999999",
+		"20269921030000": "99999999999999", "김하늘": "aaa", "HONG GILDONG": "aaaa aaaaaaa", "k3y": "a9a", "020000000": "999999999",
+		"A_WORD_THAT_IS_FAR_TOO_LONG": "a_aaaa_aaaa_aa_aaa_aaa_aaaa", "010.0000.7777": "999.9999.9999", secretKey: "(key)",
+	} {
+		for _, f := range []struct{ v2, legacy string }{{"apprPrice", "appr_price"}, {"apprDt", "appr_dt"}, {"apprResCd", "appr_res_cd"}, {"apprPayType", "appr_pay_type"}} {
+			got := rollout.Compare(read, v2(`,"`+f.v2+`":"`+text+`"`), legacy(`,"`+f.legacy+`":"Z"`), nil)
+			if len(got.Differences) != 1 || got.Differences[0].First != want || got.Differences[0].Second != "Z" {
+				t.Errorf("%s %s: %+v, want %s", f.v2, text, got, want)
+			}
+		}
+		if text == secretKey {
+			continue
+		}
+		for _, f := range []struct{ v2, legacy string }{{"apprIssuerNum", "appr_issuer_num"}, {"apprIssuer", "appr_issuer"}, {"apprNum", "appr_num"}, {"apprCashIssuanceNumber", "appr_cash_issuance_number"}} {
+			got := rollout.Compare(read, v2(`,"`+f.v2+`":"`+text+`"`), legacy(`,"`+f.legacy+`":"Z"`), nil)
+			if len(got.Differences) != 1 || strings.ContainsAny(got.Differences[0].First, "0123458가하늘") || got.Differences[0].Second != "a" {
+				t.Errorf("%s %s: %+v shows it", f.v2, text, got)
+			}
+		}
+	}
+	// An overlay says which of its own fields name nobody.
+	overlaid := compileTable(t, `operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num, role: code}, {v2: apprResCd, legacy: appr_res_cd}]}}`).Operation("bill.read")
+	got := rollout.Compare(overlaid, v2(`,"apprNum":"12345678","apprResCd":"1"`), legacy(`,"appr_num":"12345679","appr_res_cd":"2"`), nil)
+	if shownDifferences(got) != "apprNum other 12345678 12345679, apprResCd other 1 2" && shownDifferences(got) != "apprResCd other 1 2, apprNum other 12345678 12345679" {
+		t.Errorf("%+v", got)
 	}
 }

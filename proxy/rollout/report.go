@@ -29,6 +29,10 @@ type Report struct {
 const Unknowable = "Bills that were made before the bridge was there, or past it, are not among these: it cannot know of them. " +
 	"A bill that is over may still be cancelled."
 
+// examples is what the values of fields that differ are.
+const examples = "Each line has the first example of its field. Amounts, states, codes and dates are shown as they are, where the table says that a field is one. " +
+	"In all other fields digits are shown as 9 and letters as a; keys are not shown. Of a bill of canary, old is what its create asked for."
+
 // NewReport reports what was counted until now.
 func NewReport(s Snapshot, limits Limits, until time.Time, partners []Standing) Report {
 	r := Report{
@@ -87,8 +91,8 @@ func (r Report) sections() []section {
 	compared := section{title: "Comparisons", note: r.Assumption, columns: []string{
 		"partner", "operation", "evidence", "verdict", "compared", "bills", "differ", "bound", "not there", "moved", "unclear", "refused", "why",
 	}}
-	fields := section{title: "Fields that differ", note: "Digits are shown as 9, letters as a; keys are not shown.", columns: []string{
-		"partner", "operation", "field", "kind", "count", "first says", "second says",
+	fields := section{title: "Fields that differ", note: examples, columns: []string{
+		"partner", "operation", "field", "kind", "count", "old", "new", "bill", "request", "at",
 	}}
 	calls := section{title: "Calls at both sides", columns: []string{"partner", "operation", "verdict", "old", "new", "why"}}
 	codes := section{title: "Codes", columns: []string{"partner", "operation", "code", "old", "new"}}
@@ -101,10 +105,7 @@ func (r Report) sections() []section {
 				percent(c.Bound), strconv.Itoa(c.NotThere), strconv.Itoa(c.Moved), strconv.Itoa(c.Unclear), strconv.Itoa(c.Refused), v.Reason,
 			})
 			for _, f := range c.Fields {
-				fields.rows = append(fields.rows, []string{v.Partner, v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.First, f.Second})
-			}
-			if c.More > 0 {
-				fields.rows = append(fields.rows, []string{v.Partner, v.Operation, fmt.Sprintf("and %d more", c.More), "", "", "", ""})
+				fields.rows = append(fields.rows, []string{v.Partner, v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.Old, f.New, f.Bill, f.Request, f.At.UTC().Format(time.RFC3339)})
 			}
 		}
 		if b := v.Beside; b != nil {

@@ -37,7 +37,7 @@ func TestReports(t *testing.T) {
 	add(full, 2, rollout.Moved)
 	add(full, 1, rollout.NoAnswer)
 	add(full, 2, rollout.Differs,
-		rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney, First: "99999", Second: "(missing)"},
+		rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney, First: "30000", Second: "(missing)"},
 		rollout.Difference{Path: "apprState", Kind: rollout.InState, First: "F", Second: "W"},
 		rollout.Difference{Path: "apprIssuer", Kind: rollout.InOther, First: "aa|*a_a*", Second: "<a>`[a](a)"},
 		rollout.Difference{Path: "apiKey", Kind: rollout.InOther, First: "(key)", Second: "(key)"})

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"billbridge/config"
 	"billbridge/translate"
@@ -42,10 +43,12 @@ type Shadow struct {
 
 // A Shadowed is a call that the first upstream has answered.
 type Shadowed struct {
-	ID        string // of the call, and of no other: it decides whether the call is among the sample
-	Partner   string // the full SHA-256 of the key, in hex
+	ID        string    // of the call
+	At        time.Time // when it came: a caller may give all of its calls one id. Both decide whether it is among the sample
+	Partner   string    // the full SHA-256 of the key, in hex
 	Operation *translate.Operation
 	First     Answer // Shadow.Offer copies its bytes
+	Side      Side   // that First is of
 
 	// Other asks the upstream that is compared, Again the one that answered. Each must end with its ctx, must not read
 	// more than most bytes of the body, and must fail where there is more. An error is no answer.
@@ -100,7 +103,7 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	if c.Operation.Effect != translate.Read {
 		return false
 	}
-	if !s.sampled(c.ID) {
+	if !s.sampled(c.ID + " " + c.At.Format(time.RFC3339Nano)) {
 		return false
 	}
 	// An answer of the other side to the same call is about as long as the first one. Two of them are held at most: the
@@ -163,9 +166,10 @@ func (s *Shadow) begin(held int64, do func(ignore []string)) {
 
 // A Checked is a bill of canary that was made.
 type Checked struct {
-	ID        string // of the call
-	Partner   string // the full SHA-256 of the key, in hex
-	Operation string // that made it
+	ID        string    // of the call
+	At        time.Time // when it came
+	Partner   string    // the full SHA-256 of the key, in hex
+	Operation string    // that made it
 	Read      *translate.Operation
 	Asked     Created
 	Show      func(ctx context.Context, most int64) (Answer, error) // as of Shadowed
@@ -208,7 +212,7 @@ func (s *Shadow) next() {
 		c := s.waiting[0]
 		s.waiting = s.waiting[1:]
 		s.begin(mostShown, func([]string) {
-			s.finish(c.ID, c.Partner, c.Operation, s.read, func() Comparison {
+			s.finish(c.ID, c.At, c.Partner, c.Operation, s.read, func() Comparison {
 				shown, err := ask(s.run, mostShown, c.Show)
 				if err != nil {
 					return Comparison{Class: NoAnswer, Why: err.Error(), Succeeded: [2]bool{true, false}, ReadBack: true}
@@ -221,7 +225,7 @@ func (s *Shadow) next() {
 
 // finish counts what a comparison comes to. A panic in it must not end the process, which has partners to answer. Its
 // value may hold what an answer says.
-func (s *Shadow) finish(id, partner, operation string, done *prometheus.CounterVec, compare func() Comparison) {
+func (s *Shadow) finish(id string, at time.Time, partner, operation string, done *prometheus.CounterVec, compare func() Comparison) {
 	result := Comparison{Class: NoAnswer, Why: "something failed here"}
 	table := s.tally.Table()
 	defer func() {
@@ -230,6 +234,7 @@ func (s *Shadow) finish(id, partner, operation string, done *prometheus.CounterV
 		}
 		done.WithLabelValues(string(result.Class)).Inc()
 		if s.tally.Table() == table { // what goes by a table that is gone shows nothing of the one that is there
+			result.Request, result.At = id, at
 			s.tally.Add(partner, operation, result)
 		}
 	}()
@@ -248,7 +253,10 @@ func (s *Shadow) sampled(id string) bool {
 
 // compare is one comparison from end to end.
 func (s *Shadow) compare(c Shadowed, most int64, ignore []string) {
-	s.finish(c.ID, c.Partner, c.Operation.Name, s.done, func() Comparison {
+	s.finish(c.ID, c.At, c.Partner, c.Operation.Name, s.done, func() (found Comparison) {
+		if c.Side == NewSide { // of what is counted, the old backend's answer is the first
+			defer func() { found = found.exchanged() }()
+		}
 		other, err := ask(s.run, most, c.Other)
 		if err != nil {
 			// What the first one said counts all the same: it tells whether the call is a partner's.
@@ -256,7 +264,7 @@ func (s *Shadow) compare(c Shadowed, most int64, ignore []string) {
 			result.Why = "second: " + err.Error()
 			return result
 		}
-		found := Compare(c.Operation, c.First, other, ignore)
+		found = Compare(c.Operation, c.First, other, ignore)
 		if found.Class != Differs {
 			return found
 		}

@@ -13,6 +13,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/rollout"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -339,4 +340,43 @@ func TestReadBacksThatFindNoRoom(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 	})
+}
+
+// An example says which backend said what, whichever of them answered the partner, and names the bill, the call and its time.
+func TestExamplesCanBeFollowedUp(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 3, 4, 5, 0, time.UTC)
+	for _, side := range []rollout.Side{rollout.OldSide, rollout.NewSide} {
+		s := newStage(t, whole)
+		c := s.table["bill.read"]
+		c.ID, c.At, c.Side = "call-1", at, side
+		answers := []rollout.Answer{legacy(`,"appr_price":"20000","appr_issuer":"김하늘"`), v2(`,"apprPrice":30000,"apprIssuer":"박"`)} // of old and new
+		c.First, c.Other, c.Again = answers[side], says(answers[1-side]), says(answers[side])
+		if !s.Offer(c) {
+			t.Fatal("not taken")
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]rollout.Field{
+			"apprPrice":  {Kind: rollout.InMoney, Count: 1, Old: "20000", New: "30000", Bill: "1", Request: "call-1", At: at},
+			"apprIssuer": {Kind: rollout.InOther, Count: 1, Old: "aaa", New: "a", Bill: "1", Request: "call-1", At: at},
+		}
+		if diff := cmp.Diff(want, s.tally.Snapshot().Counts[0].Fields); diff != "" {
+			t.Errorf("answered by side %d, -want +got:\n%s", side, diff)
+		}
+	}
+	s := newStage(t, whole)
+	read := s.table["bill.read"].Operation
+	s.Check(rollout.Checked{
+		ID: "call-2", At: at, Partner: partner, Operation: "bill.create", Read: read, Asked: rollout.Created{Bill: "1", Amount: "20000"},
+		Show: says(v2(`,"apprPrice":30000`)),
+	})
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]rollout.Field{"apprPrice": {Kind: rollout.InMoney, Count: 1, Old: "20000 (as asked)", New: "30000", Bill: "1", Request: "call-2", At: at}}
+	if diff := cmp.Diff(want, s.tally.Snapshot().Counts[0].Fields); diff != "" {
+		t.Errorf("read back, -want +got:\n%s", diff)
+	}
 }

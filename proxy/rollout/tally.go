@@ -28,7 +28,7 @@ type Tally struct {
 	proved map[string]bool // partners that there certainly are: that were seen, or answered with a success
 }
 
-// A Snapshot is what a tally has counted. It is JSON, to be kept. It names no bill and no key.
+// A Snapshot is what a tally has counted. It is JSON, to be kept. It names no key, and no bills but those of examples.
 type Snapshot struct {
 	Table  string    `json:"table"` // the version of the table that the comparisons went by
 	Since  time.Time `json:"since"`
@@ -63,12 +63,16 @@ type Count struct {
 	Recent Recent `json:"recent,omitempty"` // bills that were made in the last day
 }
 
-// A Field is what was counted of one field that differs.
+// A Field is what was counted of one field that differs, and the first example of it. What the two backends say is masked
+// unless the table says that the field names nobody; of a bill that was read back, Old is what its create asked for.
 type Field struct {
-	Kind   Kind   `json:"kind"`
-	Count  int    `json:"count"`
-	First  string `json:"first"` // an example, masked
-	Second string `json:"second"`
+	Kind    Kind      `json:"kind"`
+	Count   int       `json:"count"`
+	Old     string    `json:"old"`
+	New     string    `json:"new"`
+	Bill    string    `json:"bill"`
+	Request string    `json:"request"`
+	At      time.Time `json:"at"`
 }
 
 // Calls are what became of the calls of partners at one side.
@@ -181,7 +185,7 @@ func (t *Tally) count(partner, operation string, succeeded bool) *Count {
 	return n
 }
 
-// Add counts one comparison of a call of a partner.
+// Add counts one comparison of a call of a partner. Of its two answers the first is the old backend's.
 func (t *Tally) Add(partner, operation string, c Comparison) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -211,7 +215,7 @@ func (t *Tally) Add(partner, operation string, c Comparison) {
 	if c.Class == Differs {
 		n.Differed++
 		for _, d := range c.Differences {
-			n.field(d.Path, Field{d.Kind, 1, d.First, d.Second})
+			n.field(d.Path, Field{d.Kind, 1, d.First, d.Second, printable(c.Bill, func(r rune) rune { return r }), c.Request, c.At.UTC().Truncate(time.Millisecond)})
 		}
 	}
 }
@@ -297,11 +301,12 @@ func (n *Count) field(path string, f Field) {
 	known, ok := n.Fields[path]
 	switch {
 	case ok:
-		known.Count += f.Count
-		if f.Kind.Grave() {
-			known.Kind = f.Kind
+		count := known.Count + f.Count
+		if compareExamples(known, f) < 0 {
+			f = known
 		}
-		n.Fields[path] = known
+		f.Count = count
+		n.Fields[path] = f
 	case len(n.Fields) < maxFields || f.Kind.Grave():
 		n.Fields[path] = f
 	}

@@ -68,8 +68,7 @@ type Compared struct {
 	Unclear  int `json:"unclear"`
 
 	Bound  float64       `json:"bound"`  // the true mismatch rate is not above it, at 95 % confidence; see Assumption
-	Fields []FieldReport `json:"fields"` // that differ: the gravest kinds first, then the most often, at most topFields
-	More   int           `json:"more"`   // fields beyond those
+	Fields []FieldReport `json:"fields"` // that differ: the gravest kinds first, then the most often
 }
 
 // A FieldReport is one field that differs.
@@ -77,8 +76,6 @@ type FieldReport struct {
 	Path string `json:"path"`
 	Field
 }
-
-const topFields = 5
 
 // Beside is what came of calls at the one side and at the other.
 type Beside struct {
@@ -147,14 +144,18 @@ func (n Count) compared() *Compared {
 	slices.SortFunc(c.Fields, func(a, b FieldReport) int {
 		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(b.Count, a.Count), strings.Compare(a.Path, b.Path))
 	})
-	if len(c.Fields) > topFields {
-		c.Fields, c.More = c.Fields[:topFields], len(c.Fields)-topFields
-	}
 	return c
 }
 
 // rank puts the kinds in the order in which they are shown.
 func rank(k Kind) int { return slices.Index([]Kind{InBill, InMoney, InState, InCode, InOther}, k) }
+
+// compareExamples orders fields by what an example should show: the gravest kind, then the first. In whatever order replicas
+// are merged, one example stays.
+func compareExamples(a, b Field) int {
+	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.At.Compare(b.At), strings.Compare(a.Bill, b.Bill), strings.Compare(a.Request, b.Request),
+		strings.Compare(a.Old, b.Old), strings.Compare(a.New, b.New))
+}
 
 func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why string, few bool) {
 	var grave []string

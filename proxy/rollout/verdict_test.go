@@ -57,7 +57,9 @@ func newTally() *rollout.Tally {
 // add counts n comparisons of as many bills.
 func add(t *rollout.Tally, n int, class rollout.Class, differences ...rollout.Difference) {
 	for i := range n {
-		t.Add(partner, "bill.read", rollout.Comparison{Class: class, Differences: differences, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}})
+		t.Add(partner, "bill.read", rollout.Comparison{
+			Class: class, Differences: differences, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, Request: fmt.Sprint("call-", i), At: since.Add(time.Hour),
+		})
 	}
 }
 
@@ -293,6 +295,31 @@ func diffSnapshots(a, b rollout.Snapshot) string {
 	return cmp.Diff(a, b, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".index" || p.Last().String() == ".whole" }, cmp.Ignore()))
 }
 
+// In whatever order replicas are merged, the example of a field is the first one in time of the gravest kind.
+func TestExampleIsTheFirst(t *testing.T) {
+	t.Parallel()
+	at := func(minute int, kind rollout.Kind) rollout.Snapshot {
+		tally := newTally()
+		tally.Add(partner, "bill.read", rollout.Comparison{
+			Class: rollout.Differs, Bill: fmt.Sprint("bill-", 9-minute), Succeeded: [2]bool{true, true}, At: since.Add(time.Duration(minute) * time.Minute),
+			Differences: []rollout.Difference{{Path: "apprPrice", Kind: kind}},
+		})
+		return tally.Snapshot()
+	}
+	all := []rollout.Snapshot{at(1, rollout.InOther), at(2, rollout.InMoney), at(3, rollout.InMoney)}
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
+		merged := newTally()
+		for _, i := range order {
+			if err := merged.Merge(all[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f := merged.Snapshot().Counts[0].Fields["apprPrice"]; f.Count != 3 || f.Kind != rollout.InMoney || f.Bill != "bill-7" || !f.At.Equal(since.Add(2*time.Minute)) {
+			t.Errorf("%v: %+v", order, f)
+		}
+	}
+}
+
 // Whatever partners send, a tally keeps so much and no more.
 func TestTallyIsBounded(t *testing.T) {
 	t.Parallel()
@@ -323,7 +350,7 @@ func TestTallyIsBounded(t *testing.T) {
 	if n := first.Bills.Number(); n < 160_000 || n > 240_000 {
 		t.Errorf("about %d bills", n)
 	}
-	if v := rollout.Judge(s, rollout.Limits{})[0]; v.Ruling != rollout.Fail || len(v.Fields) != 5 || v.More != 60 || v.Fields[0].Path != "apprPrice" {
+	if v := rollout.Judge(s, rollout.Limits{})[0]; v.Ruling != rollout.Fail || len(v.Fields) != 65 || v.Fields[0].Path != "apprPrice" {
 		t.Errorf("%+v", v)
 	}
 }
