@@ -72,7 +72,7 @@ upstreams:
   old: {form: legacy, url: %q}
   new: {form: v2, url: %q}
 route: {default: old}
-rollout: {old: old, new: new, bills: shared, default: %s}
+rollout: {old: old, new: new, bills: shared, default: %s, shadow: {ignore: [apprPayType, apprCashTrader]}}
 `, old.url, fresh.url, stage)+table)
 	return p, service, old, fresh
 }

@@ -29,6 +29,7 @@ type Fact struct {
 	Paired bool   // it is a value that the row's pairs know
 	Empty  bool   // missing, null, "" or what the row declares to be empty, which count as absent
 	None   bool   // it says that there is no value: empty, or what the table takes for the same; see Alike
+	Zero   bool   // it is the 0 of a row with as: digits whose pairs say what 0 means: a form that must write a number has it for none, too
 	Public bool   // the row says that the field names nobody: a state, an amount, a code, or digits such as a date
 }
 
@@ -73,7 +74,8 @@ func (c *Call) Facts(shared bool) []Fact {
 		}
 		v := c.reply[slot]
 		f := Fact{Path: r.path[0], Aspect: c.aspect(r), Empty: v.nothing() || r.isEmpty(v)}
-		f.None = f.Empty || r.none(v, p.from)
+		f.None, f.Zero = r.none(v, p.from)
+		f.None = f.None || f.Empty
 		f.Public = f.Aspect != Secret && (r.digits || f.Aspect != Plain)
 		if v.kind != absent {
 			f.JSON, f.Paired = r.first(v, p.from, p.table.forms[0].digits)
@@ -87,18 +89,22 @@ func (c *Call) Facts(shared bool) []Fact {
 	return facts
 }
 
-// none tells whether a value says that there is none.
-func (r *row) none(v value, from int) bool {
+// none tells whether a value says that there is none, and whether it is a 0 that may say so.
+func (r *row) none(v value, from int) (none, zero bool) {
 	if v.nothing() || v.kind == composite {
-		return v.nothing()
+		return v.nothing(), false
 	}
+	zero = v.text() == "0" && r.digits && r.role != amountRole
 	if other, paired := r.pairs.find(from, v.text()); paired {
-		return other.text == ""
+		return other.text == "", zero && other.text != ""
 	}
 	meansSomething := func(p pair) bool {
 		return p.side[0].text == "0" && p.side[1].text != "" || p.side[1].text == "0" && p.side[0].text != ""
 	}
-	return v.text() == "0" && r.digits && r.role != amountRole && !slices.ContainsFunc(r.pairs, meansSomething)
+	if zero && slices.ContainsFunc(r.pairs, meansSomething) {
+		return false, true
+	}
+	return zero, false
 }
 
 // first brings a value to the first form, and tells whether the row's pairs know it. The JSON is a copy.

@@ -228,13 +228,21 @@ func (r reading) of(aspect translate.Aspect) translate.Fact {
 	return translate.Fact{Aspect: aspect, Empty: true}
 }
 
+// unapproved tells whether the bill was never paid.
+func (r reading) unapproved() bool {
+	state := r.of(translate.State).Text
+	return state == unpaid || state == destroyed
+}
+
 // compareFacts compares two answers of one code, so that both are successes or neither is (no other code is paired with that
 // of a success). Their fields are those of the same rows.
 func compareFacts(first, second reading, ignore []string) []Difference {
 	var found []Difference
+	// Without an approval a number of it says nothing: a 0 that means a payment method otherwise is like an empty one.
+	unapproved := first.unapproved() && second.unapproved()
 	for i, f := range first.facts {
 		g := second.facts[i]
-		if f.Alike(g) || slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
+		if f.Alike(g) || unapproved && (f.None || f.Zero) && (g.None || g.Zero) || slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
 			continue
 		}
 		d := Difference{Path: f.Path, Kind: InOther}
