@@ -169,6 +169,9 @@ func (c *rolloutSet) Run(ctx context.Context, s surroundings) error {
 
 // explain says what a change of a stage comes to.
 func explain(s surroundings, made rollout.Changed) {
+	if made.Warning != "" {
+		fmt.Fprintf(s.err, "Warning: %s.\n", made.Warning)
+	}
 	if e := made.Effect; e != nil {
 		fmt.Fprintf(s.out, "At the new backend: %s.\n", e)
 		if e.Percent == 0 && *made.ToPercent > 0 {

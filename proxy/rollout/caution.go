@@ -177,10 +177,22 @@ func (m move) lacksProof(own []Verdict, shared bool) string {
 		return strings.Join(against, "; ")
 	case proved || raised || bare:
 		return ""
+	case first && !shared && m.from.Stage == StageShadow:
+		return "no read was compared yet in stage shadow; unless the new backend is fed a copy of the bills, none will be: set old, then canary"
 	case first:
 		return "no read was compared yet in stage shadow"
 	}
 	return "no bill of canary was made at the new side and read back yet"
+}
+
+// warning is what an operator should know of a move that nothing speaks against.
+func (r *Router) warning(m move) string {
+	s := r.current.Load()
+	if m.to.Stage != StageShadow || s.config.Bills == config.Shared {
+		return ""
+	}
+	return fmt.Sprintf("bills are separate: %[2]s has none of the bills that are read at %[1]s, so that shadow proves nothing unless %[2]s is fed a copy of them. "+
+		"Otherwise set old, then canary: its new bills are read back", s.sides[OldSide], s.sides[NewSide])
 }
 
 // uncarried: recent calls that the side which gets more of them cannot carry.

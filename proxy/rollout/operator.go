@@ -153,7 +153,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	if set.Partner != "" {
 		c.Partner = shown(set.Partner)
 	}
-	c.Effect = r.effect(ctx, decided, m)
+	c.Effect, c.Warning = r.effect(ctx, decided, m), r.warning(m)
 	return c, r.changed(ctx, &c)
 }
 
@@ -211,7 +211,8 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 	if err := r.store.UnsetStage(ctx, partner, c.By, c.At); err != nil {
 		return c, err
 	}
-	c.Effect = r.effect(ctx, decided, move{partner, from.position(), to.position()})
+	m := move{partner, from.position(), to.position()}
+	c.Effect, c.Warning = r.effect(ctx, decided, m), r.warning(m)
 	c.Partner, c.From, c.FromPercent, c.To, c.ToPercent = cmp.Or(shown(partner), forDefault), string(from.Stage), from.Percent, string(to.Stage), to.Percent
 	return c, r.changed(ctx, &c)
 }

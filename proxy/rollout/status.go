@@ -148,6 +148,7 @@ type Changed struct {
 	Forced      bool      `json:"forced,omitempty"`
 	Already     bool      `json:"already,omitempty"`  // it was made before, by whom it says, and nothing was changed now
 	Effect      *Effect   `json:"effect,omitempty"`   // of a stage, where it is canary
+	Warning     string    `json:"warning,omitempty"`  // what the change will not do; it was made
 	Subject     string    `json:"subject,omitempty"`  // the bill that was assigned, the upstream that may move
 	Unstored    string    `json:"unstored,omitempty"` // of a stop: it holds on this gateway alone, and why it cannot be stored
 }

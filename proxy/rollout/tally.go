@@ -52,6 +52,7 @@ type Count struct {
 	Differed int  `json:"differed"`          // of these, with a confirmed difference
 	Refused  int  `json:"refused"`           // both sides failed alike: it shows nothing of what an answer holds
 	NotThere int  `json:"not_there"`
+	OldOnly  int  `json:"old_only"` // of these, those of a bill that the old backend shows
 	Moved    int  `json:"moved"`
 	Unclear  int  `json:"unclear"`
 
@@ -207,6 +208,9 @@ func (t *Tally) Add(partner, operation string, c Comparison) {
 		}
 	case NotThere:
 		n.NotThere++
+		if c.Succeeded[OldSide] && !c.Succeeded[NewSide] {
+			n.OldOnly++
+		}
 	case Moved:
 		n.Moved++
 	case NoAnswer:
@@ -325,6 +329,7 @@ func (n *Count) merge(more Count) {
 	n.Differed += more.Differed
 	n.Refused += more.Refused
 	n.NotThere += more.NotThere
+	n.OldOnly += more.OldOnly
 	n.Moved += more.Moved
 	n.Unclear += more.Unclear
 	for _, hash := range more.Bills.Least {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -172,6 +173,13 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why stri
 		return Inconclusive, fmt.Sprintf("%d of %d bills were not shown by a read after their create", n.NotThere, asked+n.NotThere+n.Moved), false
 	case by == ByReadBack && float64(n.Moved) > limits.Unclear*float64(asked+n.Moved):
 		return Inconclusive, fmt.Sprintf("%d of %d bills were cancelled or destroyed when they were read back", n.Moved, asked+n.Moved), false
+	case by == ByShadow && n.Compared < limits.Comparisons && n.OldOnly > n.Compared:
+		had := "none"
+		if n.Compared > 0 {
+			had = fmt.Sprintf("%d", n.Compared)
+		}
+		return Inconclusive, fmt.Sprintf("the new backend had %s of the bills of %s reads: with bills: separate, shadow proves nothing unless the new backend is fed a copy of them; set old, then canary",
+			had, grouped(n.Compared+n.OldOnly)), true
 	case n.Compared < limits.Comparisons:
 		return Inconclusive, fmt.Sprintf("%d compared, at least %d are needed", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:
@@ -298,6 +306,15 @@ func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 		}
 	}
 	return sum
+}
+
+// grouped is a number for people: 2,193.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // percent is a share for people, rounded up: it must not claim more than is known.
