@@ -31,6 +31,7 @@ type rolloutCommand struct {
 	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
 	Reset    rolloutReset    `cmd:"" help:"Begin the report anew: after what it told of was mended."`
 	Audit    rolloutAudit    `cmd:"" help:"List who changed what, the last change first."`
+	Try      rolloutTry      `cmd:"" help:"Move the demo partner from old to new, at a gateway that runs by billbridge serve --rollout."`
 }
 
 // partnerFlags name a partner.

@@ -20,19 +20,23 @@ import (
 )
 
 type serveCommand struct {
-	Config string `placeholder:"FILE" help:"YAML config. Without one, the sandbox runs in the same process as a v2 upstream."`
-	Listen string `placeholder:"ADDR" help:"Where partners call, instead of the config's listen."`
-	Admin  string `placeholder:"ADDR" help:"Where the operator calls, instead of the config's admin.listen."`
+	Config  string `placeholder:"FILE" help:"YAML config. Without one, the sandbox runs in the same process as a v2 upstream."`
+	Rollout bool   `help:"Without a config: the sandbox is two backends, old in legacy and new in v2, for billbridge rollout try."`
+	Listen  string `placeholder:"ADDR" help:"Where partners call, instead of the config's listen."`
+	Admin   string `placeholder:"ADDR" help:"Where the operator calls, instead of the config's admin.listen."`
 }
 
 // Help implements kong's detailed help.
 func (serveCommand) Help() string {
-	return examples("billbridge serve", "billbridge serve --config billbridge.yaml") +
+	return examples("billbridge serve", "billbridge serve --rollout", "billbridge serve --config billbridge.yaml") +
 		"\n\nSIGHUP, or POST /-/reload on the admin listener, reads the config again. SIGTERM drains and exits."
 }
 
 // Run serves until the context ends.
 func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
+	if c.Rollout && c.Config != "" {
+		return usageError("--rollout is for a trial without a config: say rollout in the config instead")
+	}
 	logger := newLogger(s)
 	var service *sandbox.Service
 	load := func() (*config.Config, error) { return c.load(c.Config, s) }
@@ -129,19 +133,32 @@ func (c *serveCommand) overridden(checked *config.Config) (*config.Config, error
 	return checked, nil
 }
 
-// withSandbox starts the sandbox on a free port and returns how to load the config that goes to it.
+// withSandbox starts the sandbox on a free port, on two for a rollout, and returns how to load the config that goes to it.
 func (c *serveCommand) withSandbox(s surroundings) (*sandbox.Service, func() (*config.Config, error), func(), error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, nil, nil, err
-	}
 	service := sandbox.New(sandbox.Options{Log: newLogger(s)})
 	server := &http.Server{Handler: service, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(listener) }()
+	urls := make([]string, map[bool]int{false: 1, true: 2}[c.Rollout])
+	for i := range urls {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, nil, nil, errors.Join(err, server.Close(), service.Close())
+		}
+		urls[i] = "http://" + listener.Addr().String()
+		go func() { _ = server.Serve(listener) }()
+	}
 	load := func() (*config.Config, error) {
-		checked, err := config.Parse(translate.File{Name: "built-in", Data: []byte(builtIn("http://" + listener.Addr().String()))}, s.env)
+		text := builtIn(urls[0])
+		if c.Rollout {
+			text = fmt.Sprintf(builtInRollout, urls[0], urls[1])
+		}
+		checked, err := config.Parse(translate.File{Name: "built-in", Data: []byte(text)}, s.env)
 		if err != nil {
 			return nil, err
+		}
+		if c.Rollout {
+			if checked.Table, err = translate.Compile(checked.Limits.Depth, translate.Billing(), translate.File{Name: "built-in overlay", Data: []byte(sandboxPairs)}); err != nil {
+				return nil, err
+			}
 		}
 		trial(checked)
 		return c.overridden(checked)
@@ -158,6 +175,26 @@ func builtIn(sandboxURL string) string {
 	return "upstreams: {sandbox: {form: v2, url: \"" + sandboxURL + "\"}}\n"
 }
 
+// builtInRollout is that of a trial of a rollout: two backends of one service, so that both see the same bills.
+const builtInRollout = `
+upstreams:
+  old: {form: legacy, url: %q}
+  new: {form: v2, url: %q}
+route: {default: old}
+rollout: {old: old, new: new, bills: shared}
+`
+
+// sandboxPairs are the words and numbers of the sandbox that the interface document does not pair.
+const sandboxPairs = `operations:
+  bill.read:
+    reply:
+      - v2: apprPayType
+        legacy: appr_pay_type
+        as: digits
+        values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}, {v2: 2, legacy: KEYIN}, {v2: 3, legacy: OFFLINE_CARD}, {v2: 4, legacy: OFFLINE_CASH}]
+      - {v2: apprCashTrader, legacy: appr_cash_trader, values: [{v2: PERSONAL, legacy: "0"}, {v2: BUSINESS, legacy: "1"}]}
+`
+
 // trial has callbacks relayed, too, on this machine and in memory. No file can ask for that.
 func trial(c *config.Config) {
 	callbacks := config.DefaultCallbacks()
@@ -170,6 +207,21 @@ func trial(c *config.Config) {
 
 // welcome says what runs, and gives a first call that works when pasted.
 func welcome(server *proxy.Server, c *config.Config) string {
+	if c.Rollout != nil {
+		return strings.Join([]string{
+			"No config was given, so this is a trial of a rollout: the sandbox runs in this process as two backends of one service,",
+			"old in the legacy form (" + c.Upstreams[0].Address.String() + ") and new in v2 (" + c.Upstreams[1].Address.String() + "), and everything is kept in memory.",
+			"",
+			"  partners call    http://" + server.Address(),
+			"  operator calls   http://" + server.OperatorAddress() + "/metrics",
+			"",
+			"In a second terminal, move the demo partner from old to new:",
+			"",
+			"billbridge rollout try --partners http://" + server.Address() + " --admin http://" + server.OperatorAddress(),
+			"",
+			"",
+		}, "\n")
+	}
 	first := c.Upstreams[0]
 	return strings.Join([]string{
 		"No config was given, so this is a trial: the sandbox runs in this process as a " + string(first.Form) + " upstream",

@@ -59,14 +59,22 @@ func (r *Router) effect(ctx context.Context, decided store.Rollout, m move) *Eff
 	if m.to.Stage != StageCanary {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, cautionWithin/2)
-	defer cancel()
-	counted, err := r.lately(ctx, m.partner)
-	if err != nil {
-		r.log.Error("the effect of a percentage cannot be found out", "error", err.Error())
+	counted, ok := r.forEffect(ctx, m.partner)
+	if !ok {
 		return nil
 	}
 	return r.current.Load().effect(m.to, counted, r.now(), func(partner string) bool { return m.concerns(decided, partner) })
+}
+
+// forEffect is what was counted lately, unless that takes too long: an effect is worth no failure.
+func (r *Router) forEffect(ctx context.Context, partner string) (counted Snapshot, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, cautionWithin/2)
+	defer cancel()
+	counted, err := r.lately(ctx, partner)
+	if err != nil {
+		r.log.Error("what a percentage comes to cannot be found out", "error", err.Error())
+	}
+	return counted, err == nil
 }
 
 // effect is what a position comes to for the partners that it is of; nil outside of canary.

@@ -269,3 +269,19 @@ func TestRecentBillsAreBounded(t *testing.T) {
 		t.Errorf("%v", kept)
 	}
 }
+
+// Counts that cannot be read cost the effect, and not the status.
+func TestStatusWithoutAnEffect(t *testing.T) {
+	t.Parallel()
+	d := inCanary(t, open(t, "memory:"), separate, 10)
+	broken := []store.Counts{{Partner: hash("k"), Operation: "bill.create", Data: []byte("no JSON")}}
+	if _, err := d.store.AddCounts(t.Context(), "table", broken, noon, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := answers[rollout.Status](d, "GET", "/rollout"); len(got.Partners) != 1 || got.Partners[0].Effect != nil || got.Partners[0].Stage != rollout.StageCanary {
+		t.Errorf("%+v", got)
+	}
+	if got := d.percent(20); got.Effect != nil || *got.ToPercent != 20 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -248,13 +248,11 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only stri
 		}
 	}
 	answer = []Standing{}
-	counted := map[string]Snapshot{} // by partner
+	counted, known := map[string]Snapshot{}, false // by partner
 	if slices.ContainsFunc(slices.Collect(maps.Values(stages)), func(p Placing) bool { return p.Stage == StageCanary }) {
-		lately, err := r.lately(ctx, only)
-		if err != nil {
-			return nil, "", err
-		}
-		for _, n := range lately.Counts {
+		var all Snapshot
+		all, known = r.forEffect(ctx, only)
+		for _, n := range all.Counts {
 			own := counted[n.Partner]
 			own.Counts = append(own.Counts, n)
 			counted[n.Partner] = own
@@ -266,7 +264,9 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only stri
 			placed = stages[""]
 		}
 		one.Placing, one.Default = placed, !own
-		one.Effect = s.effect(placed.position(), counted[partner], r.now(), func(string) bool { return true })
+		if known {
+			one.Effect = s.effect(placed.position(), counted[partner], r.now(), func(string) bool { return true })
+		}
 		answer = append(answer, *one)
 	}
 	slices.SortFunc(answer, func(a, b Standing) int { return strings.Compare(a.Partner, b.Partner) })
