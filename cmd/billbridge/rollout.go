@@ -175,8 +175,8 @@ func explain(s surroundings, made rollout.Changed) {
 	}
 	if e := made.Effect; e != nil {
 		fmt.Fprintf(s.out, "At the new backend: %s.\n", e)
-		if e.Percent == 0 && *made.ToPercent > 0 {
-			fmt.Fprintln(s.out, "No merchant of the last day is chosen. Raise the percentage, or set rollout.split: bill in the config.")
+		if p := *made.ToPercent; e.Bills > 0 && e.Percent != p && (e.Percent == 0 || e.Percent == 100) {
+			fmt.Fprintln(s.out, "With rollout.split: merchant, all bills of a merchant go to one backend. To divide them, set rollout.split: bill in the config.")
 		}
 	}
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,8 +15,6 @@ import (
 
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
-
-	"github.com/tidwall/gjson"
 )
 
 // rolloutTry is the way of a partner from old to new, with a sandbox on either side.
@@ -36,6 +36,7 @@ const (
 	triedReads   = 4   // each read so often, are enough for PASS
 	triedCanary  = 300 // bills of which canary makes about half at the new backend: PASS wants 100 at either
 	triedPercent = 50
+	passes       = 100 // comparisons, or bills read back
 )
 
 // Run drives.
@@ -78,7 +79,7 @@ func (c *rolloutTry) Run(ctx context.Context, s surroundings) error {
 			}
 		}
 	}
-	if err := c.await(ctx, partner, "bill.read", rollout.ByShadow, triedBills*triedReads); err != nil {
+	if err := c.await(ctx, partner, "bill.read", rollout.ByShadow, passes); err != nil {
 		return err
 	}
 	if err := show("report --partner "+short, func() error { return report.Run(ctx, s) }); err != nil {
@@ -96,7 +97,7 @@ func (c *rolloutTry) Run(ctx context.Context, s surroundings) error {
 			return err
 		}
 	}
-	if err := c.await(ctx, partner, "bill.create", rollout.ByReadBack, 100); err != nil {
+	if err := c.await(ctx, partner, "bill.create", rollout.ByReadBack, passes); err != nil {
 		return err
 	}
 	if err := show("status --partner "+short, func() error { return status.Run(ctx, s) }); err != nil {
@@ -113,7 +114,7 @@ func (c *rolloutTry) Run(ctx context.Context, s surroundings) error {
 func (c *rolloutTry) make(ctx context.Context, bill string) (page string, err error) {
 	reply, err := c.call(ctx, "/if/bill/send", `{"apikey":"`+demoKey+`","member":"demo-member","merchant":"demo-store","bill":{"bill_id":"`+bill+
 		`","product_nm":"11월 수강료","price":"`+demoPrice+`","hash":"`+sandbox.Hash(bill, "", demoPrice)+`"}}`)
-	return gjson.Get(reply, "shortURL").String(), err
+	return reply.ShortURL, err
 }
 
 // read reads a bill in one of the forms.
@@ -126,14 +127,20 @@ func (c *rolloutTry) read(ctx context.Context, bill string, legacy bool) error {
 	return err
 }
 
+// triedReply is what is read of a reply, in either form.
+type triedReply struct{ Code, Msg, Message, ShortURL string }
+
 // call makes a call of the demo partner, which must succeed.
-func (c *rolloutTry) call(ctx context.Context, path, body string) (string, error) {
-	reply, err := send(ctx, strings.TrimSuffix(c.Partners, "/")+path, "application/json", body)
-	if err != nil {
-		return "", fmt.Errorf("%w\nIs billbridge serve --rollout running there? It prints the line to call", err)
+func (c *rolloutTry) call(ctx context.Context, path, body string) (reply triedReply, err error) {
+	text, err := send(ctx, strings.TrimSuffix(c.Partners, "/")+path, "application/json", body)
+	if err == nil {
+		err = json.Unmarshal(text, &reply)
 	}
-	if code := gjson.Get(reply, "code").String(); code != "" && code != "0000" {
-		return "", fmt.Errorf("%s answers %s: %s\nOnly the sandbox knows the demo partner. Run billbridge serve --rollout", path, code, gjson.Get(reply, "msg").String()+gjson.Get(reply, "message").String())
+	switch {
+	case err != nil:
+		return reply, fmt.Errorf("%w\nIs billbridge serve --rollout running there? It prints the line to call", err)
+	case reply.Code != "" && reply.Code != "0000": // a legacy read that succeeds has none
+		return reply, fmt.Errorf("%s answers %s: %s\nOnly the sandbox knows the demo partner. Run billbridge serve --rollout", path, reply.Code, reply.Msg+reply.Message)
 	}
 	return reply, nil
 }
@@ -144,22 +151,22 @@ func pay(ctx context.Context, page string) error {
 	return err
 }
 
-func send(ctx context.Context, to, contentType, body string) (string, error) {
+func send(ctx context.Context, to, contentType, body string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(body))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	request.Header.Set("Content-Type", contentType)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	reply, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %s: %s", to, response.Status, strings.TrimSpace(string(reply)))
+		err = fmt.Errorf("%s answers %s: %s", to, response.Status, bytes.TrimSpace(reply))
 	}
-	return string(reply), err
+	return reply, err
 }
 
 // tryWithin is how long what is compared in the background may take.
