@@ -256,17 +256,44 @@ func TestRecentBillsAreBounded(t *testing.T) {
 	if len(kept) > 257 || bills != 1001 {
 		t.Errorf("%d merchants, %d bills", len(kept), bills)
 	}
-	more := rollout.NewTally("table", func() time.Time { return now })
+	slots := func(of *rollout.Tally) int { return len(of.Snapshot().Counts[0].Recent["m"]) }
+	alone, merged := rollout.NewTally("table", func() time.Time { return now }), rollout.NewTally("table", nil)
 	for day := range 40 {
 		now = since.Add(time.Duration(day) * 7 * time.Hour)
-		made("m")
-		if err := more.Merge(tally.Drain()); err != nil {
+		for _, to := range []*rollout.Tally{alone, tally} {
+			to.Ended(partner, "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		}
+		if err := merged.Merge(tally.Drain()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	kept = more.Snapshot().Counts[0].Recent
-	if len(kept) != 1 || len(kept["m"]) > 8 || len(kept["m"]) < 3 {
-		t.Errorf("%v", kept)
+	if a, m := slots(alone), slots(merged); a != 16 || m != 16 {
+		t.Errorf("%d slots of one that is never drained, %d of one that is merged", a, m)
+	}
+}
+
+// In whatever order counts are merged, those of the last day stay: also beside older ones, and beside those of a clock
+// that was a year ahead.
+func TestRecentBillsSurviveAMerge(t *testing.T) {
+	t.Parallel()
+	counted := func(at time.Time) rollout.Snapshot {
+		tally := rollout.NewTally("table", func() time.Time { return at })
+		tally.Ended(hash("k"), "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		return tally.Snapshot()
+	}
+	all := []rollout.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 2, 3, 0}} {
+		d := newDesk(t, open(t, "memory:"), separate)
+		d.seen("k", time.Hour)
+		for _, i := range order {
+			all[i].Table = d.Counts().Table()
+			if err := d.Counts().Merge(all[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := d.percent(10).Effect; got.Bills != 2 {
+			t.Errorf("merged as %v: %+v, want 2 bills", order, got)
+		}
 	}
 }
 

@@ -28,7 +28,8 @@ type Tally struct {
 	proved map[string]bool // partners that there certainly are: that were seen, or answered with a success
 }
 
-// A Snapshot is what a tally has counted. It is JSON, to be kept. It names no key, and no bills but those of examples.
+// A Snapshot is what a tally has counted. It is JSON, to be kept. It names no key, of bills those of
+// examples, and of merchants those that made bills lately.
 type Snapshot struct {
 	Table  string    `json:"table"` // the version of the table that the comparisons went by
 	Since  time.Time `json:"since"`
@@ -234,9 +235,7 @@ func (t *Tally) Ended(partner, operation string, side Side, end End) {
 	}
 	n.Creates = n.Creates || end.Creates
 	if end.Creates && end.Succeeded {
-		now := slotOf(t.now())
-		n.Recent.forget(now)
-		n.Recent.add(end.Merchant, now, 1)
+		n.Recent.add(end.Merchant, slotOf(t.now()))
 	}
 	at := &n.Sides[side]
 	if end.Code != "" { // what was refused here is no answer of the side
