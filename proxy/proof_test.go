@@ -219,7 +219,7 @@ func TestR35_ReportsNameNobody(t *testing.T) {
 		}
 	}
 	want := map[string][2]string{
-		"apprState": {"F", "W"}, "apprPrice": {"20000", "30000"}, "apprDt": {"20261121123456", "20261121123457"}, "apprOriginDt": {"99999999999", "0"}, "apprResCd": {"9802", "0000"},
+		"apprState": {"F", "W"}, "apprPrice": {"20000", "30000"}, "apprDt": {"20261121123456", "20261121123457"}, "apprOriginDt": {"99999999999", "(empty)"}, "apprResCd": {"9802", "0000"},
 		"apprIssuer": {"aaaaaa", "a"}, "apprIssuerNum": {"9999-9999-****-9999", "9999999999999999"}, "apprIssuerCd": {"9999999999999999", "9999-9999-****-9999"},
 		"apprNum": {"99999999999", masked(canaryHash)}, "apprCashNum": {"a", "99999999999"}, "apprPayType": {"OFFLINE_CASH", "99999999999"},
 		"apprCardType": {"aaaaaa", "9999999999999999"}, "apprMonthly": {"(key)", "03"},
