@@ -81,8 +81,8 @@ func TestCallsThatWaitedInTheSocket(t *testing.T) {
 			sent, text := time.Now(), anywhere+toOne("v2", newBackend(t, service).url)
 			if when == "late" { // the time for a write to be sent is over before the gateway starts
 				text = strings.Replace(text, "}}", "}, other: {form: v2, url: \"http://127.0.0.1:1\"}}", 1) +
-					"route: {default: up}\nrollout: {old: up, new: other, bills: shared, send_within: 100ms}\n"
-				eventually(t, func() bool { return time.Since(sent) > 200*time.Millisecond }, func() string { return "no time passes" })
+					"route: {default: up}\nrollout: {old: up, new: other, bills: shared, send_within: 200ms}\n"
+				eventually(t, func() bool { return time.Since(sent) > 400*time.Millisecond }, func() string { return "no time passes" })
 			}
 			p := onSockets(t, text, map[string]net.Listener{"listen": l})
 			if when == "gone" {
@@ -107,7 +107,7 @@ func TestCallsThatWaitedInTheSocket(t *testing.T) {
 					got.holds(t, "legacy", 200, "BILL_003")
 				case when == "late":
 					got.holds(t, "legacy", 503, "MAINTAINED_METHOD")
-					if !strings.Contains(got.body, "it could not be sent within 100ms, nothing was sent") {
+					if !strings.Contains(got.body, "it could not be sent within 200ms, nothing was sent") {
 						t.Error(got.body)
 					}
 				default:

@@ -73,6 +73,10 @@ type arrival struct {
 
 type arrivalKey struct{}
 
+// rounded is more than the clock by which a socket counts, a few milliseconds, can be wrong: a call must not look older than one
+// that came before it.
+const rounded = 100 * time.Millisecond
+
 // waitedKey is of arrival.waited, in the context of that request.
 type waitedKey struct{}
 
@@ -83,7 +87,7 @@ func (a *arrivals) watch(s *http.Server) {
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if one, ok := r.Context().Value(arrivalKey{}).(*arrival); ok && one.begun.CompareAndSwap(false, true) {
 			a.forget(one.conn)
-			if one.waited > 0 {
+			if one.waited > rounded {
 				r = r.WithContext(context.WithValue(r.Context(), waitedKey{}, one.waited))
 			}
 		}

@@ -61,6 +61,8 @@ func (r *Router) Deny(ctx context.Context, c Call) error {
 		r.metrics.refused.WithLabelValues(refused.Reason).Inc()
 		return refused
 	}
+	// The ledger counts milliseconds. A create that its caller sends after this answer must not arrive in the same one.
+	time.Sleep(min(time.Millisecond, time.Millisecond-r.now().Sub(r.arrived(c))))
 	return nil
 }
 
