@@ -252,3 +252,56 @@ func TestBillsAreAskedForInFull(t *testing.T) {
 		}
 	}
 }
+
+// TestCreateWithAnUncertainAnswerIsListed: a code that does not say that nothing was done leaves the outcome of a create unknown, as
+// no answer does.
+func TestCreateWithAnUncertainAnswerIsListed(t *testing.T) {
+	t.Parallel()
+	m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
+		if side == "old" {
+			return says(http.StatusInternalServerError, `{"code":"9999","msg":"failed"}`)
+		}
+		return service
+	}, "")
+	m.send(newCall("v2", "create")).holds(t, "v2", 500, "9999")
+	m.logged()
+	if list := m.bills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.Operation != "bill.create" || list.Bills[0].Write.Finding != "not asked" {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestPartnersReadResolvesWithoutAnOwner: a drained partner's bill has no row in the ledger, and a write of it without an answer is
+// resolved by the partner's own read.
+func TestPartnersReadResolvesWithoutAnOwner(t *testing.T) {
+	t.Parallel()
+	broken := true
+	m := newMovingOver(t, "legacy", "v2", "drained", func(side string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/destroy") && broken {
+				panic(http.ErrAbortHandler)
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, "")
+	// A bill that was made past the gateway.
+	q := newCall("v2", "create")
+	if got, err := ask(m.client, http.MethodPost, m.newCalls.url+q.path(), q.body()); err != nil || !strings.Contains(got.body, `"0000"`) {
+		t.Fatalf("%+v %v", got, err)
+	}
+	m.send(newCall("v2", "destroy")).holds(t, "v2", 502, "null")
+	m.logged()
+	if list := m.bills("outcome=unknown"); len(list.Bills) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	if _, err := m.rawStore(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.rawStore(t).Exec("DELETE FROM billbridge_owners"); err != nil {
+		t.Fatal(err)
+	}
+	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+	m.logged()
+	if list := m.bills("outcome=unknown"); len(list.Bills) != 0 {
+		t.Errorf("%+v", list)
+	}
+}

@@ -219,7 +219,8 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 	if x.shown != nil {
 		err = x.gateway.rollout.RecordRead(ctx, call, way, *x.shown)
 	}
-	if call.Writes && x.out.asked && x.out.sent { // last: it stays until a read of somebody else
+	// Last: it stays until a read of somebody else. A create may also have been done whose answer does not say for certain that it was not.
+	if call.Writes && x.out.asked && (x.out.sent || call.Creates && x.outcome() == store.Unknown) {
 		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, way, x.shown))
 	}
 	if err != nil {

@@ -44,8 +44,11 @@ func (c *Callback) compile() {
 				c.fields[from] = append(c.fields[from], r.path[from])
 			}
 		}
-		// What the table does not know of it would have reached the partner as it is, and must not be lost now.
-		p := c.operation.plan(notice, 1-from, from)
+		// What the table does not know of it, or has in one form alone, would have reached the partner as it is, and must not be
+		// lost now.
+		both := *c.operation
+		both.rows = map[message][]*row{notice: slices.DeleteFunc(slices.Clone(c.operation.rows[notice]), func(r *row) bool { return r.lone() >= 0 })}
+		p := both.plan(notice, 1-from, from)
 		p.unknown = "pass"
 		p.connect(p.result)
 		c.respelled[from] = p

@@ -178,6 +178,10 @@ func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, o
 	}
 	switch {
 	case at.empty == nil:
+	case m == request:
+		s.errorf(at.empty, "empty: a request says what it says")
+	case r.role == amountRole:
+		s.errorf(at.empty, "empty: 0 is an amount")
 	case lone >= 0 || !r.digits || t.forms[0].digits == t.forms[1].digits:
 		s.errorf(at.empty, "empty is for a field of both forms with as: digits that one of them writes as a number and the other as text")
 	case len(r.pairs) > 0:

@@ -29,7 +29,7 @@ type Fact struct {
 	Paired bool   // it is a value that the row's pairs know
 	Empty  bool   // missing, null, "" or what the row declares to be empty, which count as absent
 	None   bool   // it says that there is no value: empty, or what the table takes for the same; see Alike
-	Zero   bool   // it is the 0 of a row with as: digits whose pairs say what 0 means: a form that must write a number has it for none, too
+	Zero   bool   // it is the 0 of a row with as: digits, no amount: a form that writes numbers has it where there is no value, too
 	Public bool   // the row says that the field names nobody: a state, an amount, a code, or digits such as a date
 }
 
@@ -38,9 +38,8 @@ type Fact struct {
 // that "030000" and 30000 differ, as 30000.0 and 30000 do. A value that has a pair is not like one that has none, though
 // they be spelled alike: what has no pair means something that the table does not know.
 //
-// Values that say that there is none are alike: missing, null and "", a value that a pair makes "" in the other form, and the
-// 0 of a row with as: digits, which a form that writes numbers has where the other one has "". An amount is no such row: 0 is
-// an amount. Nor is a row whose pairs say what 0 means.
+// Values that say that there is none are alike: missing, null and "", what the row declares to be empty, and a value that a pair
+// makes "" in the other form. Whether another 0 says so depends on more than its row: see Zero.
 func (f Fact) Alike(g Fact) bool {
 	switch {
 	case f.None || g.None:
@@ -94,17 +93,9 @@ func (r *row) none(v value, from int) (none, zero bool) {
 	if v.nothing() || v.kind == composite {
 		return v.nothing(), false
 	}
-	zero = v.text() == "0" && r.digits && r.role != amountRole
-	if other, paired := r.pairs.find(from, v.text()); paired {
-		return other.text == "", zero && other.text != ""
-	}
-	meansSomething := func(p pair) bool {
-		return p.side[0].text == "0" && p.side[1].text != "" || p.side[1].text == "0" && p.side[0].text != ""
-	}
-	if zero && slices.ContainsFunc(r.pairs, meansSomething) {
-		return false, true
-	}
-	return zero, false
+	other, paired := r.pairs.find(from, v.text())
+	none = paired && other.text == ""
+	return none, !none && v.text() == "0" && r.digits && r.role != amountRole
 }
 
 // first brings a value to the first form, and tells whether the row's pairs know it. The JSON is a copy.

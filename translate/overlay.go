@@ -114,7 +114,8 @@ func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrowed *ya
 	companions := func(b, row *yaml.Node) bool { return s.overlaid[b] == s.overlaid[row] }
 	for _, row := range s.lay(base, over, forms, borrowed != nil, companions) {
 		if borrowed == nil || !slices.ContainsFunc(borrowed.Content, func(b *yaml.Node) bool { return samePath(b, row, forms) }) {
-			s.errorf(row, "remove: no row names this path%s", s.nearPath(row, known, forms))
+			near, _ := s.nearPath(row, known, forms)
+			s.errorf(row, "remove: no row names this path%s", near)
 		}
 	}
 }
@@ -132,15 +133,15 @@ func (s *source) checkNew(row *yaml.Node, known []*yaml.Node, forms []string, me
 		if path == nil || path.Kind != yaml.ScalarNode || path.Value == "" || slices.ContainsFunc(known, func(k *yaml.Node) bool { return samePath(k, row, own) }) {
 			continue
 		}
-		if near := s.nearPath(row, known, own); near != "" || !meets {
+		if near, some := s.nearPath(row, known, own); some || !meets {
 			s.unmarked = append(s.unmarked, s.problem(path, "new path %s %s%s (say new: true if it is meant)", message, path.Value, near))
 			meets = true // one path without a likeness is enough to find the row
 		}
 	}
 }
 
-// nearPath is DidYouMean for the paths of a row.
-func (s *source) nearPath(row *yaml.Node, known []*yaml.Node, forms []string) string {
+// nearPath is DidYouMean for the paths of a row, and whether any known path is near: several may be as near as each other.
+func (s *source) nearPath(row *yaml.Node, known []*yaml.Node, forms []string) (near string, some bool) {
 	for _, form := range forms {
 		path := child(row, form)
 		if path == nil {
@@ -152,11 +153,12 @@ func (s *source) nearPath(row *yaml.Node, known []*yaml.Node, forms []string) st
 				paths = append(paths, p.Value)
 			}
 		}
-		if near := DidYouMean(path.Value, paths); near != "" {
-			return near
+		nearest, found := nearest(path.Value, paths)
+		if near, some = didYouMean(nearest), some || found; near != "" {
+			return near, true
 		}
 	}
-	return ""
+	return "", some
 }
 
 // newMark is the key by which an overlay says that it adds a row or an operation. A table with a form of this name has no
@@ -213,8 +215,8 @@ func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companion
 	return idle
 }
 
-// inherit gives rows that name no role the one of the row whose path they have: how a field is written does not change what
-// it is to the gateway, which would else take a bill for none, and money for a word. A path of the first form counts more, and
+// inherit gives rows that name no role, or no empty, the one of the row whose path they have: how a field is written does not
+// change what it is to the gateway, which would else take a bill for none, and money for a word. A path of the first form counts more, and
 // a role that another row of them names is that one's.
 func inherit(base, over *yaml.Node, forms []string) {
 	given := map[string]bool{}
@@ -236,6 +238,13 @@ func inherit(base, over *yaml.Node, forms []string) {
 					continue
 				}
 				met[row], met[b] = true, true
+				// A date that was 0 or "" for a bill without a payment still is.
+				if empty := child(b, "empty"); empty != nil && child(row, "empty") == nil && child(row, "values") == nil {
+					if as := child(row, "as"); as == nil || as.Value != "digits" {
+						continue
+					}
+					row.Content = append(row.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "empty", Line: row.Line, Column: row.Column}, empty)
+				}
 				if role := child(b, "role"); role != nil && child(row, "role") == nil && !given[role.Value] {
 					row.Content = append(row.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "role", Line: row.Line, Column: row.Column}, role)
 				}

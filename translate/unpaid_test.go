@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"billbridge/translate"
@@ -132,5 +133,24 @@ func TestUnpaidFactsAreAlike(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// An overlay that restates a date row, for another reason, does not make an unpaid bill look paid.
+func TestARestatedDateKeepsItsEmptyValue(t *testing.T) {
+	t.Parallel()
+	overlay := translate.File{Name: "mine.yaml", Data: []byte("operations: {bill.read: {reply: [{v2: apprDt, legacy: appr_dt, as: digits, note: ours}]}}\n")}
+	table, err := translate.Compile(32, translate.Billing(), overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := table.Operation("bill.read").Crossing("legacy", "v2").Start()
+	defer call.Release()
+	if _, err := call.Request(nil, []byte(`{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := call.Reply(nil, 200, []byte(`{"code":"0000","message":"ok","data":{"apiKey":"k","billId":"B1","apprState":"W","apprDt":0}}`))
+	if err != nil || !strings.Contains(string(got), `"appr_dt":""`) {
+		t.Errorf("%s, %v", got, err)
 	}
 }

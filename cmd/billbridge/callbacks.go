@@ -112,7 +112,7 @@ func (c *callbackList) Run(ctx context.Context, s surroundings) error {
 				}
 				continue
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", clock(l.Received), l.State, l.Attempts, lastOf(l), l.Upstream, l.Partner, cmp.Or(l.Bill, "-"), l.ID)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", clock(l.Received), l.State, l.Attempts, lastOf(l), l.Upstream, l.Partner, quoted(cmp.Or(l.Bill, "-")), l.ID)
 		}
 		if shown += len(list); len(list) < page {
 			break
@@ -165,7 +165,7 @@ func (c *callbackShow) Run(ctx context.Context, s surroundings) error {
 	line("received", clock(l.Received))
 	line("from", l.Upstream)
 	line("partner", l.Partner+", in the "+l.Form+" form")
-	line("bill", cmp.Or(l.Bill, "-"))
+	line("bill", quoted(cmp.Or(l.Bill, "-")))
 	line("goes to", l.Address)
 	line("state", l.State)
 	line("attempts", strconv.Itoa(l.Attempts))

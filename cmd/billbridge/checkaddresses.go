@@ -65,6 +65,16 @@ const longestShown = 200
 // withoutSecrets is an address as it can be printed, on one line. It may be no URL at all.
 func withoutSecrets(address string) string {
 	shown := address
+	if from := strings.Index(shown, "//") + 2; from >= 2 { // a password may hold a ? or #
+		authority, path, slash := strings.Cut(shown[from:], "/")
+		if at := strings.LastIndex(authority, "@"); at >= 0 {
+			authority = "…" + authority[at:]
+		}
+		shown = shown[:from] + authority
+		if slash {
+			shown += "/" + path
+		}
+	}
 	if end := strings.IndexAny(shown, "?#"); end >= 0 {
 		shown = shown[:end]
 	}

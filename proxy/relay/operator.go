@@ -242,7 +242,7 @@ func (r *Relay) decide(what string, change func(context.Context, store.Filter, s
 		if err != nil {
 			step.Error = err.Error()
 		}
-		r.log.Warn("callbacks "+what, "count", step.Done, "by", d.by, "partner", f.PartnerPrefix, "bill", f.Bill, "upstream", f.Upstream)
+		r.log.Warn("callbacks "+what, "count", step.Done, "by", d.by, "partner", shown(f.PartnerPrefix), "bill", f.Bill, "upstream", f.Upstream)
 		r.wake()
 		say()
 	}

@@ -171,10 +171,18 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 // understand reads a body and returns what goes on, and with which content type. The body decides whether it is JSON, not
 // its label: clients send JSON as text, or under the form type that their library sets by default.
 func (in *inbound) understand(req *http.Request, upstream *config.Upstream, body []byte) (_ translate.Notice, brought []byte, contentType string, ok bool) {
+	body = bytes.TrimPrefix(body, []byte("\ufeff")) // a byte order mark is no part of JSON, and some libraries send one
 	brought, notice, err := in.s.rows.Bring(nil, body, upstream.Form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
 	if err == nil && notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
-		if contentType = formType(req.Header.Get("Content-Type")); contentType == "" || len(body) == 0 {
+		given := req.Header.Get("Content-Type")
+		contentType = formType(given)
+		if given == "" { // it is a form if it says as one what it is about
+			if unlabelled, wrong := in.s.rows.ReadForm(body); wrong == nil && len(unlabelled.Partners)+len(unlabelled.Bills) > 0 {
+				contentType = formMedia
+			}
+		}
+		if contentType == "" || len(body) == 0 {
 			in.fail(http.StatusUnsupportedMediaType, "type", "a callback must be JSON, or a form of the type "+formMedia)
 			return notice, nil, "", false
 		}

@@ -144,7 +144,7 @@ const formMedia = "application/x-www-form-urlencoded"
 func TestOnlyJSONAndFormsGoOn(t *testing.T) {
 	t.Parallel()
 	for label, bodies := range map[string][]string{
-		"":                                {"", "paid", "apikey=demo-key", "\xb0\xe1\xc1\xa6", "\x00\x00"},
+		"":                                {"", "paid", "state=F", "\xb0\xe1\xc1\xa6", "\x00\x00"},
 		"application/json":                {"", "paid", `{"apikey":"demo-k`, "apikey=demo-key"},
 		"text/html; charset=utf-8":        {"<html>\r\n</html>", "apikey=demo-key"},
 		"text/plain":                      {"paid"},
@@ -161,6 +161,25 @@ func TestOnlyJSONAndFormsGoOn(t *testing.T) {
 			s := newStation(t, setup{form: "legacy"})
 			w := s.post(s.bind(asked("v2", "https://partner.example.com/")), body, "Content-Type", label)
 			s.holds(w, "legacy", http.StatusUnsupportedMediaType, "up", "type")
+		}
+	}
+}
+
+// A form without a label that says whom it is for is one, and a byte order mark before JSON is no part of it: both are payment
+// notices that would be lost.
+func TestUnlabelledFormsAndByteOrderMarks(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string][2]string{
+		"apikey=demo-key&appr_price=1004":                           {"apikey=demo-key&appr_price=1004", formMedia},
+		"\ufeff" + `{"apikey":"demo-key","bill_id":"` + bill + `"}`: {`{"apikey":"demo-key","bill_id":"` + bill + `"}`, "application/json; charset=utf-8"},
+	} {
+		s := newStation(t, setup{form: "legacy"})
+		if w := s.post(s.bind(asked("legacy", "https://partner.example.com/")), sent, "Content-Type", ""); w.Code != 200 {
+			t.Errorf("%s: %d %s", sent, w.Code, w.Body)
+			continue
+		}
+		if c := s.only(); string(c.Body) != want[0] || c.ContentType != want[1] {
+			t.Errorf("%s: %q as %s", sent, c.Body, c.ContentType)
 		}
 	}
 }

@@ -138,7 +138,7 @@ func TestCheck(t *testing.T) {
 		"paid":                          {`{"billId":"1","apprState":"F","apprPrice":30000}`, 200, rollout.Same, ""},
 		"paid, another amount":          {`{"billId":"1","apprState":"F","apprPrice":"300000"}`, 200, rollout.Differs, "apprPrice money 30000 (as asked) 300000"},
 		"paid, nothing":                 {`{"billId":"1","apprState":"F","apprPrice":"0"}`, 200, rollout.Differs, "apprPrice money 30000 (as asked) 0"},
-		"paid, no amount shown":         {`{"billId":"1","apprState":"F"}`, 200, rollout.Same, ""},
+		"paid, no amount shown":         {`{"billId":"1","apprState":"F"}`, 200, rollout.NoAnswer, ""},
 		"destroyed by then":             {`{"billId":"1","apprState":"D"}`, 200, rollout.Moved, ""},
 		"cancelled by then":             {`{"billId":"1","apprState":"C","apprPrice":"1"}`, 200, rollout.Moved, ""},
 		"a state that there is not":     {`{"billId":"1","apprState":"X"}`, 200, rollout.Differs, "apprState state W (as asked) X"},

@@ -142,6 +142,7 @@ func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (
 	if owned {
 		sides = []string{b.Ledger.Owner}
 	}
+	sent := r.now()
 	for _, upstream := range sides {
 		says, askedAs := BackendBill{}, Asker{}
 		if r.look != nil {
@@ -155,7 +156,7 @@ func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (
 		b.Backends = append(b.Backends, says)
 	}
 	if read && b.AskedAs != nil {
-		return b, r.recordReads(ctx, as.Partner, &b, owned)
+		return b, r.recordReads(ctx, as.Partner, &b, owned, sent)
 	}
 	return b, nil
 }
@@ -174,7 +175,7 @@ func (r *Router) inLedger(ctx context.Context, partner string, b *Bill) error {
 
 // recordReads records in the ledger what backends say of a bill, as after a partner's read. Only the owning one can make the
 // bill owned: that both are asked finds no owner, since a create may be on its way.
-func (r *Router) recordReads(ctx context.Context, partner string, b *Bill, owned bool) error {
+func (r *Router) recordReads(ctx context.Context, partner string, b *Bill, owned bool, sent time.Time) error {
 	ctx, cancel := anew(ctx) // the backends may have taken all the time there was
 	defer cancel()
 	for _, says := range b.Backends {
@@ -189,7 +190,7 @@ func (r *Router) recordReads(ctx context.Context, partner string, b *Bill, owned
 				return err
 			}
 		}
-		if err := r.recordRead(ctx, partner, b.Bill, says.Upstream, s); err != nil {
+		if err := r.recordRead(ctx, partner, b.Bill, says.Upstream, s, sent); err != nil {
 			return err
 		}
 	}

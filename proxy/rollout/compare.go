@@ -204,9 +204,13 @@ func Check(op *translate.Operation, asked Created, a Answer) Comparison {
 		default:
 			c.Differences = append(c.Differences, Difference{state.Path, InState, unpaid + expected, example(state, shown.key)})
 		}
+		if state.Text == paid && amount.Empty && asked.Amount != "" {
+			c.Class, c.Why = NoAnswer, "paid, and no amount in it"
+			return c
+		}
 		shows := !amount.Empty && (state.Text == paid || strings.Trim(amount.Text, "0") != "")
 		if shows && asked.Amount != "" && amount.Text != asked.Amount {
-			c.Differences = append(c.Differences, Difference{amount.Path, InMoney, legible(asked.Amount, true) + expected, example(amount, shown.key)})
+			c.Differences = append(c.Differences, Difference{amount.Path, InMoney, legible(translate.Fact{Text: asked.Amount, Aspect: translate.Amount, Public: true}) + expected, example(amount, shown.key)})
 		}
 	}
 	if len(c.Differences) > 0 {
@@ -251,7 +255,6 @@ func compareFacts(first, second reading, ignore []string) []Difference {
 			d.Kind = InMoney
 		case translate.State:
 			d.Kind = InState
-		case translate.Plain, translate.Secret:
 		}
 		d.First, d.Second = example(f, first.key, second.key), example(g, first.key, second.key)
 		found = append(found, d)
@@ -281,7 +284,7 @@ func example(f translate.Fact, keys ...string) string {
 			return "(key)"
 		}
 	}
-	return legible(f.Text, f.Public)
+	return legible(f)
 }
 
 // maskCode shows a code of the catalogue as it is. Any other is an upstream's own word.
@@ -294,29 +297,29 @@ func maskCode(code string, known, keys []string) string {
 
 // legible is a value of a field that names nobody as it is, if it looks like what such a field holds, and masked otherwise: a
 // backend that fills a wrong field must not put a name, a phone or a card into a report.
-func legible(text string, public bool) string {
-	if public && (isCode(text) || isNumber(text) || isMoment(text)) {
-		return text
+func legible(f translate.Fact) string {
+	longest := 6 // digits: phones, cards and accounts have more
+	if f.Aspect == translate.Amount {
+		longest = 9 // a phone without its first 0 has ten
 	}
-	return masked(text)
+	if f.Public && (f.Paired || isCode(f.Text) || isNumber(f.Text, longest) || isMoment(f.Text)) {
+		return printable(f.Text, func(c rune) rune { return c })
+	}
+	return masked(f.Text)
 }
 
-// isCode tells words of capital letters such as F, CARD_VAN and BILL_002.
+// isCode tells codes such as F, CARD_VAN and BILL_002 from words, which may be names: it has at most two letters, or a _ or a digit.
 func isCode(text string) bool {
 	if text == "" || len(text) > 20 || text[0] < 'A' || text[0] > 'Z' {
 		return false
 	}
-	return strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+	return strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" && (len(text) <= 2 || strings.ContainsAny(text, "0123456789_"))
 }
 
-// isNumber tells amounts and numeric codes from phones, which begin with 0, and from numbers of cards and accounts, which are
-// longer.
-func isNumber(text string) bool {
+// isNumber tells amounts and numeric codes.
+func isNumber(text string, longest int) bool {
 	whole, part, _ := strings.Cut(text, ".")
-	if whole == "" || strings.Trim(whole+part, "0123456789") != "" {
-		return false
-	}
-	return len(text) <= 8 || len(text) <= 12 && text[0] != '0'
+	return whole != "" && strings.Trim(whole+part, "0123456789") == "" && len(text) <= longest
 }
 
 // isMoment tells the 14 digits of a date-time.

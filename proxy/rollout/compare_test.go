@@ -220,9 +220,9 @@ func TestExamplesShowWhatNamesNobody(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t).Operation("bill.read")
 	for text, want := range map[string]string{
-		"20000": "20000", "20000.5": "20000.5", "1500000000": "1500000000", "20261121030000": "20261121030000", "CARD_VAN": "CARD_VAN", "00": "00",
+		"20000": "20000", "200.5": "200.5", "1500000000": "9999999999", "HONGGILDONG": "aaaaaaaaaaa", "20261121030000": "20261121030000", "CARD_VAN": "CARD_VAN", "00": "00",
 		"01000007777": "99999999999", "010-0000-7777": "999-9999-9999", "4518429900007731": "9999999999999999", "9001011000000": "9999999999999",
-		"20269921030000": "99999999999999", "김하늘": "aaa", "HONG GILDONG": "aaaa aaaaaaa", "k3y": "a9a", "020000000": "999999999",
+		"20269921030000": "99999999999999", "김하늘": "aaa", "HONG GILDONG": "aaaa aaaaaaa", "k3y": "a9a",
 		"A_WORD_THAT_IS_FAR_TOO_LONG": "a_aaaa_aaaa_aa_aaa_aaa_aaaa", "010.0000.7777": "999.9999.9999", secretKey: "(key)",
 	} {
 		for _, f := range []struct{ v2, legacy string }{{"apprPrice", "appr_price"}, {"apprDt", "appr_dt"}, {"apprResCd", "appr_res_cd"}, {"apprPayType", "appr_pay_type"}} {
@@ -241,10 +241,16 @@ func TestExamplesShowWhatNamesNobody(t *testing.T) {
 			}
 		}
 	}
+	// An amount has more digits than a code, and no more than a phone.
+	for text, want := range map[string]string{"150000000": "150000000", "1012345678": "9999999999"} {
+		if got := rollout.Compare(read, v2(`,"apprPrice":"`+text+`"`), legacy(`,"appr_price":"1"`), nil); len(got.Differences) != 1 || got.Differences[0].First != want {
+			t.Errorf("%s: %+v, want %s", text, got, want)
+		}
+	}
 	// An overlay says which of its own fields name nobody.
 	overlaid := compileTable(t, `operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num, role: code}, {v2: apprResCd, legacy: appr_res_cd}]}}`).Operation("bill.read")
-	got := rollout.Compare(overlaid, v2(`,"apprNum":"12345678","apprResCd":"1"`), legacy(`,"appr_num":"12345679","appr_res_cd":"2"`), nil)
-	if shownDifferences(got) != "apprNum other 12345678 12345679, apprResCd other 1 2" && shownDifferences(got) != "apprResCd other 1 2, apprNum other 12345678 12345679" {
+	got := rollout.Compare(overlaid, v2(`,"apprNum":"123456","apprResCd":"1"`), legacy(`,"appr_num":"123457","appr_res_cd":"2"`), nil)
+	if shownDifferences(got) != "apprNum other 123456 123457, apprResCd other 1 2" && shownDifferences(got) != "apprResCd other 1 2, apprNum other 123456 123457" {
 		t.Errorf("%+v", got)
 	}
 }

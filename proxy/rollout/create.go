@@ -61,8 +61,6 @@ func (r *Router) Deny(ctx context.Context, c Call) error {
 		r.metrics.refused.WithLabelValues(refused.Reason).Inc()
 		return refused
 	}
-	// The ledger counts milliseconds. A create that its caller sends after this answer must not arrive in the same one.
-	time.Sleep(min(time.Millisecond, time.Millisecond-r.now().Sub(r.arrived(c))))
 	return nil
 }
 
@@ -73,7 +71,11 @@ func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
 	// A create that arrives later than this call may be made: its caller does not rest on this answer.
 	_, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
 	switch {
-	case err == nil, errors.Is(err, store.ErrBill): // no backend has such an id, and none is made
+	case errors.Is(err, store.ErrBill): // no backend has such an id, and none is made
+		return nil
+	case err == nil:
+		// The ledger counts milliseconds. A create that its caller sends after this answer must not arrive in the same one.
+		time.Sleep(min(time.Millisecond, time.Millisecond-r.now().Sub(r.arrived(c))))
 		return nil
 	case errors.Is(err, store.ErrMaking):
 		return &Refused{Reason: "making", Text: making}

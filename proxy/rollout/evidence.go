@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/store"
 )
 
@@ -157,6 +158,7 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 }
 
 func (r *Router) limits() Limits {
-	v := r.current.Load().config.Verdict
-	return Limits{Comparisons: v.Comparisons, Bills: v.Bills, Mismatch: float64(v.Mismatch), Unclear: float64(v.Unclear)}
+	c := r.current.Load().config
+	v := c.Verdict
+	return Limits{Comparisons: v.Comparisons, Bills: v.Bills, Mismatch: float64(v.Mismatch), Unclear: float64(v.Unclear), Shared: c.Bills == config.Shared}
 }

@@ -29,17 +29,17 @@ func (r *Router) RecordRead(ctx context.Context, c Call, w Way, s Shown) error {
 	if !w.Relevant(s) {
 		return nil
 	}
-	return r.recordRead(ctx, c.Partner, c.Bill, w.Upstream, s)
+	return r.recordRead(ctx, c.Partner, c.Bill, w.Upstream, s, r.arrived(c))
 }
 
-func (r *Router) recordRead(ctx context.Context, partner, bill, upstream string, s Shown) error {
+// recordRead records what a read showed that was sent at a time or later.
+func (r *Router) recordRead(ctx context.Context, partner, bill, upstream string, s Shown, at time.Time) error {
 	if s.Finding != Present && s.Finding != Absent { // it says nothing of the bill
 		return nil
 	}
-	now := r.now()
 	// A write that ended later may still be on its way.
-	resolves := now.Add(-r.current.Load().wire[upstream])
-	err := r.store.RecordRead(ctx, partner, bill, upstream, s.reading(now), resolves, s.Finding == Present && final(s.State))
+	resolves := at.Add(-r.current.Load().wire[upstream])
+	err := r.store.RecordRead(ctx, partner, bill, upstream, s.reading(at), resolves, s.Finding == Present && final(s.State))
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
 		return nil
 	}

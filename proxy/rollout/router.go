@@ -145,6 +145,9 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if err := r.start(ctx, c); err != nil {
 		return nil, fmt.Errorf("rollout: %w", err)
 	}
+	if r.decided.Load().canaries() {
+		r.log.Info("partners are in canary: its percentage is drawn by rollout.split", "split", string(c.Rollout.Split))
+	}
 	if r.decided.Load().unbegun {
 		r.log.Warn("the store is new: both backends are asked about every bill that it does not know. "+
 			"If the new backend has no bills of partners that come through here, run billbridge rollout begin. "+

@@ -81,5 +81,14 @@ func TestVerdictOfBillsThatOneBackendLacks(t *testing.T) {
 				t.Errorf("%q, want %q", v.Reason, want)
 			}
 		}
+		// Where both see the same bills, one that the new backend lacks is a fault.
+		if old := counts[[2]bool{true, false}]; old > 0 {
+			const want = "with bills: shared it must have all of them"
+			for _, v := range rollout.Judge(tally.Snapshot(), rollout.Limits{Shared: true}) {
+				if v.Operation == "bill.read" && (v.Ruling != rollout.Inconclusive || !strings.HasSuffix(v.Reason, want)) {
+					t.Errorf("%s %q, want %q", v.Ruling, v.Reason, want)
+				}
+			}
+		}
 	}
 }

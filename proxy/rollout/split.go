@@ -6,15 +6,17 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/store"
 )
 
-// chosen tells whether canary sends the new bill of a call to the new backend.
+// chosen tells whether canary sends the new bill of a call to the new backend. Ids that differ only in case, or in space around
+// them, are drawn alike: a backend may take them for one bill.
 func (s *settings) chosen(c Call, percent int) bool {
-	drawn := c.Bill
+	drawn := strings.ToLower(strings.TrimSpace(c.Bill))
 	if s.config.Split == config.ByMerchant {
 		drawn = c.Merchant
 	}

@@ -312,3 +312,17 @@ func TestStatusWithoutAnEffect(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Ids that differ in case, or in space around them, may be one bill to a backend: they are drawn alike, or it would be made twice.
+func TestIDsThatMayBeOneBillAreDrawnAlike(t *testing.T) {
+	t.Parallel()
+	for i := range 20 {
+		where := map[string]string{}
+		for _, id := range []string{fmt.Sprint("DM-abC", i), fmt.Sprint("dm-ABc", i), fmt.Sprint(" DM-ABC", i, " ")} {
+			where[inCanary(t, open(t, "memory:"), separate, 50).makes("m", id, store.Succeeded)] = id
+		}
+		if len(where) != 1 {
+			t.Fatalf("%v", where)
+		}
+	}
+}

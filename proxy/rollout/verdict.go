@@ -29,10 +29,11 @@ type Limits struct {
 	Bills       int     `json:"bills"`       // so are those of fewer distinct bills, where the operation is about bills; 30
 	Mismatch    float64 `json:"mismatch"`    // what the true mismatch rate must lie below, for all that is known; 0.03, which 100 that are alike show
 	Unclear     float64 `json:"unclear"`     // of all that was asked, more without an answer are inconclusive; 0.05
+	Shared      bool    `json:"-"`           // both backends must have every bill: more than Unclear that only old has are inconclusive
 }
 
 func (l Limits) filled() Limits {
-	return Limits{cmp.Or(l.Comparisons, 100), cmp.Or(l.Bills, 30), cmp.Or(l.Mismatch, 0.03), cmp.Or(l.Unclear, 0.05)}
+	return Limits{cmp.Or(l.Comparisons, 100), cmp.Or(l.Bills, 30), cmp.Or(l.Mismatch, 0.03), cmp.Or(l.Unclear, 0.05), l.Shared}
 }
 
 // Evidence is what a verdict rests on.
@@ -154,7 +155,13 @@ func rank(k Kind) int { return slices.Index([]Kind{InBill, InMoney, InState, InC
 // compareExamples orders fields by what an example should show: the gravest kind, then the first. In whatever order replicas
 // are merged, one example stays.
 func compareExamples(a, b Field) int {
-	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.At.Compare(b.At), strings.Compare(a.Bill, b.Bill), strings.Compare(a.Request, b.Request),
+	untimed := func(f Field) int { // of a version before, without bill and request
+		if f.At.IsZero() {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(untimed(a), untimed(b)), a.At.Compare(b.At), strings.Compare(a.Bill, b.Bill), strings.Compare(a.Request, b.Request),
 		strings.Compare(a.Old, b.Old), strings.Compare(a.New, b.New))
 }
 
@@ -173,6 +180,9 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why stri
 		return Inconclusive, fmt.Sprintf("%d of %d bills were not shown by a read after their create", n.NotThere, asked+n.NotThere+n.Moved), false
 	case by == ByReadBack && float64(n.Moved) > limits.Unclear*float64(asked+n.Moved):
 		return Inconclusive, fmt.Sprintf("%d of %d bills were cancelled or destroyed when they were read back", n.Moved, asked+n.Moved), false
+	case by == ByShadow && limits.Shared && float64(n.OldOnly) > limits.Unclear*float64(n.Compared+n.OldOnly):
+		return Inconclusive, fmt.Sprintf("the new backend did not have the bills of %s of %s reads: with bills: shared it must have all of them",
+			grouped(n.OldOnly), grouped(n.Compared+n.OldOnly)), false
 	case by == ByShadow && n.Compared < limits.Comparisons && n.OldOnly > n.Compared:
 		had := "none"
 		if n.Compared > 0 {

@@ -160,7 +160,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	way, err := r.other(ctx, s, d, at, c, ask)
 	way.pending = at.owner != nil && row.State == store.Pending
 	way.Deniable = c.Writes && row.State != store.Owned
-	way.kept, way.ended, way.unknown = at.owner != nil || way.Reason == ByProbe, !row.Ended.IsZero(), row.Unknown
+	way.kept, way.ended, way.unknown = at.owner != nil || way.Reason == ByProbe || row.Unknown, !row.Ended.IsZero(), row.Unknown
 	return way, err
 }
 

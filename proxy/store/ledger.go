@@ -305,7 +305,10 @@ func (s *Store) Owner(ctx context.Context, partner, bill string) (Owner, error) 
 			SELECT `+ownerColumns+`, EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2)
 			FROM billbridge_owners WHERE partner = $1 AND bill = $2`, partner, bill), &o.Unknown)
 		if errors.Is(err, sql.ErrNoRows) {
-			return Owner{}, ErrNotFound
+			o = Owner{}
+			if err = q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2)", partner, bill).Scan(&o.Unknown); err == nil {
+				err = ErrNotFound
+			}
 		}
 		return o, err
 	})

@@ -50,6 +50,8 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 // RecordRead records what a read of a bill at an upstream showed. Writes that ended at resolves or before have had their effect
 // by then, if they have one: their outcome is not unknown any more. With ended, the bill was destroyed or cancelled: it does
 // not change any more, all of its outcomes are resolved, and if the bill is owned by that upstream, it does not count as open.
+// A read that showed no bill resolves creates alone, of a bill that nobody owns: it may have been made in the name of another
+// merchant. r.At is when the read was sent.
 func (s *Store) RecordRead(ctx context.Context, partner, bill, upstream string, r Reading, resolves time.Time, ended bool) error {
 	if err := ownable(partner, bill, upstream, r.At); err != nil {
 		return err
@@ -61,13 +63,16 @@ func (s *Store) RecordRead(ctx context.Context, partner, bill, upstream string, 
 	_, err := write(ctx, s, "recording what a read showed", func(ctx context.Context, q queries) (none struct{}, err error) {
 		if ended {
 			if _, err := q.ExecContext(ctx, `
-				UPDATE billbridge_owners SET ended = $4 WHERE partner = $1 AND bill = $2 AND upstream = $3 AND state = 'owned' AND ended IS NULL`,
+				UPDATE billbridge_owners SET ended = $4 WHERE partner = $1 AND bill = $2 AND upstream = $3 AND state = 'owned' AND ended IS NULL
+					AND coalesce(tried, changed) <= $4`,
 				partner, bill, upstream, r.At.UnixMilli()); err != nil {
 				return none, err
 			}
 		}
-		if _, err := q.ExecContext(ctx, "DELETE FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND upstream = $3 AND at <= $4",
-			partner, bill, upstream, resolves.UnixMilli()); err != nil {
+		if _, err := q.ExecContext(ctx, `
+			DELETE FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND upstream = $3 AND at <= $4 AND ($5 <> '' OR operation = 'bill.create'
+				AND NOT EXISTS (SELECT 1 FROM billbridge_owners o WHERE o.partner = $1 AND o.bill = $2 AND o.state = 'owned'))`,
+			partner, bill, upstream, resolves.UnixMilli(), printable(r.State)); err != nil {
 			return none, err
 		}
 		_, err = q.ExecContext(ctx, `

@@ -241,3 +241,41 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 		equal(t, "the read", list[0].Write.Read, store.Reading{Finding: "not asked"})
 	})
 }
+
+// TestNoSuchBillResolvesNoCancel: a backend that keeps merchants apart does not show a bill to another one of the same partner. That
+// says nothing of a cancel without an answer.
+func TestNoSuchBillResolvesNoCancel(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		made(t, s, "owned", "old", noon, noon.Add(24*time.Hour))
+		noAnswer(t, s, "owned", "bill.cancel", noon)
+		noAnswer(t, s, "owned", "bill.create", noon)
+		noAnswer(t, s, "nobody's", "bill.create", noon)
+		noAnswer(t, s, "nobody's", "bill.destroy", noon)
+		at := noon.Add(time.Hour)
+		for _, bill := range []string{"owned", "nobody's"} {
+			r := store.Reading{Finding: "no such bill", At: at}
+			if err := s.RecordRead(t.Context(), partner("one"), bill, "old", r, at, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, n, err := s.UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: at}, time.Time{})
+		if err != nil || n != 3 { // all but the create of the bill that nobody owns
+			t.Errorf("%d left, %v", n, err)
+		}
+		shows(t, s, "owned", "old", "F", at, at, false)
+		if _, n, err = s.UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: at}, time.Time{}); err != nil || n != 1 {
+			t.Errorf("%d left, %v", n, err)
+		}
+	})
+}
+
+// TestReadIsOfWhenItWasSent: a read that was sent before a bill was made again says nothing of the new one.
+func TestReadIsOfWhenItWasSent(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		made(t, s, "b1", "old", noon, noon.Add(24*time.Hour))
+		shows(t, s, "b1", "old", "D", noon.Add(-time.Second), noon.Add(-time.Second), true)
+		if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || !o.Ended.IsZero() {
+			t.Errorf("%+v, %v", o, err)
+		}
+	})
+}
