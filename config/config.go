@@ -107,6 +107,12 @@ func (c *Config) LongestCall() time.Duration {
 	return longest
 }
 
+// AnswerWithin is the time from the end of a request's header to the end of its answer: for its body, the longest call, and the
+// answer to be taken.
+func (c *Config) AnswerWithin() time.Duration {
+	return time.Duration(c.Timeouts.Body) + c.LongestCall() + time.Duration(c.Timeouts.Write)
+}
+
 // LongestCall is the time that a call can take at any upstream, the wait for a connection included.
 func (u Upstreams) LongestCall() time.Duration {
 	var longest time.Duration

@@ -5,10 +5,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/config"
-	"billbridge/proxy"
+	"billbridge/proxy/server"
 )
 
 // TestSuccessOfAnotherBill: an upstream that has lost count of its replies must not make one partner's success
@@ -50,19 +49,20 @@ func TestR38_DrainOutlivesAReload(t *testing.T) {
 		return "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {up: {form: v2, url: " + nowhere + ", timeout: " + timeout + "}}\n"
 	}
 	load := func() (*config.Config, error) { return parse(t, text("1s")), nil }
-	s, err := proxy.Listen(t.Context(), parse(t, text("60s")), load, nil, proxy.Build{}, slog.New(slog.DiscardHandler))
+	logs := newLogs()
+	s, err := server.Listen(t.Context(), parse(t, text("60s")), load, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.DrainWithin(); got <= 60*time.Second {
-		t.Errorf("a drain may take %s", got)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Run(ctx); err != nil {
 		t.Error(err)
+	}
+	if got := logs.String(); !strings.Contains(got, `"msg":"draining","at_most":"1m`) {
+		t.Errorf("the drain takes less than a minute: %s", got)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy"
+	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -55,7 +55,7 @@ func TestSidesOfTheConfig(t *testing.T) {
 			text := anywhere + upstreams + "store: {url: \"" + url + "\"}\n" + row.rollout + "\n"
 			if row.refused == nil {
 				newProcess(t, text)
-			} else if _, err := proxy.Listen(t.Context(), parse(t, text), nil, nil, proxy.Build{}, slog.New(slog.DiscardHandler)); err == nil || err.Error() != row.refused.Error() {
+			} else if _, err := server.Listen(t.Context(), parse(t, text), nil, nil, server.Build{}, slog.New(slog.DiscardHandler)); err == nil || err.Error() != row.refused.Error() {
 				t.Errorf("%v, want %v", err, row.refused)
 			}
 			decided, err := s.Rollout(t.Context())

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy"
+	"billbridge/proxy/server"
 )
 
 // onSockets starts a server on listeners that were opened before it, as systemd does.
@@ -22,7 +22,7 @@ func onSockets(t *testing.T, text string, sockets map[string]net.Listener) *proc
 	t.Helper()
 	p := &process{t: t, logs: newLogs(), client: newClient(t, nil), ended: make(chan error, 1)}
 	var err error
-	p.Server, err = proxy.Listen(t.Context(), parse(t, text), nil, sockets, proxy.Build{}, slog.New(slog.NewJSONHandler(p.logs, nil)))
+	p.Server, err = server.Listen(t.Context(), parse(t, text), nil, sockets, server.Build{}, slog.New(slog.NewJSONHandler(p.logs, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,22 +183,6 @@ func TestAnswersEndTheirConnectionsWhileItDrains(t *testing.T) {
 	}
 }
 
-// TestOptionsOfTheServerDoNotHoldUpTheDrain: net/http answers OPTIONS * by itself.
-func TestOptionsOfTheServerDoNotHoldUpTheDrain(t *testing.T) {
-	t.Parallel()
-	p := newProcess(t, anywhere+toOne("v2", nowhere))
-	conn, err := net.Dial("tcp", p.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_, _ = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
-	if _, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() bool { return p.Arrivals() == 0 }, func() string { return "the connection counts as one without a request" })
-}
-
 // TestAnAdminSocketNeedsATokenOrLoopback: the address of the config says nothing about a socket that was handed over.
 func TestAnAdminSocketNeedsATokenOrLoopback(t *testing.T) {
 	t.Parallel()
@@ -207,7 +191,7 @@ func TestAnAdminSocketNeedsATokenOrLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s, err := proxy.Listen(t.Context(), parse(t, anywhere+toOne("v2", nowhere)), nil, map[string]net.Listener{"admin.listen": l}, proxy.Build{}, slog.New(slog.DiscardHandler))
+	s, err := server.Listen(t.Context(), parse(t, anywhere+toOne("v2", nowhere)), nil, map[string]net.Listener{"admin.listen": l}, server.Build{}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.HasPrefix(err.Error(), "admin.token: a token is needed, since the socket that was handed over is not loopback: ") {
 		t.Errorf("%v %v", s, err)
 	}

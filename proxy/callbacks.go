@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +52,9 @@ func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
 	return x.call.Readdress(nil, ours), true
 }
 
-// answerCallback has the relay answer an upstream's callback. What holds for every answer of ours holds here, too: it
+// AnswerCallback has the relay answer an upstream's callback. What holds for every answer of ours holds here, too: it
 // has an id, and a panic answers this request and ends nothing else (R40). The upstream then tries again.
-func (g *Gateway) answerCallback(w http.ResponseWriter, r *http.Request) {
+func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	id := requestID(r.Header["X-Request-Id"])
 	w.Header().Set("X-Request-Id", id)
 	defer func() {
@@ -73,5 +72,3 @@ func (g *Gateway) answerCallback(w http.ResponseWriter, r *http.Request) {
 	r.Body = body
 	g.relay.ServeHTTP(w, r)
 }
-
-func userAgent(b Build) string { return "billbridge/" + cmp.Or(b.Version, "unknown") }

@@ -3,15 +3,27 @@ package proxy
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// halfRead is the time that a draining gateway gives a request of which only a part is there.
-const halfRead = 5 * time.Second
+// HalfRead is the time that a draining gateway gives a request of which only a part is there.
+const HalfRead = 5 * time.Second
+
+// Leave has every answer close its connection from now on, so that callers open the next one elsewhere.
+func (g *Gateway) Leave() { g.leaving.Store(true) }
+
+// Drain gives bodies that are not there yet HalfRead to come.
+func (g *Gateway) Drain() { g.drain() }
+
+// Waited returns a context for a request that was in the socket for a time before its connection was accepted. A write that
+// waited too long is not sent: its caller may have given up.
+func Waited(ctx context.Context, waited time.Duration) context.Context {
+	return context.WithValue(ctx, waitedKey{}, waited)
+}
+
+type waitedKey struct{}
 
 // bound is a request's body that must end soon when the gateway drains. Its end must be called when it has been read.
 func (g *Gateway) bound(w http.ResponseWriter, body io.ReadCloser) *boundBody {
@@ -35,7 +47,7 @@ func (b *boundBody) hurry() {
 	defer b.mu.Unlock()
 	if !b.ended {
 		b.hurried = true
-		_ = b.connection.SetReadDeadline(time.Now().Add(halfRead))
+		_ = b.connection.SetReadDeadline(time.Now().Add(HalfRead))
 	}
 }
 
@@ -56,91 +68,4 @@ func (b *boundBody) end() (hurried bool) {
 	defer b.mu.Unlock()
 	b.ended = true
 	return b.hurried
-}
-
-// arrivals are the connections of a server on which no request has begun yet. net/http closes them unanswered when it shuts
-// down, also those whose request has come, so the shutdown waits for them.
-type arrivals struct {
-	mu      sync.Mutex
-	waiting map[net.Conn]*arrival
-}
-
-type arrival struct {
-	conn   net.Conn
-	waited time.Duration // how long its first request was in the socket before the connection was accepted
-	begun  atomic.Bool
-}
-
-type arrivalKey struct{}
-
-// rounded is more than the clock by which a socket counts, a few milliseconds, can be wrong: a call must not look older than one
-// that came before it.
-const rounded = 100 * time.Millisecond
-
-// waitedKey is of arrival.waited, in the context of that request.
-type waitedKey struct{}
-
-// watch has a server report its connections.
-func (a *arrivals) watch(s *http.Server) {
-	a.waiting = map[net.Conn]*arrival{}
-	next := s.Handler
-	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if one, ok := r.Context().Value(arrivalKey{}).(*arrival); ok && one.begun.CompareAndSwap(false, true) {
-			a.forget(one.conn)
-			if one.waited > rounded {
-				r = r.WithContext(context.WithValue(r.Context(), waitedKey{}, one.waited))
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		waited, gone := backlog(c)
-		if gone {
-			_ = c.Close()
-		}
-		one := &arrival{conn: c, waited: waited}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.waiting[c] = one
-		return context.WithValue(ctx, arrivalKey{}, one)
-	}
-	s.ConnState = func(c net.Conn, state http.ConnState) {
-		if state == http.StateClosed || state == http.StateHijacked || state == http.StateIdle { // idle: net/http has answered by itself
-			a.forget(c)
-		}
-	}
-}
-
-func (a *arrivals) forget(c net.Conn) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.waiting, c)
-}
-
-func (a *arrivals) count() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.waiting)
-}
-
-// awaitArrivals returns when a request has begun on every connection, or after the time for half a request. The servers must
-// accept no more.
-func awaitArrivals(ctx context.Context, all ...*arrivals) {
-	ctx, cancel := context.WithTimeout(ctx, halfRead)
-	defer cancel()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for ctx.Err() == nil {
-		n := 0
-		for _, a := range all {
-			n += a.count()
-		}
-		if n == 0 {
-			return
-		}
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-		}
-	}
 }

@@ -5,8 +5,8 @@
 //	http.ListenAndServe("127.0.0.1:8080", gateway)
 //
 // A [Gateway] is an http.Handler; everything it knows of the two forms is in the table of package translate.
-// One request is one exchange, told in exchange.go from beginning to end. [Server] puts the gateway and the
-// operator's surface on their listeners, reloads and drains.
+// One request is one exchange, from beginning to end in exchange.go. Package proxy/server puts the gateway and the operator's
+// surface on their listeners, reloads and drains.
 //
 // Whatever fails is answered in the form the caller spoke. A write whose outcome is not known is never answered
 // with a code that a client could read, and never with HTTP 200: careful clients then read the bill.
@@ -35,6 +35,9 @@ type Options struct {
 	UserAgent  string                // towards upstreams; if empty, "billbridge"
 	Relay      *relay.Relay          // if nil, callback addresses are left alone
 	Rollout    *rollout.Router       // if nil, calls go where the config's route says
+
+	// AnswerWithin is the deadline that the listener has set for every answer; 0 if none. A config that needs longer moves it.
+	AnswerWithin time.Duration
 }
 
 // A Gateway carries calls between partners and upstreams. It is safe for concurrent use.
@@ -74,7 +77,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		return nil, errors.New("the config has a rollout, and there is no router")
 	}
 	draining, drain := context.WithCancel(context.Background())
-	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout}
+	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout, answerWithin: o.AnswerWithin}
 	g.Use(c)
 	if g.rollout != nil {
 		g.rollout.LookWith(g.look)
@@ -111,7 +114,7 @@ func (g *Gateway) Close() {
 // ServeHTTP answers one call of a partner, or one callback of an upstream.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.relay != nil && relay.Owns(r.URL.EscapedPath()) {
-		g.answerCallback(w, r)
+		g.AnswerCallback(w, r)
 		return
 	}
 	x := newExchange(g, w, r)

@@ -193,3 +193,36 @@ func statusLabel(status int) string {
 	}
 	return other
 }
+
+// MoreSeries is how many series may come beside those of the start, whatever is sent: answers of each route by code and status, and
+// the time of those that name no upstream. All else begins at the start.
+func (g *Gateway) MoreSeries() int {
+	s := g.current.Load()
+	statuses := 2 // of a caller that has gone, and of what HTTP does not know
+	for status := http.StatusOK; status < 600; status++ {
+		if http.StatusText(status) != "" {
+			statuses++
+		}
+	}
+	answers := (len(s.config.Table.Catalogue()) + 2) * statuses // other and none
+	unnamed := answers + len(seconds) + 3
+	n := len(s.config.Table.Forms()) * unnamed // no such path
+	for _, r := range s.routes {
+		begun := 0 // at the start
+		if r.operation.Effect == translate.Write {
+			begun = 2
+		}
+		named := map[*upstream]bool{}
+		for _, l := range r.lanes {
+			named[l.upstream] = true
+		}
+		if r.lane != nil {
+			named[r.lane.upstream] = true
+		}
+		n += len(named) * (answers - begun)
+		if r.lanes != nil || r.lane == nil { // a call that the rollout did not send names none
+			n += unnamed
+		}
+	}
+	return n
+}

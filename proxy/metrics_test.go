@@ -9,6 +9,7 @@ import (
 
 	"billbridge/proxy"
 	"billbridge/proxy/sandbox"
+	"billbridge/proxy/server"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -166,7 +167,7 @@ func TestR37_SeriesAreBounded(t *testing.T) {
 		round()
 	}
 	c := parse(t, toOne("v2", "http://127.0.0.1:1"))
-	if start, most, err := proxy.Series(t.Context(), c, proxy.Build{}); start > first || first > most || err != nil {
+	if start, most, err := server.Series(t.Context(), c, server.Build{}); start > first || first > most || err != nil {
 		t.Errorf("%d series where %d to %d were promised, %v", first, start, most, err)
 	}
 	if now := strings.Count(b.scrape("billbridge_"), "\n"); now != first {

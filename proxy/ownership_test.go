@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy"
+	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 )
 
@@ -65,7 +65,7 @@ func TestOwnershipIsNotSwitchedOff(t *testing.T) {
 // startOf is the error of a start with a config, and of an end at once.
 func startOf(t *testing.T, text string) error {
 	t.Helper()
-	s, err := proxy.Listen(t.Context(), parse(t, text), nil, nil, proxy.Build{}, slog.New(slog.DiscardHandler))
+	s, err := server.Listen(t.Context(), parse(t, text), nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
 	if err == nil {
 		ctx, stop := context.WithCancel(t.Context())
 		stop()

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy"
+	"billbridge/proxy/server"
 )
 
 // A scraper is a real Prometheus that scrapes a gateway.
@@ -162,7 +162,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 				t.Errorf("%s: no %s", when, line)
 			}
 		}
-		start, most, err := proxy.Series(t.Context(), parse(t, *m.text.Load()), proxy.Build{})
+		start, most, err := server.Series(t.Context(), parse(t, *m.text.Load()), server.Build{})
 		if n := strings.Count(only(got, "billbridge_"), "\n"); n != start || start > most || err != nil {
 			t.Errorf("%s: %d series where %d, and at most %d, were promised, %v", when, n, start, most, err)
 		}

@@ -27,11 +27,6 @@ type state struct {
 	answerWithin time.Duration // from the end of a request's header to the end of its answer
 }
 
-// answerWithin is the time for the request's body, the longest call, and the answer to be taken.
-func answerWithin(c *config.Config) time.Duration {
-	return time.Duration(c.Timeouts.Body) + c.LongestCall() + time.Duration(c.Timeouts.Write)
-}
-
 // A route is one operation in one form of the client. Its name, metrics and log lines come from the table.
 type route struct {
 	operation *translate.Operation
@@ -62,7 +57,7 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 		upstreams: map[string]*upstream{},
 		reads:     map[translate.Form]map[string]*lane{},
 
-		answerWithin: answerWithin(c),
+		answerWithin: c.AnswerWithin(),
 	}
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy"
+	"billbridge/proxy/server"
 )
 
 // A process is a server that runs, and what its operator can do.
 type process struct {
-	*proxy.Server
+	*server.Server
 	t      testing.TB
 	logs   *logs
 	client *http.Client
@@ -38,7 +38,7 @@ func newProcess(t testing.TB, text string) *process {
 	lookup := func(string) (string, bool) { return "", false }
 	load := func() (*config.Config, error) { return config.Parse(file(*p.text.Load()), lookup) }
 	var err error
-	p.Server, err = proxy.Listen(t.Context(), parse(t, text), load, nil, proxy.Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1"},
+	p.Server, err = server.Listen(t.Context(), parse(t, text), load, nil, server.Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1"},
 		slog.New(slog.NewJSONHandler(p.logs, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestListenErrors(t *testing.T) {
 		if key == "admin.listen" {
 			text = fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: %q}\n", taken.Addr())
 		}
-		_, err := proxy.Listen(t.Context(), parse(t, text+toOne("v2", nowhere)), nil, nil, proxy.Build{}, slog.New(slog.DiscardHandler))
+		_, err := server.Listen(t.Context(), parse(t, text+toOne("v2", nowhere)), nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") {
 			t.Errorf("%v", err)
 		}

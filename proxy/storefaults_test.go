@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy"
+	"billbridge/proxy/server"
 	"billbridge/proxy/store/storetest"
 )
 
@@ -144,13 +144,13 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	back := newBackend(t, newService())
 	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: %q}\nupstreams: {only: {form: v2, url: %q}}\nstore: {url: %q, wait: 1m}\n", adminAt, back.url, u.String())
 	type started struct {
-		*proxy.Server
+		*server.Server
 		err error
 	}
 	listening := make(chan started, 1)
 	logs := newLogs()
 	go func() {
-		s, err := proxy.Listen(context.Background(), parse(t, text), nil, nil, proxy.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
+		s, err := server.Listen(context.Background(), parse(t, text), nil, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
 		listening <- started{s, err}
 	}()
 	client := newClient(t, nil)
@@ -193,7 +193,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 func TestStartDoesNotWaitForWhatStaysWrong(t *testing.T) {
 	t.Parallel()
 	listen := func(ctx context.Context, store string) error {
-		s, err := proxy.Listen(ctx, parse(t, anywhere+"upstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\nstore: "+store+"\n"), nil, nil, proxy.Build{}, slog.New(slog.DiscardHandler))
+		s, err := server.Listen(ctx, parse(t, anywhere+"upstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\nstore: "+store+"\n"), nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
 		if err == nil {
 			t.Errorf("it started: %v", s)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 )
@@ -45,7 +46,7 @@ func (c *checkCommand) Run(ctx context.Context, s surroundings) error {
 	}
 	fmt.Fprintf(s.out, "%s: ok\n\n", cmp.Or(c.Config, "no config, the built-in one"))
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	start, most, err := proxy.Series(ctx, checked, build())
+	start, most, err := server.Series(ctx, checked, build())
 	if err != nil {
 		return err
 	}

@@ -35,15 +35,18 @@ var layers = map[string]layer{
 	"proxy/store/storetest": {never: webServing},
 	"proxy/rollout":         {of: []string{"config", "translate", "proxy/store"}},
 	"proxy/relay":           {of: []string{"config", "translate", "proxy/store"}},
-	// It shows through interfaces of its own, and so may know the types that these name.
-	"proxy/console": {of: []string{"config", "translate", "proxy/rollout", "proxy/relay", "proxy/store"}},
 	"proxy/sandbox": {},
 	"proxy": {
-		of:    []string{"config", "translate", "proxy/rollout", "proxy/relay", "proxy/store", "proxy/console"},
+		of:    []string{"config", "translate", "proxy/rollout", "proxy/relay", "proxy/store"},
+		never: []string{"os", "os/", "flag"},
+	},
+	// A process: it wires what the others are.
+	"proxy/server": {
+		of:    []string{"config", "translate", "proxy", "proxy/rollout", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
 	"proxy/bench":    {of: []string{"config", "translate", "proxy", "proxy/sandbox"}}, // a program, for measuring
-	"cmd/billbridge": {of: []string{"config", "translate", "proxy", "proxy/sandbox", "proxy/rollout", "proxy/relay", "proxy/store", "proxy/console"}},
+	"cmd/billbridge": {of: []string{"config", "translate", "proxy", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/relay", "proxy/store"}},
 }
 
 // source is what one file imports. Ours are named by their folder.

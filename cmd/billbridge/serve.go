@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy"
 	"billbridge/proxy/sandbox"
+	"billbridge/proxy/server"
 	"billbridge/translate"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -62,7 +62,7 @@ func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
 	if c := checked.Callbacks; sockets["callbacks.listen"] != nil && (c == nil || c.Listen == "") {
 		return errors.New("systemd hands over a socket for callbacks, and the config has no callbacks.listen")
 	}
-	server, err := proxy.Listen(ctx, checked, load, sockets, build(), logger)
+	server, err := server.Listen(ctx, checked, load, sockets, build(), logger)
 	switch {
 	case err != nil && ctx.Err() != nil: // it was stopped while it waited for its store
 		return nil
@@ -206,7 +206,7 @@ func trial(c *config.Config) {
 }
 
 // welcome says what runs, and gives a first call that works when pasted.
-func welcome(server *proxy.Server, c *config.Config) string {
+func welcome(server *server.Server, c *config.Config) string {
 	if c.Rollout != nil {
 		return strings.Join([]string{
 			"No config was given, so this is a trial of a rollout: the sandbox runs in this process as two backends of one service,",

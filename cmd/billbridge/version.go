@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"billbridge/proxy"
+	"billbridge/proxy/server"
 )
 
 // version is the release; CHANGELOG.md has what changed in it.
@@ -25,8 +25,8 @@ func (versionCommand) Run(s surroundings) error {
 }
 
 // build says which program this is. The commit is known where the build recorded it.
-func build() proxy.Build {
-	b := proxy.Build{Version: version, GoVersion: runtime.Version()}
+func build() server.Build {
+	b := server.Build{Version: version, GoVersion: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {

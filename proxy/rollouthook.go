@@ -100,105 +100,12 @@ func (x *exchange) deny(call rollout.Call) *rollout.Refused {
 	return refused
 }
 
-// finding is what an upstream said to a read, in the caller's form.
-type finding struct {
-	status int
-	code   string // in the catalogue's form
-	body   []byte
-	state  string // of a bill that was found
-	amount string // the same
-}
-
-// explain says what a read shows of a bill after a write that has no answer. It never says that the bill does not
-// exist: a write that is late may still come to take effect.
-func (x *exchange) explain() string {
-	operation, within := x.route.operation, time.Duration(x.state.config.Failures.Explain)
-	if !operation.OfBill() || x.call == nil {
-		return ""
-	}
-	count := func(shown string) { x.gateway.metrics.explained.WithLabelValues(operation.Name, shown).Inc() }
-	member, merchant := x.call.Store()
-	said := translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()}
-	if said.Partner == "" || said.Bill == "" || within == 0 || x.state.read == nil || slices.Contains(x.state.config.Failures.Unexplained, operation.Name) {
-		count(notAsked)
-		return ""
-	}
-	// Nobody may wait for the answer any more; the log has it all the same.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), within)
-	defer cancel()
-	found, shown := x.ask(ctx, x.lane.upstream.config.Name, said)
-	count(shownWords[found])
-	x.shown = &rollout.Shown{Finding: found, State: shown.state, Amount: shown.amount}
-	switch {
-	case found == rollout.Present:
-		if shown.amount != "" && len(shown.amount) <= 20 && strings.Trim(shown.amount, "0123456789") == "" {
-			return " A read just now shows the bill in state " + shown.state + ", amount " + shown.amount + "."
-		}
-		return " A read just now shows the bill in state " + shown.state + "."
-	case found == rollout.Absent:
-		return " A read just now does not show the bill yet."
-	}
-	return " A read just now did not tell."
-}
-
 // notAsked is what is counted where no read was made.
 const notAsked = "not asked"
 
 // shownWords are what a read says of the bill of a write without an answer, for the metric.
 var shownWords = map[rollout.Finding]string{
 	rollout.Unclear: "unclear", rollout.Absent: "not visible yet", rollout.Present: "visible", rollout.Refusing: "unclear",
-}
-
-// ask reads a bill at an upstream, as the partner would.
-func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said) (rollout.Finding, finding) {
-	s := x.state
-	read := s.reads[x.client][upstream]
-	if read == nil {
-		return rollout.Unclear, finding{}
-	}
-	call := read.crossing.Start()
-	defer call.Release()
-	question, err := s.read.Compose(nil, x.client, said)
-	if err != nil {
-		return rollout.Unclear, finding{}
-	}
-	body, err := call.Request(nil, question)
-	if err != nil {
-		return rollout.Unclear, finding{}
-	}
-	reply := new(bytes.Buffer)
-	asking := newPayload(body)
-	asking.partner = said.Partner
-	response, err := read.upstream.post(ctx, read.target, x.id, asking, reply, int64(s.config.Limits.Reply))
-	if err != nil {
-		return rollout.Unclear, finding{}
-	}
-	answer, err := call.Reply(nil, response.StatusCode, reply.Bytes())
-	if err != nil {
-		return rollout.Unclear, finding{}
-	}
-	table := s.config.Table
-	code := table.Code(call.Code(), read.upstream.config.Form, table.Forms()[0])
-	found := rollout.Unclear
-	switch {
-	case call.Succeeded() && call.State() == "": // it shows no bill
-	case call.Succeeded():
-		return rollout.Present, finding{state: strings.Clone(call.State()), amount: strings.Clone(call.ShownAmount())}
-	case s.saysNoSuchBill(upstream, code, call.Code()):
-		found = rollout.Absent
-	case slices.Contains(barring, code):
-		found = rollout.Refusing
-	}
-	if s.config.Failures.MaskHosts {
-		answer = maskHosts(answer, table.TextName(x.client))
-	}
-	return found, finding{status: response.StatusCode, code: code, body: answer}
-}
-
-// saysNoSuchBill tells whether a code of an upstream, given in the catalogue's form and as the upstream wrote it, says for
-// certain that there is no such bill.
-func (s *state) saysNoSuchBill(upstream, code, written string) bool {
-	return code == "BILL_003" || slices.Contains(s.config.NotFound(upstream), written)
 }
 
 // settle tells the rollout how a call ended.
@@ -391,11 +298,6 @@ func (x *exchange) outcome() store.Outcome {
 	}
 	return store.Unknown // a failure, or a code of which nobody says for certain that nothing was done
 }
-
-// barring are the codes with which a read is refused whatever the bill: by its caller's key, store or contract, or because
-// something in it is missing (interface document, Errors). They say nothing of the bill. A caller whom both backends refuse
-// so gets that refusal for every operation: it is permanent, and must not look like maintenance.
-var barring = []string{"PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007", "VALIDATION_001"}
 
 // refusing are the codes with which a create certainly was refused (interface document, Errors). PAYMENT_001 and
 // PAYMENT_002 are not among them: a response was missing, and with it what became of the bill. Nor is POINT_001: points

@@ -1,14 +1,13 @@
-package proxy
+package server
 
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"strings"
 
 	"billbridge/config"
+	"billbridge/proxy"
 	"billbridge/proxy/store"
-	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -29,7 +28,7 @@ func Series(ctx context.Context, c *config.Config, build Build) (start, most int
 	if err := s.openRelayAndRollout(c, registry, build); err != nil {
 		return 0, 0, err
 	}
-	if s.gateway, err = New(c, Options{Registerer: registry, Relay: s.relay, Rollout: s.rollout}); err != nil {
+	if s.gateway, err = proxy.New(c, proxy.Options{Registerer: registry, Relay: s.relay, Rollout: s.rollout}); err != nil {
 		return 0, 0, err
 	}
 	defer s.gateway.Close()
@@ -55,37 +54,5 @@ func Series(ctx context.Context, c *config.Config, build Build) (start, most int
 			}
 		}
 	}
-	return start, start + s.gateway.current.Load().more(), nil
-}
-
-// more is how many series may come beside those of the start: answers of each route by code and status, and the time of those
-// that name no upstream. All else begins at the start.
-func (s *state) more() int {
-	statuses := 2 // of a caller that has gone, and of what HTTP does not know
-	for status := http.StatusOK; status < 600; status++ {
-		if http.StatusText(status) != "" {
-			statuses++
-		}
-	}
-	answers := (len(s.config.Table.Catalogue()) + 2) * statuses // other and none
-	unnamed := answers + len(seconds) + 3
-	n := len(s.config.Table.Forms()) * unnamed // no such path
-	for _, r := range s.routes {
-		begun := 0 // at the start
-		if r.operation.Effect == translate.Write {
-			begun = 2
-		}
-		named := map[*upstream]bool{}
-		for _, l := range r.lanes {
-			named[l.upstream] = true
-		}
-		if r.lane != nil {
-			named[r.lane.upstream] = true
-		}
-		n += len(named) * (answers - begun)
-		if r.lanes != nil || r.lane == nil { // a call that the rollout did not send names none
-			n += unnamed
-		}
-	}
-	return n
+	return start, start + s.gateway.MoreSeries(), nil
 }

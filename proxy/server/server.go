@@ -1,6 +1,11 @@
-package proxy
+// Package server runs a gateway as a process: its listeners, the admin listener, the store that it opens, reload and drain.
+//
+//	s, err := server.Listen(ctx, checkedConfig, load, nil, build, logger)
+//	err = s.Run(ctx) // serves until ctx ends, then drains
+package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,11 +14,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
@@ -27,13 +34,13 @@ type Build struct{ Version, Revision, GoVersion string }
 
 // A Server is a gateway and the operator's surface on their listeners.
 type Server struct {
-	gateway  *Gateway
+	gateway  *proxy.Gateway
 	load     func() (*config.Config, error)
 	sockets  map[string]net.Listener // that were handed over, by the key of the config, such as admin.listen
 	log      *slog.Logger
-	partners http.Server
+	partners *http.Server
 	operator http.Server
-	upstream http.Server // the listener for callbacks alone, where there is one
+	upstream *http.Server // of the listener for callbacks alone; nil where there is none
 	tls      atomic.Pointer[config.KeyPair]
 	serving  atomic.Bool
 	surface  atomic.Pointer[http.Handler] // of the admin listener
@@ -42,7 +49,9 @@ type Server struct {
 
 	store  *store.Store // nil where the config has none
 	pinger pinger       // of the store
-	relay  *relay.Relay // nil without a store
+
+	reported atomic.Bool  // an outage of the store does not make it not ready
+	relay    *relay.Relay // nil without a store
 
 	rollout *rollout.Router // nil where the config has none
 
@@ -54,16 +63,6 @@ type Server struct {
 
 	partnersAt, operatorAt, upstreamAt net.Listener // the last is nil where there is none
 	partnersNew, upstreamNew           arrivals
-}
-
-// drainWithin is how long a drain may take: a body that is still coming in, the longest call, and a moment for the
-// answer to be written. A write that is cut off has an unknown outcome, so this is long rather than short.
-func drainWithin(c *config.Config) time.Duration {
-	longest := c.LongestCall()
-	if c.Callbacks != nil {
-		longest = max(longest, time.Duration(c.Callbacks.Timeout)+config.StoreWithin)
-	}
-	return halfRead + longest + 5*time.Second
 }
 
 // Listen takes the addresses of the config and opens its store, so that [Server.Run] serves. load reads the config
@@ -84,64 +83,75 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	if err := s.serveOperator(c, registry); err != nil {
 		return nil, err
 	}
-	if c.Store.URL.IsSet() {
-		if err := s.openStore(ctx, c); err != nil {
-			return nil, err
-		}
-	}
-	trial := c.Callbacks != nil && c.Callbacks.PublicURL.URL == nil // its upstream, in this process, must know the address
-	if trial {
-		if err := s.takeAddresses(c); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.openRelayAndRollout(c, registry, build); err != nil {
+	if err := s.openStore(ctx, c); err != nil {
 		return nil, err
 	}
-	if !trial {
-		if err := s.takeAddresses(c); err != nil {
+	steps := []func() error{
+		func() error { return s.openRelayAndRollout(c, registry, build) },
+		func() error { return s.takeAddresses(c) },
+	}
+	if c.Callbacks != nil && c.Callbacks.PublicURL.URL == nil { // a trial: its upstream is in this process, and must know the address
+		c = withOwnCallbacks(c)
+		s.config = c
+		slices.Reverse(steps)
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	if s.gateway, err = New(c, Options{Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay, Rollout: s.rollout}); err != nil {
+	if s.gateway, err = proxy.New(c, proxy.Options{
+		Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay, Rollout: s.rollout, AnswerWithin: c.AnswerWithin(),
+	}); err != nil {
 		return nil, err
 	}
 	if err := s.describe(registry, build); err != nil {
 		return nil, err
 	}
 	s.accepted(c)
+	s.prepare(c)
+	s.showOperator(c, registry)
+	s.serving.Store(true) // the listeners take connections, which Run serves
+	return s, nil
+}
 
-	s.gateway.answerWithin = answerWithin(c)
-	t := c.Timeouts
-	quiet := slog.NewLogLogger(logger.Handler(), slog.LevelDebug) // what peers do wrong is no event of ours
-	s.partners = http.Server{
-		Handler:           s.gateway,
-		ReadHeaderTimeout: time.Duration(t.Header),
-		ReadTimeout:       time.Duration(t.Header) + time.Duration(t.Body),
-		WriteTimeout:      answerWithin(c),
-		IdleTimeout:       time.Duration(t.Idle),
+// withOwnCallbacks is a config whose callbacks section can be completed: that of the caller is not modified.
+func withOwnCallbacks(c *config.Config) *config.Config {
+	own, callbacks := *c, *c.Callbacks
+	own.Callbacks = &callbacks
+	return &own
+}
+
+// prepare makes the HTTP servers of partners and, where callbacks have a listener of their own, of upstreams.
+func (s *Server) prepare(c *config.Config) {
+	s.partners = s.newServer(c, s.gateway, c.AnswerWithin())
+	if s.upstreamAt != nil {
+		s.upstream = s.newServer(c, http.HandlerFunc(s.gateway.AnswerCallback), time.Duration(c.Timeouts.Body)+config.StoreWithin+time.Duration(c.Timeouts.Write))
+		s.upstreamNew.watch(s.upstream)
+	}
+	s.partnersNew.watch(s.partners)
+}
+
+func (s *Server) newServer(c *config.Config, handler http.Handler, answerWithin time.Duration) *http.Server {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: time.Duration(c.Timeouts.Header),
+		ReadTimeout:       time.Duration(c.Timeouts.Header) + time.Duration(c.Timeouts.Body),
+		WriteTimeout:      answerWithin,
+		IdleTimeout:       time.Duration(c.Timeouts.Idle),
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          quiet,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what peers do wrong is no event of ours
 	}
 	if c.TLS != nil {
-		s.partners.TLSConfig = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		server.TLSConfig = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return s.tls.Load().Certificate()
 		}}
 	}
-	if s.upstreamAt != nil {
-		s.upstream = http.Server{
-			Handler:           http.HandlerFunc(s.gateway.answerCallback),
-			ReadHeaderTimeout: time.Duration(t.Header),
-			ReadTimeout:       time.Duration(t.Header) + time.Duration(t.Body),
-			WriteTimeout:      time.Duration(t.Body) + config.StoreWithin + time.Duration(t.Write),
-			IdleTimeout:       time.Duration(t.Idle),
-			MaxHeaderBytes:    64 << 10,
-			TLSConfig:         s.partners.TLSConfig.Clone(), // each server writes into its own as it begins
-			ErrorLog:          quiet,
-		}
-	}
-	s.partnersNew.watch(&s.partners)
-	s.upstreamNew.watch(&s.upstream)
+	return server
+}
+
+// showOperator completes the admin listener, which has answered while the gateway started.
+func (s *Server) showOperator(c *config.Config, registry prometheus.Gatherer) {
 	surfaces := map[string]http.Handler{}
 	if s.relay != nil {
 		surfaces["/callbacks"], surfaces["/store"] = s.relay.Operator(), s.storeOperator()
@@ -151,8 +161,6 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	}
 	handler := Operator(c.Admin.Token, registry, s.ready, s.Reload, surfaces)
 	s.surface.Store(&handler)
-	s.serving.Store(true) // the listeners take connections, which Run serves
-	return s, nil
 }
 
 // describe registers what is known of the process itself.
@@ -279,8 +287,8 @@ func (s *Server) Run(ctx context.Context) error {
 			failed <- server.Serve(at)
 		})
 	}
-	serve(&s.partners, s.partnersAt)
-	serve(&s.upstream, s.upstreamAt)
+	serve(s.partners, s.partnersAt)
+	serve(s.upstream, s.upstreamAt)
 	deliver, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the drain begins, after its delay
 	defer stop()
 	delivered := make(chan struct{})
@@ -310,7 +318,7 @@ func (s *Server) Run(ctx context.Context) error {
 		running--
 	}
 	s.serving.Store(false)
-	s.gateway.leaving.Store(true)
+	s.gateway.Leave()
 	s.reloading.Lock()
 	delay := time.Duration(s.config.Drain.Delay)
 	s.reloading.Unlock()
@@ -327,7 +335,7 @@ func (s *Server) Run(ctx context.Context) error {
 	within := s.drain
 	s.reloading.Unlock()
 	s.log.Info("draining", "at_most", within.String())
-	s.gateway.drain()
+	s.gateway.Drain()
 	for _, l := range []net.Listener{s.partnersAt, s.upstreamAt} {
 		if l != nil {
 			_ = l.Close()
@@ -337,7 +345,10 @@ func (s *Server) Run(ctx context.Context) error {
 	drain, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	awaitArrivals(drain, &s.partnersNew, &s.upstreamNew)
-	for _, server := range []*http.Server{&s.partners, &s.upstream} {
+	for _, server := range []*http.Server{s.partners, s.upstream} {
+		if server == nil {
+			continue
+		}
 		if stopped := server.Shutdown(drain); !errors.Is(stopped, net.ErrClosed) { // the listener was closed above
 			err = errors.Join(err, stopped)
 		}
@@ -363,87 +374,4 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// Reload reads the config anew and serves by it from the next request on. A bad one is refused and the good
-// one stays. What is bound to a listener needs a restart, and saying so beats ignoring it.
-func (s *Server) Reload() error {
-	s.reloading.Lock()
-	defer s.reloading.Unlock()
-	if s.load == nil {
-		s.log.Warn("nothing to reload: there is no config file")
-		return errors.New("there is no config file to read again")
-	}
-	c, err := s.load()
-	if err == nil {
-		err = s.bound(c)
-	}
-	if err == nil && s.rollout != nil { // first: it changes nothing
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		err = s.rollout.Check(ctx, c)
-		cancel()
-	}
-	if err == nil && s.store != nil {
-		err = s.reconcile(c)
-	}
-	if err == nil && s.rollout != nil {
-		// Other sides may have been declared as a restored store is: no call may be decided on before that is known.
-		ctx, cancel := context.WithTimeout(context.Background(), config.StoreWithin)
-		if err = s.rollout.Follow(ctx); err == nil {
-			err = s.rollout.Accept(ctx, c)
-		}
-		cancel()
-	}
-	if s.rollout != nil {
-		s.rollout.NoteReload(err)
-	}
-	if err != nil {
-		s.reloadOK.Set(0)
-		s.log.Error("config not reloaded, the last good one stays", "error", err.Error())
-		return err
-	}
-	s.gateway.Use(c)
-	s.config = c
-	s.accepted(c)
-	s.log.Info("config reloaded")
-	return nil
-}
-
-func (s *Server) accepted(c *config.Config) {
-	s.tls.Store(c.TLS)
-	if c.Drain.AtMost != 0 {
-		s.drain = time.Duration(c.Drain.AtMost)
-	} else {
-		s.drain = max(s.drain, drainWithin(c)) // an exchange under way ends by the config it began with
-	}
-	s.reloadOK.Set(1)
-	s.reloadAt.SetToCurrentTime()
-}
-
-// bound refuses what only a restart can change.
-func (s *Server) bound(c *config.Config) error {
-	for _, b := range []struct {
-		key     string
-		changed bool
-	}{
-		{"listen", c.Listen != s.config.Listen},
-		{"admin.listen", c.Admin.Listen != s.config.Admin.Listen},
-		{"admin.token", c.Admin.Token.Reveal() != s.config.Admin.Token.Reveal()},
-		{"tls", (c.TLS == nil) != (s.config.TLS == nil)},
-		{"timeouts", c.Timeouts != s.config.Timeouts},
-		{"rollout", (c.Rollout == nil) != (s.config.Rollout == nil)},
-		{"rollout.bills", c.Rollout != nil && s.config.Rollout != nil && c.Rollout.Bills != s.config.Rollout.Bills},
-		{"store.url", c.Store.URL.Reveal() != s.config.Store.URL.Reveal()},
-		{"callbacks.listen", callbackListener(c) != callbackListener(s.config)},
-	} {
-		if b.changed {
-			return fmt.Errorf("%s has changed: restart to change it", b.key)
-		}
-	}
-	return nil
-}
-
-func callbackListener(c *config.Config) string {
-	if c.Callbacks == nil {
-		return ""
-	}
-	return c.Callbacks.Listen
-}
+func userAgent(b Build) string { return "billbridge/" + cmp.Or(b.Version, "unknown") }

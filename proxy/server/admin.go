@@ -1,4 +1,4 @@
-package proxy
+package server
 
 import (
 	"crypto/sha256"
@@ -14,38 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
-
-// A Check is one thing that /-/ready depends on.
-type Check struct {
-	Name     string
-	Problem  string // "" if there is none. It names no address, user or database: everyone may ask.
-	Detail   error  // of the problem, for a request with the token
-	Reported bool   // the gateway is ready in spite of it
-}
-
-// readiness answers /-/ready. With ?verbose it lists every check, one a line.
-func readiness(token config.Secret, checks []Check, w http.ResponseWriter, r *http.Request) {
-	status, text, all := http.StatusOK, "ready", ""
-	for _, c := range checks {
-		line := c.Name + ": ok"
-		if c.Problem != "" {
-			line = c.Name + ": " + c.Problem
-			if c.Detail != nil && token.IsSet() && bears(token, r) {
-				line += ": " + c.Detail.Error()
-			}
-			if c.Reported {
-				line += " (reported only)"
-			} else {
-				status, text = http.StatusServiceUnavailable, "not ready: "+c.Problem
-			}
-		}
-		all += "\n" + line
-	}
-	if r.URL.Query().Has("verbose") {
-		text += all
-	}
-	say(w, status, text)
-}
 
 // Operator is the handler of the admin listener: metrics, health, reload, and surfaces by the first part of their paths:
 // /callbacks, /rollout, /store. ready and reload are the server's; reload's error is shown to the operator. With a token, all
