@@ -11,8 +11,8 @@ import (
 	"billbridge/translate"
 )
 
-// watch is the one observer of a finished exchange: metrics and the access log.
-func (g *Gateway) watch(x *exchange) {
+// logAccess is the one observer of a finished exchange: metrics and the access log.
+func (g *Gateway) logAccess(x *exchange) {
 	g.metrics.count(x)
 	level := slog.LevelInfo
 	if x.out.asked && x.out.reason != "" {
@@ -25,8 +25,8 @@ func (g *Gateway) watch(x *exchange) {
 	operation, upstream := none, none
 	if x.route != nil {
 		operation = x.route.operation.Name
-		if x.lane != nil {
-			upstream = x.lane.upstream.config.Name
+		if x.target != nil {
+			upstream = x.target.upstream.config.Name
 		}
 	}
 	attrs := make([]slog.Attr, 0, 15)

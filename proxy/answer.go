@@ -116,7 +116,7 @@ func (x *exchange) write(status int, body []byte) error {
 	x.w.WriteHeader(status)
 	_, err := x.w.Write(body)
 	var flushed error
-	if x.route != nil && x.route.lanes != nil {
+	if x.route != nil && x.route.targets != nil {
 		// The partner need not wait for the ledger to note how a create ended: until then it counts as one that may have been
 		// made, which it was before. (HTTP/2 ends an answer with its handler, and waits all the same.)
 		flushed = http.NewResponseController(x.w).Flush()
@@ -134,7 +134,7 @@ func (x *exchange) finish() {
 	if panicked != nil {
 		x.survive(panicked, begun)
 	}
-	x.gateway.watch(x)
+	x.gateway.logAccess(x)
 	if panicked != nil {
 		if begun {
 			panic(http.ErrAbortHandler)

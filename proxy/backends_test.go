@@ -42,7 +42,7 @@ func TestSidesOfTheConfig(t *testing.T) {
 			defer func() { _ = s.Close() }()
 			now := time.Now()
 			err = errors.Join(
-				s.Sides(t.Context(), store.Sides{Old: "a", New: "b", Staying: staying}, now),
+				s.SetBackends(t.Context(), store.Backends{Old: "a", New: "b", Staying: staying}, now),
 				s.SetStage(t.Context(), store.Stage{Stage: row.stage, By: "anna", At: now}),
 			)
 			if row.bill != "" {

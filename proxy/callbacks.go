@@ -12,10 +12,10 @@ import (
 	"billbridge/proxy/relay"
 )
 
-// readdress puts an address of ours where the request has the partner's, so that the callback comes to us and is
+// swapCallbackURL puts an address of ours where the request has the partner's, so that the callback comes to us and is
 // brought on in the partner's form. A request without one stays as it is. Where ours cannot be stored nothing is sent,
 // and the exchange has been answered: a callback that nobody can place would be lost.
-func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
+func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	if x.gateway.relay == nil {
 		return body, true
 	}
@@ -28,11 +28,11 @@ func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
 	// Copies of what is stored as it is: the store may write it after it was given up, when another call has the buffer
 	// of the request.
 	asked := relay.Asked{
-		Upstream: x.lane.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
+		Upstream: x.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
 		Key: x.call.Partner(), OfBill: x.route.operation.OfBill(), Bill: strings.Clone(x.call.Bill()), Expiry: x.call.Expiry(),
 		URL: strings.Clone(theirs),
 	}
-	asked.Member, asked.Merchant = x.call.Store()
+	asked.Member, asked.Merchant = x.call.Merchant()
 	ours, err := x.gateway.relay.Bind(ctx, asked)
 	var wrong *relay.Wrong
 	switch {
@@ -49,7 +49,7 @@ func (x *exchange) readdress(body []byte) (_ []byte, ok bool) {
 	case ours == theirs:
 		return body, true
 	}
-	return x.call.Readdress(nil, ours), true
+	return x.call.SwapCallbackURL(nil, ours), true
 }
 
 // AnswerCallback has the relay answer an upstream's callback. What holds for every answer of ours holds here, too: it

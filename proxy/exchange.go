@@ -31,7 +31,7 @@ type exchange struct {
 
 	client  translate.Form
 	route   *route          // nil until the path is known
-	lane    *lane           // where the call goes; nil where no upstream can take it
+	target  *routeTarget    // where the call goes; nil where no upstream can take it
 	call    *translate.Call // nil until the request is read
 	out     outcome
 	in      *bytes.Buffer   // the request's body; what the call keeps points into it
@@ -40,7 +40,7 @@ type exchange struct {
 	waited  bool            // it was there before its connection was accepted
 	while   context.Context // of a write: it is not sent any more when this has ended
 	why     rollout.Reason  // why the rollout sends it there; "" where none decided
-	unsure  bool            // only a success may be answered with (see rollout.Way)
+	unsure  bool            // only a success may be answered with (see rollout.Route)
 	shown   *rollout.Shown  // what a read said of the bill, where that is to be recorded in the ledger; nil elsewhere
 	busy    bool            // the transport may still be reading what was sent, which may be in
 }
@@ -61,7 +61,7 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 	s := g.current.Load()
 	x := &exchange{gateway: g, state: s, w: w, r: r, start: time.Now(), id: requestID(r.Header["X-Request-Id"])}
 	if x.route = s.match(r); x.route != nil {
-		x.client, x.lane = x.route.client, x.route.lane
+		x.client, x.target = x.route.client, x.route.target
 	} else {
 		x.client = s.formOf(r.URL)
 	}
@@ -87,7 +87,7 @@ func (x *exchange) serve() {
 		return
 	case !x.read():
 		return
-	case x.lane == nil:
+	case x.target == nil:
 		x.fail(noUpstream, x.route.operation.Name+" exists in one form only, and no upstream of this gateway speaks it")
 		return
 	}
@@ -131,34 +131,34 @@ func (x *exchange) read() bool {
 func (x *exchange) carry() {
 	defer x.bound()()
 	var call rollout.Call // both zero where there is no rollout
-	var way rollout.Way
-	if x.route.lanes != nil {
+	var way rollout.Route
+	if x.route.targets != nil {
 		var ok bool
-		call, way, ok = x.steer()
+		call, way, ok = x.routeByRollout()
 		if x.partner = call.Partner; !ok {
-			x.lane = nil // nothing was sent: neither metrics nor log may name an upstream
+			x.target = nil // nothing was sent: neither metrics nor log may name an upstream
 			return
 		}
-		x.lane, x.unsure = x.route.lanes[way.Upstream], way.Unsure
-		defer func() { x.settle(call, way) }()
-		if x.lane == nil { // a reload has just given the rollout other sides
+		x.target, x.unsure = x.route.targets[way.Upstream], way.OnlyIfFound
+		defer func() { x.complete(call, way) }()
+		if x.target == nil { // a reload has just given the rollout other sides
 			x.fail(unowned, "the backends are being exchanged; nothing was sent")
 			return
 		}
 		x.why = way.Reason
 	}
-	lane := x.lane
-	x.call = lane.crossing.Start()
+	target := x.target
+	x.call = target.translation.Start()
 	out := buffers.Get().(*bytes.Buffer)
 	out.Grow(2 * x.in.Len())
 	body, err := x.call.Request(out.AvailableBuffer(), x.in.Bytes())
 	if err != nil {
 		giveBack(out)
-		x.refuseRequest(lane.crossing, err)
+		x.refuseRequest(target.translation, err)
 		return
 	}
-	lane.watch.report("request", &x.call.Report)
-	body, ok := x.readdress(body)
+	target.metrics.report("request", &x.call.Report)
+	body, ok := x.swapCallbackURL(body)
 	if !ok {
 		giveBack(out)
 		return
@@ -184,11 +184,11 @@ func (x *exchange) carry() {
 	began := time.Now()
 	x.out.asked, x.out.sent = true, true // what a panic from here on must assume
 	x.busy = true
-	target := lane.target
+	to := target.url
 	if x.route.passes {
-		target = x.passTarget()
+		to = x.passTarget()
 	}
-	response, err := lane.upstream.post(ctx, target, x.id, sending, reply, int64(x.state.config.Limits.Reply))
+	response, err := target.upstream.post(ctx, to, x.id, sending, reply, int64(x.state.config.Limits.Reply))
 	if !sending.connected.IsZero() {
 		began = sending.connected
 	}
@@ -208,10 +208,10 @@ func (x *exchange) carry() {
 		answer, err = reply.Bytes(), nil // whatever it is
 	}
 	if err != nil {
-		x.broke(lane.upstream.noAnswer(response.StatusCode, err))
+		x.broke(target.upstream.noAnswer(response.StatusCode, err))
 		return
 	}
-	lane.watch.report("reply", &x.call.Report)
+	target.metrics.report("reply", &x.call.Report)
 	if x.unsure && !x.call.Succeeded() {
 		// The bill may be at the other upstream: this one's word is no answer.
 		x.out.sent = false
@@ -219,8 +219,8 @@ func (x *exchange) carry() {
 		return
 	}
 	table := x.state.config.Table
-	code := table.Code(x.call.Code(), lane.upstream.config.Form, table.Forms()[0])
-	if way.Deniable && !x.call.Succeeded() && x.state.saysNoSuchBill(lane.upstream.config.Name, code, x.call.Code()) {
+	code := table.Code(x.call.Code(), target.upstream.config.Form, table.Forms()[0])
+	if way.Deniable && !x.call.Succeeded() && x.state.saysNoSuchBill(target.upstream.config.Name, code, x.call.Code()) {
 		if refused := x.deny(call); refused != nil {
 			x.out.sent = false
 			x.refuseUnowned(refused, "")
@@ -261,7 +261,7 @@ func (x *exchange) bound() (release context.CancelFunc) {
 		return func() {}
 	}
 	x.while = x.r.Context()
-	if x.route.lanes == nil && !x.waited {
+	if x.route.targets == nil && !x.waited {
 		return func() {}
 	}
 	x.while, release = context.WithDeadline(x.while, x.arrived.Add(x.sendWithin()))
@@ -293,20 +293,20 @@ func (x *exchange) giveUp() {
 	}
 	x.fail(notSent, "it could not be sent within "+x.sendWithin().String()+", nothing was sent")
 	x.out.reason = "rollout: too late"
-	if x.route.lanes == nil {
+	if x.route.targets == nil {
 		x.out.reason = "too late"
 	}
 }
 
 // refuseRequest answers a request that cannot be carried.
-func (x *exchange) refuseRequest(crossing *translate.Crossing, err error) {
+func (x *exchange) refuseRequest(translation *translate.Translation, err error) {
 	var refusal *translate.Refusal
 	errors.As(err, &refusal)
 	text := refusal.Reason
 	if refusal.Field != "" {
 		text = refusal.Field + ": " + text
 		x.out.field = other // a name that only the sender knows may be anything
-		if crossing.Names(refusal.Field) {
+		if translation.Names(refusal.Field) {
 			x.out.field = refusal.Field
 		}
 	}

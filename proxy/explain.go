@@ -28,7 +28,7 @@ func (x *exchange) explain() string {
 		return ""
 	}
 	count := func(shown string) { x.gateway.metrics.explained.WithLabelValues(operation.Name, shown).Inc() }
-	member, merchant := x.call.Store()
+	member, merchant := x.call.Merchant()
 	said := translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()}
 	if said.Partner == "" || said.Bill == "" || within == 0 || x.state.read == nil || slices.Contains(x.state.config.Failures.Unexplained, operation.Name) {
 		count(notAsked)
@@ -37,7 +37,7 @@ func (x *exchange) explain() string {
 	// Nobody may wait for the answer any more; the log has it all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), within)
 	defer cancel()
-	found, shown := x.ask(ctx, x.lane.upstream.config.Name, said)
+	found, shown := x.ask(ctx, x.target.upstream.config.Name, said)
 	count(shownWords[found])
 	x.shown = &rollout.Shown{Finding: found, State: shown.state, Amount: shown.amount}
 	switch {
@@ -53,13 +53,13 @@ func (x *exchange) explain() string {
 }
 
 // ask reads a bill at an upstream, as the partner would.
-func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said) (rollout.Finding, finding) {
+func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said) (rollout.ProbeResult, finding) {
 	s := x.state
 	read := s.reads[x.client][upstream]
 	if read == nil {
 		return rollout.Unclear, finding{}
 	}
-	call := read.crossing.Start()
+	call := read.translation.Start()
 	defer call.Release()
 	question, err := s.read.Compose(nil, x.client, said)
 	if err != nil {
@@ -72,7 +72,7 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 	reply := new(bytes.Buffer)
 	asking := newPayload(body)
 	asking.partner = said.Partner
-	response, err := read.upstream.post(ctx, read.target, x.id, asking, reply, int64(s.config.Limits.Reply))
+	response, err := read.upstream.post(ctx, read.url, x.id, asking, reply, int64(s.config.Limits.Reply))
 	if err != nil {
 		return rollout.Unclear, finding{}
 	}

@@ -26,7 +26,7 @@ func (c *callers) remember(partner string, call *translate.Call) {
 	if _, known := c.by.Load(partner); known || c.n.Load() >= callersAtMost {
 		return
 	}
-	member, merchant := call.Store()
+	member, merchant := call.Merchant()
 	as := rollout.Asker{Partner: partner, Key: strings.Clone(call.Partner()), Member: strings.Clone(member), Merchant: strings.Clone(merchant)}
 	if _, known := c.by.LoadOrStore(partner, as); !known {
 		c.n.Add(1)

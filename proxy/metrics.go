@@ -88,16 +88,16 @@ func (m *metrics) forget(upstream string) {
 	m.upstreamErrors.DeletePartialMatch(label)
 }
 
-// laneMetrics are the metrics of one lane, looked up once.
-type laneMetrics struct {
+// targetMetrics are the metrics of one target, looked up once.
+type targetMetrics struct {
 	metrics                     *metrics
 	operation, client, upstream string
 	duration                    prometheus.Observer
 	upstreamDuration            prometheus.Observer
 }
 
-func (m *metrics) lane(operation, client, upstream string) *laneMetrics {
-	return &laneMetrics{
+func (m *metrics) target(operation, client, upstream string) *targetMetrics {
+	return &targetMetrics{
 		metrics: m, operation: operation, client: client, upstream: upstream,
 		duration:         m.requestDuration.WithLabelValues(operation, client, upstream),
 		upstreamDuration: m.upstreamDuration.WithLabelValues(operation, upstream),
@@ -107,7 +107,7 @@ func (m *metrics) lane(operation, client, upstream string) *laneMetrics {
 // What an alert looks at begins at zero, so that the first event is an increase: Prometheus takes a series that appears with 1
 // for one that always was 1. Of billbridge_requests_total that is what a write without an answer gets. All codes with all
 // statuses would be tens of thousands of series.
-func (l *laneMetrics) start(o *translate.Operation, crossing *translate.Crossing) {
+func (l *targetMetrics) start(o *translate.Operation, translation *translate.Translation) {
 	m := l.metrics
 	if o.Effect == translate.Write {
 		for _, status := range []string{"502", "504"} {
@@ -122,10 +122,10 @@ func (l *laneMetrics) start(o *translate.Operation, crossing *translate.Crossing
 	for _, reason := range reasons {
 		m.upstreamErrors.WithLabelValues(l.upstream, reason)
 	}
-	if crossing.SameForm() { // nothing is looked at
+	if translation.SameForm() { // nothing is looked at
 		return
 	}
-	request, reply := crossing.Counted()
+	request, reply := translation.Counted()
 	for message, counted := range map[string]translate.Counted{"request": request, "reply": reply} {
 		for _, field := range append(counted.Dropped, "unknown") {
 			m.dropped.WithLabelValues(l.operation, message, l.client, field)
@@ -137,7 +137,7 @@ func (l *laneMetrics) start(o *translate.Operation, crossing *translate.Crossing
 }
 
 // report counts what a translation left out or could not fit.
-func (l *laneMetrics) report(message string, r *translate.Report) {
+func (l *targetMetrics) report(message string, r *translate.Report) {
 	for _, field := range r.Dropped {
 		l.metrics.dropped.WithLabelValues(l.operation, message, l.client, field).Inc()
 	}
@@ -156,12 +156,12 @@ func (m *metrics) count(x *exchange) {
 		operation = x.route.operation.Name
 	}
 	took := time.Since(x.start).Seconds()
-	if x.lane != nil {
-		lane := x.lane.watch
-		upstream = lane.upstream
-		lane.duration.Observe(took)
+	if x.target != nil {
+		target := x.target.metrics
+		upstream = target.upstream
+		target.duration.Observe(took)
 		if x.out.asked {
-			lane.upstreamDuration.Observe(x.out.upstream.Seconds())
+			target.upstreamDuration.Observe(x.out.upstream.Seconds())
 		}
 	} else {
 		m.requestDuration.WithLabelValues(operation, string(x.client), upstream).Observe(took)
@@ -213,14 +213,14 @@ func (g *Gateway) MoreSeries() int {
 			begun = 2
 		}
 		named := map[*upstream]bool{}
-		for _, l := range r.lanes {
+		for _, l := range r.targets {
 			named[l.upstream] = true
 		}
-		if r.lane != nil {
-			named[r.lane.upstream] = true
+		if r.target != nil {
+			named[r.target.upstream] = true
 		}
 		n += len(named) * (answers - begun)
-		if r.lanes != nil || r.lane == nil { // a call that the rollout did not send names none
+		if r.targets != nil || r.target == nil { // a call that the rollout did not send names none
 			n += unnamed
 		}
 	}

@@ -121,7 +121,7 @@ func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	}
 	defer s.Close()
 	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
-	if err := s.Sides(t.Context(), store.Sides{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek); err != nil {
+	if err := s.SetBackends(t.Context(), store.Backends{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Begin(t.Context(), "anna", lastWeek); err != nil {

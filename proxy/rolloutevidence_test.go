@@ -154,8 +154,8 @@ func TestCanaryIsReadBack(t *testing.T) {
 			if v := verdictOn(r, "bill.create", rollout.ByReadBack); v.Ruling != rollout.Inconclusive || v.Bills != 5 || v.Differed != 0 || v.NotThere != 0 {
 				t.Errorf("%+v %+v", v, v.Compared)
 			}
-			if v := verdictOn(r, "bill.create", rollout.ByCalls); v.Beside == nil || v.Beside.Calls[rollout.NewSide] != 5 || len(v.Lacks) != 0 {
-				t.Errorf("%+v %+v", v, v.Beside)
+			if v := verdictOn(r, "bill.create", rollout.ByCalls); v.CallStats == nil || v.CallStats.Calls[rollout.NewSide] != 5 || len(v.Lacks) != 0 {
+				t.Errorf("%+v %+v", v, v.CallStats)
 			}
 			reads := len(m.newCalls.received()) - m.newCalls.writes()
 			if reads != 5 {
@@ -315,7 +315,7 @@ func TestLacksAreOfCallsThatTheOtherSideTakes(t *testing.T) {
 	m.send(newCall("v2", "create").with("billId", "ATTHENEWSIDE00000001")).holds(t, "v2", 200, "0000")
 	// What the old side was never asked is no answer of it: that it was refused speaks for the new side, not against it.
 	r = m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
-	if b := verdictOn(r, "bill.create", rollout.ByCalls).Beside; b == nil || b.Calls != [2]int{1, 1} || len(b.Codes) != 1 {
+	if b := verdictOn(r, "bill.create", rollout.ByCalls).CallStats; b == nil || b.Calls != [2]int{1, 1} || len(b.Codes) != 1 {
 		t.Errorf("%+v", b)
 	}
 	if got := m.operator("POST", "/rollout/stop?by=a"); got.status != 409 || !strings.Contains(got.body, "old cannot carry bill.create for VALIDATION_001 bill.tax (1, the last ") {

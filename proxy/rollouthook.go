@@ -19,8 +19,8 @@ import (
 	"billbridge/translate"
 )
 
-// steer finds the way of a call whose upstream the rollout decides. ok is false where the exchange has been answered.
-func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
+// routeByRollout finds the way of a call whose upstream the rollout decides. ok is false where the exchange has been answered.
+func (x *exchange) routeByRollout() (call rollout.Call, way rollout.Route, ok bool) {
 	// What the bytes say must be known before their upstream is. They pass the same checks again when it is.
 	look := x.route.look.Start()
 	defer look.Release()
@@ -28,7 +28,7 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 		x.refuseRequest(x.route.look, err)
 		return call, way, false
 	}
-	member, merchant := look.Store()
+	member, merchant := look.Merchant()
 	// Copies: a question to a side, and the ledger's writer, may be at it still when the request was given up.
 	said := translate.Said{
 		Partner: strings.Clone(look.Partner()), Member: strings.Clone(member), Merchant: strings.Clone(merchant), Bill: strings.Clone(look.Bill()),
@@ -49,7 +49,7 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, config.StoreWithin+time.Duration(x.state.config.Rollout.Ask))
 	defer cancel()
-	way, err := x.gateway.rollout.Route(ctx, call, func(ctx context.Context, upstream string) rollout.Finding {
+	way, err := x.gateway.rollout.Route(ctx, call, func(ctx context.Context, upstream string) rollout.ProbeResult {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(x.state.config.Rollout.Ask))
 		defer cancel()
 		if x.while != nil { // what is found out later serves nothing
@@ -68,8 +68,8 @@ func (x *exchange) steer() (call rollout.Call, way rollout.Way, ok bool) {
 	case errors.As(err, &refused):
 		x.refuseUnowned(refused, "; nothing was sent")
 		return call, way, false
-	case way.Nowhere:
-		x.lane = x.route.lanes[way.Upstream]
+	case way.Answered:
+		x.target = x.route.targets[way.Upstream]
 		mu.Lock()
 		answer := answers[way.Upstream]
 		mu.Unlock()
@@ -104,20 +104,20 @@ func (x *exchange) deny(call rollout.Call) *rollout.Refused {
 const notAsked = "not asked"
 
 // shownWords are what a read says of the bill of a write without an answer, for the metric.
-var shownWords = map[rollout.Finding]string{
+var shownWords = map[rollout.ProbeResult]string{
 	rollout.Unclear: "unclear", rollout.Absent: "not visible yet", rollout.Present: "visible", rollout.Refusing: "unclear",
 }
 
-// settle tells the rollout how a call ended.
-func (x *exchange) settle(call rollout.Call, way rollout.Way) {
+// complete tells the rollout how a call ended.
+func (x *exchange) complete(call rollout.Call, way rollout.Route) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreWithin)
 	defer cancel()
-	if err := x.gateway.rollout.Settle(ctx, way, x.outcome()); err != nil {
+	if err := x.gateway.rollout.Complete(ctx, way, x.outcome()); err != nil {
 		x.gateway.log.Error("how a create ended cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
 	}
 	succeeded := x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded()
 	if x.shown != nil && x.shown.Finding == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.State() != "") {
-		if err := x.gateway.rollout.Shown(ctx, call, way); err != nil {
+		if err := x.gateway.rollout.RecordFound(ctx, call, way); err != nil {
 			x.gateway.log.Error("where a bill was found cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
 		}
 	}
@@ -135,7 +135,7 @@ func (x *exchange) settle(call rollout.Call, way rollout.Way) {
 	}
 	if succeeded {
 		x.gateway.callers.remember(call.Partner, x.call)
-		if err := x.gateway.rollout.Saw(ctx, call.Partner); err != nil {
+		if err := x.gateway.rollout.RecordSeen(ctx, call.Partner); err != nil {
 			x.gateway.log.Error("a partner that was seen cannot be noted; it stays where it is for longer", "id", x.id, "error", err.Error())
 		}
 	}
@@ -148,8 +148,8 @@ var ending = map[string]string{"bill.destroy": "D", "bill.cancel": "C"}
 
 // keepShown keeps what the upstream's answer shows of the bill, if it is to be recorded in the ledger. That happens when the answer has been
 // sent: another call may use the buffer of the reply then.
-func (x *exchange) keepShown(way rollout.Way) {
-	if x.route.lanes == nil {
+func (x *exchange) keepShown(way rollout.Route) {
+	if x.route.targets == nil {
 		return
 	}
 	var shown rollout.Shown
@@ -171,7 +171,7 @@ func (x *exchange) keepShown(way rollout.Way) {
 }
 
 // count tells the rollout what became of a call, for its report, and has the bill read back that a canary made.
-func (x *exchange) count(call rollout.Call, way rollout.Way, succeeded bool) {
+func (x *exchange) count(call rollout.Call, way rollout.Route, succeeded bool) {
 	end := rollout.End{Succeeded: succeeded}
 	// What we say in a side's place is no answer of it: where its word must not be relayed, and where nobody waited for it.
 	if x.out.asked && !strings.HasPrefix(x.out.reason, unowned.reason) && x.out.status != statusGone {
@@ -197,18 +197,18 @@ func (x *exchange) count(call rollout.Call, way rollout.Way, succeeded bool) {
 
 // lacks is why an upstream's form cannot carry the call: the code and the field of the refusal. "" if it can.
 func (x *exchange) lacks(upstream string) string {
-	crossing := x.route.lanes[upstream].crossing
-	if crossing.SameForm() {
+	translation := x.route.targets[upstream].translation
+	if translation.SameForm() {
 		return ""
 	}
-	try := crossing.Start()
+	try := translation.Start()
 	defer try.Release()
 	_, err := try.Request(nil, x.in.Bytes())
 	var refusal *translate.Refusal
 	if !errors.As(err, &refusal) {
 		return ""
 	}
-	if crossing.Names(refusal.Field) {
+	if translation.Names(refusal.Field) {
 		return refusal.Code + " " + refusal.Field
 	}
 	return refusal.Code
@@ -216,8 +216,8 @@ func (x *exchange) lacks(upstream string) string {
 
 // compare has the other upstream's answer to a read compared with the one that the partner got.
 func (x *exchange) compare(call rollout.Call, other string, asked []byte, status int, body []byte) {
-	c, first, id := x.state.config, x.lane, x.id // and not x, which holds all of the call
-	second := x.route.lanes[other]
+	c, first, id := x.state.config, x.target, x.id // and not x, which holds all of the call
+	second := x.route.targets[other]
 	in := bytes.Clone(x.in.Bytes()) // its place is another call's when this one has been answered
 	limit := int64(c.Limits.Reply)
 	side := map[string]rollout.Side{c.Rollout.Old: rollout.OldSide, c.Rollout.New: rollout.NewSide}[first.upstream.config.Name]
@@ -225,7 +225,7 @@ func (x *exchange) compare(call rollout.Call, other string, asked []byte, status
 		ID: id, At: x.start, Partner: call.Partner, Operation: x.route.operation, Side: side,
 		First: rollout.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body, NotFound: c.NotFound(first.upstream.config.Name)},
 		Other: func(ctx context.Context, most int64) (rollout.Answer, error) {
-			call := second.crossing.Start()
+			call := second.translation.Start()
 			defer call.Release()
 			request, err := call.Request(nil, in)
 			if err != nil {
@@ -245,8 +245,8 @@ func (x *exchange) readBack(call rollout.Call, upstream string) {
 	if read == nil {
 		return
 	}
-	member, merchant := x.call.Store()
-	say := read.crossing.Start()
+	member, merchant := x.call.Merchant()
+	say := read.translation.Start()
 	defer say.Release()
 	question, err := x.state.read.Compose(nil, x.client, translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()})
 	if err != nil {
@@ -267,11 +267,11 @@ func (x *exchange) readBack(call rollout.Call, upstream string) {
 }
 
 // answer asks an upstream for the sake of a comparison.
-func (l *lane) answer(ctx context.Context, c *config.Config, id string, request []byte, most int64) (rollout.Answer, error) {
+func (l *routeTarget) answer(ctx context.Context, c *config.Config, id string, request []byte, most int64) (rollout.Answer, error) {
 	reply := new(bytes.Buffer)
 	asking := newPayload(request)
 	asking.own = true
-	response, err := l.upstream.post(ctx, l.target, id, asking, reply, most)
+	response, err := l.upstream.post(ctx, l.url, id, asking, reply, most)
 	if err != nil {
 		return rollout.Answer{}, err
 	}

@@ -21,8 +21,8 @@ type state struct {
 	routes    map[string]*route // by the name of their mux route
 	upstreams map[string]*upstream
 
-	reads map[translate.Form]map[string]*lane // of the operation that shows a bill, by the client's form and the upstream
-	read  *translate.Operation                // nil where the table has none
+	reads map[translate.Form]map[string]*routeTarget // of the operation that shows a bill, by the client's form and the upstream
+	read  *translate.Operation                       // nil where the table has none
 
 	answerWithin time.Duration // from the end of a request's header to the end of its answer
 }
@@ -31,21 +31,21 @@ type state struct {
 type route struct {
 	operation *translate.Operation
 	client    translate.Form
-	lane      *lane // nil where no upstream can take the operation
-	passes    bool  // byte for byte, to the path that was asked for; the lane's target is that of no path
+	target    *routeTarget // nil where no upstream can take the operation
+	passes    bool         // byte for byte, to the path that was asked for; the url of its target is that of no path
 
-	// Where a rollout decides: the lanes of both of its upstreams, by name, and how to look at a request before one is
+	// Where a rollout decides: the targets of both of its upstreams, by name, and how to look at a request before one is
 	// chosen. Nil elsewhere.
-	lanes map[string]*lane
-	look  *translate.Crossing
+	targets map[string]*routeTarget
+	look    *translate.Translation
 }
 
-// A lane is where the calls of a route go: the upstream, and the crossing to its form.
-type lane struct {
-	upstream *upstream
-	crossing *translate.Crossing
-	target   *url.URL
-	watch    *laneMetrics
+// A routeTarget is where the calls of a route go: the upstream, and the translation to its form.
+type routeTarget struct {
+	upstream    *upstream
+	translation *translate.Translation
+	url         *url.URL
+	metrics     *targetMetrics
 }
 
 func newState(c *config.Config, old *state, m *metrics, userAgent string) *state {
@@ -55,7 +55,7 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 		router:    mux.NewRouter().SkipClean(true).UseEncodedPath(),
 		routes:    map[string]*route{},
 		upstreams: map[string]*upstream{},
-		reads:     map[translate.Form]map[string]*lane{},
+		reads:     map[translate.Form]map[string]*routeTarget{},
 
 		answerWithin: c.AnswerWithin(),
 	}
@@ -77,10 +77,10 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 		s.router.Path(listed.Path).Name(name)
 		s.routes[name] = &route{operation: o, client: listed.Client}
 		if u := upstreamFor(c, o, listed.Client); u != nil {
-			s.routes[name].lane = s.lane(o, listed.Client, u, m)
+			s.routes[name].target = s.newTarget(o, listed.Client, u, m)
 		}
-		for _, u := range listed.Sides {
-			s.routes[name].split(s.lane(o, listed.Client, u, m))
+		for _, u := range listed.Backends {
+			s.routes[name].split(s.newTarget(o, listed.Client, u, m))
 		}
 	}
 	s.readers(m)
@@ -98,16 +98,16 @@ func (s *state) pass(listed Route, name string, m *metrics) {
 	}
 	if s.routes[name] == nil {
 		o := s.config.Table.PassThrough(pass, listed.Client)
-		s.routes[name] = &route{operation: o, client: listed.Client, passes: true, lane: s.lane(o, listed.Client, listed.Upstream, m)}
+		s.routes[name] = &route{operation: o, client: listed.Client, passes: true, target: s.newTarget(o, listed.Client, listed.Upstream, m)}
 	}
 }
 
-// split has the rollout decide whether calls go to a lane.
-func (r *route) split(to *lane) {
-	if r.lanes == nil {
-		r.lanes, r.look = map[string]*lane{}, r.operation.Crossing(r.client, r.client)
+// split has the rollout decide whether calls go to a target.
+func (r *route) split(to *routeTarget) {
+	if r.targets == nil {
+		r.targets, r.look = map[string]*routeTarget{}, r.operation.Translation(r.client, r.client)
 	}
-	r.lanes[to.upstream.config.Name] = to
+	r.targets[to.upstream.config.Name] = to
 }
 
 // readers prepares the reads that the gateway makes of itself: in each form of a client, at each upstream. There are none if
@@ -119,49 +119,49 @@ func (s *state) readers(m *metrics) {
 	}
 	s.read = reader
 	for _, client := range s.config.Table.Forms() {
-		s.reads[client] = map[string]*lane{}
+		s.reads[client] = map[string]*routeTarget{}
 		for i := range s.config.Upstreams {
 			u := &s.config.Upstreams[i]
-			s.reads[client][u.Name] = s.lane(reader, client, u, m)
+			s.reads[client][u.Name] = s.newTarget(reader, client, u, m)
 		}
 	}
 }
 
-// lane goes to an upstream whose form has the operation.
-func (s *state) lane(o *translate.Operation, client translate.Form, u *config.Upstream, m *metrics) *lane {
+// newTarget goes to an upstream whose form has the operation.
+func (s *state) newTarget(o *translate.Operation, client translate.Form, u *config.Upstream, m *metrics) *routeTarget {
 	upstream := s.upstreams[u.Name]
-	l := &lane{
-		upstream: upstream,
-		crossing: o.Crossing(client, u.Form),
-		target:   upstream.target(o.Path(u.Form)),
-		watch:    m.lane(o.Name, string(client), u.Name),
+	l := &routeTarget{
+		upstream:    upstream,
+		translation: o.Translation(client, u.Form),
+		url:         upstream.target(o.Path(u.Form)),
+		metrics:     m.target(o.Name, string(client), u.Name),
 	}
-	l.watch.start(o, l.crossing)
+	l.metrics.start(o, l.translation)
 	return l
 }
 
 // upstreamFor takes the default upstream, or, for an operation that its form lacks, the first of the file that
 // has it: sub-business operations exist in v2 only.
 func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form) *config.Upstream {
-	if u := c.Upstreams.Find(c.Route.Default); o.Crossing(client, u.Form) != nil {
+	if u := c.Upstreams.Find(c.Route.Default); o.Translation(client, u.Form) != nil {
 		return u
 	}
 	for i := range c.Upstreams {
-		if o.Crossing(client, c.Upstreams[i].Form) != nil {
+		if o.Translation(client, c.Upstreams[i].Form) != nil {
 			return &c.Upstreams[i]
 		}
 	}
 	return nil
 }
 
-// sidesFor are both sides of the rollout, old first, if it decides on the operation and both have it.
-func sidesFor(c *config.Config, o *translate.Operation, client translate.Form) (sides []*config.Upstream) {
+// backendsFor are both sides of the rollout, old first, if it decides on the operation and both have it.
+func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (sides []*config.Upstream) {
 	if c.Rollout == nil || !o.OfBill() {
 		return nil
 	}
 	for _, name := range []string{c.Rollout.Old, c.Rollout.New} {
 		u := c.Upstreams.Find(name)
-		if o.Crossing(client, u.Form) == nil {
+		if o.Translation(client, u.Form) == nil {
 			return nil
 		}
 		sides = append(sides, u)
@@ -176,9 +176,9 @@ type Route struct {
 	Client    translate.Form
 	Upstream  *config.Upstream // nil where none can take it
 
-	// Sides are the two between which the rollout decides, instead of Upstream; nil where it does not. Sub-business
+	// Backends are the two between which the rollout decides, instead of Upstream; nil where it does not. Sub-business
 	// operations go to the same upstream in every stage.
-	Sides []*config.Upstream
+	Backends []*config.Upstream
 }
 
 // Routes lists what a gateway serves by a config, in the order of the table.
@@ -187,7 +187,7 @@ func Routes(c *config.Config) []Route {
 	for _, o := range c.Table.Operations() {
 		for _, client := range c.Table.Forms() {
 			if path := o.Path(client); path != "" {
-				list = append(list, Route{c.BasePath + path, o.Name, client, upstreamFor(c, o, client), sidesFor(c, o, client)})
+				list = append(list, Route{c.BasePath + path, o.Name, client, upstreamFor(c, o, client), backendsFor(c, o, client)})
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func (s *state) formOf(u *url.URL) translate.Form {
 
 // passTarget is where a call of route.pass goes: the path that was asked for, below the upstream's base address.
 func (x *exchange) passTarget() *url.URL {
-	return x.lane.upstream.target(strings.TrimPrefix(sentPath(x.r.URL), x.state.config.BasePath))
+	return x.target.upstream.target(strings.TrimPrefix(sentPath(x.r.URL), x.state.config.BasePath))
 }
 
 // sameUpstream tells whether connections made for one section serve the other.

@@ -12,12 +12,12 @@ const readReply = `{"code":"0000","message":"성공하였습니다.","data":{"ap
 
 const createRequest = `{"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"bill_id":"12345678901234567890","bill_issuer":"한빛수학학원","hash":"0f343b0931126a20f133d67c2b018a3b0f343b0931126a20f133d67c2b018a3b","product_nm":"11월 수강료","message":"11월 수강료 납부 안내드립니다.","member_nm":"김하늘","phone":"01000000000","price":"50000","expire_dt":"2026-11-30","callbackURL":"https://partner.example.com/callback"}}`
 
-func crossing(b *testing.B, operation string, client, upstream translate.Form) *translate.Crossing {
+func crossing(b *testing.B, operation string, client, upstream translate.Form) *translate.Translation {
 	table, err := translate.Compile(32, translate.Billing())
 	if err != nil {
 		b.Fatal(err)
 	}
-	return table.Operation(operation).Crossing(client, upstream)
+	return table.Operation(operation).Translation(client, upstream)
 }
 
 // The same bytes, only found valid: the yardstick of the two benchmarks below.
@@ -83,7 +83,7 @@ func BenchmarkCallback(b *testing.B) {
 		b.SetBytes(int64(len(doc)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := table.Callback().Bring(dst, doc, "v2", "legacy"); err != nil {
+			if _, _, err := table.Callback().Translate(dst, doc, "v2", "legacy"); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -109,7 +109,7 @@ func BenchmarkReaddress(b *testing.B) {
 			dst := make([]byte, 0, 4096)
 			b.ReportAllocs()
 			for b.Loop() {
-				call.Readdress(dst, "https://bridge.example.com/callbacks/7")
+				call.SwapCallbackURL(dst, "https://bridge.example.com/callbacks/7")
 			}
 		})
 	}

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// judge applies the bounds of the row to a request's value: with all, every one of them, else only those that
-// nobody behind the bridge can judge.
-func (r *row) judge(v value, path string, all bool) *Refusal {
+// checkBounds applies the bounds of the row to a request's value: with all, every one of them, else only those that
+// nobody behind the bridge can checkBounds.
+func (r *row) checkBounds(v value, path string, all bool) *Refusal {
 	if v.nothing() {
 		if r.required && (all || r.lone() >= 0) {
 			return &Refusal{r.refuse, path, "is missing"}

@@ -8,9 +8,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A Crossing is one operation between a client's form and an upstream's form. It is immutable and safe for
+// A Translation is one operation between a client's form and an upstream's form. It is immutable and safe for
 // concurrent use.
-type Crossing struct {
+type Translation struct {
 	operation *Operation
 	request   *plan
 	reply     *plan
@@ -21,7 +21,7 @@ type Crossing struct {
 }
 
 // link resolves what the reply takes from the request.
-func (c *Crossing) link() {
+func (c *Translation) link() {
 	slotOf := func(form int, path string) int {
 		for slot, r := range c.request.rows {
 			if path != "" && r.path[form] == path {
@@ -40,19 +40,19 @@ func (c *Crossing) link() {
 		c.asked = append(c.asked, slotOf(0, r.proofAsked))
 	}
 	c.calls.New = func() any {
-		return &Call{crossing: c, request: make([]value, c.request.slots()), reply: make([]value, c.reply.slots())}
+		return &Call{translation: c, request: make([]value, c.request.slots()), reply: make([]value, c.reply.slots())}
 	}
 }
 
-// Operation is what this is a crossing of.
-func (c *Crossing) Operation() *Operation { return c.operation }
+// Operation is what this is a translation of.
+func (c *Translation) Operation() *Operation { return c.operation }
 
 // SameForm tells whether client and upstream speak one form, so that bytes pass untouched.
-func (c *Crossing) SameForm() bool { return c.request.from == c.request.to }
+func (c *Translation) SameForm() bool { return c.request.from == c.request.to }
 
 // Names tells whether path is a field of the request, or an object that holds some, by the table. What a refusal
 // names may also be a word of the sender's, which is not for a log.
-func (c *Crossing) Names(path string) bool {
+func (c *Translation) Names(path string) bool {
 	for _, r := range c.request.rows {
 		if own := r.path[c.request.from]; path != "" && (own == path || strings.HasPrefix(own, path+".")) {
 			return true
@@ -62,21 +62,21 @@ func (c *Crossing) Names(path string) bool {
 }
 
 // Start begins one exchange.
-func (c *Crossing) Start() *Call { return c.calls.Get().(*Call) }
+func (c *Translation) Start() *Call { return c.calls.Get().(*Call) }
 
 // A Call carries one exchange: its request, then its reply. It is not safe for concurrent use.
 type Call struct {
 	// Report is what the last Request or Reply changed. It is reset by each of them.
 	Report Report
 
-	crossing *Crossing
-	request  []value
-	reply    []value
-	passing  []passing
-	src      []byte // of the request that was carried, nil where none was
-	code     string
-	success  bool
-	refusal  *Refusal
+	translation *Translation
+	request     []value
+	reply       []value
+	passing     []passing
+	src         []byte // of the request that was carried, nil where none was
+	code        string
+	success     bool
+	refusal     *Refusal
 }
 
 // passing is a field without a row on its way into an object of the output.
@@ -92,7 +92,7 @@ func (c *Call) Release() {
 	clear(c.passing)
 	c.passing, c.src, c.code, c.success, c.refusal = c.passing[:0], nil, "", false, nil
 	c.Report.reset()
-	c.crossing.calls.Put(c)
+	c.translation.calls.Put(c)
 }
 
 // Code is the code of the reply in the upstream's form, "" when it was not an answer.
@@ -105,7 +105,7 @@ func (c *Call) Succeeded() bool { return c.success }
 // itself. The error is a [*Refusal]: then nothing may be sent. src must not be modified before Release: the
 // reply may echo from it.
 func (c *Call) Request(dst, src []byte) ([]byte, error) {
-	p := c.crossing.request
+	p := c.translation.request
 	c.Report.reset()
 	clear(c.request)
 	clear(c.passing)
@@ -122,7 +122,7 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 		return nil, c.refusal
 	}
 	enforce := p.table.bounds == "enforce"
-	if c.crossing.SameForm() {
+	if c.translation.SameForm() {
 		for slot, r := range p.rows {
 			if !enforce {
 				break
@@ -130,7 +130,7 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 			if r.path[p.from] == "" {
 				continue // the other form's field: nobody who speaks this one can send it
 			}
-			if refusal := r.judge(c.request[slot], r.path[p.from], true); refusal != nil {
+			if refusal := r.checkBounds(c.request[slot], r.path[p.from], true); refusal != nil {
 				return nil, refusal
 			}
 		}
@@ -138,7 +138,7 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 		return src, nil
 	}
 	for slot, r := range p.rows {
-		if refusal := c.spare(p, r, c.request[slot], enforce); refusal != nil {
+		if refusal := c.checkLoss(p, r, c.request[slot], enforce); refusal != nil {
 			return nil, refusal
 		}
 	}
@@ -156,13 +156,13 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// spare judges a value of a request and, where the upstream's form has no place for it, its loss.
-func (c *Call) spare(p *plan, r *row, v value, enforce bool) *Refusal {
+// checkLoss judges a value of a request and, where the upstream's form has no place for it, its loss.
+func (c *Call) checkLoss(p *plan, r *row, v value, enforce bool) *Refusal {
 	path := r.path[p.from]
 	if path == "" {
 		return nil
 	}
-	if refusal := r.judge(v, path, enforce); refusal != nil || r.path[p.to] != "" || v.kind == absent {
+	if refusal := r.checkBounds(v, path, enforce); refusal != nil || r.path[p.to] != "" || v.kind == absent {
 		return refusal
 	}
 	switch {

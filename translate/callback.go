@@ -86,7 +86,7 @@ type Notice struct {
 	Report Report
 }
 
-// Bring appends the upstream's callback to dst as the partner's form has it. from and to must be forms of the table.
+// Translate appends the upstream's callback to dst as the partner's form has it. from and to must be forms of the table.
 //
 // It is lenient as a reply is: a value is converted where it can be, else it passes as it is and is counted; nothing
 // is padded, stripped or re-printed. What the document does not show may well look different from what we expect
@@ -101,7 +101,7 @@ type Notice struct {
 // The error is a [*Refusal]: JSON that another reader could take for more than this one does must not go on. That is
 // a name twice in an object, however it is spelled, text that is not UTF-8, and nesting beyond the limit, which is
 // never looked into, JSON or not. Only a value of text or a number that is not empty names something.
-func (c *Callback) Bring(dst, src []byte, from, to Form) ([]byte, Notice, error) {
+func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
 	t := c.operation.table
 	f, u := t.index(from), t.index(to)
 	if fault := check(src, t.depth); fault != nil {
@@ -129,7 +129,7 @@ func (c *Callback) Bring(dst, src []byte, from, to Form) ([]byte, Notice, error)
 	if n.Recognised != Translated {
 		return src, n, nil
 	}
-	call := &Call{crossing: &Crossing{reply: p, echoes: slices.Repeat([]int{-1}, len(p.rows))}, reply: make([]value, p.slots())}
+	call := &Call{translation: &Translation{reply: p, echoes: slices.Repeat([]int{-1}, len(p.rows))}, reply: make([]value, p.slots())}
 	call.walk(p, p.root, doc, call.reply)
 	dst, _ = call.emit(p, append(dst, '{'), call.reply)
 	call.drops(p)
@@ -138,7 +138,7 @@ func (c *Callback) Bring(dst, src []byte, from, to Form) ([]byte, Notice, error)
 }
 
 // ReadForm is what a callback says that came as a form (application/x-www-form-urlencoded), by the names of both forms of
-// the table. It is not translated: it goes on byte for byte. The error is a [*Refusal], as of [Callback.Bring].
+// the table. It is not translated: it goes on byte for byte. The error is a [*Refusal], as of [Callback.Translate].
 func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	t := c.operation.table
 	values, err := url.ParseQuery(view(src))
@@ -166,7 +166,7 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 }
 
 // IsJSON tells whether src is JSON by its grammar, in any text. src must not nest deeper than the limit of the table: what
-// [Callback.Bring] returned without an error does not.
+// [Callback.Translate] returned without an error does not.
 func IsJSON(src []byte) bool { return hasGrammar(src) }
 
 // in is what doc has under the names, "" where that names nothing.

@@ -14,7 +14,7 @@ import (
 
 // bring brings a callback by the billing table.
 func bring(doc string, from, to translate.Form) (string, translate.Notice, error) {
-	out, notice, err := billing().Callback().Bring(nil, []byte(doc), from, to)
+	out, notice, err := billing().Callback().Translate(nil, []byte(doc), from, to)
 	return string(out), notice, err
 }
 
@@ -184,7 +184,7 @@ func TestR03_DepthOfCallbacksIsLimited(t *testing.T) {
 func TestNoticeOutlivesItsMessage(t *testing.T) {
 	t.Parallel()
 	doc := []byte(`{"apikey":"demo-key","bill_id":"A1","more":1,"apiKey":"other-key"}`)
-	_, notice, err := billing().Callback().Bring(nil, doc, "legacy", "v2")
+	_, notice, err := billing().Callback().Translate(nil, doc, "legacy", "v2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestPrintedTableStillBorrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := again.Callback().Bring(nil, []byte(`{"bill_id":"1","appr_cat_id":"c","appr_pay_type":"CARD_VAN"}`), "legacy", "v2")
+	out, _, err := again.Callback().Translate(nil, []byte(`{"bill_id":"1","appr_cat_id":"c","appr_pay_type":"CARD_VAN"}`), "legacy", "v2")
 	if want := `{"billId":"1","apprPayType":0}`; string(out) != want || err != nil {
 		t.Errorf("%s, %v", out, err)
 	}
@@ -267,7 +267,7 @@ func TestPrintedTableStillBorrows(t *testing.T) {
 func TestCallbackIsAppended(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"", "{", `{"a":1,`, ","} {
-		out, _, err := billing().Callback().Bring(append(make([]byte, 0, 512), before...), []byte(`{"apikey":"k"}`), "legacy", "v2")
+		out, _, err := billing().Callback().Translate(append(make([]byte, 0, 512), before...), []byte(`{"apikey":"k"}`), "legacy", "v2")
 		if want := before + `{"apiKey":"k"}`; string(out) != want || err != nil {
 			t.Errorf("%s, %v", out, err)
 		}

@@ -144,7 +144,7 @@ func FuzzCallback(f *testing.F) {
 	f.Fuzz(func(t *testing.T, way uint8, doc []byte) {
 		from, to := forms[way>>1&1], forms[way&1]
 		c, kept := billing().Callback(), slices.Clone(doc)
-		out, notice, err := c.Bring(nil, doc, from, to)
+		out, notice, err := c.Translate(nil, doc, from, to)
 		if !slices.Equal(kept, doc) {
 			t.Fatal("the input was written to")
 		}
@@ -152,7 +152,7 @@ func FuzzCallback(f *testing.F) {
 		if err != nil || notice.Recognised != translate.Translated || notice.OtherForm {
 			return
 		}
-		again, returned, err := c.Bring(nil, out, to, from)
+		again, returned, err := c.Translate(nil, out, to, from)
 		if err != nil || returned.Recognised != translate.Translated {
 			t.Fatalf("%q became %q, which does not come back: %v", doc, out, err)
 		}

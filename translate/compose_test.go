@@ -27,13 +27,13 @@ func TestCompose(t *testing.T) {
 			t.Errorf("%s in %s: got %s, %v, want %s", row.operation, row.form, composed, err, row.want)
 		}
 		for _, to := range forms {
-			call := o.Crossing(row.form, to).Start()
+			call := o.Translation(row.form, to).Start()
 			out, err := call.Request(nil, []byte(row.want))
 			if err != nil {
 				t.Errorf("%s to %s: %v", row.want, to, err)
 				continue
 			}
-			member, merchant := call.Store()
+			member, merchant := call.Merchant()
 			if got := (translate.Said{Partner: call.Partner(), Member: member, Merchant: merchant, Bill: call.Bill()}); got != row.said {
 				t.Errorf("it says %+v, want %+v", got, row.said)
 			}

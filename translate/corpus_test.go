@@ -49,7 +49,7 @@ func everyWay(f func(o *translate.Operation, from, to translate.Form)) {
 	for _, o := range billing().Operations() {
 		for _, from := range forms {
 			for _, to := range forms {
-				if o.Crossing(from, to) != nil {
+				if o.Translation(from, to) != nil {
 					f(o, from, to)
 				}
 			}
@@ -66,13 +66,13 @@ func TestR02_InvalidJSONIsRefusedWhole(t *testing.T) {
 			t.Parallel()
 			everyWay(func(o *translate.Operation, from, to translate.Form) {
 				for _, in := range [][]byte{doc.data, wrap(from, "message", doc.data)} {
-					call := o.Crossing(from, to).Start()
+					call := o.Translation(from, to).Start()
 					out, err := call.Request(nil, in)
 					if _, ok := err.(*translate.Refusal); !ok || out != nil {
 						t.Errorf("%s from %s to %s: %q with %v", o.Name, from, to, out, err)
 					}
 					call.Release()
-					call = o.Crossing(from, to).Start()
+					call = o.Translation(from, to).Start()
 					out, err = call.Reply(nil, 200, in)
 					if _, ok := err.(*translate.NoAnswer); !ok || out != nil || call.Succeeded() {
 						t.Errorf("reply of %s from %s to %s: %q with %v", o.Name, to, from, out, err)
@@ -101,10 +101,10 @@ func TestR08_ValidJSONKeepsItsMeaning(t *testing.T) {
 			t.Run(doc.name, func(t *testing.T) {
 				t.Parallel()
 				everyWay(func(o *translate.Operation, from, to translate.Form) {
-					call := o.Crossing(from, to).Start()
+					call := o.Translation(from, to).Start()
 					defer call.Release()
 					out, err := call.Request(nil, doc.data)
-					judgeRequest(t, o.Crossing(from, to), from, to, doc.data, out, err)
+					judgeRequest(t, o.Translation(from, to), from, to, doc.data, out, err)
 				})
 				inField(t, doc.data)
 			})
@@ -119,11 +119,11 @@ func inField(t *testing.T, value []byte) {
 	for _, field := range []string{"message", "price"} {
 		for i, from := range forms {
 			to := forms[1-i]
-			call := o.Crossing(from, to).Start()
+			call := o.Translation(from, to).Start()
 			defer call.Release()
 			in := wrap(from, field, value)
 			out, err := call.Request(nil, in)
-			judgeRequest(t, o.Crossing(from, to), from, to, in, out, err)
+			judgeRequest(t, o.Translation(from, to), from, to, in, out, err)
 			if err != nil {
 				continue
 			}
@@ -198,7 +198,7 @@ func TestR06_NumbersMoveAsRawText(t *testing.T) {
 	for _, value := range values {
 		inField(t, []byte(value))
 		for i, from := range forms {
-			call := o.Crossing(from, forms[1-i]).Start()
+			call := o.Translation(from, forms[1-i]).Start()
 			out, err := call.Request(nil, wrap(from, "message", []byte(value)))
 			if err != nil || !strings.Contains(string(out), `"message":`+value) {
 				t.Errorf("message %s from %s became %s, %v", value, from, out, err)
@@ -214,7 +214,7 @@ func TestR05_InvalidTextIsRefused(t *testing.T) {
 	for _, bad := range []string{"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe3\x81", `\ud800`, `\udc00`, `\ud800\ud800`, `\ud83dx`} {
 		for _, doc := range []string{`{"apiKey":"` + bad + `"}`, `{"` + bad + `":1}`, `{"bill":{"` + bad + `":1}}`, `{"x":[{"y":"` + bad + `"}]}`} {
 			everyWay(func(o *translate.Operation, from, to translate.Form) {
-				call := o.Crossing(from, to).Start()
+				call := o.Translation(from, to).Start()
 				defer call.Release()
 				if out, err := call.Request(nil, []byte(doc)); err == nil {
 					t.Errorf("%s from %s to %s: %q became %q", o.Name, from, to, doc, out)
@@ -240,7 +240,7 @@ func TestR01_DuplicateNamesAreRefused(t *testing.T) {
 		`{"\ud83d\ude02":1,"😂":2}`,
 	} {
 		everyWay(func(o *translate.Operation, from, to translate.Form) {
-			call := o.Crossing(from, to).Start()
+			call := o.Translation(from, to).Start()
 			defer call.Release()
 			out, err := call.Request(nil, []byte(doc))
 			if refusal, ok := err.(*translate.Refusal); !ok || out != nil || refusal.Code != "VALIDATION_001" || !strings.Contains(refusal.Reason, "twice") {

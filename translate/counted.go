@@ -8,8 +8,10 @@ type Counted struct {
 	Mismatched []string
 }
 
-// Counted says what reports of the crossing's requests and replies can name. It is fixed by the table.
-func (c *Crossing) Counted() (request, reply Counted) { return c.request.counted(), c.reply.counted() }
+// Counted says what reports of the translation's requests and replies can name. It is fixed by the table.
+func (c *Translation) Counted() (request, reply Counted) {
+	return c.request.counted(), c.reply.counted()
+}
 
 // Counted says what reports of callbacks between two forms can name.
 func (c *Callback) Counted(from, to Form) Counted {

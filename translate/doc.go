@@ -1,12 +1,12 @@
 // Package translate turns JSON of one form into JSON of another, both ways, from one declarative table.
 //
 // A table names two forms and, per operation, which field of the one is which field of the other. It is
-// compiled once into an immutable [Table]; a [Crossing] of it is one operation between a client's form and an
-// upstream's form, and a [Call] carries one exchange over that crossing: first the request, then its reply.
+// compiled once into an immutable [Table]; a [Translation] of it is one operation between a client's form and an
+// upstream's form, and a [Call] carries one exchange over that translation: first the request, then its reply.
 //
 //	table, err := translate.Compile(32, translate.Billing())
-//	crossing := table.Operation("bill.read").Crossing("legacy", "v2")
-//	call := crossing.Start()
+//	translation := table.Operation("bill.read").Translation("legacy", "v2")
+//	call := translation.Start()
 //	defer call.Release()
 //	toUpstream, err := call.Request(nil, body)         // *Refusal: what the client is told, nothing was sent
 //	toClient, err := call.Reply(nil, 200, replyBody)   // *NoAnswer: no readable code, the outcome is unknown

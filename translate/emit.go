@@ -27,13 +27,13 @@ func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, misfit int)
 				dst = append(append(comma(dst), s.key...), r.preset.json...)
 				c.Report.Defaulted = append(c.Report.Defaulted, r.path[p.to])
 				continue
-			case lenient && c.crossing.echoes[s.slot] >= 0:
-				if v = c.request[c.crossing.echoes[s.slot]]; v.kind != absent {
+			case lenient && c.translation.echoes[s.slot] >= 0:
+				if v = c.request[c.translation.echoes[s.slot]]; v.kind != absent {
 					c.Report.Echoed = append(c.Report.Echoed, r.path[p.to])
 				}
 			}
 			if v.kind == absent {
-				if lenient && !r.optional && (r.path[p.from] != "" || c.crossing.echoes[s.slot] >= 0) {
+				if lenient && !r.optional && (r.path[p.from] != "" || c.translation.echoes[s.slot] >= 0) {
 					c.Report.Mismatched = append(c.Report.Mismatched, shownPath(r, p))
 				}
 				continue

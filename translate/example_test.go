@@ -35,7 +35,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	call := table.Operation("parcel.send").Crossing("plain", "boxed").Start()
+	call := table.Operation("parcel.send").Translation("plain", "boxed").Start()
 	defer call.Release()
 
 	request, err := call.Request(nil, []byte(`{"addressee": "김하늘", "weight": "0750", "express": "Y"}`))
@@ -84,7 +84,7 @@ callbacks:
 	}
 	callback := table.Callback()
 
-	toSender, notice, err := callback.Bring(nil, []byte(`{"parcel": {"sender": "depot-7", "number": 20261121000017, "grams": 750.5}}`), "boxed", "plain")
+	toSender, notice, err := callback.Translate(nil, []byte(`{"parcel": {"sender": "depot-7", "number": 20261121000017, "grams": 750.5}}`), "boxed", "plain")
 	fmt.Println(string(toSender), err)
 	fmt.Println(notice.Recognised, notice.Partners, notice.Bills, notice.Report.Mismatched)
 
@@ -92,10 +92,10 @@ callbacks:
 		fmt.Println(string(callback.Answer("boxed")))
 	}
 
-	_, notice, err = callback.Bring(nil, []byte(`are you there?`), "boxed", "plain")
+	_, notice, err = callback.Translate(nil, []byte(`are you there?`), "boxed", "plain")
 	fmt.Println(notice.Recognised, err)
 
-	_, _, err = callback.Bring(nil, []byte(`{"parcel": {"number": 17, "numb\u0065r": 18}}`), "boxed", "plain")
+	_, _, err = callback.Translate(nil, []byte(`{"parcel": {"number": 17, "numb\u0065r": 18}}`), "boxed", "plain")
 	fmt.Println(err)
 
 	// Output:
@@ -106,13 +106,13 @@ callbacks:
 	// WRONG parcel.number: this name stands twice
 }
 
-func ExampleCall_Readdress() {
-	call := billing().Operation("bill.create").Crossing("legacy", "legacy").Start()
+func ExampleCall_SwapCallbackURL() {
+	call := billing().Operation("bill.create").Translation("legacy", "legacy").Start()
 	defer call.Release()
 	_, err := call.Request(nil, []byte(`{"apikey": "demo-key", "bill": {"callbackURL": "https://partner.example.com/paid", "price": "050000"}}`))
 	address, _, ok := call.CallbackAddress()
 	fmt.Println(address, ok, err)
-	fmt.Println(string(call.Readdress(nil, "https://bridge.example.com/callbacks/7")))
+	fmt.Println(string(call.SwapCallbackURL(nil, "https://bridge.example.com/callbacks/7")))
 
 	// Output:
 	// https://partner.example.com/paid true <nil>

@@ -62,10 +62,10 @@ func (f Fact) kind() kind {
 // one bill. Only rows that the first form has are among them; shared leaves out what the other form lacks. They outlive
 // the call.
 func (c *Call) Facts(shared bool) []Fact {
-	if !c.success || !c.crossing.operation.OfBill() {
+	if !c.success || !c.translation.operation.OfBill() {
 		return nil
 	}
-	p := c.crossing.reply
+	p := c.translation.reply
 	var facts []Fact
 	for slot, r := range p.rows {
 		if r.path[0] == "" || shared && r.lone() >= 0 {
@@ -111,7 +111,7 @@ func (r *row) first(v value, from int, digits kind) (json string, paired bool) {
 
 // aspect is what the row is by its role. The partner's key in a reply has the name that it has in the request.
 func (c *Call) aspect(r *row) Aspect {
-	for _, asked := range c.crossing.request.rows {
+	for _, asked := range c.translation.request.rows {
 		if asked.role == partnerRole && asked.path[0] == r.path[0] {
 			return Secret
 		}

@@ -47,14 +47,14 @@ func FuzzRequest(f *testing.F) {
 	seeds(f, func(operation, way uint8, doc, _ []byte) { f.Add(operation, way, doc) })
 	f.Fuzz(func(t *testing.T, operation, way uint8, doc []byte) {
 		o, from, to := crossingOf(operation, way)
-		call := o.Crossing(from, to).Start()
+		call := o.Translation(from, to).Start()
 		defer call.Release()
 		kept := slices.Clone(doc)
 		out, err := call.Request(nil, doc)
 		if !slices.Equal(kept, doc) {
 			t.Fatal("the input was written to")
 		}
-		judgeRequest(t, o.Crossing(from, to), from, to, doc, out, err)
+		judgeRequest(t, o.Translation(from, to), from, to, doc, out, err)
 	})
 }
 
@@ -62,7 +62,7 @@ func FuzzReply(f *testing.F) {
 	seeds(f, func(operation, way uint8, doc, asked []byte) { f.Add(operation, way, uint16(200), doc, asked) })
 	f.Fuzz(func(t *testing.T, operation, way uint8, status uint16, doc, asked []byte) {
 		o, from, to := crossingOf(operation, way)
-		crossing := o.Crossing(to, from)
+		crossing := o.Translation(to, from)
 		call := crossing.Start()
 		defer call.Release()
 		if _, err := call.Request(nil, asked); err != nil {
@@ -82,7 +82,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, operation, way uint8, doc, asked []byte) {
 		o, from, _ := crossingOf(operation, way)
 		to := forms[1-slices.Index(forms, from)]
-		there, back := o.Crossing(from, to), o.Crossing(to, from)
+		there, back := o.Translation(from, to), o.Translation(to, from)
 
 		call, returning := there.Start(), back.Start()
 		defer call.Release()
@@ -198,7 +198,7 @@ func FuzzTable(f *testing.F) {
 			}
 			for _, client := range table.Forms() {
 				for _, upstream := range table.Forms() {
-					if c := o.Crossing(client, upstream); c != nil {
+					if c := o.Translation(client, upstream); c != nil {
 						exercise(t, c)
 					}
 				}
@@ -208,7 +208,7 @@ func FuzzTable(f *testing.F) {
 }
 
 // exercise puts an exchange through a crossing of any table: what comes out is JSON.
-func exercise(t *testing.T, c *translate.Crossing) {
+func exercise(t *testing.T, c *translate.Translation) {
 	t.Helper()
 	call := c.Start()
 	defer call.Release()
@@ -232,7 +232,7 @@ func exerciseCallback(t *testing.T, table *translate.Table) {
 		}
 		for _, to := range table.Forms() {
 			for _, doc := range []string{`{}`, `{"apiKey":"k","billId":1,"x":{}}`, `{"apikey":"k","bill_id":1,"x":{}}`, `{"key":"k","id":"1","nr":"1","k":[1]}`, `{"data":{"apiKey":"k"}}`} {
-				if out, _, err := c.Bring(nil, []byte(doc), from, to); err != nil || strict(out) != nil {
+				if out, _, err := c.Translate(nil, []byte(doc), from, to); err != nil || strict(out) != nil {
 					t.Fatalf("the callback %q became %q, %v", doc, out, err)
 				}
 			}

@@ -106,7 +106,7 @@ func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
 	if isReply {
 		client, upstream = p.To, p.From
 	}
-	call := table.Operation(g.Operation).Crossing(client, upstream).Start()
+	call := table.Operation(g.Operation).Translation(client, upstream).Start()
 	defer call.Release()
 	got := &pair{Name: p.Name, From: p.From, To: p.To, Asked: p.Asked, Status: p.Status, In: p.In}
 	var out []byte
@@ -139,7 +139,7 @@ func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
 // bring is run for a callback.
 func (p *pair) bring(c *translate.Callback) *pair {
 	got := &pair{Name: p.Name, From: p.From, To: p.To, In: p.In}
-	out, notice, err := c.Bring(nil, []byte(p.In), p.From, p.To)
+	out, notice, err := c.Translate(nil, []byte(p.In), p.From, p.To)
 	got.report(&notice.Report, out, err)
 	got.Partners, got.Bills = notice.Partners, notice.Bills
 	if notice.Recognised != translate.Translated {

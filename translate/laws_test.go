@@ -150,7 +150,7 @@ func carried(f translate.Field, in, out string) bool {
 }
 
 // judgeRequest checks every law of a request that was carried from one form to the other.
-func judgeRequest(t *testing.T, c *translate.Crossing, from, to translate.Form, in, out []byte, err error) {
+func judgeRequest(t *testing.T, c *translate.Translation, from, to translate.Form, in, out []byte, err error) {
 	t.Helper()
 	if err != nil {
 		refusal, ok := err.(*translate.Refusal)
@@ -189,7 +189,7 @@ func judgeRequest(t *testing.T, c *translate.Crossing, from, to translate.Form, 
 }
 
 // judgeReply checks every law of a reply. asked is the client's request.
-func judgeReply(t *testing.T, c *translate.Crossing, call *translate.Call, from, to translate.Form, asked, in, out []byte, status int, err error) {
+func judgeReply(t *testing.T, c *translate.Translation, call *translate.Call, from, to translate.Form, asked, in, out []byte, status int, err error) {
 	t.Helper()
 	read := func(raw string, ok bool) string {
 		if !ok || raw[0] != '"' {

@@ -24,7 +24,7 @@ func TestR03_DepthIsLimited(t *testing.T) {
 	everyWay(func(o *translate.Operation, from, to translate.Form) {
 		for levels, allowed := range map[int]bool{32: true, 33: false, 34: false, 10001: false} {
 			for _, in := range [][]byte{nested(levels, "[", "]"), nested(levels, `{"b":`, "}"), nested(levels, ` [ `, "] ")} {
-				call := o.Crossing(from, to).Start()
+				call := o.Translation(from, to).Start()
 				_, err := call.Request(nil, in)
 				if tooDeep := err != nil && strings.Contains(err.Error(), "deeper than 32"); tooDeep == allowed {
 					t.Errorf("%s from %s to %s, %d levels: %v", o.Name, from, to, levels, err)
@@ -44,7 +44,7 @@ func TestR03_BracketsInTextAreNoLevels(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat("[{", 100)
 	for _, text := range []string{many, `\"` + many, `\\\"` + many + `\\`, `\u0022` + many, strings.Repeat(`\\`, 31) + many} {
-		call := billing().Operation("bill.read").Crossing("legacy", "v2").Start()
+		call := billing().Operation("bill.read").Translation("legacy", "v2").Start()
 		out, err := call.Request(nil, []byte(`{"bill_id":"`+text+`","x":["`+text+`"]}`))
 		if want := `{"bill":{"billId":"` + text + `"}}`; err != nil || string(out) != want {
 			t.Errorf("%q became %q, %v", text, out, err)
@@ -52,7 +52,7 @@ func TestR03_BracketsInTextAreNoLevels(t *testing.T) {
 		call.Release()
 	}
 	// Text that ends where a careless reader thinks it goes on.
-	call := billing().Operation("bill.read").Crossing("legacy", "v2").Start()
+	call := billing().Operation("bill.read").Translation("legacy", "v2").Start()
 	if out, err := call.Request(nil, []byte(`{"bill_id":"\\","x":`+many)); err == nil || !strings.Contains(err.Error(), "deeper") {
 		t.Errorf("%q, %v", out, err)
 	}
@@ -75,7 +75,7 @@ func TestR03_SixteenMegabytesOfBrackets(t *testing.T) {
 		"closed one too often": append([]byte(`{"a":1}}}}`), bytes.Repeat([]byte("["), size)...),
 	} {
 		for _, to := range forms {
-			call := billing().Operation("bill.create").Crossing("legacy", to).Start()
+			call := billing().Operation("bill.create").Translation("legacy", to).Start()
 			var err error
 			used := allocated(func() { _, err = call.Request(nil, doc) })
 			if err == nil || used > 1<<20 && name != "an open text" {
@@ -166,7 +166,7 @@ func TestR04_MemoryIsBounded(t *testing.T) {
 				"reply":   func(c *translate.Call) { _, _ = c.Reply(nil, 200, reply) },
 			} {
 				measure := func(how func(func()) uint64) float64 {
-					call := table.Operation("bill.create").Crossing("v2", "legacy").Start()
+					call := table.Operation("bill.create").Translation("v2", "legacy").Start()
 					defer call.Release()
 					return float64(how(func() { run(call) })+uint64(len(doc))) / float64(len(doc))
 				}

@@ -93,21 +93,21 @@ type object struct {
 	names map[string]bool
 }
 
-// compile makes the crossings of the operation.
+// compile makes the translations of the operation.
 func (o *Operation) compile() {
 	for client := range o.paths {
 		for upstream := range o.paths {
 			if o.paths[client] == "" || o.paths[upstream] == "" {
 				continue
 			}
-			o.crossings[client][upstream] = &Crossing{
+			o.translations[client][upstream] = &Translation{
 				operation: o,
 				request:   o.plan(request, client, upstream),
 				reply:     o.plan(reply, upstream, client),
 			}
 		}
 	}
-	for _, both := range o.crossings {
+	for _, both := range o.translations {
 		for _, c := range both {
 			if c != nil {
 				c.link()

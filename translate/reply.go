@@ -11,7 +11,7 @@ import (
 // nothing is known of the outcome. Request must have come first: a reply may echo from it and a bare one is
 // proved by it.
 func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
-	p := c.crossing.reply
+	p := c.translation.reply
 	c.Report.reset()
 	clear(c.reply)
 	clear(c.passing)
@@ -30,7 +30,7 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 		c.code = p.table.own(code.text())
 	case code.kind == absent && c.proved(status):
 		c.code = p.table.success.code
-	case code.kind == absent && c.crossing.operation.bare == p.from:
+	case code.kind == absent && c.translation.operation.bare == p.from:
 		return nil, &NoAnswer{Reason: "no " + p.table.forms[p.from].code + " in it, and not the bare success that the request asks for"}
 	case code.kind == absent:
 		return nil, &NoAnswer{Reason: "no " + p.table.forms[p.from].code + " in it"}
@@ -44,17 +44,17 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 		c.code, c.success = "", false
 		return nil, &NoAnswer{"a success, but its " + path + " is not the one that was asked for", path}
 	}
-	if c.crossing.SameForm() {
+	if c.translation.SameForm() {
 		return src, nil
 	}
 	if !c.success {
 		return c.failure(dst), nil
 	}
-	if c.crossing.operation.bare == p.from && !c.namesItsBill() {
+	if c.translation.operation.bare == p.from && !c.namesItsBill() {
 		c.code, c.success = "", false
 		return nil, &NoAnswer{Reason: "a success that shows nothing of what was asked for"}
 	}
-	toBare := c.crossing.operation.bare == p.to
+	toBare := c.translation.operation.bare == p.to
 	if toBare && !resultIn(c.reply, p) {
 		// Without its envelope an empty result could not be told from no answer at all.
 		c.code, c.success = "", false
@@ -80,7 +80,7 @@ const statusOK = 200
 
 // failure writes what a translated failure carries: its code and its text, and null for a result.
 func (c *Call) failure(dst []byte) []byte {
-	p := c.crossing.reply
+	p := c.translation.reply
 	c.Report.reset()
 	dst = c.envelope(append(dst, '{'), c.code)
 	if result := p.table.forms[p.to].result; result != "" {
@@ -91,7 +91,7 @@ func (c *Call) failure(dst []byte) []byte {
 
 // envelope appends code and text in the client's form. The code is a pair's, or stands as it came.
 func (c *Call) envelope(dst []byte, code string) []byte {
-	p := c.crossing.reply
+	p := c.translation.reply
 	to := p.table.forms[p.to]
 	dst = append(append(append(dst, '"'), to.code...), `":`...)
 	raw := c.reply[p.codeSlot()]
@@ -136,8 +136,8 @@ func (c *Call) drops(p *plan) {
 // proved tells whether a reply without a code is the bare success of this call: HTTP 200 and every proof of
 // the table, above all the bill that was asked for.
 func (c *Call) proved(status int) bool {
-	p := c.crossing.reply
-	if c.crossing.operation.bare != p.from || status != statusOK {
+	p := c.translation.reply
+	if c.translation.operation.bare != p.from || status != statusOK {
 		return false
 	}
 	for slot, r := range p.rows {
@@ -150,7 +150,7 @@ func (c *Call) proved(status int) bool {
 		}
 		content := v.text()
 		if r.proofAsked != "" {
-			asked := c.crossing.asked[slot]
+			asked := c.translation.asked[slot]
 			if asked < 0 || c.request[asked].nothing() || c.request[asked].text() != content {
 				return false
 			}
@@ -164,7 +164,7 @@ func (c *Call) proved(status int) bool {
 
 // namesItsBill tells whether the reply has every field that must repeat the request.
 func (c *Call) namesItsBill() bool {
-	for slot, r := range c.crossing.reply.rows {
+	for slot, r := range c.translation.reply.rows {
 		if r.proofAsked != "" && c.reply[slot].nothing() {
 			return false
 		}
@@ -175,9 +175,9 @@ func (c *Call) namesItsBill() bool {
 // another is the path of a field by which the reply names something else than the request asked for: then it
 // belongs to another call, whatever brought it here. A field that is missing names nothing.
 func (c *Call) another() string {
-	p := c.crossing.reply
+	p := c.translation.reply
 	for slot, r := range p.rows {
-		asked := c.crossing.asked[slot]
+		asked := c.translation.asked[slot]
 		if asked < 0 || c.reply[slot].nothing() || c.request[asked].nothing() {
 			continue
 		}

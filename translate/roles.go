@@ -15,8 +15,8 @@ func (c *Call) Partner() string { return c.named(partnerRole) }
 // Bill is the bill that the request is about.
 func (c *Call) Bill() string { return c.named(billRole) }
 
-// Store is the partner's user and store that the request is for.
-func (c *Call) Store() (member, merchant string) {
+// Merchant is the partner's user and store that the request is for.
+func (c *Call) Merchant() (member, merchant string) {
 	return c.named(memberRole), c.named(merchantRole)
 }
 
@@ -27,7 +27,7 @@ func (c *Call) Expiry() string { return c.named(expiryRole) }
 func (c *Call) Amount() string { return c.named(amountRole) }
 
 func (c *Call) named(role string) string {
-	slot, ok := c.crossing.request.roles[role]
+	slot, ok := c.translation.request.roles[role]
 	if !ok || c.request[slot].nothing() || c.request[slot].kind == composite {
 		return ""
 	}
@@ -41,26 +41,26 @@ func (c *Call) CallbackAddress() (address, field string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	p := c.crossing.request
+	p := c.translation.request
 	return c.request[slot].text(), p.rows[slot].path[p.from], true
 }
 
 // addressed is the slot of the callback address, where the request has one.
 func (c *Call) addressed() (slot int, ok bool) {
-	slot, ok = c.crossing.request.roles[callbackRole]
+	slot, ok = c.translation.request.roles[callbackRole]
 	return slot, ok && c.request[slot].kind == text && !c.request[slot].nothing()
 }
 
-// Readdress appends the request to dst as Request made it, but with address where its callback address stands; a
+// SwapCallbackURL appends the request to dst as Request made it, but with address where its callback address stands; a
 // request without one, as it is. Between equal forms every other byte is the client's. Request must have come
 // first, and must not have refused; else nothing is appended.
-func (c *Call) Readdress(dst []byte, address string) []byte {
+func (c *Call) SwapCallbackURL(dst []byte, address string) []byte {
 	if c.src == nil {
 		return dst
 	}
-	p := c.crossing.request
+	p := c.translation.request
 	slot, ok := c.addressed()
-	if c.crossing.SameForm() {
+	if c.translation.SameForm() {
 		if !ok {
 			return append(dst, c.src...)
 		}
@@ -93,12 +93,12 @@ type Said struct{ Partner, Member, Merchant, Bill string }
 // for what the gateway asks of itself. It is an error if one of the forms lacks the operation.
 func (o *Operation) Compose(dst []byte, f Form, said Said) ([]byte, error) {
 	to := o.table.index(f)
-	if to < 0 || o.crossings[1-to][to] == nil {
+	if to < 0 || o.translations[1-to][to] == nil {
 		return nil, fmt.Errorf("%s cannot be composed in %s: both forms must have it", o.Name, f)
 	}
-	c := o.crossings[1-to][to].Start()
+	c := o.translations[1-to][to].Start()
 	defer c.Release()
-	p := c.crossing.request
+	p := c.translation.request
 	clear(c.request)
 	for role, word := range map[string]string{partnerRole: said.Partner, memberRole: said.Member, merchantRole: said.Merchant, billRole: said.Bill} {
 		if slot, ok := p.roles[role]; ok && word != "" {
@@ -111,7 +111,7 @@ func (o *Operation) Compose(dst []byte, f Form, said Said) ([]byte, error) {
 
 // ShownAmount is the amount that the reply shows, in its digits, "" where it shows none. It is valid as State is.
 func (c *Call) ShownAmount() string {
-	slot, ok := c.crossing.reply.roles[amountRole]
+	slot, ok := c.translation.reply.roles[amountRole]
 	if !ok || c.reply[slot].nothing() || c.reply[slot].kind == composite {
 		return ""
 	}
@@ -121,7 +121,7 @@ func (c *Call) ShownAmount() string {
 // State is what the reply says has become of the bill, "" where it does not. It is valid until Release and as long as
 // the reply's bytes are.
 func (c *Call) State() string {
-	slot, ok := c.crossing.reply.roles[stateRole]
+	slot, ok := c.translation.reply.roles[stateRole]
 	if !ok || c.reply[slot].kind != text {
 		return ""
 	}

@@ -24,7 +24,7 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 		group.Go(func() {
 			for i := range 200 {
 				id := fmt.Sprintf("%d-%d", worker, i)
-				crossing := table.Operation("bill.destroy").Crossing("legacy", "v2")
+				crossing := table.Operation("bill.destroy").Translation("legacy", "v2")
 				call := crossing.Start()
 				out, err := call.Request(nil, []byte(`{"apikey":"k`+id+`","member":"m`+id+`","bill_id":"`+id+`","lang`+id+`":1}`))
 				if want := `{"apiKey":"k` + id + `","member":"m` + id + `","bill":{"billId":"` + id + `"},"lang` + id + `":1}`; err != nil || string(out) != want {
@@ -70,7 +70,7 @@ func TestReleasedCallForgets(t *testing.T) {
 	for _, name := range billOperations {
 		for _, client := range forms {
 			for _, upstream := range forms {
-				crossing := table.Operation(name).Crossing(client, upstream)
+				crossing := table.Operation(name).Translation(client, upstream)
 				for range 20 { // the pool may hand out a new call now and then
 					call := crossing.Start()
 					_, _ = call.Request(nil, []byte(full[client]))
@@ -119,7 +119,7 @@ func TestOutputIsAppended(t *testing.T) {
 		}
 		for _, p := range g.Requests {
 			for _, before := range []string{"", "{", `{"a":1,`, ","} {
-				call := o.Crossing(p.From, p.To).Start()
+				call := o.Translation(p.From, p.To).Start()
 				dst := make([]byte, 0, 8192)
 				out, err := call.Request(append(dst, before...), []byte(p.In))
 				if err == nil && string(out) != before+p.Out {

@@ -64,12 +64,12 @@ type Operation struct {
 	Effect  Effect
 	Creates bool // it makes a bill, which did not exist before
 
-	paths     [2]string // "" where a form lacks the operation
-	bare      int       // the form whose successful reply has no envelope, -1 for none
-	list      bool
-	rows      map[message][]*row
-	table     *Table
-	crossings [2][2]*Crossing
+	paths        [2]string // "" where a form lacks the operation
+	bare         int       // the form whose successful reply has no envelope, -1 for none
+	list         bool
+	rows         map[message][]*row
+	table        *Table
+	translations [2][2]*Translation
 }
 
 // Path is the operation's path in the form, with a leading slash, or "" where the form lacks the operation.
@@ -80,14 +80,14 @@ func (o *Operation) Path(f Form) string {
 	return ""
 }
 
-// Crossing is the operation between a client's form and an upstream's form, or nil where one of them lacks the
+// Translation is the operation between a client's form and an upstream's form, or nil where one of them lacks the
 // operation.
-func (o *Operation) Crossing(client, upstream Form) *Crossing {
+func (o *Operation) Translation(client, upstream Form) *Translation {
 	c, u := o.table.index(client), o.table.index(upstream)
 	if c < 0 || u < 0 {
 		return nil
 	}
-	return o.crossings[c][u]
+	return o.translations[c][u]
 }
 
 // Compile reads the base table, lays the overlays over it in order and compiles the result. A document nested

@@ -64,7 +64,7 @@ func TestOverlaysInOrder(t *testing.T) {
 	if diff := cmp.Diff([]string{"catId terminal"}, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	call := table.Operation("bill.read").Crossing("legacy", "v2").Start()
+	call := table.Operation("bill.read").Translation("legacy", "v2").Start()
 	defer call.Release()
 	if out, err := call.Request(nil, []byte(`{"x":1}`)); string(out) != `{"x":1}` {
 		t.Errorf("the first overlay's unknown is gone: %s, %v", out, err)
@@ -107,7 +107,7 @@ func TestRolesOutliveOverlays(t *testing.T) {
 			if !table.Operation(row.bill).OfBill() || !table.Operation(row.bill).Placed() || !table.Operation(row.partner).Placed() {
 				t.Error("a request lost its bill or its partner")
 			}
-			call := table.Operation("bill.read").Crossing("v2", "v2").Start()
+			call := table.Operation("bill.read").Translation("v2", "v2").Start()
 			defer call.Release()
 			if _, err := call.Request(nil, []byte(`{"apiKey":"k","bill":{"billId":"b"}}`)); err != nil {
 				t.Fatal(err)
@@ -173,7 +173,7 @@ func TestAppendFailure(t *testing.T) {
 func TestLookups(t *testing.T) {
 	t.Parallel()
 	table := billing()
-	if table.Operation("bill.find") != nil || table.Operation("bill.read").Crossing("v2", "v3") != nil || table.Operation("mapping.list").Crossing("legacy", "v2") != nil {
+	if table.Operation("bill.find") != nil || table.Operation("bill.read").Translation("v2", "v3") != nil || table.Operation("mapping.list").Translation("legacy", "v2") != nil {
 		t.Error("something is found that is not there")
 	}
 	if path := table.Operation("mapping.list").Path("legacy"); path != "" {
@@ -185,8 +185,8 @@ func TestLookups(t *testing.T) {
 	if table.TextName("v2") != "message" || table.TextName("legacy") != "msg" {
 		t.Error("names of the text")
 	}
-	c := table.Operation("bill.cancel").Crossing("v2", "legacy")
-	if c.Operation() != table.Operation("bill.cancel") || c.SameForm() || !table.Operation("bill.cancel").Crossing("v2", "v2").SameForm() {
+	c := table.Operation("bill.cancel").Translation("v2", "legacy")
+	if c.Operation() != table.Operation("bill.cancel") || c.SameForm() || !table.Operation("bill.cancel").Translation("v2", "v2").SameForm() {
 		t.Error("a crossing is of something else")
 	}
 }
@@ -199,7 +199,7 @@ func TestNames(t *testing.T) {
 		"": {false, false}, "bill.": {false, false}, "bil": {false, false}, "bill.pri": {false, false}, "010-0000-0000": {false, false},
 	} {
 		for i, from := range forms {
-			if got := billing().Operation("bill.create").Crossing(from, "v2").Names(path); got != want[i] {
+			if got := billing().Operation("bill.create").Translation(from, "v2").Names(path); got != want[i] {
 				t.Errorf("%q from %s: %v", path, from, got)
 			}
 		}
@@ -222,7 +222,7 @@ func TestPartner(t *testing.T) {
 		`not JSON`:                       "",
 	} {
 		for _, o := range billing().Operations() {
-			call := o.Crossing("v2", "v2").Start()
+			call := o.Translation("v2", "v2").Start()
 			_, _ = call.Request(nil, []byte(body))
 			if got := call.Partner(); got != want {
 				t.Errorf("%s: %s names %q", o.Name, body, got)
@@ -237,7 +237,7 @@ func TestPartner(t *testing.T) {
 func TestSecondReplyStandsAlone(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
-		call := billing().Operation("bill.read").Crossing(client, "legacy").Start()
+		call := billing().Operation("bill.read").Translation(client, "legacy").Start()
 		asked := map[translate.Form]string{"legacy": `{"bill_id":"1"}`, "v2": `{"bill":{"billId":"1"}}`}[client]
 		if _, err := call.Request(nil, []byte(asked)); err != nil {
 			t.Fatal(err)
@@ -265,7 +265,7 @@ func TestUnknownNamesAreBounded(t *testing.T) {
 	for i := range 1000 {
 		doc = append(doc, `,"`+string(rune('가'+i))+`":1`...)
 	}
-	call := billing().Operation("bill.read").Crossing("legacy", "v2").Start()
+	call := billing().Operation("bill.read").Translation("legacy", "v2").Start()
 	defer call.Release()
 	if _, err := call.Request(nil, append(doc, '}')); err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func TestUnpaidBillDoesNotReadAsPaid(t *testing.T) {
 func readOf(t *testing.T, doc string, from, to translate.Form) (result map[string]json.RawMessage) {
 	t.Helper()
 	asked := map[translate.Form]string{"v2": `{"apiKey":"k","bill":{"billId":"1"}}`, "legacy": `{"apikey":"k","bill_id":"1"}`}[to]
-	call := billing().Operation("bill.read").Crossing(to, from).Start()
+	call := billing().Operation("bill.read").Translation(to, from).Start()
 	defer call.Release()
 	if _, err := call.Request(nil, []byte(asked)); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func readOf(t *testing.T, doc string, from, to translate.Form) (result map[strin
 // callbackOf is a callback that shows doc, in the other form.
 func callbackOf(t *testing.T, doc string, from, to translate.Form) map[string]json.RawMessage {
 	t.Helper()
-	out, notice, err := billing().Callback().Bring(nil, []byte(doc), from, to)
+	out, notice, err := billing().Callback().Translate(nil, []byte(doc), from, to)
 	if err != nil || notice.Recognised != translate.Translated {
 		t.Fatalf("%s was %s: %v", doc, notice.Recognised, err)
 	}
@@ -101,7 +101,7 @@ func unmarshal(t *testing.T, doc []byte) (members map[string]json.RawMessage) {
 func TestUnpaidFactsAreAlike(t *testing.T) {
 	t.Parallel()
 	fact := func(form translate.Form, date string) (found translate.Fact) {
-		call := billing().Operation("bill.read").Crossing("v2", form).Start()
+		call := billing().Operation("bill.read").Translation("v2", form).Start()
 		defer call.Release()
 		reply := `{"code":"0000","message":"ok","data":{"apiKey":"k","billId":"1","apprState":"W","apprDt":` + date + `}}`
 		if form == "legacy" {
@@ -144,7 +144,7 @@ func TestARestatedDateKeepsItsEmptyValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := table.Operation("bill.read").Crossing("legacy", "v2").Start()
+	call := table.Operation("bill.read").Translation("legacy", "v2").Start()
 	defer call.Release()
 	if _, err := call.Request(nil, []byte(`{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`)); err != nil {
 		t.Fatal(err)

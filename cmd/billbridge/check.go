@@ -110,8 +110,8 @@ func printGateway(w io.Writer, c *config.Config, metrics string) {
 	for _, r := range proxy.Routes(c) {
 		how := "refused: no upstream has this operation"
 		switch {
-		case r.Sides != nil:
-			how = to(r.Sides[0], r.Client) + "; or " + to(r.Sides[1], r.Client)
+		case r.Backends != nil:
+			how = to(r.Backends[0], r.Client) + "; or " + to(r.Backends[1], r.Client)
 		case r.Upstream != nil:
 			how = to(r.Upstream, r.Client)
 		}

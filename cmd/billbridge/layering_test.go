@@ -35,7 +35,7 @@ var layers = map[string]layer{
 	"proxy/store/storetest": {never: webServing},
 	"proxy/rollout":         {of: []string{"config", "translate", "proxy/store"}},
 	"proxy/relay":           {of: []string{"config", "translate", "proxy/store"}},
-	"proxy/sandbox": {},
+	"proxy/sandbox":         {},
 	"proxy": {
 		of:    []string{"config", "translate", "proxy/rollout", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},

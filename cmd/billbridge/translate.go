@@ -108,11 +108,11 @@ func (c *translateCommand) carrier() (carrier, error) {
 	if c.Message == "reply" {
 		client, upstream = c.To, c.From
 	}
-	crossing := operation.Crossing(client, upstream)
-	if crossing == nil {
+	translation := operation.Translation(client, upstream)
+	if translation == nil {
 		return nil, usageError(fmt.Sprintf("%s does not exist in both %s and %s", c.Operation, c.From, c.To))
 	}
-	call := crossing.Start() // for all documents, one after the other
+	call := translation.Start() // for all documents, one after the other
 	return func(request, doc []byte) ([]byte, translate.Report, string, error) {
 		if c.Message == "request" {
 			out, err := call.Request(nil, doc)
@@ -134,7 +134,7 @@ func (c *translateCommand) callback(callback *translate.Callback) (carrier, erro
 		return nil, usageError(fmt.Sprintf("%s has no reply to translate: each form's answer stands in the table", c.Operation))
 	}
 	return func(_, doc []byte) ([]byte, translate.Report, string, error) {
-		out, notice, err := callback.Bring(nil, doc, c.From, c.To)
+		out, notice, err := callback.Translate(nil, doc, c.From, c.To)
 		more := ""
 		switch {
 		case notice.Recognised == translate.Unrecognised:

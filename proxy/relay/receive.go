@@ -172,7 +172,7 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 // its label: clients send JSON as text, or under the form type that their library sets by default.
 func (in *inbound) understand(req *http.Request, upstream *config.Upstream, body []byte) (_ translate.Notice, brought []byte, contentType string, ok bool) {
 	body = bytes.TrimPrefix(body, []byte("\ufeff")) // a byte order mark is no part of JSON, and some libraries send one
-	brought, notice, err := in.s.rows.Bring(nil, body, upstream.Form, translate.Form(in.address.Form))
+	brought, notice, err := in.s.rows.Translate(nil, body, upstream.Form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
 	if err == nil && notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
 		given := req.Header.Get("Content-Type")

@@ -37,7 +37,7 @@ type BackendBill struct {
 }
 
 // Findings are the findings in the operator's words.
-var Findings = map[Finding]string{Unclear: "no clear answer", Absent: "no such bill", Present: "has it", Refusing: "refuses the partner"}
+var Findings = map[ProbeResult]string{Unclear: "no clear answer", Absent: "no such bill", Present: "has it", Refusing: "refuses the partner"}
 
 const notAsked = "not asked"
 

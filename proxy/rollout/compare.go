@@ -136,11 +136,11 @@ type reading struct {
 func read(op *translate.Operation, a Answer, shared bool) reading {
 	// Between equal forms bytes pass as they are, and the facts bring the fields to the first form by the same rows that
 	// a translation goes by.
-	crossing := op.Crossing(a.Form, a.Form)
-	if crossing == nil {
+	translation := op.Translation(a.Form, a.Form)
+	if translation == nil {
 		return reading{why: "its form lacks the operation"}
 	}
-	call := crossing.Start()
+	call := translation.Start()
 	defer call.Release()
 	if _, err := call.Request(nil, a.Request); err != nil {
 		return reading{why: "the request cannot be read"}

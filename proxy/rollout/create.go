@@ -9,27 +9,27 @@ import (
 )
 
 // create takes a create to the side that may make the bill.
-func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Ask) (Way, error) {
+func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.create()
 	if to.ask {
 		other := s.sides[1-to.side]
 		switch r.probe(ctx, ask, other) {
 		case Present:
 			if refused := r.found(ctx, c, other); refused != nil {
-				return Way{}, refused
+				return Route{}, refused
 			}
 			to = decision{side: 1 - to.side, reason: ByProbe}
 		case Refusing:
 			// A caller whom both refuse gets that refusal, as it would without a rollout.
 			if preferred := s.sides[to.side]; r.probe(ctx, ask, preferred) == Refusing {
-				return Way{Upstream: preferred, Reason: ByProbe, Nowhere: true}, nil
+				return Route{Upstream: preferred, Reason: ByProbe, Answered: true}, nil
 			}
-			return Way{}, &Refused{Reason: "barred", Text: barred}
+			return Route{}, &Refused{Reason: "barred", Text: barred}
 		case Unclear:
-			return Way{}, &Refused{Reason: "unclear", Text: "it is not known whether the bill has been made at the other backend"}
+			return Route{}, &Refused{Reason: "unclear", Text: "it is not known whether the bill has been made at the other backend"}
 		case Absent:
 			if at.incomplete() && !r.believes(s, d) {
-				return Way{}, &Refused{Reason: "unclear", Text: young}
+				return Route{}, &Refused{Reason: "unclear", Text: young}
 			}
 		}
 	}
@@ -38,19 +38,19 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 	done()
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend takes such an id: let it say so
-		return Way{Upstream: s.sides[to.side], Reason: to.reason}, nil
+		return Route{Upstream: s.sides[to.side], Reason: to.reason}, nil
 	case errors.Is(err, store.ErrDenied):
-		return Way{}, &Refused{Reason: "denied", Text: "since this create arrived it was said that there is no such bill"}
+		return Route{}, &Refused{Reason: "denied", Text: "since this create arrived it was said that there is no such bill"}
 	case err != nil:
-		return Way{}, outOfReach(err)
+		return Route{}, outOfReach(err)
 	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.sides[to.side]: // the bill was there, or another create was faster
 		to.reason = ByOwner
 		if _, ok := s.side(create.Upstream); !ok { // through a replica with other sides: nothing goes out here
-			_, err := r.store.Settle(ctx, create, store.NotSent, r.now())
-			return Way{}, &Refused{Reason: "stranger", Text: strange, Cause: err}
+			_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
+			return Route{}, &Refused{Reason: "stranger", Text: strange, Cause: err}
 		}
 	}
-	return Way{Upstream: create.Upstream, Reason: to.reason, create: &create}, nil
+	return Route{Upstream: create.Upstream, Reason: to.reason, create: &create}, nil
 }
 
 // Deny records that a caller is about to be told that there is no such bill, where the way is Deniable. After an error, which is
@@ -97,13 +97,13 @@ func (r *Router) believes(s *settings, d *decisions) bool {
 	return r.now().Sub(d.counted) >= time.Duration(s.config.Settle)
 }
 
-// Settle notes how a create ended, after a way that Route gave. Of any other way it notes nothing.
-func (r *Router) Settle(ctx context.Context, w Way, outcome store.Outcome) error {
+// Complete notes how a create ended, after a way that Route gave. Of any other way it notes nothing.
+func (r *Router) Complete(ctx context.Context, w Route, outcome store.Outcome) error {
 	if w.create == nil {
 		return nil
 	}
 	defer r.metrics.timed("settle")()
-	_, err := r.store.Settle(ctx, *w.create, outcome, r.now())
+	_, err := r.store.Complete(ctx, *w.create, outcome, r.now())
 	if errors.Is(err, store.ErrOtherOwner) {
 		r.metrics.doubled.Inc()
 	}

@@ -19,12 +19,12 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	if err != nil {
 		return c, err
 	}
-	within := cautionWithin
+	within := preconditionsWithin
 	if force { // somebody knows what it costs
 		within /= 6
 	}
-	if c.Forced, err = heeded(r.stopCautions(ctx, within), force); err != nil {
-		ctx, cancel := context.WithTimeout(ctx, cautionWithin/6)
+	if c.Forced, err = heeded(r.reasonsAgainstStop(ctx, within), force); err != nil {
+		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/6)
 		defer cancel()
 		if decided, unread := r.store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
 			return r.standing(ctx, decided.Stopped) // what it costs is no news
@@ -119,7 +119,7 @@ func (r *Router) begin(ctx context.Context, query string) (c Changed, err error)
 	case !decided.Begun.At.IsZero():
 		return c, &denied{http.StatusConflict, fmt.Sprintf("Not changed: the rollout was begun at %s by %s.", decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By)}
 	}
-	if c.Forced, err = heeded(r.beginCautions(ctx), force); err != nil {
+	if c.Forced, err = heeded(r.reasonsAgainstBegin(ctx), force); err != nil {
 		return c, err
 	}
 	ctx, cancel := anew(ctx)

@@ -12,7 +12,7 @@ import (
 )
 
 // Count notes what became of a call that Route gave a way.
-func (r *Router) Count(c Call, w Way, end End) {
+func (r *Router) Count(c Call, w Route, end End) {
 	side, ok := r.current.Load().side(w.Upstream)
 	if !ok || c.Partner == "" {
 		return

@@ -61,7 +61,7 @@ func TestGauges(t *testing.T) {
 	}
 	for _, creates := range []bool{true, false} {
 		call := rollout.Call{Operation: "bill.create", Creates: creates, Writes: true, Partner: hash("a"), Bill: "B1"}
-		if _, err := r.Route(t.Context(), call, func(context.Context, string) rollout.Finding { return rollout.Absent }); err != nil {
+		if _, err := r.Route(t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent }); err != nil {
 			t.Fatal(err)
 		}
 	}

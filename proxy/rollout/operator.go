@@ -138,7 +138,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 		from = stages[""]
 	}
 	m := move{set.Partner, from.position(), to}
-	if set.Forced, err = heeded(r.cautions(ctx, decided, m), force); err != nil {
+	if set.Forced, err = heeded(r.blockingReasons(ctx, decided, m), force); err != nil {
 		return c, err
 	}
 	ctx, cancel := anew(ctx)
@@ -203,7 +203,7 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 	if !own {
 		return c, &denied{http.StatusNotFound, map[bool]string{false: "the partner has no stage of its own: it follows the default", true: "the default was not set: it is the config's"}[partner == ""]}
 	}
-	if c.Forced, err = heeded(r.cautions(ctx, decided, move{partner, from.position(), to.position()}), force); err != nil {
+	if c.Forced, err = heeded(r.blockingReasons(ctx, decided, move{partner, from.position(), to.position()}), force); err != nil {
 		return c, err
 	}
 	ctx, cancel := anew(ctx)
@@ -233,7 +233,7 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 		}
 		c.Partner = shown(partner)
 	}
-	if c.Forced, err = heeded(r.resetCautions(ctx, partner), force); err != nil {
+	if c.Forced, err = heeded(r.reasonsAgainstReset(ctx, partner), force); err != nil {
 		return c, err
 	}
 	ctx, cancel := anew(ctx)

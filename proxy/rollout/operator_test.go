@@ -144,7 +144,7 @@ func (d *desk) owns(key, upstream string, pending, owned, released int) {
 		case i >= pending+owned:
 			outcome = store.Refused
 		}
-		if _, err := d.store.Settle(d.t.Context(), c, outcome, noon); err != nil {
+		if _, err := d.store.Complete(d.t.Context(), c, outcome, noon); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -153,12 +153,12 @@ func (d *desk) owns(key, upstream string, pending, owned, released int) {
 var creates atomic.Int64
 
 // creates is the upstream that a new bill of a partner goes to, of which the other side knows nothing.
-func (d *desk) creates(key string) (rollout.Way, string) {
+func (d *desk) creates(key string) (rollout.Route, string) {
 	d.t.Helper()
 	asked := ""
 	way, err := d.Route(d.t.Context(), rollout.Call{
 		Operation: "bill.create", Creates: true, Writes: true, Partner: hash(key), Merchant: "s", Bill: fmt.Sprint("B", creates.Add(1)),
-	}, func(_ context.Context, upstream string) rollout.Finding {
+	}, func(_ context.Context, upstream string) rollout.ProbeResult {
 		asked += upstream
 		return rollout.Absent
 	})

@@ -11,7 +11,7 @@ import (
 
 // A Shown is what a read said of a bill.
 type Shown struct {
-	Finding       Finding
+	Finding       ProbeResult
 	State, Amount string // of a bill that it has shown
 }
 
@@ -19,13 +19,13 @@ type Shown struct {
 func final(state string) bool { return state == "C" || state == "D" }
 
 // Relevant tells whether [Router.RecordRead] would record what an answer that went a way shows.
-func (w Way) Relevant(s Shown) bool {
+func (w Route) Relevant(s Shown) bool {
 	return w.kept && (w.unknown || s.Finding == Present && final(s.State) && !w.ended)
 }
 
 // RecordRead records what an answer that went a way has shown of the bill: that it was cancelled or destroyed, so that it does not
 // count as open any more, and that a write of it is not of unknown outcome any more.
-func (r *Router) RecordRead(ctx context.Context, c Call, w Way, s Shown) error {
+func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s Shown) error {
 	if !w.Relevant(s) {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (s Shown) reading(at time.Time) store.Reading {
 }
 
 // RecordUnknown records a write whose outcome is unknown, and what a read showed of its bill right after; nil if none was made.
-func (r *Router) RecordUnknown(ctx context.Context, c Call, w Way, s *Shown) error {
+func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *Shown) error {
 	if r.store == nil || c.Partner == "" || c.Bill == "" {
 		return nil
 	}

@@ -21,14 +21,14 @@ type move struct {
 // recent is how old a call may be that speaks against a stage whose side cannot carry it. Many partners bill once a month.
 const recent = 35 * 24 * time.Hour
 
-// cautionWithin is how long it may take to find out what speaks against a change: somebody may be waiting for the kill
+// preconditionsWithin is how long it may take to find out what speaks against a change: somebody may be waiting for the kill
 // switch.
-const cautionWithin = 3 * time.Second
+const preconditionsWithin = 3 * time.Second
 
-// cautions are what speaks against a move, in words for the operator. What cannot be found out speaks against it, too.
-func (r *Router) cautions(ctx context.Context, decided store.Rollout, m move) (all []string) {
+// blockingReasons are what speaks against a move, in words for the operator. What cannot be found out speaks against it, too.
+func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m move) (all []string) {
 	for _, look := range []func(context.Context, store.Rollout, move) ([]string, error){r.unsettled, r.undrained, r.unproven, r.uncarried} {
-		ctx, cancel := context.WithTimeout(ctx, cautionWithin/2)
+		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 		found, err := look(ctx, decided, m)
 		cancel()
 		if err != nil {
@@ -211,8 +211,8 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 	return r.lacking(counted, side, func(partner string) bool { return m.concerns(decided, partner) }), nil
 }
 
-// stopCautions are what speaks against the kill switch, which waits for nothing to be kept.
-func (r *Router) stopCautions(ctx context.Context, within time.Duration) (all []string) {
+// reasonsAgainstStop are what speaks against the kill switch, which waits for nothing to be kept.
+func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (all []string) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	decided, err := r.store.Rollout(ctx)
@@ -240,8 +240,8 @@ func (r *Router) stopCautions(ctx context.Context, within time.Duration) (all []
 	return all
 }
 
-// beginCautions are what speaks against the claim that the new backend has no bills of partners.
-func (r *Router) beginCautions(ctx context.Context) []string {
+// reasonsAgainstBegin are what speaks against the claim that the new backend has no bills of partners.
+func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
 	bills, err := r.openBills(ctx, "")
 	if err != nil {
 		return []string{"whether the new backend has bills cannot be found out: " + err.Error()}
@@ -274,7 +274,7 @@ func (r *Router) Check(ctx context.Context, c *config.Config) error {
 	if from == "" || from == to || set {
 		return nil
 	}
-	reasons := r.cautions(ctx, decided, move{"", Position{Stage: Stage(from)}, Position{Stage: Stage(to)}})
+	reasons := r.blockingReasons(ctx, decided, move{"", Position{Stage: Stage(from)}, Position{Stage: Stage(to)}})
 	if len(reasons) == 0 {
 		return nil
 	}
@@ -290,8 +290,8 @@ func (r *Router) Accept(ctx context.Context, c *config.Config) error {
 	return r.store.SetConfigDefault(ctx, c.Rollout.Default)
 }
 
-// resetCautions are what speaks against forgetting what was counted: a FAIL that nobody has mended.
-func (r *Router) resetCautions(ctx context.Context, partner string) (all []string) {
+// reasonsAgainstReset are what speaks against forgetting what was counted: a FAIL that nobody has mended.
+func (r *Router) reasonsAgainstReset(ctx context.Context, partner string) (all []string) {
 	counted, err := r.counted(ctx, partner)
 	if err != nil {
 		return []string{"what would be forgotten cannot be found out: " + err.Error()}

@@ -206,7 +206,7 @@ func TestReplicasCountTogether(t *testing.T) {
 		}
 		for _, d := range []*desk{here, there, newDesk(t, open(t, at), separate)} {
 			r := answers[rollout.Report](d, "GET", "/rollout/report?partner="+hash("k"))
-			if len(r.Verdicts) != 2 || r.Verdicts[0].Beside.Calls != [2]int{30, 3} || r.Verdicts[1].Number != 240 || r.Verdicts[1].Bills != 40 || r.Verdicts[1].Ruling != rollout.Pass {
+			if len(r.Verdicts) != 2 || r.Verdicts[0].CallStats.Calls != [2]int{30, 3} || r.Verdicts[1].Number != 240 || r.Verdicts[1].Bills != 40 || r.Verdicts[1].Ruling != rollout.Pass {
 				t.Errorf("%+v", r)
 			}
 			if r := answers[rollout.Report](d, "GET", "/rollout/report?partner="+hash("else")); len(r.Verdicts) != 0 {
@@ -327,7 +327,7 @@ func TestKeepingCountsThatTakesLong(t *testing.T) {
 	if err := busy.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Beside.Calls[rollout.NewSide] != 100 {
+	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].CallStats.Calls[rollout.NewSide] != 100 {
 		t.Errorf("%+v", r)
 	}
 }

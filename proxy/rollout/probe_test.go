@@ -22,7 +22,7 @@ func TestOwnerUnknown(t *testing.T) {
 			for old, ofOld := range says {
 				for fresh, ofNew := range says {
 					d := newCrossroads(t, stage)
-					d.says["old"], d.says["new"] = rollout.Finding(old), rollout.Finding(fresh)
+					d.says["old"], d.says["new"] = rollout.ProbeResult(old), rollout.ProbeResult(fresh)
 					way, err := d.other(writes)
 					name := fmt.Sprintf("%s: old %s, new %s, a write %v: %+v, %v", stage, ofOld, ofNew, writes, way, err)
 					owner := ""
@@ -33,11 +33,11 @@ func TestOwnerUnknown(t *testing.T) {
 					open := func(says string) bool { return says == "unclear" || says == "refusing" }
 					switch {
 					case ofPreferred == "refusing" && (ofOther == "refusing" || ofOther == "absent"):
-						if err != nil || way.Upstream != preferred || !way.Nowhere {
+						if err != nil || way.Upstream != preferred || !way.Answered {
 							t.Error(name)
 						}
 					case !writes && ofPreferred == "present" && open(ofOther):
-						if err != nil || way.Upstream != preferred || way.Nowhere {
+						if err != nil || way.Upstream != preferred || way.Answered {
 							t.Error(name)
 						}
 					case open(ofOld) || open(ofNew):
@@ -49,17 +49,17 @@ func TestOwnerUnknown(t *testing.T) {
 							t.Error(name)
 						}
 					case ofOld == ofNew:
-						if err != nil || way.Upstream != preferred || way.Nowhere != (ofOld == "absent") {
+						if err != nil || way.Upstream != preferred || way.Answered != (ofOld == "absent") {
 							t.Error(name)
 						}
 					default:
 						owner = map[bool]string{true: "old", false: "new"}[ofOld == "present"]
-						if err != nil || way.Upstream != owner || way.Nowhere {
+						if err != nil || way.Upstream != owner || way.Answered {
 							t.Error(name)
 						}
 					}
 					row, err := d.store.Owner(t.Context(), partner, bill)
-					if err == nil && row.State == store.Released && way.Nowhere && writes { // that there is none was recorded
+					if err == nil && row.State == store.Released && way.Answered && writes { // that there is none was recorded
 						continue
 					}
 					if (err == nil) != (owner != "") || err == nil && (row.Upstream != owner || row.State != store.Owned) {
@@ -78,13 +78,13 @@ func TestOwnerNotedMeanwhile(t *testing.T) {
 		for outcome, reason := range map[store.Outcome]string{store.Succeeded: "both", store.Unknown: "unclear"} {
 			d := newCrossroads(t, rollout.StageNew)
 			call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: partner, Bill: bill}
-			way, err := d.Route(t.Context(), call, func(ctx context.Context, upstream string) rollout.Finding {
+			way, err := d.Route(t.Context(), call, func(ctx context.Context, upstream string) rollout.ProbeResult {
 				if upstream == "new" {
 					return rollout.Absent
 				}
 				c, err := d.store.Own(ctx, partner, bill, "new", d.now, d.now.Add(time.Hour))
 				if err == nil {
-					_, err = d.store.Settle(ctx, c, outcome, d.now)
+					_, err = d.store.Complete(ctx, c, outcome, d.now)
 				}
 				if err != nil {
 					t.Error(err)
@@ -102,7 +102,7 @@ func TestOwnerNotedMeanwhile(t *testing.T) {
 // not say so.
 func TestCreateThatTheOldSideLeavesOpen(t *testing.T) {
 	t.Parallel()
-	for says, reason := range map[rollout.Finding]string{rollout.Unclear: "unclear", rollout.Refusing: "barred"} {
+	for says, reason := range map[rollout.ProbeResult]string{rollout.Unclear: "unclear", rollout.Refusing: "barred"} {
 		d := newCrossroads(t, rollout.StageNew)
 		d.says["old"] = says
 		if way, err := d.create(); !refusedFor(err, reason) {
@@ -135,7 +135,7 @@ func TestReadWhileTheOtherSideIsDown(t *testing.T) {
 		d := newCrossroads(t, stage)
 		other := map[string]string{"old": "new", "new": "old"}[preferred]
 		d.says[preferred], d.says[other] = rollout.Present, rollout.Unclear
-		if way, err := d.other(false); err != nil || way.Upstream != preferred || way.Reason != rollout.ByProbe || way.Nowhere || !way.Unsure || way.Compare != "" {
+		if way, err := d.other(false); err != nil || way.Upstream != preferred || way.Reason != rollout.ByProbe || way.Answered || !way.OnlyIfFound || way.Compare != "" {
 			t.Errorf("%s: %+v, %v", stage, way, err)
 		}
 		if way, err := d.other(true); !refusedFor(err, "unclear") {
@@ -194,7 +194,7 @@ func TestWhatIsComparedAndReadBack(t *testing.T) {
 func TestPanicInAQuestion(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
-	way, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: partner, Bill: bill}, func(_ context.Context, upstream string) rollout.Finding {
+	way, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: partner, Bill: bill}, func(_ context.Context, upstream string) rollout.ProbeResult {
 		if upstream == "new" {
 			panic("in a translation")
 		}

@@ -108,7 +108,7 @@ func (r Report) sections() []section {
 				fields.rows = append(fields.rows, []string{v.Partner, v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.Old, f.New, f.Bill, f.Request, f.At.UTC().Format(time.RFC3339)})
 			}
 		}
-		if b := v.Beside; b != nil {
+		if b := v.CallStats; b != nil {
 			calls.rows = append(calls.rows, []string{v.Partner, v.Operation, string(v.Ruling), strconv.Itoa(b.Calls[OldSide]), strconv.Itoa(b.Calls[NewSide]), v.Reason})
 			shared := func(of Share) []string {
 				row := []string{v.Partner, v.Operation, of.Of}

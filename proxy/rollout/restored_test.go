@@ -90,7 +90,7 @@ func TestSweep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Settle(t.Context(), way, store.Succeeded); err != nil {
+		if err := d.Complete(t.Context(), way, store.Succeeded); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -249,7 +249,7 @@ func TestPartnerSeenByAClockThatIsBehind(t *testing.T) {
 	d.follow()
 	right := d.now
 	d.now = right.Add(-4 * 365 * 24 * time.Hour)
-	if err := d.Saw(t.Context(), other); err != nil {
+	if err := d.RecordSeen(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	for _, now := range []time.Time{d.now, right.Add(time.Minute)} {

@@ -22,31 +22,31 @@ type Call struct {
 	Arrived         time.Time // if zero, now
 }
 
-// A Finding is what a side says of a bill.
-type Finding int
+// A ProbeResult is what a side says of a bill.
+type ProbeResult int
 
 // The findings. What is no well-formed answer, and every other failure, is Unclear.
 const (
-	Unclear  Finding = iota
-	Absent           // a definitive not-found
-	Present          // it shows the bill
-	Refusing         // it refuses the caller, whatever the bill: that tells nothing of it
+	Unclear  ProbeResult = iota
+	Absent               // a definitive not-found
+	Present              // it shows the bill
+	Refusing             // it refuses the caller, whatever the bill: that tells nothing of it
 )
 
-// An Ask reads the call's bill at an upstream.
-type Ask func(ctx context.Context, upstream string) Finding
+// An Probe reads the call's bill at an upstream.
+type Probe func(ctx context.Context, upstream string) ProbeResult
 
-// A Way is where a call goes.
-type Way struct {
+// A Route is where a call goes.
+type Route struct {
 	Upstream string
 	Reason   Reason
 
-	// Nowhere: neither side has the bill, or one refuses the caller and the other has none. Nothing is sent: what the side
+	// Answered: neither side has the bill, or one refuses the caller and the other has none. Nothing is sent: what the side
 	// that is named here said to the read is the answer.
-	Nowhere bool
-	// Unsure: the ledger is out of reach, or the other side was silent, so that only a bill that is found may be answered
+	Answered bool
+	// OnlyIfFound: the ledger is out of reach, or the other side was silent, so that only a bill that is found may be answered
 	// with. "Not found" must not be relayed: the bill may be at the other side.
-	Unsure bool
+	OnlyIfFound bool
 
 	// Compare is the other upstream, where its answer to the same call is to be compared (see Shadow). "" for none.
 	Compare string
@@ -86,19 +86,19 @@ func (r *Refused) Error() string { return r.Text }
 func (r *Refused) Unwrap() error { return r.Cause }
 
 // Route says where a call goes, and notes a create in the ledger before it may be sent. The error is a [*Refused].
-func (r *Router) Route(ctx context.Context, c Call, ask Ask) (Way, error) {
+func (r *Router) Route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	way, err := r.route(ctx, c, ask)
 	if err != nil {
 		var refused *Refused
 		errors.As(err, &refused)
 		r.metrics.refused.WithLabelValues(refused.Reason).Inc()
-		return Way{}, err
+		return Route{}, err
 	}
 	r.metrics.routed.WithLabelValues(way.Upstream, string(way.Reason)).Inc()
 	return way, nil
 }
 
-func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
+func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	stopping := r.stopping.Load() != nil // first: it is in the store before it goes
 	s, d := r.current.Load(), r.decided.Load()
 	at := situation{
@@ -112,11 +112,11 @@ func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
 	}
 	if at.settled = at.position.Forced || at.shared; !at.settled {
 		if at.settled, err = r.isSettled(ctx, s, c.Partner); err != nil {
-			return r.blind(s, at, c, err)
+			return r.withoutLedger(s, at, c, err)
 		}
 	}
 	way, err := r.decide(ctx, s, d, at, c, ask)
-	if err != nil || way.Nowhere || way.Unsure {
+	if err != nil || way.Answered || way.OnlyIfFound {
 		return way, err
 	}
 	side, _ := s.side(way.Upstream)
@@ -128,10 +128,10 @@ func (r *Router) route(ctx context.Context, c Call, ask Ask) (Way, error) {
 }
 
 // decide finds the way in a situation that but for the bill's owner is known.
-func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Ask) (Way, error) {
+func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	if at.shared || c.Partner == "" || c.Bill == "" { // the upstream refuses what names none
 		way := at.byStage()
-		return Way{Upstream: s.sides[way.side], Reason: way.reason}, nil
+		return Route{Upstream: s.sides[way.side], Reason: way.reason}, nil
 	}
 	if c.Creates && !at.incomplete() && !at.create().ask {
 		return r.create(ctx, s, d, at, c, ask) // no backend is asked: the ledger names the owner when it records the create
@@ -142,12 +142,12 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
-		return r.blind(s, at, c, err)
+		return r.withoutLedger(s, at, c, err)
 	case row.State != store.Released:
 		owner, ok := s.side(row.Upstream)
 		switch {
 		case !ok:
-			return Way{}, &Refused{Reason: "stranger", Text: strange}
+			return Route{}, &Refused{Reason: "stranger", Text: strange}
 		case row.State == store.Owned || row.Changed.After(d.restored):
 			at.owner = &owner
 		default:
@@ -165,52 +165,52 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 }
 
 // other takes any other operation to the bill's owner.
-func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Ask) (Way, error) {
+func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.other()
 	if !to.ask {
-		return Way{Upstream: s.sides[to.side], Reason: to.reason}, nil
+		return Route{Upstream: s.sides[to.side], Reason: to.reason}, nil
 	}
 	found := r.askBoth(ctx, s, ask, to.side, c.Writes)
-	way := Way{Upstream: s.sides[to.side], Reason: ByProbe}
+	way := Route{Upstream: s.sides[to.side], Reason: ByProbe}
 	switch found {
-	case [2]Finding{Absent, Absent}:
+	case [2]ProbeResult{Absent, Absent}:
 		if c.Writes {
 			if at.incomplete() && !r.believes(s, d) {
-				return Way{}, &Refused{Reason: "unclear", Text: young}
+				return Route{}, &Refused{Reason: "unclear", Text: young}
 			}
 			if refused := r.deny(ctx, s, c); refused != nil {
-				return Way{}, refused
+				return Route{}, refused
 			}
 		}
-		way.Nowhere = true
+		way.Answered = true
 		return way, nil
-	case [2]Finding{Refusing, Refusing}:
-		way.Nowhere = true // so would the preferred one refuse the call
+	case [2]ProbeResult{Refusing, Refusing}:
+		way.Answered = true // so would the preferred one refuse the call
 		return way, nil
-	case [2]Finding{Present, Present}:
+	case [2]ProbeResult{Present, Present}:
 		if refused := r.both(c); c.Writes {
-			return Way{}, refused
+			return Route{}, refused
 		}
 		return way, nil
-	case [2]Finding{Present, Absent}:
+	case [2]ProbeResult{Present, Absent}:
 		way.Upstream = s.sides[OldSide]
-	case [2]Finding{Absent, Present}:
+	case [2]ProbeResult{Absent, Present}:
 		way.Upstream = s.sides[NewSide]
 	default:
 		if found[to.side] == Refusing && found[1-to.side] == Absent {
-			way.Nowhere = true
+			way.Answered = true
 			return way, nil
 		}
 		// A read of a bill that is at both would be answered by the preferred side, too: what the other one would have said
 		// makes no difference to it.
 		if !c.Writes && found[to.side] == Present {
-			way.Unsure = true // what it says now may be something else than a moment ago
+			way.OnlyIfFound = true // what it says now may be something else than a moment ago
 			return way, nil
 		}
-		return Way{}, &Refused{Reason: "unclear", Text: unclear}
+		return Route{}, &Refused{Reason: "unclear", Text: unclear}
 	}
 	if refused := r.found(ctx, c, way.Upstream); refused != nil {
-		return Way{}, refused
+		return Route{}, refused
 	}
 	return way, nil
 }
@@ -220,12 +220,12 @@ const aside = 250 * time.Millisecond
 
 // askBoth asks both sides at once. For a read it waits for the side that is not preferred a little only, if the
 // preferred one has the bill: that one answers it in any case.
-func (r *Router) askBoth(ctx context.Context, s *settings, ask Ask, preferred Side, writes bool) (found [2]Finding) {
+func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred Side, writes bool) (found [2]ProbeResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
 		side  Side
-		found Finding
+		found ProbeResult
 	}
 	answers := make(chan answer, 2) // nobody may wait for the second
 	for side, upstream := range s.sides {
@@ -249,7 +249,7 @@ func (r *Router) askBoth(ctx context.Context, s *settings, ask Ask, preferred Si
 
 // probe asks an upstream. A panic must not end the process, which has partners to answer: then it is not clear whether the bill
 // is there, and nothing is sent. The panic's value may hold what an answer says.
-func (r *Router) probe(ctx context.Context, ask Ask, upstream string) (found Finding) {
+func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found ProbeResult) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			found = Unclear
@@ -281,21 +281,21 @@ func (r *Router) both(c Call) *Refused {
 	return &Refused{Reason: "both", Text: "the bill is at both backends: somebody must decide"}
 }
 
-// blind decides without the ledger.
-func (r *Router) blind(s *settings, at situation, c Call, err error) (Way, error) {
+// withoutLedger decides without the ledger.
+func (r *Router) withoutLedger(s *settings, at situation, c Call, err error) (Route, error) {
 	if c.Writes {
-		return Way{}, outOfReach(err)
+		return Route{}, outOfReach(err)
 	}
 	d := at.byStage()
-	return Way{Upstream: s.sides[d.side], Reason: d.reason, Unsure: true}, nil
+	return Route{Upstream: s.sides[d.side], Reason: d.reason, OnlyIfFound: true}, nil
 }
 
 func outOfReach(err error) *Refused {
 	return &Refused{Reason: "store", Text: "it cannot be noted just now at which backend the bill is", Cause: err}
 }
 
-// Shown notes that a read which went a way, or which explained what became of a create that did, showed the bill there.
-func (r *Router) Shown(ctx context.Context, c Call, w Way) error {
+// RecordFound notes that a read which went a way, or which explained what became of a create that did, showed the bill there.
+func (r *Router) RecordFound(ctx context.Context, c Call, w Route) error {
 	if !w.pending && w.create == nil {
 		return nil
 	}
@@ -305,8 +305,8 @@ func (r *Router) Shown(ctx context.Context, c Call, w Way) error {
 	return nil
 }
 
-// Saw notes that a partner was seen: that a call of it was taken by an upstream.
-func (r *Router) Saw(ctx context.Context, partner string) error {
+// RecordSeen notes that a partner was seen: that a call of it was taken by an upstream.
+func (r *Router) RecordSeen(ctx context.Context, partner string) error {
 	if _, known := r.noted.Load(partner); known || r.store == nil || partner == "" {
 		return nil
 	}

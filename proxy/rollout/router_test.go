@@ -28,7 +28,7 @@ type crossroads struct {
 	store *store.Store
 	mu    sync.Mutex
 	now   time.Time
-	says  map[string]rollout.Finding
+	says  map[string]rollout.ProbeResult
 	asked []string
 }
 
@@ -39,7 +39,7 @@ func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroad
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = opened.Close() })
-	d := &crossroads{t: t, store: opened, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), says: map[string]rollout.Finding{"old": rollout.Absent, "new": rollout.Absent}}
+	d := &crossroads{t: t, store: opened, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), says: map[string]rollout.ProbeResult{"old": rollout.Absent, "new": rollout.Absent}}
 	c, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(
 		"upstreams: {old: {form: legacy, url: \"http://127.0.0.2:9\"}, new: {form: v2, url: \"http://127.0.0.2:9\"}}\nroute: {default: old}\n" +
 			"store: {url: sqlite:unused.db}\nrollout: {old: old, new: new" + strings.Join(more, "") + "}\n")}, func(string) (string, bool) { return "", false })
@@ -76,18 +76,18 @@ func (d *crossroads) follow() {
 	}
 }
 
-func (d *crossroads) ask(_ context.Context, upstream string) rollout.Finding {
+func (d *crossroads) ask(_ context.Context, upstream string) rollout.ProbeResult {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, upstream)
 	return d.says[upstream]
 }
 
-func (d *crossroads) create() (rollout.Way, error) {
+func (d *crossroads) create() (rollout.Route, error) {
 	return d.Route(d.t.Context(), rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner, Bill: bill}, d.ask)
 }
 
-func (d *crossroads) other(writes bool) (rollout.Way, error) {
+func (d *crossroads) other(writes bool) (rollout.Route, error) {
 	return d.Route(d.t.Context(), rollout.Call{Operation: "bill.destroy", Writes: writes, Partner: partner, Bill: bill}, d.ask)
 }
 
@@ -98,7 +98,7 @@ func (d *crossroads) made(want string, outcome store.Outcome) {
 	if err != nil || way.Upstream != want {
 		d.t.Fatalf("the create goes to %q, %v, want %s", way.Upstream, err, want)
 	}
-	if err := d.Settle(d.t.Context(), way, outcome); err != nil {
+	if err := d.Complete(d.t.Context(), way, outcome); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -166,7 +166,7 @@ func TestStageChangesUnderACreate(t *testing.T) {
 		if err != nil || first.Upstream != "old" || second.Upstream != "old" {
 			t.Fatalf("%+v, %+v, %v", first, second, err)
 		}
-		if err := d.Settle(t.Context(), first, outcome); err != nil {
+		if err := d.Complete(t.Context(), first, outcome); err != nil {
 			t.Fatal(err)
 		}
 		d.made("old", store.Refused) // the second is on its way still
@@ -178,7 +178,7 @@ func TestCreatesOfOneBillGoToOneSide(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	var all sync.WaitGroup
-	ways := make([]rollout.Way, 64)
+	ways := make([]rollout.Route, 64)
 	for i := range ways {
 		all.Go(func() {
 			var err error
@@ -230,7 +230,7 @@ func TestSettlingAndStop(t *testing.T) {
 	if got := to(); got != "old" {
 		t.Errorf("one that nobody has seen goes to %s", got)
 	}
-	if err := d.Saw(t.Context(), stranger); err != nil {
+	if err := d.RecordSeen(t.Context(), stranger); err != nil {
 		t.Fatal(err)
 	}
 	d.now = d.now.Add(15*time.Minute - time.Second)
@@ -257,7 +257,7 @@ func TestWithoutTheLedger(t *testing.T) {
 	if way, err := d.other(true); !refusedFor(err, "store") {
 		t.Errorf("%+v, %v", way, err)
 	}
-	if way, err := d.other(false); err != nil || way.Upstream != "new" || !way.Unsure {
+	if way, err := d.other(false); err != nil || way.Upstream != "new" || !way.OnlyIfFound {
 		t.Errorf("%+v, %v", way, err)
 	}
 }
@@ -295,7 +295,7 @@ func TestPendingBillHasItsOwner(t *testing.T) {
 func TestCreateThatAnotherWasFasterWith(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: partner, Bill: bill}, func(ctx context.Context, upstream string) rollout.Finding {
+	way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: partner, Bill: bill}, func(ctx context.Context, upstream string) rollout.ProbeResult {
 		if _, err := d.store.Own(ctx, partner, bill, "old", d.now, time.Time{}); err != nil {
 			t.Error(err)
 		}

@@ -70,7 +70,7 @@ func (r *Router) effect(ctx context.Context, decided store.Rollout, m move) *Eff
 
 // forEffect is what was counted lately, unless that takes too long: an effect is worth no failure.
 func (r *Router) forEffect(ctx context.Context, partner string) (counted Snapshot, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, cautionWithin/2)
+	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 	defer cancel()
 	counted, err := r.lately(ctx, partner)
 	if err != nil {

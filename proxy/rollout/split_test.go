@@ -34,11 +34,11 @@ func (d *desk) percent(percent int) rollout.Changed {
 func (d *desk) makes(merchant, bill string, outcome store.Outcome) string {
 	d.t.Helper()
 	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: hash("k"), Merchant: merchant, Bill: bill}
-	way, err := d.Route(d.t.Context(), call, func(context.Context, string) rollout.Finding { return rollout.Absent })
+	way, err := d.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if err := d.Settle(d.t.Context(), way, outcome); err != nil {
+	if err := d.Complete(d.t.Context(), way, outcome); err != nil {
 		d.t.Fatal(err)
 	}
 	d.Count(call, way, rollout.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})

@@ -55,8 +55,8 @@ type Verdict struct {
 	Reason    string   `json:"reason"`
 	Few       bool     `json:"few,omitempty"` // INCONCLUSIVE for nothing but that there were too few
 
-	*Compared `json:"compared,omitempty"` // ByShadow, ByReadBack
-	*Beside   `json:"beside,omitempty"`   // ByCalls
+	*Compared  `json:"compared,omitempty"` // ByShadow, ByReadBack
+	*CallStats `json:"beside,omitempty"`   // ByCalls
 }
 
 // Compared is what comparisons came to.
@@ -79,8 +79,8 @@ type FieldReport struct {
 	Field
 }
 
-// Beside is what came of calls at the one side and at the other.
-type Beside struct {
+// CallStats is what came of calls at the one side and at the other.
+type CallStats struct {
 	Calls      [2]int       `json:"calls"` // to the old side and to the new one
 	Codes      []Share      `json:"codes"` // of their answers, by code
 	Mismatched []Share      `json:"mismatched"`
@@ -127,7 +127,7 @@ func Judge(s Snapshot, limits Limits) []Verdict {
 			all = append(all, v)
 		}
 		if beside := n.beside(); beside != nil {
-			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, Beside: beside}
+			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: beside}
 			v.Ruling, v.Reason, v.Few = beside.rule(limits, n.Creates)
 			all = append(all, v)
 		}
@@ -205,12 +205,12 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why stri
 }
 
 // beside is nil where nothing went to the new side, and nothing that went to the old one shows that it could not.
-func (n Count) beside() *Beside {
+func (n Count) beside() *CallStats {
 	before, after := n.Sides[OldSide], n.Sides[NewSide]
 	if after.Number == 0 && len(after.Lacks) == 0 {
 		return nil
 	}
-	b := &Beside{
+	b := &CallStats{
 		Calls: [2]int{before.Number, after.Number}, Codes: shares(before.Codes, after.Codes),
 		Mismatched: shares(before.Mismatched, after.Mismatched), Lacks: []LackReport{},
 	}
@@ -244,7 +244,7 @@ const byChance = 0.001
 
 const success = "0000"
 
-func (b *Beside) rule(limits Limits, creates bool) (r Ruling, why string, few bool) {
+func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few bool) {
 	beside := func(of string, times [2]int) string {
 		return fmt.Sprintf("%s %d of %d beside %d of %d", of, times[NewSide], b.Calls[NewSide], times[OldSide], b.Calls[OldSide])
 	}

@@ -83,15 +83,15 @@ func (s *Server) reconcile(c *config.Config) error {
 	for i, u := range c.Upstreams {
 		list[i] = store.Upstream{Name: u.Name, Form: string(u.Form), URL: u.Address.String()}
 	}
-	sides := store.Sides{Alone: c.Route.Default}
+	sides := store.Backends{Alone: c.Route.Default}
 	if c.Rollout != nil {
-		sides = store.Sides{Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared, Staying: []string{"old", "shadow"}}
+		sides = store.Backends{Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared, Staying: []string{"old", "shadow"}}
 	}
 	// Both may refuse the config, and what one notes the other must not find when it does: so the sides are looked at first,
 	// and noted last.
 	look := sides
 	look.Look = true
-	if err := s.store.Sides(ctx, look, time.Now()); err != nil {
+	if err := s.store.SetBackends(ctx, look, time.Now()); err != nil {
 		return err
 	}
 	routed := c.Rollout != nil && c.Rollout.Bills == config.Separate
@@ -103,5 +103,5 @@ func (s *Server) reconcile(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	return s.store.Sides(ctx, sides, time.Now())
+	return s.store.SetBackends(ctx, sides, time.Now())
 }

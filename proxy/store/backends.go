@@ -50,8 +50,8 @@ func (e *RenamedError) Error() string {
 
 func (e *RenamedError) swapped() bool { return e.Old == e.NewWas && e.New == e.OldWas }
 
-// Sides are the two upstreams between which partners move, or the one that all calls go to.
-type Sides struct {
+// Backends are the two upstreams between which partners move, or the one that all calls go to.
+type Backends struct {
 	Old, New string
 	Shared   bool     // both see the same bills: nobody owns one
 	Staying  []string // the stages in which nothing of a partner is made at the new side
@@ -60,7 +60,7 @@ type Sides struct {
 	Look  bool   // change nothing, and tell only whether it would be refused
 }
 
-// Sides holds the sides of a rollout to those that the store knows, and from then on knows these. It is called at a
+// SetBackends holds the sides of a rollout to those that the store knows, and from then on knows these. It is called at a
 // start, and before a reload takes effect, as the last thing that may refuse it: what the store knows is not taken
 // back. Of a replica that still runs with other sides it knows nothing.
 //
@@ -76,7 +76,7 @@ type Sides struct {
 // by "config". When it is the old side, and calls went there without a rollout until now, every partner counts as seen
 // since now and no sooner, also one whose stage was forced. Without a rollout the names of the sides are no longer in force, but the stages still mean them: others
 // are held to them as long as a stage is there that does not stay.
-func (s *Store) Sides(ctx context.Context, asked Sides, now time.Time) error {
+func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) error {
 	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
 	if !alone && (asked.Alone != "" || asked.Old == "" || asked.New == "" || asked.Old == asked.New) || now.IsZero() {
 		return fmt.Errorf("store: a rollout needs two sides and a time, and calls without one an upstream, not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now.Format(time.RFC3339))
@@ -159,7 +159,7 @@ func scanSides(row *sql.Row) (known sides, err error) {
 }
 
 // follow is what is known when what is asked for follows what was.
-func (asked Sides) follow(was sides) sides {
+func (asked Backends) follow(was sides) sides {
 	to := was
 	if asked.Alone != "" {
 		to.shared, to.alone = sql.NullBool{}, asked.Alone
@@ -186,7 +186,7 @@ func (s *sides) add(past string) {
 func (s *sides) has(upstream string) bool { return strings.Contains("\n"+s.past, "\n"+upstream+"\n") }
 
 // refused is why sides cannot follow those that are known, nil if they can.
-func (asked Sides) refused(ctx context.Context, q queries, was sides) (refusal, err error) {
+func (asked Backends) refused(ctx context.Context, q queries, was sides) (refusal, err error) {
 	if asked.Alone != "" {
 		stranger, err := billBeside(ctx, q, asked.Alone, asked.Alone)
 		if err == nil && stranger != "" {

@@ -12,8 +12,8 @@ import (
 )
 
 // between are sides whose bills are separate, as the config has it.
-func between(oldSide, newSide string) store.Sides {
-	return store.Sides{Old: oldSide, New: newSide, Staying: []string{"old", "shadow"}}
+func between(oldSide, newSide string) store.Backends {
+	return store.Backends{Old: oldSide, New: newSide, Staying: []string{"old", "shadow"}}
 }
 
 // TestSides: which sides may follow which, while bills and stages are there, and when something was made that the ledger
@@ -40,19 +40,21 @@ func TestSides(t *testing.T) {
 	unset := func(t *testing.T, s *store.Store) error {
 		return s.UnsetStage(t.Context(), partner("one"), "anna", noon)
 	}
-	shared := func(sides store.Sides) store.Sides {
+	shared := func(sides store.Backends) store.Backends {
 		sides.Shared = true
 		return sides
 	}
-	sides := func(asked store.Sides) step {
-		return func(t *testing.T, s *store.Store) error { return s.Sides(t.Context(), asked, noon.Add(time.Minute)) }
+	sides := func(asked store.Backends) step {
+		return func(t *testing.T, s *store.Store) error {
+			return s.SetBackends(t.Context(), asked, noon.Add(time.Minute))
+		}
 	}
 	none := func(upstream string) step {
 		return func(t *testing.T, s *store.Store) error {
-			return s.Sides(t.Context(), store.Sides{Alone: upstream}, noon.Add(time.Minute))
+			return s.SetBackends(t.Context(), store.Backends{Alone: upstream}, noon.Add(time.Minute))
 		}
 	}
-	stranger := func(upstream string, asked store.Sides) error {
+	stranger := func(upstream string, asked store.Backends) error {
 		return &store.StrangerError{Upstream: upstream, Old: asked.Old, New: asked.New}
 	}
 	var (
@@ -61,7 +63,7 @@ func TestSides(t *testing.T) {
 		moved      = stage(partner("one"), "drained")
 		stays      = stage(partner("one"), "shadow")
 	)
-	renamed := func(asked store.Sides) error {
+	renamed := func(asked store.Backends) error {
 		return &store.RenamedError{Old: asked.Old, New: asked.New, OldWas: "a", NewWas: "b", Staying: asked.Staying}
 	}
 	const declared = true
@@ -86,7 +88,7 @@ func TestSides(t *testing.T) {
 		"others, with a stage that stays":   {steps{sides(ab), stays, stage("", "old")}, sides(cd), nil, false},
 		"others, with one that does not":    {steps{sides(ab), stays, stage("", "new")}, sides(cd), renamed(cd), false},
 		"others, with no stage left":        {steps{sides(ab), moved, unset}, sides(cd), nil, false},
-		"others, where no stage stays":      {steps{sides(ab), stays}, sides(store.Sides{Old: "c", New: "d"}), renamed(store.Sides{Old: "c", New: "d"}), false},
+		"others, where no stage stays":      {steps{sides(ab), stays}, sides(store.Backends{Old: "c", New: "d"}), renamed(store.Backends{Old: "c", New: "d"}), false},
 		"another new, with a stage":         {steps{sides(ab), moved}, sides(ac), renamed(ac), false},
 		"another old, with a stage":         {steps{sides(ab), moved}, sides(between("c", "b")), renamed(between("c", "b")), false},
 		"another, with a bill there":        {steps{sides(ab), at("a")}, sides(ac), nil, false},
@@ -193,15 +195,15 @@ func TestSidesKnownOnlyReads(t *testing.T) {
 	t.Parallel()
 	some, none := open(t, storetest.SQLite(t)), open(t, storetest.SQLite(t))
 	asked := between("a", "b")
-	if err := some.Sides(t.Context(), asked, noon); err != nil {
+	if err := some.SetBackends(t.Context(), asked, noon); err != nil {
 		t.Fatal(err)
 	}
-	if err := none.Sides(t.Context(), store.Sides{Alone: "a"}, noon); err != nil {
+	if err := none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon); err != nil {
 		t.Fatal(err)
 	}
 	for s, do := range map[*store.Store]func() error{
-		some: func() error { return some.Sides(t.Context(), asked, noon) },
-		none: func() error { return none.Sides(t.Context(), store.Sides{Alone: "a"}, noon) },
+		some: func() error { return some.SetBackends(t.Context(), asked, noon) },
+		none: func() error { return none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon) },
 	} {
 		release := s.Hold()
 		defer release()
@@ -227,13 +229,13 @@ func TestSidesOfOthers(t *testing.T) {
 		want   error
 	}{
 		"swapped": {"UPDATE billbridge_rollout SET old_side = 'b', new_side = 'a', shared = 0", func(t *testing.T, s *store.Store) error {
-			return s.Sides(t.Context(), between("a", "b"), noon)
+			return s.SetBackends(t.Context(), between("a", "b"), noon)
 		}, &store.RenamedError{Old: "a", New: "b", OldWas: "b", NewWas: "a", Staying: []string{"old", "shadow"}}},
 		"staged": {"UPDATE billbridge_rollout SET revision = 1; " + stage, func(t *testing.T, s *store.Store) error {
-			return s.Sides(t.Context(), between("a", "d"), noon)
+			return s.SetBackends(t.Context(), between("a", "d"), noon)
 		}, &store.RenamedError{Old: "a", New: "d", OldWas: "a", NewWas: "c", Staying: []string{"old", "shadow"}}},
 		"none": {"UPDATE billbridge_rollout SET shared = NULL", func(t *testing.T, s *store.Store) error {
-			return s.Sides(t.Context(), store.Sides{Alone: "a"}, noon)
+			return s.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon)
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +243,7 @@ func TestSidesOfOthers(t *testing.T) {
 			url := storetest.Postgres(t)
 			starting := name + "-in-TestSidesOfOthers"
 			s, watch := open(t, url+"&application_name="+starting), raw(t, url)
-			if err := s.Sides(t.Context(), between("a", "c"), noon); err != nil {
+			if err := s.SetBackends(t.Context(), between("a", "c"), noon); err != nil {
 				t.Fatal(err)
 			}
 			own(t, s, "bill", "a")
@@ -276,16 +278,16 @@ func TestSidesRefusesNames(t *testing.T) {
 			"a zero byte": {"a\x00", "b"},
 			"not UTF-8":   {"a", "\xff"},
 		} {
-			if err := s.Sides(t.Context(), between(pair[0], pair[1]), noon); err == nil {
+			if err := s.SetBackends(t.Context(), between(pair[0], pair[1]), noon); err == nil {
 				t.Errorf("%s: no error", name)
 			}
 		}
 		for name, err := range map[string]error{
-			"sides at no time":         s.Sides(t.Context(), between("a", "b"), time.Time{}),
-			"none at no time":          s.Sides(t.Context(), store.Sides{Alone: "a"}, time.Time{}),
-			"none, to nowhere":         s.Sides(t.Context(), store.Sides{Alone: ""}, noon),
-			"none, with a zero byte":   s.Sides(t.Context(), store.Sides{Alone: "\x00"}, noon),
-			"none, that are not UTF-8": s.Sides(t.Context(), store.Sides{Alone: "\xff"}, noon),
+			"sides at no time":         s.SetBackends(t.Context(), between("a", "b"), time.Time{}),
+			"none at no time":          s.SetBackends(t.Context(), store.Backends{Alone: "a"}, time.Time{}),
+			"none, to nowhere":         s.SetBackends(t.Context(), store.Backends{Alone: ""}, noon),
+			"none, with a zero byte":   s.SetBackends(t.Context(), store.Backends{Alone: "\x00"}, noon),
+			"none, that are not UTF-8": s.SetBackends(t.Context(), store.Backends{Alone: "\xff"}, noon),
 		} {
 			if err == nil {
 				t.Errorf("%s: no error", name)
@@ -317,14 +319,14 @@ func TestRefusalsOfSidesSayWhatToDo(t *testing.T) {
 // TestSidesLook: whoever only looks is told what would be refused, and what would not is not noted.
 func TestSidesLook(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		look := func(asked store.Sides) error {
+		look := func(asked store.Backends) error {
 			asked.Look = true
-			return s.Sides(t.Context(), asked, noon)
+			return s.SetBackends(t.Context(), asked, noon)
 		}
-		if err := s.Sides(t.Context(), between("a", "b"), noon); err != nil {
+		if err := s.SetBackends(t.Context(), between("a", "b"), noon); err != nil {
 			t.Fatal(err)
 		}
-		for _, asked := range []store.Sides{between("a", "c"), between("b", "a"), {Alone: "b"}} {
+		for _, asked := range []store.Backends{between("a", "c"), between("b", "a"), {Alone: "b"}} {
 			if err := look(asked); err != nil {
 				t.Errorf("%+v: %v", asked, err)
 			}
@@ -336,7 +338,7 @@ func TestSidesLook(t *testing.T) {
 		if err := look(between("a", "c")); !errors.As(err, &renamed) {
 			t.Errorf("with a stage: %v", err)
 		}
-		if err := s.Sides(t.Context(), between("a", "b"), noon); err != nil {
+		if err := s.SetBackends(t.Context(), between("a", "b"), noon); err != nil {
 			t.Errorf("as before: %v", err)
 		}
 		if r := rolloutOf(t, s); !r.Restored.At.IsZero() {
@@ -357,18 +359,18 @@ func TestSeenAnew(t *testing.T) {
 		}
 		later, forced := noon, true
 		for _, step := range []struct {
-			sides store.Sides
+			sides store.Backends
 			anew  bool
 		}{
 			{between("a", "b"), false},
 			{between("a", "b"), false},
-			{store.Sides{Alone: "a"}, false},
+			{store.Backends{Alone: "a"}, false},
 			{between("a", "b"), true},
 			{between("a", "b"), false},
-			{store.Sides{Alone: "b"}, false},
+			{store.Backends{Alone: "b"}, false},
 			{between("a", "b"), false}, // a create that is sent again goes where the first one went
-			{store.Sides{Alone: "a"}, false},
-			{store.Sides{Old: "a", New: "b", Shared: true, Staying: []string{"old"}}, false},
+			{store.Backends{Alone: "a"}, false},
+			{store.Backends{Old: "a", New: "b", Shared: true, Staying: []string{"old"}}, false},
 			{between("a", "b"), false},
 		} {
 			before, err := s.FirstSeen(t.Context(), partner("one"))
@@ -380,7 +382,7 @@ func TestSeenAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			later = later.Add(time.Hour)
-			if err := s.Sides(t.Context(), step.sides, later); err != nil {
+			if err := s.SetBackends(t.Context(), step.sides, later); err != nil {
 				t.Fatal(err)
 			}
 			want := before

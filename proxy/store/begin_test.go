@@ -100,7 +100,7 @@ func TestAssign(t *testing.T) {
 			}
 			equal(t, "audit", log, []store.Change{want})
 		}
-		if _, err := s.Settle(t.Context(), open, store.Succeeded, noon); !errors.Is(err, store.ErrOtherOwner) {
+		if _, err := s.Complete(t.Context(), open, store.Succeeded, noon); !errors.Is(err, store.ErrOtherOwner) {
 			t.Errorf("the create that was on its way: %v", err)
 		}
 		equal(t, "it stays", inWords(ownerOf(t, s, "pending")), "new owned 1")

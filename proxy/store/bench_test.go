@@ -125,7 +125,7 @@ func benchmarkOwn(b *testing.B, callers int, settles bool) {
 				n := last.Add(1)
 				c, err := s.Own(b.Context(), partners[n%100], "b"+strconv.FormatInt(n, 10), "new", noon, time.Time{})
 				if err == nil && settles {
-					_, err = s.Settle(b.Context(), c, store.Succeeded, noon)
+					_, err = s.Complete(b.Context(), c, store.Succeeded, noon)
 				}
 				return err
 			}

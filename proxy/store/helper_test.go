@@ -193,7 +193,7 @@ func ownUntil(t testing.TB, s *store.Store, bill, upstream string, now, until ti
 // settle ends a create at noon, as it must be possible to.
 func settle(t testing.TB, s *store.Store, c store.Create, outcome store.Outcome) store.Owner {
 	t.Helper()
-	o, err := s.Settle(t.Context(), c, outcome, noon)
+	o, err := s.Complete(t.Context(), c, outcome, noon)
 	if err != nil {
 		t.Fatalf("Settle(%s, %s): %v", c.Bill, outcome, err)
 	}

@@ -146,12 +146,12 @@ func (s *Store) Own(ctx context.Context, partner, bill, upstream string, now, un
 // recorded by a clock that was wrong.
 const deniedFor = 10 * time.Minute
 
-// Settle notes how a create ended, once: a second time is ErrNotOpen and changes nothing, so that whoever had an error
+// Complete notes how a create ended, once: a second time is ErrNotOpen and changes nothing, so that whoever had an error
 // may try again. One that is never settled is taken for one that may have taken effect.
 //
 // A success makes the bill owned even where the row does not know of the create any more, unless it names another
 // upstream by now: then it is ErrOtherOwner, and the bill is at both.
-func (s *Store) Settle(ctx context.Context, c Create, outcome Outcome, now time.Time) (Owner, error) {
+func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now time.Time) (Owner, error) {
 	if c.token == "" || now.IsZero() {
 		return Owner{}, errors.New("store: only a create that came from Own can be settled, at a time")
 	}

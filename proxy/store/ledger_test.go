@@ -105,7 +105,7 @@ func TestTransitions(t *testing.T) {
 				case "found":
 					o, err = s.Found(t.Context(), partner("one"), bill, which, noon)
 				default:
-					o, err = s.Settle(t.Context(), creates[what[0]-'1'], store.Outcome(which), noon)
+					o, err = s.Complete(t.Context(), creates[what[0]-'1'], store.Outcome(which), noon)
 				}
 				if !errors.Is(err, want) || (err == nil) != (want == nil) {
 					t.Fatalf("%s: %s: %v", row.steps, step, err)
@@ -146,7 +146,7 @@ func TestStoreFromABackup(t *testing.T) {
 			"elsewhere": {store.Succeeded, store.ErrOtherOwner, "old pending 1"},
 			"unopened":  {store.Refused, store.ErrNotOpen, "new pending 0"},
 		} {
-			o, err := s.Settle(t.Context(), creates[bill], want.outcome, noon)
+			o, err := s.Complete(t.Context(), creates[bill], want.outcome, noon)
 			if !errors.Is(err, want.err) || (err == nil) != (want.err == nil) {
 				t.Errorf("%s: %v", bill, err)
 			}
@@ -243,14 +243,14 @@ func TestOwnRefuses(t *testing.T) {
 
 		c := own(t, s, "b", "old")
 		for _, c := range []store.Create{{}, {Owner: c.Owner}} {
-			if _, err := s.Settle(t.Context(), c, store.Refused, noon); err == nil || errors.Is(err, store.ErrNotOpen) {
+			if _, err := s.Complete(t.Context(), c, store.Refused, noon); err == nil || errors.Is(err, store.ErrNotOpen) {
 				t.Errorf("a create that did not come from Own: %v", err)
 			}
 		}
-		if _, err := s.Settle(t.Context(), c, "lost", noon); err == nil {
+		if _, err := s.Complete(t.Context(), c, "lost", noon); err == nil {
 			t.Error("no outcome")
 		}
-		if _, err := s.Settle(t.Context(), c, store.Refused, time.Time{}); err == nil {
+		if _, err := s.Complete(t.Context(), c, store.Refused, time.Time{}); err == nil {
 			t.Error("no time")
 		}
 		equal(t, "it is", inWords(ownerOf(t, s, "b")), "old pending 1")
@@ -278,7 +278,7 @@ func TestChanged(t *testing.T) {
 		}
 		end := func(c store.Create, outcome store.Outcome, want int) {
 			t.Helper()
-			o, err := s.Settle(t.Context(), c, outcome, at(step))
+			o, err := s.Complete(t.Context(), c, outcome, at(step))
 			is(o, err, want)
 		}
 		first, second := create(0), create(0)
@@ -337,7 +337,7 @@ func TestOneUpstreamForAll(t *testing.T) {
 			}
 			equal(t, "they are", ownerOf(t, replicas[0], bill).Open, len(creates))
 			all(func(i int) error {
-				_, err := replicas[(i+1)%2].Settle(t.Context(), creates[i], store.Refused, noon)
+				_, err := replicas[(i+1)%2].Complete(t.Context(), creates[i], store.Refused, noon)
 				return err
 			})
 			equal(t, "it is", inWords(ownerOf(t, replicas[0], bill)), creates[0].Upstream+" released 0")
@@ -357,7 +357,7 @@ func TestSuccessWhereItIsNotTheOwner(t *testing.T) {
 		if _, err := s.Found(t.Context(), partner("one"), "b", "new", noon.Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Settle(t.Context(), c, store.Succeeded, noon.Add(time.Hour)); !errors.Is(err, store.ErrOtherOwner) {
+		if _, err := s.Complete(t.Context(), c, store.Succeeded, noon.Add(time.Hour)); !errors.Is(err, store.ErrOtherOwner) {
 			t.Errorf("Settle: %v", err)
 		}
 		if o := ownerOf(t, s, "b"); o.Upstream != "new" || o.State != store.Owned {
@@ -376,7 +376,7 @@ func TestFoundBeforeItsCreateEnded(t *testing.T) {
 		if _, err := s.Found(t.Context(), partner("one"), "b", "new", noon.Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		o, err := s.Settle(t.Context(), c, store.Succeeded, noon.Add(time.Hour))
+		o, err := s.Complete(t.Context(), c, store.Succeeded, noon.Add(time.Hour))
 		if err != nil || o.State != store.Owned || !o.Changed.Equal(noon.Add(time.Minute)) || o.Open != 0 {
 			t.Errorf("%+v, %v", o, err)
 		}

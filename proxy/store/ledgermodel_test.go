@@ -137,7 +137,7 @@ func (l *ledger) settle(t *rapid.T) {
 		row.Uncertain = true
 	}
 	l.rows[s.Bill] = row
-	o, err := l.s.Settle(l.ctx, s.Create, s.ended, l.now)
+	o, err := l.s.Complete(l.ctx, s.Create, s.ended, l.now)
 	l.check(err, nil)
 	equal(t, "Settle", o, row)
 }
@@ -149,7 +149,7 @@ func (l *ledger) repeat(t *rapid.T) {
 	if s.ended == store.Succeeded {
 		want = nil
 	}
-	o, err := l.s.Settle(l.ctx, s.Create, s.ended, l.now)
+	o, err := l.s.Complete(l.ctx, s.Create, s.ended, l.now)
 	l.check(err, want)
 	equal(t, "Settle again", o, l.rows[s.Bill])
 }
@@ -327,7 +327,7 @@ func TestNoBillAtBoth(t *testing.T) {
 					if outcome == "" {
 						continue // its process died
 					}
-					if _, err := s.Settle(t.Context(), c, outcome, noon); err != nil {
+					if _, err := s.Complete(t.Context(), c, outcome, noon); err != nil {
 						t.Error(err)
 					}
 				}

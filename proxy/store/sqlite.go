@@ -187,9 +187,9 @@ func connect(source string, values url.Values, most int) (*sql.DB, error) {
 	return db, nil
 }
 
-// recogniseUntouched refuses a file of something else without so much as a lock on it. It does not see what is still
-// in the file's log; prepare looks again. A file of ours may change under its eyes, as another process carries the log
-// over: it grows after its header says so, and only who may write to the schema is not told that it is broken.
+// recogniseUntouched refuses a file of another program without taking a lock on it. It does not see what is still in the file's
+// log; prepare looks again. Opened immutable: a concurrent checkpoint would look like corruption. writable_schema(1) keeps SQLite
+// from reporting that.
 func recogniseUntouched(ctx context.Context, source string) error {
 	db, err := connect(source, url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"writable_schema(1)"}}, 1)
 	if err != nil {

@@ -16,7 +16,7 @@ func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Settle(t.Context(), c, store.Succeeded, at); err != nil {
+	if _, err := s.Complete(t.Context(), c, store.Succeeded, at); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,7 +105,7 @@ func TestLateCreateDoesNotOpenAnEndedBill(t *testing.T) {
 			t.Fatal(err)
 		}
 		shows(t, s, "b1", "old", "D", noon.Add(time.Second), time.Time{}, true)
-		if _, err := s.Settle(t.Context(), c, store.Succeeded, noon.Add(2*time.Second)); err != nil {
+		if _, err := s.Complete(t.Context(), c, store.Succeeded, noon.Add(2*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || o.Ended.IsZero() {
@@ -219,7 +219,7 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Settle(t.Context(), c, store.Unknown, noon); err != nil {
+		if _, err := s.Complete(t.Context(), c, store.Unknown, noon); err != nil {
 			t.Fatal(err)
 		}
 		made(t, s, "b2", "old", noon, noon.Add(24*time.Hour))
