@@ -11,10 +11,11 @@ import (
 	"testing"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 )
 
 // verdicts is what the report says.
-func (m *moving) verdicts(t *testing.T) []rollout.Verdict {
+func (m *moving) verdicts(t *testing.T) []evidence.Verdict {
 	t.Helper()
 	got := m.operator("GET", "/rollout/report")
 	var r rollout.Report
@@ -32,7 +33,7 @@ func (m *moving) sound(t *testing.T) {
 		t.Error("nothing was counted")
 	}
 	for _, v := range all {
-		if v.Ruling == rollout.Fail {
+		if v.Ruling == evidence.Fail {
 			t.Errorf("%s by %s: %s", v.Operation, v.Evidence, v.Reason)
 		}
 	}

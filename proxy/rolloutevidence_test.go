@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,13 +36,13 @@ func (p *process) report(t *testing.T, far func(rollout.Report) bool) (r rollout
 }
 
 // verdictOn is the verdict on an operation by some evidence.
-func verdictOn(r rollout.Report, operation string, by rollout.Evidence) rollout.Verdict {
+func verdictOn(r rollout.Report, operation string, by evidence.Evidence) evidence.Verdict {
 	for _, v := range r.Verdicts {
 		if v.Operation == operation && v.Evidence == by {
 			return v
 		}
 	}
-	return rollout.Verdict{}
+	return evidence.Verdict{}
 }
 
 // writes are the calls of a backend that are no reads.
@@ -84,24 +85,24 @@ func TestShadowCompares(t *testing.T) {
 	for _, client := range forms {
 		for name, row := range map[string]struct {
 			overlay string
-			ruling  rollout.Ruling
+			ruling  evidence.Ruling
 			reason  string
 		}{
-			"right":   {"", rollout.Inconclusive, "6 compared, at least 100 are needed"},
-			"mistake": {"operations: {bill.read: {reply: [{v2: apprPrice, remove: true}, {v2: apprPrice, legacy: appr_num, role: amount}]}}", rollout.Fail, "differs: apprPrice (money) in"},
+			"right":   {"", evidence.Inconclusive, "6 compared, at least 100 are needed"},
+			"mistake": {"operations: {bill.read: {reply: [{v2: apprPrice, remove: true}, {v2: apprPrice, legacy: appr_num, role: amount}]}}", evidence.Fail, "differs: apprPrice (money) in"},
 		} {
 			t.Run(client+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				p, service, old, fresh := newSharing(t, "shadow", row.overlay)
-				read := func(bill string, n int) (v rollout.Verdict) { // once it is paid, what is compared before has moved
+				read := func(bill string, n int) (v evidence.Verdict) { // once it is paid, what is compared before has moved
 					p.send(newCall(client, "read").with("billId", bill)).holds(t, client, 200, "0000")
 					p.report(t, func(r rollout.Report) bool {
-						v = verdictOn(r, "bill.read", rollout.ByShadow)
+						v = verdictOn(r, "bill.read", evidence.ByShadow)
 						return v.Compared != nil && v.Number == n
 					})
 					return v
 				}
-				var v rollout.Verdict
+				var v evidence.Verdict
 				for i := range 3 {
 					bill := fmt.Sprintf("SHADOW%014d", i)
 					p.send(newCall(client, "create").with("billId", bill)).holds(t, client, 200, "0000")
@@ -122,7 +123,7 @@ func TestShadowCompares(t *testing.T) {
 					t.Errorf("%d writes reached the old side, want 6", n)
 				}
 				scraped := p.operator("GET", "/metrics").body
-				if !strings.Contains(scraped, `billbridge_rollout_comparisons_total{class="`+map[rollout.Ruling]string{rollout.Fail: "differs", rollout.Inconclusive: "same"}[row.ruling]+`"} `) {
+				if !strings.Contains(scraped, `billbridge_rollout_comparisons_total{class="`+map[evidence.Ruling]string{evidence.Fail: "differs", evidence.Inconclusive: "same"}[row.ruling]+`"} `) {
 					t.Errorf("%s", only(scraped, "billbridge_rollout"))
 				}
 			})
@@ -148,13 +149,13 @@ func TestCanaryIsReadBack(t *testing.T) {
 				t.Errorf("%d bills at the new side", n)
 			}
 			r := m.report(t, func(r rollout.Report) bool {
-				v := verdictOn(r, "bill.create", rollout.ByReadBack)
+				v := verdictOn(r, "bill.create", evidence.ByReadBack)
 				return v.Compared != nil && v.Number == 5
 			})
-			if v := verdictOn(r, "bill.create", rollout.ByReadBack); v.Ruling != rollout.Inconclusive || v.Bills != 5 || v.Differed != 0 || v.NotThere != 0 {
+			if v := verdictOn(r, "bill.create", evidence.ByReadBack); v.Ruling != evidence.Inconclusive || v.Bills != 5 || v.Differed != 0 || v.NotThere != 0 {
 				t.Errorf("%+v %+v", v, v.Compared)
 			}
-			if v := verdictOn(r, "bill.create", rollout.ByCalls); v.CallStats == nil || v.CallStats.Calls[rollout.NewSide] != 5 || len(v.Lacks) != 0 {
+			if v := verdictOn(r, "bill.create", evidence.ByCalls); v.CallStats == nil || v.CallStats.Calls[evidence.NewSide] != 5 || len(v.Lacks) != 0 {
 				t.Errorf("%+v %+v", v, v.CallStats)
 			}
 			reads := len(m.newCalls.received()) - m.newCalls.writes()
@@ -199,7 +200,7 @@ func TestR35_ReportsNameNobody(t *testing.T) {
 	if err != nil || got.status != 200 {
 		t.Fatal(got, err)
 	}
-	r := m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.read", rollout.ByShadow).Compared != nil })
+	r := m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.read", evidence.ByShadow).Compared != nil })
 	var text strings.Builder
 	for _, write := range []func(io.Writer) error{r.WriteText, r.WriteMarkdown, r.WriteJSON} {
 		if err := write(&text); err != nil {
@@ -212,7 +213,7 @@ func TestR35_ReportsNameNobody(t *testing.T) {
 		}
 	}
 	shown := map[string][2]string{}
-	for _, f := range verdictOn(r, "bill.read", rollout.ByShadow).Fields {
+	for _, f := range verdictOn(r, "bill.read", evidence.ByShadow).Fields {
 		shown[f.Path] = [2]string{f.Old, f.New}
 		if f.Bill != "B1" || f.Request != "call-to-follow-up" || time.Since(f.At) > patience {
 			t.Errorf("%+v cannot be followed up", f)
@@ -249,8 +250,8 @@ func TestReportNamesTheBackends(t *testing.T) {
 	}
 	has.Store(true)
 	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
-	r := m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.read", rollout.ByShadow).Compared != nil })
-	fields := verdictOn(r, "bill.read", rollout.ByShadow).Fields
+	r := m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.read", evidence.ByShadow).Compared != nil })
+	fields := verdictOn(r, "bill.read", evidence.ByShadow).Fields
 	if len(fields) == 0 || fields[0].Old != "111" || fields[0].New != "(empty)" {
 		t.Errorf("%+v", fields)
 	}
@@ -302,7 +303,7 @@ func TestLacksAreOfCallsThatTheOtherSideTakes(t *testing.T) {
 	}
 	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).holds(t, "v2", 200, "0000")
 	r := m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
-	if v := verdictOn(r, "bill.create", rollout.ByCalls); v.Ruling != rollout.Fail || v.Reason != "its form cannot carry VALIDATION_001 bill.tax in 1" {
+	if v := verdictOn(r, "bill.create", evidence.ByCalls); v.Ruling != evidence.Fail || v.Reason != "its form cannot carry VALIDATION_001 bill.tax in 1" {
 		t.Errorf("%+v", v)
 	}
 
@@ -315,7 +316,7 @@ func TestLacksAreOfCallsThatTheOtherSideTakes(t *testing.T) {
 	m.send(newCall("v2", "create").with("billId", "ATTHENEWSIDE00000001")).holds(t, "v2", 200, "0000")
 	// What the old side was never asked is no answer of it: that it was refused speaks for the new side, not against it.
 	r = m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
-	if b := verdictOn(r, "bill.create", rollout.ByCalls).CallStats; b == nil || b.Calls != [2]int{1, 1} || len(b.Codes) != 1 {
+	if b := verdictOn(r, "bill.create", evidence.ByCalls).CallStats; b == nil || b.Calls != [2]int{1, 1} || len(b.Codes) != 1 {
 		t.Errorf("%+v", b)
 	}
 	if got := m.operator("POST", "/rollout/stop?by=a"); got.status != 409 || !strings.Contains(got.body, "old cannot carry bill.create for VALIDATION_001 bill.tax (1, the last ") {
@@ -332,7 +333,7 @@ func TestOnlyWhatWasMadeIsReadBack(t *testing.T) {
 	}
 	m.send(newCall("v2", "create").with("billId", "REFUSED0000000000001").with("price", "50")).holds(t, "v2", 200, "PAYMENT_003")
 	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-	m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.create", rollout.ByReadBack).Compared != nil })
+	m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.create", evidence.ByReadBack).Compared != nil })
 	reads := 0
 	for _, got := range m.newCalls.received() {
 		if strings.HasSuffix(got.target, "/read") {

@@ -15,6 +15,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 )
@@ -172,7 +173,7 @@ func (x *exchange) keepShown(way rollout.Route) {
 
 // count tells the rollout what became of a call, for its report, and has the bill read back that a canary made.
 func (x *exchange) count(call rollout.Call, way rollout.Route, succeeded bool) {
-	end := rollout.End{Succeeded: succeeded}
+	end := evidence.End{Succeeded: succeeded}
 	// What we say in a side's place is no answer of it: where its word must not be relayed, and where nobody waited for it.
 	if x.out.asked && !strings.HasPrefix(x.out.reason, unowned.reason) && x.out.status != statusGone {
 		end.Code = x.codeLabel()
@@ -220,20 +221,20 @@ func (x *exchange) compare(call rollout.Call, other string, asked []byte, status
 	second := x.route.targets[other]
 	in := bytes.Clone(x.in.Bytes()) // its place is another call's when this one has been answered
 	limit := int64(c.Limits.Reply)
-	side := map[string]rollout.Side{c.Rollout.Old: rollout.OldSide, c.Rollout.New: rollout.NewSide}[first.upstream.config.Name]
-	x.gateway.rollout.Shadow().Offer(rollout.Shadowed{
+	side := map[string]evidence.Side{c.Rollout.Old: evidence.OldSide, c.Rollout.New: evidence.NewSide}[first.upstream.config.Name]
+	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
 		ID: id, At: x.start, Partner: call.Partner, Operation: x.route.operation, Side: side,
-		First: rollout.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body, NotFound: c.NotFound(first.upstream.config.Name)},
-		Other: func(ctx context.Context, most int64) (rollout.Answer, error) {
+		First: evidence.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body, NotFound: c.NotFound(first.upstream.config.Name)},
+		Other: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			call := second.translation.Start()
 			defer call.Release()
 			request, err := call.Request(nil, in)
 			if err != nil {
-				return rollout.Answer{}, err
+				return evidence.Answer{}, err
 			}
 			return second.answer(ctx, c, id, request, min(most, limit))
 		},
-		Again: func(ctx context.Context, most int64) (rollout.Answer, error) {
+		Again: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			return first.answer(ctx, c, id, asked, min(most, limit))
 		},
 	})
@@ -257,25 +258,25 @@ func (x *exchange) readBack(call rollout.Call, upstream string) {
 		return
 	}
 	limit, id := int64(c.Limits.Reply), x.id
-	x.gateway.rollout.Shadow().Check(rollout.Checked{
+	x.gateway.rollout.Shadow().Check(evidence.Checked{
 		ID: id, At: x.start, Partner: call.Partner, Operation: call.Operation, Read: x.state.read,
-		Asked: rollout.Created{Bill: call.Bill, Amount: strings.Clone(x.call.Amount())},
-		Show: func(ctx context.Context, most int64) (rollout.Answer, error) {
+		Asked: evidence.Created{Bill: call.Bill, Amount: strings.Clone(x.call.Amount())},
+		Show: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			return read.answer(ctx, c, id, request, min(most, limit))
 		},
 	})
 }
 
 // answer asks an upstream for the sake of a comparison.
-func (l *routeTarget) answer(ctx context.Context, c *config.Config, id string, request []byte, most int64) (rollout.Answer, error) {
+func (l *routeTarget) answer(ctx context.Context, c *config.Config, id string, request []byte, most int64) (evidence.Answer, error) {
 	reply := new(bytes.Buffer)
 	asking := newPayload(request)
 	asking.own = true
 	response, err := l.upstream.post(ctx, l.url, id, asking, reply, most)
 	if err != nil {
-		return rollout.Answer{}, err
+		return evidence.Answer{}, err
 	}
-	return rollout.Answer{
+	return evidence.Answer{
 		Form: l.upstream.config.Form, Request: request, Status: response.StatusCode, Body: reply.Bytes(), NotFound: c.NotFound(l.upstream.config.Name),
 	}, nil
 }

@@ -32,21 +32,22 @@ var layers = map[string]layer{
 	"config":      {of: []string{"translate"}, never: webServing},
 	"proxy/store": {never: webServing},
 	// It starts servers for tests, and knows nothing of what they keep.
-	"proxy/store/storetest": {never: webServing},
-	"proxy/rollout":         {of: []string{"config", "translate", "proxy/store"}},
-	"proxy/relay":           {of: []string{"config", "translate", "proxy/store"}},
-	"proxy/sandbox":         {},
+	"proxy/store/storetest":  {never: webServing},
+	"proxy/rollout":          {of: []string{"config", "translate", "proxy/store", "proxy/rollout/evidence"}},
+	"proxy/rollout/evidence": {of: []string{"config", "translate", "proxy/store"}},
+	"proxy/relay":            {of: []string{"config", "translate", "proxy/store"}},
+	"proxy/sandbox":          {},
 	"proxy": {
-		of:    []string{"config", "translate", "proxy/rollout", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
 	// A process: it wires what the others are.
 	"proxy/server": {
-		of:    []string{"config", "translate", "proxy", "proxy/rollout", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "proxy", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
 	"proxy/bench":    {of: []string{"config", "translate", "proxy", "proxy/sandbox"}}, // a program, for measuring
-	"cmd/billbridge": {of: []string{"config", "translate", "proxy", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/relay", "proxy/store"}},
+	"cmd/billbridge": {of: []string{"config", "translate", "proxy", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
 }
 
 // source is what one file imports. Ours are named by their folder.

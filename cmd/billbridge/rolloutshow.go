@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 )
 
 type rolloutStatus struct {
@@ -198,7 +199,7 @@ func (c *rolloutReport) Run(ctx context.Context, s surroundings) error {
 	}
 	failed := 0
 	for _, v := range r.Verdicts {
-		if v.Ruling == rollout.Fail {
+		if v.Ruling == evidence.Fail {
 			failed++
 		}
 	}

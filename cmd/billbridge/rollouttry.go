@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
 )
 
@@ -79,7 +80,7 @@ func (c *rolloutTry) Run(ctx context.Context, s surroundings) error {
 			}
 		}
 	}
-	if err := c.await(ctx, partner, "bill.read", rollout.ByShadow, passes); err != nil {
+	if err := c.await(ctx, partner, "bill.read", evidence.ByShadow, passes); err != nil {
 		return err
 	}
 	if err := show("report --partner "+short, func() error { return report.Run(ctx, s) }); err != nil {
@@ -97,7 +98,7 @@ func (c *rolloutTry) Run(ctx context.Context, s surroundings) error {
 			return err
 		}
 	}
-	if err := c.await(ctx, partner, "bill.create", rollout.ByReadBack, passes); err != nil {
+	if err := c.await(ctx, partner, "bill.create", evidence.ByReadBack, passes); err != nil {
 		return err
 	}
 	if err := show("status --partner "+short, func() error { return status.Run(ctx, s) }); err != nil {
@@ -173,7 +174,7 @@ func send(ctx context.Context, to, contentType, body string) ([]byte, error) {
 const tryWithin = 30 * time.Second
 
 // await waits until so many comparisons of an operation are in the report.
-func (c *rolloutTry) await(ctx context.Context, partner, operation string, by rollout.Evidence, want int) error {
+func (c *rolloutTry) await(ctx context.Context, partner, operation string, by evidence.Evidence, want int) error {
 	ctx, cancel := context.WithTimeout(ctx, tryWithin)
 	defer cancel()
 	for {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -210,7 +211,7 @@ func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 			return c, err
 		}
 		s := r.current.Load()
-		to, ok := map[string]string{"old": s.sides[OldSide], "new": s.sides[NewSide]}[q["to"]]
+		to, ok := map[string]string{"old": s.sides[evidence.OldSide], "new": s.sides[evidence.NewSide]}[q["to"]]
 		if !ok {
 			return c, misunderstood("to is old or new, not %q", q["to"])
 		}

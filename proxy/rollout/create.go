@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -67,7 +68,7 @@ func (r *Router) Deny(ctx context.Context, c Call) error {
 func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
 	defer r.metrics.timed("deny")()
 	// A create that was recorded earlier than this has had its effect, if it has one.
-	since := r.now().Add(-max(s.wire[s.sides[OldSide]], s.wire[s.sides[NewSide]]))
+	since := r.now().Add(-max(s.wire[s.sides[evidence.OldSide]], s.wire[s.sides[evidence.NewSide]]))
 	// A create that arrives later than this call may be made: its caller does not rest on this answer.
 	_, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
 	switch {

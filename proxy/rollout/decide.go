@@ -1,13 +1,6 @@
 package rollout
 
-// A Side is one of the two upstreams of a rollout.
-type Side int
-
-// The two sides. A partner moves from OldSide to NewSide.
-const (
-	OldSide Side = iota
-	NewSide
-)
+import "billbridge/proxy/rollout/evidence"
 
 // A Reason is why a call goes where it goes, for the metric of routed calls and the access log.
 type Reason string
@@ -28,15 +21,15 @@ type situation struct {
 	unbegun  bool // the store is new, and nobody has said that the rollout begins: the same
 	position Position
 	stopped  bool
-	settled  bool  // the partner has been seen through the bridge for the settling time
-	chosen   bool  // the bill, or its merchant, is among the percentage
-	owner    *Side // nil: the ledger knows none, or none any more
-	stale    *Side // where a create was pending when the backup was made that the store was restored from
+	settled  bool           // the partner has been seen through the bridge for the settling time
+	chosen   bool           // the bill, or its merchant, is among the percentage
+	owner    *evidence.Side // nil: the ledger knows none, or none any more
+	stale    *evidence.Side // where a create was pending when the backup was made that the store was restored from
 }
 
 // A decision is where a call goes.
 type decision struct {
-	side   Side
+	side   evidence.Side
 	reason Reason
 	// ask is set where the other backend must be asked first, by a read, and nothing be sent before it has said for certain
 	// that it has no such bill (create), or where both must be asked which of them has the bill (other operations).
@@ -51,11 +44,11 @@ func (s situation) incomplete() bool { return s.restored || s.unbegun }
 // What a partner sent to the old backend before the gateway was there may have timed out, and be sent again now: it must not
 // become a second bill. The new backend was never reached but through the gateway, so the ledger knows its bills, unless it is
 // incomplete. The kill switch asks the new backend nothing, except on a new store.
-func (s situation) asks(side Side) bool {
+func (s situation) asks(side evidence.Side) bool {
 	switch {
 	case s.shared:
 		return false
-	case side == NewSide:
+	case side == evidence.NewSide:
 		return s.position.Stage != StageDrained || s.incomplete()
 	}
 	return s.unbegun || s.restored && !s.stopped
@@ -84,7 +77,7 @@ func (s situation) other() decision {
 	case s.owner != nil:
 		return decision{side: *s.owner, reason: ByOwner}
 	case s.position.Stage == StageDrained && s.settled && !s.incomplete():
-		return decision{side: NewSide, reason: ByStage}
+		return decision{side: evidence.NewSide, reason: ByStage}
 	}
 	return decision{side: s.byStage().side, reason: ByProbe, ask: true}
 }
@@ -93,13 +86,13 @@ func (s situation) other() decision {
 func (s situation) byStage() decision {
 	switch {
 	case s.stopped:
-		return decision{side: OldSide, reason: ByStop}
+		return decision{side: evidence.OldSide, reason: ByStop}
 	case s.position.Stage == StageCanary && s.settled && s.chosen:
-		return decision{side: NewSide, reason: ByCanary}
+		return decision{side: evidence.NewSide, reason: ByCanary}
 	case s.position.Stage == StageCanary:
-		return decision{side: OldSide, reason: ByCanary}
+		return decision{side: evidence.OldSide, reason: ByCanary}
 	case (s.position.Stage == StageNew || s.position.Stage == StageDrained) && s.settled:
-		return decision{side: NewSide, reason: ByStage}
+		return decision{side: evidence.NewSide, reason: ByStage}
 	}
-	return decision{side: OldSide, reason: ByStage}
+	return decision{side: evidence.OldSide, reason: ByStage}
 }

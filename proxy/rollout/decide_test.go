@@ -3,13 +3,15 @@ package rollout
 import (
 	"fmt"
 	"testing"
+
+	"billbridge/proxy/rollout/evidence"
 )
 
 // Every situation there is, against the rules in the words of the package comment.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
-	oldSide, newSide := OldSide, NewSide
-	sides := []*Side{nil, &oldSide, &newSide}
+	oldSide, newSide := evidence.OldSide, evidence.NewSide
+	sides := []*evidence.Side{nil, &oldSide, &newSide}
 	n := 0
 	for bits := range 1 << 6 {
 		is := func(bit int) bool { return bits>>bit&1 == 1 }
@@ -36,7 +38,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-func shownSide(s *Side) string {
+func shownSide(s *evidence.Side) string {
 	if s == nil {
 		return "none"
 	}
@@ -61,16 +63,16 @@ func judgeCreate(t *testing.T, name string, s situation) {
 	}
 	// Nothing new is made on the new side that is stopped, unsettled, or not that far.
 	mayLeave := !s.stopped && s.settled && (s.position.Stage == StageNew || s.position.Stage == StageDrained || s.position.Stage == StageCanary && s.chosen)
-	if d := s.byStage(); (d.side == NewSide) != mayLeave || d.ask {
+	if d := s.byStage(); (d.side == evidence.NewSide) != mayLeave || d.ask {
 		t.Errorf("%s: %+v", name, d)
 	}
 	// The new side gets none that the old one was not asked for, unless it is drained and the ledger is complete.
-	if want := !s.shared && (s.position.Stage != StageDrained || s.restored || s.unbegun); s.asks(NewSide) != want {
+	if want := !s.shared && (s.position.Stage != StageDrained || s.restored || s.unbegun); s.asks(evidence.NewSide) != want {
 		t.Errorf("%s: asks before a create at the new side: %v", name, !want)
 	}
 	// The new side is asked only where the ledger is not complete; after a restore the kill switch asks it nothing.
 	want := map[bool]bool{false: s.unbegun || s.restored, true: s.unbegun}[s.stopped] && !s.shared
-	if s.asks(OldSide) != want {
+	if s.asks(evidence.OldSide) != want {
 		t.Errorf("%s: asks before a create at the old side: %v", name, !want)
 	}
 }
@@ -87,7 +89,7 @@ func judgeOther(t *testing.T, name string, s situation, d decision) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	case s.position.Stage == StageDrained && s.settled && !s.restored && !s.unbegun && s.stale == nil:
-		if d.side != NewSide || d.ask {
+		if d.side != evidence.NewSide || d.ask {
 			t.Errorf("%s: %+v", name, d)
 		}
 	default:

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/rollout/evidence"
+
 	"billbridge/config"
 	"billbridge/proxy/store"
 )
 
 // Count notes what became of a call that Route gave a way.
-func (r *Router) Count(c Call, w Route, end End) {
+func (r *Router) Count(c Call, w Route, end evidence.End) {
 	side, ok := r.current.Load().side(w.Upstream)
 	if !ok || c.Partner == "" {
 		return
@@ -50,7 +52,7 @@ func (r *Router) flush(ctx context.Context) error {
 // keep adds what was counted here to the store. One at a time.
 func (r *Router) keep(ctx context.Context) error {
 	counted := r.tally.Drain()
-	counted.sort() // as the store takes them
+	counted.Sort() // as the store takes them
 	r.lost.Add(int64(counted.Lost))
 	counted.Lost = 0
 	more := make([]store.Counts, len(counted.Counts))
@@ -62,14 +64,14 @@ func (r *Router) keep(ctx context.Context) error {
 		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data}
 	}
 	added, err := r.store.AddCounts(ctx, counted.Table, more, r.now(), func(have, more []byte) ([]byte, error) {
-		var n, m Count
+		var n, m evidence.Count
 		if err := json.Unmarshal(have, &n); err != nil {
 			return nil, err
 		}
 		if err := json.Unmarshal(more, &m); err != nil {
 			return nil, err
 		}
-		n.merge(m)
+		n.Merge(m)
 		return json.Marshal(n)
 	})
 	if err != nil {
@@ -81,21 +83,21 @@ func (r *Router) keep(ctx context.Context) error {
 
 // counted is what all replicas have counted by the table in use, of one partner, or of all for "". What others counted
 // in the last seconds may be missing.
-func (r *Router) counted(ctx context.Context, partner string) (Snapshot, error) {
+func (r *Router) counted(ctx context.Context, partner string) (evidence.Snapshot, error) {
 	if r.store == nil {
 		return r.here(partner), nil
 	}
 	keep, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()
 	if err := r.flush(keep); err != nil {
-		return Snapshot{}, err
+		return evidence.Snapshot{}, err
 	}
 	return r.kept(ctx, r.tally.Table(), partner)
 }
 
 // lately is what partners sent lately, whatever the version of the table that it was counted by: with what was counted here
 // in the last seconds, but not what others counted then.
-func (r *Router) lately(ctx context.Context, partner string) (Snapshot, error) {
+func (r *Router) lately(ctx context.Context, partner string) (evidence.Snapshot, error) {
 	if r.store == nil {
 		return r.here(partner), nil
 	}
@@ -103,34 +105,34 @@ func (r *Router) lately(ctx context.Context, partner string) (Snapshot, error) {
 }
 
 // here is what was counted here and is not in the store.
-func (r *Router) here(partner string) Snapshot {
+func (r *Router) here(partner string) evidence.Snapshot {
 	s := r.tally.Snapshot()
-	s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return partner != "" && n.Partner != partner })
+	s.Counts = slices.DeleteFunc(s.Counts, func(n evidence.Count) bool { return partner != "" && n.Partner != partner })
 	return s
 }
 
 // kept is what the store has of a version of the table, or of all for "", and more.
-func (r *Router) kept(ctx context.Context, version, partner string, more ...Count) (Snapshot, error) {
-	s := newSnapshot(version, r.now().UTC().Truncate(time.Second))
-	s.whole, s.Lost = true, int(r.lost.Load())
+func (r *Router) kept(ctx context.Context, version, partner string, more ...evidence.Count) (evidence.Snapshot, error) {
+	s := evidence.NewSnapshot(version, r.now().UTC().Truncate(time.Second))
+	s.Lost = int(r.lost.Load())
 	rows, err := r.store.Counts(ctx, version, partner)
 	if err != nil {
-		return Snapshot{}, err
+		return evidence.Snapshot{}, err
 	}
 	for _, row := range rows {
-		var n Count
+		var n evidence.Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
-			return Snapshot{}, fmt.Errorf("what was counted of %s by %s: %w", row.Operation, shown(row.Partner), err)
+			return evidence.Snapshot{}, fmt.Errorf("what was counted of %s by %s: %w", row.Operation, shown(row.Partner), err)
 		}
 		if n.Since.Before(s.Since) {
 			s.Since = n.Since
 		}
-		s.merge(n)
+		s.Merge(n)
 	}
 	for _, n := range more {
-		s.merge(n)
+		s.Merge(n)
 	}
-	s.sort()
+	s.Sort()
 	return s, nil
 }
 
@@ -157,8 +159,8 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 	return answer, nil
 }
 
-func (r *Router) limits() Limits {
+func (r *Router) limits() evidence.Limits {
 	c := r.current.Load().config
 	v := c.Verdict
-	return Limits{Comparisons: v.Comparisons, Bills: v.Bills, Mismatch: float64(v.Mismatch), Unclear: float64(v.Unclear), Shared: c.Bills == config.Shared}
+	return evidence.Limits{Comparisons: v.Comparisons, Bills: v.Bills, Mismatch: float64(v.Mismatch), Unclear: float64(v.Unclear), Shared: c.Bills == config.Shared}
 }

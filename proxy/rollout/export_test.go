@@ -3,20 +3,12 @@ package rollout
 import (
 	"context"
 
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
-// UpperBound and LowerBound are the two bounds of a rate.
-func UpperBound(k, n int) float64 { return upperBound(k, n) }
-func LowerBound(k, n int) float64 { return lowerBound(k, n) }
-
 // Counts is what was counted here and not yet kept.
-func (r *Router) Counts() *Tally { return r.tally }
-
-// ChanceOfMore is the chance that what came more often at the new side did so by chance.
-func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
-	return chanceOfMore(atNew, ofNew, atOld, ofOld)
-}
+func (r *Router) Counts() *evidence.Tally { return r.tally }
 
 // Weigh makes the gauges anew, as Run does again and again.
 func (r *Router) Weigh(ctx context.Context) error { return r.weigh(ctx) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,7 +47,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	for _, stage := range Stages {
 		m.partners.WithLabelValues(string(stage))
 	}
-	for _, ruling := range Rulings {
+	for _, ruling := range evidence.Rulings {
 		m.verdicts.WithLabelValues(string(ruling))
 	}
 	for _, reason := range refusals {
@@ -87,8 +88,8 @@ func (r *Router) weigh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	byRuling := map[Ruling]float64{}
-	for _, v := range Judge(counted, r.limits()) {
+	byRuling := map[evidence.Ruling]float64{}
+	for _, v := range evidence.Judge(counted, r.limits()) {
 		byRuling[v.Ruling]++
 	}
 	decided, err := r.all(ctx)
@@ -115,7 +116,7 @@ func (r *Router) weigh(ctx context.Context) error {
 	for _, stage := range Stages {
 		r.metrics.partners.WithLabelValues(string(stage)).Set(byStage[stage])
 	}
-	for _, ruling := range Rulings {
+	for _, ruling := range evidence.Rulings {
 		r.metrics.verdicts.WithLabelValues(string(ruling)).Set(byRuling[ruling])
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -27,8 +28,8 @@ func TestGauges(t *testing.T) {
 		answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&force=true&partner="+hash(target)+"&stage="+n)
 	}
 	d.proves("a")
-	d.compares("a", 1, rollout.Differs, rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney})
-	d.compares("b", 1, rollout.Same)
+	d.compares("a", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
+	d.compares("b", 1, evidence.Same)
 	answers[rollout.Report](d, "GET", "/rollout/report")
 	if err := r.Weigh(t.Context()); err != nil {
 		t.Fatal(err)

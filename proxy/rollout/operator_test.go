@@ -18,6 +18,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 	"billbridge/translate"
@@ -86,10 +87,10 @@ func open(t *testing.T, url string) *store.Store {
 // proves has a partner's canary show nothing that speaks against the new side.
 func (d *desk) proves(key string) {
 	for i := range 100 {
-		for _, side := range []rollout.Side{rollout.OldSide, rollout.NewSide} {
-			d.Counts().Ended(hash(key), "bill.create", side, rollout.End{Code: "0000", Succeeded: true})
+		for _, side := range []evidence.Side{evidence.OldSide, evidence.NewSide} {
+			d.Counts().Ended(hash(key), "bill.create", side, evidence.End{Code: "0000", Succeeded: true})
 		}
-		d.Counts().Add(hash(key), "bill.create", rollout.Comparison{Class: rollout.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true})
+		d.Counts().Add(hash(key), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -127,7 +128,7 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 		}
 	}
 	if owner, given := q["owner"]; given {
-		if f.Upstream = map[string]string{"old": s.sides[OldSide], "new": s.sides[NewSide]}[owner]; f.Upstream == "" {
+		if f.Upstream = map[string]string{"old": s.sides[evidence.OldSide], "new": s.sides[evidence.NewSide]}[owner]; f.Upstream == "" {
 			return answer, misunderstood("owner is old or new, not %q", owner)
 		}
 	}
@@ -166,7 +167,7 @@ func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown bool
 	}
 	s := r.current.Load()
 	// A create that was recorded later than this may be under way.
-	return r.store.UnknownOutcomes(ctx, f, f.Now.Add(-max(s.wire[s.sides[OldSide]], s.wire[s.sides[NewSide]])))
+	return r.store.UnknownOutcomes(ctx, f, f.Now.Add(-max(s.wire[s.sides[evidence.OldSide]], s.wire[s.sides[evidence.NewSide]])))
 }
 
 func lineOf(b store.ListedBill) BillLine {

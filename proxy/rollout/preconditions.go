@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/rollout/evidence"
+
 	"billbridge/config"
 	"billbridge/proxy/store"
 )
@@ -63,12 +65,12 @@ func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]stri
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return []string{fmt.Sprintf("no call of the partner was seen yet, and it leaves %s only %s after the first: until then what it sent past us may be on its way",
-			s.sides[OldSide], short(want))}, nil
+			s.sides[evidence.OldSide], short(want))}, nil
 	case err != nil:
 		return nil, err
 	case seen < want:
 		return []string{fmt.Sprintf("the partner was seen for %s of %s: what it sent past us before may still be on its way to %s",
-			short(seen), short(want), s.sides[OldSide])}, nil
+			short(seen), short(want), s.sides[evidence.OldSide])}, nil
 	}
 	return nil, nil
 }
@@ -78,7 +80,7 @@ func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) (
 	if m.to.Stage != StageDrained {
 		return nil, nil
 	}
-	old := r.current.Load().sides[OldSide]
+	old := r.current.Load().sides[evidence.OldSide]
 	bills, err := r.openBills(ctx, m.partner)
 	if err != nil {
 		return nil, err
@@ -131,7 +133,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 			}
 		}
 	}
-	verdicts := Judge(counted, r.limits())
+	verdicts := evidence.Judge(counted, r.limits())
 	var all []string
 	if len(partners) == 0 { // nobody is there to prove it
 		if why := m.lacksProof(nil, s.config.Bills == config.Shared); why != "" {
@@ -139,7 +141,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 		}
 	}
 	for _, partner := range partners {
-		own := slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return v.Partner != partner })
+		own := slices.DeleteFunc(slices.Clone(verdicts), func(v evidence.Verdict) bool { return v.Partner != partner })
 		if why := m.lacksProof(own, s.config.Bills == config.Shared); why != "" {
 			all = append(all, shown(partner)+": "+why)
 		}
@@ -151,11 +153,11 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 // bills at the new side it is shadow's that must, from there on that of the bills that were made there. An operation that is
 // rare, so that it has no verdict for nothing but too few calls, does not hold a partner back. A higher percentage wants
 // no more than that nothing speaks against it.
-func (m move) lacksProof(own []Verdict, shared bool) string {
+func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
 	making, compared := map[string]bool{}, false
 	for _, v := range own {
-		making[v.Operation] = making[v.Operation] || v.Evidence == ByReadBack
-		compared = compared || v.Evidence == ByShadow && v.Compared.Number > 0
+		making[v.Operation] = making[v.Operation] || v.Evidence == evidence.ByReadBack
+		compared = compared || v.Evidence == evidence.ByShadow && v.Compared.Number > 0
 	}
 	first := m.from.share() == 0 && m.to.Stage == StageCanary
 	raised := !first && m.to.Stage == StageCanary
@@ -163,11 +165,11 @@ func (m move) lacksProof(own []Verdict, shared bool) string {
 	var against []string
 	proved := false
 	for _, v := range own {
-		needed := first && v.Evidence == ByShadow || !first && making[v.Operation]
+		needed := first && v.Evidence == evidence.ByShadow || !first && making[v.Operation]
 		proved = proved || needed
 		switch {
-		case bare && v.Ruling != Fail:
-		case v.Ruling == Pass, v.Few && (!needed || raised), v.Ruling == Inconclusive && raised:
+		case bare && v.Ruling != evidence.Fail:
+		case v.Ruling == evidence.Pass, v.Few && (!needed || raised), v.Ruling == evidence.Inconclusive && raised:
 		default:
 			against = append(against, fmt.Sprintf("%s by %s is %s, %s", v.Operation, v.Evidence, v.Ruling, v.Reason))
 		}
@@ -192,17 +194,17 @@ func (r *Router) warning(m move) string {
 		return ""
 	}
 	return fmt.Sprintf("bills are separate: %[2]s has none of the bills that are read at %[1]s, so that shadow proves nothing unless %[2]s is fed a copy of them. "+
-		"Otherwise set old, then canary: its new bills are read back", s.sides[OldSide], s.sides[NewSide])
+		"Otherwise set old, then canary: its new bills are read back", s.sides[evidence.OldSide], s.sides[evidence.NewSide])
 }
 
 // uncarried: recent calls that the side which gets more of them cannot carry.
 func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
-	side := OldSide
+	side := evidence.OldSide
 	switch before, after := m.from.share(), m.to.share(); {
 	case before == after:
 		return nil, nil
 	case before < after:
-		side = NewSide
+		side = evidence.NewSide
 	}
 	counted, err := r.lately(ctx, m.partner)
 	if err != nil {
@@ -216,7 +218,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	decided, err := r.store.Rollout(ctx)
-	var counted Snapshot
+	var counted evidence.Snapshot
 	if err == nil {
 		counted, err = r.lately(ctx, "")
 	}
@@ -226,7 +228,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	}
 	s := r.current.Load()
 	stages := s.stages(decided)
-	all = r.lacking(counted, OldSide, func(partner string) bool {
+	all = r.lacking(counted, evidence.OldSide, func(partner string) bool {
 		at, own := stages[partner]
 		if !own {
 			at = stages[""]
@@ -235,7 +237,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	})
 	if !decided.Restored.At.IsZero() && s.config.Bills == config.Separate {
 		all = append(all, fmt.Sprintf("the store was restored from a backup: a bill that was made at %s after that backup, and is sent again, will be made at %s too, since the switch asks nobody",
-			s.sides[NewSide], s.sides[OldSide]))
+			s.sides[evidence.NewSide], s.sides[evidence.OldSide]))
 	}
 	return all
 }
@@ -246,7 +248,7 @@ func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
 	if err != nil {
 		return []string{"whether the new backend has bills cannot be found out: " + err.Error()}
 	}
-	found, name := 0, r.current.Load().sides[NewSide]
+	found, name := 0, r.current.Load().sides[evidence.NewSide]
 	for _, b := range bills {
 		if b.Upstream == name {
 			found += b.Pending + b.Owned
@@ -296,8 +298,8 @@ func (r *Router) reasonsAgainstReset(ctx context.Context, partner string) (all [
 	if err != nil {
 		return []string{"what would be forgotten cannot be found out: " + err.Error()}
 	}
-	for _, v := range Judge(counted, r.limits()) {
-		if v.Ruling == Fail {
+	for _, v := range evidence.Judge(counted, r.limits()) {
+		if v.Ruling == evidence.Fail {
 			all = append(all, fmt.Sprintf("%s: %s by %s is FAIL, %s", shown(v.Partner), v.Operation, v.Evidence, v.Reason))
 		}
 	}
@@ -305,13 +307,13 @@ func (r *Router) reasonsAgainstReset(ctx context.Context, partner string) (all [
 }
 
 // lacking says which recent calls of some partners a side cannot carry.
-func (r *Router) lacking(counted Snapshot, side Side, concerned func(partner string) bool) []string {
+func (r *Router) lacking(counted evidence.Snapshot, side evidence.Side, concerned func(partner string) bool) []string {
 	var all []string
 	for _, n := range counted.Counts {
 		if !concerned(n.Partner) {
 			continue
 		}
-		for _, lack := range lacksOf(n.Sides[side]) {
+		for _, lack := range evidence.LacksOf(n.Sides[side]) {
 			if r.now().Sub(lack.Last) < recent {
 				all = append(all, fmt.Sprintf("%s: %s cannot carry %s for %s (%d, the last %s)", shown(n.Partner), r.current.Load().sides[side], n.Operation, lack.Why,
 					lack.Count, lack.Last.UTC().Format(time.RFC3339)))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 
@@ -22,25 +23,25 @@ import (
 )
 
 // compares has reads of a partner in shadow come to a class.
-func (d *desk) compares(key string, n int, class rollout.Class, differences ...rollout.Difference) {
+func (d *desk) compares(key string, n int, class evidence.Class, differences ...evidence.Difference) {
 	for i := range n {
-		d.Counts().Add(hash(key), "bill.read", rollout.Comparison{Class: class, Differences: differences, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}})
+		d.Counts().Add(hash(key), "bill.read", evidence.Comparison{Class: class, Differences: differences, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}})
 	}
 }
 
 // ends has calls of a partner end at a side.
-func (d *desk) ends(key, operation string, side rollout.Side, n int, end rollout.End) {
+func (d *desk) ends(key, operation string, side evidence.Side, n int, end evidence.End) {
 	for range n {
 		d.Counts().Ended(hash(key), operation, side, end)
 	}
 }
 
-var fine = rollout.End{Code: "0000", Succeeded: true}
+var fine = evidence.End{Code: "0000", Succeeded: true}
 
 // A later stage wants a PASS, and force where there is none.
 func TestLaterStagesWantProof(t *testing.T) {
 	t.Parallel()
-	wrong := rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney}
+	wrong := evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney}
 	for name, row := range map[string]struct {
 		bills, from, to string
 		counts          func(d *desk)
@@ -48,62 +49,62 @@ func TestLaterStagesWantProof(t *testing.T) {
 	}{
 		"old to shadow":                       {"separate", "old", "shadow", nil, ""},
 		"old to canary":                       {"separate", "old", "canary&percent=5", nil, ""},
-		"old to canary, where all was absent": {"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 500, rollout.NotThere) }, ""},
+		"old to canary, where all was absent": {"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 500, evidence.NotThere) }, ""},
 		"old to canary, after a FAIL": {
-			"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) },
+			"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) },
 			"bill.read by shadow is FAIL, differs: apprPrice (money) in 1",
 		},
 		"old to canary, after a FAIL of canary's bills": {
 			"separate", "old", "canary&percent=5", func(d *desk) {
-				d.Counts().Add(hash("k"), "bill.create", rollout.Comparison{
-					Class: rollout.Differs, Differences: []rollout.Difference{wrong}, Succeeded: [2]bool{true, true}, ReadBack: true,
+				d.Counts().Add(hash("k"), "bill.create", evidence.Comparison{
+					Class: evidence.Differs, Differences: []evidence.Difference{wrong}, Succeeded: [2]bool{true, true}, ReadBack: true,
 				})
 			},
 			"bill.create by read back is FAIL, differs: apprPrice (money) in 1",
 		},
 		"old to canary, after a FAIL of its calls": {
 			"separate", "old", "canary&percent=5", func(d *desk) {
-				d.ends("k", "bill.create", rollout.OldSide, 200, fine)
-				d.ends("k", "bill.create", rollout.NewSide, 200, rollout.End{Code: "ERROR"})
+				d.ends("k", "bill.create", evidence.OldSide, 200, fine)
+				d.ends("k", "bill.create", evidence.NewSide, 200, evidence.End{Code: "ERROR"})
 			},
 			"bill.create by calls is FAIL, more often than by chance: ERROR 200 of 200 beside 0 of 200",
 		},
-		"old to canary, after a few calls":     {"separate", "old", "canary&percent=5", func(d *desk) { d.ends("k", "bill.create", rollout.NewSide, 3, fine) }, ""},
+		"old to canary, after a few calls":     {"separate", "old", "canary&percent=5", func(d *desk) { d.ends("k", "bill.create", evidence.NewSide, 3, fine) }, ""},
 		"old to canary, of the same bills":     {"shared", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
 		"shadow to canary":                     {"separate", "shadow", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
 		"shadow to canary of none":             {"separate", "shadow", "canary&percent=0", nil, ""},
 		"canary of none to canary of all":      {"shared", "canary&percent=0", "canary&percent=100", nil, "no read was compared yet in stage shadow"},
-		"shadow to canary, where all is there": {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 100, rollout.Same) }, ""},
-		"shadow to canary, too few":            {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 99, rollout.Same) }, "bill.read by shadow is INCONCLUSIVE, 99 compared, at least 100 are needed"},
+		"shadow to canary, where all is there": {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 100, evidence.Same) }, ""},
+		"shadow to canary, too few":            {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 99, evidence.Same) }, "bill.read by shadow is INCONCLUSIVE, 99 compared, at least 100 are needed"},
 		"shadow to canary, where nothing was there": {
-			"separate", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 500, rollout.NotThere) },
+			"separate", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 500, evidence.NotThere) },
 			"bill.read by shadow is INCONCLUSIVE, 0 compared, at least 100 are needed",
 		},
-		"shadow to new":        {"shared", "shadow", "new", func(d *desk) { d.compares("k", 100, rollout.Same) }, "no bill of canary was made at the new side and read back yet"},
+		"shadow to new":        {"shared", "shadow", "new", func(d *desk) { d.compares("k", 100, evidence.Same) }, "no bill of canary was made at the new side and read back yet"},
 		"old to drained":       {"separate", "old", "drained", nil, "no bill of canary was made at the new side and read back yet"},
 		"canary to new":        {"separate", "canary&percent=100", "new", func(d *desk) { d.proves("k") }, ""},
 		"canary to new of few": {"separate", "canary&percent=100", "new", nil, "no bill of canary was made at the new side and read back yet"},
 		"canary to new, a rare operation": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
-			d.ends("k", "bill.cancel", rollout.NewSide, 3, fine)
+			d.ends("k", "bill.cancel", evidence.NewSide, 3, fine)
 		}, ""},
 		"canary to new, a rare operation with a code of its own": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
-			d.ends("k", "bill.cancel", rollout.NewSide, 1, rollout.End{Code: "PAYMENT_002"})
+			d.ends("k", "bill.cancel", evidence.NewSide, 1, evidence.End{Code: "PAYMENT_002"})
 		}, "bill.cancel by calls is INCONCLUSIVE, never at the old side: PAYMENT_002 1 of 1 beside 0 of 0"},
 		"canary to new, after a FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
-			d.compares("k", 1, rollout.Differs, wrong)
+			d.compares("k", 1, evidence.Differs, wrong)
 		}, "bill.read by shadow is FAIL"},
 		"canary raised":              {"separate", "canary&percent=10", "canary&percent=50", nil, ""},
-		"canary raised after a FAIL": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) }, "bill.read by shadow is FAIL"},
+		"canary raised after a FAIL": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, "bill.read by shadow is FAIL"},
 		"canary raised, with a bill that no read shows": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) {
-			d.Counts().Add(hash("k"), "bill.create", rollout.Comparison{Class: rollout.NotThere, Succeeded: [2]bool{true, false}, ReadBack: true})
+			d.Counts().Add(hash("k"), "bill.create", evidence.Comparison{Class: evidence.NotThere, Succeeded: [2]bool{true, false}, ReadBack: true})
 		}, ""},
-		"canary lowered after a FAIL": {"separate", "canary&percent=50", "canary&percent=10", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) }, ""},
-		"new to old after a FAIL":     {"separate", "new", "old", func(d *desk) { d.compares("k", 1, rollout.Differs, wrong) }, ""},
+		"canary lowered after a FAIL": {"separate", "canary&percent=50", "canary&percent=10", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
+		"new to old after a FAIL":     {"separate", "new", "old", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
 		"new to drained":              {"separate", "new", "drained", nil, "no bill of canary was made"},
-		"somebody else's FAIL":        {"separate", "canary&percent=50", "new", func(d *desk) { d.proves("k"); d.compares("else", 1, rollout.Differs, wrong) }, ""},
+		"somebody else's FAIL":        {"separate", "canary&percent=50", "new", func(d *desk) { d.proves("k"); d.compares("else", 1, evidence.Differs, wrong) }, ""},
 	} {
 		for _, of := range []string{hash("k"), "default"} {
 			t.Run(name+"/"+of[:7], func(t *testing.T) {
@@ -139,7 +140,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	d.proves("k")
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
 	answers[rollout.Changed](d, "POST", set+"new")
-	d.ends("k", "bill.create", rollout.NewSide, 2, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	d.ends("k", "bill.create", evidence.NewSide, 2, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
 	text := "\n  " + hash("k")[:12] + ": legacy cannot carry bill.create for BILL_010 bill.sendType (2, the last 2026-11-21T03:34:56Z)"
 	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=" + hash("k")} {
 		d.denies(409, "POST", back, text)
@@ -156,7 +157,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// At the old side already: the switch costs nothing.
-	d.ends("k", "bill.create", rollout.NewSide, 1, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	d.ends("k", "bill.create", evidence.NewSide, 1, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a"); c.Forced {
 		t.Errorf("%+v", c)
 	}
@@ -171,7 +172,7 @@ func TestCallsThatTheTargetCouldNotCarryByAnotherTable(t *testing.T) {
 	s := open(t, "memory:")
 	d := newDesk(t, s, separate)
 	d.seen("k", time.Hour)
-	d.ends("k", "bill.create", rollout.NewSide, 2, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	d.ends("k", "bill.create", evidence.NewSide, 2, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
 	counted := d.Counts().Drain().Counts[0]
 	data, err := json.Marshal(counted)
 	if err != nil {
@@ -195,26 +196,26 @@ func TestReplicasCountTogether(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, at string) {
 		here, there := newDesk(t, open(t, at), separate), newDesk(t, open(t, at), separate)
 		for range 3 {
-			here.compares("k", 40, rollout.Same)
-			there.compares("k", 40, rollout.Same)
-			there.ends("k", "bill.create", rollout.OldSide, 10, fine)
+			here.compares("k", 40, evidence.Same)
+			there.compares("k", 40, evidence.Same)
+			there.ends("k", "bill.create", evidence.OldSide, 10, fine)
 			if err := here.Close(context.Background()); err != nil {
 				t.Fatal(err)
 			}
-			there.ends("k", "bill.create", rollout.NewSide, 1, fine)
+			there.ends("k", "bill.create", evidence.NewSide, 1, fine)
 			answers[rollout.Report](there, "GET", "/rollout/report")
 		}
 		for _, d := range []*desk{here, there, newDesk(t, open(t, at), separate)} {
 			r := answers[rollout.Report](d, "GET", "/rollout/report?partner="+hash("k"))
-			if len(r.Verdicts) != 2 || r.Verdicts[0].CallStats.Calls != [2]int{30, 3} || r.Verdicts[1].Number != 240 || r.Verdicts[1].Bills != 40 || r.Verdicts[1].Ruling != rollout.Pass {
+			if len(r.Verdicts) != 2 || r.Verdicts[0].CallStats.Calls != [2]int{30, 3} || r.Verdicts[1].Number != 240 || r.Verdicts[1].Bills != 40 || r.Verdicts[1].Ruling != evidence.Pass {
 				t.Errorf("%+v", r)
 			}
 			if r := answers[rollout.Report](d, "GET", "/rollout/report?partner="+hash("else")); len(r.Verdicts) != 0 {
 				t.Errorf("%+v", r)
 			}
 		}
-		here.compares("else", 1, rollout.Same)
-		here.compares("k", 1, rollout.Same) // not kept yet
+		here.compares("else", 1, evidence.Same)
+		here.compares("k", 1, evidence.Same) // not kept yet
 		answers[rollout.Changed](here, "POST", "/rollout/reset?by=a&partner="+hash("k"))
 		answers[rollout.Report](here, "GET", "/rollout/report")
 		if r := answers[rollout.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Partner != hash("else")[:12] {
@@ -240,7 +241,7 @@ func TestDefaultIsNotHeldBackByOthers(t *testing.T) {
 		d.seen(key, time.Hour)
 	}
 	d.proves("k")
-	d.compares("own", 1, rollout.Differs, rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney})
+	d.compares("own", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
 	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=old&partner="+hash("own"))
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&partner=default"); c.Forced {
 		t.Errorf("%+v", c)
@@ -269,7 +270,7 @@ func TestCountsThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	s := open(t, "memory:")
 	d := newDesk(t, s, separate)
-	d.compares("k", 5, rollout.Same)
+	d.compares("k", 5, evidence.Same)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := d.Flush(gone); err == nil {
@@ -299,7 +300,7 @@ func TestKeepingCountsThatTakesLong(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, "sqlite:"+file)
 	d := newDesk(t, s, separate)
-	d.ends("k", "bill.create", rollout.NewSide, 100, fine)
+	d.ends("k", "bill.create", evidence.NewSide, 100, fine)
 	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate")
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +328,7 @@ func TestKeepingCountsThatTakesLong(t *testing.T) {
 	if err := busy.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].CallStats.Calls[rollout.NewSide] != 100 {
+	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].CallStats.Calls[evidence.NewSide] != 100 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -341,7 +342,7 @@ func TestStoreThatFallsSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDesk(t, s, separate)
-	d.ends("k", "bill.create", rollout.NewSide, 10, fine)
+	d.ends("k", "bill.create", evidence.NewSide, 10, fine)
 	silence()
 	late, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -409,7 +410,7 @@ func TestResetOfAFail(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	d.seen("k", time.Hour)
-	d.compares("k", 1, rollout.Differs, rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney})
+	d.compares("k", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
 	for _, who := range []string{hash("k"), "all"} {
 		d.denies(409, "POST", "/rollout/reset?by=a&partner="+who, hash("k")[:12]+": bill.read by shadow is FAIL, differs: apprPrice (money) in 1")
 	}

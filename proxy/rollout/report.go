@@ -8,21 +8,23 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/rollout/evidence"
+
 	"billbridge/translate"
 )
 
 // A Report is what an operator reads before a partner is moved on.
 type Report struct {
-	Table      string     `json:"table"` // the version of the table that was compared by
-	Since      time.Time  `json:"since"` // when the first of it was counted
-	Until      time.Time  `json:"until"`
-	Limits     Limits     `json:"limits"`
-	Ignored    []string   `json:"ignored,omitempty"` // fields that may differ, by the config
-	Assumption string     `json:"assumption"`
-	Partners   []Standing `json:"partners"`
-	Uncounted  string     `json:"uncounted,omitempty"` // why no partner has bills here
-	Verdicts   []Verdict  `json:"verdicts"`            // each partner by its short hash
-	Lost       int        `json:"lost"`                // comparisons that found no place among the counts
+	Table      string             `json:"table"` // the version of the table that was compared by
+	Since      time.Time          `json:"since"` // when the first of it was counted
+	Until      time.Time          `json:"until"`
+	Limits     evidence.Limits    `json:"limits"`
+	Ignored    []string           `json:"ignored,omitempty"` // fields that may differ, by the config
+	Assumption string             `json:"assumption"`
+	Partners   []Standing         `json:"partners"`
+	Uncounted  string             `json:"uncounted,omitempty"` // why no partner has bills here
+	Verdicts   []evidence.Verdict `json:"verdicts"`            // each partner by its short hash
+	Lost       int                `json:"lost"`                // comparisons that found no place among the counts
 }
 
 // Unknowable is what the numbers of bills leave out.
@@ -34,10 +36,10 @@ const examples = "Each line has the first example of its field. Amounts, states,
 	"In all other fields digits are shown as 9 and letters as a; keys are not shown. Of a bill of canary, old is what its create asked for."
 
 // NewReport reports what was counted until now.
-func NewReport(s Snapshot, limits Limits, until time.Time, partners []Standing) Report {
+func NewReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []Standing) Report {
 	r := Report{
-		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits.filled(),
-		Assumption: Assumption, Partners: partners, Verdicts: Judge(s, limits), Lost: s.Lost,
+		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits.Filled(),
+		Assumption: evidence.Assumption, Partners: partners, Verdicts: evidence.Judge(s, limits), Lost: s.Lost,
 	}
 	for i := range r.Verdicts {
 		r.Verdicts[i].Partner = shown(r.Verdicts[i].Partner)
@@ -72,7 +74,7 @@ func (r Report) head() []string {
 		"Table " + r.Table + ", from " + r.Since.UTC().Format(time.RFC3339) + " to " + r.Until.UTC().Format(time.RFC3339) + ".",
 		fmt.Sprintf("PASS asks for %d comparisons of %d distinct bills, no difference in money, state, code or bill, others in no more than %s of the calls, and no answer to no more than %s. "+
 			"Of calls it asks for %d at either side, no code that is more often at the new one than chance would have it, and none that its form cannot carry.",
-			r.Limits.Comparisons, r.Limits.Bills, percent(r.Limits.Mismatch), percent(r.Limits.Unclear), r.Limits.Comparisons),
+			r.Limits.Comparisons, r.Limits.Bills, evidence.Percent(r.Limits.Mismatch), evidence.Percent(r.Limits.Unclear), r.Limits.Comparisons),
 	}
 	if len(r.Ignored) > 0 {
 		lines = append(lines, "Not compared, by rollout.shadow.ignore: "+strings.Join(r.Ignored, ", ")+".")
@@ -102,15 +104,15 @@ func (r Report) sections() []section {
 		if c := v.Compared; c != nil {
 			compared.rows = append(compared.rows, []string{
 				v.Partner, v.Operation, string(v.Evidence), string(v.Ruling), strconv.Itoa(c.Number), strconv.Itoa(c.Bills), strconv.Itoa(c.Differed),
-				percent(c.Bound), strconv.Itoa(c.NotThere), strconv.Itoa(c.Moved), strconv.Itoa(c.Unclear), strconv.Itoa(c.Refused), v.Reason,
+				evidence.Percent(c.Bound), strconv.Itoa(c.NotThere), strconv.Itoa(c.Moved), strconv.Itoa(c.Unclear), strconv.Itoa(c.Refused), v.Reason,
 			})
 			for _, f := range c.Fields {
 				fields.rows = append(fields.rows, []string{v.Partner, v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.Old, f.New, f.Bill, f.Request, f.At.UTC().Format(time.RFC3339)})
 			}
 		}
 		if b := v.CallStats; b != nil {
-			calls.rows = append(calls.rows, []string{v.Partner, v.Operation, string(v.Ruling), strconv.Itoa(b.Calls[OldSide]), strconv.Itoa(b.Calls[NewSide]), v.Reason})
-			shared := func(of Share) []string {
+			calls.rows = append(calls.rows, []string{v.Partner, v.Operation, string(v.Ruling), strconv.Itoa(b.Calls[evidence.OldSide]), strconv.Itoa(b.Calls[evidence.NewSide]), v.Reason})
+			shared := func(of evidence.Share) []string {
 				row := []string{v.Partner, v.Operation, of.Of}
 				for side, times := range of.Times {
 					row = append(row, fmt.Sprintf("%d (%s)", times, rate(times, b.Calls[side])))

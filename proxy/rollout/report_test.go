@@ -10,46 +10,44 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "write the reports of testdata anew")
 
-var config120 = config.Comparing{Rate: 1, InFlight: 1000, Bytes: 64 << 20}
-
 // canary counts calls at both sides, and bills that were read back.
-func canary(t *rollout.Tally) {
+func canary(t *evidence.Tally) {
 	for i := range 120 {
-		t.Ended(partner, "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Lacks: [2]string{rollout.NewSide: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})
-		t.Ended(partner, "bill.create", rollout.NewSide, rollout.End{Code: []string{"0000", "BILL_001"}[i/100], Succeeded: i < 100, Mismatched: []string{"shortUrl"}})
-		t.Add(partner, "bill.create", rollout.Comparison{Class: rollout.Same, Bill: strings.Repeat("y", i+1), Succeeded: [2]bool{true, true}, ReadBack: true})
+		t.Ended(partner, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{evidence.NewSide: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})
+		t.Ended(partner, "bill.create", evidence.NewSide, evidence.End{Code: []string{"0000", "BILL_001"}[i/100], Succeeded: i < 100, Mismatched: []string{"shortUrl"}})
+		t.Add(partner, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: strings.Repeat("y", i+1), Succeeded: [2]bool{true, true}, ReadBack: true})
 	}
 }
 
 func TestReports(t *testing.T) {
 	t.Parallel()
 	full := newTally()
-	add(full, 118, rollout.Same)
-	add(full, 7, rollout.NotThere)
-	add(full, 2, rollout.Moved)
-	add(full, 1, rollout.NoAnswer)
-	add(full, 2, rollout.Differs,
-		rollout.Difference{Path: "apprPrice", Kind: rollout.InMoney, First: "30000", Second: "(missing)"},
-		rollout.Difference{Path: "apprState", Kind: rollout.InState, First: "F", Second: "W"},
-		rollout.Difference{Path: "apprIssuer", Kind: rollout.InOther, First: "aa|*a_a*", Second: "<a>`[a](a)"},
-		rollout.Difference{Path: "apiKey", Kind: rollout.InOther, First: "(key)", Second: "(key)"})
+	add(full, 118, evidence.Same)
+	add(full, 7, evidence.NotThere)
+	add(full, 2, evidence.Moved)
+	add(full, 1, evidence.NoAnswer)
+	add(full, 2, evidence.Differs,
+		evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney, First: "30000", Second: "(missing)"},
+		evidence.Difference{Path: "apprState", Kind: evidence.InState, First: "F", Second: "W"},
+		evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther, First: "aa|*a_a*", Second: "<a>`[a](a)"},
+		evidence.Difference{Path: "apiKey", Kind: evidence.InOther, First: "(key)", Second: "(key)"})
 	for _, path := range []string{"apprNum", "apprDt", "apprMonthly"} {
-		add(full, 1, rollout.Differs, rollout.Difference{Path: path, Kind: rollout.InOther, First: "9", Second: "99"})
+		add(full, 1, evidence.Differs, evidence.Difference{Path: path, Kind: evidence.InOther, First: "9", Second: "99"})
 	}
 	other := strings.Repeat("b", 64)
 	for i := range 150 {
-		full.Add(other, "bill.read", rollout.Comparison{Class: rollout.Same, Bill: strings.Repeat("x", i%40+1), Succeeded: [2]bool{true, true}})
+		full.Add(other, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: strings.Repeat("x", i%40+1), Succeeded: [2]bool{true, true}})
 	}
 	for range 12 {
-		full.Add(other, "mapping.status", rollout.Comparison{Class: rollout.Same, Succeeded: [2]bool{true, true}})
+		full.Add(other, "mapping.status", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}})
 	}
 	canary(full)
 	until, seen, tenth := since.Add(26*time.Hour), since.Add(-time.Hour), 10
@@ -60,11 +58,11 @@ func TestReports(t *testing.T) {
 		},
 		{Partner: other[:12], Placing: rollout.Placing{Stage: rollout.StageShadow}, Default: true},
 	}
-	whole := rollout.NewReport(full.Snapshot(), rollout.Limits{}, until, partners)
+	whole := rollout.NewReport(full.Snapshot(), evidence.Limits{}, until, partners)
 	whole.Ignored = []string{"apprMonthly", "apprSign"}
 	for name, r := range map[string]rollout.Report{
 		"full":  whole,
-		"empty": rollout.NewReport(newTally().Snapshot(), rollout.Limits{Comparisons: 500, Bills: 50}, until, nil),
+		"empty": rollout.NewReport(newTally().Snapshot(), evidence.Limits{Comparisons: 500, Bills: 50}, until, nil),
 	} {
 		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown} {
 			var got bytes.Buffer

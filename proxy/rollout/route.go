@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -123,7 +124,7 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	if at.position.Stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
 		way.Compare = s.sides[1-side]
 	}
-	way.ReadBack = at.position.Stage == StageCanary && side == NewSide && c.Creates
+	way.ReadBack = at.position.Stage == StageCanary && side == evidence.NewSide && c.Creates
 	return way, nil
 }
 
@@ -193,9 +194,9 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 		}
 		return way, nil
 	case [2]ProbeResult{Present, Absent}:
-		way.Upstream = s.sides[OldSide]
+		way.Upstream = s.sides[evidence.OldSide]
 	case [2]ProbeResult{Absent, Present}:
-		way.Upstream = s.sides[NewSide]
+		way.Upstream = s.sides[evidence.NewSide]
 	default:
 		if found[to.side] == Refusing && found[1-to.side] == Absent {
 			way.Answered = true
@@ -220,16 +221,16 @@ const aside = 250 * time.Millisecond
 
 // askBoth asks both sides at once. For a read it waits for the side that is not preferred a little only, if the
 // preferred one has the bill: that one answers it in any case.
-func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred Side, writes bool) (found [2]ProbeResult) {
+func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred evidence.Side, writes bool) (found [2]ProbeResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
-		side  Side
+		side  evidence.Side
 		found ProbeResult
 	}
 	answers := make(chan answer, 2) // nobody may wait for the second
 	for side, upstream := range s.sides {
-		go func() { answers <- answer{Side(side), r.probe(ctx, ask, upstream)} }()
+		go func() { answers <- answer{evidence.Side(side), r.probe(ctx, ask, upstream)} }()
 	}
 	first := <-answers
 	found[first.side] = first.found
@@ -367,10 +368,10 @@ func (r *Router) position(s *settings, d *decisions, partner string) Position {
 	return Position{Stage: Stage(s.config.Default)}
 }
 
-func (s *settings) side(upstream string) (Side, bool) {
+func (s *settings) side(upstream string) (evidence.Side, bool) {
 	for side, name := range s.sides {
 		if name == upstream {
-			return Side(side), true
+			return evidence.Side(side), true
 		}
 	}
 	return 0, false

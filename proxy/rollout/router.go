@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,8 +59,8 @@ type Router struct {
 	log      *slog.Logger
 	now      func() time.Time
 	metrics  *metrics
-	tally    *Tally
-	shadow   *Shadow
+	tally    *evidence.Tally
+	shadow   *evidence.Shadow
 	lost     atomic.Int64 // comparisons that found no place and were drained
 	current  atomic.Pointer[settings]
 	decided  atomic.Pointer[decisions]
@@ -128,8 +129,8 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if r.metrics, err = newMetrics(o.Registerer); err != nil {
 		return nil, err
 	}
-	r.tally = NewTally("", o.Now)
-	if r.shadow, err = NewShadow(c.Rollout.Shadow, r.tally, o.Registerer, o.Logger); err != nil {
+	r.tally = evidence.NewTally("", o.Now)
+	if r.shadow, err = evidence.NewShadow(c.Rollout.Shadow, r.tally, o.Registerer, o.Logger); err != nil {
 		return nil, err
 	}
 	r.decided.Store(&decisions{revision: -1})
@@ -205,7 +206,7 @@ func (r *Router) Use(c *config.Config) {
 }
 
 // Shadow compares what both upstreams say.
-func (r *Router) Shadow() *Shadow { return r.shadow }
+func (r *Router) Shadow() *evidence.Shadow { return r.shadow }
 
 // How often what is decided on one replica is looked for on the others, what was counted is added to what the store
 // has, the metrics of it are made anew, and what is over is swept.

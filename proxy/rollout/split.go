@@ -3,11 +3,11 @@ package rollout
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
+
+	"billbridge/proxy/rollout/evidence"
 
 	"billbridge/config"
 	"billbridge/proxy/store"
@@ -69,7 +69,7 @@ func (r *Router) effect(ctx context.Context, decided store.Rollout, m move) *Eff
 }
 
 // forEffect is what was counted lately, unless that takes too long: an effect is worth no failure.
-func (r *Router) forEffect(ctx context.Context, partner string) (counted Snapshot, ok bool) {
+func (r *Router) forEffect(ctx context.Context, partner string) (counted evidence.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 	defer cancel()
 	counted, err := r.lately(ctx, partner)
@@ -80,7 +80,7 @@ func (r *Router) forEffect(ctx context.Context, partner string) (counted Snapsho
 }
 
 // effect is what a position comes to for the partners that it is of; nil outside of canary.
-func (s *settings) effect(at Position, counted Snapshot, now time.Time, concerned func(partner string) bool) *Effect {
+func (s *settings) effect(at Position, counted evidence.Snapshot, now time.Time, concerned func(partner string) bool) *Effect {
 	if at.Stage != StageCanary {
 		return nil
 	}
@@ -93,14 +93,14 @@ func (s *settings) effect(at Position, counted Snapshot, now time.Time, concerne
 		for merchant, slots := range n.Recent {
 			made := 0
 			for slot, bills := range slots {
-				if inLastDay(slot, slotOf(now)) {
+				if evidence.InLastDay(slot, evidence.SlotOf(now)) {
 					made += bills
 				}
 			}
 			if e.Bills += made; made == 0 {
 				continue
 			}
-			if merchant == otherMerchants {
+			if merchant == evidence.OtherMerchants {
 				e.Uncounted = true
 				continue
 			}
@@ -116,83 +116,4 @@ func (s *settings) effect(at Position, counted Snapshot, now time.Time, concerne
 		e.Percent = int(math.Round(100 * float64(chosen) / float64(apart)))
 	}
 	return &e
-}
-
-// Recent are the bills that were made lately: their number by merchant and by time, in slots of slotLength.
-type Recent map[string]map[int64]int
-
-const (
-	slotLength = 3 * time.Hour
-	aDay       = int64(24 * time.Hour / slotLength)
-	maxSlots   = 2 * int(aDay) // more than a day: those of a clock that is ahead leave room for the others
-
-	maxMerchants   = 256 // that are kept apart
-	otherMerchants = ""  // what stands for all others
-)
-
-func slotOf(t time.Time) int64 { return t.Unix() / int64(slotLength/time.Second) }
-
-// inLastDay tells whether a slot is of the last day. The clock of another replica may be a little ahead.
-func inLastDay(slot, now int64) bool { return slot > now-aDay && slot <= now+1 }
-
-// add counts a bill.
-func (r *Recent) add(merchant string, slot int64) {
-	if r.put(merchant, slot, 1) {
-		r.forget()
-	}
-}
-
-// put counts bills, and tells whether they are the first ones of their slot.
-func (r *Recent) put(merchant string, slot int64, bills int) (first bool) {
-	if *r == nil {
-		*r = Recent{}
-	}
-	if (*r)[merchant] == nil && (len(*r) >= maxMerchants || len(merchant) > 200) {
-		merchant = otherMerchants
-	}
-	if (*r)[merchant] == nil {
-		(*r)[merchant] = map[int64]int{}
-	}
-	had := len((*r)[merchant])
-	(*r)[merchant][slot] += bills
-	return len((*r)[merchant]) > had
-}
-
-// forget keeps the last slots alone.
-func (r Recent) forget() {
-	all := map[int64]bool{}
-	for _, slots := range r {
-		for slot := range slots {
-			all[slot] = true
-		}
-	}
-	if len(all) <= maxSlots {
-		return
-	}
-	sorted := slices.Sorted(maps.Keys(all))
-	oldest := sorted[len(sorted)-maxSlots]
-	for merchant, slots := range r {
-		maps.DeleteFunc(slots, func(slot int64, _ int) bool { return slot < oldest })
-		if len(slots) == 0 {
-			delete(r, merchant)
-		}
-	}
-}
-
-// merge adds what was counted elsewhere, or at another time.
-func (r *Recent) merge(more Recent) {
-	for _, merchant := range slices.Sorted(maps.Keys(more)) {
-		for slot, bills := range more[merchant] {
-			r.put(merchant, slot, bills)
-		}
-	}
-	r.forget()
-}
-
-func (r Recent) clone() Recent {
-	all := maps.Clone(r)
-	for merchant, slots := range all {
-		all[merchant] = maps.Clone(slots)
-	}
-	return all
 }

@@ -9,6 +9,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,7 +42,7 @@ func (d *desk) makes(merchant, bill string, outcome store.Outcome) string {
 	if err := d.Complete(d.t.Context(), way, outcome); err != nil {
 		d.t.Fatal(err)
 	}
-	d.Count(call, way, rollout.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
+	d.Count(call, way, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
 	return way.Upstream
 }
 
@@ -206,7 +207,7 @@ func TestEffectIsOfThoseConcernedAndOfTheLastDay(t *testing.T) {
 	d := newDesk(t, open(t, "memory:"), separate)
 	for _, key := range []string{"k", "follows"} {
 		d.seen(key, time.Hour)
-		d.Counts().Ended(hash(key), "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		d.Counts().Ended(hash(key), "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
 	}
 	byDefault := func() *rollout.Effect {
 		return answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&force=true&stage=canary&percent=7&partner=default").Effect
@@ -228,72 +229,6 @@ func TestEffectIsOfThoseConcernedAndOfTheLastDay(t *testing.T) {
 	d.later.Store(int64(24 * time.Hour))
 	if got := byDefault(); got.Bills != 0 {
 		t.Errorf("%+v after a day", got)
-	}
-}
-
-// Merchants without end do not grow what is kept, and slots of other days do not stay.
-func TestRecentBillsAreBounded(t *testing.T) {
-	t.Parallel()
-	now := since
-	tally := rollout.NewTally("table", func() time.Time { return now })
-	made := func(merchant string) {
-		tally.Ended(partner, "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Creates: true, Merchant: merchant})
-	}
-	made(strings.Repeat("m", 10_000))
-	for i := range 1000 {
-		made(fmt.Sprint("m", i))
-	}
-	kept := tally.Snapshot().Counts[0].Recent
-	bills := 0
-	for merchant, slots := range kept {
-		if len(merchant) > 200 {
-			t.Errorf("a merchant of %d bytes is kept", len(merchant))
-		}
-		for _, n := range slots {
-			bills += n
-		}
-	}
-	if len(kept) > 257 || bills != 1001 {
-		t.Errorf("%d merchants, %d bills", len(kept), bills)
-	}
-	slots := func(of *rollout.Tally) int { return len(of.Snapshot().Counts[0].Recent["m"]) }
-	alone, merged := rollout.NewTally("table", func() time.Time { return now }), rollout.NewTally("table", nil)
-	for day := range 40 {
-		now = since.Add(time.Duration(day) * 7 * time.Hour)
-		for _, to := range []*rollout.Tally{alone, tally} {
-			to.Ended(partner, "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
-		}
-		if err := merged.Merge(tally.Drain()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if a, m := slots(alone), slots(merged); a != 16 || m != 16 {
-		t.Errorf("%d slots of one that is never drained, %d of one that is merged", a, m)
-	}
-}
-
-// In whatever order counts are merged, those of the last day stay: also beside older ones, and beside those of a clock
-// that was a year ahead.
-func TestRecentBillsSurviveAMerge(t *testing.T) {
-	t.Parallel()
-	counted := func(at time.Time) rollout.Snapshot {
-		tally := rollout.NewTally("table", func() time.Time { return at })
-		tally.Ended(hash("k"), "bill.create", rollout.OldSide, rollout.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
-		return tally.Snapshot()
-	}
-	all := []rollout.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}
-	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 2, 3, 0}} {
-		d := newDesk(t, open(t, "memory:"), separate)
-		d.seen("k", time.Hour)
-		for _, i := range order {
-			all[i].Table = d.Counts().Table()
-			if err := d.Counts().Merge(all[i]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := d.percent(10).Effect; got.Bills != 2 {
-			t.Errorf("merged as %v: %+v, want 2 bills", order, got)
-		}
 	}
 }
 
@@ -323,6 +258,31 @@ func TestIDsThatMayBeOneBillAreDrawnAlike(t *testing.T) {
 		}
 		if len(where) != 1 {
 			t.Fatalf("%v", where)
+		}
+	}
+}
+
+// In whatever order counts are merged, those of the last day stay: also beside older ones, and beside those of a clock
+// that was a year ahead.
+func TestRecentBillsSurviveAMerge(t *testing.T) {
+	t.Parallel()
+	counted := func(at time.Time) evidence.Snapshot {
+		tally := evidence.NewTally("table", func() time.Time { return at })
+		tally.Ended(hash("k"), "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		return tally.Snapshot()
+	}
+	all := []evidence.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 2, 3, 0}} {
+		d := newDesk(t, open(t, "memory:"), separate)
+		d.seen("k", time.Hour)
+		for _, i := range order {
+			all[i].Table = d.Counts().Table()
+			if err := d.Counts().Merge(all[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := d.percent(10).Effect; got.Bills != 2 {
+			t.Errorf("merged as %v: %+v, want 2 bills", order, got)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -159,7 +160,7 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 		return answer, err
 	}
 	s := r.current.Load()
-	answer = Status{Old: s.sides[OldSide], New: s.sides[NewSide], Bills: string(s.config.Bills), Split: string(s.config.Split), Settle: short(time.Duration(s.config.Settle))}
+	answer = Status{Old: s.sides[evidence.OldSide], New: s.sides[evidence.NewSide], Bills: string(s.config.Bills), Split: string(s.config.Split), Settle: short(time.Duration(s.config.Settle))}
 	decided, err := r.all(ctx)
 	if err != nil {
 		return Status{}, err
@@ -248,9 +249,9 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only stri
 		}
 	}
 	answer = []Standing{}
-	counted, known := map[string]Snapshot{}, false // by partner
+	counted, known := map[string]evidence.Snapshot{}, false // by partner
 	if slices.ContainsFunc(slices.Collect(maps.Values(stages)), func(p Placing) bool { return p.Stage == StageCanary }) {
-		var all Snapshot
+		var all evidence.Snapshot
 		all, known = r.forEffect(ctx, only)
 		for _, n := range all.Counts {
 			own := counted[n.Partner]

@@ -1,4 +1,4 @@
-package rollout
+package evidence
 
 import (
 	"cmp"
@@ -32,7 +32,7 @@ type Limits struct {
 	Shared      bool    `json:"-"`           // both backends must have every bill: more than Unclear that only old has are inconclusive
 }
 
-func (l Limits) filled() Limits {
+func (l Limits) Filled() Limits {
 	return Limits{cmp.Or(l.Comparisons, 100), cmp.Or(l.Bills, 30), cmp.Or(l.Mismatch, 0.03), cmp.Or(l.Unclear, 0.05), l.Shared}
 }
 
@@ -114,7 +114,7 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided
 // have it is FAIL, of creates also one that came less often, and so is a call that its form cannot carry and that the old
 // side took. Replies of the new side that do not fit their documented type leave the verdict open.
 func Judge(s Snapshot, limits Limits) []Verdict {
-	limits = limits.filled()
+	limits = limits.Filled()
 	all := []Verdict{}
 	for _, n := range s.Counts {
 		// A create is written: what was compared of it is the bill that it made.
@@ -193,15 +193,15 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why stri
 	case n.Compared < limits.Comparisons:
 		return Inconclusive, fmt.Sprintf("%d compared, at least %d are needed", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:
-		return Fail, fmt.Sprintf("%d of %d differ: certainly more than %s", n.Differed, n.Compared, percent(limits.Mismatch)), false
+		return Fail, fmt.Sprintf("%d of %d differ: certainly more than %s", n.Differed, n.Compared, Percent(limits.Mismatch)), false
 	case c.Bills > 0 && c.Bills < limits.Bills:
 		return Inconclusive, fmt.Sprintf("%d distinct bills, at least %d are needed", c.Bills, limits.Bills), true
 	case float64(n.Unclear) > limits.Unclear*float64(asked):
 		return Inconclusive, fmt.Sprintf("%d of %d had no answer", n.Unclear, asked), false
 	case c.Bound > limits.Mismatch:
-		return Inconclusive, fmt.Sprintf("up to %s may differ, %s is the limit", percent(c.Bound), percent(limits.Mismatch)), false
+		return Inconclusive, fmt.Sprintf("up to %s may differ, %s is the limit", Percent(c.Bound), Percent(limits.Mismatch)), false
 	}
-	return Pass, fmt.Sprintf("at most %s differ", percent(c.Bound)), false
+	return Pass, fmt.Sprintf("at most %s differ", Percent(c.Bound)), false
 }
 
 // beside is nil where nothing went to the new side, and nothing that went to the old one shows that it could not.
@@ -214,12 +214,12 @@ func (n Count) beside() *CallStats {
 		Calls: [2]int{before.Number, after.Number}, Codes: shares(before.Codes, after.Codes),
 		Mismatched: shares(before.Mismatched, after.Mismatched), Lacks: []LackReport{},
 	}
-	b.Lacks = append(b.Lacks, lacksOf(after)...)
+	b.Lacks = append(b.Lacks, LacksOf(after)...)
 	return b
 }
 
-// lacksOf are what a side cannot carry, in an order of their own.
-func lacksOf(c Calls) (all []LackReport) {
+// LacksOf are what a side cannot carry, in an order of their own.
+func LacksOf(c Calls) (all []LackReport) {
 	for _, why := range slices.Sorted(maps.Keys(c.Lacks)) {
 		all = append(all, LackReport{why, c.Lacks[why]})
 	}
@@ -327,8 +327,8 @@ func grouped(n int) string {
 	return text
 }
 
-// percent is a share for people, rounded up: it must not claim more than is known.
-func percent(share float64) string {
+// Percent is a share for people, rounded up: it must not claim more than is known.
+func Percent(share float64) string {
 	return fmt.Sprintf("%.2f %%", math.Ceil(share*10_000-1e-6)/100)
 }
 

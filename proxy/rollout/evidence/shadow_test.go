@@ -1,4 +1,4 @@
-package rollout_test
+package evidence_test
 
 import (
 	"context"
@@ -11,22 +11,22 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-type asking = func(context.Context, int64) (rollout.Answer, error)
+type asking = func(context.Context, int64) (evidence.Answer, error)
 
 // says answers at once.
-func says(a rollout.Answer) asking {
-	return func(context.Context, int64) (rollout.Answer, error) { return a, nil }
+func says(a evidence.Answer) asking {
+	return func(context.Context, int64) (evidence.Answer, error) { return a, nil }
 }
 
 // after answers when some time has passed, or the call is stopped.
-func after(d time.Duration, a rollout.Answer) asking {
-	return func(ctx context.Context, _ int64) (rollout.Answer, error) {
+func after(d time.Duration, a evidence.Answer) asking {
+	return func(ctx context.Context, _ int64) (evidence.Answer, error) {
 		select {
 		case <-time.After(d):
 			return a, nil
@@ -38,35 +38,35 @@ func after(d time.Duration, a rollout.Answer) asking {
 
 // nobody must not be asked.
 func nobody(t testing.TB) asking {
-	return func(context.Context, int64) (rollout.Answer, error) {
+	return func(context.Context, int64) (evidence.Answer, error) {
 		t.Error("an upstream was asked")
-		return rollout.Answer{}, errors.New("nobody")
+		return evidence.Answer{}, errors.New("nobody")
 	}
 }
 
 type stage struct {
-	*rollout.Shadow
+	*evidence.Shadow
 	t        testing.TB
-	tally    *rollout.Tally
+	tally    *evidence.Tally
 	registry *prometheus.Registry
-	table    map[string]rollout.Shadowed
+	table    map[string]evidence.Shadowed
 }
 
 func newStage(t testing.TB, c config.Comparing, overlays ...string) *stage {
 	t.Helper()
-	s := &stage{t: t, tally: rollout.NewTally("table", nil), registry: prometheus.NewRegistry()}
+	s := &stage{t: t, tally: evidence.NewTally("table", nil), registry: prometheus.NewRegistry()}
 	var err error
-	if s.Shadow, err = rollout.NewShadow(c, s.tally, s.registry, nil); err != nil {
+	if s.Shadow, err = evidence.NewShadow(c, s.tally, s.registry, nil); err != nil {
 		t.Fatal(err)
 	}
-	s.table = map[string]rollout.Shadowed{}
+	s.table = map[string]evidence.Shadowed{}
 	for _, o := range compileTable(t, overlays...).Operations() {
-		s.table[o.Name] = rollout.Shadowed{ID: "id", Partner: partner, Operation: o}
+		s.table[o.Name] = evidence.Shadowed{ID: "id", Partner: partner, Operation: o}
 	}
 	return s
 }
 
-func (s *stage) offer(first rollout.Answer, other, again asking) bool {
+func (s *stage) offer(first evidence.Answer, other, again asking) bool {
 	c := s.table["bill.read"]
 	c.First, c.Other, c.Again = first, other, again
 	return s.Offer(c)
@@ -98,7 +98,7 @@ func TestDifferencesAreConfirmed(t *testing.T) {
 	unpaid, paid := answer("v2", `{"billId":"1","apprState":"W"}`), v2(`,"apprPrice":"1000"`)
 	gone := answer("v2", `{"code":"BILL_003","message":"","data":null}`)
 	for name, test := range map[string]struct {
-		first, other rollout.Answer
+		first, other evidence.Answer
 		again        asking
 		want         string
 	}{
@@ -113,15 +113,17 @@ func TestDifferencesAreConfirmed(t *testing.T) {
 		"no answer":                       {paid, answer("legacy", ``), nobody(t), "unclear 1"},
 		"no answer when asked again":      {paid, legacy(``), says(answer("v2", ``)), "unclear 1"},
 		"too long":                        {paid, legacy(`,"appr_num":"` + strings.Repeat("1", 20<<10) + `"`), nobody(t), "unclear 1"},
-		"broke off":                       {paid, rollout.Answer{}, nil, "unclear 1"},
-		"a panic":                         {paid, legacy(``), func(context.Context, int64) (rollout.Answer, error) { panic("here") }, "unclear 1"},
+		"broke off":                       {paid, evidence.Answer{}, nil, "unclear 1"},
+		"a panic":                         {paid, legacy(``), func(context.Context, int64) (evidence.Answer, error) { panic("here") }, "unclear 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, whole)
 			other := says(test.other)
 			if test.again == nil {
-				other = func(context.Context, int64) (rollout.Answer, error) { return rollout.Answer{}, errors.New("broke off") }
+				other = func(context.Context, int64) (evidence.Answer, error) {
+					return evidence.Answer{}, errors.New("broke off")
+				}
 			}
 			s.offer(test.first, other, test.again)
 			if err := s.Close(t.Context()); err != nil {
@@ -136,7 +138,7 @@ func TestDifferencesAreConfirmed(t *testing.T) {
 			}
 			for _, n := range s.tally.Snapshot().Counts {
 				for path := range n.Fields {
-					if n.Differed != 1 || path != "apprPrice" || n.Fields[path].Kind != rollout.InMoney {
+					if n.Differed != 1 || path != "apprPrice" || n.Fields[path].Kind != evidence.InMoney {
 						t.Errorf("%+v", n)
 					}
 				}
@@ -182,7 +184,7 @@ func TestShadowIsBounded(t *testing.T) {
 		} {
 			s := newStage(t, test.config)
 			var now, most atomic.Int64
-			other := func(ctx context.Context, limit int64) (rollout.Answer, error) {
+			other := func(ctx context.Context, limit int64) (evidence.Answer, error) {
 				most.Store(max(most.Load(), now.Add(1)))
 				defer now.Add(-1)
 				if want := int64(4*len(v2(``).Body) + 16<<10); limit != want {
@@ -291,9 +293,9 @@ func TestReadBacksWait(t *testing.T) {
 			s := newStage(t, config.Comparing{Rate: 0, InFlight: 10, Bytes: 16 << 20})
 			var now, most atomic.Int64
 			for i := range 100 {
-				taken := s.Check(rollout.Checked{
-					ID: fmt.Sprint(i), Partner: partner, Operation: "bill.create", Read: read, Asked: rollout.Created{Bill: "1"},
-					Show: func(ctx context.Context, limit int64) (rollout.Answer, error) {
+				taken := s.Check(evidence.Checked{
+					ID: fmt.Sprint(i), Partner: partner, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1"},
+					Show: func(ctx context.Context, limit int64) (evidence.Answer, error) {
 						most.Store(max(most.Load(), now.Add(1)))
 						defer now.Add(-1)
 						return after(time.Second, v2(``))(ctx, limit)
@@ -322,8 +324,8 @@ func TestReadBacksThatFindNoRoom(t *testing.T) {
 		s := newStage(t, config.Comparing{Rate: 0, InFlight: 1, Bytes: 16 << 20})
 		taken := 0
 		for range 5000 {
-			if s.Check(rollout.Checked{
-				Partner: partner, Operation: "bill.create", Read: read, Asked: rollout.Created{Bill: "1"},
+			if s.Check(evidence.Checked{
+				Partner: partner, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1"},
 				Show: after(time.Second, v2(``)),
 			}) {
 				taken++
@@ -336,7 +338,7 @@ func TestReadBacksThatFindNoRoom(t *testing.T) {
 		if taken != 4097 || n.Compared != 1 || n.Unclear != 4999 {
 			t.Errorf("%d taken, %d compared, %d unclear", taken, n.Compared, n.Unclear)
 		}
-		if v := rollout.Judge(s.tally.Snapshot(), rollout.Limits{Comparisons: 1, Bills: 1, Mismatch: 0.99})[0]; v.Ruling != rollout.Inconclusive {
+		if v := evidence.Judge(s.tally.Snapshot(), evidence.Limits{Comparisons: 1, Bills: 1, Mismatch: 0.99})[0]; v.Ruling != evidence.Inconclusive {
 			t.Errorf("%+v", v)
 		}
 	})
@@ -346,11 +348,11 @@ func TestReadBacksThatFindNoRoom(t *testing.T) {
 func TestExamplesCanBeFollowedUp(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 3, 4, 5, 0, time.UTC)
-	for _, side := range []rollout.Side{rollout.OldSide, rollout.NewSide} {
+	for _, side := range []evidence.Side{evidence.OldSide, evidence.NewSide} {
 		s := newStage(t, whole)
 		c := s.table["bill.read"]
 		c.ID, c.At, c.Side = "call-1", at, side
-		answers := []rollout.Answer{legacy(`,"appr_price":"20000","appr_issuer":"김하늘"`), v2(`,"apprPrice":30000,"apprIssuer":"박"`)} // of old and new
+		answers := []evidence.Answer{legacy(`,"appr_price":"20000","appr_issuer":"김하늘"`), v2(`,"apprPrice":30000,"apprIssuer":"박"`)} // of old and new
 		c.First, c.Other, c.Again = answers[side], says(answers[1-side]), says(answers[side])
 		if !s.Offer(c) {
 			t.Fatal("not taken")
@@ -358,9 +360,9 @@ func TestExamplesCanBeFollowedUp(t *testing.T) {
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]rollout.Field{
-			"apprPrice":  {Kind: rollout.InMoney, Count: 1, Old: "20000", New: "30000", Bill: "1", Request: "call-1", At: at},
-			"apprIssuer": {Kind: rollout.InOther, Count: 1, Old: "aaa", New: "a", Bill: "1", Request: "call-1", At: at},
+		want := map[string]evidence.Field{
+			"apprPrice":  {Kind: evidence.InMoney, Count: 1, Old: "20000", New: "30000", Bill: "1", Request: "call-1", At: at},
+			"apprIssuer": {Kind: evidence.InOther, Count: 1, Old: "aaa", New: "a", Bill: "1", Request: "call-1", At: at},
 		}
 		if diff := cmp.Diff(want, s.tally.Snapshot().Counts[0].Fields); diff != "" {
 			t.Errorf("answered by side %d, -want +got:\n%s", side, diff)
@@ -368,14 +370,14 @@ func TestExamplesCanBeFollowedUp(t *testing.T) {
 	}
 	s := newStage(t, whole)
 	read := s.table["bill.read"].Operation
-	s.Check(rollout.Checked{
-		ID: "call-2", At: at, Partner: partner, Operation: "bill.create", Read: read, Asked: rollout.Created{Bill: "1", Amount: "20000"},
+	s.Check(evidence.Checked{
+		ID: "call-2", At: at, Partner: partner, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1", Amount: "20000"},
 		Show: says(v2(`,"apprPrice":30000`)),
 	})
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]rollout.Field{"apprPrice": {Kind: rollout.InMoney, Count: 1, Old: "20000 (as asked)", New: "30000", Bill: "1", Request: "call-2", At: at}}
+	want := map[string]evidence.Field{"apprPrice": {Kind: evidence.InMoney, Count: 1, Old: "20000 (as asked)", New: "30000", Bill: "1", Request: "call-2", At: at}}
 	if diff := cmp.Diff(want, s.tally.Snapshot().Counts[0].Fields); diff != "" {
 		t.Errorf("read back, -want +got:\n%s", diff)
 	}

@@ -1,4 +1,12 @@
-package rollout
+// Package evidence compares what the two backends of a rollout say, counts it, and gives verdicts.
+//
+//	tally := evidence.NewTally(tableVersion, time.Now)
+//	shadow, err := evidence.NewShadow(limits, tally, registry, logger)
+//	shadow.Offer(read)                                  // a read that one backend answered: the other one is asked, too
+//	verdicts := evidence.Judge(tally.Snapshot(), limits) // PASS, FAIL or INCONCLUSIVE for each partner and operation
+//
+// It decides nothing: package rollout asks for the verdicts before a partner moves.
+package evidence
 
 import (
 	"cmp"
@@ -116,6 +124,13 @@ func (t *Tally) begin(table string) { t.all = newSnapshot(table, t.moment()) }
 // moment is the time as a snapshot has it.
 func (t *Tally) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
 
+// NewSnapshot is an empty one to which any number of counts can be merged.
+func NewSnapshot(table string, since time.Time) Snapshot {
+	s := newSnapshot(table, since)
+	s.whole = true
+	return s
+}
+
 func newSnapshot(table string, since time.Time) Snapshot {
 	return Snapshot{Table: table, Since: since, index: map[[2]string]int{}}
 }
@@ -144,7 +159,7 @@ func (t *Tally) Forget(partner string) {
 	t.begin(all.Table)
 	for _, n := range all.Counts {
 		if partner != "" && n.Partner != partner {
-			t.all.merge(n)
+			t.all.Merge(n)
 		}
 	}
 }
@@ -235,7 +250,7 @@ func (t *Tally) Ended(partner, operation string, side Side, end End) {
 	}
 	n.Creates = n.Creates || end.Creates
 	if end.Creates && end.Succeeded {
-		n.Recent.add(end.Merchant, slotOf(t.now()))
+		n.Recent.add(end.Merchant, SlotOf(t.now()))
 	}
 	at := &n.Sides[side]
 	if end.Code != "" { // what was refused here is no answer of the side
@@ -315,8 +330,8 @@ func (n *Count) field(path string, f Field) {
 	}
 }
 
-// merge adds what was counted elsewhere for the same partner and operation.
-func (n *Count) merge(more Count) {
+// Merge adds what was counted elsewhere for the same partner and operation.
+func (n *Count) Merge(more Count) {
 	if n.Fields == nil {
 		n.Fields = map[string]Field{}
 	}
@@ -352,7 +367,7 @@ func (t *Tally) Snapshot() Snapshot {
 	for _, n := range t.all.Counts {
 		s.Counts = append(s.Counts, n.clone())
 	}
-	s.sort()
+	s.Sort()
 	return s
 }
 
@@ -365,19 +380,19 @@ func (n Count) clone() Count {
 	return n
 }
 
-// merge adds a count, and tells whether there was a place for it.
-func (s *Snapshot) merge(more Count) bool {
+// Merge adds a count, and tells whether there was a place for it.
+func (s *Snapshot) Merge(more Count) bool {
 	n := s.count(more.Partner, more.Operation, func() time.Time { return more.Since })
 	if n == nil {
 		s.Lost += more.Compared
 		return false
 	}
-	n.merge(more)
+	n.Merge(more)
 	return true
 }
 
-// sort puts the counts in their order. They cannot be added to after it.
-func (s *Snapshot) sort() {
+// Sort puts the counts in their order. They cannot be added to after it.
+func (s *Snapshot) Sort() {
 	s.index = nil
 	slices.SortFunc(s.Counts, func(a, b Count) int {
 		return cmp.Or(strings.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
@@ -397,7 +412,7 @@ func (t *Tally) Merge(s Snapshot) error {
 	}
 	t.all.Lost += s.Lost
 	for _, more := range s.Counts {
-		t.all.merge(more)
+		t.all.Merge(more)
 	}
 	return nil
 }

@@ -1,0 +1,209 @@
+package evidence_test
+
+import (
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout/evidence"
+)
+
+// The chance is that of the urn, which whole numbers tell exactly.
+func TestChanceOfMore(t *testing.T) {
+	t.Parallel()
+	for _, n := range [][4]int{{1, 1, 0, 1}, {5, 100, 0, 300}, {3, 10, 1, 40}, {20, 120, 0, 120}, {2, 100, 2, 300}, {100, 100, 99, 100}, {7, 50, 10, 1000}} {
+		failed := n[0] + n[2]
+		ways := func(n, k int) *big.Int { return new(big.Int).Binomial(int64(n), int64(k)) }
+		sum := new(big.Int)
+		for k := n[0]; k <= min(failed, n[1]); k++ {
+			if failed-k <= n[3] {
+				sum.Add(sum, new(big.Int).Mul(ways(n[1], k), ways(n[3], failed-k)))
+			}
+		}
+		want, _ := new(big.Rat).SetFrac(sum, ways(n[1]+n[3], failed)).Float64()
+		if got := evidence.ChanceOfMore(n[0], n[1], n[2], n[3]); math.Abs(got-want) > 1e-9*want+1e-15 {
+			t.Errorf("%v: %g, want %g", n, got, want)
+		}
+	}
+	for _, n := range [][4]int{{1, 100, 3, 300}, {0, 100, 0, 100}, {0, 0, 5, 10}, {1, 100, 2, 100}} {
+		if got := evidence.ChanceOfMore(n[0], n[1], n[2], n[3]); got != 1 {
+			t.Errorf("%v is not more often, but %g", n, got)
+		}
+	}
+}
+
+func TestVerdictOfCalls(t *testing.T) {
+	t.Parallel()
+	type side map[string]int // calls by code
+	for name, row := range map[string]struct {
+		before, after side
+		creates       bool
+		lack          string
+		want          evidence.Ruling
+		few           bool
+		why           string
+	}{
+		"alike":                            {side{"0000": 90, "BILL_001": 10}, side{"0000": 90, "BILL_001": 10}, false, "", evidence.Pass, false, "no code more often than at the old side"},
+		"fewer failures at the new side":   {side{"0000": 50, "BILL_001": 50}, side{"0000": 100}, false, "", evidence.Pass, false, "no code more often than at the old side"},
+		"one too few":                      {side{"0000": 100}, side{"0000": 99}, false, "", evidence.Inconclusive, true, "99 calls, at least 100 are needed"},
+		"too few at the old side":          {side{"0000": 99}, side{"0000": 100}, false, "", evidence.Inconclusive, true, "99 calls at the old side to set beside them, at least 100 are needed"},
+		"a failure that is new, once":      {side{"0000": 1000}, side{"0000": 99, "PARTNER_007": 1}, false, "", evidence.Inconclusive, false, "never at the old side: PARTNER_007 1 of 100 beside 0 of 1000"},
+		"a failure that is new":            {side{"0000": 1000}, side{"0000": 95, "PARTNER_007": 5}, false, "", evidence.Fail, false, "more often than by chance: PARTNER_007 5 of 100 beside 0 of 1000"},
+		"more often, by chance":            {side{"0000": 95, "BILL_001": 5}, side{"0000": 92, "BILL_001": 8}, false, "", evidence.Pass, false, "no code more often than at the old side"},
+		"more often":                       {side{"0000": 95, "BILL_001": 5}, side{"0000": 70, "BILL_001": 30}, false, "", evidence.Fail, false, "more often than by chance: BILL_001 30 of 100 beside 5 of 100"},
+		"no answers":                       {side{"0000": 100}, side{"0000": 80, "none": 20}, false, "", evidence.Fail, false, "more often than by chance: none 20 of 100 beside 0 of 100"},
+		"of few, and certain all the same": {side{"0000": 20}, side{"ERROR": 20}, false, "", evidence.Fail, false, "more often than by chance: ERROR 20 of 20 beside 0 of 20"},
+		"creates that fail less often":     {side{"0000": 160, "BILL_007": 40}, side{"0000": 200}, true, "", evidence.Fail, false, "less often than by chance: BILL_007 0 of 200 beside 40 of 200"},
+		"others that fail less often":      {side{"0000": 160, "BILL_002": 40}, side{"0000": 200}, false, "", evidence.Pass, false, "no code more often than at the old side"},
+		"a little more of each code": {
+			side{"0000": 1990, "BILL_001": 2, "BILL_002": 2, "BILL_003": 2, "BILL_007": 2, "BILL_009": 2},
+			side{"0000": 165, "BILL_001": 3, "BILL_002": 3, "BILL_003": 3, "BILL_007": 3, "BILL_009": 3},
+			false, "",
+			evidence.Fail, false, "more often than by chance: failures 15 of 180 beside 10 of 2000",
+		},
+		"what cannot be carried": {side{"0000": 200}, side{}, false, "BILL_010 bill.sendType", evidence.Fail, false, "its form cannot carry BILL_010 bill.sendType in 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tally := newTally()
+			for side, calls := range map[evidence.Side]side{evidence.OldSide: row.before, evidence.NewSide: row.after} {
+				for code, n := range calls {
+					for range n {
+						tally.Ended(partner, "bill.create", side, evidence.End{Code: code, Succeeded: true, Creates: row.creates})
+					}
+				}
+			}
+			if row.lack != "" {
+				tally.Ended(partner, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"", row.lack}})
+			}
+			got := evidence.Judge(tally.Snapshot(), evidence.Limits{})
+			if len(got) != 1 || got[0].Evidence != evidence.ByCalls || got[0].Ruling != row.want || got[0].Reason != row.why || got[0].Few != row.few {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// Who only ever failed may be nobody, and is not counted; a partner's failures are, also after its counts were kept.
+func TestCallsOfNobody(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	fails := func() { tally.Ended(partner, "bill.create", evidence.NewSide, evidence.End{Code: "PARTNER_003"}) }
+	fails()
+	if s := tally.Snapshot(); len(s.Counts) != 0 {
+		t.Errorf("%+v", s)
+	}
+	tally.Ended(partner, "bill.read", evidence.NewSide, evidence.End{Code: "0000", Succeeded: true})
+	fails()
+	if s := tally.Drain(); len(s.Counts) != 2 {
+		t.Errorf("%+v", s)
+	}
+	fails()
+	if s := tally.Snapshot(); len(s.Counts) != 1 || s.Counts[0].Sides[evidence.NewSide].Codes["PARTNER_003"] != 1 {
+		t.Errorf("%+v", s)
+	}
+	if tally.Add("", "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}); len(tally.Snapshot().Counts) != 1 {
+		t.Error("a call that names no partner is counted")
+	}
+	tally.Know(hash("refused"))
+	if tally.Ended(hash("refused"), "bill.create", evidence.NewSide, evidence.End{Code: "PARTNER_006"}); len(tally.Snapshot().Counts) != 2 {
+		t.Error("a partner that is known is not counted")
+	}
+	tally.Forget(hash("refused"))
+	tally.Forget(hash("else"))
+	if s := tally.Snapshot(); len(s.Counts) != 1 {
+		t.Errorf("%+v", s)
+	}
+	tally.Forget(partner)
+	if s := tally.Snapshot(); len(s.Counts) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestCheck: what a read shows of a bill, beside what its create asked for.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	read := compileTable(t).Operation("bill.read")
+	for name, row := range map[string]struct {
+		body    string
+		status  int
+		want    evidence.Class
+		differs string
+	}{
+		"unpaid, no amount":             {`{"billId":"1","apprState":"W","apprPrice":""}`, 200, evidence.Same, ""},
+		"unpaid, zero":                  {`{"billId":"1","apprState":"W","apprPrice":0}`, 200, evidence.Same, ""},
+		"unpaid, what was asked for":    {`{"billId":"1","apprState":"W","apprPrice":"30000"}`, 200, evidence.Same, ""},
+		"unpaid, another amount":        {`{"billId":"1","apprState":"W","apprPrice":3000}`, 200, evidence.Differs, "apprPrice money 30000 (as asked) 3000"},
+		"paid":                          {`{"billId":"1","apprState":"F","apprPrice":30000}`, 200, evidence.Same, ""},
+		"paid, another amount":          {`{"billId":"1","apprState":"F","apprPrice":"300000"}`, 200, evidence.Differs, "apprPrice money 30000 (as asked) 300000"},
+		"paid, nothing":                 {`{"billId":"1","apprState":"F","apprPrice":"0"}`, 200, evidence.Differs, "apprPrice money 30000 (as asked) 0"},
+		"paid, no amount shown":         {`{"billId":"1","apprState":"F"}`, 200, evidence.NoAnswer, ""},
+		"destroyed by then":             {`{"billId":"1","apprState":"D"}`, 200, evidence.Moved, ""},
+		"cancelled by then":             {`{"billId":"1","apprState":"C","apprPrice":"1"}`, 200, evidence.Moved, ""},
+		"a state that there is not":     {`{"billId":"1","apprState":"X"}`, 200, evidence.Differs, "apprState state W (as asked) X"},
+		"another bill":                  {`{"billId":"2","apprState":"W"}`, 200, evidence.Differs, "billId bill (as asked) (another)"},
+		"not found":                     {`{"code":"BILL_003","message":"no","data":null}`, 200, evidence.NotThere, ""},
+		"not found, by a word of its":   {`{"code":"9980","message":"no","data":null}`, 200, evidence.NotThere, ""},
+		"refused":                       {`{"code":"PARTNER_006","message":"no","data":null}`, 200, evidence.Differs, "(code) code (success) PARTNER_006"},
+		"maintenance":                   {`{"code":"MAINTAINED_METHOD","message":"no","data":null}`, 200, evidence.NoAnswer, ""},
+		"no answer":                     {`<html>`, 502, evidence.NoAnswer, ""},
+		"a success that shows nothing":  {`{"billId":"1","apprPrice":"30000"}`, 200, evidence.NoAnswer, ""},
+		"its bill, the amount as a sum": {`{"billId":"1","apprState":"F","apprPrice":30000.0}`, 200, evidence.Differs, "apprPrice money 30000 (as asked) 30000.0"},
+	} {
+		a := answer("v2", row.body)
+		a.Status, a.NotFound = row.status, []string{"9980"}
+		got := evidence.Check(read, evidence.Created{Bill: "1", Amount: "30000"}, a)
+		if got.Class != row.want || shownDifferences(got) != row.differs || !got.ReadBack || got.Bill != "1" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// A bill of canary that a read does not show leaves the verdict open; a difference in it is FAIL.
+func TestVerdictOfReadBacks(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		last evidence.Comparison
+		want evidence.Ruling
+		why  string
+	}{
+		"alike":     {evidence.Comparison{Class: evidence.Same}, evidence.Pass, "at most 2.45 % differ"},
+		"not shown": {evidence.Comparison{Class: evidence.NotThere}, evidence.Inconclusive, "1 of 121 bills were not shown by a read after their create"},
+		"money":     {evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{{Path: "apprPrice", Kind: evidence.InMoney}}}, evidence.Fail, "differs: apprPrice (money) in 1"},
+		"bill":      {evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{{Path: "billId", Kind: evidence.InBill}}}, evidence.Fail, "differs: billId (bill) in 1"},
+	} {
+		tally := evidence.NewTally("t", func() time.Time { return since })
+		for i := range 120 {
+			tally.Add(partner, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: string(rune('a' + i)), Succeeded: [2]bool{true, true}, ReadBack: true})
+		}
+		row.last.Bill, row.last.ReadBack, row.last.Succeeded = "last", true, [2]bool{true, true}
+		tally.Add(partner, "bill.create", row.last)
+		got := evidence.Judge(tally.Snapshot(), evidence.Limits{})
+		if len(got) != 1 || got[0].Evidence != evidence.ByReadBack || got[0].Ruling != row.want || got[0].Reason != row.why {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// Replies that do not fit leave a verdict open, where those of the old side did.
+func TestVerdictOfMismatches(t *testing.T) {
+	t.Parallel()
+	for _, at := range []struct {
+		old  int
+		want evidence.Ruling
+	}{{0, evidence.Inconclusive}, {200, evidence.Pass}} {
+		tally := newTally()
+		for i := range 200 {
+			end := evidence.End{Code: "0000", Succeeded: true}
+			if i < at.old {
+				end.Mismatched = []string{"apprPrice"}
+			}
+			tally.Ended(partner, "bill.read", evidence.OldSide, end)
+			tally.Ended(partner, "bill.read", evidence.NewSide, evidence.End{Code: "0000", Succeeded: true, Mismatched: []string{"apprPrice"}})
+		}
+		if got := evidence.Judge(tally.Snapshot(), evidence.Limits{}); len(got) != 1 || got[0].Ruling != at.want || got[0].Few {
+			t.Errorf("%+v", got)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package evidence
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Recent are the bills that were made lately: their number by merchant and by time, in slots of slotLength.
+type Recent map[string]map[int64]int
+
+const (
+	slotLength = 3 * time.Hour
+	aDay       = int64(24 * time.Hour / slotLength)
+	maxSlots   = 2 * int(aDay) // more than a day: those of a clock that is ahead leave room for the others
+
+	maxMerchants   = 256 // that are kept apart
+	OtherMerchants = ""  // what stands for all others
+)
+
+func SlotOf(t time.Time) int64 { return t.Unix() / int64(slotLength/time.Second) }
+
+// InLastDay tells whether a slot is of the last day. The clock of another replica may be a little ahead.
+func InLastDay(slot, now int64) bool { return slot > now-aDay && slot <= now+1 }
+
+// add counts a bill.
+func (r *Recent) add(merchant string, slot int64) {
+	if r.put(merchant, slot, 1) {
+		r.forget()
+	}
+}
+
+// put counts bills, and tells whether they are the first ones of their slot.
+func (r *Recent) put(merchant string, slot int64, bills int) (first bool) {
+	if *r == nil {
+		*r = Recent{}
+	}
+	if (*r)[merchant] == nil && (len(*r) >= maxMerchants || len(merchant) > 200) {
+		merchant = OtherMerchants
+	}
+	if (*r)[merchant] == nil {
+		(*r)[merchant] = map[int64]int{}
+	}
+	had := len((*r)[merchant])
+	(*r)[merchant][slot] += bills
+	return len((*r)[merchant]) > had
+}
+
+// forget keeps the last slots alone.
+func (r Recent) forget() {
+	all := map[int64]bool{}
+	for _, slots := range r {
+		for slot := range slots {
+			all[slot] = true
+		}
+	}
+	if len(all) <= maxSlots {
+		return
+	}
+	sorted := slices.Sorted(maps.Keys(all))
+	oldest := sorted[len(sorted)-maxSlots]
+	for merchant, slots := range r {
+		maps.DeleteFunc(slots, func(slot int64, _ int) bool { return slot < oldest })
+		if len(slots) == 0 {
+			delete(r, merchant)
+		}
+	}
+}
+
+// merge adds what was counted elsewhere, or at another time.
+func (r *Recent) merge(more Recent) {
+	for _, merchant := range slices.Sorted(maps.Keys(more)) {
+		for slot, bills := range more[merchant] {
+			r.put(merchant, slot, bills)
+		}
+	}
+	r.forget()
+}
+
+func (r Recent) clone() Recent {
+	all := maps.Clone(r)
+	for merchant, slots := range all {
+		all[merchant] = maps.Clone(slots)
+	}
+	return all
+}

@@ -1,0 +1,51 @@
+package evidence_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout/evidence"
+)
+
+// Merchants without end do not grow what is kept, and slots of other days do not stay.
+func TestRecentBillsAreBounded(t *testing.T) {
+	t.Parallel()
+	now := since
+	tally := evidence.NewTally("table", func() time.Time { return now })
+	made := func(merchant string) {
+		tally.Ended(partner, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: merchant})
+	}
+	made(strings.Repeat("m", 10_000))
+	for i := range 1000 {
+		made(fmt.Sprint("m", i))
+	}
+	kept := tally.Snapshot().Counts[0].Recent
+	bills := 0
+	for merchant, slots := range kept {
+		if len(merchant) > 200 {
+			t.Errorf("a merchant of %d bytes is kept", len(merchant))
+		}
+		for _, n := range slots {
+			bills += n
+		}
+	}
+	if len(kept) > 257 || bills != 1001 {
+		t.Errorf("%d merchants, %d bills", len(kept), bills)
+	}
+	slots := func(of *evidence.Tally) int { return len(of.Snapshot().Counts[0].Recent["m"]) }
+	alone, merged := evidence.NewTally("table", func() time.Time { return now }), evidence.NewTally("table", nil)
+	for day := range 40 {
+		now = since.Add(time.Duration(day) * 7 * time.Hour)
+		for _, to := range []*evidence.Tally{alone, tally} {
+			to.Ended(partner, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		}
+		if err := merged.Merge(tally.Drain()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, m := slots(alone), slots(merged); a != 16 || m != 16 {
+		t.Errorf("%d slots of one that is never drained, %d of one that is merged", a, m)
+	}
+}

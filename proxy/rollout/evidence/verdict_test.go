@@ -1,0 +1,401 @@
+package evidence_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout/evidence"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The exact bounds of k in n, from the binomial distribution.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		k, n         int
+		lower, upper float64
+	}{
+		{0, 0, 0, 1},
+		{0, 1, 0, 0.95},
+		{1, 1, 0.05, 1},
+		{0, 100, 0, 0.029513},
+		{0, 1000, 0, 0.0029912},
+		{1, 100, 0.000513, 0.046560},
+		{5, 100, 0.019906, 0.102253}, // the ends of the two-sided interval at 90 %
+		{10, 10, 0.741134, 1},
+		{500_000, 1_000_000, 0.499177, 0.500823},
+	} {
+		lower, upper := evidence.LowerBound(test.k, test.n), evidence.UpperBound(test.k, test.n)
+		if math.Abs(lower-test.lower) > 1e-6 || math.Abs(upper-test.upper) > 1e-6 {
+			t.Errorf("%d of %d: %f to %f, want %f to %f", test.k, test.n, lower, upper, test.lower, test.upper)
+		}
+	}
+	// At the bound itself, so few mismatches are seen in one of twenty cases: the definition, summed by hand.
+	for _, test := range [][2]int{{0, 30}, {1, 30}, {7, 50}, {29, 30}} {
+		k, n := test[0], test[1]
+		p, sum, ways := evidence.UpperBound(k, n), 0.0, 1.0
+		for i := range k + 1 {
+			sum += ways * math.Pow(p, float64(i)) * math.Pow(1-p, float64(n-i))
+			ways *= float64(n-i) / float64(i+1)
+		}
+		if math.Abs(sum-0.05) > 1e-9 {
+			t.Errorf("%d of %d: %f", k, n, sum)
+		}
+	}
+}
+
+var since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+
+func newTally() *evidence.Tally {
+	return evidence.NewTally("0123456789ab", func() time.Time { return since })
+}
+
+// add counts n comparisons of as many bills.
+func add(t *evidence.Tally, n int, class evidence.Class, differences ...evidence.Difference) {
+	for i := range n {
+		t.Add(partner, "bill.read", evidence.Comparison{
+			Class: class, Differences: differences, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, Request: fmt.Sprint("call-", i), At: since.Add(time.Hour),
+		})
+	}
+}
+
+// readBack adds bills of canary that were read back.
+func readBack(t *evidence.Tally, n int, class evidence.Class) {
+	for i := range n {
+		t.Add(partner, "bill.create", evidence.Comparison{Class: class, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, ReadBack: true})
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	in := func(path string, kind evidence.Kind) evidence.Difference {
+		return evidence.Difference{Path: path, Kind: kind, First: "9", Second: "99"}
+	}
+	for _, test := range []struct {
+		name   string
+		count  func(*evidence.Tally)
+		ruling evidence.Ruling
+		reason string
+	}{
+		{"as many as are needed", func(t *evidence.Tally) { add(t, 100, evidence.Same) }, evidence.Pass, "at most 2.96 % differ"},
+		{"one too few", func(t *evidence.Tally) { add(t, 99, evidence.Same) }, evidence.Inconclusive, "99 compared, at least 100 are needed"},
+		{"of too few bills", func(t *evidence.Tally) {
+			for range 10 {
+				add(t, 29, evidence.Same)
+			}
+		}, evidence.Inconclusive, "29 distinct bills, at least 30 are needed"},
+		{"of enough bills", func(t *evidence.Tally) {
+			for range 10 {
+				add(t, 30, evidence.Same)
+			}
+		}, evidence.Pass, "at most 1.00 % differ"},
+		{"about no bills", func(t *evidence.Tally) {
+			for range 100 {
+				t.Add(partner, "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}})
+			}
+		}, evidence.Pass, "at most 2.96 % differ"},
+		{"money, once", func(t *evidence.Tally) {
+			add(t, 10_000, evidence.Same)
+			add(t, 1, evidence.Differs, in("apprPrice", evidence.InMoney))
+		}, evidence.Fail, "differs: apprPrice (money) in 1"},
+		{"state, and nothing else", func(t *evidence.Tally) { add(t, 1, evidence.Differs, in("apprState", evidence.InState)) }, evidence.Fail, "differs: apprState (state) in 1"},
+		{"codes, of failures", func(t *evidence.Tally) {
+			add(t, 1000, evidence.Same)
+			t.Add(partner, "bill.read", evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{in("(code)", evidence.InCode)}})
+		}, evidence.Fail, "differs: (code) (code) in 1"},
+		{"another field, now and then", func(t *evidence.Tally) {
+			add(t, 999, evidence.Same)
+			add(t, 1, evidence.Differs, in("apprNum", evidence.InOther))
+		}, evidence.Pass, "at most 0.48 % differ"},
+		{"another field, once in few", func(t *evidence.Tally) {
+			add(t, 99, evidence.Same)
+			add(t, 1, evidence.Differs, in("apprNum", evidence.InOther))
+		}, evidence.Inconclusive, "up to 4.66 % may differ, 3.00 % is the limit"},
+		{"another field, always", func(t *evidence.Tally) { add(t, 100, evidence.Differs, in("apprNum", evidence.InOther)) }, evidence.Fail, "100 of 100 differ: certainly more than 3.00 %"},
+		{"another field, always, of too few", func(t *evidence.Tally) { add(t, 99, evidence.Differs, in("apprNum", evidence.InOther)) }, evidence.Inconclusive, "99 compared, at least 100 are needed"},
+		{"not there is neither", func(t *evidence.Tally) {
+			add(t, 100, evidence.Same)
+			add(t, 10_000, evidence.NotThere)
+		}, evidence.Pass, "at most 2.96 % differ"},
+		{"nothing but not there", func(t *evidence.Tally) { add(t, 10_000, evidence.NotThere) }, evidence.Inconclusive, "0 compared, at least 100 are needed"},
+		{"what moved is neither", func(t *evidence.Tally) {
+			add(t, 100, evidence.Same)
+			add(t, 10_000, evidence.Moved)
+		}, evidence.Pass, "at most 2.96 % differ"},
+		{"what moved before it was read back", func(t *evidence.Tally) {
+			readBack(t, 100, evidence.Same)
+			readBack(t, 6, evidence.Moved)
+		}, evidence.Inconclusive, "6 of 106 bills were cancelled or destroyed when they were read back"},
+		{"a few that moved before they were read back", func(t *evidence.Tally) {
+			readBack(t, 100, evidence.Same)
+			readBack(t, 5, evidence.Moved)
+		}, evidence.Pass, "at most 2.96 % differ"},
+		{"often no answer", func(t *evidence.Tally) {
+			add(t, 100, evidence.Same)
+			add(t, 6, evidence.NoAnswer)
+		}, evidence.Inconclusive, "6 of 106 had no answer"},
+		{"seldom no answer", func(t *evidence.Tally) {
+			add(t, 100, evidence.Same)
+			add(t, 5, evidence.NoAnswer)
+		}, evidence.Pass, "at most 2.96 % differ"},
+		{"failures that are alike show nothing", func(t *evidence.Tally) {
+			add(t, 1, evidence.Same)
+			for i := range 1000 {
+				t.Add(partner, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i)})
+			}
+		}, evidence.Inconclusive, "1 compared, at least 100 are needed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			tally := newTally()
+			test.count(tally)
+			got := evidence.Judge(tally.Snapshot(), evidence.Limits{})
+			if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason != test.reason {
+				t.Errorf("%+v, want %s: %s", got, test.ruling, test.reason)
+			}
+		})
+	}
+}
+
+// TestNoMoreBillsThanComparisons: above 256 the number of bills is an estimate, which may be too high; a report that tells of
+// 340 bills in 300 comparisons is not believed.
+func TestNoMoreBillsThanComparisons(t *testing.T) {
+	t.Parallel()
+	const all = 300
+	over := false
+	for set := range 20 {
+		tally := newTally()
+		for i := range all {
+			tally.Add(partner, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(set, "-", i), Succeeded: [2]bool{true, true}})
+		}
+		counted := tally.Snapshot()
+		over = over || counted.Counts[0].Bills.Number() > all
+		if c := evidence.Judge(counted, evidence.Limits{})[0].Compared; c.Bills > all || c.Bills < all/2 {
+			t.Errorf("%d bills in %d comparisons", c.Bills, c.Number)
+		}
+	}
+	if !over {
+		t.Error("no estimate was too high: this test shows nothing")
+	}
+}
+
+// A mistake in the table is found by the calls it spoils: two fields that an overlay has exchanged.
+func TestExchangedFieldsFail(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		overlay string
+		ruling  evidence.Ruling
+		reason  string
+	}{
+		"none":  {`{}`, evidence.Pass, "at most 2.47 % differ"},
+		"money": {`operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_num, role: amount}, {v2: apprNum, legacy: appr_price}]}}`, evidence.Fail, "differs: apprPrice (money) in 120"},
+		"others": {
+			`operations: {bill.read: {reply: [{v2: apprIssuer, legacy: appr_acquirer_nm}, {v2: apprAcquirerNm, legacy: appr_issuer}]}}`,
+			evidence.Fail, "120 of 120 differ: certainly more than 3.00 %",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, forms := range []string{"v2 and legacy", "legacy and v2"} {
+				s := newStage(t, config120, test.overlay)
+				for i := range 120 {
+					id := fmt.Sprintf("bill-%d", i)
+					c := s.table["bill.read"]
+					old := answer("v2", fmt.Sprintf(`{"billId":%q,"apprState":"F","apprPrice":"%d","apprNum":"3%07d","apprIssuer":"Bank %d","apprAcquirerNm":"Card %d"}`, id, 1000+i, i, i, i))
+					old.Request = []byte(fmt.Sprintf(`{"apiKey":"k","bill":{"billId":%q}}`, id))
+					young := answer("legacy", fmt.Sprintf(`{"bill_id":%q,"appr_state":"F","appr_price":"%d","appr_num":"3%07d","appr_issuer":"Bank %d","appr_acquirer_nm":"Card %d"}`, id, 1000+i, i, i, i))
+					young.Request = []byte(fmt.Sprintf(`{"apikey":"k","bill_id":%q}`, id))
+					if forms == "legacy and v2" {
+						old, young = young, old
+					}
+					c.First, c.Other, c.Again = old, says(young), says(old)
+					if !s.Offer(c) {
+						t.Fatal("not taken")
+					}
+				}
+				if err := s.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				got := evidence.Judge(s.tally.Snapshot(), evidence.Limits{})
+				if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason != test.reason || got[0].Bills != 120 {
+					t.Errorf("%s: %+v, want %s: %s", forms, got, test.ruling, test.reason)
+				}
+			}
+		})
+	}
+}
+
+// What two replicas counted is merged to what one would have counted.
+func TestTalliesMerge(t *testing.T) {
+	t.Parallel()
+	one, a, b := newTally(), newTally(), evidence.NewTally("0123456789ab", func() time.Time { return since.Add(-time.Hour) })
+	for i := range 2000 {
+		c := evidence.Comparison{Class: evidence.Classes[i%5], Bill: fmt.Sprint("bill-", i%700), Succeeded: [2]bool{true, true}}
+		if c.Class == evidence.Differs {
+			c.Differences = []evidence.Difference{{Path: fmt.Sprint("field", i/10%4), Kind: evidence.InOther, First: "9", Second: "a"}}
+		}
+		operation := []string{"bill.read", "mapping.list"}[i/40%2]
+		one.Add(partner, operation, c)
+		[]*evidence.Tally{a, b}[i%2].Add(partner, operation, c)
+	}
+	kept, err := json.Marshal(b.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read evidence.Snapshot
+	if err := json.Unmarshal(kept, &read); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Merge(read); err != nil {
+		t.Fatal(err)
+	}
+	want := one.Snapshot()
+	want.Since = since.Add(-time.Hour)
+	for i := range want.Counts {
+		want.Counts[i].Since = want.Since
+	}
+	if diff := diffSnapshots(want, a.Snapshot()); diff != "" {
+		t.Error(diff)
+	}
+	if err := a.Merge(evidence.NewTally("other", nil).Snapshot()); err == nil || err.Error() != `counted by version "other" of the table, not "0123456789ab"` {
+		t.Error(err)
+	}
+	a.Use("0123456789ab")
+	if len(a.Snapshot().Counts) == 0 {
+		t.Error("the same table began anew")
+	}
+	a.Use("other")
+	if s := a.Snapshot(); len(s.Counts) != 0 || s.Table != "other" || !s.Since.Equal(since) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A snapshot is what was counted when it was made.
+func TestSnapshotsStandStill(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	d := evidence.Difference{Path: "apprNum", Kind: evidence.InOther}
+	add(tally, 10, evidence.Differs, d)
+	s := tally.Snapshot()
+	before, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(tally, 500, evidence.Differs, d)
+	if after, err := json.Marshal(s); err != nil || string(after) != string(before) {
+		t.Errorf("%s, then %s, %v", before, after, err)
+	}
+}
+
+func diffSnapshots(a, b evidence.Snapshot) string {
+	return cmp.Diff(a, b, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".index" || p.Last().String() == ".whole" }, cmp.Ignore()))
+}
+
+// In whatever order replicas are merged, the example of a field is the first one in time of the gravest kind.
+func TestExampleIsTheFirst(t *testing.T) {
+	t.Parallel()
+	at := func(minute int, kind evidence.Kind) evidence.Snapshot {
+		tally := newTally()
+		tally.Add(partner, "bill.read", evidence.Comparison{
+			Class: evidence.Differs, Bill: fmt.Sprint("bill-", 9-minute), Succeeded: [2]bool{true, true}, At: since.Add(time.Duration(minute) * time.Minute),
+			Differences: []evidence.Difference{{Path: "apprPrice", Kind: kind}},
+		})
+		return tally.Snapshot()
+	}
+	all := []evidence.Snapshot{at(1, evidence.InOther), at(2, evidence.InMoney), at(3, evidence.InMoney)}
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
+		merged := newTally()
+		for _, i := range order {
+			if err := merged.Merge(all[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f := merged.Snapshot().Counts[0].Fields["apprPrice"]; f.Count != 3 || f.Kind != evidence.InMoney || f.Bill != "bill-7" || !f.At.Equal(since.Add(2*time.Minute)) {
+			t.Errorf("%v: %+v", order, f)
+		}
+	}
+}
+
+// Whatever partners send, a tally keeps so much and no more.
+func TestTallyIsBounded(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	for i := range 10_000 {
+		// Nobody was answered: none of them gets a place.
+		tally.Add(fmt.Sprint("nobody-", i), "bill.read", evidence.Comparison{Class: evidence.NotThere})
+	}
+	if s := tally.Snapshot(); len(s.Counts) != 0 || s.Lost != 0 {
+		t.Errorf("%d counts, %d lost", len(s.Counts), s.Lost)
+	}
+	for i := range 200_000 {
+		c := evidence.Comparison{
+			Class: evidence.Differs, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, false},
+			Differences: []evidence.Difference{{Path: fmt.Sprint("field-", i), Kind: evidence.InOther}},
+		}
+		tally.Add(partner, "bill.read", c)
+		if i < 5000 {
+			tally.Add(fmt.Sprint("partner-", i), "bill.read", c)
+		}
+	}
+	tally.Add(partner, "bill.read", evidence.Comparison{Class: evidence.Differs, Succeeded: [2]bool{true, true}, Differences: []evidence.Difference{{Path: "apprPrice", Kind: evidence.InMoney}}})
+	s := tally.Snapshot()
+	first := s.Counts[0]
+	if len(s.Counts) != 4096 || s.Lost != 5000-4095 || len(first.Fields) != 65 || len(first.Bills.Least) != 256 {
+		t.Errorf("%d counts, %d lost, %d fields, %d hashes", len(s.Counts), s.Lost, len(first.Fields), len(first.Bills.Least))
+	}
+	if n := first.Bills.Number(); n < 160_000 || n > 240_000 {
+		t.Errorf("about %d bills", n)
+	}
+	if v := evidence.Judge(s, evidence.Limits{})[0]; v.Ruling != evidence.Fail || len(v.Fields) != 65 || v.Fields[0].Path != "apprPrice" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Few comparisons that are there, and bills that only the new backend has, are told apart from none.
+func TestVerdictOfBillsThatOneBackendLacks(t *testing.T) {
+	t.Parallel()
+	for want, counts := range map[string]map[[2]bool]int{
+		"the new backend had 3 of the bills of 1,003 reads: with bills: separate, shadow proves nothing unless the new backend is fed a copy of them; set old, then canary": {
+			{true, true}: 3, {true, false}: 1000,
+		},
+		"0 compared, at least 100 are needed":  {{false, true}: 500, {false, false}: 500}, // the old backend lacks them
+		"60 compared, at least 100 are needed": {{true, true}: 60, {true, false}: 60},
+		"at most 2.96 % differ":                {{true, true}: 100, {true, false}: 5000},
+	} {
+		tally := newTally()
+		for succeeded, n := range counts {
+			class := evidence.NotThere
+			if succeeded == [2]bool{true, true} {
+				class = evidence.Same
+			}
+			tally.Add(partner, "bill.create", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}) // the partner is known
+			for i := range n {
+				more := newTally()
+				more.Know(partner)
+				more.Add(partner, "bill.read", evidence.Comparison{Class: class, Bill: fmt.Sprint(i), Succeeded: succeeded})
+				if err := tally.Merge(more.Snapshot()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, v := range evidence.Judge(tally.Snapshot(), evidence.Limits{}) {
+			if v.Operation == "bill.read" && v.Reason != want {
+				t.Errorf("%q, want %q", v.Reason, want)
+			}
+		}
+		// Where both see the same bills, one that the new backend lacks is a fault.
+		if old := counts[[2]bool{true, false}]; old > 0 {
+			const want = "with bills: shared it must have all of them"
+			for _, v := range evidence.Judge(tally.Snapshot(), evidence.Limits{Shared: true}) {
+				if v.Operation == "bill.read" && (v.Ruling != evidence.Inconclusive || !strings.HasSuffix(v.Reason, want)) {
+					t.Errorf("%s %q, want %q", v.Ruling, v.Reason, want)
+				}
+			}
+		}
+	}
+}
