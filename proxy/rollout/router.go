@@ -1,32 +1,31 @@
-// Package rollout says which of two upstreams a call goes to, while partners move from the old one to the new one.
+// Package rollout decides which of two backends a call goes to while partners move from the old one to the new one.
 //
 //	r, err := rollout.New(config, rollout.Options{Store: opened, Registerer: registry, Logger: logger})
-//	go r.Run(ctx)                            // follows what operators decide, here and on other replicas
-//	way, err := r.Route(ctx, call, ask)      // before anything is sent
+//	go r.Run(ctx)                               // follows the operators' changes, made here and on other replicas
+//	route, err := r.Route(ctx, call, probe)     // before anything is sent
 //	…
-//	err = r.Settle(ctx, way, store.Succeeded) // a create that was on its way has ended
-//	r.Count(call, way, end)                   // for the report
+//	err = r.Complete(ctx, route, store.Succeeded) // a create ended
+//	r.Count(call, route, end)                   // for the report
 //
-// Where the upstreams have their own bills each (bills: separate), every bill has an owner, and every call about it goes
-// there, whatever the stage of its partner. A ledger in package store keeps who that is; its rows are pending (a create
-// may have been sent there), owned (the owner said 0000, or a read found it there) or released (certainly nothing was
-// sent, or all of it was refused), and only a released bill is given to another upstream. Who owns a bill that has no
-// row:
+// Where each backend has bills of its own (bills: separate), every bill has an owner, and every call about the bill goes to its
+// owner, whatever the stage of the partner. The ledger in package store keeps the owners. A row is pending (a create may have
+// been sent there), owned (the owner answered 0000, or a read found the bill there) or released (certainly nothing was sent, or
+// all of it was refused). Only a released bill can go to the other backend. For a bill without a row:
 //
-//	a create that the stage sends to the old side    nobody is asked: the new side was never reached but through us
-//	a create that the stage sends to the new side    the old side is asked by a read: it may have it from before
-//	the same of a drained partner                    nobody is asked
-//	any other operation                              both are asked
-//	after the store was restored from a backup       the other side is asked always, also for drained partners
-//	on a new store, until the rollout is begun       the same, also while the kill switch is thrown
+//	a create that the stage sends to the old backend   no probe: nothing reached the new backend but through the gateway
+//	a create that the stage sends to the new backend   the old backend is probed: it may have the bill from before
+//	a create of a drained partner                      no probe
+//	any other operation                                both backends are probed
+//	after a restore of the store                       the other backend is always probed, also for drained partners
+//	on a new store, before rollout begin               as after a restore, also while the kill switch is thrown
 //
-// In the last two cases "no such bill" is believed only after the settling period: until then a create is refused that
-// rests on it. "No such bill" is no answer to a write while a create of the bill is under way, or has an unknown outcome that
-// is young; and once it was given as one, no create is sent that arrived before.
+// A probe is a read of the bill. In the last two cases the answer "no such bill" counts only after the settling period; until then
+// a create that depends on it is refused. While a create of a bill is under way, or ended with an unknown outcome a short time
+// ago, "no such bill" is not passed on as the answer to a write. Once it was passed on, creates that arrived earlier are not sent.
 //
-// Where the side that the stage prefers refuses the caller, whatever the bill, and the other one does so too or has no such
-// bill, the caller gets that refusal. Nothing is sent on an answer that leaves it open, but for a read of a bill that the side
-// shows which the stage prefers: it would be answered from there in any case.
+// If the backend that the stage prefers refuses the caller whatever the bill, and the other backend does so too or has no such
+// bill, the caller gets that refusal. If a probe leaves the owner open, nothing is sent. One exception: a read is answered by the
+// preferred backend if that shows the bill.
 package rollout
 
 import (
