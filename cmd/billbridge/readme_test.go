@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,17 +16,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A fenced block of the README.
+// A fenced block of a README.
 type block struct {
+	file     string
 	language string
 	line     int // of its first line
 	lines    []string
 }
 
-// readme is the README, in lines and in fenced blocks.
-func readme(t *testing.T) (lines []string, blocks []block) {
+// readmes are all READMEs of the tree, the one on top first.
+func readmes(t *testing.T) []string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(module, "README.md"))
+	files := []string{"README.md"}
+	err := filepath.WalkDir(module, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && (entry.Name() == "testdata" || strings.HasPrefix(entry.Name(), ".") && path != module) {
+			return filepath.SkipDir
+		}
+		if name, inside := strings.CutPrefix(filepath.ToSlash(path), module+"/"); err == nil && inside && entry.Name() == "README.md" && name != "README.md" {
+			files = append(files, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// readme is a README, in lines and in fenced blocks.
+func readme(t *testing.T, name string) (lines []string, blocks []block) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(module, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,19 +60,57 @@ func readme(t *testing.T) (lines []string, blocks []block) {
 		case open != nil:
 			open.lines = append(open.lines, line)
 		case isFence:
-			open = &block{language: fence, line: i + 2}
+			open = &block{file: name, language: fence, line: i + 2}
 		}
 	}
 	if open != nil {
-		t.Fatalf("README.md:%d: this block has no end", open.line)
+		t.Fatalf("%s:%d: this block has no end", name, open.line)
 	}
 	return lines, blocks
+}
+
+// allBlocks are the fenced blocks of all READMEs.
+func allBlocks(t *testing.T) (all []block) {
+	t.Helper()
+	for _, name := range readmes(t) {
+		_, blocks := readme(t, name)
+		all = append(all, blocks...)
+	}
+	return all
+}
+
+var link = regexp.MustCompile(`\]\(([^)#]+)\)`)
+
+// TestReadmesLeadSomewhere: every link to a file finds it, and the README on top can be read in one sitting.
+func TestReadmesLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	links := 0
+	for _, name := range readmes(t) {
+		lines, _ := readme(t, name)
+		if name == "README.md" && len(lines) > 151 {
+			t.Errorf("README.md has %d lines, at most 150 are wanted", len(lines)-1)
+		}
+		for i, line := range lines {
+			for _, m := range link.FindAllStringSubmatch(line, -1) {
+				if strings.Contains(m[1], "://") {
+					continue
+				}
+				links++
+				if _, err := os.Stat(filepath.Join(module, filepath.Dir(name), m[1])); err != nil {
+					t.Errorf("%s:%d: %v", name, i+1, err)
+				}
+			}
+		}
+	}
+	if links < 10 {
+		t.Errorf("%d links: this tested too little", links)
+	}
 }
 
 // The README begins with two commands, and they are these: the scripts run the one, whoever reads this the other.
 func TestReadmeHasItsTwoCommands(t *testing.T) {
 	t.Parallel()
-	lines, _ := readme(t)
+	lines, _ := readme(t, "README.md")
 	for _, command := range []string{"go run ./cmd/billbridge serve", "go test ./..."} {
 		at := regexp.MustCompile(`^( {4}|\$ )?` + regexp.QuoteMeta(command) + `( *#.*)?$`)
 		found := false
@@ -68,9 +127,8 @@ func TestReadmeHasItsTwoCommands(t *testing.T) {
 // would be tested by nobody, so there is none.
 func TestReadmeYAML(t *testing.T) {
 	t.Parallel()
-	_, blocks := readme(t)
 	configs, overlays := 0, 0
-	for _, b := range blocks {
+	for _, b := range allBlocks(t) {
 		if b.language != "yaml" {
 			continue
 		}
@@ -81,19 +139,19 @@ func TestReadmeYAML(t *testing.T) {
 			configs++
 			environment := func(string) (string, bool) { return "a token of the tests", true }
 			if _, err := config.Parse(file, environment); err != nil {
-				t.Error(err)
+				t.Errorf("%s: %v", b.file, err)
 			}
 		case "overlay":
 			overlays++
 			if _, err := translate.Compile(depth, translate.Billing(), file); err != nil {
-				t.Error(err)
+				t.Errorf("%s: %v", b.file, err)
 			}
 		default:
-			t.Errorf("README.md:%d: a yaml block without upstreams: is an overlay and begins with # overlay", b.line)
+			t.Errorf("%s:%d: a yaml block without upstreams: is an overlay and begins with # overlay", b.file, b.line)
 		}
 	}
 	if configs == 0 || overlays == 0 {
-		t.Errorf("%d configs and %d overlays in the README: this tested too little", configs, overlays)
+		t.Errorf("%d configs and %d overlays in the READMEs: this tested too little", configs, overlays)
 	}
 }
 
@@ -119,7 +177,7 @@ func TestReadmeCommands(t *testing.T) {
 	if err != nil {
 		t.Skip("no shell here to paste into")
 	}
-	_, blocks := readme(t)
+	blocks := allBlocks(t)
 	ran := 0
 	for _, b := range blocks {
 		if b.language != "sh" {
@@ -135,16 +193,16 @@ func TestReadmeCommands(t *testing.T) {
 			shown, err := paste.CombinedOutput()
 			var exit *exec.ExitError
 			if errors.As(err, &exit) && exit.ExitCode() != refused || err != nil && exit == nil {
-				t.Errorf("README.md:%d: %v\n%s", s.line, err, shown)
+				t.Errorf("%s:%d: %v\n%s", b.file, s.line, err, shown)
 			}
 			// Empty lines at the end only keep commands of one block apart.
 			if diff := cmp.Diff(strings.TrimRight(s.output, "\n"), strings.TrimRight(string(shown), "\n")); diff != "" {
-				t.Errorf("README.md:%d: %s\n-README +shown\n%s", s.line, s.command, diff)
+				t.Errorf("%s:%d: %s\n-README +shown\n%s", b.file, s.line, s.command, diff)
 			}
 		}
 	}
 	if ran == 0 {
-		t.Error("no command of the README was run")
+		t.Error("no command of the READMEs was run")
 	}
 }
 
