@@ -19,7 +19,7 @@ type Rollout struct {
 	Bills Bills  `yaml:"bills"` // whether both see the same bills
 
 	Default string   `yaml:"default"` // the stage of partners of whom nothing else was said: old, shadow, canary, new or drained
-	Settle  Duration `yaml:"settle"`  // for so long a partner must have been seen before it leaves the old side
+	Settle  Duration `yaml:"settle"`  // for so long a partner must have been seen before it leaves the old backend
 	Split   Split    `yaml:"split"`   // what canary takes a percentage of
 	Salt    string   `yaml:"salt"`    // of the hash that canary splits by; another one draws other bills or merchants
 
@@ -83,7 +83,7 @@ type Comparing struct {
 
 // Verdict is what PASS asks for.
 type Verdict struct {
-	Comparisons int      `yaml:"comparisons"` // of each operation; calls at either side, too
+	Comparisons int      `yaml:"comparisons"` // of each operation; calls at either backend, too
 	Bills       int      `yaml:"bills"`       // distinct ones among them
 	Mismatch    Fraction `yaml:"mismatch"`    // the mismatch rate of what is neither money nor state nor code lies below, for all that is known
 	Unclear     Fraction `yaml:"unclear"`     // no more of what was asked had no answer

@@ -71,7 +71,7 @@ func TestSuccessThatShowsNothing(t *testing.T) {
 		}
 		m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
 		if n := len(m.old.Bills()); n != 1 {
-			t.Errorf("%s: the old side has %d bills", body, n)
+			t.Errorf("%s: the old backend has %d bills", body, n)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestBillThatAReadShows(t *testing.T) {
 	}
 }
 
-// TestReadWhileTheNewSideHangs: a partner that has not left the old side is answered by it, however long the new one takes.
+// TestReadWhileTheNewSideHangs: a partner that has not left the old backend is answered by it, however long the new one takes.
 func TestReadWhileTheNewSideHangs(t *testing.T) {
 	t.Parallel()
 	m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {

@@ -27,7 +27,7 @@ import (
 const (
 	mover    = "mover"    // has bills from before the bridge; is never drained, as its old bills are still there
 	newcomer = "newcomer" // has none; goes through every stage
-	stranger = "stranger" // was not seen for long enough: it may still be sending to the old side past the bridge
+	stranger = "stranger" // was not seen for long enough: it may still be sending to the old backend past the bridge
 )
 
 // A tally counts what a run lived through.
@@ -51,10 +51,10 @@ type sending struct {
 	id            string
 	q             call
 	at            billAt
-	replica       *replica // nil: straight to the old side
-	reads         [2]fault // of a read at either side, the gateway's own too
+	replica       *replica // nil: straight to the old backend
+	reads         [2]fault // of a read at either backend, the gateway's own too
 	write         fault
-	before, after [2]string // the bill's state at either side
+	before, after [2]string // the bill's state at either backend
 	answer        answer
 	err           error
 	patience      time.Duration // after which its caller gives up; 0 for never
@@ -65,7 +65,7 @@ type sending struct {
 	epoch         int       // of the store: each restore or loss begins another
 }
 
-// A world is two sides, the replicas between them and the partners, and the store.
+// A world is two backends, the replicas between them and the partners, and the store.
 type world struct {
 	run      *tally
 	folder   string
@@ -433,7 +433,7 @@ func (w *world) judgeAll() {
 func (w *world) check(t *rapid.T) {
 	for _, b := range w.sides[0].service.Bills() {
 		if w.sides[1].state(billAt{b.Partner, b.ID}) != "" {
-			t.Errorf("%s of %s is at both sides", b.ID, b.Partner)
+			t.Errorf("%s of %s is at both backends", b.ID, b.Partner)
 		}
 	}
 	w.mu.Lock()

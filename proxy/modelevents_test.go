@@ -154,7 +154,7 @@ func (w *world) send(t *rapid.T, wave ...*sending) {
 // stage moves a partner, or all that have no stage of their own, and one more replica knows of it.
 func (w *world) stage(t *rapid.T) {
 	partner, stages := pick(t, "whose stage", mover, newcomer, "", newcomer, stranger), rollout.Stages
-	if partner != newcomer || w.lost { // the ledger lacks its bills at the old side
+	if partner != newcomer || w.lost { // the ledger lacks its bills at the old backend
 		stages = stages[:4]
 	}
 	s := store.Stage{Stage: string(pick(t, "stage", stages...)), By: "test", At: time.Now()}
@@ -198,7 +198,7 @@ func (w *world) pay(t *rapid.T) {
 	}
 }
 
-// before is what was made at the old side before the bridge was there.
+// before is what was made at the old backend before the bridge was there.
 func (w *world) before(t *rapid.T) {
 	for n := range billsEach {
 		if number(t, "from before the bridge", 2) == 1 {

@@ -73,7 +73,7 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 			if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"started":`) || strings.Contains(got, `"begun":`) {
 				t.Errorf("%s", got)
 			}
-			m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001") // the new side shows it
+			m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001") // the new backend shows it
 			m.decide("/rollout/stop?by=anna")
 			m.send(newCall("legacy", "read")).holds(t, "legacy", 200, "0000")
 			m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001")
@@ -83,10 +83,10 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 			eventually(t, func() bool { got = m.send(q); return got.status == 200 }, func() string { return got.body })
 			got.holds(t, "v2", 200, "0000")
 			if len(m.newCalls.received()) == asked {
-				t.Error("the new side was not asked while the kill switch was thrown")
+				t.Error("the new backend was not asked while the kill switch was thrown")
 			}
 			if o, n := m.old.Bills(), m.fresh.Bills(); len(o) != 1 || len(n) != 1 || o[0].ID == n[0].ID {
-				t.Errorf("the old side has %v, the new one %v", o, n)
+				t.Errorf("the old backend has %v, the new one %v", o, n)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestExchangedAddressesAreRefusedAtAReload(t *testing.T) {
 	}
 	m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001")
 	if n := len(m.fresh.Bills()); n != 0 {
-		t.Errorf("the new side has %d bills", n)
+		t.Errorf("the new backend has %d bills", n)
 	}
 	m.text.Store(&was)
 	m.decide("/-/reload")
@@ -210,7 +210,7 @@ func TestDefaultByTheConfigIsHeldToThePreconditions(t *testing.T) {
 	}
 	m.send(newCall("v2", "create").with("billId", "ANOTHER0000000000001")).holds(t, "v2", 200, "0000")
 	if n := len(m.fresh.Bills()); n != 0 {
-		t.Errorf("the new side has %d bills", n)
+		t.Errorf("the new backend has %d bills", n)
 	}
 	m.end()
 	m.process = newProcess(t, next) // the one before it stays at a start, too
@@ -220,7 +220,7 @@ func TestDefaultByTheConfigIsHeldToThePreconditions(t *testing.T) {
 	}
 	m.send(newCall("v2", "create").with("billId", "AFTERTHESTART0000001")).holds(t, "v2", 200, "0000")
 	if n := len(m.fresh.Bills()); n != 0 {
-		t.Errorf("the new side has %d bills", n)
+		t.Errorf("the new backend has %d bills", n)
 	}
 	m.decide("/rollout/stage?partner=default&stage=new&by=anna&force=true")
 	m.text.Store(&next)
@@ -295,7 +295,7 @@ func TestAbsentIsNotBelievedRightAfterARestore(t *testing.T) {
 	receive(t, created, "the bill").holds(t, "v2", 200, "0000")
 	m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001")
 	if n := len(m.fresh.Bills()); n != 0 {
-		t.Errorf("the new side has %d bills", n)
+		t.Errorf("the new backend has %d bills", n)
 	}
 	if o, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill); err != nil || o.Upstream != "old" || o.State != store.Owned {
 		t.Errorf("%+v, %v", o, err)

@@ -89,19 +89,19 @@ func TestOwnersAgain(t *testing.T) {
 	}
 	separate = strings.Replace(strings.ReplaceAll(separate, "{form:", "{timeout: 500ms, wait: 50ms, form:"), "new: new}", "new: new, settle: 600ms}", 1)
 	m.process = newProcess(t, separate)
-	// A create from that time may still be on its way to the old side, until the settling period is over.
+	// A create from that time may still be on its way to the old backend, until the settling period is over.
 	m.send(newCall("v2", "create")).holds(t, "v2", 503, "MAINTAINED_METHOD")
-	m.counts(t, 1, 0) // the old side was asked
+	m.counts(t, 1, 0) // the old backend was asked
 	var got answer
 	eventually(t, func() bool { got = m.send(newCall("v2", "create")); return got.status == 200 }, func() string { return got.body })
 	got.holds(t, "v2", 200, "0000")
 	if n := len(m.fresh.Bills()); n != 1 || len(m.old.Bills()) != 0 {
-		t.Errorf("%d bills at the new side, %d at the old one", n, len(m.old.Bills()))
+		t.Errorf("%d bills at the new backend, %d at the old one", n, len(m.old.Bills()))
 	}
 }
 
-// TestBillFromATimeWithoutTheRollout: while the section was away, a create went to the old side and timed out there. It is
-// not made at the new side, where the stage has it, when the section is back.
+// TestBillFromATimeWithoutTheRollout: while the section was away, a create went to the old backend and timed out there. It is
+// not made at the new backend, where the stage has it, when the section is back.
 func TestBillFromATimeWithoutTheRollout(t *testing.T) {
 	t.Parallel()
 	for _, forced := range []bool{false, true} {
@@ -168,6 +168,6 @@ store: {url: "sqlite:%s"}
 	close(release)
 	receive(t, made, "the bill")
 	if n := len(fresh.Bills()); n != 0 {
-		t.Errorf("%d bills at the new side", n)
+		t.Errorf("%d bills at the new backend", n)
 	}
 }

@@ -35,7 +35,7 @@ func newMovingBetween(t *testing.T, old, fresh, stage string, admin ...string) *
 }
 
 // newMovingOver is newMovingBetween with something in front of the sides' services, and more in the section of the rollout.
-// Whatever a test does, no write may reach both sides.
+// Whatever a test does, no write may reach both backends.
 func newMovingOver(t *testing.T, old, fresh, stage string, front func(side string, service http.Handler) http.Handler, more string, admin ...string) *moving {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
@@ -84,10 +84,10 @@ func (m *moving) counts(t *testing.T, old, fresh int) {
 		a, b = len(m.oldCalls.received()), len(m.newCalls.received())
 		return a >= old && b >= fresh
 	}, func() string {
-		return fmt.Sprintf("%d calls at the old side and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
+		return fmt.Sprintf("%d calls at the old backend and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
 	})
 	if a != old || b != fresh {
-		t.Errorf("%d calls at the old side and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
+		t.Errorf("%d calls at the old backend and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 				m.send(newCall(client, "create")).holds(t, client, 200, "0000")
 				old, fresh := 1, 0
 				if isNew {
-					old, fresh = 1, 1 // the old side is asked first
+					old, fresh = 1, 1 // the old backend is asked first
 				}
 				if stage == "drained" {
 					old = 0
@@ -142,7 +142,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 	}
 }
 
-// TestBillFromBeforeTheBridge: what the old side has already is not made at the new one, and is served where it is.
+// TestBillFromBeforeTheBridge: what the old backend has already is not made at the new one, and is served where it is.
 func TestBillFromBeforeTheBridge(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -158,7 +158,7 @@ func TestBillFromBeforeTheBridge(t *testing.T) {
 		m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001")
 		m.send(newCall(client, "destroy")).holds(t, client, 200, "0000")
 		if n := len(m.fresh.Bills()); n != 0 {
-			t.Errorf("the new side has %d bills", n)
+			t.Errorf("the new backend has %d bills", n)
 		}
 		m.send(newCall(client, "destroy").with("billId", "NOWHERE0000000000001")).holds(t, client, 200, "BILL_003")
 	}
@@ -186,7 +186,7 @@ func TestTakenBillIsNotReleased(t *testing.T) {
 			}
 			m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001")
 			if n := len(m.fresh.Bills()); n != 0 {
-				t.Errorf("the new side has %d bills", n)
+				t.Errorf("the new backend has %d bills", n)
 			}
 		})
 	}

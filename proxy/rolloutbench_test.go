@@ -27,7 +27,7 @@ func (f *flushed) Flush() { f.at = time.Now() }
 
 // BenchmarkLedgered is what the ledger adds to a create, at one caller and at 64: from the handler to the answer, over
 // real connections to upstreams in this process. "plain" has no rollout; "old" notes each create before it is sent and
-// when it has ended; "new" asks the old side first, too. Compare p50-ms with that of plain.
+// when it has ended; "new" asks the old backend first, too. Compare p50-ms with that of plain.
 func BenchmarkLedgered(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		for _, row := range []struct {

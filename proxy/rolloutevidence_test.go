@@ -117,10 +117,10 @@ func TestShadowCompares(t *testing.T) {
 					t.Errorf("%+v %+v", v, v.Compared)
 				}
 				if n := fresh.writes(); n != 0 {
-					t.Errorf("%d writes reached the new side", n)
+					t.Errorf("%d writes reached the new backend", n)
 				}
 				if n := old.writes(); n != 6 {
-					t.Errorf("%d writes reached the old side, want 6", n)
+					t.Errorf("%d writes reached the old backend, want 6", n)
 				}
 				scraped := p.operator("GET", "/metrics").body
 				if !strings.Contains(scraped, `billbridge_rollout_comparisons_total{class="`+map[evidence.Ruling]string{evidence.Fail: "differs", evidence.Inconclusive: "same"}[row.ruling]+`"} `) {
@@ -131,7 +131,7 @@ func TestShadowCompares(t *testing.T) {
 	}
 }
 
-// TestCanaryIsReadBack: each bill that a canary makes at the new side is read there once, and what came of calls is
+// TestCanaryIsReadBack: each bill that a canary makes at the new backend is read there once, and what came of calls is
 // counted by side.
 func TestCanaryIsReadBack(t *testing.T) {
 	t.Parallel()
@@ -146,7 +146,7 @@ func TestCanaryIsReadBack(t *testing.T) {
 				m.send(newCall(client, "create").with("billId", fmt.Sprintf("CANARY%014d", i))).holds(t, client, 200, "0000")
 			}
 			if n := len(m.fresh.Bills()); n != 5 {
-				t.Errorf("%d bills at the new side", n)
+				t.Errorf("%d bills at the new backend", n)
 			}
 			r := m.report(t, func(r rollout.Report) bool {
 				v := verdictOn(r, "bill.create", evidence.ByReadBack)
@@ -160,13 +160,13 @@ func TestCanaryIsReadBack(t *testing.T) {
 			}
 			reads := len(m.newCalls.received()) - m.newCalls.writes()
 			if reads != 5 {
-				t.Errorf("%d reads at the new side, want one for each bill", reads)
+				t.Errorf("%d reads at the new backend, want one for each bill", reads)
 			}
 		})
 	}
 }
 
-// TestStopSaysWhatItCosts: bills that only the new side's form can carry are told of before the switch is thrown, which
+// TestStopSaysWhatItCosts: bills that only the new backend's form can carry are told of before the switch is thrown, which
 // then wants force.
 func TestStopSaysWhatItCosts(t *testing.T) {
 	t.Parallel()
@@ -287,7 +287,7 @@ func TestNoPartnerNoEvidence(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if n := len(m.newCalls.received()); n != 0 {
-		t.Errorf("%d calls at the new side", n)
+		t.Errorf("%d calls at the new backend", n)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestLacksAreOfCallsThatTheOtherSideTakes(t *testing.T) {
 		t.Fatal(got)
 	}
 	m.send(newCall("v2", "create").with("billId", "ATTHENEWSIDE00000001")).holds(t, "v2", 200, "0000")
-	// What the old side was never asked is no answer of it: that it was refused speaks for the new side, not against it.
+	// What the old backend was never asked is no answer of it: that it was refused speaks for the new backend, not against it.
 	r = m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
 	if b := verdictOn(r, "bill.create", evidence.ByCalls).CallStats; b == nil || b.Calls != [2]int{1, 1} || len(b.Codes) != 1 {
 		t.Errorf("%+v", b)
@@ -344,7 +344,7 @@ func TestOnlyWhatWasMadeIsReadBack(t *testing.T) {
 		}
 	}
 	if reads != 1 {
-		t.Errorf("%d reads at the new side", reads)
+		t.Errorf("%d reads at the new backend", reads)
 	}
 }
 

@@ -45,7 +45,7 @@ func (f *fallback) stage(stage string) {
 	}
 }
 
-// writes are how many reached either side.
+// writes are how many reached either backend.
 func (f *fallback) writes() (n [2]int) {
 	for side, calls := range []*backend{f.oldCalls, f.newCalls} {
 		for _, c := range calls.received() {

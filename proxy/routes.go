@@ -154,7 +154,7 @@ func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form
 	return nil
 }
 
-// backendsFor are both sides of the rollout, old first, if it decides on the operation and both have it.
+// backendsFor are both backends of the rollout, old first, if it decides on the operation and both have it.
 func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (sides []*config.Upstream) {
 	if c.Rollout == nil || !o.OfBill() {
 		return nil

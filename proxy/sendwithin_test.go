@@ -43,7 +43,7 @@ func (g *gate) before(service http.Handler) http.Handler {
 	})
 }
 
-// atOld puts a gate before the old side.
+// atOld puts a gate before the old backend.
 func (g *gate) atOld(side string, service http.Handler) http.Handler {
 	if side == "old" {
 		return g.before(service)
@@ -105,7 +105,7 @@ func TestCreateNobodyWaitsForIsNotSent(t *testing.T) {
 			defer g.open()
 			m := newMovingOver(t, "legacy", "v2", "new", g.atOld, ", ask: 20s, send_within: 20s")
 			leave, ended := m.leaving(newCall(client, "create"))
-			receive(t, g.reached, "the read at the old side")
+			receive(t, g.reached, "the read at the old backend")
 			leave()
 			receive(t, ended, "the end of the call")
 			m.untilLogged(`"status":499`, `"operation":"bill.create"`, "the caller went away", `"upstream":"none"`)
@@ -114,7 +114,7 @@ func TestCreateNobodyWaitsForIsNotSent(t *testing.T) {
 			g.open()
 			m.send(newCall(client, "read")).holds(t, client, 200, "BILL_003")
 			if bills := m.fresh.Bills(); len(bills) != 1 || len(m.old.Bills()) != 0 || writesAt(m.newCalls) != 1 {
-				t.Errorf("the new side has %v after %d writes", bills, writesAt(m.newCalls))
+				t.Errorf("the new backend has %v after %d writes", bills, writesAt(m.newCalls))
 			}
 		})
 	}
@@ -286,7 +286,7 @@ func TestCreateIsNotSentAfterItsBillWasDenied(t *testing.T) {
 			}
 			created := make(chan answer, 1)
 			go func() { created <- m.send(newCall("v2", "create")) }()
-			receive(t, g.reached, "the read at the old side")
+			receive(t, g.reached, "the read at the old backend")
 			other.send(newCall("legacy", "destroy")).holds(t, "legacy", 200, "BILL_003")
 			g.open()
 			got := receive(t, created, "the end of the create")

@@ -59,7 +59,7 @@ func TestStopHoldsWhereItCannotBeStored(t *testing.T) {
 			m.untilLogged(`"level":"ERROR"`, "stopped on this gateway, but that cannot be stored")
 			m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
 			if len(m.old.Bills()) != 1 || len(m.fresh.Bills()) != 0 {
-				t.Error("it was made at the new side")
+				t.Error("it was made at the new backend")
 			}
 			if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"stopped":{"by":"anna"`) || !strings.Contains(got, `"unstored":true`) {
 				t.Errorf("%s", got)

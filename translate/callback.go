@@ -111,7 +111,7 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 		return nil, Notice{}, &Refusal{t.invalid, fault.field, fault.reason}
 	}
 	doc := gjson.Parse(view(src))
-	// Both forms, also where both sides speak one: a partner's server may read either.
+	// Both forms, also where both backends speak one: a partner's server may read either.
 	sent, other := c.names[f].in(doc), c.names[1-f].in(doc)
 	n := Notice{Recognised: Unrecognised, Partners: told(sent.partner, other.partner), Bills: told(sent.bill, other.bill)}
 	p := c.plans[f][u]

@@ -11,7 +11,7 @@ import (
 	"billbridge/translate"
 )
 
-// callbackFields are the fields of one direction, and the paths that they have on either side. They are judged as
+// callbackFields are the fields of one direction, and the paths that they have on either backend. They are judged as
 // those of a reply: so they are carried.
 func callbackFields(c *translate.Callback, from translate.Form) (fields []translate.Field, sources, targets []string) {
 	for _, f := range c.Fields() {

@@ -93,7 +93,7 @@ func strictValue(d *json.Decoder) error {
 	return err
 }
 
-// fieldsOf are the fields of one direction, and the paths that they have on either side.
+// fieldsOf are the fields of one direction, and the paths that they have on either backend.
 func fieldsOf(o *translate.Operation, message string, from, to translate.Form) (fields []translate.Field, sources, targets []string) {
 	for _, f := range o.Fields() {
 		if f.Message == message && f.From == from && f.To == to {

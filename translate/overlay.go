@@ -312,7 +312,7 @@ func sequence(n, key *yaml.Node) *yaml.Node {
 	return list
 }
 
-// set puts value under key of n. With merge, mappings on both sides are merged key by key.
+// set puts value under key of n. With merge, mappings on both backends are merged key by key.
 func set(n, key, value *yaml.Node, merge bool) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value != key.Value {

@@ -100,9 +100,9 @@ func printGateway(w io.Writer, c *config.Config, metrics string) {
 	if r := c.Rollout; r != nil {
 		fmt.Fprintf(w, "\nrollout\n  partners move\tfrom %s to %s, %s at first\n", r.Old, r.New, r.Default)
 		if r.Bills == config.Shared {
-			fmt.Fprintf(w, "  bills\tboth sides see the same\n")
+			fmt.Fprintf(w, "  bills\tboth backends see the same\n")
 		} else {
-			fmt.Fprintf(w, "  bills\teach side has its own: the ledger says whose one is\n")
+			fmt.Fprintf(w, "  bills\teach backend has its own; the ledger records the owner of each\n")
 			fmt.Fprintf(w, "  a partner may leave\t%s after it was seen first\n", r.Settle)
 		}
 	}

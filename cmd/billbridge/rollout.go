@@ -23,7 +23,7 @@ type rolloutCommand struct {
 	Report   rolloutReport   `cmd:"" help:"Show what was compared and counted, and the verdicts: what a move to a later stage rests on."`
 	Set      rolloutSet      `cmd:"" help:"Put a partner, or all that have no stage of their own, into a stage."`
 	Unset    rolloutUnset    `cmd:"" help:"Take a partner's own stage away: it follows the default again. Or what was set of the default: it is the config's again."`
-	Stop     rolloutStop     `cmd:"" help:"The kill switch: new bills of every partner are made at the old side, at once."`
+	Stop     rolloutStop     `cmd:"" help:"The kill switch: new bills of every partner are made at the old backend, at once."`
 	Resume   rolloutResume   `cmd:"" help:"Take the kill switch back: the stages decide again."`
 	Begin    rolloutBegin    `cmd:"" help:"Declare, on a new store, that the new backend has no bills of partners that come through here."`
 	Bill     rolloutBill     `cmd:"" help:"Show one bill: its owner, its state, and what both backends say now. Or decide which backend has it."`
@@ -128,15 +128,15 @@ type rolloutSet struct {
 	Default bool   `help:"All partners that have no stage of their own, those to come included."`
 	Stage   string `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"old, shadow, canary, new or drained."`
 	Percent *int   `placeholder:"N" help:"Of canary: how many in a hundred of the partner's new bills are made at the new backend, 0 to 100. With rollout.split: merchant, of its merchants."`
-	Force   bool   `help:"Also where the gateway warns: the partner was not seen for the settling time, the report has no PASS, the side cannot carry calls that it makes, or it is to be drained and has bills at the old side."`
+	Force   bool   `help:"Also where the gateway warns: the partner was not seen for the settling time, the report has no PASS, the side cannot carry calls that it makes, or it is to be drained and has bills at the old backend."`
 }
 
 // Help implements kong's detailed help.
 func (rolloutSet) Help() string {
 	return examples("billbridge rollout set --partner 6e2b0f4cd1aa --stage canary --percent 10", "billbridge rollout set --key-file partner.key --stage new",
 		"billbridge rollout set --default --stage shadow") +
-		"\n\nStages, in their order: old, shadow (old, and reads are compared), canary (a part of what is new goes to the new side)," +
-		"\nnew, drained (new, and nothing is left at the old side). Bills stay where they are in every stage."
+		"\n\nStages, in their order: old, shadow (old, and reads are compared), canary (a part of what is new goes to the new backend)," +
+		"\nnew, drained (new, and nothing is left at the old backend). Bills stay where they are in every stage."
 }
 
 // Run sets a stage.
@@ -221,13 +221,13 @@ func forcing(force bool, q url.Values) url.Values {
 
 type rolloutStop struct {
 	decisionFlags
-	Force bool `help:"Also where the gateway warns: the old side cannot carry calls that partners make."`
+	Force bool `help:"Also where the gateway warns: the old backend cannot carry calls that partners make."`
 }
 
 // Help implements kong's detailed help.
 func (rolloutStop) Help() string {
 	return examples("billbridge rollout stop", "billbridge rollout stop --by anna --force") +
-		"\n\nBills that are made stay where they are, and so do the stages, for billbridge rollout resume. The new side is asked nothing before a bill is made."
+		"\n\nBills that are made stay where they are, and so do the stages, for billbridge rollout resume. The new backend is asked nothing before a bill is made."
 }
 
 // Run stops.
@@ -237,14 +237,14 @@ func (c *rolloutStop) Run(ctx context.Context, s surroundings) error {
 	case err != nil:
 		return err
 	case made.Already:
-		fmt.Fprintf(s.out, "Stopped already, since %s by %s: new bills are made at the old side.\n", clock(made.At), made.By)
+		fmt.Fprintf(s.out, "Stopped already, since %s by %s: new bills are made at the old backend.\n", clock(made.At), made.By)
 		return nil
 	}
 	if made.Unstored != "" {
 		return fmt.Errorf("stopped on this gateway alone: it makes new bills at the old backend, but that could not be stored: %s\n"+
 			"The gateway tries again every second. Until it is stored, other gateways do not know of it, and a restart forgets it", made.Unstored)
 	}
-	fmt.Fprintln(s.out, "Stopped: new bills are made at the old side.")
+	fmt.Fprintln(s.out, "Stopped: new bills are made at the old backend.")
 	return nil
 }
 
@@ -340,14 +340,14 @@ type rolloutRestored struct{ decisionFlags }
 // Help implements kong's detailed help.
 func (rolloutRestored) Help() string {
 	return examples("billbridge rollout restored --by anna") +
-		"\n\nTo be said after the store was restored from a backup, to one gateway, before any other runs and before partners call again. From then on both sides are asked" +
+		"\n\nTo be said after the store was restored from a backup, to one gateway, before any other runs and before partners call again. From then on both backends are asked" +
 		"\nfor a bill that the ledger does not know, of drained partners too, and for the settling period no bill is made that the ledger does not know." +
 		"\nIt cannot be taken back."
 }
 
 // Run declares.
 func (c *rolloutRestored) Run(ctx context.Context, s surroundings) error {
-	return c.declare(ctx, s, "restored", "Noted: of a bill that the ledger does not know, both sides are asked.")
+	return c.declare(ctx, s, "restored", "Noted: of a bill that the ledger does not know, both backends are asked.")
 }
 
 func (f *decisionFlags) declare(ctx context.Context, s surroundings, what, outcome string) error {

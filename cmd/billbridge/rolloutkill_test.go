@@ -51,7 +51,7 @@ const (
 	decideEvery  = 15 // calls
 )
 
-// A moving is two sides, the gateways between them, and partners who move from one to the other.
+// A moving is two backends, the gateways between them, and partners who move from one to the other.
 type moving struct {
 	t       *testing.T
 	seed    uint64
@@ -247,7 +247,7 @@ func (m *moving) move(ctx context.Context, who string) {
 }
 
 func (m *moving) set(ctx context.Context, c change) {
-	// Forced: no verdict is waited for, and what a drained partner has at the old side the ledger knows. All were seen for
+	// Forced: no verdict is waited for, and what a drained partner has at the old backend the ledger knows. All were seen for
 	// long enough.
 	q := url.Values{"by": {"test"}, "partner": {partnerHash(c.who)}, "stage": {c.stage}, "force": {"true"}}
 	if c.who == follower {
@@ -342,7 +342,7 @@ func (m *moving) judgeAll() (bills [2]int) {
 		for _, b := range side.service.Bills() {
 			at := spot{b.Partner, b.ID}
 			if _, twice := found[at]; twice {
-				m.breach(at, "it is at both sides")
+				m.breach(at, "it is at both backends")
 			}
 			found[at] = b
 			bills[n]++

@@ -31,8 +31,8 @@ type sending struct {
 	wrong        bool // it is signed wrong, and must be refused
 	through      *gateway
 	write        mishap
-	read         [2]mishap // of reads at either side, the gateway's own too
-	before       [2]string // the bill's state at either side
+	read         [2]mishap // of reads at either backend, the gateway's own too
+	before       [2]string // the bill's state at either backend
 	after        [2]string
 
 	status int

@@ -57,13 +57,13 @@ func (c *rolloutStatus) Run(ctx context.Context, s surroundings) error {
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	for _, line := range [][2]string{
-		{"old side", named(status.Old)},
-		{"new side", named(status.New)},
+		{"old backend", named(status.Old)},
+		{"new backend", named(status.New)},
 		{"bills", status.Bills},
 		{"canary", "draws by " + status.Split + "; a bill that has an owner stays there"},
 		{"settling time", status.Settle},
 		{"stopped", declared(status.Stopped, "new bills are made at "+status.Old)},
-		{"restored", declared(status.Restored, "what the ledger does not know is asked at both sides")},
+		{"restored", declared(status.Restored, "what the ledger does not know is asked at both backends")},
 	} {
 		fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
 	}

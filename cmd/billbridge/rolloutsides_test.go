@@ -15,7 +15,7 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// The two sides of a rollout: sandboxes that tell every write that reaches them, and in which calls go wrong.
+// The two backends of a rollout: sandboxes that tell every write that reaches them, and in which calls go wrong.
 
 // A spot names a bill of a partner.
 type spot struct{ partner, bill string }

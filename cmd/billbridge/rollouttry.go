@@ -18,7 +18,7 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// rolloutTry is the way of a partner from old to new, with a sandbox on either side.
+// rolloutTry is the way of a partner from old to new, with a sandbox on either backend.
 type rolloutTry struct {
 	adminFlags
 	Partners string `default:"http://127.0.0.1:8080" placeholder:"URL" help:"Where partners call (${default})."`

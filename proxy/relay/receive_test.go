@@ -21,7 +21,7 @@ const (
 		`"appr_price":"1004","appr_issuer":"신한","appr_num":"30001234","appr_monthly":"00","appr_state":"F"}`
 )
 
-// The bodies of a payment's callback by either side's form, what is stored for the partner, and the answer to the upstream.
+// The bodies of a payment's callback by either backend's form, what is stored for the partner, and the answer to the upstream.
 func TestCallbacksAreBroughtIntoThePartnersForm(t *testing.T) {
 	t.Parallel()
 	for _, g := range []struct {

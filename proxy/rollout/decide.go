@@ -10,7 +10,7 @@ const (
 	ByOwner  Reason = "owner"  // the ledger knows whose the bill is
 	ByStage  Reason = "stage"  // the partner's
 	ByCanary Reason = "canary" // the bill, or its merchant, is among the percentage, or is not
-	ByProbe  Reason = "probe"  // both sides were asked whose it is
+	ByProbe  Reason = "probe"  // both backends were asked whose it is
 	ByStop   Reason = "stop"   // the kill switch
 )
 

@@ -61,19 +61,19 @@ func judgeCreate(t *testing.T, name string, s situation) {
 	case d.side != s.byStage().side || d.ask != s.asks(d.side):
 		t.Errorf("%s: %+v", name, d)
 	}
-	// Nothing new is made on the new side that is stopped, unsettled, or not that far.
+	// Nothing new is made on the new backend that is stopped, unsettled, or not that far.
 	mayLeave := !s.stopped && s.settled && (s.position.Stage == StageNew || s.position.Stage == StageDrained || s.position.Stage == StageCanary && s.chosen)
 	if d := s.byStage(); (d.side == evidence.NewSide) != mayLeave || d.ask {
 		t.Errorf("%s: %+v", name, d)
 	}
-	// The new side gets none that the old one was not asked for, unless it is drained and the ledger is complete.
+	// The new backend gets none that the old one was not asked for, unless it is drained and the ledger is complete.
 	if want := !s.shared && (s.position.Stage != StageDrained || s.restored || s.unbegun); s.asks(evidence.NewSide) != want {
-		t.Errorf("%s: asks before a create at the new side: %v", name, !want)
+		t.Errorf("%s: asks before a create at the new backend: %v", name, !want)
 	}
-	// The new side is asked only where the ledger is not complete; after a restore the kill switch asks it nothing.
+	// The new backend is asked only where the ledger is not complete; after a restore the kill switch asks it nothing.
 	want := map[bool]bool{false: s.unbegun || s.restored, true: s.unbegun}[s.stopped] && !s.shared
 	if s.asks(evidence.OldSide) != want {
-		t.Errorf("%s: asks before a create at the old side: %v", name, !want)
+		t.Errorf("%s: asks before a create at the old backend: %v", name, !want)
 	}
 }
 

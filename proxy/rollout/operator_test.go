@@ -84,7 +84,7 @@ func open(t *testing.T, url string) *store.Store {
 	return s
 }
 
-// proves has a partner's canary show nothing that speaks against the new side.
+// proves has a partner's canary show nothing that speaks against the new backend.
 func (d *desk) proves(key string) {
 	for i := range 100 {
 		for _, side := range []evidence.Side{evidence.OldSide, evidence.NewSide} {

@@ -41,7 +41,7 @@ func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m m
 	return all
 }
 
-// share is how much of what a partner creates goes to the new side.
+// share is how much of what a partner creates goes to the new backend.
 func (p Position) share() int {
 	switch p.Stage {
 	case StageCanary:
@@ -53,7 +53,7 @@ func (p Position) share() int {
 	return 0
 }
 
-// unsettled: what the partner sent to the old side past us may be on its way there still. Of the default each partner is
+// unsettled: what the partner sent to the old backend past us may be on its way there still. Of the default each partner is
 // held to its settling time when it calls.
 func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]string, error) {
 	s := r.current.Load()
@@ -75,7 +75,7 @@ func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]stri
 	return nil, nil
 }
 
-// undrained: the old side has bills.
+// undrained: the old backend has bills.
 func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
 	if m.to.Stage != StageDrained {
 		return nil, nil
@@ -150,7 +150,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 }
 
 // lacksProof is why the verdicts of one partner do not carry it to where a move takes it, "" if they do. For its first
-// bills at the new side it is shadow's that must, from there on that of the bills that were made there. An operation that is
+// bills at the new backend it is shadow's that must, from there on that of the bills that were made there. An operation that is
 // rare, so that it has no verdict for nothing but too few calls, does not hold a partner back. A higher percentage wants
 // no more than that nothing speaks against it.
 func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
@@ -184,7 +184,7 @@ func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
 	case first:
 		return "no read was compared yet in stage shadow"
 	}
-	return "no bill of canary was made at the new side and read back yet"
+	return "no bill of canary was made at the new backend and read back yet"
 }
 
 // warning is what an operator should know of a move that nothing speaks against.

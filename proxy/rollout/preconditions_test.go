@@ -80,10 +80,10 @@ func TestLaterStagesWantProof(t *testing.T) {
 			"separate", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 500, evidence.NotThere) },
 			"bill.read by shadow is INCONCLUSIVE, 0 compared, at least 100 are needed",
 		},
-		"shadow to new":        {"shared", "shadow", "new", func(d *desk) { d.compares("k", 100, evidence.Same) }, "no bill of canary was made at the new side and read back yet"},
-		"old to drained":       {"separate", "old", "drained", nil, "no bill of canary was made at the new side and read back yet"},
+		"shadow to new":        {"shared", "shadow", "new", func(d *desk) { d.compares("k", 100, evidence.Same) }, "no bill of canary was made at the new backend and read back yet"},
+		"old to drained":       {"separate", "old", "drained", nil, "no bill of canary was made at the new backend and read back yet"},
 		"canary to new":        {"separate", "canary&percent=100", "new", func(d *desk) { d.proves("k") }, ""},
-		"canary to new of few": {"separate", "canary&percent=100", "new", nil, "no bill of canary was made at the new side and read back yet"},
+		"canary to new of few": {"separate", "canary&percent=100", "new", nil, "no bill of canary was made at the new backend and read back yet"},
 		"canary to new, a rare operation": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
 			d.ends("k", "bill.cancel", evidence.NewSide, 3, fine)
@@ -91,7 +91,7 @@ func TestLaterStagesWantProof(t *testing.T) {
 		"canary to new, a rare operation with a code of its own": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
 			d.ends("k", "bill.cancel", evidence.NewSide, 1, evidence.End{Code: "PAYMENT_002"})
-		}, "bill.cancel by calls is INCONCLUSIVE, never at the old side: PAYMENT_002 1 of 1 beside 0 of 0"},
+		}, "bill.cancel by calls is INCONCLUSIVE, never at the old backend: PAYMENT_002 1 of 1 beside 0 of 0"},
 		"canary to new, after a FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
 			d.compares("k", 1, evidence.Differs, wrong)
@@ -156,7 +156,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	if c := answers[rollout.Changed](d, "POST", set+"old"); c.Forced {
 		t.Errorf("%+v", c)
 	}
-	// At the old side already: the switch costs nothing.
+	// At the old backend already: the switch costs nothing.
 	d.ends("k", "bill.create", evidence.NewSide, 1, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a"); c.Forced {
 		t.Errorf("%+v", c)

@@ -12,7 +12,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// Whose a bill is that nobody has noted, both sides say.
+// Whose a bill is that nobody has noted, both backends say.
 func TestOwnerUnknown(t *testing.T) {
 	t.Parallel()
 	says := []string{"unclear", "absent", "present", "refusing"}
@@ -98,7 +98,7 @@ func TestOwnerNotedMeanwhile(t *testing.T) {
 	}
 }
 
-// A create is not sent to the new side before the old one has said that it has no such bill: that it refuses the caller does
+// A create is not sent to the new backend before the old one has said that it has no such bill: that it refuses the caller does
 // not say so.
 func TestCreateThatTheOldSideLeavesOpen(t *testing.T) {
 	t.Parallel()
@@ -127,8 +127,8 @@ func TestIDThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// A read is answered by the preferred side that shows the bill, also while the other one is down: so a partner that has
-// never left the old side does not need the new one. That notes nothing, and no write goes by it.
+// A read is answered by the preferred backend that shows the bill, also while the other one is down: so a partner that has
+// never left the old backend does not need the new one. That notes nothing, and no write goes by it.
 func TestReadWhileTheOtherSideIsDown(t *testing.T) {
 	t.Parallel()
 	for stage, preferred := range map[rollout.Stage]string{rollout.StageOld: "old", rollout.StageShadow: "old", rollout.StageNew: "new"} {
@@ -156,7 +156,7 @@ func TestReadWhileTheOtherSideIsDown(t *testing.T) {
 	}
 }
 
-// Only reads of a partner in shadow are compared, and only bills that canary makes at the new side are read back.
+// Only reads of a partner in shadow are compared, and only bills that canary makes at the new backend are read back.
 func TestWhatIsComparedAndReadBack(t *testing.T) {
 	t.Parallel()
 	for _, stage := range rollout.Stages {
@@ -183,7 +183,7 @@ func TestWhatIsComparedAndReadBack(t *testing.T) {
 			}
 		}
 	}
-	// A bill of canary that is at the old side is not read at the new one.
+	// A bill of canary that is at the old backend is not read at the new one.
 	d := newCrossroads(t, rollout.StageCanary)
 	if way, err := d.create(); err != nil || way.Upstream != "old" || way.ReadBack {
 		t.Errorf("%+v, %v", way, err)

@@ -73,7 +73,7 @@ func (r Report) head() []string {
 	lines := []string{
 		"Table " + r.Table + ", from " + r.Since.UTC().Format(time.RFC3339) + " to " + r.Until.UTC().Format(time.RFC3339) + ".",
 		fmt.Sprintf("PASS asks for %d comparisons of %d distinct bills, no difference in money, state, code or bill, others in no more than %s of the calls, and no answer to no more than %s. "+
-			"Of calls it asks for %d at either side, no code that is more often at the new one than chance would have it, and none that its form cannot carry.",
+			"Of calls it asks for %d at either backend, no code that is more often at the new one than chance would have it, and none that its form cannot carry.",
 			r.Limits.Comparisons, r.Limits.Bills, evidence.Percent(r.Limits.Mismatch), evidence.Percent(r.Limits.Unclear), r.Limits.Comparisons),
 	}
 	if len(r.Ignored) > 0 {
@@ -96,9 +96,9 @@ func (r Report) sections() []section {
 	fields := section{title: "Fields that differ", note: examples, columns: []string{
 		"partner", "operation", "field", "kind", "count", "old", "new", "bill", "request", "at",
 	}}
-	calls := section{title: "Calls at both sides", columns: []string{"partner", "operation", "verdict", "old", "new", "why"}}
+	calls := section{title: "Calls at both backends", columns: []string{"partner", "operation", "verdict", "old", "new", "why"}}
 	codes := section{title: "Codes", columns: []string{"partner", "operation", "code", "old", "new"}}
-	lacks := section{title: "Calls that the new side's form cannot carry", columns: []string{"partner", "operation", "why", "count", "last"}}
+	lacks := section{title: "Calls that the new backend's form cannot carry", columns: []string{"partner", "operation", "why", "count", "last"}}
 	mismatched := section{title: "Replies that did not fit their documented type", columns: []string{"partner", "operation", "field", "old", "new"}}
 	for _, v := range r.Verdicts {
 		if c := v.Compared; c != nil {

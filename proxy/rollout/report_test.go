@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the reports of testdata anew")
 
-// canary counts calls at both sides, and bills that were read back.
+// canary counts calls at both backends, and bills that were read back.
 func canary(t *evidence.Tally) {
 	for i := range 120 {
 		t.Ended(partner, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{evidence.NewSide: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})

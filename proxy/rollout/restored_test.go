@@ -9,7 +9,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A drained partner's bills are at the new side, and nobody is asked; after the store was restored from a backup both are.
+// A drained partner's bills are at the new backend, and nobody is asked; after the store was restored from a backup both are.
 func TestDrainedAndRestored(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageDrained)
@@ -34,7 +34,7 @@ func TestDrainedAndRestored(t *testing.T) {
 	}
 }
 
-// newPendingInTheBackup has a bill that was pending at the new side when the backup was made that the store was restored from.
+// newPendingInTheBackup has a bill that was pending at the new backend when the backup was made that the store was restored from.
 func newPendingInTheBackup(t *testing.T) *crossroads {
 	t.Helper()
 	d := newCrossroads(t, rollout.StageNew)
@@ -48,8 +48,8 @@ func newPendingInTheBackup(t *testing.T) *crossroads {
 	return d
 }
 
-// A bill that was pending at the new side when the backup was made was refused there since, and made at the old side. The
-// old side shows it and the new one says that it has none: that is where it is, for every operation.
+// A bill that was pending at the new backend when the backup was made was refused there since, and made at the old backend. The
+// old backend shows it and the new one says that it has none: that is where it is, for every operation.
 func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
 	t.Parallel()
 	d := newPendingInTheBackup(t)
@@ -127,8 +127,8 @@ func TestBillWithoutALastDay(t *testing.T) {
 	}
 }
 
-// After a restore and with the kill switch thrown, a create that was pending at the new side when the backup was made is
-// where it was only if the old side has not made it since.
+// After a restore and with the kill switch thrown, a create that was pending at the new backend when the backup was made is
+// where it was only if the old backend has not made it since.
 func TestStopAfterARestore(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)

@@ -202,7 +202,7 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 			way.Answered = true
 			return way, nil
 		}
-		// A read of a bill that is at both would be answered by the preferred side, too: what the other one would have said
+		// A read of a bill that is at both would be answered by the preferred backend, too: what the other one would have said
 		// makes no difference to it.
 		if !c.Writes && found[to.side] == Present {
 			way.OnlyIfFound = true // what it says now may be something else than a moment ago
@@ -216,10 +216,10 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 	return way, nil
 }
 
-// aside is how long a read that the preferred side can answer waits for the other one to say whose the bill is.
+// aside is how long a read that the preferred backend can answer waits for the other one to say whose the bill is.
 const aside = 250 * time.Millisecond
 
-// askBoth asks both sides at once. For a read it waits for the side that is not preferred a little only, if the
+// askBoth asks both backends at once. For a read it waits for the side that is not preferred a little only, if the
 // preferred one has the bill: that one answers it in any case.
 func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred evidence.Side, writes bool) (found [2]ProbeResult) {
 	ctx, cancel := context.WithCancel(ctx)

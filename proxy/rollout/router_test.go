@@ -21,7 +21,7 @@ const (
 	other   = "b94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873" // another partner
 )
 
-// Crossroads are a router, its store, and what the two sides say of every bill.
+// Crossroads are a router, its store, and what the two backends say of every bill.
 type crossroads struct {
 	*rollout.Router
 	t     testing.TB
@@ -121,7 +121,7 @@ func TestCreateThatOldHasAlready(t *testing.T) {
 	}
 }
 
-// What the old side leaves open is not sent anywhere, and leaves nothing in the ledger.
+// What the old backend leaves open is not sent anywhere, and leaves nothing in the ledger.
 func TestCreateOnAnOpenAnswer(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
@@ -195,8 +195,8 @@ func TestCreatesOfOneBillGoToOneSide(t *testing.T) {
 	}
 }
 
-// A partner leaves the old side only after it has been seen for the settling time; the kill switch brings new creates
-// back without asking the new side anything.
+// A partner leaves the old backend only after it has been seen for the settling time; the kill switch brings new creates
+// back without asking the new backend anything.
 func TestSettlingAndStop(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
@@ -262,7 +262,7 @@ func TestWithoutTheLedger(t *testing.T) {
 	}
 }
 
-// Where both sides see the same bills nobody owns one: stages alone decide, and nothing is kept.
+// Where both backends see the same bills nobody owns one: stages alone decide, and nothing is kept.
 func TestSharedBills(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew, ", bills: shared")

@@ -7,7 +7,7 @@ import (
 	"billbridge/proxy/rollout"
 )
 
-// A partner leaves the old side when it was seen for the settling time, or when somebody wants it all the same.
+// A partner leaves the old backend when it was seen for the settling time, or when somebody wants it all the same.
 func TestOperatorSettling(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
@@ -44,7 +44,7 @@ func TestOperatorSettling(t *testing.T) {
 	}
 }
 
-// A drained partner's old side is not asked any more, so that no bill of it may be there.
+// A drained partner's old backend is not asked any more, so that no bill of it may be there.
 func TestOperatorDrained(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)

@@ -11,7 +11,7 @@ import (
 type Stage string
 
 // The stages, in their order. Creates of a partner go to the old upstream up to StageShadow, to either in StageCanary, and to the
-// new one from StageNew on. In StageDrained nothing of the partner's is left on the old side, so that it need not be asked.
+// new one from StageNew on. In StageDrained nothing of the partner's is left on the old backend, so that it need not be asked.
 const (
 	StageOld     Stage = "old"
 	StageShadow  Stage = "shadow"

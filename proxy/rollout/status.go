@@ -19,7 +19,7 @@ type Status struct {
 	New      string     `json:"new"`
 	Bills    string     `json:"bills"`
 	Split    string     `json:"split"`  // what canary takes a percentage of
-	Settle   string     `json:"settle"` // for so long a partner must have been seen before it leaves the old side
+	Settle   string     `json:"settle"` // for so long a partner must have been seen before it leaves the old backend
 	Stopped  *Declared  `json:"stopped,omitempty"`
 	Unstored bool       `json:"unstored,omitempty"` // it is stopped on this gateway alone: that could not be stored yet
 	Restored *Declared  `json:"restored,omitempty"`

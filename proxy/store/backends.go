@@ -54,7 +54,7 @@ func (e *RenamedError) swapped() bool { return e.Old == e.NewWas && e.New == e.O
 type Backends struct {
 	Old, New string
 	Shared   bool     // both see the same bills: nobody owns one
-	Staying  []string // the stages in which nothing of a partner is made at the new side
+	Staying  []string // the stages in which nothing of a partner is made at the new backend
 
 	Alone string // without a rollout: where all calls go
 	Look  bool   // change nothing, and tell only whether it would be refused
@@ -71,17 +71,17 @@ type Backends struct {
 //     a partner or the default; if they have changed places, for any stage, and for a bill that was not released,
 //   - [ErrShared] if a bill that was not released is there, and nobody is to own one.
 //
-// What was made while nobody owned a bill, or without a rollout, is not in the ledger, nor is what an old side has from
-// before. When such an upstream is the new side of bills that have owners, that is declared as [Store.Restored] does it,
-// by "config". When it is the old side, and calls went there without a rollout until now, every partner counts as seen
+// What was made while nobody owned a bill, or without a rollout, is not in the ledger, nor is what an old backend has from
+// before. When such an upstream is the new backend of bills that have owners, that is declared as [Store.Restored] does it,
+// by "config". When it is the old backend, and calls went there without a rollout until now, every partner counts as seen
 // since now and no sooner, also one whose stage was forced. Without a rollout the names of the sides are no longer in force, but the stages still mean them: others
 // are held to them as long as a stage is there that does not stay.
 func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) error {
 	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
 	if !alone && (asked.Alone != "" || asked.Old == "" || asked.New == "" || asked.Old == asked.New) || now.IsZero() {
-		return fmt.Errorf("store: a rollout needs two sides and a time, and calls without one an upstream, not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now.Format(time.RFC3339))
+		return fmt.Errorf("store: a rollout needs two backends and a time, and calls without one an upstream, not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now.Format(time.RFC3339))
 	}
-	if err := storable(map[string]string{"the old side": asked.Old, "the new side": asked.New, "the upstream": asked.Alone}); err != nil {
+	if err := storable(map[string]string{"the old backend": asked.Old, "the new backend": asked.New, "the upstream": asked.Alone}); err != nil {
 		return err
 	}
 	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer is at it
@@ -111,7 +111,7 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 			}
 		}
 		if owned && was.alone == asked.Old {
-			// Until now the old side got creates that no ledger has, and one of them may be on its way to it still: each partner
+			// Until now the old backend got creates that no ledger has, and one of them may be on its way to it still: each partner
 			// must be seen for the settling time again.
 			if _, err := q.ExecContext(ctx, "UPDATE billbridge_seen SET seen = $1 WHERE seen < $1", now.UnixMilli()); err != nil {
 				return nil, err

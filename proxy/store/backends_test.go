@@ -272,11 +272,11 @@ func TestSidesOfOthers(t *testing.T) {
 func TestSidesRefusesNames(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for name, pair := range map[string][2]string{
-			"no old side": {"", "b"},
-			"no new side": {"a", ""},
-			"one twice":   {"a", "a"},
-			"a zero byte": {"a\x00", "b"},
-			"not UTF-8":   {"a", "\xff"},
+			"no old backend": {"", "b"},
+			"no new backend": {"a", ""},
+			"one twice":      {"a", "a"},
+			"a zero byte":    {"a\x00", "b"},
+			"not UTF-8":      {"a", "\xff"},
 		} {
 			if err := s.SetBackends(t.Context(), between(pair[0], pair[1]), noon); err == nil {
 				t.Errorf("%s: no error", name)
@@ -347,7 +347,7 @@ func TestSidesLook(t *testing.T) {
 	})
 }
 
-// TestSeenAnew: where the old side got calls without a rollout for a time, partners are seen anew, as nobody noted what is
+// TestSeenAnew: where the old backend got calls without a rollout for a time, partners are seen anew, as nobody noted what is
 // on its way there.
 func TestSeenAnew(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {

@@ -44,18 +44,18 @@ func TestVerdictOfCalls(t *testing.T) {
 		few           bool
 		why           string
 	}{
-		"alike":                            {side{"0000": 90, "BILL_001": 10}, side{"0000": 90, "BILL_001": 10}, false, "", evidence.Pass, false, "no code more often than at the old side"},
-		"fewer failures at the new side":   {side{"0000": 50, "BILL_001": 50}, side{"0000": 100}, false, "", evidence.Pass, false, "no code more often than at the old side"},
-		"one too few":                      {side{"0000": 100}, side{"0000": 99}, false, "", evidence.Inconclusive, true, "99 calls, at least 100 are needed"},
-		"too few at the old side":          {side{"0000": 99}, side{"0000": 100}, false, "", evidence.Inconclusive, true, "99 calls at the old side to set beside them, at least 100 are needed"},
-		"a failure that is new, once":      {side{"0000": 1000}, side{"0000": 99, "PARTNER_007": 1}, false, "", evidence.Inconclusive, false, "never at the old side: PARTNER_007 1 of 100 beside 0 of 1000"},
-		"a failure that is new":            {side{"0000": 1000}, side{"0000": 95, "PARTNER_007": 5}, false, "", evidence.Fail, false, "more often than by chance: PARTNER_007 5 of 100 beside 0 of 1000"},
-		"more often, by chance":            {side{"0000": 95, "BILL_001": 5}, side{"0000": 92, "BILL_001": 8}, false, "", evidence.Pass, false, "no code more often than at the old side"},
-		"more often":                       {side{"0000": 95, "BILL_001": 5}, side{"0000": 70, "BILL_001": 30}, false, "", evidence.Fail, false, "more often than by chance: BILL_001 30 of 100 beside 5 of 100"},
-		"no answers":                       {side{"0000": 100}, side{"0000": 80, "none": 20}, false, "", evidence.Fail, false, "more often than by chance: none 20 of 100 beside 0 of 100"},
-		"of few, and certain all the same": {side{"0000": 20}, side{"ERROR": 20}, false, "", evidence.Fail, false, "more often than by chance: ERROR 20 of 20 beside 0 of 20"},
-		"creates that fail less often":     {side{"0000": 160, "BILL_007": 40}, side{"0000": 200}, true, "", evidence.Fail, false, "less often than by chance: BILL_007 0 of 200 beside 40 of 200"},
-		"others that fail less often":      {side{"0000": 160, "BILL_002": 40}, side{"0000": 200}, false, "", evidence.Pass, false, "no code more often than at the old side"},
+		"alike":                             {side{"0000": 90, "BILL_001": 10}, side{"0000": 90, "BILL_001": 10}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
+		"fewer failures at the new backend": {side{"0000": 50, "BILL_001": 50}, side{"0000": 100}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
+		"one too few":                       {side{"0000": 100}, side{"0000": 99}, false, "", evidence.Inconclusive, true, "99 calls, at least 100 are needed"},
+		"too few at the old backend":        {side{"0000": 99}, side{"0000": 100}, false, "", evidence.Inconclusive, true, "99 calls at the old backend to set beside them, at least 100 are needed"},
+		"a failure that is new, once":       {side{"0000": 1000}, side{"0000": 99, "PARTNER_007": 1}, false, "", evidence.Inconclusive, false, "never at the old backend: PARTNER_007 1 of 100 beside 0 of 1000"},
+		"a failure that is new":             {side{"0000": 1000}, side{"0000": 95, "PARTNER_007": 5}, false, "", evidence.Fail, false, "more often than by chance: PARTNER_007 5 of 100 beside 0 of 1000"},
+		"more often, by chance":             {side{"0000": 95, "BILL_001": 5}, side{"0000": 92, "BILL_001": 8}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
+		"more often":                        {side{"0000": 95, "BILL_001": 5}, side{"0000": 70, "BILL_001": 30}, false, "", evidence.Fail, false, "more often than by chance: BILL_001 30 of 100 beside 5 of 100"},
+		"no answers":                        {side{"0000": 100}, side{"0000": 80, "none": 20}, false, "", evidence.Fail, false, "more often than by chance: none 20 of 100 beside 0 of 100"},
+		"of few, and certain all the same":  {side{"0000": 20}, side{"ERROR": 20}, false, "", evidence.Fail, false, "more often than by chance: ERROR 20 of 20 beside 0 of 20"},
+		"creates that fail less often":      {side{"0000": 160, "BILL_007": 40}, side{"0000": 200}, true, "", evidence.Fail, false, "less often than by chance: BILL_007 0 of 200 beside 40 of 200"},
+		"others that fail less often":       {side{"0000": 160, "BILL_002": 40}, side{"0000": 200}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
 		"a little more of each code": {
 			side{"0000": 1990, "BILL_001": 2, "BILL_002": 2, "BILL_003": 2, "BILL_007": 2, "BILL_009": 2},
 			side{"0000": 165, "BILL_001": 3, "BILL_002": 3, "BILL_003": 3, "BILL_007": 3, "BILL_009": 3},
@@ -186,7 +186,7 @@ func TestVerdictOfReadBacks(t *testing.T) {
 	}
 }
 
-// Replies that do not fit leave a verdict open, where those of the old side did.
+// Replies that do not fit leave a verdict open, where those of the old backend did.
 func TestVerdictOfMismatches(t *testing.T) {
 	t.Parallel()
 	for _, at := range []struct {

@@ -54,12 +54,12 @@ type Count struct {
 	Operation string    `json:"operation"`
 	Since     time.Time `json:"since"`
 
-	// What was compared: the answers of the two sides to reads, or, of an operation that makes bills, each bill of canary
+	// What was compared: the answers of the two backends to reads, or, of an operation that makes bills, each bill of canary
 	// as a read showed it with what was asked for.
 	Creates  bool `json:"creates,omitempty"` // it is the latter
-	Compared int  `json:"compared"`          // both sides answered, one at least with a success: what a verdict rests on
+	Compared int  `json:"compared"`          // both backends answered, one at least with a success: what a verdict rests on
 	Differed int  `json:"differed"`          // of these, with a confirmed difference
-	Refused  int  `json:"refused"`           // both sides failed alike: it shows nothing of what an answer holds
+	Refused  int  `json:"refused"`           // both backends failed alike: it shows nothing of what an answer holds
 	NotThere int  `json:"not_there"`
 	OldOnly  int  `json:"old_only"` // of these, those of a bill that the old backend shows
 	Moved    int  `json:"moved"`

@@ -107,7 +107,7 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 		return false
 	}
 	// An answer of the other side to the same call is about as long as the first one. Two of them are held at most: the
-	// other's, and the first one's when it is asked again. The request is held as both sides get it.
+	// other's, and the first one's when it is asked again. The request is held as both backends get it.
 	most := 4*int64(len(c.First.Body)) + 16<<10
 	held := int64(len(c.First.Body)+2*len(c.First.Request)) + 2*most
 	if !s.reserve(held) {

@@ -41,9 +41,9 @@ type Evidence string
 
 // The evidence.
 const (
-	ByShadow   Evidence = "shadow"    // both sides' answers to the same reads
-	ByReadBack Evidence = "read back" // bills of canary, as a read at the new side shows them after their create
-	ByCalls    Evidence = "calls"     // what the calls came to that went to the new side, beside those that went to the old one
+	ByShadow   Evidence = "shadow"    // both backends' answers to the same reads
+	ByReadBack Evidence = "read back" // bills of canary, as a read at the new backend shows them after their create
+	ByCalls    Evidence = "calls"     // what the calls came to that went to the new backend, beside those that went to the old one
 )
 
 // A Verdict is what was counted of one partner and operation, and what it comes to.
@@ -81,19 +81,19 @@ type FieldReport struct {
 
 // CallStats is what came of calls at the one side and at the other.
 type CallStats struct {
-	Calls      [2]int       `json:"calls"` // to the old side and to the new one
+	Calls      [2]int       `json:"calls"` // to the old backend and to the new one
 	Codes      []Share      `json:"codes"` // of their answers, by code
 	Mismatched []Share      `json:"mismatched"`
-	Lacks      []LackReport `json:"lacks"` // what the new side's form cannot carry
+	Lacks      []LackReport `json:"lacks"` // what the new backend's form cannot carry
 }
 
-// A Share is how often something came at either side.
+// A Share is how often something came at either backend.
 type Share struct {
 	Of    string `json:"of"`
 	Times [2]int `json:"times"`
 }
 
-// A LackReport is a kind of call that the new side's form cannot carry.
+// A LackReport is a kind of call that the new backend's form cannot carry.
 type LackReport struct {
 	Why string `json:"why"`
 	Lack
@@ -110,9 +110,9 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided
 // against, but a bill of canary that a read does not show leaves the verdict open, and so do more than a few of them that are
 // cancelled or destroyed as soon as they are read back.
 //
-// Calls that went to either side were of different bills. A code that came more often at the new side than chance would
+// Calls that went to either backend were of different bills. A code that came more often at the new backend than chance would
 // have it is FAIL, of creates also one that came less often, and so is a call that its form cannot carry and that the old
-// side took. Replies of the new side that do not fit their documented type leave the verdict open.
+// side took. Replies of the new backend that do not fit their documented type leave the verdict open.
 func Judge(s Snapshot, limits Limits) []Verdict {
 	limits = limits.Filled()
 	all := []Verdict{}
@@ -204,7 +204,7 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why stri
 	return Pass, fmt.Sprintf("at most %s differ", Percent(c.Bound)), false
 }
 
-// beside is nil where nothing went to the new side, and nothing that went to the old one shows that it could not.
+// beside is nil where nothing went to the new backend, and nothing that went to the old one shows that it could not.
 func (n Count) beside() *CallStats {
 	before, after := n.Sides[OldSide], n.Sides[NewSide]
 	if after.Number == 0 && len(after.Lacks) == 0 {
@@ -239,7 +239,7 @@ func shares(before, after map[string]int) []Share {
 	return all
 }
 
-// byChance is the chance below which a difference between the two sides is none.
+// byChance is the chance below which a difference between the two backends is none.
 const byChance = 0.001
 
 const success = "0000"
@@ -266,10 +266,10 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 		case more(code.Times):
 			against = append(against, "more often than by chance: "+beside(code.Of, code.Times))
 		case creates && less(code.Times):
-			// Creates are alike. Whether another call fails depends on the bill, and those of the old side are older.
+			// Creates are alike. Whether another call fails depends on the bill, and those of the old backend are older.
 			against = append(against, "less often than by chance: "+beside(code.Of, code.Times))
 		case code.Times[OldSide] == 0:
-			open = append(open, "never at the old side: "+beside(code.Of, code.Times))
+			open = append(open, "never at the old backend: "+beside(code.Of, code.Times))
 		}
 	}
 	if len(against) == 0 && more(failed) {
@@ -290,12 +290,12 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 	case b.Calls[NewSide] < limits.Comparisons:
 		return Inconclusive, fmt.Sprintf("%d calls, at least %d are needed", b.Calls[NewSide], limits.Comparisons), true
 	case b.Calls[OldSide] < limits.Comparisons:
-		return Inconclusive, fmt.Sprintf("%d calls at the old side to set beside them, at least %d are needed", b.Calls[OldSide], limits.Comparisons), true
+		return Inconclusive, fmt.Sprintf("%d calls at the old backend to set beside them, at least %d are needed", b.Calls[OldSide], limits.Comparisons), true
 	}
-	return Pass, "no code more often than at the old side", false
+	return Pass, "no code more often than at the old backend", false
 }
 
-// chanceOfMore is the chance that of so many failures in all, as many or more would fall to the new side if both sides
+// chanceOfMore is the chance that of so many failures in all, as many or more would fall to the new backend if both backends
 // failed alike: the one-sided exact test of Fisher.
 func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	failed, all := atNew+atOld, ofNew+ofOld
