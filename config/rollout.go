@@ -210,7 +210,7 @@ func (c *Config) checkRolloutTable() {
 	for _, o := range c.Table.Operations() {
 		forms := c.Table.Forms()
 		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !o.Placed() {
-			s.problem(fmt.Sprintf("a request of %s has no row with role: bill, or none with role: partner, in one of the forms, so that nobody knows which side it is for", o.Name), "rollout")
+			s.problem(fmt.Sprintf("a request of %s has no row with role: bill, or none with role: partner, in one of the forms: a rollout cannot find its backend", o.Name), "rollout")
 		}
 	}
 	for upstream, codes := range r.NotFound {

@@ -114,12 +114,12 @@ func (x *exchange) complete(call rollout.Call, way rollout.Route) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreWithin)
 	defer cancel()
 	if err := x.gateway.rollout.Complete(ctx, way, x.outcome()); err != nil {
-		x.gateway.log.Error("how a create ended cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
+		x.gateway.log.Error("the ledger cannot record how a create ended; it counts as one that may have been made", "id", x.id, "error", err.Error())
 	}
 	succeeded := x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded()
 	if x.shown != nil && x.shown.Finding == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.State() != "") {
 		if err := x.gateway.rollout.RecordFound(ctx, call, way); err != nil {
-			x.gateway.log.Error("where a bill was found cannot be noted; it counts as one that may have been made", "id", x.id, "error", err.Error())
+			x.gateway.log.Error("the ledger cannot record where a bill was found; it counts as one that may have been made", "id", x.id, "error", err.Error())
 		}
 	}
 	// After it is known that the bill is there.
@@ -137,7 +137,7 @@ func (x *exchange) complete(call rollout.Call, way rollout.Route) {
 	if succeeded {
 		x.gateway.callers.remember(call.Partner, x.call)
 		if err := x.gateway.rollout.RecordSeen(ctx, call.Partner); err != nil {
-			x.gateway.log.Error("a partner that was seen cannot be noted; it stays where it is for longer", "id", x.id, "error", err.Error())
+			x.gateway.log.Error("the store cannot record that a partner was seen; its settling period becomes longer", "id", x.id, "error", err.Error())
 		}
 	}
 	x.count(call, way, succeeded)

@@ -29,7 +29,7 @@ type rolloutCommand struct {
 	Bill     rolloutBill     `cmd:"" help:"Show one bill: its owner, its state, and what both backends say now. Or decide which backend has it."`
 	Moved    rolloutMoved    `cmd:"" help:"Declare that a backend that has bills is about to get another address."`
 	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
-	Reset    rolloutReset    `cmd:"" help:"Begin the report anew: after what it told of was mended."`
+	Reset    rolloutReset    `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL was fixed."`
 	Audit    rolloutAudit    `cmd:"" help:"List who changed what, the last change first."`
 	Try      rolloutTry      `cmd:"" help:"Move the demo partner from old to new, at a gateway that runs by billbridge serve --rollout."`
 }

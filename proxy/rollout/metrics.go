@@ -31,7 +31,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 			Name: "billbridge_rollout_doubled_total", Help: "Times that a bill was found at both upstreams. An alarm.",
 		}),
 		begun: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "billbridge_rollout_begun", Help: "0 while the store is new and nobody has said that the rollout begins: both backends are asked about every bill that it does not know. Else 1.",
+			Name: "billbridge_rollout_begun", Help: "0 while the store is new and rollout begin was not run: both backends are asked about every bill that it does not know. Else 1.",
 		}),
 		ledger: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "billbridge_rollout_ledger_seconds", Help: "Time that the ledger of bills took, by what was asked of it.",

@@ -236,7 +236,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 		return at.position().share() > 0
 	})
 	if !decided.Restored.At.IsZero() && s.config.Bills == config.Separate {
-		all = append(all, fmt.Sprintf("the store was restored from a backup: a bill that was made at %s after that backup, and is sent again, will be made at %s too, since the switch asks nobody",
+		all = append(all, fmt.Sprintf("the store was restored from a backup: a bill that was made at %s after that backup, and is sent again, will be made at %s too, since the kill switch does not probe",
 			s.sides[evidence.NewSide], s.sides[evidence.OldSide]))
 	}
 	return all

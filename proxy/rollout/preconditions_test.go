@@ -67,7 +67,7 @@ func TestLaterStagesWantProof(t *testing.T) {
 				d.ends("k", "bill.create", evidence.OldSide, 200, fine)
 				d.ends("k", "bill.create", evidence.NewSide, 200, evidence.End{Code: "ERROR"})
 			},
-			"bill.create by calls is FAIL, more often than by chance: ERROR 200 of 200 beside 0 of 200",
+			"bill.create by calls is FAIL, significantly more often: ERROR 200 of 200 beside 0 of 200",
 		},
 		"old to canary, after a few calls":     {"separate", "old", "canary&percent=5", func(d *desk) { d.ends("k", "bill.create", evidence.NewSide, 3, fine) }, ""},
 		"old to canary, of the same bills":     {"shared", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},

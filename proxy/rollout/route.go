@@ -279,7 +279,7 @@ func (r *Router) found(ctx context.Context, c Call, upstream string) *Refused {
 func (r *Router) both(c Call) *Refused {
 	r.metrics.doubled.Inc()
 	r.log.Error("a bill is at both upstreams", "id", c.ID, "partner", c.Partner[:12], "operation", c.Operation)
-	return &Refused{Reason: "both", Text: "the bill is at both backends: somebody must decide"}
+	return &Refused{Reason: "both", Text: "the bill is at both backends: an operator must decide (billbridge rollout bill --assign)"}
 }
 
 // withoutLedger decides without the ledger.
@@ -292,7 +292,7 @@ func (r *Router) withoutLedger(s *settings, at situation, c Call, err error) (Ro
 }
 
 func outOfReach(err error) *Refused {
-	return &Refused{Reason: "store", Text: "it cannot be noted just now at which backend the bill is", Cause: err}
+	return &Refused{Reason: "store", Text: "the ledger cannot record the owning backend of the bill just now", Cause: err}
 }
 
 // RecordFound notes that a read which went a way, or which explained what became of a create that did, showed the bill there.

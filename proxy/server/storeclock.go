@@ -58,7 +58,7 @@ func (s *Server) tick(ctx context.Context) error {
 			s.log.Info("the clock agrees with the store's again; rows that are over are removed again")
 		} else {
 			s.log.Warn("the clock is not the one that the store knows: nothing is removed from the store by the time until it is right again, "+
-				"or somebody confirms that it is right by billbridge store clock --confirm",
+				"or an operator confirms it with billbridge store clock --confirm",
 				"store", clock.Vouched, "clock", clock.Vouched.Add(clock.Offset), "ahead", clock.Offset.String())
 		}
 	}

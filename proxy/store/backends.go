@@ -12,7 +12,7 @@ import (
 
 // ErrShared: bills that have an owner would be made ones that nobody owns.
 var ErrShared = errors.New("store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, " +
-	"and nobody would be asked at which before one is made: rollout.bills must be separate as long as they are there")
+	"and no backend would be probed before one is made: rollout.bills must be separate while they are there")
 
 // A StrangerError: bills are at an upstream to which nothing would be sent any more, to read or to cancel them.
 type StrangerError struct {

@@ -313,7 +313,7 @@ func TestRefusalsOfSidesSayWhatToDo(t *testing.T) {
 			`by which partners' creates would go elsewhere at once: name them as before until every partner that has a stage, and the default if it was set, is in one of [old shadow] or has none any more`)
 	equal(t, "text", store.ErrShared.Error(),
 		`store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, `+
-			`and nobody would be asked at which before one is made: rollout.bills must be separate as long as they are there`)
+			`and no backend would be probed before one is made: rollout.bills must be separate while they are there`)
 }
 
 // TestSidesLook: whoever only looks is told what would be refused, and what would not is not noted.

@@ -19,7 +19,7 @@ var (
 	// ErrMaking: a create of the bill is under way, or ended lately with an unknown outcome.
 	ErrMaking = errors.New("store: a create of the bill is under way")
 	// ErrDenied: since the create arrived a caller was told that there is no such bill.
-	ErrDenied = errors.New("store: a caller was told that there is no such bill")
+	ErrDenied = errors.New("store: a caller got the answer that there is no such bill")
 	// ErrBill: no bill can be kept under that id. None that a backend documents is like it.
 	ErrBill = errors.New("store: not the id of a bill that can be kept")
 )

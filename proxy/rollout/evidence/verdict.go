@@ -264,16 +264,16 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 		case code.Of == success:
 			failed = [2]int{failed[OldSide] - code.Times[OldSide], failed[NewSide] - code.Times[NewSide]}
 		case more(code.Times):
-			against = append(against, "more often than by chance: "+beside(code.Of, code.Times))
+			against = append(against, "significantly more often: "+beside(code.Of, code.Times))
 		case creates && less(code.Times):
 			// Creates are alike. Whether another call fails depends on the bill, and those of the old backend are older.
-			against = append(against, "less often than by chance: "+beside(code.Of, code.Times))
+			against = append(against, "significantly less often: "+beside(code.Of, code.Times))
 		case code.Times[OldSide] == 0:
 			open = append(open, "never at the old backend: "+beside(code.Of, code.Times))
 		}
 	}
 	if len(against) == 0 && more(failed) {
-		against = append(against, "more often than by chance: "+beside("failures", failed))
+		against = append(against, "significantly more often: "+beside("failures", failed))
 	}
 	for _, field := range b.Mismatched {
 		if more(field.Times) {
@@ -290,7 +290,7 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 	case b.Calls[NewSide] < limits.Comparisons:
 		return Inconclusive, fmt.Sprintf("%d calls, at least %d are needed", b.Calls[NewSide], limits.Comparisons), true
 	case b.Calls[OldSide] < limits.Comparisons:
-		return Inconclusive, fmt.Sprintf("%d calls at the old backend to set beside them, at least %d are needed", b.Calls[OldSide], limits.Comparisons), true
+		return Inconclusive, fmt.Sprintf("%d calls at the old backend to compare with, at least %d are needed", b.Calls[OldSide], limits.Comparisons), true
 	}
 	return Pass, "no code more often than at the old backend", false
 }
