@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Callbacks say how the callbacks of upstreams are brought to partners (interface document, Events).
+// Callbacks say how the callbacks of upstreams are brought to partners (translate/README.md, Events).
 type Callbacks struct {
 	PublicURL Address `yaml:"public_url"` // where upstreams reach this gateway; /callback/ID hangs below it
 	Listen    string  `yaml:"listen"`     // a listener of their own beside the partners'; "" is none
@@ -73,7 +73,7 @@ const longestAttempt = 45 * time.Second
 // Success says which answer of a partner ends the delivery of a callback.
 type Success string
 
-// Documented is HTTP 200 with the code of a success (interface document, Events; field notes, Callbacks), Any2xx
+// Documented is HTTP 200 with the code of a success (translate/README.md, Events), Any2xx
 // every 2xx, whatever its body.
 const (
 	Documented Success = "documented"

@@ -252,7 +252,7 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 	return c, nil
 }
 
-// legacyPrefix is where the legacy form lives (interface document, Versioning).
+// legacyPrefix is where the legacy form lives (translate/README.md, Versioning).
 const legacyPrefix = "/if/"
 
 // FormOf is the form that a path below base_path belongs to.

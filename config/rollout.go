@@ -123,7 +123,7 @@ func (c *Config) NotFound(upstream string) []string {
 			return codes
 		}
 	}
-	// What stands for BILL_003 in the legacy form is not in the document; this one was seen (field notes, Values).
+	// What stands for BILL_003 in the legacy form is not in the document; this one was seen (translate/README.md, Codes).
 	if u := c.Upstreams.Find(upstream); u != nil && u.Form == c.Table.Forms()[1] {
 		return []string{"9980"}
 	}

@@ -105,6 +105,6 @@ func (s *state) saysNoSuchBill(upstream, code, written string) bool {
 }
 
 // barring are the codes with which a read is refused whatever the bill: by its caller's key, store or contract, or because
-// something in it is missing (interface document, Errors). They say nothing of the bill. A caller whom both backends refuse
+// something in it is missing (translate/README.md, Codes). They say nothing of the bill. A caller whom both backends refuse
 // so gets that refusal for every operation: it is permanent, and must not look like maintenance.
 var barring = []string{"PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007", "VALIDATION_001"}

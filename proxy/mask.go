@@ -10,8 +10,8 @@ import (
 
 // hosts finds what tells where a backend lives: URLs, IP addresses, host names, and name:port where the name has a
 // digit or hyphen or is localhost. A name with a single dot is a host's only with a port or an ending that hosts
-// have: texts of the service also name fields, such as bill.hash. Partners ask not to see hosts (field notes,
-// Replies and statuses).
+// have: texts of the service also name fields, such as bill.hash. Partners ask not to see hosts
+// (translate/README.md, Error texts).
 var hosts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`(?:jdbc:)?[a-z][a-z0-9+.-]*://[^\s"'<>,;)]+`,
 	`\[[0-9a-f:.]*:[0-9a-f:.]*\](?::\d{1,5})?`,

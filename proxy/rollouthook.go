@@ -143,8 +143,8 @@ func (x *exchange) complete(call rollout.Call, way rollout.Route) {
 	x.count(call, way, succeeded)
 }
 
-// ending are the operations whose success brings a bill into a state that it does not leave, and that state (interface document,
-// States and Endpoints).
+// ending are the operations whose success brings a bill into a state that it does not leave, and that state
+// (translate/README.md, States).
 var ending = map[string]string{"bill.destroy": "D", "bill.cancel": "C"}
 
 // keepShown keeps what the upstream's answer shows of the bill, if it is to be recorded in the ledger. That happens when the answer has been
@@ -300,7 +300,7 @@ func (x *exchange) outcome() store.Outcome {
 	return store.Unknown // a failure, or a code of which nobody says for certain that nothing was done
 }
 
-// refusing are the codes with which a create certainly was refused (interface document, Errors). PAYMENT_001 and
+// refusing are the codes with which a create certainly was refused (translate/README.md, Codes). PAYMENT_001 and
 // PAYMENT_002 are not among them: a response was missing, and with it what became of the bill. Nor is POINT_001: points
 // are short when a bill is sent to its customer, and it may have been made by then.
 var refusing = []string{

@@ -218,7 +218,7 @@ func (s *state) match(r *http.Request) *route {
 }
 
 // sentPath is the path of a request as it was sent, but with a doubled slash as one: base addresses are joined carelessly
-// (field notes).
+// (translate/README.md, Paths).
 func sentPath(u *url.URL) string { return strings.ReplaceAll(u.EscapedPath(), "//", "/") }
 
 // formOf is the form that a path without a route is answered in.

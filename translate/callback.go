@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A Callback is what the upstream sends of itself to an address that the partner gave (interface document, Events):
+// A Callback is what the upstream sends of itself to an address that the partner gave (translate/README.md, Events):
 // in the upstream's form, while the partner's server reads its own. It is immutable and safe for concurrent use.
 type Callback struct {
 	operation *Operation

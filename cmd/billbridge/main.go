@@ -41,7 +41,7 @@ func (s *stray) Write(words []byte) (int, error) {
 	return len(words), nil
 }
 
-// Exit codes, as the contract has them.
+// The exit codes: done, refused or failed, wrong usage.
 const (
 	done    = 0
 	refused = 1

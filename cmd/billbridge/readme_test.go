@@ -259,3 +259,30 @@ func readmeFolder(t *testing.T, blocks []block) string {
 	}
 	return dir
 }
+
+// TestCommentsLeadToTheFacts: a comment that cites a rule of the interface names one that translate/README.md has.
+func TestCommentsLeadToTheFacts(t *testing.T) {
+	t.Parallel()
+	facts, err := os.ReadFile(filepath.Join(module, "translate/README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cited := regexp.MustCompile(`translate/README\.md, ([A-Z][a-z ]+)`)
+	n := 0
+	err = filepath.WalkDir(module, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, m := range cited.FindAllStringSubmatch(string(data), -1) {
+			n++
+			if !strings.Contains(string(facts), "\n| "+m[1]+" | ") {
+				t.Errorf("%s cites %q", path, m[1])
+			}
+		}
+		return err
+	})
+	if err != nil || n < 8 {
+		t.Errorf("%d citations, %v", n, err)
+	}
+}

@@ -7,7 +7,7 @@
 //
 // A callback address that a partner gives with a bill or a registration is replaced by one of ours. The upstream calls
 // ours; the callback is translated by the rows of the table, stored, and only then acknowledged; then it is ours to
-// deliver (interface document, Events; field notes, Callbacks). Partners must bear a callback that comes twice: each
+// deliver (translate/README.md, Events). Partners must bear a callback that comes twice: each
 // carries a webhook-id that stays the same.
 //
 // A partner's address is untrusted input: see guard.go. Everything that must outlive the process is in package store.
@@ -198,7 +198,7 @@ func hashOf(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// seoul is Korean local time, in which the times of the interface are (field notes, States).
+// seoul is Korean local time, in which the times of the interface are (translate/README.md, Dates).
 var seoul = time.FixedZone("KST", 9*60*60)
 
 // Until is when a bill with that expiry is over, zero if it is no date: a bill is good to midnight of its day.

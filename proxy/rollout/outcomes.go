@@ -16,7 +16,7 @@ type Shown struct {
 	State, Amount string // of a bill that it has shown
 }
 
-// final tells whether a bill in a state stays in it: cancelled or destroyed (interface document, States).
+// final tells whether a bill in a state stays in it: cancelled or destroyed (translate/README.md, States).
 func final(state string) bool { return state == "C" || state == "D" }
 
 // Relevant tells whether [Router.RecordRead] would record what an answer that went a way shows.

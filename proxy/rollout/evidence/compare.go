@@ -166,7 +166,7 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 // Created is what a create asked for, as far as a read can show it.
 type Created struct{ Bill, Amount string }
 
-// The states of a bill (interface document, Bill state).
+// The states of a bill (translate/README.md, States).
 const (
 	unpaid    = "W"
 	paid      = "F"
