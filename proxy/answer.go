@@ -18,7 +18,7 @@ type failure struct {
 	reason string // for the log
 }
 
-// Every failure that is ours, as proxy/README.md lists them. What a row of the table refuses has its own code.
+// Every failure that is ours, as README.md lists them. What a row of the table refuses has its own code.
 var (
 	noSuchPath  = failure{http.StatusNotFound, "ERROR", "no such path"}
 	wrongMethod = failure{http.StatusMethodNotAllowed, "ERROR", "wrong method"}
