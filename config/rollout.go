@@ -24,14 +24,14 @@ type Rollout struct {
 	Salt    string   `yaml:"salt"`    // of the hash that canary splits by; another one draws other bills or merchants
 
 	NotFound map[string][]string `yaml:"not_found"` // by upstream: codes that say for certain that there is no such bill
-	Ask      Duration            `yaml:"ask"`       // of a read that finds out whose a bill is
+	Ask      Duration            `yaml:"ask"`       // of a probe: a read that finds the owner of a bill
 
 	SendWithin Duration `yaml:"send_within"` // a write that arrived longer ago is not sent any more: its caller may have given up
 
 	Shadow  Comparing `yaml:"shadow"`
 	Verdict Verdict   `yaml:"verdict"`
 
-	Keep Duration `yaml:"keep"` // whose a bill is stays known for so long after the bill is over
+	Keep Duration `yaml:"keep"` // the owner of a bill stays known for so long after the bill is over
 }
 
 // Bills says what the two upstreams of a rollout see.

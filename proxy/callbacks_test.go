@@ -327,7 +327,7 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 		t.Errorf("the log does not say why: %s", log)
 	}
 	if log := r.logs.String(); strings.Count(log, `"level":"ERROR","msg":"a callback address cannot be kept"`) != 2 {
-		t.Errorf("nobody is told why:\n%s", log)
+		t.Errorf("the log does not say why:\n%s", log)
 	}
 	// What needs no address goes on.
 	r.send(newCall("v2", "create").with("callbackUrl", nil)).holds(t, "v2", 200, "0000")
@@ -355,7 +355,7 @@ func TestCallbacksOutliveTheConfig(t *testing.T) {
 	moved := newBackend(t, r.service)
 	reload(strings.Replace(before, r.back.url, moved.url, 1), 200, "reloaded")
 	if log := r.logs.String(); !strings.Contains(log, "the address of an upstream has changed") || !strings.Contains(log, r.back.url) {
-		t.Errorf("nobody is told that the address has changed:\n%s", log)
+		t.Errorf("the log does not say that the address has changed:\n%s", log)
 	}
 	reload(strings.Replace(before, callbacksOn, "", 1), 200, "reloaded")
 	const another = "ANOTHER0000000000001"

@@ -165,7 +165,7 @@ func TestBillFromBeforeTheBridge(t *testing.T) {
 }
 
 // TestTakenBillIsNotReleased: a create that is answered with "already used" was no refusal that frees the bill. Its upstream
-// has one of that id, by whomever, and the ledger keeps that in every later stage, also where nobody is asked any more.
+// has one of that id, by whomever, and the ledger keeps that in every later stage, also where no backend is probed any more.
 func TestTakenBillIsNotReleased(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {

@@ -50,7 +50,7 @@ func judgeCreate(t *testing.T, name string, s situation) {
 	d := s.create()
 	switch {
 	case !s.shared && s.owner != nil:
-		// A bill stays with its owner, whatever else is so; nobody is asked.
+		// A bill stays with its owner in every situation; no backend is probed.
 		if d.side != *s.owner || d.ask || d.reason != ByOwner {
 			t.Errorf("%s: %+v", name, d)
 		}

@@ -23,11 +23,11 @@ type move struct {
 // recent is how old a call may be that speaks against a stage whose side cannot carry it. Many partners bill once a month.
 const recent = 35 * 24 * time.Hour
 
-// preconditionsWithin is how long it may take to find out what speaks against a change: somebody may be waiting for the kill
+// preconditionsWithin is how long the blocking reasons of a change may take to find: an operator may be waiting for the kill
 // switch.
 const preconditionsWithin = 3 * time.Second
 
-// blockingReasons are what speaks against a move, in words for the operator. What cannot be found out speaks against it, too.
+// blockingReasons are the reasons against a move, in words for the operator. What cannot be found out is one, too.
 func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m move) (all []string) {
 	for _, look := range []func(context.Context, store.Rollout, move) ([]string, error){r.unsettled, r.undrained, r.unproven, r.uncarried} {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
@@ -135,7 +135,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	}
 	verdicts := evidence.Judge(counted, r.limits())
 	var all []string
-	if len(partners) == 0 { // nobody is there to prove it
+	if len(partners) == 0 { // there is no evidence
 		if why := m.lacksProof(nil, s.config.Bills == config.Shared); why != "" {
 			all = append(all, "no partner that follows the default was seen yet: "+why)
 		}
@@ -213,7 +213,7 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 	return r.lacking(counted, side, func(partner string) bool { return m.concerns(decided, partner) }), nil
 }
 
-// reasonsAgainstStop are what speaks against the kill switch, which waits for nothing to be kept.
+// reasonsAgainstStop are the reasons against the kill switch. It does not wait for counts to be stored.
 func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (all []string) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -242,7 +242,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	return all
 }
 
-// reasonsAgainstBegin are what speaks against the claim that the new backend has no bills of partners.
+// reasonsAgainstBegin are the reasons against the claim that the new backend has no bills of partners.
 func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
 	bills, err := r.openBills(ctx, "")
 	if err != nil {
@@ -292,7 +292,7 @@ func (r *Router) Accept(ctx context.Context, c *config.Config) error {
 	return r.store.SetConfigDefault(ctx, c.Rollout.Default)
 }
 
-// reasonsAgainstReset are what speaks against forgetting what was counted: a FAIL that nobody has mended.
+// reasonsAgainstReset are the reasons against forgetting the counts: a FAIL whose cause was not fixed.
 func (r *Router) reasonsAgainstReset(ctx context.Context, partner string) (all []string) {
 	counted, err := r.counted(ctx, partner)
 	if err != nil {

@@ -248,7 +248,7 @@ func TestDefaultIsNotHeldBackByOthers(t *testing.T) {
 	}
 }
 
-// Where nobody is there to prove it, a later stage of all that will come wants force.
+// Without evidence, a later stage for all partners needs force.
 func TestDefaultThatNobodyProves(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"new", "drained"} {

@@ -12,7 +12,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// Whose a bill is that nobody has noted, both backends say.
+// Both backends are probed for the owner of a bill that the ledger does not know.
 func TestOwnerUnknown(t *testing.T) {
 	t.Parallel()
 	says := []string{"unclear", "absent", "present", "refusing"}

@@ -9,7 +9,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A drained partner's bills are at the new backend, and nobody is asked; after the store was restored from a backup both are.
+// A drained partner's bills are at the new backend, and no backend is probed; after a restore of the store both are.
 func TestDrainedAndRestored(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageDrained)
@@ -79,7 +79,7 @@ func TestCreateOfOnePendingInTheBackup(t *testing.T) {
 	}
 }
 
-// Whose a bill is stays known for as long after the bill as the config says, and what was counted by another table for a
+// The owner of a bill stays known for as long after the bill as the config says, and what was counted by another table for a
 // month.
 func TestSweep(t *testing.T) {
 	t.Parallel()

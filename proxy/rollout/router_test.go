@@ -278,7 +278,7 @@ func TestSharedBills(t *testing.T) {
 	}
 }
 
-// A bill that may have been made is where its create went, for every operation; nobody is asked.
+// A bill that may have been made is where its create went, for every operation; no backend is probed.
 func TestPendingBillHasItsOwner(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)

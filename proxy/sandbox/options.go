@@ -150,7 +150,7 @@ type Options struct {
 	CallbackCancelDestroy bool
 	// Transport carries callbacks. If nil, that of net/http.
 	Transport http.RoundTripper
-	// Log is told what goes wrong with the data file. If nil, nobody is.
+	// Log gets the errors of the data file. If nil, they are not logged.
 	Log *slog.Logger
 }
 

@@ -69,7 +69,7 @@ type Backends struct {
 //   - a [*StrangerError] if a bill that was not released is at neither side, or not at the one that all calls go to,
 //   - a [*RenamedError] if the names are others than before, and a stage that is not one of those that stay is there, of
 //     a partner or the default; if they have changed places, for any stage, and for a bill that was not released,
-//   - [ErrShared] if a bill that was not released is there, and nobody is to own one.
+//   - [ErrShared] if a bill that was not released is there, and bills are to have no owner.
 //
 // What was made while nobody owned a bill, or without a rollout, is not in the ledger, nor is what an old backend has from
 // before. When such an upstream is the new backend of bills that have owners, that is declared as [Store.Restored] does it,
@@ -89,7 +89,7 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 	known, err := read(ctx, s, "reading the sides of the rollout", func(ctx context.Context, q queries) (sides, error) {
 		return scanSides(q.QueryRowContext(ctx, "SELECT "+sidesColumns+" FROM billbridge_rollout"))
 	})
-	// Where nobody is to own a bill, a replica that was not asked yet may have made one that has an owner.
+	// Where bills have no owner, a replica that was not asked yet may have made one that has an owner.
 	if err != nil || known == asked.follow(known) && !asked.Shared {
 		return err
 	}
