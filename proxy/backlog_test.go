@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,28 +15,6 @@ import (
 
 	"billbridge/proxy/server"
 )
-
-// onSockets starts a server on listeners that were opened before it, as systemd does.
-func onSockets(t *testing.T, text string, sockets map[string]net.Listener) *process {
-	t.Helper()
-	p := &process{t: t, logs: newLogs(), client: newClient(t, nil), ended: make(chan error, 1)}
-	var err error
-	p.Server, err = server.Listen(t.Context(), parse(t, text), nil, sockets, server.Build{}, slog.New(slog.NewJSONHandler(p.logs, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	p.stop = stop
-	go func() { p.ended <- p.Run(ctx); close(p.ended) }()
-	t.Cleanup(func() {
-		p.client.CloseIdleConnections()
-		stop()
-		if err := receive(t, p.ended, "end of the server"); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
-}
 
 func newSocket(t *testing.T) net.Listener {
 	t.Helper()

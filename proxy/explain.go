@@ -34,7 +34,7 @@ func (x *exchange) explain() string {
 		count(notAsked)
 		return ""
 	}
-	// Nobody may wait for the answer any more; the log has it all the same.
+	// The caller may have gone; the result is logged in any case.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), within)
 	defer cancel()
 	found, shown := x.ask(ctx, x.target.upstream.config.Name, said)

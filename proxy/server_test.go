@@ -33,12 +33,18 @@ const anywhere = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n"
 // newProcess runs a server by a config; a reload reads the text that process.text has by then.
 func newProcess(t testing.TB, text string) *process {
 	t.Helper()
+	return onSockets(t, text, nil)
+}
+
+// onSockets is newProcess with listeners that were opened before it, as systemd does.
+func onSockets(t testing.TB, text string, sockets map[string]net.Listener) *process {
+	t.Helper()
 	p := &process{t: t, logs: newLogs(), client: newClient(t, nil), ended: make(chan error, 1)}
 	p.text.Store(&text)
 	lookup := func(string) (string, bool) { return "", false }
 	load := func() (*config.Config, error) { return config.Parse(file(*p.text.Load()), lookup) }
 	var err error
-	p.Server, err = server.Listen(t.Context(), parse(t, text), load, nil, server.Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1"},
+	p.Server, err = server.Listen(t.Context(), parse(t, text), load, sockets, server.Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1"},
 		slog.New(slog.NewJSONHandler(p.logs, nil)))
 	if err != nil {
 		t.Fatal(err)

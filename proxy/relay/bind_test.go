@@ -225,7 +225,7 @@ func TestInvalidAddressesAreLeft(t *testing.T) {
 	if ours, err := s.Bind(t.Context(), asked("v2", "https://한글.example/paid?token=1")); err != nil || !strings.HasPrefix(ours, "https://bridge.example.com/callback/") {
 		t.Errorf("%s, %v", ours, err)
 	}
-	// What the address is not at fault for is refused all the same.
+	// A refusal for another reason than the address stays one.
 	a := asked("v2", "https://partner.example.com/")
 	a.Bill = "a\x00b"
 	var wrong *relay.Wrong

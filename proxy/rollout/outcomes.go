@@ -80,7 +80,7 @@ type BillList struct {
 type BillLine struct {
 	Partner string        `json:"partner"`
 	Bill    string        `json:"bill"`
-	Owner   string        `json:"owner"`           // the backend; of a write whose bill the ledger does not have, where it was sent
+	Owner   string        `json:"owner"`           // the backend; if the ledger does not have the bill, where the write was sent
 	State   string        `json:"state,omitempty"` // pending, owned, released; none if the ledger does not have the bill
 	Since   *time.Time    `json:"since,omitempty"` // it is in this state
 	Ends    *time.Time    `json:"ends,omitempty"`  // when the bill is taken for over

@@ -7,7 +7,7 @@ import (
 	"billbridge/proxy/rollout"
 )
 
-// A partner leaves the old backend when it was seen for the settling time, or when somebody wants it all the same.
+// A partner leaves the old backend when it was seen for the settling time, or by force.
 func TestOperatorSettling(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)

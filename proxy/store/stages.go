@@ -63,7 +63,7 @@ type Change struct {
 	Action                 Action
 	By                     string
 	At                     time.Time
-	Partner                string // whose stage, "" for the default; whose counts, "" for all; whose bill; else ""
+	Partner                string // the partner of the stage ("" for the default), of the counts ("" for all) or of the bill; else ""
 	Subject                string // the bill that was assigned, the upstream that may move, the callback or how many and which; else ""
 	From, To               string // stages, a bill's upstreams, or a callback's states; From is "" if there was none, To if there is none any more
 	FromPercent, ToPercent int

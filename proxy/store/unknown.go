@@ -100,7 +100,7 @@ type BillFilter struct {
 	Limit         int       // at most so many; must be positive
 }
 
-// A ListedBill is a bill of the ledger. Of a write whose bill the ledger does not have, State is "".
+// A ListedBill is a bill of the ledger. If the ledger does not have the bill of a write, State is "".
 type ListedBill struct {
 	Owner
 	Write *UnknownWrite // nil but for UnknownOutcomes. Of a create that was cut off with its process it has neither an id nor a reading

@@ -50,10 +50,10 @@ func TestVerdictOfCalls(t *testing.T) {
 		"too few at the old backend":        {side{"0000": 99}, side{"0000": 100}, false, "", evidence.Inconclusive, true, "99 calls at the old backend to compare with, at least 100 are needed"},
 		"a failure that is new, once":       {side{"0000": 1000}, side{"0000": 99, "PARTNER_007": 1}, false, "", evidence.Inconclusive, false, "never at the old backend: PARTNER_007 1 of 100 beside 0 of 1000"},
 		"a failure that is new":             {side{"0000": 1000}, side{"0000": 95, "PARTNER_007": 5}, false, "", evidence.Fail, false, "significantly more often: PARTNER_007 5 of 100 beside 0 of 1000"},
-		"more often, by chance":             {side{"0000": 95, "BILL_001": 5}, side{"0000": 92, "BILL_001": 8}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
+		"more often, not significantly":     {side{"0000": 95, "BILL_001": 5}, side{"0000": 92, "BILL_001": 8}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
 		"more often":                        {side{"0000": 95, "BILL_001": 5}, side{"0000": 70, "BILL_001": 30}, false, "", evidence.Fail, false, "significantly more often: BILL_001 30 of 100 beside 5 of 100"},
 		"no answers":                        {side{"0000": 100}, side{"0000": 80, "none": 20}, false, "", evidence.Fail, false, "significantly more often: none 20 of 100 beside 0 of 100"},
-		"of few, and certain all the same":  {side{"0000": 20}, side{"ERROR": 20}, false, "", evidence.Fail, false, "significantly more often: ERROR 20 of 20 beside 0 of 20"},
+		"of few calls, and significant":     {side{"0000": 20}, side{"ERROR": 20}, false, "", evidence.Fail, false, "significantly more often: ERROR 20 of 20 beside 0 of 20"},
 		"creates that fail less often":      {side{"0000": 160, "BILL_007": 40}, side{"0000": 200}, true, "", evidence.Fail, false, "significantly less often: BILL_007 0 of 200 beside 40 of 200"},
 		"others that fail less often":       {side{"0000": 160, "BILL_002": 40}, side{"0000": 200}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
 		"a little more of each code": {

@@ -4,7 +4,7 @@ package evidence
 func UpperBound(k, n int) float64 { return upperBound(k, n) }
 func LowerBound(k, n int) float64 { return lowerBound(k, n) }
 
-// ChanceOfMore is the chance that what came more often at the new backend did so by chance.
+// ChanceOfMore is the probability of so many or more at the new backend if both backends are alike.
 func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	return chanceOfMore(atNew, ofNew, atOld, ofOld)
 }
