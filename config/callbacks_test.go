@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -93,7 +93,7 @@ func TestStoreURL(t *testing.T) {
 // A table that has no callback cannot bring on what the store holds, whether the config still relays or not.
 func TestCallbacksNeedTheirRows(t *testing.T) {
 	t.Parallel()
-	table, _, found := strings.Cut(string(translate.Billing().Data), "\ncallbacks:\n")
+	table, _, found := strings.Cut(string(billing.Table().Data), "\ncallbacks:\n")
 	if !found {
 		t.Fatal("the table of the tests has callbacks no more")
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // check finds what the types cannot: names that dangle, files that are not there, values that do not go
@@ -69,18 +70,11 @@ func (c *Config) check() {
 // that has no answer.
 func (c *Config) checkReader() {
 	s := c.source
-	var names []string
 	explained := false // whether there is a write that such a read is made for
 	for _, o := range c.Table.Operations() {
-		names = append(names, o.Name)
-		explained = explained || c.Failures.Explain > 0 && o.Effect == translate.Write && o.OfBill() && !slices.Contains(c.Failures.Unexplained, o.Name)
+		explained = explained || c.Failures.Explain > 0 && o.Effect == translate.Write && billing.OfBill(o) && o.Explain
 	}
-	for _, name := range c.Failures.Unexplained {
-		if !slices.Contains(names, name) {
-			s.problem(fmt.Sprintf("there is no operation %q%s", name, translate.DidYouMean(name, names)), "failures", "unexplained")
-		}
-	}
-	switch _, err := c.Table.Reader(); {
+	switch _, err := billing.Reader(c.Table); {
 	case err == nil:
 	case c.Rollout != nil:
 		s.problem(err.Error(), "rollout")
@@ -185,7 +179,7 @@ func (c *Config) checkPass() {
 		if o := c.TablePath(p); o != nil {
 			c.source.problem(fmt.Sprintf("%s is the path of %s in the table, or like it: a server may take the one for the other", p, o.Name), "route", "pass")
 		}
-		if form := c.FormOf(p); c.UpstreamOf(form) == nil {
+		if form := c.Table.FormOf(p); c.UpstreamOf(form) == nil {
 			c.source.problem(fmt.Sprintf("%s is a path of the %s form, and no upstream speaks it", p, form), "route", "pass")
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -182,8 +183,7 @@ type Failures struct {
 	Status    Status `yaml:"status"`
 	MaskHosts bool   `yaml:"mask_hosts"` // hosts and addresses in an upstream's failure text become …
 
-	Explain     Gap      `yaml:"explain"`     // how long a read may take that says what became of a write without an answer; 0s is never
-	Unexplained []string `yaml:"unexplained"` // operations of which none is made
+	Explain Gap `yaml:"explain"` // how long a read may take that says what became of a write without an answer; 0s is never
 }
 
 // A Status is the HTTP status of our own refusals.
@@ -252,18 +252,6 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 	return c, nil
 }
 
-// legacyPrefix is where the legacy form lives (translate/README.md, Versioning).
-const legacyPrefix = "/if/"
-
-// FormOf is the form that a path below base_path belongs to.
-func (c *Config) FormOf(path string) translate.Form {
-	forms := c.Table.Forms()
-	if strings.HasPrefix(path, legacyPrefix) {
-		return forms[1]
-	}
-	return forms[0]
-}
-
 // TablePath is the operation whose path a server might take another path for, nil if there is none: servers may ignore case, a
 // slash at the end, or what follows a dot.
 func (c *Config) TablePath(p string) *translate.Operation {
@@ -297,7 +285,7 @@ func (c *Config) UpstreamOf(form translate.Form) *Upstream {
 
 // compile reads the table's files. Depth is part of the compiled table.
 func (c *Config) compile() {
-	base, found := translate.Billing(), true
+	base, found := billing.Table(), true
 	if c.TableFiles.File != "" {
 		data, ok := c.source.readFile(c.TableFiles.File, "table", "file")
 		base, found = translate.File{Name: c.TableFiles.File, Data: data}, ok

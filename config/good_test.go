@@ -1,9 +1,9 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +11,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -55,7 +56,7 @@ func TestContractExample(t *testing.T) {
 			t.Parallel()
 			dir := folder(t, map[string]string{
 				"billbridge.yaml": strings.Replace(string(text), "own|always-200", string(status), 1),
-				"billing.yaml":    string(translate.Billing().Data),
+				"billing.yaml":    string(billing.Table().Data),
 				"mine.yaml":       "options: {exchange_on_send: true}\n",
 			})
 			c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), lookup)
@@ -191,7 +192,7 @@ func TestSizes(t *testing.T) {
 func TestPathsStartAtTheFile(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
-		"tables/billing.yaml": string(translate.Billing().Data),
+		"tables/billing.yaml": string(billing.Table().Data),
 		"secrets/token.txt":   "  from a file\n",
 		"conf/billbridge.yaml": one + "table: {file: ../tables/billing.yaml}\n" +
 			"admin: {listen: 192.0.2.1:9090, token: \"${file:../secrets/token.txt}\"}\n" +
@@ -256,39 +257,30 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// TestNotFound: which codes of an upstream say that there is no such bill.
-func TestNotFound(t *testing.T) {
-	t.Parallel()
-	const sides = `
-upstreams: {old: {form: legacy, url: "http://127.0.0.2:9"}, new: {form: v2, url: "http://127.0.0.2:9"}, third: {form: legacy, url: "http://127.0.0.2:9"}}
-route: {default: old}
-`
-	for text, want := range map[string]map[string][]string{
-		"":              {"old": {"9980"}, "new": nil, "third": {"9980"}},
-		"bills: shared": {"old": {"9980"}, "new": nil, "third": {"9980"}},
-		`bills: shared, not_found: {old: [a, b], new: [PARTNER_003]}`: {"old": {"a", "b"}, "new": {"PARTNER_003"}, "third": {"9980"}},
-		`bills: shared, not_found: {old: []}`:                         {"old": {}, "new": nil},
-	} {
-		if text != "" {
-			text = "rollout: {old: old, new: new, " + text + "}\n"
-		}
-		c := parse(t, sides+text)
-		for upstream, codes := range want {
-			if got := c.NotFound(upstream); !slices.Equal(got, codes) {
-				t.Errorf("%s %s: %q", text, upstream, got)
-			}
-		}
-	}
-}
-
 // A table without a reader of bills, or with two, is good where no bill is read: without a rollout, and with no write to explain.
 func TestReaderThatIsNotNeeded(t *testing.T) {
 	t.Parallel()
 	const upstream = "upstreams: {new: {form: v2, url: https://new.example.com}}\n"
 	for _, overlay := range []string{"no-state", "second-reader"} {
-		for _, failures := range []string{"{explain: 0s}", "{unexplained: [bill.create, bill.resend, bill.destroy, bill.cancel]}"} {
-			c := parse(t, upstream+"table: {overlay: testdata/bad/files/"+overlay+".yaml}\nfailures: "+failures+"\n")
-			if _, err := c.Table.Reader(); err == nil {
+		words, err := os.ReadFile("testdata/bad/files/" + overlay + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var silent strings.Builder // no write is explained
+		for _, name := range []string{"create", "resend", "destroy", "cancel"} {
+			fmt.Fprintf(&silent, "  bill.%s: {explain: false}\n", name)
+		}
+		file := filepath.Join(t.TempDir(), "silent.yaml")
+		body := strings.Replace(string(words), "operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "operations:\n  bill.read: {reply: [{v2: apprState, remove: true}]}", 1)
+		if err := os.WriteFile(file, []byte(body+silent.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{
+			"table: {overlay: testdata/bad/files/" + overlay + ".yaml}\nfailures: {explain: 0s}\n",
+			"table: {overlay: " + file + "}\n",
+		} {
+			c := parse(t, upstream+text)
+			if _, err := billing.Reader(c.Table); err == nil {
 				t.Errorf("%s: there is a reader", overlay)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -23,8 +24,7 @@ type Rollout struct {
 	Split   Split    `yaml:"split"`   // what canary takes a percentage of
 	Salt    string   `yaml:"salt"`    // of the hash that canary splits by; another one draws other bills or merchants
 
-	NotFound map[string][]string `yaml:"not_found"` // by upstream: codes that say for certain that there is no such bill
-	Ask      Duration            `yaml:"ask"`       // of a probe: a read that finds the owner of a bill
+	Ask Duration `yaml:"ask"` // of a probe: a read that finds the owner of a bill
 
 	SendWithin Duration `yaml:"send_within"` // a write that arrived longer ago is not sent any more: its caller may have given up
 
@@ -112,24 +112,6 @@ func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 // Stages are the words for how far a partner has moved, in their order.
 var Stages = []string{"old", "shadow", "canary", "new", "drained"}
 
-// absences are the codes of the catalogue that may say that a backend has no such bill: it knows none, or it refuses the
-// partner, so that the partner can have none there.
-var absences = []string{"BILL_003", "PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007"}
-
-// NotFound are the codes by which an upstream says for certain that there is no such bill, beside BILL_003.
-func (c *Config) NotFound(upstream string) []string {
-	if c.Rollout != nil {
-		if codes, given := c.Rollout.NotFound[upstream]; given {
-			return codes
-		}
-	}
-	// What stands for BILL_003 in the legacy form is not in the document; this one was seen (translate/README.md, Codes).
-	if u := c.Upstreams.Find(upstream); u != nil && u.Form == c.Table.Forms()[1] {
-		return []string{"9980"}
-	}
-	return nil
-}
-
 func (c *Config) checkRollout() {
 	s, r := c.source, c.Rollout
 	if r == nil {
@@ -159,11 +141,6 @@ func (c *Config) checkRollout() {
 	}
 	if time.Duration(r.SendWithin) > time.Minute {
 		s.problem(fmt.Sprintf("must be at most 1m, but is %s: a caller that gave up may make the bill again", r.SendWithin), "rollout", "send_within")
-	}
-	for name := range r.NotFound {
-		if name != r.Old && name != r.New {
-			s.problem(fmt.Sprintf("%q is none of the two upstreams%s", name, translate.DidYouMean(name, []string{r.Old, r.New})), "rollout", "not_found", name)
-		}
 	}
 	if n := r.Shadow.InFlight; n < 1 || n > 10_000 {
 		s.problem(fmt.Sprintf("must be from 1 to 10000, but is %d", n), "rollout", "shadow", "in_flight")
@@ -209,20 +186,8 @@ func (c *Config) checkRolloutTable() {
 	s, r := c.source, c.Rollout
 	for _, o := range c.Table.Operations() {
 		forms := c.Table.Forms()
-		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !o.Placed() {
+		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !billing.Identified(o) {
 			s.problem(fmt.Sprintf("a request of %s has no row with role: bill, or none with role: partner, in one of the forms: a rollout cannot find its backend", o.Name), "rollout")
-		}
-	}
-	for upstream, codes := range r.NotFound {
-		u := c.Upstreams.Find(upstream)
-		own := u != nil && u.Form == c.Table.Forms()[0] // its codes are those of the catalogue; the other form has some besides
-		for i, code := range codes {
-			if catalogue := c.Table.Catalogue(); own && code != "" && !slices.Contains(catalogue, code) && len(catalogue) > 0 {
-				s.problem(fmt.Sprintf("%q is not in the catalogue%s", code, translate.DidYouMean(code, catalogue)), "rollout", "not_found", upstream, strconv.Itoa(i))
-			}
-			if code == "" || slices.Contains(c.Table.Catalogue(), code) && !slices.Contains(absences, code) {
-				s.problem(fmt.Sprintf("%q does not say for certain that there is no such bill", code), "rollout", "not_found", upstream, strconv.Itoa(i))
-			}
 		}
 	}
 	var shown []string

@@ -63,6 +63,12 @@ var (
 	wrongType    = regexp.MustCompile("^cannot construct !!(\\w+)(?: `(.*)`)? into (.*)$")
 )
 
+// moved are keys of earlier versions that are words of the table now.
+var moved = map[string]string{
+	"not_found":   `; codes have their meaning in the table now: write catalogue: [{code: "9980", form: legacy, means: not_found}] into an overlay (table.overlay)`,
+	"unexplained": `; it is a word of an operation in the table now: write operations: {bill.create: {explain: false}} into an overlay (table.overlay)`,
+}
+
 // readable gives the YAML library's errors the words of a config's reader.
 func (s *source) readable(err error) translate.Problems {
 	var many *yaml.LoadErrors
@@ -72,7 +78,10 @@ func (s *source) readable(err error) translate.Problems {
 	for _, e := range many.Errors {
 		text := e.Message
 		if m := unknownField.FindStringSubmatch(text); m != nil {
-			text = fmt.Sprintf("unknown key %q%s", m[1], translate.DidYouMean(m[1], keysBeside(s.root, reflect.TypeFor[Config](), e.Mark.Line, e.Mark.Column)))
+			text = fmt.Sprintf("unknown key %q%s", m[1], moved[m[1]])
+			if moved[m[1]] == "" {
+				text += translate.DidYouMean(m[1], keysBeside(s.root, reflect.TypeFor[Config](), e.Mark.Line, e.Mark.Column))
+			}
 		} else if m := wrongType.FindStringSubmatch(text); m != nil {
 			text = "must be " + expected(m[3])
 			if m[2] != "" {

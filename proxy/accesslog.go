@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // logAccess is the one observer of a finished exchange: metrics and the access log.
@@ -71,8 +72,8 @@ func (x *exchange) shortPartner() string {
 	switch {
 	case x.partner != "":
 		return x.partner[:shortDigits]
-	case x.call != nil && x.call.Partner() != "":
-		return ShortHash(x.call.Partner())
+	case x.call != nil && x.call.Value(billing.Partner) != "":
+		return ShortHash(x.call.Value(billing.Partner))
 	}
 	return ""
 }
@@ -83,7 +84,7 @@ func (x *exchange) bill() string {
 	if x.call == nil {
 		return ""
 	}
-	bill := x.call.Bill()
+	bill := x.call.Value(billing.Bill)
 	return strings.ToValidUTF8(bill[:min(len(bill), 100)], "")
 }
 

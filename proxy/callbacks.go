@@ -10,6 +10,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/relay"
+	"billbridge/translate/billing"
 )
 
 // swapCallbackURL puts an address of ours where the request has the partner's, so that the callback comes to us and is
@@ -19,7 +20,7 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	if x.gateway.relay == nil {
 		return body, true
 	}
-	theirs, field, ok := x.call.CallbackAddress()
+	theirs, field, ok := x.call.StringValue(billing.Callback)
 	if !ok {
 		return body, true
 	}
@@ -29,10 +30,10 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	// of the request.
 	asked := relay.Asked{
 		Upstream: x.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
-		Key: x.call.Partner(), OfBill: x.route.operation.OfBill(), Bill: strings.Clone(x.call.Bill()), Expiry: x.call.Expiry(),
+		Key: x.call.Value(billing.Partner), OfBill: billing.OfBill(x.route.operation), Bill: strings.Clone(x.call.Value(billing.Bill)),
+		Expiry: x.call.Value(billing.Expiry), Member: x.call.Value(billing.Member), Merchant: x.call.Value(billing.Merchant),
 		URL: strings.Clone(theirs),
 	}
-	asked.Member, asked.Merchant = x.call.Merchant()
 	ours, err := x.gateway.relay.Bind(ctx, asked)
 	var wrong *relay.Wrong
 	switch {
@@ -49,7 +50,7 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	case ours == theirs:
 		return body, true
 	}
-	return x.call.SwapCallbackURL(nil, ours), true
+	return x.call.Replace(nil, billing.Callback, ours), true
 }
 
 // AnswerCallback has the relay answer an upstream's callback. What holds for every answer of ours holds here, too: it

@@ -18,6 +18,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/rollout"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // An exchange carries one request from the caller to its answer.
@@ -180,7 +181,7 @@ func (x *exchange) carry() {
 	}
 	reply := buffers.Get().(*bytes.Buffer)
 	sending := newPayload(body)
-	sending.while, sending.partner = x.while, x.call.Partner()
+	sending.while, sending.partner = x.while, x.call.Value(billing.Partner)
 	began := time.Now()
 	x.out.asked, x.out.sent = true, true // what a panic from here on must assume
 	x.busy = true
@@ -220,7 +221,7 @@ func (x *exchange) carry() {
 	}
 	table := x.state.config.Table
 	code := table.Code(x.call.Code(), target.upstream.config.Form, table.Forms()[0])
-	if way.Deniable && !x.call.Succeeded() && x.state.saysNoSuchBill(target.upstream.config.Name, code, x.call.Code()) {
+	if way.Deniable && !x.call.Succeeded() && x.means(translate.NotFound) {
 		if refused := x.deny(call); refused != nil {
 			x.out.sent = false
 			x.refuseUnowned(refused, "")

@@ -3,12 +3,12 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"billbridge/proxy/rollout"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // finding is what an upstream said to a read, in the caller's form.
@@ -17,20 +17,20 @@ type finding struct {
 	code   string // in the catalogue's form
 	body   []byte
 	state  string // of a bill that was found
-	amount string // the same
+	means  string // what the state means by the table
+	amount string // of a bill that was found
 }
 
 // explain says what a read shows of a bill after a write that has no answer. It never says that the bill does not
 // exist: a write that is late may still come to take effect.
 func (x *exchange) explain() string {
 	operation, within := x.route.operation, time.Duration(x.state.config.Failures.Explain)
-	if !operation.OfBill() || x.call == nil {
+	if !billing.OfBill(operation) || x.call == nil {
 		return ""
 	}
 	count := func(shown string) { x.gateway.metrics.explained.WithLabelValues(operation.Name, shown).Inc() }
-	member, merchant := x.call.Merchant()
-	said := translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()}
-	if said.Partner == "" || said.Bill == "" || within == 0 || x.state.read == nil || slices.Contains(x.state.config.Failures.Unexplained, operation.Name) {
+	said := billing.IdentityOf(x.call)
+	if said.Partner == "" || said.Bill == "" || within == 0 || x.state.read == nil || !operation.Explain {
 		count(notAsked)
 		return ""
 	}
@@ -39,7 +39,7 @@ func (x *exchange) explain() string {
 	defer cancel()
 	found, shown := x.ask(ctx, x.target.upstream.config.Name, said)
 	count(shownWords[found])
-	x.shown = &rollout.Shown{Finding: found, State: shown.state, Amount: shown.amount}
+	x.shown = &rollout.Shown{Finding: found, State: shown.state, Ended: billing.Final(shown.means), Amount: shown.amount}
 	switch {
 	case found == rollout.Present:
 		if shown.amount != "" && len(shown.amount) <= 20 && strings.Trim(shown.amount, "0123456789") == "" {
@@ -53,7 +53,7 @@ func (x *exchange) explain() string {
 }
 
 // ask reads a bill at an upstream, as the partner would.
-func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said) (rollout.ProbeResult, finding) {
+func (x *exchange) ask(ctx context.Context, upstream string, said billing.Identity) (rollout.ProbeResult, finding) {
 	s := x.state
 	read := s.reads[x.client][upstream]
 	if read == nil {
@@ -61,7 +61,7 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 	}
 	call := read.translation.Start()
 	defer call.Release()
-	question, err := s.read.Compose(nil, x.client, said)
+	question, err := s.read.Compose(nil, x.client, said.Values())
 	if err != nil {
 		return rollout.Unclear, finding{}
 	}
@@ -81,30 +81,23 @@ func (x *exchange) ask(ctx context.Context, upstream string, said translate.Said
 		return rollout.Unclear, finding{}
 	}
 	table := s.config.Table
-	code := table.Code(call.Code(), read.upstream.config.Form, table.Forms()[0])
+	form := read.upstream.config.Form
 	found := rollout.Unclear
 	switch {
-	case call.Succeeded() && call.State() == "": // it shows no bill
+	case call.Succeeded() && call.ReplyValue(billing.State) == "": // it shows no bill
 	case call.Succeeded():
-		return rollout.Present, finding{state: strings.Clone(call.State()), amount: strings.Clone(call.ShownAmount())}
-	case s.saysNoSuchBill(upstream, code, call.Code()):
+		return rollout.Present, finding{
+			state: strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State), amount: strings.Clone(call.ReplyValue(billing.Amount)),
+		}
+	case table.Means(form, call.Code(), translate.NotFound):
 		found = rollout.Absent
-	case slices.Contains(barring, code):
+	// Such a refusal says nothing of the bill. A caller whom both backends refuse so gets that refusal for every operation: it is
+	// permanent, and must not look like maintenance.
+	case table.Means(form, call.Code(), translate.CallerRefused, translate.Malformed):
 		found = rollout.Refusing
 	}
 	if s.config.Failures.MaskHosts {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}
-	return found, finding{status: response.StatusCode, code: code, body: answer}
+	return found, finding{status: response.StatusCode, code: table.Code(call.Code(), form, table.Forms()[0]), body: answer}
 }
-
-// saysNoSuchBill tells whether a code of an upstream, given in the catalogue's form and as the upstream wrote it, says for
-// certain that there is no such bill.
-func (s *state) saysNoSuchBill(upstream, code, written string) bool {
-	return code == "BILL_003" || slices.Contains(s.config.NotFound(upstream), written)
-}
-
-// barring are the codes with which a read is refused whatever the bill: by its caller's key, store or contract, or because
-// something in it is missing (translate/README.md, Codes). They say nothing of the bill. A caller whom both backends refuse
-// so gets that refusal for every operation: it is permanent, and must not look like maintenance.
-var barring = []string{"PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007", "VALIDATION_001"}

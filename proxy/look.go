@@ -2,13 +2,13 @@ package proxy
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"billbridge/proxy/rollout"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // callersAtMost bounds of how many partners the key is remembered.
@@ -26,8 +26,8 @@ func (c *callers) remember(partner string, call *translate.Call) {
 	if _, known := c.by.Load(partner); known || c.n.Load() >= callersAtMost {
 		return
 	}
-	member, merchant := call.Merchant()
-	as := rollout.Asker{Partner: partner, Key: strings.Clone(call.Partner()), Member: strings.Clone(member), Merchant: strings.Clone(merchant)}
+	names := billing.IdentityOf(call)
+	as := rollout.Asker{Partner: partner, Key: names.Partner, Member: names.Member, Merchant: names.Merchant}
 	if _, known := c.by.LoadOrStore(partner, as); !known {
 		c.n.Add(1)
 	}
@@ -56,7 +56,8 @@ func (g *Gateway) look(ctx context.Context, upstream string, as rollout.Asker, b
 	defer cancel()
 	// In the first form: every read of a bill is in both.
 	x := &exchange{gateway: g, state: s, id: requestID(nil), client: s.config.Table.Forms()[0]}
-	found, answer := x.ask(ctx, upstream, translate.Said{Partner: as.Key, Member: as.Member, Merchant: as.Merchant, Bill: bill})
+	found, answer := x.ask(ctx, upstream, billing.Identity{Partner: as.Key, Member: as.Member, Merchant: as.Merchant, Bill: bill})
 	says.Finding, says.State, says.Amount, says.Code = rollout.Findings[found], answer.state, answer.amount, answer.code
+	says.Ended = billing.Final(answer.means)
 	return says, as
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -113,7 +114,7 @@ func (l *targetMetrics) start(o *translate.Operation, translation *translate.Tra
 		for _, status := range []string{"502", "504"} {
 			m.requests.WithLabelValues(l.operation, l.client, l.upstream, none, status)
 		}
-		if o.OfBill() {
+		if billing.OfBill(o) {
 			for _, shown := range append(slices.Collect(maps.Values(shownWords)), notAsked) {
 				m.explained.WithLabelValues(l.operation, shown)
 			}

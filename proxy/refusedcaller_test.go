@@ -3,6 +3,8 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -60,14 +62,22 @@ func TestCreateWithoutAMerchantIsRefused(t *testing.T) {
 	}
 }
 
-// TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne, where the config says that the refusal means that it has none. Where it
+// TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne, where the table says that the refusal means that it has none. Where it
 // does not, it is not known whether the old one has the bill.
 func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007"} {
-		for more, want := range map[string]int{", not_found: {old: [" + code + "]}": 200, "": 503} {
-			t.Run(code+more, func(t *testing.T) {
+		for name, want := range map[string]int{"not found": 200, "refused": 503} {
+			t.Run(code+" "+name, func(t *testing.T) {
 				t.Parallel()
+				more := ""
+				if want == 200 {
+					file := filepath.Join(t.TempDir(), "mine.yaml")
+					if err := os.WriteFile(file, []byte("catalogue: [{code: "+code+", form: legacy, means: not_found}]"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					more = "}\ntable: {overlay: " + file // the section of the rollout ends before it
+				}
 				m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
 					if side == "old" {
 						return refuses("legacy", code, "who is it?")

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -205,7 +206,7 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 			}{
 				{"taken effect", "explain: 20s", "A read just now shows the bill in state W.", "visible", &sandbox.Fault{Truncate: true}, 2},
 				{"not there", "explain: 20s", "A read just now does not show the bill yet.", "not visible yet", nil, 2},
-				{"switched off", "explain: 20s, unexplained: [bill.create]", "before you send it again.\"", "not asked", &sandbox.Fault{Drop: true}, 1},
+				{"switched off", "explain: 20s}\ntable: {overlay: OVERLAY", "before you send it again.\"", "not asked", &sandbox.Fault{Drop: true}, 1},
 				{"off", "explain: 0s", "before you send it again.\"", "not asked", &sandbox.Fault{Drop: true}, 1},
 			} {
 				t.Run(client+"/"+upstream+"/"+row.name, func(t *testing.T) {
@@ -219,7 +220,11 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 						}
 						service.ServeHTTP(w, r)
 					}))
-					b := newBridge(t, toOne(upstream, back.url, "failures: {"+row.more+"}"))
+					overlay := filepath.Join(t.TempDir(), "mine.yaml")
+					if err := os.WriteFile(overlay, []byte("operations: {bill.create: {explain: false}}"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					b := newBridge(t, toOne(upstream, back.url, "failures: {"+strings.Replace(row.more, "OVERLAY", overlay, 1)+"}"))
 					if row.fault != nil {
 						service.Fault(*row.fault)
 					}

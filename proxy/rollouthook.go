@@ -18,6 +18,7 @@ import (
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // routeByRollout finds the way of a call whose upstream the rollout decides. ok is false where the exchange has been answered.
@@ -29,14 +30,10 @@ func (x *exchange) routeByRollout() (call rollout.Call, way rollout.Route, ok bo
 		x.refuseRequest(x.route.look, err)
 		return call, way, false
 	}
-	member, merchant := look.Merchant()
-	// Copies: a question to a side, and the ledger's writer, may be at it still when the request was given up.
-	said := translate.Said{
-		Partner: strings.Clone(look.Partner()), Member: strings.Clone(member), Merchant: strings.Clone(merchant), Bill: strings.Clone(look.Bill()),
-	}
+	said := billing.IdentityOf(look) // a read at a backend, and the ledger's writer, may still need it when the request was given up
 	call = rollout.Call{
-		ID: x.id, Operation: x.route.operation.Name, Creates: x.route.operation.Creates, Writes: x.route.operation.Effect == translate.Write,
-		Merchant: said.Merchant, Bill: said.Bill, Until: relay.Until(look.Expiry()), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.arrived)),
+		ID: x.id, Operation: x.route.operation.Name, Creates: billing.Creates(x.route.operation), Writes: x.route.operation.Effect == translate.Write,
+		Merchant: said.Merchant, Bill: said.Bill, Until: relay.Until(look.Value(billing.Expiry)), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.arrived)),
 	}
 	if said.Partner != "" {
 		sum := sha256.Sum256([]byte(said.Partner))
@@ -117,7 +114,7 @@ func (x *exchange) complete(call rollout.Call, way rollout.Route) {
 		x.gateway.log.Error("the ledger cannot record how a create ended; it counts as one that may have been made", "id", x.id, "error", err.Error())
 	}
 	succeeded := x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded()
-	if x.shown != nil && x.shown.Finding == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.State() != "") {
+	if x.shown != nil && x.shown.Finding == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
 		if err := x.gateway.rollout.RecordFound(ctx, call, way); err != nil {
 			x.gateway.log.Error("the ledger cannot record where a bill was found; it counts as one that may have been made", "id", x.id, "error", err.Error())
 		}
@@ -143,10 +140,6 @@ func (x *exchange) complete(call rollout.Call, way rollout.Route) {
 	x.count(call, way, succeeded)
 }
 
-// ending are the operations whose success brings a bill into a state that it does not leave, and that state
-// (translate/README.md, States).
-var ending = map[string]string{"bill.destroy": "D", "bill.cancel": "C"}
-
 // keepShown keeps what the upstream's answer shows of the bill, if it is to be recorded in the ledger. That happens when the answer has been
 // sent: another call may use the buffer of the reply then.
 func (x *exchange) keepShown(way rollout.Route) {
@@ -155,12 +148,15 @@ func (x *exchange) keepShown(way rollout.Route) {
 	}
 	var shown rollout.Shown
 	operation := x.route.operation
+	set, setMeans := operation.Sets(billing.State)
 	switch succeeded := x.call.Succeeded(); {
-	case succeeded && operation == x.state.read && x.call.State() != "":
-		shown = rollout.Shown{Finding: rollout.Present, State: x.call.State(), Amount: x.call.ShownAmount()}
-	case succeeded && ending[operation.Name] != "":
-		shown = rollout.Shown{Finding: rollout.Present, State: ending[operation.Name]}
-	case !succeeded && operation == x.state.read && x.state.saysNoSuchBill(way.Upstream, x.out.code, x.call.Code()):
+	case succeeded && operation == x.state.read && x.call.ReplyValue(billing.State) != "":
+		shown = rollout.Shown{
+			Finding: rollout.Present, State: x.call.ReplyValue(billing.State), Ended: billing.Final(x.call.ReplyMeaning(billing.State)), Amount: x.call.ReplyValue(billing.Amount),
+		}
+	case succeeded && set != "":
+		shown = rollout.Shown{Finding: rollout.Present, State: set, Ended: billing.Final(setMeans)}
+	case !succeeded && operation == x.state.read && x.means(translate.NotFound):
 		shown = rollout.Shown{Finding: rollout.Absent}
 	default:
 		return
@@ -224,7 +220,7 @@ func (x *exchange) compare(call rollout.Call, other string, asked []byte, status
 	side := map[string]evidence.Side{c.Rollout.Old: evidence.OldSide, c.Rollout.New: evidence.NewSide}[first.upstream.config.Name]
 	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
 		ID: id, At: x.start, Partner: call.Partner, Operation: x.route.operation, Side: side,
-		First: evidence.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body, NotFound: c.NotFound(first.upstream.config.Name)},
+		First: evidence.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body},
 		Other: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			call := second.translation.Start()
 			defer call.Release()
@@ -246,10 +242,9 @@ func (x *exchange) readBack(call rollout.Call, upstream string) {
 	if read == nil {
 		return
 	}
-	member, merchant := x.call.Merchant()
 	say := read.translation.Start()
 	defer say.Release()
-	question, err := x.state.read.Compose(nil, x.client, translate.Said{Partner: x.call.Partner(), Member: member, Merchant: merchant, Bill: x.call.Bill()})
+	question, err := x.state.read.Compose(nil, x.client, billing.IdentityOf(x.call).Values())
 	if err != nil {
 		return
 	}
@@ -260,7 +255,7 @@ func (x *exchange) readBack(call rollout.Call, upstream string) {
 	limit, id := int64(c.Limits.Reply), x.id
 	x.gateway.rollout.Shadow().Check(evidence.Checked{
 		ID: id, At: x.start, Partner: call.Partner, Operation: call.Operation, Read: x.state.read,
-		Asked: evidence.Created{Bill: call.Bill, Amount: strings.Clone(x.call.Amount())},
+		Asked: evidence.Created{Bill: call.Bill, Amount: strings.Clone(x.call.Value(billing.Amount))},
 		Show: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			return read.answer(ctx, c, id, request, min(most, limit))
 		},
@@ -277,7 +272,7 @@ func (l *routeTarget) answer(ctx context.Context, c *config.Config, id string, r
 		return evidence.Answer{}, err
 	}
 	return evidence.Answer{
-		Form: l.upstream.config.Form, Request: request, Status: response.StatusCode, Body: reply.Bytes(), NotFound: c.NotFound(l.upstream.config.Name),
+		Form: l.upstream.config.Form, Request: request, Status: response.StatusCode, Body: reply.Bytes(),
 	}, nil
 }
 
@@ -292,19 +287,15 @@ func (x *exchange) outcome() store.Outcome {
 		return store.Succeeded
 	case x.call.Code() == "":
 		return store.NotSent // it broke off before a byte of it left
-	case x.out.code == "BILL_001":
+	case x.means(translate.Exists):
 		return store.Taken
-	case x.out.status < http.StatusInternalServerError && slices.Contains(refusing, x.out.code):
+	case x.out.status < http.StatusInternalServerError && x.means(translate.Refused, translate.CallerRefused, translate.Malformed):
 		return store.Refused
 	}
 	return store.Unknown // a failure, or a code of which nobody says for certain that nothing was done
 }
 
-// refusing are the codes with which a create certainly was refused (translate/README.md, Codes). PAYMENT_001 and
-// PAYMENT_002 are not among them: a response was missing, and with it what became of the bill. Nor is POINT_001: points
-// are short when a bill is sent to its customer, and it may have been made by then.
-var refusing = []string{
-	"PARTNER_001", "PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007",
-	"VALIDATION_001", "VALIDATION_002", "VALIDATION_004", "PAYMENT_003", "PAYMENT_004", "PAYMENT_005",
-	"BILL_007", "BILL_008", "BILL_009", "BILL_010",
+// means tells what the code of the reply means, by the table.
+func (x *exchange) means(any ...translate.Meaning) bool {
+	return x.state.config.Table.Means(x.target.upstream.config.Form, x.call.Code(), any...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/gorilla/mux"
 )
@@ -97,7 +98,7 @@ func (s *state) pass(listed Route, name string, m *metrics) {
 		s.router.Path(listed.Path).Name(name)
 	}
 	if s.routes[name] == nil {
-		o := s.config.Table.PassThrough(pass, listed.Client)
+		o := s.config.Table.PassThrough(pass, listed.Client, billing.Partner)
 		s.routes[name] = &route{operation: o, client: listed.Client, passes: true, target: s.newTarget(o, listed.Client, listed.Upstream, m)}
 	}
 }
@@ -113,7 +114,7 @@ func (r *route) split(to *routeTarget) {
 // readers prepares the reads that the gateway makes of itself: in each form of a client, at each upstream. There are none if
 // the table has no reader of bills; then the config needs none.
 func (s *state) readers(m *metrics) {
-	reader, err := s.config.Table.Reader()
+	reader, err := billing.Reader(s.config.Table)
 	if err != nil {
 		return
 	}
@@ -156,7 +157,7 @@ func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form
 
 // backendsFor are both backends of the rollout, old first, if it decides on the operation and both have it.
 func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (sides []*config.Upstream) {
-	if c.Rollout == nil || !o.OfBill() {
+	if c.Rollout == nil || !billing.OfBill(o) {
 		return nil
 	}
 	for _, name := range []string{c.Rollout.Old, c.Rollout.New} {
@@ -192,7 +193,7 @@ func Routes(c *config.Config) []Route {
 		}
 	}
 	for _, path := range c.Route.Pass {
-		form := c.FormOf(path)
+		form := c.Table.FormOf(path)
 		list = append(list, Route{Path: c.BasePath + path, Operation: pass, Client: form, Upstream: c.UpstreamOf(form)})
 	}
 	return list
@@ -223,7 +224,7 @@ func sentPath(u *url.URL) string { return strings.ReplaceAll(u.EscapedPath(), "/
 
 // formOf is the form that a path without a route is answered in.
 func (s *state) formOf(u *url.URL) translate.Form {
-	return s.config.FormOf(strings.TrimPrefix(sentPath(u), s.config.BasePath))
+	return s.config.Table.FormOf(strings.TrimPrefix(sentPath(u), s.config.BasePath))
 }
 
 // passTarget is where a call of route.pass goes: the path that was asked for, below the upstream's base address.

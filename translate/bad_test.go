@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -71,7 +72,7 @@ func mistakes(t *testing.T, name, text string) []string {
 	var table *translate.Table
 	var err error
 	if strings.HasPrefix(name, "overlay-") {
-		table, err = translate.Compile(32, translate.Billing(), file)
+		table, err = translate.Compile(32, billing.Table(), file)
 	} else {
 		table, err = translate.Compile(32, file)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/tidwall/gjson"
 )
@@ -13,7 +14,7 @@ const readReply = `{"code":"0000","message":"성공하였습니다.","data":{"ap
 const createRequest = `{"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"bill_id":"12345678901234567890","bill_issuer":"한빛수학학원","hash":"0f343b0931126a20f133d67c2b018a3b0f343b0931126a20f133d67c2b018a3b","product_nm":"11월 수강료","message":"11월 수강료 납부 안내드립니다.","member_nm":"김하늘","phone":"01000000000","price":"50000","expire_dt":"2026-11-30","callbackURL":"https://partner.example.com/callback"}}`
 
 func crossing(b *testing.B, operation string, client, upstream translate.Form) *translate.Translation {
-	table, err := translate.Compile(32, translate.Billing())
+	table, err := translate.Compile(32, billing.Table())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func BenchmarkRequest(b *testing.B) {
 
 // The notice of a payment on its way from v2 to legacy, and the form by which one that comes again is known.
 func BenchmarkCallback(b *testing.B) {
-	table, err := translate.Compile(32, translate.Billing())
+	table, err := translate.Compile(32, billing.Table())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func BenchmarkReaddress(b *testing.B) {
 			dst := make([]byte, 0, 4096)
 			b.ReportAllocs()
 			for b.Loop() {
-				call.SwapCallbackURL(dst, "https://bridge.example.com/callbacks/7")
+				call.Replace(dst, "callback", "https://bridge.example.com/callbacks/7")
 			}
 		})
 	}

@@ -16,7 +16,7 @@ type Translation struct {
 	reply     *plan
 
 	echoes []int // by slot of the reply: the slot of the request that is echoed there, or -1
-	asked  []int // by slot of the reply: the slot of the request that a success repeats, or -1
+	asked  []int // by slot of the reply: the slot of the request that a success must equal, or -1
 	calls  sync.Pool
 }
 
@@ -37,7 +37,7 @@ func (c *Translation) link() {
 			echo = slotOf(r.lone(), r.echo)
 		}
 		c.echoes = append(c.echoes, echo)
-		c.asked = append(c.asked, slotOf(0, r.proofAsked))
+		c.asked = append(c.asked, slotOf(0, r.equal))
 	}
 	c.calls.New = func() any {
 		return &Call{translation: c, request: make([]value, c.request.slots()), reply: make([]value, c.reply.slots())}

@@ -16,16 +16,14 @@ type Callback struct {
 	method    string
 	answers   [2]answer
 	plans     [2][2]*plan
-	respelled [2]*plan // of what comes in the other form to a partner of the upstream's own, by that form
-	names     [2]names
-	fields    [2][]string // the paths that one form alone has: they show which one a callback is in
+	respelled [2]*plan             // of what comes in the other form to a partner of the upstream's own, by that form
+	identity  []string             // the roles that say what it is about
+	names     [2]map[string]string // by role: the path in each form
+	fields    [2][]string          // the paths that one form alone has: they show which one a callback is in
 }
 
 // answer is how a form says that a callback arrived.
 type answer struct{ json, code string }
-
-// names are the paths under which a form names whom and what a callback is about.
-type names struct{ partner, bill string }
 
 // compile makes the plans of each direction.
 func (c *Callback) compile() {
@@ -33,12 +31,10 @@ func (c *Callback) compile() {
 		for to := range c.plans {
 			c.plans[from][to] = c.operation.plan(notice, from, to)
 		}
+		c.names[from] = map[string]string{}
 		for _, r := range c.operation.rows[notice] {
-			switch r.role {
-			case partnerRole:
-				c.names[from].partner = r.path[from]
-			case billRole:
-				c.names[from].bill = r.path[from]
+			if r.role != nil && slices.Contains(c.identity, r.role.name) {
+				c.names[from][r.role.name] = r.path[from]
 			}
 			if r.path[from] != "" && !slices.ContainsFunc(c.operation.rows[notice], func(o *row) bool { return o.path[1-from] == r.path[from] }) {
 				c.fields[from] = append(c.fields[from], r.path[from])
@@ -47,7 +43,7 @@ func (c *Callback) compile() {
 		// What the table does not know of it, or has in one form alone, would have reached the partner as it is, and must not be
 		// lost now.
 		both := *c.operation
-		both.rows = map[message][]*row{notice: slices.DeleteFunc(slices.Clone(c.operation.rows[notice]), func(r *row) bool { return r.lone() >= 0 })}
+		both.rows = map[Message][]*row{notice: slices.DeleteFunc(slices.Clone(c.operation.rows[notice]), func(r *row) bool { return r.lone() >= 0 })}
 		p := both.plan(notice, 1-from, from)
 		p.unknown = "pass"
 		p.connect(p.result)
@@ -68,7 +64,7 @@ type Recognition string
 const (
 	Translated   Recognition = "translated"
 	InForm       Recognition = "in form"      // the partner's form already
-	Unrecognised Recognition = "unrecognised" // it names neither a partner nor a bill where it should, or is not JSON
+	Unrecognised Recognition = "unrecognised" // it says nowhere what it is about, or is not JSON
 	AForm        Recognition = "a form"       // of [Callback.ReadForm]
 )
 
@@ -76,9 +72,9 @@ const (
 type Notice struct {
 	Recognised Recognition
 
-	// Partners and Bills are the keys and bills that it names, as text: under the upstream's names, and then under
-	// those of the other form. Two of one kind contradict each other, and then it is not known what it is about.
-	Partners, Bills []string
+	// Values are the texts that it has, by role: under the upstream's names, and then under those of the other form. Two
+	// of one role contradict each other, and then it is not known what it is about.
+	Values map[string][]string
 
 	// OtherForm: it is in the form that its upstream does not speak.
 	OtherForm bool
@@ -94,9 +90,9 @@ type Notice struct {
 //
 //   - between equal forms, unless it has no field of that form and some of the other: then it is read in the other form,
 //     and fields that no row names stay in it;
-//   - when it names a partner or a bill by the partner's form and neither by the upstream's: it is in that form already;
-//   - when it names neither by either form, or is no object, or not JSON by its grammar. Then it names nothing that
-//     one could rely on, and the caller decides whether it goes on.
+//   - when it says what it is about under names of the partner's form and under none of the upstream's: it is in that form
+//     already;
+//   - when it says so in neither form, or is no object, or not JSON by its grammar. Then the caller decides whether it goes on.
 //
 // The error is a [*Refusal]: JSON that another reader could take for more than this one does must not go on. That is
 // a name twice in an object, however it is spelled, text that is not UTF-8, and nesting beyond the limit, which is
@@ -112,15 +108,15 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 	}
 	doc := gjson.Parse(view(src))
 	// Both forms, also where both backends speak one: a partner's server may read either.
-	sent, other := c.names[f].in(doc), c.names[1-f].in(doc)
-	n := Notice{Recognised: Unrecognised, Partners: told(sent.partner, other.partner), Bills: told(sent.bill, other.bill)}
+	n := Notice{Recognised: Unrecognised, Values: map[string][]string{}}
+	sent, other := c.identify(doc, f, n.Values), c.identify(doc, 1-f, n.Values)
 	p := c.plans[f][u]
 	switch {
-	case f != u && sent != names{}:
+	case f != u && sent:
 		n.Recognised = Translated
-	case f != u && other != names{}:
+	case f != u && other:
 		n.Recognised, n.OtherForm = InForm, true
-	case f == u && sent != names{}:
+	case f == u && sent:
 		n.Recognised = InForm
 	case f == u && c.has(doc, 1-f) && !c.has(doc, f):
 		p = c.respelled[f]
@@ -145,20 +141,17 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	if err != nil {
 		return Notice{}, &Refusal{t.invalid, "", "not a form that every reader takes for the same"}
 	}
-	n := Notice{Recognised: AForm}
+	n := Notice{Recognised: AForm, Values: map[string][]string{}}
 	for _, names := range c.names {
-		for _, of := range []struct {
-			path string
-			to   *[]string
-		}{{names.partner, &n.Partners}, {names.bill, &n.Bills}} {
-			for i, v := range values[of.path] {
+		for _, role := range c.identity {
+			for i, v := range values[names[role]] {
 				if i > 0 {
-					return Notice{}, &Refusal{t.invalid, of.path, "this name stands twice"}
+					return Notice{}, &Refusal{t.invalid, names[role], "this name stands twice"}
 				}
 				if !utf8.ValidString(v) {
-					return Notice{}, &Refusal{t.invalid, of.path, "is not UTF-8"}
+					return Notice{}, &Refusal{t.invalid, names[role], "is not UTF-8"}
 				}
-				*of.to = told(append(*of.to, strings.Clone(v))...)
+				addValue(n.Values, role, v)
 			}
 		}
 	}
@@ -169,31 +162,27 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 // [Callback.Translate] returned without an error does not.
 func IsJSON(src []byte) bool { return hasGrammar(src) }
 
-// in is what doc has under the names, "" where that names nothing.
-func (n names) in(doc gjson.Result) names {
-	read := func(path string) string {
-		if v := lookup(doc, path); !v.nothing() && (v.kind == text || v.kind == number) {
-			return strings.Clone(v.text()) // it outlives the message
+// identify adds what doc has under the names of a form to values, and tells whether it has anything there.
+func (c *Callback) identify(doc gjson.Result, form int, values map[string][]string) (found bool) {
+	for _, role := range c.identity {
+		if v := lookup(doc, c.names[form][role]); !v.nothing() && (v.kind == text || v.kind == number) {
+			addValue(values, role, v.text())
+			found = true
 		}
-		return ""
 	}
-	return names{read(n.partner), read(n.bill)}
+	return found
+}
+
+// addValue adds a copy of a value, which outlives the message, to those of a role, unless it is empty or known.
+func addValue(values map[string][]string, role, v string) {
+	if v != "" && !slices.Contains(values[role], v) {
+		values[role] = append(values[role], strings.Clone(v))
+	}
 }
 
 // has tells whether doc has a field that one form alone has.
 func (c *Callback) has(doc gjson.Result, form int) bool {
 	return slices.ContainsFunc(c.fields[form], func(path string) bool { return lookup(doc, path).kind != absent })
-}
-
-// told are the different ones that are not empty.
-func told(all ...string) []string {
-	var list []string
-	for _, v := range all {
-		if v != "" && !slices.Contains(list, v) {
-			list = append(list, v)
-		}
-	}
-	return list
 }
 
 // lookup is the value that doc has under a path of the table. Names are compared after unescaping.
@@ -246,7 +235,7 @@ func (c *Callback) Fields() []Field {
 	var fields []Field
 	for from := range c.plans {
 		for _, r := range c.operation.rows[notice] {
-			if f, ok := r.field(c.operation.table, request, from, 1-from); ok {
+			if f, ok := r.field(c.operation.table, Request, from, 1-from); ok {
 				fields = append(fields, f)
 			}
 		}

@@ -10,21 +10,22 @@ import (
 	"testing"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // bring brings a callback by the billing table.
 func bring(doc string, from, to translate.Form) (string, translate.Notice, error) {
-	out, notice, err := billing().Callback().Translate(nil, []byte(doc), from, to)
+	out, notice, err := shipped().Callback().Translate(nil, []byte(doc), from, to)
 	return string(out), notice, err
 }
 
 func TestCallbackIsInTheTable(t *testing.T) {
 	t.Parallel()
-	c := billing().Callback()
+	c := shipped().Callback()
 	if c.Name() != "callback.payment" || c.Method() != http.MethodPost {
 		t.Errorf("%s %s", c.Method(), c.Name())
 	}
-	if billing().Operation(c.Name()) != nil {
+	if shipped().Operation(c.Name()) != nil {
 		t.Error("a partner can call it")
 	}
 	without, err := translate.Compile(16, translate.File{Name: "parcels.yaml", Data: []byte(parcels)})
@@ -36,7 +37,7 @@ func TestCallbackIsInTheTable(t *testing.T) {
 // The documented answers, byte for byte, and what of a partner's answer counts as one (field notes, Callbacks).
 func TestCallbackAnswers(t *testing.T) {
 	t.Parallel()
-	c := billing().Callback()
+	c := shipped().Callback()
 	for form, want := range map[translate.Form]string{"legacy": `{"code":"0000","msg":"성공하였습니다."}`, "v2": `{"code":"0000"}`} {
 		got := c.Answer(form)
 		if string(got) != want || !c.Succeeded(form, 200, got) {
@@ -91,7 +92,7 @@ func TestCallbackAnswers(t *testing.T) {
 // An answer is data: another one is what the bridge gives, and its code is what it looks for.
 func TestCallbackAnswerOfAnOverlay(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "o.yaml", Data: []byte(
+	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "o.yaml", Data: []byte(
 		`callbacks: {callback.payment: {method: PUT, answer: {v2: '{ "message": "ok", "code": "0\u0031" }'}}}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestR02_CallbacksThatAreNotJSON(t *testing.T) {
 				}
 				continue
 			}
-			if out != string(file.data) || notice.Recognised != translate.Unrecognised || notice.Partners != nil || notice.Bills != nil {
+			if out != string(file.data) || notice.Recognised != translate.Unrecognised || notice.Values["partner"] != nil || notice.Values["bill"] != nil {
 				t.Errorf("%s: %q, %v", file.name, out, notice)
 			}
 		}
@@ -184,12 +185,12 @@ func TestR03_DepthOfCallbacksIsLimited(t *testing.T) {
 func TestNoticeOutlivesItsMessage(t *testing.T) {
 	t.Parallel()
 	doc := []byte(`{"apikey":"demo-key","bill_id":"A1","more":1,"apiKey":"other-key"}`)
-	_, notice, err := billing().Callback().Translate(nil, doc, "legacy", "v2")
+	_, notice, err := shipped().Callback().Translate(nil, doc, "legacy", "v2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	copy(doc, bytes.Repeat([]byte{'#'}, len(doc)))
-	if got := fmt.Sprint(notice.Partners, notice.Bills, notice.Report.UnknownNames); got != "[demo-key other-key] [A1] [more apiKey]" {
+	if got := fmt.Sprint(notice.Values["partner"], notice.Values["bill"], notice.Report.UnknownNames); got != "[demo-key other-key] [A1] [more apiKey]" {
 		t.Error(got)
 	}
 }
@@ -214,7 +215,7 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			table, err := translate.Compile(32, translate.Billing(), file("first.yaml", rows(c.first)), file("second.yaml", rows(c.second)))
+			table, err := translate.Compile(32, billing.Table(), file("first.yaml", rows(c.first)), file("second.yaml", rows(c.second)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +246,7 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 func TestPrintedTableStillBorrows(t *testing.T) {
 	t.Parallel()
 	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
-	table, err := translate.Compile(32, translate.Billing(), file("o.yaml", "callbacks: {callback.payment: {request: [{v2: catId, remove: true}]}}"))
+	table, err := translate.Compile(32, billing.Table(), file("o.yaml", "callbacks: {callback.payment: {request: [{v2: catId, remove: true}]}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +268,7 @@ func TestPrintedTableStillBorrows(t *testing.T) {
 func TestCallbackIsAppended(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"", "{", `{"a":1,`, ","} {
-		out, _, err := billing().Callback().Translate(append(make([]byte, 0, 512), before...), []byte(`{"apikey":"k"}`), "legacy", "v2")
+		out, _, err := shipped().Callback().Translate(append(make([]byte, 0, 512), before...), []byte(`{"apikey":"k"}`), "legacy", "v2")
 		if want := before + `{"apiKey":"k"}`; string(out) != want || err != nil {
 			t.Errorf("%s, %v", out, err)
 		}
@@ -285,7 +286,7 @@ func TestCallbackIsSafeForConcurrentUse(t *testing.T) {
 				if want := `{"apikey":"k` + id + `","bill_id":"` + id + `"}`; err != nil || out != want {
 					t.Errorf("%s, %v", out, err)
 				}
-				if got := fmt.Sprint(notice.Partners, notice.Bills, notice.Report.UnknownNames); got != fmt.Sprintf("[k%s] [%[1]s] [x%[1]s]", id) {
+				if got := fmt.Sprint(notice.Values["partner"], notice.Values["bill"], notice.Report.UnknownNames); got != fmt.Sprintf("[k%s] [%[1]s] [x%[1]s]", id) {
 					t.Error(got)
 				}
 			}

@@ -28,7 +28,7 @@ func judgeCallback(t *testing.T, c *translate.Callback, from, to translate.Form,
 	t.Helper()
 	if err != nil {
 		refusal, ok := err.(*translate.Refusal)
-		if !ok || out != nil || notice.Recognised != "" || !slices.Contains(billing().Catalogue(), refusal.Code) {
+		if !ok || out != nil || notice.Recognised != "" || !slices.Contains(shipped().Catalogue(), refusal.Code) {
 			t.Fatalf("refused with %v and output %q", err, out)
 		}
 		if json.Valid(in) && strict(in) == nil && !strings.Contains(refusal.Reason, "deeper") && !strings.Contains(string(in), `\u`) && bytes.Equal(in, bytes.ToValidUTF8(in, nil)) {
@@ -61,7 +61,7 @@ func judgeCallback(t *testing.T, c *translate.Callback, from, to translate.Form,
 	if notice.Recognised != want {
 		t.Fatalf("%q is taken as %s, not %s", in, notice.Recognised, want)
 	}
-	for i, got := range [][]string{notice.Partners, notice.Bills} {
+	for i, got := range [][]string{notice.Values["partner"], notice.Values["bill"]} {
 		var named []string
 		for _, f := range []translate.Form{from, other(from)} {
 			if v := says(f, i); v != "" && !slices.Contains(named, v) {
@@ -118,7 +118,7 @@ func other(f translate.Form) translate.Form {
 
 // has tells whether a body has a field by the name that one form alone has for it.
 func has(top leaves, f translate.Form) bool {
-	_, own, others := callbackFields(billing().Callback(), f)
+	_, own, others := callbackFields(shipped().Callback(), f)
 	for i, name := range own {
 		if _, there := top[name]; there && name != others[i] {
 			return true
@@ -143,7 +143,7 @@ func FuzzCallback(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, way uint8, doc []byte) {
 		from, to := forms[way>>1&1], forms[way&1]
-		c, kept := billing().Callback(), slices.Clone(doc)
+		c, kept := shipped().Callback(), slices.Clone(doc)
 		out, notice, err := c.Translate(nil, doc, from, to)
 		if !slices.Equal(kept, doc) {
 			t.Fatal("the input was written to")

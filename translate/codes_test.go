@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // The example of code pairs in the table is copied by operators. v2 clients send a call again that failed with one of the
@@ -14,7 +15,7 @@ import (
 func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
 	t.Parallel()
 	retried := []string{"ERROR", "MAINTAINED_METHOD", "PAYMENT_001", "PAYMENT_002", "BILL_006"}
-	_, text, _ := strings.Cut(string(translate.Billing().Data), "\n# Pairs of codes")
+	_, text, _ := strings.Cut(string(billing.Table().Data), "\n# Pairs of codes")
 	text, _, _ = strings.Cut(text, "\ncodes: []")
 	var example []string
 	for line := range strings.Lines(text) {
@@ -22,7 +23,7 @@ func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
 			example = append(example, code)
 		}
 	}
-	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "example.yaml", Data: []byte(strings.Join(example, ""))})
+	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "example.yaml", Data: []byte(strings.Join(example, ""))})
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, strings.Join(example, ""))
 	}
@@ -41,14 +42,14 @@ func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
 // An overlay that needs a code of its own adds it to the catalogue, which keeps the others.
 func TestOverlayAddsToTheCatalogue(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "overlay.yaml", Data: []byte(`
+	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "overlay.yaml", Data: []byte(`
 codes: [{v2: BILL_011, legacy: "1010"}]
 catalogue: [ERROR, BILL_011]
 `)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := append(slices.Clone(billing().Catalogue()), "BILL_011"); !slices.Equal(table.Catalogue(), want) {
+	if want := append(slices.Clone(shipped().Catalogue()), "BILL_011"); !slices.Equal(table.Catalogue(), want) {
 		t.Errorf("the catalogue is %q, want %q", table.Catalogue(), want)
 	}
 	if got := table.Code("1010", "legacy", "v2"); got != "BILL_011" {

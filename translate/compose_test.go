@@ -4,25 +4,26 @@ import (
 	"testing"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // What the gateway asks of itself is what a partner would ask, and crosses as that would.
 func TestCompose(t *testing.T) {
 	t.Parallel()
-	said := translate.Said{Partner: `a "key"`, Member: "member", Merchant: "가게", Bill: "A1"}
+	said := billing.Identity{Partner: `a "key"`, Member: "member", Merchant: "가게", Bill: "A1"}
 	for _, row := range []struct {
 		operation string
 		form      translate.Form
-		said      translate.Said
+		said      billing.Identity
 		want      string
 	}{
 		{"bill.read", "v2", said, `{"apiKey":"a \"key\"","member":"member","merchant":"가게","bill":{"billId":"A1"}}`},
 		{"bill.read", "legacy", said, `{"apikey":"a \"key\"","member":"member","merchant":"가게","bill_id":"A1"}`},
-		{"bill.read", "v2", translate.Said{Partner: "k"}, `{"apiKey":"k"}`},
-		{"bill.read", "legacy", translate.Said{}, `{}`},
+		{"bill.read", "v2", billing.Identity{Partner: "k"}, `{"apiKey":"k"}`},
+		{"bill.read", "legacy", billing.Identity{}, `{}`},
 	} {
-		o := billing().Operation(row.operation)
-		composed, err := o.Compose([]byte("…"), row.form, row.said)
+		o := shipped().Operation(row.operation)
+		composed, err := o.Compose([]byte("…"), row.form, row.said.Values())
 		if string(composed) != "…"+row.want || err != nil {
 			t.Errorf("%s in %s: got %s, %v, want %s", row.operation, row.form, composed, err, row.want)
 		}
@@ -33,11 +34,11 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%s to %s: %v", row.want, to, err)
 				continue
 			}
-			member, merchant := call.Merchant()
-			if got := (translate.Said{Partner: call.Partner(), Member: member, Merchant: merchant, Bill: call.Bill()}); got != row.said {
-				t.Errorf("it says %+v, want %+v", got, row.said)
+			member, merchant := call.Value("member"), call.Value("merchant")
+			if got := (billing.Identity{Partner: call.Value("partner"), Member: member, Merchant: merchant, Bill: call.Value("bill")}); got != row.said {
+				t.Errorf("it says %+v, want %+v", got, row.said.Values())
 			}
-			if want, err := o.Compose(nil, to, row.said); string(out) != string(want) || err != nil {
+			if want, err := o.Compose(nil, to, row.said.Values()); string(out) != string(want) || err != nil {
 				t.Errorf("%s crosses to %s as %s, want %s, %v", row.want, to, out, want, err)
 			}
 			call.Release()
@@ -57,7 +58,7 @@ func TestComposeOfOneForm(t *testing.T) {
 		{"merchant.list", "legacy", "merchant.list cannot be composed in legacy: both forms must have it"},
 		{"bill.read", "third", "bill.read cannot be composed in third: both forms must have it"},
 	} {
-		out, err := billing().Operation(row.operation).Compose(nil, row.form, translate.Said{Partner: "k"})
+		out, err := shipped().Operation(row.operation).Compose(nil, row.form, map[string]string{"partner": "k"})
 		if err == nil || err.Error() != row.want || out != nil {
 			t.Errorf("got %s, %v, want %s", out, err, row.want)
 		}
@@ -85,11 +86,11 @@ func TestReader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "overlay.yaml", Data: []byte(row.overlay)})
+			table, err := translate.Compile(32, billing.Table(), translate.File{Name: "overlay.yaml", Data: []byte(row.overlay)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			reader, err := table.Reader()
+			reader, err := billing.Reader(table)
 			if row.err != "" {
 				if err == nil || err.Error() != row.err || reader != nil {
 					t.Errorf("got %v, %v, want %s", reader, err, row.err)

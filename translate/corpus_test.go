@@ -46,7 +46,7 @@ func corpus(t testing.TB, prefix string) []corpusFile {
 
 // everyWay calls f for each operation and each pair of forms that has it.
 func everyWay(f func(o *translate.Operation, from, to translate.Form)) {
-	for _, o := range billing().Operations() {
+	for _, o := range shipped().Operations() {
 		for _, from := range forms {
 			for _, to := range forms {
 				if o.Translation(from, to) != nil {
@@ -115,7 +115,7 @@ func TestR08_ValidJSONKeepsItsMeaning(t *testing.T) {
 // inField carries value as the message and as the price of a bill, both ways, and compares what it means.
 func inField(t *testing.T, value []byte) {
 	t.Helper()
-	o := billing().Operation("bill.create")
+	o := shipped().Operation("bill.create")
 	for _, field := range []string{"message", "price"} {
 		for i, from := range forms {
 			to := forms[1-i]
@@ -194,7 +194,7 @@ func TestR06_NumbersMoveAsRawText(t *testing.T) {
 			values = append(values, string(raw))
 		}
 	}
-	o := billing().Operation("bill.create")
+	o := shipped().Operation("bill.create")
 	for _, value := range values {
 		inField(t, []byte(value))
 		for i, from := range forms {

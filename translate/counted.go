@@ -22,7 +22,7 @@ func (p *plan) counted() (c Counted) {
 	if p.from == p.to {
 		return c
 	}
-	lenient := p.message != request
+	lenient := p.message != Request
 	for _, r := range p.rows {
 		switch {
 		case r.path[p.to] == "":
@@ -36,7 +36,7 @@ func (p *plan) counted() (c Counted) {
 	if lenient {
 		c.Mismatched = p.root.parents(c.Mismatched)
 	}
-	if p.message == reply {
+	if p.message == Reply {
 		c.Mismatched = append(c.Mismatched, p.table.forms[p.from].text)
 	}
 	slices.Sort(c.Mismatched)

@@ -22,20 +22,21 @@ type Field struct {
 	Target   string // path in To, "" where it has none
 	Class    Class
 	Detail   string // how, in a few words
+	About    string // what the field holds
 }
 
 // Fields classifies every row of the operation in every direction in which it can be translated, in the order
 // of the table. From and To are the forms of the message: a reply goes from the upstream's to the client's.
 func (o *Operation) Fields() []Field {
 	var fields []Field
-	for _, m := range []message{request, reply} {
+	for _, m := range []Message{Request, Reply} {
 		for from := range o.paths {
 			to := 1 - from
 			switch {
 			case o.paths[from] == "":
 			case o.paths[to] == "":
 				for _, r := range o.rows[m] {
-					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, r.note})
+					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, "", r.about})
 				}
 			default:
 				for _, r := range o.rows[m] {
@@ -50,8 +51,8 @@ func (o *Operation) Fields() []Field {
 }
 
 // field is the row's part in one direction; ok is false where it has none.
-func (r *row) field(t *Table, m message, from, to int) (f Field, ok bool) {
-	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact}
+func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
+	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact, About: r.about}
 	var detail []string
 	say := func(words ...string) { detail = append(detail, strings.Join(words, " ")) }
 	switch lone := r.lone(); {
@@ -84,9 +85,6 @@ func (r *row) field(t *Table, m message, from, to int) (f Field, ok bool) {
 	default:
 		f.Class = Lossy
 		say("refused with", r.lossCode)
-	}
-	if r.note != "" {
-		say(r.note)
 	}
 	f.Detail = strings.Join(detail, "; ")
 	return f, true

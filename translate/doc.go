@@ -4,7 +4,7 @@
 // compiled once into an immutable [Table]; a [Translation] of it is one operation between a client's form and an
 // upstream's form, and a [Call] carries one exchange over that translation: first the request, then its reply.
 //
-//	table, err := translate.Compile(32, translate.Billing())
+//	table, err := translate.Compile(32, billing.Table())
 //	translation := table.Operation("bill.read").Translation("legacy", "v2")
 //	call := translation.Start()
 //	defer call.Release()
@@ -16,5 +16,7 @@
 // Numbers and strings move as the raw text they came as; nothing is rounded, trimmed, padded or re-printed.
 // The output is built from the table alone, so a field that no row names gets in only where the table says so.
 //
-// The engine knows nothing of billing and does no I/O: the billing table is data, see [Billing].
+// The engine knows nothing of billing and does no I/O. A table declares roles, such as "amount"; callers ask for the value of a
+// role ([Call.Value]), and for what a code or a state means ([Table.Means], [Call.ReplyMeaning]). The billing table and the names
+// by which the gateway asks it are in package billing.
 package translate

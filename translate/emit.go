@@ -2,7 +2,7 @@ package translate
 
 // emit appends the members of the output. misfit is the slot of a value that a request cannot carry, else -1.
 func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, misfit int) {
-	lenient := p.message != request
+	lenient := p.message != Request
 	digits := p.table.forms[p.to].digits
 	for i := range p.steps {
 		s := &p.steps[i]

@@ -65,13 +65,17 @@ func Example() {
 // it waits for; the sender's server knows only the other.
 func ExampleCallback() {
 	const arrivals = parcels + `
+roles:
+  sender: {about: who sent the parcel}
+  parcel: {about: the number of the parcel}
 callbacks:
   parcel.arrived:
     method: POST
     under: {boxed: parcel}
+    identified_by: [sender, parcel]
     request:
-      - {boxed: sender, plain: from,   role: partner}
-      - {boxed: number, plain: nr,     role: bill, as: digits}
+      - {boxed: sender, plain: from,   role: sender}
+      - {boxed: number, plain: nr,     role: parcel, as: digits}
       - {boxed: grams,  plain: weight, as: digits}
     answer:
       boxed: '{"status":"OK"}'
@@ -86,7 +90,7 @@ callbacks:
 
 	toSender, notice, err := callback.Translate(nil, []byte(`{"parcel": {"sender": "depot-7", "number": 20261121000017, "grams": 750.5}}`), "boxed", "plain")
 	fmt.Println(string(toSender), err)
-	fmt.Println(notice.Recognised, notice.Partners, notice.Bills, notice.Report.Mismatched)
+	fmt.Println(notice.Recognised, notice.Values["sender"], notice.Values["parcel"], notice.Report.Mismatched)
 
 	if callback.Succeeded("plain", 200, []byte(`{"st": "OK", "txt": "thank you"}`)) {
 		fmt.Println(string(callback.Answer("boxed")))
@@ -106,13 +110,13 @@ callbacks:
 	// WRONG parcel.number: this name stands twice
 }
 
-func ExampleCall_SwapCallbackURL() {
-	call := billing().Operation("bill.create").Translation("legacy", "legacy").Start()
+func ExampleCall_Replace() {
+	call := shipped().Operation("bill.create").Translation("legacy", "legacy").Start()
 	defer call.Release()
 	_, err := call.Request(nil, []byte(`{"apikey": "demo-key", "bill": {"callbackURL": "https://partner.example.com/paid", "price": "050000"}}`))
-	address, _, ok := call.CallbackAddress()
+	address, _, ok := call.StringValue("callback")
 	fmt.Println(address, ok, err)
-	fmt.Println(string(call.SwapCallbackURL(nil, "https://bridge.example.com/callbacks/7")))
+	fmt.Println(string(call.Replace(nil, "callback", "https://bridge.example.com/callbacks/7")))
 
 	// Output:
 	// https://partner.example.com/paid true <nil>

@@ -1,36 +1,20 @@
 package translate
 
-import (
-	"errors"
-	"slices"
-	"strings"
-
-	"github.com/tidwall/gjson"
-)
-
-// An Aspect is what a field of a reply is to whoever compares replies.
-type Aspect string
-
-// The aspects, by the roles of the table's rows.
-const (
-	Plain  Aspect = ""
-	Amount Aspect = amountRole
-	Code   Aspect = codeRole
-	State  Aspect = stateRole
-	Secret Aspect = "secret" // the partner's key: it is never shown
-)
+import "github.com/tidwall/gjson"
 
 // A Fact is one field of a reply, brought to the first form by its row.
 type Fact struct {
 	Path   string // in the first form
-	Aspect Aspect
+	Role   string // of the row, "" if it has none
+	Means  string // what the value says, by the means of the row; "" if it has no meaning
+	Secret bool   // the value must not be shown
 	JSON   string // the raw value, "" where the reply has none
 	Text   string // of a string its content, of all else the raw text
 	Paired bool   // it is a value that the row's pairs know
 	Empty  bool   // missing, null, "" or what the row declares to be empty, which count as absent
 	None   bool   // it says that there is no value: empty, or what the table takes for the same; see Alike
-	Zero   bool   // it is the 0 of a row with as: digits, no amount: a form that writes numbers has it where there is no value, too
-	Public bool   // the row says that the field names nobody: a state, an amount, a code, or digits such as a date
+	Zero   bool   // it is the 0 of a row with as: digits, and 0 is not a value of its role: a form that writes numbers has it for "no value", too
+	Public bool   // the value names nobody, by the role of the row or since it has as: digits, as dates have
 }
 
 // Alike tells whether two facts of one row say the same. A number and a string of the same characters do: which of the
@@ -58,11 +42,10 @@ func (f Fact) kind() kind {
 	return text
 }
 
-// Facts are the fields of the last reply, in the order of the table, if it was a success of an operation that is about
-// one bill. Only rows that the first form has are among them; shared leaves out what the other form lacks. They outlive
-// the call.
+// Facts are the fields of the last reply, in the order of the table, if it was a success. Only rows that the first form has
+// are among them; shared leaves out what the other form lacks. They outlive the call.
 func (c *Call) Facts(shared bool) []Fact {
-	if !c.success || !c.translation.operation.OfBill() {
+	if !c.success {
 		return nil
 	}
 	p := c.translation.reply
@@ -72,16 +55,21 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.path[0], Aspect: c.aspect(r), Empty: v.nothing() || r.isEmpty(v)}
+		f := Fact{Path: r.path[0], Secret: c.secret(r), Empty: v.nothing() || r.isEmpty(v)}
+		public := r.digits
+		if r.role != nil {
+			f.Role, public = r.role.name, public || r.role.public
+		}
 		f.None, f.Zero = r.none(v, p.from)
 		f.None = f.None || f.Empty
-		f.Public = f.Aspect != Secret && (r.digits || f.Aspect != Plain)
+		f.Public = public && !f.Secret
 		if v.kind != absent {
 			f.JSON, f.Paired = r.first(v, p.from, p.table.forms[0].digits)
 			f.Text = value{f.JSON, valueOf(gjson.Parse(f.JSON)).kind}.text()
 			if v.kind == composite {
 				f.Text = string(Canonical(nil, []byte(v.raw)))
 			}
+			f.Means = r.meaning(v, p.from)
 		}
 		facts = append(facts, f)
 	}
@@ -95,7 +83,7 @@ func (r *row) none(v value, from int) (none, zero bool) {
 	}
 	other, paired := r.pairs.find(from, v.text())
 	none = paired && other.text == ""
-	return none, !none && v.text() == "0" && r.digits && r.role != amountRole
+	return none, !none && v.text() == "0" && r.digits && (r.role == nil || !r.role.zeroIsValue)
 }
 
 // first brings a value to the first form, and tells whether the row's pairs know it. The JSON is a copy.
@@ -109,52 +97,24 @@ func (r *row) first(v value, from int, digits kind) (json string, paired bool) {
 	return string(out), paired
 }
 
-// aspect is what the row is by its role. The partner's key in a reply has the name that it has in the request.
-func (c *Call) aspect(r *row) Aspect {
+// secret tells whether a row of the reply has the field of a secret role: the reply has it under the name that the request has.
+func (c *Call) secret(r *row) bool {
 	for _, asked := range c.translation.request.rows {
-		if asked.role == partnerRole && asked.path[0] == r.path[0] {
-			return Secret
+		if asked.role != nil && asked.role.secret && asked.path[0] == r.path[0] {
+			return true
 		}
 	}
-	switch r.role {
-	case amountRole:
-		return Amount
-	case stateRole:
-		return State
-	case codeRole:
-		return Code
-	}
-	return Plain
+	return r.role != nil && r.role.secret
 }
 
 // Shown are the fields that a reply of the operation may have, by their paths in the first form: those of Facts.
 func (o *Operation) Shown() (paths []string) {
-	for _, r := range o.rows[reply] {
+	for _, r := range o.rows[Reply] {
 		if r.path[0] != "" {
 			paths = append(paths, r.path[0])
 		}
 	}
 	return paths
-}
-
-// Reader is the operation by which the gateway reads a bill: the only one that, in both forms, is a read whose request names
-// its partner and its bill, and whose reply shows the bill's state. Other reads of a bill, which an overlay may add, say less.
-func (t *Table) Reader() (*Operation, error) {
-	var readers []string
-	var reader *Operation
-	for _, o := range t.operations {
-		showsState := slices.ContainsFunc(o.rows[reply], func(r *row) bool { return r.role == stateRole && r.lone() < 0 })
-		if o.Effect == Read && o.paths[0] != "" && o.paths[1] != "" && o.Placed() && showsState {
-			readers, reader = append(readers, o.Name), o
-		}
-	}
-	switch len(readers) {
-	case 0:
-		return nil, errors.New("no operation of the table reads a bill: a read that both forms have, with role: partner and role: bill in its request and role: state in its reply")
-	case 1:
-		return reader, nil
-	}
-	return nil, errors.New(strings.Join(readers, " and ") + " read a bill and show its state, but exactly one must: leave role: state out of the reply of the others")
 }
 
 // Table is the table that the operation is of.

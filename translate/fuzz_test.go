@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // The two forms, and the bill operations, which have both.
@@ -40,7 +41,7 @@ func seeds(f *testing.F, add func(operation, way uint8, doc, asked []byte)) {
 
 // crossingOf picks an operation and, as 2 bits of way, the forms of a message: from and to.
 func crossingOf(operation, way uint8) (o *translate.Operation, from, to translate.Form) {
-	return billing().Operation(billOperations[int(operation)%len(billOperations)]), forms[way>>1&1], forms[way&1]
+	return shipped().Operation(billOperations[int(operation)%len(billOperations)]), forms[way>>1&1], forms[way&1]
 }
 
 func FuzzRequest(f *testing.F) {
@@ -145,9 +146,9 @@ func sameContent(t *testing.T, o *translate.Operation, message string, from, to 
 
 // Whatever a table holds, compiling it says what is wrong and where, or gives a table that works.
 func FuzzTable(f *testing.F) {
-	f.Add(translate.Billing().Data, []byte("operations: {}"))
+	f.Add(billing.Table().Data, []byte("operations: {}"))
 	for _, g := range readGolden(f) {
-		f.Add(translate.Billing().Data, []byte(g.Overlay))
+		f.Add(billing.Table().Data, []byte(g.Overlay))
 	}
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil {
@@ -159,7 +160,7 @@ func FuzzTable(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(data, []byte{})
-		f.Add(translate.Billing().Data, data)
+		f.Add(billing.Table().Data, data)
 		f.Add([]byte{}, data)
 		f.Add(data, []byte("operations: {a: {new: /a, effect: read, request: [{new: x}], reply: []}}\ncodes: [{new: BAD, old: B}]"))
 	}

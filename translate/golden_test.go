@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
@@ -20,9 +21,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew; read every line of the difference")
 
-// billing is the table of the bridge as it is shipped. Tests share one, as the gateway does.
-var billing = sync.OnceValue(func() *translate.Table {
-	table, err := translate.Compile(32, translate.Billing())
+// shipped is the table of the bridge as it is shipped. Tests share one, as the gateway does.
+var shipped = sync.OnceValue(func() *translate.Table {
+	table, err := translate.Compile(32, billing.Table())
 	if err != nil {
 		panic(err)
 	}
@@ -63,9 +64,9 @@ type pair struct {
 func (g *golden) table(t testing.TB) *translate.Table {
 	t.Helper()
 	if g.Overlay == "" {
-		return billing()
+		return shipped()
 	}
-	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "overlay.yaml", Data: []byte(g.Overlay)})
+	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "overlay.yaml", Data: []byte(g.Overlay)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func (p *pair) bring(c *translate.Callback) *pair {
 	got := &pair{Name: p.Name, From: p.From, To: p.To, In: p.In}
 	out, notice, err := c.Translate(nil, []byte(p.In), p.From, p.To)
 	got.report(&notice.Report, out, err)
-	got.Partners, got.Bills = notice.Partners, notice.Bills
+	got.Partners, got.Bills = notice.Values["partner"], notice.Values["bill"]
 	if notice.Recognised != translate.Translated {
 		got.Recognised = string(notice.Recognised)
 	}

@@ -154,7 +154,7 @@ func judgeRequest(t *testing.T, c *translate.Translation, from, to translate.For
 	t.Helper()
 	if err != nil {
 		refusal, ok := err.(*translate.Refusal)
-		if !ok || out != nil || !slices.Contains(billing().Catalogue(), refusal.Code) {
+		if !ok || out != nil || !slices.Contains(shipped().Catalogue(), refusal.Code) {
 			t.Fatalf("refused with %v and output %q", err, out)
 		}
 		return

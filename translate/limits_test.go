@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // nested is a document of this many levels, the outermost an object.
@@ -44,7 +45,7 @@ func TestR03_BracketsInTextAreNoLevels(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat("[{", 100)
 	for _, text := range []string{many, `\"` + many, `\\\"` + many + `\\`, `\u0022` + many, strings.Repeat(`\\`, 31) + many} {
-		call := billing().Operation("bill.read").Translation("legacy", "v2").Start()
+		call := shipped().Operation("bill.read").Translation("legacy", "v2").Start()
 		out, err := call.Request(nil, []byte(`{"bill_id":"`+text+`","x":["`+text+`"]}`))
 		if want := `{"bill":{"billId":"` + text + `"}}`; err != nil || string(out) != want {
 			t.Errorf("%q became %q, %v", text, out, err)
@@ -52,7 +53,7 @@ func TestR03_BracketsInTextAreNoLevels(t *testing.T) {
 		call.Release()
 	}
 	// Text that ends where a careless reader thinks it goes on.
-	call := billing().Operation("bill.read").Translation("legacy", "v2").Start()
+	call := shipped().Operation("bill.read").Translation("legacy", "v2").Start()
 	if out, err := call.Request(nil, []byte(`{"bill_id":"\\","x":`+many)); err == nil || !strings.Contains(err.Error(), "deeper") {
 		t.Errorf("%q, %v", out, err)
 	}
@@ -75,7 +76,7 @@ func TestR03_SixteenMegabytesOfBrackets(t *testing.T) {
 		"closed one too often": append([]byte(`{"a":1}}}}`), bytes.Repeat([]byte("["), size)...),
 	} {
 		for _, to := range forms {
-			call := billing().Operation("bill.create").Translation("legacy", to).Start()
+			call := shipped().Operation("bill.create").Translation("legacy", to).Start()
 			var err error
 			used := allocated(func() { _, err = call.Request(nil, doc) })
 			if err == nil || used > 1<<20 && name != "an open text" {
@@ -139,7 +140,7 @@ func TestR04_MemoryIsBounded(t *testing.T) {
 		}
 		return append(b.Bytes(), '}')
 	}
-	passing, err := translate.Compile(32, translate.Billing(), translate.File{Name: "o", Data: []byte("unknown: {request: pass, reply: pass}")})
+	passing, err := translate.Compile(32, billing.Table(), translate.File{Name: "o", Data: []byte("unknown: {request: pass, reply: pass}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func TestR04_MemoryIsBounded(t *testing.T) {
 		"twice at its end":   append(bytes.TrimSuffix(fill(func(i int) string { return fmt.Sprintf(`"%x":1`, i) }), []byte("}")), `,"0":1}`...),
 	}
 	for name, doc := range bodies {
-		for kind, table := range map[string]*translate.Table{"drop": billing(), "pass": passing} {
+		for kind, table := range map[string]*translate.Table{"drop": shipped(), "pass": passing} {
 			reply := append([]byte(`{"code":"0000",`), doc[1:]...)
 			for message, run := range map[string]func(c *translate.Call){
 				"request": func(c *translate.Call) { _, _ = c.Request(nil, doc) },

@@ -8,14 +8,17 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// overlay lays the tree over onto s: words replace words, mappings are merged, pairs of codes are added, and a
-// row replaces every row that names one of its paths. Only the role stays that of the row that was there. Codes are added
-// to the catalogue. What an overlay adds to the operations says new: true, so that a misspelled name cannot be taken for it.
+// overlay lays the tree over onto s: words replace words, mappings are merged, pairs of codes and codes are added, and a
+// row replaces every row that names one of its paths, but keeps their role. What an overlay adds to the operations says
+// new: true, so that a misspelled name cannot be taken for it.
 func (s *source) overlay(over *yaml.Node) {
 	if s.root.Kind != yaml.MappingNode {
 		return // reading the table says so
 	}
 	forms := s.formNames()
+	if common := child(over, "common"); common != nil { // first: rows of operations may replace them
+		s.overlayCommon(common, forms)
+	}
 	var callbacks *yaml.Node
 	s.fields(over, "an overlay", func(key, value *yaml.Node) {
 		switch key.Value {
@@ -29,22 +32,36 @@ func (s *source) overlay(over *yaml.Node) {
 			}
 			s.overlayOperations(key.Value, value, forms)
 		case "catalogue":
-			known := sequence(s.root, key)
-			s.items(value, "catalogue", func(code *yaml.Node) {
-				if !slices.ContainsFunc(known.Content, func(k *yaml.Node) bool { return k.Value == code.Value && k.Kind == code.Kind }) {
-					known.Content = append(known.Content, code)
-				}
-			})
+			s.overlayCatalogue(sequence(s.root, key), value)
+		case "common":
 		case "codes":
 			s.overlayRows(sequence(s.root, key), value, forms, nil, "")
 		default:
-			set(s.root, key, value, key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success")
+			set(s.root, key, value, key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success" || key.Value == "roles")
 		}
 	})
 	if callbacks != nil {
 		s.overlayOperations("callbacks", callbacks, forms)
 	}
 }
+
+// overlayCatalogue adds codes. A code of one form replaces the same code of that form. The meaning of a code of the catalogue
+// stays: it is what the interface says.
+func (s *source) overlayCatalogue(catalogue, over *yaml.Node) {
+	s.items(over, "catalogue", func(item *yaml.Node) {
+		at := slices.IndexFunc(catalogue.Content, func(known *yaml.Node) bool { return sameCode(known, item) })
+		switch {
+		case at < 0:
+			catalogue.Content = append(catalogue.Content, item)
+		case child(item, "form") != nil:
+			catalogue.Content[at] = item
+		case child(item, "means") != nil && !sameWord(child(item, "means"), child(catalogue.Content[at], "means")):
+			s.errorf(item, "%s has its meaning from the table, which an overlay does not change; say form: if it says more in one form", codeOf(item).Value)
+		}
+	})
+}
+
+func sameWord(a, b *yaml.Node) bool { return a != nil && b != nil && a.Value == b.Value }
 
 func (s *source) overlayOperations(section string, over *yaml.Node, forms []string) {
 	operations := child(s.root, section)
@@ -55,6 +72,7 @@ func (s *source) overlayOperations(section string, over *yaml.Node, forms []stri
 		case base == nil && (added || slices.Contains(forms, newMark)):
 			for _, m := range []string{"request", "reply"} {
 				if rows := child(op, m); rows != nil && rows.Kind == yaml.SequenceNode {
+					s.include(rows)
 					for _, row := range rows.Content {
 						s.isNew(row, forms) // as all of the operation is
 					}
@@ -72,6 +90,7 @@ func (s *source) overlayOperations(section string, over *yaml.Node, forms []stri
 		s.fields(op, "an operation", func(key, value *yaml.Node) {
 			switch key.Value {
 			case "request", "reply":
+				s.include(value)
 				borrowed := s.borrowedBy(op)
 				if borrowed == nil {
 					borrowed = s.borrowedBy(base)
@@ -109,9 +128,9 @@ func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrowed *ya
 			s.checkNew(row, known, forms, message)
 		}
 	}
-	// A row of the same overlay is a companion, not a predecessor: exchanging two fields takes two rows that name
-	// each other's paths.
-	companions := func(b, row *yaml.Node) bool { return s.overlaid[b] == s.overlaid[row] }
+	// Rows that are laid over together do not replace each other: exchanging two fields takes two rows that name each
+	// other's paths.
+	companions := func(b, _ *yaml.Node) bool { return slices.Contains(over.Content, b) }
 	for _, row := range s.lay(base, over, forms, borrowed != nil, companions) {
 		if borrowed == nil || !slices.ContainsFunc(borrowed.Content, func(b *yaml.Node) bool { return samePath(b, row, forms) }) {
 			near, _ := s.nearPath(row, known, forms)
@@ -180,7 +199,7 @@ func (s *source) isNew(n *yaml.Node, forms []string) bool {
 // first of them stood, or at the end. With keep, what removes stands there, too: the row that says so, and one for
 // each path that went with a row. idle are the rows that were to remove and met none.
 func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companions func(b, row *yaml.Node) bool) (idle []*yaml.Node) {
-	inherit(base, over, forms)
+	s.inherit(base, over, forms)
 	s.items(over, "rows", func(row *yaml.Node) {
 		if row.Kind != yaml.MappingNode {
 			s.errorf(row, "a row must be a mapping")
@@ -215,13 +234,13 @@ func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companion
 	return idle
 }
 
-// inherit gives rows that name no role, or no empty, the one of the row whose path they have: how a field is written does not
-// change what it is to the gateway, which would else take a bill for none, and money for a word. A path of the first form counts more, and
-// a role that another row of them names is that one's.
-func inherit(base, over *yaml.Node, forms []string) {
+// inherit gives each row what it does not say itself of the row whose path it has: about, role, means and empty. How a field is
+// written does not change what it is to the gateway, which would otherwise route a bill as none and compare money as a word.
+// A path of the first form counts more, and a role that another row of them names is that row's.
+func (s *source) inherit(base, over *yaml.Node, forms []string) {
 	given := map[string]bool{}
 	for _, row := range over.Content {
-		if role := child(row, "role"); role != nil && role.Value != codeRole {
+		if role := child(row, "role"); role != nil && !s.many(role.Value) {
 			given[role.Value] = true
 		}
 	}
@@ -238,20 +257,34 @@ func inherit(base, over *yaml.Node, forms []string) {
 					continue
 				}
 				met[row], met[b] = true, true
-				// A date that was 0 or "" for a bill without a payment still is.
-				if empty := child(b, "empty"); empty != nil && child(row, "empty") == nil && child(row, "values") == nil {
-					if as := child(row, "as"); as == nil || as.Value != "digits" {
-						continue
-					}
-					row.Content = append(row.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "empty", Line: row.Line, Column: row.Column}, empty)
+				keep(row, b, "about")
+				if role := child(b, "role"); role != nil && !given[role.Value] {
+					keep(row, b, "role")
 				}
-				if role := child(b, "role"); role != nil && child(row, "role") == nil && !given[role.Value] {
-					row.Content = append(row.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "role", Line: row.Line, Column: row.Column}, role)
+				if sameWord(child(row, "role"), child(b, "role")) {
+					keep(row, b, "means")
+				}
+				// A date that was 0 or "" for a bill without a payment still is.
+				if as := child(row, "as"); as != nil && as.Value == "digits" && child(row, "values") == nil {
+					keep(row, b, "empty")
 				}
 			}
 		}
 		maps.Copy(known, met)
 	}
+}
+
+// keep gives row a word of b that row does not have.
+func keep(row, b *yaml.Node, word string) {
+	if value := child(b, word); value != nil && child(row, word) == nil {
+		row.Content = append(row.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word, Line: row.Line, Column: row.Column}, value)
+	}
+}
+
+// many tells whether the table declares that several rows of a reply may have a role.
+func (s *source) many(role string) bool {
+	many := child(child(child(s.root, "roles"), role), "many")
+	return many != nil && many.Value == "true"
 }
 
 // removals are rows that remove the paths of b that row does not name.
@@ -286,7 +319,7 @@ func samePath(a, b *yaml.Node, forms []string) bool {
 
 // keys are the keys of a mapping.
 func keys(n *yaml.Node) (names []string) {
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		names = append(names, n.Content[i].Value)
 	}
 	return names

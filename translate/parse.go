@@ -8,73 +8,23 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
+// operationWords are the keys of an operation that are not forms.
+var operationWords = []string{"effect", "creates", "sets", "no_envelope", "explain", "result", "request", "reply"}
+
 // table reads the whole tree into t.
 func (s *source) table(t *Table) {
-	t.unknown = map[message][2]string{request: {"drop", "drop"}, reply: {"drop", "drop"}}
+	t.unknown = map[Message][2]string{Request: {"drop", "drop"}, Reply: {"drop", "drop"}}
 	t.bounds = "upstream"
-	t.options = map[string]bool{}
-	var codes, operations, callbacks *yaml.Node
-	// Forms, options and the catalogue first: everything else refers to them, wherever they stand in the file.
-	s.fields(s.root, "a table", func(key, value *yaml.Node) {
-		switch key.Value {
-		case "forms":
-			s.forms(t, value)
-		case "options":
-			s.fields(value, "options", func(name, v *yaml.Node) { t.options[name.Value] = s.flag(v, name.Value) })
-		case "catalogue":
-			s.items(value, "catalogue", func(item *yaml.Node) { t.catalogue = append(t.catalogue, s.word(item, "a code")) })
-		case "success", "invalid", "unknown", "bounds":
-		case "codes":
-			codes = value
-		case "operations":
-			operations = value
-		case "callbacks":
-			callbacks = value
-		default:
-			s.unknownKey(key, "a table", "forms", "options", "catalogue", "success", "invalid", "unknown", "bounds", "codes", "operations", "callbacks")
-		}
-	})
-	if len(s.problems) > 0 {
+	t.options, t.roles = map[string]bool{}, map[string]*role{}
+	if s.vocabulary(t); len(s.problems) > 0 {
 		return
 	}
 	if t.forms[1].name == "" {
 		s.errorf(s.root, "a table needs forms: with exactly two of them")
 		return
 	}
-	s.fields(s.root, "a table", func(key, value *yaml.Node) {
-		switch key.Value {
-		case "success":
-			s.fields(value, "success", func(k, v *yaml.Node) {
-				switch k.Value {
-				case "code":
-					t.success.code = s.code(t, v)
-					t.success.codeJSON = string(appendString(nil, t.success.code))
-				case "text":
-					if c, ok := s.constant(v); ok {
-						t.success.text, t.success.textJSON = c.text, string(appendString(nil, c.text))
-					}
-				default:
-					s.unknownKey(k, "success", "code", "text")
-				}
-			})
-		case "invalid":
-			t.invalid = s.refusal(t, value)
-		case "bounds":
-			t.bounds = s.choice(value, "bounds", "upstream", "enforce")
-		case "unknown":
-			s.unknown(t, value)
-		}
-	})
-	t.unknown[notice] = t.unknown[reply]
-	if t.success.code == "" {
-		s.errorf(s.root, "a table needs success: {code: …}")
-	}
-	if t.invalid == "" {
-		s.errorf(s.root, "a table needs invalid: the code of a refusal whose row names none")
-	}
-	if codes != nil {
-		s.codePairs(t, codes)
-	}
+	s.rules(t)
+	operations := child(s.root, "operations")
 	if operations == nil {
 		s.errorf(s.root, "a table needs operations:")
 		return
@@ -85,12 +35,97 @@ func (s *source) table(t *Table) {
 		s.broken[name.Value] = len(s.problems) > before
 	})
 	s.uniquePaths(t, operations)
-	if callbacks != nil {
+	if callbacks := child(s.root, "callbacks"); callbacks != nil {
 		s.callbacks(t, callbacks, operations)
 	}
+	s.references(t, operations)
+}
+
+// vocabulary reads what everything else refers to, wherever it stands in the file.
+func (s *source) vocabulary(t *Table) {
+	s.fields(s.root, "a table", func(key, value *yaml.Node) {
+		switch key.Value {
+		case "forms":
+			s.forms(t, value)
+		case "options":
+			s.fields(value, "options", func(name, v *yaml.Node) { t.options[name.Value] = s.flag(v, name.Value) })
+		case "roles":
+			s.fields(value, "roles", func(name, v *yaml.Node) { t.roles[name.Value] = s.role(name, v) })
+		case "catalogue":
+			s.items(value, "catalogue", func(item *yaml.Node) {
+				if code := codeOf(item); child(item, "form") == nil {
+					t.catalogue = append(t.catalogue, s.word(code, "a code"))
+				}
+			})
+		case "success", "invalid", "unknown", "bounds", "codes", "operations", "callbacks":
+		default:
+			s.unknownKey(key, "a table", "forms", "options", "roles", "catalogue", "common", "success", "invalid", "unknown", "bounds", "codes", "operations", "callbacks")
+		}
+	})
+}
+
+// rules reads what holds for all operations.
+func (s *source) rules(t *Table) {
+	var catalogue, codes *yaml.Node
+	s.fields(s.root, "a table", func(key, value *yaml.Node) {
+		switch key.Value {
+		case "success":
+			s.success(t, value)
+		case "invalid":
+			t.invalid = s.refusal(t, value)
+		case "bounds":
+			t.bounds = s.choice(value, "bounds", "upstream", "enforce")
+		case "unknown":
+			s.unknown(t, value)
+		case "catalogue":
+			catalogue = value
+		case "codes":
+			codes = value
+		}
+	})
+	t.unknown[notice] = t.unknown[Reply]
+	if t.success.code == "" {
+		s.errorf(s.root, "a table needs success: {code: …}")
+	}
+	if t.invalid == "" {
+		s.errorf(s.root, "a table needs invalid: the code of a refusal whose row names none")
+	}
+	if catalogue != nil {
+		s.meanings(t, catalogue)
+	}
+	if codes != nil {
+		s.codePairs(t, codes)
+	}
+}
+
+func (s *source) success(t *Table, n *yaml.Node) {
+	s.fields(n, "success", func(k, v *yaml.Node) {
+		switch k.Value {
+		case "code":
+			t.success.code = s.code(t, v)
+			t.success.codeJSON = string(appendString(nil, t.success.code))
+		case "text":
+			if c, ok := s.constant(v); ok {
+				t.success.text, t.success.textJSON = c.text, string(appendString(nil, c.text))
+			}
+		default:
+			s.unknownKey(k, "success", "code", "text")
+		}
+	})
+}
+
+// references checks what refers to something that is read later in the file.
+func (s *source) references(t *Table, operations *yaml.Node) {
 	for _, n := range s.refusals {
 		if n.Value == t.success.code {
 			s.errorf(n, "a refusal cannot have the code of a success, %q", n.Value)
+		}
+	}
+	for i, o := range t.operations {
+		for role, value := range o.sets {
+			if t.hasMeanings(role) && t.meaning(role, value) == "" {
+				s.errorf(child(operations.Content[2*i+1], "sets"), "sets: no row with role: %s gives %q a meaning", role, value)
+			}
 		}
 	}
 	if options := child(s.root, "options"); options != nil && len(s.problems) == 0 {
@@ -148,8 +183,12 @@ func (s *source) forms(t *Table, n *yaml.Node) {
 				if s.choice(v, "digits", "number", "string") == "number" {
 					f.digits = number
 				}
+			case "prefix":
+				if f.prefix = s.word(v, "prefix"); !strings.HasPrefix(f.prefix, "/") || !strings.HasSuffix(f.prefix, "/") {
+					s.errorf(v, "prefix must begin and end with a slash, but is %q", v.Value)
+				}
 			default:
-				s.unknownKey(k, "a form", "code", "text", "result", "digits")
+				s.unknownKey(k, "a form", "code", "text", "result", "digits", "prefix")
 			}
 		})
 		if f.code == "" || f.text == "" || f.digits == absent {
@@ -163,9 +202,9 @@ func (s *source) forms(t *Table, n *yaml.Node) {
 
 func (s *source) unknown(t *Table, n *yaml.Node) {
 	s.fields(n, "unknown", func(key, value *yaml.Node) {
-		m := message(s.choice(key, "a key of unknown", string(request), string(reply)))
+		m := Message(s.choice(key, "a key of unknown", string(Request), string(Reply)))
 		allowed := []string{"drop", "pass"}
-		if m == request {
+		if m == Request {
 			allowed = append(allowed, "refuse") // a reply always comes back
 		}
 		if value.Kind != yaml.MappingNode {
@@ -186,10 +225,10 @@ func (s *source) unknown(t *Table, n *yaml.Node) {
 }
 
 func (s *source) operation(t *Table, name, n *yaml.Node) *Operation {
-	o := &Operation{Name: name.Value, bare: -1, rows: map[message][]*row{}, table: t}
-	messages := map[message]*yaml.Node{}
-	var makes *yaml.Node
+	o := &Operation{Name: name.Value, Explain: true, bare: -1, sets: map[string]string{}, rows: map[Message][]*row{}, table: t}
+	at := map[string]*yaml.Node{}
 	s.fields(n, "an operation", func(key, value *yaml.Node) {
+		at[key.Value] = value
 		if i := t.index(Form(key.Value)); i >= 0 {
 			if o.paths[i] = s.word(value, "a path"); !strings.HasPrefix(o.paths[i], "/") || strings.ContainsAny(o.paths[i], "{}?#% ") {
 				s.errorf(value, "a path must start with a slash and have no pattern or query, but is %q", value.Value)
@@ -199,19 +238,21 @@ func (s *source) operation(t *Table, name, n *yaml.Node) *Operation {
 		switch key.Value {
 		case "effect":
 			o.Effect = Effect(s.choice(value, "effect", string(Read), string(Write)))
-		case "makes":
-			o.Creates = s.choice(value, "makes", "bill") == "bill"
-			makes = value
-		case "bare":
-			if o.bare = t.index(Form(s.word(value, "bare"))); o.bare < 0 {
-				s.errorf(value, "bare: %q is not a form of this table", value.Value)
+		case "creates":
+			o.Created = s.roleName(t, value, "creates")
+		case "sets":
+			s.fields(value, "sets", func(k, v *yaml.Node) { o.sets[s.roleName(t, k, "sets")] = s.word(v, "a value") })
+		case "no_envelope":
+			if o.bare = t.index(Form(s.word(value, "no_envelope"))); o.bare < 0 {
+				s.errorf(value, "no_envelope: %q is not a form of this table", value.Value)
 			}
+		case "explain":
+			o.Explain = s.flag(value, "explain")
 		case "result":
 			o.list = s.choice(value, "result", "list") == "list"
 		case "request", "reply":
-			messages[message(key.Value)] = value
 		default:
-			s.unknownKey(key, "an operation", append(t.formNames(), "effect", "makes", "bare", "result", "request", "reply")...)
+			s.unknownKey(key, "an operation", append(t.formNames(), operationWords...)...)
 		}
 	})
 	if o.paths == [2]string{} {
@@ -223,23 +264,34 @@ func (s *source) operation(t *Table, name, n *yaml.Node) *Operation {
 	if o.list && o.paths[0] != "" && o.paths[1] != "" {
 		s.errorf(name, "%s: a list result cannot be translated, only passed on in one form", o.Name)
 	}
-	for _, m := range []message{request, reply} {
-		if messages[m] == nil {
+	for _, m := range []Message{Request, Reply} {
+		if at[string(m)] == nil {
 			s.errorf(name, "%s needs %s:", o.Name, m)
 			continue
 		}
-		s.rows(t, o, m, messages[m])
+		s.rows(t, o, m, at[string(m)])
 	}
-	if o.Creates && (o.Effect != Write || !o.OfBill()) {
-		s.errorf(makes, "%s makes a bill: that is a write, and its request has a row with role: bill", o.Name)
+	s.checkOperation(t, o, name, at)
+	return o
+}
+
+// checkOperation checks words of an operation that need its rows; at are the nodes of the words.
+func (s *source) checkOperation(t *Table, o *Operation, name *yaml.Node, at map[string]*yaml.Node) {
+	if o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)) {
+		s.errorf(at["creates"], "%s creates a %s: that needs effect: write and a row of the request with role: %s", o.Name, o.Created, o.Created)
+	}
+	if len(o.sets) > 0 && o.Effect != Write {
+		s.errorf(at["sets"], "sets: %s needs effect: write", o.Name)
+	}
+	if !o.Explain && o.Effect != Write {
+		s.errorf(at["explain"], "explain: only a write without a reply is explained, and %s is a read", o.Name)
 	}
 	if o.bare >= 0 && t.forms[o.bare].result != "" {
-		s.errorf(name, "%s: %s keeps its results under %q, so none of them is bare", o.Name, t.forms[o.bare].name, t.forms[o.bare].result)
+		s.errorf(name, "%s: %s keeps its results under %q, so none of them is without an envelope", o.Name, t.forms[o.bare].name, t.forms[o.bare].result)
 	}
-	if o.bare >= 0 && !slices.ContainsFunc(o.rows[reply], func(r *row) bool { return r.proofAsked != "" || r.proofOneOf != nil }) {
-		s.errorf(name, "%s: a bare reply needs a row with proof, nothing else tells it from any other object", o.Name)
+	if o.bare >= 0 && !slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.equal != "" || r.means != nil }) {
+		s.errorf(name, "%s: a reply without an envelope needs a row with must_equal_request or means, nothing else tells it from any other object", o.Name)
 	}
-	return o
 }
 
 // uniquePaths refuses two operations under one path: the path alone says what a call is.

@@ -23,7 +23,7 @@ func (s *source) callbacks(t *Table, n, operations *yaml.Node) {
 
 func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
 	// Every form has it, whatever address it is sent to.
-	o := &Operation{Name: name.Value, paths: [2]string{"/", "/"}, bare: -1, rows: map[message][]*row{}, table: t}
+	o := &Operation{Name: name.Value, paths: [2]string{"/", "/"}, bare: -1, rows: map[Message][]*row{}, table: t}
 	c := &Callback{operation: o}
 	var under [2]string
 	var fields, own *yaml.Node
@@ -37,10 +37,16 @@ func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
 			own = value
 		case "under":
 			s.eachForm(t, value, "under", func(f int, v *yaml.Node) { under[f] = s.segment(v) })
+		case "identified_by":
+			s.items(value, "identified_by", func(item *yaml.Node) {
+				if role := s.roleName(t, item, "identified_by"); role != "" {
+					c.identity = append(c.identity, role)
+				}
+			})
 		case "answer":
 			s.eachForm(t, value, "answer", func(f int, v *yaml.Node) { c.answers[f] = s.answer(t, f, v) })
 		default:
-			s.unknownKey(key, "a callback", "method", "fields", "request", "under", "answer")
+			s.unknownKey(key, "a callback", "method", "fields", "request", "under", "identified_by", "answer")
 		}
 	})
 	if n.Kind != yaml.MappingNode {
@@ -48,6 +54,9 @@ func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
 	}
 	if child(n, "method") == nil {
 		s.errorf(name, "%s needs method: POST or PUT", o.Name)
+	}
+	if by := child(n, "identified_by"); by == nil || len(by.Content) == 0 {
+		s.errorf(name, "%s needs identified_by: the roles that say what it is about", o.Name)
 	}
 	for _, f := range t.forms {
 		if child(child(n, "answer"), string(f.name)) == nil {
@@ -69,8 +78,8 @@ func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
 	if len(s.problems) > before {
 		return c
 	}
-	for _, role := range []string{partnerRole, billRole} {
-		if !slices.ContainsFunc(o.rows[notice], func(r *row) bool { return r.role == role && r.lone() < 0 }) {
+	for _, role := range c.identity {
+		if !slices.ContainsFunc(o.rows[notice], func(r *row) bool { return r.is(role) && r.lone() < 0 }) {
 			s.errorf(name, "%s needs a row of both forms with role: %s, nothing else says what it is about", o.Name, role)
 		}
 	}
@@ -125,14 +134,14 @@ func (s *source) borrow(fields, own, operations *yaml.Node) *yaml.Node {
 	return list
 }
 
-// borrowed is a row of a reply as a callback has it: it proves nothing, and there is no request to echo from.
+// borrowed is a row of a reply as a callback has it, which has no request.
 func (s *source) borrowed(n *yaml.Node) *yaml.Node {
 	row := *n
 	row.Content = nil
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		switch key.Value {
-		case "proof", "role":
+		case "must_equal_request", "role", "means":
 			continue
 		case "echo":
 			key = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "loss", Line: key.Line, Column: key.Column}

@@ -10,16 +10,16 @@ import (
 
 // rowWords are the keys of a row that are not forms.
 var rowWords = []string{
-	"as", "empty", "values", "default", "echo", "loss", "loss_code", "optional", "role", "note", "when", "unless", "remove",
-	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "proof",
+	"about", "as", "empty", "values", "default", "echo", "loss", "loss_code", "optional", "role", "means", "when", "unless", "remove",
+	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "must_equal_request",
 }
 
 // reserved are the words beside which the name of a form stands: no form can be named so.
-var reserved = append(slices.Clone(rowWords), "prefer", "effect", "makes", "bare", "result", "request", "reply")
+var reserved = slices.Concat(rowWords, operationWords, []string{"prefer", "common"})
 
 // rows reads the rows of one message, leaves out those that the options switch off, and checks that together
 // they say one thing of each field.
-func (s *source) rows(t *Table, o *Operation, m message, n *yaml.Node) {
+func (s *source) rows(t *Table, o *Operation, m Message, n *yaml.Node) {
 	taken := [2]map[string]int{{}, {}}
 	var at []*yaml.Node
 	s.items(n, string(m), func(item *yaml.Node) {
@@ -39,194 +39,262 @@ func (s *source) rows(t *Table, o *Operation, m message, n *yaml.Node) {
 			}
 			taken[f][path] = item.Line
 			envelope := t.forms[f]
-			if first := segments(path)[0]; m == reply && envelope.result == "" && (first == envelope.code || first == envelope.text) {
+			if first := segments(path)[0]; m == Reply && envelope.result == "" && (first == envelope.code || first == envelope.text) {
 				s.errorf(item, "%s: the envelope of %s has this name", path, envelope.name)
 			}
 		}
 		for i, other := range o.rows[m] {
 			apart := r.lone() >= 0 && other.lone() >= 0 && r.lone() != other.lone()
-			if r.role != "" && r.role == other.role && !apart && m != reply {
-				s.errorf(item, "role: %s is already that of the row on line %d", r.role, at[i].Line)
+			if r.role != nil && r.role == other.role && !apart && m != Reply {
+				s.errorf(item, "role: %s is already that of the row on line %d", r.role.name, at[i].Line)
 				break
 			}
 		}
 		o.rows[m], at = append(o.rows[m], r), append(at, item)
 	})
-	if m == reply {
-		s.references(t, o, at)
+	if m == Reply {
+		s.requestPaths(t, o, at)
 	}
 }
 
-// references checks the paths by which a reply names fields of its request; at are the nodes of its rows.
-func (s *source) references(t *Table, o *Operation, at []*yaml.Node) {
+// requestPaths checks the paths by which a reply names fields of its request; at are the nodes of its rows.
+func (s *source) requestPaths(t *Table, o *Operation, at []*yaml.Node) {
 	has := func(f int, path string) bool {
-		for _, r := range o.rows[request] {
+		for _, r := range o.rows[Request] {
 			if r.path[f] == path {
 				return true
 			}
 		}
 		return false
 	}
-	for i, r := range o.rows[reply] {
+	for i, r := range o.rows[Reply] {
 		if r.echo != "" && !has(r.lone(), r.echo) {
 			s.errorf(at[i], "%s: echo: no request row has %s in %s", o.Name, r.echo, t.forms[r.lone()].name)
 		}
-		if r.proofAsked != "" && !has(0, r.proofAsked) {
-			s.errorf(at[i], "%s: proof: no request row has %s in %s", o.Name, r.proofAsked, t.forms[0].name)
+		if r.equal != "" && !has(0, r.equal) {
+			s.errorf(at[i], "%s: must_equal_request: no request row has %s in %s", o.Name, r.equal, t.forms[0].name)
 		}
 	}
 }
 
+// A rowReader reads one row. at are the nodes of its words.
+type rowReader struct {
+	*source
+	table     *Table
+	operation *Operation
+	message   Message
+	node      *yaml.Node
+	row       *row
+	at        map[string]*yaml.Node
+	on        bool // false where when or unless leaves the row out
+}
+
 // row reads one row; on is false where its when or unless leaves it out.
-func (s *source) row(t *Table, o *Operation, m message, n *yaml.Node) (r *row, on bool) {
-	r, on = &row{refuse: t.invalid, malformed: t.invalid, lossCode: t.invalid}, true
-	var at struct{ empty, preset, echo, loss, proof, bound *yaml.Node }
+func (s *source) row(t *Table, o *Operation, m Message, n *yaml.Node) (r *row, on bool) {
+	in := &rowReader{s, t, o, m, n, &row{refuse: t.invalid, malformed: t.invalid, lossCode: t.invalid}, map[string]*yaml.Node{}, true}
 	s.fields(n, "a row", func(key, v *yaml.Node) {
+		in.at[key.Value] = v
 		if i := t.index(Form(key.Value)); i >= 0 {
-			r.path[i] = s.word(v, "a path")
-			for _, name := range segments(r.path[i]) {
-				s.checkSegment(v, name)
-			}
-			if o.paths[i] == "" {
-				s.errorf(key, "%s has no path in %s", o.Name, key.Value)
-			}
-			return
-		}
-		switch key.Value {
-		case "as":
-			r.digits = s.choice(v, "as", "digits") != ""
-		case "empty":
-			at.empty = v
-			if c, ok := s.constant(v); ok && c.kind == number {
-				r.empty = c.text
-			} else if ok {
-				s.errorf(v, "empty must be the whole number that stands for nothing, such as 0, but is %q", v.Value)
-			}
-		case "values":
-			r.pairs = s.pairs(t, v)
-		case "default":
-			at.preset = v
-			if c, ok := s.constant(v); ok {
-				r.preset = &c
-			}
-		case "echo":
-			at.echo, r.echo = v, s.word(v, "echo")
-		case "loss":
-			at.loss, r.loss = v, s.choice(v, "loss", "drop", "refuse")
-		case "loss_code":
-			r.lossCode = s.refusal(t, v)
-		case "optional":
-			r.optional = s.flag(v, "optional")
-		case "role":
-			r.role = s.choice(v, "role", roles...)
-		case "note":
-			r.note = s.word(v, "note")
-		case "when", "unless":
-			option := s.word(v, key.Value)
-			value, known := t.options[option]
-			if !known {
-				s.errorf(v, "%s: %q is not one of the options%s", key.Value, option, DidYouMean(option, slices.Collect(maps.Keys(t.options))))
-			}
-			s.switches[option] = true
-			on = on && value == (key.Value == "when")
-		case "required":
-			at.bound, r.required = v, s.flag(v, "required")
-		case "min":
-			at.bound, r.min = v, s.count(v, "min")
-		case "max":
-			at.bound, r.max = v, s.count(v, "max")
-		case "exact_digits":
-			at.bound, r.exactDigits = v, s.count(v, "exact_digits")
-		case "one_of":
-			at.bound, r.oneOf = v, s.words(v, "one_of")
-		case "refuse":
-			r.refuse = s.refusal(t, v)
-		case "malformed":
-			r.malformed = s.refusal(t, v)
-		case "proof":
-			at.proof = v
-			if v.Kind == yaml.MappingNode && len(v.Content) == 0 {
-				s.errorf(v, "proof needs asked or one_of")
-			}
-			s.fields(v, "proof", func(k, v *yaml.Node) {
-				switch k.Value {
-				case "asked":
-					r.proofAsked = s.word(v, "asked")
-				case "one_of":
-					r.proofOneOf = s.words(v, "one_of")
-				default:
-					s.unknownKey(k, "proof", "asked", "one_of")
-				}
-			})
-		case "remove", newMark:
-			s.errorf(key, "%s: stands in an overlay, and there only as true", key.Value)
-		default:
-			s.unknownKey(key, "a row", append(t.formNames(), rowWords...)...)
+			in.path(i, key, v)
+		} else if !in.bound(key.Value, v) {
+			in.word(key, v)
 		}
 	})
-	lone := r.lone()
+	in.checkForms()
+	in.checkConversion()
+	in.checkMessage()
+	in.checkReply()
+	if in.row.max > 0 && in.row.min > in.row.max {
+		s.errorf(n, "min %d is more than max %d", in.row.min, in.row.max)
+	}
+	return in.row, in.on
+}
+
+func (in *rowReader) path(form int, key, v *yaml.Node) {
+	in.row.path[form] = in.source.word(v, "a path")
+	for _, name := range segments(in.row.path[form]) {
+		in.checkSegment(v, name)
+	}
+	if in.operation.paths[form] == "" {
+		in.errorf(key, "%s has no path in %s", in.operation.Name, key.Value)
+	}
+}
+
+// bounds are the words by which a request is checked.
+var bounds = []string{"required", "min", "max", "exact_digits", "one_of"}
+
+// bound reads a word that is a bound; ok is false if it is none.
+func (in *rowReader) bound(word string, v *yaml.Node) (ok bool) {
+	switch r := in.row; word {
+	case "required":
+		r.required = in.flag(v, word)
+	case "min":
+		r.min = in.count(v, word)
+	case "max":
+		r.max = in.count(v, word)
+	case "exact_digits":
+		r.exactDigits = in.count(v, word)
+	case "one_of":
+		r.oneOf = in.words(v, word)
+	default:
+		return false
+	}
+	return true
+}
+
+// word reads a word that is neither a form nor a bound.
+func (in *rowReader) word(key, v *yaml.Node) {
+	t, r := in.table, in.row
+	switch key.Value {
+	case "about":
+		r.about = in.source.word(v, "about")
+	case "as":
+		r.digits = in.choice(v, "as", "digits") != ""
+	case "empty":
+		if c, ok := in.constant(v); ok && c.kind == number {
+			r.empty = c.text
+		} else if ok {
+			in.errorf(v, "empty must be the whole number that stands for nothing, such as 0, but is %q", v.Value)
+		}
+	case "values":
+		r.pairs = in.pairs(t, v)
+	case "default":
+		if c, ok := in.constant(v); ok {
+			r.preset = &c
+		}
+	case "echo":
+		r.echo = in.source.word(v, "echo")
+	case "loss":
+		r.loss = in.choice(v, "loss", "drop", "refuse")
+	case "loss_code":
+		r.lossCode = in.refusal(t, v)
+	case "optional":
+		r.optional = in.flag(v, "optional")
+	case "role":
+		r.role = t.roles[in.roleName(t, v, "role")]
+	case "means":
+		r.means = map[string]string{}
+		in.fields(v, "means", func(value, word *yaml.Node) { r.means[value.Value] = in.source.word(word, "means") })
+	case "when", "unless":
+		in.condition(key, v)
+	case "refuse":
+		r.refuse = in.refusal(t, v)
+	case "malformed":
+		r.malformed = in.refusal(t, v)
+	case "must_equal_request":
+		r.equal = in.source.word(v, "must_equal_request")
+	case "remove", newMark:
+		in.errorf(key, "%s: stands in an overlay, and there only as true", key.Value)
+	case "common":
+		in.errorf(key, "common: only a request or a reply can have common rows")
+	default:
+		in.unknownKey(key, "a row", append(t.formNames(), rowWords...)...)
+	}
+}
+
+func (in *rowReader) condition(key, v *yaml.Node) {
+	option := in.source.word(v, key.Value)
+	value, known := in.table.options[option]
+	if !known {
+		in.errorf(v, "%s: %q is not one of the options%s", key.Value, option, DidYouMean(option, slices.Collect(maps.Keys(in.table.options))))
+	}
+	in.switches[option] = true
+	in.on = in.on && value == (key.Value == "when")
+}
+
+// has tells whether the row has one of the words.
+func (in *rowReader) has(words ...string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return in.at[word] != nil })
+}
+
+// checkForms checks which forms have the field, and that a field of one form says what becomes of it.
+func (in *rowReader) checkForms() {
+	r, lone := in.row, in.row.lone()
+	explained := in.has("default", "echo", "loss")
 	switch {
 	case r.path == [2]string{}:
-		s.errorf(n, "a row needs a path in at least one form")
-	case lone < 0 && (at.preset != nil || at.echo != nil || at.loss != nil):
-		s.errorf(n, "default, echo and loss are for a field that one form lacks, but this row names both")
-	case lone >= 0 && o.paths[1-lone] != "" && at.preset == nil && at.echo == nil && at.loss == nil:
-		s.errorf(n, "%s is in %s only: say default, echo or loss", r.path[lone], t.forms[lone].name)
+		in.errorf(in.node, "a row needs a path in at least one form")
+	case lone < 0 && explained:
+		in.errorf(in.node, "default, echo and loss are for a field that one form lacks, but this row names both")
+	case lone >= 0 && in.operation.paths[1-lone] != "" && !explained:
+		in.errorf(in.node, "%s is in %s only: say default, echo or loss", r.path[lone], in.table.forms[lone].name)
 	}
 	if lone >= 0 && r.pairs != nil {
-		s.errorf(n, "values are for a field of both forms")
+		in.errorf(in.node, "values are for a field of both forms")
 	}
+}
+
+// checkConversion checks how the value is written in the other form, and what its role says about it.
+func (in *rowReader) checkConversion() {
+	r, forms := in.row, in.table.forms
 	switch {
-	case at.empty == nil:
-	case m == request:
-		s.errorf(at.empty, "empty: a request says what it says")
-	case r.role == amountRole:
-		s.errorf(at.empty, "empty: 0 is an amount")
-	case lone >= 0 || !r.digits || t.forms[0].digits == t.forms[1].digits:
-		s.errorf(at.empty, "empty is for a field of both forms with as: digits that one of them writes as a number and the other as text")
+	case in.at["empty"] == nil:
+	case in.message == Request:
+		in.errorf(in.at["empty"], "empty: a request says what it says")
+	case r.role != nil && r.role.zeroIsValue:
+		in.errorf(in.at["empty"], "empty: 0 is a value of role: %s", r.role.name)
+	case r.lone() >= 0 || !r.digits || forms[0].digits == forms[1].digits:
+		in.errorf(in.at["empty"], "empty is for a field of both forms with as: digits that one of them writes as a number and the other as text")
 	case len(r.pairs) > 0:
-		s.errorf(at.empty, "empty: the row has values: pair the empty value there")
+		in.errorf(in.at["empty"], "empty: the row has values: pair the empty value there")
 	}
-	if r.role == callbackRole && (r.digits || r.pairs != nil) {
-		s.errorf(n, "role: an address has no conversion, neither as nor values")
+	if r.role != nil && r.role.unconverted && (r.digits || r.pairs != nil) {
+		in.errorf(in.node, "role: %s has no conversion, neither as nor values", r.role.name)
 	}
-	if at.preset != nil && m == reply {
-		s.errorf(at.preset, "default: a reply is never filled in but by echo")
+	if r.means == nil {
+		return
 	}
-	if at.preset != nil && m == notice {
-		s.errorf(at.preset, "default: a callback is never filled in")
+	if r.role == nil || r.role.means == nil {
+		in.errorf(in.at["means"], "means needs a role: that has means")
+		return
 	}
-	if at.echo != nil && m == notice {
-		s.errorf(at.echo, "echo: a callback has no request to echo from")
+	for value, word := range r.means {
+		if word != "" && !slices.Contains(r.role.means, word) {
+			in.errorf(child(in.at["means"], value), "%q is not one of the means of role: %s%s", word, r.role.name, DidYouMean(word, r.role.means))
+		}
 	}
-	if r.loss == "refuse" && m == notice {
-		s.errorf(at.loss, "loss: a callback always arrives, it can only drop")
+	if r.digits {
+		in.errorf(in.at["means"], "means is for a field that holds text, and as: digits for one that holds a number")
 	}
-	if at.bound != nil && m == notice {
-		s.errorf(at.bound, "a callback has no bounds")
+}
+
+// misplaced are the words that make no sense in a message.
+var misplaced = []struct {
+	words []string
+	in    Message
+	why   string
+}{
+	{[]string{"default"}, Reply, "default: a reply is never filled in but by echo"},
+	{[]string{"default"}, notice, "default: a callback is never filled in"},
+	{[]string{"echo"}, Request, "echo: a request has nothing to echo"},
+	{[]string{"echo"}, notice, "echo: a callback has no request to echo from"},
+	{bounds, Reply, "a reply has no bounds"},
+	{bounds, notice, "a callback has no bounds"},
+	{[]string{"must_equal_request"}, Request, "must_equal_request: only a field of a reply can equal one of its request"},
+	{[]string{"must_equal_request"}, notice, "must_equal_request: a callback has no request"},
+	{[]string{"means"}, Request, "means: only a reply says what has become of something"},
+}
+
+// checkMessage checks that the row says nothing that its message cannot do.
+func (in *rowReader) checkMessage() {
+	for _, m := range misplaced {
+		for _, word := range m.words {
+			if m.in == in.message && in.has(word) {
+				in.errorf(in.at[word], "%s", m.why)
+				break
+			}
+		}
 	}
-	if at.echo != nil && m == request {
-		s.errorf(at.echo, "echo: a request has nothing to echo")
+	if in.row.loss == "refuse" && in.message != Request {
+		in.errorf(in.at["loss"], "loss: a %s always arrives, it can only drop", in.message)
 	}
-	if r.loss == "refuse" && m == reply {
-		s.errorf(at.loss, "loss: a reply always comes back, it can only drop")
+}
+
+// checkReply checks that a field by which a reply without an envelope is known exists in its form.
+func (in *rowReader) checkReply() {
+	if bare := in.operation.bare; in.message == Reply && in.row.equal != "" && bare >= 0 && in.row.path[bare] == "" {
+		in.errorf(in.at["must_equal_request"], "must_equal_request: %s has replies without an envelope, so that it must have the field", in.table.forms[bare].name)
 	}
-	if at.bound != nil && m == reply {
-		s.errorf(at.bound, "a reply has no bounds")
-	}
-	switch {
-	case at.proof == nil:
-	case m == notice:
-		s.errorf(at.proof, "proof: a callback is no answer and proves nothing")
-	case m == request:
-		s.errorf(at.proof, "proof: a request proves nothing")
-	case r.proofOneOf != nil && (o.bare < 0 || r.path[max(o.bare, 0)] == ""), o.bare >= 0 && r.path[o.bare] == "":
-		s.errorf(at.proof, "proof: only a reply row of the form that is bare can prove it")
-	}
-	if r.max > 0 && r.min > r.max {
-		s.errorf(n, "min %d is more than max %d", r.min, r.max)
-	}
-	return r, on
 }
 
 func (s *source) words(n *yaml.Node, what string) []string {

@@ -5,14 +5,14 @@ package translate
 // the steps, which append the output from the slots. A plan between equal forms only fills the slots.
 type plan struct {
 	table    *Table
-	message  message
+	message  Message
 	from, to int
 	rows     []*row // slot i holds the value of rows[i]
 	root     *node
 	result   *node // where the rows' paths begin in the input: the root, or the envelope's result
 	steps    []step
 	objects  []object       // the objects of the output, for fields that pass without a row; 0 is the result
-	roles    map[string]int // the slot of the row with a role, where the message has one
+	roles    map[string]int // by role: the slot of its row
 	unknown  string         // what happens to a field that no row names
 }
 
@@ -102,8 +102,8 @@ func (o *Operation) compile() {
 			}
 			o.translations[client][upstream] = &Translation{
 				operation: o,
-				request:   o.plan(request, client, upstream),
-				reply:     o.plan(reply, upstream, client),
+				request:   o.plan(Request, client, upstream),
+				reply:     o.plan(Reply, upstream, client),
 			}
 		}
 	}
@@ -116,14 +116,14 @@ func (o *Operation) compile() {
 	}
 }
 
-func (o *Operation) plan(m message, from, to int) *plan {
+func (o *Operation) plan(m Message, from, to int) *plan {
 	t := o.table
 	p := &plan{table: t, message: m, from: from, to: to, root: &node{into: -1}, roles: map[string]int{}, unknown: t.unknown[m][from]}
-	if !o.list || m == request {
+	if !o.list || m == Request {
 		p.rows = o.rows[m]
 	}
 	p.result = p.root
-	if m == reply {
+	if m == Reply {
 		envelope := t.forms[from]
 		p.root.add(entry{name: envelope.code, slot: p.codeSlot()})
 		p.root.add(entry{name: envelope.text, slot: p.textSlot()})
@@ -141,12 +141,12 @@ func (o *Operation) plan(m message, from, to int) *plan {
 		if r.path[to] != "" {
 			out.leaf(r.path[to], slot)
 		}
-		if r.role != "" && r.path[from] != "" {
-			p.roles[r.role] = slot
+		if r.role != nil && r.path[from] != "" {
+			p.roles[r.role.name] = slot
 		}
 	}
 	p.flatten(out)
-	if m == reply && t.forms[to].result == "" {
+	if m == Reply && t.forms[to].result == "" {
 		p.objects[0].names[t.forms[to].code], p.objects[0].names[t.forms[to].text] = true, true
 	}
 	if p.unknown == "pass" {

@@ -1,15 +1,11 @@
 package translate
 
-import (
-	"slices"
-
-	"github.com/tidwall/gjson"
-)
+import "github.com/tidwall/gjson"
 
 // Reply appends the upstream's reply to dst as the client's form has it. Between equal forms it returns src
 // itself. status is the HTTP status of the reply. The error is a [*NoAnswer] where no code can be read: then
-// nothing is known of the outcome. Request must have come first: a reply may echo from it and a bare one is
-// proved by it.
+// nothing is known of the outcome. Request must have come first: a reply may echo from it, and a success may have to
+// equal it.
 func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	p := c.translation.reply
 	c.Report.reset()
@@ -28,7 +24,7 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	switch {
 	case code.kind == text && code.raw != `""`:
 		c.code = p.table.own(code.text())
-	case code.kind == absent && c.proved(status):
+	case code.kind == absent && c.bareSuccess(status):
 		c.code = p.table.success.code
 	case code.kind == absent && c.translation.operation.bare == p.from:
 		return nil, &NoAnswer{Reason: "no " + p.table.forms[p.from].code + " in it, and not the bare success that the request asks for"}
@@ -50,7 +46,7 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	if !c.success {
 		return c.failure(dst), nil
 	}
-	if c.translation.operation.bare == p.from && !c.namesItsBill() {
+	if c.translation.operation.bare == p.from && !c.hasWhatMustEqual() {
 		c.code, c.success = "", false
 		return nil, &NoAnswer{Reason: "a success that shows nothing of what was asked for"}
 	}
@@ -133,39 +129,39 @@ func (c *Call) drops(p *plan) {
 	}
 }
 
-// proved tells whether a reply without a code is the bare success of this call: HTTP 200 and every proof of
-// the table, above all the bill that was asked for.
-func (c *Call) proved(status int) bool {
+// bareSuccess tells whether a reply without a code is the success of this call that its form sends without an envelope: with
+// HTTP 200, every field that must equal the request, and a meaning for every value that can have one.
+func (c *Call) bareSuccess(status int) bool {
 	p := c.translation.reply
 	if c.translation.operation.bare != p.from || status != statusOK {
 		return false
 	}
 	for slot, r := range p.rows {
 		v := c.reply[slot]
-		if r.proofAsked == "" && r.proofOneOf == nil {
+		if r.equal == "" && r.means == nil || r.path[p.from] == "" {
 			continue
 		}
 		if v.nothing() || v.kind == composite {
 			return false
 		}
 		content := v.text()
-		if r.proofAsked != "" {
+		if r.equal != "" {
 			asked := c.translation.asked[slot]
 			if asked < 0 || c.request[asked].nothing() || c.request[asked].text() != content {
 				return false
 			}
 		}
-		if r.proofOneOf != nil && !slices.Contains(r.proofOneOf, content) {
+		if r.means != nil && r.meaning(v, p.from) == "" {
 			return false
 		}
 	}
 	return true
 }
 
-// namesItsBill tells whether the reply has every field that must repeat the request.
-func (c *Call) namesItsBill() bool {
+// hasWhatMustEqual tells whether the reply has every field that must equal the request.
+func (c *Call) hasWhatMustEqual() bool {
 	for slot, r := range c.translation.reply.rows {
-		if r.proofAsked != "" && c.reply[slot].nothing() {
+		if r.equal != "" && c.reply[slot].nothing() {
 			return false
 		}
 	}

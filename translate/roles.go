@@ -5,39 +5,42 @@ import (
 	"unsafe"
 )
 
-// What a request says to the gateway, by the roles of the table's rows. Each is text: of a string its content, of
-// another single value its raw text, and "" where the request has nothing there, null, an object or an array. It is
-// valid until Release and as long as the request's bytes are.
-
-// Partner is the key that names who calls.
-func (c *Call) Partner() string { return c.named(partnerRole) }
-
-// Bill is the bill that the request is about.
-func (c *Call) Bill() string { return c.named(billRole) }
-
-// Merchant is the partner's user and store that the request is for.
-func (c *Call) Merchant() (member, merchant string) {
-	return c.named(memberRole), c.named(merchantRole)
+// Value is what the request says in the field with a role: of a string its content, of another single value its raw text, and
+// "" if the request has no such field or has null, an object or an array there. It is valid until Release and as long as the
+// request's bytes are.
+func (c *Call) Value(role string) string {
+	return valueAt(c.translation.request, role, c.request)
 }
 
-// Expiry is the day to which the bill is valid, as the request spells it.
-func (c *Call) Expiry() string { return c.named(expiryRole) }
+// ReplyValue is what the last reply says in the field with a role, as Value is for the request. A field whose values have a
+// meaning says something only as text.
+func (c *Call) ReplyValue(role string) string {
+	return valueAt(c.translation.reply, role, c.reply)
+}
 
-// Amount is what the request wants charged.
-func (c *Call) Amount() string { return c.named(amountRole) }
-
-func (c *Call) named(role string) string {
-	slot, ok := c.translation.request.roles[role]
-	if !ok || c.request[slot].nothing() || c.request[slot].kind == composite {
+// ReplyMeaning is what the value of the last reply means in the field with a role, by the means of its row; "" if it has no
+// meaning.
+func (c *Call) ReplyMeaning(role string) string {
+	p := c.translation.reply
+	slot, ok := p.roles[role]
+	if !ok {
 		return ""
 	}
-	return c.request[slot].text()
+	return p.rows[slot].meaning(c.reply[slot], p.from)
 }
 
-// CallbackAddress is the address that the request wants notified, and the path of its field. ok is false where it
-// names none: the field is missing, null, empty or not a string.
-func (c *Call) CallbackAddress() (address, field string, ok bool) {
-	slot, ok := c.addressed()
+func valueAt(p *plan, role string, slots []value) string {
+	slot, ok := p.roles[role]
+	if !ok || slots[slot].nothing() || slots[slot].kind == composite || p.rows[slot].means != nil && slots[slot].kind != text {
+		return ""
+	}
+	return slots[slot].text()
+}
+
+// StringValue is the string that the request has in the field with a role, and the path of the field. ok is false if the field
+// is missing, null, empty or not a string.
+func (c *Call) StringValue(role string) (content, path string, ok bool) {
+	slot, ok := c.stringAt(role)
 	if !ok {
 		return "", "", false
 	}
@@ -45,53 +48,49 @@ func (c *Call) CallbackAddress() (address, field string, ok bool) {
 	return c.request[slot].text(), p.rows[slot].path[p.from], true
 }
 
-// addressed is the slot of the callback address, where the request has one.
-func (c *Call) addressed() (slot int, ok bool) {
-	slot, ok = c.translation.request.roles[callbackRole]
+func (c *Call) stringAt(role string) (slot int, ok bool) {
+	slot, ok = c.translation.request.roles[role]
 	return slot, ok && c.request[slot].kind == text && !c.request[slot].nothing()
 }
 
-// SwapCallbackURL appends the request to dst as Request made it, but with address where its callback address stands; a
-// request without one, as it is. Between equal forms every other byte is the client's. Request must have come
-// first, and must not have refused; else nothing is appended.
-func (c *Call) SwapCallbackURL(dst []byte, address string) []byte {
+// Replace appends the request to dst as Request made it, but with content as the string of the field with a role. A request
+// without such a string is appended as it is. Between equal forms every other byte is the client's. Request must have
+// succeeded before; otherwise nothing is appended.
+func (c *Call) Replace(dst []byte, role, content string) []byte {
 	if c.src == nil {
 		return dst
 	}
 	p := c.translation.request
-	slot, ok := c.addressed()
+	slot, ok := c.stringAt(role)
 	if c.translation.SameForm() {
 		if !ok {
 			return append(dst, c.src...)
 		}
 		begin := c.offset(c.request[slot])
-		dst = appendString(append(dst, c.src[:begin]...), address)
+		dst = appendString(append(dst, c.src[:begin]...), content)
 		return append(dst, c.src[begin+len(c.request[slot].raw):]...)
 	}
-	report := c.Report // what Request told of the rest holds
+	report := c.Report // of Request, which holds for the other fields
 	c.Report = Report{}
 	if ok {
-		// The slot is put back: the reply may echo what the client sent.
+		// The slot is restored: the reply may echo what the client sent.
 		defer func(own value) { c.request[slot] = own }(c.request[slot])
-		c.request[slot].raw = string(appendString(nil, address))
+		c.request[slot].raw = string(appendString(nil, content))
 	}
 	dst, _ = c.emit(p, append(dst, '{'), c.request)
 	c.Report = report
 	return append(dst, '}')
 }
 
-// offset is where in the request a value of it begins. The raw text of a value is part of the request's bytes, so
-// its place is exact where a search could find another of the same spelling.
+// offset is where a value begins in the request. The raw text of a value is part of the request's bytes, so that its place is
+// exact where a search could find another text of the same spelling.
 func (c *Call) offset(v value) int {
 	return int(uintptr(unsafe.Pointer(unsafe.StringData(v.raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(c.src))))
 }
 
-// Said is what a request says by the roles of the table's rows. What is empty is left out.
-type Said struct{ Partner, Member, Merchant, Bill string }
-
-// Compose appends a request of the operation in a form, as a partner would make it that says so and nothing else. It is
-// for what the gateway asks of itself. It is an error if one of the forms lacks the operation.
-func (o *Operation) Compose(dst []byte, f Form, said Said) ([]byte, error) {
+// Compose appends a request of the operation in a form, as a client would make it that sends these values, by role, and nothing
+// else. Empty values and roles that the request lacks are left out. It is an error if one of the forms lacks the operation.
+func (o *Operation) Compose(dst []byte, f Form, values map[string]string) ([]byte, error) {
 	to := o.table.index(f)
 	if to < 0 || o.translations[1-to][to] == nil {
 		return nil, fmt.Errorf("%s cannot be composed in %s: both forms must have it", o.Name, f)
@@ -100,30 +99,11 @@ func (o *Operation) Compose(dst []byte, f Form, said Said) ([]byte, error) {
 	defer c.Release()
 	p := c.translation.request
 	clear(c.request)
-	for role, word := range map[string]string{partnerRole: said.Partner, memberRole: said.Member, merchantRole: said.Merchant, billRole: said.Bill} {
-		if slot, ok := p.roles[role]; ok && word != "" {
-			c.request[slot] = value{string(appendString(nil, word)), text}
+	for role, content := range values {
+		if slot, ok := p.roles[role]; ok && content != "" {
+			c.request[slot] = value{string(appendString(nil, content)), text}
 		}
 	}
 	dst, _ = c.emit(p, append(dst, '{'), c.request)
 	return append(dst, '}'), nil
-}
-
-// ShownAmount is the amount that the reply shows, in its digits, "" where it shows none. It is valid as State is.
-func (c *Call) ShownAmount() string {
-	slot, ok := c.translation.reply.roles[amountRole]
-	if !ok || c.reply[slot].nothing() || c.reply[slot].kind == composite {
-		return ""
-	}
-	return c.reply[slot].text()
-}
-
-// State is what the reply says has become of the bill, "" where it does not. It is valid until Release and as long as
-// the reply's bytes are.
-func (c *Call) State() string {
-	slot, ok := c.translation.reply.roles[stateRole]
-	if !ok || c.reply[slot].kind != text {
-		return ""
-	}
-	return c.reply[slot].text()
 }

@@ -15,7 +15,7 @@ import (
 // requested is a request after Request.
 func requested(t testing.TB, operation string, from, to translate.Form, doc string) *translate.Call {
 	t.Helper()
-	call := billing().Operation(operation).Translation(from, to).Start()
+	call := shipped().Operation(operation).Translation(from, to).Start()
 	if _, err := call.Request(nil, []byte(doc)); err != nil {
 		t.Fatalf("%s: %v", doc, err)
 	}
@@ -56,13 +56,13 @@ func TestNamed(t *testing.T) {
 		{"merchant.list", "v2", `{"apiKey":"k"}`, named{Partner: "k"}},
 	} {
 		for _, to := range forms {
-			if billing().Operation(c.operation).Translation(c.form, to) == nil {
+			if shipped().Operation(c.operation).Translation(c.form, to) == nil {
 				continue
 			}
 			call := requested(t, c.operation, c.form, to, c.doc)
-			got := named{Partner: call.Partner(), Bill: call.Bill(), Expiry: call.Expiry()}
-			got.Member, got.Merchant = call.Merchant()
-			address, _, ok := call.CallbackAddress()
+			got := named{Partner: call.Value("partner"), Bill: call.Value("bill"), Expiry: call.Value("expiry")}
+			got.Member, got.Merchant = call.Value("member"), call.Value("merchant")
+			address, _, ok := call.StringValue("callback")
 			if got.Address = address; ok != (address != "") {
 				t.Errorf("%s: address %q, %v", c.doc, address, ok)
 			}
@@ -70,8 +70,8 @@ func TestNamed(t *testing.T) {
 				t.Errorf("%s to %s: %s: -want +got\n%s", c.operation, to, c.doc, diff)
 			}
 			call.Release()
-			call = billing().Operation(c.operation).Translation(c.form, to).Start()
-			if _, _, ok := call.CallbackAddress(); ok || call.Bill()+call.Partner()+call.Expiry() != "" || len(call.SwapCallbackURL(nil, "x")) != 0 {
+			call = shipped().Operation(c.operation).Translation(c.form, to).Start()
+			if _, _, ok := call.StringValue("callback"); ok || call.Value("bill")+call.Value("partner")+call.Value("expiry") != "" || len(call.Replace(nil, "callback", "x")) != 0 {
 				t.Error("a new call knows of the one before")
 			}
 			call.Release()
@@ -103,11 +103,11 @@ func TestReaddressBetweenEqualForms(t *testing.T) {
 			call := requested(t, "bill.create", c.form, c.form, strings.Replace(c.doc, "§", value, 1))
 			for _, before := range []string{"", "{", "x,"} {
 				want := before + strings.Replace(c.doc, "§", `"`+ours+`"`, 1)
-				if got := string(call.SwapCallbackURL([]byte(before), ours)); got != want {
+				if got := string(call.Replace([]byte(before), "callback", ours)); got != want {
 					t.Errorf("%s: %s\nwant %s", name, got, want)
 				}
 			}
-			if again := string(call.SwapCallbackURL(nil, `"quoted"\`)); again != strings.Replace(c.doc, "§", `"\"quoted\"\\"`, 1) {
+			if again := string(call.Replace(nil, "callback", `"quoted"\`)); again != strings.Replace(c.doc, "§", `"\"quoted\"\\"`, 1) {
 				t.Errorf("%s: %s", name, again)
 			}
 			call.Release()
@@ -115,7 +115,7 @@ func TestReaddressBetweenEqualForms(t *testing.T) {
 	}
 	call := requested(t, "mapping.register", "v2", "v2", `{"callbackUrl" : "https://partner.example.com/c", "apiKey" : "k"}`)
 	defer call.Release()
-	if got := string(call.SwapCallbackURL(nil, ours)); got != `{"callbackUrl" : "`+ours+`", "apiKey" : "k"}` {
+	if got := string(call.Replace(nil, "callback", ours)); got != `{"callbackUrl" : "`+ours+`", "apiKey" : "k"}` {
 		t.Error(got)
 	}
 }
@@ -130,19 +130,19 @@ func TestReaddressIntoTheOtherForm(t *testing.T) {
 	report := call.Report
 	want := `{"apiKey":"k","bill":{"billId":"1","sendType":"TALK","price":50000,"message":"https://partner.example.com/c","callbackUrl":"` + ours + `"}}`
 	for range 2 {
-		if got := string(call.SwapCallbackURL([]byte("x"), ours)); got != "x"+want {
+		if got := string(call.Replace([]byte("x"), "callback", ours)); got != "x"+want {
 			t.Errorf("%s\nwant x%s", got, want)
 		}
 		if diff := cmp.Diff(report, call.Report); diff != "" || len(report.Defaulted) != 1 || report.Unknown != 1 {
 			t.Errorf("the report, -before +after:\n%s", diff)
 		}
-		if address, _, ok := call.CallbackAddress(); address != "https://partner.example.com/c" || !ok {
+		if address, _, ok := call.StringValue("callback"); address != "https://partner.example.com/c" || !ok {
 			t.Errorf("the address of the client is now %s", address)
 		}
 	}
 	back := requested(t, "bill.create", "v2", "legacy", want)
 	defer back.Release()
-	if got := string(back.SwapCallbackURL(nil, "https://two.example.com/")); !strings.Contains(got, `"callbackURL":"https://two.example.com/"`) || strings.Contains(got, ours) {
+	if got := string(back.Replace(nil, "callback", "https://two.example.com/")); !strings.Contains(got, `"callbackURL":"https://two.example.com/"`) || strings.Contains(got, ours) {
 		t.Error(got)
 	}
 }
@@ -153,15 +153,15 @@ func TestReaddressWithoutAnAddress(t *testing.T) {
 	for _, value := range []string{``, `,"callbackURL":null`, `,"callbackURL":""`, `,"callbackURL":7`, `,"callbackURL":true`} {
 		doc := `{"bill":{"bill_id":"1"` + value + `}}`
 		for _, to := range forms {
-			call := billing().Operation("bill.create").Translation("legacy", to).Start()
+			call := shipped().Operation("bill.create").Translation("legacy", to).Start()
 			want, err := call.Request(nil, []byte(doc))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, ok := call.CallbackAddress(); ok {
+			if _, _, ok := call.StringValue("callback"); ok {
 				t.Errorf("%s has an address", doc)
 			}
-			if got := call.SwapCallbackURL([]byte("x"), ours); string(got) != "x"+string(want) {
+			if got := call.Replace([]byte("x"), "callback", ours); string(got) != "x"+string(want) {
 				t.Errorf("%s to %s: %s, want %s", doc, to, got, want)
 			}
 			call.Release()
@@ -169,22 +169,22 @@ func TestReaddressWithoutAnAddress(t *testing.T) {
 	}
 	for _, doc := range []string{`{"bill":{"callbackURL":["https://partner.example.com/c"]}}`, `{"bill":{"bill_id":"1","callbackURL":{}}}`} {
 		call := requested(t, "bill.create", "legacy", "legacy", doc) // between equal forms the upstream is the judge
-		if _, _, ok := call.CallbackAddress(); ok || string(call.SwapCallbackURL(nil, ours)) != doc {
+		if _, _, ok := call.StringValue("callback"); ok || string(call.Replace(nil, "callback", ours)) != doc {
 			t.Errorf("%s has an address", doc)
 		}
 		call.Release()
-		call = billing().Operation("bill.create").Translation("legacy", "v2").Start()
-		if _, err := call.Request(nil, []byte(doc)); err == nil || len(call.SwapCallbackURL(nil, ours)) != 0 {
-			t.Errorf("%s: refused with %v, but %s", doc, err, call.SwapCallbackURL(nil, ours))
+		call = shipped().Operation("bill.create").Translation("legacy", "v2").Start()
+		if _, err := call.Request(nil, []byte(doc)); err == nil || len(call.Replace(nil, "callback", ours)) != 0 {
+			t.Errorf("%s: refused with %v, but %s", doc, err, call.Replace(nil, "callback", ours))
 		}
 		call.Release()
 	}
 	call := requested(t, "bill.read", "legacy", "v2", `{"bill_id":"1","callbackURL":"https://partner.example.com/c"}`)
 	defer call.Release()
-	if got := string(call.SwapCallbackURL(nil, ours)); got != `{"bill":{"billId":"1"}}` {
+	if got := string(call.Replace(nil, "callback", ours)); got != `{"bill":{"billId":"1"}}` {
 		t.Error(got)
 	}
-	if _, err := call.Request(nil, []byte(`{"bill_id":{}}`)); err == nil || len(call.SwapCallbackURL(nil, ours)) != 0 {
+	if _, err := call.Request(nil, []byte(`{"bill_id":{}}`)); err == nil || len(call.Replace(nil, "callback", ours)) != 0 {
 		t.Errorf("a refused request is sent as the one before: %v", err)
 	}
 }
@@ -204,10 +204,10 @@ func FuzzReaddress(f *testing.F) {
 	f.Fuzz(func(t *testing.T, way uint8, doc []byte, address string) {
 		from, to := forms[way>>1&1], forms[way&1]
 		address = strings.ToValidUTF8(address, "")
-		call := billing().Operation("bill.create").Translation(from, to).Start()
+		call := shipped().Operation("bill.create").Translation(from, to).Start()
 		defer call.Release()
 		plain, err := call.Request(nil, doc)
-		got := call.SwapCallbackURL(nil, address)
+		got := call.Replace(nil, "callback", address)
 		if err != nil {
 			if len(got) != 0 {
 				t.Fatalf("refused, but %q", got)
@@ -225,7 +225,7 @@ func FuzzReaddress(f *testing.F) {
 		}
 		want, bill := read(plain)
 		_, sent := read(doc)
-		theirs, _, ok := call.CallbackAddress()
+		theirs, _, ok := call.StringValue("callback")
 		if text, isText := sent[nameOf[from]].(string); text != theirs || ok != (isText && text != "") {
 			t.Fatalf("the address is %q, %v, not %q", theirs, ok, text)
 		}

@@ -13,9 +13,10 @@ type row struct {
 	echo     string    // path in the request, of the form that has the field
 	loss     string    // "drop", "refuse", or ""
 	lossCode string
-	optional bool   // a success without it is complete
-	role     string // one of roles, or ""
-	note     string
+	optional bool // a success without it is complete
+	role     *role
+	means    map[string]string // what each value says, in the words of the role; nil for none
+	about    string
 
 	required    bool
 	min, max    int // characters; of a digits row, the number. 0 is no bound
@@ -24,24 +25,33 @@ type row struct {
 	refuse      string // code of a breached bound
 	malformed   string // code of a value that cannot be carried
 
-	proofAsked string   // a success repeats this field of the request, a bare one must have it
-	proofOneOf []string // a bare success has one of these values here
+	equal string // `must_equal_request`: the path in the request, in the first form
 }
 
-// roles are what a row can be to the gateway, which knows no field by its name.
-var roles = []string{partnerRole, memberRole, merchantRole, billRole, callbackRole, expiryRole, stateRole, amountRole, codeRole}
+// meaning is what a value of a form means, "" if it has no meaning. The values that have one are text of the first form.
+func (r *row) meaning(v value, from int) string {
+	if v.kind != text {
+		return ""
+	}
+	if paired, ok := r.pairs.find(from, v.text()); ok && from != 0 {
+		return r.means[paired.text]
+	}
+	return r.means[v.text()]
+}
 
-const (
-	partnerRole  = "partner"  // the key that names the partner
-	memberRole   = "member"   // the partner's user
-	merchantRole = "merchant" // the partner's store
-	billRole     = "bill"     // the bill's identifier
-	callbackRole = "callback" // the address that is notified
-	expiryRole   = "expiry"   // the last day of the bill
-	stateRole    = "state"    // what has become of the bill, in a reply
-	amountRole   = "amount"   // what is charged, in the request; what was paid, in a reply
-	codeRole     = "code"     // a code of the interface, which names nobody; several rows of a reply may have it
-)
+// A role is what a field is to the gateway, which knows no field by its name. The table declares it.
+type role struct {
+	name        string
+	secret      bool // the value is never shown
+	public      bool // the value names nobody
+	many        bool // several rows of a reply may have it
+	unconverted bool // its rows have no conversion, since the gateway replaces the value
+	zeroIsValue bool
+	means       []string // the words that the means of a row can use
+}
+
+// is tells whether the row has a role.
+func (r *row) is(role string) bool { return r.role != nil && r.role.name == role }
 
 // lone is the only form that has the field, or -1 for both.
 func (r *row) lone() int {

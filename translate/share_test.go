@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // A table and its crossings are shared by every goroutine of the gateway: many exchanges at once, each with
 // its own values, get back their own.
 func TestTableIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "pass.yaml", Data: []byte("unknown: {request: pass, reply: pass}")})
+	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "pass.yaml", Data: []byte("unknown: {request: pass, reply: pass}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +31,8 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 				if want := `{"apiKey":"k` + id + `","member":"m` + id + `","bill":{"billId":"` + id + `"},"lang` + id + `":1}`; err != nil || string(out) != want {
 					t.Errorf("%s, %v", out, err)
 				}
-				if call.Partner() != "k"+id {
-					t.Errorf("partner %s of %s", call.Partner(), id)
+				if call.Value("partner") != "k"+id {
+					t.Errorf("partner %s of %s", call.Value("partner"), id)
 				}
 				out, err = call.Reply(nil, 200, []byte(`{"code":"0000","message":"ok","data":{"billId":"`+id+`"}}`))
 				if want := `{"code":"0000","msg":"ok","member":"m` + id + `","bill_id":"` + id + `"}`; err != nil || string(out) != want {
@@ -54,7 +55,7 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 // field that passed, no proof, no report.
 func TestReleasedCallForgets(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "pass.yaml", Data: []byte("unknown: {request: {legacy: pass, v2: drop}, reply: {v2: pass, legacy: drop}}")})
+	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "pass.yaml", Data: []byte("unknown: {request: {legacy: pass, v2: drop}, reply: {v2: pass, legacy: drop}}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,15 +79,15 @@ func TestReleasedCallForgets(t *testing.T) {
 					call.Release()
 
 					call = crossing.Start()
-					if call.Partner() != "" || call.Code() != "" || call.Succeeded() || call.Report.Unknown != 0 {
-						t.Errorf("%s from %s to %s: a new call knows %q %q", name, client, upstream, call.Partner(), call.Code())
+					if call.Value("partner") != "" || call.Code() != "" || call.Succeeded() || call.Report.Unknown != 0 {
+						t.Errorf("%s from %s to %s: a new call knows %q %q", name, client, upstream, call.Value("partner"), call.Code())
 					}
 					before := fmt.Sprint(call.Report)
 					sent, err := call.Request(nil, []byte(empty))
 					if err != nil && !strings.HasPrefix(err.Error(), "BILL_008") || bytes.Contains(sent, []byte("SECRET")) {
 						t.Errorf("%s from %s to %s: sends %s, %v", name, client, upstream, sent, err)
 					}
-					partner := call.Partner()
+					partner := call.Value("partner")
 					got, _ := call.Reply(nil, 200, []byte(map[translate.Form]string{"v2": `{"code":"0000","message":"ok","data":{}}`, "legacy": `{"code":"0000","msg":"ok"}`}[upstream]))
 					report := fmt.Sprint(call.Report)
 					if bytes.Contains(got, []byte("SECRET")) || strings.Contains(before+report+partner, "SECRET") {
@@ -113,7 +114,7 @@ func TestReleasedCallForgets(t *testing.T) {
 func TestOutputIsAppended(t *testing.T) {
 	t.Parallel()
 	for _, g := range readGolden(t) {
-		o := billing().Operation(g.Operation)
+		o := shipped().Operation(g.Operation)
 		if g.Overlay != "" || o == nil {
 			continue
 		}

@@ -3,7 +3,6 @@ package translate
 import (
 	"bytes"
 	"cmp"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -18,12 +17,6 @@ type File struct {
 	Name string
 	Data []byte
 }
-
-//go:embed billing.yaml
-var billing []byte
-
-// Billing is the table of the billing interface: every operation and field of the interface document.
-func Billing() File { return File{Name: "billing.yaml", Data: billing} }
 
 // A Problem is one mistake in a YAML file, at its place. Lines and columns count from 1.
 type Problem struct {
@@ -60,22 +53,24 @@ func (p Problems) Sorted() Problems {
 type source struct {
 	root     *yaml.Node
 	file     string
-	overlaid map[*yaml.Node]string // nodes that came from an overlay, by the overlay's name
-	switches map[string]bool       // options that a row names
-	refusals []*yaml.Node          // codes that a refusal of ours may have
-	broken   map[string]bool       // operations with problems of their own
+	overlaid map[*yaml.Node]string   // nodes that came from an overlay, by the overlay's name
+	included map[string][]*yaml.Node // by the name of common rows: the messages that have them
+	switches map[string]bool         // options that a row names
+	refusals []*yaml.Node            // codes that a refusal of ours may have
+	broken   map[string]bool         // operations with problems of their own
 	problems Problems
 	unmarked Problems // what an overlay adds without new: true; reading goes on, so that other mistakes are found too
 }
 
 // load parses the base and lays the overlays over it.
 func load(base File, overlays ...File) (*source, error) {
-	s := &source{file: base.Name, overlaid: map[*yaml.Node]string{}, switches: map[string]bool{}, broken: map[string]bool{}}
+	s := &source{file: base.Name, overlaid: map[*yaml.Node]string{}, included: map[string][]*yaml.Node{}, switches: map[string]bool{}, broken: map[string]bool{}}
 	root, err := ParseYAML(base)
 	if err != nil {
 		return nil, err
 	}
 	s.root = root
+	s.includeAll()
 	for _, file := range overlays {
 		over, err := ParseYAML(file)
 		if err != nil {
@@ -84,6 +79,7 @@ func load(base File, overlays ...File) (*source, error) {
 		s.mark(over, file.Name)
 		s.overlay(over)
 	}
+	s.removeCommon()
 	if len(s.problems) > 0 {
 		return nil, append(s.problems, s.unmarked...).Sorted()
 	}
@@ -252,8 +248,15 @@ func (s *source) choice(n *yaml.Node, what string, allowed ...string) string {
 
 // unknownKey records a key that n must not have, where the known ones may stand.
 func (s *source) unknownKey(n *yaml.Node, what string, known ...string) {
-	s.errorf(n, "unknown key %q in %s%s", n.Value, what, DidYouMean(n.Value, known))
+	hint := DidYouMean(n.Value, known)
+	if now := renamed[n.Value]; slices.Contains(known, now) {
+		hint = "; it is called " + now + " now"
+	}
+	s.errorf(n, "unknown key %q in %s%s", n.Value, what, hint)
 }
+
+// renamed are keys of earlier versions.
+var renamed = map[string]string{"proof": "must_equal_request", "bare": "no_envelope", "makes": "creates", "note": "about"}
 
 // child is the value of key in the mapping n, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {

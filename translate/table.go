@@ -28,9 +28,12 @@ type Table struct {
 	success    success
 	invalid    string
 	bounds     string // "upstream" or "enforce"
-	unknown    map[message][2]string
+	unknown    map[Message][2]string
 	options    map[string]bool
+	roles      map[string]*role
 	catalogue  []string
+	catalogued map[string]Meaning    // of the codes of the catalogue that have one
+	meanings   [2]map[string]Meaning // of codes in one form
 	codes      pairs
 	operations []*Operation
 	callback   *Callback
@@ -44,30 +47,35 @@ type form struct {
 	code, text string
 	result     string // the name under which a result stands, "" for the top level
 	digits     kind   // what `as: digits` is in this form: number or text
+	prefix     string // of the paths of calls in this form, "" for none
 }
 
 // success is the code of a success, and the text of one that came bare, both also as JSON.
 type success struct{ code, codeJSON, text, textJSON string }
 
-// message is which of the two messages of an operation a plan or row belongs to.
-type message string
+// A Message is one of the two messages of an operation.
+type Message string
 
+// The messages.
 const (
-	request message = "request"
-	reply   message = "reply"
-	notice  message = "notice" // of a callback: it comes unasked, and is lenient as a reply is
+	Request Message = "request"
+	Reply   Message = "reply"
+
+	notice Message = "callback" // of a callback: the upstream sends it by itself; values are treated as in a reply
 )
 
 // An Operation is one operation of the interface in the forms that have it.
 type Operation struct {
 	Name    string
 	Effect  Effect
-	Creates bool // it makes a bill, which did not exist before
+	Created string // the role that names what a success has created; "" if it creates nothing
+	Explain bool   // whether a write without a reply may be explained by a read
 
-	paths        [2]string // "" where a form lacks the operation
-	bare         int       // the form whose successful reply has no envelope, -1 for none
+	paths        [2]string         // "" where a form lacks the operation
+	bare         int               // the form whose successful reply has no envelope, -1 for none
+	sets         map[string]string // by role: the value after a success
 	list         bool
-	rows         map[message][]*row
+	rows         map[Message][]*row
 	table        *Table
 	translations [2][2]*Translation
 }
@@ -108,7 +116,7 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 		}
 		return t, nil
 	}
-	return nil, s.problems.Sorted()
+	return nil, slices.Compact(s.problems.Sorted()) // a mistake in common rows is one of every message that has them
 }
 
 // Operations are the operations of the table, in its order. The caller must not modify the slice.
@@ -124,38 +132,56 @@ func (t *Table) Operation(name string) *Operation {
 	return nil
 }
 
-// OfBill tells whether a request of the operation is about one bill.
-func (o *Operation) OfBill() bool {
-	return slices.ContainsFunc(o.rows[request], func(r *row) bool { return r.role == billRole })
+// HasRole tells whether a message of the operation has a field with a role: one field that each of the given forms has, or, if
+// none is given, any form.
+func (o *Operation) HasRole(m Message, role string, in ...Form) bool {
+	return slices.ContainsFunc(o.rows[m], func(r *row) bool {
+		return r.is(role) && !slices.ContainsFunc(in, func(f Form) bool { i := o.table.index(f); return i < 0 || r.path[i] == "" })
+	})
 }
 
-// PassThrough is an operation named name that the table does not have: of one form alone, so that its bytes are never
-// changed. Nothing of its messages is known but the partner's key, where the form has that elsewhere. It counts as a write.
-func (t *Table) PassThrough(name string, f Form) *Operation {
-	o := &Operation{Name: name, Effect: Write, bare: -1, rows: map[message][]*row{}, table: t}
+// Sets is the value that the field with a role has after a success of the operation, and what the value means; both are "" if
+// the operation does not set it.
+func (o *Operation) Sets(role string) (value, means string) {
+	value = o.sets[role]
+	return value, o.table.meaning(role, value)
+}
+
+// meaning is what a value of a role means by the rows of the table.
+func (t *Table) meaning(role, value string) string {
+	for _, o := range t.operations {
+		for _, r := range o.rows[Reply] {
+			if r.is(role) && r.means[value] != "" {
+				return r.means[value]
+			}
+		}
+	}
+	return ""
+}
+
+// hasMeanings tells whether the values of a role have a meaning by the rows of the table.
+func (t *Table) hasMeanings(role string) bool {
+	return slices.ContainsFunc(t.operations, func(o *Operation) bool {
+		return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.is(role) && r.means != nil })
+	})
+}
+
+// PassThrough is an operation named name that the table does not have: it exists in one form, so that its bytes are never
+// changed. Its request has a field with the role if another operation of that form has; nothing else is known of its
+// messages. It counts as a write.
+func (t *Table) PassThrough(name string, f Form, role string) *Operation {
+	o := &Operation{Name: name, Effect: Write, bare: -1, rows: map[Message][]*row{}, table: t}
 	form := t.index(f)
 	o.paths[form] = "/"
 	for _, known := range t.operations {
-		for _, r := range known.rows[request] {
-			if r.role == partnerRole && r.path[form] != "" && o.rows[request] == nil {
-				o.rows[request] = []*row{r}
+		for _, r := range known.rows[Request] {
+			if r.is(role) && r.path[form] != "" && o.rows[Request] == nil {
+				o.rows[Request] = []*row{r}
 			}
 		}
 	}
 	o.compile()
 	return o
-}
-
-// Placed tells whether a request of the operation names its partner and its bill, in each form that has the operation.
-func (o *Operation) Placed() bool {
-	for form, path := range o.paths {
-		for _, role := range []string{partnerRole, billRole} {
-			if path != "" && !slices.ContainsFunc(o.rows[request], func(r *row) bool { return r.role == role && r.path[form] != "" }) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // Callback is what the upstream sends of itself, or nil where the table has none.
@@ -166,6 +192,17 @@ func (t *Table) Forms() [2]Form { return [2]Form{t.forms[0].name, t.forms[1].nam
 
 // Catalogue lists the codes that refusals and metrics may name. The caller must not modify it.
 func (t *Table) Catalogue() []string { return t.catalogue }
+
+// FormOf is the form of the calls to a path: the one with the longest prefix that the path starts with, or else the first.
+func (t *Table) FormOf(path string) Form {
+	found := t.forms[0]
+	for _, f := range t.forms {
+		if f.prefix != "" && strings.HasPrefix(path, f.prefix) && len(f.prefix) > len(found.prefix) {
+			found = f
+		}
+	}
+	return found.name
+}
 
 // Code brings a code of one form to the other by the table's pairs; a code without a pair stays as it is.
 func (t *Table) Code(code string, from, to Form) string {

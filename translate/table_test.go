@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -48,7 +49,7 @@ func TestYAMLIsTheTable(t *testing.T) {
 func TestOverlaysInOrder(t *testing.T) {
 	t.Parallel()
 	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
-	table, err := translate.Compile(32, translate.Billing(),
+	table, err := translate.Compile(32, billing.Table(),
 		file("first.yaml", "operations: {bill.read: {reply: [{v2: catId, legacy: cat}, {v2: more, legacy: more, new: true}]}}\nunknown: {request: pass}"),
 		file("second.yaml", "operations: {bill.read: {reply: [{v2: catId, legacy: terminal}, {v2: more, remove: true}]}}\nunknown: {reply: pass}"),
 		file("nothing.yaml", "# commented out\n"))
@@ -96,7 +97,7 @@ func TestRolesOutliveOverlays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files := []translate.File{translate.Billing()}
+			files := []translate.File{billing.Table()}
 			for i, text := range row.overlays {
 				files = append(files, translate.File{Name: fmt.Sprint(i, ".yaml"), Data: []byte(text)})
 			}
@@ -104,7 +105,7 @@ func TestRolesOutliveOverlays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !table.Operation(row.bill).OfBill() || !table.Operation(row.bill).Placed() || !table.Operation(row.partner).Placed() {
+			if !table.Operation(row.bill).HasRole(translate.Request, "bill") || !billing.Identified(table.Operation(row.bill)) || !billing.Identified(table.Operation(row.partner)) {
 				t.Error("a request lost its bill or its partner")
 			}
 			call := table.Operation("bill.read").Translation("v2", "v2").Start()
@@ -115,13 +116,13 @@ func TestRolesOutliveOverlays(t *testing.T) {
 			if _, err := call.Reply(nil, 200, []byte(`{"code":"0000","data":{"apiKey":"k","billId":"b","apprState":"F"}}`)); err != nil {
 				t.Fatal(err)
 			}
-			got := map[translate.Aspect]string{translate.Amount: "", translate.State: ""}
+			got := map[string]string{billing.Amount: "", billing.State: ""}
 			for _, f := range call.Facts(false) {
-				if f.Aspect == translate.Amount || f.Aspect == translate.State {
-					got[f.Aspect] += f.Path
+				if f.Role == billing.Amount || f.Role == billing.State {
+					got[f.Role] += f.Path
 				}
 			}
-			if diff := cmp.Diff(map[translate.Aspect]string{translate.Amount: row.money, translate.State: row.state}, got); diff != "" {
+			if diff := cmp.Diff(map[string]string{billing.Amount: row.money, billing.State: row.state}, got); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
@@ -131,7 +132,7 @@ func TestRolesOutliveOverlays(t *testing.T) {
 // A mistake in an overlay is shown in the overlay, whatever stands before it.
 func TestMistakesNameTheirFile(t *testing.T) {
 	t.Parallel()
-	_, err := translate.Compile(32, translate.Billing(),
+	_, err := translate.Compile(32, billing.Table(),
 		translate.File{Name: "good.yaml", Data: []byte("bounds: enforce\n")},
 		translate.File{Name: "bad.yaml", Data: []byte("\nbounds: all\ncodes: [{v2: ERROR, legacy: 1}]\n")},
 		translate.File{Name: "other.yaml", Data: []byte("unknown: {reply: keep}\n")})
@@ -148,7 +149,7 @@ func TestMistakesNameTheirFile(t *testing.T) {
 // A failure of the bridge's own, in both forms. No code is null: nothing that a client could take for a refusal.
 func TestAppendFailure(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, translate.Billing(), translate.File{Name: "codes.yaml", Data: []byte(`codes: [{v2: BILL_003, legacy: "9980"}]`)})
+	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "codes.yaml", Data: []byte(`codes: [{v2: BILL_003, legacy: "9980"}]`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,7 @@ func TestAppendFailure(t *testing.T) {
 // The names that callers look things up by, and what they get for one that is not there.
 func TestLookups(t *testing.T) {
 	t.Parallel()
-	table := billing()
+	table := shipped()
 	if table.Operation("bill.find") != nil || table.Operation("bill.read").Translation("v2", "v3") != nil || table.Operation("mapping.list").Translation("legacy", "v2") != nil {
 		t.Error("something is found that is not there")
 	}
@@ -199,7 +200,7 @@ func TestNames(t *testing.T) {
 		"": {false, false}, "bill.": {false, false}, "bil": {false, false}, "bill.pri": {false, false}, "010-0000-0000": {false, false},
 	} {
 		for i, from := range forms {
-			if got := billing().Operation("bill.create").Translation(from, "v2").Names(path); got != want[i] {
+			if got := shipped().Operation("bill.create").Translation(from, "v2").Names(path); got != want[i] {
 				t.Errorf("%q from %s: %v", path, from, got)
 			}
 		}
@@ -221,10 +222,10 @@ func TestPartner(t *testing.T) {
 		`{"ap\u0069Key":"demo","x":"y"}`: "demo",
 		`not JSON`:                       "",
 	} {
-		for _, o := range billing().Operations() {
+		for _, o := range shipped().Operations() {
 			call := o.Translation("v2", "v2").Start()
 			_, _ = call.Request(nil, []byte(body))
-			if got := call.Partner(); got != want {
+			if got := call.Value("partner"); got != want {
 				t.Errorf("%s: %s names %q", o.Name, body, got)
 			}
 			call.Release()
@@ -237,7 +238,7 @@ func TestPartner(t *testing.T) {
 func TestSecondReplyStandsAlone(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
-		call := billing().Operation("bill.read").Translation(client, "legacy").Start()
+		call := shipped().Operation("bill.read").Translation(client, "legacy").Start()
 		asked := map[translate.Form]string{"legacy": `{"bill_id":"1"}`, "v2": `{"bill":{"billId":"1"}}`}[client]
 		if _, err := call.Request(nil, []byte(asked)); err != nil {
 			t.Fatal(err)
@@ -265,7 +266,7 @@ func TestUnknownNamesAreBounded(t *testing.T) {
 	for i := range 1000 {
 		doc = append(doc, `,"`+string(rune('가'+i))+`":1`...)
 	}
-	call := billing().Operation("bill.read").Translation("legacy", "v2").Start()
+	call := shipped().Operation("bill.read").Translation("legacy", "v2").Start()
 	defer call.Release()
 	if _, err := call.Request(nil, append(doc, '}')); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // Legacy clients take a text in appr_dt for a payment, and v2 clients a number other than 0. So what one form shows of a
@@ -61,7 +62,7 @@ func TestUnpaidBillDoesNotReadAsPaid(t *testing.T) {
 func readOf(t *testing.T, doc string, from, to translate.Form) (result map[string]json.RawMessage) {
 	t.Helper()
 	asked := map[translate.Form]string{"v2": `{"apiKey":"k","bill":{"billId":"1"}}`, "legacy": `{"apikey":"k","bill_id":"1"}`}[to]
-	call := billing().Operation("bill.read").Translation(to, from).Start()
+	call := shipped().Operation("bill.read").Translation(to, from).Start()
 	defer call.Release()
 	if _, err := call.Request(nil, []byte(asked)); err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func readOf(t *testing.T, doc string, from, to translate.Form) (result map[strin
 // callbackOf is a callback that shows doc, in the other form.
 func callbackOf(t *testing.T, doc string, from, to translate.Form) map[string]json.RawMessage {
 	t.Helper()
-	out, notice, err := billing().Callback().Translate(nil, []byte(doc), from, to)
+	out, notice, err := shipped().Callback().Translate(nil, []byte(doc), from, to)
 	if err != nil || notice.Recognised != translate.Translated {
 		t.Fatalf("%s was %s: %v", doc, notice.Recognised, err)
 	}
@@ -101,7 +102,7 @@ func unmarshal(t *testing.T, doc []byte) (members map[string]json.RawMessage) {
 func TestUnpaidFactsAreAlike(t *testing.T) {
 	t.Parallel()
 	fact := func(form translate.Form, date string) (found translate.Fact) {
-		call := billing().Operation("bill.read").Translation("v2", form).Start()
+		call := shipped().Operation("bill.read").Translation("v2", form).Start()
 		defer call.Release()
 		reply := `{"code":"0000","message":"ok","data":{"apiKey":"k","billId":"1","apprState":"W","apprDt":` + date + `}}`
 		if form == "legacy" {
@@ -139,8 +140,8 @@ func TestUnpaidFactsAreAlike(t *testing.T) {
 // An overlay that restates a date row, for another reason, does not make an unpaid bill look paid.
 func TestARestatedDateKeepsItsEmptyValue(t *testing.T) {
 	t.Parallel()
-	overlay := translate.File{Name: "mine.yaml", Data: []byte("operations: {bill.read: {reply: [{v2: apprDt, legacy: appr_dt, as: digits, note: ours}]}}\n")}
-	table, err := translate.Compile(32, translate.Billing(), overlay)
+	overlay := translate.File{Name: "mine.yaml", Data: []byte("operations: {bill.read: {reply: [{v2: apprDt, legacy: appr_dt, as: digits, about: ours}]}}\n")}
+	table, err := translate.Compile(32, billing.Table(), overlay)
 	if err != nil {
 		t.Fatal(err)
 	}

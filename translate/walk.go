@@ -17,12 +17,12 @@ func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 			c.unknown(p, n, key, v)
 		case e.node == nil:
 			slots[e.slot] = valueOf(v)
-			if v.Type == gjson.JSON && p.message == request && p.from != p.to {
+			if v.Type == gjson.JSON && p.message == Request && p.from != p.to {
 				c.refuse(p.rows[e.slot].malformed, join(n.path, e.name), "must be a single value, but is "+valueOf(v).name())
 			}
 		case v.IsObject():
 			c.walk(p, e.node, v, slots)
-		case p.message == request && p.from != p.to:
+		case p.message == Request && p.from != p.to:
 			c.refuse(p.table.invalid, e.node.path, "must be an object, but is "+valueOf(v).name())
 		case v.Type != gjson.Null && p.from != p.to:
 			c.Report.Mismatched = append(c.Report.Mismatched, join(n.path, e.name))
@@ -47,7 +47,7 @@ func (c *Call) unknown(p *plan, n *node, key, v gjson.Result) {
 			c.passing = append(c.passing, passing{n.into, key.Raw, v.Raw})
 			return
 		}
-		if p.message == request {
+		if p.message == Request {
 			c.refuse(p.table.invalid, strings.Clone(shorten(join(n.path, key.Str))), "would pass, but "+string(p.table.forms[p.to].name)+" has another field of this name")
 			return
 		}

@@ -194,7 +194,7 @@ func (c *mapCommand) Run(s surroundings) error {
 }
 
 // mapped is one row as both of its directions show it.
-type mapped struct{ message, first, second, there, back string }
+type mapped struct{ message, first, second, about, there, back string }
 
 func printMap(out io.Writer, t *translate.Table) error {
 	forms := t.Forms()
@@ -207,6 +207,9 @@ func printMap(out io.Writer, t *translate.Table) error {
 		// It has no path: it comes to an address that was given in a request.
 		fmt.Fprintf(w, "%s\t%s\t%[2]s\tsent by the upstream\n", c.Name(), c.Method())
 		printRows(w, forms, c.Fields())
+	}
+	for _, m := range t.Meanings() {
+		fmt.Fprintf(w, "code %s\t%s\tmeans %s\n", m.Code, cmp.Or(string(m.Form), "both forms"), m.Means)
 	}
 	return w.Flush()
 }
@@ -228,7 +231,7 @@ func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
 			}
 		}
 		if row == nil {
-			row = &mapped{message: f.Message, first: first, second: second}
+			row = &mapped{message: f.Message, first: first, second: second, about: f.About}
 			rows = append(rows, row)
 		}
 		how := string(f.Class)
@@ -242,7 +245,7 @@ func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
 		}
 	}
 	for _, r := range rows {
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", r.message, cmp.Or(r.first, "-"), cmp.Or(r.second, "-"), r.how(forms))
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", r.message, cmp.Or(r.first, "-"), cmp.Or(r.second, "-"), cmp.Or(r.about, "-"), r.how(forms))
 	}
 	fmt.Fprintln(w)
 }

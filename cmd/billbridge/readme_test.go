@@ -12,6 +12,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -143,7 +144,7 @@ func TestReadmeYAML(t *testing.T) {
 			}
 		case "overlay":
 			overlays++
-			if _, err := translate.Compile(depth, translate.Billing(), file); err != nil {
+			if _, err := translate.Compile(depth, billing.Table(), file); err != nil {
 				t.Errorf("%s: %v", b.file, err)
 			}
 		default:

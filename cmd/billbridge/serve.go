@@ -15,6 +15,7 @@ import (
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/coreos/go-systemd/v22/activation"
 )
@@ -156,7 +157,7 @@ func (c *serveCommand) withSandbox(s surroundings) (*sandbox.Service, func() (*c
 			return nil, err
 		}
 		if c.Rollout {
-			if checked.Table, err = translate.Compile(checked.Limits.Depth, translate.Billing(), translate.File{Name: "built-in overlay", Data: []byte(sandboxPairs)}); err != nil {
+			if checked.Table, err = translate.Compile(checked.Limits.Depth, billing.Table(), translate.File{Name: "built-in overlay", Data: []byte(sandboxPairs)}); err != nil {
 				return nil, err
 			}
 		}

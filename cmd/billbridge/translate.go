@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 type translateCommand struct {
@@ -219,7 +220,7 @@ func (c *translateCommand) one(carry carrier, request, doc []byte, where string,
 
 // compile reads the table that a command works with.
 func compile(table, overlay string) (*translate.Table, error) {
-	base := translate.Billing()
+	base := billing.Table()
 	var overlays []translate.File
 	if table != "" {
 		data, err := os.ReadFile(table)

@@ -16,6 +16,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/store"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // pathMark is what stands before the id of an address in its path. What stands before it is public_url's, and is not
@@ -120,17 +121,17 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	// The address is a secret of 128 bits, and what knows it is taken for the upstream. A key and a bill in the body must be
 	// those of the address.
 	bill := a.Bill
-	for _, key := range notice.Partners {
+	for _, key := range notice.Values[billing.Partner] {
 		if hashOf(key) != a.Partner {
 			in.fail(http.StatusNotFound, "another_partner", "the callback is not for this address")
 			return
 		}
 	}
-	if in.s.callbacks.RequireKey && len(notice.Partners) == 0 {
+	if in.s.callbacks.RequireKey && len(notice.Values[billing.Partner]) == 0 {
 		in.fail(http.StatusForbidden, "no_key", "the callback names no partner's key")
 		return
 	}
-	for _, named := range notice.Bills {
+	for _, named := range notice.Values[billing.Bill] {
 		if bill != "" && named != bill {
 			in.fail(http.StatusNotFound, "another_bill", "the callback is not for this address")
 			return
@@ -158,7 +159,7 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	if fresh {
 		r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
 		r.metrics.passage(a.Upstream, notice)
-		if len(notice.Partners) == 0 {
+		if len(notice.Values[billing.Partner]) == 0 {
 			r.metrics.keyless.WithLabelValues(a.Upstream).Inc()
 		}
 		r.wake()
@@ -178,7 +179,7 @@ func (in *inbound) understand(req *http.Request, upstream *config.Upstream, body
 		given := req.Header.Get("Content-Type")
 		contentType = formType(given)
 		if given == "" { // it is a form if it says as one what it is about
-			if unlabelled, wrong := in.s.rows.ReadForm(body); wrong == nil && len(unlabelled.Partners)+len(unlabelled.Bills) > 0 {
+			if unlabelled, wrong := in.s.rows.ReadForm(body); wrong == nil && len(unlabelled.Values) > 0 {
 				contentType = formMedia
 			}
 		}

@@ -33,6 +33,7 @@ type BackendBill struct {
 	Upstream string `json:"upstream"`
 	Finding  string `json:"finding"` // one of Findings, or "not asked"
 	State    string `json:"state,omitempty"`
+	Ended    bool   `json:"-"` // whether the bill stays in the state
 	Amount   string `json:"amount,omitempty"`
 	Code     string `json:"code,omitempty"`
 }
@@ -180,7 +181,7 @@ func (r *Router) recordReads(ctx context.Context, partner string, b *Bill, owned
 	ctx, cancel := anew(ctx) // the backends may have taken all the time there was
 	defer cancel()
 	for _, says := range b.Backends {
-		s := Shown{Finding: Unclear, State: says.State, Amount: says.Amount}
+		s := Shown{Finding: Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount}
 		for finding, words := range Findings {
 			if words == says.Finding {
 				s.Finding = finding

@@ -7,6 +7,7 @@ import (
 
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 var since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
@@ -31,7 +32,7 @@ func compileTable(t testing.TB, overlays ...string) *translate.Table {
 	for i, text := range overlays {
 		files = append(files, translate.File{Name: fmt.Sprint("overlay-", i), Data: []byte(text)})
 	}
-	table, err := translate.Compile(32, translate.Billing(), files...)
+	table, err := translate.Compile(32, billing.Table(), files...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,14 +14,12 @@ import (
 type Shown struct {
 	Finding       ProbeResult
 	State, Amount string // of a bill that it has shown
+	Ended         bool   // whether the bill stays in the state
 }
-
-// final tells whether a bill in a state stays in it: cancelled or destroyed (translate/README.md, States).
-func final(state string) bool { return state == "C" || state == "D" }
 
 // Relevant tells whether [Router.RecordRead] would record what an answer that went a way shows.
 func (w Route) Relevant(s Shown) bool {
-	return w.kept && (w.unknown || s.Finding == Present && final(s.State) && !w.ended)
+	return w.kept && (w.unknown || s.Finding == Present && s.Ended && !w.ended)
 }
 
 // RecordRead records what an answer that went a way has shown of the bill: that it was cancelled or destroyed, so that it does not
@@ -40,7 +38,7 @@ func (r *Router) recordRead(ctx context.Context, partner, bill, upstream string,
 	}
 	// A write that ended later may still be on its way.
 	resolves := at.Add(-r.current.Load().wire[upstream])
-	err := r.store.RecordRead(ctx, partner, bill, upstream, s.reading(at), resolves, s.Finding == Present && final(s.State))
+	err := r.store.RecordRead(ctx, partner, bill, upstream, s.reading(at), resolves, s.Finding == Present && s.Ended)
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
 		return nil
 	}

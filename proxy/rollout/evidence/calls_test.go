@@ -141,10 +141,10 @@ func TestCheck(t *testing.T) {
 		"paid, no amount shown":         {`{"billId":"1","apprState":"F"}`, 200, evidence.NoAnswer, ""},
 		"destroyed by then":             {`{"billId":"1","apprState":"D"}`, 200, evidence.Moved, ""},
 		"cancelled by then":             {`{"billId":"1","apprState":"C","apprPrice":"1"}`, 200, evidence.Moved, ""},
-		"a state that there is not":     {`{"billId":"1","apprState":"X"}`, 200, evidence.Differs, "apprState state W (as asked) X"},
+		"a state that there is not":     {`{"billId":"1","apprState":"X"}`, 200, evidence.Differs, "apprState state unpaid (as asked) X"},
 		"another bill":                  {`{"billId":"2","apprState":"W"}`, 200, evidence.Differs, "billId bill (as asked) (another)"},
 		"not found":                     {`{"code":"BILL_003","message":"no","data":null}`, 200, evidence.NotThere, ""},
-		"not found, by a word of its":   {`{"code":"9980","message":"no","data":null}`, 200, evidence.NotThere, ""},
+		"not found, in the other form":  {`{"code":"9980","message":"no","data":null}`, 200, evidence.Differs, "(code) code (success) 9980"},
 		"refused":                       {`{"code":"PARTNER_006","message":"no","data":null}`, 200, evidence.Differs, "(code) code (success) PARTNER_006"},
 		"maintenance":                   {`{"code":"MAINTAINED_METHOD","message":"no","data":null}`, 200, evidence.NoAnswer, ""},
 		"no answer":                     {`<html>`, 502, evidence.NoAnswer, ""},
@@ -152,7 +152,7 @@ func TestCheck(t *testing.T) {
 		"its bill, the amount as a sum": {`{"billId":"1","apprState":"F","apprPrice":30000.0}`, 200, evidence.Differs, "apprPrice money 30000 (as asked) 30000.0"},
 	} {
 		a := answer("v2", row.body)
-		a.Status, a.NotFound = row.status, []string{"9980"}
+		a.Status = row.status
 		got := evidence.Check(read, evidence.Created{Bill: "1", Amount: "30000"}, a)
 		if got.Class != row.want || shownDifferences(got) != row.differs || !got.ReadBack || got.Bill != "1" {
 			t.Errorf("%s: %+v", name, got)

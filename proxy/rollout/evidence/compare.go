@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // An Answer is what one upstream said to a call.
 type Answer struct {
-	Form     translate.Form // of the upstream
-	Request  []byte         // as that upstream got it: it says what the answer must be about
-	Status   int
-	Body     []byte
-	NotFound []string // codes of this upstream, beside those of the catalogue, that say for certain that there is no such bill
+	Form    translate.Form // of the upstream
+	Request []byte         // as that upstream got it: it says what the answer must be about
+	Status  int
+	Body    []byte
 }
 
 // A Class is what a comparison came to.
@@ -83,13 +83,6 @@ func (c Comparison) exchanged() Comparison {
 // codePath is the path of a difference in the codes. No row may have such a path.
 const codePath = "(code)"
 
-// noBill is the code of the catalogue that says for certain that there is no such bill.
-const noBill = "BILL_003"
-
-// busy are the codes that say nothing of the call: the service failed, or is under maintenance. That the other side
-// did not just then is no difference between the two.
-var busy = []string{"ERROR", "MAINTAINED_METHOD"}
-
 // Compare compares two answers to the same call of an operation about a bill, which both forms have. Each is brought to
 // the first form of the table by its rows, and read as the answer to its own request. The first one's is what a partner
 // got. What differs in the fields of ignore, by their paths in the first form, does not count. A field is compared if a
@@ -145,7 +138,7 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	if _, err := call.Request(nil, a.Request); err != nil {
 		return reading{why: "the request cannot be read"}
 	}
-	r := reading{bill: strings.Clone(call.Bill()), key: strings.Clone(call.Partner())}
+	r := reading{bill: strings.Clone(call.Value(billing.Bill)), key: strings.Clone(call.Value(billing.Partner))}
 	if _, err := call.Reply(nil, a.Status, a.Body); err != nil {
 		var none *translate.NoAnswer
 		errors.As(err, &none)
@@ -154,25 +147,17 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	}
 	table := op.Table()
 	r.code, r.success = table.Code(call.Code(), a.Form, table.Forms()[0]), call.Succeeded()
-	if slices.Contains(busy, r.code) {
+	if table.Means(a.Form, call.Code(), translate.Unavailable) { // that the other backend was available just then is no difference
 		r.why = r.code
 		return r
 	}
-	r.missing = r.code == noBill || slices.Contains(a.NotFound, call.Code())
+	r.missing = table.Means(a.Form, call.Code(), translate.NotFound)
 	r.facts = call.Facts(shared)
 	return r
 }
 
 // Created is what a create asked for, as far as a read can show it.
 type Created struct{ Bill, Amount string }
-
-// The states of a bill (translate/README.md, States).
-const (
-	unpaid    = "W"
-	paid      = "F"
-	cancelled = "C"
-	destroyed = "D"
-)
 
 // Check compares what a read shows of a bill, soon after its create was taken, with what the create asked for: the bill,
 // its state, and of a paid one what was paid. An unpaid one need not show an amount, but shows no other than was asked for.
@@ -192,25 +177,25 @@ func Check(op *translate.Operation, asked Created, a Answer) Comparison {
 	case !shown.success:
 		c.Differences = []Difference{{codePath, InCode, "(success)", maskCode(shown.code, op.Table().Catalogue(), []string{shown.key})}}
 	default:
-		state, amount := shown.of(translate.State), shown.of(translate.Amount)
+		state, amount := shown.of(billing.State), shown.of(billing.Amount)
 		switch {
 		case state.Empty: // then it shows no bill
 			c.Class, c.Why = NoAnswer, "no state in it"
 			return c
-		case state.Text == unpaid || state.Text == paid:
-		case state.Text == cancelled || state.Text == destroyed:
+		case state.Means == billing.Unpaid || state.Means == billing.Paid:
+		case billing.Final(state.Means):
 			c.Class = Moved
 			return c
 		default:
-			c.Differences = append(c.Differences, Difference{state.Path, InState, unpaid + expected, example(state, shown.key)})
+			c.Differences = append(c.Differences, Difference{state.Path, InState, billing.Unpaid + expected, example(state, shown.key)})
 		}
-		if state.Text == paid && amount.Empty && asked.Amount != "" {
+		if state.Means == billing.Paid && amount.Empty && asked.Amount != "" {
 			c.Class, c.Why = NoAnswer, "paid, and no amount in it"
 			return c
 		}
-		shows := !amount.Empty && (state.Text == paid || strings.Trim(amount.Text, "0") != "")
+		shows := !amount.Empty && (state.Means == billing.Paid || strings.Trim(amount.Text, "0") != "")
 		if shows && asked.Amount != "" && amount.Text != asked.Amount {
-			c.Differences = append(c.Differences, Difference{amount.Path, InMoney, legible(translate.Fact{Text: asked.Amount, Aspect: translate.Amount, Public: true}) + expected, example(amount, shown.key)})
+			c.Differences = append(c.Differences, Difference{amount.Path, InMoney, legible(translate.Fact{Text: asked.Amount, Role: billing.Amount, Public: true}) + expected, example(amount, shown.key)})
 		}
 	}
 	if len(c.Differences) > 0 {
@@ -222,20 +207,20 @@ func Check(op *translate.Operation, asked Created, a Answer) Comparison {
 // expected stands behind what a create asked for, where no backend said it.
 const expected = " (as asked)"
 
-// of is the first fact of an aspect; a table that has none shows nothing.
-func (r reading) of(aspect translate.Aspect) translate.Fact {
+// of is the first fact of a role; a table that has none shows nothing.
+func (r reading) of(role string) translate.Fact {
 	for _, f := range r.facts {
-		if f.Aspect == aspect {
+		if f.Role == role {
 			return f
 		}
 	}
-	return translate.Fact{Aspect: aspect, Empty: true}
+	return translate.Fact{Role: role, Empty: true}
 }
 
 // unapproved tells whether the bill was never paid.
 func (r reading) unapproved() bool {
-	state := r.of(translate.State).Text
-	return state == unpaid || state == destroyed
+	state := r.of(billing.State).Means
+	return state == billing.Unpaid || state == billing.Destroyed
 }
 
 // compareFacts compares two answers of one code, so that both are successes or neither is (no other code is paired with that
@@ -250,10 +235,10 @@ func compareFacts(first, second reading, ignore []string) []Difference {
 			continue
 		}
 		d := Difference{Path: f.Path, Kind: InOther}
-		switch f.Aspect {
-		case translate.Amount:
+		switch f.Role {
+		case billing.Amount:
 			d.Kind = InMoney
-		case translate.State:
+		case billing.State:
 			d.Kind = InState
 		}
 		d.First, d.Second = example(f, first.key, second.key), example(g, first.key, second.key)
@@ -276,7 +261,7 @@ func example(f translate.Fact, keys ...string) string {
 		return "(null)"
 	case f.Empty:
 		return "(empty)"
-	case f.Aspect == translate.Secret:
+	case f.Secret:
 		return "(key)"
 	}
 	for _, key := range keys {
@@ -299,7 +284,7 @@ func maskCode(code string, known, keys []string) string {
 // backend that fills a wrong field must not put a name, a phone or a card into a report.
 func legible(f translate.Fact) string {
 	longest := 6 // digits: phones, cards and accounts have more
-	if f.Aspect == translate.Amount {
+	if f.Role == billing.Amount {
 		longest = 9 // a phone without its first 0 has ten
 	}
 	if f.Public && (f.Paired || isCode(f.Text) || isNumber(f.Text, longest) || isMoment(f.Text)) {

@@ -7,6 +7,7 @@ import (
 
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -18,7 +19,7 @@ func compileTable(t testing.TB, overlays ...string) *translate.Table {
 	for i, text := range overlays {
 		files = append(files, translate.File{Name: fmt.Sprint("overlay-", i), Data: []byte(text)})
 	}
-	table, err := translate.Compile(32, translate.Billing(), files...)
+	table, err := translate.Compile(32, billing.Table(), files...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ const secretKey = "k3y5ecret"
 func answer(form translate.Form, body string) evidence.Answer {
 	a := evidence.Answer{Form: form, Status: 200, Body: []byte(body)}
 	if form == "legacy" {
-		a.Request, a.NotFound = []byte(`{"apikey":"`+secretKey+`","member":"m","merchant":"s","bill_id":"1"}`), []string{"9980"}
+		a.Request = []byte(`{"apikey":"`+secretKey+`","member":"m","merchant":"s","bill_id":"1"}`)
 		return a
 	}
 	a.Request = []byte(`{"apiKey":"` + secretKey + `","member":"m","merchant":"s","bill":{"billId":"1"}}`)

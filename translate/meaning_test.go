@@ -1,0 +1,128 @@
+package translate_test
+
+import (
+	"testing"
+
+	"billbridge/translate"
+	"billbridge/translate/billing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A code decides whether a bill may be made elsewhere and whether a create counts as refused: each meaning is listed here.
+func TestMeaningsOfTheCatalogue(t *testing.T) {
+	t.Parallel()
+	want := []translate.CodeMeaning{
+		{"ERROR", "", "unavailable"},
+		{"PARTNER_001", "", "refused"},
+		{"PARTNER_002", "", "caller_refused"}, {"PARTNER_003", "", "caller_refused"}, {"PARTNER_004", "", "caller_refused"},
+		{"PARTNER_005", "", "caller_refused"}, {"PARTNER_006", "", "caller_refused"}, {"PARTNER_007", "", "caller_refused"},
+		{"VALIDATION_001", "", "malformed"}, {"VALIDATION_002", "", "refused"}, {"VALIDATION_004", "", "refused"},
+		{"PAYMENT_003", "", "refused"}, {"PAYMENT_004", "", "refused"}, {"PAYMENT_005", "", "refused"},
+		{"BILL_001", "", "exists"}, {"BILL_003", "", "not_found"},
+		{"BILL_007", "", "refused"}, {"BILL_008", "", "refused"}, {"BILL_009", "", "refused"}, {"BILL_010", "", "refused"},
+		{"MAINTAINED_METHOD", "", "unavailable"},
+		{"9980", "legacy", "not_found"},
+	}
+	if diff := cmp.Diff(want, shipped().Meanings()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestMeans(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		overlay string
+		form    translate.Form
+		code    string
+		means   translate.Meaning
+		not     translate.Meaning
+	}{
+		"of the catalogue":                     {"", "v2", "BILL_003", translate.NotFound, translate.Refused},
+		"of the catalogue, in the other form":  {"", "legacy", "BILL_003", translate.NotFound, translate.Refused},
+		"of one form":                          {"", "legacy", "9980", translate.NotFound, translate.Exists},
+		"of one form, in the other":            {"", "v2", "9980", "", translate.NotFound},
+		"unknown":                              {"", "v2", "BILL_099", "", translate.NotFound},
+		"none":                                 {"", "legacy", "", "", translate.NotFound},
+		"by a pair":                            {`codes: [{v2: BILL_001, legacy: "9800"}]`, "legacy", "9800", translate.Exists, translate.NotFound},
+		"a pair is for its form alone":         {`codes: [{v2: BILL_001, legacy: "9800"}]`, "v2", "9800", "", translate.Exists},
+		"added to a form":                      {`catalogue: [{code: "9800", form: legacy, means: exists}]`, "legacy", "9800", translate.Exists, translate.NotFound},
+		"added to what the catalogue says":     {`catalogue: [{code: PARTNER_003, form: legacy, means: not_found}]`, "legacy", "PARTNER_003", translate.NotFound, translate.Refused},
+		"and the catalogue still says it":      {`catalogue: [{code: PARTNER_003, form: legacy, means: not_found}]`, "legacy", "PARTNER_003", translate.CallerRefused, translate.Refused},
+		"added to one form, asked of another":  {`catalogue: [{code: PARTNER_003, form: legacy, means: not_found}]`, "v2", "PARTNER_003", translate.CallerRefused, translate.NotFound},
+		"taken away":                           {`catalogue: [{code: "9980", form: legacy}]`, "legacy", "9980", "", translate.NotFound},
+		"a code that an overlay repeats stays": {`catalogue: [BILL_003]`, "legacy", "BILL_003", translate.NotFound, translate.Refused},
+		"new in the catalogue":                 {`catalogue: [{code: BILL_011, means: refused}]`, "legacy", "BILL_011", translate.Refused, translate.NotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table, err := translate.Compile(32, billing.Table(), translate.File{Name: "mine.yaml", Data: []byte(row.overlay)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.means != "" && !table.Means(row.form, row.code, translate.Malformed, row.means) {
+				t.Errorf("%s of %s does not mean %s", row.code, row.form, row.means)
+			}
+			if table.Means(row.form, row.code, row.not) {
+				t.Errorf("%s of %s means %s", row.code, row.form, row.not)
+			}
+		})
+	}
+}
+
+// A state ends a bill in the ledger, and decides whether a comparison counts: what it means must not depend on how it is written.
+func TestMeaningOfAState(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ overlay, state, value, means string }{
+		"paid":                      {"", `"F"`, "F", "paid"},
+		"escaped":                   {"", `"\u0046"`, "F", "paid"},
+		"unknown":                   {"", `"X"`, "X", ""},
+		"a number says nothing":     {"", `5`, "", ""},
+		"nothing":                   {"", `""`, "", ""},
+		"restated without means":    {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state}]}}", `"D"`, "D", "destroyed"},
+		"restated with other means": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, means: {X: paid, D: destroyed, C: cancelled}}]}}", `"X"`, "X", "paid"},
+		"another word in one form":  {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, values: [{v2: F, legacy: PAID}]}]}}", `"PAID"`, "PAID", "paid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table, err := translate.Compile(32, billing.Table(), translate.File{Name: "mine.yaml", Data: []byte(row.overlay)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			call := table.Operation("bill.read").Translation("legacy", "legacy").Start()
+			defer call.Release()
+			if _, err := call.Request(nil, []byte(`{"apikey":"k","bill_id":"b"}`)); err != nil {
+				t.Fatal(err)
+			}
+			// With an envelope, so that it is a success in any state.
+			body := `{"code":"0000","msg":"ok","apikey":"k","bill_id":"b","appr_state":` + row.state + `}`
+			if _, err := call.Reply(nil, 200, []byte(body)); err != nil || !call.Succeeded() {
+				t.Fatal(err)
+			}
+			if value, means := call.ReplyValue("state"), call.ReplyMeaning("state"); value != row.value || means != row.means {
+				t.Errorf("%q means %q", value, means)
+			}
+			for _, f := range call.Facts(false) {
+				if f.Role == "state" && f.Means != row.means {
+					t.Errorf("the fact means %q", f.Means)
+				}
+			}
+			// Without one, only a state that has a meaning makes it a success.
+			bare := `{"apikey":"k","bill_id":"b","appr_state":` + row.state + `}`
+			if _, err := call.Reply(nil, 200, []byte(bare)); (err == nil) != (row.means != "") {
+				t.Errorf("without an envelope: %v", err)
+			}
+		})
+	}
+}
+
+func TestStateAfterADestroyAndACancel(t *testing.T) {
+	t.Parallel()
+	for operation, want := range map[string][2]string{
+		"bill.destroy": {"D", "destroyed"}, "bill.cancel": {"C", "cancelled"}, "bill.create": {}, "bill.resend": {}, "bill.read": {},
+	} {
+		if value, means := shipped().Operation(operation).Sets(billing.State); value != want[0] || means != want[1] {
+			t.Errorf("%s sets %q, which means %q", operation, value, means)
+		}
+	}
+}
