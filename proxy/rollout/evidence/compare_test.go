@@ -32,7 +32,7 @@ const secretKey = "k3y5ecret"
 func answer(form translate.Form, body string) evidence.Answer {
 	a := evidence.Answer{Form: form, Status: 200, Body: []byte(body)}
 	if form == "legacy" {
-		a.Request = []byte(`{"apikey":"`+secretKey+`","member":"m","merchant":"s","bill_id":"1"}`)
+		a.Request = []byte(`{"apikey":"` + secretKey + `","member":"m","merchant":"s","bill_id":"1"}`)
 		return a
 	}
 	a.Request = []byte(`{"apiKey":"` + secretKey + `","member":"m","merchant":"s","bill":{"billId":"1"}}`)
