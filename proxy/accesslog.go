@@ -16,7 +16,7 @@ import (
 func (g *Gateway) logAccess(x *exchange) {
 	g.metrics.count(x)
 	level := slog.LevelInfo
-	if x.out.asked && x.out.reason != "" {
+	if x.sent.asked && x.out.reason != "" {
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()
@@ -40,15 +40,15 @@ func (g *Gateway) logAccess(x *exchange) {
 		slog.String("code", x.codeLabel()),
 		slog.Float64("ms", float64(time.Since(x.start).Microseconds())/1000),
 	)
-	if x.why != "" {
-		attrs = append(attrs, slog.String("route", string(x.why)))
+	if why := x.decided.route.Reason; why != "" {
+		attrs = append(attrs, slog.String("route", string(why)))
 	}
 	if partner := x.shortPartner(); partner != "" {
 		attrs = append(attrs, slog.String("partner", partner))
 	}
-	if x.out.asked {
-		attrs = append(attrs, slog.Float64("upstream_ms", float64(x.out.upstream.Microseconds())/1000))
-		if x.out.sent && x.route.operation.Effect == translate.Write {
+	if x.sent.asked {
+		attrs = append(attrs, slog.Float64("upstream_ms", float64(x.sent.took.Microseconds())/1000))
+		if x.sent.unknown && x.route.operation.Effect == translate.Write {
 			attrs = append(attrs, slog.String("outcome", "unknown"))
 			if bill := x.bill(); bill != "" {
 				attrs = append(attrs, slog.String("bill", bill))
@@ -58,7 +58,7 @@ func (g *Gateway) logAccess(x *exchange) {
 	if x.out.reason != "" {
 		attrs = append(attrs, slog.String("reason", x.out.reason))
 	}
-	if x.out.asked && x.out.gone {
+	if x.sent.asked && x.out.gone {
 		attrs = append(attrs, slog.Bool("caller_gone", true))
 	}
 	if x.out.field != "" {
@@ -70,8 +70,8 @@ func (g *Gateway) logAccess(x *exchange) {
 // shortPartner is how the log shows who called, "" where that is not known.
 func (x *exchange) shortPartner() string {
 	switch {
-	case x.partner != "":
-		return x.partner[:shortDigits]
+	case x.decided.call.Partner != "":
+		return x.decided.call.Partner[:shortDigits]
 	case x.call != nil && x.call.Value(billing.Partner) != "":
 		return ShortHash(x.call.Value(billing.Partner))
 	}

@@ -58,14 +58,14 @@ func (x *exchange) refuse(status int, code, text, reason string) {
 func (x *exchange) broke(err error) {
 	b := &broken{reason: "reset", text: "the call broke off", sent: true}
 	errors.As(err, &b)
-	x.out.sent = b.sent
+	x.sent.unknown = b.sent
 	reason := b.reason
 	if b.detail != "" {
 		reason += ": " + b.detail
 	}
 	write := x.route.operation.Effect == translate.Write
 	switch {
-	case write && !b.sent && x.while.Err() != nil:
+	case write && !b.sent && x.in.while.Err() != nil:
 		x.giveUp()
 	case write && b.sent:
 		status := http.StatusBadGateway
@@ -144,8 +144,11 @@ func (x *exchange) finish() {
 	if x.call != nil {
 		x.call.Release()
 	}
-	if x.in != nil && !x.busy {
-		giveBack(x.in)
+	if x.in.read != nil {
+		x.in.read.Release()
+	}
+	if x.in.body != nil && !x.sent.busy {
+		giveBack(x.in.body)
 	}
 }
 
@@ -156,7 +159,7 @@ func (x *exchange) survive(panicked any, begun bool) {
 	switch {
 	case begun:
 		x.out.reason = internal.reason
-	case x.route != nil && x.route.operation.Effect == translate.Write && x.out.sent:
+	case x.route != nil && x.route.operation.Effect == translate.Write && x.sent.unknown:
 		x.unknown(http.StatusBadGateway, "something failed here", internal.reason, "") // what failed may be what would be asked
 	default:
 		x.fail(internal, "something failed here")

@@ -32,30 +32,45 @@ type exchange struct {
 
 	client  translate.Form
 	route   *route          // nil until the path is known
+	in      received        // the request
+	decided decision        // by the rollout
 	target  *routeTarget    // where the call goes; nil where no upstream can take it
 	call    *translate.Call // nil until the request is read
+	sent    forwarded
 	out     outcome
-	in      *bytes.Buffer   // the request's body; what the call keeps points into it
-	partner string          // the full hash of the partner's key, where the rollout had to know it before there was a call
-	arrived time.Time       // when all of the request was there
-	waited  bool            // it was there before its connection was accepted
-	while   context.Context // of a write: it is not sent any more when this has ended
-	why     rollout.Reason  // why the rollout sends it there; "" where none decided
-	unsure  bool            // only a success may be answered with (see rollout.Route)
-	shown   *rollout.Shown  // what a read said of the bill, where that is to be recorded in the ledger; nil elsewhere
-	busy    bool            // the transport may still be reading what was sent, which may be in
 }
 
-// An outcome is what became of an exchange, for metrics and log.
+// received is the request of the caller.
+type received struct {
+	body   *bytes.Buffer   // what the calls keep points into it
+	at     time.Time       // when all of the request was there
+	waited bool            // it was there before its connection was accepted
+	while  context.Context // of a write: it is not sent any more when this has ended
+	read   *translate.Call // the request as it was read before its upstream was known; nil where no rollout decides
+}
+
+// A decision is what the rollout says about a call. It is zero where no rollout decides.
+type decision struct {
+	call  rollout.Call
+	route rollout.Route
+	shown *rollout.Shown // what a read said of the bill, where that is to be recorded in the ledger; nil elsewhere
+}
+
+// forwarded is what became of the call to the upstream.
+type forwarded struct {
+	asked   bool          // whether the upstream was asked
+	unknown bool          // whether a byte of the call may have left and no answer to it is known
+	busy    bool          // whether the transport may still be reading what was sent, which may be the caller's bytes
+	took    time.Duration // from the connection to the end of the reply
+}
+
+// An outcome is how the caller was answered, for metrics and log.
 type outcome struct {
-	status   int
-	code     string // in the form of the catalogue; "" where no code was given
-	upstream time.Duration
-	asked    bool   // whether the upstream was asked
-	sent     bool   // whether a byte of the call may have left and no answer to it is known
-	gone     bool   // whether the caller had gone when the answer was due, or while it was written
-	reason   string // for the log: never a value of a body
-	field    string // for the log: the path that a refusal names, if it is one of the table
+	status int
+	code   string // in the form of the catalogue; "" where no code was given
+	gone   bool   // whether the caller had gone when the answer was due, or while it was written
+	reason string // for the log: never a value of a body
+	field  string // for the log: the path that a refusal names, if it is one of the table
 }
 
 func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
@@ -98,16 +113,16 @@ func (x *exchange) serve() {
 // read takes the body in, bounded by the bytes that really come.
 func (x *exchange) read() bool {
 	limit := int64(x.state.config.Limits.Body)
-	x.in = buffers.Get().(*bytes.Buffer)
+	x.in.body = buffers.Get().(*bytes.Buffer)
 	var err error
 	var late net.Error
 	if x.r.ContentLength <= limit {
 		body := x.gateway.bound(x.w, x.r.Body)
 		defer body.end()
-		_, err = x.in.ReadFrom(io.LimitReader(body, limit+1))
+		_, err = x.in.body.ReadFrom(io.LimitReader(body, limit+1))
 	}
 	switch {
-	case x.r.ContentLength > limit || int64(x.in.Len()) > limit:
+	case x.r.ContentLength > limit || int64(x.in.body.Len()) > limit:
 		// What is left of it is not read: this connection has no next request.
 		x.w.Header().Set("Connection", "close")
 		x.fail(tooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
@@ -121,137 +136,156 @@ func (x *exchange) read() bool {
 		x.fail(badBody, "the body broke off, nothing was sent")
 		return false
 	}
-	x.arrived = time.Now()
+	x.in.at = time.Now()
 	if waited, ok := x.r.Context().Value(waitedKey{}).(time.Duration); ok {
-		x.arrived, x.waited = x.arrived.Add(-waited), true
+		x.in.at, x.in.waited = x.in.at.Add(-waited), true
 	}
 	return true
 }
 
-// carry translates the request, asks the upstream and brings its reply back.
+// carry finds the upstream, sends it the request in its form and answers with its reply.
 func (x *exchange) carry() {
 	defer x.bound()()
-	var call rollout.Call // both zero where there is no rollout
-	var way rollout.Route
 	if x.route.targets != nil {
-		var ok bool
-		call, way, ok = x.routeByRollout()
-		if x.partner = call.Partner; !ok {
-			x.target = nil // nothing was sent: neither metrics nor log may name an upstream
+		if !x.decide() {
 			return
 		}
-		x.target, x.unsure = x.route.targets[way.Upstream], way.OnlyIfFound
-		defer func() { x.complete(call, way) }()
-		if x.target == nil { // a reload has just given the rollout other sides
-			x.fail(unowned, "the backends are being exchanged; nothing was sent")
-			return
-		}
-		x.why = way.Reason
+		defer x.complete()
 	}
-	target := x.target
-	x.call = target.translation.Start()
-	out := buffers.Get().(*bytes.Buffer)
-	out.Grow(2 * x.in.Len())
-	body, err := x.call.Request(out.AvailableBuffer(), x.in.Bytes())
-	if err != nil {
-		giveBack(out)
-		x.refuseRequest(target.translation, err)
+	if x.target == nil { // a reload has just given the rollout other backends
+		x.fail(unowned, "the backends are being exchanged; nothing was sent")
 		return
 	}
-	target.metrics.report("request", &x.call.Report)
-	body, ok := x.swapCallbackURL(body)
+	request, room, ok := x.translateRequest()
 	if !ok {
-		giveBack(out)
 		return
 	}
-
-	if x.late() {
-		giveBack(out)
+	var compared []byte // the room of the request is the answer's, later
+	if x.decided.route.Compare != "" {
+		compared = bytes.Clone(request)
+	}
+	reply := buffers.Get().(*bytes.Buffer)
+	response, ok := x.forward(request, reply)
+	if !ok {
 		return
 	}
+	if x.sent.busy {
+		room = new(bytes.Buffer)
+	}
+	answer, ok := x.translateReply(response, reply, room)
+	if !ok {
+		return
+	}
+	err := x.answer(response, answer)
+	if compared != nil {
+		x.compare(compared, response.StatusCode, reply.Bytes())
+	}
+	if err == nil {
+		// HTTP/2 may go on reading an answer whose caller has reset the stream. On every other way that ends badly,
+		// too, the buffers are left to the garbage collector: no saving is worth another partner's bytes.
+		giveBack(room)
+		giveBack(reply)
+	}
+}
 
+// translateRequest brings the request to the upstream's form, in a buffer that is returned too, with an address of ours for
+// callbacks. ok is false where the exchange has been answered.
+func (x *exchange) translateRequest() (request []byte, room *bytes.Buffer, ok bool) {
+	room = buffers.Get().(*bytes.Buffer)
+	room.Grow(2 * x.in.body.Len())
+	request, err := x.startCall(room.AvailableBuffer())
+	if err != nil {
+		giveBack(room)
+		x.refuseRequest(x.target.translation, err)
+		return nil, nil, false
+	}
+	x.target.metrics.report("request", &x.call.Report)
+	if request, ok = x.swapCallbackURL(request); !ok || x.late() {
+		giveBack(room)
+		return nil, nil, false
+	}
+	return request, room, true
+}
+
+// startCall starts the call in the translation of its target. A request that the rollout has read is not read again.
+func (x *exchange) startCall(dst []byte) ([]byte, error) {
+	read, translation := x.in.read, x.target.translation
+	switch {
+	case read == nil:
+		x.call = translation.Start()
+		return x.call.Request(dst, x.in.body.Bytes())
+	case translation == x.route.look:
+		x.call, x.in.read = read, nil
+	default:
+		x.call = translation.Take(read)
+	}
+	return x.call.Carry(dst)
+}
+
+// forward sends the request to the upstream and reads its reply. ok is false where the exchange has been answered.
+func (x *exchange) forward(request []byte, reply *bytes.Buffer) (response *http.Response, ok bool) {
 	// A caller that goes away ends a read. A write that has left goes on: its outcome is logged.
 	ctx := x.r.Context()
 	if x.route.operation.Effect == translate.Write {
 		ctx = context.WithoutCancel(ctx)
 	}
-	var asked []byte // kept for a comparison: its place is the answer's
-	if way.Compare != "" {
-		asked = bytes.Clone(body)
-	}
-	reply := buffers.Get().(*bytes.Buffer)
-	sending := newPayload(body)
-	sending.while, sending.partner = x.while, x.call.Value(billing.Partner)
+	sending := newPayload(request)
+	sending.while, sending.partner = x.in.while, x.call.Value(billing.Partner)
 	began := time.Now()
-	x.out.asked, x.out.sent = true, true // what a panic from here on must assume
-	x.busy = true
-	to := target.url
+	x.sent = forwarded{asked: true, unknown: true, busy: true} // what a panic from here on must assume
+	to := x.target.url
 	if x.route.passes {
 		to = x.passTarget()
 	}
-	response, err := target.upstream.post(ctx, to, x.id, sending, reply, int64(x.state.config.Limits.Reply))
+	response, err := x.target.upstream.post(ctx, to, x.id, sending, reply, int64(x.state.config.Limits.Reply))
 	if !sending.connected.IsZero() {
 		began = sending.connected
 	}
-	x.out.upstream = time.Since(began)
-	x.busy = !sending.reusable()
+	x.sent.took, x.sent.busy = time.Since(began), !sending.reusable()
 	if err != nil {
 		x.broke(err)
-		return
+		return nil, false
 	}
-	// The request has left: the answer can have its place. What the answer echoes is in the caller's bytes.
-	if x.busy {
-		out = new(bytes.Buffer)
-	}
-	out.Grow(2 * reply.Len())
-	answer, err := x.call.Reply(out.AvailableBuffer(), response.StatusCode, reply.Bytes())
+	return response, true
+}
+
+// translateReply brings the reply to the caller's form, in room, unless it is no answer to the call or must not be passed on.
+// ok is false where the exchange has been answered. What the answer echoes is in the caller's bytes.
+func (x *exchange) translateReply(response *http.Response, reply, room *bytes.Buffer) (answer []byte, ok bool) {
+	room.Grow(2 * reply.Len())
+	answer, err := x.call.Reply(room.AvailableBuffer(), response.StatusCode, reply.Bytes())
 	if x.route.passes {
 		answer, err = reply.Bytes(), nil // whatever it is
 	}
 	if err != nil {
-		x.broke(target.upstream.noAnswer(response.StatusCode, err))
-		return
+		x.broke(x.target.upstream.noAnswer(response.StatusCode, err))
+		return nil, false
 	}
-	target.metrics.report("reply", &x.call.Report)
-	if x.unsure && !x.call.Succeeded() {
-		// The bill may be at the other upstream: this one's word is no answer.
-		x.out.sent = false
-		x.fail(unowned, "it is not known just now at which backend the bill is")
-		return
+	x.target.metrics.report("reply", &x.call.Report)
+	if x.route.targets != nil && !x.mayPassOn() {
+		return nil, false
 	}
 	table := x.state.config.Table
-	code := table.Code(x.call.Code(), target.upstream.config.Form, table.Forms()[0])
-	if way.Deniable && !x.call.Succeeded() && x.means(translate.NotFound) {
-		if refused := x.deny(call); refused != nil {
-			x.out.sent = false
-			x.refuseUnowned(refused, "")
-			return
-		}
-	}
-	x.out.code = code
-	x.keepShown(way)
+	x.out.code = table.Code(x.call.Code(), x.target.upstream.config.Form, table.Forms()[0])
+	x.keepShown()
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !x.route.passes {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}
+	return answer, true
+}
+
+// answer writes the upstream's answer. The error tells that the caller may not have got it.
+func (x *exchange) answer(response *http.Response, answer []byte) error {
 	if after := response.Header.Get("Retry-After"); after != "" {
 		x.w.Header().Set("Retry-After", after)
 	}
 	// Only here, where nothing is left to fail that could be answered: until now a failure of ours must not look
 	// like a refusal of what the upstream may have done.
-	x.out.sent = false
+	x.sent.unknown = false
 	if x.route.passes {
 		x.w.Header()["Content-Type"] = response.Header["Content-Type"]
 	}
-	err = x.write(response.StatusCode, answer)
-	if way.Compare != "" {
-		x.compare(call, way.Compare, asked, response.StatusCode, reply.Bytes())
-	}
-	if err == nil {
-		// HTTP/2 may go on reading an answer whose caller has reset the stream. On every other way that ends badly,
-		// too, the buffers are left to the garbage collector: no saving is worth another partner's bytes.
-		giveBack(out)
-		giveBack(reply)
-	}
+	return x.write(response.StatusCode, answer)
 }
 
 // bound sets until when a write may be sent: its caller must be there, and where a rollout decides, which may have to wait
@@ -261,11 +295,11 @@ func (x *exchange) bound() (release context.CancelFunc) {
 	if x.route.operation.Effect != translate.Write {
 		return func() {}
 	}
-	x.while = x.r.Context()
-	if x.route.targets == nil && !x.waited {
+	x.in.while = x.r.Context()
+	if x.route.targets == nil && !x.in.waited {
 		return func() {}
 	}
-	x.while, release = context.WithDeadline(x.while, x.arrived.Add(x.sendWithin()))
+	x.in.while, release = context.WithDeadline(x.in.while, x.in.at.Add(x.sendWithin()))
 	return release
 }
 
@@ -278,7 +312,7 @@ func (x *exchange) sendWithin() time.Duration {
 
 // late answers a write that must not be sent any more.
 func (x *exchange) late() bool {
-	if x.while == nil || x.while.Err() == nil {
+	if x.in.while == nil || x.in.while.Err() == nil {
 		return false
 	}
 	x.giveUp()

@@ -39,7 +39,7 @@ func (x *exchange) explain() string {
 	defer cancel()
 	found, shown := x.ask(ctx, x.target.upstream.config.Name, said)
 	count(shownWords[found])
-	x.shown = &rollout.Shown{Finding: found, State: shown.state, Ended: billing.Final(shown.means), Amount: shown.amount}
+	x.decided.shown = &rollout.Shown{Finding: found, State: shown.state, Ended: billing.Final(shown.means), Amount: shown.amount}
 	switch {
 	case found == rollout.Present:
 		if shown.amount != "" && len(shown.amount) <= 20 && strings.Trim(shown.amount, "0123456789") == "" {

@@ -161,8 +161,8 @@ func (m *metrics) count(x *exchange) {
 		target := x.target.metrics
 		upstream = target.upstream
 		target.duration.Observe(took)
-		if x.out.asked {
-			target.upstreamDuration.Observe(x.out.upstream.Seconds())
+		if x.sent.asked {
+			target.upstreamDuration.Observe(x.sent.took.Seconds())
 		}
 	} else {
 		m.requestDuration.WithLabelValues(operation, string(x.client), upstream).Observe(took)

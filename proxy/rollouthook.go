@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,61 +20,108 @@ import (
 	"billbridge/translate/billing"
 )
 
-// routeByRollout finds the way of a call whose upstream the rollout decides. ok is false where the exchange has been answered.
-func (x *exchange) routeByRollout() (call rollout.Call, way rollout.Route, ok bool) {
-	// What the bytes say must be known before their upstream is. They pass the same checks again when it is.
-	look := x.route.look.Start()
-	defer look.Release()
-	if _, err := look.Request(nil, x.in.Bytes()); err != nil {
-		x.refuseRequest(x.route.look, err)
-		return call, way, false
+// decide has the rollout decide where a call goes. ok is false where the exchange has been answered.
+func (x *exchange) decide() (ok bool) {
+	names, ok := x.readForRollout()
+	if !ok {
+		return false
 	}
-	said := billing.IdentityOf(look) // a read at a backend, and the ledger's writer, may still need it when the request was given up
-	call = rollout.Call{
-		ID: x.id, Operation: x.route.operation.Name, Creates: billing.Creates(x.route.operation), Writes: x.route.operation.Effect == translate.Write,
-		Merchant: said.Merchant, Bill: said.Bill, Until: relay.Until(look.Value(billing.Expiry)), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.arrived)),
-	}
-	if said.Partner != "" {
-		sum := sha256.Sum256([]byte(said.Partner))
-		call.Partner = hex.EncodeToString(sum[:])
-	}
-	var mu sync.Mutex
-	answers := map[string]finding{}
+	probes := &probes{answers: map[string]finding{}}
 	ctx := x.r.Context()
-	if call.Writes {
-		ctx = context.WithoutCancel(ctx) // a create that is noted and given up would hold its bill where it is for good
+	if x.decided.call.Writes {
+		ctx = context.WithoutCancel(ctx) // a create that is recorded and given up would hold its bill where it is for good
 	}
-	ctx, cancel := context.WithTimeout(ctx, config.StoreWithin+time.Duration(x.state.config.Rollout.Ask))
+	wait := time.Duration(x.state.config.Rollout.Ask)
+	ctx, cancel := context.WithTimeout(ctx, config.StoreWithin+wait)
 	defer cancel()
-	way, err := x.gateway.rollout.Route(ctx, call, func(ctx context.Context, upstream string) rollout.ProbeResult {
-		ctx, cancel := context.WithTimeout(ctx, time.Duration(x.state.config.Rollout.Ask))
+	route, err := x.gateway.rollout.Route(ctx, x.decided.call, func(ctx context.Context, upstream string) rollout.ProbeResult {
+		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		if x.while != nil { // what is found out later serves nothing
-			defer context.AfterFunc(x.while, cancel)()
+		if x.in.while != nil { // what is found out later serves nothing
+			defer context.AfterFunc(x.in.while, cancel)()
 		}
-		found, answer := x.ask(ctx, upstream, said)
-		mu.Lock()
-		defer mu.Unlock()
-		answers[upstream] = answer
-		return found
+		result, answer := x.ask(ctx, upstream, names)
+		probes.keep(upstream, answer)
+		return result
 	})
+	x.target = nil // until something is to be sent, neither metrics nor log may name an upstream
 	var refused *rollout.Refused
 	switch {
 	case errors.As(err, &refused) && x.late():
-		return call, way, false
+		return false
 	case errors.As(err, &refused):
 		x.refuseUnowned(refused, "; nothing was sent")
-		return call, way, false
-	case way.Answered:
-		x.target = x.route.targets[way.Upstream]
-		mu.Lock()
-		answer := answers[way.Upstream]
-		mu.Unlock()
+		return false
+	case route.Answered:
+		answer := probes.of(route.Upstream)
 		x.out.code = answer.code
 		_ = x.write(answer.status, answer.body) // a caller that has gone cannot be told
-		return call, way, false
+		return false
 	}
-	return call, way, true
+	x.decided.route, x.target = route, x.route.targets[route.Upstream]
+	return true
+}
+
+// readForRollout reads the request for what the rollout must know of it before the upstream is known.
+func (x *exchange) readForRollout() (names billing.Identity, ok bool) {
+	x.in.read = x.route.look.Start()
+	if err := x.in.read.Read(x.in.body.Bytes()); err != nil {
+		x.target = nil
+		x.refuseRequest(x.route.look, err)
+		return names, false
+	}
+	names = billing.IdentityOf(x.in.read) // a read at a backend, and the ledger's writer, may still need it when the request was given up
+	o := x.route.operation
+	x.decided.call = rollout.Call{
+		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write, Merchant: names.Merchant, Bill: names.Bill,
+		Until: relay.Until(x.in.read.Value(billing.Expiry)), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
+	}
+	if names.Partner != "" {
+		sum := sha256.Sum256([]byte(names.Partner))
+		x.decided.call.Partner = hex.EncodeToString(sum[:])
+	}
+	return names, true
+}
+
+// probes are the answers of the backends to the reads by which a call found its way. It is safe for concurrent use: a read may end
+// after the call was given up.
+type probes struct {
+	mu      sync.Mutex
+	answers map[string]finding // by upstream
+}
+
+func (p *probes) keep(upstream string, answer finding) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers[upstream] = answer
+}
+
+func (p *probes) of(upstream string) finding {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answers[upstream]
+}
+
+// mayPassOn tells whether the upstream's reply may be the caller's answer. Where it may not, the exchange has been answered.
+func (x *exchange) mayPassOn() bool {
+	route := x.decided.route
+	if x.call.Succeeded() {
+		return true
+	}
+	if route.OnlyIfFound {
+		// The bill may be at the other upstream: this one's word is no answer.
+		x.sent.unknown = false
+		x.fail(unowned, "it is not known just now at which backend the bill is")
+		return false
+	}
+	if route.Deniable && x.means(translate.NotFound) {
+		if refused := x.deny(); refused != nil {
+			x.sent.unknown = false
+			x.refuseUnowned(refused, "")
+			return false
+		}
+	}
+	return true
 }
 
 // refuseUnowned answers a call of which it is not certain where its bill is.
@@ -90,11 +136,11 @@ func (x *exchange) refuseUnowned(refused *rollout.Refused, sent string) {
 
 // deny has the ledger record that the caller of a write is about to be told that there is no such bill, and returns why it
 // must not be told so; nil if it may.
-func (x *exchange) deny(call rollout.Call) *rollout.Refused {
+func (x *exchange) deny() *rollout.Refused {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreWithin)
 	defer cancel()
 	var refused *rollout.Refused
-	errors.As(x.gateway.rollout.Deny(ctx, call), &refused)
+	errors.As(x.gateway.rollout.Deny(ctx, x.decided.call), &refused)
 	return refused
 }
 
@@ -107,26 +153,27 @@ var shownWords = map[rollout.ProbeResult]string{
 }
 
 // complete tells the rollout how a call ended.
-func (x *exchange) complete(call rollout.Call, way rollout.Route) {
+func (x *exchange) complete() {
+	call, way, shown := x.decided.call, x.decided.route, x.decided.shown
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreWithin)
 	defer cancel()
 	if err := x.gateway.rollout.Complete(ctx, way, x.outcome()); err != nil {
 		x.gateway.log.Error("the ledger cannot record how a create ended; it counts as one that may have been made", "id", x.id, "error", err.Error())
 	}
-	succeeded := x.call != nil && x.out.asked && !x.out.sent && x.call.Succeeded()
-	if x.shown != nil && x.shown.Finding == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
+	succeeded := x.call != nil && x.sent.asked && !x.sent.unknown && x.call.Succeeded()
+	if shown != nil && shown.Finding == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
 		if err := x.gateway.rollout.RecordFound(ctx, call, way); err != nil {
 			x.gateway.log.Error("the ledger cannot record where a bill was found; it counts as one that may have been made", "id", x.id, "error", err.Error())
 		}
 	}
 	// After it is known that the bill is there.
 	var err error
-	if x.shown != nil {
-		err = x.gateway.rollout.RecordRead(ctx, call, way, *x.shown)
+	if shown != nil {
+		err = x.gateway.rollout.RecordRead(ctx, call, way, *shown)
 	}
 	// Last: it stays until a read of somebody else. A create may also have been done whose answer does not say for certain that it was not.
-	if call.Writes && x.out.asked && (x.out.sent || call.Creates && x.outcome() == store.Unknown) {
-		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, way, x.shown))
+	if call.Writes && x.sent.asked && (x.sent.unknown || call.Creates && x.outcome() == store.Unknown) {
+		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, way, shown))
 	}
 	if err != nil {
 		x.gateway.log.Error("the ledger cannot record what became of a bill: billbridge bills list does not show it", "id", x.id, "error", err.Error())
@@ -137,12 +184,12 @@ func (x *exchange) complete(call rollout.Call, way rollout.Route) {
 			x.gateway.log.Error("the store cannot record that a partner was seen; its settling period becomes longer", "id", x.id, "error", err.Error())
 		}
 	}
-	x.count(call, way, succeeded)
+	x.count(succeeded)
 }
 
 // keepShown keeps what the upstream's answer shows of the bill, if it is to be recorded in the ledger. That happens when the answer has been
 // sent: another call may use the buffer of the reply then.
-func (x *exchange) keepShown(way rollout.Route) {
+func (x *exchange) keepShown() {
 	if x.route.targets == nil {
 		return
 	}
@@ -161,17 +208,18 @@ func (x *exchange) keepShown(way rollout.Route) {
 	default:
 		return
 	}
-	if way.Relevant(shown) {
+	if x.decided.route.Relevant(shown) {
 		shown.State, shown.Amount = strings.Clone(shown.State), strings.Clone(shown.Amount)
-		x.shown = &shown
+		x.decided.shown = &shown
 	}
 }
 
 // count tells the rollout what became of a call, for its report, and has the bill read back that a canary made.
-func (x *exchange) count(call rollout.Call, way rollout.Route, succeeded bool) {
+func (x *exchange) count(succeeded bool) {
+	call, way := x.decided.call, x.decided.route
 	end := evidence.End{Succeeded: succeeded}
 	// What we say in a side's place is no answer of it: where its word must not be relayed, and where nobody waited for it.
-	if x.out.asked && !strings.HasPrefix(x.out.reason, unowned.reason) && x.out.status != statusGone {
+	if x.sent.asked && !strings.HasPrefix(x.out.reason, unowned.reason) && x.out.status != statusGone {
 		end.Code = x.codeLabel()
 	}
 	if succeeded {
@@ -182,25 +230,27 @@ func (x *exchange) count(call rollout.Call, way rollout.Route, succeeded bool) {
 		switch {
 		case name != way.Upstream && succeeded:
 			end.Lacks[side] = x.lacks(name)
-		case name == way.Upstream && !x.out.asked && x.lacks(map[string]string{c.Old: c.New, c.New: c.Old}[name]) == "":
+		case name == way.Upstream && !x.sent.asked && x.lacks(map[string]string{c.Old: c.New, c.New: c.Old}[name]) == "":
 			end.Lacks[side] = x.lacks(name)
 		}
 	}
 	x.gateway.rollout.Count(call, way, end)
 	if way.ReadBack && succeeded {
-		x.readBack(call, way.Upstream)
+		x.readBack()
 	}
 }
 
 // lacks is why an upstream's form cannot carry the call: the code and the field of the refusal. "" if it can.
 func (x *exchange) lacks(upstream string) string {
 	translation := x.route.targets[upstream].translation
-	if translation.SameForm() {
+	read := x.in.read
+	if read == nil { // the call itself is in the translation that changes the form
+		read = x.call
+	}
+	if translation.SameForm() || read == nil || x.sent.asked && read == x.call {
 		return ""
 	}
-	try := translation.Start()
-	defer try.Release()
-	_, err := try.Request(nil, x.in.Bytes())
+	_, err := read.Carry(nil)
 	var refusal *translate.Refusal
 	if !errors.As(err, &refusal) {
 		return ""
@@ -211,77 +261,12 @@ func (x *exchange) lacks(upstream string) string {
 	return refusal.Code
 }
 
-// compare has the other upstream's answer to a read compared with the one that the partner got.
-func (x *exchange) compare(call rollout.Call, other string, asked []byte, status int, body []byte) {
-	c, first, id := x.state.config, x.target, x.id // and not x, which holds all of the call
-	second := x.route.targets[other]
-	in := bytes.Clone(x.in.Bytes()) // its place is another call's when this one has been answered
-	limit := int64(c.Limits.Reply)
-	side := map[string]evidence.Side{c.Rollout.Old: evidence.OldSide, c.Rollout.New: evidence.NewSide}[first.upstream.config.Name]
-	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
-		ID: id, At: x.start, Partner: call.Partner, Operation: x.route.operation, Side: side,
-		First: evidence.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body},
-		Other: func(ctx context.Context, most int64) (evidence.Answer, error) {
-			call := second.translation.Start()
-			defer call.Release()
-			request, err := call.Request(nil, in)
-			if err != nil {
-				return evidence.Answer{}, err
-			}
-			return second.answer(ctx, c, id, request, min(most, limit))
-		},
-		Again: func(ctx context.Context, most int64) (evidence.Answer, error) {
-			return first.answer(ctx, c, id, asked, min(most, limit))
-		},
-	})
-}
-
-// readBack has a bill of canary read where it was made, and compared with what was asked for.
-func (x *exchange) readBack(call rollout.Call, upstream string) {
-	c, read := x.state.config, x.state.reads[x.client][upstream]
-	if read == nil {
-		return
-	}
-	say := read.translation.Start()
-	defer say.Release()
-	question, err := x.state.read.Compose(nil, x.client, billing.IdentityOf(x.call).Values())
-	if err != nil {
-		return
-	}
-	request, err := say.Request(nil, question)
-	if err != nil {
-		return
-	}
-	limit, id := int64(c.Limits.Reply), x.id
-	x.gateway.rollout.Shadow().Check(evidence.Checked{
-		ID: id, At: x.start, Partner: call.Partner, Operation: call.Operation, Read: x.state.read,
-		Asked: evidence.Created{Bill: call.Bill, Amount: strings.Clone(x.call.Value(billing.Amount))},
-		Show: func(ctx context.Context, most int64) (evidence.Answer, error) {
-			return read.answer(ctx, c, id, request, min(most, limit))
-		},
-	})
-}
-
-// answer asks an upstream for the sake of a comparison.
-func (l *routeTarget) answer(ctx context.Context, c *config.Config, id string, request []byte, most int64) (evidence.Answer, error) {
-	reply := new(bytes.Buffer)
-	asking := newPayload(request)
-	asking.own = true
-	response, err := l.upstream.post(ctx, l.url, id, asking, reply, most)
-	if err != nil {
-		return evidence.Answer{}, err
-	}
-	return evidence.Answer{
-		Form: l.upstream.config.Form, Request: request, Status: response.StatusCode, Body: reply.Bytes(),
-	}, nil
-}
-
 // outcome is what is known of a write after its exchange.
 func (x *exchange) outcome() store.Outcome {
 	switch {
-	case !x.out.asked:
+	case !x.sent.asked:
 		return store.NotSent
-	case x.out.sent:
+	case x.sent.unknown:
 		return store.Unknown
 	case x.call.Succeeded():
 		return store.Succeeded

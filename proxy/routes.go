@@ -35,8 +35,8 @@ type route struct {
 	target    *routeTarget // nil where no upstream can take the operation
 	passes    bool         // byte for byte, to the path that was asked for; the url of its target is that of no path
 
-	// Where a rollout decides: the targets of both of its upstreams, by name, and how to look at a request before one is
-	// chosen. Nil elsewhere.
+	// Where a rollout decides: the targets of both of its upstreams, by name, and the translation in which a request is read
+	// before one is chosen: one that changes the form, if a target has one. Nil elsewhere.
 	targets map[string]*routeTarget
 	look    *translate.Translation
 }
@@ -106,7 +106,10 @@ func (s *state) pass(listed Route, name string, m *metrics) {
 // split has the rollout decide whether calls go to a target.
 func (r *route) split(to *routeTarget) {
 	if r.targets == nil {
-		r.targets, r.look = map[string]*routeTarget{}, r.operation.Translation(r.client, r.client)
+		r.targets, r.look = map[string]*routeTarget{}, to.translation
+	}
+	if !to.translation.SameForm() {
+		r.look = to.translation
 	}
 	r.targets[to.upstream.config.Name] = to
 }

@@ -73,7 +73,8 @@ type Call struct {
 	request     []value
 	reply       []value
 	passing     []passing
-	src         []byte // of the request that was carried, nil where none was
+	read        []byte // the bytes of the request that the slots hold
+	src         []byte // the same once the request was carried, nil before
 	code        string
 	success     bool
 	refusal     *Refusal
@@ -90,7 +91,7 @@ func (c *Call) Release() {
 	clear(c.request)
 	clear(c.reply)
 	clear(c.passing)
-	c.passing, c.src, c.code, c.success, c.refusal = c.passing[:0], nil, "", false, nil
+	c.passing, c.read, c.src, c.code, c.success, c.refusal = c.passing[:0], nil, nil, "", false, nil
 	c.Report.reset()
 	c.translation.calls.Put(c)
 }
@@ -105,40 +106,84 @@ func (c *Call) Succeeded() bool { return c.success }
 // itself. The error is a [*Refusal]: then nothing may be sent. src must not be modified before Release: the
 // reply may echo from it.
 func (c *Call) Request(dst, src []byte) ([]byte, error) {
+	if refusal := c.parse(src); refusal != nil {
+		return nil, refusal
+	}
+	return c.Carry(dst)
+}
+
+// Read reads the client's request, so that Value can be asked for, and checks what does not depend on the upstream's form. Carry
+// then does the rest of Request. The error is a [*Refusal].
+func (c *Call) Read(src []byte) error {
+	if refusal := c.parse(src); refusal != nil {
+		return refusal
+	}
+	if refusal := c.enforceBounds(); refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+// Take starts an exchange in this translation, which must not change the form, with the request that another call of the
+// operation and the client's form has read: the request is not read again. Both calls need src until they are released.
+func (c *Translation) Take(read *Call) *Call {
+	call := c.Start()
+	copy(call.request, read.request)
+	call.read = read.read
+	return call
+}
+
+// parse reads a request into the slots. What this translation cannot carry is kept for Carry, which refuses it.
+func (c *Call) parse(src []byte) *Refusal {
 	p := c.translation.request
 	c.Report.reset()
 	clear(c.request)
 	clear(c.passing)
-	c.passing, c.src, c.refusal = c.passing[:0], nil, nil
+	c.passing, c.src, c.read, c.refusal = c.passing[:0], nil, nil, nil
 	if fault := check(src, p.table.depth); fault != nil {
-		return nil, &Refusal{p.table.invalid, fault.field, fault.reason}
+		return &Refusal{p.table.invalid, fault.field, fault.reason}
 	}
 	doc := gjson.Parse(view(src))
 	if !doc.IsObject() {
-		return nil, &Refusal{p.table.invalid, "", "must be a JSON object, but is " + valueOf(doc).name()}
+		return &Refusal{p.table.invalid, "", "must be a JSON object, but is " + valueOf(doc).name()}
 	}
 	c.walk(p, p.root, doc, c.request)
+	c.read = src
+	return nil
+}
+
+// enforceBounds checks the bounds of every field of the client's form, if the table says so.
+func (c *Call) enforceBounds() *Refusal {
+	p := c.translation.request
+	if p.table.bounds != "enforce" {
+		return nil
+	}
+	for slot, r := range p.rows {
+		if path := r.path[p.from]; path != "" { // nobody who speaks this form can send the other form's field
+			if refusal := r.checkBounds(c.request[slot], path, true); refusal != nil {
+				return refusal
+			}
+		}
+	}
+	return nil
+}
+
+// Carry appends the request that Read has read to dst as the upstream's form has it. Between equal forms it returns the bytes
+// that were read. The error is a [*Refusal]: then nothing may be sent.
+func (c *Call) Carry(dst []byte) ([]byte, error) {
+	p := c.translation.request
 	if c.refusal != nil {
 		return nil, c.refusal
 	}
-	enforce := p.table.bounds == "enforce"
 	if c.translation.SameForm() {
-		for slot, r := range p.rows {
-			if !enforce {
-				break
-			}
-			if r.path[p.from] == "" {
-				continue // the other form's field: nobody who speaks this one can send it
-			}
-			if refusal := r.checkBounds(c.request[slot], r.path[p.from], true); refusal != nil {
-				return nil, refusal
-			}
+		if refusal := c.enforceBounds(); refusal != nil {
+			return nil, refusal
 		}
-		c.src = src
-		return src, nil
+		c.src = c.read
+		return c.read, nil
 	}
 	for slot, r := range p.rows {
-		if refusal := c.checkLoss(p, r, c.request[slot], enforce); refusal != nil {
+		if refusal := c.checkLoss(p, r, c.request[slot], p.table.bounds == "enforce"); refusal != nil {
 			return nil, refusal
 		}
 	}
@@ -152,7 +197,7 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 		}
 		return nil, &Refusal{r.malformed, r.path[p.from], reason}
 	}
-	c.src = src
+	c.src = c.read
 	return append(dst, '}'), nil
 }
 

@@ -143,7 +143,9 @@ func (o *Operation) HasRole(m Message, role string, in ...Form) bool {
 // Sets is the value that the field with a role has after a success of the operation, and what the value means; both are "" if
 // the operation does not set it.
 func (o *Operation) Sets(role string) (value, means string) {
-	value = o.sets[role]
+	if value = o.sets[role]; value == "" {
+		return "", ""
+	}
 	return value, o.table.meaning(role, value)
 }
 

@@ -27,7 +27,7 @@ func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 		case v.Type != gjson.Null && p.from != p.to:
 			c.Report.Mismatched = append(c.Report.Mismatched, join(n.path, e.name))
 		}
-		return c.refusal == nil
+		return true // also after a refusal: by the values of the request its bill is found
 	})
 }
 
