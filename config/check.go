@@ -32,6 +32,15 @@ func (c *Config) check() {
 		}
 		c.BasePath = strings.TrimRight(c.BasePath, "/")
 	}
+	if n := c.Limits.Connections; n < 1 || n > 1_000_000 {
+		s.problem(fmt.Sprintf("must be from 1 to 1000000, but is %d", n), "limits", "connections")
+	}
+	if n := c.Limits.AddressConnections; n < 1 || n > 1_000_000 {
+		s.problem(fmt.Sprintf("must be from 1 to 1000000, but is %d", n), "limits", "address_connections")
+	}
+	if f := c.Limits.Framing; f != Strict && f != Lenient {
+		s.problem(fmt.Sprintf("must be strict or lenient, but is %q", f), "limits", "framing")
+	}
 	if c.Limits.Depth < 2 || c.Limits.Depth > 1000 {
 		s.problem(fmt.Sprintf("must be from 2 to 1000, but is %d", c.Limits.Depth), "limits", "depth")
 	}

@@ -132,12 +132,27 @@ type Route struct {
 	Pass []string `yaml:"pass"`
 }
 
-// Limits bound what one exchange can make us hold.
+// Limits bound what callers and upstreams can make the gateway hold.
 type Limits struct {
 	Body  Size `yaml:"body"`  // of a request
 	Depth int  `yaml:"depth"` // of nesting, in requests and replies
 	Reply Size `yaml:"reply"` // of an upstream's reply, also after decompression
+
+	Connections        int       `yaml:"connections"`         // open at the same time, of partners and of upstreams that call back
+	AddressConnections int       `yaml:"address_connections"` // of these, from one source address
+	Trusted            []Network `yaml:"trusted"`             // source addresses without that limit, such as a load balancer's
+
+	Framing Framing `yaml:"framing"` // of requests in HTTP/1
 }
+
+// Framing says which requests are refused because two servers could disagree about where they end.
+type Framing string
+
+// Lenient takes lines that end with LF alone, and Content-Length twice if both are equal.
+const (
+	Strict  Framing = "strict"
+	Lenient Framing = "lenient"
+)
 
 // Timeouts bound what a partner's connection can make us wait.
 type Timeouts struct {
@@ -215,7 +230,7 @@ func defaults() *Config {
 	return &Config{
 		Listen:   "127.0.0.1:8080",
 		Admin:    Admin{Listen: "127.0.0.1:9090"},
-		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20},
+		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, Connections: 10_000, AddressConnections: 1000, Framing: Strict},
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
 		Failures: Failures{Status: Own, MaskHosts: true, Explain: Gap(3 * time.Second)},
 		Store:    Store{Wait: Gap(time.Minute)},

@@ -42,9 +42,11 @@ var layers = map[string]layer{
 		of:    []string{"config", "translate", "translate/billing", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
+	// Bytes of connections: it knows neither the gateway nor its config.
+	"proxy/framing": {never: []string{"net/http", "os", "github.com/prometheus/"}},
 	// A process: it wires what the others are.
 	"proxy/server": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/framing", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
 	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox"}}, // a program, for measuring

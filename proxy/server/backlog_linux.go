@@ -11,6 +11,9 @@ import (
 // and systemd held the socket. gone is true if the caller has closed it. Of a TLS connection the data is no request yet, and the
 // caller answers before it sends one.
 func backlog(c net.Conn) (waited time.Duration, gone bool) {
+	if outer, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = outer.NetConn()
+	}
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return 0, false

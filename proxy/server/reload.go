@@ -56,6 +56,7 @@ func (s *Server) Reload() error {
 
 func (s *Server) accepted(c *config.Config) {
 	s.tls.Store(c.TLS)
+	s.open.limits.Store(&c.Limits)
 	s.reported.Store(c.Ready.Store == config.Reported)
 	if c.Drain.AtMost != 0 {
 		s.drain = time.Duration(c.Drain.AtMost)

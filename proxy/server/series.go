@@ -35,6 +35,9 @@ func Series(ctx context.Context, c *config.Config, build Build) (start, most int
 	if err := s.describe(registry, build); err != nil {
 		return 0, 0, err
 	}
+	if _, err := newConnections(registry); err != nil {
+		return 0, 0, err
+	}
 	families, err := registry.Gather()
 	if err != nil {
 		return 0, 0, err

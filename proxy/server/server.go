@@ -21,6 +21,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/framing"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
@@ -42,6 +43,7 @@ type Server struct {
 	operator http.Server
 	upstream *http.Server // of the listener for callbacks alone; nil where there is none
 	tls      atomic.Pointer[config.KeyPair]
+	open     *connections
 	serving  atomic.Bool
 	surface  atomic.Pointer[http.Handler] // of the admin listener
 	ended    chan error                   // what each listener's server ended with
@@ -108,6 +110,9 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	if err := s.describe(registry, build); err != nil {
 		return nil, err
 	}
+	if s.open, err = newConnections(registry); err != nil {
+		return nil, err
+	}
 	s.accepted(c)
 	s.prepare(c)
 	s.showOperator(c, registry)
@@ -141,13 +146,30 @@ func (s *Server) newServer(c *config.Config, handler http.Handler, answerWithin 
 		IdleTimeout:       time.Duration(c.Timeouts.Idle),
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what peers do wrong is no event of ours
+		Protocols:         new(http.Protocols),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReadFrameSize: 16 << 10, MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10},
 	}
-	if c.TLS != nil {
-		server.TLSConfig = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(c.TLS != nil) // the listener decrypts; it refuses HTTP/2 in the clear
+	return server
+}
+
+// framed is a listener that holds connections to the limits and checks the framing of their requests.
+func (s *Server) framed(l net.Listener) net.Listener {
+	o := framing.Options{
+		Lenient: func() bool { return s.open.limits.Load().Framing == config.Lenient },
+		Admit:   s.open.admit,
+		Refused: func(peer net.Addr, reason string) {
+			s.open.framing.WithLabelValues(reason).Inc()
+			s.log.Warn("a request was refused: its framing is ambiguous", "reason", reason, "peer", peer.String())
+		},
+	}
+	if s.tls.Load() != nil { // a reload changes its files, but not whether there is one
+		o.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return s.tls.Load().Certificate()
 		}}
 	}
-	return server
+	return framing.Listen(l, o)
 }
 
 // showOperator completes the admin listener, which has answered while the gateway started.
@@ -280,11 +302,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		running++
 		accepting.Go(func() {
-			if server.TLSConfig != nil {
-				failed <- server.ServeTLS(at, "", "")
-				return
-			}
-			failed <- server.Serve(at)
+			failed <- server.Serve(s.framed(at))
 		})
 	}
 	serve(s.partners, s.partnersAt)

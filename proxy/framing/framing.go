@@ -1,0 +1,178 @@
+// Package framing checks how requests are framed before net/http reads them. net/http takes a request with both
+// Content-Length and Transfer-Encoding and drops the length before a handler sees it; a proxy in front that counts by the length
+// then disagrees with the gateway about where the next request begins (requirements R09 and R11).
+//
+//	listener = framing.Listen(listener, framing.Options{Refused: count})
+//	err = server.Serve(listener)
+//
+// A connection of such a listener looks at the bytes of each head, chunk size and trailer on their way to net/http, and skips
+// bodies. When it finds one of the [Reasons], it passes on a line that net/http refuses in place of the rest: net/http answers
+// 400, after the answers to earlier requests, and closes the connection.
+package framing
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"sync"
+)
+
+// Reasons are why a request is refused.
+var Reasons = []string{bareLF, bareCR, foldedLine, lengthAndEncoding, twoLengths, encodingIn10, otherEncoding, chunkSize, version, connect, malformedLine, longLine, notHTTP2}
+
+// The reasons, as the metric has them.
+const (
+	bareLF            = "bare_lf"             // a line ends without CR
+	bareCR            = "bare_cr"             // a CR inside a line
+	foldedLine        = "folded_line"         // a header line begins with white space
+	lengthAndEncoding = "length_and_encoding" // Content-Length and Transfer-Encoding
+	twoLengths        = "two_lengths"         // Content-Length twice
+	encodingIn10      = "encoding_in_1.0"     // Transfer-Encoding in HTTP/1.0, which net/http ignores
+	otherEncoding     = "other_encoding"      // a Transfer-Encoding that is not chunked, once
+	chunkSize         = "chunk_size"          // a chunk size that is not hexadecimal digits alone, or a chunk that is longer
+	version           = "version"             // neither HTTP/1.0 nor HTTP/1.1
+	connect           = "connect"             // the method CONNECT
+	malformedLine     = "malformed_line"      // no request line, no header, or a length that is not at most 18 digits
+	longLine          = "long_line"           // a line longer than any that net/http takes
+	notHTTP2          = "not_http2"           // HTTP/2 was agreed on, but the connection does not begin with its preface
+)
+
+// Options say how a listener checks its connections. Its functions are called concurrently.
+type Options struct {
+	TLS     *tls.Config                        // nil: no TLS. NextProtos is set by Listen
+	Lenient func() bool                        // whether bare LF and equal lengths are taken, as of now for a new connection; nil: no
+	Refused func(peer net.Addr, reason string) // is called once for a connection that is refused; nil: nothing is
+
+	// Admit says whether a connection may be opened; if not, it is closed at once. release is called when it has been closed.
+	// nil: all may.
+	Admit func(peer net.Addr) (release func(), ok bool)
+}
+
+// Listen returns a listener whose connections check the framing of HTTP/1. It serves TLS itself, where o.TLS is set, since the
+// bytes must be checked after they are decrypted: a server serves it with Serve, and must have UnencryptedHTTP2 among its
+// Protocols to serve HTTP/2.
+func Listen(l net.Listener, o Options) net.Listener {
+	if o.TLS != nil {
+		o.TLS = o.TLS.Clone()
+		o.TLS.NextProtos = []string{"h2", "http/1.1"}
+	}
+	return &listener{l, o}
+}
+
+type listener struct {
+	net.Listener
+	options Options
+}
+
+// Accept returns a connection whose TLS handshake, if it has one, is made by the first Read or Write.
+func (l *listener) Accept() (net.Conn, error) {
+	raw, release, err := l.admitted()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: raw, refused: l.options.Refused, release: release}
+	c.scanner.lenient = l.options.Lenient != nil && l.options.Lenient()
+	if l.options.TLS != nil {
+		c.tls = tls.Server(raw, l.options.TLS)
+		c.Conn = c.tls
+	}
+	return c, nil
+}
+
+// admitted is the next connection that may be opened.
+func (l *listener) admitted() (raw net.Conn, release func(), err error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, nil, err
+		}
+		if l.options.Admit == nil {
+			return raw, func() {}, nil
+		}
+		if release, ok := l.options.Admit(raw.RemoteAddr()); ok {
+			return raw, release, nil
+		}
+		_ = raw.Close()
+	}
+}
+
+// conn is one connection. Like any connection it may be read and written by two goroutines.
+type conn struct {
+	net.Conn
+	tls     *tls.Conn // nil without TLS
+	refused func(net.Addr, string)
+	release func()
+	closed  sync.Once
+
+	begun   bool
+	http2   bool
+	scanner scanner
+	preface int    // bytes of the HTTP/2 preface that have come
+	ended   bool   // the request was refused
+	pending string // what is to be read after that
+}
+
+// malformed is what net/http reads in place of what is refused. Wherever it stands, in a head, a chunk size, a trailer or after a
+// chunk, it makes the request malformed: it has no line that ends a head before one that is no header.
+const malformed = "\x00\r\n\x00\r\n\r\n"
+
+// Read reads what the peer has sent, up to what is refused.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.ended {
+		n := copy(p, c.pending)
+		if c.pending = c.pending[n:]; n > 0 || len(p) == 0 {
+			return n, nil
+		}
+		return 0, io.EOF
+	}
+	n, err := c.Conn.Read(p)
+	if !c.begun && n > 0 {
+		c.begun = true
+		c.http2 = c.tls != nil && c.tls.ConnectionState().NegotiatedProtocol == "h2"
+	}
+	passed, reason := 0, ""
+	if c.http2 {
+		passed, reason = c.scanPreface(p[:n])
+	} else {
+		passed, reason = c.scanner.scan(p[:n])
+	}
+	if reason == "" {
+		return n, err
+	}
+	if c.refused != nil {
+		c.refused(c.RemoteAddr(), reason)
+	}
+	c.ended, c.pending = true, malformed
+	begun := copy(p[passed:], c.pending)
+	c.pending = c.pending[begun:]
+	return passed + begun, nil
+}
+
+// scanPreface holds a connection on which HTTP/2 was agreed on to its preface: net/http would serve anything else as HTTP/1.
+func (c *conn) scanPreface(p []byte) (passed int, reason string) {
+	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	for i := 0; i < len(p) && c.preface < len(preface); i++ {
+		if p[i] != preface[c.preface] {
+			return i, notHTTP2
+		}
+		c.preface++
+	}
+	return len(p), ""
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	c.closed.Do(c.release)
+	return c.Conn.Close()
+}
+
+// CloseWrite ends the answers, so that net/http can wait until the peer has read a refusal.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// NetConn is the connection below, as that of [tls.Conn] is.
+func (c *conn) NetConn() net.Conn { return c.Conn }

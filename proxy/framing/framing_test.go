@@ -1,0 +1,328 @@
+package framing
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// served is an HTTP server behind a framing listener, with what it saw.
+type served struct {
+	address string
+
+	mu       sync.Mutex
+	requests []string // method, path and body of those whose body was there
+	refused  []string
+}
+
+func serve(t *testing.T, o Options) *served {
+	t.Helper()
+	s := &served{}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Refused = func(peer net.Addr, reason string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.refused = append(s.refused, reason); !strings.HasPrefix(peer.String(), "127.0.0.1:") {
+			t.Errorf("the peer is %s", peer)
+		}
+	}
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				w.Header().Set("Connection", "close")
+				http.Error(w, "the body broke off", http.StatusBadRequest)
+				return
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.requests = append(s.requests, fmt.Sprintf("%s %s %s", r.Method, r.RequestURI, body))
+			fmt.Fprintf(w, "%d", len(s.requests))
+		}),
+		ReadHeaderTimeout: 5 * time.Second,
+	}
+	if o.TLS != nil {
+		server.Protocols = new(http.Protocols)
+		server.Protocols.SetHTTP1(true)
+		server.Protocols.SetUnencryptedHTTP2(true)
+	}
+	s.address = l.Addr().String()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(Listen(l, o))
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-done
+	})
+	return s
+}
+
+func (s *served) saw() (requests, refused []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests), slices.Clone(s.refused)
+}
+
+// exchange sends bytes and returns the statuses of the answers until the server closes the connection.
+func exchange(t *testing.T, c net.Conn, sent string) (statuses []int) {
+	t.Helper()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	go func() {
+		_, _ = io.WriteString(c, sent)
+	}()
+	in := bufio.NewReader(c)
+	for {
+		response, err := http.ReadResponse(in, nil)
+		if err != nil {
+			return statuses
+		}
+		statuses = append(statuses, response.StatusCode)
+		if _, err := io.Copy(io.Discard, response.Body); err != nil || response.Close {
+			return statuses
+		}
+	}
+}
+
+const (
+	post = "POST /a HTTP/1.1\r\nHost: x\r\n"
+	next = "POST /smuggled HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nend"
+)
+
+// streams are what callers send, what the server then sees of the first request, and why it is refused. Behind each of them stands
+// one more request, which must be seen only if the first was answered with 200.
+var streams = map[string]struct {
+	sent    string
+	body    string
+	refused string // "" if it is taken
+	lenient bool   // taken with lenient
+}{
+	"length":                    {post + "Content-Length: 5\r\n\r\nhello", "hello", "", true},
+	"length zero":               {post + "Content-Length: 0\r\n\r\n", "", "", true},
+	"no body":                   {post + "\r\n", "", "", true},
+	"chunked":                   {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "hello", "", true},
+	"chunked in capitals":       {post + "TRANSFER-encoding:\tCHUNKED \r\n\r\n00A\r\n0123456789\r\n0\r\n\r\n", "0123456789", "", true},
+	"chunked with trailers":     {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\nContent-Length: 7\r\n\r\n", "hello", "", true},
+	"chunk extension":           {post + "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\n\r\n", "hello", "", true},
+	"body that looks like one":  {post + "Content-Length: 27\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "", true},
+	"length, then encoding":     {post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", lengthAndEncoding, false},
+	"encoding, then length":     {post + "Transfer-Encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n", "", lengthAndEncoding, false},
+	"two lengths":               {post + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", "", twoLengths, false},
+	"two equal lengths":         {post + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", "hello", twoLengths, true},
+	"two lengths in one line":   {post + "Content-Length: 5, 5\r\n\r\nhello", "", malformedLine, false},
+	"length with a sign":        {post + "Content-Length: +5\r\n\r\nhello", "", malformedLine, false},
+	"long length":               {post + "Content-Length: 0000000000000000000000005\r\n\r\nhello", "", malformedLine, false},
+	"empty length":              {post + "Content-Length: \r\n\r\nhello", "", malformedLine, false},
+	"folded":                    {post + "X: a\r\n b\r\nContent-Length: 5\r\n\r\nhello", "", foldedLine, false},
+	"folded by a tab":           {post + "X: a\r\n\tTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", foldedLine, false},
+	"bare LF":                   {"POST /a HTTP/1.1\r\nHost: x\nContent-Length: 5\r\n\r\nhello", "hello", bareLF, true},
+	"bare LF ends the head":     {post + "Content-Length: 5\r\n\nhello", "hello", bareLF, true},
+	"bare CR":                   {post + "X: a\rContent-Length: 5\r\n\r\nhello", "", bareCR, false},
+	"bare CR in the first line": {"POST /a\r HTTP/1.1\r\nHost: x\r\n\r\n", "", bareCR, false},
+	"space before the colon":    {post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", "", malformedLine, false},
+	"no colon":                  {post + "Transfer-Encoding chunked\r\n\r\n0\r\n\r\n", "", malformedLine, false},
+	"space before a chunk size": {post + "Transfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n", "", chunkSize, false},
+	"space behind a chunk size": {post + "Transfer-Encoding: chunked\r\n\r\n5 \r\nhello\r\n0\r\n\r\n", "", chunkSize, false},
+	"tab behind a chunk size":   {post + "Transfer-Encoding: chunked\r\n\r\n5\t;a\r\nhello\r\n0\r\n\r\n", "", chunkSize, false},
+	"chunk size with 0x":        {post + "Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n", "", chunkSize, false},
+	"chunk size that overflows": {post + "Transfer-Encoding: chunked\r\n\r\n10000000000000005\r\nhello\r\n0\r\n\r\n", "", chunkSize, false},
+	"longer chunk":              {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello!\r\n0\r\n\r\n", "", chunkSize, false},
+	"bare LF in a chunk size":   {post + "Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n", "", bareLF, false},
+	"bare LF in an extension":   {post + "Transfer-Encoding: chunked\r\n\r\n5;a\nb\r\nhello\r\n0\r\n\r\n", "", bareLF, false},
+	"folded trailer":            {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: 1\r\n 2\r\n\r\n", "", foldedLine, false},
+	"encoding twice":            {post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", otherEncoding, false},
+	"two encodings":             {post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "", otherEncoding, false},
+	"identity":                  {post + "Transfer-Encoding: identity\r\n\r\n", "", otherEncoding, false},
+	"encoding in HTTP/1.0":      {"POST /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", encodingIn10, false},
+	"HTTP/1.0":                  {"POST /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello", "hello", "", true},
+	"HTTP/1.2":                  {"POST /a HTTP/1.2\r\nHost: x\r\n\r\n", "", version, false},
+	"HTTP/2 in the clear":       {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", version, false},
+	"HTTP/0.9":                  {"GET /a\r\n\r\n", "", version, false},
+	"CONNECT":                   {"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", "", connect, false},
+	"an empty line before":      {"\r\nPOST /a HTTP/1.1\r\nHost: x\r\n\r\n", "", malformedLine, false},
+	"upgrade to h2c":            {post + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 5\r\n\r\nhello", "hello", "", true},
+}
+
+// TestR09_AmbiguousFramingIsRefused over real sockets, with and without TLS: what is refused gets one 400, the connection is closed,
+// and no handler sees it or what stands behind it.
+func TestR09_AmbiguousFramingIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, row := range streams {
+		for _, kind := range []string{"strict", "lenient", "tls"} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				o := Options{Lenient: func() bool { return kind == "lenient" }}
+				if kind == "tls" {
+					o.TLS = &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
+				}
+				s := serve(t, o)
+				taken := row.refused == "" || kind == "lenient" && row.lenient
+				c := dial(t, s.address, kind == "tls", "http/1.1")
+				statuses := exchange(t, c, row.sent+next)
+				requests, refused := s.saw()
+				if taken {
+					if !slices.Equal(statuses, []int{200, 200}) || len(refused) != 0 || len(requests) != 2 || !strings.HasSuffix(requests[0], " "+row.body) || requests[1] != "POST /smuggled end" {
+						t.Errorf("%v %q %q", statuses, requests, refused)
+					}
+					return
+				}
+				if !slices.Equal(statuses, []int{400}) || len(requests) != 0 {
+					t.Errorf("%v %q", statuses, requests)
+				}
+				if want := row.refused; kind != "lenient" && !slices.Equal(refused, []string{want}) || !slices.Contains(Reasons, want) {
+					t.Errorf("refused by %q, want %s", refused, want)
+				}
+			})
+		}
+	}
+}
+
+// What is refused behind a request that is taken does not take its answer away, in whatever pieces the bytes come.
+func TestAnswersBeforeARefusalArrive(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	c := dial(t, s.address, false, "")
+	statuses := exchange(t, c, post+"Content-Length: 5\r\n\r\nhello"+post+"\r\n"+post+"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+next)
+	if requests, refused := s.saw(); !slices.Equal(statuses, []int{200, 200, 400}) || len(requests) != 2 || len(refused) != 1 {
+		t.Errorf("%v %q %q", statuses, requests, refused)
+	}
+}
+
+// The pieces in which bytes come must not matter.
+func TestScannerInPieces(t *testing.T) {
+	t.Parallel()
+	for name, row := range streams {
+		sent := []byte(row.sent + next)
+		for _, lenient := range []bool{false, true} {
+			whole := scanner{lenient: lenient}
+			_, want := whole.scan(sent)
+			for size := 1; size <= 40; size++ {
+				s, got := scanner{lenient: lenient}, ""
+				for piece := range slices.Chunk(sent, size) {
+					if _, got = s.scan(piece); got != "" {
+						break
+					}
+				}
+				if got != want {
+					t.Errorf("%s in pieces of %d: %q, want %q", name, size, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Over HTTP/2 nothing is scanned but the preface, by which a caller shows that it speaks what it has agreed on.
+func TestHTTP2(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}})
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Post("https://"+s.address+"/a", "text/plain", strings.NewReader(strings.Repeat("x", 100_000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+	if requests, refused := s.saw(); response.ProtoMajor != 2 || response.StatusCode != 200 || len(requests) != 1 || len(refused) != 0 {
+		t.Errorf("%s %d %q", response.Proto, len(requests), refused)
+	}
+
+	c := dial(t, s.address, true, "h2")
+	if statuses := exchange(t, c, post+"Content-Length: 0\r\n\r\n"+next); !slices.Equal(statuses, []int{400}) {
+		t.Errorf("HTTP/1.1 on a connection for HTTP/2: %v", statuses)
+	}
+	if requests, refused := s.saw(); len(requests) != 1 || !slices.Equal(refused, []string{notHTTP2}) {
+		t.Errorf("%q %q", requests, refused)
+	}
+}
+
+// FuzzScannerAgreesWithNetHTTP: where net/http sees the end of a request, the scanner sees it too, unless it refuses something
+// before. Otherwise bytes of one request could be taken for the next unseen.
+func FuzzScannerAgreesWithNetHTTP(f *testing.F) {
+	for _, row := range streams {
+		f.Add([]byte(row.sent+next), false)
+		f.Add([]byte(row.sent+row.sent+next), true)
+	}
+	f.Fuzz(func(t *testing.T, sent []byte, lenient bool) {
+		ends := map[int]bool{}
+		s, refusedAt := scanner{lenient: lenient}, len(sent)
+		for i := range sent {
+			if _, reason := s.scan(sent[i : i+1]); reason != "" {
+				refusedAt = i
+				break
+			}
+			ends[i+1] = s.state == requestLine && len(s.line) == 0
+		}
+		from := bytes.NewReader(sent)
+		in := bufio.NewReader(from)
+		for {
+			r, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				return
+			}
+			_ = r.Body.Close()
+			end := len(sent) - from.Len() - in.Buffered()
+			if end > refusedAt {
+				return
+			}
+			if !ends[end] {
+				t.Fatalf("net/http sees the end of a request at byte %d of %q, the scanner does not", end, sent)
+			}
+			if r.ProtoMajor != 1 { // a server refuses it
+				return
+			}
+		}
+	})
+}
+
+// BenchmarkScan is the cost of one request's bytes.
+func BenchmarkScan(b *testing.B) {
+	head := "POST /if/bill/read HTTP/1.1\r\nHost: bridge.example.com\r\nUser-Agent: okhttp/4.9.3\r\nAccept: */*\r\nContent-Type: application/json\r\nContent-Length: 120\r\nAccept-Encoding: gzip\r\nX-Request-Id: 1234567890\r\n\r\n"
+	request := []byte(head + strings.Repeat("x", 120))
+	s := scanner{}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, reason := s.scan(request); reason != "" {
+			b.Fatal(reason)
+		}
+	}
+}
+
+func dial(t *testing.T, address string, secure bool, protocol string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if secure {
+		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}})
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// certificate is the one of net/http's test server.
+func certificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS()
+	defer s.Close()
+	return s.TLS.Certificates[0]
+}

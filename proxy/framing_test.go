@@ -1,0 +1,118 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestR09_R11_TwoLengthsOfABody: a proxy in front that counts by Content-Length sees one request here, one that counts by chunks sees
+// two. Neither is forwarded, the connection is closed, and the operator finds the caller.
+func TestR09_R11_TwoLengthsOfABody(t *testing.T) {
+	t.Parallel()
+	for _, form := range forms {
+		q := newCall(form, "create")
+		chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(q.body()), q.body())
+		for name, row := range map[string]struct{ sent, reason string }{
+			"length and encoding": {head(q.path(), fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", len(chunked))) + chunked, "length_and_encoding"},
+			"encoding and length": {head(q.path(), "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n") + chunked, "length_and_encoding"},
+			"encoding in 1.0":     {strings.Replace(head(q.path(), "Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n"), "HTTP/1.1", "HTTP/1.0", 1) + chunked, "encoding_in_1.0"},
+			"chunk with a space":  {head(q.path(), "Transfer-Encoding: chunked\r\n") + strings.Replace(chunked, "\r\n", " \r\n", 1), "chunk_size"},
+		} {
+			t.Run(form+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				back := newBackend(t, newService())
+				p := newProcess(t, anywhere+toOne(form, back.url))
+				b := &bridge{t: t, url: "http://" + p.Address()}
+				if got := b.raw(false, row.sent+nextCall(q)); len(got) != 1 || got[0].status != 400 {
+					t.Errorf("%+v", got)
+				}
+				if n := len(back.received()); n != 0 {
+					t.Errorf("the upstream got %d calls", n)
+				}
+				p.metricIs(fmt.Sprintf(`billbridge_framing_refused_total{reason=%q} 1`, row.reason))
+				if log := p.logs.String(); !strings.Contains(log, `"reason":"`+row.reason+`","peer":"127.0.0.1:`) {
+					t.Error(log)
+				}
+			})
+		}
+	}
+}
+
+// TestLenientFraming: limits.framing takes what honest old clients send, from the next connection after a reload on.
+func TestLenientFraming(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	strict := anywhere + toOne("legacy", back.url)
+	p := newProcess(t, strict)
+	b := &bridge{t: t, url: "http://" + p.Address()}
+	q := newCall("legacy", "read")
+	old := strings.ReplaceAll(head(q.path(), strings.Repeat(fmt.Sprintf("Content-Length: %d\r\n", len(q.body())), 2)+"Connection: close\r\n"), "\r\n", "\n") + q.body()
+	if got := b.raw(false, old); len(got) != 1 || got[0].status != 400 {
+		t.Errorf("strict: %+v", got)
+	}
+	lenient := strict + "limits: {framing: lenient}\n"
+	p.text.Store(&lenient)
+	p.operator("POST", "/-/reload")
+	if got := b.raw(false, old); len(got) != 1 || got[0].status != 200 {
+		t.Errorf("lenient: %+v", got)
+	}
+}
+
+// TestR15_ConnectionsAreCapped: in all, and for one source address unless it is trusted. A connection that ends makes room for another.
+func TestR15_ConnectionsAreCapped(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	for name, row := range map[string]struct {
+		limits, limit string
+		most          int
+	}{
+		"in all":                 {"connections: 3", "all", 3},
+		"of one address":         {"address_connections: 2", "address", 2},
+		"of a trusted address":   {"address_connections: 2, connections: 4, trusted: [127.0.0.0/8]", "all", 4},
+		"of another trusted one": {"address_connections: 2, trusted: [192.0.2.0/24]", "address", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProcess(t, anywhere+toOne("v2", back.url, "limits: {"+row.limits+"}"))
+			q := newCall("v2", "read")
+			// call makes a call on a connection of its own, and tells whether it is answered.
+			call := func() (c net.Conn, answered bool) {
+				c, err := net.Dial("tcp", p.Address())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = c.Close() })
+				_ = c.SetDeadline(time.Now().Add(patience))
+				_, _ = io.WriteString(c, nextCall(q))
+				response, err := http.ReadResponse(bufio.NewReader(c), nil)
+				if err != nil {
+					return c, false
+				}
+				body, _ := io.ReadAll(response.Body)
+				return c, response.StatusCode == 200 && bytes.Contains(body, []byte("BILL_003"))
+			}
+			var open []net.Conn
+			for range row.most {
+				c, answered := call()
+				if !answered {
+					t.Fatalf("connection %d of %d was refused", len(open)+1, row.most)
+				}
+				open = append(open, c)
+			}
+			if _, answered := call(); answered {
+				t.Error("one too many was answered")
+			}
+			p.metricIs(fmt.Sprintf(`billbridge_connections %d`, row.most))
+			p.metricIs(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row.limit))
+			_ = open[0].Close()
+			eventually(t, func() bool { _, answered := call(); return answered }, func() string { return p.operator("GET", "/metrics").body })
+		})
+	}
+}
