@@ -77,7 +77,8 @@ type Call struct {
 	src         []byte // the same once the request was carried, nil before
 	code        string
 	success     bool
-	refusal     *Refusal
+	rejected    *Refusal // of a request that goes to no form
+	refusal     *Refusal // of a request that this translation cannot carry
 }
 
 // passing is a field without a row on its way into an object of the output.
@@ -91,7 +92,7 @@ func (c *Call) Release() {
 	clear(c.request)
 	clear(c.reply)
 	clear(c.passing)
-	c.passing, c.read, c.src, c.code, c.success, c.refusal = c.passing[:0], nil, nil, "", false, nil
+	c.passing, c.read, c.src, c.code, c.success, c.rejected, c.refusal = c.passing[:0], nil, nil, "", false, nil, nil
 	c.Report.reset()
 	c.translation.calls.Put(c)
 }
@@ -139,7 +140,7 @@ func (c *Call) parse(src []byte) *Refusal {
 	c.Report.reset()
 	clear(c.request)
 	clear(c.passing)
-	c.passing, c.src, c.read, c.refusal = c.passing[:0], nil, nil, nil
+	c.passing, c.src, c.read, c.rejected, c.refusal = c.passing[:0], nil, nil, nil, nil
 	if fault := check(src, p.table.depth); fault != nil {
 		return &Refusal{p.table.invalid, fault.field, fault.reason}
 	}
@@ -148,6 +149,9 @@ func (c *Call) parse(src []byte) *Refusal {
 		return &Refusal{p.table.invalid, "", "must be a JSON object, but is " + valueOf(doc).name()}
 	}
 	c.walk(p, p.root, doc, c.request)
+	if c.rejected != nil {
+		return c.rejected
+	}
 	c.read = src
 	return nil
 }

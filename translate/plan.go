@@ -26,7 +26,8 @@ type node struct {
 	path  string // as a refusal names it
 	names []entry
 	index map[string]int
-	into  int // the object of the output that unknown fields pass into, -1 for none
+	fold  map[string]int // of a request: by the folded name; see fold
+	into  int            // the object of the output that unknown fields pass into, -1 for none
 }
 
 type entry struct {
@@ -54,6 +55,9 @@ func (n *node) add(e entry) {
 		n.index = map[string]int{}
 	}
 	n.index[e.name] = len(n.names)
+	if n.fold != nil {
+		n.fold[fold(e.name)] = len(n.names)
+	}
 	n.names = append(n.names, e)
 }
 
@@ -64,7 +68,11 @@ func (n *node) leaf(path string, slot int) {
 		i, ok := n.index[name]
 		if !ok {
 			i = len(n.names)
-			n.add(entry{name: name, slot: -1, node: &node{path: join(n.path, name), into: -1}})
+			below := &node{path: join(n.path, name), into: -1}
+			if n.fold != nil {
+				below.fold = map[string]int{}
+			}
+			n.add(entry{name: name, slot: -1, node: below})
 		}
 		n = n.names[i].node
 	}
@@ -123,6 +131,9 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		p.rows = o.rows[m]
 	}
 	p.result = p.root
+	if m == Request {
+		p.root.fold = map[string]int{}
+	}
 	if m == Reply {
 		envelope := t.forms[from]
 		p.root.add(entry{name: envelope.code, slot: p.codeSlot()})

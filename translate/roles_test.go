@@ -38,7 +38,7 @@ func TestNamed(t *testing.T) {
 	}{
 		{"bill.create", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"sendType":"TALK","billId":"A1","expireDt":"2026-11-30","callbackUrl":"https://p.example.com/c"}}`, create},
 		{"bill.create", "legacy", `{"apikey":"k","merchant":"s","member":"m","bill":{"bill_id":"A1","expire_dt":"2026-11-30","callbackURL":"https:\/\/p.example.com\/c"}}`, create},
-		{"bill.create", "legacy", `{"apiKey":"k","bill":{"billId":"A1","expireDt":"2026-11-30","callbackUrl":"https://p.example.com/c"}}`, named{}},
+		{"bill.create", "legacy", `{"key":"k","bill":{"billId":"A1","expireDt":"2026-11-30","callback_url":"https://p.example.com/c"}}`, named{}},
 		{"bill.create", "legacy", `{"apikey":null,"merchant":"","bill":{"bill_id":12.0,"expire_dt":20261130,"callbackURL":7}}`, named{Bill: "12.0", Expiry: "20261130"}},
 		{"bill.create", "legacy", `{"bill_id":"A1","callbackURL":"https://p.example.com/c"}`, named{}},
 		{"bill.resend", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"A1"}}`, bill},
@@ -96,7 +96,7 @@ func TestReaddressBetweenEqualForms(t *testing.T) {
 		"the same text before and after": {"v2", `{"message":"https://partner.example.com/c","bill":{"message":"https://partner.example.com/c","callbackUrl":§,"pageRedirectUrl":"https://partner.example.com/c"},"callbackUrl":"https://partner.example.com/c"}`},
 		"the same member at the top":     {"v2", `{"callbackUrl":"https://partner.example.com/c","bill":{"callbackUrl":§}}`},
 		"the same member deeper":         {"v2", `{"bill":{"x":{"callbackUrl":"https://partner.example.com/c"},"callbackUrl":§}}`},
-		"the other form's name":          {"v2", `{"bill":{"callbackURL":"https://partner.example.com/c","callbackUrl":§}}`},
+		"the other form's name":          {"v2", `{"bill":{"bill_id":"https://partner.example.com/c","callbackUrl":§}}`},
 		"numbers that nobody re-prints":  {"v2", `{"bill":{"price":5.00e1,"callbackUrl":§}}`},
 	} {
 		for _, value := range []string{`"https://partner.example.com/c"`, `"https:\/\/partner.example.com\/\u0063"`, `"x"`} {
@@ -168,16 +168,13 @@ func TestReaddressWithoutAnAddress(t *testing.T) {
 		}
 	}
 	for _, doc := range []string{`{"bill":{"callbackURL":["https://partner.example.com/c"]}}`, `{"bill":{"bill_id":"1","callbackURL":{}}}`} {
-		call := requested(t, "bill.create", "legacy", "legacy", doc) // between equal forms the upstream is the judge
-		if _, _, ok := call.StringValue("callback"); ok || string(call.Replace(nil, "callback", ours)) != doc {
-			t.Errorf("%s has an address", doc)
+		for _, to := range forms { // a backend could take an address from it that nobody has checked
+			call := shipped().Operation("bill.create").Translation("legacy", to).Start()
+			if _, err := call.Request(nil, []byte(doc)); err == nil || len(call.Replace(nil, "callback", ours)) != 0 {
+				t.Errorf("%s to %s: refused with %v, but %s", doc, to, err, call.Replace(nil, "callback", ours))
+			}
+			call.Release()
 		}
-		call.Release()
-		call = shipped().Operation("bill.create").Translation("legacy", "v2").Start()
-		if _, err := call.Request(nil, []byte(doc)); err == nil || len(call.Replace(nil, "callback", ours)) != 0 {
-			t.Errorf("%s: refused with %v, but %s", doc, err, call.Replace(nil, "callback", ours))
-		}
-		call.Release()
 	}
 	call := requested(t, "bill.read", "legacy", "v2", `{"bill_id":"1","callbackURL":"https://partner.example.com/c"}`)
 	defer call.Release()

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"strings"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 )
@@ -14,11 +15,13 @@ func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 		e := n.find(key.Str, &next)
 		switch {
 		case e == nil:
-			c.unknown(p, n, key, v)
+			if !c.like(p, n, key.Str) {
+				c.unknown(p, n, key, v)
+			}
 		case e.node == nil:
 			slots[e.slot] = valueOf(v)
-			if v.Type == gjson.JSON && p.message == Request && p.from != p.to {
-				c.refuse(p.rows[e.slot].malformed, join(n.path, e.name), "must be a single value, but is "+valueOf(v).name())
+			if v.Type == gjson.JSON && p.message == Request {
+				c.composite(p, p.rows[e.slot], join(n.path, e.name), slots[e.slot])
 			}
 		case v.IsObject():
 			c.walk(p, e.node, v, slots)
@@ -29,6 +32,53 @@ func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 		}
 		return true // also after a refusal: by the values of the request its bill is found
 	})
+}
+
+// composite refuses an object or an array where a row of a request has a single value. In the same form it is the upstream's to
+// judge, unless the gateway goes by the value.
+func (c *Call) composite(p *plan, r *row, path string, v value) {
+	switch reason := "must be a single value, but is " + v.name(); {
+	case r.role != nil:
+		c.reject(r.malformed, path, reason)
+	case p.from != p.to:
+		c.refuse(r.malformed, path, reason)
+	}
+}
+
+// like rejects a field of a request that no row names, but whose name differs from that of a row in case only. A backend that
+// ignores case could take its value for the one that was checked here.
+func (c *Call) like(p *plan, n *node, name string) bool {
+	if n.fold == nil {
+		return false
+	}
+	at, ok := n.fold[fold(name)]
+	if !ok {
+		return false
+	}
+	known, code := n.names[at], p.table.invalid
+	if known.node == nil {
+		code = p.rows[known.slot].malformed
+	}
+	c.reject(code, shorten(join(n.path, name)), "differs from "+known.name+" in case only")
+	return true
+}
+
+// fold is the same for names that differ in case only, by the simple folding of Unicode.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
+}
+
+// reject refuses a request whatever form it goes to.
+func (c *Call) reject(code, field, reason string) {
+	if c.rejected == nil {
+		c.rejected = &Refusal{code, strings.Clone(field), reason}
+	}
 }
 
 // unknown deals with a field that no row names.
