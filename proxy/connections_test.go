@@ -20,9 +20,9 @@ func TestR15_Deadlines(t *testing.T) {
 	for _, row := range []struct{ name, timeouts, text, code string }{
 		{"says nothing", "header: 50ms, body: 1h, idle: 1h", "", ""},
 		{"half a header", "header: 50ms, body: 1h, idle: 1h", "POST /if/bill/read HTTP/1.1\r\nHost: a\r\n", ""},
-		{"no body", "header: 50ms, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n"), "VALIDATION_001"},
-		{"half a body", "header: 50ms, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n") + `{"a"`, "VALIDATION_001"},
-		{"half a chunk", "header: 50ms, body: 50ms, idle: 1h", head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "VALIDATION_001"},
+		{"no body", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n"), "VALIDATION_001"},
+		{"half a body", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n") + `{"a"`, "VALIDATION_001"},
+		{"half a chunk", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "VALIDATION_001"},
 		{"idle after a call", "header: 1h, body: 1h, idle: 50ms", nextCall(q), "BILL_003"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

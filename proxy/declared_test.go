@@ -126,8 +126,10 @@ var differences = []difference{
 	{why: "a lone surrogate is no text; the service mends it", from: "any", field: "message memberName", raws: []string{`"\ud800"`}, code: "VALIDATION_001", alone: true},
 
 	// Shapes: a mapped leaf is a scalar, a mapped parent an object.
-	{why: "a key that is no scalar", field: "apiKey", raws: []string{"{}", "[]"}, code: "PARTNER_002"},
-	{why: "a leaf that is no scalar", field: "member merchant billId hash phone message memberName", raws: []string{"{}", "[]"}, code: "VALIDATION_001"},
+	{why: "a key that is no scalar, also between equal forms", from: "any", field: "apiKey", raws: []string{"{}", "[]"}, code: "PARTNER_002"},
+	{why: "a value that the gateway goes by and that is no scalar, also between equal forms", from: "any", field: "member merchant billId", raws: []string{"{}", "[]"}, code: "VALIDATION_001"},
+	{why: "an amount that is no scalar, also between equal forms", ops: "create", from: "any", field: "price", raws: []string{"{}", "[30000]"}, code: "VALIDATION_001"},
+	{why: "a leaf that is no scalar", field: "hash phone message memberName", raws: []string{"{}", "[]"}, code: "VALIDATION_001"},
 	{why: "a leaf that is no scalar, also one that would be dropped", from: "v2", field: "tax supplyPrice pageRedirectUrl cancelReason", raws: []string{"{}"}, code: "VALIDATION_001"},
 	{why: "a bill that is no object", from: "v2", field: "bill", raws: []string{"null", `"x"`, "[]"}, code: "VALIDATION_001"},
 	{why: "a bill that is no object, where legacy has one", ops: "create", from: "legacy", field: "bill", raws: []string{"null", `"x"`, "[]"}, code: "VALIDATION_001"},

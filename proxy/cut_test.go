@@ -1,0 +1,161 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A cutCall is one operation in one form, with what an upstream of each form answers to it.
+type cutCall struct {
+	form, path, body string
+	write            bool
+	replies          map[string]string // by the upstream's form
+}
+
+// cutCalls are all fifteen calls of the interface.
+func cutCalls() map[string]cutCall {
+	const who = `"apiKey":"k","member":"m","merchant":"s"`
+	const legacyWho = `"apikey":"k","member":"m","merchant":"s"`
+	v2 := func(data string) string { return `{"code":"0000","message":"ok","data":` + data + `}` }
+	calls := map[string]cutCall{}
+	for op, row := range map[string]struct{ v2, legacy, v2Reply, legacyReply string }{
+		"create":  {`"bill":{"billId":"B1","sendType":"TALK","price":1000}`, `"bill":{"bill_id":"B1","price":"1000"}`, `{` + who + `,"billId":"B1","hash":"h"}`, `{"code":"0000","msg":"ok",` + legacyWho + `,"bill_id":"B1","hash":"h"}`},
+		"resend":  {`"bill":{"billId":"B1"}`, `"bill_id":"B1"`, `{"apiKey":"k","billId":"B1"}`, `{"code":"0000","msg":"ok"}`},
+		"read":    {`"bill":{"billId":"B1"}`, `"bill_id":"B1"`, `{"apiKey":"k","billId":"B1","apprState":"F","apprPrice":"1000"}`, `{"apikey":"k","bill_id":"B1","appr_state":"F","appr_price":"1000"}`},
+		"destroy": {`"bill":{"billId":"B1","price":1000,"hash":"h"}`, `"bill_id":"B1","price":"1000","hash":"h"`, `{"apiKey":"k","billId":"B1"}`, `{"code":"0000","msg":"ok",` + legacyWho + `,"bill_id":"B1","hash":"h"}`},
+		"cancel":  {`"bill":{"billId":"B1","price":1000,"hash":"h"}`, `"bill_id":"B1","price":"1000","hash":"h"`, `{` + who + `,"billId":"B1","hash":"h","apprNum":"1"}`, `{"code":"0000","msg":"ok",` + legacyWho + `,"bill_id":"B1","hash":"h","appr_num":"1"}`},
+	} {
+		replies := map[string]string{"v2": v2(row.v2Reply), "legacy": row.legacyReply}
+		calls["v2 bill."+op] = cutCall{"v2", newCall("v2", op).path(), `{` + who + `,` + row.v2 + `}`, op != "read", replies}
+		calls["legacy bill."+op] = cutCall{"legacy", newCall("legacy", op).path(), `{` + legacyWho + `,` + row.legacy + `}`, op != "read", replies}
+	}
+	for path, row := range map[string]struct {
+		body, reply string
+		write       bool
+	}{
+		"/auth/mapping":          {`{"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com"}`, v2(`{"url":"https://x.example.com"}`), true},
+		"/read/mapping":          {`{"apiKey":"k"}`, v2(`[{"partnerMember":"m"}]`), false},
+		"/auth/mapping/status":   {`{` + who + `}`, v2(`{"apiKey":"k","reviewStatus":"P"}`), false},
+		"/auth/merchant/mapping": {`{"apiKey":"k","memberId":"m","merchantId":"s"}`, v2(`null`), true},
+		"/read/merchant":         {`{"apiKey":"k"}`, v2(`[{"memberId":"m"}]`), false},
+	} {
+		calls["v2 "+path] = cutCall{"v2", path, row.body, row.write, map[string]string{"v2": row.reply}}
+	}
+	return calls
+}
+
+// cutter is an upstream that answers each call with the first bytes of a reply and closes the connection.
+func cutter(t *testing.T, reply string, chunked bool) (url string, whole int, at *atomic.Int64, calls *atomic.Int64) {
+	t.Helper()
+	head, body := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(reply)), reply
+	if chunked {
+		half := len(reply) / 2
+		head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+		body = fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", half, reply[:half], len(reply)-half, reply[half:])
+	}
+	bytes := head + body
+	at, calls = new(atomic.Int64), new(atomic.Int64)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_ = c.SetDeadline(time.Now().Add(patience))
+				r, err := http.ReadRequest(bufio.NewReader(c))
+				if err != nil {
+					return
+				}
+				if _, err := io.Copy(io.Discard, r.Body); err != nil {
+					return
+				}
+				calls.Add(1)
+				_, _ = io.WriteString(c, bytes[:at.Load()])
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String(), len(bytes), at, calls
+}
+
+// TestR24_R26_RepliesAreCutAtEveryByte: of every call, to an upstream of each form that can take it, with a length and in chunks. No
+// part of a reply is passed on: a read fails, a write has an unknown outcome. Each call is sent once.
+func TestR24_R26_RepliesAreCutAtEveryByte(t *testing.T) {
+	t.Parallel()
+	for name, q := range cutCalls() {
+		for upstream, reply := range q.replies {
+			for _, chunked := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/chunked=%v", name, upstream, chunked), func(t *testing.T) {
+					t.Parallel()
+					url, whole, at, calls := cutter(t, reply, chunked)
+					b := newBridge(t, toOne(upstream, url, "failures: {explain: 0s}"))
+					for cut := 0; cut <= whole; cut++ {
+						at.Store(int64(cut))
+						got := b.post(q.path, q.body)
+						if n := calls.Swap(0); n != 1 {
+							t.Fatalf("cut at byte %d: sent %d times", cut, n)
+						}
+						switch {
+						case cut == whole:
+							if got.status != 200 || !strings.Contains(got.body, `"0000"`) && !strings.Contains(got.body, `"appr_state":"F"`) {
+								t.Errorf("whole: %d %s", got.status, got.body)
+							}
+						case q.write:
+							got.holds(t, q.form, 502, "null")
+						default:
+							got.holds(t, q.form, 502, "ERROR")
+						}
+						if t.Failed() {
+							t.Fatalf("cut at byte %d of %d", cut, whole)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestR10_RequestsAreCutAtEveryByte: nothing of a request that is not there whole reaches the upstream.
+func TestR10_RequestsAreCutAtEveryByte(t *testing.T) {
+	t.Parallel()
+	for name, q := range cutCalls() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, whole, at, calls := cutter(t, q.replies["v2"], false)
+			at.Store(int64(whole))
+			b := newBridge(t, toOne("v2", url))
+			half := len(q.body) / 2
+			for kind, sent := range map[string]string{
+				"length": head(q.path, fmt.Sprintf("Content-Length: %d\r\n", len(q.body))) + q.body,
+				"chunks": head(q.path, "Transfer-Encoding: chunked\r\n") + fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", half, q.body[:half], len(q.body)-half, q.body[half:]),
+			} {
+				for cut := range len(sent) {
+					for _, answer := range b.raw(true, sent[:cut]) {
+						if answer.status < 400 {
+							t.Errorf("%s cut at byte %d of %d: %d %s", kind, cut, len(sent), answer.status, answer.body)
+						}
+					}
+				}
+				if n := calls.Swap(0); n != 0 {
+					t.Errorf("%s: %d calls of cut requests reached the upstream", kind, n)
+				}
+				if got := b.raw(false, strings.Replace(sent, "Host: a\r\n", "Host: a\r\nConnection: close\r\n", 1)); len(got) != 1 || got[0].status != 200 || calls.Swap(0) != 1 {
+					t.Errorf("%s, whole: %+v", kind, got)
+				}
+			}
+		})
+	}
+}
