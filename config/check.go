@@ -58,6 +58,10 @@ func (c *Config) check() {
 		}
 	}
 
+	if m := c.Limits.Memory; m < 2*c.Limits.Body || m < 1<<20 {
+		s.problem(fmt.Sprintf("must be at least twice limits.body, %s, and 1MiB, but is %s", c.Limits.Body, m), "limits", "memory")
+	}
+
 	c.TableFiles.File, c.TableFiles.Overlay = c.beside(c.TableFiles.File), c.beside(c.TableFiles.Overlay)
 	c.compile()
 	c.checkUpstreams()

@@ -28,6 +28,7 @@ var (
 	lateBody    = failure{http.StatusBadRequest, "VALIDATION_001", "body timed out"}
 	noUpstream  = failure{http.StatusNotFound, "PARTNER_001", "no upstream for the operation"}
 	notSent     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", ""}
+	noMemory    = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "no memory"}
 	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
 
 	unowned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"}
@@ -136,6 +137,7 @@ func (x *exchange) finish() {
 	}
 	x.gateway.logAccess(x)
 	if panicked != nil {
+		x.in.body.release(false)
 		if begun {
 			panic(http.ErrAbortHandler)
 		}
@@ -147,9 +149,7 @@ func (x *exchange) finish() {
 	if x.in.read != nil {
 		x.in.read.Release()
 	}
-	if x.in.body != nil && !x.sent.busy {
-		giveBack(x.in.body)
-	}
+	x.in.body.release(!x.sent.busy)
 }
 
 // survive answers a request in which something panicked. What is in the panic's value may come from a body, so

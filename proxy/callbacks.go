@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/relay"
@@ -68,7 +69,7 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	if g.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
-	body := g.bound(w, r.Body)
+	body := g.bound(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))
 	defer body.end()
 	r.Body = body
 	g.relay.ServeHTTP(w, r)

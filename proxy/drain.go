@@ -25,9 +25,16 @@ func Waited(ctx context.Context, waited time.Duration) context.Context {
 
 type waitedKey struct{}
 
-// bound is a request's body that must end soon when the gateway drains. Its end must be called when it has been read.
-func (g *Gateway) bound(w http.ResponseWriter, body io.ReadCloser) *boundBody {
-	b := &boundBody{ReadCloser: body, connection: http.NewResponseController(w)}
+// The pace that a body must keep: so many bytes a second on average, after the first seconds.
+const (
+	paceAfter = 5 * time.Second
+	pace      = 1 << 10
+)
+
+// bound is a request's body that must keep the pace, come within a time, and end soon when the gateway drains. Its end must be called
+// when it has been read.
+func (g *Gateway) bound(w http.ResponseWriter, body io.ReadCloser, within time.Duration) *boundBody {
+	b := &boundBody{ReadCloser: body, connection: http.NewResponseController(w), began: time.Now(), within: within}
 	b.stop = context.AfterFunc(g.draining, b.hurry)
 	return b
 }
@@ -36,6 +43,9 @@ type boundBody struct {
 	io.ReadCloser
 	connection *http.ResponseController
 	stop       func() bool
+	began      time.Time
+	within     time.Duration
+	read       int64 // bytes
 
 	mu      sync.Mutex
 	hurried bool
@@ -54,18 +64,29 @@ func (b *boundBody) hurry() {
 // Read removes the deadline of the connection when all of the body is there, as net/http does. It may have been set just after
 // that, and net/http would take it for a caller that has gone.
 func (b *boundBody) Read(p []byte) (int, error) {
+	b.keepPace()
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF && b.end() {
+	b.read += int64(n)
+	if err == io.EOF {
+		b.end()
 		_ = b.connection.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-// end reports whether there is a deadline for the body.
-func (b *boundBody) end() (hurried bool) {
+// keepPace sets the time by which the next bytes must be there.
+func (b *boundBody) keepPace() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.hurried {
+		_ = b.connection.SetReadDeadline(b.began.Add(min(b.within, paceAfter+time.Duration(b.read)*(time.Second/pace))))
+	}
+}
+
+// end ends what can set a deadline.
+func (b *boundBody) end() {
 	b.stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended = true
-	return b.hurried
 }

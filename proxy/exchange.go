@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -42,7 +41,7 @@ type exchange struct {
 
 // received is the request of the caller.
 type received struct {
-	body   *bytes.Buffer   // what the calls keep points into it
+	body   *heldBody       // what the calls keep points into it
 	at     time.Time       // when all of the request was there
 	waited bool            // it was there before its connection was accepted
 	while  context.Context // of a write: it is not sent any more when this has ended
@@ -113,27 +112,27 @@ func (x *exchange) serve() {
 // read takes the body in, bounded by the bytes that really come.
 func (x *exchange) read() bool {
 	limit := int64(x.state.config.Limits.Body)
-	x.in.body = buffers.Get().(*bytes.Buffer)
-	var err error
-	var late net.Error
+	err := errTooLong
 	if x.r.ContentLength <= limit {
-		body := x.gateway.bound(x.w, x.r.Body)
+		body := x.gateway.bound(x.w, x.r.Body, time.Duration(x.state.config.Timeouts.Body))
 		defer body.end()
-		_, err = x.in.body.ReadFrom(io.LimitReader(body, limit+1))
+		x.in.body, err = x.gateway.memory.read(body, limit)
 	}
-	switch {
-	case x.r.ContentLength > limit || int64(x.in.body.Len()) > limit:
-		// What is left of it is not read: this connection has no next request.
+	if err != nil {
+		// What is left of the body is not read: this connection has no next request.
 		x.w.Header().Set("Connection", "close")
-		x.fail(tooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
-		return false
-	case errors.As(err, &late) && late.Timeout():
-		x.w.Header().Set("Connection", "close")
-		x.fail(lateBody, "the body timed out, nothing was sent")
-		return false
-	case err != nil:
-		x.w.Header().Set("Connection", "close")
-		x.fail(badBody, "the body broke off, nothing was sent")
+		var late net.Error
+		switch {
+		case errors.Is(err, errTooLong):
+			x.fail(tooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
+		case errors.Is(err, errNoMemory):
+			x.w.Header().Set("Retry-After", "1")
+			x.fail(noMemory, "too many bodies are held just now, nothing was sent")
+		case errors.As(err, &late) && late.Timeout():
+			x.fail(lateBody, "the body timed out, nothing was sent")
+		default:
+			x.fail(badBody, "the body broke off, nothing was sent")
+		}
 		return false
 	}
 	x.in.at = time.Now()

@@ -51,6 +51,8 @@ type Gateway struct {
 	callers   callers      // of whom the rollout was asked
 	relay     *relay.Relay // nil: callbacks are none of our business
 
+	memory memory // of the bodies of requests
+
 	draining context.Context // ends when the gateway takes no more calls
 	drain    context.CancelFunc
 	leaving  atomic.Bool // every answer closes its connection, so that callers open the next one elsewhere
@@ -78,6 +80,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	}
 	draining, drain := context.WithCancel(context.Background())
 	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout, answerWithin: o.AnswerWithin}
+	g.memory.held, g.memory.refused = m.held, m.noMemory
 	g.Use(c)
 	if g.rollout != nil {
 		g.rollout.LookWith(g.look)
@@ -98,6 +101,7 @@ func (g *Gateway) Use(c *config.Config) {
 	if g.rollout != nil && c.Rollout != nil {
 		g.rollout.Use(c)
 	}
+	g.memory.most.Store(int64(c.Limits.Memory))
 	g.current.Store(next)
 	if old != nil {
 		old.retire(next)

@@ -26,6 +26,8 @@ type metrics struct {
 	waited           *prometheus.HistogramVec
 	upstreamErrors   *prometheus.CounterVec
 	explained        *prometheus.CounterVec
+	held             prometheus.Gauge
+	noMemory         prometheus.Counter
 }
 
 // none is the label of what an exchange did not come to have.
@@ -66,11 +68,17 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		explained: counter("unknown_outcomes_total", "Writes of bills without an answer, by what a read showed of the bill then, or that there was none.",
 			"operation", "shown"),
 	}
+	m.held = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "billbridge_body_bytes", Help: "Memory that the bodies of requests take of limits.memory.",
+	})
+	m.noMemory = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "billbridge_body_memory_refused_total", Help: "Requests that were refused since limits.memory was used up.",
+	})
 	if r == nil {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.waiting, m.waited, m.upstreamErrors, m.explained} {
+	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.waiting, m.waited, m.upstreamErrors, m.explained, m.held, m.noMemory} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -62,6 +64,10 @@ func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
 	}
 	if c := checked.Callbacks; sockets["callbacks.listen"] != nil && (c == nil || c.Listen == "") {
 		return errors.New("systemd hands over a socket for callbacks, and the config has no callbacks.listen")
+	}
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT is not set
+		// Without a limit the heap may be twice what is held, and a budget for bodies would bound half of it.
+		debug.SetMemoryLimit(int64(checked.Limits.Memory) + 128<<20)
 	}
 	server, err := server.Listen(ctx, checked, load, sockets, build(), logger)
 	switch {
