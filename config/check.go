@@ -58,6 +58,9 @@ func (c *Config) check() {
 		}
 	}
 
+	if c.Limits.Memory == 0 {
+		c.Limits.Memory = max(256<<20, 2*c.Limits.Body)
+	}
 	if m := c.Limits.Memory; m < 2*c.Limits.Body || m < 1<<20 {
 		s.problem(fmt.Sprintf("must be at least twice limits.body, %s, and 1MiB, but is %s", c.Limits.Body, m), "limits", "memory")
 	}

@@ -138,7 +138,7 @@ type Limits struct {
 	Depth int  `yaml:"depth"` // of nesting, in requests and replies
 	Reply Size `yaml:"reply"` // of an upstream's reply, also after decompression
 
-	Memory Size `yaml:"memory"` // of the bodies of requests that are held at the same time
+	Memory Size `yaml:"memory"` // of the bodies of requests that are held at the same time; if not set, 256MiB or twice Body, whatever is more
 
 	Connections        int       `yaml:"connections"`         // open at the same time, of partners and of upstreams that call back
 	AddressConnections int       `yaml:"address_connections"` // of these, from one source address
@@ -232,7 +232,7 @@ func defaults() *Config {
 	return &Config{
 		Listen:   "127.0.0.1:8080",
 		Admin:    Admin{Listen: "127.0.0.1:9090"},
-		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, Memory: 256 << 20, Connections: 10_000, AddressConnections: 1000, Framing: Strict},
+		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, Connections: 10_000, AddressConnections: 1000, Framing: Strict},
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
 		Failures: Failures{Status: Own, MaskHosts: true, Explain: Gap(3 * time.Second)},
 		Store:    Store{Wait: Gap(time.Minute)},
