@@ -12,9 +12,9 @@ import (
 	"billbridge/translate/billing"
 )
 
-// logAccess is the one observer of a finished exchange: metrics and the access log.
-func (g *Gateway) logAccess(x *exchange) {
-	g.metrics.count(x)
+// observe updates the metrics and writes a line of the access log when an exchange has ended.
+func (g *Gateway) observe(x *exchange) {
+	g.metrics.observe(x)
 	level := slog.LevelInfo
 	if x.sent.asked && x.out.reason != "" {
 		level = slog.LevelWarn
@@ -67,19 +67,18 @@ func (g *Gateway) logAccess(x *exchange) {
 	g.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// shortPartner is how the log shows who called, "" where that is not known.
+// shortPartner returns the short hash of the caller's key, or "" if the key is not known.
 func (x *exchange) shortPartner() string {
 	switch {
 	case x.decided.call.Partner != "":
-		return x.decided.call.Partner[:shortDigits]
+		return x.decided.call.Partner[:shortHashDigits]
 	case x.call != nil && x.call.Value(billing.Partner) != "":
 		return ShortHash(x.call.Value(billing.Partner))
 	}
 	return ""
 }
 
-// bill names the bill of a call of which somebody must find out what became of it, "" where it has none. An id that no backend
-// takes may be of any length.
+// bill returns the bill id of the call, or "" if it has none. Ids of any length can occur, so it returns at most 100 bytes.
 func (x *exchange) bill() string {
 	if x.call == nil {
 		return ""
@@ -88,10 +87,10 @@ func (x *exchange) bill() string {
 	return strings.ToValidUTF8(bill[:min(len(bill), 100)], "")
 }
 
-const shortDigits = 12
+const shortHashDigits = 12
 
-// ShortHash is how a partner is shown: the first 12 hex digits of the SHA-256 of its key.
+// ShortHash returns the name of a partner in logs and reports: the first 12 hex digits of the SHA-256 of its key.
 func ShortHash(key string) string {
 	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:shortDigits/2])
+	return hex.EncodeToString(sum[:shortHashDigits/2])
 }

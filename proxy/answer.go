@@ -11,14 +11,14 @@ import (
 	"billbridge/translate"
 )
 
-// A failure is a kind of refusal of our own: its HTTP status and its code of the catalogue.
+// A failure is an answer by which the gateway itself refuses or fails a call: the HTTP status and the code of the catalogue.
 type failure struct {
 	status int
 	code   string
 	reason string // for the log
 }
 
-// Every failure that is ours, as README.md lists them. What a row of the table refuses has its own code.
+// The failures, as README.md lists them. A request that a row of the table refuses has the code of the row.
 var (
 	noSuchPath  = failure{http.StatusNotFound, "ERROR", "no such path"}
 	wrongMethod = failure{http.StatusMethodNotAllowed, "ERROR", "wrong method"}
@@ -31,7 +31,7 @@ var (
 	noMemory    = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "no memory"}
 	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
 
-	unowned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"}
+	unowned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"} // the owning backend is not known for certain
 
 	wrongAddress = failure{http.StatusBadRequest, "VALIDATION_001", "callback address"}
 
@@ -40,67 +40,67 @@ var (
 	internal  = failure{http.StatusInternalServerError, "ERROR", "internal error"}
 )
 
-// statusGone is what the log calls an exchange whose caller went away. Nobody is there to get it.
+// statusGone is the status in the log and the metrics if the caller disconnected before the answer. It is never sent.
 const statusGone = 499
 
-// fail answers with a failure of ours.
+// fail answers with a failure.
 func (x *exchange) fail(f failure, text string) { x.refuse(f.status, f.code, text, f.reason) }
 
-// refuse answers in the caller's form that nothing happened.
+// refuse answers, in the caller's form, that the call had no effect.
 func (x *exchange) refuse(status int, code, text, reason string) {
 	x.out.code, x.out.reason = code, reason
 	if x.state.config.Failures.Status == config.Always200 {
 		status = http.StatusOK
 	}
-	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, code, text)) // a caller that has gone cannot be told
+	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, code, text)) // an error means that the caller has disconnected
 }
 
-// broke answers a call that has no answer of the upstream's.
-func (x *exchange) broke(err error) {
-	b := &broken{reason: "reset", text: "the call broke off", sent: true}
-	errors.As(err, &b)
-	x.sent.unknown = b.sent
-	reason := b.reason
-	if b.detail != "" {
-		reason += ": " + b.detail
+// answerCallError answers a call that the upstream has not answered.
+func (x *exchange) answerCallError(err error) {
+	failed := &callError{reason: "reset", text: "the call was interrupted", sent: true}
+	errors.As(err, &failed)
+	x.sent.unknown = failed.sent
+	reason := failed.reason
+	if failed.detail != "" {
+		reason += ": " + failed.detail
 	}
 	write := x.route.operation.Effect == translate.Write
 	switch {
-	case write && !b.sent && x.in.while.Err() != nil:
+	case write && !failed.sent && x.in.while.Err() != nil:
 		x.giveUp()
-	case write && b.sent:
+	case write && failed.sent:
 		status := http.StatusBadGateway
-		if b.reason == "timeout" {
+		if failed.reason == "timeout" {
 			status = http.StatusGatewayTimeout
 		}
-		x.unknown(status, b.text, reason, x.explain())
+		x.unknown(status, failed.text, reason, x.explain())
 	case x.r.Context().Err() != nil:
-		// It may only have closed its side: an answer is due all the same, and an empty one would be a 200.
+		// The caller may have closed its sending direction only: without an answer it would get an empty 200.
 		x.refuse(readBroke.status, readBroke.code, "the caller went away", "the caller went away")
 		x.out.status = statusGone
-	case !b.sent:
-		x.refuse(notSent.status, notSent.code, "the upstream did not take the call, nothing was sent: "+b.text, reason)
+	case !failed.sent:
+		x.refuse(notSent.status, notSent.code, "nothing was sent: "+failed.text, reason)
 	default:
 		f := readBroke
-		if b.reason == "timeout" {
+		if failed.reason == "timeout" {
 			f = readLate
 		}
-		x.refuse(f.status, f.code, "the upstream did not answer: "+b.text, reason)
+		x.refuse(f.status, f.code, "no valid answer: "+failed.text, reason)
 	}
 }
 
-// unknown answers a write that may have been done. Its code is null, which no client can read as a refusal, and
-// its status is never 200, whatever the config says of failures.
+// unknown answers a write that may have taken effect. The code is null, so that no client can read it as a refusal, and the
+// status is never 200, whatever failures.status is.
 func (x *exchange) unknown(status int, text, reason, explanation string) {
 	x.out.code, x.out.reason = "", reason
 	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, "",
-		"outcome unknown: "+text+". It may have been done: read the bill (or the mapping) before you send it again."+explanation))
+		"outcome unknown: "+text+". The call may have taken effect: read the bill (or the mapping) before you send it again."+explanation))
 }
 
-// Header values that every answer shares.
+// jsonUTF8 is a header value that all answers share. It must not be modified.
 var jsonUTF8 = []string{"application/json; charset=utf-8"}
 
-// write sends the one answer of the exchange. After an error somebody may still be reading body.
+// write sends the answer of the exchange. After an error net/http may still be reading body.
 func (x *exchange) write(status int, body []byte) error {
 	x.out.status = status
 	h := x.w.Header()
@@ -108,40 +108,40 @@ func (x *exchange) write(status int, body []byte) error {
 		h["Content-Type"] = jsonUTF8
 	}
 	h["X-Request-Id"] = []string{x.id}
-	if x.gateway.leaving.Load() {
+	if x.gateway.noKeepAlives.Load() {
 		h["Connection"] = []string{"close"}
 	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	// Noted before the first byte leaves: a caller that has its answer may hang up at once, and did not go before it.
+	// Checked before the first byte is written: a caller may disconnect as soon as it has its answer.
 	gone := x.r.Context().Err() != nil
 	x.w.WriteHeader(status)
 	_, err := x.w.Write(body)
-	var flushed error
+	var flushErr error
 	if x.route != nil && x.route.targets != nil {
-		// The partner need not wait for the ledger to note how a create ended: until then it counts as one that may have been
-		// made, which it was before. (HTTP/2 ends an answer with its handler, and waits all the same.)
-		flushed = http.NewResponseController(x.w).Flush()
+		// The ledger records the outcome of a create after the answer, so that the partner does not wait for it. Until then
+		// the ledger holds the create as pending, which is safe. (HTTP/2 completes an answer only when its handler returns.)
+		flushErr = http.NewResponseController(x.w).Flush()
 	}
-	x.out.gone = gone || err != nil || flushed != nil && !errors.Is(flushed, http.ErrNotSupported)
+	x.out.gone = gone || err != nil || flushErr != nil && !errors.Is(flushErr, http.ErrNotSupported)
 	return err
 }
 
-// finish ends the exchange: a panic becomes an answer, and one call watches the whole of it.
+// finish ends the exchange: it answers after a panic, and updates metrics and access log.
 func (x *exchange) finish() {
 	panicked := recover()
-	// An answer that had begun cannot be taken back. Its Content-Length keeps the caller from taking a part of it
-	// for the whole, when the connection is given up below.
+	// If the answer has begun, the connection is aborted below. The caller sees from Content-Length that the answer is
+	// incomplete.
 	begun := x.out.status != 0
 	if panicked != nil {
-		x.survive(panicked, begun)
+		x.answerPanic(panicked, begun)
 	}
-	x.gateway.logAccess(x)
+	x.gateway.observe(x)
 	if panicked != nil {
 		x.in.body.release(false)
 		if begun {
 			panic(http.ErrAbortHandler)
 		}
-		return // what it held is in an unknown state and is not used again
+		return // the buffers are in an unknown state and are not reused
 	}
 	if x.call != nil {
 		x.call.Release()
@@ -152,16 +152,16 @@ func (x *exchange) finish() {
 	x.in.body.release(!x.sent.busy)
 }
 
-// survive answers a request in which something panicked. What is in the panic's value may come from a body, so
-// the log gets its type and the stack alone.
-func (x *exchange) survive(panicked any, begun bool) {
+// answerPanic answers a request whose handler panicked. It logs the type of the panic value and the stack, but not the
+// value, which may contain a part of a body.
+func (x *exchange) answerPanic(panicked any, begun bool) {
 	x.gateway.log.Error("panic", "id", x.id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 	switch {
 	case begun:
 		x.out.reason = internal.reason
 	case x.route != nil && x.route.operation.Effect == translate.Write && x.sent.unknown:
-		x.unknown(http.StatusBadGateway, "something failed here", internal.reason, "") // what failed may be what would be asked
+		x.unknown(http.StatusBadGateway, "an internal error occurred", internal.reason, "") // explain could panic as well
 	default:
-		x.fail(internal, "something failed here")
+		x.fail(internal, "an internal error occurred")
 	}
 }

@@ -45,7 +45,7 @@ func TestOperatorSeesABill(t *testing.T) {
 	}
 
 	for body, want := range map[string]string{`{"key":"another-key"}`: "not by both", "another-key": "the partner's key, or empty"} {
-		got, err := ask(m.client, "POST", "http://"+m.OperatorAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&force=true", body)
+		got, err := ask(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&force=true", body)
 		if err != nil || got.status != 400 || !strings.Contains(got.body, want) || strings.Contains(got.body, "another-key") {
 			t.Errorf("%s: %d %s, %v", body, got.status, got.body, err)
 		}
@@ -84,7 +84,7 @@ func TestOperatorGivesTheKey(t *testing.T) {
 	t.Parallel()
 	m := newMoving(t, "old")
 	bring(t, m.old, "W", demoBill)
-	got, err := ask(m.client, "POST", "http://"+m.OperatorAddress()+"/rollout/bill?bill="+demoBill+"&member=demo-member&merchant=demo-store", `{"key":"`+demoKey+`"}`)
+	got, err := ask(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/bill?bill="+demoBill+"&member=demo-member&merchant=demo-store", `{"key":"`+demoKey+`"}`)
 	if err != nil || got.status != 200 || !strings.Contains(got.body, `"finding":"has it","state":"W"`) || strings.Contains(got.body, demoKey) {
 		t.Errorf("%d %s, %v", got.status, got.body, err)
 	}

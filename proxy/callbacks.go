@@ -66,10 +66,10 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}()
-	if g.leaving.Load() {
+	if g.noKeepAlives.Load() {
 		w.Header().Set("Connection", "close")
 	}
-	body := g.bound(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))
+	body := g.drainable(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))
 	defer body.end()
 	r.Body = body
 	g.relay.ServeHTTP(w, r)

@@ -354,8 +354,8 @@ func TestCallbacksOutliveTheConfig(t *testing.T) {
 	reload(strings.Replace(before, "ports: []", "ports: [], listen: \"127.0.0.1:0\"", 1), 400, "callbacks.listen has changed: restart")
 	moved := newBackend(t, r.service)
 	reload(strings.Replace(before, r.back.url, moved.url, 1), 200, "reloaded")
-	if log := r.logs.String(); !strings.Contains(log, "the address of an upstream has changed") || !strings.Contains(log, r.back.url) {
-		t.Errorf("the log does not say that the address has changed:\n%s", log)
+	if log := r.logs.String(); !strings.Contains(log, "the URL of an upstream has changed") || !strings.Contains(log, r.back.url) {
+		t.Errorf("the log does not report the changed URL:\n%s", log)
 	}
 	reload(strings.Replace(before, callbacksOn, "", 1), 200, "reloaded")
 	const another = "ANOTHER0000000000001"

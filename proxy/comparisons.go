@@ -73,7 +73,7 @@ func (x *exchange) readBack() {
 func (l *routeTarget) answer(ctx context.Context, c *config.Config, id string, request []byte, most int64) (evidence.Answer, error) {
 	reply := new(bytes.Buffer)
 	asking := newPayload(request)
-	asking.own = true
+	asking.noPartnerLimit = true
 	response, err := l.upstream.post(ctx, l.url, id, asking, reply, most)
 	if err != nil {
 		return evidence.Answer{}, err

@@ -12,95 +12,96 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// connections share out the connections to an upstream, first come, first served. A partner has a limit of its own, so that
-// its slow calls do not hold the calls of others. They are safe for concurrent use.
+// connections limit the calls to an upstream that run at the same time: all of them, and those of each partner, so that the
+// slow calls of one partner do not delay the others. Waiting calls run in order of arrival. Safe for concurrent use.
 type connections struct {
 	all        *semaphore.Weighted
-	ofAPartner int64
+	perPartner int64
 	waiting    prometheus.Gauge
-	waited     prometheus.Observer
+	waitTime   prometheus.Observer
 
 	mu       sync.Mutex
-	partners map[uint64]*partnerConnections // of those with a call that waits or is under way, by the hash of the key
+	partners map[uint64]*partnerConnections // partners with calls, by the hash of the key
 }
 
 type partnerConnections struct {
 	*semaphore.Weighted
-	calls int // that wait or are under way
+	calls int // waiting or running
 }
 
-// seed keeps callers from choosing keys that share a hash.
+// seed is random, so that a caller cannot choose keys with equal hashes.
 var seed = maphash.MakeSeed()
 
 func newConnections(c *config.Upstream, m *metrics) *connections {
 	return &connections{
-		all: semaphore.NewWeighted(int64(c.Connections)), ofAPartner: int64(c.PartnerConnections),
-		waiting: m.waiting.WithLabelValues(c.Name), waited: m.waited.WithLabelValues(c.Name),
+		all: semaphore.NewWeighted(int64(c.Connections)), perPartner: int64(c.PartnerConnections),
+		waiting: m.waiting.WithLabelValues(c.Name), waitTime: m.waitTime.WithLabelValues(c.Name),
 		partners: map[uint64]*partnerConnections{},
 	}
 }
 
-// acquire waits for a place, and before that for one of the partner's share, which holds up nobody else. Calls without a key
-// share one share. Calls of the gateway's own need none. release gives the place back. The error is that of the context.
-func (c *connections) acquire(ctx context.Context, partner string, own bool) (release func(), err error) {
-	leave := func() {}
-	if !own {
-		if leave, err = c.acquireOwn(ctx, maphash.String(seed, partner)); err != nil {
+// acquire waits until the call may run: first for the limit of the partner, unless noPartnerLimit is set, then for that of
+// the upstream. A call that waits for its partner's limit delays no other partner. All calls without a key count as one
+// partner. The caller must call release after the call. The error is that of ctx.
+func (c *connections) acquire(ctx context.Context, partner string, noPartnerLimit bool) (release func(), err error) {
+	releasePartner := func() {}
+	if !noPartnerLimit {
+		if releasePartner, err = c.acquirePartner(ctx, maphash.String(seed, partner)); err != nil {
 			return nil, err
 		}
 	}
 	if err := c.all.Acquire(ctx, 1); err != nil {
-		leave()
+		releasePartner()
 		return nil, err
 	}
 	return func() {
 		c.all.Release(1)
-		leave()
+		releasePartner()
 	}, nil
 }
 
-func (c *connections) acquireOwn(ctx context.Context, key uint64) (release func(), err error) {
+func (c *connections) acquirePartner(ctx context.Context, key uint64) (release func(), err error) {
 	c.mu.Lock()
-	own := c.partners[key]
-	if own == nil {
-		own = &partnerConnections{Weighted: semaphore.NewWeighted(c.ofAPartner)}
-		c.partners[key] = own
+	partner := c.partners[key]
+	if partner == nil {
+		partner = &partnerConnections{Weighted: semaphore.NewWeighted(c.perPartner)}
+		c.partners[key] = partner
 	}
-	own.calls++
+	partner.calls++
 	c.mu.Unlock()
-	forget := func() {
+	end := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if own.calls--; own.calls == 0 {
+		if partner.calls--; partner.calls == 0 {
 			delete(c.partners, key)
 		}
 	}
-	if err := own.Acquire(ctx, 1); err != nil {
-		forget()
+	if err := partner.Acquire(ctx, 1); err != nil {
+		end()
 		return nil, err
 	}
 	return func() {
-		own.Release(1)
-		forget()
+		partner.Release(1)
+		end()
 	}, nil
 }
 
-// A wait is that of one call for its connection, until it is opened or taken from the idle ones.
+// A wait measures how long a call waits for its connection, a new one or an idle one.
 type wait struct {
 	connections *connections
 	began       time.Time
 	once        sync.Once
 }
 
-func (c *connections) wait() *wait {
+func (c *connections) startWait() *wait {
 	c.waiting.Inc()
 	return &wait{connections: c, began: time.Now()}
 }
 
-// end counts the wait. Every call but the first does nothing.
+// end records the wait. Only the first call has an effect.
 func (w *wait) end() {
 	w.once.Do(func() {
 		w.connections.waiting.Dec()
-		w.connections.waited.Observe(time.Since(w.began).Seconds())
+		w.connections.waitTime.Observe(time.Since(w.began).Seconds())
 	})
 }

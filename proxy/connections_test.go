@@ -11,14 +11,13 @@ import (
 	"testing"
 )
 
-// TestR15_Deadlines: a caller that is slow with its header, its body or its next request is let go; each has a time of
-// its own.
-func TestR15_Deadlines(t *testing.T) {
+// A connection is closed if its header, body or next request takes longer than timeouts.header, body or idle.
+func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	q := newCall("legacy", "read")
 	for _, row := range []struct{ name, timeouts, text, code string }{
-		{"says nothing", "header: 50ms, body: 1h, idle: 1h", "", ""},
+		{"nothing", "header: 50ms, body: 1h, idle: 1h", "", ""},
 		{"half a header", "header: 50ms, body: 1h, idle: 1h", "POST /if/bill/read HTTP/1.1\r\nHost: a\r\n", ""},
 		{"no body", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n"), "VALIDATION_001"},
 		{"half a body", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n") + `{"a"`, "VALIDATION_001"},
@@ -29,7 +28,7 @@ func TestR15_Deadlines(t *testing.T) {
 			t.Parallel()
 			p := newProcess(t, anywhere+toOne("v2", back.url, "timeouts: {"+row.timeouts+"}"))
 			b := &bridge{t: t, url: "http://" + p.Address()}
-			got := b.raw(false, row.text) // waits for the close
+			got := b.raw(false, row.text) // returns when the connection is closed
 			switch {
 			case row.code == "" && len(got) == 0:
 			case row.code == "" && got[0].status == http.StatusRequestTimeout:
@@ -42,8 +41,7 @@ func TestR15_Deadlines(t *testing.T) {
 	}
 }
 
-// TestR16_Upgrades: nobody gets a tunnel or another protocol.
-func TestR16_Upgrades(t *testing.T) {
+func TestR16_NoTunnelAndNoProtocolUpgrade(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	b := newBridge(t, toOne("v2", back.url))
@@ -63,10 +61,10 @@ func TestR16_Upgrades(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreReusedAndBounded: hundreds of callers share as many connections to an upstream as the config allows.
+// Hundreds of calls share the few connections to an upstream that the config allows.
 func TestConnectionsAreReusedAndBounded(t *testing.T) {
 	t.Parallel()
-	const most, callers, each = 4, 100, 3
+	const limit, callers, each = 4, 100, 3
 	var opened, open, peak atomic.Int64
 	service := newService()
 	server := httptest.NewUnstartedServer(service)
@@ -83,7 +81,7 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	b := newBridge(t, strings.Replace(toOne("v2", server.URL), "20s", fmt.Sprintf("20s, wait: 20s, connections: %d, partner_connections: %[1]d", most), 1))
+	b := newBridge(t, strings.Replace(toOne("v2", server.URL), "20s", fmt.Sprintf("20s, wait: 20s, connections: %d, partner_connections: %[1]d", limit), 1))
 	var calling sync.WaitGroup
 	for c := range callers {
 		calling.Go(func() {
@@ -97,15 +95,15 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 		})
 	}
 	calling.Wait()
-	if opened.Load() > most || peak.Load() > most {
-		t.Errorf("%d connections were opened, %d at once, for %d calls; at most %d are allowed", opened.Load(), peak.Load(), callers*each, most)
+	if opened.Load() > limit || peak.Load() > limit {
+		t.Errorf("%d connections were opened, %d at once, for %d calls; at most %d are allowed", opened.Load(), peak.Load(), callers*each, limit)
 	}
 }
 
-// TestACallThatGetsNoConnectionIsNotSent: its wait ended before a byte of it left, so it is refused.
-func TestACallThatGetsNoConnectionIsNotSent(t *testing.T) {
+// The wait for a connection ends before a byte of the call was sent: the call is refused with 503, and no outcome is unknown.
+func TestCallWithoutConnectionIsRefused(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never says a word: no TLS comes about
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers the TLS handshake
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +115,7 @@ func TestACallThatGetsNoConnectionIsNotSent(t *testing.T) {
 	b.scrapeHas(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 5`)
 }
 
-// TestUpstreamsAreCalledFromTheLocalAddress: an upstream that knows its callers by their address sees the one of the config.
+// An upstream that allows callers by their address sees upstreams.NAME.local_address.
 func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 	t.Parallel()
 	from := make(chan string, 1)

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// HalfRead is the time that a draining gateway gives a request of which only a part is there.
-const HalfRead = 5 * time.Second
+// PartialRequestTimeout is the time that a draining gateway gives a request of which only a part has arrived.
+const PartialRequestTimeout = 5 * time.Second
 
-// Leave has every answer close its connection from now on, so that callers open the next one elsewhere.
-func (g *Gateway) Leave() { g.leaving.Store(true) }
+// DisableKeepAlives makes every answer close its connection from now on, so that callers connect to another gateway.
+func (g *Gateway) DisableKeepAlives() { g.noKeepAlives.Store(true) }
 
-// Drain gives bodies that are not there yet HalfRead to come.
+// Drain gives bodies that are still being read PartialRequestTimeout to arrive.
 func (g *Gateway) Drain() { g.drain() }
 
-// Waited returns a context for a request that was in the socket for a time before its connection was accepted. A write that
+// WithQueueTime returns a context for a request that waited in the socket before its connection was accepted. A write that
 // waited too long is not sent: its caller may have given up.
-func Waited(ctx context.Context, waited time.Duration) context.Context {
-	return context.WithValue(ctx, waitedKey{}, waited)
+func WithQueueTime(ctx context.Context, queueTime time.Duration) context.Context {
+	return context.WithValue(ctx, queueTimeKey{}, queueTime)
 }
 
-type waitedKey struct{}
+type queueTimeKey struct{}
 
 // The pace that a body must keep: so many bytes a second on average, after the first seconds.
 const (
@@ -31,15 +31,15 @@ const (
 	pace      = 1 << 10
 )
 
-// bound is a request's body that must keep the pace, come within a time, and end soon when the gateway drains. Its end must be called
-// when it has been read.
-func (g *Gateway) bound(w http.ResponseWriter, body io.ReadCloser, within time.Duration) *boundBody {
-	b := &boundBody{ReadCloser: body, connection: http.NewResponseController(w), began: time.Now(), within: within}
-	b.stop = context.AfterFunc(g.draining, b.hurry)
+// drainable wraps the body of a request. The body must keep the pace and arrive within a time; when the gateway drains, it must
+// arrive soon. The caller must call end after it has read the body.
+func (g *Gateway) drainable(w http.ResponseWriter, body io.ReadCloser, within time.Duration) *drainableBody {
+	b := &drainableBody{ReadCloser: body, connection: http.NewResponseController(w), began: time.Now(), within: within}
+	b.stop = context.AfterFunc(g.draining, b.setDeadline)
 	return b
 }
 
-type boundBody struct {
+type drainableBody struct {
 	io.ReadCloser
 	connection *http.ResponseController
 	stop       func() bool
@@ -47,23 +47,23 @@ type boundBody struct {
 	within     time.Duration
 	read       int64 // bytes
 
-	mu      sync.Mutex
-	hurried bool
-	ended   bool
+	mu          sync.Mutex
+	deadlineSet bool
+	ended       bool
 }
 
-func (b *boundBody) hurry() {
+func (b *drainableBody) setDeadline() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ended {
-		b.hurried = true
-		_ = b.connection.SetReadDeadline(time.Now().Add(HalfRead))
+		b.deadlineSet = true
+		_ = b.connection.SetReadDeadline(time.Now().Add(PartialRequestTimeout))
 	}
 }
 
-// Read removes the deadline of the connection when all of the body is there, as net/http does. It may have been set just after
-// that, and net/http would take it for a caller that has gone.
-func (b *boundBody) Read(p []byte) (int, error) {
+// Read removes the deadline when the body is complete, as net/http does. setDeadline may run just after net/http did, and
+// net/http would then cancel the request as if the caller had disconnected.
+func (b *drainableBody) Read(p []byte) (int, error) {
 	b.keepPace()
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
@@ -74,17 +74,17 @@ func (b *boundBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keepPace sets the time by which the next bytes must be there.
-func (b *boundBody) keepPace() {
+// keepPace sets the deadline of the next bytes.
+func (b *drainableBody) keepPace() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.hurried {
+	if !b.deadlineSet {
 		_ = b.connection.SetReadDeadline(b.began.Add(min(b.within, paceAfter+time.Duration(b.read)*(time.Second/pace))))
 	}
 }
 
-// end ends what can set a deadline.
-func (b *boundBody) end() {
+// end keeps the drain from setting a deadline.
+func (b *drainableBody) end() {
 	b.stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestR38_DrainDelay: from the signal on it is not ready, and it serves for as long as load balancers need to know.
-func TestR38_DrainDelay(t *testing.T) {
+// After SIGTERM the gateway is not ready and serves for drain.delay, so that load balancers see it before it stops.
+func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, anywhere+toOne("v2", newBackend(t, newService()).url)+"drain: {delay: 5s}\n")
 	p.stop()
@@ -24,16 +24,16 @@ func TestR38_DrainDelay(t *testing.T) {
 		t.Error(line)
 	}
 	if got := p.operator("GET", "/-/ready"); got.status != 503 {
-		t.Errorf("it says %d %s", got.status, got.body)
+		t.Errorf("/-/ready: %d %s", got.status, got.body)
 	}
 	b := &bridge{t: t, url: "http://" + p.Address()}
-	got := b.raw(false, nextCall(newCall("legacy", "create"))) // waits for the close: the next call goes elsewhere
+	got := b.raw(false, nextCall(newCall("legacy", "create"))) // returns when the connection is closed
 	if len(got) != 1 {
 		t.Fatalf("%d answers", len(got))
 	}
 	got[0].holds(t, "legacy", success.status, success.code)
 	if got[0].header.Get("Connection") != "close" {
-		t.Error("the answer does not say that the connection ends")
+		t.Error("the answer has no Connection: close")
 	}
 	if line := p.logs.next(t); !strings.Contains(line, `"operation":"bill.create"`) {
 		t.Error(line)
@@ -43,9 +43,8 @@ func TestR38_DrainDelay(t *testing.T) {
 	}
 }
 
-// TestHalfARequestDoesNotHoldUpTheDrain: a caller that has sent only a part of its body gets 5 seconds for the rest, whatever
-// timeouts.body says. Nothing was sent.
-func TestHalfARequestDoesNotHoldUpTheDrain(t *testing.T) {
+// During the drain a caller gets 5 seconds for the rest of its body, even if timeouts.body is longer. Nothing is sent upstream.
+func TestPartialRequestDoesNotDelayTheDrain(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	p := newProcess(t, anywhere+toOne("v2", back.url)+"timeouts: {body: 1h}\n")
@@ -57,7 +56,7 @@ func TestHalfARequestDoesNotHoldUpTheDrain(t *testing.T) {
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	_, _ = io.WriteString(conn, head("/if/bill/send", "Content-Length: 100\r\nExpect: 100-continue\r\n"))
 	reader := bufio.NewReader(conn)
-	if line, err := reader.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // it reads the body
+	if line, err := reader.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // the gateway reads the body
 		t.Fatalf("%q %v", line, err)
 	}
 	_, _ = io.WriteString(conn, `{"apikey":`)
@@ -83,9 +82,9 @@ func TestHalfARequestDoesNotHoldUpTheDrain(t *testing.T) {
 	}
 }
 
-// TestReadyWhileTheStoreIsReported: with ready.store: reported an outage of the store takes no replica out. With required it
-// does. Without the token nobody reads more than that.
-func TestReadyWhileTheStoreIsReported(t *testing.T) {
+// During an outage of the store the gateway stays ready with ready.store: reported, and is not ready with required. The cause
+// is shown only with the token.
+func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"required", "reported"} {
 		t.Run(mode, func(t *testing.T) {
@@ -122,7 +121,7 @@ func TestReadyWhileTheStoreIsReported(t *testing.T) {
 			if n := strings.Count(p.logs.String(), "the store cannot be written to"); n != 1 {
 				t.Errorf("logged %d times", n)
 			}
-			p.send(newCall("legacy", "read")).holds(t, "legacy", 503, "MAINTAINED_METHOD") // where a bill is cannot be looked up
+			p.send(newCall("legacy", "read")).holds(t, "legacy", 503, "MAINTAINED_METHOD") // the owner of the bill cannot be looked up
 			if _, err := m.rawStore(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
 				t.Fatal(err)
 			}
@@ -131,34 +130,34 @@ func TestReadyWhileTheStoreIsReported(t *testing.T) {
 	}
 }
 
-// kept is a listener that can end all of its connections.
-type kept struct {
+// A closableListener can close all connections that it accepted.
+type closableListener struct {
 	net.Listener
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-func (k *kept) Accept() (net.Conn, error) {
-	c, err := k.Listener.Accept()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.conns = append(k.conns, c)
+func (l *closableListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, c)
 	return c, err
 }
 
-func (k *kept) end() {
-	_ = k.Close()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, c := range k.conns {
+func (l *closableListener) closeAll() {
+	_ = l.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
 		if c != nil {
 			_ = c.Close()
 		}
 	}
 }
 
-// TestNoAnswerWithoutTheTokenNamesTheDatabase: PostgreSQL is gone, and its driver's errors name user, database and host.
-func TestNoAnswerWithoutTheTokenNamesTheDatabase(t *testing.T) {
+// PostgreSQL is down, and the errors of its driver name user, database and host.
+func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(storetest.Postgres(t))
 	if err != nil {
@@ -173,14 +172,14 @@ func TestNoAnswerWithoutTheTokenNamesTheDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	between := &kept{Listener: l}
-	forward(t, between, target)
+	postgres := &closableListener{Listener: l}
+	forward(t, postgres, target)
 	back := newBackend(t, newService())
 	p := newProcess(t, strings.Replace(anywhere, "admin: {", `admin: {token: "letmein", `, 1)+fmt.Sprintf("upstreams: {only: {form: v2, url: %q}}\nstore: {url: %q}\n", back.url, u))
 	if got := p.operator("GET", "/-/ready"); got.status != 200 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	between.end()
+	postgres.closeAll()
 	eventually(t, func() bool { return p.operator("GET", "/-/ready").status == 503 }, func() string { return "no outage" })
 	for _, path := range []string{"/-/ready", "/-/ready?verbose", "/metrics", "/callbacks", "/store/clock", "/"} {
 		got := p.operator("GET", path)
@@ -194,6 +193,6 @@ func TestNoAnswerWithoutTheTokenNamesTheDatabase(t *testing.T) {
 		}
 	}
 	if got := p.logs.String(); !strings.Contains(got, "the store cannot be written to") || !strings.Contains(got, folder) {
-		t.Errorf("the log does not say why: %s", got)
+		t.Errorf("the log does not have the cause: %s", got)
 	}
 }

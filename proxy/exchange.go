@@ -114,7 +114,7 @@ func (x *exchange) read() bool {
 	limit := int64(x.state.config.Limits.Body)
 	err := errTooLong
 	if x.r.ContentLength <= limit {
-		body := x.gateway.bound(x.w, x.r.Body, time.Duration(x.state.config.Timeouts.Body))
+		body := x.gateway.drainable(x.w, x.r.Body, time.Duration(x.state.config.Timeouts.Body))
 		defer body.end()
 		x.in.body, err = x.gateway.memory.read(body, limit)
 	}
@@ -136,7 +136,7 @@ func (x *exchange) read() bool {
 		return false
 	}
 	x.in.at = time.Now()
-	if waited, ok := x.r.Context().Value(waitedKey{}).(time.Duration); ok {
+	if waited, ok := x.r.Context().Value(queueTimeKey{}).(time.Duration); ok {
 		x.in.at, x.in.waited = x.in.at.Add(-waited), true
 	}
 	return true
@@ -229,7 +229,7 @@ func (x *exchange) forward(request []byte, reply *bytes.Buffer) (response *http.
 		ctx = context.WithoutCancel(ctx)
 	}
 	sending := newPayload(request)
-	sending.while, sending.partner = x.in.while, x.call.Value(billing.Partner)
+	sending.sendCtx, sending.partner = x.in.while, x.call.Value(billing.Partner)
 	began := time.Now()
 	x.sent = forwarded{asked: true, unknown: true, busy: true} // what a panic from here on must assume
 	to := x.target.url
@@ -242,7 +242,7 @@ func (x *exchange) forward(request []byte, reply *bytes.Buffer) (response *http.
 	}
 	x.sent.took, x.sent.busy = time.Since(began), !sending.reusable()
 	if err != nil {
-		x.broke(err)
+		x.answerCallError(err)
 		return nil, false
 	}
 	return response, true
@@ -257,7 +257,7 @@ func (x *exchange) translateReply(response *http.Response, reply, room *bytes.Bu
 		answer, err = reply.Bytes(), nil // whatever it is
 	}
 	if err != nil {
-		x.broke(x.target.upstream.noAnswer(response.StatusCode, err))
+		x.answerCallError(x.target.upstream.noAnswer(response.StatusCode, err))
 		return nil, false
 	}
 	x.target.metrics.report("reply", &x.call.Report)

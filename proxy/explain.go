@@ -28,7 +28,7 @@ func (x *exchange) explain() string {
 	if !billing.OfBill(operation) || x.call == nil {
 		return ""
 	}
-	count := func(shown string) { x.gateway.metrics.explained.WithLabelValues(operation.Name, shown).Inc() }
+	count := func(shown string) { x.gateway.metrics.unknownOutcomes.WithLabelValues(operation.Name, shown).Inc() }
 	said := billing.IdentityOf(x.call)
 	if said.Partner == "" || said.Bill == "" || within == 0 || x.state.read == nil || !operation.Explain {
 		count(notAsked)

@@ -1,15 +1,14 @@
-// Package proxy is the gateway: partners call it in one form of the billing interface, and it calls a billing
-// backend, the upstream, in the same form or the other.
+// Package proxy is the gateway. Partners call it in one form of the billing interface, and it calls a billing backend, the
+// upstream, in the same form or the other.
 //
 //	gateway, err := proxy.New(checkedConfig, proxy.Options{Registerer: registry, Logger: logger})
 //	http.ListenAndServe("127.0.0.1:8080", gateway)
 //
-// A [Gateway] is an http.Handler; everything it knows of the two forms is in the table of package translate.
-// One request is one exchange, from beginning to end in exchange.go. Package proxy/server puts the gateway and the operator's
-// surface on their listeners, reloads and drains.
+// A [Gateway] is an http.Handler. The two forms are defined by the table of package translate. One request is one exchange
+// (exchange.go). Package proxy/server opens the listeners, serves the admin listener, reloads and drains.
 //
-// Whatever fails is answered in the form the caller spoke. A write whose outcome is not known is never answered
-// with a code that a client could read, and never with HTTP 200: careful clients then read the bill.
+// Every failure is answered in the form of the caller. The answer to a write with an unknown outcome has no code that a
+// client could read as a refusal, and is never HTTP 200, so that careful clients read the bill.
 package proxy
 
 import (
@@ -28,39 +27,39 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Options are what a gateway takes from its surroundings.
+// Options are the dependencies and settings of a gateway.
 type Options struct {
-	Registerer prometheus.Registerer // if nil, the metrics are kept but nobody sees them
-	Logger     *slog.Logger          // of the access log; if nil, nothing is logged
-	UserAgent  string                // towards upstreams; if empty, "billbridge"
-	Relay      *relay.Relay          // if nil, callback addresses are left alone
-	Rollout    *rollout.Router       // if nil, calls go where the config's route says
+	Registerer prometheus.Registerer // if nil, the metrics are not exposed
+	Logger     *slog.Logger          // if nil, nothing is logged
+	UserAgent  string                // towards upstreams; "billbridge" if empty
+	Relay      *relay.Relay          // if nil, callback addresses are not replaced
+	Rollout    *rollout.Router       // if nil, the config's route alone determines the upstream
 
-	// AnswerWithin is the deadline that the listener has set for every answer; 0 if none. A config that needs longer moves it.
+	// AnswerWithin is the write timeout of the listener; 0 if it has none. The gateway extends it for a config that needs more.
 	AnswerWithin time.Duration
 }
 
-// A Gateway carries calls between partners and upstreams. It is safe for concurrent use.
+// A Gateway carries calls from partners to upstreams, and the replies back. It is safe for concurrent use.
 type Gateway struct {
 	current   atomic.Pointer[state]
-	using     sync.Mutex // one at a time replaces current
+	using     sync.Mutex // serializes Use
 	metrics   *metrics
 	log       *slog.Logger
 	userAgent string
-	rollout   *rollout.Router
-	callers   callers      // of whom the rollout was asked
-	relay     *relay.Relay // nil: callbacks are none of our business
+	rollout   *rollout.Router // may be nil
+	callers   callers         // the partners whose calls the rollout has routed
+	relay     *relay.Relay    // may be nil
 
 	memory memory // of the bodies of requests
 
-	draining context.Context // ends when the gateway takes no more calls
-	drain    context.CancelFunc
-	leaving  atomic.Bool // every answer closes its connection, so that callers open the next one elsewhere
+	draining     context.Context // ends when the drain begins
+	drain        context.CancelFunc
+	noKeepAlives atomic.Bool // every answer closes its connection
 
-	answerWithin time.Duration // the deadline that the listener has set for every answer; 0 if none
+	answerWithin time.Duration // see Options
 }
 
-// New makes a gateway that serves by the config.
+// New returns a gateway that serves according to the config.
 func New(c *config.Config, o Options) (*Gateway, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -73,10 +72,10 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		return nil, err
 	}
 	if c.Callbacks != nil && o.Relay == nil {
-		return nil, errors.New("the config relays callbacks, and there is no relay")
+		return nil, errors.New("the config has a callbacks section, but Options.Relay is nil")
 	}
 	if c.Rollout != nil && o.Rollout == nil {
-		return nil, errors.New("the config has a rollout, and there is no router")
+		return nil, errors.New("the config has a rollout section, but Options.Rollout is nil")
 	}
 	draining, drain := context.WithCancel(context.Background())
 	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout, answerWithin: o.AnswerWithin}
@@ -88,15 +87,15 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Use replaces the config, that of the relay included. Exchanges under way end by the config they began with; connections to upstreams
-// whose section did not change are kept.
+// Use replaces the config, also that of the relay and the rollout. Running exchanges keep the config that they began with.
+// Connections to an upstream are kept if its section did not change.
 func (g *Gateway) Use(c *config.Config) {
 	g.using.Lock()
 	defer g.using.Unlock()
 	old := g.current.Load()
 	next := newState(c, old, g.metrics, g.userAgent)
 	if g.relay != nil {
-		g.relay.Use(c) // first: it binds addresses of those upstreams alone that its config has
+		g.relay.Use(c) // before current changes: the relay accepts only addresses of upstreams in its config
 	}
 	if g.rollout != nil && c.Rollout != nil {
 		g.rollout.Use(c)
@@ -108,14 +107,14 @@ func (g *Gateway) Use(c *config.Config) {
 	}
 }
 
-// Close gives up the idle connections to upstreams.
+// Close closes the idle connections to upstreams.
 func (g *Gateway) Close() {
 	for _, u := range g.current.Load().upstreams {
 		u.transport.CloseIdleConnections()
 	}
 }
 
-// ServeHTTP answers one call of a partner, or one callback of an upstream.
+// ServeHTTP answers a call of a partner or a callback of an upstream.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.relay != nil && relay.Owns(r.URL.EscapedPath()) {
 		g.AnswerCallback(w, r)

@@ -8,10 +8,9 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// hosts finds what tells where a backend lives: URLs, IP addresses, host names, and name:port where the name has a
-// digit or hyphen or is localhost. A name with a single dot is a host's only with a port or an ending that hosts
-// have: texts of the service also name fields, such as bill.hash. Partners ask not to see hosts
-// (translate/README.md, Error texts).
+// hosts matches URLs, IP addresses and host names. A name with a single dot counts as a host only with a port or a common
+// top-level domain, since texts also name fields such as bill.hash. Partners ask for the masking (translate/README.md,
+// Error texts).
 var hosts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`(?:jdbc:)?[a-z][a-z0-9+.-]*://[^\s"'<>,;)]+`,
 	`\[[0-9a-f:.]*:[0-9a-f:.]*\](?::\d{1,5})?`,
@@ -24,24 +23,24 @@ var hosts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\b(?:localhost|[a-z]+[0-9-][a-z0-9-]*:\d{2,5})(?::\d{1,5})?\b`,
 }, "|"))
 
-// octet is one of the four numbers of an address; an amount such as 1.000.000.000 has others.
+// octet matches one of the four numbers of an IPv4 address. It does not match the parts of an amount such as 1.000.000.000.
 const octet = `(?:25[0-5]|2[0-4]\d|1?\d?\d)`
 
 const label = `[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?`
 
-// longestText is how much of a text is looked at. No text for a person is longer, and the search takes its time.
-const longestText = 4 << 10
+// maxText bounds the text that is searched, in bytes, since the search is slow. Texts for people are shorter.
+const maxText = 4 << 10
 
-// mask replaces hosts and addresses, and what of a text is too long to be looked at.
+// mask replaces hosts and addresses by …, and also everything after maxText.
 func mask(text string) string {
-	if len(text) > longestText {
-		return mask(strings.ToValidUTF8(text[:longestText], "")) + "…"
+	if len(text) > maxText {
+		return mask(strings.ToValidUTF8(text[:maxText], "")) + "…"
 	}
 	return hosts.ReplaceAllString(text, "…")
 }
 
-// maskHosts masks the text of a failure's envelope and leaves every other byte as it is. name is the table's
-// word for the text, never one of the message.
+// maskHosts masks the text of a failure and changes no other byte. name is the field of the text in the table; it must never
+// come from a message (R07).
 func maskHosts(answer []byte, name string) []byte {
 	text := gjson.GetBytes(answer, name)
 	if text.Type != gjson.String {

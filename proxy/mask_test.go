@@ -8,7 +8,7 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// TestMask: what tells where a backend lives is gone, and what a partner reads a failure for stays.
+// Hosts and addresses are masked. Other text, such as field names, amounts and times, is not.
 func TestMask(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ text, want string }{
@@ -35,10 +35,10 @@ func TestMask(t *testing.T) {
 		{"billing.internal refused", "… refused"},
 		{"db.host:3306 refused", "… refused"},
 		{"mail to help@example.com", "mail to help@…"},
-		// A name with dots may be a class or a host; a partner needs neither.
+		// A name with dots may be a class or a host. Both are masked.
 		{"java.net.ConnectException: Connection refused", "…: Connection refused"},
 		{"com.example.billing.dao.BillDao.find 실패", "… 실패"},
-		// What stays.
+		// Not masked.
 		{"이미 사용된 청구서 번호입니다.", "이미 사용된 청구서 번호입니다."},
 		{"유효기간은 2026.11.21까지입니다.", "유효기간은 2026.11.21까지입니다."},
 		{"2026-11-21 10:30 점검이 끝납니다", "2026-11-21 10:30 점검이 끝납니다"},
@@ -63,9 +63,9 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestMaskingFailures: the text of an upstream's failure is masked in every crossing unless the config says not to; every
-// other byte of the same form, and every success, is as it came.
-func TestMaskingFailures(t *testing.T) {
+// Only the text of an upstream's failure is masked, in every pair of forms, and not with failures.mask_hosts: false. Successes
+// are not changed.
+func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 	t.Parallel()
 	const text = `<b>10.0.0.7:8080</b> \"응답\" 없음 \u0041`
 	failure := map[string]string{
@@ -74,7 +74,7 @@ func TestMaskingFailures(t *testing.T) {
 	}
 	for _, upstream := range forms {
 		b := newBridge(t, toOne(upstream, newBackend(t, says(200, failure[upstream])).url))
-		bare := newBridge(t, toOne(upstream, newBackend(t, says(200, failure[upstream])).url, "failures: {mask_hosts: false}"))
+		unmasked := newBridge(t, toOne(upstream, newBackend(t, says(200, failure[upstream])).url, "failures: {mask_hosts: false}"))
 		for _, client := range forms {
 			name := map[string]string{"v2": "message", "legacy": "msg"}[client]
 			got := b.send(newCall(client, "create"))
@@ -85,10 +85,10 @@ func TestMaskingFailures(t *testing.T) {
 			if client == upstream {
 				inner, _ := m[map[string]string{"v2": "data", "legacy": "x"}[client]].(map[string]any)
 				if inner[name] != "10.0.0.7" {
-					t.Errorf("more than the text was touched: %s", got.body)
+					t.Errorf("a field that is not the text was changed: %s", got.body)
 				}
 			}
-			got = bare.send(newCall(client, "create"))
+			got = unmasked.send(newCall(client, "create"))
 			if fields(t, got.body)[name] != `<b>10.0.0.7:8080</b> "응답" 없음 A` || client == upstream && got.body != failure[upstream] {
 				t.Errorf("%s from %s, unmasked: %s", client, upstream, got.body)
 			}
@@ -98,6 +98,6 @@ func TestMaskingFailures(t *testing.T) {
 	b := newBridge(t, toOne("v2", newBackend(t, service).url))
 	service.Fault(sandbox.Fault{Body: `{"code":"0000","message":"10.0.0.7","data":{"apiKey":"10.0.0.7"}}`})
 	if got := b.send(newCall("v2", "create")); got.body != `{"code":"0000","message":"10.0.0.7","data":{"apiKey":"10.0.0.7"}}` {
-		t.Errorf("a success was touched: %s", got.body)
+		t.Errorf("a success was changed: %s", got.body)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what the gateway counts. Every label is from a set that config and table fix.
+// metrics are the metrics of the gateway. The values of every label are bounded by the config and the table (R37).
 type metrics struct {
 	requests         *prometheus.CounterVec
 	requestDuration  *prometheus.HistogramVec
@@ -23,14 +23,14 @@ type metrics struct {
 	mismatches       *prometheus.CounterVec
 	inFlight         *prometheus.GaugeVec
 	waiting          *prometheus.GaugeVec
-	waited           *prometheus.HistogramVec
+	waitTime         *prometheus.HistogramVec
 	upstreamErrors   *prometheus.CounterVec
-	explained        *prometheus.CounterVec
+	unknownOutcomes  *prometheus.CounterVec
 	held             prometheus.Gauge
 	noMemory         prometheus.Counter
 }
 
-// none is the label of what an exchange did not come to have.
+// none is the label value if an exchange has no operation, upstream or code.
 const none = "none"
 
 var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
@@ -43,29 +43,29 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "billbridge_" + name, Help: help, Buckets: seconds}, labels)
 	}
 	m := &metrics{
-		requests: counter("requests_total", "Requests of partners that were answered, by what they got.",
+		requests: counter("requests_total", "Answered requests of partners, by code and HTTP status of the answer.",
 			"operation", "client", "upstream", "code", "status"),
 		requestDuration: histogram("request_duration_seconds", "Time from the header of a request to the end of its answer.",
 			"operation", "client", "upstream"),
-		upstreamDuration: histogram("upstream_duration_seconds", "Time that an upstream took, to the last byte of its reply.",
+		upstreamDuration: histogram("upstream_duration_seconds", "Time from the connection to an upstream to the last byte of its reply.",
 			"operation", "upstream"),
-		dropped: counter("fields_dropped_total", "Fields that the other form has no place for and that were left out.",
+		dropped: counter("fields_dropped_total", "Fields that were dropped because the target form does not have them.",
 			"operation", "message", "client", "field"),
-		mismatches: counter("reply_mismatches_total", "Reply values that did not fit their documented type, and documented fields that were missing.",
+		mismatches: counter("reply_mismatches_total", "Reply fields that were missing or did not have their documented type.",
 			"operation", "upstream", "field"),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "billbridge_requests_in_flight",
-			Help: "Calls that an upstream has not answered yet.",
+			Help: "Calls to an upstream that have no reply yet.",
 		}, []string{"upstream"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "billbridge_upstream_waiting",
-			Help: "Calls that wait for a connection to an upstream.",
+			Help: "Calls that are waiting for a connection to an upstream.",
 		}, []string{"upstream"}),
-		waited: histogram("upstream_wait_seconds", "Time that a call waited for a connection to an upstream, the time to open one included.",
+		waitTime: histogram("upstream_wait_seconds", "Time that a call waited for a connection to an upstream, including the time to open it.",
 			"upstream"),
-		upstreamErrors: counter("upstream_errors_total", "Calls that an upstream did not answer in the interface's form.",
+		upstreamErrors: counter("upstream_errors_total", "Calls without a valid reply from an upstream.",
 			"upstream", "reason"),
-		explained: counter("unknown_outcomes_total", "Writes of bills without an answer, by what a read showed of the bill then, or that there was none.",
+		unknownOutcomes: counter("unknown_outcomes_total", "Writes of bills with an unknown outcome, by the result of the read that followed.",
 			"operation", "shown"),
 	}
 	m.held = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -78,14 +78,14 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.waiting, m.waited, m.upstreamErrors, m.explained, m.held, m.noMemory} {
+	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.waiting, m.waitTime, m.upstreamErrors, m.unknownOutcomes, m.held, m.noMemory} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)
 }
 
-// forget drops the series of an upstream that the config does not have any more.
-func (m *metrics) forget(upstream string) {
+// deleteUpstream deletes the series of an upstream that is no longer in the config.
+func (m *metrics) deleteUpstream(upstream string) {
 	label := prometheus.Labels{"upstream": upstream}
 	m.requests.DeletePartialMatch(label)
 	m.requestDuration.DeletePartialMatch(label)
@@ -93,11 +93,11 @@ func (m *metrics) forget(upstream string) {
 	m.mismatches.DeletePartialMatch(label)
 	m.inFlight.DeletePartialMatch(label)
 	m.waiting.DeletePartialMatch(label)
-	m.waited.DeletePartialMatch(label)
+	m.waitTime.DeletePartialMatch(label)
 	m.upstreamErrors.DeletePartialMatch(label)
 }
 
-// targetMetrics are the metrics of one target, looked up once.
+// targetMetrics are the metrics of one route target. The observers are looked up once.
 type targetMetrics struct {
 	metrics                     *metrics
 	operation, client, upstream string
@@ -113,10 +113,9 @@ func (m *metrics) target(operation, client, upstream string) *targetMetrics {
 	}
 }
 
-// What an alert looks at begins at zero, so that the first event is an increase: Prometheus takes a series that appears with 1
-// for one that always was 1. Of billbridge_requests_total that is what a write without an answer gets. All codes with all
-// statuses would be tens of thousands of series.
-func (l *targetMetrics) start(o *translate.Operation, translation *translate.Translation) {
+// initSeries creates the series that alerts use, with the value 0. Otherwise increase() would miss the first event. Of
+// billbridge_requests_total it creates those of unknown outcomes only: all codes and statuses would be tens of thousands.
+func (l *targetMetrics) initSeries(o *translate.Operation, translation *translate.Translation) {
 	m := l.metrics
 	if o.Effect == translate.Write {
 		for _, status := range []string{"502", "504"} {
@@ -124,14 +123,14 @@ func (l *targetMetrics) start(o *translate.Operation, translation *translate.Tra
 		}
 		if billing.OfBill(o) {
 			for _, shown := range append(slices.Collect(maps.Values(shownWords)), notAsked) {
-				m.explained.WithLabelValues(l.operation, shown)
+				m.unknownOutcomes.WithLabelValues(l.operation, shown)
 			}
 		}
 	}
-	for _, reason := range reasons {
+	for _, reason := range errorReasons {
 		m.upstreamErrors.WithLabelValues(l.upstream, reason)
 	}
-	if translation.SameForm() { // nothing is looked at
+	if translation.SameForm() { // fields are neither dropped nor checked
 		return
 	}
 	request, reply := translation.Counted()
@@ -145,7 +144,7 @@ func (l *targetMetrics) start(o *translate.Operation, translation *translate.Tra
 	}
 }
 
-// report counts what a translation left out or could not fit.
+// report counts the dropped and mismatched fields of a translation.
 func (l *targetMetrics) report(message string, r *translate.Report) {
 	for _, field := range r.Dropped {
 		l.metrics.dropped.WithLabelValues(l.operation, message, l.client, field).Inc()
@@ -158,30 +157,30 @@ func (l *targetMetrics) report(message string, r *translate.Report) {
 	}
 }
 
-// count adds one finished exchange.
-func (m *metrics) count(x *exchange) {
+// observe counts an exchange that has ended.
+func (m *metrics) observe(x *exchange) {
 	operation, upstream := none, none
 	if x.route != nil {
 		operation = x.route.operation.Name
 	}
-	took := time.Since(x.start).Seconds()
+	duration := time.Since(x.start).Seconds()
 	if x.target != nil {
 		target := x.target.metrics
 		upstream = target.upstream
-		target.duration.Observe(took)
+		target.duration.Observe(duration)
 		if x.sent.asked {
 			target.upstreamDuration.Observe(x.sent.took.Seconds())
 		}
 	} else {
-		m.requestDuration.WithLabelValues(operation, string(x.client), upstream).Observe(took)
+		m.requestDuration.WithLabelValues(operation, string(x.client), upstream).Observe(duration)
 	}
 	m.requests.WithLabelValues(operation, string(x.client), upstream, x.codeLabel(), statusLabel(x.out.status)).Inc()
 }
 
-// other is the label, and the log's word, for what the table does not name.
+// other is the label value, also in the log, for a code, status or field that is not in the bounded set.
 const other = "other"
 
-// codeLabel is the code if the catalogue has it.
+// codeLabel returns the code if it is in the catalogue.
 func (x *exchange) codeLabel() string {
 	switch {
 	case x.out.code == "":
@@ -192,7 +191,7 @@ func (x *exchange) codeLabel() string {
 	return other
 }
 
-// statusLabel is the status if HTTP has it.
+// statusLabel returns the status if net/http has a text for it.
 func statusLabel(status int) string {
 	switch {
 	case status == http.StatusOK:
@@ -203,34 +202,34 @@ func statusLabel(status int) string {
 	return other
 }
 
-// MoreSeries is how many series may come beside those of the start, whatever is sent: answers of each route by code and status, and
-// the time of those that name no upstream. All else begins at the start.
-func (g *Gateway) MoreSeries() int {
+// MaxMoreSeries returns how many series traffic can add to those of the start: the answers of each route by code and status,
+// and the durations of calls without an upstream. All other series exist from the start.
+func (g *Gateway) MaxMoreSeries() int {
 	s := g.current.Load()
-	statuses := 2 // of a caller that has gone, and of what HTTP does not know
+	statuses := 2 // statusGone and other
 	for status := http.StatusOK; status < 600; status++ {
 		if http.StatusText(status) != "" {
 			statuses++
 		}
 	}
-	answers := (len(s.config.Table.Catalogue()) + 2) * statuses // other and none
-	unnamed := answers + len(seconds) + 3
-	n := len(s.config.Table.Forms()) * unnamed // no such path
+	answers := (len(s.config.Table.Catalogue()) + 2) * statuses // plus the codes none and other
+	withoutUpstream := answers + len(seconds) + 3
+	n := len(s.config.Table.Forms()) * withoutUpstream // calls of unknown paths
 	for _, r := range s.routes {
-		begun := 0 // at the start
+		atStart := 0
 		if r.operation.Effect == translate.Write {
-			begun = 2
+			atStart = 2
 		}
-		named := map[*upstream]bool{}
+		upstreams := map[*upstream]bool{}
 		for _, l := range r.targets {
-			named[l.upstream] = true
+			upstreams[l.upstream] = true
 		}
 		if r.target != nil {
-			named[r.target.upstream] = true
+			upstreams[r.target.upstream] = true
 		}
-		n += len(named) * (answers - begun)
-		if r.targets != nil || r.target == nil { // a call that the rollout did not send names none
-			n += unnamed
+		n += len(upstreams) * (answers - atStart)
+		if r.targets != nil || r.target == nil { // calls that were refused before an upstream was chosen
+			n += withoutUpstream
 		}
 	}
 	return n

@@ -14,18 +14,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMetricsOfSomeCalls compares what Prometheus reads after a few calls, all of it but the times.
-func TestMetricsOfSomeCalls(t *testing.T) {
+// The scraped text after a few calls, except the durations.
+func TestMetricsOfCalls(t *testing.T) {
 	t.Parallel()
 	service := newService()
 	back := newBackend(t, service)
 	b := newBridge(t, toOne("v2", back.url, "limits: {reply: 4KiB, body: 64KiB}"))
-	odd := newCall("legacy", "create")
-	b.send(odd)
-	b.post(odd.path(), strings.Replace(odd.body(), "{", `{"a":1,"b":{"c":2},`, 1)) // BILL_001, and two unknown fields
-	b.send(newCall("legacy", "read"))                                              // unpaid, and what v2 alone has is dropped
-	b.send(newCall("v2", "read"))                                                  // same form: nothing is looked at
-	b.send(newCall("legacy", "create").with("price", "1.5"))                       // refused by us
+	create := newCall("legacy", "create")
+	b.send(create)
+	b.post(create.path(), strings.Replace(create.body(), "{", `{"a":1,"b":{"c":2},`, 1)) // BILL_001, with two unknown fields
+	b.send(newCall("legacy", "read"))                                                    // the fields that only v2 has are dropped
+	b.send(newCall("v2", "read"))                                                        // same form: nothing is dropped
+	b.send(newCall("legacy", "create").with("price", "1.5"))                             // refused by the gateway
 	b.post("/nothing", "")
 	b.do(http.MethodGet, "/if/bill/read", "")
 	b.post("/if/bill/read", strings.Repeat(" ", 70<<10))
@@ -66,13 +66,13 @@ billbridge_upstream_errors_total{reason="status",upstream="up"} 2
 billbridge_upstream_errors_total{reason="too_large",upstream="up"} 1
 `
 	names := []string{"billbridge_fields_dropped_total", "billbridge_reply_mismatches_total", "billbridge_requests_in_flight", "billbridge_requests_total", "billbridge_upstream_errors_total"}
-	var happened strings.Builder // what has not begins at zero
+	var counted strings.Builder // without the series that are 0
 	for line := range strings.Lines(b.scrape(names...)) {
 		if !strings.HasSuffix(line, " 0\n") || strings.HasPrefix(line, "billbridge_requests_in_flight") {
-			happened.WriteString(line)
+			counted.WriteString(line)
 		}
 	}
-	if diff := cmp.Diff(want, happened.String()); diff != "" {
+	if diff := cmp.Diff(want, counted.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	b.scrapeHas(
@@ -83,8 +83,7 @@ billbridge_upstream_errors_total{reason="too_large",upstream="up"} 1
 	)
 }
 
-// TestUpstreamErrorsOfTheNetwork are the reasons that a sandbox cannot give.
-func TestUpstreamErrorsOfTheNetwork(t *testing.T) {
+func TestUpstreamErrorsRefusedAndTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBridge(t, toOne("v2", nowhere))
 	b.send(newCall("legacy", "create")).holds(t, "legacy", 503, "MAINTAINED_METHOD")
@@ -96,8 +95,7 @@ func TestUpstreamErrorsOfTheNetwork(t *testing.T) {
 	b.scrapeHas(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 1`)
 }
 
-// TestInFlight: the gauge counts the calls that an upstream has, and no more.
-func TestInFlight(t *testing.T) {
+func TestRequestsInFlightCountsCallsWithoutReply(t *testing.T) {
 	t.Parallel()
 	arrived, goOn := make(chan struct{}, 3), make(chan struct{})
 	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +120,7 @@ func TestInFlight(t *testing.T) {
 	b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 0`)
 }
 
-// TestR37_SeriesAreBounded: once each kind of outcome was there, no path, method, code, field, id or partner makes one more.
+// After each kind of outcome has occurred, random paths, methods, codes, fields, ids and partners add no series.
 func TestR37_SeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	service := newService()
@@ -156,27 +154,27 @@ func TestR37_SeriesAreBounded(t *testing.T) {
 		}
 	}
 	fields := func() string { return b.scrape("billbridge_fields", "billbridge_reply") }
-	begun := strings.Count(fields(), "\n")
+	atStart := strings.Count(fields(), "\n")
 	round()
-	round() // in which the bills are there already
-	if now := strings.Count(fields(), "\n"); now != begun {
-		t.Errorf("%d series of fields at the start became %d:\n%s", begun, now, fields())
+	round() // the bills exist now
+	if now := strings.Count(fields(), "\n"); now != atStart {
+		t.Errorf("%d series of fields at the start became %d:\n%s", atStart, now, fields())
 	}
 	first := strings.Count(b.scrape("billbridge_"), "\n")
 	for range 5 {
 		round()
 	}
 	c := parse(t, toOne("v2", "http://127.0.0.1:1"))
-	if start, most, err := server.Series(t.Context(), c, server.Build{}); start > first || first > most || err != nil {
-		t.Errorf("%d series where %d to %d were promised, %v", first, start, most, err)
+	if atStart, maximum, err := server.Series(t.Context(), c, server.Build{}); atStart > first || first > maximum || err != nil {
+		t.Errorf("%d series, want %d to %d, %v", first, atStart, maximum, err)
 	}
 	if now := strings.Count(b.scrape("billbridge_"), "\n"); now != first {
 		t.Errorf("%d series became %d:\n%s", first, now, b.scrape("billbridge_requests_total", "billbridge_fields", "billbridge_reply"))
 	}
 }
 
-// TestLabelsOutliveTheirMessages: the code label of a series was read from a reply whose buffer other replies use after it.
-func TestLabelsOutliveTheirMessages(t *testing.T) {
+// A label value must not point into the buffer of a reply, which other replies reuse.
+func TestCodeLabelsDoNotChangeWithReusedBuffers(t *testing.T) {
 	t.Parallel()
 	service := newService()
 	b := newBridge(t, toOne("v2", newBackend(t, service).url))
@@ -197,7 +195,7 @@ func TestLabelsOutliveTheirMessages(t *testing.T) {
 	}
 }
 
-// TestAccessLog compares the lines of the log, but for the times.
+// The lines of the access log, except the times.
 func TestAccessLog(t *testing.T) {
 	t.Parallel()
 	service := newService()
@@ -236,7 +234,7 @@ func TestAccessLog(t *testing.T) {
 	}
 	select {
 	case line := <-b.logs.lines:
-		t.Errorf("one line more: %s", line)
+		t.Errorf("unexpected line: %s", line)
 	default:
 	}
 }

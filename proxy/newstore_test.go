@@ -244,7 +244,7 @@ func TestWrongClockSweepsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.process = newProcess(t, *m.text.Load())
-			m.untilLogged(`"level":"WARN"`, "the clock is not the one that the store knows: nothing is removed", "billbridge store clock --confirm")
+			m.untilLogged(`"level":"WARN"`, "the clock and the store's clock differ by more than a day: expired rows are not removed", "billbridge store clock --confirm")
 			if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"stepped":true`) {
 				t.Errorf("%s", got)
 			}
@@ -257,7 +257,7 @@ func TestWrongClockSweepsNothing(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 			m.untilLogged("the clock was confirmed", `"by":"anna"`)
-			m.untilLogged("the clock agrees with the store's again")
+			m.untilLogged("the clock and the store's clock agree again")
 			if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"stepped":false`) {
 				t.Errorf("%s", got)
 			}

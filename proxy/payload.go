@@ -12,48 +12,47 @@ import (
 	"time"
 )
 
-// A payload is the body of one call to an upstream, and what the transport tells of its way.
+// A payload is the body of one call to an upstream, and the state of its transmission.
 //
-// It is handed over as one of the readers that net/http knows to be in memory: header and body then leave in one
-// write. The price is that the transport may go on reading the bytes after its RoundTrip has returned, so they
-// may be used again only once it has said that it wrote the request or gave it up.
+// net/http sends header and body in one write because it recognises the reader's type. Its transport may still read the
+// body after RoundTrip has returned: the bytes must not be reused before reusable reports true.
 type payload struct {
-	body    []byte
-	partner string          // the partner's key, for its share of the connections
-	own     bool            // the gateway asks for itself: no partner's share is taken
-	while   context.Context // when it ends before a connection was found, nothing is sent; if nil, that is the call's own context
-	trace   httptrace.ClientTrace
-	taken   atomic.Bool // the transport may be reading the body
+	body           []byte
+	partner        string          // the partner's key, for the connection limit of the partner
+	noPartnerLimit bool            // the gateway makes this call for itself
+	sendCtx        context.Context // the call is not sent if this ends before it has a connection; if nil, only the call's context counts
+	trace          httptrace.ClientTrace
+	reading        atomic.Bool // the transport may be reading the body
 
-	connected   time.Time // when a connection was found; zero while there is none
-	onConnected func()    // called then, if not nil
-	onLost      func()    // called when that connection took nothing and the transport looks for another one, if not nil
+	connected   time.Time // when the call got its connection; zero if it has none
+	onConnected func()    // if not nil, called when the call gets a connection
+	onLost      func()    // if not nil, called when the connection failed before a byte was written and the transport takes another
 
-	mu    sync.Mutex
-	begun bool // a connection was found: from here on a byte may have left
-	over  bool // it is not to be sent any more
+	mu      sync.Mutex
+	sending bool // the call has a connection: a byte of it may have left
+	givenUp bool // the call must not be sent
 }
 
-// Why a call ended without an answer, as the cause of its context.
+// The causes with which the context of a call is cancelled.
 var (
-	errGivenUp      = errors.New("the call is not to be sent any more")
-	errNoConnection = errors.New("no connection was there in time")
-	errLate         = errors.New("no answer was there in time")
+	errGivenUp      = errors.New("the call was given up before it was sent")
+	errNoConnection = errors.New("no connection was available in time")
+	errTimeout      = errors.New("no answer arrived in time")
 )
 
 func newPayload(body []byte) *payload {
 	p := &payload{body: body}
 	p.trace.GetConn = func(string) {
-		p.begin(false)
+		p.setSending(false)
 		if lost := !p.connected.IsZero(); lost && p.onLost != nil {
 			p.onLost()
 		}
 		p.connected = time.Time{}
 	}
-	p.trace.GotConn = func(found httptrace.GotConnInfo) {
-		p.taken.Store(true)
-		if !p.begin(true) {
-			_ = found.Conn.Close() // the transport would write to it, whatever the context says
+	p.trace.GotConn = func(got httptrace.GotConnInfo) {
+		p.reading.Store(true)
+		if !p.setSending(true) {
+			_ = got.Conn.Close() // the transport writes to it even if the context has ended
 			return
 		}
 		p.connected = time.Now()
@@ -61,17 +60,17 @@ func newPayload(body []byte) *payload {
 			p.onConnected()
 		}
 	}
-	p.trace.WroteRequest = func(httptrace.WroteRequestInfo) { p.taken.Store(false) }
+	p.trace.WroteRequest = func(httptrace.WroteRequestInfo) { p.reading.Store(false) }
 	return p
 }
 
-// attach makes the payload the body of a request.
+// attach returns a request with the payload as its body.
 func (p *payload) attach(ctx context.Context, r *http.Request) *http.Request {
 	r.ContentLength = int64(len(p.body))
-	// The transport rewinds a POST in one case only: the idle connection that it took turned out to be closed and
-	// not one byte had been written to it (R23). Then the call stands again where it began.
+	// The transport calls GetBody for a POST in one case only: its idle connection turned out to be closed, and no byte
+	// had been written to it (R23).
 	r.GetBody = func() (io.ReadCloser, error) {
-		if p.isOver() {
+		if p.isGivenUp() {
 			return nil, errGivenUp
 		}
 		return io.NopCloser(bytes.NewReader(p.body)), nil
@@ -80,36 +79,37 @@ func (p *payload) attach(ctx context.Context, r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(ctx, &p.trace))
 }
 
-// begin records whether a connection was found. It returns false if the call was given up before that.
-func (p *payload) begin(found bool) bool {
+// setSending records whether the call has a connection. It returns false if the call was given up.
+func (p *payload) setSending(connected bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.begun = found && !p.over
-	return !p.over
+	p.sending = connected && !p.givenUp
+	return !p.givenUp
 }
 
-// giveUp ends the call unless a byte of it may have left: in one step, so that a call that is being sent is not cut off.
-func (p *payload) giveUp(end context.CancelCauseFunc, cause error) {
+// giveUp cancels the call unless a byte of it may have left. It checks and cancels under one lock, so that it never cancels
+// a call that is being sent.
+func (p *payload) giveUp(cancel context.CancelCauseFunc, cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.begun {
-		p.over = true
-		end(cause)
+	if !p.sending {
+		p.givenUp = true
+		cancel(cause)
 	}
 }
 
-func (p *payload) isOver() bool {
+func (p *payload) isGivenUp() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.over
+	return p.givenUp
 }
 
-// sent tells, after RoundTrip has returned, whether a byte of the call may have left.
+// sent reports whether a byte of the call may have left. It is valid after RoundTrip has returned.
 func (p *payload) sent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.begun
+	return p.sending
 }
 
-// reusable tells, after RoundTrip has returned, whether nobody reads the bytes any more.
-func (p *payload) reusable() bool { return !p.taken.Load() }
+// reusable reports whether the transport has finished reading the body. It is valid after RoundTrip has returned.
+func (p *payload) reusable() bool { return !p.reading.Load() }

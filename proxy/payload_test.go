@@ -17,9 +17,9 @@ import (
 	"billbridge/config"
 )
 
-// TestR27_GivenUpAtTheConnection: a call ends either before its connection is found, and then no byte of it leaves, or
-// not at all: one that is being sent is never cut off, which would leave its outcome unknown.
-func TestR27_GivenUpAtTheConnection(t *testing.T) {
+// A call that is given up before it has a connection sends no byte. A call that has one is not cancelled: its outcome would be
+// unknown.
+func TestR27_GiveUpCancelsOnlyCallsWithoutConnection(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"given up", "connection"} {
 		p := newPayload([]byte(`{}`))
@@ -44,7 +44,7 @@ func TestR27_GivenUpAtTheConnection(t *testing.T) {
 	}
 }
 
-// staleConn takes one request. Of the second it takes nothing, as a connection that the other side has just closed.
+// A staleConn sends one request. Writing the second fails, as on a connection that the server has just closed.
 type staleConn struct {
 	net.Conn
 	writes        int
@@ -60,11 +60,11 @@ func (c *staleConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestR27_GoneWhileAStaleConnectionIsTried: the call was as good as sent, and then its connection took nothing. It is not sent on
-// the next one if its caller has gone meanwhile.
-func TestR27_GoneWhileAStaleConnectionIsTried(t *testing.T) {
+// The transport takes another connection when the idle one turns out to be closed. The call is not sent on it if its caller
+// has disconnected meanwhile.
+func TestR27_NoSecondConnectionForACallerThatHasGone(t *testing.T) {
 	t.Parallel()
-	for _, leaves := range []bool{false, true} {
+	for _, disconnects := range []bool{false, true} {
 		var calls atomic.Int32
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			calls.Add(1)
@@ -96,22 +96,22 @@ func TestR27_GoneWhileAStaleConnectionIsTried(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := newPayload([]byte("{}"))
-		var leave context.CancelFunc
-		p.while, leave = context.WithCancel(t.Context())
-		defer leave()
+		var disconnect context.CancelFunc
+		p.sendCtx, disconnect = context.WithCancel(t.Context())
+		defer disconnect()
 		go func() {
 			<-stale.reached
-			if leaves {
-				leave()
+			if disconnects {
+				disconnect()
 			}
 			close(stale.hold)
 		}()
 		_, err = u.post(t.Context(), to, "second", p, new(bytes.Buffer), 100)
-		var b *broken
-		if leaves && (!errors.As(err, &b) || b.reason != "given up" || b.sent || calls.Load() != 1) {
+		var failure *callError
+		if disconnects && (!errors.As(err, &failure) || failure.reason != "given up" || failure.sent || calls.Load() != 1) {
 			t.Errorf("%v, after %d calls", err, calls.Load())
 		}
-		if !leaves && (err != nil || calls.Load() != 2) {
+		if !disconnects && (err != nil || calls.Load() != 2) {
 			t.Errorf("%v, after %d calls", err, calls.Load())
 		}
 	}

@@ -100,7 +100,7 @@ func TestPrometheusSeesTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	gateway := newProcess(t, anywhere+toOne("v2", back.url))
-	p := newPrometheus(t, gateway.OperatorAddress())
+	p := newPrometheus(t, gateway.AdminAddress())
 	series := []string{
 		`billbridge_requests_total{operation="bill.create",client="legacy",upstream="up",code="none",status="502"}`,
 		`billbridge_unknown_outcomes_total{operation="bill.create",shown="not asked"}`,

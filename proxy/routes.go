@@ -140,7 +140,7 @@ func (s *state) newTarget(o *translate.Operation, client translate.Form, u *conf
 		url:         upstream.target(o.Path(u.Form)),
 		metrics:     m.target(o.Name, string(client), u.Name),
 	}
-	l.metrics.start(o, l.translation)
+	l.metrics.initSeries(o, l.translation)
 	return l
 }
 
@@ -251,7 +251,7 @@ func (s *state) retire(next *state) {
 			u.transport.CloseIdleConnections()
 		}
 		if next.upstreams[name] == nil {
-			u.metrics.forget(name)
+			u.metrics.deleteUpstream(name)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func onSockets(t testing.TB, text string, sockets map[string]net.Listener) *proc
 
 func (p *process) operator(method, path string, headers ...string) answer {
 	p.t.Helper()
-	got, err := ask(p.client, method, "http://"+p.OperatorAddress()+path, "", headers...)
+	got, err := ask(p.client, method, "http://"+p.AdminAddress()+path, "", headers...)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -327,14 +327,14 @@ func TestOperatorUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", "s3cret"} {
 		m := newMoving(t, "old", map[bool][]string{true: {"token: " + token}}[token != ""]...)
-		_, port, _ := strings.Cut(m.OperatorAddress(), ":")
+		_, port, _ := strings.Cut(m.AdminAddress(), ":")
 		for host, own := range map[string]bool{
 			"127.0.0.1:" + port: true, "localhost:" + port: true, "[::1]:" + port: true, "localhost": true, "[::1]": true,
 			"elsewhere.example.com:" + port: false, "elsewhere.example.com": false, "127.0.0.1.example.com:" + port: false,
 		} {
 			for _, target := range []string{"GET /metrics", "GET /rollout", "POST /rollout/resume?by=a", "POST /-/reload", "GET /-/healthy", "GET /-/ready"} {
 				method, path, _ := strings.Cut(target, " ")
-				r, err := http.NewRequestWithContext(t.Context(), method, "http://"+m.OperatorAddress()+path, nil)
+				r, err := http.NewRequestWithContext(t.Context(), method, "http://"+m.AdminAddress()+path, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -156,9 +156,9 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	client := newClient(t, nil)
 	eventually(t, func() bool {
 		got, err := ask(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
-		return err == nil && got.status == 503 && strings.Contains(got.body, "waits for its store")
+		return err == nil && got.status == 503 && strings.Contains(got.body, "waiting for its store")
 	}, func() string { return "the admin listener does not answer" })
-	for line := logs.next(t); !strings.Contains(line, "the store cannot be reached; the start waits for it"); line = logs.next(t) {
+	for line := logs.next(t); !strings.Contains(line, "the store is unreachable: the gateway is not ready and retries"); line = logs.next(t) {
 	}
 	select {
 	case s := <-listening:
@@ -207,7 +207,7 @@ func TestStartDoesNotWaitForWhatStaysWrong(t *testing.T) {
 	if err := listen(t.Context(), fmt.Sprintf("{url: %q, wait: 1h}", u.String())); err == nil || !strings.Contains(err.Error(), "nosuchdatabase") {
 		t.Errorf("%v", err)
 	}
-	if err := listen(t.Context(), `{url: "postgres://127.0.0.1:1/none", wait: 0s}`); err == nil || !strings.Contains(err.Error(), "waited 0s, store.wait") {
+	if err := listen(t.Context(), `{url: "postgres://127.0.0.1:1/none", wait: 0s}`); err == nil || !strings.Contains(err.Error(), "retried for 0s, see store.wait") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -24,7 +24,7 @@ import (
 type upstream struct {
 	config    *config.Upstream
 	transport *http.Transport
-	trip      http.RoundTripper // the transport; a test puts its own here
+	trip      http.RoundTripper // the transport, unless a test replaces it
 	userAgent []string
 	inFlight  prometheus.Gauge
 	metrics   *metrics
@@ -34,18 +34,18 @@ type upstream struct {
 
 func newUpstream(c *config.Upstream, userAgent string, m *metrics) *upstream {
 	t := &http.Transport{
-		// A dial goes on when its call has given up, and takes up a connection for as long: so it has a limit of its own.
+		// A dial needs its own timeout: it continues after its call was given up, and counts as a connection meanwhile.
 		DialContext:         (&net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP(), Timeout: time.Duration(c.Wait)}).DialContext,
 		TLSHandshakeTimeout: time.Duration(c.Wait),
 		MaxConnsPerHost:     c.Connections,
 		MaxIdleConnsPerHost: c.Connections,
-		// Shorter than what common servers keep: a call on a connection that the other side is just closing
-		// would be a write with an unknown outcome.
+		// Shorter than the idle timeout of common servers: a write on a connection that the server is closing would have
+		// an unknown outcome.
 		IdleConnTimeout: 30 * time.Second,
-		// We read compressed replies ourselves: the limit counts decompressed bytes, and none are asked for.
+		// The transport must not decompress: readReply does, and applies the limit to the decompressed bytes.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
-		// HTTP/2 would send a request again by itself after a GOAWAY, also one that has left.
+		// HTTP/1 only: after a GOAWAY, HTTP/2 sends a request again that the server may have processed.
 		Protocols: new(http.Protocols),
 	}
 	t.Protocols.SetHTTP1(true)
@@ -63,92 +63,91 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics) *upstream {
 	}
 }
 
-// target is the URL of one path. Scheme, host and prefix come from the config, the rest from the table: nothing
-// of a request gets into it.
+// target returns the URL of a path: scheme, host and path prefix come from the config.
 func (u *upstream) target(path string) *url.URL {
 	t := *u.config.Address.URL
 	t.Path, t.RawPath = t.Path+path, ""
 	return &t
 }
 
-// Values that every call shares. Nothing may modify them; the transport does not.
+// Header values that all calls share. They must not be modified; the transport does not modify them.
 var (
 	jsonType     = []string{"application/json"}
 	identityOnly = []string{"identity"}
 )
 
-// post sends one call and reads the whole reply into buf; it returns the reply's status and header. Nothing
-// is sent a second time once a byte of it may have left. Where there is no answer the error is a *broken.
+// post sends one call and reads the whole reply into buf. It returns the status and header of the reply. If there is no
+// answer, the error is a *callError. A call is never sent again once a byte of it may have left.
 //
-// The call waits for a connection for upstreams.NAME.wait at most. Its timeout starts when it has one: a call that waited
-// is not cut off after it was sent.
+// The call waits up to upstreams.NAME.wait for a connection. Its timeout starts when it has the connection, so that a wait
+// does not shorten the time for the answer.
 func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	waiting := u.connections.wait()
+	waiting := u.connections.startWait()
 	defer waiting.end()
 	noConnection := func() { p.giveUp(cancel, errNoConnection) }
 	deadline := time.AfterFunc(time.Duration(u.config.Wait), noConnection)
 	defer func() { deadline.Stop() }()
-	if p.while != nil {
-		defer context.AfterFunc(p.while, func() { p.giveUp(cancel, errGivenUp) })()
+	if p.sendCtx != nil {
+		defer context.AfterFunc(p.sendCtx, func() { p.giveUp(cancel, errGivenUp) })()
 	}
 	p.onConnected = func() {
 		waiting.end()
 		deadline.Stop()
-		deadline = time.AfterFunc(time.Duration(u.config.Timeout), func() { cancel(errLate) })
+		deadline = time.AfterFunc(time.Duration(u.config.Timeout), func() { cancel(errTimeout) })
 	}
-	p.onLost = func() { // it waits again
+	p.onLost = func() { // the call waits for a connection again
 		deadline.Stop()
 		deadline = time.AfterFunc(time.Duration(u.config.Wait), noConnection)
-		if p.while != nil && p.while.Err() != nil { // which came when the call seemed to be on its way
+		if p.sendCtx != nil && p.sendCtx.Err() != nil { // it ended while the call had a connection, and giveUp did nothing
 			p.giveUp(cancel, errGivenUp)
 		}
 	}
-	release, err := u.connections.acquire(ctx, p.partner, p.own)
+	release, err := u.connections.acquire(ctx, p.partner, p.noPartnerLimit)
 	if err != nil {
-		return nil, u.failed(ctx, p, &broken{reason: "busy", text: "no connection to it was free within " + u.config.Wait.String()})
+		return nil, u.failed(ctx, p, &callError{reason: "busy", text: "no connection to the upstream was free within " + u.config.Wait.String()})
 	}
 	defer release()
 	u.inFlight.Inc()
 	defer u.inFlight.Dec()
-	response, err := u.exchange(ctx, to, requestID, p, buf, limit)
+	response, err := u.roundTrip(ctx, to, requestID, p, buf, limit)
 	if err == nil {
 		return response, nil
 	}
-	var b *broken
-	if !errors.As(err, &b) {
-		b = &broken{reason: "reset", text: "the connection broke off"}
+	var failure *callError
+	if !errors.As(err, &failure) {
+		failure = &callError{reason: "reset", text: "the connection to the upstream was closed"}
 		if !p.sent() {
-			b = &broken{reason: "refused", text: "it cannot be reached"}
+			failure = &callError{reason: "refused", text: "the upstream is unreachable"}
 		}
 		if context.Cause(ctx) == errNoConnection {
-			b.text += " within " + u.config.Wait.String()
+			failure.text = "the upstream did not accept a connection within " + u.config.Wait.String()
 		}
 	}
-	return nil, u.failed(ctx, p, b)
+	return nil, u.failed(ctx, p, failure)
 }
 
-// failed counts a call without an answer. The reason why the call's context ended comes before b.
-func (u *upstream) failed(ctx context.Context, p *payload, b *broken) *broken {
+// failed counts a call without an answer. If the call's context has ended, its cause replaces err.
+func (u *upstream) failed(ctx context.Context, p *payload, err *callError) *callError {
 	switch cause := context.Cause(ctx); {
 	case cause == errGivenUp:
-		return &broken{reason: "given up", text: "it could not be sent in time"}
-	case cause == errLate:
-		b = &broken{reason: "timeout", text: "no answer within " + u.config.Timeout.String()}
-	case errors.Is(cause, context.DeadlineExceeded): // of one who asks for the gateway's own sake
-		b = &broken{reason: "timeout", text: "no answer in the time for it"}
+		return &callError{reason: "given up", text: "the call could not be sent in time"}
+	case cause == errTimeout:
+		err = &callError{reason: "timeout", text: "the upstream did not answer within " + u.config.Timeout.String()}
+	case errors.Is(cause, context.DeadlineExceeded): // a call that the gateway makes for itself
+		err = &callError{reason: "timeout", text: "the upstream did not answer in time"}
 	}
-	b.sent = p.sent()
-	if !errors.Is(context.Cause(ctx), context.Canceled) { // else it is the caller of a read who went away
-		u.metrics.upstreamErrors.WithLabelValues(u.config.Name, b.reason).Inc()
+	err.sent = p.sent()
+	if !errors.Is(context.Cause(ctx), context.Canceled) { // canceled: the caller of a read has disconnected
+		u.metrics.upstreamErrors.WithLabelValues(u.config.Name, err.reason).Inc()
 	}
-	return b
+	return err
 }
 
-func (u *upstream) exchange(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
-	// An allow-list, not a copy: no header of the caller reaches an upstream but its sane request id
-	// (RFC 9110 7.6.1 needs no more).
+func (u *upstream) roundTrip(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
+	// The headers are an allow-list: of the caller's headers only a valid X-Request-Id reaches the upstream. So the
+	// hop-by-hop headers of RFC 9110 7.6.1 need no removal.
 	request := p.attach(ctx, &http.Request{
 		Method: http.MethodPost, URL: to, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{
@@ -165,12 +164,12 @@ func (u *upstream) exchange(ctx context.Context, to *url.URL, requestID string, 
 	}
 	defer response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode >= 300 && response.StatusCode < 400 {
-		return nil, &broken{reason: "status", text: fmt.Sprintf("it answered with HTTP %d, which is not followed", response.StatusCode)}
+		return nil, &callError{reason: "status", text: fmt.Sprintf("the upstream answered with HTTP %d, which is not followed", response.StatusCode)}
 	}
 	return response, readReply(response, buf, limit)
 }
 
-// readReply reads the body whole, decompressed, and no more than limit of it.
+// readReply reads the whole body into buf and decompresses it. It returns an error if the result is longer than limit.
 func readReply(response *http.Response, buf *bytes.Buffer, limit int64) error {
 	var body io.Reader = response.Body
 	switch strings.ToLower(response.Header.Get("Content-Encoding")) {
@@ -182,50 +181,51 @@ func readReply(response *http.Response, buf *bytes.Buffer, limit int64) error {
 		}
 		body = unzip
 	default:
-		return &broken{reason: "not_json", text: "its reply has a content coding that was not asked for"}
+		return &callError{reason: "not_json", text: "the upstream's reply has an unsupported Content-Encoding"}
 	}
 	_, err := buf.ReadFrom(io.LimitReader(body, limit+1))
 	switch {
 	case int64(buf.Len()) > limit:
-		return &broken{reason: "too_large", text: fmt.Sprintf("its reply is larger than %d bytes", limit)}
+		return &callError{reason: "too_large", text: fmt.Sprintf("the upstream's reply is larger than %d bytes", limit)}
 	case err != nil && body != io.Reader(response.Body):
 		return unzipError(err)
 	}
 	return err
 }
 
-// unzipError tells a reply that is broken as gzip from one that broke off on the wire.
+// unzipError returns a network error as it is, and any other error as a *callError about invalid gzip.
 func unzipError(err error) error {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &broken{reason: "not_json", text: "its reply is not the gzip that it says it is"}
+	return &callError{reason: "not_json", text: "the upstream's reply is not valid gzip"}
 }
 
-// reasons are the labels of billbridge_upstream_errors_total.
-var reasons = []string{"refused", "timeout", "reset", "status", "not_json", "too_large"}
+// errorReasons are the values of the label reason that billbridge_upstream_errors_total has from the start.
+var errorReasons = []string{"refused", "timeout", "reset", "status", "not_json", "too_large"}
 
-// broken is a call without an answer. reason is one of reasons, or "given up" where the caller has ended it, which is not counted.
-type broken struct {
+// A callError is a call without an answer. reason is a label of billbridge_upstream_errors_total, or "given up", which is
+// not counted.
+type callError struct {
 	reason string
-	text   string // for the caller and the log: no host, no address, no value
+	text   string // for the caller and the log; it has no host, address or value
 	detail string // for the log
-	sent   bool   // whether any byte of the call may have left
+	sent   bool   // whether a byte of the call may have left
 }
 
-func (b *broken) Error() string { return b.reason + ": " + b.text }
+func (e *callError) Error() string { return e.reason + ": " + e.text }
 
-// noAnswer is a reply that came whole and from which no code can be read.
-func (u *upstream) noAnswer(status int, err error) *broken {
-	b := &broken{reason: "not_json", sent: true}
+// noAnswer counts a reply that arrived whole and has no code that can be read.
+func (u *upstream) noAnswer(status int, err error) *callError {
+	failure := &callError{reason: "not_json", sent: true}
 	if status >= 300 {
-		b.reason = "status"
+		failure.reason = "status"
 	}
-	var why *translate.NoAnswer
-	if errors.As(err, &why) {
-		b.detail, b.text = why.Reason, fmt.Sprintf("its reply (HTTP %d) cannot be taken: %s", status, why.Reason)
+	var cause *translate.NoAnswer
+	if errors.As(err, &cause) {
+		failure.detail, failure.text = cause.Reason, fmt.Sprintf("the upstream's reply (HTTP %d) is invalid: %s", status, cause.Reason)
 	}
-	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, b.reason).Inc()
-	return b
+	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, failure.reason).Inc()
+	return failure
 }

@@ -24,7 +24,7 @@ func toBusy(url, more string) string {
 func refusesBusy(t *testing.T, got answer, form string) {
 	t.Helper()
 	got.holds(t, form, http.StatusServiceUnavailable, "MAINTAINED_METHOD")
-	if want := "the upstream did not take the call, nothing was sent: no connection to it was free within 50ms"; !strings.Contains(got.body, want) {
+	if want := "nothing was sent: no connection to the upstream was free within 50ms"; !strings.Contains(got.body, want) {
 		t.Errorf("%s does not say %s", got.body, want)
 	}
 }

@@ -91,7 +91,7 @@ func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
 	if service != nil {
 		fmt.Fprint(s.out, welcome(server, checked))
 	} else {
-		fmt.Fprintf(s.out, "billbridge serves partners on %s and its operator on %s.\n", server.Address(), server.OperatorAddress())
+		fmt.Fprintf(s.out, "billbridge serves partners on %s and its operator on %s.\n", server.Address(), server.AdminAddress())
 	}
 	return server.Run(ctx)
 }
@@ -220,11 +220,11 @@ func welcome(server *server.Server, c *config.Config) string {
 			"old in the legacy form (" + c.Upstreams[0].Address.String() + ") and new in v2 (" + c.Upstreams[1].Address.String() + "), and everything is kept in memory.",
 			"",
 			"  partners call    http://" + server.Address(),
-			"  operator calls   http://" + server.OperatorAddress() + "/metrics",
+			"  operator calls   http://" + server.AdminAddress() + "/metrics",
 			"",
 			"In a second terminal, move the demo partner from old to new:",
 			"",
-			"billbridge rollout try --partners http://" + server.Address() + " --admin http://" + server.OperatorAddress(),
+			"billbridge rollout try --partners http://" + server.Address() + " --admin http://" + server.AdminAddress(),
 			"",
 			"",
 		}, "\n")
@@ -235,7 +235,7 @@ func welcome(server *server.Server, c *config.Config) string {
 		"(" + first.Address.String() + "), and everything is kept in memory.",
 		"",
 		"  partners call    http://" + server.Address(),
-		"  operator calls   http://" + server.OperatorAddress() + "/metrics",
+		"  operator calls   http://" + server.AdminAddress() + "/metrics",
 		"",
 		"A first call, in the legacy form; it reaches the sandbox in v2 and comes back in legacy:",
 		"",

@@ -14,28 +14,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Check is one thing that /-/ready depends on.
-type Check struct {
-	Name     string
-	Problem  string // "" if there is none. It names no address, user or database: everyone may ask.
-	Detail   error  // of the problem, for a request with the token
-	Reported bool   // the gateway is ready in spite of it
+// A check is one condition of /-/ready.
+type check struct {
+	name     string
+	problem  string // "" if there is none. It names no address, user or database, since the path requires no token.
+	detail   error  // the cause of the problem, for requests with the token
+	optional bool   // a problem is reported, and the gateway is ready
 }
 
-// readiness answers /-/ready. With ?verbose it lists every check, one a line.
-func readiness(token config.Secret, checks []Check, w http.ResponseWriter, r *http.Request) {
+// writeReadiness answers /-/ready. With ?verbose it lists every check, one per line.
+func writeReadiness(token config.Secret, checks []check, w http.ResponseWriter, r *http.Request) {
 	status, text, all := http.StatusOK, "ready", ""
 	for _, c := range checks {
-		line := c.Name + ": ok"
-		if c.Problem != "" {
-			line = c.Name + ": " + c.Problem
-			if c.Detail != nil && token.IsSet() && bears(token, r) {
-				line += ": " + c.Detail.Error()
+		line := c.name + ": ok"
+		if c.problem != "" {
+			line = c.name + ": " + c.problem
+			if c.detail != nil && token.IsSet() && hasToken(token, r) {
+				line += ": " + c.detail.Error()
 			}
-			if c.Reported {
+			if c.optional {
 				line += " (reported only)"
 			} else {
-				status, text = http.StatusServiceUnavailable, "not ready: "+c.Problem
+				status, text = http.StatusServiceUnavailable, "not ready: "+c.problem
 			}
 		}
 		all += "\n" + line
@@ -43,45 +43,44 @@ func readiness(token config.Secret, checks []Check, w http.ResponseWriter, r *ht
 	if r.URL.Query().Has("verbose") {
 		text += all
 	}
-	say(w, status, text)
+	writeText(w, status, text)
 }
 
-// ready looks at what /-/ready depends on: the listeners and, while they serve, the store.
-func (s *Server) ready() []Check {
+// ready returns the conditions of /-/ready: that the listeners serve and, if they do, that the store can be written to.
+func (s *Server) ready() []check {
 	if !s.serving.Load() {
-		return []Check{{Name: "serving", Problem: "the gateway starts, waits for its store, or drains"}}
+		return []check{{name: "serving", problem: "the gateway is starting, waiting for its store, or draining"}}
 	}
-	checks := []Check{{Name: "serving"}}
+	checks := []check{{name: "serving"}}
 	if s.store != nil {
-		c := Check{Name: "store", Reported: s.reported.Load()}
-		if c.Detail = s.pinger.ping(); c.Detail != nil {
-			c.Problem = "the store cannot be written to"
+		c := check{name: "store", optional: s.storeOptional.Load()}
+		if c.detail = s.pinger.ping(); c.detail != nil {
+			c.problem = "the store cannot be written to"
 		}
 		checks = append(checks, c)
 	}
 	return checks
 }
 
-// A pinger writes to the store to see whether that works, at most once a second however many ask. It is safe for concurrent use.
+// A pinger tests whether the store can be written to, at most once per second. It is safe for concurrent use.
 type pinger struct {
 	store *store.Store
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	running chan struct{} // closed when the ping under way ends; nil if there is none
-	at      time.Time     // of the last result
-	err     error         // the last result
+	running chan struct{} // closed when the current ping ends; nil if none is running
+	at      time.Time     // when err was set
+	err     error         // the result of the last ping
 }
 
-// A ping may take pingWithin. Who asks waits for pingPatience: a probe of Kubernetes has one second.
 const (
-	pingWithin   = 2 * time.Second
-	pingPatience = 500 * time.Millisecond
+	pingTimeout = 2 * time.Second
+	pingWait    = 500 * time.Millisecond // for a result; a Kubernetes probe times out after a second
 )
 
-var errNoPing = errors.New("the store has not answered for " + pingPatience.String())
+var errPingWait = errors.New("the store has not answered within " + pingWait.String())
 
-// ping returns a result that is at most a second old.
+// ping returns the result of a ping that is at most a second old.
 func (p *pinger) ping() error {
 	p.mu.Lock()
 	if time.Since(p.at) < time.Second {
@@ -99,14 +98,14 @@ func (p *pinger) ping() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.err
-	case <-time.After(pingPatience):
-		return errNoPing
+	case <-time.After(pingWait):
+		return errPingWait
 	}
 }
 
-// run logs when the store begins to fail and when it works again.
+// run pings the store. It logs when the store begins to fail and when it works again.
 func (p *pinger) run(ended chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), pingWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
 	err := p.store.Ping(ctx)
 	p.mu.Lock()
@@ -121,11 +120,11 @@ func (p *pinger) run(ended chan struct{}) {
 	close(ended)
 }
 
-// storeUp is the metric of ping.
+// storeUp returns the metric billbridge_store_up.
 func (s *Server) storeUp() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "billbridge_store_up",
-		Help: "1 if the store could be written to when this was scraped, else 0.",
+		Help: "Whether the store could be written to: 1 if yes, 0 if not.",
 	}, func() float64 {
 		if s.pinger.ping() != nil {
 			return 0

@@ -10,29 +10,29 @@ import (
 	"billbridge/proxy"
 )
 
-// Reload reads the config anew and serves by it from the next request on. A bad one is refused and the good
-// one stays. What is bound to a listener needs a restart, and saying so beats ignoring it.
+// Reload reads the config again. Requests that begin afterwards use it. If the new config has a mistake, or changes
+// something that needs a restart, Reload returns an error and the gateway keeps the old config.
 func (s *Server) Reload() error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	if s.load == nil {
-		s.log.Warn("nothing to reload: there is no config file")
-		return errors.New("there is no config file to read again")
+		s.log.Warn("config not reloaded: there is no config file")
+		return errors.New("there is no config file")
 	}
 	c, err := s.load()
 	if err == nil {
-		err = s.bound(c)
+		err = s.checkRestart(c)
 	}
-	if err == nil && s.rollout != nil { // first: it changes nothing
+	if err == nil && s.rollout != nil { // before recordUpstreams: Check writes nothing
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		err = s.rollout.Check(ctx, c)
 		cancel()
 	}
 	if err == nil && s.store != nil {
-		err = s.reconcile(c)
+		err = s.recordUpstreams(c)
 	}
 	if err == nil && s.rollout != nil {
-		// Other sides may have been declared as a restored store is: no call may be decided on before that is known.
+		// New backends can have the effect of a restored store. The rollout must read that before it routes a call.
 		ctx, cancel := context.WithTimeout(context.Background(), config.StoreWithin)
 		if err = s.rollout.Follow(ctx); err == nil {
 			err = s.rollout.Accept(ctx, c)
@@ -49,27 +49,28 @@ func (s *Server) Reload() error {
 	}
 	s.gateway.Use(c)
 	s.config = c
-	s.accepted(c)
+	s.apply(c)
 	s.log.Info("config reloaded")
 	return nil
 }
 
-func (s *Server) accepted(c *config.Config) {
+// apply sets what a reload can change in the server itself.
+func (s *Server) apply(c *config.Config) {
 	s.tls.Store(c.TLS)
 	s.open.limits.Store(&c.Limits)
-	s.reported.Store(c.Ready.Store == config.Reported)
+	s.storeOptional.Store(c.Ready.Store == config.Reported)
 	if c.Drain.AtMost != 0 {
-		s.drain = time.Duration(c.Drain.AtMost)
+		s.drainTimeout = time.Duration(c.Drain.AtMost)
 	} else {
-		s.drain = max(s.drain, drainWithin(c)) // an exchange under way ends by the config it began with
+		s.drainTimeout = max(s.drainTimeout, defaultDrainTimeout(c)) // a call ends by the config that it began with
 	}
 	s.reloadOK.Set(1)
 	s.reloadAt.SetToCurrentTime()
 }
 
-// bound refuses what only a restart can change.
-func (s *Server) bound(c *config.Config) error {
-	for _, b := range []struct {
+// checkRestart returns an error if the config changes something that needs a restart.
+func (s *Server) checkRestart(c *config.Config) error {
+	for _, setting := range []struct {
 		key     string
 		changed bool
 	}{
@@ -81,28 +82,28 @@ func (s *Server) bound(c *config.Config) error {
 		{"rollout", (c.Rollout == nil) != (s.config.Rollout == nil)},
 		{"rollout.bills", c.Rollout != nil && s.config.Rollout != nil && c.Rollout.Bills != s.config.Rollout.Bills},
 		{"store.url", c.Store.URL.Reveal() != s.config.Store.URL.Reveal()},
-		{"callbacks.listen", callbackListener(c) != callbackListener(s.config)},
+		{"callbacks.listen", callbackListen(c) != callbackListen(s.config)},
 	} {
-		if b.changed {
-			return fmt.Errorf("%s has changed: restart to change it", b.key)
+		if setting.changed {
+			return fmt.Errorf("%s has changed: restart to change it", setting.key)
 		}
 	}
 	return nil
 }
 
-func callbackListener(c *config.Config) string {
+func callbackListen(c *config.Config) string {
 	if c.Callbacks == nil {
 		return ""
 	}
 	return c.Callbacks.Listen
 }
 
-// drainWithin is how long a drain may take: a body that is still coming in, the longest call, and a moment for the
-// answer to be written. A write that is cut off has an unknown outcome, so this is long rather than short.
-func drainWithin(c *config.Config) time.Duration {
+// defaultDrainTimeout returns how long a drain may take: the time for the rest of a body, the longest call, and five
+// seconds to write the answer. A write that is cut off has an unknown outcome, so the time is generous.
+func defaultDrainTimeout(c *config.Config) time.Duration {
 	longest := c.LongestCall()
 	if c.Callbacks != nil {
 		longest = max(longest, time.Duration(c.Callbacks.Timeout)+config.StoreWithin)
 	}
-	return proxy.HalfRead + longest + 5*time.Second
+	return proxy.PartialRequestTimeout + longest + 5*time.Second
 }

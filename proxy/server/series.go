@@ -12,16 +12,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Series says how many series named billbridge_ a gateway with a config exposes when it starts, and how many at most, whatever is
-// sent to it. It starts nothing, and asks neither the store of the config nor an upstream.
-func Series(ctx context.Context, c *config.Config, build Build) (start, most int, err error) {
+// Series counts the metrics series named billbridge_ of a gateway with this config: those that exist at the start, and the
+// maximum that any traffic can lead to. It opens no listener and connects neither to the store nor to an upstream.
+func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximum int, err error) {
 	s := &Server{log: slog.New(slog.DiscardHandler), config: c}
 	if c.Store.URL.IsSet() {
 		opened, err := store.Open(ctx, config.Memory)
 		if err != nil {
 			return 0, 0, err
 		}
-		s.use(opened)
+		s.setStore(opened)
 		defer func() { _ = s.store.Close() }()
 	}
 	registry := prometheus.NewRegistry()
@@ -32,7 +32,7 @@ func Series(ctx context.Context, c *config.Config, build Build) (start, most int
 		return 0, 0, err
 	}
 	defer s.gateway.Close()
-	if err := s.describe(registry, build); err != nil {
+	if err := s.registerMetrics(registry, build); err != nil {
 		return 0, 0, err
 	}
 	if _, err := newConnections(registry); err != nil {
@@ -43,19 +43,19 @@ func Series(ctx context.Context, c *config.Config, build Build) (start, most int
 		return 0, 0, err
 	}
 	for _, family := range families {
-		if !strings.HasPrefix(family.GetName(), "billbridge_") { // those of Go and the process are the machine's
+		if !strings.HasPrefix(family.GetName(), "billbridge_") { // the Go and process collectors depend on the machine
 			continue
 		}
 		for _, m := range family.GetMetric() {
 			switch h, q := m.GetHistogram(), m.GetSummary(); {
 			case h != nil:
-				start += len(h.GetBucket()) + 3 // and the bucket without an end, the sum and the count
+				atStart += len(h.GetBucket()) + 3 // plus the bucket +Inf, the sum and the count
 			case q != nil:
-				start += len(q.GetQuantile()) + 2
+				atStart += len(q.GetQuantile()) + 2 // plus the sum and the count
 			default:
-				start++
+				atStart++
 			}
 		}
 	}
-	return start, start + s.gateway.MoreSeries(), nil
+	return atStart, atStart + s.gateway.MaxMoreSeries(), nil
 }

@@ -1,4 +1,5 @@
-// Package server runs a gateway as a process: its listeners, the admin listener, the store that it opens, reload and drain.
+// Package server runs a gateway as a process: it opens the listeners and the store, serves the admin listener, reloads the
+// config and drains.
 //
 //	s, err := server.Listen(ctx, checkedConfig, load, nil, build, logger)
 //	err = s.Run(ctx) // serves until ctx ends, then drains
@@ -30,59 +31,60 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// A Build says which program this is, for billbridge_build_info and for upstreams.
+// A Build identifies the program, in billbridge_build_info and in the User-Agent towards upstreams.
 type Build struct{ Version, Revision, GoVersion string }
 
-// A Server is a gateway and the operator's surface on their listeners.
+// A Server is a gateway and its listeners.
 type Server struct {
-	gateway  *proxy.Gateway
-	load     func() (*config.Config, error)
-	sockets  map[string]net.Listener // that were handed over, by the key of the config, such as admin.listen
-	log      *slog.Logger
-	partners *http.Server
-	operator http.Server
-	upstream *http.Server // of the listener for callbacks alone; nil where there is none
-	tls      atomic.Pointer[config.KeyPair]
-	open     *connections
-	serving  atomic.Bool
-	surface  atomic.Pointer[http.Handler] // of the admin listener
-	ended    chan error                   // what each listener's server ended with
-	stepped  atomic.Bool                  // the clock is not the store's, as was last logged
+	gateway *proxy.Gateway
+	load    func() (*config.Config, error)
+	sockets map[string]net.Listener // opened by another process, by config key
+	log     *slog.Logger
 
-	store  *store.Store // nil where the config has none
-	pinger pinger       // of the store
+	partnerServer  *http.Server
+	callbackServer *http.Server // nil if callbacks have no listener of their own
+	adminServer    http.Server
+	adminHandler   atomic.Pointer[http.Handler]
+	serveErrors    chan error // one from each server, when it ends
 
-	reported atomic.Bool  // an outage of the store does not make it not ready
-	relay    *relay.Relay // nil without a store
+	partnerListener, adminListener, callbackListener net.Listener // callbackListener may be nil
+	partnerConns, callbackConns                      newConns
 
-	rollout *rollout.Router // nil where the config has none
+	serving       atomic.Bool // a part of readiness
+	storeOptional atomic.Bool // the gateway is ready while the store cannot be written to
+	clockStepped  atomic.Bool // the clock differs from the store's by more than a day, as last logged
+	tls           atomic.Pointer[config.KeyPair]
+	open          *connections
 
-	reloading sync.Mutex
-	config    *config.Config
-	drain     time.Duration // how long a drain may take, by any config so far
-	reloadOK  prometheus.Gauge
-	reloadAt  prometheus.Gauge
+	store   *store.Store // nil if the config has none
+	pinger  pinger
+	relay   *relay.Relay    // nil without a store
+	rollout *rollout.Router // nil if the config has none
 
-	partnersAt, operatorAt, upstreamAt net.Listener // the last is nil where there is none
-	partnersNew, upstreamNew           arrivals
+	reloading    sync.Mutex // guards the fields below
+	config       *config.Config
+	drainTimeout time.Duration // the longest of all configs so far
+	reloadOK     prometheus.Gauge
+	reloadAt     prometheus.Gauge
 }
 
-// Listen takes the addresses of the config and opens its store, so that [Server.Run] serves. load reads the config
-// anew at a reload; if it is nil, there is nothing to reload. ctx ends the wait for a store that cannot be reached.
-// sockets are listeners that another process opened, by the config key whose address they take the place of: listen,
-// admin.listen, callbacks.listen. The server closes them.
+// Listen opens the listeners and the store of the config; [Server.Run] then serves. load reads the config again for a
+// reload; if load is nil, there is no reload. ctx ends the wait for an unreachable store.
 //
-// The admin listener answers first. Partners' calls are taken only when the store is open: a call that waited in the
-// listener would look new when it is read, and its caller may have given up.
+// sockets are listeners that another process opened. A key is the config key whose address the listener replaces: listen,
+// admin.listen or callbacks.listen. The server closes them.
+//
+// The admin listener serves first. The partners' listener opens after the store: a call that waited in its socket would
+// look new although its caller may have given up.
 func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, error), sockets map[string]net.Listener, build Build, logger *slog.Logger) (_ *Server, err error) {
-	s := &Server{load: load, sockets: sockets, log: logger, config: c, ended: make(chan error, 3)}
+	s := &Server{load: load, sockets: sockets, log: logger, config: c, serveErrors: make(chan error, 3)}
 	defer func() {
 		if err != nil {
-			s.release()
+			s.closeAll()
 		}
 	}()
 	registry := prometheus.NewRegistry()
-	if err := s.serveOperator(c, registry); err != nil {
+	if err := s.startAdmin(c, registry); err != nil {
 		return nil, err
 	}
 	if err := s.openStore(ctx, c); err != nil {
@@ -90,9 +92,9 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	}
 	steps := []func() error{
 		func() error { return s.openRelayAndRollout(c, registry, build) },
-		func() error { return s.takeAddresses(c) },
+		func() error { return s.listen(c) },
 	}
-	if c.Callbacks != nil && c.Callbacks.PublicURL.URL == nil { // a trial: its upstream is in this process, and must know the address
+	if c.Callbacks != nil && c.Callbacks.PublicURL.URL == nil { // a trial: the relay needs the address of the listener
 		c = withOwnCallbacks(c)
 		s.config = c
 		slices.Reverse(steps)
@@ -107,34 +109,34 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	}); err != nil {
 		return nil, err
 	}
-	if err := s.describe(registry, build); err != nil {
+	if err := s.registerMetrics(registry, build); err != nil {
 		return nil, err
 	}
 	if s.open, err = newConnections(registry); err != nil {
 		return nil, err
 	}
-	s.accepted(c)
-	s.prepare(c)
-	s.showOperator(c, registry)
-	s.serving.Store(true) // the listeners take connections, which Run serves
+	s.apply(c)
+	s.newServers(c)
+	s.completeAdmin(c, registry)
+	s.serving.Store(true) // the listeners accept connections, and Run serves them
 	return s, nil
 }
 
-// withOwnCallbacks is a config whose callbacks section can be completed: that of the caller is not modified.
+// withOwnCallbacks copies a config and its callbacks section, so that the caller's config is not modified.
 func withOwnCallbacks(c *config.Config) *config.Config {
 	own, callbacks := *c, *c.Callbacks
 	own.Callbacks = &callbacks
 	return &own
 }
 
-// prepare makes the HTTP servers of partners and, where callbacks have a listener of their own, of upstreams.
-func (s *Server) prepare(c *config.Config) {
-	s.partners = s.newServer(c, s.gateway, c.AnswerWithin())
-	if s.upstreamAt != nil {
-		s.upstream = s.newServer(c, http.HandlerFunc(s.gateway.AnswerCallback), time.Duration(c.Timeouts.Body)+config.StoreWithin+time.Duration(c.Timeouts.Write))
-		s.upstreamNew.watch(s.upstream)
+// newServers creates the HTTP server of partners and, if callbacks have a listener of their own, that of callbacks.
+func (s *Server) newServers(c *config.Config) {
+	s.partnerServer = s.newServer(c, s.gateway, c.AnswerWithin())
+	s.partnerConns.track(s.partnerServer)
+	if s.callbackListener != nil {
+		s.callbackServer = s.newServer(c, http.HandlerFunc(s.gateway.AnswerCallback), time.Duration(c.Timeouts.Body)+config.StoreWithin+time.Duration(c.Timeouts.Write))
+		s.callbackConns.track(s.callbackServer)
 	}
-	s.partnersNew.watch(s.partners)
 }
 
 func (s *Server) newServer(c *config.Config, handler http.Handler, answerWithin time.Duration) *http.Server {
@@ -145,16 +147,16 @@ func (s *Server) newServer(c *config.Config, handler http.Handler, answerWithin 
 		WriteTimeout:      answerWithin,
 		IdleTimeout:       time.Duration(c.Timeouts.Idle),
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what peers do wrong is no event of ours
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients cause these errors
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReadFrameSize: 16 << 10, MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10},
 	}
 	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetUnencryptedHTTP2(c.TLS != nil) // the listener decrypts; it refuses HTTP/2 in the clear
+	server.Protocols.SetUnencryptedHTTP2(c.TLS != nil) // the listener decrypts, and refuses HTTP/2 without TLS
 	return server
 }
 
-// framed is a listener that holds connections to the limits and checks the framing of their requests.
+// framed wraps a listener: its connections are limited, and the framing of their requests is checked.
 func (s *Server) framed(l net.Listener) net.Listener {
 	o := framing.Options{
 		Lenient: func() bool { return s.open.limits.Load().Framing == config.Lenient },
@@ -164,7 +166,7 @@ func (s *Server) framed(l net.Listener) net.Listener {
 			s.log.Warn("a request was refused: its framing is ambiguous", "reason", reason, "peer", peer.String())
 		},
 	}
-	if s.tls.Load() != nil { // a reload changes its files, but not whether there is one
+	if s.tls.Load() != nil { // a reload can change the files, but not turn TLS on or off
 		o.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return s.tls.Load().Certificate()
 		}}
@@ -172,31 +174,18 @@ func (s *Server) framed(l net.Listener) net.Listener {
 	return framing.Listen(l, o)
 }
 
-// showOperator completes the admin listener, which has answered while the gateway started.
-func (s *Server) showOperator(c *config.Config, registry prometheus.Gatherer) {
-	surfaces := map[string]http.Handler{}
-	if s.relay != nil {
-		surfaces["/callbacks"], surfaces["/store"] = s.relay.Operator(), s.storeOperator()
-	}
-	if s.rollout != nil {
-		surfaces["/rollout"] = s.rollout.Operator()
-	}
-	handler := Operator(c.Admin.Token, registry, s.ready, s.Reload, surfaces)
-	s.surface.Store(&handler)
-}
-
-// describe registers what is known of the process itself.
-func (s *Server) describe(registry prometheus.Registerer, build Build) error {
+// registerMetrics registers the metrics of the process: reloads, build, Go runtime.
+func (s *Server) registerMetrics(registry prometheus.Registerer, build Build) error {
 	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_config_last_reload_successful",
-		Help: "1 if the config was accepted when it was last read, else 0.",
+		Help: "Whether the last attempt to load the config succeeded: 1 if yes, 0 if not.",
 	})
 	s.reloadAt = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_config_last_reload_success_timestamp_seconds",
-		Help: "When a config was last accepted, in seconds since 1970.",
+		Help: "Unix time of the last successful load of the config.",
 	})
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "billbridge_build_info", Help: "1, with the build in its labels.",
+		Name: "billbridge_build_info", Help: "Always 1. The labels identify the build.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion},
 	})
 	info.Set(1)
@@ -211,46 +200,59 @@ func (s *Server) describe(registry prometheus.Registerer, build Build) error {
 	return nil
 }
 
-// serveOperator begins to serve the admin listener: while the start waits for its store, it says that it is not ready.
-func (s *Server) serveOperator(c *config.Config, registry *prometheus.Registry) (err error) {
-	if s.operatorAt, err = s.listener("admin.listen", c.Admin.Listen); err != nil {
+// startAdmin serves the admin listener. Until completeAdmin is called it has health, readiness, which fails, and metrics.
+func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (err error) {
+	if s.adminListener, err = s.listener("admin.listen", c.Admin.Listen); err != nil {
 		return err
 	}
-	if at, ok := s.operatorAt.Addr().(*net.TCPAddr); ok && !c.Admin.Token.IsSet() && !at.IP.IsLoopback() {
-		return fmt.Errorf("admin.token: a token is needed, since the socket that was handed over is not loopback: %s", at)
+	if at, ok := s.adminListener.Addr().(*net.TCPAddr); ok && !c.Admin.Token.IsSet() && !at.IP.IsLoopback() {
+		return fmt.Errorf("admin.token is not set, and the admin socket listens on %s, which is not loopback: set admin.token in the config", at)
 	}
-	starting := func() error { return errors.New("it starts: the config was just read") }
-	handler := Operator(c.Admin.Token, registry, s.ready, starting, nil)
-	s.surface.Store(&handler)
-	s.operator = http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.surface.Load()).ServeHTTP(w, r) }),
+	reload := func() error { return errors.New("the gateway is starting and has just read the config") }
+	handler := newAdminHandler(c.Admin.Token, registry, s.ready, reload, nil)
+	s.adminHandler.Store(&handler)
+	s.adminServer = http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.adminHandler.Load()).ServeHTTP(w, r) }),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	go func() { s.ended <- s.operator.Serve(s.operatorAt) }()
+	go func() { s.serveErrors <- s.adminServer.Serve(s.adminListener) }()
 	return nil
 }
 
-// takeAddresses listens, so that what is taken is known before anything else happens.
-func (s *Server) takeAddresses(c *config.Config) (err error) {
-	if s.partnersAt, err = s.listener("listen", c.Listen); err != nil {
+// completeAdmin adds reload, callbacks, store and rollout to the admin listener.
+func (s *Server) completeAdmin(c *config.Config, registry prometheus.Gatherer) {
+	handlers := map[string]http.Handler{}
+	if s.relay != nil {
+		handlers["/callbacks"], handlers["/store"] = s.relay.Operator(), s.storeHandler()
+	}
+	if s.rollout != nil {
+		handlers["/rollout"] = s.rollout.Operator()
+	}
+	handler := newAdminHandler(c.Admin.Token, registry, s.ready, s.Reload, handlers)
+	s.adminHandler.Store(&handler)
+}
+
+// listen opens the listeners for partners and callbacks.
+func (s *Server) listen(c *config.Config) (err error) {
+	if s.partnerListener, err = s.listener("listen", c.Listen); err != nil {
 		return err
 	}
 	if c.Callbacks == nil {
 		return nil
 	}
 	if c.Callbacks.Listen != "" {
-		if s.upstreamAt, err = s.listener("callbacks.listen", c.Callbacks.Listen); err != nil {
+		if s.callbackListener, err = s.listener("callbacks.listen", c.Callbacks.Listen); err != nil {
 			return err
 		}
 	}
-	if c.Callbacks.PublicURL.URL == nil { // a trial: its upstream is in this process
+	if c.Callbacks.PublicURL.URL == nil { // a trial: the upstream is in this process
 		c.Callbacks.PublicURL.URL = &url.URL{Scheme: "http", Host: s.Address()}
 	}
 	return nil
 }
 
-// listener is the socket that was handed over for a key of the config, or else a new one.
+// listener returns the socket that another process opened for a config key, or else opens one.
 func (s *Server) listener(key, address string) (net.Listener, error) {
 	if l := s.sockets[key]; l != nil {
 		return l, nil
@@ -262,10 +264,10 @@ func (s *Server) listener(key, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// release gives back what a start took that did not come to its end.
-func (s *Server) release() {
-	_ = s.operator.Close()
-	for _, l := range []net.Listener{s.partnersAt, s.operatorAt, s.upstreamAt} {
+// closeAll closes what a failed start has opened.
+func (s *Server) closeAll() {
+	_ = s.adminServer.Close()
+	for _, l := range []net.Listener{s.partnerListener, s.adminListener, s.callbackListener} {
 		if l != nil {
 			_ = l.Close()
 		}
@@ -275,119 +277,155 @@ func (s *Server) release() {
 	}
 }
 
-// Address is where partners call, OperatorAddress where the operator does: HOST:PORT as bound.
-func (s *Server) Address() string { return s.partnersAt.Addr().String() }
+// Address returns the address of the listener for partners as HOST:PORT.
+func (s *Server) Address() string { return s.partnerListener.Addr().String() }
 
-// OperatorAddress is described at [Server.Address].
-func (s *Server) OperatorAddress() string { return s.operatorAt.Addr().String() }
+// AdminAddress returns the address of the admin listener as HOST:PORT.
+func (s *Server) AdminAddress() string { return s.adminListener.Addr().String() }
 
-// CallbackAddress is where upstreams call if that is a listener of its own, "" otherwise.
+// CallbackAddress returns the address of the listener for callbacks as HOST:PORT, or "" if they have none of their own.
 func (s *Server) CallbackAddress() string {
-	if s.upstreamAt == nil {
+	if s.callbackListener == nil {
 		return ""
 	}
-	return s.upstreamAt.Addr().String()
+	return s.callbackListener.Addr().String()
 }
 
-// Run serves until ctx ends, then drains. It is not ready from then on, and serves as before for drain.delay. Then it takes no
-// new connection, gives a request that is only half there 5 seconds, and lets every exchange and every attempt to deliver a
-// callback under way come to its end, for drain.at_most. The operator's listener closes after the others, and the store last.
+// Run serves until ctx ends, and then stops in these steps:
+//
+//   - The gateway is not ready, and serves for drain.delay more.
+//   - It closes the listeners, and gives requests that are half read 5 seconds.
+//   - It waits up to drain.at_most for calls and for attempts to deliver a callback.
+//   - It closes the admin listener, and then the store.
 func (s *Server) Run(ctx context.Context) error {
-	failed := s.ended
-	running := 1 // the operator's, since Listen
-	var accepting sync.WaitGroup
-	serve := func(server *http.Server, at net.Listener) {
-		if at == nil {
-			return
-		}
-		running++
-		accepting.Go(func() {
-			failed <- server.Serve(s.framed(at))
-		})
-	}
-	serve(s.partners, s.partnersAt)
-	serve(s.upstream, s.upstreamAt)
-	deliver, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the drain begins, after its delay
+	serving := s.serve()
+	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends after drain.delay
 	defer stop()
-	delivered := make(chan struct{})
-	go func() {
-		defer close(delivered)
-		if s.relay != nil {
-			s.relay.Run(deliver)
-		}
-	}()
-	followed := make(chan struct{})
-	go func() {
-		defer close(followed)
-		var all sync.WaitGroup
-		if s.rollout != nil {
-			all.Go(func() { s.rollout.Run(deliver) })
-		}
-		if s.store != nil {
-			all.Go(func() { s.runClock(deliver) })
-		}
-		all.Wait()
-	}()
+	relayDone, storeDone := s.startBackground(background)
 
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-failed:
-		running--
+	case err = <-s.serveErrors:
+		serving.running--
 	}
 	s.serving.Store(false)
-	s.gateway.Leave()
-	s.reloading.Lock()
-	delay := time.Duration(s.config.Drain.Delay)
-	s.reloading.Unlock()
-	if err == nil && delay > 0 {
-		s.log.Info("not ready, serving until the drain begins", "delay", delay.String())
-		select {
-		case <-time.After(delay):
-		case err = <-failed:
-			running--
+	s.gateway.DisableKeepAlives()
+	if err == nil {
+		if err = s.delayDrain(); err != nil {
+			serving.running--
 		}
 	}
 	stop()
 	s.reloading.Lock()
-	within := s.drain
+	timeout := s.drainTimeout
 	s.reloading.Unlock()
-	s.log.Info("draining", "at_most", within.String())
-	s.gateway.Drain()
-	for _, l := range []net.Listener{s.partnersAt, s.upstreamAt} {
-		if l != nil {
-			_ = l.Close()
-		}
-	}
-	accepting.Wait() // every connection that was accepted is known from here on
-	drain, cancel := context.WithTimeout(context.Background(), within)
+	drain, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	awaitArrivals(drain, &s.partnersNew, &s.upstreamNew)
-	for _, server := range []*http.Server{s.partners, s.upstream} {
-		if server == nil {
-			continue
-		}
-		if stopped := server.Shutdown(drain); !errors.Is(stopped, net.ErrClosed) { // the listener was closed above
-			err = errors.Join(err, stopped)
-		}
-	}
+	s.log.Info("draining", "at_most", timeout.String())
+	err = errors.Join(err, s.drainCalls(drain, serving))
 	select {
-	case <-delivered:
+	case <-relayDone:
 	case <-drain.Done():
 	}
-	err = errors.Join(err, s.operator.Shutdown(drain))
-	for ; running > 0; running-- {
-		if stopped := <-failed; !errors.Is(stopped, http.ErrServerClosed) && !errors.Is(stopped, net.ErrClosed) {
+	err = errors.Join(err, s.adminServer.Shutdown(drain))
+	for ; serving.running > 0; serving.running-- {
+		if stopped := <-s.serveErrors; !errors.Is(stopped, http.ErrServerClosed) && !errors.Is(stopped, net.ErrClosed) {
 			err = errors.Join(err, stopped)
 		}
 	}
-	<-followed // they ask the store alone, which waits for nothing long
+	<-storeDone // soon: these loops use the store only
 	if s.rollout != nil {
 		err = errors.Join(err, s.rollout.Close(drain))
 	}
 	s.gateway.Close()
 	if s.store != nil {
 		err = errors.Join(err, s.store.Close())
+	}
+	return err
+}
+
+// serving is the state of the servers during Run.
+type serving struct {
+	servers   []*http.Server
+	listeners []net.Listener
+	accepting sync.WaitGroup // the accept loops of servers
+	running   int            // servers that have not ended, the admin server included
+}
+
+// serve serves partners and, if they have a listener of their own, callbacks.
+func (s *Server) serve() *serving {
+	serving := &serving{running: 1}
+	start := func(server *http.Server, listener net.Listener) {
+		serving.servers, serving.listeners = append(serving.servers, server), append(serving.listeners, listener)
+		serving.running++
+		framed := s.framed(listener)
+		serving.accepting.Go(func() { s.serveErrors <- server.Serve(framed) })
+	}
+	start(s.partnerServer, s.partnerListener)
+	if s.callbackListener != nil {
+		start(s.callbackServer, s.callbackListener)
+	}
+	return serving
+}
+
+// startBackground delivers callbacks, follows the changes of the rollout, and advances the store's clock, until ctx ends.
+// relayDone is closed when the delivery has ended, storeDone when the other two have.
+func (s *Server) startBackground(ctx context.Context) (relayDone, storeDone <-chan struct{}) {
+	run := func(loops ...func(context.Context)) <-chan struct{} {
+		done := make(chan struct{})
+		var all sync.WaitGroup
+		for _, loop := range loops {
+			all.Go(func() { loop(ctx) })
+		}
+		go func() {
+			all.Wait()
+			close(done)
+		}()
+		return done
+	}
+	var deliver, follow []func(context.Context)
+	if s.relay != nil {
+		deliver = append(deliver, s.relay.Run)
+	}
+	if s.rollout != nil {
+		follow = append(follow, s.rollout.Run)
+	}
+	if s.store != nil {
+		follow = append(follow, s.runClock)
+	}
+	return run(deliver...), run(follow...)
+}
+
+// delayDrain waits for drain.delay. It returns earlier if a server ends, with its error.
+func (s *Server) delayDrain() error {
+	s.reloading.Lock()
+	delay := time.Duration(s.config.Drain.Delay)
+	s.reloading.Unlock()
+	if delay <= 0 {
+		return nil
+	}
+	s.log.Info("not ready, serving until the drain begins", "delay", delay.String())
+	select {
+	case <-time.After(delay):
+		return nil
+	case err := <-s.serveErrors:
+		return err
+	}
+}
+
+// drainCalls closes the listeners and waits until ctx ends for the calls that have arrived.
+func (s *Server) drainCalls(ctx context.Context, serving *serving) (err error) {
+	s.gateway.Drain()
+	for _, l := range serving.listeners {
+		_ = l.Close()
+	}
+	serving.accepting.Wait() // from here on, partnerConns and callbackConns know every connection
+	awaitFirstRequests(ctx, &s.partnerConns, &s.callbackConns)
+	for _, server := range serving.servers {
+		if stopped := server.Shutdown(ctx); !errors.Is(stopped, net.ErrClosed) { // the listener was closed above
+			err = errors.Join(err, stopped)
+		}
 	}
 	return err
 }

@@ -16,23 +16,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// tickEvery is how often the store's clock is moved on.
-const tickEvery = time.Minute
+// tickInterval is the time between two updates of the store's clock.
+const tickInterval = time.Minute
 
-// watchClock compares the machine's clock with the one that the store vouches for, before anything relies on it.
-func (s *Server) watchClock(ctx context.Context, registry prometheus.Registerer) error {
+// startClock registers the metric of the store's clock and compares it with the machine's, before rows are removed by it.
+func (s *Server) startClock(ctx context.Context, registry prometheus.Registerer) error {
 	if err := registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "billbridge_store_clock_offset_seconds",
-		Help: "How far the machine's clock, or PostgreSQL's, is ahead of the one that the store vouches for. Beyond a day either way nothing is removed from the store.",
+		Help: "How far the machine's clock, or PostgreSQL's, is ahead of the store's clock. Expired rows are not removed while the two differ by more than a day.",
 	}, func() float64 { return s.store.Clock(time.Now()).Offset.Seconds() })); err != nil {
 		return err
 	}
 	return s.tick(ctx)
 }
 
-// runClock moves the store's clock on until ctx ends.
+// runClock advances the store's clock until ctx ends.
 func (s *Server) runClock(ctx context.Context) {
-	ticker := time.NewTicker(tickEvery)
+	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -40,12 +40,13 @@ func (s *Server) runClock(ctx context.Context) {
 			return
 		case <-ticker.C:
 			if err := s.tick(ctx); err != nil && ctx.Err() == nil {
-				s.log.Error("the store's clock cannot be moved on", "error", err.Error())
+				s.log.Error("the store's clock cannot be advanced", "error", err.Error())
 			}
 		}
 	}
 }
 
+// tick advances the store's clock, and logs when it begins or ceases to differ from the machine's by more than a day.
 func (s *Server) tick(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -53,30 +54,30 @@ func (s *Server) tick(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if was := s.stepped.Swap(clock.Stepped()); was != clock.Stepped() {
+	if was := s.clockStepped.Swap(clock.Stepped()); was != clock.Stepped() {
 		if was {
-			s.log.Info("the clock agrees with the store's again; rows that are over are removed again")
+			s.log.Info("the clock and the store's clock agree again: expired rows are removed again")
 		} else {
-			s.log.Warn("the clock is not the one that the store knows: nothing is removed from the store by the time until it is right again, "+
-				"or an operator confirms it with billbridge store clock --confirm",
+			s.log.Warn("the clock and the store's clock differ by more than a day: expired rows are not removed until they agree again, "+
+				"or until you run billbridge store clock --confirm",
 				"store", clock.Vouched, "clock", clock.Vouched.Add(clock.Offset), "ahead", clock.Offset.String())
 		}
 	}
 	return nil
 }
 
-// storeOperator is what the operator sees of the store and decides about it, for the admin listener:
+// storeHandler serves on the admin listener:
 //
-//	GET  /store/clock
-//	POST /store/clock?by=    the machine's clock, or PostgreSQL's, is right
-func (s *Server) storeOperator() http.Handler {
+//	GET  /store/clock        both clocks
+//	POST /store/clock?by=    confirms the machine's clock, or PostgreSQL's
+func (s *Server) storeHandler() http.Handler {
 	m := mux.NewRouter()
-	m.Path("/store/clock").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.sayClock(w) })
+	m.Path("/store/clock").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.writeClock(w) })
 	m.Path("/store/clock").Methods(http.MethodPost).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q, err := url.ParseQuery(r.URL.RawQuery)
 		by := q.Get("by")
 		if err != nil || by == "" || len(by) > 100 || len(q) != 1 || strings.ContainsFunc(by, func(c rune) bool { return !unicode.IsPrint(c) }) {
-			http.Error(w, "say who you are with by, and nothing else", http.StatusBadRequest)
+			http.Error(w, "the parameter by is required, and no other is allowed: your name for the audit log, up to 100 printable characters", http.StatusBadRequest)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
@@ -86,13 +87,13 @@ func (s *Server) storeOperator() http.Handler {
 			return
 		}
 		s.log.Warn("the clock was confirmed", "by", by)
-		_ = s.tick(ctx) // it logs what has changed; a failure is told a minute later
-		s.sayClock(w)
+		_ = s.tick(ctx) // a failure is logged by the next tick
+		s.writeClock(w)
 	})
 	return m
 }
 
-func (s *Server) sayClock(w http.ResponseWriter) {
+func (s *Server) writeClock(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	_ = json.NewEncoder(w).Encode(rollout.ClockOf(s.store.Clock(time.Now()))) // an operator that went away asks again
+	_ = json.NewEncoder(w).Encode(rollout.ClockOf(s.store.Clock(time.Now())))
 }

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// TestRequestsThatNetHTTPAnswersDoNotHoldUpTheDrain: it answers OPTIONS * by itself, and no handler sees it.
-func TestRequestsThatNetHTTPAnswersDoNotHoldUpTheDrain(t *testing.T) {
+// net/http answers OPTIONS * by itself: no handler gets the request, and the connection must not count as new any more.
+func TestDrainDoesNotWaitForConnectionsThatNetHTTPAnswered(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var a arrivals
+	var conns newConns
 	s := http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
-	a.watch(&s)
+	conns.track(&s)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 	conn, err := net.Dial("tcp", l.Addr().String())
@@ -30,9 +30,9 @@ func TestRequestsThatNetHTTPAnswersDoNotHoldUpTheDrain(t *testing.T) {
 	if _, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); a.count() > 0; { // idle comes after the answer
+	for deadline := time.Now().Add(30 * time.Second); conns.count() > 0; { // the connection becomes idle after the answer
 		if time.Now().After(deadline) {
-			t.Fatal("the connection counts as one without a request")
+			t.Fatal("the connection still counts as one without a request")
 		}
 	}
 }

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"billbridge/proxy"
+)
+
+// newConns are the connections of a server on which no request has begun yet. http.Server.Shutdown closes them without
+// an answer, even if a request has arrived, so the drain waits for them first.
+type newConns struct {
+	mu    sync.Mutex
+	conns map[net.Conn]*newConn
+}
+
+type newConn struct {
+	conn      net.Conn
+	queueTime time.Duration // how long data was in the socket before the connection was accepted
+	begun     atomic.Bool   // its first request has begun
+}
+
+type newConnKey struct{}
+
+// minQueueTime is the shortest queue time that counts. It is longer than the error of the socket's clock, a few
+// milliseconds: otherwise a call could look older than one that arrived before it.
+const minQueueTime = 100 * time.Millisecond
+
+// track makes a server report its connections to n.
+func (n *newConns) track(s *http.Server) {
+	n.conns = map[net.Conn]*newConn{}
+	next := s.Handler
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(newConnKey{}).(*newConn); ok && c.begun.CompareAndSwap(false, true) {
+			n.remove(c.conn)
+			if c.queueTime > minQueueTime {
+				r = r.WithContext(proxy.WithQueueTime(r.Context(), c.queueTime))
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		queueTime, closed := socketState(conn)
+		if closed {
+			_ = conn.Close()
+		}
+		c := &newConn{conn: conn, queueTime: queueTime}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.conns[conn] = c
+		return context.WithValue(ctx, newConnKey{}, c)
+	}
+	s.ConnState = func(conn net.Conn, state http.ConnState) {
+		// Idle without a request in the handler: net/http answered the request by itself.
+		if state == http.StateClosed || state == http.StateHijacked || state == http.StateIdle {
+			n.remove(conn)
+		}
+	}
+}
+
+func (n *newConns) remove(c net.Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
+}
+
+func (n *newConns) count() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.conns)
+}
+
+// awaitFirstRequests returns when a request has begun on every connection, or after [proxy.PartialRequestTimeout]. The
+// servers must not accept any more connections.
+func awaitFirstRequests(ctx context.Context, all ...*newConns) {
+	ctx, cancel := context.WithTimeout(ctx, proxy.PartialRequestTimeout)
+	defer cancel()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for ctx.Err() == nil {
+		count := 0
+		for _, n := range all {
+			count += n.count()
+		}
+		if count == 0 {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+	}
+}
