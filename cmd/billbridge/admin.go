@@ -12,33 +12,29 @@ import (
 	"strings"
 )
 
-// adminFlags say which gateway is meant.
+// adminFlags name the gateway.
 type adminFlags struct {
 	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" help:"The gateway's admin listener (${default})."`
-	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"Its token, if it has one. Better left to the environment: a list of processes shows this."`
+	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"The gateway's admin token, if it has one. Prefer the environment variable: other users can see the arguments of a process."`
 }
 
-// An adminError is an answer of the admin listener that is no success.
+// An adminError is an error response of the admin listener.
 type adminError struct {
 	status int
-	text   string // the gateway's
+	text   string // the body
 }
 
 func (e *adminError) Error() string {
-	return fmt.Sprintf("the gateway refuses (%d): %s", e.status, e.text)
+	return fmt.Sprintf("the gateway refused the request (%d): %s", e.status, e.text)
 }
 
+// get decodes the JSON at a path of the admin listener.
 func (a *adminFlags) get(ctx context.Context, path string, into any) error {
-	return a.call(ctx, http.MethodGet, path, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
+	return a.call(ctx, http.MethodGet, path, nil, decodeInto(into))
 }
 
-// call asks the admin listener. read may be nil.
-func (a *adminFlags) call(ctx context.Context, method, path string, read func(io.Reader) error) error {
-	return a.callWith(ctx, method, path, nil, read)
-}
-
-// callWith is call with a body, which may be nil.
-func (a *adminFlags) callWith(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
+// call sends a request to the admin listener. body and read may be nil.
+func (a *adminFlags) call(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	base, err := url.Parse(a.Admin)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
 		return usageError(fmt.Sprintf("--admin must be a URL such as http://127.0.0.1:9090, but is %q", a.Admin))
@@ -53,16 +49,16 @@ func (a *adminFlags) callWith(ctx context.Context, method, path string, body []b
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		if failed := (*url.Error)(nil); errors.As(err, &failed) {
-			err = fmt.Errorf("%s: %w", base.Redacted(), failed.Err) // without the query, which may name a partner in full
+			err = failed.Err // without the URL, whose query may have the full hash of a partner's key
 		}
-		return fmt.Errorf("no gateway answers: %w", err)
+		return fmt.Errorf("cannot reach the gateway at %s: %w\nIs it running? Give the URL of its admin listener with --admin", base.Redacted(), err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 		text = bytes.TrimSpace(text)
 		if response.StatusCode == http.StatusNotFound && bytes.Contains(text, []byte("404 page not found")) {
-			return fmt.Errorf("the gateway at %s has no %s", a.Admin, lacking(path))
+			return fmt.Errorf("the gateway at %s has no %s", a.Admin, missingSection(path))
 		}
 		return &adminError{response.StatusCode, string(text)}
 	}
@@ -72,13 +68,18 @@ func (a *adminFlags) callWith(ctx context.Context, method, path string, body []b
 	return read(response.Body)
 }
 
-// lacking is what a gateway has not that knows no such page, and why.
-func lacking(path string) string {
+// decodeInto returns a function that decodes JSON into a value.
+func decodeInto(into any) func(io.Reader) error {
+	return func(body io.Reader) error { return json.NewDecoder(body).Decode(into) }
+}
+
+// missingSection explains why a gateway does not have a path.
+func missingSection(path string) string {
 	if strings.HasPrefix(path, "/rollout") {
-		return "rollout: its config has no such section"
+		return "rollout: its config has no rollout section"
 	}
 	if strings.HasPrefix(path, "/store") {
-		return "store: its config names none"
+		return "store: its config has no store section"
 	}
-	return "callbacks: its config names no store"
+	return "callbacks: its config has no store section"
 }

@@ -10,35 +10,35 @@ import (
 	"net/url"
 	"strconv"
 	"text/tabwriter"
-	"time"
 
 	"billbridge/proxy/rollout"
 )
 
 type billsCommand struct {
-	List billsList `cmd:"" help:"List bills, or the writes of bills whose outcome is unknown."`
-	Read billsRead `cmd:"" help:"Read one bill now at its owning backend."`
+	List billsList `cmd:"" help:"List bills, or writes of bills with an unknown outcome."`
+	Read billsRead `cmd:"" help:"Read one bill at its owning backend."`
 }
 
 type billsList struct {
 	adminFlags
 	partnerFlags
-	Bill    *string `placeholder:"ID" help:"The bill with this id."`
-	Owner   string  `enum:",old,new" default:"" placeholder:"BACKEND" help:"Bills at the old or the new backend."`
-	Open    bool    `help:"Bills that may still be open: not past their last day, and not seen destroyed or cancelled."`
-	Outcome string  `enum:",unknown" default:"" placeholder:"unknown" help:"Writes that had no answer and may have been done, with what a read showed. A write leaves the list when a later read resolves it."`
-	Limit   int     `default:"100" placeholder:"N" help:"At most so many (${default}); up to 10000."`
-	JSON    bool    `name:"json" help:"One JSON object a line instead of a table."`
+	Bill    *string `placeholder:"ID" help:"Only the bill with this id."`
+	Owner   string  `enum:",old,new" default:"" placeholder:"BACKEND" help:"Only bills that the old or the new backend owns."`
+	Open    bool    `help:"Only bills that may still be open: not past their last day, and not seen destroyed or cancelled."`
+	Outcome string  `enum:",unknown" default:"" placeholder:"unknown" help:"List writes that had no answer and may have taken effect, with the result of the last read. A write is listed until a read resolves it."`
+	Limit   int     `default:"100" placeholder:"N" help:"The maximum number of rows (${default}), from 1 to 10000."`
+	JSON    bool    `name:"json" help:"Print one JSON object per line instead of a table."`
 }
 
 // Help implements kong's detailed help.
 func (billsList) Help() string {
 	return examples("billbridge bills list --outcome unknown", "billbridge bills list --owner old --open --partner 6e2b0f4cd1aa", "billbridge bills list --bill INV-1 --json") +
-		"\n\nBills made before the gateway was there are not in its ledger. What was left out for --limit is counted on a last line, with --json on stderr."
+		"\n\nThe ledger does not have bills that were created before the gateway was in use. If there are more rows than --limit, the" +
+		"\nlast line says how many; with --json it is on stderr."
 }
 
 // Run lists bills.
-func (c *billsList) Run(ctx context.Context, s surroundings) error {
+func (c *billsList) Run(ctx context.Context, s system) error {
 	if c.Limit < 1 || c.Limit > 10_000 {
 		return usageError(fmt.Sprintf("--limit must be 1 to 10000, but is %d", c.Limit))
 	}
@@ -57,7 +57,7 @@ func (c *billsList) Run(ctx context.Context, s surroundings) error {
 		}
 		q.Set("bill", *c.Bill)
 	}
-	partner, err := c.ref()
+	partner, err := c.partner()
 	if err != nil {
 		return err
 	}
@@ -68,9 +68,9 @@ func (c *billsList) Run(ctx context.Context, s surroundings) error {
 	if err := c.get(ctx, "/rollout/bills?"+q.Encode(), &list); err != nil {
 		return err
 	}
-	counted := s.out
+	summary := s.out
 	if c.JSON {
-		counted = s.err
+		summary = s.err
 		for _, line := range list.Bills {
 			if err := json.NewEncoder(s.out).Encode(line); err != nil {
 				return err
@@ -80,7 +80,7 @@ func (c *billsList) Run(ctx context.Context, s surroundings) error {
 		return err
 	}
 	if list.LeftOut > 0 {
-		fmt.Fprintf(counted, "%d more are left out: raise --limit, or name a partner, a bill or an owner.\n", list.LeftOut)
+		fmt.Fprintf(summary, "%d more rows are not shown. To see them, raise --limit, or filter by --partner, --bill or --owner.\n", list.LeftOut)
 	}
 	return nil
 }
@@ -101,44 +101,37 @@ func printBills(out io.Writer, lines []rollout.BillLine, writes bool) error {
 			if u.Amount != "" {
 				read += ", amount " + quoted(u.Amount)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", clock(u.At), u.Operation, l.Partner, quoted(l.Bill), l.Owner,
-				cmp.Or(l.State, "-"), read, clockOr(u.ReadAt), cmp.Or(u.Request, "cut off with its gateway"))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(u.At), u.Operation, l.Partner, quoted(l.Bill), l.Owner,
+				cmp.Or(l.State, "-"), read, formatOptionalTime(u.ReadAt), cmp.Or(u.Request, "not known, the gateway ended"))
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Partner, quoted(l.Bill), l.Owner, l.State, clockOr(l.Since), clockOr(l.Ends), clockOr(l.Ended))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Partner, quoted(l.Bill), l.Owner, l.State,
+			formatOptionalTime(l.Since), formatOptionalTime(l.Ends), formatOptionalTime(l.Ended))
 	}
 	return w.Flush()
 }
 
-// clockOr is a time, "-" if there is none.
-func clockOr(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return clock(*t)
-}
-
 type billsRead struct {
 	adminFlags
-	askFlags
-	ID   string `arg:"" placeholder:"ID" help:"The bill."`
-	JSON bool   `name:"json" help:"JSON instead of lines."`
+	billFlags
+	ID   string `arg:"" placeholder:"ID" help:"The id of the bill."`
+	JSON bool   `name:"json" help:"Print JSON instead of lines."`
 }
 
 // Help implements kong's detailed help.
 func (billsRead) Help() string {
 	return examples("billbridge bills read INV-1 --partner 6e2b0f4cd1aa", "billbridge bills read INV-1 --key-file partner.key --merchant store-7") +
-		"\n\nWhat the backend says is recorded in the ledger: a bill that is destroyed or cancelled is not open any more, and an unknown outcome is resolved once no write" +
-		"\ncan be on its way. A bill without an owner is read at both backends. To see both backends in any case, or to decide" +
-		"\nwhich one has a bill, there is billbridge rollout bill."
+		"\n\nThe ledger records the result: a destroyed or cancelled bill is no longer open, and an unknown outcome is resolved when no" +
+		"\nwrite can still be under way. A bill without an owner is read at both backends. To read every bill at both, or to set the" +
+		"\nowner of a bill, run billbridge rollout bill."
 }
 
 // Run reads a bill.
-func (c *billsRead) Run(ctx context.Context, s surroundings) error {
+func (c *billsRead) Run(ctx context.Context, s system) error {
 	if c.ID == "" {
-		return usageError("the id of the bill is empty")
+		return usageError("the bill id is empty")
 	}
-	q, body, err := c.ask(c.ID)
+	q, body, err := c.request(c.ID)
 	if err != nil {
 		return err
 	}

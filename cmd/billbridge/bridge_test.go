@@ -50,7 +50,7 @@ func (b *bridge) start(t *testing.T, config string) *gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.kill)
-	at, err := p.await("stdout", `partners on (?P<partners>\S+) and its operator on (?P<operator>\S+)\.$`)
+	at, err := p.await("stdout", `partners on (?P<partners>\S+), admin on (?P<operator>\S+)\.$`)
 	if err != nil {
 		t.Fatal(err)
 	}

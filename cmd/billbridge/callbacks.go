@@ -20,23 +20,23 @@ import (
 
 type callbacksCommand struct {
 	List   callbackList   `cmd:"" help:"List callbacks, the newest first."`
-	Show   callbackShow   `cmd:"" help:"Show one callback: where it goes and what came of each attempt."`
-	Replay callbackReplay `cmd:"" help:"Have dead callbacks delivered again, under the ids they have."`
-	Drop   callbackDrop   `cmd:"" help:"Give up dead callbacks for good."`
-	Audit  callbackAudit  `cmd:"" help:"Show who had callbacks delivered again, or gave them up."`
+	Show   callbackShow   `cmd:"" help:"Show one callback and its attempts."`
+	Replay callbackReplay `cmd:"" help:"Deliver failed callbacks (state dead) again, with the same ids."`
+	Drop   callbackDrop   `cmd:"" help:"Drop failed callbacks (state dead) for good."`
+	Audit  callbackAudit  `cmd:"" help:"List who replayed or dropped callbacks."`
 }
 
-// filterFlags say which callbacks are meant. One that is given empty is no filter but a mistake, a variable that is not
-// set in a script say: taken for none, it would have more callbacks replayed or dropped than were meant.
+// filterFlags select callbacks. An empty value is an error and not "no filter": a script whose variable is not set would
+// otherwise replay or drop too many callbacks.
 type filterFlags struct {
-	Partner  *string `placeholder:"REF" help:"Of this partner: at least the first 12 hex digits of the SHA-256 of its key, as logs and reports name it."`
-	Bill     *string `placeholder:"ID" help:"Of this bill."`
-	Upstream *string `placeholder:"NAME" help:"Of this upstream."`
-	Since    *string `placeholder:"TIME" help:"Received since then: 2h for two hours ago, or 2026-11-21T09:00:00+09:00."`
-	Until    *string `placeholder:"TIME" help:"Received before then."`
+	Partner  *string `placeholder:"REF" help:"Only callbacks of this partner: at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
+	Bill     *string `placeholder:"ID" help:"Only callbacks of this bill."`
+	Upstream *string `placeholder:"NAME" help:"Only callbacks from this upstream."`
+	Since    *string `placeholder:"TIME" help:"Only callbacks received since then: 2h for two hours ago, or 2026-11-21T09:00:00+09:00."`
+	Until    *string `placeholder:"TIME" help:"Only callbacks received before then."`
 }
 
-// query is the filter as the admin listener reads it.
+// query returns the filter as query parameters of the admin listener.
 func (f *filterFlags) query(now time.Time) (url.Values, error) {
 	q := url.Values{}
 	for key, value := range map[string]*string{"partner": f.Partner, "bill": f.Bill, "upstream": f.Upstream} {
@@ -53,11 +53,11 @@ func (f *filterFlags) query(now time.Time) (url.Values, error) {
 			continue
 		}
 		at, err := time.Parse(time.RFC3339, *value)
-		if ago, wrong := time.ParseDuration(strings.TrimSuffix(*value, " ago")); wrong == nil && ago >= 0 {
+		if ago, notDuration := time.ParseDuration(strings.TrimSuffix(*value, " ago")); notDuration == nil && ago >= 0 {
 			at, err = now.Add(-ago), nil
 		}
 		if err != nil {
-			return nil, usageError(fmt.Sprintf("--%s must be like 2h or 2026-11-21T09:00:00+09:00, but is %q", key, *value))
+			return nil, usageError(fmt.Sprintf("--%s must be a duration such as 2h or a time such as 2026-11-21T09:00:00+09:00, but is %q", key, *value))
 		}
 		q.Set(key, at.Format(time.RFC3339))
 	}
@@ -67,9 +67,9 @@ func (f *filterFlags) query(now time.Time) (url.Values, error) {
 type callbackList struct {
 	adminFlags
 	filterFlags
-	State string `enum:",waiting,delivered,dead,dropped" default:"" placeholder:"STATE" help:"waiting, delivered, dead or dropped."`
-	Limit int    `default:"100" placeholder:"N" help:"At most so many (${default}); 0 for all."`
-	JSON  bool   `name:"json" help:"One JSON object a line instead of a table."`
+	State string `enum:",waiting,delivered,dead,dropped" default:"" placeholder:"STATE" help:"Only callbacks in this state: waiting, delivered, dead (failed, no more attempts) or dropped."`
+	Limit int    `default:"100" placeholder:"N" help:"The maximum number of rows (${default}); 0 for all."`
+	JSON  bool   `name:"json" help:"Print one JSON object per line instead of a table."`
 }
 
 // Help implements kong's detailed help.
@@ -77,10 +77,11 @@ func (callbackList) Help() string {
 	return examples("billbridge callbacks list --state dead", "billbridge callbacks list --partner 6e2b0f4cd1aa --since 24h --json")
 }
 
-const pageOf = 500
+// maxPage is the number of callbacks that one request to the admin listener returns.
+const maxPage = 500
 
-// Run lists, page by page.
-func (c *callbackList) Run(ctx context.Context, s surroundings) error {
+// Run lists callbacks, page by page.
+func (c *callbackList) Run(ctx context.Context, s system) error {
 	q, err := c.query(time.Now())
 	if err != nil {
 		return err
@@ -95,10 +96,10 @@ func (c *callbackList) Run(ctx context.Context, s surroundings) error {
 	if !c.JSON {
 		fmt.Fprintln(w, "RECEIVED\tSTATE\tATTEMPTS\tLAST\tUPSTREAM\tPARTNER\tBILL\tID")
 	}
-	for shown := 0; c.Limit == 0 || shown < c.Limit; {
-		page := pageOf
+	for printed := 0; c.Limit == 0 || printed < c.Limit; {
+		page := maxPage
 		if c.Limit > 0 {
-			page = min(page, c.Limit-shown)
+			page = min(page, c.Limit-printed)
 		}
 		q.Set("limit", strconv.Itoa(page))
 		var list []relay.Listed
@@ -112,9 +113,9 @@ func (c *callbackList) Run(ctx context.Context, s surroundings) error {
 				}
 				continue
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", clock(l.Received), l.State, l.Attempts, lastOf(l), l.Upstream, l.Partner, quoted(cmp.Or(l.Bill, "-")), l.ID)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", formatTime(l.Received), l.State, l.Attempts, lastResult(l), l.Upstream, l.Partner, quoted(cmp.Or(l.Bill, "-")), l.ID)
 		}
-		if shown += len(list); len(list) < page {
+		if printed += len(list); len(list) < page {
 			break
 		}
 		q.Set("after", strconv.FormatInt(list[len(list)-1].Cursor, 10))
@@ -125,31 +126,29 @@ func (c *callbackList) Run(ctx context.Context, s surroundings) error {
 	return w.Flush()
 }
 
-// lastOf is what came of the last attempt.
-func lastOf(l relay.Listed) string {
+// lastResult describes the result of the last attempt.
+func lastResult(l relay.Listed) string {
 	if l.Status == 0 {
 		return cmp.Or(l.Outcome, "-")
 	}
 	return l.Outcome + " " + strconv.Itoa(l.Status)
 }
 
-func clock(t time.Time) string { return t.Local().Format(time.RFC3339) }
-
 type callbackShow struct {
 	adminFlags
-	ID   string `arg:"" placeholder:"ID" help:"As callbacks list shows it; the webhook-id of every attempt."`
-	JSON bool   `name:"json" help:"JSON instead of lines."`
+	ID   string `arg:"" placeholder:"ID" help:"The id of the callback, as callbacks list prints it. It is the webhook-id of every attempt."`
+	JSON bool   `name:"json" help:"Print JSON instead of lines."`
 }
 
 // Help implements kong's detailed help.
 func (callbackShow) Help() string {
 	return examples("billbridge callbacks show cb_00112233445566778899aabbccddeeff") +
-		"\n\nThe body is not shown: it names the partner's key and the payer's card."
+		"\n\nThe body is not shown: it has the partner's key and the payer's card."
 }
 
-// Run shows one.
-func (c *callbackShow) Run(ctx context.Context, s surroundings) error {
-	if err := checkID(c.ID); err != nil {
+// Run shows a callback.
+func (c *callbackShow) Run(ctx context.Context, s system) error {
+	if err := checkCallbackID(c.ID); err != nil {
 		return err
 	}
 	var l relay.Listed
@@ -162,20 +161,20 @@ func (c *callbackShow) Run(ctx context.Context, s surroundings) error {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	line := func(name, value string) { fmt.Fprintf(w, "%s\t%s\n", name, value) }
 	line("id", l.ID)
-	line("received", clock(l.Received))
+	line("received", formatTime(l.Received))
 	line("from", l.Upstream)
 	line("partner", l.Partner+", in the "+l.Form+" form")
 	line("bill", quoted(cmp.Or(l.Bill, "-")))
-	line("goes to", l.Address)
+	line("address", l.Address)
 	line("state", l.State)
 	line("attempts", strconv.Itoa(l.Attempts))
 	if l.LastAt != nil {
-		line("last", clock(*l.LastAt)+", "+lastOf(l))
+		line("last", formatTime(*l.LastAt)+", "+lastResult(l))
 	}
 	if l.Next != nil {
-		line("next", clock(*l.Next))
+		line("next", formatTime(*l.Next))
 	}
-	line("body", fmt.Sprintf("%d bytes, %s, not shown; the upstream's has SHA-256 %s", l.Size, l.Type, l.Digest))
+	line("body", fmt.Sprintf("%d bytes, %s, not shown; SHA-256 of the upstream's body: %s", l.Size, l.Type, l.Digest))
 	if err := w.Flush(); err != nil || len(l.History) == 0 {
 		return err
 	}
@@ -185,90 +184,120 @@ func (c *callbackShow) Run(ctx context.Context, s surroundings) error {
 		if a.Status != 0 {
 			status = strconv.Itoa(a.Status)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%.3fs\t%s\t%s\t%s\n", a.Number, clock(a.At), a.Took, status, cmp.Or(a.Code, "-"), cmp.Or(a.Reason, a.Outcome))
+		fmt.Fprintf(w, "%d\t%s\t%.3fs\t%s\t%s\t%s\n", a.Number, formatTime(a.At), a.Took, status, cmp.Or(a.Code, "-"), cmp.Or(a.Reason, a.Outcome))
 	}
 	return w.Flush()
 }
 
-// checkID refuses what is no id of a callback: as part of a path, it could mean another page of the admin listener.
-func checkID(id string) error {
+// checkCallbackID rejects what is not the id of a callback. As a part of a path it could address another page of the admin
+// listener.
+func checkCallbackID(id string) error {
 	if digits, ok := strings.CutPrefix(id, "cb_"); !ok || len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
-		return usageError(fmt.Sprintf("an id is cb_ and 32 hex digits, as callbacks list shows it, but is %q", id))
+		return usageError(fmt.Sprintf("a callback id is cb_ and 32 hex digits, as callbacks list prints it, but this is %q", id))
 	}
 	return nil
 }
 
-// chosen are the callbacks that a decision is about: one by its id, or all dead ones that a filter means.
-type chosen struct {
+// selectFlags select the callbacks of a replay or a drop: one by its id, or the failed ones that a filter selects.
+type selectFlags struct {
 	decisionFlags
 	filterFlags
-	ID     *string `arg:"" optional:"" placeholder:"ID" help:"This one."`
-	All    bool    `help:"All dead ones, of every partner."`
-	DryRun bool    `help:"Say how many are meant, and change nothing."`
+	ID     *string `arg:"" optional:"" placeholder:"ID" help:"The id of one callback."`
+	All    bool    `help:"All failed callbacks of all partners."`
+	DryRun bool    `help:"Print how many callbacks are selected, and change nothing."`
 }
 
-type callbackReplay struct{ chosen }
+type callbackReplay struct{ selectFlags }
 
 // Help implements kong's detailed help.
 func (callbackReplay) Help() string {
 	return examples("billbridge callbacks replay --partner 6e2b0f4cd1aa --since 24h --by kim --dry-run", "billbridge callbacks replay cb_00112233445566778899aabbccddeeff",
-		"billbridge callbacks replay --all") + "\n\nBy its id a delivered one can be replayed, too. The partner knows it by its webhook-id."
+		"billbridge callbacks replay --all") +
+		"\n\nA delivered callback can be replayed by its id. The partner recognises the repetition by its webhook-id."
 }
 
-// Run replays.
-func (c *callbackReplay) Run(ctx context.Context, s surroundings) error {
-	return c.decide(ctx, s, "replay", "to be delivered again", "would be delivered again")
+// Run replays callbacks.
+func (c *callbackReplay) Run(ctx context.Context, s system) error {
+	return c.change(ctx, s, "replay", "queued for delivery")
 }
 
-type callbackDrop struct{ chosen }
+type callbackDrop struct{ selectFlags }
 
 // Help implements kong's detailed help.
 func (callbackDrop) Help() string {
 	return examples("billbridge callbacks drop --bill A1B2C3D4E5F6G7H8I9J0", "billbridge callbacks drop cb_00112233445566778899aabbccddeeff")
 }
 
-// Run drops.
-func (c *callbackDrop) Run(ctx context.Context, s surroundings) error {
-	return c.decide(ctx, s, "drop", "dropped", "would be dropped")
+// Run drops callbacks.
+func (c *callbackDrop) Run(ctx context.Context, s system) error {
+	return c.change(ctx, s, "drop", "dropped")
 }
 
-// decide has the gateway do it. outcome says what became of the callbacks, would what a dry run shows.
-func (c *chosen) decide(ctx context.Context, s surroundings, what, outcome, would string) error {
-	q, err := c.query(time.Now())
+// change replays or drops the selected callbacks. outcome is the participle for the output.
+func (c *selectFlags) change(ctx context.Context, s system, action, outcome string) error {
+	q, err := c.changeQuery(s)
 	if err != nil {
 		return err
 	}
-	switch filtered := len(q) > 0; {
-	case c.ID != nil && (filtered || c.All), c.All && filtered:
-		return usageError("name one callback by its id, or several by --partner, --bill, --upstream, --since and --until, or --all of them")
-	case c.ID == nil && !filtered && !c.All:
-		return usageError("say which: an id, --partner, --bill, --upstream, --since, --until, or --all dead ones")
-	case c.ID != nil:
-		if err := checkID(*c.ID); err != nil {
+	printed := outcome
+	if c.DryRun {
+		printed = "would be " + outcome
+	}
+	if c.ID != nil {
+		if err := c.call(ctx, http.MethodPost, "/callbacks/"+url.PathEscape(*c.ID)+"/"+action+"?"+q.Encode(), nil, nil); err != nil {
 			return err
+		}
+		fmt.Fprintf(s.out, "1 callback %s.\n", printed)
+		return nil
+	}
+	last, err := c.changeFailed(ctx, s, "/callbacks/"+action+"?"+q.Encode())
+	if err != nil && last.Done > 0 {
+		return fmt.Errorf("%d of %d failed callbacks %s, then: %w", last.Done, last.Of, outcome, err)
+	}
+	if err != nil {
+		return err
+	}
+	n := last.Done
+	if c.DryRun {
+		n = last.Of
+	}
+	noun := "callbacks"
+	if n == 1 {
+		noun = "callback"
+	}
+	fmt.Fprintf(s.out, "%d failed %s %s.\n", n, noun, printed)
+	return nil
+}
+
+// changeQuery checks the flags and returns them as query parameters.
+func (c *selectFlags) changeQuery(s system) (url.Values, error) {
+	q, err := c.query(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	switch filtered := len(q) > 0; {
+	case c.ID != nil && (filtered || c.All), c.All && filtered, c.ID == nil && !filtered && !c.All:
+		return nil, usageError("give one of: an id; filters (--partner, --bill, --upstream, --since, --until); or --all")
+	case c.ID != nil:
+		if err := checkCallbackID(*c.ID); err != nil {
+			return nil, err
 		}
 	}
 	if c.DryRun {
 		q.Set("dry_run", "true")
-	} else {
-		by, err := c.decider(s)
-		if err != nil {
-			return err
-		}
-		q.Set("by", by)
+		return q, nil
 	}
-	if c.ID != nil {
-		if err := c.call(ctx, http.MethodPost, "/callbacks/"+url.PathEscape(*c.ID)+"/"+what+"?"+q.Encode(), nil); err != nil {
-			return err
-		}
-		if c.DryRun {
-			outcome = would
-		}
-		fmt.Fprintf(s.out, "1 callback %s.\n", outcome)
-		return nil
+	by, err := c.decider(s)
+	if err != nil {
+		return nil, err
 	}
-	last := relay.Progress{}
-	err = c.call(ctx, http.MethodPost, "/callbacks/"+what+"?"+q.Encode(), func(body io.Reader) error {
+	q.Set("by", by)
+	return q, nil
+}
+
+// changeFailed sends the change and shows its progress on a terminal. It returns the last state that the gateway reported.
+func (c *selectFlags) changeFailed(ctx context.Context, s system, path string) (last relay.Progress, err error) {
+	err = c.call(ctx, http.MethodPost, path, nil, func(body io.Reader) error {
 		lines := bufio.NewScanner(body)
 		for lines.Scan() {
 			if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
@@ -287,40 +316,25 @@ func (c *chosen) decide(ctx context.Context, s surroundings, what, outcome, woul
 	case err == nil && last.Error != "":
 		err = errors.New(last.Error)
 	case err == nil && !last.Over:
-		err = errors.New("the gateway went away")
+		err = errors.New("the gateway closed the connection before the end")
 	}
-	if err != nil && last.Done > 0 {
-		return fmt.Errorf("%d of %d dead callbacks %s, then: %w", last.Done, last.Of, outcome, err)
-	}
-	if err != nil {
-		return err
-	}
-	n := last.Done
-	if c.DryRun {
-		n, outcome = last.Of, would
-	}
-	noun := "callbacks"
-	if n == 1 {
-		noun = "callback"
-	}
-	fmt.Fprintf(s.out, "%d dead %s %s.\n", n, noun, outcome)
-	return nil
+	return last, err
 }
 
 type callbackAudit struct {
 	adminFlags
-	Limit int  `default:"100" placeholder:"N" help:"At most so many (${default}); up to 10000."`
-	JSON  bool `name:"json" help:"One JSON object a line instead of a table."`
+	Limit int  `default:"100" placeholder:"N" help:"The maximum number of rows (${default}), from 1 to 10000."`
+	JSON  bool `name:"json" help:"Print one JSON object per line instead of a table."`
 }
 
 // Help implements kong's detailed help.
 func (callbackAudit) Help() string {
 	return examples("billbridge callbacks audit", "billbridge callbacks audit --limit 1000 --json") +
-		"\n\nWhere there is a rollout, billbridge rollout audit lists these changes among its own."
+		"\n\nIf the config has a rollout, billbridge rollout audit lists these changes too."
 }
 
-// Run lists decisions.
-func (c *callbackAudit) Run(ctx context.Context, s surroundings) error {
+// Run lists changes.
+func (c *callbackAudit) Run(ctx context.Context, s system) error {
 	if c.Limit < 1 || c.Limit > 10_000 {
 		return usageError(fmt.Sprintf("--limit must be 1 to 10000, but is %d", c.Limit))
 	}
@@ -330,7 +344,7 @@ func (c *callbackAudit) Run(ctx context.Context, s surroundings) error {
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	if !c.JSON {
-		fmt.Fprintln(w, "AT\tBY\tACTION\tPARTNER\tWERE\tCALLBACKS")
+		fmt.Fprintln(w, "AT\tBY\tACTION\tPARTNER\tSTATE BEFORE\tCALLBACKS")
 	}
 	for _, d := range log {
 		if c.JSON {
@@ -339,7 +353,7 @@ func (c *callbackAudit) Run(ctx context.Context, s surroundings) error {
 			}
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", clock(d.At), d.By, d.Action, cmp.Or(d.Partner, "-"), d.From, quoted(d.What))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(d.At), d.By, d.Action, cmp.Or(d.Partner, "-"), d.From, quoted(d.What))
 	}
 	return w.Flush()
 }

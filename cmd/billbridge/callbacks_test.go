@@ -17,7 +17,7 @@ import (
 func commanded(t *testing.T, terminal bool, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	code = run(t.Context(), args, surroundings{
+	code = run(t.Context(), args, system{
 		in: strings.NewReader(""), out: &stdout, err: &stderr, terminal: terminal,
 		env: func(name string) (string, bool) {
 			if name == "USER" {
@@ -64,7 +64,7 @@ func TestCallbacksCommands(t *testing.T) {
 	}
 	listed := func(args ...string) (found []string) {
 		t.Helper()
-		lines := strings.Split(strings.TrimSpace(does(done, `(?s).*`, "", append([]string{"list", "--json"}, args...)...)), "\n")
+		lines := strings.Split(strings.TrimSpace(does(exitOK, `(?s).*`, "", append([]string{"list", "--json"}, args...)...)), "\n")
 		for _, line := range lines {
 			if line == "" {
 				continue
@@ -119,66 +119,66 @@ func TestCallbacksCommands(t *testing.T) {
 	lists(nil, "--bill", "ELSE")
 	lists([]string{"TWIN0"}, "--partner", twin+"0a4b") // more digits tell them apart
 	const row = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)  dead   1         status 500  backend   `
-	does(done, `RECEIVED +STATE  ATTEMPTS  LAST        UPSTREAM  PARTNER +BILL +ID\n`+row+twin+`  TWIX1  cb_[0-9a-f]{32}\n`+row+twin+`  TWIX0  cb_[0-9a-f]{32}\n`,
+	does(exitOK, `RECEIVED +STATE  ATTEMPTS  LAST        UPSTREAM  PARTNER +BILL +ID\n`+row+twin+`  TWIX1  cb_[0-9a-f]{32}\n`+row+twin+`  TWIX0  cb_[0-9a-f]{32}\n`,
 		"", "list", "--limit", "2")
-	does(refused, "", `billbridge: the gateway refuses \(400\): store: the partner's short hash fits more than one partner\n`, "list", "--partner", twin)
+	does(exitError, "", `billbridge: the gateway refused the request \(400\): store: the partner's short hash fits more than one partner\n`, "list", "--partner", twin)
 
 	// One of them. Neither its body is shown, nor the query of the partner's address.
-	does(done, `id        `+p.ids["MINE1"]+`\nreceived  .+\nfrom      backend\npartner   `+mine+`, in the legacy form\nbill      MINE1\n`+
-		`goes to   `+p.url+`/paid/MINE1\nstate     dead\nattempts  1\nlast      .+, status 500\n`+
-		`body      \d+ bytes, application/json; charset=utf-8, not shown; the upstream's has SHA-256 [0-9a-f]{64}\n`+
+	does(exitOK, `id        `+p.ids["MINE1"]+`\nreceived  .+\nfrom      backend\npartner   `+mine+`, in the legacy form\nbill      MINE1\n`+
+		`address   `+p.url+`/paid/MINE1\nstate     dead\nattempts  1\nlast      .+, status 500\n`+
+		`body      \d+ bytes, application/json; charset=utf-8, not shown; SHA-256 of the upstream's body: [0-9a-f]{64}\n`+
 		`\nATTEMPT  ENDED  +TOOK +STATUS  CODE +RESULT\n1 +\S+  \d+\.\d{3}s  500 +\S+ +HTTP 500\n`, "", "show", p.ids["MINE1"])
-	does(done, `\{"id":"`+p.ids["MINE1"]+`",.*"state":"dead","attempts":1,.*\}\n`, "", "show", "--json", p.ids["MINE1"])
+	does(exitOK, `\{"id":"`+p.ids["MINE1"]+`",.*"state":"dead","attempts":1,.*\}\n`, "", "show", "--json", p.ids["MINE1"])
 
 	// An ambiguous partner and one that is too short decide nothing.
 	p.reacts(func(string, int) reaction { return takes })
-	does(refused, "", `billbridge: the gateway refuses \(400\): .* fits more than one partner\n`, "replay", "--partner", twin)
-	does(refused, "", `billbridge: the gateway refuses \(400\): .* fits more than one partner\n`, "drop", "--partner", twin)
-	does(refused, "", `billbridge: the gateway refuses \(400\): .* at least 12 lower-case hex digits, not "`+mine[:11]+`"\n`, "replay", "--partner", mine[:11])
-	does(refused, "", `billbridge: the gateway refuses \(400\): .* at least 12 lower-case hex digits, not "MINE0"\n`, "drop", "--partner", "MINE0")
+	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* fits more than one partner\n`, "replay", "--partner", twin)
+	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* fits more than one partner\n`, "drop", "--partner", twin)
+	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* at least 12 lower-case hex digits, not "`+mine[:11]+`"\n`, "replay", "--partner", mine[:11])
+	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* at least 12 lower-case hex digits, not "MINE0"\n`, "drop", "--partner", "MINE0")
 	afterwards()
 	lists(latest, "--state", "dead")
 
 	// A dry run says how many are meant.
-	does(done, `3 dead callbacks would be delivered again\.\n`, "", "replay", "--partner", mine, "--dry-run")
-	does(done, `1 dead callback would be dropped\.\n`, "", "drop", "--bill", "ELSE1", "--dry-run")
-	does(done, `1 callback would be dropped\.\n`, "", "drop", p.ids["ELSE0"], "--dry-run")
-	does(done, "AT  BY  ACTION  PARTNER  WERE  CALLBACKS\n", "", "audit")
+	does(exitOK, `3 failed callbacks would be queued for delivery\.\n`, "", "replay", "--partner", mine, "--dry-run")
+	does(exitOK, `1 failed callback would be dropped\.\n`, "", "drop", "--bill", "ELSE1", "--dry-run")
+	does(exitOK, `1 callback would be dropped\.\n`, "", "drop", p.ids["ELSE0"], "--dry-run")
+	does(exitOK, "AT  BY  ACTION  PARTNER  STATE BEFORE  CALLBACKS\n", "", "audit")
 	afterwards()
 	lists(latest, "--state", "dead")
 
 	// By the partner, by an id, which may have been delivered, and all of them.
-	does(done, `3 dead callbacks to be delivered again\.\n`, "", "replay", "--partner", mine, "--since", "1h")
+	does(exitOK, `3 failed callbacks queued for delivery\.\n`, "", "replay", "--partner", mine, "--since", "1h")
 	afterwards("MINE0", "MINE1", "MINE2")
-	does(done, `1 callback to be delivered again\.\n`, "", "replay", p.ids["MINE1"])
+	does(exitOK, `1 callback queued for delivery\.\n`, "", "replay", p.ids["MINE1"])
 	afterwards("MINE1")
-	does(done, `1 callback to be delivered again\.\n`, "", "replay", p.ids["ELSE1"])
+	does(exitOK, `1 callback queued for delivery\.\n`, "", "replay", p.ids["ELSE1"])
 	afterwards("ELSE1")
 	lists([]string{"ELSE1", "MINE2", "MINE1", "MINE0"}, "--state", "delivered")
 
 	// Dropped is for good, whatever is said later.
-	does(done, `1 callback dropped\.\n`, "", "drop", p.ids["ELSE0"], "--by", "박")
-	does(refused, "", `billbridge: the gateway refuses \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"], "--dry-run")
-	does(done, `AT +BY +ACTION  PARTNER +WERE +CALLBACKS\n\S+  박 +drop +[0-9a-f]{12}  dead +`+p.ids["ELSE0"]+`\n`+
-		`\S+  kim +replay  [0-9a-f]{12}  dead +`+p.ids["ELSE1"]+`\n\S+  kim +replay  `+mine+`  delivered  `+p.ids["MINE1"]+`\n`+
+	does(exitOK, `1 callback dropped\.\n`, "", "drop", p.ids["ELSE0"], "--by", "박")
+	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"], "--dry-run")
+	does(exitOK, `AT +BY +ACTION  PARTNER +STATE BEFORE +CALLBACKS\n\S+  박 +drop +[0-9a-f]{12}  dead +`+p.ids["ELSE0"]+`\n`+
+		`\S+  kim +replay  [0-9a-f]{12}  dead +`+p.ids["ELSE1"]+`\n\S+  kim +replay  `+mine+`  delivered +`+p.ids["MINE1"]+`\n`+
 		`\S+  kim +replay  `+mine+`  dead +3 callbacks, since \S+\n`, "", "audit")
-	does(done, `\{"at":"[^"]+","by":"박","action":"drop","partner":"[0-9a-f]{12}","what":"`+p.ids["ELSE0"]+`","from":"dead"\}\n`, "", "audit", "--json", "--limit", "1")
-	does(refused, "", `billbridge: the gateway refuses \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"])
-	does(refused, "", `billbridge: the gateway refuses \(409\): .* is delivered, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE1"])
-	does(refused, "", `billbridge: the gateway refuses \(409\): .* is dropped, and only a dead or a delivered callback can be replayed\n`, "replay", p.ids["ELSE0"])
-	does(done, `1 dead callback dropped\.\n`, "", "drop", "--bill", "TWIN0", "--partner", twin+"0a4b")
+	does(exitOK, `\{"at":"[^"]+","by":"박","action":"drop","partner":"[0-9a-f]{12}","what":"`+p.ids["ELSE0"]+`","from":"dead"\}\n`, "", "audit", "--json", "--limit", "1")
+	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"])
+	does(exitError, "", `billbridge: the gateway refused the request \(409\): .* is delivered, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE1"])
+	does(exitError, "", `billbridge: the gateway refused the request \(409\): .* is dropped, and only a dead or a delivered callback can be replayed\n`, "replay", p.ids["ELSE0"])
+	does(exitOK, `1 failed callback dropped\.\n`, "", "drop", "--bill", "TWIN0", "--partner", twin+"0a4b")
 	lists([]string{"TWIN0", "ELSE0"}, "--state", "dropped")
 
 	// On a terminal the progress is shown, and wiped away at the end.
 	code, out, errs := commanded(t, true, "callbacks", "replay", "--all", "--admin", "http://"+g.operator)
-	if code != done || out != "2 dead callbacks to be delivered again.\n" || errs != "\r0 of 2\r2 of 2\r\x1b[K" {
+	if code != exitOK || out != "2 failed callbacks queued for delivery.\n" || errs != "\r0 of 2\r2 of 2\r\x1b[K" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, out, errs)
 	}
 	afterwards("TWIX0", "TWIX1")
 	lists(nil, "--state", "dead")
-	does(done, `0 dead callbacks dropped\.\n`, "", "drop", "--all")
+	does(exitOK, `0 failed callbacks dropped\.\n`, "", "drop", "--all")
 	terminated(t, b, g)
-	does(refused, "", `billbridge: no gateway answers: .*\n`, "replay", "--all")
+	does(exitError, "", `(?s)billbridge: cannot reach the gateway at .*\n`, "replay", "--all")
 	if log := g.process.all("stderr"); strings.Contains(log, "canary") {
 		t.Errorf("the log shows the partner's query:\n%s", log)
 	}

@@ -17,21 +17,21 @@ import (
 )
 
 type checkCommand struct {
-	Config    string  `placeholder:"FILE" help:"YAML config. Without one, the built-in table and a gateway to a sandbox on 127.0.0.1:8081 are checked."`
-	Offline   bool    `help:"Do not ask the store whether it could be opened: where the database cannot be reached, in a build say."`
-	Addresses *string `placeholder:"FILE" help:"Check callback addresses of partners instead, one a line; - is stdin. Those of a day's traffic show before a cut-over which bills would be refused."`
+	Config    string  `placeholder:"FILE" help:"YAML config. If omitted, the built-in table and a config with a sandbox on 127.0.0.1:8081 are checked."`
+	Offline   bool    `help:"Do not connect to the store, for example in a build that cannot reach the database."`
+	Addresses *string `placeholder:"FILE" help:"Check the callback addresses in this file instead, one per line; - is stdin. Run it before a cut-over with the addresses of a day's traffic to see which bills would be refused."`
 }
 
 // Help implements kong's detailed help.
 func (checkCommand) Help() string {
 	return examples("billbridge check --config billbridge.yaml", "billbridge check --config billbridge.yaml --offline",
 		"billbridge check --config billbridge.yaml --addresses addresses.txt") +
-		"\n\nA mistake is printed as FILE:LINE:COLUMN: what is wrong, an address that would be refused as FILE:LINE: why; the exit code is then 1." +
-		" Of an address, what can hold a secret is not printed: the query, a user and a password."
+		"\n\nA mistake is printed as FILE:LINE:COLUMN: TEXT, an address that would be refused as FILE:LINE: REASON: ADDRESS; the exit" +
+		"\ncode is then 1. The query, user and password of an address are not printed, because they can be secret."
 }
 
-// Run checks and prints.
-func (c *checkCommand) Run(ctx context.Context, s surroundings) error {
+// Run checks the config or the addresses, and prints the result.
+func (c *checkCommand) Run(ctx context.Context, s system) error {
 	checked, err := loadOrBuiltIn(c.Config, s)
 	if err != nil {
 		return err
@@ -40,39 +40,39 @@ func (c *checkCommand) Run(ctx context.Context, s surroundings) error {
 		return checkAddresses(checked, *c.Addresses, s)
 	}
 	if !c.Offline {
-		if err := probe(ctx, checked); err != nil {
+		if err := probeStore(ctx, checked); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(s.out, "%s: ok\n\n", cmp.Or(c.Config, "no config, the built-in one"))
+	fmt.Fprintf(s.out, "%s: ok\n\n", cmp.Or(c.Config, "built-in config"))
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	start, most, err := server.Series(ctx, checked, build())
+	atStart, maximum, err := server.Series(ctx, checked, build())
 	if err != nil {
 		return err
 	}
-	printGateway(w, checked, fmt.Sprintf("%d series at the start, at most %d if every route answers with every code and HTTP status", start, most))
+	printGateway(w, checked, fmt.Sprintf("%d series at the start, at most %d if every route answers with every code and HTTP status", atStart, maximum))
 	printFields(w, checked.Table)
 	return w.Flush()
 }
 
-// probe asks whether the store could be used. It leaves no trace there.
-func probe(ctx context.Context, c *config.Config) error {
+// probeStore returns an error if the store cannot be used. It does not change the store.
+func probeStore(ctx context.Context, c *config.Config) error {
 	if !c.Store.URL.IsSet() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	if err := store.Probe(ctx, c.Store.URL.Reveal()); err != nil {
-		at := c.Store.Place
-		at.Text = "store.url: " + err.Error()
-		return translate.Problems{at}
+		problem := c.Store.Place
+		problem.Text = "store.url: " + err.Error()
+		return translate.Problems{problem}
 	}
 	return nil
 }
 
-func loadOrBuiltIn(path string, s surroundings) (*config.Config, error) {
+func loadOrBuiltIn(path string, s system) (*config.Config, error) {
 	if path == "" {
-		return config.Parse(translate.File{Name: "built-in", Data: []byte(builtIn("http://127.0.0.1:8081"))}, s.env)
+		return config.Parse(translate.File{Name: "built-in", Data: []byte(builtInConfig("http://127.0.0.1:8081"))}, s.env)
 	}
 	return config.Load(path, s.env)
 }
@@ -83,60 +83,60 @@ func printGateway(w io.Writer, c *config.Config, metrics string) {
 		scheme = "https"
 	}
 	fmt.Fprintf(w, "partners\t%s://%s%s\n", scheme, c.Listen, c.BasePath)
-	fmt.Fprintf(w, "operator\thttp://%s\nmetrics\t%s\n\nupstreams\n", c.Admin.Listen, metrics)
+	fmt.Fprintf(w, "admin\thttp://%s\nmetrics\t%s\n\nupstreams\n", c.Admin.Listen, metrics)
 	for _, u := range c.Upstreams {
 		fmt.Fprintf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections, %d for one partner, wait %s\n",
 			u.Name, u.Form, u.Address, u.Timeout, u.Connections, u.PartnerConnections, u.Wait)
 	}
 	if b := c.Callbacks; b != nil {
 		fmt.Fprintf(w, "\ncallbacks\n  upstreams call\t%s\n", b.PublicURL.JoinPath("callback", "ID"))
-		fmt.Fprintf(w, "  delivered by\t%s, at most %d attempts\n", map[config.Success]string{
-			config.Documented: "HTTP 200 with the documented answer", config.Any2xx: "any 2xx",
+		fmt.Fprintf(w, "  success\t%s\n  attempts\tat most %d\n", map[config.Success]string{
+			config.Documented: "HTTP 200 with code 0000", config.Any2xx: "any HTTP 2xx",
 		}[b.Success], len(b.Schedule))
 		if b.LocalAddress.IsValid() {
-			fmt.Fprintf(w, "  partners see\t%s\n", b.LocalAddress)
+			fmt.Fprintf(w, "  sent from\t%s\n", b.LocalAddress)
 		}
 	}
 	if r := c.Rollout; r != nil {
-		fmt.Fprintf(w, "\nrollout\n  partners move\tfrom %s to %s, %s at first\n", r.Old, r.New, r.Default)
+		fmt.Fprintf(w, "\nrollout\n  old backend\t%s\n  new backend\t%s\n  default stage\t%s\n", r.Old, r.New, r.Default)
 		if r.Bills == config.Shared {
-			fmt.Fprintf(w, "  bills\tboth backends see the same\n")
+			fmt.Fprintf(w, "  bills\tshared: both backends have the same bills\n")
 		} else {
-			fmt.Fprintf(w, "  bills\teach backend has its own; the ledger records the owner of each\n")
-			fmt.Fprintf(w, "  a partner may leave\t%s after it was seen first\n", r.Settle)
+			fmt.Fprintf(w, "  bills\tseparate: each backend has its own bills, and the ledger records the owner of each\n")
+			fmt.Fprintf(w, "  settling period\t%s\n", r.Settle)
 		}
 	}
 	fmt.Fprintf(w, "\nroutes\n")
 	for _, r := range proxy.Routes(c) {
-		how := "refused: no upstream has this operation"
+		target := "refused: no upstream has this operation"
 		switch {
 		case r.Backends != nil:
-			how = to(r.Backends[0], r.Client) + "; or " + to(r.Backends[1], r.Client)
+			target = routeTarget(r.Backends[0], r.Client) + "; or " + routeTarget(r.Backends[1], r.Client)
 		case r.Upstream != nil:
-			how = to(r.Upstream, r.Client)
+			target = routeTarget(r.Upstream, r.Client)
 		}
-		fmt.Fprintf(w, "  POST %s\t%s\t%s\t%s\n", r.Path, r.Operation, r.Client, how)
+		fmt.Fprintf(w, "  POST %s\t%s\t%s\t%s\n", r.Path, r.Operation, r.Client, target)
 	}
 }
 
-// to is how a call of a client reaches an upstream.
-func to(u *config.Upstream, client translate.Form) string {
+// routeTarget describes the upstream of a route, and whether calls of the client's form are translated.
+func routeTarget(u *config.Upstream, client translate.Form) string {
 	if u.Form == client {
-		return "to " + u.Name + ", bytes as they are"
+		return "to " + u.Name + ", unchanged"
 	}
 	return "to " + u.Name + ", translated to " + string(u.Form) + " and back"
 }
 
 func printFields(w io.Writer, t *translate.Table) {
 	for _, o := range t.Operations() {
-		printFieldsOf(w, o.Name, o.Fields())
+		printOperation(w, o.Name, o.Fields())
 	}
 	if c := t.Callback(); c != nil {
-		printFieldsOf(w, c.Name(), c.Fields())
+		printOperation(w, c.Name(), c.Fields())
 	}
 }
 
-func printFieldsOf(w io.Writer, name string, fields []translate.Field) {
+func printOperation(w io.Writer, name string, fields []translate.Field) {
 	last := ""
 	for _, f := range fields {
 		head := fmt.Sprintf("%s %s, %s to %s", name, f.Message, f.From, f.To)
@@ -148,15 +148,15 @@ func printFieldsOf(w io.Writer, name string, fields []translate.Field) {
 			last = head
 		}
 		line := fmt.Sprintf("  %s\t%s\t%s\t%s", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"), f.Detail)
-		fmt.Fprintln(w, strings.TrimRight(line, "\t")) // no blanks at the end of a line
+		fmt.Fprintln(w, strings.TrimRight(line, "\t")) // no trailing blanks
 	}
 }
 
 type mapCommand struct {
-	Format  string `default:"table" enum:"table,yaml" help:"table, or yaml: a file that the config's table section can name."`
-	Config  string `placeholder:"FILE" help:"Print the table that this config uses."`
-	Table   string `placeholder:"FILE" help:"Print this table."`
-	Overlay string `placeholder:"FILE" help:"Lay this overlay over the table."`
+	Format  string `default:"table" enum:"table,yaml" help:"The output format: table, or yaml for a file that table.file of the config can name."`
+	Config  string `placeholder:"FILE" help:"Print the table of this config."`
+	Table   string `placeholder:"FILE" help:"Print this table instead of the built-in one."`
+	Overlay string `placeholder:"FILE" help:"Apply this overlay to the table."`
 }
 
 // Help implements kong's detailed help.
@@ -165,9 +165,9 @@ func (mapCommand) Help() string {
 }
 
 // Run prints the table.
-func (c *mapCommand) Run(s surroundings) error {
+func (c *mapCommand) Run(s system) error {
 	if c.Config != "" && (c.Table != "" || c.Overlay != "") {
-		return usageError("--config names its own table: leave --table and --overlay out")
+		return usageError("--config cannot be combined with --table or --overlay: the config names its own table")
 	}
 	var table *translate.Table
 	if c.Config != "" {
@@ -178,7 +178,7 @@ func (c *mapCommand) Run(s surroundings) error {
 		table = checked.Table
 	} else {
 		var err error
-		if table, err = compile(c.Table, c.Overlay); err != nil {
+		if table, err = compileTable(c.Table, c.Overlay); err != nil {
 			return err
 		}
 	}
@@ -193,8 +193,8 @@ func (c *mapCommand) Run(s surroundings) error {
 	return printMap(s.out, table)
 }
 
-// mapped is one row as both of its directions show it.
-type mapped struct{ message, first, second, about, there, back string }
+// A mapRow is one row of the table: the field names in the two forms, and what happens in each direction.
+type mapRow struct{ message, first, second, about, toSecond, toFirst string }
 
 func printMap(out io.Writer, t *translate.Table) error {
 	forms := t.Forms()
@@ -204,7 +204,7 @@ func printMap(out io.Writer, t *translate.Table) error {
 		printRows(w, forms, o.Fields())
 	}
 	if c := t.Callback(); c != nil {
-		// It has no path: it comes to an address that was given in a request.
+		// A callback has no path: the upstream sends it to an address from a request.
 		fmt.Fprintf(w, "%s\t%s\t%[2]s\tsent by the upstream\n", c.Name(), c.Method())
 		printRows(w, forms, c.Fields())
 	}
@@ -215,48 +215,48 @@ func printMap(out io.Writer, t *translate.Table) error {
 }
 
 func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
-	var rows []*mapped
+	var rows []*mapRow
 	for _, f := range fields {
-		first, second, there := f.Source, f.Target, true
+		first, second, toSecond := f.Source, f.Target, true
 		if f.From == forms[1] {
-			first, second, there = f.Target, f.Source, false
+			first, second, toSecond = f.Target, f.Source, false
 		}
 		if f.Class == translate.Passed {
 			second = ""
 		}
-		var row *mapped
+		var row *mapRow
 		for _, r := range rows {
 			if r.message == f.Message && r.first == first && r.second == second {
 				row = r
 			}
 		}
 		if row == nil {
-			row = &mapped{message: f.Message, first: first, second: second, about: f.About}
+			row = &mapRow{message: f.Message, first: first, second: second, about: f.About}
 			rows = append(rows, row)
 		}
-		how := string(f.Class)
+		class := string(f.Class)
 		if f.Detail != "" {
-			how += ": " + f.Detail
+			class += ": " + f.Detail
 		}
-		if there {
-			row.there = how
+		if toSecond {
+			row.toSecond = class
 		} else {
-			row.back = how
+			row.toFirst = class
 		}
 	}
 	for _, r := range rows {
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", r.message, cmp.Or(r.first, "-"), cmp.Or(r.second, "-"), cmp.Or(r.about, "-"), r.how(forms))
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", r.message, cmp.Or(r.first, "-"), cmp.Or(r.second, "-"), cmp.Or(r.about, "-"), r.classes(forms))
 	}
 	fmt.Fprintln(w)
 }
 
-// how says it once where both directions say the same.
-func (m mapped) how(forms [2]translate.Form) string {
+// classes describes both directions, or one if they are equal.
+func (m mapRow) classes(forms [2]translate.Form) string {
 	switch {
-	case m.there == m.back || m.back == "":
-		return m.there
-	case m.there == "":
-		return m.back
+	case m.toSecond == m.toFirst || m.toFirst == "":
+		return m.toSecond
+	case m.toSecond == "":
+		return m.toFirst
 	}
-	return fmt.Sprintf("to %s %s; to %s %s", forms[1], m.there, forms[0], m.back)
+	return fmt.Sprintf("to %s %s; to %s %s", forms[1], m.toSecond, forms[0], m.toFirst)
 }

@@ -12,8 +12,8 @@ import (
 	"billbridge/proxy/relay"
 )
 
-// checkAddresses prints which callback addresses of partners are never called by the config, and why.
-func checkAddresses(c *config.Config, file string, s surroundings) error {
+// checkAddresses prints the callback addresses in a file that the config does not allow, and why.
+func checkAddresses(c *config.Config, file string, s system) error {
 	in, name := s.in, "stdin"
 	if file != "-" {
 		opened, err := os.Open(file)
@@ -23,21 +23,21 @@ func checkAddresses(c *config.Config, file string, s surroundings) error {
 		defer func() { _ = opened.Close() }()
 		in, name = opened, file
 	}
-	left := c.Callbacks != nil && c.Callbacks.InvalidAddress == config.LeaveInvalid
+	leaveInvalid := c.Callbacks != nil && c.Callbacks.InvalidAddress == config.LeaveInvalid
 	check := relay.AddressCheck(c)
-	all, wrong := 0, 0
+	all, invalid := 0, 0
 	lines := bufio.NewReader(in)
 	for n := 1; ; n++ {
 		line, err := lines.ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		// A call's address has its blanks, and is refused for some: only the end of the line is ours.
+		// Blanks belong to the address: they can be the reason why it is invalid.
 		if address := strings.TrimRight(line, "\r\n"); address != "" {
 			all++
-			if mistake := check(address); mistake != nil {
-				wrong++
-				if _, err := fmt.Fprintf(s.out, "%s:%d: %v: %s\n", name, n, mistake, withoutSecrets(address)); err != nil {
+			if reason := check(address); reason != nil {
+				invalid++
+				if _, err := fmt.Fprintf(s.out, "%s:%d: %v: %s\n", name, n, reason, withoutSecrets(address)); err != nil {
 					return err
 				}
 			}
@@ -47,46 +47,46 @@ func checkAddresses(c *config.Config, file string, s surroundings) error {
 		}
 	}
 	outcome := "would be refused"
-	if left {
-		outcome = "would go out as they are (callbacks.invalid_address: leave)"
+	if leaveInvalid {
+		outcome = "would be sent unchanged (callbacks.invalid_address: leave)"
 	}
-	if _, err := fmt.Fprintf(s.out, "%d of %d addresses %s.\n", wrong, all, outcome); err != nil {
+	if _, err := fmt.Fprintf(s.out, "%d of %d addresses %s.\n", invalid, all, outcome); err != nil {
 		return err
 	}
-	if wrong > 0 && !left {
-		return errRefused
+	if invalid > 0 && !leaveInvalid {
+		return errReported
 	}
 	return nil
 }
 
-// longestShown bounds what is printed of an address, in bytes. What is wrong shows at its beginning.
-const longestShown = 200
+// maxPrinted bounds the printed part of an address, in bytes. Mistakes are visible at the beginning.
+const maxPrinted = 200
 
-// withoutSecrets is an address as it can be printed, on one line. It may be no URL at all.
+// withoutSecrets quotes an address without its query, fragment, user and password. The address may not be a URL.
 func withoutSecrets(address string) string {
-	shown := address
-	if from := strings.Index(shown, "//") + 2; from >= 2 { // a password may hold a ? or #
-		authority, path, slash := strings.Cut(shown[from:], "/")
+	text := address
+	if from := strings.Index(text, "//") + 2; from >= 2 { // first, because a password can contain ? and #
+		authority, path, slash := strings.Cut(text[from:], "/")
 		if at := strings.LastIndex(authority, "@"); at >= 0 {
 			authority = "…" + authority[at:]
 		}
-		shown = shown[:from] + authority
+		text = text[:from] + authority
 		if slash {
-			shown += "/" + path
+			text += "/" + path
 		}
 	}
-	if end := strings.IndexAny(shown, "?#"); end >= 0 {
-		shown = shown[:end]
+	if end := strings.IndexAny(text, "?#"); end >= 0 {
+		text = text[:end]
 	}
-	if at := strings.LastIndex(shown, "@"); at >= 0 { // a user and a password stand before it
-		scheme := strings.Index(shown, "//") + len("//")
+	if at := strings.LastIndex(text, "@"); at >= 0 { // user and password, also without a scheme
+		scheme := strings.Index(text, "//") + len("//")
 		if scheme < len("//") || scheme > at {
 			scheme = 0
 		}
-		shown = shown[:scheme] + "…" + shown[at:]
+		text = text[:scheme] + "…" + text[at:]
 	}
-	if len(shown) > longestShown {
-		shown = strings.ToValidUTF8(shown[:longestShown], "") + "…"
+	if len(text) > maxPrinted {
+		text = strings.ToValidUTF8(text[:maxPrinted], "") + "…"
 	}
-	return fmt.Sprintf("%q", shown)
+	return fmt.Sprintf("%q", text)
 }

@@ -31,7 +31,7 @@ func TestTermDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	gateway := launched(t, "serve", "--config", file)
-	at, err := gateway.await("stdout", `partners on (?P<partners>\S+) and its operator on (?P<operator>\S+)\.$`)
+	at, err := gateway.await("stdout", `partners on (?P<partners>\S+), admin on (?P<operator>\S+)\.$`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestTermDrains(t *testing.T) {
 	if got, want := <-answers, (answer{200, `{"code":"0000","msg":"성공하였습니다."}`}); got != want {
 		t.Errorf("the call under way got %v, want %v", got, want)
 	}
-	if code, err := gateway.end(); err != nil || code != done {
+	if code, err := gateway.end(); err != nil || code != exitOK {
 		t.Errorf("exit code %d, %v:\n%s", code, err, gateway.all("stdout", "stderr"))
 	}
 	if _, err := http.Get("http://" + at["partners"] + "/"); err == nil {

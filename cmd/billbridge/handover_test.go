@@ -64,7 +64,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 	address, handed := socket(t)
 	const restarts, callers, callsBetween = 3, 8, 100
 	p := activated(t, "listen", config, handed)
-	if _, err := p.await("stdout", "partners on "+address+" "); err != nil {
+	if _, err := p.await("stdout", "partners on "+address+","); err != nil {
 		t.Fatal(err)
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -97,7 +97,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		if code, err := p.end(); err != nil || code != done {
+		if code, err := p.end(); err != nil || code != exitOK {
 			t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))
 		}
 		p = activated(t, "listen", config, handed)
@@ -117,12 +117,12 @@ func TestSocketsThatFitNoListenerAreRefused(t *testing.T) {
 	_, two := socket(t)
 	const config = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n"
 	for name, want := range map[string]string{
-		"partners:admin":  `systemd hands over 1 sockets named "partners"`,
-		"listen:listen":   `systemd hands over 2 sockets named "listen"`,
-		"admin:callbacks": "systemd hands over a socket for callbacks, and the config has no callbacks.listen",
+		"partners:admin":  `systemd passed 1 sockets named "partners"`,
+		"listen:listen":   `systemd passed 2 sockets named "listen"`,
+		"admin:callbacks": "systemd passed a socket named callbacks, but the config has no callbacks.listen",
 	} {
 		p := activated(t, name, config, one, two)
-		if code, err := p.end(); err != nil || code != refused || !strings.Contains(p.all("stderr"), want) {
+		if code, err := p.end(); err != nil || code != exitError || !strings.Contains(p.all("stderr"), want) {
 			t.Errorf("%s: exit code %d, %v:\n%s", name, code, err, p.all("stderr"))
 		}
 	}
@@ -133,7 +133,7 @@ func TestOneSocketIsThatOfPartners(t *testing.T) {
 	t.Parallel()
 	address, one := socket(t)
 	p := activated(t, "billbridge.socket", "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n", one)
-	if _, err := p.await("stdout", "partners on "+address+" "); err != nil {
+	if _, err := p.await("stdout", "partners on "+address+","); err != nil {
 		t.Error(err)
 	}
 }

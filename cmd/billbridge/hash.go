@@ -9,28 +9,28 @@ import (
 )
 
 type hashCommand struct {
-	Operation string `required:"" enum:"bill.create,bill.destroy,bill.cancel" placeholder:"NAME" help:"bill.create, bill.destroy or bill.cancel: the operations that carry a hash."`
-	Form      string `required:"" enum:"legacy,v2" placeholder:"FORM" help:"legacy or v2: the form the request is in."`
+	Operation string `required:"" enum:"bill.create,bill.destroy,bill.cancel" placeholder:"NAME" help:"The operation: bill.create, bill.destroy or bill.cancel. Others have no hash."`
+	Form      string `required:"" enum:"legacy,v2" placeholder:"FORM" help:"The form of the request: legacy or v2."`
 }
 
 // Help implements kong's detailed help.
 func (hashCommand) Help() string {
 	return examples("billbridge hash --operation bill.create --form legacy < request.json") +
-		"\n\nReads a request from stdin, prints the text that is hashed and the hash. The text has the price exactly as its" +
-		"\ndigits stand in the request, and the phone only where the request itself has one."
+		"\n\nReads a request from stdin. The text has the price with exactly the digits of the request, and the phone only if the" +
+		"\nrequest has one."
 }
 
-// requestLimit bounds what is read of stdin, in bytes.
-const requestLimit = 1 << 20
+// maxRequest bounds the request on stdin, in bytes.
+const maxRequest = 1 << 20
 
 // Run prints the text and the hash.
-func (c *hashCommand) Run(s surroundings) error {
-	body, err := io.ReadAll(io.LimitReader(s.in, requestLimit+1))
+func (c *hashCommand) Run(s system) error {
+	body, err := io.ReadAll(io.LimitReader(s.in, maxRequest+1))
 	if err != nil {
 		return err
 	}
-	if len(body) > requestLimit {
-		return errors.New("the request is over 1 MiB")
+	if len(body) > maxRequest {
+		return errors.New("the request is larger than 1 MiB")
 	}
 	signed, err := sandbox.Sign(c.Operation, c.Form, body)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *hashCommand) Run(s surroundings) error {
 	}
 	fmt.Fprintf(s.out, "text: %s\nhash: %s\n", signed.Text, signed.Hash)
 	if signed.Carried != "" && signed.Carried != signed.Hash {
-		fmt.Fprintf(s.err, "the request carries another hash: %q\n", signed.Carried)
+		fmt.Fprintf(s.err, "The hash in the request is different: %q\n", signed.Carried)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func TestSandboxUnderKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(p.kill)
-		found, err := p.await("stdout", `^  partners call +(?P<at>http.*)$`)
+		found, err := p.await("stdout", `^  partners +(?P<at>http.*)$`)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
-// Command billbridge is the reverse proxy between the two forms of the billing interface. The README shows its
-// use; every command has --help.
+// Command billbridge is a reverse proxy between the two forms of the billing interface. README.md describes its use. Every
+// command has --help.
 package main
 
 import (
@@ -22,115 +22,114 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends a drain that takes too long
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	s := surroundings{
+	s := system{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, hangup: hangup, terminal: isTerminal(os.Stderr),
 	}
-	log.SetOutput(&stray{newLogger(s)})
+	log.SetOutput(&redactedLog{newLogger(s)})
 	os.Exit(run(ctx, os.Args[1:], s))
 }
 
-// stray takes what net/http tells the standard logger: of a connection on which an upstream sent what nobody asked
-// for, for one, with the first bytes of it. Those may be a reply, with keys and names, so the words are left out.
-type stray struct{ log *slog.Logger }
+// redactedLog is the output of the standard logger, which net/http uses. It logs that there was a message, without the text:
+// the text can quote the first bytes of an upstream's reply, with keys and names (R35).
+type redactedLog struct{ log *slog.Logger }
 
-func (s *stray) Write(words []byte) (int, error) {
-	s.log.Warn("net/http reports an event on a connection; its words are left out, they may quote a message", "bytes", len(words))
-	return len(words), nil
+func (l *redactedLog) Write(text []byte) (int, error) {
+	l.log.Warn("net/http logged a message about a connection; the text is omitted because it may quote a reply", "bytes", len(text))
+	return len(text), nil
 }
 
-// The exit codes: done, refused or failed, wrong usage.
+// The exit codes.
 const (
-	done    = 0
-	refused = 1
-	misused = 2
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
 )
 
-// surroundings are what a command takes from the process, so that a test can give its own.
-type surroundings struct {
+// A system is what a command uses of the process. Tests replace it.
+type system struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
-	hangup   <-chan os.Signal // asks for a reload
-	terminal bool             // whether err is one
+	hangup   <-chan os.Signal // each signal causes a reload
+	terminal bool             // whether err is a terminal
 }
 
 type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the gateway."`
-	Sandbox   sandboxCommand   `cmd:"" help:"Run only the billing service of the interface document, for trying and testing. Not for production."`
-	Check     checkCommand     `cmd:"" help:"Validate config and table, and print what they make of every route and field."`
+	Sandbox   sandboxCommand   `cmd:"" help:"Run a sandbox of the billing service, for development and tests. Not for production."`
+	Check     checkCommand     `cmd:"" help:"Validate the config and the table, and print every route and field."`
 	Translate translateCommand `cmd:"" help:"Translate JSON documents from stdin to stdout."`
-	Hash      hashCommand      `cmd:"" help:"Print the text that a request's hash is made of, and the hash."`
-	Map       mapCommand       `cmd:"" help:"Print the translation table in use."`
-	Callbacks callbacksCommand `cmd:"" help:"See the payment callbacks that a running gateway relays, and decide about dead ones."`
-	Bills     billsCommand     `cmd:"" help:"See the bills in the ledger of a running gateway: those that may be open, and writes with an unknown outcome."`
-	Rollout   rolloutCommand   `cmd:"" help:"See how far partners have moved from one upstream of a running gateway to the other, and move them."`
-	Store     storeCommand     `cmd:"" help:"Back up the store; see and confirm the clock by which a running gateway removes what is over from it."`
+	Hash      hashCommand      `cmd:"" help:"Print the hash of a request, and the text that is hashed."`
+	Map       mapCommand       `cmd:"" help:"Print the translation table."`
+	Callbacks callbacksCommand `cmd:"" help:"List the payment callbacks of a running gateway, and replay or drop failed ones."`
+	Bills     billsCommand     `cmd:"" help:"List and read the bills in the ledger of a running gateway."`
+	Rollout   rolloutCommand   `cmd:"" help:"Move partners of a running gateway from the old backend to the new one."`
+	Store     storeCommand     `cmd:"" help:"Back up the store, and show or confirm its clock."`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
 }
 
-const description = "billbridge carries calls between partners and billing backends, each in its own form of the interface.\n\n" +
-	"Try it without any config:  billbridge serve"
+const description = "billbridge is a reverse proxy between partners and billing backends that speak different forms of one interface.\n\n" +
+	"Try it without a config:  billbridge serve"
 
-// exited ends the parser where it would end the process.
-type exited int
+// parserExit is the panic value by which the parser returns an exit code, for example after --help.
+type parserExit int
 
-// run is the whole program: it returns its exit code.
-func run(ctx context.Context, args []string, s surroundings) (code int) {
+// run runs the command of args and returns the exit code.
+func run(ctx context.Context, args []string, s system) (code int) {
 	defer func() {
-		if end := recover(); end != nil {
-			status, ok := end.(exited)
+		if panicked := recover(); panicked != nil {
+			status, ok := panicked.(parserExit)
 			if !ok {
-				panic(end)
+				panic(panicked)
 			}
 			code = int(status)
 		}
 	}()
 	var c commands
 	parser := kong.Must(&c, kong.Name("billbridge"), kong.Description(description),
-		kong.Writers(s.out, s.err), kong.Exit(func(code int) { panic(exited(code)) }),
+		kong.Writers(s.out, s.err), kong.Exit(func(code int) { panic(parserExit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 	parsed, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintf(s.err, "billbridge: %v\nTry: billbridge --help\n", err)
-		return misused
+		return exitUsage
 	}
 	err = parsed.Run()
 	var usage usageError
 	var problems translate.Problems
 	switch {
 	case err == nil:
-		return done
-	case errors.Is(err, errRefused): // has been told already
-		return refused
+		return exitOK
+	case errors.Is(err, errReported):
+		return exitError
 	case errors.As(err, &usage):
 		command, _, _ := strings.Cut(parsed.Command(), " <") // without its arguments
 		fmt.Fprintf(s.err, "billbridge: %v\nTry: billbridge %s --help\n", err, command)
-		return misused
-	case errors.As(err, &problems): // FILE:LINE:COLUMN: what, one a line, for editors too
+		return exitUsage
+	case errors.As(err, &problems): // one FILE:LINE:COLUMN: TEXT per line, which editors recognise
 		fmt.Fprintln(s.err, problems)
-		return refused
+		return exitError
 	}
 	fmt.Fprintf(s.err, "billbridge: %v\n", err)
-	return refused
+	return exitError
 }
 
-// errRefused ends a command with exit code 1 when everything has been said.
-var errRefused = errors.New("refused")
+// errReported ends a command with exit code 1 whose problem is already printed.
+var errReported = errors.New("already reported")
 
-// A usageError is a wrong use of a command that the parser cannot see.
+// A usageError is a wrong usage that the parser does not detect.
 type usageError string
 
 func (u usageError) Error() string { return string(u) }
 
-// isTerminal tells whether a person reads the file.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// examples is the help of a command's use.
+// examples formats the examples in the help of a command.
 func examples(lines ...string) string { return "Examples:\n\n  " + strings.Join(lines, "\n  ") }

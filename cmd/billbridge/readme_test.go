@@ -144,7 +144,7 @@ func TestReadmeYAML(t *testing.T) {
 			}
 		case "overlay":
 			overlays++
-			if _, err := translate.Compile(depth, billing.Table(), file); err != nil {
+			if _, err := translate.Compile(maxDepth, billing.Table(), file); err != nil {
 				t.Errorf("%s: %v", b.file, err)
 			}
 		default:
@@ -193,7 +193,7 @@ func TestReadmeCommands(t *testing.T) {
 			paste.Dir = readmeFolder(t, blocks)
 			shown, err := paste.CombinedOutput()
 			var exit *exec.ExitError
-			if errors.As(err, &exit) && exit.ExitCode() != refused || err != nil && exit == nil {
+			if errors.As(err, &exit) && exit.ExitCode() != exitError || err != nil && exit == nil {
 				t.Errorf("%s:%d: %v\n%s", b.file, s.line, err, shown)
 			}
 			// Empty lines at the end only keep commands of one block apart.

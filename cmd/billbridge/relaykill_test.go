@@ -124,7 +124,7 @@ func TestR30_CallbacksUnderKill(t *testing.T) {
 	code, list, errs := commanded(t, false, "callbacks", "list", "--limit", "0", "--state", "delivered", "--admin", "http://"+g.operator)
 	ids := regexp.MustCompile(`cb_[0-9a-f]{32}`).FindAllString(list, -1)
 	slices.Sort(ids)
-	if n := len(slices.Compact(ids)); code != done || len(ids) != len(bills) || n != len(bills) {
+	if n := len(slices.Compact(ids)); code != exitOK || len(ids) != len(bills) || n != len(bills) {
 		t.Errorf("exit code %d, %d callbacks listed, %d of them different, want %d: %s", code, len(ids), n, len(bills), errs)
 	}
 	terminated(t, b, g)

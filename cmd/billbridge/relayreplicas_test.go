@@ -144,7 +144,7 @@ func terminated(t *testing.T, b *bridge, g *gateway) {
 	if err := g.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code, err := g.process.end(); err != nil || code != done {
+	if code, err := g.process.end(); err != nil || code != exitOK {
 		t.Errorf("exit code %d, %v:\n%s", code, err, g.process.all("stdout"))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,57 +18,68 @@ import (
 )
 
 type rolloutCommand struct {
-	Status   rolloutStatus   `cmd:"" help:"Show the sides, the kill switch, and where every partner stands."`
-	Report   rolloutReport   `cmd:"" help:"Show what was compared and counted, and the verdicts: what a move to a later stage rests on."`
-	Set      rolloutSet      `cmd:"" help:"Put a partner, or all that have no stage of their own, into a stage."`
-	Unset    rolloutUnset    `cmd:"" help:"Take a partner's own stage away: it follows the default again. Or what was set of the default: it is the config's again."`
-	Stop     rolloutStop     `cmd:"" help:"The kill switch: new bills of every partner are made at the old backend, at once."`
-	Resume   rolloutResume   `cmd:"" help:"Take the kill switch back: the stages decide again."`
-	Begin    rolloutBegin    `cmd:"" help:"Declare, on a new store, that the new backend has no bills of partners that come through here."`
-	Bill     rolloutBill     `cmd:"" help:"Show one bill: its owner, its state, and what both backends say now. Or decide which backend has it."`
-	Moved    rolloutMoved    `cmd:"" help:"Declare that a backend that has bills is about to get another address."`
+	Status   rolloutStatus   `cmd:"" help:"Show the backends, the kill switch, and the stage of every partner."`
+	Report   rolloutReport   `cmd:"" help:"Show comparisons, counts and verdicts: the evidence for the next stage."`
+	Set      rolloutSet      `cmd:"" help:"Set the stage of a partner, or the default stage."`
+	Unset    rolloutUnset    `cmd:"" help:"Remove the stage of a partner, so that the default applies; or the default stage, so that the config's applies."`
+	Stop     rolloutStop     `cmd:"" help:"Turn the kill switch on: the new bills of all partners are created at the old backend."`
+	Resume   rolloutResume   `cmd:"" help:"Turn the kill switch off: the stages apply again."`
+	Begin    rolloutBegin    `cmd:"" help:"Declare, on a new store, that the new backend has no bills of these partners."`
+	Bill     rolloutBill     `cmd:"" help:"Show a bill: its owner, its state, and a read at both backends. Or set its owner."`
+	Moved    rolloutMoved    `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
 	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
-	Reset    rolloutReset    `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL was fixed."`
+	Reset    rolloutReset    `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
 	Audit    rolloutAudit    `cmd:"" help:"List who changed what, the last change first."`
-	Try      rolloutTry      `cmd:"" help:"Move the demo partner from old to new, at a gateway that runs by billbridge serve --rollout."`
+	Try      rolloutTry      `cmd:"" help:"Move the demo partner from old to new, at a gateway started with billbridge serve --rollout."`
 }
 
 // partnerFlags name a partner.
 type partnerFlags struct {
-	Partner *string `placeholder:"REF" help:"This partner: at least the first 12 hex digits of the SHA-256 of its key, as logs and reports name it."`
-	KeyFile *string `placeholder:"FILE" help:"The partner whose key is in this file. The key is hashed here and not sent."`
+	Partner *string `placeholder:"REF" help:"The partner: at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
+	KeyFile *string `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the hash of the key."`
 }
 
-// ref is the partner as the admin listener reads it, "" if none was named. What is no hash is not sent, and not shown:
-// it may be a key.
-func (f *partnerFlags) ref() (string, error) {
+// partner returns the partner as the admin listener expects it, or "" if none is named. It neither sends nor prints a
+// --partner that is not a hash: it could be a key.
+func (f *partnerFlags) partner() (string, error) {
 	switch {
 	case f.Partner != nil && f.KeyFile != nil:
-		return "", usageError("name the partner by --partner or by --key-file, not by both")
+		return "", usageError("--partner and --key-file cannot be combined")
 	case f.KeyFile != nil:
-		return hashOf(*f.KeyFile)
+		return hashKeyFile(*f.KeyFile)
 	case f.Partner == nil:
 		return "", nil
 	case len(*f.Partner) < 12 || len(*f.Partner) > 64 || strings.Trim(*f.Partner, "0123456789abcdef") != "":
-		return "", usageError("--partner must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, never the key: for that is --key-file")
+		return "", usageError("--partner must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key. To give the key, use --key-file")
 	}
 	return *f.Partner, nil
 }
 
-// about is a path with the partner, if one was named.
-func (f *partnerFlags) about(path string) (string, error) {
-	partner, err := f.ref()
+// withPartner adds the partner to a path, if one is named.
+func (f *partnerFlags) withPartner(path string) (string, error) {
+	partner, err := f.partner()
 	if err == nil && partner != "" {
 		path += "?" + url.Values{"partner": {partner}}.Encode()
 	}
 	return path, err
 }
 
-// keyLimit bounds what is read of a file with a key, in bytes.
-const keyLimit = 64 << 10
+// target returns the one partner that a change is for, or all if the flag --NAME is given, which stands for many.
+func (f *partnerFlags) target(name string, given bool, all string) (string, error) {
+	if named := f.Partner != nil || f.KeyFile != nil; named == given {
+		return "", usageError("give one of --partner, --key-file and --" + name)
+	}
+	if given {
+		return all, nil
+	}
+	return f.partner()
+}
 
-// hashOf is the hash of the key in a file. One end of line after it is the editor's; all else is the key's.
-func hashOf(file string) (string, error) {
+// maxKeyFile bounds the size of a key file, in bytes.
+const maxKeyFile = 64 << 10
+
+// hashKeyFile returns the hash of the key in a file.
+func hashKeyFile(file string) (string, error) {
 	if file == "" {
 		return "", usageError("--key-file is empty")
 	}
@@ -78,104 +88,124 @@ func hashOf(file string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	key, err := io.ReadAll(io.LimitReader(f, keyLimit+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
 	if err != nil {
 		return "", err
 	}
-	text := strings.TrimSuffix(strings.TrimSuffix(string(key), "\n"), "\r")
+	key := trimLineEnd(text)
 	switch {
-	case len(key) > keyLimit:
-		return "", fmt.Errorf("%s is over 64 KiB: it holds no key", file)
-	case text == "":
-		return "", fmt.Errorf("%s holds no key", file)
-	case strings.Contains(text, "\n"):
-		return "", fmt.Errorf("%s holds more than one line: a file with the key alone is wanted", file)
+	case len(text) > maxKeyFile:
+		return "", fmt.Errorf("%s is larger than 64 KiB: the file must have the key alone", file)
+	case key == "":
+		return "", fmt.Errorf("%s is empty: the file must have the key alone", file)
+	case strings.Contains(key, "\n"):
+		return "", fmt.Errorf("%s has more than one line: the file must have the key alone", file)
 	}
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// decisionFlags are of every change.
+// trimLineEnd removes one line end, which editors add. Everything else belongs to the key.
+func trimLineEnd(text []byte) string {
+	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+}
+
+// decisionFlags are the flags of every change.
 type decisionFlags struct {
 	adminFlags
-	By *string `placeholder:"NAME" help:"Who decides, for the audit log; if left out, the environment's USER."`
+	By *string `placeholder:"NAME" help:"Your name, for the audit log. If omitted, the environment variable USER."`
 }
 
-// decide has the gateway make a change.
-func (f *decisionFlags) decide(ctx context.Context, s surroundings, what string, q url.Values) (c rollout.Changed, err error) {
-	return f.decideWith(ctx, s, what, q, nil)
+// decider returns the name for the audit log.
+func (f *decisionFlags) decider(s system) (string, error) {
+	by, ok := s.env("USER")
+	switch {
+	case f.By != nil && *f.By == "":
+		return "", usageError("--by is empty")
+	case f.By != nil:
+		return *f.By, nil
+	case !ok || by == "":
+		return "", usageError("--by is missing: give your name for the audit log, or set the environment variable USER")
+	}
+	return by, nil
 }
 
-// decideWith is decide with a body.
-func (f *decisionFlags) decideWith(ctx context.Context, s surroundings, what string, q url.Values, body []byte) (c rollout.Changed, err error) {
+// change makes a change at the gateway. body may be nil.
+func (f *decisionFlags) change(ctx context.Context, s system, action string, q url.Values, body []byte) (changed rollout.Changed, err error) {
 	by, err := f.decider(s)
 	if err != nil {
-		return c, err
+		return changed, err
 	}
 	q.Set("by", by)
-	err = f.callWith(ctx, http.MethodPost, "/rollout/"+what+"?"+q.Encode(), body, func(body io.Reader) error { return json.NewDecoder(body).Decode(&c) })
+	err = f.call(ctx, http.MethodPost, "/rollout/"+action+"?"+q.Encode(), body, decodeInto(&changed))
 	var failed *adminError
 	if errors.As(err, &failed) && failed.status >= http.StatusInternalServerError {
-		// It gave up waiting for the store, which may have made the change, or make it yet.
-		err = fmt.Errorf("the gateway failed (%d): %s\nUnless it says so, it is not known whether the change was made: look at billbridge rollout status", failed.status, failed.text)
+		// The gateway stopped waiting for the store, which may still make the change.
+		err = fmt.Errorf("the gateway failed (%d): %s\nUnless it says otherwise, the change may have been made. To see, run billbridge rollout status", failed.status, failed.text)
 	}
-	return c, err
+	return changed, err
+}
+
+// changeOnly makes a change without parameters and prints a message.
+func (f *decisionFlags) changeOnly(ctx context.Context, s system, action, message string) error {
+	if _, err := f.change(ctx, s, action, url.Values{}, nil); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, message)
+	return nil
 }
 
 type rolloutSet struct {
 	decisionFlags
 	partnerFlags
-	Default bool   `help:"All partners that have no stage of their own, those to come included."`
-	Stage   string `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"old, shadow, canary, new or drained."`
-	Percent *int   `placeholder:"N" help:"Of canary: how many in a hundred of the partner's new bills are made at the new backend, 0 to 100. With rollout.split: merchant, of its merchants."`
-	Force   bool   `help:"Also where the gateway warns: the partner was not seen for the settling time, the report has no PASS, the side cannot carry calls that it makes, or it is to be drained and has bills at the old backend."`
+	Default bool   `help:"Set the default stage, for all partners without a stage of their own, also for new ones."`
+	Stage   string `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"The stage: old, shadow, canary, new or drained."`
+	Percent *int   `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100. With rollout.split: merchant, the percentage of its merchants."`
+	Force   bool   `help:"Change the stage although there are reasons against it. Without --force the command prints them."`
 }
 
 // Help implements kong's detailed help.
 func (rolloutSet) Help() string {
 	return examples("billbridge rollout set --partner 6e2b0f4cd1aa --stage canary --percent 10", "billbridge rollout set --key-file partner.key --stage new",
 		"billbridge rollout set --default --stage shadow") +
-		"\n\nStages, in their order: old, shadow (old, and reads are compared), canary (a part of what is new goes to the new backend)," +
-		"\nnew, drained (new, and nothing is left at the old backend). Bills stay where they are in every stage."
+		"\n\nThe stages in their order: old; shadow (old, and reads are compared); canary (some new bills are created at the new backend);" +
+		"\nnew; drained (new, and the old backend is not used any more). No stage moves an existing bill." +
+		"\n\nReasons against a change: the settling period of the partner is not over, the report has no PASS, the backend cannot carry" +
+		"\ncalls that the partner makes, or a partner to be drained has bills at the old backend that may be open."
 }
 
 // Run sets a stage.
-func (c *rolloutSet) Run(ctx context.Context, s surroundings) error {
-	partner, err := c.ref()
-	named := c.Partner != nil || c.KeyFile != nil
+func (c *rolloutSet) Run(ctx context.Context, s system) error {
+	partner, err := c.target("default", c.Default, "default")
 	switch {
-	case named == c.Default:
-		return usageError("say which: --partner, --key-file, or --default for all that have no stage of their own")
 	case err != nil:
 		return err
 	case (c.Percent != nil) != (c.Stage == string(rollout.StageCanary)):
-		return usageError("--percent is wanted with --stage canary, and only with it")
+		return usageError("--percent is required with --stage canary, and not allowed with other stages")
 	case c.Percent != nil && (*c.Percent < 0 || *c.Percent > 100):
 		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
-	case c.Default:
-		partner = "default"
 	}
 	q := url.Values{"partner": {partner}, "stage": {c.Stage}}
 	if c.Percent != nil {
 		q.Set("percent", strconv.Itoa(*c.Percent))
 	}
-	made, err := c.decide(ctx, s, "stage", forcing(c.Force, q))
+	changed, err := c.change(ctx, s, "stage", withForce(c.Force, q), nil)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: %s, was %s%s\n", made.Partner, rollout.InWords(made.To, made.ToPercent), rollout.InWords(made.From, made.FromPercent), forced(made.Forced))
-	explain(s, made)
+	fmt.Fprintf(s.out, "%s: %s, was %s%s\n", changed.Partner, rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
+	printEffect(s, changed)
 	return nil
 }
 
-// explain says what a change of a stage comes to.
-func explain(s surroundings, made rollout.Changed) {
-	if made.Warning != "" {
-		fmt.Fprintf(s.err, "Warning: %s.\n", made.Warning)
+// printEffect prints the warning of a change, and its effect on new bills.
+func printEffect(s system, changed rollout.Changed) {
+	if changed.Warning != "" {
+		fmt.Fprintf(s.err, "Warning: %s.\n", changed.Warning)
 	}
-	if e := made.Effect; e != nil {
+	if e := changed.Effect; e != nil {
 		fmt.Fprintf(s.out, "At the new backend: %s.\n", e)
-		if p := *made.ToPercent; e.Bills > 0 && e.Percent != p && (e.Percent == 0 || e.Percent == 100) {
+		if p := *changed.ToPercent; e.Bills > 0 && e.Percent != p && (e.Percent == 0 || e.Percent == 100) {
 			fmt.Fprintln(s.out, "With rollout.split: merchant, all bills of a merchant go to one backend. To divide them, set rollout.split: bill in the config.")
 		}
 	}
@@ -184,35 +214,30 @@ func explain(s surroundings, made rollout.Changed) {
 type rolloutUnset struct {
 	decisionFlags
 	partnerFlags
-	Default bool `help:"The stage that was set for all that have none of their own."`
-	Force   bool `help:"Also where the gateway warns."`
+	Default bool `help:"Remove the default stage that was set, so that the config's applies."`
+	Force   bool `help:"Change the stage although there are reasons against it. Without --force the command prints them."`
 }
 
 // Help implements kong's detailed help.
 func (rolloutUnset) Help() string { return examples("billbridge rollout unset --partner 6e2b0f4cd1aa") }
 
-// Run takes a stage away.
-func (c *rolloutUnset) Run(ctx context.Context, s surroundings) error {
-	partner, err := c.ref()
-	switch {
-	case err != nil:
-		return err
-	case (partner != "") == c.Default:
-		return usageError("say which: --partner, --key-file, or --default")
-	case c.Default:
-		partner = "default"
-	}
-	made, err := c.decide(ctx, s, "unset", forcing(c.Force, url.Values{"partner": {partner}}))
+// Run removes a stage.
+func (c *rolloutUnset) Run(ctx context.Context, s system) error {
+	partner, err := c.target("default", c.Default, "default")
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: follows %s, was %s%s\n", made.Partner, rollout.InWords(made.To, made.ToPercent), rollout.InWords(made.From, made.FromPercent), forced(made.Forced))
-	explain(s, made)
+	changed, err := c.change(ctx, s, "unset", withForce(c.Force, url.Values{"partner": {partner}}), nil)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s: follows %s, was %s%s\n", changed.Partner, rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
+	printEffect(s, changed)
 	return nil
 }
 
-// forcing adds force to what is asked, where it is wanted.
-func forcing(force bool, q url.Values) url.Values {
+// withForce adds the parameter force, if it is set.
+func withForce(force bool, q url.Values) url.Values {
 	if force {
 		q.Set("force", "true")
 	}
@@ -221,107 +246,103 @@ func forcing(force bool, q url.Values) url.Values {
 
 type rolloutStop struct {
 	decisionFlags
-	Force bool `help:"Also where the gateway warns: the old backend cannot carry calls that partners make."`
+	Force bool `help:"Stop although the old backend cannot carry calls that partners make."`
 }
 
 // Help implements kong's detailed help.
 func (rolloutStop) Help() string {
 	return examples("billbridge rollout stop", "billbridge rollout stop --by anna --force") +
-		"\n\nBills that are made stay where they are, and so do the stages, for billbridge rollout resume. The new backend is asked nothing before a bill is made."
+		"\n\nExisting bills stay at their backends. The stages are kept, and billbridge rollout resume applies them again. While stopped," +
+		"\nthe gateway does not probe the new backend before a bill is created."
 }
 
-// Run stops.
-func (c *rolloutStop) Run(ctx context.Context, s surroundings) error {
-	made, err := c.decide(ctx, s, "stop", forcing(c.Force, url.Values{}))
+// Run turns the kill switch on.
+func (c *rolloutStop) Run(ctx context.Context, s system) error {
+	changed, err := c.change(ctx, s, "stop", withForce(c.Force, url.Values{}), nil)
 	switch {
 	case err != nil:
 		return err
-	case made.Already:
-		fmt.Fprintf(s.out, "Stopped already, since %s by %s: new bills are made at the old backend.\n", clock(made.At), made.By)
+	case changed.Already:
+		fmt.Fprintf(s.out, "Already stopped at %s by %s: new bills are created at the old backend.\n", formatTime(changed.At), changed.By)
 		return nil
 	}
-	if made.Unstored != "" {
-		return fmt.Errorf("stopped on this gateway alone: it makes new bills at the old backend, but that could not be stored: %s\n"+
-			"The gateway tries again every second. Until it is stored, other gateways do not know of it, and a restart forgets it", made.Unstored)
+	if changed.Unstored != "" {
+		return fmt.Errorf("stopped on this gateway only, which creates new bills at the old backend. The store did not record it: %s\n"+
+			"The gateway retries every second. Until the store has recorded it, other gateways are not stopped, and a restart of this one ends it", changed.Unstored)
 	}
-	fmt.Fprintln(s.out, "Stopped: new bills are made at the old backend.")
+	fmt.Fprintln(s.out, "Stopped: new bills are created at the old backend.")
 	return nil
 }
 
 type rolloutBegin struct {
 	decisionFlags
-	Force bool `help:"Also if the ledger, which is new, has bills at the new backend."`
+	Force bool `help:"Begin although the ledger of the new store already has bills at the new backend."`
 }
 
 // Help implements kong's detailed help.
 func (rolloutBegin) Help() string {
 	return examples("billbridge rollout begin --by anna") +
-		"\n\nA store that is new may stand in the place of one that was lost. So both backends are asked about every bill that it does not know, and for the" +
-		"\nsettling period no bill is made, until you say that the new backend has no bills of partners that come through here. If there was a store before:" +
-		"\ndo not say so, but restore it from its backup, and run billbridge rollout restored."
+		"\n\nA new store may replace one that was lost. Until this command is run, both backends are probed for every bill that is not in" +
+		"\nthe ledger, and no bill is created during the settling period. If there was a store before, do not run this command:" +
+		"\nrestore the store from its backup, and run billbridge rollout restored."
 }
 
-// Run begins.
-func (c *rolloutBegin) Run(ctx context.Context, s surroundings) error {
-	made, err := c.decide(ctx, s, "begin", forcing(c.Force, url.Values{}))
+// Run begins the rollout.
+func (c *rolloutBegin) Run(ctx context.Context, s system) error {
+	changed, err := c.change(ctx, s, "begin", withForce(c.Force, url.Values{}), nil)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "Begun%s: a bill that the ledger does not know was not made at the new backend.\n", forced(made.Forced))
+	fmt.Fprintf(s.out, "Begun%s: bills that are not in the ledger are not at the new backend.\n", forcedSuffix(changed.Forced))
 	return nil
 }
 
 type rolloutMoved struct {
 	decisionFlags
-	Upstream string `arg:"" placeholder:"NAME" help:"The upstream, by its name in the config."`
+	Upstream string `arg:"" placeholder:"NAME" help:"The name of the upstream in the config."`
 }
 
 // Help implements kong's detailed help.
 func (rolloutMoved) Help() string {
 	return examples("billbridge rollout moved old --by anna") +
-		"\n\nFor a backend that keeps its bills and gets another url in the config. It holds for one change, within 24 hours. Then change the config, and reload."
+		"\n\nFor a backend that keeps its bills and gets another URL. The command allows one change within 24 hours: change the url in the" +
+		"\nconfig and reload."
 }
 
-// Run declares.
-func (c *rolloutMoved) Run(ctx context.Context, s surroundings) error {
-	made, err := c.decide(ctx, s, "moved", url.Values{"upstream": {c.Upstream}})
+// Run allows the change.
+func (c *rolloutMoved) Run(ctx context.Context, s system) error {
+	changed, err := c.change(ctx, s, "moved", url.Values{"upstream": {c.Upstream}}, nil)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "Upstream %s may get another url until %s, once. Change the config, and reload.\n", made.Subject, clock(made.At.Add(24*time.Hour)))
+	fmt.Fprintf(s.out, "The url of upstream %s may change once until %s. Change it in the config, and reload.\n", changed.Subject, formatTime(changed.At.Add(24*time.Hour)))
 	return nil
 }
 
 type rolloutReset struct {
 	decisionFlags
 	partnerFlags
-	All   bool `help:"What was counted of every partner."`
-	Force bool `help:"Also where a verdict is FAIL: what it tells of was mended."`
+	All   bool `help:"Reset the counts of all partners."`
+	Force bool `help:"Reset although a verdict is FAIL, because its cause is fixed."`
 }
 
 // Help implements kong's detailed help.
 func (rolloutReset) Help() string {
 	return examples("billbridge rollout reset --partner 6e2b0f4cd1aa", "billbridge rollout reset --all") +
-		"\n\nWhat other gateways on the same store have counted in the last seconds may still come to it."
+		"\n\nOther gateways on the same store may still add what they counted in the last seconds."
 }
 
-// Run begins anew.
-func (c *rolloutReset) Run(ctx context.Context, s surroundings) error {
-	partner, err := c.ref()
-	named := c.Partner != nil || c.KeyFile != nil
-	switch {
-	case named == c.All:
-		return usageError("say which: --partner, --key-file, or --all")
-	case err != nil:
-		return err
-	case c.All:
-		partner = "all"
-	}
-	made, err := c.decide(ctx, s, "reset", forcing(c.Force, url.Values{"partner": {partner}}))
+// Run resets counts.
+func (c *rolloutReset) Run(ctx context.Context, s system) error {
+	partner, err := c.target("all", c.All, "all")
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: the report begins anew\n", made.Partner)
+	changed, err := c.change(ctx, s, "reset", withForce(c.Force, url.Values{"partner": {partner}}), nil)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "%s: the counts of the report start again\n", changed.Partner)
 	return nil
 }
 
@@ -330,9 +351,9 @@ type rolloutResume struct{ decisionFlags }
 // Help implements kong's detailed help.
 func (rolloutResume) Help() string { return examples("billbridge rollout resume") }
 
-// Run resumes.
-func (c *rolloutResume) Run(ctx context.Context, s surroundings) error {
-	return c.declare(ctx, s, "resume", "Resumed: the stages decide again.")
+// Run turns the kill switch off.
+func (c *rolloutResume) Run(ctx context.Context, s system) error {
+	return c.changeOnly(ctx, s, "resume", "Resumed: the stages apply again.")
 }
 
 type rolloutRestored struct{ decisionFlags }
@@ -340,20 +361,12 @@ type rolloutRestored struct{ decisionFlags }
 // Help implements kong's detailed help.
 func (rolloutRestored) Help() string {
 	return examples("billbridge rollout restored --by anna") +
-		"\n\nTo be said after the store was restored from a backup, to one gateway, before any other runs and before partners call again. From then on both backends are asked" +
-		"\nfor a bill that the ledger does not know, of drained partners too, and for the settling period no bill is made that the ledger does not know." +
-		"\nIt cannot be taken back."
+		"\n\nRun this after you have restored the store from a backup: at one gateway, before other gateways start and before partners call." +
+		"\nAfterwards both backends are probed for every bill that is not in the ledger, also for drained partners, and during the" +
+		"\nsettling period no such bill is created. This cannot be undone."
 }
 
-// Run declares.
-func (c *rolloutRestored) Run(ctx context.Context, s surroundings) error {
-	return c.declare(ctx, s, "restored", "Noted: of a bill that the ledger does not know, both backends are asked.")
-}
-
-func (f *decisionFlags) declare(ctx context.Context, s surroundings, what, outcome string) error {
-	if _, err := f.decide(ctx, s, what, url.Values{}); err != nil {
-		return err
-	}
-	fmt.Fprintln(s.out, outcome)
-	return nil
+// Run declares the store restored.
+func (c *rolloutRestored) Run(ctx context.Context, s system) error {
+	return c.changeOnly(ctx, s, "restored", "Recorded: both backends are probed for every bill that is not in the ledger.")
 }

@@ -11,14 +11,14 @@ import (
 // gateway refuses, and the change took effect when the store came back.
 func TestFailedChangeIsNotCalledRefused(t *testing.T) {
 	t.Parallel()
-	const unknown = "Unless it says so, it is not known whether the change was made: look at billbridge rollout status\n"
+	const unknown = "Unless it says otherwise, the change may have been made. To see, run billbridge rollout status\n"
 	for _, row := range []struct {
 		status int
 		want   string
 	}{
 		{http.StatusInternalServerError, "billbridge: the gateway failed (500): store: a timeout\n" + unknown},
 		{http.StatusBadGateway, "billbridge: the gateway failed (502): store: a timeout\n" + unknown},
-		{http.StatusConflict, "billbridge: the gateway refuses (409): store: a timeout\n"},
+		{http.StatusConflict, "billbridge: the gateway refused the request (409): store: a timeout\n"},
 	} {
 		gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "store: a timeout", row.status)
@@ -28,12 +28,12 @@ func TestFailedChangeIsNotCalledRefused(t *testing.T) {
 			{"stop", "--force"}, {"resume"}, {"restored"}, {"set", "--default", "--stage", "old"}, {"unset", "--default"}, {"reset", "--all"},
 		} {
 			code, out, errs := commanded(t, false, append(append([]string{"rollout"}, change...), "--by", "anna", "--admin", gateway.URL)...)
-			if code != refused || out != "" || errs != row.want {
+			if code != exitError || out != "" || errs != row.want {
 				t.Errorf("%s: exit code %d, %q, %q, want %q", change, code, out, errs, row.want)
 			}
 		}
-		want := fmt.Sprintf("billbridge: the gateway refuses (%d): store: a timeout\n", row.status) // which changes nothing
-		if code, out, errs := commanded(t, false, "rollout", "status", "--admin", gateway.URL); code != refused || out != "" || errs != want {
+		want := fmt.Sprintf("billbridge: the gateway refused the request (%d): store: a timeout\n", row.status) // which changes nothing
+		if code, out, errs := commanded(t, false, "rollout", "status", "--admin", gateway.URL); code != exitError || out != "" || errs != want {
 			t.Errorf("status: exit code %d, %q, %q, want %q", code, out, errs, want)
 		}
 	}

@@ -18,39 +18,60 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// rolloutTry is the way of a partner from old to new, with a sandbox on either backend.
+// rolloutTry moves the demo partner from old to new between two sandboxes.
 type rolloutTry struct {
 	adminFlags
-	Partners string `default:"http://127.0.0.1:8080" placeholder:"URL" help:"Where partners call (${default})."`
+	Partners string `default:"http://127.0.0.1:8080" placeholder:"URL" help:"The gateway's listener for partners (${default})."`
 }
 
 // Help implements kong's detailed help.
 func (rolloutTry) Help() string {
 	return examples("billbridge serve --rollout", "billbridge rollout try    # in a second terminal") +
-		"\n\nIt makes bills of the demo partner, which only the sandbox knows, pays and reads them, and runs the commands that it shows."
+		"\n\nThe command creates, pays and reads bills of the demo partner, which only the sandbox has, and runs the rollout commands that" +
+		"\nit prints."
 }
 
 const (
 	demoKey = "demo-partner-key"
 
-	triedBills   = 30  // so many distinct bills, and
-	triedReads   = 4   // each read so often, are enough for PASS
-	triedCanary  = 300 // bills of which canary makes about half at the new backend: PASS wants 100 at either
-	triedPercent = 50
-	passes       = 100 // comparisons, or bills read back
+	shadowBills   = 30  // with
+	shadowReads   = 4   // reads of each bill: enough for PASS
+	canaryBills   = 300 // about half of them at each backend: PASS requires 100 at each
+	canaryPercent = 50
+	comparisons   = 100 // required for PASS
 )
 
-// Run drives.
-func (c *rolloutTry) Run(ctx context.Context, s surroundings) error {
+// Run runs the trial.
+func (c *rolloutTry) Run(ctx context.Context, s system) error {
 	sum := sha256.Sum256([]byte(demoKey))
-	partner := hex.EncodeToString(sum[:])
-	short := partner[:12]
-	began := time.Now().UnixMilli() % 1e9 // no two runs have the same bills
-	bill := func(i int) string { return fmt.Sprintf("TRY%09dB%03d", began, i) }
+	by, partner := "billbridge rollout try", hex.EncodeToString(sum[:])
+	start := time.Now().UnixMilli() % 1e9
+	t := &rolloutTrial{
+		rolloutTry: c, s: s, partner: partner, short: partner[:12],
+		set:    rolloutSet{decisionFlags: decisionFlags{adminFlags: c.adminFlags, By: &by}, partnerFlags: partnerFlags{Partner: &partner}},
+		billID: func(i int) string { return fmt.Sprintf("TRY%09dB%03d", start, i) },
+	}
+	for _, step := range []func(context.Context) error{t.createBills, t.shadow, t.canary, t.moveToNew} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-	fmt.Fprintf(s.out, "# %d bills of the demo partner are made, in the legacy form, and every third one is paid.\n", triedBills)
-	for i := range triedBills {
-		page, err := c.make(ctx, bill(i))
+// A rolloutTrial is one run of rolloutTry.
+type rolloutTrial struct {
+	*rolloutTry
+	s              system
+	partner, short string // the hash of the demo partner's key
+	set            rolloutSet
+	billID         func(int) string // different ids in every run
+}
+
+func (t *rolloutTrial) createBills(ctx context.Context) error {
+	fmt.Fprintf(t.s.out, "# %d bills of the demo partner are created, in the legacy form, and every third one is paid.\n", shadowBills)
+	for i := range shadowBills {
+		page, err := t.create(ctx, t.billID(i))
 		if err == nil && i%3 == 0 {
 			err = pay(ctx, page)
 		}
@@ -58,101 +79,114 @@ func (c *rolloutTry) Run(ctx context.Context, s surroundings) error {
 			return err
 		}
 	}
+	return nil
+}
 
-	by := "billbridge rollout try"
-	set := rolloutSet{decisionFlags: decisionFlags{adminFlags: c.adminFlags, By: &by}, partnerFlags: partnerFlags{Partner: &partner}}
-	show := func(line string, run func() error) error {
-		fmt.Fprintf(s.out, "\n$ billbridge rollout %s\n", line)
-		return run()
-	}
-	report := rolloutReport{adminFlags: c.adminFlags, partnerFlags: set.partnerFlags, Format: "text"}
-	status := rolloutStatus{adminFlags: c.adminFlags, partnerFlags: set.partnerFlags}
-
-	set.Stage = string(rollout.StageShadow)
-	if err := show("set --partner "+short+" --stage shadow", func() error { return set.Run(ctx, s) }); err != nil {
+func (t *rolloutTrial) shadow(ctx context.Context) error {
+	if err := t.setStage(ctx, rollout.StageShadow, nil); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\n# Each bill is read %d times, in both forms. The new backend is asked, too, and the answers are compared.\n", triedReads)
-	for n := range triedReads {
-		for i := range triedBills {
-			if err := c.read(ctx, bill(i), n%2 == 0); err != nil {
+	fmt.Fprintf(t.s.out, "\n# Each bill is read %d times, in both forms. The new backend gets the same reads, and the replies are compared.\n", shadowReads)
+	for n := range shadowReads {
+		for i := range shadowBills {
+			if err := t.read(ctx, t.billID(i), n%2 == 0); err != nil {
 				return err
 			}
 		}
 	}
-	if err := c.await(ctx, partner, "bill.read", evidence.ByShadow, passes); err != nil {
+	if err := t.awaitComparisons(ctx, t.partner, "bill.read", evidence.ByShadow, comparisons); err != nil {
 		return err
 	}
-	if err := show("report --partner "+short, func() error { return report.Run(ctx, s) }); err != nil {
-		return err
-	}
+	return t.report(ctx)
+}
 
-	percent := triedPercent
-	set.Stage, set.Percent = string(rollout.StageCanary), &percent
-	if err := show(fmt.Sprintf("set --partner %s --stage canary --percent %d", short, percent), func() error { return set.Run(ctx, s) }); err != nil {
+func (t *rolloutTrial) canary(ctx context.Context) error {
+	percent := canaryPercent
+	if err := t.setStage(ctx, rollout.StageCanary, &percent); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\n# %d more bills are made. Those that the new backend makes are read back.\n", triedCanary)
-	for i := range triedCanary {
-		if _, err := c.make(ctx, bill(triedBills+i)); err != nil {
+	fmt.Fprintf(t.s.out, "\n# %d more bills are created. The gateway reads back those that are created at the new backend.\n", canaryBills)
+	for i := range canaryBills {
+		if _, err := t.create(ctx, t.billID(shadowBills+i)); err != nil {
 			return err
 		}
 	}
-	if err := c.await(ctx, partner, "bill.create", evidence.ByReadBack, passes); err != nil {
+	if err := t.awaitComparisons(ctx, t.partner, "bill.create", evidence.ByReadBack, comparisons); err != nil {
 		return err
 	}
-	if err := show("status --partner "+short, func() error { return status.Run(ctx, s) }); err != nil {
+	status := rolloutStatus{adminFlags: t.adminFlags, partnerFlags: t.set.partnerFlags}
+	if err := t.run("status --partner "+t.short, func() error { return status.Run(ctx, t.s) }); err != nil {
 		return err
 	}
-	if err := show("report --partner "+short, func() error { return report.Run(ctx, s) }); err != nil {
-		return err
-	}
-	set.Stage, set.Percent = string(rollout.StageNew), nil
-	return show("set --partner "+short+" --stage new", func() error { return set.Run(ctx, s) })
+	return t.report(ctx)
 }
 
-// make makes a bill, and returns the page that pays it.
-func (c *rolloutTry) make(ctx context.Context, bill string) (page string, err error) {
-	reply, err := c.call(ctx, "/if/bill/send", `{"apikey":"`+demoKey+`","member":"demo-member","merchant":"demo-store","bill":{"bill_id":"`+bill+
+func (t *rolloutTrial) moveToNew(ctx context.Context) error {
+	return t.setStage(ctx, rollout.StageNew, nil)
+}
+
+// run prints a rollout command and runs it.
+func (t *rolloutTrial) run(args string, command func() error) error {
+	fmt.Fprintf(t.s.out, "\n$ billbridge rollout %s\n", args)
+	return command()
+}
+
+func (t *rolloutTrial) setStage(ctx context.Context, stage rollout.Stage, percent *int) error {
+	t.set.Stage, t.set.Percent = string(stage), percent
+	args := fmt.Sprintf("set --partner %s --stage %s", t.short, stage)
+	if percent != nil {
+		args += fmt.Sprintf(" --percent %d", *percent)
+	}
+	return t.run(args, func() error { return t.set.Run(ctx, t.s) })
+}
+
+func (t *rolloutTrial) report(ctx context.Context) error {
+	report := rolloutReport{adminFlags: t.adminFlags, partnerFlags: t.set.partnerFlags, Format: "text"}
+	return t.run("report --partner "+t.short, func() error { return report.Run(ctx, t.s) })
+}
+
+// create creates a bill and returns the URL of its payment page.
+func (c *rolloutTry) create(ctx context.Context, bill string) (page string, err error) {
+	reply, err := c.post(ctx, "/if/bill/send", `{"apikey":"`+demoKey+`","member":"demo-member","merchant":"demo-store","bill":{"bill_id":"`+bill+
 		`","product_nm":"11월 수강료","price":"`+demoPrice+`","hash":"`+sandbox.Hash(bill, "", demoPrice)+`"}}`)
 	return reply.ShortURL, err
 }
 
-// read reads a bill in one of the forms.
+// read reads a bill in the legacy form or in v2.
 func (c *rolloutTry) read(ctx context.Context, bill string, legacy bool) error {
 	path, body := "/bill/read", `{"apiKey":"`+demoKey+`","member":"demo-member","merchant":"demo-store","bill":{"billId":"`+bill+`"}}`
 	if legacy {
 		path, body = "/if/bill/read", `{"apikey":"`+demoKey+`","member":"demo-member","merchant":"demo-store","bill_id":"`+bill+`"}`
 	}
-	_, err := c.call(ctx, path, body)
+	_, err := c.post(ctx, path, body)
 	return err
 }
 
-// triedReply is what is read of a reply, in either form.
-type triedReply struct{ Code, Msg, Message, ShortURL string }
+// A trialReply has the fields that are used of a reply in either form.
+type trialReply struct{ Code, Msg, Message, ShortURL string }
 
-// call makes a call of the demo partner, which must succeed.
-func (c *rolloutTry) call(ctx context.Context, path, body string) (reply triedReply, err error) {
-	text, err := send(ctx, strings.TrimSuffix(c.Partners, "/")+path, "application/json", body)
+// post makes a call of the demo partner. Any reply but a success is an error.
+func (c *rolloutTry) post(ctx context.Context, path, body string) (reply trialReply, err error) {
+	text, err := httpPost(ctx, strings.TrimSuffix(c.Partners, "/")+path, "application/json", body)
 	if err == nil {
 		err = json.Unmarshal(text, &reply)
 	}
 	switch {
 	case err != nil:
-		return reply, fmt.Errorf("%w\nIs billbridge serve --rollout running there? It prints the line to call", err)
-	case reply.Code != "" && reply.Code != "0000": // a legacy read that succeeds has none
-		return reply, fmt.Errorf("%s answers %s: %s\nOnly the sandbox knows the demo partner. Run billbridge serve --rollout", path, reply.Code, reply.Msg+reply.Message)
+		return reply, fmt.Errorf("%w\nStart billbridge serve --rollout first, and run the command line that it prints", err)
+	case reply.Code != "" && reply.Code != "0000": // a successful legacy read has no code
+		return reply, fmt.Errorf("%s returned %s: %s\nOnly the sandbox has the demo partner: start billbridge serve --rollout", path, reply.Code, reply.Msg+reply.Message)
 	}
 	return reply, nil
 }
 
 // pay pays a bill on its page.
 func pay(ctx context.Context, page string) error {
-	_, err := send(ctx, page, "application/x-www-form-urlencoded", url.Values{"method": {"CARD_VAN"}, "months": {"0"}}.Encode())
+	_, err := httpPost(ctx, page, "application/x-www-form-urlencoded", url.Values{"method": {"CARD_VAN"}, "months": {"0"}}.Encode())
 	return err
 }
 
-func send(ctx context.Context, to, contentType, body string) ([]byte, error) {
+func httpPost(ctx context.Context, to, contentType, body string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -165,17 +199,17 @@ func send(ctx context.Context, to, contentType, body string) ([]byte, error) {
 	defer func() { _ = response.Body.Close() }()
 	reply, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %s: %s", to, response.Status, bytes.TrimSpace(reply))
+		err = fmt.Errorf("%s returned %s: %s", to, response.Status, bytes.TrimSpace(reply))
 	}
 	return reply, err
 }
 
-// tryWithin is how long what is compared in the background may take.
-const tryWithin = 30 * time.Second
+// comparisonTimeout bounds the wait for comparisons, which run in the background.
+const comparisonTimeout = 30 * time.Second
 
-// await waits until so many comparisons of an operation are in the report.
-func (c *rolloutTry) await(ctx context.Context, partner, operation string, by evidence.Evidence, want int) error {
-	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+// awaitComparisons waits until the report has a number of comparisons of an operation.
+func (c *rolloutTry) awaitComparisons(ctx context.Context, partner, operation string, by evidence.Evidence, want int) error {
+	ctx, cancel := context.WithTimeout(ctx, comparisonTimeout)
 	defer cancel()
 	for {
 		var r rollout.Report
@@ -194,7 +228,7 @@ func (c *rolloutTry) await(ctx context.Context, partner, operation string, by ev
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d bills were compared within %s: is this gateway another one than that of billbridge serve --rollout?", have, want, tryWithin)
+			return fmt.Errorf("%d of %d comparisons after %s: check that --partners and --admin are of the same gateway, started with billbridge serve --rollout", have, want, comparisonTimeout)
 		}
 	}
 }

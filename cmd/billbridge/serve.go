@@ -23,30 +23,29 @@ import (
 )
 
 type serveCommand struct {
-	Config  string `placeholder:"FILE" help:"YAML config. Without one, the sandbox runs in the same process as a v2 upstream."`
-	Rollout bool   `help:"Without a config: the sandbox is two backends, old in legacy and new in v2, for billbridge rollout try."`
-	Listen  string `placeholder:"ADDR" help:"Where partners call, instead of the config's listen."`
-	Admin   string `placeholder:"ADDR" help:"Where the operator calls, instead of the config's admin.listen."`
+	Config  string `placeholder:"FILE" help:"YAML config. If omitted, a sandbox runs in the same process as a v2 upstream."`
+	Rollout bool   `help:"Without a config: run the sandbox as two backends, old in legacy and new in v2, for billbridge rollout try."`
+	Listen  string `placeholder:"ADDR" help:"The address for partners, instead of listen in the config."`
+	Admin   string `placeholder:"ADDR" help:"The address of the admin listener, instead of admin.listen in the config."`
 }
 
 // Help implements kong's detailed help.
 func (serveCommand) Help() string {
 	return examples("billbridge serve", "billbridge serve --rollout", "billbridge serve --config billbridge.yaml") +
-		"\n\nSIGHUP, or POST /-/reload on the admin listener, reads the config again. SIGTERM drains and exits."
+		"\n\nSIGHUP, or POST /-/reload on the admin listener, reloads the config. SIGTERM drains and exits."
 }
 
-// Run serves until the context ends.
-func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
+// Run serves until ctx ends.
+func (c *serveCommand) Run(ctx context.Context, s system) error {
 	if c.Rollout && c.Config != "" {
-		return usageError("--rollout is for a trial without a config: say rollout in the config instead")
+		return usageError("--rollout and --config cannot be combined: to configure a rollout, add a rollout section to the config")
 	}
 	logger := newLogger(s)
-	var service *sandbox.Service
 	load := func() (*config.Config, error) { return c.load(c.Config, s) }
 	if c.Config == "" {
 		var stop func()
 		var err error
-		if service, load, stop, err = c.withSandbox(s); err != nil {
+		if load, stop, err = c.startSandbox(s); err != nil {
 			return err
 		}
 		defer stop()
@@ -58,12 +57,12 @@ func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
 	if c.Config == "" {
 		load = nil
 	}
-	sockets, err := handedOver()
+	sockets, err := systemdSockets()
 	if err != nil {
 		return err
 	}
 	if c := checked.Callbacks; sockets["callbacks.listen"] != nil && (c == nil || c.Listen == "") {
-		return errors.New("systemd hands over a socket for callbacks, and the config has no callbacks.listen")
+		return errors.New("systemd passed a socket named callbacks, but the config has no callbacks.listen")
 	}
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT is not set
 		// Without a limit the heap may be twice what is held, and a budget for bodies would bound half of it.
@@ -71,7 +70,7 @@ func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
 	}
 	server, err := server.Listen(ctx, checked, load, sockets, build(), logger)
 	switch {
-	case err != nil && ctx.Err() != nil: // it was stopped while it waited for its store
+	case err != nil && ctx.Err() != nil: // stopped while it waited for the store
 		return nil
 	case err != nil:
 		return err
@@ -82,35 +81,35 @@ func (c *serveCommand) Run(ctx context.Context, s surroundings) error {
 		for {
 			select {
 			case <-s.hangup:
-				_ = server.Reload() // it has logged what is wrong
+				_ = server.Reload() // which logs an error
 			case <-reloads.Done():
 				return
 			}
 		}
 	}()
-	if service != nil {
-		fmt.Fprint(s.out, welcome(server, checked))
+	if c.Config == "" {
+		fmt.Fprint(s.out, trialGreeting(server, checked))
 	} else {
-		fmt.Fprintf(s.out, "billbridge serves partners on %s and its operator on %s.\n", server.Address(), server.AdminAddress())
+		fmt.Fprintf(s.out, "Listening for partners on %s, admin on %s.\n", server.Address(), server.AdminAddress())
 	}
 	return server.Run(ctx)
 }
 
-// handedOver returns the listeners that systemd opened for this process (socket activation), by the config key that each
-// replaces. The name of a socket (FileDescriptorName=) says which one. A single socket with another name is the partner listener.
-func handedOver() (map[string]net.Listener, error) {
-	named, err := activation.ListenersWithNames()
-	if err != nil || len(named) == 0 {
+// systemdSockets returns the listeners that systemd opened for this process (socket activation), by the config key that each
+// replaces. The name of a socket (FileDescriptorName=) selects the key. A single socket may have any name: it is for partners.
+func systemdSockets() (map[string]net.Listener, error) {
+	byName, err := activation.ListenersWithNames()
+	if err != nil || len(byName) == 0 {
 		return nil, err
 	}
 	sockets := map[string]net.Listener{}
-	for name, listeners := range named {
-		key, known := socketNames[name]
-		if !known && len(named) == 1 {
-			key, known = "listen", true
+	for name, listeners := range byName {
+		key, ok := socketNames[name]
+		if !ok && len(byName) == 1 {
+			key, ok = "listen", true
 		}
-		if !known || len(listeners) != 1 || listeners[0] == nil {
-			return nil, fmt.Errorf("systemd hands over %d sockets named %q: give each a FileDescriptorName of its own, listen, admin or callbacks, and Accept=no", len(listeners), name)
+		if !ok || len(listeners) != 1 || listeners[0] == nil {
+			return nil, fmt.Errorf("systemd passed %d sockets named %q: set FileDescriptorName to listen, admin or callbacks, a different one for each socket, and Accept=no", len(listeners), name)
 		}
 		sockets[key] = listeners[0]
 	}
@@ -119,15 +118,16 @@ func handedOver() (map[string]net.Listener, error) {
 
 var socketNames = map[string]string{"listen": "listen", "admin": "admin.listen", "callbacks": "callbacks.listen"}
 
-func (c *serveCommand) load(path string, s surroundings) (*config.Config, error) {
+func (c *serveCommand) load(path string, s system) (*config.Config, error) {
 	checked, err := config.Load(path, s.env)
 	if err != nil {
 		return nil, err
 	}
-	return c.overridden(checked)
+	return c.applyFlags(checked)
 }
 
-func (c *serveCommand) overridden(checked *config.Config) (*config.Config, error) {
+// applyFlags replaces the addresses of the config by those of the flags.
+func (c *serveCommand) applyFlags(checked *config.Config) (*config.Config, error) {
 	if c.Listen != "" {
 		checked.Listen = c.Listen
 	}
@@ -140,21 +140,21 @@ func (c *serveCommand) overridden(checked *config.Config) (*config.Config, error
 	return checked, nil
 }
 
-// withSandbox starts the sandbox on a free port, on two for a rollout, and returns how to load the config that goes to it.
-func (c *serveCommand) withSandbox(s surroundings) (*sandbox.Service, func() (*config.Config, error), func(), error) {
+// startSandbox starts the sandbox on a free port, or on two for a rollout. load returns a config for it.
+func (c *serveCommand) startSandbox(s system) (load func() (*config.Config, error), stop func(), err error) {
 	service := sandbox.New(sandbox.Options{Log: newLogger(s)})
 	server := &http.Server{Handler: service, ReadHeaderTimeout: 5 * time.Second}
 	urls := make([]string, map[bool]int{false: 1, true: 2}[c.Rollout])
 	for i := range urls {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return nil, nil, nil, errors.Join(err, server.Close(), service.Close())
+			return nil, nil, errors.Join(err, server.Close(), service.Close())
 		}
 		urls[i] = "http://" + listener.Addr().String()
 		go func() { _ = server.Serve(listener) }()
 	}
-	load := func() (*config.Config, error) {
-		text := builtIn(urls[0])
+	load = func() (*config.Config, error) {
+		text := builtInConfig(urls[0])
 		if c.Rollout {
 			text = fmt.Sprintf(builtInRollout, urls[0], urls[1])
 		}
@@ -163,26 +163,26 @@ func (c *serveCommand) withSandbox(s surroundings) (*sandbox.Service, func() (*c
 			return nil, err
 		}
 		if c.Rollout {
-			if checked.Table, err = translate.Compile(checked.Limits.Depth, billing.Table(), translate.File{Name: "built-in overlay", Data: []byte(sandboxPairs)}); err != nil {
+			if checked.Table, err = translate.Compile(checked.Limits.Depth, billing.Table(), translate.File{Name: "built-in overlay", Data: []byte(sandboxOverlay)}); err != nil {
 				return nil, err
 			}
 		}
-		trial(checked)
-		return c.overridden(checked)
+		relayInMemory(checked)
+		return c.applyFlags(checked)
 	}
-	stop := func() {
+	stop = func() {
 		_ = server.Close()
-		_ = service.Close() // nothing of it is on a disk
+		_ = service.Close() // without a data file there is nothing to lose
 	}
-	return service, load, stop, nil
+	return load, stop, nil
 }
 
-// builtIn is the config of a gateway that was given none.
-func builtIn(sandboxURL string) string {
+// builtInConfig returns the config that is used if none is given.
+func builtInConfig(sandboxURL string) string {
 	return "upstreams: {sandbox: {form: v2, url: \"" + sandboxURL + "\"}}\n"
 }
 
-// builtInRollout is that of a trial of a rollout: two backends of one service, so that both see the same bills.
+// builtInRollout is the config of serve --rollout. The two backends are one sandbox, so they have the same bills.
 const builtInRollout = `
 upstreams:
   old: {form: legacy, url: %q}
@@ -191,8 +191,8 @@ route: {default: old}
 rollout: {old: old, new: new, bills: shared}
 `
 
-// sandboxPairs are the words and numbers of the sandbox that the interface document does not pair.
-const sandboxPairs = `operations:
+// sandboxOverlay pairs the sandbox's legacy words with its v2 values, which the interface document does not pair.
+const sandboxOverlay = `operations:
   bill.read:
     reply:
       - v2: apprPayType
@@ -202,27 +202,27 @@ const sandboxPairs = `operations:
       - {v2: apprCashTrader, legacy: appr_cash_trader, values: [{v2: PERSONAL, legacy: "0"}, {v2: BUSINESS, legacy: "1"}]}
 `
 
-// trial has callbacks relayed, too, on this machine and in memory. No file can ask for that.
-func trial(c *config.Config) {
+// relayInMemory relays callbacks to this machine, with a store in memory. A config file cannot set this.
+func relayInMemory(c *config.Config) {
 	callbacks := config.DefaultCallbacks()
 	callbacks.Ports = nil
-	for _, here := range []string{"127.0.0.0/8", "::1/128"} {
-		callbacks.Allow = append(callbacks.Allow, config.Network{Prefix: netip.MustParsePrefix(here)})
+	for _, loopback := range []string{"127.0.0.0/8", "::1/128"} {
+		callbacks.Allow = append(callbacks.Allow, config.Network{Prefix: netip.MustParsePrefix(loopback)})
 	}
 	c.Callbacks, c.Store.URL = &callbacks, config.NewSecret(config.Memory)
 }
 
-// welcome says what runs, and gives a first call that works when pasted.
-func welcome(server *server.Server, c *config.Config) string {
+// trialGreeting describes the trial, and has a command to run next.
+func trialGreeting(server *server.Server, c *config.Config) string {
 	if c.Rollout != nil {
 		return strings.Join([]string{
-			"No config was given, so this is a trial of a rollout: the sandbox runs in this process as two backends of one service,",
-			"old in the legacy form (" + c.Upstreams[0].Address.String() + ") and new in v2 (" + c.Upstreams[1].Address.String() + "), and everything is kept in memory.",
+			"Trial of a rollout, without a config. A sandbox runs in this process as two backends with the same bills: old in the legacy",
+			"form (" + c.Upstreams[0].Address.String() + ") and new in v2 (" + c.Upstreams[1].Address.String() + "). All data is in memory.",
 			"",
-			"  partners call    http://" + server.Address(),
-			"  operator calls   http://" + server.AdminAddress() + "/metrics",
+			"  partners  http://" + server.Address(),
+			"  metrics   http://" + server.AdminAddress() + "/metrics",
 			"",
-			"In a second terminal, move the demo partner from old to new:",
+			"To move the demo partner from old to new, run in a second terminal:",
 			"",
 			"billbridge rollout try --partners http://" + server.Address() + " --admin http://" + server.AdminAddress(),
 			"",
@@ -231,13 +231,13 @@ func welcome(server *server.Server, c *config.Config) string {
 	}
 	first := c.Upstreams[0]
 	return strings.Join([]string{
-		"No config was given, so this is a trial: the sandbox runs in this process as a " + string(first.Form) + " upstream",
-		"(" + first.Address.String() + "), and everything is kept in memory.",
+		"Trial without a config. A sandbox runs in this process as a " + string(first.Form) + " upstream (" + first.Address.String() + ").",
+		"All data is in memory.",
 		"",
-		"  partners call    http://" + server.Address(),
-		"  operator calls   http://" + server.AdminAddress() + "/metrics",
+		"  partners  http://" + server.Address(),
+		"  metrics   http://" + server.AdminAddress() + "/metrics",
 		"",
-		"A first call, in the legacy form; it reaches the sandbox in v2 and comes back in legacy:",
+		"A first call in the legacy form, which the gateway translates to v2 and back:",
 		"",
 		firstCall("legacy", "http://"+server.Address()),
 		"",
@@ -245,8 +245,8 @@ func welcome(server *server.Server, c *config.Config) string {
 	}, "\n")
 }
 
-// newLogger writes text for a person and JSON for a machine.
-func newLogger(s surroundings) *slog.Logger {
+// newLogger logs text to a terminal, and JSON otherwise.
+func newLogger(s system) *slog.Logger {
 	if s.terminal {
 		return slog.New(slog.NewTextHandler(s.err, nil))
 	}

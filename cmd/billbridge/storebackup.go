@@ -11,21 +11,22 @@ import (
 )
 
 type storeBackup struct {
-	File   string `arg:"" placeholder:"FILE" help:"The new file. It is never replaced."`
-	Config string `required:"" placeholder:"FILE" help:"The gateway's config, which names the store. The gateway may be running."`
+	File   string `arg:"" placeholder:"FILE" help:"The file to create. It must not exist."`
+	Config string `required:"" placeholder:"FILE" help:"The config of the gateway, which may be running."`
 }
 
 // Help implements kong's detailed help.
 func (storeBackup) Help() string {
 	return examples("billbridge store backup /var/backups/billbridge-2026-11-22.db --config billbridge.yaml") +
-		"\n\nIt copies an SQLite store on the machine that it is on, as of one moment, while gateways read and write. A plain copy of the file would lose what is" +
-		"\nstill in its log. Nobody but you can read the copy: it holds bills and callbacks. For PostgreSQL it prints the pg_dump command to run instead." +
-		"\n\nTo restore: stop the gateway, put the copy in the place of the store, remove the files STORE-wal and STORE-shm beside it, start one gateway and" +
-		"\nrun billbridge rollout restored."
+		"\n\nRun it on the machine of the SQLite store. The copy is consistent, also while gateways write. A plain copy of the file (cp)" +
+		"\nwould lack the latest writes, which are in the log beside it. The copy has bills and callbacks: its mode is 0600. For" +
+		"\nPostgreSQL the command prints the pg_dump command to run instead." +
+		"\n\nTo restore: stop the gateway, replace the store by the copy, remove the files STORE-wal and STORE-shm beside it, start one" +
+		"\ngateway, and run billbridge rollout restored."
 }
 
 // Run copies the store.
-func (c *storeBackup) Run(ctx context.Context, s surroundings) error {
+func (c *storeBackup) Run(ctx context.Context, s system) error {
 	checked, err := config.Load(c.Config, s.env)
 	if err != nil {
 		return err
@@ -33,9 +34,9 @@ func (c *storeBackup) Run(ctx context.Context, s surroundings) error {
 	url := checked.Store.URL.Reveal()
 	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
 	case "":
-		return fmt.Errorf("%s names no store: there is nothing to back up", c.Config)
+		return fmt.Errorf("nothing to back up: %s has no store section", c.Config)
 	case "postgres", "postgresql":
-		return fmt.Errorf("the store is in PostgreSQL: back it up with its own tool, with STORE_URL set to store.url of %s:\n"+
+		return fmt.Errorf("the store is in PostgreSQL: set STORE_URL to store.url of %s, and run\n"+
 			`  pg_dump --format=custom --file=%s --dbname="$STORE_URL"`, c.Config, shellQuoted(c.File))
 	}
 	var progress func(written, of int64)
@@ -47,17 +48,17 @@ func (c *storeBackup) Run(ctx context.Context, s surroundings) error {
 		fmt.Fprint(s.err, "\r\x1b[K")
 	}
 	if err != nil {
-		return fmt.Errorf("no backup was written: %w", err)
+		return fmt.Errorf("the backup failed: %w", err)
 	}
 	fmt.Fprintf(s.out, "Wrote %s, %s, as of %s. Bills: %d, callback addresses: %d, callbacks: %d.\n", c.File, mebibytes(copied.Size),
 		copied.At.Local().Format(time.RFC3339Nano), copied.Bills, copied.Addresses, copied.Callbacks)
 	if checked.Rollout != nil {
-		fmt.Fprintln(s.out, "Bills made later are not in it. After you have restored a store from it, run billbridge rollout restored before partners call.")
+		fmt.Fprintln(s.out, "Later bills are not in the backup. After a restore, run billbridge rollout restored before partners call.")
 	}
 	return nil
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// shellQuoted is a word as a shell reads it.
+// shellQuoted quotes a word for a shell.
 func shellQuoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -14,14 +14,14 @@ import (
 )
 
 type translateCommand struct {
-	Operation string         `required:"" placeholder:"NAME" help:"Operation, such as bill.create; billbridge map lists them."`
-	Message   string         `required:"" enum:"request,reply" placeholder:"request|reply" help:"Which message of the operation stdin has."`
-	From      translate.Form `required:"" placeholder:"v2|legacy" help:"The form that stdin is in."`
-	To        translate.Form `required:"" placeholder:"v2|legacy" help:"The form to write."`
-	Request   string         `placeholder:"FILE" help:"The caller's request, in its own form: a reply may echo from it, and a bare read is proved by it."`
+	Operation string         `required:"" placeholder:"NAME" help:"The operation, such as bill.create. billbridge map lists all."`
+	Message   string         `required:"" enum:"request,reply" placeholder:"request|reply" help:"The message of the operation: request or reply."`
+	From      translate.Form `required:"" placeholder:"v2|legacy" help:"The form of the input."`
+	To        translate.Form `required:"" placeholder:"v2|legacy" help:"The form of the output."`
+	Request   string         `placeholder:"FILE" help:"With --message reply: the caller's request, in the caller's form. A reply can echo its fields, and a bare legacy read must match its bill."`
 	Table     string         `placeholder:"FILE" help:"Use this table instead of the built-in one."`
-	Overlay   string         `placeholder:"FILE" help:"Lay this overlay over the table."`
-	Lines     bool           `help:"One document a line, in and out. A line that is refused gives no line."`
+	Overlay   string         `placeholder:"FILE" help:"Apply this overlay to the table."`
+	Lines     bool           `help:"Read one document per line, and write one per line. A refused line has no output."`
 }
 
 // Help implements kong's detailed help.
@@ -30,26 +30,26 @@ func (translateCommand) Help() string {
 		"billbridge translate --operation bill.create --message request --from legacy --to v2 < send.json",
 		"billbridge translate --operation bill.destroy --message reply --from v2 --to legacy --request destroy.json < reply.json",
 		"billbridge translate --operation callback.payment --message request --from v2 --to legacy < callback.json") +
-		"\n\nWhat was dropped, defaulted or echoed goes to stderr. A reply is taken as one with HTTP 200. A refusal is\n" +
-		"CODE field: reason on stderr, and the exit code is 1."
+		"\n\nThe command prints dropped, defaulted and echoed fields on stderr. It treats a reply as one with HTTP 200. A refusal is\n" +
+		"printed as CODE field: reason on stderr, and the exit code is 1."
 }
 
-// depth is how deep a document may nest here; the gateway's is limits.depth of its config.
-const depth = 32
+// maxDepth is the maximum nesting of a document. The gateway uses limits.depth of its config instead.
+const maxDepth = 32
 
-// longest is the longest line or document that is read.
-const longest = 64 << 20
+// maxDocument bounds the size of a document, in bytes.
+const maxDocument = 64 << 20
 
 // Run translates.
-func (c *translateCommand) Run(s surroundings) error {
-	carry, err := c.carrier()
+func (c *translateCommand) Run(s system) error {
+	translator, err := c.translator()
 	if err != nil {
 		return err
 	}
 	var request []byte
 	if c.Request != "" {
 		if c.Message == "request" {
-			return usageError("--request is for --message reply")
+			return usageError("--request requires --message reply")
 		}
 		if request, err = os.ReadFile(c.Request); err != nil {
 			return err
@@ -57,30 +57,31 @@ func (c *translateCommand) Run(s surroundings) error {
 	}
 	out := bufio.NewWriter(s.out)
 	if c.Lines {
-		err = c.lines(carry, request, s, out)
+		err = c.translateLines(translator, request, s, out)
 	} else {
 		var doc []byte
-		doc, err = io.ReadAll(io.LimitReader(s.in, longest+1))
+		doc, err = io.ReadAll(io.LimitReader(s.in, maxDocument+1))
 		switch {
 		case err != nil:
-		case len(doc) > longest:
-			err = fmt.Errorf("the document is longer than %d MiB", longest>>20)
+		case len(doc) > maxDocument:
+			err = fmt.Errorf("the document is larger than %d MiB", maxDocument>>20)
 		default:
-			err = c.one(carry, request, doc, "", s, out)
+			err = c.translateDocument(translator, request, doc, "", s, out)
 		}
 	}
 	return errors.Join(err, out.Flush())
 }
 
-// A carrier carries one message over, and gives the report of it and what else there is to say; they hold until the
-// next message. request is the caller's request before a reply, if any.
-type carrier func(request, doc []byte) (out []byte, report translate.Report, more string, err error)
+// A translator translates one document. request is the caller's request, if a reply is translated; it may be nil. note is
+// printed on stderr. The results are valid until the next call.
+type translator func(request, doc []byte) (out []byte, report translate.Report, note string, err error)
 
-// errRequest is the caller's request that would have been refused.
-type errRequest struct{ error }
+// requestError is the refusal of the caller's request in --request.
+type requestError struct{ error }
 
-func (c *translateCommand) carrier() (carrier, error) {
-	table, err := compile(c.Table, c.Overlay)
+// translator returns the translator for the flags.
+func (c *translateCommand) translator() (translator, error) {
+	table, err := compileTable(c.Table, c.Overlay)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (c *translateCommand) carrier() (carrier, error) {
 	}
 	callback := table.Callback()
 	if callback != nil && callback.Name() == c.Operation {
-		return c.callback(callback)
+		return c.callbackTranslator(callback)
 	}
 	operation := table.Operation(c.Operation)
 	if operation == nil {
@@ -103,7 +104,7 @@ func (c *translateCommand) carrier() (carrier, error) {
 		if callback != nil {
 			names = append(names, callback.Name())
 		}
-		return nil, usageError(fmt.Sprintf("--operation %q is none of %s", c.Operation, strings.Join(names, ", ")))
+		return nil, usageError(fmt.Sprintf("--operation must be one of %s, but is %q", strings.Join(names, ", "), c.Operation))
 	}
 	client, upstream := c.From, c.To
 	if c.Message == "reply" {
@@ -113,7 +114,7 @@ func (c *translateCommand) carrier() (carrier, error) {
 	if translation == nil {
 		return nil, usageError(fmt.Sprintf("%s does not exist in both %s and %s", c.Operation, c.From, c.To))
 	}
-	call := translation.Start() // for all documents, one after the other
+	call := translation.Start() // reused for all documents
 	return func(request, doc []byte) ([]byte, translate.Report, string, error) {
 		if c.Message == "request" {
 			out, err := call.Request(nil, doc)
@@ -121,7 +122,7 @@ func (c *translateCommand) carrier() (carrier, error) {
 		}
 		if request != nil {
 			if _, err := call.Request(nil, request); err != nil {
-				return nil, call.Report, "", errRequest{err}
+				return nil, call.Report, "", requestError{err}
 			}
 		}
 		out, err := call.Reply(nil, 200, doc)
@@ -129,97 +130,97 @@ func (c *translateCommand) carrier() (carrier, error) {
 	}, nil
 }
 
-// callback brings what the upstream sends of itself.
-func (c *translateCommand) callback(callback *translate.Callback) (carrier, error) {
+// callbackTranslator returns the translator for callbacks.
+func (c *translateCommand) callbackTranslator(callback *translate.Callback) (translator, error) {
 	if c.Message != "request" {
-		return nil, usageError(fmt.Sprintf("%s has no reply to translate: each form's answer stands in the table", c.Operation))
+		return nil, usageError(fmt.Sprintf("%s has no reply to translate: the table defines the answer of each form", c.Operation))
 	}
 	return func(_, doc []byte) ([]byte, translate.Report, string, error) {
 		out, notice, err := callback.Translate(nil, doc, c.From, c.To)
-		more := ""
+		note := ""
 		switch {
 		case notice.Recognised == translate.Unrecognised:
-			more = "not recognised, passed as it is"
+			note = "not recognised, unchanged"
 		case notice.Recognised == translate.InForm && c.From != c.To:
-			more = fmt.Sprintf("already in %s, passed as it is", c.To)
+			note = fmt.Sprintf("already in %s, unchanged", c.To)
 		case notice.OtherForm:
-			more = fmt.Sprintf("not in %s but in the other form, read in that", c.From)
+			note = fmt.Sprintf("not in %s, read in the other form", c.From)
 		}
-		return out, notice.Report, more, err
+		return out, notice.Report, note, err
 	}, nil
 }
 
-// lines translates line by line. A bad line is told by its number and the rest goes on.
-func (c *translateCommand) lines(carry carrier, request []byte, s surroundings, out *bufio.Writer) error {
+// translateLines translates line by line. It reports a refused line by its number, and continues.
+func (c *translateCommand) translateLines(translator translator, request []byte, s system, out *bufio.Writer) error {
 	scanner := bufio.NewScanner(s.in)
-	scanner.Buffer(nil, longest)
-	bad, n := 0, 0
+	scanner.Buffer(nil, maxDocument)
+	refused, n := 0, 0
 	for scanner.Scan() {
 		n++
 		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
 			continue
 		}
-		err := c.one(carry, request, scanner.Bytes(), fmt.Sprintf("line %d: ", n), s, out)
-		if errors.Is(err, errRefused) {
-			bad++
+		err := c.translateDocument(translator, request, scanner.Bytes(), fmt.Sprintf("line %d: ", n), s, out)
+		if errors.Is(err, errReported) {
+			refused++
 		} else if err != nil {
 			return err
 		}
 		if s.terminal && n%10000 == 0 {
-			fmt.Fprintf(s.err, "%d lines, %d refused\n", n, bad)
+			fmt.Fprintf(s.err, "%d lines, %d refused\n", n, refused)
 		}
 	}
 	if err := scanner.Err(); err != nil {
 		return fmt.Errorf("line %d: %w", n+1, err)
 	}
-	if bad > 0 {
-		return errRefused
+	if refused > 0 {
+		return errReported
 	}
 	return nil
 }
 
-// one translates one document. where stands before everything that is said about it.
-func (c *translateCommand) one(carry carrier, request, doc []byte, where string, s surroundings, out *bufio.Writer) error {
-	result, report, more, err := carry(request, doc)
+// translateDocument translates one document and prints its report. place precedes every line of the report.
+func (c *translateCommand) translateDocument(translator translator, request, doc []byte, place string, s system, out *bufio.Writer) error {
+	result, report, note, err := translator(request, doc)
 	var refusal *translate.Refusal
-	var asked errRequest
+	var wrongRequest requestError
 	switch {
-	case errors.As(err, &asked):
-		fmt.Fprintf(s.err, "%s%s: %v\n", where, c.Request, err)
-		return errRefused
+	case errors.As(err, &wrongRequest):
+		fmt.Fprintf(s.err, "%s%s: %v\n", place, c.Request, err)
+		return errReported
 	case errors.As(err, &refusal):
 		field := refusal.Field
 		if field == "" {
 			field = "body"
 		}
-		fmt.Fprintf(s.err, "%s%s %s: %s\n", where, refusal.Code, field, refusal.Reason)
-		return errRefused
+		fmt.Fprintf(s.err, "%s%s %s: %s\n", place, refusal.Code, field, refusal.Reason)
+		return errReported
 	case err != nil:
-		fmt.Fprintf(s.err, "%s%v\n", where, err)
-		return errRefused
+		fmt.Fprintf(s.err, "%s%v\n", place, err)
+		return errReported
 	}
-	say := func(what string, fields []string) {
+	printFields := func(what string, fields []string) {
 		for _, field := range fields {
-			fmt.Fprintf(s.err, "%s%s %s\n", where, what, field)
+			fmt.Fprintf(s.err, "%s%s %s\n", place, what, field)
 		}
 	}
-	say("dropped", report.Dropped)
-	say("dropped unknown", report.UnknownNames)
+	printFields("dropped", report.Dropped)
+	printFields("dropped unknown", report.UnknownNames)
 	if more := report.Unknown - len(report.UnknownNames); more > 0 {
-		fmt.Fprintf(s.err, "%sdropped %d unknown more\n", where, more)
+		fmt.Fprintf(s.err, "%sdropped unknown, not listed: %d\n", place, more)
 	}
-	say("defaulted", report.Defaulted)
-	say("echoed", report.Echoed)
-	say("does not fit or is missing", report.Mismatched)
-	if more != "" {
-		fmt.Fprintf(s.err, "%s%s\n", where, more)
+	printFields("defaulted", report.Defaulted)
+	printFields("echoed", report.Echoed)
+	printFields("missing or of the wrong type", report.Mismatched)
+	if note != "" {
+		fmt.Fprintf(s.err, "%s%s\n", place, note)
 	}
 	_, err = out.Write(append(bytes.TrimRight(result, "\n"), '\n'))
 	return err
 }
 
-// compile reads the table that a command works with.
-func compile(table, overlay string) (*translate.Table, error) {
+// compileTable compiles a table with an overlay. Both are file names: an empty table is the built-in one, an empty overlay none.
+func compileTable(table, overlay string) (*translate.Table, error) {
 	base := billing.Table()
 	var overlays []translate.File
 	if table != "" {
@@ -236,5 +237,5 @@ func compile(table, overlay string) (*translate.Table, error) {
 		}
 		overlays = append(overlays, translate.File{Name: overlay, Data: data})
 	}
-	return translate.Compile(depth, base, overlays...)
+	return translate.Compile(maxDepth, base, overlays...)
 }

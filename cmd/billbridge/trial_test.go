@@ -30,11 +30,11 @@ func TestTrialCallsBack(t *testing.T) {
 	}))
 	t.Cleanup(partner.Close)
 	trial := launched(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-	at, err := trial.await("stdout", `^  partners call +(?P<partners>http://\S+)$`)
+	at, err := trial.await("stdout", `^  partners +(?P<partners>http://\S+)$`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	operator, err := trial.await("stdout", `^  operator calls +(?P<at>http://\S+)/metrics$`)
+	operator, err := trial.await("stdout", `^  metrics +(?P<at>http://\S+)/metrics$`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestTrialCallsBack(t *testing.T) {
 		}
 	}
 	code, out, errs := commanded(t, false, "callbacks", "list", "--state", "delivered", "--limit", "1", "--admin", operator["at"])
-	if code != done || errs != "" {
+	if code != exitOK || errs != "" {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 }

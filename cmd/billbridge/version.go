@@ -9,7 +9,7 @@ import (
 	"billbridge/proxy/server"
 )
 
-// version is the release; CHANGELOG.md has what changed in it.
+// version is the release. CHANGELOG.md lists its changes.
 const version = "0.1.0"
 
 type versionCommand struct{}
@@ -18,13 +18,13 @@ type versionCommand struct{}
 func (versionCommand) Help() string { return examples("billbridge version") }
 
 // Run prints the build.
-func (versionCommand) Run(s surroundings) error {
+func (versionCommand) Run(s system) error {
 	b := build()
 	_, err := fmt.Fprintf(s.out, "billbridge %s, commit %s, %s\n", b.Version, b.Revision, b.GoVersion)
 	return err
 }
 
-// build says which program this is. The commit is known where the build recorded it.
+// build returns the version of this program. The commit is "unknown" if the Go tool did not record it.
 func build() server.Build {
 	b := server.Build{Version: version, GoVersion: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -17,7 +17,7 @@ const (
 	sendURL  = "URL"
 
 	maxKey        = 32 // "Limits"
-	maxStore      = 60
+	maxMerchant      = 60
 	maxBillID     = 20
 	minAmount     = "100"
 	minAmountTest = "20000" // in the development environment
@@ -57,9 +57,9 @@ func (t *tables) partner(key string) (*Partner, string) {
 // means is not shown.
 func notKeyCharacter(r rune) bool { return r <= ' ' || r > '~' }
 
-// biller is partner for the bill operations, with the checks that all five have
+// billPartner is partner for the bill operations, with the checks that all five have
 // in common.
-func (t *tables) biller(c *call) (*Partner, result) {
+func (t *tables) billPartner(c *call) (*Partner, result) {
 	p, code := t.partner(c.key)
 	switch {
 	case code != codeSuccess:
@@ -68,21 +68,21 @@ func (t *tables) biller(c *call) (*Partner, result) {
 		return nil, refuse(codeNotGranted)
 	case c.wrongType != "":
 		return nil, refuseField(codeInvalid, c.wrongType)
-	case c.member == "" || utf8.RuneCountInString(c.member) > maxStore:
+	case c.member == "" || utf8.RuneCountInString(c.member) > maxMerchant:
 		return nil, refuseField(codeInvalid, "member")
-	case c.merchant == "" || utf8.RuneCountInString(c.merchant) > maxStore:
+	case c.merchant == "" || utf8.RuneCountInString(c.merchant) > maxMerchant:
 		return nil, refuseField(codeInvalid, "merchant")
-	case !t.serves(p, c.member, c.merchant):
+	case !t.allowsMerchant(p, c.member, c.merchant):
 		return nil, refuse(codeUnknownKey)
 	case c.billID == "":
-		return nil, refuseField(codeInvalid, c.in(c.names.billID))
+		return nil, refuseField(codeInvalid, c.fieldPath(c.names.billID))
 	}
 	return p, succeeded
 }
 
 // create makes a bill in state W ("Bill creation input").
 func (s *Service) create(t *tables, c *call) result {
-	p, res := t.biller(c)
+	p, res := t.billPartner(c)
 	if res.code != codeSuccess {
 		return res
 	}
@@ -95,7 +95,7 @@ func (s *Service) create(t *tables, c *call) result {
 	case c.sendType == sendURL && p.NoURL:
 		return refuse(codeNoURL)
 	case t.bills.get(billKey{c.key, c.billID}) != nil,
-		s.opt.GlobalBillIDs && len(t.byID[c.billID]) > 0:
+		s.opt.GlobalBillIDs && len(t.billsByID[c.billID]) > 0:
 		return refuse(codeDuplicate)
 	}
 	b := Bill{
@@ -107,7 +107,7 @@ func (s *Service) create(t *tables, c *call) result {
 		ShortURL: c.base + payPath + token("bill", c.key, c.billID), Created: t.now,
 	}
 	if c.sendType == sendTalk {
-		if !t.spend(p) {
+		if !t.takePoint(p) {
 			return refuse(codeNoPoints)
 		}
 		b.Messages = 1
@@ -122,18 +122,18 @@ func (s *Service) checkInput(c *call, now time.Time) result {
 	switch {
 	case utf8.RuneCountInString(c.billID) > maxBillID:
 		return refuse(codeLongID)
-	case !s.idAllowed(c.billID):
-		return refuseField(codeInvalid, c.in(n.billID))
+	case !s.validBillID(c.billID):
+		return refuseField(codeInvalid, c.fieldPath(n.billID))
 	case c.sendType != sendTalk && c.sendType != sendURL:
 		return refuse(codeBadSendType)
 	case !isDigits(c.price):
-		return refuseField(codeInvalid, c.in(n.price))
+		return refuseField(codeInvalid, c.fieldPath(n.price))
 	case c.phone != "" && !s.opt.Mobile.MatchString(c.phone):
 		return refuse(codeBadPhone)
 	case c.expireDt != "" && !isDate(c.expireDt), s.expired(c.expireDt, now):
-		return refuseField(codeInvalid, c.in(n.expireDt))
-	case c.callbackURL != "" && !s.addressAllowed(c.callbackURL):
-		return refuseField(codeInvalid, c.in(n.callbackURL))
+		return refuseField(codeInvalid, c.fieldPath(n.expireDt))
+	case c.callbackURL != "" && !s.validCallbackURL(c.callbackURL):
+		return refuseField(codeInvalid, c.fieldPath(n.callbackURL))
 	}
 	if res := s.checkHash(c); res.code != codeSuccess {
 		return res
@@ -151,7 +151,7 @@ func (s *Service) checkInput(c *call, now time.Time) result {
 // only a create has one, and that of the bill plays no part in later calls.
 func (s *Service) checkHash(c *call) result {
 	if c.hash == "" {
-		return refuseField(codeInvalid, c.in(c.names.hash))
+		return refuseField(codeInvalid, c.fieldPath(c.names.hash))
 	}
 	want := s.opt.HashOf(HashText(c.billID, c.phone, c.price))
 	if subtle.ConstantTimeCompare([]byte(c.hash), []byte(want)) != 1 {
@@ -160,7 +160,7 @@ func (s *Service) checkHash(c *call) result {
 	return succeeded
 }
 
-func (s *Service) idAllowed(id string) bool {
+func (s *Service) validBillID(id string) bool {
 	if s.opt.BillIDs == AnyCharacters {
 		return true
 	}
@@ -176,9 +176,9 @@ func (s *Service) idAllowed(id string) bool {
 	return true
 }
 
-// addressAllowed tells whether callbacks can go to an address: an http or https
+// validCallbackURL tells whether callbacks can go to an address: an http or https
 // URL with a host, unless an option takes all.
-func (s *Service) addressAllowed(address string) bool {
+func (s *Service) validCallbackURL(address string) bool {
 	if s.opt.AnyCallbackURL {
 		return true
 	}
@@ -186,10 +186,10 @@ func (s *Service) addressAllowed(address string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
-// find is the bill a call names, or BILL_003.
-func (s *Service) find(t *tables, c *call) (Bill, result) {
+// findBill is the bill a call names, or BILL_003.
+func (s *Service) findBill(t *tables, c *call) (Bill, result) {
 	b := t.bills.get(billKey{c.key, c.billID})
-	if b == nil || !s.opt.AnyStore && (b.Member != c.member || b.Merchant != c.merchant) {
+	if b == nil || !s.opt.AnyMerchant && (b.Member != c.member || b.Merchant != c.merchant) {
 		return Bill{}, refuse(codeNotFound)
 	}
 	return *b, succeeded
@@ -197,27 +197,27 @@ func (s *Service) find(t *tables, c *call) (Bill, result) {
 
 // read shows a bill in whatever state it is.
 func (s *Service) read(t *tables, c *call) result {
-	if _, res := t.biller(c); res.code != codeSuccess {
+	if _, res := t.billPartner(c); res.code != codeSuccess {
 		return res
 	}
-	b, res := s.find(t, c)
+	b, res := s.findBill(t, c)
 	res.bill = b
 	return res
 }
 
 // resend sends an unpaid bill's message again.
 func (s *Service) resend(t *tables, c *call) result {
-	p, res := t.biller(c)
+	p, res := t.billPartner(c)
 	if res.code != codeSuccess {
 		return res
 	}
-	b, res := s.find(t, c)
+	b, res := s.findBill(t, c)
 	switch {
 	case res.code != codeSuccess:
 		return res
 	case b.State != stateUnpaid:
 		return refuse(codeNotSendable)
-	case !t.spend(p):
+	case !t.takePoint(p):
 		return refuse(codeNoPoints)
 	}
 	b.Messages++
@@ -227,7 +227,7 @@ func (s *Service) resend(t *tables, c *call) result {
 
 // destroy moves W to D.
 func (s *Service) destroy(t *tables, c *call) result {
-	b, res := s.toEnd(t, c, stateUnpaid, s.opt.DestroyRefused)
+	b, res := s.findToEnd(t, c, stateUnpaid, s.opt.DestroyRefused)
 	if res.code != codeSuccess {
 		return res
 	}
@@ -241,15 +241,15 @@ func (s *Service) destroy(t *tables, c *call) result {
 
 // cancel moves F to C, if the networks that took the payment say yes.
 func (s *Service) cancel(t *tables, c *call) result {
-	b, res := s.toEnd(t, c, statePaid, codeNotCancellable)
+	b, res := s.findToEnd(t, c, statePaid, codeNotCancellable)
 	if res.code != codeSuccess {
 		return res
 	}
-	if code := s.networks.answer(true, b.Approval.Method); code != codeSuccess {
+	if code := s.networks.next(true, b.Approval.Method); code != codeSuccess {
 		return refuse(code)
 	}
 	b.State = stateCancelled
-	b.Cancel = &Cancel{Num: approvalNumber(t.next()), At: t.now, Reason: c.cancelNote}
+	b.Cancel = &Cancel{Num: approvalNumber(t.nextApproval()), At: t.now, Reason: c.cancelNote}
 	t.bills.put(b)
 	if s.opt.CallbackCancelDestroy {
 		s.notify(t, &b)
@@ -257,26 +257,26 @@ func (s *Service) cancel(t *tables, c *call) result {
 	return result{code: codeSuccess, bill: b}
 }
 
-// toEnd is what destroy and cancel have in common: a signed call that moves a
+// findToEnd is what destroy and cancel have in common: a signed call that moves a
 // bill out of one state, for the whole of its amount.
-func (s *Service) toEnd(t *tables, c *call, from, refused string) (Bill, result) {
-	if _, res := t.biller(c); res.code != codeSuccess {
+func (s *Service) findToEnd(t *tables, c *call, from, refused string) (Bill, result) {
+	if _, res := t.billPartner(c); res.code != codeSuccess {
 		return Bill{}, res
 	}
 	if !isDigits(c.price) {
-		return Bill{}, refuseField(codeInvalid, c.in(c.names.price))
+		return Bill{}, refuseField(codeInvalid, c.fieldPath(c.names.price))
 	}
 	if res := s.checkHash(c); res.code != codeSuccess {
 		return Bill{}, res
 	}
-	b, res := s.find(t, c)
+	b, res := s.findBill(t, c)
 	switch {
 	case res.code != codeSuccess:
 		return Bill{}, res
 	case b.State != from:
 		return Bill{}, refuse(refused)
 	case trimZeros(b.Price) != trimZeros(c.price):
-		return Bill{}, refuseField(s.opt.WrongAmount, c.in(c.names.price))
+		return Bill{}, refuseField(s.opt.WrongAmount, c.fieldPath(c.names.price))
 	}
 	return b, succeeded
 }

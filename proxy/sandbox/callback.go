@@ -84,7 +84,7 @@ func (s *Service) notify(t *tables, b *Bill) {
 // Callbacks returns every callback, in the order they were made.
 func (s *Service) Callbacks() []Callback {
 	list := []Callback{}
-	s.look(func(t *tables) {
+	s.view(func(t *tables) {
 		for _, c := range t.callbacks.all() {
 			list = append(list, *c)
 		}
@@ -95,7 +95,7 @@ func (s *Service) Callbacks() []Callback {
 // Notify sends the callbacks of a bill again, at once and from the start of their
 // schedule, whatever became of them. Partners do get callbacks twice.
 func (s *Service) Notify(partnerKey, billID string) error {
-	err := s.store.do(func(t *tables) error {
+	err := s.store.update(func(t *tables) error {
 		b, err := t.lookUp(partnerKey, billID)
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (s *Service) Notify(partnerKey, billID string) error {
 			t.callbacks.put(c)
 		}
 		if none {
-			return fmt.Errorf("%w: it has no callback", ErrNoBill)
+			return fmt.Errorf("%w: it has no callback", errNoBill)
 		}
 		return nil
 	})
@@ -131,7 +131,7 @@ type sender struct {
 	slots  chan struct{}
 	mu     sync.Mutex // taken before the store's
 	timer  *time.Timer
-	flying map[callbackKey]struct{}
+	running map[callbackKey]struct{}
 	closed bool
 	all    sync.WaitGroup
 }
@@ -140,7 +140,7 @@ func newSender(transport http.RoundTripper, timeout time.Duration) *sender {
 	if transport == nil {
 		transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
-	n := &sender{flying: map[callbackKey]struct{}{}, slots: make(chan struct{}, callbacksAtOnce)}
+	n := &sender{running: map[callbackKey]struct{}{}, slots: make(chan struct{}, callbacksAtOnce)}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.client = &http.Client{
 		Transport: transport, Timeout: timeout,
@@ -159,7 +159,7 @@ func (s *Service) sendDue() {
 		return
 	}
 	var now, next time.Time
-	s.look(func(t *tables) {
+	s.view(func(t *tables) {
 		now = t.now
 		for k := range t.open {
 			c := t.callbacks.get(k)
@@ -169,7 +169,7 @@ func (s *Service) sendDue() {
 				}
 				continue
 			}
-			if _, under := n.flying[k]; under {
+			if _, under := n.running[k]; under {
 				continue
 			}
 			// A cancel's callback follows an attempt of its payment's that is due or under way: the end of that
@@ -178,7 +178,7 @@ func (s *Service) sendDue() {
 			if k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(now) {
 				continue
 			}
-			n.flying[k] = struct{}{}
+			n.running[k] = struct{}{}
 			n.all.Go(func() { s.attempt(k, c.URL, c.Body) })
 		}
 	})
@@ -203,7 +203,7 @@ func (s *Service) attempt(k callbackKey, url, body string) {
 	if n.ctx.Err() != nil {
 		return // it was cut off: the next start tries again
 	}
-	err := s.store.do(func(t *tables) error {
+	err := s.store.update(func(t *tables) error {
 		c := *t.callbacks.get(k)
 		if c.URL != url || c.Body != body {
 			return nil
@@ -221,7 +221,7 @@ func (s *Service) attempt(k callbackKey, url, body string) {
 		return nil
 	})
 	n.mu.Lock()
-	delete(n.flying, k)
+	delete(n.running, k)
 	n.mu.Unlock()
 	if err != nil {
 		s.opt.Log.Error("the attempt of a callback is not on the disk, it will be made again", "err", err)

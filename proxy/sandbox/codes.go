@@ -7,7 +7,7 @@ const (
 	codeNotLinked         = "PARTNER_001"
 	codeBadKey            = "PARTNER_002"
 	codeUnknownKey        = "PARTNER_003"
-	codeNoStore           = "PARTNER_004"
+	codeNoMerchant           = "PARTNER_004"
 	codeNoPartner         = "PARTNER_005"
 	codeNoContract        = "PARTNER_006"
 	codeNotGranted        = "PARTNER_007"
@@ -48,7 +48,7 @@ var catalogue = [...]struct{ code, text string }{
 	{codeNotLinked, "v2 하위 사업장 연동을 지원하지 않는 파트너입니다."},
 	{codeBadKey, "연동 키가 없거나 형식이 올바르지 않습니다."},
 	{codeUnknownKey, "파트너, 매장 또는 결제 수단을 찾을 수 없습니다."},
-	{codeNoStore, "매장 인증 정보를 찾을 수 없습니다."},
+	{codeNoMerchant, "매장 인증 정보를 찾을 수 없습니다."},
 	{codeNoPartner, "존재하지 않는 파트너입니다."},
 	{codeNoContract, "유효한 파트너 계약이 없습니다."},
 	{codeNotGranted, "요청하신 서비스의 이용 권한이 없습니다."},

@@ -51,19 +51,19 @@ func (s *Service) Control() http.Handler {
 	r.HandleFunc("/maintenance", s.controlMaintenance).Methods(http.MethodPost)
 	r.HandleFunc("/clock", s.showClock).Methods(http.MethodGet)
 	r.HandleFunc("/clock", s.controlClock).Methods(http.MethodPost)
-	r.HandleFunc("/clock", s.controlRealClock).Methods(http.MethodDelete)
+	r.HandleFunc("/clock", s.controlResetClock).Methods(http.MethodDelete)
 	r.HandleFunc("/faults", s.controlFault).Methods(http.MethodPost)
 	r.HandleFunc("/faults", s.controlClear).Methods(http.MethodDelete)
 	r.HandleFunc("/calls", s.showCalls).Methods(http.MethodGet)
-	r.NotFoundHandler = controlRefusal(http.StatusNotFound, "no such path")
-	r.MethodNotAllowedHandler = controlRefusal(http.StatusMethodNotAllowed, "not with this method")
+	r.NotFoundHandler = controlErrorHandler(http.StatusNotFound, "no such path")
+	r.MethodNotAllowedHandler = controlErrorHandler(http.StatusMethodNotAllowed, "not with this method")
 	return r
 }
 
 type partnerView struct {
 	Key        string      `json:"api_key"`
 	Name       string      `json:"name"`
-	Stores     []storeView `json:"stores"`
+	Stores     []merchantView `json:"stores"`
 	Strict     bool        `json:"strict"`
 	Temporary  []string    `json:"temporary"`
 	NotLinked  bool        `json:"not_linked"`
@@ -76,7 +76,7 @@ type partnerView struct {
 	Points     int         `json:"points"`
 }
 
-type storeView struct {
+type merchantView struct {
 	Member      string `json:"member"`
 	Merchant    string `json:"merchant"`
 	Status      string `json:"status"`
@@ -85,15 +85,15 @@ type storeView struct {
 
 func (s *Service) showPartners(w http.ResponseWriter, _ *http.Request) {
 	list := []partnerView{}
-	s.look(func(t *tables) {
+	s.view(func(t *tables) {
 		for _, p := range t.contracts {
 			v := partnerView{
-				Key: p.Key, Name: p.Name, Stores: []storeView{}, Strict: p.Strict, Temporary: []string{},
+				Key: p.Key, Name: p.Name, Stores: []merchantView{}, Strict: p.Strict, Temporary: []string{},
 				NotLinked: p.NotLinked, Removed: p.Removed, NoContract: p.NoContract, NoBilling: p.NoBilling,
 				NoTalk: p.NoTalk, NoURL: p.NoURL, Prepaid: p.Prepaid, Points: t.accounts.get(p.Key).Points,
 			}
 			for _, m := range t.ofPartner(p.Key) {
-				v.Stores = append(v.Stores, storeView{m.Member, m.Merchant, m.Status, m.CallbackURL})
+				v.Stores = append(v.Stores, merchantView{m.MemberID, m.MerchantID, m.Status, m.CallbackURL})
 			}
 			for _, l := range p.Temporary {
 				v.Temporary = append(v.Temporary, l.Code)
@@ -101,7 +101,7 @@ func (s *Service) showPartners(w http.ResponseWriter, _ *http.Request) {
 			list = append(list, v)
 		}
 	})
-	show(w, list)
+	writeOK(w, list)
 }
 
 func (s *Service) showBills(w http.ResponseWriter, r *http.Request) {
@@ -115,16 +115,16 @@ func (s *Service) showBills(w http.ResponseWriter, r *http.Request) {
 		}
 		bills = kept
 	}
-	show(w, bills)
+	writeOK(w, bills)
 }
 
 func (s *Service) showBill(w http.ResponseWriter, r *http.Request) {
 	b, err := s.Bill(r.URL.Query().Get("partner"), mux.Vars(r)["billId"])
 	if err != nil {
-		refuseControl(w, err)
+		writeError(w, err)
 		return
 	}
-	show(w, b)
+	writeOK(w, b)
 }
 
 func (s *Service) controlPay(w http.ResponseWriter, r *http.Request) {
@@ -132,7 +132,7 @@ func (s *Service) controlPay(w http.ResponseWriter, r *http.Request) {
 		Partner string `json:"partner"`
 		Payment
 	}
-	if !take(w, r, &in) {
+	if !decodeControl(w, r, &in) {
 		return
 	}
 	answerControl(w)(s.pay(in.Partner, mux.Vars(r)["billId"], in.Payment))
@@ -143,11 +143,11 @@ func (s *Service) controlFail(w http.ResponseWriter, r *http.Request) {
 		Partner string `json:"partner"`
 		Code    string `json:"code"`
 	}{Code: codeNoNetwork}
-	if !take(w, r, &in) {
+	if !decodeControl(w, r, &in) {
 		return
 	}
 	b, err := s.fail(in.Partner, mux.Vars(r)["billId"], in.Code)
-	if declined := new(Declined); errors.As(err, &declined) {
+	if declined := new(declinedError); errors.As(err, &declined) {
 		err = nil // as was asked for
 	}
 	answerControl(w)(b, err)
@@ -157,7 +157,7 @@ func (s *Service) controlNotify(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Partner string `json:"partner"`
 	}
-	if !take(w, r, &in) {
+	if !decodeControl(w, r, &in) {
 		return
 	}
 	answerControl(w)(struct{}{}, s.Notify(in.Partner, mux.Vars(r)["billId"]))
@@ -171,18 +171,18 @@ func (s *Service) showCallbacks(w http.ResponseWriter, r *http.Request) {
 			list = append(list, c)
 		}
 	}
-	show(w, list)
+	writeOK(w, list)
 }
 
 // showTransaction is the lookup by the transaction identifier ("Events").
 func (s *Service) showTransaction(w http.ResponseWriter, r *http.Request) {
 	for _, b := range s.Bills() {
 		if b.Approval != nil && b.Approval.TxNum == mux.Vars(r)["txId"] {
-			show(w, v2Envelope{codeSuccess, messageOf(codeSuccess), s.v2Record(&b)})
+			writeOK(w, v2Envelope{codeSuccess, messageOf(codeSuccess), s.v2Record(&b)})
 			return
 		}
 	}
-	show(w, v2Envelope{codeNoTransaction, messageOf(codeNoTransaction), nil})
+	writeOK(w, v2Envelope{codeNoTransaction, messageOf(codeNoTransaction), nil})
 }
 
 func (s *Service) controlNetworks(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +190,7 @@ func (s *Service) controlNetworks(w http.ResponseWriter, r *http.Request) {
 		Code  string `json:"code"`
 		Count int    `json:"count"`
 	}
-	if !take(w, r, &in) {
+	if !decodeControl(w, r, &in) {
 		return
 	}
 	answerControl(w)(in, s.Networks(in.Code, in.Count))
@@ -202,7 +202,7 @@ func (s *Service) controlComplete(w http.ResponseWriter, r *http.Request) {
 		Member   string `json:"member"`
 		Merchant string `json:"merchant"`
 	}
-	if !take(w, r, &in) {
+	if !decodeControl(w, r, &in) {
 		return
 	}
 	answerControl(w)(struct{}{}, s.CompleteMapping(in.Partner, in.Member, in.Merchant))
@@ -211,9 +211,9 @@ func (s *Service) controlComplete(w http.ResponseWriter, r *http.Request) {
 // SetPoints sets what a prepaid partner has left. The error is ErrNoPartner or
 // that of the data file.
 func (s *Service) SetPoints(partnerKey string, points int) error {
-	return s.store.do(func(t *tables) error {
+	return s.store.update(func(t *tables) error {
 		if t.byKey[partnerKey] == nil {
-			return ErrNoPartner
+			return errNoPartner
 		}
 		a := *t.accounts.get(partnerKey)
 		a.Points = points
@@ -227,7 +227,7 @@ func (s *Service) controlPoints(w http.ResponseWriter, r *http.Request) {
 		Partner string `json:"partner"`
 		Points  int    `json:"points"`
 	}
-	if !take(w, r, &in) {
+	if !decodeControl(w, r, &in) {
 		return
 	}
 	answerControl(w)(in, s.SetPoints(in.Partner, in.Points))
@@ -237,7 +237,7 @@ func (s *Service) controlMaintenance(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		On bool `json:"on"`
 	}
-	if !take(w, r, &in) {
+	if !decodeControl(w, r, &in) {
 		return
 	}
 	answerControl(w)(in, s.SetMaintenance(in.On))
@@ -247,34 +247,34 @@ type clockView struct {
 	Now time.Time `json:"now"`
 }
 
-func (s *Service) showClock(w http.ResponseWriter, _ *http.Request) { show(w, clockView{s.Now()}) }
+func (s *Service) showClock(w http.ResponseWriter, _ *http.Request) { writeOK(w, clockView{s.Now()}) }
 
 func (s *Service) controlClock(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Now     time.Time `json:"now"`
 		Advance string    `json:"advance"`
 	}
-	if !take(w, r, &in) {
+	if !decodeControl(w, r, &in) {
 		return
 	}
 	to := in.Now
 	if in.Advance != "" {
 		by, err := time.ParseDuration(in.Advance)
 		if err != nil {
-			refuseControlWith(w, http.StatusBadRequest, fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance))
+			writeControlError(w, http.StatusBadRequest, fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance))
 			return
 		}
 		to = s.Now().Add(by)
 	}
 	if to.IsZero() || !in.Now.IsZero() && in.Advance != "" {
-		refuseControlWith(w, http.StatusBadRequest, "expected either now or advance")
+		writeControlError(w, http.StatusBadRequest, "expected either now or advance")
 		return
 	}
 	err := s.SetClock(to)
 	answerControl(w)(clockView{s.Now()}, err)
 }
 
-func (s *Service) controlRealClock(w http.ResponseWriter, _ *http.Request) {
+func (s *Service) controlResetClock(w http.ResponseWriter, _ *http.Request) {
 	err := s.SetClock(time.Time{})
 	answerControl(w)(clockView{s.Now()}, err)
 }
@@ -292,12 +292,12 @@ func (s *Service) controlFault(w http.ResponseWriter, r *http.Request) {
 		Gzip      bool   `json:"gzip"`
 		Skip      bool   `json:"skip"`
 	}
-	if !take(w, r, &in) {
+	if !decodeControl(w, r, &in) {
 		return
 	}
 	if in.Status != 0 && (in.Status < 200 || in.Status > 599) {
 		// Lower ones are no final status, and net/http panics on others.
-		refuseControlWith(w, http.StatusBadRequest, "status: expected 200 to 599")
+		writeControlError(w, http.StatusBadRequest, "status: expected 200 to 599")
 		return
 	}
 	f := Fault{
@@ -306,11 +306,11 @@ func (s *Service) controlFault(w http.ResponseWriter, r *http.Request) {
 		Truncate: in.Truncate, Drop: in.Drop, Gzip: in.Gzip, Skip: in.Skip,
 	}
 	if err := f.check(); err != nil {
-		refuseControlWith(w, http.StatusBadRequest, err.Error())
+		writeControlError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	s.Fault(f)
-	show(w, in)
+	writeOK(w, in)
 }
 
 func (s *Service) controlClear(w http.ResponseWriter, _ *http.Request) {
@@ -318,53 +318,53 @@ func (s *Service) controlClear(w http.ResponseWriter, _ *http.Request) {
 	answerControl(w)(struct{}{}, s.Networks(codeSuccess, 0))
 }
 
-func (s *Service) showCalls(w http.ResponseWriter, _ *http.Request) { show(w, s.Calls()) }
+func (s *Service) showCalls(w http.ResponseWriter, _ *http.Request) { writeOK(w, s.Calls()) }
 
-// take decodes a request of the control surface; an empty body is {}. A name
+// decodeControl decodes a request of the control surface; an empty body is {}. A name
 // that it does not know is a mistake of the tester, and said.
-func take(w http.ResponseWriter, r *http.Request, into any) bool {
+func decodeControl(w http.ResponseWriter, r *http.Request, into any) bool {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		refuseControlWith(w, http.StatusBadRequest, err.Error())
+		writeControlError(w, http.StatusBadRequest, err.Error())
 		return false
 	}
 	return true
 }
 
-func show(w http.ResponseWriter, v any) { writeControl(w, http.StatusOK, v) }
+func writeOK(w http.ResponseWriter, v any) { writeControl(w, http.StatusOK, v) }
 
 // answerControl shows what came of a request, or why nothing did.
 func answerControl(w http.ResponseWriter) func(v any, err error) {
 	return func(v any, err error) {
 		if err != nil {
-			refuseControl(w, err)
+			writeError(w, err)
 			return
 		}
-		show(w, v)
+		writeOK(w, v)
 	}
 }
 
-func refuseControl(w http.ResponseWriter, err error) {
+func writeError(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError // the data file
-	declined := new(Declined)
+	declined := new(declinedError)
 	switch {
-	case errors.Is(err, ErrNoBill), errors.Is(err, ErrNoMapping), errors.Is(err, ErrNoPartner):
+	case errors.Is(err, errNoBill), errors.Is(err, errNoMapping), errors.Is(err, errNoPartner):
 		status = http.StatusNotFound
-	case errors.Is(err, ErrAmbiguous), errors.Is(err, ErrNotPayable), errors.As(err, &declined):
+	case errors.Is(err, errAmbiguous), errors.Is(err, errNotPayable), errors.As(err, &declined):
 		status = http.StatusConflict
-	case errors.Is(err, ErrPayment):
+	case errors.Is(err, errInvalidPayment):
 		status = http.StatusBadRequest
 	}
-	refuseControlWith(w, status, err.Error())
+	writeControlError(w, status, err.Error())
 }
 
-func refuseControlWith(w http.ResponseWriter, status int, text string) {
+func writeControlError(w http.ResponseWriter, status int, text string) {
 	writeControl(w, status, map[string]string{"error": text})
 }
 
-func controlRefusal(status int, text string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { refuseControlWith(w, status, text) })
+func controlErrorHandler(status int, text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeControlError(w, status, text) })
 }
 
 func writeControl(w http.ResponseWriter, status int, v any) {

@@ -71,8 +71,8 @@ func TestControlPartners(t *testing.T) {
 	var want []any
 	for _, p := range sandbox.DefaultPartners() {
 		stores, temporary := []any{}, []any{}
-		for _, s := range p.Stores {
-			stores = append(stores, map[string]any{"member": s.Member, "merchant": s.Merchant, "status": "COMPLETED", "callback_url": ""})
+		for _, s := range p.Merchants {
+			stores = append(stores, map[string]any{"member": s.MemberID, "merchant": s.MerchantID, "status": "COMPLETED", "callback_url": ""})
 		}
 		for _, l := range p.Temporary {
 			temporary = append(temporary, l.Code)
@@ -82,7 +82,7 @@ func TestControlPartners(t *testing.T) {
 			"not_linked": p.NotLinked, "removed": p.Removed, "no_contract": p.NoContract, "no_billing": p.NoBilling,
 			"no_talk": p.NoTalk, "no_url": p.NoURL, "prepaid": p.Prepaid, "points": float64(p.Points),
 		})
-		if len(p.Key) > 32 || p.Stores[0].Merchant != "demo-store" {
+		if len(p.Key) > 32 || p.Merchants[0].MerchantID != "demo-store" {
 			t.Errorf("%+v", p)
 		}
 	}

@@ -19,13 +19,13 @@ const (
 	opRegister operation = "mapping.register"
 	opMappings operation = "mapping.list"
 	opStatus   operation = "mapping.status"
-	opMapStore operation = "merchant.map"
-	opStores   operation = "merchant.list"
+	opMapMerchant operation = "merchant.map"
+	opMerchants   operation = "merchant.list"
 )
 
 // operations are those that a call can be of.
 var operations = []operation{
-	opCreate, opResend, opRead, opDestroy, opCancel, opRegister, opMappings, opStatus, opMapStore, opStores,
+	opCreate, opResend, opRead, opDestroy, opCancel, opRegister, opMappings, opStatus, opMapMerchant, opMerchants,
 }
 
 // operationOf is the path table of the document ("Endpoints").
@@ -48,9 +48,9 @@ func operationOf(path string) operation {
 	case "/auth/mapping/status":
 		return opStatus
 	case "/auth/merchant/mapping":
-		return opMapStore
+		return opMapMerchant
 	case "/read/merchant":
-		return opStores
+		return opMerchants
 	}
 	return opNone
 }
@@ -60,7 +60,7 @@ type call struct {
 	op    operation
 	form  form
 	base  string // what stands before the paths of urls in the reply
-	names *spelling
+	names *fieldNames
 
 	key, member, merchant string
 	// The members of a bill; which of them an operation has is the document's.
@@ -77,8 +77,8 @@ type call struct {
 	wrongType string
 }
 
-// in is the place of a bill's field as the caller spells it, for a refusal.
-func (c *call) in(name string) string {
+// fieldPath is the place of a bill's field as the caller spells it, for a refusal.
+func (c *call) fieldPath(name string) string {
 	if c.names.nested(c.op) {
 		return "bill." + name
 	}
@@ -99,9 +99,9 @@ func refuse(code string) result { return result{code: code} }
 
 func refuseField(code, field string) result { return result{code: code, field: field} }
 
-// spelling is how one form spells a bill call. A name that is empty is a field
+// fieldNames is how one form spells a bill call. A name that is empty is a field
 // that the form does not have.
-type spelling struct {
+type fieldNames struct {
 	apiKey, billID, sendType, issuer, product, price, supplyPrice, tax, memberName string
 	phone, message, expireDt, hash, callbackURL, pageRedirectURL, cancelNote       string
 	// nested tells whether an operation keeps its bill's fields in `bill`.
@@ -111,23 +111,23 @@ type spelling struct {
 // decode reads a call out of a request. It never fails: what is missing is
 // empty, what is of another type is noted, and run says what follows.
 func decode(op operation, f form, root map[string]json.RawMessage) call {
-	c := call{op: op, form: f, names: f.spelling()}
+	c := call{op: op, form: f, names: f.fieldNames()}
 	r := reader{members: root}
 	n := c.names
-	c.key = r.loose(n.apiKey)
+	c.key = r.textOrNothing(n.apiKey)
 	switch op {
 	case opRegister:
 		c.member, c.merchant = r.text("memberId"), r.text("merchantId")
 		c.businessNumber, c.callbackURL, c.redirectURL = r.text("businessNumber"), r.text("callbackUrl"), r.text("redirectUrl")
 		c.wrongType = r.wrong
 		return c
-	case opMapStore:
+	case opMapMerchant:
 		c.member, c.merchant = r.text("memberId"), r.text("merchantId")
 		c.temporaryCode = r.text("temporaryMerchantCd")
 		r.text("memberIdx") // its meaning is not shown; only its type is held to
 		c.wrongType = r.wrong
 		return c
-	case opMappings, opStores:
+	case opMappings, opMerchants:
 		return c
 	}
 	c.member, c.merchant = r.text("member"), r.text("merchant")
@@ -143,7 +143,7 @@ func decode(op operation, f form, root map[string]json.RawMessage) call {
 	case opCreate:
 		c.sendType = sendTalk // what a form that does not say does
 		if n.sendType != "" {
-			c.sendType = r.loose(n.sendType)
+			c.sendType = r.textOrNothing(n.sendType)
 		}
 		c.issuer, c.product, c.memberName = r.text(n.issuer), r.text(n.product), r.text(n.memberName)
 		c.supplyPrice, c.tax = r.text(n.supplyPrice), r.text(n.tax)
@@ -180,7 +180,7 @@ func (r *reader) value(name string) json.RawMessage {
 	return v
 }
 
-func (r *reader) note(name string) {
+func (r *reader) setWrong(name string) {
 	if r.wrong == "" {
 		r.wrong = r.prefix + name
 	}
@@ -193,15 +193,15 @@ func (r *reader) text(name string) string {
 		return ""
 	}
 	if v[0] != '"' {
-		r.note(name)
+		r.setWrong(name)
 		return ""
 	}
 	return unquote(v)
 }
 
-// loose is a string member whose other types have a code of their own: they
+// textOrNothing is a string member whose other types have a code of their own: they
 // read as absent.
-func (r *reader) loose(name string) string {
+func (r *reader) textOrNothing(name string) string {
 	if v := r.value(name); v != nil && v[0] == '"' {
 		return unquote(v)
 	}
@@ -221,7 +221,7 @@ func (r *reader) amount(name string) string {
 	case v[0] == '-' || isDigit(v[0]):
 		return string(v)
 	}
-	r.note(name)
+	r.setWrong(name)
 	return ""
 }
 

@@ -13,10 +13,10 @@ import (
 )
 
 // The marks of a data file in its header, so that a file of something else is
-// told from one of ours, and a layout that is not understood is never written.
+// told from one of ours, and a schemaVersion that is not understood is never written.
 const (
 	applicationID = 0x62626273 // "bbbs"
-	layout        = 1
+	schemaVersion        = 1
 )
 
 // disk is the data file: an SQLite database with one table for each kind of
@@ -68,7 +68,7 @@ var errNotOurs = errors.New("it is not a data file of the sandbox")
 // prepare holds an old file to its marks, makes the tables of a new one, and
 // loads every row.
 func (d *disk) prepare(kinds []kind) error {
-	if err := d.recognise(); err != nil {
+	if err := d.checkHeader(); err != nil {
 		return err
 	}
 	// Kept in the file's header, so not before it is known to be ours.
@@ -82,7 +82,7 @@ func (d *disk) prepare(kinds []kind) error {
 	defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
 	statements := []string{
 		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
-		fmt.Sprintf("PRAGMA user_version = %d", layout),
+		fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
 	}
 	for _, k := range kinds {
 		statements = append(statements, "CREATE TABLE IF NOT EXISTS "+k.label()+" (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT")
@@ -100,8 +100,8 @@ func (d *disk) prepare(kinds []kind) error {
 	return tx.Commit()
 }
 
-// recognise tells whether the file is new or ours. It changes nothing.
-func (d *disk) recognise() error {
+// checkHeader tells whether the file is new or ours. It changes nothing.
+func (d *disk) checkHeader() error {
 	tx, err := d.db.Begin()
 	if err != nil {
 		return err
@@ -119,8 +119,8 @@ func (d *disk) recognise() error {
 	case application == 0 && version == 0 && things == 0: // new
 	case application != applicationID:
 		return errNotOurs
-	case version != layout:
-		return fmt.Errorf("its layout is %d, and this billbridge knows %d", version, layout)
+	case version != schemaVersion:
+		return fmt.Errorf("its layout is %d, and this billbridge knows %d", version, schemaVersion)
 	}
 	return nil
 }

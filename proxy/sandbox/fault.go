@@ -39,8 +39,8 @@ type Fault struct {
 	Skip bool
 }
 
-// faults are those that wait for a reply, first come first used.
-type faults struct {
+// faultQueue are those that wait for a reply, first come first used.
+type faultQueue struct {
 	mu      sync.Mutex
 	waiting []Fault
 }
@@ -78,7 +78,7 @@ func (s *Service) ClearFaults() {
 }
 
 // take returns the fault for a call of op; the zero Fault changes nothing.
-func (q *faults) take(op operation) Fault {
+func (q *faultQueue) take(op operation) Fault {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.waiting {

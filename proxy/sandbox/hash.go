@@ -46,7 +46,7 @@ func Sign(op, form string, request []byte) (Signed, error) {
 	}
 	c := decode(operation(op), f, root)
 	need := func(name string) error {
-		return fmt.Errorf("%s: the hash of %s in the %s form needs it", c.in(name), op, f)
+		return fmt.Errorf("%s: the hash of %s in the %s form needs it", c.fieldPath(name), op, f)
 	}
 	switch {
 	case c.op != opCreate && c.op != opDestroy && c.op != opCancel:
@@ -58,7 +58,7 @@ func Sign(op, form string, request []byte) (Signed, error) {
 	case c.price == "":
 		return Signed{}, need(c.names.price)
 	case !isDigits(c.price):
-		return Signed{}, fmt.Errorf("%s: expected digits but got: %q", c.in(c.names.price), c.price)
+		return Signed{}, fmt.Errorf("%s: expected digits but got: %q", c.fieldPath(c.names.price), c.price)
 	}
 	return Signed{HashText(c.billID, c.phone, c.price), Hash(c.billID, c.phone, c.price), c.hash}, nil
 }

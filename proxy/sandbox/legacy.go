@@ -3,7 +3,7 @@ package sandbox
 // legacyNames is "Bill creation input, legacy" and the request fields of "Bill
 // operations, legacy". The legacy form has no sendType, supplyPrice, tax,
 // pageRedirectUrl and cancelReason.
-var legacyNames = spelling{
+var legacyNames = fieldNames{
 	apiKey: "apikey", billID: "bill_id", issuer: "bill_issuer", product: "product_nm",
 	price: "price", memberName: "member_nm", phone: "phone", message: "message",
 	expireDt: "expire_dt", hash: "hash", callbackURL: "callbackURL",

@@ -66,16 +66,16 @@ func TestLimits(t *testing.T) {
 		{field: "price", on: creates, at: []string{"20000"}, past: []string{"19999", "100"}, code: "PAYMENT_005", env: sandbox.Development},
 		{field: "price", on: creates, past: []string{"99"}, code: "PAYMENT_003", env: sandbox.Development},
 	}
-	demo := sandbox.Store{Member: "demo-member", Merchant: "demo-store"}
-	stores := []sandbox.Store{demo}
+	demo := sandbox.Merchant{MemberID: "demo-member", MerchantID: "demo-store"}
+	stores := []sandbox.Merchant{demo}
 	for _, n := range []int{0, 1, 60, 61} { // those past the limit too, so that nothing but the limit refuses them
 		for _, name := range of(n) {
-			stores = append(stores, sandbox.Store{Member: name, Merchant: demo.Merchant}, sandbox.Store{Member: demo.Member, Merchant: name})
+			stores = append(stores, sandbox.Merchant{MemberID: name, MerchantID: demo.MerchantID}, sandbox.Merchant{MemberID: demo.MemberID, MerchantID: name})
 		}
 	}
-	partners := []sandbox.Partner{{Key: demoKey, Stores: stores}}
+	partners := []sandbox.Partner{{Key: demoKey, Merchants: stores}}
 	for _, n := range []int{32, 33} {
-		partners = append(partners, sandbox.Partner{Key: key(n)[0], Stores: stores})
+		partners = append(partners, sandbox.Partner{Key: key(n)[0], Merchants: stores})
 	}
 	for _, row := range rows {
 		for _, on := range row.on {

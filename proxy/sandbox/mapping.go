@@ -19,7 +19,7 @@ const (
 
 	maxRegistered    = 30 // memberId and merchantId on registration ("Limits")
 	timestampLayout  = "2006-01-02T15:04:05"
-	businessNumberNo = 10
+	businessNumberDigits = 10
 )
 
 type registered struct {
@@ -51,8 +51,8 @@ type statusRecord struct {
 	ReviewStatus   string `json:"reviewStatus"`
 }
 
-// storeRecord is "Sub-business record (lookup result)".
-type storeRecord struct {
+// merchantRecord is "Sub-business record (lookup result)".
+type merchantRecord struct {
 	MemberID       string `json:"memberId"`
 	MerchantID     string `json:"merchantId"`
 	CompanyName    string `json:"companyName"`
@@ -62,8 +62,8 @@ type storeRecord struct {
 	BusinessNumber string `json:"businessNumber"`
 }
 
-// linker is partner for the sub-business operations.
-func (t *tables) linker(c *call) (*Partner, result) {
+// subBusinessPartner is partner for the sub-business operations.
+func (t *tables) subBusinessPartner(c *call) (*Partner, result) {
 	p, code := t.partner(c.key)
 	switch {
 	case code != codeSuccess:
@@ -76,19 +76,19 @@ func (t *tables) linker(c *call) (*Partner, result) {
 	return p, succeeded
 }
 
-// named is linker for the two mapping requests, where a missing key has the
+// mappingPartner is linker for the two mapping requests, where a missing key has the
 // code of a missing name.
-func (t *tables) named(c *call) (*Partner, result) {
+func (t *tables) mappingPartner(c *call) (*Partner, result) {
 	if c.wrongType == "" && (c.key == "" || c.member == "" || c.merchant == "") {
 		return nil, refuse(codeMappingMissing)
 	}
-	return t.linker(c)
+	return t.subBusinessPartner(c)
 }
 
 // register starts a sign-up, or names the one that is under way
 // ("/auth/mapping"). The mapping is REQUESTED until the sign-up is completed.
 func (s *Service) register(t *tables, c *call) result {
-	p, res := t.named(c)
+	p, res := t.mappingPartner(c)
 	switch {
 	case res.code != codeSuccess:
 		return res
@@ -98,10 +98,10 @@ func (s *Service) register(t *tables, c *call) result {
 		return refuseField(codeInvalid, "merchantId")
 	case c.businessNumber != "" && !isBusinessNumber(c.businessNumber):
 		return refuse(codeBadBusinessNumber)
-	case c.callbackURL == "" || !s.addressAllowed(c.callbackURL):
+	case c.callbackURL == "" || !s.validCallbackURL(c.callbackURL):
 		return refuseField(codeInvalid, "callbackUrl")
 	}
-	m := mapping{Partner: p.Key, Store: Store{Member: c.member, Merchant: c.merchant}, Status: mappingRequested, Registered: t.now}
+	m := mapping{Partner: p.Key, Merchant: Merchant{MemberID: c.member, MerchantID: c.merchant}, Status: mappingRequested, Registered: t.now}
 	if known := t.mappings.get(m.key()); known != nil {
 		m = *known
 	}
@@ -110,26 +110,26 @@ func (s *Service) register(t *tables, c *call) result {
 	}
 	m.CallbackURL, m.RedirectURL, m.Updated = c.callbackURL, c.redirectURL, t.now
 	t.mappings.put(m)
-	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + token("signup", m.Partner, m.Member, m.Merchant)}}
+	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + token("signup", m.Partner, m.MemberID, m.MerchantID)}}
 }
 
 // CompleteMapping finishes a sign-up: the mapping becomes COMPLETED, with a
 // made-up company where the registration named none. The error is ErrNoMapping
 // or that of the data file.
 func (s *Service) CompleteMapping(partnerKey, memberID, merchantID string) error {
-	return s.store.do(func(t *tables) error {
+	return s.store.update(func(t *tables) error {
 		m := t.mappings.get(mappingKey{partnerKey, memberID, merchantID})
 		if m == nil {
-			return fmt.Errorf("%w of %q / %q", ErrNoMapping, memberID, merchantID)
+			return fmt.Errorf("%w of %q / %q", errNoMapping, memberID, merchantID)
 		}
-		t.mappings.put(completed(*m, Store{}, t.now))
+		t.mappings.put(completeMapping(*m, Merchant{}, t.now))
 		return nil
 	})
 }
 
-// completed is m with what the one who signs up says of the business; what is
+// completeMapping is m with what the one who signs up says of the business; what is
 // left empty stays what it was, or is made up.
-func completed(m mapping, said Store, now time.Time) mapping {
+func completeMapping(m mapping, said Merchant, now time.Time) mapping {
 	m.Company = cmp.Or(said.Company, m.Company, "데모상사")
 	m.Branch = cmp.Or(said.Branch, m.Branch, "신규점")
 	m.CEO = cmp.Or(said.CEO, m.CEO, "김가입")
@@ -142,7 +142,7 @@ func completed(m mapping, said Store, now time.Time) mapping {
 // ofPartner returns a partner's sub-businesses in the order they were registered.
 func (t *tables) ofPartner(key string) []*mapping {
 	list := []*mapping{}
-	for _, k := range t.stores[key] {
+	for _, k := range t.merchants[key] {
 		list = append(list, t.mappings.get(k))
 	}
 	return list
@@ -150,14 +150,14 @@ func (t *tables) ofPartner(key string) []*mapping {
 
 // listMappings lists every sub-business of the partner ("/read/mapping").
 func (s *Service) listMappings(t *tables, c *call) result {
-	p, res := t.linker(c)
+	p, res := t.subBusinessPartner(c)
 	if res.code != codeSuccess {
 		return res
 	}
 	list := []mappingRecord{}
 	for _, m := range t.ofPartner(p.Key) {
 		list = append(list, mappingRecord{
-			m.Member, m.Merchant, m.Company, m.Branch, m.Number, m.CEO, m.Email, m.Status,
+			m.MemberID, m.MerchantID, m.Company, m.Branch, m.Number, m.CEO, m.Email, m.Status,
 			m.Registered.In(seoul).Format(timestampLayout), m.Updated.In(seoul).Format(timestampLayout),
 		})
 	}
@@ -166,33 +166,33 @@ func (s *Service) listMappings(t *tables, c *call) result {
 
 // status is the stage of one sub-business ("/auth/mapping/status").
 func (s *Service) status(t *tables, c *call) result {
-	_, res := t.linker(c)
+	_, res := t.subBusinessPartner(c)
 	switch {
 	case res.code != codeSuccess:
 		return res
-	case c.member == "" || utf8.RuneCountInString(c.member) > maxStore:
+	case c.member == "" || utf8.RuneCountInString(c.member) > maxMerchant:
 		return refuseField(codeInvalid, "member")
-	case c.merchant == "" || utf8.RuneCountInString(c.merchant) > maxStore:
+	case c.merchant == "" || utf8.RuneCountInString(c.merchant) > maxMerchant:
 		return refuseField(codeInvalid, "merchant")
 	}
 	m := t.mappings.get(mappingKey{c.key, c.member, c.merchant})
 	if m == nil {
 		return refuse(codeNoReview)
 	}
-	return result{code: codeSuccess, data: statusRecord{c.key, m.Member, m.Merchant, m.Company, m.Branch, m.Number, reviewShown}}
+	return result{code: codeSuccess, data: statusRecord{c.key, m.MemberID, m.MerchantID, m.Company, m.Branch, m.Number, reviewShown}}
 }
 
-// mapStore maps a store of the partner, to a temporary business location if one
+// mapMerchant maps a store of the partner, to a temporary business location if one
 // is named ("/auth/merchant/mapping"; which refusal is whose is in "Errors").
-func (s *Service) mapStore(t *tables, c *call) result {
-	p, res := t.named(c)
+func (s *Service) mapMerchant(t *tables, c *call) result {
+	p, res := t.mappingPartner(c)
 	if res.code != codeSuccess {
 		return res
 	}
 	m := t.mappings.get(mappingKey{c.key, c.member, c.merchant})
 	switch {
 	case m == nil:
-		return refuse(codeNoStore)
+		return refuse(codeNoMerchant)
 	case m.Suspended:
 		return refuse(codeMemberState)
 	case m.Closed:
@@ -202,7 +202,7 @@ func (s *Service) mapStore(t *tables, c *call) result {
 	case c.temporaryCode == "":
 		return succeeded
 	}
-	at := slices.IndexFunc(p.Temporary, func(l TemporaryStore) bool { return l.Code == c.temporaryCode })
+	at := slices.IndexFunc(p.Temporary, func(l TemporaryMerchant) bool { return l.Code == c.temporaryCode })
 	a := *t.accounts.get(p.Key)
 	switch {
 	case at < 0:
@@ -214,23 +214,23 @@ func (s *Service) mapStore(t *tables, c *call) result {
 	}
 	a.Mapped = append(slices.Clip(a.Mapped), c.temporaryCode)
 	t.accounts.put(a)
-	t.mappings.put(completed(*m, Store{}, t.now))
+	t.mappings.put(completeMapping(*m, Merchant{}, t.now))
 	return succeeded
 }
 
-// listStores lists the stores of the partner that are mapped ("/read/merchant").
-func (s *Service) listStores(t *tables, c *call) result {
-	p, res := t.linker(c)
+// listMerchants lists the stores of the partner that are mapped ("/read/merchant").
+func (s *Service) listMerchants(t *tables, c *call) result {
+	p, res := t.subBusinessPartner(c)
 	if res.code != codeSuccess {
 		return res
 	}
-	list := []storeRecord{}
+	list := []merchantRecord{}
 	for _, m := range t.ofPartner(p.Key) {
 		if m.Status == mappingCompleted {
-			list = append(list, storeRecord{m.Member, m.Merchant, m.Company, m.Branch, m.CEO, m.Email, m.Number})
+			list = append(list, merchantRecord{m.MemberID, m.MerchantID, m.Company, m.Branch, m.CEO, m.Email, m.Number})
 		}
 	}
 	return result{code: codeSuccess, data: list}
 }
 
-func isBusinessNumber(s string) bool { return len(s) == businessNumberNo && isDigits(s) }
+func isBusinessNumber(s string) bool { return len(s) == businessNumberDigits && isDigits(s) }

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// declines are the codes that a card network or an issuer can give a payment or
+// declineCodes are the codes that a card network or an issuer can give a payment or
 // a cancel ("Errors"). PAYMENT_002 is a cancel's alone.
-var declines = []string{codeNoNetwork, codeNoMethod, codeUnreadableCard}
+var declineCodes = []string{codeNoNetwork, codeNoMethod, codeUnreadableCard}
 
-// networks are the card networks, banks and issuers behind the service. They say
+// networkQueue are the card networkQueue, banks and issuers behind the service. They say
 // yes, unless they were told what to say next.
-type networks struct {
+type networkQueue struct {
 	mu      sync.Mutex
 	waiting []string
 }
@@ -30,9 +30,9 @@ func (s *Service) Networks(code string, count int) error {
 		n.waiting = nil
 		return nil
 	}
-	known := append([]string{codeCancelFailed}, declines...)
+	known := append([]string{codeCancelFailed}, declineCodes...)
 	if !slices.Contains(known, code) {
-		return fmt.Errorf("%w: expected %s or one of %s but got: %q", ErrPayment, codeSuccess, strings.Join(known, ", "), code)
+		return fmt.Errorf("%w: expected %s or one of %s but got: %q", errInvalidPayment, codeSuccess, strings.Join(known, ", "), code)
 	}
 	for range max(count, 1) {
 		n.waiting = append(n.waiting, code)
@@ -40,8 +40,8 @@ func (s *Service) Networks(code string, count int) error {
 	return nil
 }
 
-// answer is what they say of a payment, or of the cancel of one.
-func (n *networks) answer(cancel bool, method string) string {
+// next is what they say of a payment, or of the cancel of one.
+func (n *networkQueue) next(cancel bool, method string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	i := slices.IndexFunc(n.waiting, func(code string) bool {

@@ -94,9 +94,9 @@ type Options struct {
 	// GlobalBillIDs makes a bill identifier unique over all partners. By default
 	// it is unique within its partner.
 	GlobalBillIDs bool
-	// AnyStore finds a bill by its partner and identifier alone. By default a call
+	// AnyMerchant finds a bill by its partner and identifier alone. By default a call
 	// that names another member or merchant than the create finds no bill.
-	AnyStore bool
+	AnyMerchant bool
 	// DestroyRefused is the code of a destroy on a bill that is not unpaid;
 	// BILL_002 if empty.
 	DestroyRefused string

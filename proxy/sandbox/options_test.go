@@ -89,7 +89,7 @@ func TestOptions(t *testing.T) {
 	})
 	t.Run("any store", func(t *testing.T) {
 		t.Parallel()
-		r := start(t, sandbox.Options{AnyStore: true})
+		r := start(t, sandbox.Options{AnyMerchant: true})
 		r.bring("W")
 		r.must(newAsk("legacy", "read").with("member", "other"))
 	})

@@ -39,9 +39,9 @@ type screen struct {
 	data     any
 }
 
-// words are a text in the two languages of the pages. English is empty where
+// localized are a text in the two languages of the pages. English is empty where
 // there is nothing to translate.
-type words struct{ KO, EN string }
+type localized struct{ KO, EN string }
 
 //go:embed pages
 var pageFiles embed.FS
@@ -56,7 +56,7 @@ var style = func() string {
 }()
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"both":  func(ko, en string) words { return words{ko, en} },
+	"both":  func(ko, en string) localized { return localized{ko, en} },
 	"style": func() template.CSS { return template.CSS(style) },
 }).ParseFS(pageFiles, "pages/*.html"))
 
@@ -75,8 +75,8 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 	p, ok := s.pageOf(r.URL.EscapedPath())
 	if !ok {
 		s.answerPage(w, notice(http.StatusNotFound,
-			words{"페이지를 찾을 수 없습니다", "No such page"},
-			words{"주소를 다시 확인해 주세요.", "Please check the address."}))
+			localized{"페이지를 찾을 수 없습니다", "No such page"},
+			localized{"주소를 다시 확인해 주세요.", "Please check the address."}))
 		return
 	}
 	switch r.Method {
@@ -92,14 +92,14 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		s.answerPage(w, notice(http.StatusMethodNotAllowed,
-			words{"처리할 수 없는 요청입니다", "Not with this method"},
-			words{"이 페이지는 열어 보거나 양식을 보낼 수만 있습니다.", "This page can be opened, and its form can be sent."}))
+			localized{"처리할 수 없는 요청입니다", "Not with this method"},
+			localized{"이 페이지는 열어 보거나 양식을 보낼 수만 있습니다.", "This page can be opened, and its form can be sent."}))
 	}
 }
 
 // pageOf finds the page of a path, which is a token and nothing more.
 func (s *Service) pageOf(path string) (p page, ok bool) {
-	s.look(func(t *tables) {
+	s.view(func(t *tables) {
 		if token, is := strings.CutPrefix(path, payPath); is {
 			var k billKey
 			k, ok = t.pages[token]
@@ -123,20 +123,20 @@ func (s *Service) pageOf(path string) (p page, ok bool) {
 // readForm reads a form as a browser sends it, or says why it cannot. The query
 // plays no part.
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, *screen) {
-	fail := func(status int, text words) (url.Values, *screen) {
-		s := notice(status, words{"양식을 읽을 수 없습니다", "The form cannot be read"}, text)
+	fail := func(status int, text localized) (url.Values, *screen) {
+		s := notice(status, localized{"양식을 읽을 수 없습니다", "The form cannot be read"}, text)
 		return nil, &s
 	}
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/x-www-form-urlencoded" {
-		return fail(http.StatusUnsupportedMediaType, words{"페이지의 양식을 이용해 주세요.", "Please use the form of the page."})
+		return fail(http.StatusUnsupportedMediaType, localized{"페이지의 양식을 이용해 주세요.", "Please use the form of the page."})
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, formLimit))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return fail(http.StatusRequestEntityTooLarge, words{"입력한 내용이 너무 깁니다.", "What was typed is too long."})
+		return fail(http.StatusRequestEntityTooLarge, localized{"입력한 내용이 너무 깁니다.", "What was typed is too long."})
 	}
 	form, wrong := url.ParseQuery(string(body))
 	if err != nil || wrong != nil {
-		return fail(http.StatusBadRequest, words{"다시 시도해 주세요.", "Please try again."})
+		return fail(http.StatusBadRequest, localized{"다시 시도해 주세요.", "Please try again."})
 	}
 	return form, nil
 }
@@ -165,26 +165,26 @@ func (s *Service) answerPage(w http.ResponseWriter, a screen) {
 }
 
 // notice is a page of one statement.
-func notice(status int, title, text words) screen {
-	return screen{status: status, template: "notice", data: struct{ Title, Text words }{title, text}}
+func notice(status int, title, text localized) screen {
+	return screen{status: status, template: "notice", data: struct{ Title, Text localized }{title, text}}
 }
 
-// broken is what a visitor is told when the data file fails.
-func (s *Service) broken(err error) screen {
+// failedScreen is what a visitor is told when the data file fails.
+func (s *Service) failedScreen(err error) screen {
 	s.opt.Log.Error("a form is not carried out", "err", err)
 	return notice(http.StatusInternalServerError,
-		words{"처리하지 못했습니다", "That did not work"},
-		words{"잠시 후 이 페이지를 다시 열어 확인해 주세요.", "Please open this page again later to see where it stands."})
+		localized{"처리하지 못했습니다", "That did not work"},
+		localized{"잠시 후 이 페이지를 다시 열어 확인해 주세요.", "Please open this page again later to see where it stands."})
 }
 
 // notASCII is what a query can hold that a header cannot.
 var notASCII = regexp.MustCompile(`[^!-~]+`)
 
-// onward is where a browser goes from the page of a token: to the address that
+// redirectTarget is where a browser goes from the page of a token: to the address that
 // the partner gave, if a browser can go there, else to the page again. That is
 // named by its token alone, so that it stays below whatever path the service is
 // published at.
-func onward(address, token string) string {
+func redirectTarget(address, token string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return token

@@ -5,13 +5,13 @@ package sandbox
 type Partner struct {
 	Key  string // at most 32 characters
 	Name string
-	// Stores are the sub-businesses that are mapped from the start.
-	Stores []Store
+	// Merchants are the sub-businesses that are mapped from the start.
+	Merchants []Merchant
 	// Strict accepts bill calls for mapped stores only; another member or
 	// merchant is PARTNER_003. Otherwise any member and merchant will do.
 	Strict bool
 	// Temporary are the temporary business locations a store can be mapped to.
-	Temporary []TemporaryStore
+	Temporary []TemporaryMerchant
 
 	NotLinked  bool // PARTNER_001 on every sub-business operation
 	Removed    bool // PARTNER_005 on every operation
@@ -25,10 +25,10 @@ type Partner struct {
 	Points  int
 }
 
-// Store is a sub-business of a partner.
-type Store struct {
-	Member    string `json:"member"`
-	Merchant  string `json:"merchant"`
+// Merchant is a sub-business of a partner.
+type Merchant struct {
+	MemberID    string `json:"member"`
+	MerchantID  string `json:"merchant"`
 	Company   string `json:"company_name"`
 	Branch    string `json:"branch_name"`
 	CEO       string `json:"ceo_name"`
@@ -38,8 +38,8 @@ type Store struct {
 	Suspended bool   `json:"suspended"` // PARTNER_MAPPING_007 on a merchant mapping
 }
 
-// TemporaryStore is a temporary business location (temporaryMerchantCd).
-type TemporaryStore struct {
+// TemporaryMerchant is a temporary business location (temporaryMerchantCd).
+type TemporaryMerchant struct {
 	Code    string
 	Deleted bool // PARTNER_MAPPING_004 when a store is mapped to it
 }
@@ -59,29 +59,29 @@ type TemporaryStore struct {
 //	demo-nourl-key     BILL_010: has contracted TALK bills only
 //	demo-nopoint-key   POINT_001: its points are used up
 func DefaultPartners() []Partner {
-	demo := func(merchant string) Store {
-		return Store{
-			Member: "demo-member", Merchant: merchant,
+	demo := func(merchant string) Merchant {
+		return Merchant{
+			MemberID: "demo-member", MerchantID: merchant,
 			Company: "데모상사", Branch: "본점", CEO: "홍길동", Email: "demo@example.com", Number: "1234567890",
 		}
 	}
 	closed, suspended := demo("demo-closed"), demo("demo-suspended")
 	closed.Closed, suspended.Suspended = true, true
 	closed.Branch, suspended.Branch = "폐점", "정지점"
-	stores := []Store{demo("demo-store")}
+	stores := []Merchant{demo("demo-store")}
 	return []Partner{
-		{Key: "demo-partner-key", Name: "demo", Stores: stores},
+		{Key: "demo-partner-key", Name: "demo", Merchants: stores},
 		{
 			Key: "demo-strict-key", Name: "strict stores", Strict: true,
-			Stores:    []Store{demo("demo-store"), closed, suspended},
-			Temporary: []TemporaryStore{{Code: "TEMP0001"}, {Code: "TEMP0002", Deleted: true}},
+			Merchants:    []Merchant{demo("demo-store"), closed, suspended},
+			Temporary: []TemporaryMerchant{{Code: "TEMP0001"}, {Code: "TEMP0002", Deleted: true}},
 		},
-		{Key: "demo-unlinked-key", Name: "no sub-business linking", Stores: stores, NotLinked: true},
-		{Key: "demo-removed-key", Name: "no longer there", Stores: stores, Removed: true},
-		{Key: "demo-expired-key", Name: "no contract in force", Stores: stores, NoContract: true},
-		{Key: "demo-nobill-key", Name: "bill sending not granted", Stores: stores, NoBilling: true},
-		{Key: "demo-notalk-key", Name: "no messaging bills", Stores: stores, NoTalk: true},
-		{Key: "demo-nourl-key", Name: "no URL bills", Stores: stores, NoURL: true},
-		{Key: "demo-nopoint-key", Name: "no points left", Stores: stores, Prepaid: true},
+		{Key: "demo-unlinked-key", Name: "no sub-business linking", Merchants: stores, NotLinked: true},
+		{Key: "demo-removed-key", Name: "no longer there", Merchants: stores, Removed: true},
+		{Key: "demo-expired-key", Name: "no contract in force", Merchants: stores, NoContract: true},
+		{Key: "demo-nobill-key", Name: "bill sending not granted", Merchants: stores, NoBilling: true},
+		{Key: "demo-notalk-key", Name: "no messaging bills", Merchants: stores, NoTalk: true},
+		{Key: "demo-nourl-key", Name: "no URL bills", Merchants: stores, NoURL: true},
+		{Key: "demo-nopoint-key", Name: "no points left", Merchants: stores, Prepaid: true},
 	}
 }

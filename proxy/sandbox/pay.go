@@ -28,19 +28,19 @@ const selfIssueNumber = "0100001234"
 
 // Errors of the payer's side, which the interface has no codes for.
 var (
-	ErrNoBill     = errors.New("no such bill")
-	ErrAmbiguous  = errors.New("several partners have a bill of that identifier: name the partner")
-	ErrNotPayable = errors.New("the bill cannot be paid")
-	ErrPayment    = errors.New("no such payment")
-	ErrNoMapping  = errors.New("no registration")
-	ErrNoPartner  = errors.New("no such partner")
+	errNoBill     = errors.New("no such bill")
+	errAmbiguous  = errors.New("several partners have a bill of that identifier: name the partner")
+	errNotPayable = errors.New("the bill cannot be paid")
+	errInvalidPayment    = errors.New("no such payment")
+	errNoMapping  = errors.New("no registration")
+	errNoPartner  = errors.New("no such partner")
 )
 
-// A Declined is a payment that a card network or issuer refused: the bill stays
+// A declinedError is a payment that a card network or issuer refused: the bill stays
 // unpaid, and remembers it.
-type Declined struct{ Code string } // of the catalogue
+type declinedError struct{ Code string } // of the catalogue
 
-func (d *Declined) Error() string { return d.Code + ": " + messageOf(d.Code) }
+func (d *declinedError) Error() string { return d.Code + ": " + messageOf(d.Code) }
 
 // Payment is how a customer pays. The zero value is a card, at once.
 type Payment struct {
@@ -69,12 +69,12 @@ func (s *Service) PayWith(partnerKey, billID string, p Payment) error {
 }
 
 func (s *Service) pay(partnerKey, billID string, p Payment) (Bill, error) {
-	return s.settle(partnerKey, billID, func(t *tables, b *Bill) error {
+	return s.attemptPayment(partnerKey, billID, func(t *tables, b *Bill) error {
 		a, err := s.approve(t, p)
 		if err != nil {
 			return err
 		}
-		if code := s.networks.answer(false, a.Method); code != codeSuccess {
+		if code := s.networks.next(false, a.Method); code != codeSuccess {
 			b.Failed = append(slices.Clip(b.Failed), FailedPayment{t.now, code})
 			return nil
 		}
@@ -88,7 +88,7 @@ func (s *Service) pay(partnerKey, billID string, p Payment) (Bill, error) {
 // and no callback is sent. What it returns besides is as PayWith's.
 func (s *Service) Fail(partnerKey, billID, code string) error {
 	_, err := s.fail(partnerKey, billID, code)
-	var declined *Declined
+	var declined *declinedError
 	if errors.As(err, &declined) {
 		return nil
 	}
@@ -96,29 +96,29 @@ func (s *Service) Fail(partnerKey, billID, code string) error {
 }
 
 func (s *Service) fail(partnerKey, billID, code string) (Bill, error) {
-	if !slices.Contains(declines, code) {
-		return Bill{}, fmt.Errorf("%w: expected one of %s but got: %q", ErrPayment, strings.Join(declines, ", "), code)
+	if !slices.Contains(declineCodes, code) {
+		return Bill{}, fmt.Errorf("%w: expected one of %s but got: %q", errInvalidPayment, strings.Join(declineCodes, ", "), code)
 	}
-	return s.settle(partnerKey, billID, func(t *tables, b *Bill) error {
+	return s.attemptPayment(partnerKey, billID, func(t *tables, b *Bill) error {
 		b.Failed = append(slices.Clip(b.Failed), FailedPayment{t.now, code})
 		return nil
 	})
 }
 
-// settle runs a payment on a bill that can be paid. What f leaves on the bill is
-// kept unless f fails; if it left a failed payment, settle says so.
-func (s *Service) settle(partnerKey, billID string, f func(*tables, *Bill) error) (after Bill, err error) {
+// attemptPayment runs a payment on a bill that can be paid. What f leaves on the bill is
+// kept unless f fails; if it left a failed payment, attemptPayment says so.
+func (s *Service) attemptPayment(partnerKey, billID string, f func(*tables, *Bill) error) (after Bill, err error) {
 	var before int
-	err = s.store.do(func(t *tables) error {
+	err = s.store.update(func(t *tables) error {
 		found, err := t.lookUp(partnerKey, billID)
 		if err != nil {
 			return err
 		}
 		switch {
 		case found.State != stateUnpaid:
-			return fmt.Errorf("%w: its state is %s", ErrNotPayable, found.State)
+			return fmt.Errorf("%w: its state is %s", errNotPayable, found.State)
 		case s.expired(found.ExpireDt, t.now):
-			return fmt.Errorf("%w: it expired on %s", ErrNotPayable, found.ExpireDt)
+			return fmt.Errorf("%w: it expired on %s", errNotPayable, found.ExpireDt)
 		}
 		before, after = len(found.Failed), *found
 		if err := f(t, &after); err != nil {
@@ -131,7 +131,7 @@ func (s *Service) settle(partnerKey, billID string, f func(*tables, *Bill) error
 		return Bill{}, err
 	}
 	if len(after.Failed) > before {
-		return after, &Declined{after.Failed[before].Code}
+		return after, &declinedError{after.Failed[before].Code}
 	}
 	s.sendDue()
 	return after, nil
@@ -143,20 +143,20 @@ func (t *tables) lookUp(partnerKey, billID string) (*Bill, error) {
 		if b := t.bills.get(billKey{partnerKey, billID}); b != nil {
 			return b, nil
 		}
-		return nil, fmt.Errorf("%w: %q", ErrNoBill, billID)
+		return nil, fmt.Errorf("%w: %q", errNoBill, billID)
 	}
-	switch found := t.byID[billID]; len(found) {
+	switch found := t.billsByID[billID]; len(found) {
 	case 0:
-		return nil, fmt.Errorf("%w: %q", ErrNoBill, billID)
+		return nil, fmt.Errorf("%w: %q", errNoBill, billID)
 	case 1:
 		return t.bills.get(found[0]), nil
 	}
-	return nil, ErrAmbiguous
+	return nil, errAmbiguous
 }
 
 // Bill returns a bill; without a partnerKey it is found as Pay finds it.
 func (s *Service) Bill(partnerKey, billID string) (found Bill, err error) {
-	err = s.store.do(func(t *tables) error {
+	err = s.store.update(func(t *tables) error {
 		b, err := t.lookUp(partnerKey, billID)
 		if err == nil {
 			found = *b
@@ -169,7 +169,7 @@ func (s *Service) Bill(partnerKey, billID string) (found Bill, err error) {
 // Bills returns every bill, in the order they were made.
 func (s *Service) Bills() []Bill {
 	list := []Bill{}
-	s.look(func(t *tables) {
+	s.view(func(t *tables) {
 		for _, b := range t.bills.all() {
 			list = append(list, *b)
 		}
@@ -194,12 +194,12 @@ func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 		p.Method = methodCardVAN
 	}
 	if _, ok := s.opt.PayTypes[p.Method]; !ok {
-		return nil, fmt.Errorf("%w: no method %q", ErrPayment, p.Method)
+		return nil, fmt.Errorf("%w: no method %q", errInvalidPayment, p.Method)
 	}
 	if p.Months < 0 || p.Months > 99 {
-		return nil, fmt.Errorf("%w: expected 0 to 99 months but got: %d", ErrPayment, p.Months)
+		return nil, fmt.Errorf("%w: expected 0 to 99 months but got: %d", errInvalidPayment, p.Months)
 	}
-	n := t.next()
+	n := t.nextApproval()
 	a := &Approval{
 		Method: p.Method, Num: approvalNumber(n), At: t.now, TerminalID: "2863000001", Months: "00",
 		TxNum: fmt.Sprintf("TX%012d", n),
@@ -207,7 +207,7 @@ func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 	switch p.Method {
 	case methodCardVAN, methodKeyIn, methodOfflineCard:
 		if p.CashReceipt != "" {
-			return nil, fmt.Errorf("%w: a card payment has no cash receipt", ErrPayment)
+			return nil, fmt.Errorf("%w: a card payment has no cash receipt", errInvalidPayment)
 		}
 		a.CardType, a.Issuer, a.IssuerCode, a.IssuerNum = "신용", "신한카드", "04", "4518-42**-****-1234"
 		a.AcquirerCode, a.Acquirer, a.MerchantNum = "04", "신한카드", "0012345678"
@@ -215,7 +215,7 @@ func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 		return a, nil
 	}
 	if p.Months != 0 {
-		return nil, fmt.Errorf("%w: %s has no installments", ErrPayment, p.Method)
+		return nil, fmt.Errorf("%w: %s has no installments", errInvalidPayment, p.Method)
 	}
 	switch p.CashReceipt {
 	case "":
@@ -227,10 +227,10 @@ func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 	case "self":
 		a.CashClass, a.CashRequest = cashPersonal, selfIssueNumber
 	default:
-		return nil, fmt.Errorf("%w: expected a personal, business or self cash receipt but got: %q", ErrPayment, p.CashReceipt)
+		return nil, fmt.Errorf("%w: expected a personal, business or self cash receipt but got: %q", errInvalidPayment, p.CashReceipt)
 	}
 	if a.CashRequest == "" {
-		return nil, fmt.Errorf("%w: a cash receipt needs the number it is asked for with", ErrPayment)
+		return nil, fmt.Errorf("%w: a cash receipt needs the number it is asked for with", errInvalidPayment)
 	}
 	a.CashNum = fmt.Sprintf("%09d", 700000000+n)
 	return a, nil

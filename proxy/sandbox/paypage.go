@@ -18,7 +18,7 @@ const (
 )
 
 // methodWords are the payment methods that customers have words for.
-var methodWords = map[string]words{
+var methodWords = map[string]localized{
 	"SIMPLE_PAY":      {"간편결제", "Easy pay"},
 	methodCardVAN:     {"카드", "Card"},
 	methodKeyIn:       {"카드 번호 입력", "Keyed-in card"},
@@ -28,10 +28,10 @@ var methodWords = map[string]words{
 
 // receipts are the cash receipts a customer can ask for.
 var receipts = []choice{
-	{Value: "", Label: words{"신청 안 함", "None"}},
-	{Value: "personal", Label: words{"개인", "Personal"}},
-	{Value: "business", Label: words{"사업자", "Business"}},
-	{Value: "self", Label: words{"자진발급", "Self-issued"}},
+	{Value: "", Label: localized{"신청 안 함", "None"}},
+	{Value: "personal", Label: localized{"개인", "Personal"}},
+	{Value: "business", Label: localized{"사업자", "Business"}},
+	{Value: "self", Label: localized{"자진발급", "Self-issued"}},
 }
 
 // declinedWords are declines in English; the catalogue has them in Korean.
@@ -44,7 +44,7 @@ var declinedWords = map[string]string{
 // choice is one of several on a form.
 type choice struct {
 	Value   string
-	Label   words
+	Label   localized
 	Card    bool // a payment method that is a card
 	Checked bool
 }
@@ -53,10 +53,10 @@ type choice struct {
 type billView struct {
 	Bill
 	Amount  string // in groups of three digits
-	Status  words
-	Look    string // of the status: open, paid or over
+	Status  localized
+	StatusClass    string // of the status: open, paid or over
 	Open    bool   // it can be paid
-	Closed  words  // why it cannot
+	Closed  localized  // why it cannot
 	Receipt []row  // empty unless it was paid
 	// Methods, Months and Receipts are those of the form, as they were last chosen.
 	Methods, Months, Receipts []choice
@@ -64,24 +64,24 @@ type billView struct {
 
 	Refused  bool             // Closed is the answer to a payment
 	Declined *declinedView    // nil unless it is the answer to one
-	Wrong    map[string]words // by field; nil unless the form has a mistake
+	Wrong    map[string]localized // by field; nil unless the form has a mistake
 }
 
 type declinedView struct {
 	Code string
-	Text words
+	Text localized
 }
 
 // row is a line of a receipt.
 type row struct {
-	Label words
-	Value words
+	Label localized
+	Value localized
 }
 
 // billScreen shows a bill. If mark is not nil, it says what else there is to show.
 func (s *Service) billScreen(k billKey, mark func(*billView)) screen {
 	var v billView
-	s.look(func(t *tables) { v = s.viewBill(t.bills.get(k), t.now) })
+	s.view(func(t *tables) { v = s.viewBill(t.bills.get(k), t.now) })
 	if mark != nil {
 		mark(&v)
 	}
@@ -99,19 +99,19 @@ func (s *Service) viewBill(b *Bill, now time.Time) billView {
 	v := billView{Bill: *b, Amount: grouped(b.Price)}
 	switch {
 	case b.State == statePaid:
-		v.Status, v.Look = words{"결제 완료", "Paid"}, "paid"
-		v.Closed = words{"결제가 완료된 청구서입니다.", "This bill has been paid."}
+		v.Status, v.StatusClass = localized{"결제 완료", "Paid"}, "paid"
+		v.Closed = localized{"결제가 완료된 청구서입니다.", "This bill has been paid."}
 	case b.State == stateCancelled:
-		v.Status, v.Look = words{"결제 취소", "Cancelled"}, "over"
-		v.Closed = words{"결제가 취소된 청구서입니다.", "The payment of this bill was cancelled."}
+		v.Status, v.StatusClass = localized{"결제 취소", "Cancelled"}, "over"
+		v.Closed = localized{"결제가 취소된 청구서입니다.", "The payment of this bill was cancelled."}
 	case b.State == stateDestroyed:
-		v.Status, v.Look = words{"파기", "Withdrawn"}, "over"
-		v.Closed = words{"발행처가 파기한 청구서입니다.", "The issuer has withdrawn this bill."}
+		v.Status, v.StatusClass = localized{"파기", "Withdrawn"}, "over"
+		v.Closed = localized{"발행처가 파기한 청구서입니다.", "The issuer has withdrawn this bill."}
 	case s.expired(b.ExpireDt, now):
-		v.Status, v.Look = words{"기한 만료", "Expired"}, "over"
-		v.Closed = words{"납부 기한이 지나 결제할 수 없습니다.", "The time to pay this bill has passed."}
+		v.Status, v.StatusClass = localized{"기한 만료", "Expired"}, "over"
+		v.Closed = localized{"납부 기한이 지나 결제할 수 없습니다.", "The time to pay this bill has passed."}
 	default:
-		v.Status, v.Look, v.Open = words{"결제 대기", "Not paid yet"}, "open", true
+		v.Status, v.StatusClass, v.Open = localized{"결제 대기", "Not paid yet"}, "open", true
 	}
 	if v.Open {
 		v.choose(s.opt.PayTypes, Payment{})
@@ -125,19 +125,19 @@ func (s *Service) viewBill(b *Bill, now time.Time) billView {
 // receipt is what a payment, and a cancel after it, left.
 func receipt(b *Bill, amount string) []row {
 	a := b.Approval
-	same := func(text string) words { return words{KO: text} }
+	same := func(text string) localized { return localized{KO: text} }
 	rows := []row{
-		{words{"승인 번호", "Approval number"}, same(a.Num)},
-		{words{"승인 일시", "Approved (Korea time)"}, same(a.At.In(seoul).Format(time.RFC3339))},
-		{words{"결제 수단", "Paid by"}, methodLabel(a.Method)},
-		{words{"결제 금액", "Amount"}, words{amount + "원", amount + " won"}},
+		{localized{"승인 번호", "Approval number"}, same(a.Num)},
+		{localized{"승인 일시", "Approved (Korea time)"}, same(a.At.In(seoul).Format(time.RFC3339))},
+		{localized{"결제 수단", "Paid by"}, methodLabel(a.Method)},
+		{localized{"결제 금액", "Amount"}, localized{amount + "원", amount + " won"}},
 	}
 	if isCard(a.Method) {
 		months, _ := strconv.Atoi(a.Months) // two digits, of approve
 		rows = append(rows,
-			row{words{"카드사", "Issuer"}, same(a.Issuer)},
-			row{words{"카드 번호", "Card number"}, same(a.IssuerNum)},
-			row{words{"할부", "Installments"}, monthsLabel(months)})
+			row{localized{"카드사", "Issuer"}, same(a.Issuer)},
+			row{localized{"카드 번호", "Card number"}, same(a.IssuerNum)},
+			row{localized{"할부", "Installments"}, monthsLabel(months)})
 	}
 	if a.CashNum != "" {
 		kind := "personal"
@@ -149,13 +149,13 @@ func receipt(b *Bill, amount string) []row {
 		}
 		at := slices.IndexFunc(receipts, func(c choice) bool { return c.Value == kind })
 		rows = append(rows,
-			row{words{"현금영수증", "Cash receipt"}, receipts[at].Label},
-			row{words{"현금영수증 번호", "Cash receipt number"}, same(a.CashNum)})
+			row{localized{"현금영수증", "Cash receipt"}, receipts[at].Label},
+			row{localized{"현금영수증 번호", "Cash receipt number"}, same(a.CashNum)})
 	}
 	if b.Cancel != nil {
 		rows = append(rows,
-			row{words{"취소 승인 번호", "Cancel number"}, same(b.Cancel.Num)},
-			row{words{"취소 일시", "Cancelled (Korea time)"}, same(b.Cancel.At.In(seoul).Format(time.RFC3339))})
+			row{localized{"취소 승인 번호", "Cancel number"}, same(b.Cancel.Num)},
+			row{localized{"취소 일시", "Cancelled (Korea time)"}, same(b.Cancel.At.In(seoul).Format(time.RFC3339))})
 	}
 	return rows
 }
@@ -197,35 +197,35 @@ func (s *Service) takePayment(k billKey, token string, form url.Values) screen {
 		return again(func(v *billView) { v.Wrong = wrong })
 	}
 	b, err := s.pay(k.partner, k.id, p)
-	declined := new(Declined)
+	declined := new(declinedError)
 	switch {
 	case err == nil:
-		return screen{to: onward(b.PageRedirectURL, token)}
+		return screen{to: redirectTarget(b.PageRedirectURL, token)}
 	case errors.As(err, &declined):
 		// 200: the payment was carried out as far as it goes, the bill remembers it,
 		// and the customer's visit goes on.
 		return again(func(v *billView) {
-			v.Declined = &declinedView{declined.Code, words{messageOf(declined.Code), declinedWords[declined.Code]}}
+			v.Declined = &declinedView{declined.Code, localized{messageOf(declined.Code), declinedWords[declined.Code]}}
 		})
-	case errors.Is(err, ErrNotPayable):
+	case errors.Is(err, errNotPayable):
 		return again(func(*billView) {})
 	}
-	return s.broken(err)
+	return s.failedScreen(err)
 }
 
 // paymentOf reads the form of the pay page. Only what applies to the method is
 // looked at: which that is, the interface knows and a customer need not. What is
 // wrong is told by field.
-func (s *Service) paymentOf(form url.Values) (p Payment, wrong map[string]words) {
-	again := words{"다시 선택해 주세요.", "Please choose again."}
+func (s *Service) paymentOf(form url.Values) (p Payment, wrong map[string]localized) {
+	again := localized{"다시 선택해 주세요.", "Please choose again."}
 	p.Method = form.Get("method")
 	if _, ok := s.opt.PayTypes[p.Method]; !ok {
-		return p, map[string]words{"method": again}
+		return p, map[string]localized{"method": again}
 	}
 	if isCard(p.Method) {
 		months, err := strconv.Atoi(cmp.Or(form.Get("months"), "0"))
 		if err != nil || months < 0 || months == 1 || months > maxMonths {
-			return p, map[string]words{"months": again}
+			return p, map[string]localized{"months": again}
 		}
 		p.Months = months
 		return p, nil
@@ -236,11 +236,11 @@ func (s *Service) paymentOf(form url.Values) (p Payment, wrong map[string]words)
 		return p, nil
 	case "personal", "business":
 	default:
-		return p, map[string]words{"cash_receipt": again}
+		return p, map[string]localized{"cash_receipt": again}
 	}
 	p.CashNumber = bareDigits(form.Get("cash_number"))
 	if !isDigits(p.CashNumber) || len(p.CashNumber) > maxCashNumber {
-		return p, map[string]words{"cash_number": {
+		return p, map[string]localized{"cash_number": {
 			"현금영수증 번호를 숫자로 입력해 주세요.", "Please enter the number for the cash receipt, in digits.",
 		}}
 	}
@@ -253,18 +253,18 @@ func isCard(method string) bool {
 	return method == methodCardVAN || method == methodKeyIn || method == methodOfflineCard
 }
 
-func methodLabel(method string) words {
+func methodLabel(method string) localized {
 	if w, ok := methodWords[method]; ok {
 		return w
 	}
-	return words{KO: method}
+	return localized{KO: method}
 }
 
-func monthsLabel(months int) words {
+func monthsLabel(months int) localized {
 	if months == 0 {
-		return words{"일시불", "Pay in full"}
+		return localized{"일시불", "Pay in full"}
 	}
-	return words{fmt.Sprintf("%d개월", months), fmt.Sprintf("%d months", months)}
+	return localized{fmt.Sprintf("%d개월", months), fmt.Sprintf("%d months", months)}
 }
 
 // bareDigits is a number without the hyphens and spaces that people write in it.

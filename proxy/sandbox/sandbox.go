@@ -66,8 +66,8 @@ const bodyLimit = 1 << 20
 type Service struct {
 	opt      Options
 	store    *store
-	faults   faults
-	networks networks
+	faults   faultQueue
+	networks networkQueue
 	sender   *sender
 	mu       sync.Mutex // guards calls
 	calls    map[string]int
@@ -102,9 +102,9 @@ func Open(file string, o Options) (*Service, error) {
 	return s, nil
 }
 
-// look reads the tables. It puts nothing.
-func (s *Service) look(f func(*tables)) {
-	_ = s.store.do(func(t *tables) error { // nothing is written, so nothing fails
+// view reads the tables. It puts nothing.
+func (s *Service) view(f func(*tables)) {
+	_ = s.store.update(func(t *tables) error { // nothing is written, so nothing fails
 		f(t)
 		return nil
 	})
@@ -112,15 +112,15 @@ func (s *Service) look(f func(*tables)) {
 
 // Now is the time of the service, in Korea.
 func (s *Service) Now() (now time.Time) {
-	s.look(func(t *tables) { now = t.now })
+	s.view(func(t *tables) { now = t.now })
 	return now
 }
 
 // SetClock sets the time of the service, which goes on from there. The zero time
 // sets it right. Callbacks that have become due are sent.
 func (s *Service) SetClock(now time.Time) error {
-	err := s.store.do(func(t *tables) error {
-		self := t.self()
+	err := s.store.update(func(t *tables) error {
+		self := t.serviceState()
 		real := t.now.Add(-self.Ahead)
 		self.Ahead = 0
 		if !now.IsZero() {
@@ -135,8 +135,8 @@ func (s *Service) SetClock(now time.Time) error {
 
 // SetMaintenance turns MAINTAINED_METHOD for every call on or off.
 func (s *Service) SetMaintenance(on bool) error {
-	return s.store.do(func(t *tables) error {
-		self := t.self()
+	return s.store.update(func(t *tables) error {
+		self := t.serviceState()
 		self.Maintenance = on
 		t.state.put(self)
 		return nil
@@ -144,7 +144,7 @@ func (s *Service) SetMaintenance(on bool) error {
 }
 
 func (s *Service) inMaintenance() (on bool) {
-	s.look(func(t *tables) { on = t.self().Maintenance })
+	s.view(func(t *tables) { on = t.serviceState().Maintenance })
 	return on
 }
 
@@ -210,7 +210,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s.inMaintenance():
 		code = codeMaintained
 	default:
-		code, reply = s.answer(op, f, body, s.base(r))
+		code, reply = s.answer(op, f, body, s.baseURL(r))
 	}
 	if reply == nil {
 		reply = s.failure(f, code, "")
@@ -229,8 +229,8 @@ func (s *Service) answer(op operation, f form, body []byte, base string) (code s
 		return codeInvalid, nil
 	}
 	c := decode(op, f, root)
-	if c.wrongType == "" && s.refusesPriceType(&c) {
-		c.wrongType = c.in(c.names.price)
+	if c.wrongType == "" && s.wrongPriceType(&c) {
+		c.wrongType = c.fieldPath(c.names.price)
 	}
 	c.base = base
 	res := s.run(&c)
@@ -243,9 +243,9 @@ func (s *Service) answer(op operation, f form, body []byte, base string) (code s
 	return res.code, s.encodeV2(&c, res)
 }
 
-// refusesPriceType tells whether a price is of the type that an option refuses
+// wrongPriceType tells whether a price is of the type that an option refuses
 // in the form of the call.
-func (s *Service) refusesPriceType(c *call) bool {
+func (s *Service) wrongPriceType(c *call) bool {
 	if c.form == formLegacy {
 		return s.opt.StringPriceOnly && c.price != "" && !c.textPrice
 	}
@@ -268,8 +268,8 @@ func (s *Service) failure(f form, code, field string) []byte {
 // run carries a decoded call out, as one transaction: a refusal changes nothing,
 // and a success is on the disk, if there is one, before it is told.
 func (s *Service) run(c *call) (res result) {
-	err := s.store.do(func(t *tables) error {
-		if res = s.operate(t, c); res.code != codeSuccess {
+	err := s.store.update(func(t *tables) error {
+		if res = s.dispatch(t, c); res.code != codeSuccess {
 			return errRefused
 		}
 		return nil
@@ -287,7 +287,7 @@ func (s *Service) run(c *call) (res result) {
 // errRefused ends the transaction of a call that is refused.
 var errRefused = errors.New("refused")
 
-func (s *Service) operate(t *tables, c *call) result {
+func (s *Service) dispatch(t *tables, c *call) result {
 	switch c.op {
 	case opCreate:
 		return s.create(t, c)
@@ -305,16 +305,16 @@ func (s *Service) operate(t *tables, c *call) result {
 		return s.listMappings(t, c)
 	case opStatus:
 		return s.status(t, c)
-	case opMapStore:
-		return s.mapStore(t, c)
-	case opStores:
-		return s.listStores(t, c)
+	case opMapMerchant:
+		return s.mapMerchant(t, c)
+	case opMerchants:
+		return s.listMerchants(t, c)
 	case opNone:
 	}
 	return refuse(codeError)
 }
 
-func (s *Service) base(r *http.Request) string {
+func (s *Service) baseURL(r *http.Request) string {
 	if s.opt.BaseURL != "" {
 		return strings.TrimRight(s.opt.BaseURL, "/")
 	}

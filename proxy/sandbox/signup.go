@@ -13,59 +13,59 @@ import (
 // signUpFields are the form, in its order.
 var signUpFields = []signUpField{
 	{
-		Name: "company_name", Label: words{"상호", "Company name"}, Type: "text", Autocomplete: "organization", Required: true,
-		max: 100, of: func(s *Store) *string { return &s.Company },
+		Name: "company_name", Label: localized{"상호", "Company name"}, Type: "text", Autocomplete: "organization", Required: true,
+		max: 100, field: func(s *Merchant) *string { return &s.Company },
 	},
 	{
-		Name: "branch_name", Label: words{"지점명", "Branch"}, Type: "text", Autocomplete: "off",
-		max: 100, of: func(s *Store) *string { return &s.Branch },
+		Name: "branch_name", Label: localized{"지점명", "Branch"}, Type: "text", Autocomplete: "off",
+		max: 100, field: func(s *Merchant) *string { return &s.Branch },
 	},
 	{
-		Name: "ceo_name", Label: words{"대표자명", "Representative"}, Type: "text", Autocomplete: "name", Required: true,
-		max: 100, of: func(s *Store) *string { return &s.CEO },
+		Name: "ceo_name", Label: localized{"대표자명", "Representative"}, Type: "text", Autocomplete: "name", Required: true,
+		max: 100, field: func(s *Merchant) *string { return &s.CEO },
 	},
 	{
-		Name: "email", Label: words{"이메일", "E-mail"}, Type: "email", Autocomplete: "email", Required: true,
-		max: 254, of: func(s *Store) *string { return &s.Email },
-		wrong: words{"이메일 주소를 확인해 주세요.", "Please check the e-mail address."},
-		holds: isAddress,
+		Name: "email", Label: localized{"이메일", "E-mail"}, Type: "email", Autocomplete: "email", Required: true,
+		max: 254, field: func(s *Merchant) *string { return &s.Email },
+		wrong: localized{"이메일 주소를 확인해 주세요.", "Please check the e-mail address."},
+		valid: isAddress,
 	},
 	{
-		Name: "business_number", Label: words{"사업자등록번호", "Business number"}, Type: "text", Mode: "numeric", Autocomplete: "off",
-		max: 100, of: func(s *Store) *string { return &s.Number },
-		wrong: words{"숫자 10자리로 입력해 주세요.", "Please enter 10 digits."},
-		holds: func(v string) bool { return isBusinessNumber(bareDigits(v)) },
+		Name: "business_number", Label: localized{"사업자등록번호", "Business number"}, Type: "text", Mode: "numeric", Autocomplete: "off",
+		max: 100, field: func(s *Merchant) *string { return &s.Number },
+		wrong: localized{"숫자 10자리로 입력해 주세요.", "Please enter 10 digits."},
+		valid: func(v string) bool { return isBusinessNumber(bareDigits(v)) },
 	},
 }
 
 // signUpField is a field of the form, and what it takes.
 type signUpField struct {
 	Name                     string
-	Label                    words
+	Label                    localized
 	Type, Mode, Autocomplete string // of the input
 	Required                 bool
 
 	max   int // characters
-	of    func(*Store) *string
-	holds func(string) bool // if nil, whatever is typed
-	wrong words             // what to say when it does not hold
+	field    func(*Merchant) *string
+	valid func(string) bool // if nil, whatever is typed
+	wrong localized             // what to say when it does not hold
 }
 
 // check tells what is wrong with a value; no words if nothing is.
-func (f signUpField) check(value string) words {
+func (f signUpField) check(value string) localized {
 	switch {
 	case value == "" && f.Required:
-		return words{"필수 항목입니다.", "This is needed."}
+		return localized{"필수 항목입니다.", "This is needed."}
 	case value == "":
-		return words{}
+		return localized{}
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		return words{"쓸 수 없는 문자가 있습니다.", "It has characters that cannot be used."}
+		return localized{"쓸 수 없는 문자가 있습니다.", "It has characters that cannot be used."}
 	case utf8.RuneCountInString(value) > f.max:
-		return words{"너무 깁니다.", "It is too long."}
-	case f.holds != nil && !f.holds(value):
+		return localized{"너무 깁니다.", "It is too long."}
+	case f.valid != nil && !f.valid(value):
 		return f.wrong
 	}
-	return words{}
+	return localized{}
 }
 
 // signUpView is what the page shows of a registration.
@@ -80,22 +80,22 @@ type signUpView struct {
 type fieldView struct {
 	signUpField
 	Value string
-	Wrong words
+	Wrong localized
 }
 
 // signUpScreen shows a registration. If typed is not nil, it was sent, and is no
 // good.
-func (s *Service) signUpScreen(k mappingKey, typed *Store) screen {
+func (s *Service) signUpScreen(k mappingKey, typed *Merchant) screen {
 	var v signUpView
-	s.look(func(t *tables) { v.mapping = *t.mappings.get(k) })
+	s.view(func(t *tables) { v.mapping = *t.mappings.get(k) })
 	v.Completed = v.Status == mappingCompleted
 	v.Refused = v.Completed && typed != nil
 	for _, f := range signUpFields {
-		shown := fieldView{signUpField: f, Value: *f.of(&v.Store)}
+		shown := fieldView{signUpField: f, Value: *f.field(&v.Merchant)}
 		if typed != nil {
-			shown.Value = *f.of(typed)
+			shown.Value = *f.field(typed)
 			shown.Wrong = f.check(shown.Value)
-			v.Wrong = v.Wrong || shown.Wrong != words{}
+			v.Wrong = v.Wrong || shown.Wrong != localized{}
 		}
 		v.Fields = append(v.Fields, shown)
 	}
@@ -111,22 +111,22 @@ func (s *Service) signUpScreen(k mappingKey, typed *Store) screen {
 
 // takeSignUp completes a registration with what its form says.
 func (s *Service) takeSignUp(k mappingKey, token string, form url.Values) screen {
-	var said Store
+	var said Merchant
 	holds := true
 	for _, f := range signUpFields {
 		value := strings.TrimSpace(form.Get(f.Name))
-		*f.of(&said) = value
-		holds = holds && f.check(value) == words{}
+		*f.field(&said) = value
+		holds = holds && f.check(value) == localized{}
 	}
 	var to string
-	err := s.store.do(func(t *tables) error {
+	err := s.store.update(func(t *tables) error {
 		m := t.mappings.get(k)
 		if m.Status == mappingCompleted || !holds {
 			return errRefused
 		}
 		said.Number = bareDigits(said.Number)
-		t.mappings.put(completed(*m, said, t.now))
-		to = onward(m.RedirectURL, token)
+		t.mappings.put(completeMapping(*m, said, t.now))
+		to = redirectTarget(m.RedirectURL, token)
 		return nil
 	})
 	switch {
@@ -135,7 +135,7 @@ func (s *Service) takeSignUp(k mappingKey, token string, form url.Values) screen
 	case errors.Is(err, errRefused):
 		return s.signUpScreen(k, &said)
 	}
-	return s.broken(err)
+	return s.failedScreen(err)
 }
 
 // isAddress takes a bare address, without the name that may stand before one.

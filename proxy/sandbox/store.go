@@ -96,7 +96,7 @@ func (a *account) key() string { return a.Partner }
 // mapping is a sub-business of a partner, mapped or on its way.
 type mapping struct {
 	Partner string `json:"partner"`
-	Store
+	Merchant
 	Status      string    `json:"status"`
 	Registered  time.Time `json:"registered"`
 	Updated     time.Time `json:"updated"`
@@ -107,7 +107,7 @@ type mapping struct {
 // mappingKey finds a sub-business by the names its partner gave it.
 type mappingKey struct{ partner, member, merchant string }
 
-func (m *mapping) key() mappingKey { return mappingKey{m.Partner, m.Member, m.Merchant} }
+func (m *mapping) key() mappingKey { return mappingKey{m.Partner, m.MemberID, m.MerchantID} }
 
 // state is what the service remembers of itself.
 type state struct {
@@ -130,8 +130,8 @@ type tables struct {
 	callbacks table[callbackKey, Callback]
 	state     table[struct{}, state]
 
-	byID    map[string][]billKey     // every partner's bills of one identifier
-	stores  map[string][]mappingKey  // a partner's sub-businesses, in the order they were registered
+	billsByID    map[string][]billKey     // every partner's bills of one identifier
+	merchants  map[string][]mappingKey  // a partner's sub-businesses, in the order they were registered
 	pages   map[string]billKey       // by the token in the short URL
 	signups map[string]mappingKey    // by the token in the registration URL
 	open    map[callbackKey]struct{} // callbacks with an attempt still to come
@@ -150,8 +150,8 @@ type store struct {
 func openStore(file string, partners []Partner, clock func() time.Time) (*store, error) {
 	st := &store{clock: clock, t: tables{
 		byKey:   map[string]*Partner{},
-		byID:    map[string][]billKey{},
-		stores:  map[string][]mappingKey{},
+		billsByID:    map[string][]billKey{},
+		merchants:  map[string][]mappingKey{},
 		pages:   map[string]billKey{},
 		signups: map[string]mappingKey{},
 		open:    map[callbackKey]struct{}{},
@@ -160,14 +160,14 @@ func openStore(file string, partners []Partner, clock func() time.Time) (*store,
 	t.accounts = newTable("partner", (*account).key, nil)
 	t.bills = newTable("bill", (*Bill).key, func(b *Bill, isNew bool) {
 		if isNew {
-			t.byID[b.ID] = append(t.byID[b.ID], b.key())
+			t.billsByID[b.ID] = append(t.billsByID[b.ID], b.key())
 			t.pages[token("bill", b.Partner, b.ID)] = b.key()
 		}
 	})
 	t.mappings = newTable("mapping", (*mapping).key, func(m *mapping, isNew bool) {
 		if isNew {
-			t.stores[m.Partner] = append(t.stores[m.Partner], m.key())
-			t.signups[token("signup", m.Partner, m.Member, m.Merchant)] = m.key()
+			t.merchants[m.Partner] = append(t.merchants[m.Partner], m.key())
+			t.signups[token("signup", m.Partner, m.MemberID, m.MerchantID)] = m.key()
 		}
 	})
 	t.callbacks = newTable("callback", (*Callback).key, func(c *Callback, _ bool) {
@@ -188,13 +188,13 @@ func openStore(file string, partners []Partner, clock func() time.Time) (*store,
 		t.contracts = append(t.contracts, &p)
 		t.byKey[p.Key] = &p
 	}
-	return st, st.do(func(t *tables) error {
+	return st, st.update(func(t *tables) error {
 		for _, p := range t.contracts {
 			if t.accounts.get(p.Key) == nil {
 				t.accounts.put(account{Partner: p.Key, Points: p.Points})
 			}
-			for _, s := range p.Stores {
-				m := mapping{Partner: p.Key, Store: s, Status: mappingCompleted, Registered: t.now, Updated: t.now}
+			for _, s := range p.Merchants {
+				m := mapping{Partner: p.Key, Merchant: s, Status: mappingCompleted, Registered: t.now, Updated: t.now}
 				if t.mappings.get(m.key()) == nil {
 					t.mappings.put(m)
 				}
@@ -204,13 +204,13 @@ func openStore(file string, partners []Partner, clock func() time.Time) (*store,
 	})
 }
 
-// do runs f alone. What f puts is on the disk and then in memory when do
+// update runs f alone. What f puts is on the disk and then in memory when update
 // returns nil; of an f that fails, or cannot be written, nothing remains.
-func (st *store) do(f func(t *tables) error) error {
+func (st *store) update(f func(t *tables) error) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	t := &st.t
-	t.now = st.clock().Add(t.self().Ahead).In(seoul)
+	t.now = st.clock().Add(t.serviceState().Ahead).In(seoul)
 	defer func() {
 		for _, k := range t.kinds() {
 			k.discard()
@@ -243,24 +243,24 @@ func (t *tables) kinds() []kind {
 	return []kind{&t.accounts, &t.bills, &t.mappings, &t.callbacks, &t.state}
 }
 
-// self is what the service remembers of itself.
-func (t *tables) self() state {
+// serviceState is what the service remembers of itself.
+func (t *tables) serviceState() state {
 	if s := t.state.get(struct{}{}); s != nil {
 		return *s
 	}
 	return state{}
 }
 
-// next counts approvals.
-func (t *tables) next() int {
-	s := t.self()
+// nextApproval counts approvals.
+func (t *tables) nextApproval() int {
+	s := t.serviceState()
 	s.Sequence++
 	t.state.put(s)
 	return s.Sequence
 }
 
-// serves tells whether bill calls for that store are the partner's.
-func (t *tables) serves(p *Partner, member, merchant string) bool {
+// allowsMerchant tells whether bill calls for that store are the partner's.
+func (t *tables) allowsMerchant(p *Partner, member, merchant string) bool {
 	if !p.Strict {
 		return true
 	}
@@ -268,8 +268,8 @@ func (t *tables) serves(p *Partner, member, merchant string) bool {
 	return m != nil && m.Status == mappingCompleted && !m.Closed && !m.Suspended
 }
 
-// spend takes a point for a message, false when there is none left.
-func (t *tables) spend(p *Partner) bool {
+// takePoint takes a point for a message, false when there is none left.
+func (t *tables) takePoint(p *Partner) bool {
 	if !p.Prepaid {
 		return true
 	}

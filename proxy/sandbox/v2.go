@@ -30,7 +30,7 @@ func (f form) String() string {
 	return "v2"
 }
 
-func (f form) spelling() *spelling {
+func (f form) fieldNames() *fieldNames {
 	if f == formLegacy {
 		return &legacyNames
 	}
@@ -38,7 +38,7 @@ func (f form) spelling() *spelling {
 }
 
 // v2Names is the v2 column of "Bill creation input, v2" and "Bill operations, v2".
-var v2Names = spelling{
+var v2Names = fieldNames{
 	apiKey: "apiKey", billID: "billId", sendType: "sendType", issuer: "billIssuer", product: "productName",
 	price: "price", supplyPrice: "supplyPrice", tax: "tax", memberName: "memberName", phone: "phone",
 	message: "message", expireDt: "expireDt", hash: "hash", callbackURL: "callbackUrl",

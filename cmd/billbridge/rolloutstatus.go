@@ -1,0 +1,168 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"billbridge/proxy/rollout"
+)
+
+type rolloutStatus struct {
+	adminFlags
+	partnerFlags
+	JSON bool `name:"json" help:"Print JSON instead of a table."`
+}
+
+// Help implements kong's detailed help.
+func (rolloutStatus) Help() string {
+	return examples("billbridge rollout status", "billbridge rollout status --key-file partner.key --json") +
+		"\n\nThe column BILLS counts bills in the ledger. The ledger does not have bills that were created before the gateway was in use."
+}
+
+// Run shows the status.
+func (c *rolloutStatus) Run(ctx context.Context, s system) error {
+	path, err := c.withPartner("/rollout")
+	if err != nil {
+		return err
+	}
+	var status rollout.Status
+	if err := c.get(ctx, path, &status); err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(s.out).Encode(status)
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	printRollout(w, status)
+	if err := w.Flush(); err != nil || len(status.Partners) == 0 {
+		return err
+	}
+	printPartners(w, status)
+	return w.Flush()
+}
+
+// printRollout prints what concerns all partners.
+func printRollout(w *tabwriter.Writer, status rollout.Status) {
+	backend := func(name string) string {
+		for _, b := range status.Backends {
+			if b.Name == name {
+				return name + ", " + b.URL
+			}
+		}
+		return name
+	}
+	declared := func(d *rollout.Declared, effect string) string {
+		if d == nil {
+			return "-"
+		}
+		return formatTime(d.At) + " by " + d.By + ": " + effect
+	}
+	lines := [][2]string{
+		{"old backend", backend(status.Old)},
+		{"new backend", backend(status.New)},
+		{"bills", status.Bills},
+		{"canary", "splits by " + status.Split + "; a bill stays at its owner"},
+		{"settling period", status.Settle},
+		{"stopped", declared(status.Stopped, "new bills are created at "+status.Old)},
+		{"restored", declared(status.Restored, "both backends are probed for bills that are not in the ledger")},
+	}
+	lines = append(lines, begunLines(status)...)
+	lines = append(lines, [2]string{"default stage", stageText(status.Default)})
+	if e := status.Default.Effect; e != nil {
+		lines = append(lines, [2]string{"", "at the new backend: " + e.String()})
+	}
+	for _, line := range append(lines, noticeLines(status)...) {
+		fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+	}
+}
+
+// printPartners prints one row per partner.
+func printPartners(w *tabwriter.Writer, status rollout.Status) {
+	if status.Uncounted != "" {
+		fmt.Fprintf(w, "\nThe bills are not counted: %s.\n", status.Uncounted)
+	}
+	fmt.Fprint(w, "\nPARTNER\tSTAGE\tSEEN SINCE\tBILLS\tCANARY AT THE NEW BACKEND\n")
+	for _, p := range status.Partners {
+		stage, seen := stageText(p.Placing), "-"
+		if p.Default {
+			stage = p.String() + ", the default"
+		}
+		if p.Seen != nil {
+			seen = formatTime(*p.Seen)
+			if !p.Settled {
+				seen += ", not settled"
+			}
+		}
+		effect := "-"
+		if p.Effect != nil {
+			effect = p.Effect.String()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Partner, stage, seen, billCounts(p.Bills), effect)
+	}
+}
+
+// begunLines report whether the rollout has begun on this store, and what to do if not.
+func begunLines(s rollout.Status) [][2]string {
+	switch {
+	case s.Begun != nil:
+		return [][2]string{{"begun", formatTime(s.Begun.At) + " by " + s.Begun.By}}
+	case s.Started == nil:
+		return [][2]string{{"begun", "-"}}
+	}
+	return [][2]string{
+		{"begun", "no, the store is new since " + formatTime(*s.Started) + ": both backends are probed for every bill that is not in the ledger"},
+		{"", "if the new backend has no bills of these partners, run billbridge rollout begin"},
+		{"", "if there was a store before, restore it from its backup"},
+	}
+}
+
+// noticeLines report what may need an action of the operator.
+func noticeLines(s rollout.Status) (lines [][2]string) {
+	if s.Believes != nil {
+		lines = append(lines, [2]string{"new bills", "refused until " + formatTime(*s.Believes) + ": a create that is not in the ledger may still be under way"})
+	}
+	if s.Unstored {
+		lines = append(lines, [2]string{"not stored", "only this gateway is stopped, because the store did not record it; the gateway retries every second"})
+	}
+	for _, b := range s.Backends {
+		if b.MayMove != nil {
+			lines = append(lines, [2]string{"moving", "the url of " + b.Name + " may change once until " + formatTime(b.MayMove.At.Add(24*time.Hour)) + ", allowed by " + b.MayMove.By})
+		}
+	}
+	if c := s.Clock; c != nil && c.Stepped {
+		lines = append(lines, [2]string{"clock", "the machine's is " + formatTime(c.Machine()) + ", the store's is " + formatTime(c.Store) + ": expired rows are not removed; if the machine's is right, run billbridge store clock --confirm"})
+	}
+	if s.Reload != nil {
+		lines = append(lines, [2]string{"last reload", "refused at " + formatTime(s.Reload.At) + ", the config before it is in use: " + strings.ReplaceAll(s.Reload.Error, "\n", " ")})
+	}
+	return lines
+}
+
+// stageText describes a stage and who set it.
+func stageText(p rollout.Placing) string {
+	if p.At == nil {
+		return p.String() + ", from the config"
+	}
+	return p.String() + forcedSuffix(p.Forced) + ", " + formatTime(*p.At) + " by " + p.By
+}
+
+// billCounts describes how many bills of each backend may be open.
+func billCounts(held []rollout.Held) string {
+	var parts []string
+	for _, h := range held {
+		if h.Open() == 0 {
+			continue
+		}
+		part := fmt.Sprintf("%d at %s", h.Open(), h.Upstream)
+		if h.Pending > 0 {
+			part += fmt.Sprintf(" (%d pending)", h.Pending)
+		}
+		parts = append(parts, part)
+	}
+	return cmp.Or(strings.Join(parts, ", "), "-")
+}
