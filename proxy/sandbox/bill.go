@@ -17,7 +17,7 @@ const (
 	sendURL  = "URL"
 
 	maxKey        = 32 // "Limits"
-	maxMerchant      = 60
+	maxMerchant   = 60
 	maxBillID     = 20
 	minAmount     = "100"
 	minAmountTest = "20000" // in the development environment
@@ -26,17 +26,16 @@ const (
 	stampLayout = "20060102150405"
 )
 
-// mobile is a Korean mobile number, with or without hyphens. The document names
-// the refusal and not the format.
+// mobile matches Korean mobile numbers, with or without hyphens. The document has a code for wrong numbers, but no format.
 var mobile = regexp.MustCompile(`^01[016789]-?[0-9]{3,4}-?[0-9]{4}$`)
 
-// seoul is Korean local time, in which all times of the interface are.
+// seoul is the zone of all times of the interface.
 var seoul = time.FixedZone("KST", 9*60*60)
 
-// stamp is a date-time of the interface: 14 digits, year first.
+// stamp formats a time with 14 digits, as the interface does.
 func stamp(t time.Time) string { return t.In(seoul).Format(stampLayout) }
 
-// partner finds whose key a call has ("Authentication", 4 and 5).
+// partner returns the partner with a key, or the code of the refusal ("Authentication", 4 and 5).
 func (t *tables) partner(key string) (*Partner, string) {
 	if key == "" || utf8.RuneCountInString(key) > maxKey || strings.ContainsFunc(key, notKeyCharacter) {
 		return nil, codeBadKey
@@ -53,12 +52,11 @@ func (t *tables) partner(key string) (*Partner, string) {
 	return p, codeSuccess
 }
 
-// notKeyCharacter: a key is printable ASCII without spaces. What "malformed"
-// means is not shown.
+// notKeyCharacter reports whether a key cannot have a character. The document does not define a malformed key; here a key is
+// printable ASCII without spaces.
 func notKeyCharacter(r rune) bool { return r <= ' ' || r > '~' }
 
-// billPartner is partner for the bill operations, with the checks that all five have
-// in common.
+// billPartner is partner with the checks that all bill operations share.
 func (t *tables) billPartner(c *call) (*Partner, result) {
 	p, code := t.partner(c.key)
 	switch {
@@ -80,7 +78,7 @@ func (t *tables) billPartner(c *call) (*Partner, result) {
 	return p, succeeded
 }
 
-// create makes a bill in state W ("Bill creation input").
+// create creates a bill in state W ("Bill creation input").
 func (s *Service) create(t *tables, c *call) result {
 	p, res := t.billPartner(c)
 	if res.code != codeSuccess {
@@ -116,7 +114,7 @@ func (s *Service) create(t *tables, c *call) result {
 	return result{code: codeSuccess, bill: b}
 }
 
-// checkInput is the part of a create that needs nothing but its input and the time.
+// checkInput checks what depends on the input of a create and the time only.
 func (s *Service) checkInput(c *call, now time.Time) result {
 	n := c.names
 	switch {
@@ -147,8 +145,7 @@ func (s *Service) checkInput(c *call, now time.Time) result {
 	return succeeded
 }
 
-// checkHash holds a call to its integrity value. The phone is the call's own:
-// only a create has one, and that of the bill plays no part in later calls.
+// checkHash checks the hash of a call. The phone is that of the call, not of the bill: only a create has one.
 func (s *Service) checkHash(c *call) result {
 	if c.hash == "" {
 		return refuseField(codeInvalid, c.fieldPath(c.names.hash))
@@ -176,8 +173,7 @@ func (s *Service) validBillID(id string) bool {
 	return true
 }
 
-// validCallbackURL tells whether callbacks can go to an address: an http or https
-// URL with a host, unless an option takes all.
+// validCallbackURL reports whether an address is an http or https URL with a host, or an option accepts any address.
 func (s *Service) validCallbackURL(address string) bool {
 	if s.opt.AnyCallbackURL {
 		return true
@@ -186,7 +182,7 @@ func (s *Service) validCallbackURL(address string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
-// findBill is the bill a call names, or BILL_003.
+// findBill returns the bill that a call names, or BILL_003.
 func (s *Service) findBill(t *tables, c *call) (Bill, result) {
 	b := t.bills.get(billKey{c.key, c.billID})
 	if b == nil || !s.opt.AnyMerchant && (b.Member != c.member || b.Merchant != c.merchant) {
@@ -195,7 +191,7 @@ func (s *Service) findBill(t *tables, c *call) (Bill, result) {
 	return *b, succeeded
 }
 
-// read shows a bill in whatever state it is.
+// read returns a bill in any state.
 func (s *Service) read(t *tables, c *call) result {
 	if _, res := t.billPartner(c); res.code != codeSuccess {
 		return res
@@ -205,7 +201,7 @@ func (s *Service) read(t *tables, c *call) result {
 	return res
 }
 
-// resend sends an unpaid bill's message again.
+// resend sends the message of an unpaid bill again.
 func (s *Service) resend(t *tables, c *call) result {
 	p, res := t.billPartner(c)
 	if res.code != codeSuccess {
@@ -225,7 +221,7 @@ func (s *Service) resend(t *tables, c *call) result {
 	return result{code: codeSuccess, bill: b}
 }
 
-// destroy moves W to D.
+// destroy changes the state from W to D.
 func (s *Service) destroy(t *tables, c *call) result {
 	b, res := s.findToEnd(t, c, stateUnpaid, s.opt.DestroyRefused)
 	if res.code != codeSuccess {
@@ -239,7 +235,7 @@ func (s *Service) destroy(t *tables, c *call) result {
 	return result{code: codeSuccess, bill: b}
 }
 
-// cancel moves F to C, if the networks that took the payment say yes.
+// cancel changes the state from F to C, unless a card network declines.
 func (s *Service) cancel(t *tables, c *call) result {
 	b, res := s.findToEnd(t, c, statePaid, codeNotCancellable)
 	if res.code != codeSuccess {
@@ -257,8 +253,8 @@ func (s *Service) cancel(t *tables, c *call) result {
 	return result{code: codeSuccess, bill: b}
 }
 
-// findToEnd is what destroy and cancel have in common: a signed call that moves a
-// bill out of one state, for the whole of its amount.
+// findToEnd returns the bill of a destroy or a cancel: the call is signed, the bill is in one state, and the price is the whole
+// amount.
 func (s *Service) findToEnd(t *tables, c *call, from, refused string) (Bill, result) {
 	if _, res := t.billPartner(c); res.code != codeSuccess {
 		return Bill{}, res
@@ -281,8 +277,7 @@ func (s *Service) findToEnd(t *tables, c *call, from, refused string) (Bill, res
 	return b, succeeded
 }
 
-// token names a page in a url: the same for the same bill on every run, and
-// nothing of the key in it.
+// token returns the name of a page in a URL. It is the same in every run, and does not reveal the key.
 func token(kind string, parts ...string) string {
 	sum := sha256.Sum256([]byte(kind + "\x00" + strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:8])
@@ -302,7 +297,7 @@ func isDate(s string) bool {
 	return err == nil
 }
 
-// below compares amounts as digits: an amount of any length compares right.
+// below compares amounts of any length, as digits.
 func below(amount, limit string) bool {
 	amount = trimZeros(amount)
 	if len(amount) != len(limit) {

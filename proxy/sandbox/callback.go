@@ -20,47 +20,43 @@ const (
 )
 
 const (
-	callbacksAtOnce = 32       // attempts under way at the same time
-	answerLimit     = 64 << 10 // bytes that are read of a partner's answer
-	answerShown     = 500      // bytes of it that an attempt remembers
+	maxAttempts  = 32       // attempts at the same time
+	maxAnswer    = 64 << 10 // bytes that are read of a partner's answer
+	storedAnswer = 500      // bytes of it that are stored
 )
 
-// Callback is the notice of one payment, cancel or destroy on its way to the
-// partner ("Events").
+// Callback reports one payment, cancel or destroy to the partner ("Events").
 type Callback struct {
 	Partner   string    `json:"partner"`
 	BillID    string    `json:"bill_id"`
-	BillState string    `json:"bill_state"` // that it reports: F, C or D
+	BillState string    `json:"bill_state"` // F, C or D
 	Form      string    `json:"form"`
 	URL       string    `json:"url"`
-	Body      string    `json:"body"` // exactly as it is sent
+	Body      string    `json:"body"` // exactly as sent
 	State     string    `json:"state"`
 	Made      time.Time `json:"made"`
-	Next      time.Time `json:"next,omitzero"` // when the next attempt is due, while State is waiting
-	// Attempts are those made so far, oldest first.
-	Attempts []Attempt `json:"attempts"`
+	Next      time.Time `json:"next,omitzero"` // when the next attempt is due; zero unless State is waiting
+	Attempts  []Attempt `json:"attempts"`      // oldest first
 }
 
-// callbackKey finds a callback: a bill has one for each state that was reported.
+// callbackKey identifies a callback: a bill has one for each state that was reported.
 type callbackKey struct{ partner, id, billState string }
 
-// key takes a callback without a state for that of a payment: data files have
-// such rows from when nothing else was called back.
+// key returns the key of a callback. In old data files the callback of a payment has no bill state.
 func (c *Callback) key() callbackKey {
 	return callbackKey{c.Partner, c.BillID, cmp.Or(c.BillState, statePaid)}
 }
 
-// Attempt is one delivery of a callback, and what came of it.
+// Attempt is one attempt to deliver a callback.
 type Attempt struct {
 	At     time.Time `json:"at"`
 	Status int       `json:"status,omitempty"` // HTTP status of the answer; 0 if there was none
 	Answer string    `json:"answer,omitempty"` // the first bytes of its body
-	Wrong  string    `json:"wrong,omitempty"`  // why it does not count; empty for a success
+	Wrong  string    `json:"wrong,omitempty"`  // why the attempt failed; empty for a success
 }
 
-// notify puts the callback of a bill's new state on its way, if there is an
-// address: the bill's own, in the form the bill was made in; else the one of its
-// store's registration, in v2. The body is what a read shows now, flat.
+// notify adds the callback of a bill's new state, if there is an address: the bill's own, in the form of the bill; else that
+// of the merchant's registration, in v2. The body has the fields of a read at the top level.
 func (s *Service) notify(t *tables, b *Bill) {
 	c := Callback{
 		Partner: b.Partner, BillID: b.ID, BillState: b.State, Form: b.Form, URL: b.CallbackURL,
@@ -92,27 +88,26 @@ func (s *Service) Callbacks() []Callback {
 	return list
 }
 
-// Notify sends the callbacks of a bill again, at once and from the start of their
-// schedule, whatever became of them. Partners do get callbacks twice.
+// Notify sends the callbacks of a bill again, also delivered ones, with all attempts.
 func (s *Service) Notify(partnerKey, billID string) error {
 	err := s.store.update(func(t *tables) error {
 		b, err := t.lookUp(partnerKey, billID)
 		if err != nil {
 			return err
 		}
-		none := true
+		found := false
 		for _, billState := range []string{statePaid, stateCancelled, stateDestroyed} {
-			known := t.callbacks.get(callbackKey{b.Partner, b.ID, billState})
-			if known == nil {
+			existing := t.callbacks.get(callbackKey{b.Partner, b.ID, billState})
+			if existing == nil {
 				continue
 			}
-			none = false
-			c := *known
+			found = true
+			c := *existing
 			c.State, c.Made, c.Next, c.Attempts = callbackWaiting, t.now, t.now, []Attempt{}
 			t.callbacks.put(c)
 		}
-		if none {
-			return fmt.Errorf("%w: it has no callback", errNoBill)
+		if !found {
+			return fmt.Errorf("%w with a callback: %q", errNoBill, billID)
 		}
 		return nil
 	})
@@ -122,25 +117,24 @@ func (s *Service) Notify(partnerKey, billID string) error {
 	return err
 }
 
-// sender carries callbacks out. It has no goroutine of its own: a timer waits for
-// the next attempt, and each attempt is a goroutine until it is over.
+// A sender sends callbacks. A timer waits for the next attempt, and each attempt runs in its own goroutine.
 type sender struct {
-	client *http.Client
-	ctx    context.Context // ends when the service is closed
-	stop   context.CancelFunc
-	slots  chan struct{}
-	mu     sync.Mutex // taken before the store's
-	timer  *time.Timer
+	client  *http.Client
+	ctx     context.Context // ends when the service is closed
+	stop    context.CancelFunc
+	slots   chan struct{}
+	mu      sync.Mutex // locked before that of the store
+	timer   *time.Timer
 	running map[callbackKey]struct{}
-	closed bool
-	all    sync.WaitGroup
+	closed  bool
+	all     sync.WaitGroup
 }
 
 func newSender(transport http.RoundTripper, timeout time.Duration) *sender {
 	if transport == nil {
 		transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
-	n := &sender{running: map[callbackKey]struct{}{}, slots: make(chan struct{}, callbacksAtOnce)}
+	n := &sender{running: map[callbackKey]struct{}{}, slots: make(chan struct{}, maxAttempts)}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.client = &http.Client{
 		Transport: transport, Timeout: timeout,
@@ -149,8 +143,8 @@ func newSender(transport http.RoundTripper, timeout time.Duration) *sender {
 	return n
 }
 
-// sendDue begins every attempt that is due, and sets the timer for the next. It
-// follows whatever may have changed either.
+// sendDue starts every attempt that is due, and sets the timer for the next one. It must be called after every change of
+// callbacks or of the clock.
 func (s *Service) sendDue() {
 	n := s.sender
 	n.mu.Lock()
@@ -169,11 +163,11 @@ func (s *Service) sendDue() {
 				}
 				continue
 			}
-			if _, under := n.running[k]; under {
+			if _, running := n.running[k]; running {
 				continue
 			}
-			// A cancel's callback follows an attempt of its payment's that is due or under way: the end of that
-			// attempt calls sendDue again.
+			// The callback of a cancel waits for an attempt of the payment's callback that is due or running, so that a
+			// partner gets them in order. The end of that attempt calls sendDue again.
 			paid := t.callbacks.get(callbackKey{k.partner, k.id, statePaid})
 			if k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(now) {
 				continue
@@ -190,7 +184,7 @@ func (s *Service) sendDue() {
 	}
 }
 
-// attempt delivers a callback once and writes down what came of it.
+// attempt makes one attempt and stores its result.
 func (s *Service) attempt(k callbackKey, url, body string) {
 	n := s.sender
 	select {
@@ -201,7 +195,7 @@ func (s *Service) attempt(k callbackKey, url, body string) {
 	made := s.post(url, body)
 	<-n.slots
 	if n.ctx.Err() != nil {
-		return // it was cut off: the next start tries again
+		return // interrupted by Close: the attempt is made again after the next start
 	}
 	err := s.store.update(func(t *tables) error {
 		c := *t.callbacks.get(k)
@@ -224,14 +218,14 @@ func (s *Service) attempt(k callbackKey, url, body string) {
 	delete(n.running, k)
 	n.mu.Unlock()
 	if err != nil {
-		s.opt.Log.Error("the attempt of a callback is not on the disk, it will be made again", "err", err)
+		s.opt.Log.Error("the result of an attempt to deliver a callback was not stored; the attempt is made again", "err", err)
 		time.AfterFunc(s.opt.CallbackInterval, s.sendDue)
 		return
 	}
 	s.sendDue()
 }
 
-// post makes the attempt.
+// post sends a callback.
 func (s *Service) post(url, body string) (a Attempt) {
 	a.At = s.Now()
 	req, err := http.NewRequestWithContext(s.sender.ctx, http.MethodPost, url, strings.NewReader(body))
@@ -247,8 +241,8 @@ func (s *Service) post(url, body string) (a Attempt) {
 		return a
 	}
 	defer func() { _ = res.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
-	a.Status, a.Answer = res.StatusCode, strings.ToValidUTF8(string(answer[:min(len(answer), answerShown)]), "")
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	a.Status, a.Answer = res.StatusCode, strings.ToValidUTF8(string(answer[:min(len(answer), storedAnswer)]), "")
 	switch {
 	case s.opt.CallbackAny2xx && res.StatusCode/100 == 2:
 	case err != nil:
@@ -263,8 +257,7 @@ func (s *Service) post(url, body string) (a Attempt) {
 	return a
 }
 
-// wrongAnswer tells why an answer with status 200 is no success: its code must
-// be 0000, whatever else it says.
+// wrongAnswer returns why an answer with status 200 is not a success, or "". Its code must be 0000.
 func wrongAnswer(answer []byte) string {
 	members, ok := parseObject(answer)
 	if !ok {
@@ -277,8 +270,8 @@ func wrongAnswer(answer []byte) string {
 	return ""
 }
 
-// Close ends the callbacks that are under way, to be made again by the next
-// start, and closes the data file. The service must not be called any more.
+// Close interrupts running attempts and closes the data file. The attempts are made again after the next start. The service
+// must not be called afterwards.
 func (s *Service) Close() error {
 	n := s.sender
 	n.mu.Lock()

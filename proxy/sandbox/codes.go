@@ -7,7 +7,7 @@ const (
 	codeNotLinked         = "PARTNER_001"
 	codeBadKey            = "PARTNER_002"
 	codeUnknownKey        = "PARTNER_003"
-	codeNoMerchant           = "PARTNER_004"
+	codeNoMerchant        = "PARTNER_004"
 	codeNoPartner         = "PARTNER_005"
 	codeNoContract        = "PARTNER_006"
 	codeNotGranted        = "PARTNER_007"
@@ -40,8 +40,7 @@ const (
 	codeMaintained        = "MAINTAINED_METHOD"
 )
 
-// catalogue is every code of the document, in its order, with the text that
-// goes beside it.
+// catalogue has the codes of the document in their order, with their texts.
 var catalogue = [...]struct{ code, text string }{
 	{codeSuccess, "성공하였습니다."},
 	{codeError, "알 수 없는 오류가 발생하였습니다."},
@@ -90,8 +89,7 @@ func Catalogue() []string {
 	return out
 }
 
-// messageOf is the text beside a code. A code that only an option or a fault
-// knows (9999, say) has the text of ERROR.
+// messageOf returns the text of a code. A code that is not in the catalogue, such as 9999, has the text of ERROR.
 func messageOf(code string) string {
 	for _, c := range catalogue {
 		if c.code == code {

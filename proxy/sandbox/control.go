@@ -11,30 +11,28 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// Control returns the tester's side of the service: what a customer, the card
-// networks and the operator of the service do. It belongs on a listener of its
-// own. JSON in and out; a refusal is {"error": "…"}. Where a body names a bill's
-// partner, it may be left out unless several partners have a bill of that
-// identifier.
+// Control returns the handler of the control API, which does what customers, card networks and the service's operator do. It
+// needs its own listener. Requests and responses are JSON; an error is {"error": "…"}. The partner of a bill may be omitted
+// unless several partners have a bill with this id.
 //
-//	GET    /partners               the partners, their keys, contracts and stores
-//	GET    /bills                  every bill; ?partner=KEY for one partner's
-//	GET    /bills/{billId}         one bill; ?partner=KEY where several have the identifier
-//	POST   /bills/{billId}/pay     {"partner","method","months","cash_receipt","cash_number"}, all optional
-//	POST   /bills/{billId}/fail    {"partner","code"}: a payment that fails, with PAYMENT_001 if no code is given
-//	POST   /bills/{billId}/notify  {"partner"}: sends its callbacks again
-//	GET    /callbacks              every callback and its attempts; ?partner=KEY, ?bill=BILLID
+//	GET    /partners               the partners, their keys, contracts and merchants
+//	GET    /bills                  all bills; ?partner=KEY for those of one partner
+//	GET    /bills/{billId}         one bill; ?partner=KEY if several partners have this id
+//	POST   /bills/{billId}/pay     {"partner","method","months","cash_receipt","cash_number"}, all optional: pays
+//	POST   /bills/{billId}/fail    {"partner","code"}: makes a payment that fails, with PAYMENT_001 if code is omitted
+//	POST   /bills/{billId}/notify  {"partner"}: sends the callbacks of the bill again
+//	GET    /callbacks              all callbacks with their attempts; ?partner=KEY, ?bill=BILLID
 //	GET    /transactions/{txId}    the paid bill of a transaction, in a v2 envelope; BILL_005 if there is none
-//	POST   /networks               {"code","count"}: what card networks answer next, to payments and cancels
-//	POST   /mappings/complete      {"partner","member","merchant"}: finishes a sign-up
-//	POST   /points                 {"partner","points"}: what a prepaid partner has left
-//	POST   /maintenance            {"on":true}
+//	POST   /networks               {"code","count"}: sets the next answers of card networks to payments and cancels
+//	POST   /mappings/complete      {"partner","member","merchant"}: completes a sign-up
+//	POST   /points                 {"partner","points"}: sets the points of a prepaid partner
+//	POST   /maintenance            {"on":true}: starts or ends the maintenance
 //	GET    /clock                  the time of the service
-//	POST   /clock                  {"now":"2026-12-01T09:00:00+09:00"} or {"advance":"1h"}
-//	DELETE /clock                  the real time again
-//	POST   /faults                 {"operation","count","delay_ms","status","body","code","truncate","drop","gzip","skip"}
-//	DELETE /faults                 forgets faults and network answers that are not used up
-//	GET    /calls                  calls seen, by operation
+//	POST   /clock                  {"now":"2026-12-01T09:00:00+09:00"} or {"advance":"1h"}: sets the time
+//	DELETE /clock                  resets the time to the real one
+//	POST   /faults                 {"operation","count","delay_ms","status","body","code","truncate","drop","gzip","skip"}: adds a fault
+//	DELETE /faults                 removes unused faults and network answers
+//	GET    /calls                  the number of calls by operation
 func (s *Service) Control() http.Handler {
 	r := mux.NewRouter().SkipClean(true)
 	r.HandleFunc("/partners", s.showPartners).Methods(http.MethodGet)
@@ -56,24 +54,24 @@ func (s *Service) Control() http.Handler {
 	r.HandleFunc("/faults", s.controlClear).Methods(http.MethodDelete)
 	r.HandleFunc("/calls", s.showCalls).Methods(http.MethodGet)
 	r.NotFoundHandler = controlErrorHandler(http.StatusNotFound, "no such path")
-	r.MethodNotAllowedHandler = controlErrorHandler(http.StatusMethodNotAllowed, "not with this method")
+	r.MethodNotAllowedHandler = controlErrorHandler(http.StatusMethodNotAllowed, "method not allowed")
 	return r
 }
 
 type partnerView struct {
-	Key        string      `json:"api_key"`
-	Name       string      `json:"name"`
+	Key        string         `json:"api_key"`
+	Name       string         `json:"name"`
 	Stores     []merchantView `json:"stores"`
-	Strict     bool        `json:"strict"`
-	Temporary  []string    `json:"temporary"`
-	NotLinked  bool        `json:"not_linked"`
-	Removed    bool        `json:"removed"`
-	NoContract bool        `json:"no_contract"`
-	NoBilling  bool        `json:"no_billing"`
-	NoTalk     bool        `json:"no_talk"`
-	NoURL      bool        `json:"no_url"`
-	Prepaid    bool        `json:"prepaid"`
-	Points     int         `json:"points"`
+	Strict     bool           `json:"strict"`
+	Temporary  []string       `json:"temporary"`
+	NotLinked  bool           `json:"not_linked"`
+	Removed    bool           `json:"removed"`
+	NoContract bool           `json:"no_contract"`
+	NoBilling  bool           `json:"no_billing"`
+	NoTalk     bool           `json:"no_talk"`
+	NoURL      bool           `json:"no_url"`
+	Prepaid    bool           `json:"prepaid"`
+	Points     int            `json:"points"`
 }
 
 type merchantView struct {
@@ -148,7 +146,7 @@ func (s *Service) controlFail(w http.ResponseWriter, r *http.Request) {
 	}
 	b, err := s.fail(in.Partner, mux.Vars(r)["billId"], in.Code)
 	if declined := new(declinedError); errors.As(err, &declined) {
-		err = nil // as was asked for
+		err = nil // the failed payment was requested
 	}
 	answerControl(w)(b, err)
 }
@@ -174,7 +172,7 @@ func (s *Service) showCallbacks(w http.ResponseWriter, r *http.Request) {
 	writeOK(w, list)
 }
 
-// showTransaction is the lookup by the transaction identifier ("Events").
+// showTransaction looks up a bill by its transaction id ("Events").
 func (s *Service) showTransaction(w http.ResponseWriter, r *http.Request) {
 	for _, b := range s.Bills() {
 		if b.Approval != nil && b.Approval.TxNum == mux.Vars(r)["txId"] {
@@ -208,8 +206,7 @@ func (s *Service) controlComplete(w http.ResponseWriter, r *http.Request) {
 	answerControl(w)(struct{}{}, s.CompleteMapping(in.Partner, in.Member, in.Merchant))
 }
 
-// SetPoints sets what a prepaid partner has left. The error is ErrNoPartner or
-// that of the data file.
+// SetPoints sets the points of a prepaid partner. It fails if there is no such partner.
 func (s *Service) SetPoints(partnerKey string, points int) error {
 	return s.store.update(func(t *tables) error {
 		if t.byKey[partnerKey] == nil {
@@ -296,7 +293,7 @@ func (s *Service) controlFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if in.Status != 0 && (in.Status < 200 || in.Status > 599) {
-		// Lower ones are no final status, and net/http panics on others.
+		// A 1xx is not a final status, and net/http panics on invalid ones.
 		writeControlError(w, http.StatusBadRequest, "status: expected 200 to 599")
 		return
 	}
@@ -320,8 +317,7 @@ func (s *Service) controlClear(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Service) showCalls(w http.ResponseWriter, _ *http.Request) { writeOK(w, s.Calls()) }
 
-// decodeControl decodes a request of the control surface; an empty body is {}. A name
-// that it does not know is a mistake of the tester, and said.
+// decodeControl decodes a request of the control API. An empty body counts as {}. An unknown field is an error.
 func decodeControl(w http.ResponseWriter, r *http.Request, into any) bool {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit))
 	dec.DisallowUnknownFields()
@@ -334,7 +330,7 @@ func decodeControl(w http.ResponseWriter, r *http.Request, into any) bool {
 
 func writeOK(w http.ResponseWriter, v any) { writeControl(w, http.StatusOK, v) }
 
-// answerControl shows what came of a request, or why nothing did.
+// answerControl returns a function that writes a result or an error.
 func answerControl(w http.ResponseWriter) func(v any, err error) {
 	return func(v any, err error) {
 		if err != nil {

@@ -6,29 +6,29 @@ import (
 	"unicode/utf8"
 )
 
-// operation is a name that metrics and counts know an operation by.
+// An operation is the name of an operation, such as bill.create.
 type operation string
 
 const (
-	opNone     operation = "none"
-	opCreate   operation = "bill.create"
-	opResend   operation = "bill.resend"
-	opRead     operation = "bill.read"
-	opDestroy  operation = "bill.destroy"
-	opCancel   operation = "bill.cancel"
-	opRegister operation = "mapping.register"
-	opMappings operation = "mapping.list"
-	opStatus   operation = "mapping.status"
+	opNone        operation = "none"
+	opCreate      operation = "bill.create"
+	opResend      operation = "bill.resend"
+	opRead        operation = "bill.read"
+	opDestroy     operation = "bill.destroy"
+	opCancel      operation = "bill.cancel"
+	opRegister    operation = "mapping.register"
+	opMappings    operation = "mapping.list"
+	opStatus      operation = "mapping.status"
 	opMapMerchant operation = "merchant.map"
 	opMerchants   operation = "merchant.list"
 )
 
-// operations are those that a call can be of.
+// operations are all operations of the interface.
 var operations = []operation{
 	opCreate, opResend, opRead, opDestroy, opCancel, opRegister, opMappings, opStatus, opMapMerchant, opMerchants,
 }
 
-// operationOf is the path table of the document ("Endpoints").
+// operationOf returns the operation of a path ("Endpoints").
 func operationOf(path string) operation {
 	switch path {
 	case "/bill", "/if/bill/send":
@@ -55,29 +55,25 @@ func operationOf(path string) operation {
 	return opNone
 }
 
-// call is one call of a partner, whichever form it came in.
+// A call is a decoded call of a partner, independent of its form.
 type call struct {
 	op    operation
 	form  form
-	base  string // what stands before the paths of urls in the reply
+	base  string // the base of URLs in the reply
 	names *fieldNames
 
 	key, member, merchant string
-	// The members of a bill; which of them an operation has is the document's.
-	// price is the digits exactly as they were sent.
+	// The fields of a bill. price has the digits exactly as sent.
 	billID, sendType, issuer, product, price, supplyPrice, tax, memberName   string
 	phone, message, expireDt, hash, callbackURL, pageRedirectURL, cancelNote string
-	// What only the sub-business operations have.
+	// The fields of sub-business operations.
 	businessNumber, redirectURL, temporaryCode string
 
-	// textPrice tells whether the price was a string.
-	textPrice bool
-	// wrongType is the first field, as the caller spells it, that is not of its
-	// documented type.
-	wrongType string
+	textPrice bool   // the price was a string
+	wrongType string // the path of the first field that does not have its documented type
 }
 
-// fieldPath is the place of a bill's field as the caller spells it, for a refusal.
+// fieldPath returns the path of a bill's field in the caller's form, for a refusal.
 func (c *call) fieldPath(name string) string {
 	if c.names.nested(c.op) {
 		return "bill." + name
@@ -85,12 +81,12 @@ func (c *call) fieldPath(name string) string {
 	return name
 }
 
-// result is what came of a call: a code, and with 0000 what the reply shows.
+// A result is the result of a call.
 type result struct {
 	code  string
-	field string // the field at fault as the caller spells it, if one is
-	bill  Bill
-	data  any // of a sub-business operation
+	field string // of a refusal: the path of the wrong field, or ""
+	bill  Bill   // of a successful bill operation
+	data  any    // of a successful sub-business operation
 }
 
 var succeeded = result{code: codeSuccess}
@@ -99,17 +95,16 @@ func refuse(code string) result { return result{code: code} }
 
 func refuseField(code, field string) result { return result{code: code, field: field} }
 
-// fieldNames is how one form spells a bill call. A name that is empty is a field
-// that the form does not have.
+// fieldNames are the names of the fields in one form. An empty name is a field that the form does not have.
 type fieldNames struct {
 	apiKey, billID, sendType, issuer, product, price, supplyPrice, tax, memberName string
 	phone, message, expireDt, hash, callbackURL, pageRedirectURL, cancelNote       string
-	// nested tells whether an operation keeps its bill's fields in `bill`.
+	// nested reports whether the bill's fields of an operation are inside the object `bill`.
 	nested func(operation) bool
 }
 
-// decode reads a call out of a request. It never fails: what is missing is
-// empty, what is of another type is noted, and run says what follows.
+// decode decodes a request and never fails: a missing field is empty, and a field of a wrong type is recorded in
+// wrongType.
 func decode(op operation, f form, root map[string]json.RawMessage) call {
 	c := call{op: op, form: f, names: f.fieldNames()}
 	r := reader{members: root}
@@ -124,7 +119,7 @@ func decode(op operation, f form, root map[string]json.RawMessage) call {
 	case opMapMerchant:
 		c.member, c.merchant = r.text("memberId"), r.text("merchantId")
 		c.temporaryCode = r.text("temporaryMerchantCd")
-		r.text("memberIdx") // its meaning is not shown; only its type is held to
+		r.text("memberIdx") // only its type is checked: the document does not explain it
 		c.wrongType = r.wrong
 		return c
 	case opMappings, opMerchants:
@@ -141,7 +136,7 @@ func decode(op operation, f form, root map[string]json.RawMessage) call {
 	c.billID = r.text(n.billID)
 	switch op {
 	case opCreate:
-		c.sendType = sendTalk // what a form that does not say does
+		c.sendType = sendTalk // the legacy form has no sendType
 		if n.sendType != "" {
 			c.sendType = r.textOrNothing(n.sendType)
 		}
@@ -160,18 +155,16 @@ func decode(op operation, f form, root map[string]json.RawMessage) call {
 	return c
 }
 
-// reader takes members out of an object and remembers the first that is of
-// another type than asked for.
+// A reader reads the fields of an object, and records the first one that has a wrong type.
 type reader struct {
 	members map[string]json.RawMessage
 	prefix  string
 	wrong   string
-	// textPrice tells whether the amount was a string.
+	// textPrice is set if the price is a string.
 	textPrice bool
 }
 
-// value is the raw text of a member, nil when it is absent, null or has no name
-// in this form.
+// value returns the raw JSON of a field, or nil if it is absent, is null, or does not exist in this form.
 func (r *reader) value(name string) json.RawMessage {
 	v, ok := r.members[name]
 	if name == "" || !ok || string(v) == "null" {
@@ -186,7 +179,7 @@ func (r *reader) setWrong(name string) {
 	}
 }
 
-// text is a string member.
+// text returns a field that must be a string.
 func (r *reader) text(name string) string {
 	v := r.value(name)
 	if v == nil {
@@ -199,8 +192,7 @@ func (r *reader) text(name string) string {
 	return unquote(v)
 }
 
-// textOrNothing is a string member whose other types have a code of their own: they
-// read as absent.
+// textOrNothing returns a field whose wrong types have a code of their own. They count as absent.
 func (r *reader) textOrNothing(name string) string {
 	if v := r.value(name); v != nil && v[0] == '"' {
 		return unquote(v)
@@ -208,8 +200,8 @@ func (r *reader) textOrNothing(name string) string {
 	return ""
 }
 
-// amount is the digits of a price as they were sent, a JSON number or a string:
-// never parsed, since the hash is over this very text.
+// amount returns the digits of a price, a JSON number or a string. It does not parse them, because the hash covers
+// exactly these digits.
 func (r *reader) amount(name string) string {
 	v := r.value(name)
 	switch {
@@ -225,7 +217,7 @@ func (r *reader) amount(name string) string {
 	return ""
 }
 
-// object is a member that is an object; one that is not reads as empty.
+// object returns a reader for a field that must be an object.
 func (r *reader) object(name string) reader {
 	inner := reader{prefix: name + ".", wrong: r.wrong}
 	v := r.value(name)
@@ -240,9 +232,8 @@ func (r *reader) object(name string) reader {
 	return inner
 }
 
-// parseObject splits a JSON object into its members, and refuses what is not
-// exactly one: encoding/json alone would match names in any case, take the last
-// of two equal names and mend broken UTF-8.
+// parseObject returns the fields of a JSON object. It is stricter than encoding/json, which ignores case in names,
+// accepts duplicate names and repairs invalid UTF-8.
 func parseObject(raw []byte) (map[string]json.RawMessage, bool) {
 	if !utf8.Valid(raw) || !json.Valid(raw) {
 		return nil, false
@@ -276,7 +267,7 @@ func parseObject(raw []byte) (map[string]json.RawMessage, bool) {
 func unquote(v json.RawMessage) string {
 	var s string
 	if err := json.Unmarshal(v, &s); err != nil {
-		return "" // cannot be: parseObject has checked it
+		return "" // impossible: parseObject has validated it
 	}
 	return s
 }

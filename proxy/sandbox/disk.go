@@ -12,20 +12,17 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// The marks of a data file in its header, so that a file of something else is
-// told from one of ours, and a schemaVersion that is not understood is never written.
+// The header of a data file identifies it and its schema. Other files, and files with another schema, are not written.
 const (
 	applicationID = 0x62626273 // "bbbs"
-	schemaVersion        = 1
+	schemaVersion = 1
 )
 
-// disk is the data file: an SQLite database with one table for each kind of
-// row, its columns a key and the row as JSON. The service reads it once, when
-// it starts, and writes every transaction to it before it answers.
+// disk is the data file: an SQLite database with a table for each kind of row, in which each row has a key and the row as
+// JSON. The service reads the file at the start, and writes every transaction before it answers.
 type disk struct{ db *sql.DB }
 
-// openDisk opens or makes a data file with a table for each kind, loads what it
-// holds, and keeps other processes from opening it.
+// openDisk opens or creates a data file, locks it against other processes, and loads its rows.
 func openDisk(file string, kinds []kind) (*disk, error) {
 	fail := func(err error) (*disk, error) { return nil, fmt.Errorf("data file %s: %w", file, err) }
 	absolute, err := filepath.Abs(file)
@@ -35,8 +32,8 @@ func openDisk(file string, kinds []kind) (*disk, error) {
 	if info, err := os.Stat(filepath.Dir(absolute)); err != nil || !info.IsDir() {
 		return fail(fmt.Errorf("there is no folder %s", filepath.Dir(file)))
 	}
-	// FULL: a commit has reached the disk when it returns. EXCLUSIVE: what is in
-	// memory would be wrong if another process wrote too.
+	// FULL: a commit is on the disk when it returns. EXCLUSIVE: no other process can write, so the copy in memory is
+	// current.
 	source := url.URL{Scheme: "file", Path: absolute, RawQuery: url.Values{
 		"_txlock": {"immediate"},
 		"_pragma": {"locking_mode(EXCLUSIVE)", "synchronous(FULL)"},
@@ -45,13 +42,13 @@ func openDisk(file string, kinds []kind) (*disk, error) {
 	if err != nil {
 		return fail(err)
 	}
-	db.SetMaxOpenConns(1) // a second connection would be locked out by the first
+	db.SetMaxOpenConns(1) // the exclusive lock excludes a second connection too
 	d := &disk{db}
 	if err := d.prepare(kinds); err != nil {
 		_ = db.Close()
 		var cause *sqlite.Error
 		if errors.As(err, &cause) {
-			switch cause.Code() & 0xff { // the rest of the number is detail
+			switch cause.Code() & 0xff { // without the extended part of the code
 			case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 				err = errors.New("another process has it open")
 			case sqlite3.SQLITE_NOTADB:
@@ -65,13 +62,12 @@ func openDisk(file string, kinds []kind) (*disk, error) {
 
 var errNotOurs = errors.New("it is not a data file of the sandbox")
 
-// prepare holds an old file to its marks, makes the tables of a new one, and
-// loads every row.
+// prepare checks the header of an existing file, creates missing tables, and loads every row.
 func (d *disk) prepare(kinds []kind) error {
 	if err := d.checkHeader(); err != nil {
 		return err
 	}
-	// Kept in the file's header, so not before it is known to be ours.
+	// The pragma writes the header, so it comes after checkHeader.
 	if _, err := d.db.Exec("PRAGMA journal_mode = WAL"); err != nil {
 		return err
 	}
@@ -79,7 +75,7 @@ func (d *disk) prepare(kinds []kind) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
+	defer func() { _ = tx.Rollback() }() // no effect after the commit
 	statements := []string{
 		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
 		fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
@@ -100,38 +96,38 @@ func (d *disk) prepare(kinds []kind) error {
 	return tx.Commit()
 }
 
-// checkHeader tells whether the file is new or ours. It changes nothing.
+// checkHeader returns an error unless the file is new or a data file of this schema. It changes nothing.
 func (d *disk) checkHeader() error {
 	tx, err := d.db.Begin()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	var application, version, things int
+	var application, version, objects int
 	if err := errors.Join(
 		tx.QueryRow("PRAGMA application_id").Scan(&application),
 		tx.QueryRow("PRAGMA user_version").Scan(&version),
-		tx.QueryRow("SELECT count(*) FROM sqlite_schema").Scan(&things),
+		tx.QueryRow("SELECT count(*) FROM sqlite_schema").Scan(&objects),
 	); err != nil {
 		return err
 	}
 	switch {
-	case application == 0 && version == 0 && things == 0: // new
+	case application == 0 && version == 0 && objects == 0: // new
 	case application != applicationID:
 		return errNotOurs
 	case version != schemaVersion:
-		return fmt.Errorf("its layout is %d, and this billbridge knows %d", version, schemaVersion)
+		return fmt.Errorf("its schema version is %d, but this billbridge supports %d", version, schemaVersion)
 	}
 	return nil
 }
 
-// load reads a table in the order its rows were first written.
+// load loads the rows of a table in the order in which they were first written.
 func load(tx *sql.Tx, k kind) error {
 	rows, err := tx.Query("SELECT value FROM " + k.label() + " ORDER BY rowid")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	defer func() { _ = rows.Close() }() // rows.Err has the same error
 	for rows.Next() {
 		var value []byte
 		if err := rows.Scan(&value); err != nil {
@@ -144,9 +140,9 @@ func load(tx *sql.Tx, k kind) error {
 	return rows.Err()
 }
 
-// write puts the staged rows on the disk, all or none.
+// write writes the staged rows in one transaction.
 func (d *disk) write(kinds []kind) error {
-	var tx *sql.Tx // a transaction that changes nothing costs nothing
+	var tx *sql.Tx // begun with the first row: without rows nothing is written
 	defer func() {
 		if tx != nil {
 			_ = tx.Rollback()
@@ -178,5 +174,5 @@ func (d *disk) write(kinds []kind) error {
 
 func (d *disk) close() error { return d.db.Close() }
 
-// keyText writes the key of a row down, no two alike.
+// keyText returns the key of a row as a unique text.
 func keyText(key any) string { return fmt.Sprintf("%q", key) }

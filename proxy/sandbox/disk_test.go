@@ -164,7 +164,7 @@ func TestDataFileRefused(t *testing.T) {
 	used.must(newAsk("v2", "create"))
 	for name, want := range map[string]string{
 		"text": "it is not a data file of the sandbox", "other": "it is not a data file of the sandbox",
-		"marked": "it is not a data file of the sandbox", "newer": "its layout is 99, and this billbridge knows 1",
+		"marked": "it is not a data file of the sandbox", "newer": "its schema version is 99, but this billbridge supports 1",
 		"used": "another process has it open", "folder": "unable to open database file", "none/file": "there is no folder " + at("none"),
 	} {
 		before, _ := os.ReadFile(at(name))

@@ -210,7 +210,7 @@ func TestControlNotifies(t *testing.T) {
 	r := start(t, sandbox.Options{})
 	r.bring("W")
 	r.tell(
-		told{"POST", "/bills/" + billID + "/notify", "", 404, "it has no callback"},
+		told{"POST", "/bills/" + billID + "/notify", "", 404, "no such bill with a callback"},
 		told{"POST", "/bills/NONE/notify", "", 404, "no such bill"},
 		told{"POST", "/bills/" + billID + "/notify", `{"bill":"x"}`, 400, "bill"},
 	)

@@ -12,57 +12,53 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong with replies. The operation is carried
-// out all the same, since a reply that is lost after the work is done is what
-// a caller must be able to take, unless Skip or Code says otherwise.
+// A Fault changes replies. The operation is still carried out, unless Skip or Code is set: callers must handle a reply
+// that is lost after the operation took effect.
 type Fault struct {
-	// Operation is the name of the operation it waits for, bill.create say; any if empty.
+	// Operation is the operation whose replies change, such as bill.create; any if empty.
 	Operation string
-	// Count is how many replies it touches; 1 if it is not positive.
+	// Count is the number of replies that change; 1 if it is not positive.
 	Count int
-	// Delay passes before the reply is begun.
+	// Delay is the time before the reply begins.
 	Delay time.Duration
-	// Status is the HTTP status instead of the reply's own, if it is not 0.
+	// Status replaces the HTTP status of the reply, if it is not 0.
 	Status int
-	// Body is sent instead of the reply's own, if it is not empty.
+	// Body replaces the body of the reply, if it is not empty.
 	Body string
-	// Code answers the call with that code in the caller's form and does nothing.
+	// Code refuses the call with this code, without carrying out the operation.
 	Code string
-	// Truncate sends half of the body and breaks the connection off.
+	// Truncate sends half of the body and then aborts the connection.
 	Truncate bool
-	// Drop breaks the connection off before anything is sent.
+	// Drop aborts the connection before anything is sent.
 	Drop bool
-	// Gzip compresses the body and says so.
+	// Gzip compresses the body, with Content-Encoding: gzip.
 	Gzip bool
-	// Skip leaves the operation undone. The reply is an ERROR envelope, unless
-	// the rest of the fault changes it.
+	// Skip does not carry out the operation. The reply is the failure ERROR, changed by the other fields.
 	Skip bool
 }
 
-// faultQueue are those that wait for a reply, first come first used.
+// A faultQueue has the faults that wait for calls, in order.
 type faultQueue struct {
 	mu      sync.Mutex
 	waiting []Fault
 }
 
-// check tells whether any call can meet the fault.
+// check returns an error if no call can match the fault.
 func (f Fault) check() error {
 	if f.Operation != "" && !slices.Contains(operations, operation(f.Operation)) {
-		known := make([]string, len(operations))
+		names := make([]string, len(operations))
 		for i, op := range operations {
-			known[i] = string(op)
+			names[i] = string(op)
 		}
-		return fmt.Errorf("operation: expected one of %s but got: %q", strings.Join(known, ", "), f.Operation)
+		return fmt.Errorf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
 	}
 	return nil
 }
 
-// Fault makes the next replies go wrong as f says, after those of earlier
-// faults that wait for the same calls. It panics if f names an operation that
-// does not exist.
+// Fault adds a fault after the others for the same calls. It panics if its operation does not exist.
 func (s *Service) Fault(f Fault) {
 	if err := f.check(); err != nil {
-		panic(err) // a mistake of the program: no call would ever meet it
+		panic(err) // a programming error: no call would ever match
 	}
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
@@ -70,14 +66,14 @@ func (s *Service) Fault(f Fault) {
 	s.faults.waiting = append(s.faults.waiting, f)
 }
 
-// ClearFaults forgets every fault that has not been used up.
+// ClearFaults removes all unused faults.
 func (s *Service) ClearFaults() {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
 	s.faults.waiting = nil
 }
 
-// take returns the fault for a call of op; the zero Fault changes nothing.
+// take removes and returns the next fault for an operation. The zero Fault changes nothing.
 func (q *faultQueue) take(op operation) Fault {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -95,8 +91,7 @@ func (q *faultQueue) take(op operation) Fault {
 	return Fault{}
 }
 
-// deliver writes a reply, as the fault wants it. http.ErrAbortHandler is how a
-// handler of net/http breaks a connection off, in HTTP/1 and HTTP/2 alike.
+// deliver writes a reply with a fault. http.ErrAbortHandler makes net/http abort the connection, in HTTP/1 and HTTP/2.
 func deliver(w http.ResponseWriter, r *http.Request, f Fault, status int, body []byte) {
 	if f.Delay > 0 {
 		timer := time.NewTimer(f.Delay)
@@ -121,11 +116,11 @@ func deliver(w http.ResponseWriter, r *http.Request, f Fault, status int, body [
 		body = compress(body)
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	// The length is announced in whole, so that a break cannot pass for an end.
+	// With the full length, the caller notices that a truncated body is incomplete.
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	if !f.Truncate {
-		_, _ = w.Write(body) // the caller may be gone, which is no concern of the service
+		_, _ = w.Write(body) // an error means that the caller has disconnected
 		return
 	}
 	_, _ = w.Write(body[:len(body)/2])
@@ -136,7 +131,7 @@ func deliver(w http.ResponseWriter, r *http.Request, f Fault, status int, body [
 func compress(body []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, _ = z.Write(body) // a bytes.Buffer takes everything
+	_, _ = z.Write(body) // writing to a bytes.Buffer does not fail
 	_ = z.Close()
 	return b.Bytes()
 }

@@ -7,10 +7,8 @@ import (
 	"fmt"
 )
 
-// HashText is the text that a bill's integrity value is built from
-// ("Authentication", 3): `bill_id,phone,price` when phone is set, else
-// `bill_id,price`. Only a create carries a phone. price is the digits as they
-// are sent: a price that was printed again is another text.
+// HashText returns the text that is hashed ("Authentication", 3): `bill_id,phone,price`, or `bill_id,price` if phone is
+// empty. Only a create has a phone. price must have the digits as sent.
 func HashText(billID, phone, price string) string {
 	if phone == "" {
 		return billID + "," + price
@@ -18,23 +16,21 @@ func HashText(billID, phone, price string) string {
 	return billID + "," + phone + "," + price
 }
 
-// Hash is the integrity value of both forms: the SHA-256 of HashText in
-// lower-case hexadecimal. The document does not show the algorithm; this is
-// what public integrations compute.
+// Hash returns the hash of both forms: SHA-256 of HashText in lower-case hex. The document does not name the algorithm;
+// public integrations use this one.
 func Hash(billID, phone, price string) string {
 	return sha256Hex(HashText(billID, phone, price))
 }
 
-// Signed is the integrity value of a request, and how it comes about.
+// Signed has the hash of a request and the text that is hashed.
 type Signed struct {
 	Text    string // what is hashed
 	Hash    string
-	Carried string // the hash that the request itself has; empty if it has none
+	Carried string // the hash in the request; empty if it has none
 }
 
-// Sign computes the integrity value of a request of bill.create, bill.destroy or
-// bill.cancel, form being "legacy" or "v2". The request may have none, or a wrong
-// one. An error names the field that stands in the way.
+// Sign computes the hash of a request of bill.create, bill.destroy or bill.cancel. form is "legacy" or "v2". The request
+// may have no hash or a wrong one. An error names the field that is missing or wrong.
 func Sign(op, form string, request []byte) (Signed, error) {
 	f := formV2
 	if form == formLegacy.String() {
@@ -42,17 +38,17 @@ func Sign(op, form string, request []byte) (Signed, error) {
 	}
 	root, ok := parseObject(request)
 	if !ok {
-		return Signed{}, errors.New("the request is no JSON object, or has a name twice")
+		return Signed{}, errors.New("the request is not a JSON object, or has a duplicate name")
 	}
 	c := decode(operation(op), f, root)
 	need := func(name string) error {
-		return fmt.Errorf("%s: the hash of %s in the %s form needs it", c.fieldPath(name), op, f)
+		return fmt.Errorf("%s is missing: the hash of %s in the %s form requires it", c.fieldPath(name), op, f)
 	}
 	switch {
 	case c.op != opCreate && c.op != opDestroy && c.op != opCancel:
 		return Signed{}, fmt.Errorf("%s carries no hash", op)
 	case c.wrongType != "":
-		return Signed{}, fmt.Errorf("%s: it is not of its documented type", c.wrongType)
+		return Signed{}, fmt.Errorf("%s does not have its documented type", c.wrongType)
 	case c.billID == "":
 		return Signed{}, need(c.names.billID)
 	case c.price == "":

@@ -1,8 +1,7 @@
 package sandbox
 
-// legacyNames is "Bill creation input, legacy" and the request fields of "Bill
-// operations, legacy". The legacy form has no sendType, supplyPrice, tax,
-// pageRedirectUrl and cancelReason.
+// legacyNames are the names of "Bill creation input, legacy" and "Bill operations, legacy". The legacy form has no
+// sendType, supplyPrice, tax, pageRedirectUrl and cancelReason.
 var legacyNames = fieldNames{
 	apiKey: "apikey", billID: "bill_id", issuer: "bill_issuer", product: "product_nm",
 	price: "price", memberName: "member_nm", phone: "phone", message: "message",
@@ -10,14 +9,13 @@ var legacyNames = fieldNames{
 	nested: func(op operation) bool { return op == opCreate },
 }
 
-// legacyHead is the envelope of the legacy form, and all of a failure and of a
-// resend reply ("Legacy response envelope").
+// legacyHead is the legacy envelope. Failures and resend replies have nothing else ("Legacy response envelope").
 type legacyHead struct {
 	Code string `json:"code"`
 	Msg  string `json:"msg"`
 }
 
-// legacyNamed is what the send, destroy and cancel replies have in common.
+// legacyNamed has the fields that send, destroy and cancel replies share.
 type legacyNamed struct {
 	legacyHead
 	APIKey   string `json:"apikey"`
@@ -39,8 +37,8 @@ type legacyCancelled struct {
 	ApprCancelDt  string `json:"appr_cancel_dt"`
 }
 
-// legacyRecord is the legacy column of "Approval and payment data". It is the
-// whole of a read reply: the document's example has no code and no msg.
+// legacyRecord is the legacy column of "Approval and payment data". A read reply has nothing else: in the document's
+// example it has no code and no msg.
 type legacyRecord struct {
 	APIKey                 string `json:"apikey"`
 	BillID                 string `json:"bill_id"`
@@ -65,7 +63,7 @@ type legacyRecord struct {
 	ApprCashIssuanceNumber string `json:"appr_cash_issuance_number"`
 }
 
-// encodeLegacy is the reply to a call that succeeded ("Bill operations, legacy").
+// encodeLegacy encodes a success ("Bill operations, legacy").
 func (s *Service) encodeLegacy(c *call, res result) []byte {
 	head := legacyHead{Code: codeSuccess, Msg: messageOf(codeSuccess)}
 	b := &res.bill
@@ -102,7 +100,7 @@ func (s *Service) legacyRecord(b *Bill) legacyRecord {
 	}
 }
 
-// legacyCode is the code a legacy failure carries for one of the catalogue.
+// legacyCode returns the code that a legacy failure has instead of one of the catalogue.
 func (s *Service) legacyCode(code string) string {
 	if paired, ok := s.opt.LegacyCodes[code]; ok {
 		return paired

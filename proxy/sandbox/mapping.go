@@ -8,17 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// The states of a mapping. The document shows COMPLETED only; the other word is
-// ours, for a registration whose sign-up is not finished.
+// The states of a mapping. The document has COMPLETED only; REQUESTED is the sandbox's, before the sign-up is completed.
 const (
 	mappingRequested = "REQUESTED"
 	mappingCompleted = "COMPLETED"
 
-	// reviewShown is the only review state that the document shows, and does not explain.
+	// reviewShown is the only review status in the document, which does not explain it.
 	reviewShown = "P"
 
-	maxRegistered    = 30 // memberId and merchantId on registration ("Limits")
-	timestampLayout  = "2006-01-02T15:04:05"
+	maxRegistered        = 30 // memberId and merchantId on registration ("Limits")
+	timestampLayout      = "2006-01-02T15:04:05"
 	businessNumberDigits = 10
 )
 
@@ -62,7 +61,7 @@ type merchantRecord struct {
 	BusinessNumber string `json:"businessNumber"`
 }
 
-// subBusinessPartner is partner for the sub-business operations.
+// subBusinessPartner is partner with the checks that all sub-business operations share.
 func (t *tables) subBusinessPartner(c *call) (*Partner, result) {
 	p, code := t.partner(c.key)
 	switch {
@@ -76,8 +75,8 @@ func (t *tables) subBusinessPartner(c *call) (*Partner, result) {
 	return p, succeeded
 }
 
-// mappingPartner is linker for the two mapping requests, where a missing key has the
-// code of a missing name.
+// mappingPartner is subBusinessPartner for the two mapping requests, in which a missing key has the code of a missing
+// name.
 func (t *tables) mappingPartner(c *call) (*Partner, result) {
 	if c.wrongType == "" && (c.key == "" || c.member == "" || c.merchant == "") {
 		return nil, refuse(codeMappingMissing)
@@ -85,8 +84,7 @@ func (t *tables) mappingPartner(c *call) (*Partner, result) {
 	return t.subBusinessPartner(c)
 }
 
-// register starts a sign-up, or names the one that is under way
-// ("/auth/mapping"). The mapping is REQUESTED until the sign-up is completed.
+// register starts a sign-up, or returns the URL of the current one ("/auth/mapping").
 func (s *Service) register(t *tables, c *call) result {
 	p, res := t.mappingPartner(c)
 	switch {
@@ -102,8 +100,8 @@ func (s *Service) register(t *tables, c *call) result {
 		return refuseField(codeInvalid, "callbackUrl")
 	}
 	m := mapping{Partner: p.Key, Merchant: Merchant{MemberID: c.member, MerchantID: c.merchant}, Status: mappingRequested, Registered: t.now}
-	if known := t.mappings.get(m.key()); known != nil {
-		m = *known
+	if existing := t.mappings.get(m.key()); existing != nil {
+		m = *existing
 	}
 	if c.businessNumber != "" {
 		m.Number = c.businessNumber
@@ -113,33 +111,31 @@ func (s *Service) register(t *tables, c *call) result {
 	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + token("signup", m.Partner, m.MemberID, m.MerchantID)}}
 }
 
-// CompleteMapping finishes a sign-up: the mapping becomes COMPLETED, with a
-// made-up company where the registration named none. The error is ErrNoMapping
-// or that of the data file.
+// CompleteMapping completes a sign-up. Fields that the registration does not have get example values. It fails if there
+// is no such registration.
 func (s *Service) CompleteMapping(partnerKey, memberID, merchantID string) error {
 	return s.store.update(func(t *tables) error {
 		m := t.mappings.get(mappingKey{partnerKey, memberID, merchantID})
 		if m == nil {
-			return fmt.Errorf("%w of %q / %q", errNoMapping, memberID, merchantID)
+			return fmt.Errorf("%w: member %q, merchant %q", errNoMapping, memberID, merchantID)
 		}
 		t.mappings.put(completeMapping(*m, Merchant{}, t.now))
 		return nil
 	})
 }
 
-// completeMapping is m with what the one who signs up says of the business; what is
-// left empty stays what it was, or is made up.
-func completeMapping(m mapping, said Merchant, now time.Time) mapping {
-	m.Company = cmp.Or(said.Company, m.Company, "데모상사")
-	m.Branch = cmp.Or(said.Branch, m.Branch, "신규점")
-	m.CEO = cmp.Or(said.CEO, m.CEO, "김가입")
-	m.Email = cmp.Or(said.Email, m.Email, "signup@example.com")
-	m.Number = cmp.Or(said.Number, m.Number, "0000000000")
+// completeMapping returns m completed with the fields of input. Empty fields keep their value, or get an example.
+func completeMapping(m mapping, input Merchant, now time.Time) mapping {
+	m.Company = cmp.Or(input.Company, m.Company, "데모상사")
+	m.Branch = cmp.Or(input.Branch, m.Branch, "신규점")
+	m.CEO = cmp.Or(input.CEO, m.CEO, "김가입")
+	m.Email = cmp.Or(input.Email, m.Email, "signup@example.com")
+	m.Number = cmp.Or(input.Number, m.Number, "0000000000")
 	m.Status, m.Updated = mappingCompleted, now
 	return m
 }
 
-// ofPartner returns a partner's sub-businesses in the order they were registered.
+// ofPartner returns the merchants of a partner, in the order of registration.
 func (t *tables) ofPartner(key string) []*mapping {
 	list := []*mapping{}
 	for _, k := range t.merchants[key] {
@@ -148,7 +144,7 @@ func (t *tables) ofPartner(key string) []*mapping {
 	return list
 }
 
-// listMappings lists every sub-business of the partner ("/read/mapping").
+// listMappings lists the registered merchants of a partner ("/read/mapping").
 func (s *Service) listMappings(t *tables, c *call) result {
 	p, res := t.subBusinessPartner(c)
 	if res.code != codeSuccess {
@@ -164,7 +160,7 @@ func (s *Service) listMappings(t *tables, c *call) result {
 	return result{code: codeSuccess, data: list}
 }
 
-// status is the stage of one sub-business ("/auth/mapping/status").
+// status returns the review status of a merchant ("/auth/mapping/status").
 func (s *Service) status(t *tables, c *call) result {
 	_, res := t.subBusinessPartner(c)
 	switch {
@@ -182,8 +178,8 @@ func (s *Service) status(t *tables, c *call) result {
 	return result{code: codeSuccess, data: statusRecord{c.key, m.MemberID, m.MerchantID, m.Company, m.Branch, m.Number, reviewShown}}
 }
 
-// mapMerchant maps a store of the partner, to a temporary business location if one
-// is named ("/auth/merchant/mapping"; which refusal is whose is in "Errors").
+// mapMerchant maps a merchant, to a temporary business location if one is named ("/auth/merchant/mapping"). "Errors"
+// defines the refusals.
 func (s *Service) mapMerchant(t *tables, c *call) result {
 	p, res := t.mappingPartner(c)
 	if res.code != codeSuccess {
@@ -218,7 +214,7 @@ func (s *Service) mapMerchant(t *tables, c *call) result {
 	return succeeded
 }
 
-// listMerchants lists the stores of the partner that are mapped ("/read/merchant").
+// listMerchants lists the mapped merchants of a partner ("/read/merchant").
 func (s *Service) listMerchants(t *tables, c *call) result {
 	p, res := t.subBusinessPartner(c)
 	if res.code != codeSuccess {

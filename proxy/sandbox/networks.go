@@ -7,21 +7,19 @@ import (
 	"sync"
 )
 
-// declineCodes are the codes that a card network or an issuer can give a payment or
-// a cancel ("Errors"). PAYMENT_002 is a cancel's alone.
+// declineCodes are the codes with which a card network or issuer declines a payment or a cancel ("Errors"). Only a cancel
+// can have PAYMENT_002 too.
 var declineCodes = []string{codeNoNetwork, codeNoMethod, codeUnreadableCard}
 
-// networkQueue are the card networkQueue, banks and issuers behind the service. They say
-// yes, unless they were told what to say next.
+// A networkQueue has the next answers of the card networks. If it is empty, they accept.
 type networkQueue struct {
 	mu      sync.Mutex
 	waiting []string
 }
 
-// Networks makes the networks answer the next count payments and cancels with
-// code: PAYMENT_001 or PAYMENT_004; BILL_004, which waits for a card that was
-// keyed in; or PAYMENT_002, which waits for a cancel. A count that is not
-// positive is 1, and the code 0000 forgets what they were told before.
+// Networks makes card networks decline the next count payments and cancels with a code: PAYMENT_001, PAYMENT_004,
+// BILL_004 (keyed-in cards only) or PAYMENT_002 (cancels only). A count that is not positive counts as 1. The code 0000
+// removes the answers that are not used yet.
 func (s *Service) Networks(code string, count int) error {
 	n := &s.networks
 	n.mu.Lock()
@@ -30,9 +28,9 @@ func (s *Service) Networks(code string, count int) error {
 		n.waiting = nil
 		return nil
 	}
-	known := append([]string{codeCancelFailed}, declineCodes...)
-	if !slices.Contains(known, code) {
-		return fmt.Errorf("%w: expected %s or one of %s but got: %q", errInvalidPayment, codeSuccess, strings.Join(known, ", "), code)
+	codes := append([]string{codeCancelFailed}, declineCodes...)
+	if !slices.Contains(codes, code) {
+		return fmt.Errorf("%w: expected %s or one of %s but got: %q", errInvalidPayment, codeSuccess, strings.Join(codes, ", "), code)
 	}
 	for range max(count, 1) {
 		n.waiting = append(n.waiting, code)
@@ -40,7 +38,7 @@ func (s *Service) Networks(code string, count int) error {
 	return nil
 }
 
-// next is what they say of a payment, or of the cancel of one.
+// next removes and returns the next answer for a payment or a cancel.
 func (n *networkQueue) next(cancel bool, method string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

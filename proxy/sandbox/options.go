@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Environment is one of the two that the document tells apart ("Versioning").
+// Environment is one of the two environments of the document ("Versioning").
 type Environment string
 
 const (
@@ -20,7 +20,7 @@ const (
 	Production  Environment = "production"
 )
 
-// ParseEnvironment takes exactly "development" or "production".
+// ParseEnvironment parses "development" or "production".
 func ParseEnvironment(s string) (Environment, error) {
 	switch e := Environment(s); e {
 	case Development, Production:
@@ -29,132 +29,113 @@ func ParseEnvironment(s string) (Environment, error) {
 	return "", fmt.Errorf("environment: expected development or production but got: %q", s)
 }
 
-// BillIDRule says which bill identifiers a create accepts, beside the limit of
-// 20 characters, which always holds.
+// A BillIDRule defines the bill ids that a create accepts. All rules have a limit of 20 characters.
 type BillIDRule string
 
 const (
-	// LettersDigitsHyphens accepts 1 to 20 letters, digits or hyphens: public
-	// clients make ids such as 1612400029-100000001. The default.
+	// LettersDigitsHyphens, the default, accepts 1 to 20 letters, digits or hyphens. Public clients use ids such as
+	// 1612400029-100000001.
 	LettersDigitsHyphens BillIDRule = ""
 	// LettersOrDigits accepts 1 to 20 letters or digits.
 	LettersOrDigits BillIDRule = "letters-or-digits"
-	// AnyCharacters accepts whatever has 1 to 20 characters.
+	// AnyCharacters accepts 1 to 20 characters.
 	AnyCharacters BillIDRule = "any"
-	// ExactlyTwenty reads the identifier rule to the letter: 20 letters or digits,
-	// which in development begin with a business registration number.
+	// ExactlyTwenty is the literal rule of the document: 20 letters or digits, which in development begin with a business
+	// registration number.
 	ExactlyTwenty BillIDRule = "exact"
 )
 
-// NumberWhenUnpaid is what a v2 read shows for a numeric approval field
-// (apprPayType, apprDt, apprOriginDt) of a bill that was never paid. All other
-// fields are strings, and then empty.
+// NumberWhenUnpaid is the value of the numeric fields (apprPayType, apprDt, apprOriginDt) in a v2 read of a bill that was
+// never paid. The other fields are empty strings.
 type NumberWhenUnpaid string
 
 const (
-	// ZeroWhenUnpaid shows 0, which is of the documented type. It is the default
-	// because a bridge that turns apprDt 0 into a legacy "0" makes an unpaid bill
-	// look paid, and the other three do not show that mistake.
+	// ZeroWhenUnpaid shows 0, which has the documented type. It is the default because it reveals a mistake that the
+	// others do not: a gateway that translates apprDt 0 to a legacy "0" makes an unpaid bill look paid.
 	ZeroWhenUnpaid  NumberWhenUnpaid = ""
 	NullWhenUnpaid  NumberWhenUnpaid = "null"
 	EmptyWhenUnpaid NumberWhenUnpaid = "empty" // "", which some v2 backends show
-	OmitWhenUnpaid  NumberWhenUnpaid = "omit"  // leaves the fields out
+	OmitWhenUnpaid  NumberWhenUnpaid = "omit"  // omits the fields
 )
 
-// Options are the choices of a sandbox. The zero value is a development
-// environment with the default partners.
+// Options configure a sandbox. The zero value is a development environment with the default partners.
 type Options struct {
 	// Environment is Development if empty.
 	Environment Environment
-	// BaseURL stands before the paths of shortUrl and of the registration url.
-	// If empty, it is the scheme and host that the caller used.
+	// BaseURL is the base of shortUrl and of registration URLs. If empty, it is the scheme and host that the caller used.
 	BaseURL string
-	// Clock is time.Now if nil. The service shows Korean local time whatever
-	// zone the clock is in.
+	// Clock is time.Now if nil. All times are shown in the zone of Korea.
 	Clock func() time.Time
 	// Partners is DefaultPartners() if nil.
 	Partners []Partner
 
 	// FailureData is the raw JSON of `data` in a v2 failure; null if empty.
 	FailureData string
-	// LegacyCodes pairs a catalogue code with the code that legacy failures carry
-	// instead; the key "*" stands for every other failure. If nil, legacy failures
-	// carry the catalogue's codes. Public clients know
-	// {"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}.
+	// LegacyCodes replaces codes of the catalogue in legacy failures; the key "*" stands for all others. If nil, no code
+	// is replaced. Public clients expect {"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}.
 	LegacyCodes map[string]string
 	// SwapLegacySend exchanges member and merchant in the legacy send reply, as
 	// the document's example does.
 	SwapLegacySend bool
-	// NoLegacyShortURL leaves shortURL, which the document does not have but
-	// clients read, out of the legacy send reply.
+	// NoLegacyShortURL omits shortURL from the legacy send reply. The document does not have the field, but clients read
+	// it.
 	NoLegacyShortURL bool
 
-	// BillIDs says which identifiers a create accepts.
+	// BillIDs defines the accepted bill ids.
 	BillIDs BillIDRule
-	// GlobalBillIDs makes a bill identifier unique over all partners. By default
-	// it is unique within its partner.
+	// GlobalBillIDs makes a bill id unique over all partners. By default it is unique within its partner.
 	GlobalBillIDs bool
-	// AnyMerchant finds a bill by its partner and identifier alone. By default a call
-	// that names another member or merchant than the create finds no bill.
+	// AnyMerchant finds a bill by its partner and id alone. By default a call that names another member or merchant than
+	// the create finds no bill.
 	AnyMerchant bool
-	// DestroyRefused is the code of a destroy on a bill that is not unpaid;
-	// BILL_002 if empty.
+	// DestroyRefused is the code if a bill to be destroyed is not unpaid; BILL_002 if empty.
 	DestroyRefused string
-	// WrongAmount is the code of a destroy or cancel whose price is not the
-	// amount charged (the service cancels in full only); VALIDATION_001 if empty,
-	// since clients try PAYMENT_002 again and this never becomes right.
+	// WrongAmount is the code if a destroy or cancel names another price than the bill's; VALIDATION_001 if empty. It is
+	// not PAYMENT_002, because clients retry that.
 	WrongAmount string
-	// PayTypes pairs the legacy word of a payment method with its v2 number and is
-	// the set of methods a bill can be paid by. If nil: SIMPLE_PAY 0, CARD_VAN 1,
+	// PayTypes defines the payment methods: the legacy word and v2 number of each. If nil: SIMPLE_PAY 0, CARD_VAN 1,
 	// KEYIN 2, OFFLINE_CARD 3, OFFLINE_CASH 4.
 	PayTypes map[string]int
-	// NumbersWhenUnpaid is what a v2 read shows for numbers there are none of.
+	// NumbersWhenUnpaid is the value of numbers that an unpaid bill does not have.
 	NumbersWhenUnpaid NumberWhenUnpaid
-	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2
-	// backends do, also the 0 of a bill that was never paid.
+	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2 backends do, also the 0 of an unpaid bill.
 	NumbersAsStrings bool
-	// NumericPriceOnly refuses a v2 price that is a string of digits, which clients
-	// send as often as the documented number.
+	// NumericPriceOnly refuses a v2 price that is a string of digits. Clients send strings as often as the documented
+	// number.
 	NumericPriceOnly bool
-	// StringPriceOnly refuses a legacy price that is a JSON number, which clients
-	// send beside the documented string.
+	// StringPriceOnly refuses a legacy price that is a JSON number. Some clients send one instead of the documented
+	// string.
 	StringPriceOnly bool
-	// AnyCallbackURL accepts any text as the address of a callback, as the real
-	// service was seen to do. Each attempt at such an address fails. By default a
-	// create and a registration refuse what is no http or https URL with a host.
+	// AnyCallbackURL accepts any text as a callback address, as the real service was seen to do. Callbacks to an invalid
+	// address fail. By default only http and https URLs with a host are accepted.
 	AnyCallbackURL bool
-	// ExpiresAtDawn ends a bill when the day of its expireDt begins, not when that
-	// day is over.
+	// ExpiresAtDawn makes a bill expire when the day of its expireDt begins. By default it expires when the day ends.
 	ExpiresAtDawn bool
-	// Mobile matches the mobile numbers that a create accepts. If nil, Korean
-	// ones, with or without hyphens.
+	// Mobile matches the accepted mobile numbers. If nil, Korean numbers with or without hyphens.
 	Mobile *regexp.Regexp
-	// HashOf makes the integrity value of its text. If nil, the SHA-256 in
-	// lower-case hexadecimal.
+	// HashOf computes the hash of a text. If nil, SHA-256 in lower-case hex.
 	HashOf func(text string) string
-	// FailureStatus is the HTTP status of a business refusal; 200 if 0.
+	// FailureStatus is the HTTP status of a refusal; 200 if 0.
 	FailureStatus int
 
-	// CallbackInterval passes between the attempts of a callback; one hour if 0.
+	// CallbackInterval is the time between two attempts; one hour if 0.
 	CallbackInterval time.Duration
-	// CallbackRetries are the attempts after the first; 24 if 0, none if negative.
+	// CallbackRetries is the number of attempts after the first; 24 if 0, none if negative.
 	CallbackRetries int
-	// CallbackTimeout is how long an attempt may take; 10 s if 0.
+	// CallbackTimeout is the timeout of an attempt; 10 s if 0.
 	CallbackTimeout time.Duration
-	// CallbackAny2xx takes every answer with a status of 2xx as a success. Otherwise
-	// it is 200 with the code 0000.
+	// CallbackAny2xx treats every HTTP 2xx as a success. By default only HTTP 200 with the code 0000 is.
 	CallbackAny2xx bool
-	// CallbackCancelDestroy sends a callback for a cancel and for a destroy too, as
-	// the real service was seen to do for cancels. By default only payments are
-	// called back.
+	// CallbackCancelDestroy sends callbacks also for cancels and destroys, as the real service was seen to do for
+	// cancels. By default only payments have callbacks.
 	CallbackCancelDestroy bool
-	// Transport carries callbacks. If nil, that of net/http.
+	// Transport sends callbacks. If nil, that of net/http.
 	Transport http.RoundTripper
-	// Log gets the errors of the data file. If nil, they are not logged.
+	// Log receives errors of the data file. If nil, they are not logged.
 	Log *slog.Logger
 }
 
-// withDefaults is o with what it leaves empty.
+// withDefaults returns o with defaults for empty fields.
 func (o Options) withDefaults() Options {
 	if o.Environment == "" {
 		o.Environment = Development
@@ -201,8 +182,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Check tells which option has a value that it cannot have. Empty values are in
-// order: they are the defaults.
+// Check returns an error if an option has an invalid value. Empty values are valid.
 func (o Options) Check() error {
 	o = o.withDefaults()
 	switch {
@@ -216,13 +196,13 @@ func (o Options) Check() error {
 		return fmt.Errorf("callback timeout: expected a time above zero but got: %v", o.CallbackTimeout)
 	}
 	if base, err := url.Parse(o.BaseURL); err != nil || o.BaseURL != "" && (base.Scheme != "http" && base.Scheme != "https" || base.Host == "") {
-		return fmt.Errorf("base URL: expected one such as https://pay.example.com but got: %q", o.BaseURL)
+		return fmt.Errorf("base URL: expected a URL such as https://pay.example.com but got: %q", o.BaseURL)
 	}
 	words := map[int]string{}
 	for _, word := range slices.Sorted(maps.Keys(o.PayTypes)) {
 		number := o.PayTypes[word]
 		if number < 0 || words[number] != "" {
-			return fmt.Errorf("pay types: %s needs a number of its own from 0 up but got: %d", word, number)
+			return fmt.Errorf("pay types: %s needs a unique number from 0 up but got: %d", word, number)
 		}
 		words[number] = word
 	}

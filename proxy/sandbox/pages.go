@@ -15,42 +15,40 @@ import (
 	"strings"
 )
 
-// Where the pages are that replies point to; a token follows.
+// The paths of the pages. A token follows.
 const (
 	payPath    = "/b/"
 	signUpPath = "/signup/"
 )
 
-// formLimit bounds what a page takes; the longest form that it offers is far
-// below it.
+// formLimit bounds the size of a form.
 const formLimit = 64 << 10
 
-// A page is one that a token leads to. Neither function is nil.
+// A page is what a token leads to. Neither function is nil.
 type page struct {
 	show func() screen
-	take func(url.Values) screen // a form that was sent
+	take func(url.Values) screen // handles a submitted form
 }
 
-// A screen is what a page answers with: a template and its data, or where to go.
+// A screen is the response of a page: a template with its data, or a redirect.
 type screen struct {
 	status   int
-	to       string // a Location, with 303 and without a template
+	to       string // the Location of a redirect; else ""
 	template string
 	data     any
 }
 
-// localized are a text in the two languages of the pages. English is empty where
-// there is nothing to translate.
+// A localized is a text in Korean and English. EN is empty if the text needs no translation.
 type localized struct{ KO, EN string }
 
 //go:embed pages
 var pageFiles embed.FS
 
-// style stands in the pages themselves: they load nothing.
+// style is embedded in the pages, which load no other file.
 var style = func() string {
 	b, err := pageFiles.ReadFile("pages/style.css")
 	if err != nil {
-		panic(err) // cannot be: it is embedded
+		panic(err) // impossible: the file is embedded
 	}
 	return string(b)
 }()
@@ -60,17 +58,15 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) },
 }).ParseFS(pageFiles, "pages/*.html"))
 
-// policy lets a page do nothing but show itself in its own style. It says
-// nothing of form-action: Chromium holds the redirect after a form to that too,
-// and a bill's pageRedirectUrl is anywhere.
+// policy allows the pages their own style only. It has no form-action: Chromium applies that to the redirect after a form
+// as well, and a bill's pageRedirectUrl can be anywhere.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
-// page shows and takes the pages of the customer and of the one who signs up.
-// They are no calls of the interface: faults and maintenance leave them alone.
+// page serves the pages for paying and for the sign-up. Faults and maintenance do not affect them.
 func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 	p, ok := s.pageOf(r.URL.EscapedPath())
 	if !ok {
@@ -92,12 +88,12 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		s.answerPage(w, notice(http.StatusMethodNotAllowed,
-			localized{"처리할 수 없는 요청입니다", "Not with this method"},
-			localized{"이 페이지는 열어 보거나 양식을 보낼 수만 있습니다.", "This page can be opened, and its form can be sent."}))
+			localized{"처리할 수 없는 요청입니다", "Method not allowed"},
+			localized{"이 페이지는 열어 보거나 양식을 보낼 수만 있습니다.", "Open this page, or submit its form."}))
 	}
 }
 
-// pageOf finds the page of a path, which is a token and nothing more.
+// pageOf returns the page of a path.
 func (s *Service) pageOf(path string) (p page, ok bool) {
 	s.view(func(t *tables) {
 		if token, is := strings.CutPrefix(path, payPath); is {
@@ -120,8 +116,7 @@ func (s *Service) pageOf(path string) (p page, ok bool) {
 	return p, ok
 }
 
-// readForm reads a form as a browser sends it, or says why it cannot. The query
-// plays no part.
+// readForm reads a submitted form, or returns a screen with the error. It ignores the query.
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, *screen) {
 	fail := func(status int, text localized) (url.Values, *screen) {
 		s := notice(status, localized{"양식을 읽을 수 없습니다", "The form cannot be read"}, text)
@@ -132,30 +127,30 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, *screen) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, formLimit))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return fail(http.StatusRequestEntityTooLarge, localized{"입력한 내용이 너무 깁니다.", "What was typed is too long."})
+		return fail(http.StatusRequestEntityTooLarge, localized{"입력한 내용이 너무 깁니다.", "The input is too long."})
 	}
-	form, wrong := url.ParseQuery(string(body))
-	if err != nil || wrong != nil {
+	form, parseErr := url.ParseQuery(string(body))
+	if err != nil || parseErr != nil {
 		return fail(http.StatusBadRequest, localized{"다시 시도해 주세요.", "Please try again."})
 	}
 	return form, nil
 }
 
-// answerPage writes a screen, or sends the browser on.
+// answerPage writes a screen or a redirect.
 func (s *Service) answerPage(w http.ResponseWriter, a screen) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer") // the address is all it takes to pay
+	h.Set("Referrer-Policy", "no-referrer") // whoever knows the address can pay
 	h.Set("Cache-Control", "no-store")
 	if a.to != "" {
-		h.Set("Location", a.to) // not http.Redirect, which would make it absolute
+		h.Set("Location", a.to) // http.Redirect would make it absolute
 		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, a.template, a.data); err != nil {
-		s.opt.Log.Error("a page is not shown", "template", a.template, "err", err)
+		s.opt.Log.Error("rendering a page failed", "template", a.template, "err", err)
 		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 		return
 	}
@@ -164,26 +159,24 @@ func (s *Service) answerPage(w http.ResponseWriter, a screen) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// notice is a page of one statement.
+// notice returns a screen with a message.
 func notice(status int, title, text localized) screen {
 	return screen{status: status, template: "notice", data: struct{ Title, Text localized }{title, text}}
 }
 
-// failedScreen is what a visitor is told when the data file fails.
+// failedScreen logs an error of the data file and returns a screen for it.
 func (s *Service) failedScreen(err error) screen {
-	s.opt.Log.Error("a form is not carried out", "err", err)
+	s.opt.Log.Error("processing a form failed", "err", err)
 	return notice(http.StatusInternalServerError,
-		localized{"처리하지 못했습니다", "That did not work"},
-		localized{"잠시 후 이 페이지를 다시 열어 확인해 주세요.", "Please open this page again later to see where it stands."})
+		localized{"처리하지 못했습니다", "The request failed"},
+		localized{"잠시 후 이 페이지를 다시 열어 확인해 주세요.", "Please open this page again later to see the current state."})
 }
 
-// notASCII is what a query can hold that a header cannot.
+// notASCII matches characters that a header cannot have.
 var notASCII = regexp.MustCompile(`[^!-~]+`)
 
-// redirectTarget is where a browser goes from the page of a token: to the address that
-// the partner gave, if a browser can go there, else to the page again. That is
-// named by its token alone, so that it stays below whatever path the service is
-// published at.
+// redirectTarget returns where a browser goes after a form: to the partner's address, if it is an http or https URL, else
+// to the page again. The page is named by its token alone, so that the redirect works below any path.
 func redirectTarget(address, token string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {

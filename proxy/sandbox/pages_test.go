@@ -270,7 +270,7 @@ func TestPageMethods(t *testing.T) {
 	for _, page := range []string{r.issue(newAsk("v2", "create")), r.signUp("")} {
 		for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "PURGE"} {
 			p := visit(t, method, page, nil)
-			p.says(t, http.StatusMethodNotAllowed, "Not with this method")
+			p.says(t, http.StatusMethodNotAllowed, "Method not allowed")
 			if got := p.header.Get("Allow"); got != "GET, HEAD, POST" {
 				t.Errorf("%s: Allow: %q", method, got)
 			}
@@ -343,7 +343,7 @@ func TestPagesOfABrokenDataFile(t *testing.T) {
 	}
 	for page, form := range pages {
 		p := visit(t, http.MethodPost, page, form)
-		p.says(t, http.StatusInternalServerError, "처리하지 못했습니다", "That did not work")
+		p.says(t, http.StatusInternalServerError, "처리하지 못했습니다", "The request failed")
 		for _, inside := range []string{"sql", "database", "data file"} {
 			if strings.Contains(p.body, inside) {
 				t.Errorf("the page tells of %q", inside)

@@ -1,16 +1,15 @@
 package sandbox
 
-// Partner is a partner of the service and its contract. The zero values of the
-// marks are an ordinary partner that may do everything.
+// Partner is a partner and its contract. The zero value of the flags is a partner without restrictions.
 type Partner struct {
 	Key  string // at most 32 characters
 	Name string
-	// Merchants are the sub-businesses that are mapped from the start.
+	// Merchants are mapped from the start.
 	Merchants []Merchant
-	// Strict accepts bill calls for mapped stores only; another member or
-	// merchant is PARTNER_003. Otherwise any member and merchant will do.
+	// Strict accepts bill calls for mapped merchants only; another member or merchant is PARTNER_003. Otherwise any
+	// member and merchant is accepted.
 	Strict bool
-	// Temporary are the temporary business locations a store can be mapped to.
+	// Temporary are the temporary business locations that a merchant can be mapped to.
 	Temporary []TemporaryMerchant
 
 	NotLinked  bool // PARTNER_001 on every sub-business operation
@@ -19,44 +18,43 @@ type Partner struct {
 	NoBilling  bool // PARTNER_007 on every bill operation
 	NoTalk     bool // BILL_009 on a TALK bill and on any legacy bill
 	NoURL      bool // BILL_010 on a URL bill
-	// Prepaid partners pay one point for each message that is sent: POINT_001
-	// when Points are used up. Points is not looked at otherwise.
+	// Prepaid partners pay one point for each message: POINT_001 when Points are used up. Other partners ignore Points.
 	Prepaid bool
 	Points  int
 }
 
-// Merchant is a sub-business of a partner.
+// Merchant is a merchant (sub-business) of a partner.
 type Merchant struct {
-	MemberID    string `json:"member"`
-	MerchantID  string `json:"merchant"`
-	Company   string `json:"company_name"`
-	Branch    string `json:"branch_name"`
-	CEO       string `json:"ceo_name"`
-	Email     string `json:"email"`
-	Number    string `json:"business_number"`
-	Closed    bool   `json:"closed"`    // PARTNER_MAPPING_006 on a merchant mapping
-	Suspended bool   `json:"suspended"` // PARTNER_MAPPING_007 on a merchant mapping
+	MemberID   string `json:"member"`
+	MerchantID string `json:"merchant"`
+	Company    string `json:"company_name"`
+	Branch     string `json:"branch_name"`
+	CEO        string `json:"ceo_name"`
+	Email      string `json:"email"`
+	Number     string `json:"business_number"`
+	Closed     bool   `json:"closed"`    // PARTNER_MAPPING_006 on a merchant mapping
+	Suspended  bool   `json:"suspended"` // PARTNER_MAPPING_007 on a merchant mapping
 }
 
 // TemporaryMerchant is a temporary business location (temporaryMerchantCd).
 type TemporaryMerchant struct {
 	Code    string
-	Deleted bool // PARTNER_MAPPING_004 when a store is mapped to it
+	Deleted bool // PARTNER_MAPPING_004 if a merchant is mapped to it
 }
 
-// DefaultPartners returns the partners a sandbox has unless it is given others.
-// The keys are plainly no secrets. Each has the store demo-member / demo-store.
+// DefaultPartners returns the partners of a sandbox whose Options have none. The keys are public. Each partner has the
+// merchant demo-store of the member demo-member.
 //
-//	demo-partner-key   may do everything, for any member and merchant
-//	demo-strict-key    only its own stores, else PARTNER_003; has also demo-closed
+//	demo-partner-key   has no restrictions; any member and merchant is accepted
+//	demo-strict-key    only its own merchants, else PARTNER_003; also has demo-closed
 //	                   (PARTNER_MAPPING_006), demo-suspended (PARTNER_MAPPING_007) and
 //	                   the temporary locations TEMP0001 and TEMP0002 (deleted)
 //	demo-unlinked-key  PARTNER_001 on sub-business operations
 //	demo-removed-key   PARTNER_005
 //	demo-expired-key   PARTNER_006
 //	demo-nobill-key    PARTNER_007 on bill operations
-//	demo-notalk-key    BILL_009: has contracted URL bills only
-//	demo-nourl-key     BILL_010: has contracted TALK bills only
+//	demo-notalk-key    BILL_009: its contract has URL bills only
+//	demo-nourl-key     BILL_010: its contract has TALK bills only
 //	demo-nopoint-key   POINT_001: its points are used up
 func DefaultPartners() []Partner {
 	demo := func(merchant string) Merchant {
@@ -68,20 +66,20 @@ func DefaultPartners() []Partner {
 	closed, suspended := demo("demo-closed"), demo("demo-suspended")
 	closed.Closed, suspended.Suspended = true, true
 	closed.Branch, suspended.Branch = "폐점", "정지점"
-	stores := []Merchant{demo("demo-store")}
+	merchants := []Merchant{demo("demo-store")}
 	return []Partner{
-		{Key: "demo-partner-key", Name: "demo", Merchants: stores},
+		{Key: "demo-partner-key", Name: "demo", Merchants: merchants},
 		{
-			Key: "demo-strict-key", Name: "strict stores", Strict: true,
-			Merchants:    []Merchant{demo("demo-store"), closed, suspended},
+			Key: "demo-strict-key", Name: "own merchants only", Strict: true,
+			Merchants: []Merchant{demo("demo-store"), closed, suspended},
 			Temporary: []TemporaryMerchant{{Code: "TEMP0001"}, {Code: "TEMP0002", Deleted: true}},
 		},
-		{Key: "demo-unlinked-key", Name: "no sub-business linking", Merchants: stores, NotLinked: true},
-		{Key: "demo-removed-key", Name: "no longer there", Merchants: stores, Removed: true},
-		{Key: "demo-expired-key", Name: "no contract in force", Merchants: stores, NoContract: true},
-		{Key: "demo-nobill-key", Name: "bill sending not granted", Merchants: stores, NoBilling: true},
-		{Key: "demo-notalk-key", Name: "no messaging bills", Merchants: stores, NoTalk: true},
-		{Key: "demo-nourl-key", Name: "no URL bills", Merchants: stores, NoURL: true},
-		{Key: "demo-nopoint-key", Name: "no points left", Merchants: stores, Prepaid: true},
+		{Key: "demo-unlinked-key", Name: "no sub-business linking", Merchants: merchants, NotLinked: true},
+		{Key: "demo-removed-key", Name: "removed", Merchants: merchants, Removed: true},
+		{Key: "demo-expired-key", Name: "no valid contract", Merchants: merchants, NoContract: true},
+		{Key: "demo-nobill-key", Name: "bill sending not granted", Merchants: merchants, NoBilling: true},
+		{Key: "demo-notalk-key", Name: "no messaging bills", Merchants: merchants, NoTalk: true},
+		{Key: "demo-nourl-key", Name: "no URL bills", Merchants: merchants, NoURL: true},
+		{Key: "demo-nopoint-key", Name: "no points left", Merchants: merchants, Prepaid: true},
 	}
 }

@@ -9,60 +9,57 @@ import (
 	"time"
 )
 
-// The words of payment methods that public integrations show for legacy.
+// The legacy words of payment methods, as public integrations use them.
 const (
 	methodCardVAN     = "CARD_VAN"
 	methodKeyIn       = "KEYIN"
 	methodOfflineCard = "OFFLINE_CARD"
 )
 
-// The classes of a cash receipt as legacy shows them ("Approval and payment data").
+// The classes of a cash receipt in legacy ("Approval and payment data").
 const (
 	cashPersonal = "0"
 	cashBusiness = "1"
 )
 
-// selfIssueNumber is the designated request number of a cash receipt that the
-// store issues of its own accord.
+// selfIssueNumber is the request number of a cash receipt that the merchant issues by itself.
 const selfIssueNumber = "0100001234"
 
-// Errors of the payer's side, which the interface has no codes for.
+// Errors of payments, for which the interface has no codes.
 var (
-	errNoBill     = errors.New("no such bill")
-	errAmbiguous  = errors.New("several partners have a bill of that identifier: name the partner")
-	errNotPayable = errors.New("the bill cannot be paid")
-	errInvalidPayment    = errors.New("no such payment")
-	errNoMapping  = errors.New("no registration")
-	errNoPartner  = errors.New("no such partner")
+	errNoBill         = errors.New("no such bill")
+	errAmbiguous      = errors.New("several partners have a bill with this id: name the partner")
+	errNotPayable     = errors.New("the bill cannot be paid")
+	errInvalidPayment = errors.New("invalid payment")
+	errNoMapping      = errors.New("no such registration")
+	errNoPartner      = errors.New("no such partner")
 )
 
-// A declinedError is a payment that a card network or issuer refused: the bill stays
-// unpaid, and remembers it.
-type declinedError struct{ Code string } // of the catalogue
+// A declinedError is a payment that a card network or issuer declined. The bill stays unpaid and records the payment.
+type declinedError struct{ Code string } // from the catalogue
 
 func (d *declinedError) Error() string { return d.Code + ": " + messageOf(d.Code) }
 
-// Payment is how a customer pays. The zero value is a card, at once.
+// A Payment describes a payment of a customer. The zero value is a card payment without installments.
 type Payment struct {
 	// Method is the legacy word of a payment method; CARD_VAN if empty.
 	Method string `json:"method"`
-	// Months are the installments of a card payment; 0 is at once.
+	// Months is the number of installments of a card payment; 0 is none.
 	Months int `json:"months"`
-	// CashReceipt asks for a receipt for a payment without a card: "personal",
-	// "business" or "self" (voluntary self-issue). None if empty.
+	// CashReceipt requests a receipt for a payment without a card: "personal", "business" or "self" (issued by the
+	// merchant itself). None if empty.
 	CashReceipt string `json:"cash_receipt"`
-	// CashNumber is the number that the receipt is asked for with; not looked at
-	// for "self".
+	// CashNumber is the number for the receipt. It is ignored for "self".
 	CashNumber string `json:"cash_number"`
 }
 
-// Pay pays a bill by card: W to F. Without a partnerKey the bill is found by
-// its identifier, if only one partner has it.
+// Pay pays a bill by card, which changes its state from W to F. partnerKey may be empty if only one partner has a bill
+// with this id.
 func (s *Service) Pay(partnerKey, billID string) error {
 	return s.PayWith(partnerKey, billID, Payment{})
 }
 
-// PayWith pays a bill as p says. A payment that the networks refuse is a *Declined.
+// PayWith pays a bill. It returns an error if a card network declines the payment.
 func (s *Service) PayWith(partnerKey, billID string, p Payment) error {
 	_, err := s.pay(partnerKey, billID, p)
 	return err
@@ -84,8 +81,7 @@ func (s *Service) pay(partnerKey, billID string, p Payment) (Bill, error) {
 	})
 }
 
-// Fail is a payment that fails with code, one of Declines: the bill stays unpaid
-// and no callback is sent. What it returns besides is as PayWith's.
+// Fail makes a payment that fails with one of declineCodes. The bill stays unpaid, and no callback is sent.
 func (s *Service) Fail(partnerKey, billID, code string) error {
 	_, err := s.fail(partnerKey, billID, code)
 	var declined *declinedError
@@ -105,8 +101,8 @@ func (s *Service) fail(partnerKey, billID, code string) (Bill, error) {
 	})
 }
 
-// attemptPayment runs a payment on a bill that can be paid. What f leaves on the bill is
-// kept unless f fails; if it left a failed payment, attemptPayment says so.
+// attemptPayment runs f on a copy of a bill that can be paid, and stores the copy unless f fails. If f adds a failed
+// payment, the error is a *declinedError.
 func (s *Service) attemptPayment(partnerKey, billID string, f func(*tables, *Bill) error) (after Bill, err error) {
 	var before int
 	err = s.store.update(func(t *tables) error {
@@ -137,7 +133,7 @@ func (s *Service) attemptPayment(partnerKey, billID string, f func(*tables, *Bil
 	return after, nil
 }
 
-// lookUp finds a bill as a tester names it.
+// lookUp returns a bill. partnerKey may be empty if only one partner has a bill with this id.
 func (t *tables) lookUp(partnerKey, billID string) (*Bill, error) {
 	if partnerKey != "" {
 		if b := t.bills.get(billKey{partnerKey, billID}); b != nil {
@@ -154,7 +150,7 @@ func (t *tables) lookUp(partnerKey, billID string) (*Bill, error) {
 	return nil, errAmbiguous
 }
 
-// Bill returns a bill; without a partnerKey it is found as Pay finds it.
+// Bill returns a bill. partnerKey may be empty if only one partner has a bill with this id.
 func (s *Service) Bill(partnerKey, billID string) (found Bill, err error) {
 	err = s.store.update(func(t *tables) error {
 		b, err := t.lookUp(partnerKey, billID)
@@ -166,7 +162,7 @@ func (s *Service) Bill(partnerKey, billID string) (found Bill, err error) {
 	return found, err
 }
 
-// Bills returns every bill, in the order they were made.
+// Bills returns all bills in the order of creation.
 func (s *Service) Bills() []Bill {
 	list := []Bill{}
 	s.view(func(t *tables) {
@@ -177,8 +173,7 @@ func (s *Service) Bills() []Bill {
 	return list
 }
 
-// expired: a bill is valid to midnight of its expireDt, in Korea. One without a
-// date does not expire.
+// expired reports whether the day of expireDt is over in Korea. A bill without expireDt does not expire.
 func (s *Service) expired(expireDt string, now time.Time) bool {
 	end, err := time.ParseInLocation(dateLayout, expireDt, seoul)
 	if !s.opt.ExpiresAtDawn {
@@ -187,14 +182,14 @@ func (s *Service) expired(expireDt string, now time.Time) bool {
 	return err == nil && !now.Before(end)
 }
 
-// approve makes the record of a payment ("Approval and payment data"). Names
-// and numbers are made up, in the shapes that real ones have.
+// approve creates the approval of a payment ("Approval and payment data"), with invented names and numbers in realistic
+// formats.
 func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 	if p.Method == "" {
 		p.Method = methodCardVAN
 	}
 	if _, ok := s.opt.PayTypes[p.Method]; !ok {
-		return nil, fmt.Errorf("%w: no method %q", errInvalidPayment, p.Method)
+		return nil, fmt.Errorf("%w: unknown method %q", errInvalidPayment, p.Method)
 	}
 	if p.Months < 0 || p.Months > 99 {
 		return nil, fmt.Errorf("%w: expected 0 to 99 months but got: %d", errInvalidPayment, p.Months)
@@ -230,17 +225,16 @@ func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 		return nil, fmt.Errorf("%w: expected a personal, business or self cash receipt but got: %q", errInvalidPayment, p.CashReceipt)
 	}
 	if a.CashRequest == "" {
-		return nil, fmt.Errorf("%w: a cash receipt needs the number it is asked for with", errInvalidPayment)
+		return nil, fmt.Errorf("%w: a cash receipt requires cash_number", errInvalidPayment)
 	}
 	a.CashNum = fmt.Sprintf("%09d", 700000000+n)
 	return a, nil
 }
 
-// approvalNumber is eight digits, never the same twice.
+// approvalNumber returns a unique number of eight digits.
 func approvalNumber(n int) string { return fmt.Sprintf("%08d", 30000000+n) }
 
-// record is what a read of either form shows; of an unpaid bill all of it is
-// empty.
+// A record has the fields that a read shows in both forms. For an unpaid bill all are empty.
 type record struct {
 	Approval
 	payType, at, originAt          string // digits

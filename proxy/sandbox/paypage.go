@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	maxMonths     = 12 // that the page offers
-	maxCashNumber = 20 // digits; no mobile, business or receipt card number has more
+	maxMonths     = 12 // the maximum on the page
+	maxCashNumber = 20 // digits; mobile, business and receipt card numbers are shorter
 )
 
-// methodWords are the payment methods that customers have words for.
+// methodWords are the names of payment methods on the page.
 var methodWords = map[string]localized{
 	"SIMPLE_PAY":      {"간편결제", "Easy pay"},
 	methodCardVAN:     {"카드", "Card"},
@@ -26,7 +26,7 @@ var methodWords = map[string]localized{
 	"OFFLINE_CASH":    {"현장 현금", "Cash, on site"},
 }
 
-// receipts are the cash receipts a customer can ask for.
+// receipts are the kinds of cash receipts on the page.
 var receipts = []choice{
 	{Value: "", Label: localized{"신청 안 함", "None"}},
 	{Value: "personal", Label: localized{"개인", "Personal"}},
@@ -34,37 +34,37 @@ var receipts = []choice{
 	{Value: "self", Label: localized{"자진발급", "Self-issued"}},
 }
 
-// declinedWords are declines in English; the catalogue has them in Korean.
+// declinedWords are English texts for declineCodes. The catalogue has the Korean ones.
 var declinedWords = map[string]string{
 	codeNoNetwork:      "The card network or the cash receipt issuer did not answer, or refused.",
 	codeNoMethod:       "The payment method was not found or cannot be used.",
 	codeUnreadableCard: "The card number that was entered cannot be decrypted.",
 }
 
-// choice is one of several on a form.
+// A choice is one option of a form.
 type choice struct {
 	Value   string
 	Label   localized
-	Card    bool // a payment method that is a card
+	Card    bool // the option is a payment method by card
 	Checked bool
 }
 
-// billView is what the page shows of a bill.
+// A billView is the data of the page of a bill.
 type billView struct {
 	Bill
-	Amount  string // in groups of three digits
-	Status  localized
-	StatusClass    string // of the status: open, paid or over
-	Open    bool   // it can be paid
-	Closed  localized  // why it cannot
-	Receipt []row  // empty unless it was paid
-	// Methods, Months and Receipts are those of the form, as they were last chosen.
+	Amount      string // in groups of three digits
+	Status      localized
+	StatusClass string    // open, paid or over
+	Open        bool      // the bill can be paid
+	Closed      localized // why the bill cannot be paid
+	Receipt     []row     // empty unless it was paid
+	// The options of the form, as they were last chosen.
 	Methods, Months, Receipts []choice
 	CashNumber                string
 
-	Refused  bool             // Closed is the answer to a payment
-	Declined *declinedView    // nil unless it is the answer to one
-	Wrong    map[string]localized // by field; nil unless the form has a mistake
+	Refused  bool                 // a payment was refused, for the reason in Closed
+	Declined *declinedView        // nil unless a payment was declined
+	Wrong    map[string]localized // by field; nil unless the form has mistakes
 }
 
 type declinedView struct {
@@ -72,18 +72,18 @@ type declinedView struct {
 	Text localized
 }
 
-// row is a line of a receipt.
+// A row is a line of a receipt.
 type row struct {
 	Label localized
 	Value localized
 }
 
-// billScreen shows a bill. If mark is not nil, it says what else there is to show.
-func (s *Service) billScreen(k billKey, mark func(*billView)) screen {
+// billScreen returns the screen of a bill. modify may be nil.
+func (s *Service) billScreen(k billKey, modify func(*billView)) screen {
 	var v billView
 	s.view(func(t *tables) { v = s.viewBill(t.bills.get(k), t.now) })
-	if mark != nil {
-		mark(&v)
+	if modify != nil {
+		modify(&v)
 	}
 	status := http.StatusOK
 	switch {
@@ -122,21 +122,21 @@ func (s *Service) viewBill(b *Bill, now time.Time) billView {
 	return v
 }
 
-// receipt is what a payment, and a cancel after it, left.
+// receipt returns the lines of a receipt, for a payment and its cancel.
 func receipt(b *Bill, amount string) []row {
 	a := b.Approval
-	same := func(text string) localized { return localized{KO: text} }
+	untranslated := func(text string) localized { return localized{KO: text} }
 	rows := []row{
-		{localized{"승인 번호", "Approval number"}, same(a.Num)},
-		{localized{"승인 일시", "Approved (Korea time)"}, same(a.At.In(seoul).Format(time.RFC3339))},
+		{localized{"승인 번호", "Approval number"}, untranslated(a.Num)},
+		{localized{"승인 일시", "Approved (Korea time)"}, untranslated(a.At.In(seoul).Format(time.RFC3339))},
 		{localized{"결제 수단", "Paid by"}, methodLabel(a.Method)},
 		{localized{"결제 금액", "Amount"}, localized{amount + "원", amount + " won"}},
 	}
 	if isCard(a.Method) {
-		months, _ := strconv.Atoi(a.Months) // two digits, of approve
+		months, _ := strconv.Atoi(a.Months) // set by approve: two digits
 		rows = append(rows,
-			row{localized{"카드사", "Issuer"}, same(a.Issuer)},
-			row{localized{"카드 번호", "Card number"}, same(a.IssuerNum)},
+			row{localized{"카드사", "Issuer"}, untranslated(a.Issuer)},
+			row{localized{"카드 번호", "Card number"}, untranslated(a.IssuerNum)},
 			row{localized{"할부", "Installments"}, monthsLabel(months)})
 	}
 	if a.CashNum != "" {
@@ -150,17 +150,17 @@ func receipt(b *Bill, amount string) []row {
 		at := slices.IndexFunc(receipts, func(c choice) bool { return c.Value == kind })
 		rows = append(rows,
 			row{localized{"현금영수증", "Cash receipt"}, receipts[at].Label},
-			row{localized{"현금영수증 번호", "Cash receipt number"}, same(a.CashNum)})
+			row{localized{"현금영수증 번호", "Cash receipt number"}, untranslated(a.CashNum)})
 	}
 	if b.Cancel != nil {
 		rows = append(rows,
-			row{localized{"취소 승인 번호", "Cancel number"}, same(b.Cancel.Num)},
-			row{localized{"취소 일시", "Cancelled (Korea time)"}, same(b.Cancel.At.In(seoul).Format(time.RFC3339))})
+			row{localized{"취소 승인 번호", "Cancel number"}, untranslated(b.Cancel.Num)},
+			row{localized{"취소 일시", "Cancelled (Korea time)"}, untranslated(b.Cancel.At.In(seoul).Format(time.RFC3339))})
 	}
 	return rows
 }
 
-// choose fills the form, with what p has chosen.
+// choose sets the options of the form, with those of p checked.
 func (v *billView) choose(payTypes map[string]int, p Payment) {
 	v.Methods, v.Months, v.Receipts, v.CashNumber = nil, nil, slices.Clone(receipts), p.CashNumber
 	for method := range payTypes {
@@ -182,19 +182,19 @@ func (v *billView) choose(payTypes map[string]int, p Payment) {
 	}
 }
 
-// takePayment pays a bill as its form says.
+// takePayment pays a bill with a submitted form.
 func (s *Service) takePayment(k billKey, token string, form url.Values) screen {
-	p, wrong := s.paymentOf(form)
-	again := func(mark func(*billView)) screen {
+	p, mistakes := s.paymentOf(form)
+	showAgain := func(modify func(*billView)) screen {
 		return s.billScreen(k, func(v *billView) {
 			if v.Refused = !v.Open; v.Open {
 				v.choose(s.opt.PayTypes, p)
-				mark(v)
+				modify(v)
 			}
 		})
 	}
-	if wrong != nil {
-		return again(func(v *billView) { v.Wrong = wrong })
+	if mistakes != nil {
+		return showAgain(func(v *billView) { v.Wrong = mistakes })
 	}
 	b, err := s.pay(k.partner, k.id, p)
 	declined := new(declinedError)
@@ -202,30 +202,28 @@ func (s *Service) takePayment(k billKey, token string, form url.Values) screen {
 	case err == nil:
 		return screen{to: redirectTarget(b.PageRedirectURL, token)}
 	case errors.As(err, &declined):
-		// 200: the payment was carried out as far as it goes, the bill remembers it,
-		// and the customer's visit goes on.
-		return again(func(v *billView) {
+		// The status is 200: the form was processed, and the bill records the failed payment.
+		return showAgain(func(v *billView) {
 			v.Declined = &declinedView{declined.Code, localized{messageOf(declined.Code), declinedWords[declined.Code]}}
 		})
 	case errors.Is(err, errNotPayable):
-		return again(func(*billView) {})
+		return showAgain(func(*billView) {})
 	}
 	return s.failedScreen(err)
 }
 
-// paymentOf reads the form of the pay page. Only what applies to the method is
-// looked at: which that is, the interface knows and a customer need not. What is
-// wrong is told by field.
-func (s *Service) paymentOf(form url.Values) (p Payment, wrong map[string]localized) {
-	again := localized{"다시 선택해 주세요.", "Please choose again."}
+// paymentOf parses the form of the page, and returns mistakes by field. It ignores fields that do not apply to the
+// payment method.
+func (s *Service) paymentOf(form url.Values) (p Payment, mistakes map[string]localized) {
+	chooseAgain := localized{"다시 선택해 주세요.", "Please choose again."}
 	p.Method = form.Get("method")
 	if _, ok := s.opt.PayTypes[p.Method]; !ok {
-		return p, map[string]localized{"method": again}
+		return p, map[string]localized{"method": chooseAgain}
 	}
 	if isCard(p.Method) {
 		months, err := strconv.Atoi(cmp.Or(form.Get("months"), "0"))
 		if err != nil || months < 0 || months == 1 || months > maxMonths {
-			return p, map[string]localized{"months": again}
+			return p, map[string]localized{"months": chooseAgain}
 		}
 		p.Months = months
 		return p, nil
@@ -236,7 +234,7 @@ func (s *Service) paymentOf(form url.Values) (p Payment, wrong map[string]locali
 		return p, nil
 	case "personal", "business":
 	default:
-		return p, map[string]localized{"cash_receipt": again}
+		return p, map[string]localized{"cash_receipt": chooseAgain}
 	}
 	p.CashNumber = bareDigits(form.Get("cash_number"))
 	if !isDigits(p.CashNumber) || len(p.CashNumber) > maxCashNumber {
@@ -247,8 +245,7 @@ func (s *Service) paymentOf(form url.Values) (p Payment, wrong map[string]locali
 	return p, nil
 }
 
-// isCard: approve takes installments with these methods, and cash receipts with
-// the others.
+// isCard reports whether a method has installments. The others have cash receipts.
 func isCard(method string) bool {
 	return method == methodCardVAN || method == methodKeyIn || method == methodOfflineCard
 }
@@ -267,10 +264,10 @@ func monthsLabel(months int) localized {
 	return localized{fmt.Sprintf("%d개월", months), fmt.Sprintf("%d months", months)}
 }
 
-// bareDigits is a number without the hyphens and spaces that people write in it.
+// bareDigits removes the hyphens and spaces of a number.
 func bareDigits(typed string) string { return strings.NewReplacer("-", "", " ", "").Replace(typed) }
 
-// grouped writes an amount as people read it, whatever its length.
+// grouped formats an amount of any length in groups of three digits.
 func grouped(amount string) string {
 	digits := cmp.Or(trimZeros(amount), "0")
 	var b strings.Builder

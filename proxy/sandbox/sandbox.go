@@ -1,48 +1,41 @@
-// Package sandbox is the whole billing service of the interface document, in
-// one process, for trying and certifying an integration and for testing the
-// bridge against. It is NOT FOR PRODUCTION: it moves no money, sends no messages
-// and keeps its keys in the open.
+// Package sandbox is the billing service of the interface document, in one process: to develop and test integrations, and to
+// test billbridge. It is NOT FOR PRODUCTION: it moves no money, sends no messages, and its keys are public.
 //
 //	s := sandbox.New(sandbox.Options{})
-//	go http.ListenAndServe("127.0.0.1:8081", s)           // what partners and customers call
-//	go http.ListenAndServe("127.0.0.1:8082", s.Control()) // what a tester calls
+//	go http.ListenAndServe("127.0.0.1:8081", s)           // for partners and customers
+//	go http.ListenAndServe("127.0.0.1:8082", s.Control()) // for testers
 //	err := s.Pay("demo-partner-key", "1234567890ABCDEFGHIJ")
 //
-// A payment, here, on the control surface or on the page behind a short URL, is
-// called back to the partner ("Events"). Open keeps everything in a file.
+// After a payment the sandbox sends a callback to the partner ("Events"), whether the payment is made by Pay, by the control
+// API, or on the page behind a short URL. Open keeps all data in a file.
 //
-// Both forms, legacy and v2, are thin codecs over one service and one store: a
-// bill made in one form is read, destroyed and cancelled in the other. The
-// package shares no code with the bridge, so that it can be its oracle.
+// The forms legacy and v2 share one service and one store: a bill created in one form can be read, destroyed and cancelled in
+// the other. The package shares no code with the gateway, so that tests can compare the two.
 //
-// It is strict where the document states a rule. Where the document is silent
-// it does what public partner integrations were seen to rely on, and each such
-// choice is a field of Options or a line here:
+// The sandbox is strict where the document states a rule. Where the document is silent, it does what public integrations
+// rely on. Each such choice is a field of Options or one of these rules:
 //
-//   - Only what is no call of the interface has an HTTP status of its own: 404, 405,
-//     413 and 415, in the envelope of its form.
-//   - A call is checked in this order: key, contract, field types, store, field
-//     values, hash, amount, bill type, then the bill. A refusal changes nothing.
-//   - Field types are those of the document. A price may be a JSON number or a
-//     string of digits in either form. null is the same as absent.
-//   - Names are compared exactly and a name given twice is refused; a name that the
-//     document does not know is ignored.
-//   - A bill whose expireDt is over in Korea is refused. One that expires today can
-//     be made and paid until midnight.
-//   - A missing hash is VALIDATION_001, a wrong one (also in upper case) VALIDATION_002.
-//   - An approval is its own original: apprOriginNum and apprOriginDt of a paid bill
-//     repeat apprNum and apprDt. After a cancel apprNum and apprDt are the cancel's.
-//   - A merchant mapping of a store that is not registered is PARTNER_004, the status
-//     of one PARTNER_MAPPING_003. A key whose partner is gone is PARTNER_005.
-//   - Card networks fail a cancel with PAYMENT_001, PAYMENT_002 or PAYMENT_004, and
-//     that of a keyed-in card with BILL_004: see Networks.
-//   - A callback goes to the bill's own address in the form the bill was made in, or
-//     to that of its store's registration in v2. What it says is what a read showed
-//     when the bill was paid, also when it is sent again later. With an option
-//     cancels and destroys are called back too, each on a schedule of its own.
-//   - A message sent (a TALK bill, any legacy bill, a resend) costs a Prepaid partner one point.
+//   - Only requests that are not calls of the interface have an HTTP status of their own: 404, 405, 413 and 415, with the
+//     envelope of their form.
+//   - A call is checked in this order: key, contract, field types, merchant, field values, hash, amount, bill type, bill. A
+//     refusal changes nothing.
+//   - Field types are those of the document, but a price may be a JSON number or a string of digits in either form. null
+//     counts as absent.
+//   - Names are case-sensitive. A duplicate name is refused; a name that is not in the document is ignored.
+//   - A create with a past expireDt is refused. A bill that expires today can be created and paid until midnight in Korea.
+//   - A missing hash is VALIDATION_001. A wrong one, also one in upper case, is VALIDATION_002.
+//   - apprOriginNum and apprOriginDt of a paid bill repeat apprNum and apprDt. After a cancel, apprNum and apprDt are those of
+//     the cancel.
+//   - A merchant mapping of an unregistered merchant is PARTNER_004, its status PARTNER_MAPPING_003. A key of a removed
+//     partner is PARTNER_005.
+//   - Card networks can fail a cancel with PAYMENT_001, PAYMENT_002 or PAYMENT_004, and that of a keyed-in card with BILL_004
+//     (see Networks).
+//   - A callback goes to the bill's own address, in the form in which the bill was created. If the bill has none, it goes to
+//     that of the merchant's registration, in v2. Its body is what a read showed at the payment, also if it is sent again
+//     later. With CallbackCancelDestroy, cancels and destroys have callbacks too, each with its own attempts.
+//   - A message (a TALK bill, any legacy bill, a resend) costs a prepaid partner one point.
 //
-// DefaultPartners lists the seeded partners.
+// DefaultPartners lists the partners.
 package sandbox
 
 import (
@@ -56,13 +49,11 @@ import (
 	"time"
 )
 
-// bodyLimit bounds a request body; the document shows no limit, and no call of
-// it comes near.
+// bodyLimit bounds the body of a request. The document has no limit.
 const bodyLimit = 1 << 20
 
-// Service is the billing service: an http.Handler of the fifteen documented
-// paths and of the pages that its replies point to. It is safe for concurrent
-// use.
+// Service is the billing service. It is an http.Handler for the documented paths and for the pages that its replies link to.
+// It is safe for concurrent use.
 type Service struct {
 	opt      Options
 	store    *store
@@ -73,21 +64,19 @@ type Service struct {
 	calls    map[string]int
 }
 
-// New returns a service with an empty store in memory and the partners of o,
-// which Check must accept. Close ends its callbacks; one that has sent none needs
-// no Close.
+// New returns a service with an empty store in memory. It panics if o.Check fails. A service that has sent callbacks must be
+// closed.
 func New(o Options) *Service {
 	s, err := Open("", o)
 	if err != nil {
-		panic(err) // an option that Check refuses: a mistake of the program
+		panic(err) // a programming error: the options are invalid
 	}
 	return s
 }
 
-// Open is New with a data file, which is made if there is none: whatever the
-// service has answered is in it, across restarts and kills. Faults, what the
-// networks were told and the count of calls are of the process. Only one
-// process can have a file open.
+// Open is New with a data file, which is created if it does not exist. Before the service answers a call, the file has its
+// effect, so that it survives a kill. Faults, network answers and call counts are not in the file. Only one process can
+// open a file.
 func Open(file string, o Options) (*Service, error) {
 	o = o.withDefaults()
 	if err := o.Check(); err != nil {
@@ -102,22 +91,22 @@ func Open(file string, o Options) (*Service, error) {
 	return s, nil
 }
 
-// view reads the tables. It puts nothing.
+// view runs f in a transaction that only reads.
 func (s *Service) view(f func(*tables)) {
-	_ = s.store.update(func(t *tables) error { // nothing is written, so nothing fails
+	_ = s.store.update(func(t *tables) error { // only writing can fail
 		f(t)
 		return nil
 	})
 }
 
-// Now is the time of the service, in Korea.
+// Now returns the time of the service's clock, in the zone of Korea.
 func (s *Service) Now() (now time.Time) {
 	s.view(func(t *tables) { now = t.now })
 	return now
 }
 
-// SetClock sets the time of the service, which goes on from there. The zero time
-// sets it right. Callbacks that have become due are sent.
+// SetClock sets the service's clock, which continues from there. The zero time resets it to the real time. Callbacks that
+// become due are sent.
 func (s *Service) SetClock(now time.Time) error {
 	err := s.store.update(func(t *tables) error {
 		self := t.serviceState()
@@ -133,7 +122,7 @@ func (s *Service) SetClock(now time.Time) error {
 	return err
 }
 
-// SetMaintenance turns MAINTAINED_METHOD for every call on or off.
+// SetMaintenance makes every call return MAINTAINED_METHOD, or ends that.
 func (s *Service) SetMaintenance(on bool) error {
 	return s.store.update(func(t *tables) error {
 		self := t.serviceState()
@@ -148,9 +137,8 @@ func (s *Service) inMaintenance() (on bool) {
 	return on
 }
 
-// Calls returns how many calls of each operation (bill.create, mapping.list …)
-// arrived, in both forms together and whatever became of them. Requests for
-// other paths or with other methods count under "none".
+// Calls returns the number of calls by operation (bill.create, mapping.list …), in both forms and with any result. Requests
+// with another path or method count as "none".
 func (s *Service) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +153,7 @@ func (s *Service) count(op operation) {
 
 // ServeHTTP answers one call of the interface ("Endpoints").
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The path as it was sent: an escaped spelling of a documented path is another path.
+	// The path is compared as sent: with escapes it is another path.
 	path := r.URL.EscapedPath()
 	f := formOf(path)
 	op := operationOf(path)
@@ -185,8 +173,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.count(op)
-	// A fault is taken when the call arrives, so that the order of calls decides
-	// and not how long each takes.
+	// The fault is taken when the call arrives, so that faults apply in the order of arrival.
 	fault := s.faults.take(op)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
 	if err != nil {
@@ -222,7 +209,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	deliver(w, r, fault, status, reply)
 }
 
-// answer decodes a call, runs it and encodes what came of it.
+// answer decodes a call, runs it and encodes the reply. A nil reply stands for the failure with the code.
 func (s *Service) answer(op operation, f form, body []byte, base string) (code string, reply []byte) {
 	root, ok := parseObject(body)
 	if !ok {
@@ -243,8 +230,7 @@ func (s *Service) answer(op operation, f form, body []byte, base string) (code s
 	return res.code, s.encodeV2(&c, res)
 }
 
-// wrongPriceType tells whether a price is of the type that an option refuses
-// in the form of the call.
+// wrongPriceType reports whether an option refuses the type of the price.
 func (s *Service) wrongPriceType(c *call) bool {
 	if c.form == formLegacy {
 		return s.opt.StringPriceOnly && c.price != "" && !c.textPrice
@@ -252,8 +238,7 @@ func (s *Service) wrongPriceType(c *call) bool {
 	return s.opt.NumericPriceOnly && c.textPrice
 }
 
-// failure is a refusal in the caller's form. field is a name of the document
-// or empty; no value of a request ever goes into the text.
+// failure encodes a refusal. field is a name from the document, or empty. The text never has a value of the request.
 func (s *Service) failure(f form, code, field string) []byte {
 	text := messageOf(code)
 	if field != "" {
@@ -265,8 +250,7 @@ func (s *Service) failure(f form, code, field string) []byte {
 	return marshal(v2Envelope{Code: code, Message: text, Data: rawJSON(s.opt.FailureData)})
 }
 
-// run carries a decoded call out, as one transaction: a refusal changes nothing,
-// and a success is on the disk, if there is one, before it is told.
+// run runs a call as one transaction: a refusal changes nothing, and a success is in the data file before run returns.
 func (s *Service) run(c *call) (res result) {
 	err := s.store.update(func(t *tables) error {
 		if res = s.dispatch(t, c); res.code != codeSuccess {
@@ -275,7 +259,7 @@ func (s *Service) run(c *call) (res result) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errRefused) {
-		s.opt.Log.Error("a call is not carried out", "operation", string(c.op), "err", err)
+		s.opt.Log.Error("a call failed", "operation", string(c.op), "err", err)
 		return refuse(codeError)
 	}
 	if s.opt.CallbackCancelDestroy && (c.op == opCancel || c.op == opDestroy) {
@@ -284,7 +268,7 @@ func (s *Service) run(c *call) (res result) {
 	return res
 }
 
-// errRefused ends the transaction of a call that is refused.
+// errRefused rolls back the transaction of a refused call.
 var errRefused = errors.New("refused")
 
 func (s *Service) dispatch(t *tables, c *call) result {
@@ -324,8 +308,7 @@ func (s *Service) baseURL(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// isJSON takes a missing content type too: the document names one, but shows
-// no refusal for its absence.
+// isJSON also accepts a missing content type: the document has no refusal for it.
 func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true

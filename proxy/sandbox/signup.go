@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// signUpFields are the form, in its order.
+// signUpFields are the fields of the form, in their order.
 var signUpFields = []signUpField{
 	{
 		Name: "company_name", Label: localized{"상호", "Company name"}, Type: "text", Autocomplete: "organization", Required: true,
@@ -27,53 +27,53 @@ var signUpFields = []signUpField{
 	{
 		Name: "email", Label: localized{"이메일", "E-mail"}, Type: "email", Autocomplete: "email", Required: true,
 		max: 254, field: func(s *Merchant) *string { return &s.Email },
-		wrong: localized{"이메일 주소를 확인해 주세요.", "Please check the e-mail address."},
-		valid: isAddress,
+		message: localized{"이메일 주소를 확인해 주세요.", "Please check the e-mail address."},
+		valid:   isAddress,
 	},
 	{
 		Name: "business_number", Label: localized{"사업자등록번호", "Business number"}, Type: "text", Mode: "numeric", Autocomplete: "off",
 		max: 100, field: func(s *Merchant) *string { return &s.Number },
-		wrong: localized{"숫자 10자리로 입력해 주세요.", "Please enter 10 digits."},
-		valid: func(v string) bool { return isBusinessNumber(bareDigits(v)) },
+		message: localized{"숫자 10자리로 입력해 주세요.", "Please enter 10 digits."},
+		valid:   func(v string) bool { return isBusinessNumber(bareDigits(v)) },
 	},
 }
 
-// signUpField is a field of the form, and what it takes.
+// A signUpField is a field of the form.
 type signUpField struct {
 	Name                     string
 	Label                    localized
-	Type, Mode, Autocomplete string // of the input
+	Type, Mode, Autocomplete string // attributes of the input element
 	Required                 bool
 
-	max   int // characters
-	field    func(*Merchant) *string
-	valid func(string) bool // if nil, whatever is typed
-	wrong localized             // what to say when it does not hold
+	max     int // characters
+	field   func(*Merchant) *string
+	valid   func(string) bool // if nil, every value is valid
+	message localized         // the message if the value is not valid
 }
 
-// check tells what is wrong with a value; no words if nothing is.
+// check returns a message if a value is invalid, else the zero value.
 func (f signUpField) check(value string) localized {
 	switch {
 	case value == "" && f.Required:
-		return localized{"필수 항목입니다.", "This is needed."}
+		return localized{"필수 항목입니다.", "This field is required."}
 	case value == "":
 		return localized{}
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		return localized{"쓸 수 없는 문자가 있습니다.", "It has characters that cannot be used."}
+		return localized{"쓸 수 없는 문자가 있습니다.", "It contains invalid characters."}
 	case utf8.RuneCountInString(value) > f.max:
 		return localized{"너무 깁니다.", "It is too long."}
 	case f.valid != nil && !f.valid(value):
-		return f.wrong
+		return f.message
 	}
 	return localized{}
 }
 
-// signUpView is what the page shows of a registration.
+// A signUpView is the data of the sign-up page.
 type signUpView struct {
 	mapping
 	Completed bool
-	Refused   bool // Completed is the answer to a form
-	Wrong     bool // a field is
+	Refused   bool // the form was refused because the registration is completed
+	Wrong     bool // a field has a mistake
 	Fields    []fieldView
 }
 
@@ -83,21 +83,20 @@ type fieldView struct {
 	Wrong localized
 }
 
-// signUpScreen shows a registration. If typed is not nil, it was sent, and is no
-// good.
-func (s *Service) signUpScreen(k mappingKey, typed *Merchant) screen {
+// signUpScreen returns the screen of a registration. input is the rejected input of the form, or nil.
+func (s *Service) signUpScreen(k mappingKey, input *Merchant) screen {
 	var v signUpView
 	s.view(func(t *tables) { v.mapping = *t.mappings.get(k) })
 	v.Completed = v.Status == mappingCompleted
-	v.Refused = v.Completed && typed != nil
+	v.Refused = v.Completed && input != nil
 	for _, f := range signUpFields {
-		shown := fieldView{signUpField: f, Value: *f.field(&v.Merchant)}
-		if typed != nil {
-			shown.Value = *f.field(typed)
-			shown.Wrong = f.check(shown.Value)
-			v.Wrong = v.Wrong || shown.Wrong != localized{}
+		view := fieldView{signUpField: f, Value: *f.field(&v.Merchant)}
+		if input != nil {
+			view.Value = *f.field(input)
+			view.Wrong = f.check(view.Value)
+			v.Wrong = v.Wrong || view.Wrong != localized{}
 		}
-		v.Fields = append(v.Fields, shown)
+		v.Fields = append(v.Fields, view)
 	}
 	status := http.StatusOK
 	switch {
@@ -109,23 +108,23 @@ func (s *Service) signUpScreen(k mappingKey, typed *Merchant) screen {
 	return screen{status: status, template: "signup", data: v}
 }
 
-// takeSignUp completes a registration with what its form says.
+// takeSignUp completes a registration with a submitted form.
 func (s *Service) takeSignUp(k mappingKey, token string, form url.Values) screen {
-	var said Merchant
-	holds := true
+	var input Merchant
+	valid := true
 	for _, f := range signUpFields {
 		value := strings.TrimSpace(form.Get(f.Name))
-		*f.field(&said) = value
-		holds = holds && f.check(value) == localized{}
+		*f.field(&input) = value
+		valid = valid && f.check(value) == localized{}
 	}
 	var to string
 	err := s.store.update(func(t *tables) error {
 		m := t.mappings.get(k)
-		if m.Status == mappingCompleted || !holds {
+		if m.Status == mappingCompleted || !valid {
 			return errRefused
 		}
-		said.Number = bareDigits(said.Number)
-		t.mappings.put(completeMapping(*m, said, t.now))
+		input.Number = bareDigits(input.Number)
+		t.mappings.put(completeMapping(*m, input, t.now))
 		to = redirectTarget(m.RedirectURL, token)
 		return nil
 	})
@@ -133,12 +132,12 @@ func (s *Service) takeSignUp(k mappingKey, token string, form url.Values) screen
 	case err == nil:
 		return screen{to: to}
 	case errors.Is(err, errRefused):
-		return s.signUpScreen(k, &said)
+		return s.signUpScreen(k, &input)
 	}
 	return s.failedScreen(err)
 }
 
-// isAddress takes a bare address, without the name that may stand before one.
+// isAddress reports whether s is an e-mail address without a display name.
 func isAddress(s string) bool {
 	a, err := mail.ParseAddress(s)
 	return err == nil && a.Address == s

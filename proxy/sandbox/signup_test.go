@@ -77,9 +77,9 @@ func TestSignUpPageMadeUp(t *testing.T) {
 func TestSignUpPageMistakes(t *testing.T) {
 	t.Parallel()
 	const (
-		needed  = "This is needed."
+		needed  = "This field is required."
 		long    = "It is too long."
-		strange = "It has characters that cannot be used."
+		strange = "It contains invalid characters."
 		digits  = "Please enter 10 digits."
 		address = "Please check the e-mail address."
 	)

@@ -15,14 +15,13 @@ const (
 	stateDestroyed = "D"
 )
 
-// Bill is a bill as the service keeps it, and as the control surface shows it.
-// Texts are as they were sent.
+// Bill is a bill, as the control API shows it. Texts are as sent.
 type Bill struct {
 	Partner         string    `json:"partner"` // the partner's key
 	Member          string    `json:"member"`
 	Merchant        string    `json:"merchant"`
 	ID              string    `json:"bill_id"`
-	Form            string    `json:"form"` // the form it was made in: v2 or legacy
+	Form            string    `json:"form"` // the form of the create: v2 or legacy
 	State           string    `json:"state"`
 	SendType        string    `json:"send_type"`
 	Issuer          string    `json:"bill_issuer"`
@@ -38,14 +37,14 @@ type Bill struct {
 	PageRedirectURL string    `json:"page_redirect_url"`
 	ShortURL        string    `json:"short_url"`
 	Created         time.Time `json:"created"`
-	Messages        int       `json:"messages"`           // sent to the customer so far
-	Approval        *Approval `json:"approval,omitempty"` // nil unless it was paid
-	Cancel          *Cancel   `json:"cancel,omitempty"`   // nil unless it was cancelled
-	// Failed are the payments that a card network or issuer refused, oldest first.
+	Messages        int       `json:"messages"`           // the number of messages sent to the customer
+	Approval        *Approval `json:"approval,omitempty"` // nil unless the bill was paid
+	Cancel          *Cancel   `json:"cancel,omitempty"`   // nil unless the bill was cancelled
+	// Failed are the payments that a card network or issuer declined, oldest first.
 	Failed []FailedPayment `json:"failed_payments,omitempty"`
 }
 
-// Approval is what a payment left on a bill. It is never changed once made.
+// Approval is the approval of a payment. It is immutable.
 type Approval struct {
 	Method       string    `json:"method"` // the legacy word of the payment method
 	Num          string    `json:"approval_number"`
@@ -65,35 +64,34 @@ type Approval struct {
 	CashRequest  string    `json:"cash_receipt_request_number"`
 }
 
-// Cancel is what a cancel left on a bill. It is never changed once made.
+// Cancel is the cancel of a payment. It is immutable.
 type Cancel struct {
 	Num    string    `json:"approval_number"`
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
 }
 
-// FailedPayment is a payment that left the bill unpaid.
+// FailedPayment is a declined payment.
 type FailedPayment struct {
 	At   time.Time `json:"at"`
-	Code string    `json:"code"` // of the catalogue
+	Code string    `json:"code"` // from the catalogue
 }
 
-// billKey finds a bill: an identifier is unique within its partner.
+// billKey identifies a bill. A bill id is unique within its partner.
 type billKey struct{ partner, id string }
 
 func (b *Bill) key() billKey { return billKey{b.Partner, b.ID} }
 
-// account is what changes about a partner; the rest of it is its contract,
-// which is the Partner.
+// An account has what changes about a partner. The rest is in Partner.
 type account struct {
 	Partner string   `json:"partner"`
 	Points  int      `json:"points"`
-	Mapped  []string `json:"mapped"` // the temporary locations that a store is mapped to
+	Mapped  []string `json:"mapped"` // the temporary locations that a merchant is mapped to
 }
 
 func (a *account) key() string { return a.Partner }
 
-// mapping is a sub-business of a partner, mapped or on its way.
+// A mapping is a registered merchant, completed or not.
 type mapping struct {
 	Partner string `json:"partner"`
 	Merchant
@@ -104,23 +102,23 @@ type mapping struct {
 	RedirectURL string    `json:"redirect_url"`
 }
 
-// mappingKey finds a sub-business by the names its partner gave it.
+// mappingKey identifies a mapping.
 type mappingKey struct{ partner, member, merchant string }
 
 func (m *mapping) key() mappingKey { return mappingKey{m.Partner, m.MemberID, m.MerchantID} }
 
-// state is what the service remembers of itself.
+// state is the state of the service itself.
 type state struct {
-	Sequence    int           `json:"sequence"` // of approval numbers
+	Sequence    int           `json:"sequence"` // the last approval number
 	Maintenance bool          `json:"maintenance"`
-	Ahead       time.Duration `json:"ahead"` // of the real clock
+	Ahead       time.Duration `json:"ahead"` // how far the clock is ahead of the real one
 }
 
 func (*state) key() struct{} { return struct{}{} }
 
-// tables are everything the service remembers, as one transaction sees it.
+// tables are all data of the service, in a transaction.
 type tables struct {
-	now       time.Time // of the service, in Korea, when the transaction began
+	now       time.Time // the time of the service at the start of the transaction
 	contracts []*Partner
 	byKey     map[string]*Partner
 
@@ -130,31 +128,30 @@ type tables struct {
 	callbacks table[callbackKey, Callback]
 	state     table[struct{}, state]
 
-	billsByID    map[string][]billKey     // every partner's bills of one identifier
-	merchants  map[string][]mappingKey  // a partner's sub-businesses, in the order they were registered
-	pages   map[string]billKey       // by the token in the short URL
-	signups map[string]mappingKey    // by the token in the registration URL
-	open    map[callbackKey]struct{} // callbacks with an attempt still to come
+	billsByID map[string][]billKey     // the bills of all partners by id
+	merchants map[string][]mappingKey  // the merchants by partner, in the order of registration
+	pages     map[string]billKey       // by the token in the short URL
+	signups   map[string]mappingKey    // by the token in the registration URL
+	open      map[callbackKey]struct{} // waiting callbacks
 }
 
-// store runs transactions, one at a time.
+// A store runs transactions, one at a time.
 type store struct {
 	clock func() time.Time
-	disk  *disk // nil in memory
+	disk  *disk // nil if the data is in memory only
 	mu    sync.Mutex
 	t     tables
 }
 
-// openStore reads what the data file remembers, if one is named, and adds the
-// partners and stores that it does not know.
+// openStore loads the data file, if there is one, and adds partners and merchants that it does not have.
 func openStore(file string, partners []Partner, clock func() time.Time) (*store, error) {
 	st := &store{clock: clock, t: tables{
-		byKey:   map[string]*Partner{},
-		billsByID:    map[string][]billKey{},
-		merchants:  map[string][]mappingKey{},
-		pages:   map[string]billKey{},
-		signups: map[string]mappingKey{},
-		open:    map[callbackKey]struct{}{},
+		byKey:     map[string]*Partner{},
+		billsByID: map[string][]billKey{},
+		merchants: map[string][]mappingKey{},
+		pages:     map[string]billKey{},
+		signups:   map[string]mappingKey{},
+		open:      map[callbackKey]struct{}{},
 	}}
 	t := &st.t
 	t.accounts = newTable("partner", (*account).key, nil)
@@ -204,8 +201,7 @@ func openStore(file string, partners []Partner, clock func() time.Time) (*store,
 	})
 }
 
-// update runs f alone. What f puts is on the disk and then in memory when update
-// returns nil; of an f that fails, or cannot be written, nothing remains.
+// update runs f as a transaction. If f or writing the data file fails, nothing changes.
 func (st *store) update(f func(t *tables) error) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -243,7 +239,7 @@ func (t *tables) kinds() []kind {
 	return []kind{&t.accounts, &t.bills, &t.mappings, &t.callbacks, &t.state}
 }
 
-// serviceState is what the service remembers of itself.
+// serviceState returns the state of the service itself.
 func (t *tables) serviceState() state {
 	if s := t.state.get(struct{}{}); s != nil {
 		return *s
@@ -251,7 +247,7 @@ func (t *tables) serviceState() state {
 	return state{}
 }
 
-// nextApproval counts approvals.
+// nextApproval returns the next approval number.
 func (t *tables) nextApproval() int {
 	s := t.serviceState()
 	s.Sequence++
@@ -259,7 +255,7 @@ func (t *tables) nextApproval() int {
 	return s.Sequence
 }
 
-// allowsMerchant tells whether bill calls for that store are the partner's.
+// allowsMerchant reports whether the partner may make bill calls for a merchant.
 func (t *tables) allowsMerchant(p *Partner, member, merchant string) bool {
 	if !p.Strict {
 		return true
@@ -268,7 +264,7 @@ func (t *tables) allowsMerchant(p *Partner, member, merchant string) bool {
 	return m != nil && m.Status == mappingCompleted && !m.Closed && !m.Suspended
 }
 
-// takePoint takes a point for a message, false when there is none left.
+// takePoint takes the point for a message. It returns false if the partner has none.
 func (t *tables) takePoint(p *Partner) bool {
 	if !p.Prepaid {
 		return true
@@ -282,15 +278,13 @@ func (t *tables) takePoint(p *Partner) bool {
 	return true
 }
 
-// A table holds the rows of one kind. A row is never changed once it is in: a
-// change is a copy that is put in its place, so a row that was handed out stays
-// what it was.
+// A table has the rows of one kind. Rows are immutable: a change puts a copy in their place.
 type table[K comparable, V any] struct {
-	name   string // in the data file
+	name   string // the name in the data file
 	keyOf  func(*V) K
-	index  func(v *V, isNew bool) // told of every row that comes in; nil if nobody asks
+	index  func(v *V, isNew bool) // called for every new or changed row; may be nil
 	rows   map[K]*V
-	order  []K // in which the keys first came
+	order  []K // the keys in the order of insertion
 	staged []*V
 }
 
@@ -298,7 +292,7 @@ func newTable[K comparable, V any](name string, keyOf func(*V) K, index func(*V,
 	return table[K, V]{name: name, keyOf: keyOf, index: index, rows: map[K]*V{}}
 }
 
-// get returns a row, nil if there is none, as the transaction has it.
+// get returns a row as the transaction sees it, or nil.
 func (tb *table[K, V]) get(k K) *V {
 	for _, v := range slices.Backward(tb.staged) {
 		if tb.keyOf(v) == k {
@@ -308,10 +302,10 @@ func (tb *table[K, V]) get(k K) *V {
 	return tb.rows[k]
 }
 
-// put stages a row.
+// put stages a row for the end of the transaction.
 func (tb *table[K, V]) put(v V) { tb.staged = append(tb.staged, &v) }
 
-// all returns the committed rows in the order they first came.
+// all returns the committed rows in the order of insertion.
 func (tb *table[K, V]) all() []*V {
 	list := make([]*V, len(tb.order))
 	for i, k := range tb.order {
@@ -320,14 +314,14 @@ func (tb *table[K, V]) all() []*V {
 	return list
 }
 
-// kind is a table, whatever its rows are.
+// A kind is a table of any row type.
 type kind interface {
 	label() string
 	apply()
 	discard()
-	// each hands out the staged rows, written down.
+	// each calls a function for every staged row, encoded.
 	each(func(key string, value []byte) error) error
-	// load takes a row that was written down.
+	// load adds an encoded row.
 	load(value []byte) error
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// form is one of the two forms of the interface.
+// form is a form of the interface.
 type form int
 
 const (
@@ -15,7 +15,7 @@ const (
 	formLegacy
 )
 
-// formOf tells the form of a path, documented or not ("Versioning").
+// formOf returns the form of any path ("Versioning").
 func formOf(path string) form {
 	if strings.HasPrefix(path, "/if/") {
 		return formLegacy
@@ -37,7 +37,7 @@ func (f form) fieldNames() *fieldNames {
 	return &v2Names
 }
 
-// v2Names is the v2 column of "Bill creation input, v2" and "Bill operations, v2".
+// v2Names are the names of the v2 column of "Bill creation input, v2" and of "Bill operations, v2".
 var v2Names = fieldNames{
 	apiKey: "apiKey", billID: "billId", sendType: "sendType", issuer: "billIssuer", product: "productName",
 	price: "price", supplyPrice: "supplyPrice", tax: "tax", memberName: "memberName", phone: "phone",
@@ -62,7 +62,7 @@ type v2Created struct {
 	ShortURL string `json:"shortUrl"`
 }
 
-// v2Named is the data of resend and destroy.
+// v2Named is `data` of resend and destroy replies.
 type v2Named struct {
 	APIKey string `json:"apiKey"`
 	BillID string `json:"billId"`
@@ -79,8 +79,7 @@ type v2Cancelled struct {
 	ApprCancelDt  string `json:"apprCancelDt"`
 }
 
-// v2Record is the v2 column of "Approval and payment data". Numbers are where
-// the document says number; the rest are strings.
+// v2Record is the v2 column of "Approval and payment data". Fields that the document does not call numbers are strings.
 type v2Record struct {
 	APIKey                 string          `json:"apiKey"`
 	BillID                 string          `json:"billId"`
@@ -107,10 +106,10 @@ type v2Record struct {
 	DscTxNum               string          `json:"dscTxNum"`
 	CardType               string          `json:"cardType"`
 	ApprSign               string          `json:"apprSign"`
-	UDItem                 *string         `json:"udItem"` // may be null, and is
+	UDItem                 *string         `json:"udItem"` // null, which the document allows
 }
 
-// encodeV2 is the reply to a call that succeeded ("Bill operations, v2").
+// encodeV2 encodes a success ("Bill operations, v2").
 func (s *Service) encodeV2(c *call, res result) []byte {
 	e := v2Envelope{Code: codeSuccess, Message: messageOf(codeSuccess), Data: res.data}
 	b := &res.bill
@@ -141,7 +140,7 @@ func (s *Service) v2Record(b *Bill) v2Record {
 	}
 }
 
-// number is a numeric field of a read; digits is empty when there is no value.
+// number encodes a numeric field of a read. digits is empty if there is no value.
 func (s *Service) number(digits string) json.RawMessage {
 	if digits == "" {
 		switch s.opt.NumbersWhenUnpaid {
@@ -160,8 +159,7 @@ func (s *Service) number(digits string) json.RawMessage {
 	return json.RawMessage(digits)
 }
 
-// v2CashClass is the word that v2 shows for a class of cash receipt; the
-// document says that it is a word and does not show which.
+// v2CashClass returns the v2 word for a class of cash receipt. The document does not have the words.
 func v2CashClass(class string) string {
 	switch class {
 	case cashPersonal:
@@ -172,13 +170,13 @@ func v2CashClass(class string) string {
 	return ""
 }
 
-// marshal is json.Marshal without HTML escapes, which no partner's text needs.
+// marshal is json.Marshal without HTML escapes.
 func marshal(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		// Only Options.FailureData can be what JSON is not.
+		// Only an invalid Options.FailureData can cause this.
 		return []byte(`{"code":` + strconv.Quote(codeError) + `}`)
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
