@@ -21,7 +21,9 @@ func (s *Server) Reload() error {
 	}
 	c, err := s.load()
 	if err == nil {
-		err = s.checkRestart(c)
+		if key := s.config.NeedsRestart(c); key != "" {
+			err = fmt.Errorf("%s has changed: restart to change it", key)
+		}
 	}
 	if err == nil && s.rollout != nil { // before recordUpstreams: Check writes nothing
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -66,36 +68,6 @@ func (s *Server) apply(c *config.Config) {
 	}
 	s.reloadOK.Set(1)
 	s.reloadAt.SetToCurrentTime()
-}
-
-// checkRestart returns an error if the config changes something that needs a restart.
-func (s *Server) checkRestart(c *config.Config) error {
-	for _, setting := range []struct {
-		key     string
-		changed bool
-	}{
-		{"listen", c.Listen != s.config.Listen},
-		{"admin.listen", c.Admin.Listen != s.config.Admin.Listen},
-		{"admin.token", c.Admin.Token.Reveal() != s.config.Admin.Token.Reveal()},
-		{"tls", (c.TLS == nil) != (s.config.TLS == nil)},
-		{"timeouts", c.Timeouts != s.config.Timeouts},
-		{"rollout", (c.Rollout == nil) != (s.config.Rollout == nil)},
-		{"rollout.bills", c.Rollout != nil && s.config.Rollout != nil && c.Rollout.Bills != s.config.Rollout.Bills},
-		{"store.url", c.Store.URL.Reveal() != s.config.Store.URL.Reveal()},
-		{"callbacks.listen", callbackListen(c) != callbackListen(s.config)},
-	} {
-		if setting.changed {
-			return fmt.Errorf("%s has changed: restart to change it", setting.key)
-		}
-	}
-	return nil
-}
-
-func callbackListen(c *config.Config) string {
-	if c.Callbacks == nil {
-		return ""
-	}
-	return c.Callbacks.Listen
 }
 
 // defaultDrainTimeout returns how long a drain may take: the time for the rest of a body, the longest call, and five

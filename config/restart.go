@@ -1,0 +1,32 @@
+package config
+
+// NeedsRestart is the first key or section in which next differs from c and that a running gateway cannot change, "" if there is
+// none. README.md has the same in its column "changed by".
+func (c *Config) NeedsRestart(next *Config) string {
+	for _, k := range []struct {
+		key     string
+		changed bool
+	}{
+		{"listen", next.Listen != c.Listen},
+		{"admin.listen", next.Admin.Listen != c.Admin.Listen},
+		{"admin.token", next.Admin.Token.Reveal() != c.Admin.Token.Reveal()},
+		{"tls", (next.TLS == nil) != (c.TLS == nil)},
+		{"timeouts", next.Timeouts != c.Timeouts},
+		{"rollout", (next.Rollout == nil) != (c.Rollout == nil)},
+		{"rollout.bills", next.Rollout != nil && c.Rollout != nil && next.Rollout.Bills != c.Rollout.Bills},
+		{"store.url", next.Store.URL.Reveal() != c.Store.URL.Reveal()},
+		{"callbacks.listen", next.callbackListener() != c.callbackListener()},
+	} {
+		if k.changed {
+			return k.key
+		}
+	}
+	return ""
+}
+
+func (c *Config) callbackListener() string {
+	if c.Callbacks == nil {
+		return ""
+	}
+	return c.Callbacks.Listen
+}
