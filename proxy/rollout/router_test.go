@@ -180,6 +180,13 @@ func TestCreatesOfOneBillGoToOneSide(t *testing.T) {
 	var all sync.WaitGroup
 	ways := make([]rollout.Route, 64)
 	for i := range ways {
+		if i%8 == 4 { // the stage changes while creates are under way
+			stage := []rollout.Stage{rollout.StageOld, rollout.StageNew}[i/8%2]
+			if err := d.store.SetStage(t.Context(), store.Stage{Partner: partner, Stage: string(stage), By: "test", At: d.now}); err != nil {
+				t.Fatal(err)
+			}
+			d.follow()
+		}
 		all.Go(func() {
 			var err error
 			if ways[i], err = d.create(); err != nil {

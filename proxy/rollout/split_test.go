@@ -119,7 +119,7 @@ func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 	was := map[string]string{}
 	for i := range 100 {
 		bill := fmt.Sprint("BILL", i)
-		was[bill] = d.makes("only", bill, store.Succeeded)
+		was[bill] = d.makes(fmt.Sprint("m", i%10), bill, store.Succeeded)
 	}
 	d.Use(parse(t, separate))
 	if strings.Contains(d.logs.String(), "canary draws otherwise") {
@@ -132,16 +132,20 @@ func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 	if got := answers[rollout.Status](d, "GET", "/rollout").Split; got != "merchant" {
 		t.Errorf("the status says split %q", got)
 	}
-	now := map[string]bool{}
+	of, all := map[string]string{}, map[string]bool{} // where new bills go: by merchant, and of all of them
 	for i := range 100 {
-		bill := fmt.Sprint("BILL", i)
-		if again := d.makes("only", bill, store.Taken); again != was[bill] {
+		bill, merchant := fmt.Sprint("BILL", i), fmt.Sprint("m", i%10)
+		if again := d.makes(merchant, bill, store.Taken); again != was[bill] {
 			t.Errorf("%s was made at %s, and goes to %s after the reload", bill, was[bill], again)
 		}
-		now[d.makes("only", "NEW"+bill, store.Succeeded)] = true
+		at := d.makes(merchant, "NEW"+bill, store.Succeeded)
+		if before, known := of[merchant]; known && before != at {
+			t.Errorf("split: merchant sends new bills of %s to %s and to %s", merchant, before, at)
+		}
+		of[merchant], all[at] = at, true
 	}
-	if len(now) != 1 {
-		t.Errorf("split: merchant sends the new bills of one merchant to %v", now)
+	if len(all) != 2 { // or a bill could move in one direction only
+		t.Errorf("all merchants are at %v", all)
 	}
 	quiet := newDesk(t, open(t, "memory:"), separate)
 	if quiet.Use(parse(t, byMerchant)); strings.Contains(quiet.logs.String(), "canary draws otherwise") {
