@@ -46,8 +46,27 @@ func BenchmarkAccept(b *testing.B) {
 				}
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "accepts/s")
+			reportSize(b, s, engine.name)
 		})
 	}
+}
+
+// reportSize says how many bytes of the database one operation takes, indexes included.
+func reportSize(b *testing.B, s *store.Store, engine string) {
+	b.StopTimer()
+	question := "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+	if engine == "postgres" {
+		question = "SELECT sum(pg_total_relation_size(relid)) FROM pg_statio_user_tables WHERE schemaname = current_schema()"
+	}
+	answer, err := s.Ask(b.Context(), question)
+	if err != nil {
+		b.Fatal(err)
+	}
+	size, err := strconv.ParseFloat(answer, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(size/float64(b.N), "disk-B/op")
 }
 
 // BenchmarkDisk appends a page to a file and waits for the disk, as a commit of one callback does at best.
@@ -95,6 +114,7 @@ func BenchmarkBind(b *testing.B) {
 					}
 				})
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "binds/s")
+				reportSize(b, s, engine.name)
 			})
 		}
 	}
@@ -144,6 +164,7 @@ func benchmarkOwn(b *testing.B, callers int, settles bool) {
 			}
 			calling.Wait()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "creates/s")
+			reportSize(b, s, engine.name)
 		})
 	}
 }

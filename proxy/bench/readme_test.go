@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestReadmeBenchmarksRun: the commands that README.md gives for its figures measure something, here with as little load as possible.
+func TestReadmeBenchmarksRun(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const load, idle = "go run ./proxy/bench", "go run ./proxy/bench -idle "
+	ran := map[string]bool{}
+	for _, m := range regexp.MustCompile("`(go (?:test|run) [^`]+)`").FindAllSubmatch(readme, -1) {
+		command := string(m[1])
+		measurement, _, _ := strings.Cut(command, " -benchtime ")
+		if ran[measurement] {
+			continue
+		}
+		ran[measurement] = true
+		t.Run(measurement, func(t *testing.T) {
+			t.Parallel()
+			shows := ""
+			switch {
+			case strings.HasPrefix(command, "go test "):
+				command, shows = measurement+" -benchtime 1x", `(?m)^Benchmark\w+.* ns/op`
+			case strings.HasPrefix(command, idle):
+				command, shows = idle+"20", `^resident memory: \d+ MiB before, \d+ MiB with 20 idle connections\n$`
+			case command == load:
+				command, shows = load+" -rounds 1 -seconds 1 -connections 2", `(?m)^  ReverseProxy, as it is: min \d+\.\d\d, median `
+				if _, err := exec.LookPath("wrk"); err != nil {
+					t.Skip(err)
+				}
+			default:
+				t.Fatal("this test cannot make its load small")
+			}
+			shell := exec.Command("sh", "-c", command)
+			shell.Dir = "../.."
+			if out, err := shell.CombinedOutput(); err != nil || !regexp.MustCompile(shows).Match(out) {
+				t.Errorf("%s: %v\n%s", command, err, out)
+			}
+		})
+	}
+	if len(ran) < 8 {
+		t.Errorf("%d commands: this tests too little", len(ran))
+	}
+}
