@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,8 +11,6 @@ import (
 	"billbridge/config"
 	"billbridge/translate"
 	"billbridge/translate/billing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A fenced block of a README.
@@ -168,99 +164,6 @@ func kindOf(b block) string {
 	return ""
 }
 
-// What the README's commands are shown to print is what they print. In a block marked sh, a line that begins with
-// `$ ` is a command, up to the end of its heredoc if it has one, and what follows is what a terminal shows. Those
-// that translate, check, map and tell the version run here, in a shell, beside the README's own config and overlay
-// (as billbridge.yaml and mine.yaml) and the files of testdata/readme. Others stand there for the reader.
-func TestReadmeCommands(t *testing.T) {
-	t.Parallel()
-	shell, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("no shell here to paste into")
-	}
-	blocks := allBlocks(t)
-	ran := 0
-	for _, b := range blocks {
-		if b.language != "sh" {
-			continue
-		}
-		for _, s := range shellCommands(b) {
-			if !runnable.MatchString(s.command) {
-				continue
-			}
-			ran++
-			paste := exec.Command(shell, "-c", strings.ReplaceAll(s.command, "go run ./cmd/billbridge", "billbridge"))
-			paste.Dir = readmeFolder(t, blocks)
-			shown, err := paste.CombinedOutput()
-			var exit *exec.ExitError
-			if errors.As(err, &exit) && exit.ExitCode() != exitError || err != nil && exit == nil {
-				t.Errorf("%s:%d: %v\n%s", b.file, s.line, err, shown)
-			}
-			// Empty lines at the end only keep commands of one block apart.
-			if diff := cmp.Diff(strings.TrimRight(s.output, "\n"), strings.TrimRight(string(shown), "\n")); diff != "" {
-				t.Errorf("%s:%d: %s\n-README +shown\n%s", b.file, s.line, s.command, diff)
-			}
-		}
-	}
-	if ran == 0 {
-		t.Error("no command of the READMEs was run")
-	}
-}
-
-var runnable = regexp.MustCompile(`^(echo '[^']*' \| )?(billbridge|go run \./cmd/billbridge) (check|translate|map|version)\b`)
-
-// A shellCommand is one command of a block and what it prints.
-type shellCommand struct {
-	line            int
-	command, output string
-}
-
-var heredoc = regexp.MustCompile(`<<-?'?(\w+)'?`)
-
-func shellCommands(b block) []shellCommand {
-	var list []shellCommand
-	until := "" // the end of a heredoc that the command is in
-	for i, line := range b.lines {
-		command, isCommand := strings.CutPrefix(line, "$ ")
-		switch {
-		case until != "":
-			list[len(list)-1].command += "\n" + line
-			if line == until {
-				until = ""
-			}
-		case isCommand:
-			list = append(list, shellCommand{line: b.line + i, command: command})
-			if m := heredoc.FindStringSubmatch(command); m != nil {
-				until = m[1]
-			}
-		case len(list) > 0:
-			list[len(list)-1].output += line + "\n"
-		}
-	}
-	return list
-}
-
-// readmeFolder is where a reader of the README would be.
-func readmeFolder(t *testing.T, blocks []block) string {
-	t.Helper()
-	dir := t.TempDir()
-	if _, err := os.Stat("testdata/readme"); err == nil {
-		if err := os.CopyFS(dir, os.DirFS("testdata/readme")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, b := range blocks {
-		name := map[string]string{"config": "billbridge.yaml", "overlay": "mine.yaml"}[kindOf(b)]
-		if b.language != "yaml" || name == "" {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(b.lines, "\n")+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 // TestCommentsLeadToTheFacts: a comment that cites a rule of the interface names one that translate/README.md has.
 func TestCommentsLeadToTheFacts(t *testing.T) {
 	t.Parallel()
@@ -285,5 +188,47 @@ func TestCommentsLeadToTheFacts(t *testing.T) {
 	})
 	if err != nil || n < 8 {
 		t.Errorf("%d citations, %v", n, err)
+	}
+}
+
+// declaredTests are the tests of the tree, fuzz targets and examples aside.
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
+	declared, declaration := map[string]bool{}, regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
+	err := filepath.WalkDir(module, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, m := range declaration.FindAllStringSubmatch(string(data), -1) {
+			declared[m[1]] = true
+		}
+		return err
+	})
+	if err != nil || len(declared) < 100 {
+		t.Fatalf("%d tests were found: %v", len(declared), err)
+	}
+	return declared
+}
+
+// TestReadmesNameTestsThatExist: a test that a README gives as the proof of something is there.
+func TestReadmesNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	declared, name, named := declaredTests(t), regexp.MustCompile(`\bTest[A-Z]\w*`), 0
+	for _, file := range append(readmes(t), "SECURITY.md") {
+		data, err := os.ReadFile(filepath.Join(module, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(data), "\n") {
+			for _, test := range name.FindAllString(line, -1) {
+				if named++; !declared[test] {
+					t.Errorf("%s:%d: there is no %s", file, i+1, test)
+				}
+			}
+		}
+	}
+	if named < 30 {
+		t.Errorf("%d tests are named: this tests too little", named)
 	}
 }

@@ -1,0 +1,37 @@
+package proxy_test
+
+import (
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestReadmeListsTheFailures: README.md has a row with the status and the code of each failure of the gateway.
+func TestReadmeListsTheFailures(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("answer.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	statuses := map[string]int{}
+	for status := 400; status < 600; status++ {
+		statuses["Status"+strings.ReplaceAll(http.StatusText(status), " ", "")] = status
+	}
+	failures := regexp.MustCompile(`(?m)^\t(\w+) += failure\{http\.(\w+), "(\w+)"`).FindAllSubmatch(source, -1)
+	if len(failures) < 10 {
+		t.Fatalf("%d failures were found in answer.go", len(failures))
+	}
+	for _, f := range failures {
+		name, status, code := string(f[1]), strconv.Itoa(statuses[string(f[2])]), string(f[3])
+		if !regexp.MustCompile(`(?m)^\| .* \| ` + status + ` \| ` + "`" + code + "`").Match(readme) {
+			t.Errorf("README.md has no row for %s: %s and %s", name, status, code)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package store_test
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"testing"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// TestReadmeBackupOfPostgreSQL: the commands that README.md gives copy a store and bring it back as it was.
+func TestReadmeBackupOfPostgreSQL(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dump := regexp.MustCompile(`(?m)^\$ (pg_dump .+)$`).FindSubmatch(readme)
+	restore := regexp.MustCompile("`(pg_restore [^`]+)`").FindSubmatch(readme)
+	if dump == nil || restore == nil {
+		t.Fatal("README.md does not say how to back up and restore PostgreSQL")
+	}
+	if _, err := exec.LookPath("pg_dump"); err != nil && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	at := database(t, "readme")
+	dir := t.TempDir()
+	types := func(command []byte) {
+		t.Helper()
+		shell := exec.Command("sh", "-c", string(command))
+		shell.Dir, shell.Env = dir, append(os.Environ(), "STORE_URL="+at)
+		if out, err := shell.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
+	s := open(t, at)
+	settle(t, s, own(t, s, "before", "old"), store.Succeeded)
+	types(dump[1])
+	settle(t, s, own(t, s, "after", "old"), store.Succeeded)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	types(restore[1])
+	s = open(t, at)
+	if o := ownerOf(t, s, "before"); o.State != store.Owned || o.Upstream != "old" {
+		t.Errorf("a bill from before the backup is %+v", o)
+	}
+	if o, err := s.Owner(t.Context(), partner("one"), "after"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a bill that was made after the backup is %+v, %v", o, err)
+	}
+}
+
+// database makes a database of its own in the server of the tests: a restore would empty the one that they share.
+func database(t *testing.T, name string) string {
+	t.Helper()
+	shared := storetest.Postgres(t)
+	run(t, raw(t, shared), "CREATE DATABASE "+name)
+	u, err := url.Parse(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path, u.RawQuery = "/"+name, url.Values{"host": {u.Query().Get("host")}}.Encode()
+	return u.String()
+}
