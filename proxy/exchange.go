@@ -287,9 +287,8 @@ func (x *exchange) answer(response *http.Response, answer []byte) error {
 	return x.write(response.StatusCode, answer)
 }
 
-// bound sets until when a write may be sent: its caller must be there, and where a rollout decides, which may have to wait
-// for others first, or where it waited in the socket, it must have arrived lately. A caller's going is not always seen: a load balancer may hide it. Whoever
-// has given up may do something else with the bill. What it returns releases the timer.
+// bound sets until when a write may be sent: while its caller is connected and, during a rollout or if it waited in the socket, for
+// send_within (rollout/README.md, "Why it is like this", S1 and S2). release stops the timer.
 func (x *exchange) bound() (release context.CancelFunc) {
 	if x.route.operation.Effect != translate.Write {
 		return func() {}

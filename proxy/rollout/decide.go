@@ -39,11 +39,8 @@ type decision struct {
 // incomplete tells whether the ledger may lack bills that went through the gateway.
 func (s situation) incomplete() bool { return s.restored || s.unbegun }
 
-// asks tells whether the other backend must be asked before a create is sent to a side that is not known to have the bill.
-//
-// What a partner sent to the old backend before the gateway was there may have timed out, and be sent again now: it must not
-// become a second bill. The new backend was never reached but through the gateway, so the ledger knows its bills, unless it is
-// incomplete. The kill switch asks the new backend nothing, except on a new store.
+// asks tells whether the other backend must be asked before a create is sent to a side that is not known to have the bill
+// (README.md, "Why it is like this", P1 to P3).
 func (s situation) asks(side evidence.Side) bool {
 	switch {
 	case s.shared:

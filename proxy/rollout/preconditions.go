@@ -149,10 +149,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	return shortened(all), nil
 }
 
-// lacksProof is why the verdicts of one partner do not carry it to where a move takes it, "" if they do. For its first
-// bills at the new backend it is shadow's that must, from there on that of the bills that were made there. An operation that is
-// rare, so that it has no verdict for nothing but too few calls, does not hold a partner back. A higher percentage wants
-// no more than that nothing speaks against it.
+// lacksProof is why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), "" if they do.
 func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
 	making, compared := map[string]bool{}, false
 	for _, v := range own {

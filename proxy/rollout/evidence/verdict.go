@@ -104,15 +104,7 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided
 	"It takes the compared calls for independent draws from the calls that will come: calls of the same bill, or of a time " +
 	"when some kind of bill was rare, say less than it claims."
 
-// Judge gives the verdicts of what was counted, in its order. A difference in money, state, code or in which bill it is
-// about is FAIL, however few calls there are. Any other is one where it is certain that the mismatch rate is above the
-// limit, so that a field that is always wrong is no PASS. A bill that one side does not have counts neither for nor
-// against, but a bill of canary that a read does not show leaves the verdict open, and so do more than a few of them that are
-// cancelled or destroyed as soon as they are read back.
-//
-// Calls that went to either backend were of different bills. A code that came more often at the new backend than chance would
-// have it is FAIL, of creates also one that came less often, and so is a call that its form cannot carry and that the old
-// side took. Replies of the new backend that do not fit their documented type leave the verdict open.
+// Judge gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
 func Judge(s Snapshot, limits Limits) []Verdict {
 	limits = limits.Filled()
 	all := []Verdict{}
