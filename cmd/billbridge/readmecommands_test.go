@@ -219,7 +219,7 @@ func (s *session) shell(c shellCommand, command string) {
 	paste.Env = append(os.Environ(), noRaceSleep, "USER=anna")
 	printed, err := paste.CombinedOutput()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() != refused || err != nil && exit == nil {
+	if errors.As(err, &exit) && exit.ExitCode() != exitError || err != nil && exit == nil {
 		s.t.Errorf("%s:%d: %v\n%s", c.file, c.line, err, printed)
 	}
 	s.printed = string(printed)
