@@ -31,26 +31,28 @@ var layers = map[string]layer{
 	"translate":         {never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
 	"translate/billing": {of: []string{"translate"}, never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
 	"config":            {of: []string{"translate", "translate/billing"}, never: webServing},
-	"proxy/store":       {never: webServing},
+	// Whoever names a partner imports it.
+	"proxy/partner": {never: webServing},
+	"proxy/store":   {of: []string{"proxy/partner"}, never: webServing},
 	// It starts servers for tests, and knows nothing of what they keep.
 	"proxy/store/storetest":  {never: webServing},
-	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "proxy/store", "proxy/rollout/evidence"}},
-	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "proxy/store"}},
-	"proxy/relay":            {of: []string{"config", "translate", "translate/billing", "proxy/store"}},
+	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},
+	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store"}},
+	"proxy/relay":            {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store"}},
 	"proxy/sandbox":          {},
 	"proxy": {
-		of:    []string{"config", "translate", "translate/billing", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
 	// Bytes of connections: it knows neither the gateway nor its config.
 	"proxy/framing": {never: []string{"net/http", "os", "github.com/prometheus/"}},
 	// A process: it wires what the others are.
 	"proxy/server": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/framing", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
 	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox"}}, // a program, for measuring
-	"cmd/billbridge": {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
+	"cmd/billbridge": {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/partner", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
 }
 
 // source is what one file imports. Ours are named by their folder.

@@ -1,0 +1,46 @@
+// Package partner names partners. A partner's key is a secret that is stored, logged and shown nowhere: the SHA-256 of the key
+// stands for the partner.
+//
+//	id := partner.Of(key)             // in the store and in memory
+//	log.Info("…", "partner", id.Short()) // for people
+//	id, ok := partner.Parse(typed)    // as an operator names a partner
+package partner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// An ID is the SHA-256 of a partner's key in 64 lower-case hex digits, or the first digits of it, at least 12: so many are shown
+// to operators, and so many must be typed. The type does not guarantee either: see IsFull and IsPrefix. "" is no partner.
+type ID string
+
+const (
+	fullLength  = 64
+	shortLength = 12
+)
+
+// Of returns the full ID of the partner with a key.
+func Of(key string) ID {
+	sum := sha256.Sum256([]byte(key))
+	return ID(hex.EncodeToString(sum[:]))
+}
+
+// Parse reads an ID as an operator types it: full, or at least the first 12 digits. If ok is false, the text must not be repeated in
+// an answer or a log: it may be a key.
+func Parse(text string) (id ID, ok bool) {
+	id = ID(text)
+	return id, len(id) <= fullLength && id.IsPrefix()
+}
+
+// IsFull reports whether id has all its digits. Only such an ID may be stored.
+func (id ID) IsFull() bool { return len(id) == fullLength && id.IsPrefix() }
+
+// IsPrefix reports whether id has enough digits to select a partner. A full ID is such a prefix.
+func (id ID) IsPrefix() bool {
+	return len(id) >= shortLength && strings.Trim(string(id), "0123456789abcdef") == ""
+}
+
+// Short returns the digits that logs, reports and answers show.
+func (id ID) Short() string { return string(id[:min(shortLength, len(id))]) }
