@@ -2,12 +2,11 @@ package proxy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"log/slog"
 	"strings"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -71,9 +70,9 @@ func (g *Gateway) observe(x *exchange) {
 func (x *exchange) shortPartner() string {
 	switch {
 	case x.decided.call.Partner != "":
-		return x.decided.call.Partner[:shortHashDigits]
+		return x.decided.call.Partner.Short()
 	case x.call != nil && x.call.Value(billing.Partner) != "":
-		return ShortHash(x.call.Value(billing.Partner))
+		return partner.Of(x.call.Value(billing.Partner)).Short()
 	}
 	return ""
 }
@@ -85,12 +84,4 @@ func (x *exchange) bill() string {
 	}
 	bill := x.call.Value(billing.Bill)
 	return strings.ToValidUTF8(bill[:min(len(bill), 100)], "")
-}
-
-const shortHashDigits = 12
-
-// ShortHash returns the name of a partner in logs and reports: the first 12 hex digits of the SHA-256 of its key.
-func ShortHash(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:shortHashDigits/2])
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
@@ -46,7 +47,7 @@ func TestSidesOfTheConfig(t *testing.T) {
 				s.SetStage(t.Context(), store.Stage{Stage: row.stage, By: "anna", At: now}),
 			)
 			if row.bill != "" {
-				_, owned := s.Own(t.Context(), partnerHash(demoKey), "bill", row.bill, now, time.Time{})
+				_, owned := s.Own(t.Context(), partner.Of(demoKey), "bill", row.bill, now, time.Time{})
 				err = errors.Join(err, owned)
 			}
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestOperatorSeesABill(t *testing.T) {
 	t.Parallel()
 	m := newMoving(t, "old")
-	partner := partnerHash(demoKey)
+	partner := string(partner.Of(demoKey))
 	see := func() (b rollout.Bill) {
 		t.Helper()
 		got := m.operator("GET", "/rollout/bill?partner="+partner[:12]+"&bill="+demoBill)

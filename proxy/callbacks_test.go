@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 
@@ -117,8 +117,6 @@ func (r *relayed) keeps(t *testing.T, ours string, want store.Address) {
 	}
 }
 
-func hashOf(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
-
 // TestCallbacksInEveryPair: a bill is made in the partner's form and paid at an upstream of either form, and what the
 // partner gets is what an upstream of its own form would have sent it.
 func TestCallbacksInEveryPair(t *testing.T) {
@@ -136,7 +134,7 @@ func TestCallbacksInEveryPair(t *testing.T) {
 					t.Fatalf("the upstream was given %s", ours)
 				}
 				r.keeps(t, ours, store.Address{
-					Upstream: "up", Operation: "bill.create", Partner: hashOf(demoKey), Bill: demoBill, Form: client, URL: theirs,
+					Upstream: "up", Operation: "bill.create", Partner: partner.Of(demoKey), Bill: demoBill, Form: client, URL: theirs,
 					Until: time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
 				})
 				if err := r.service.Pay("", demoBill); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 )
 
@@ -24,11 +25,11 @@ func (m *moving) bills(query string) (list rollout.BillList) {
 // open are the ids of the bills that may be open at the old backend, and how many stand against draining the partner.
 func (m *moving) open() (ids []string) {
 	m.t.Helper()
-	list := m.bills("owner=old&open=true&partner=" + partnerHash(demoKey)[:12])
+	list := m.bills("owner=old&open=true&partner=" + partner.Of(demoKey).Short())
 	for _, b := range list.Bills {
 		ids = append(ids, b.Bill)
 	}
-	got := m.operator("POST", "/rollout/stage?partner="+partnerHash(demoKey)+"&stage=drained&by=anna")
+	got := m.operator("POST", "/rollout/stage?partner="+string(partner.Of(demoKey))+"&stage=drained&by=anna")
 	want := ""
 	if len(ids) > 0 {
 		want = "may still be open at old: " + string(rune('0'+len(ids))) + ","
@@ -116,7 +117,7 @@ func TestUnknownOutcomeCanBeActedOn(t *testing.T) {
 		t.Errorf("%+v %+v", b, w)
 	}
 	calls := len(m.oldCalls.received())
-	query := url.Values{"partner": {partnerHash(demoKey)[:12]}, "bill": {demoBill}}.Encode()
+	query := url.Values{"partner": {partner.Of(demoKey).Short()}, "bill": {demoBill}}.Encode()
 	got := m.operator("POST", "/rollout/read?"+query)
 	var read rollout.Bill
 	if err := json.Unmarshal([]byte(got.body), &read); got.status != 200 || err != nil || strings.Contains(got.body, demoKey) {
@@ -157,7 +158,7 @@ func TestUnknownOutcomeOutlastsAnEarlyRead(t *testing.T) {
 	m.logged()
 	m.logged() // after it is recorded
 	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
-	query := url.Values{"partner": {partnerHash(demoKey)[:12]}, "bill": {demoBill}}.Encode()
+	query := url.Values{"partner": {partner.Of(demoKey).Short()}, "bill": {demoBill}}.Encode()
 	if got := m.operator("POST", "/rollout/read?"+query); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
@@ -221,7 +222,7 @@ func TestUnknownOutcomeWithoutAnOwner(t *testing.T) {
 	if _, err := m.rawStore(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
 		t.Fatal(err)
 	}
-	got := m.operator("POST", "/rollout/read?"+url.Values{"partner": {partnerHash(demoKey)[:12]}, "bill": {demoBill}}.Encode())
+	got := m.operator("POST", "/rollout/read?"+url.Values{"partner": {partner.Of(demoKey).Short()}, "bill": {demoBill}}.Encode())
 	if got.status != 200 || !strings.Contains(got.body, `"upstream":"old","finding":"has it","state":"W"`) || strings.Contains(got.body, `"ledger"`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
@@ -235,16 +236,16 @@ func TestBillsAreAskedForInFull(t *testing.T) {
 	t.Parallel()
 	m := newMoving(t, "old")
 	for target, want := range map[string]string{
-		"GET /rollout/bills?owner=legacy":                                        "owner is old or new",
-		"GET /rollout/bills?open=yes":                                            "open is true or false",
-		"GET /rollout/bills?outcome=known":                                       "outcome can only be unknown",
-		"GET /rollout/bills?limit=0":                                             "limit is from 1 to 10000",
-		"GET /rollout/bills?partner=default":                                     "leave partner out for all",
-		"GET /rollout/bills?bill=":                                               "bill must not be empty",
-		"GET /rollout/bills?partner=" + demoKey:                                  "12 to 64 lower-case hex digits",
-		"POST /rollout/read?bill=B1":                                             "say which partner",
-		"POST /rollout/read?partner=" + partnerHash(demoKey):                     "say which bill",
-		"POST /rollout/read?partner=" + partnerHash(demoKey) + "&owner=" + "old": "there is no key",
+		"GET /rollout/bills?owner=legacy":                                               "owner is old or new",
+		"GET /rollout/bills?open=yes":                                                   "open is true or false",
+		"GET /rollout/bills?outcome=known":                                              "outcome can only be unknown",
+		"GET /rollout/bills?limit=0":                                                    "limit is from 1 to 10000",
+		"GET /rollout/bills?partner=default":                                            "leave partner out for all",
+		"GET /rollout/bills?bill=":                                                      "bill must not be empty",
+		"GET /rollout/bills?partner=" + demoKey:                                         "12 to 64 lower-case hex digits",
+		"POST /rollout/read?bill=B1":                                                    "say which partner",
+		"POST /rollout/read?partner=" + string(partner.Of(demoKey)):                     "say which bill",
+		"POST /rollout/read?partner=" + string(partner.Of(demoKey)) + "&owner=" + "old": "there is no key",
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		if got := m.operator(method, path); got.status != 400 || !strings.Contains(got.body, want) {

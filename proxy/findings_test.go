@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -66,7 +67,7 @@ func TestSuccessThatShowsNothing(t *testing.T) {
 				t.Errorf("%s with %s: %d %s", op, body, got.status, got.body)
 			}
 		}
-		if o, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill); !errors.Is(err, store.ErrNotFound) {
+		if o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", body, o, err)
 		}
 		m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
@@ -94,7 +95,7 @@ func TestCreateWithoutItsResponse(t *testing.T) {
 		var o store.Owner
 		eventually(t, func() bool { // it is noted after the answer
 			var err error
-			o, err = m.store.Owner(t.Context(), partnerHash(demoKey), demoBill)
+			o, err = m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
 			return err == nil && o.Open == 0
 		}, func() string { return fmt.Sprintf("%s: %+v", code, o) })
 		if o.State != outcome {
@@ -137,7 +138,7 @@ func TestBillThatAReadShows(t *testing.T) {
 					n++
 				}
 			}
-			row, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill)
+			row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
 			if err != nil || row.State != want || row.Upstream != "old" || row.Open != 0 {
 				t.Errorf("the ledger has %+v, %v", row, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -17,12 +18,12 @@ const callersAtMost = 10_000
 // callers are the partners whose calls an upstream has taken since the start, with the key, user and store of the first: an
 // operator who asks for a bill names a partner by its hash, and a backend wants the key. They are in memory alone.
 type callers struct {
-	by sync.Map // by the full hash of the key: rollout.Asker
+	by sync.Map // rollout.Asker by partner.ID, full
 	n  atomic.Int64
 }
 
 // remember keeps the first call of a partner.
-func (c *callers) remember(partner string, call *translate.Call) {
+func (c *callers) remember(partner partner.ID, call *translate.Call) {
 	if _, known := c.by.Load(partner); known || c.n.Load() >= callersAtMost {
 		return
 	}

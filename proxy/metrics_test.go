@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 
@@ -200,7 +200,7 @@ func TestAccessLog(t *testing.T) {
 	t.Parallel()
 	service := newService()
 	b := newBridge(t, toOne("v2", newBackend(t, service).url))
-	partner := proxy.ShortHash(demoKey)
+	partner := partner.Of(demoKey).Short()
 	for _, row := range []struct {
 		do   func()
 		want map[string]any

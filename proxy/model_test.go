@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"flag"
 	"fmt"
 	"net/http"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 
@@ -130,15 +130,13 @@ store: {url: "sqlite:%s"}
 	must(t, err)
 	must(t, w.operator.Begin(context.Background(), "test", time.Now()))
 	for _, key := range []string{mover, newcomer} {
-		must(t, w.operator.Seen(context.Background(), partnerHash(key), time.Now().Add(-time.Hour)))
+		must(t, w.operator.Seen(context.Background(), partner.Of(key), time.Now().Add(-time.Hour)))
 	}
 	w.replicate(t)
 	return w
 }
 
 func (w *world) file() string { return filepath.Join(w.folder, "store.db") }
-
-func partnerHash(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
 
 func (w *world) open(t rapid.TB) {
 	var err error

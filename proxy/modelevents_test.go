@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 
@@ -153,19 +154,19 @@ func (w *world) send(t *rapid.T, wave ...*sending) {
 
 // stage moves a partner, or all that have no stage of their own, and one more replica knows of it.
 func (w *world) stage(t *rapid.T) {
-	partner, stages := pick(t, "whose stage", mover, newcomer, "", newcomer, stranger), rollout.Stages
-	if partner != newcomer || w.lost { // the ledger lacks its bills at the old backend
+	key, stages := pick(t, "whose stage", mover, newcomer, "", newcomer, stranger), rollout.Stages
+	if key != newcomer || w.lost { // the ledger lacks its bills at the old backend
 		stages = stages[:4]
 	}
 	s := store.Stage{Stage: string(pick(t, "stage", stages...)), By: "test", At: time.Now()}
-	if partner != "" {
-		s.Partner = partnerHash(partner)
+	if key != "" {
+		s.Partner = partner.Of(key)
 	}
 	if s.Stage == "canary" {
 		s.Percent = pick(t, "percent", 0, 30, 60, 100)
 	}
 	must(t, w.operator.SetStage(context.Background(), s))
-	w.note("stage of %q: %s %d", partner, s.Stage, s.Percent)
+	w.note("stage of %q: %s %d", key, s.Stage, s.Percent)
 	w.run.stages.Add(1)
 	w.replicate(t)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -297,7 +298,7 @@ func TestAbsentIsNotBelievedRightAfterARestore(t *testing.T) {
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
-	if o, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill); err != nil || o.Upstream != "old" || o.State != store.Owned {
+	if o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill); err != nil || o.Upstream != "old" || o.State != store.Owned {
 		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 )
@@ -127,11 +128,11 @@ func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	if err := s.Begin(t.Context(), "anna", lastWeek); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Seen(t.Context(), partnerHash(demoKey), lastWeek); err != nil {
+	if err := s.Seen(t.Context(), partner.Of(demoKey), lastWeek); err != nil {
 		t.Fatal(err)
 	}
 	if forced {
-		stage := store.Stage{Partner: partnerHash(demoKey), Stage: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}
+		stage := store.Stage{Partner: partner.Of(demoKey), Stage: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}
 		if err := s.SetStage(t.Context(), stage); err != nil {
 			t.Fatal(err)
 		}

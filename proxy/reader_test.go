@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 
@@ -70,7 +70,7 @@ func TestProbeOfACreateThatPanics(t *testing.T) {
 	for _, err := range []error{
 		opened.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: time.Now()}),
 		opened.Begin(t.Context(), "test", time.Now()),
-		opened.Seen(t.Context(), fmt.Sprintf("%x", sha256.Sum256([]byte(demoKey))), time.Now().Add(-time.Hour)),
+		opened.Seen(t.Context(), partner.Of(demoKey), time.Now().Add(-time.Hour)),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -136,9 +136,9 @@ func TestReadWithoutAStateShowsNoBill(t *testing.T) {
 	if err != nil || got.status != 200 || !strings.Contains(got.body, `"valid":"Y"`) {
 		t.Fatalf("%v, %d %s", err, got.status, got.body)
 	}
-	partner := fmt.Sprintf("%x", sha256.Sum256([]byte(demoKey)))
+	id := partner.Of(demoKey)
 	m.send(newCall("v2", "read").with("billId", "another")) // on the same connection: what the call before it had to record is there
-	if row, err := m.store.Owner(t.Context(), partner, demoBill); err != nil || row.State != store.Pending || row.Upstream != "new" {
+	if row, err := m.store.Owner(t.Context(), id, demoBill); err != nil || row.State != store.Pending || row.Upstream != "new" {
 		t.Errorf("the ledger has %+v, %v", row, err)
 	}
 }

@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"crypto/sha256"
 	"database/sql"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -64,7 +64,7 @@ func newMovingOver(t *testing.T, old, fresh, stage string, front func(side strin
 		t.Fatal(err)
 	}
 	// Seen long ago, so that it may leave.
-	if err := m.store.Seen(t.Context(), fmt.Sprintf("%x", sha256.Sum256([]byte(demoKey))), time.Now().Add(-time.Hour)); err != nil {
+	if err := m.store.Seen(t.Context(), partner.Of(demoKey), time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	m.process = newProcess(t, strings.Replace(anywhere, "0}", strings.Join(append([]string{"0"}, admin...), ", ")+"}", 1)+fmt.Sprintf(`
@@ -175,14 +175,14 @@ func TestTakenBillIsNotReleased(t *testing.T) {
 			m := newMoving(t, "old")
 			bring(t, m.old, "W", demoBill) // past the bridge
 			m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001")
-			partner := partnerHash(demoKey)
+			id := partner.Of(demoKey)
 			for !strings.Contains(m.logs.next(t), `"msg":"request"`) { // which comes after the ledger has it
 			}
-			row, err := m.store.Owner(t.Context(), partner, demoBill)
+			row, err := m.store.Owner(t.Context(), id, demoBill)
 			if err != nil || row.State != store.Pending || !row.Uncertain || row.Open != 0 || row.Upstream != "old" {
 				t.Errorf("the ledger has %+v, %v", row, err)
 			}
-			if got := m.operator("POST", "/rollout/stage?by=test&force=true&stage=drained&partner="+partner); got.status != 200 {
+			if got := m.operator("POST", "/rollout/stage?by=test&force=true&stage=drained&partner="+string(id)); got.status != 200 {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
 			m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001")

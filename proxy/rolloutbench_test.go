@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
@@ -57,7 +58,7 @@ func BenchmarkLedgered(b *testing.B) {
 						b.Fatal(err)
 					}
 					defer s.Close()
-					if err := s.Seen(b.Context(), partnerHash(demoKey), time.Now().Add(-time.Hour)); err != nil {
+					if err := s.Seen(b.Context(), partner.Of(demoKey), time.Now().Add(-time.Hour)); err != nil {
 						b.Fatal(err)
 					}
 					if err := s.Begin(b.Context(), "bench", time.Now()); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
@@ -374,7 +375,7 @@ func TestCountsOutliveTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept, err := m.store.Counts(t.Context(), table, partnerHash(demoKey)); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
+	if kept, err := m.store.Counts(t.Context(), table, partner.Of(demoKey)); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
 		t.Errorf("%+v, %v", kept, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
 )
 
@@ -36,7 +37,7 @@ func (f *fallback) send(op, bill string) (got answer, form string) {
 func (f *fallback) stage(stage string) {
 	f.t.Helper()
 	stage, percent, _ := strings.Cut(stage, " ")
-	q := url.Values{"by": {"test"}, "partner": {partnerHash(demoKey)}, "stage": {stage}, "force": {"true"}}
+	q := url.Values{"by": {"test"}, "partner": {string(partner.Of(demoKey))}, "stage": {stage}, "force": {"true"}}
 	if percent != "" {
 		q.Set("percent", percent)
 	}

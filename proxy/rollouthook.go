@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
@@ -77,8 +76,7 @@ func (x *exchange) readForRollout() (names billing.Identity, ok bool) {
 		Until: relay.Until(x.in.read.Value(billing.Expiry)), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
 	if names.Partner != "" {
-		sum := sha256.Sum256([]byte(names.Partner))
-		x.decided.call.Partner = hex.EncodeToString(sum[:])
+		x.decided.call.Partner = partner.Of(names.Partner)
 	}
 	return names, true
 }

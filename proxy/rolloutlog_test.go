@@ -3,6 +3,8 @@ package proxy_test
 import (
 	"strings"
 	"testing"
+
+	"billbridge/proxy/partner"
 )
 
 // logged is the access log's line of the next request.
@@ -64,7 +66,7 @@ func TestLogOfWhatIsNotSent(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			m := newMoving(t, "new")
-			partner := partnerHash(demoKey)[:12]
+			partner := partner.Of(demoKey).Short()
 			m.send(newCall(client, "read")).holds(t, client, 200, "BILL_003")
 			m.logsNext("a read of no bill", "upstream", "none", "partner", partner, "route", "", "reason", "")
 			bring(t, m.old, "W", demoBill)

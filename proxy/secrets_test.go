@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
 )
 
@@ -113,7 +113,7 @@ func TestR35_Canaries(t *testing.T) {
 						t.Errorf("%s in the metrics: …%s", canary, metrics[max(0, i-200):i+80])
 					}
 				}
-				if !strings.Contains(log, `"partner":"`+proxy.ShortHash(canaryKey)+`"`) {
+				if !strings.Contains(log, `"partner":"`+partner.Of(canaryKey).Short()+`"`) {
 					t.Error("the log does not show whose calls these were")
 				}
 			})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -131,7 +132,7 @@ func TestCreateThatComesTooLateIsNotSent(t *testing.T) {
 			t.Errorf("%s", got.body)
 		}
 		m.untilLogged(`"operation":"bill.create"`, "rollout: too late")
-		if o, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill); err == nil && o.State != store.Released {
+		if o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill); err == nil && o.State != store.Released {
 			t.Errorf("the ledger has %+v", o)
 		}
 		if n := writesAt(m.oldCalls) + writesAt(m.newCalls); n != 0 {
@@ -157,7 +158,7 @@ func TestCreateThatComesTooLateIsNotSent(t *testing.T) {
 		release()
 		late(t, m, receive(t, got, "the answer"))
 		eventually(t, func() bool {
-			o, err := m.store.Owner(t.Context(), partnerHash(demoKey), demoBill)
+			o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
 			return err == nil && o.State == store.Released
 		}, func() string { return "the bill is not released" })
 	})

@@ -117,7 +117,7 @@ func (b *bridge) client(t *testing.T) *http.Client {
 }
 
 // issue makes bills, every other in the legacy form, each with the partner's address.
-func (b *bridge) issue(t *testing.T, client *http.Client, p *partner, bills []string) {
+func (b *bridge) issue(t *testing.T, client *http.Client, p *partnerServer, bills []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -142,8 +142,8 @@ const (
 // partnerSecret is the query of every address that the partner gives. Nobody but the partner is shown it.
 const partnerSecret = "secret=canary-query"
 
-// A partner is called back. It holds every attempt to the bill, the form and the webhook-id that it must have.
-type partner struct {
+// A partnerServer is a partner that is called back. It holds every attempt to the bill, the form and the webhook-id that it must have.
+type partnerServer struct {
 	url string
 
 	mu       sync.Mutex
@@ -160,9 +160,9 @@ type partner struct {
 	refused  int
 }
 
-func newPartner(t *testing.T) *partner {
+func newPartner(t *testing.T) *partnerServer {
 	t.Helper()
-	p := &partner{
+	p := &partnerServer{
 		released: make(chan struct{}), changed: make(chan struct{}),
 		ids: map[string]string{}, bills: map[string]string{}, taken: map[string]int{},
 	}
@@ -206,13 +206,13 @@ func newPartner(t *testing.T) *partner {
 }
 
 // reacts sets what is done with attempts from now on, and counts them anew.
-func (p *partner) reacts(react func(bill string, attempt int) reaction) {
+func (p *partnerServer) reacts(react func(bill string, attempt int) reaction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.react, p.attempts = react, map[string]int{}
 }
 
-func (p *partner) begin(bill, id string) reaction {
+func (p *partnerServer) begin(bill, id string) reaction {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ids[bill] == "" && p.bills[id] == "" {
@@ -226,7 +226,7 @@ func (p *partner) begin(bill, id string) reaction {
 	return p.react(bill, p.attempts[bill])
 }
 
-func (p *partner) end(bill string, did reaction) {
+func (p *partnerServer) end(bill string, did reaction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now--
@@ -240,13 +240,13 @@ func (p *partner) end(bill string, did reaction) {
 	p.happened()
 }
 
-func (p *partner) happened() {
+func (p *partnerServer) happened() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
 // await goes on when so is true; so may read p.
-func (p *partner) await(t *testing.T, what string, so func() bool) {
+func (p *partnerServer) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for late := time.After(patience); ; {
 		p.mu.Lock()
@@ -266,7 +266,7 @@ func (p *partner) await(t *testing.T, what string, so func() bool) {
 }
 
 // deliveries are how many callbacks of bills were taken, in all and more often than once, and how many never.
-func (p *partner) deliveries(bills []string) (all, repeated, missing int) {
+func (p *partnerServer) deliveries(bills []string) (all, repeated, missing int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, bill := range bills {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 )
 
@@ -46,10 +45,12 @@ func (f *partnerFlags) partner() (string, error) {
 	case f.Partner != nil && f.KeyFile != nil:
 		return "", usageError("--partner and --key-file cannot be combined")
 	case f.KeyFile != nil:
-		return hashKeyFile(*f.KeyFile)
+		id, err := hashKeyFile(*f.KeyFile)
+		return string(id), err
 	case f.Partner == nil:
 		return "", nil
-	case len(*f.Partner) < 12 || len(*f.Partner) > 64 || strings.Trim(*f.Partner, "0123456789abcdef") != "":
+	}
+	if _, ok := partner.Parse(*f.Partner); !ok {
 		return "", usageError("--partner must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key. To give the key, use --key-file")
 	}
 	return *f.Partner, nil
@@ -79,7 +80,7 @@ func (f *partnerFlags) target(name string, given bool, all string) (string, erro
 const maxKeyFile = 64 << 10
 
 // hashKeyFile returns the hash of the key in a file.
-func hashKeyFile(file string) (string, error) {
+func hashKeyFile(file string) (partner.ID, error) {
 	if file == "" {
 		return "", usageError("--key-file is empty")
 	}
@@ -101,8 +102,7 @@ func hashKeyFile(file string) (string, error) {
 	case strings.Contains(key, "\n"):
 		return "", fmt.Errorf("%s has more than one line: the file must have the key alone", file)
 	}
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:]), nil
+	return partner.Of(key), nil
 }
 
 // trimLineEnd removes one line end, which editors add. Everything else belongs to the key.

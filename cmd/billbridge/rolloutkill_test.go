@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
@@ -126,7 +126,7 @@ store: {url: %q}
 	}
 	err = s.Begin(t.Context(), "test", time.Now())
 	for _, key := range movers { // seen long ago, so that they may leave
-		err = errors.Join(err, s.Seen(t.Context(), partnerHash(key), time.Now().Add(-time.Hour)))
+		err = errors.Join(err, s.Seen(t.Context(), partner.Of(key), time.Now().Add(-time.Hour)))
 	}
 	if err = errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
@@ -142,8 +142,6 @@ store: {url: %q}
 	}
 	return m
 }
-
-func partnerHash(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
 
 // run has clients go on while gateways are killed, and judges when all is over.
 func (m *moving) run(t *testing.T, replicas int) {
@@ -249,7 +247,7 @@ func (m *moving) move(ctx context.Context, who string) {
 func (m *moving) set(ctx context.Context, c change) {
 	// Forced: no verdict is waited for, and what a drained partner has at the old backend the ledger knows. All were seen for
 	// long enough.
-	q := url.Values{"by": {"test"}, "partner": {partnerHash(c.who)}, "stage": {c.stage}, "force": {"true"}}
+	q := url.Values{"by": {"test"}, "partner": {string(partner.Of(c.who))}, "stage": {c.stage}, "force": {"true"}}
 	if c.who == follower {
 		q.Set("partner", "default")
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
@@ -43,12 +42,12 @@ const (
 
 // Run runs the trial.
 func (c *rolloutTry) Run(ctx context.Context, s system) error {
-	sum := sha256.Sum256([]byte(demoKey))
-	by, partner := "billbridge rollout try", hex.EncodeToString(sum[:])
+	id := partner.Of(demoKey)
+	by, full := "billbridge rollout try", string(id)
 	start := time.Now().UnixMilli() % 1e9
 	t := &rolloutTrial{
-		rolloutTry: c, s: s, partner: partner, short: partner[:12],
-		set:    rolloutSet{decisionFlags: decisionFlags{adminFlags: c.adminFlags, By: &by}, partnerFlags: partnerFlags{Partner: &partner}},
+		rolloutTry: c, s: s, partner: full, short: id.Short(),
+		set:    rolloutSet{decisionFlags: decisionFlags{adminFlags: c.adminFlags, By: &by}, partnerFlags: partnerFlags{Partner: &full}},
 		billID: func(i int) string { return fmt.Sprintf("TRY%09dB%03d", start, i) },
 	}
 	for _, step := range []func(context.Context) error{t.createBills, t.shadow, t.canary, t.moveToNew} {

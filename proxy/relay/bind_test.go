@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 
@@ -52,7 +53,7 @@ func TestBindKeepsWhereCallbacksGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		want.row.ID, want.row.Upstream, want.row.URL, want.row.Created = id, "up", theirs, c.now()
-		want.row.Partner = hash(key)
+		want.row.Partner = partner.Of(key)
 		if diff := cmp.Diff(want.row, got); diff != "" {
 			t.Errorf("%s: -want +got\n%s", name, diff)
 		}

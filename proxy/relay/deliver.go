@@ -120,7 +120,7 @@ func (r *Relay) count(c store.Claimed, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.underWay += n
-	for _, of := range []string{c.Host, c.Partner} {
+	for _, of := range []string{c.Host, string(c.Partner)} {
 		if r.busy[of] += n; r.busy[of] == 0 {
 			delete(r.busy, of)
 		}
@@ -166,7 +166,7 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	case store.Dead:
 		r.metrics.died.WithLabelValues(c.Upstream).Inc()
 		r.log.Warn("a callback could not be delivered, and waits for a decision", "callback", c.ID, "upstream", c.Upstream,
-			"partner", shown(c.Partner), "attempts", c.Attempts+1, "outcome", result.Outcome)
+			"partner", c.Partner.Short(), "attempts", c.Attempts+1, "outcome", result.Outcome)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 
 	"github.com/gorilla/mux"
@@ -159,7 +160,7 @@ func (r *Relay) audit(w http.ResponseWriter, req *http.Request) {
 	}
 	list := make([]Decided, len(log))
 	for i, c := range log {
-		list[i] = Decided{c.At, c.By, string(c.Action), shown(c.Partner), c.Subject, c.From}
+		list[i] = Decided{c.At, c.By, string(c.Action), c.Partner.Short(), c.Subject, c.From}
 	}
 	answer(w, list)
 }
@@ -242,7 +243,7 @@ func (r *Relay) decide(what string, change func(context.Context, store.Filter, s
 		if err != nil {
 			step.Error = err.Error()
 		}
-		r.log.Warn("callbacks "+what, "count", step.Done, "by", d.by, "partner", shown(f.PartnerPrefix), "bill", f.Bill, "upstream", f.Upstream)
+		r.log.Warn("callbacks "+what, "count", step.Done, "by", d.by, "partner", f.PartnerPrefix.Short(), "bill", f.Bill, "upstream", f.Upstream)
 		r.wake()
 		say()
 	}
@@ -299,7 +300,7 @@ func listed(c store.Callback) Listed {
 		return &t
 	}
 	l := Listed{
-		ID: c.ID, Received: c.Received, Partner: shown(c.Partner), Bill: c.Bill, Upstream: c.Upstream, State: string(c.State),
+		ID: c.ID, Received: c.Received, Partner: c.Partner.Short(), Bill: c.Bill, Upstream: c.Upstream, State: string(c.State),
 		Attempts: c.Attempts, LastAt: at(c.LastAt), Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
 		Type: c.ContentType, Cursor: c.Cursor,
 	}
@@ -311,9 +312,6 @@ func listed(c store.Callback) Listed {
 	}
 	return l
 }
-
-// shown is how a partner is named to people: never by more than 12 digits of its hash.
-func shown(hash string) string { return hash[:min(12, len(hash))] }
 
 // filterOf reads a filter. What is not understood is an error, and so is an empty value, which comes from a variable
 // that is not set: a replay of more than was meant is not undone.
@@ -332,7 +330,7 @@ func filterOf(query string) (f store.Filter, err error) {
 		}
 		switch key {
 		case "partner":
-			f.PartnerPrefix = v
+			f.PartnerPrefix = partner.ID(v)
 		case "bill":
 			f.Bill = v
 		case "upstream":

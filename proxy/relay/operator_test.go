@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 )
@@ -174,8 +175,8 @@ func TestOperatorIsNotTakenForMore(t *testing.T) {
 func TestOperatorTwoPartnersOfOneShortHash(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{form: "v2"})
-	for i, partner := range []string{"aaaaaaaaaaaa1", "aaaaaaaaaaaa2"} {
-		c := store.Callback{ID: partner, Partner: partner, Upstream: "up", Address: partner, Received: time.Now().Add(time.Duration(i))}
+	for i, id := range []string{"aaaaaaaaaaaa1", "aaaaaaaaaaaa2"} {
+		c := store.Callback{ID: id, Partner: partner.ID(id), Upstream: "up", Address: id, Received: time.Now().Add(time.Duration(i))}
 		if _, err := s.store.Accept(t.Context(), c, time.Hour); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"mime"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -122,7 +124,7 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	// those of the address.
 	bill := a.Bill
 	for _, key := range notice.Values[billing.Partner] {
-		if hashOf(key) != a.Partner {
+		if partner.Of(key) != a.Partner {
 			in.fail(http.StatusNotFound, "another_partner", "the callback is not for this address")
 			return
 		}
@@ -202,9 +204,11 @@ func (in *inbound) understand(req *http.Request, upstream *config.Upstream, body
 func subject(a store.Address, bill string) string {
 	switch {
 	case bill != "":
-		return a.Partner + " " + bill
+		return string(a.Partner) + " " + bill
 	case a.Store != "":
-		return "merchant " + hashOf(a.Partner+" "+a.Store) // hashed for an index of PostgreSQL; no bill's begins like this
+		// Hashed because an index of PostgreSQL takes no long text. The subject of a bill never begins with "merchant".
+		sum := sha256.Sum256([]byte(string(a.Partner) + " " + a.Store))
+		return "merchant " + hex.EncodeToString(sum[:])
 	}
 	return a.ID
 }
@@ -224,7 +228,7 @@ func (in *inbound) fail(status int, reason, text string) {
 	}
 	in.relay.metrics.refused.WithLabelValues(upstream, reason).Inc()
 	if in.address.ID != "" { // anybody can call at random; that is counted, and no more
-		in.relay.log.Warn("a callback is refused", "upstream", upstream, "partner", shown(in.address.Partner), "operation", in.address.Operation, "reason", reason)
+		in.relay.log.Warn("a callback is refused", "upstream", upstream, "partner", in.address.Partner.Short(), "operation", in.address.Operation, "reason", reason)
 	}
 	in.write(status, in.s.config.Table.AppendFailure(nil, in.form, "ERROR", text))
 }

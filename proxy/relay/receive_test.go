@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 	"billbridge/translate"
@@ -60,11 +61,11 @@ func TestCallbacksAreBroughtIntoThePartnersForm(t *testing.T) {
 			if string(c.Body) != g.want || c.ContentType != "application/json; charset=utf-8" {
 				t.Errorf("got %s\n%s\nwant\n%s", c.ContentType, c.Body, g.want)
 			}
-			if c.Host != "partner.example.com:8443" || c.URL != a.URL || c.Form != string(g.to) || c.Partner != hash(key) || c.State != store.Waiting ||
+			if c.Host != "partner.example.com:8443" || c.URL != a.URL || c.Form != string(g.to) || c.Partner != partner.Of(key) || c.State != store.Waiting ||
 				!c.Received.Equal(clock.now()) || !c.Next.Equal(clock.now()) || !regexp.MustCompile(`^cb_[0-9a-f]{32}$`).MatchString(c.ID) {
 				t.Errorf("%+v", c)
 			}
-			if (c.Bill == "") != g.unrelated || g.unrelated && !strings.HasPrefix(c.Order, "merchant ") || !g.unrelated && c.Order != c.Partner+" "+c.Bill {
+			if (c.Bill == "") != g.unrelated || g.unrelated && !strings.HasPrefix(c.Order, "merchant ") || !g.unrelated && c.Order != string(c.Partner)+" "+c.Bill {
 				t.Errorf("bill %q order %q", c.Bill, c.Order)
 			}
 			s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)

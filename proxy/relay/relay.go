@@ -16,7 +16,6 @@ package relay
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -28,6 +27,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 
@@ -146,7 +146,7 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 		if s.callbacks.InvalidAddress == config.LeaveInvalid {
 			r.metrics.left.WithLabelValues(a.Upstream).Inc()
 			r.log.Warn("a callback address that is never called from here goes out as it is", "upstream", a.Upstream,
-				"partner", shown(hashOf(a.Key)), "operation", a.Operation, "reason", err.Error())
+				"partner", partner.Of(a.Key).Short(), "operation", a.Operation, "reason", err.Error())
 			return a.URL, nil
 		}
 		r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
@@ -160,7 +160,7 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	}
 	row := store.Address{
 		ID: random(), Upstream: a.Upstream, Operation: a.Operation,
-		Partner: hashOf(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: Until(a.Expiry),
+		Partner: partner.Of(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: Until(a.Expiry),
 	}
 	if !a.OfBill {
 		row.Store = fmt.Sprintf("%q %q", a.Member, a.Merchant)
@@ -190,12 +190,6 @@ func random() string {
 	var bits [16]byte
 	_, _ = rand.Read(bits[:]) // never fails
 	return hex.EncodeToString(bits[:])
-}
-
-// hashOf is what a partner is known by: its key is kept nowhere.
-func hashOf(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:])
 }
 
 // seoul is Korean local time, in which the times of the interface are (translate/README.md, Dates).

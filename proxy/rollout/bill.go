@@ -2,8 +2,6 @@ package rollout
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
@@ -22,10 +21,10 @@ type Look func(ctx context.Context, upstream string, as Asker, bill string) (say
 
 // An Asker is a partner's user and store, in whose name a bill is read.
 type Asker struct {
-	Partner  string `json:"-"` // the full hash of the key
-	Key      string `json:"-"` // "" if the operator did not give it
-	Member   string `json:"member,omitempty"`
-	Merchant string `json:"merchant,omitempty"`
+	Partner  partner.ID `json:"-"` // full
+	Key      string     `json:"-"` // "" if the operator did not give it
+	Member   string     `json:"member,omitempty"`
+	Merchant string     `json:"merchant,omitempty"`
 }
 
 // A BackendBill is what a backend says of a bill now.
@@ -110,16 +109,15 @@ func keyIn(w http.ResponseWriter, req *http.Request) (key string, ok bool) {
 	return given.Key, true
 }
 
-// partnerOf is the full hash of the partner whose key the operator gave, or whom the query names.
-func (r *Router) partnerOf(ctx context.Context, q answers, key string) (string, error) {
+// partnerOf is the full ID of the partner whose key the operator gave, or whom the query names.
+func (r *Router) partnerOf(ctx context.Context, q answers, key string) (partner.ID, error) {
 	switch _, named := q["partner"]; {
 	case key != "" && named:
 		return "", misunderstood("name the partner by partner or by its key, not by both")
 	case key == "":
 		return r.named(ctx, q["partner"])
 	}
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:]), nil
+	return partner.Of(key), nil
 }
 
 // lookUp finds what the ledger and both backends know of a bill. With read, only the owning backend is asked, if there is one, and
@@ -135,7 +133,7 @@ func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (
 	if as.Partner == "" || q["bill"] == "" {
 		return b, misunderstood("say which bill of which partner: partner and bill, and not the default")
 	}
-	b.Partner, b.Bill = shown(as.Partner), q["bill"]
+	b.Partner, b.Bill = as.Partner.Short(), q["bill"]
 	if err := r.inLedger(ctx, as.Partner, &b); err != nil {
 		return b, err
 	}
@@ -164,7 +162,7 @@ func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (
 }
 
 // inLedger finds what the ledger has of a bill.
-func (r *Router) inLedger(ctx context.Context, partner string, b *Bill) error {
+func (r *Router) inLedger(ctx context.Context, partner partner.ID, b *Bill) error {
 	row, err := r.store.Owner(ctx, partner, b.Bill)
 	switch {
 	case err == nil:
@@ -177,7 +175,7 @@ func (r *Router) inLedger(ctx context.Context, partner string, b *Bill) error {
 
 // recordReads records in the ledger what backends say of a bill, as after a partner's read. Only the owning one can make the
 // bill owned: that both are asked finds no owner, since a create may be on its way.
-func (r *Router) recordReads(ctx context.Context, partner string, b *Bill, owned bool, sent time.Time) error {
+func (r *Router) recordReads(ctx context.Context, partner partner.ID, b *Bill, owned bool, sent time.Time) error {
 	ctx, cancel := anew(ctx) // the backends may have taken all the time there was
 	defer cancel()
 	for _, says := range b.Backends {

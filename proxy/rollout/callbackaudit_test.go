@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 
@@ -16,7 +17,7 @@ func TestAuditHasDecisionsAboutCallbacks(t *testing.T) {
 	s := open(t, "memory:")
 	d := newDesk(t, s, separate)
 	at := time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
-	c := store.Callback{ID: "cb_1", Address: "a", Upstream: "old", Partner: hash("k"), Order: "a", Received: at}
+	c := store.Callback{ID: "cb_1", Address: "a", Upstream: "old", Partner: partner.Of("k"), Order: "a", Received: at}
 	if _, err := s.Accept(t.Context(), c, time.Hour); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 
 	"billbridge/config"
@@ -83,7 +84,7 @@ func (r *Router) keep(ctx context.Context) error {
 
 // counted is what all replicas have counted by the table in use, of one partner, or of all for "". What others counted
 // in the last seconds may be missing.
-func (r *Router) counted(ctx context.Context, partner string) (evidence.Snapshot, error) {
+func (r *Router) counted(ctx context.Context, partner partner.ID) (evidence.Snapshot, error) {
 	if r.store == nil {
 		return r.here(partner), nil
 	}
@@ -97,7 +98,7 @@ func (r *Router) counted(ctx context.Context, partner string) (evidence.Snapshot
 
 // lately is what partners sent lately, whatever the version of the table that it was counted by: with what was counted here
 // in the last seconds, but not what others counted then.
-func (r *Router) lately(ctx context.Context, partner string) (evidence.Snapshot, error) {
+func (r *Router) lately(ctx context.Context, partner partner.ID) (evidence.Snapshot, error) {
 	if r.store == nil {
 		return r.here(partner), nil
 	}
@@ -105,14 +106,14 @@ func (r *Router) lately(ctx context.Context, partner string) (evidence.Snapshot,
 }
 
 // here is what was counted here and is not in the store.
-func (r *Router) here(partner string) evidence.Snapshot {
+func (r *Router) here(partner partner.ID) evidence.Snapshot {
 	s := r.tally.Snapshot()
 	s.Counts = slices.DeleteFunc(s.Counts, func(n evidence.Count) bool { return partner != "" && n.Partner != partner })
 	return s
 }
 
 // kept is what the store has of a version of the table, or of all for "", and more.
-func (r *Router) kept(ctx context.Context, version, partner string, more ...evidence.Count) (evidence.Snapshot, error) {
+func (r *Router) kept(ctx context.Context, version string, partner partner.ID, more ...evidence.Count) (evidence.Snapshot, error) {
 	s := evidence.NewSnapshot(version, r.now().UTC().Truncate(time.Second))
 	s.Lost = int(r.lost.Load())
 	rows, err := r.store.Counts(ctx, version, partner)
@@ -122,7 +123,7 @@ func (r *Router) kept(ctx context.Context, version, partner string, more ...evid
 	for _, row := range rows {
 		var n evidence.Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
-			return evidence.Snapshot{}, fmt.Errorf("what was counted of %s by %s: %w", row.Operation, shown(row.Partner), err)
+			return evidence.Snapshot{}, fmt.Errorf("what was counted of %s by %s: %w", row.Operation, row.Partner.Short(), err)
 		}
 		if n.Since.Before(s.Since) {
 			s.Since = n.Since

@@ -19,7 +19,7 @@ func newTally() *evidence.Tally {
 // add counts n comparisons of as many bills.
 func add(t *evidence.Tally, n int, class evidence.Class, differences ...evidence.Difference) {
 	for i := range n {
-		t.Add(partner, "bill.read", evidence.Comparison{
+		t.Add(someone, "bill.read", evidence.Comparison{
 			Class: class, Differences: differences, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, Request: fmt.Sprint("call-", i), At: since.Add(time.Hour),
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 
@@ -61,7 +62,7 @@ func TestGauges(t *testing.T) {
 		}
 	}
 	for _, creates := range []bool{true, false} {
-		call := rollout.Call{Operation: "bill.create", Creates: creates, Writes: true, Partner: hash("a"), Bill: "B1"}
+		call := rollout.Call{Operation: "bill.create", Creates: creates, Writes: true, Partner: partner.Of("a"), Bill: "B1"}
 		if _, err := r.Route(t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent }); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 
 	"github.com/gorilla/mux"
@@ -151,7 +152,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 		From: string(from.Stage), FromPercent: from.Percent, To: set.Stage, ToPercent: percentOf(to.Stage, to.Percent), Forced: set.Forced,
 	}
 	if set.Partner != "" {
-		c.Partner = shown(set.Partner)
+		c.Partner = set.Partner.Short()
 	}
 	c.Effect, c.Warning = r.effect(ctx, decided, m), r.warning(m)
 	return c, r.changed(ctx, &c)
@@ -213,7 +214,7 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 	}
 	m := move{partner, from.position(), to.position()}
 	c.Effect, c.Warning = r.effect(ctx, decided, m), r.warning(m)
-	c.Partner, c.From, c.FromPercent, c.To, c.ToPercent = cmp.Or(shown(partner), forDefault), string(from.Stage), from.Percent, string(to.Stage), to.Percent
+	c.Partner, c.From, c.FromPercent, c.To, c.ToPercent = cmp.Or(partner.Short(), forDefault), string(from.Stage), from.Percent, string(to.Stage), to.Percent
 	return c, r.changed(ctx, &c)
 }
 
@@ -223,7 +224,7 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 	if err != nil {
 		return c, err
 	}
-	partner := ""
+	var partner partner.ID
 	if c.Partner = forAll; q["partner"] != forAll {
 		if partner, err = r.named(ctx, q["partner"]); err != nil {
 			return c, err
@@ -231,7 +232,7 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 		if partner == "" {
 			return c, misunderstood("say which partner, or %s", forAll)
 		}
-		c.Partner = shown(partner)
+		c.Partner = partner.Short()
 	}
 	if c.Forced, err = heeded(r.reasonsAgainstReset(ctx, partner), force); err != nil {
 		return c, err
@@ -270,8 +271,8 @@ func (r *Router) stored() error {
 	return nil
 }
 
-// oneOrAll is the full hash of the partner that a query of the operator names, "" where it names none.
-func (r *Router) oneOrAll(ctx context.Context, query string) (only string, err error) {
+// oneOrAll is the full ID of the partner that a query of the operator names, "" where it names none.
+func (r *Router) oneOrAll(ctx context.Context, query string) (only partner.ID, err error) {
 	q, err := asked(query, "partner")
 	if err != nil {
 		return "", err
@@ -286,28 +287,29 @@ func (r *Router) oneOrAll(ctx context.Context, query string) (only string, err e
 	return only, err
 }
 
-// named is the full hash of the partner that the operator names, "" for the default. What it names is not repeated: it
+// named is the full ID of the partner that the operator names, "" for the default. What it names is not repeated: it
 // might be a key.
-func (r *Router) named(ctx context.Context, partner string) (string, error) {
+func (r *Router) named(ctx context.Context, name string) (partner.ID, error) {
+	id, ok := partner.Parse(name)
 	switch {
-	case partner == forDefault:
+	case name == forDefault:
 		return "", nil
-	case partner == "":
+	case name == "":
 		return "", misunderstood("say which partner, or %s for all that have no stage of their own", forDefault)
-	case len(partner) < 12 || len(partner) > 64 || strings.Trim(partner, "0123456789abcdef") != "":
+	case !ok:
 		return "", misunderstood("a partner is named by 12 to 64 lower-case hex digits of the SHA-256 of its key")
-	case len(partner) == 64:
-		return partner, nil
+	case id.IsFull():
+		return id, nil
 	case r.store == nil:
 		return "", misunderstood("without a store a partner is named by all 64 digits of its hash")
 	}
-	full, err := r.store.Partner(ctx, partner)
+	full, err := r.store.Partner(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrAmbiguous):
-		return "", misunderstood("more than one partner's hash begins with %s: give more of its digits", partner)
+		return "", misunderstood("more than one partner's hash begins with %s: give more of its digits", id)
 	case errors.Is(err, store.ErrNotFound):
 		return "", &denied{http.StatusNotFound, fmt.Sprintf(
-			"no partner whose hash begins with %s was seen, has a stage or a bill: give all 64 digits if it is right", partner)}
+			"no partner whose hash begins with %s was seen, has a stage or a bill: give all 64 digits if it is right", id)}
 	}
 	return full, err
 }

@@ -3,7 +3,6 @@ package rollout_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -29,7 +29,7 @@ import (
 var noon = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
 
 // hash is a partner by the key that it has.
-func hash(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
+func hash(key string) string { return string(partner.Of(key)) }
 
 // A desk is a router, and an operator at it.
 type desk struct {
@@ -88,9 +88,9 @@ func open(t *testing.T, url string) *store.Store {
 func (d *desk) proves(key string) {
 	for i := range 100 {
 		for _, side := range []evidence.Side{evidence.OldSide, evidence.NewSide} {
-			d.Counts().Ended(hash(key), "bill.create", side, evidence.End{Code: "0000", Succeeded: true})
+			d.Counts().Ended(partner.Of(key), "bill.create", side, evidence.End{Code: "0000", Succeeded: true})
 		}
-		d.Counts().Add(hash(key), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true})
+		d.Counts().Add(partner.Of(key), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true})
 	}
 }
 
@@ -125,7 +125,7 @@ func (d *desk) denies(status int, method, target, says string) {
 // seen has a partner seen some time ago.
 func (d *desk) seen(key string, ago time.Duration) {
 	d.t.Helper()
-	if err := d.store.Seen(d.t.Context(), hash(key), noon.Add(-ago)); err != nil {
+	if err := d.store.Seen(d.t.Context(), partner.Of(key), noon.Add(-ago)); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -134,7 +134,7 @@ func (d *desk) seen(key string, ago time.Duration) {
 func (d *desk) owns(key, upstream string, pending, owned, released int) {
 	d.t.Helper()
 	for i := range pending + owned + released {
-		c, err := d.store.Own(d.t.Context(), hash(key), fmt.Sprint(upstream, i), upstream, noon, time.Time{})
+		c, err := d.store.Own(d.t.Context(), partner.Of(key), fmt.Sprint(upstream, i), upstream, noon, time.Time{})
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func (d *desk) creates(key string) (rollout.Route, string) {
 	d.t.Helper()
 	asked := ""
 	way, err := d.Route(d.t.Context(), rollout.Call{
-		Operation: "bill.create", Creates: true, Writes: true, Partner: hash(key), Merchant: "s", Bill: fmt.Sprint("B", creates.Add(1)),
+		Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of(key), Merchant: "s", Bill: fmt.Sprint("B", creates.Add(1)),
 	}, func(_ context.Context, upstream string) rollout.ProbeResult {
 		asked += upstream
 		return rollout.Absent

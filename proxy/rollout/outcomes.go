@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
@@ -32,7 +33,7 @@ func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s Shown) error
 }
 
 // recordRead records what a read showed that was sent at a time or later.
-func (r *Router) recordRead(ctx context.Context, partner, bill, upstream string, s Shown, at time.Time) error {
+func (r *Router) recordRead(ctx context.Context, partner partner.ID, bill, upstream string, s Shown, at time.Time) error {
 	if s.Finding != Present && s.Finding != Absent { // it says nothing of the bill
 		return nil
 	}
@@ -170,7 +171,7 @@ func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown bool
 
 func lineOf(b store.ListedBill) BillLine {
 	line := BillLine{
-		Partner: shown(b.Partner), Bill: b.Bill, Owner: b.Upstream, State: string(b.State),
+		Partner: b.Partner.Short(), Bill: b.Bill, Owner: b.Upstream, State: string(b.State),
 		Since: known(b.Changed), Ends: known(b.Ends), Ended: known(b.Ended),
 	}
 	if w := b.Write; w != nil {

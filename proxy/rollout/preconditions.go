@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 
 	"billbridge/config"
@@ -16,7 +17,7 @@ import (
 
 // A move is a change of where a partner stands, or where all stand that have no stage of their own.
 type move struct {
-	partner  string // "" for the default
+	partner  partner.ID // "" for the default
 	from, to Position
 }
 
@@ -96,14 +97,14 @@ func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) (
 	}
 	list := "billbridge bills list --owner old --open"
 	if m.partner != "" {
-		list += " --partner " + shown(m.partner)
+		list += " --partner " + m.partner.Short()
 	}
 	return []string{fmt.Sprintf("bills that may still be open at %s: %d, those not past their last day that were not seen destroyed or cancelled. "+
 		"Known bills keep working; bills that the ledger does not know will not be looked up at %s. To list them: %s", old, open, old, list)}, nil
 }
 
 // concerns tells whether a partner moves with a move.
-func (m move) concerns(decided store.Rollout, partner string) bool {
+func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 	if m.partner != "" {
 		return partner == m.partner
 	}
@@ -120,7 +121,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	if err != nil {
 		return nil, err
 	}
-	partners := []string{m.partner}
+	partners := []partner.ID{m.partner}
 	if m.partner == "" {
 		sights, err := r.store.Sights(ctx)
 		if err != nil {
@@ -143,7 +144,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	for _, partner := range partners {
 		own := slices.DeleteFunc(slices.Clone(verdicts), func(v evidence.Verdict) bool { return v.Partner != partner })
 		if why := m.lacksProof(own, s.config.Bills == config.Shared); why != "" {
-			all = append(all, shown(partner)+": "+why)
+			all = append(all, partner.Short()+": "+why)
 		}
 	}
 	return shortened(all), nil
@@ -207,7 +208,7 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 	if err != nil {
 		return nil, err
 	}
-	return r.lacking(counted, side, func(partner string) bool { return m.concerns(decided, partner) }), nil
+	return r.lacking(counted, side, func(partner partner.ID) bool { return m.concerns(decided, partner) }), nil
 }
 
 // reasonsAgainstStop are the reasons against the kill switch. It does not wait for counts to be stored.
@@ -225,7 +226,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	}
 	s := r.current.Load()
 	stages := s.stages(decided)
-	all = r.lacking(counted, evidence.OldSide, func(partner string) bool {
+	all = r.lacking(counted, evidence.OldSide, func(partner partner.ID) bool {
 		at, own := stages[partner]
 		if !own {
 			at = stages[""]
@@ -290,21 +291,21 @@ func (r *Router) Accept(ctx context.Context, c *config.Config) error {
 }
 
 // reasonsAgainstReset are the reasons against forgetting the counts: a FAIL whose cause was not fixed.
-func (r *Router) reasonsAgainstReset(ctx context.Context, partner string) (all []string) {
+func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (all []string) {
 	counted, err := r.counted(ctx, partner)
 	if err != nil {
 		return []string{"what would be forgotten cannot be found out: " + err.Error()}
 	}
 	for _, v := range evidence.Judge(counted, r.limits()) {
 		if v.Ruling == evidence.Fail {
-			all = append(all, fmt.Sprintf("%s: %s by %s is FAIL, %s", shown(v.Partner), v.Operation, v.Evidence, v.Reason))
+			all = append(all, fmt.Sprintf("%s: %s by %s is FAIL, %s", v.Partner.Short(), v.Operation, v.Evidence, v.Reason))
 		}
 	}
 	return shortened(all)
 }
 
 // lacking says which recent calls of some partners a side cannot carry.
-func (r *Router) lacking(counted evidence.Snapshot, side evidence.Side, concerned func(partner string) bool) []string {
+func (r *Router) lacking(counted evidence.Snapshot, side evidence.Side, concerned func(partner partner.ID) bool) []string {
 	var all []string
 	for _, n := range counted.Counts {
 		if !concerned(n.Partner) {
@@ -312,7 +313,7 @@ func (r *Router) lacking(counted evidence.Snapshot, side evidence.Side, concerne
 		}
 		for _, lack := range evidence.LacksOf(n.Sides[side]) {
 			if r.now().Sub(lack.Last) < recent {
-				all = append(all, fmt.Sprintf("%s: %s cannot carry %s for %s (%d, the last %s)", shown(n.Partner), r.current.Load().sides[side], n.Operation, lack.Why,
+				all = append(all, fmt.Sprintf("%s: %s cannot carry %s for %s (%d, the last %s)", n.Partner.Short(), r.current.Load().sides[side], n.Operation, lack.Why,
 					lack.Count, lack.Last.UTC().Format(time.RFC3339)))
 			}
 		}

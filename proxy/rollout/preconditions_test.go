@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -25,14 +26,14 @@ import (
 // compares has reads of a partner in shadow come to a class.
 func (d *desk) compares(key string, n int, class evidence.Class, differences ...evidence.Difference) {
 	for i := range n {
-		d.Counts().Add(hash(key), "bill.read", evidence.Comparison{Class: class, Differences: differences, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}})
+		d.Counts().Add(partner.Of(key), "bill.read", evidence.Comparison{Class: class, Differences: differences, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}})
 	}
 }
 
 // ends has calls of a partner end at a side.
 func (d *desk) ends(key, operation string, side evidence.Side, n int, end evidence.End) {
 	for range n {
-		d.Counts().Ended(hash(key), operation, side, end)
+		d.Counts().Ended(partner.Of(key), operation, side, end)
 	}
 }
 
@@ -56,7 +57,7 @@ func TestLaterStagesWantProof(t *testing.T) {
 		},
 		"old to canary, after a FAIL of canary's bills": {
 			"separate", "old", "canary&percent=5", func(d *desk) {
-				d.Counts().Add(hash("k"), "bill.create", evidence.Comparison{
+				d.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{
 					Class: evidence.Differs, Differences: []evidence.Difference{wrong}, Succeeded: [2]bool{true, true}, ReadBack: true,
 				})
 			},
@@ -99,7 +100,7 @@ func TestLaterStagesWantProof(t *testing.T) {
 		"canary raised":              {"separate", "canary&percent=10", "canary&percent=50", nil, ""},
 		"canary raised after a FAIL": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, "bill.read by shadow is FAIL"},
 		"canary raised, with a bill that no read shows": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) {
-			d.Counts().Add(hash("k"), "bill.create", evidence.Comparison{Class: evidence.NotThere, Succeeded: [2]bool{true, false}, ReadBack: true})
+			d.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.NotThere, Succeeded: [2]bool{true, false}, ReadBack: true})
 		}, ""},
 		"canary lowered after a FAIL": {"separate", "canary&percent=50", "canary&percent=10", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
 		"new to old after a FAIL":     {"separate", "new", "old", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
@@ -218,7 +219,7 @@ func TestReplicasCountTogether(t *testing.T) {
 		here.compares("k", 1, evidence.Same) // not kept yet
 		answers[rollout.Changed](here, "POST", "/rollout/reset?by=a&partner="+hash("k"))
 		answers[rollout.Report](here, "GET", "/rollout/report")
-		if r := answers[rollout.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Partner != hash("else")[:12] {
+		if r := answers[rollout.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Partner != partner.Of("else")[:12] {
 			t.Errorf("%+v", r)
 		}
 		if c := answers[rollout.Changed](here, "POST", "/rollout/reset?by=a&partner=all"); c.Partner != "all" {
@@ -280,7 +281,7 @@ func TestCountsThatCannotBeKept(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	version := answers[rollout.Report](d, "GET", "/rollout/report").Table
-	if _, err := s.AddCounts(t.Context(), version, []store.Counts{{Partner: hash("k"), Operation: "bill.create", Data: []byte("no JSON")}}, noon, nil); err != nil {
+	if _, err := s.AddCounts(t.Context(), version, []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON")}}, noon, nil); err != nil {
 		t.Fatal(err)
 	}
 	d.seen("k", time.Hour)

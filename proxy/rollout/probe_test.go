@@ -58,7 +58,7 @@ func TestOwnerUnknown(t *testing.T) {
 							t.Error(name)
 						}
 					}
-					row, err := d.store.Owner(t.Context(), partner, bill)
+					row, err := d.store.Owner(t.Context(), someone, bill)
 					if err == nil && row.State == store.Released && way.Answered && writes { // that there is none was recorded
 						continue
 					}
@@ -77,12 +77,12 @@ func TestOwnerNotedMeanwhile(t *testing.T) {
 	for _, creates := range []bool{false, true} {
 		for outcome, reason := range map[store.Outcome]string{store.Succeeded: "both", store.Unknown: "unclear"} {
 			d := newCrossroads(t, rollout.StageNew)
-			call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: partner, Bill: bill}
+			call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: someone, Bill: bill}
 			way, err := d.Route(t.Context(), call, func(ctx context.Context, upstream string) rollout.ProbeResult {
 				if upstream == "new" {
 					return rollout.Absent
 				}
-				c, err := d.store.Own(ctx, partner, bill, "new", d.now, d.now.Add(time.Hour))
+				c, err := d.store.Own(ctx, someone, bill, "new", d.now, d.now.Add(time.Hour))
 				if err == nil {
 					_, err = d.store.Complete(ctx, c, outcome, d.now)
 				}
@@ -108,7 +108,7 @@ func TestCreateThatTheOldSideLeavesOpen(t *testing.T) {
 		if way, err := d.create(); !refusedFor(err, reason) {
 			t.Errorf("%d: %+v, %v", says, way, err)
 		}
-		if row, err := d.store.Owner(t.Context(), partner, bill); !errors.Is(err, store.ErrNotFound) {
+		if row, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%d: the ledger has %+v, %v", says, row, err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestIDThatCannotBeKept(t *testing.T) {
 	for _, creates := range []bool{false, true} {
 		d := newCrossroads(t, rollout.StageNew)
 		d.says["old"] = rollout.Present
-		call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: partner, Bill: strings.Repeat("9", 1001)}
+		call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: someone, Bill: strings.Repeat("9", 1001)}
 		if way, err := d.Route(t.Context(), call, d.ask); err != nil || way.Upstream != "old" {
 			t.Errorf("creates %v: %+v, %v", creates, way, err)
 		}
@@ -141,7 +141,7 @@ func TestReadWhileTheOtherSideIsDown(t *testing.T) {
 		if way, err := d.other(true); !refusedFor(err, "unclear") {
 			t.Errorf("%s: %+v, %v", stage, way, err)
 		}
-		if o, err := d.store.Owner(t.Context(), partner, bill); !errors.Is(err, store.ErrNotFound) {
+		if o, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", stage, o, err)
 		}
 		d.says[preferred], d.says[other] = rollout.Unclear, rollout.Present
@@ -163,7 +163,7 @@ func TestWhatIsComparedAndReadBack(t *testing.T) {
 		d := newCrossroads(t, stage)
 		if stage == rollout.StageCanary {
 			d.now = d.now.Add(time.Second)
-			if err := d.store.SetStage(t.Context(), store.Stage{Partner: partner, Stage: "canary", Percent: 100, By: "test", At: d.now}); err != nil {
+			if err := d.store.SetStage(t.Context(), store.Stage{Partner: someone, Stage: "canary", Percent: 100, By: "test", At: d.now}); err != nil {
 				t.Fatal(err)
 			}
 			d.follow()
@@ -194,7 +194,7 @@ func TestWhatIsComparedAndReadBack(t *testing.T) {
 func TestPanicInAQuestion(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
-	way, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: partner, Bill: bill}, func(_ context.Context, upstream string) rollout.ProbeResult {
+	way, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: someone, Bill: bill}, func(_ context.Context, upstream string) rollout.ProbeResult {
 		if upstream == "new" {
 			panic("in a translation")
 		}

@@ -102,6 +102,3 @@ func short(d time.Duration) string {
 	}
 	return text
 }
-
-// shown is how a partner is named to people: never by more than 12 digits of its hash.
-func shown(hash string) string { return hash[:min(12, len(hash))] }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 
 	"billbridge/translate"
@@ -42,7 +43,7 @@ func NewReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, par
 		Assumption: evidence.Assumption, Partners: partners, Verdicts: evidence.Judge(s, limits), Lost: s.Lost,
 	}
 	for i := range r.Verdicts {
-		r.Verdicts[i].Partner = shown(r.Verdicts[i].Partner)
+		r.Verdicts[i].Partner = partner.ID(r.Verdicts[i].Partner.Short())
 	}
 	if r.Partners == nil {
 		r.Partners = []Standing{} // a list in JSON, also when it is empty
@@ -103,17 +104,17 @@ func (r Report) sections() []section {
 	for _, v := range r.Verdicts {
 		if c := v.Compared; c != nil {
 			compared.rows = append(compared.rows, []string{
-				v.Partner, v.Operation, string(v.Evidence), string(v.Ruling), strconv.Itoa(c.Number), strconv.Itoa(c.Bills), strconv.Itoa(c.Differed),
+				v.Partner.Short(), v.Operation, string(v.Evidence), string(v.Ruling), strconv.Itoa(c.Number), strconv.Itoa(c.Bills), strconv.Itoa(c.Differed),
 				evidence.Percent(c.Bound), strconv.Itoa(c.NotThere), strconv.Itoa(c.Moved), strconv.Itoa(c.Unclear), strconv.Itoa(c.Refused), v.Reason,
 			})
 			for _, f := range c.Fields {
-				fields.rows = append(fields.rows, []string{v.Partner, v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.Old, f.New, f.Bill, f.Request, f.At.UTC().Format(time.RFC3339)})
+				fields.rows = append(fields.rows, []string{v.Partner.Short(), v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.Old, f.New, f.Bill, f.Request, f.At.UTC().Format(time.RFC3339)})
 			}
 		}
 		if b := v.CallStats; b != nil {
-			calls.rows = append(calls.rows, []string{v.Partner, v.Operation, string(v.Ruling), strconv.Itoa(b.Calls[evidence.OldSide]), strconv.Itoa(b.Calls[evidence.NewSide]), v.Reason})
+			calls.rows = append(calls.rows, []string{v.Partner.Short(), v.Operation, string(v.Ruling), strconv.Itoa(b.Calls[evidence.OldSide]), strconv.Itoa(b.Calls[evidence.NewSide]), v.Reason})
 			shared := func(of evidence.Share) []string {
-				row := []string{v.Partner, v.Operation, of.Of}
+				row := []string{v.Partner.Short(), v.Operation, of.Of}
 				for side, times := range of.Times {
 					row = append(row, fmt.Sprintf("%d (%s)", times, rate(times, b.Calls[side])))
 				}
@@ -126,7 +127,7 @@ func (r Report) sections() []section {
 				mismatched.rows = append(mismatched.rows, shared(field))
 			}
 			for _, lack := range b.Lacks {
-				lacks.rows = append(lacks.rows, []string{v.Partner, v.Operation, lack.Why, strconv.Itoa(lack.Count), lack.Last.UTC().Format(time.RFC3339)})
+				lacks.rows = append(lacks.rows, []string{v.Partner.Short(), v.Operation, lack.Why, strconv.Itoa(lack.Count), lack.Last.UTC().Format(time.RFC3339)})
 			}
 		}
 	}

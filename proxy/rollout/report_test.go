@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 
@@ -21,9 +22,9 @@ var update = flag.Bool("update", false, "write the reports of testdata anew")
 // canary counts calls at both backends, and bills that were read back.
 func canary(t *evidence.Tally) {
 	for i := range 120 {
-		t.Ended(partner, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{evidence.NewSide: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})
-		t.Ended(partner, "bill.create", evidence.NewSide, evidence.End{Code: []string{"0000", "BILL_001"}[i/100], Succeeded: i < 100, Mismatched: []string{"shortUrl"}})
-		t.Add(partner, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: strings.Repeat("y", i+1), Succeeded: [2]bool{true, true}, ReadBack: true})
+		t.Ended(someone, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{evidence.NewSide: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})
+		t.Ended(someone, "bill.create", evidence.NewSide, evidence.End{Code: []string{"0000", "BILL_001"}[i/100], Succeeded: i < 100, Mismatched: []string{"shortUrl"}})
+		t.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: strings.Repeat("y", i+1), Succeeded: [2]bool{true, true}, ReadBack: true})
 	}
 }
 
@@ -42,7 +43,7 @@ func TestReports(t *testing.T) {
 	for _, path := range []string{"apprNum", "apprDt", "apprMonthly"} {
 		add(full, 1, evidence.Differs, evidence.Difference{Path: path, Kind: evidence.InOther, First: "9", Second: "99"})
 	}
-	other := strings.Repeat("b", 64)
+	other := partner.ID(strings.Repeat("b", 64))
 	for i := range 150 {
 		full.Add(other, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: strings.Repeat("x", i%40+1), Succeeded: [2]bool{true, true}})
 	}
@@ -53,10 +54,10 @@ func TestReports(t *testing.T) {
 	until, seen, tenth := since.Add(26*time.Hour), since.Add(-time.Hour), 10
 	partners := []rollout.Standing{
 		{
-			Partner: partner[:12], Placing: rollout.Placing{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
+			Partner: someone[:12], Placing: rollout.Placing{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
 			Bills: []rollout.Held{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
 		},
-		{Partner: other[:12], Placing: rollout.Placing{Stage: rollout.StageShadow}, Default: true},
+		{Partner: other.Short(), Placing: rollout.Placing{Stage: rollout.StageShadow}, Default: true},
 	}
 	whole := rollout.NewReport(full.Snapshot(), evidence.Limits{}, until, partners)
 	whole.Ignored = []string{"apprMonthly", "apprSign"}

@@ -86,7 +86,7 @@ func TestSweep(t *testing.T) {
 	d := newCrossroads(t, rollout.StageOld, ", keep: 1000h")
 	over := d.now.Add(24 * time.Hour)
 	for id, until := range map[string]time.Time{"ends": over, "later": over.Add(time.Hour), "never": {}} {
-		way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: partner, Bill: id, Until: until}, d.ask)
+		way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: id, Until: until}, d.ask)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.store.AddCounts(t.Context(), "another", []store.Counts{{Partner: partner, Operation: "bill.read", Data: []byte("{}")}}, d.now, nil); err != nil {
+	if _, err := d.store.AddCounts(t.Context(), "another", []store.Counts{{Partner: someone, Operation: "bill.read", Data: []byte("{}")}}, d.now, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []struct {
@@ -105,7 +105,7 @@ func TestSweep(t *testing.T) {
 		if err := d.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		bills, err := d.store.OpenBills(t.Context(), partner, row.at)
+		bills, err := d.store.OpenBills(t.Context(), someone, row.at)
 		if err != nil || len(bills) != 1 || bills[0].Owned != row.bills {
 			t.Errorf("%s: %+v, %v", row.at, bills, err)
 		}
@@ -122,7 +122,7 @@ func TestBillWithoutALastDay(t *testing.T) {
 	if _, err := d.create(); err != nil {
 		t.Fatal(err)
 	}
-	if o, err := d.store.Owner(t.Context(), partner, bill); err != nil || !o.Ends.Equal(d.now.Add(365*24*time.Hour)) {
+	if o, err := d.store.Owner(t.Context(), someone, bill); err != nil || !o.Ends.Equal(d.now.Add(365*24*time.Hour)) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -163,7 +163,7 @@ func TestWrongClockWipesNothing(t *testing.T) {
 	}
 	tick()
 	for id, until := range map[string]time.Time{"with an end": right.Add(24 * time.Hour), "without": {}} {
-		if _, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: partner, Bill: id, Until: until}, d.ask); err != nil {
+		if _, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: id, Until: until}, d.ask); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -172,7 +172,7 @@ func TestWrongClockWipesNothing(t *testing.T) {
 		if err := d.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		bills, err := d.store.OpenBills(t.Context(), partner, right)
+		bills, err := d.store.OpenBills(t.Context(), someone, right)
 		if err != nil || len(bills) != 1 || bills[0].Pending != want {
 			t.Errorf("%s: %+v, %v, want %d", step, bills, err, want)
 		}
@@ -195,7 +195,7 @@ func TestWrongClockWipesNothing(t *testing.T) {
 	sweep("wrong again, with a row that is over by either clock", 2)
 	d.now = right.Add(years)
 	sweep("confirmed", 1)
-	if _, err := d.store.Owner(t.Context(), partner, "without"); err != nil {
+	if _, err := d.store.Owner(t.Context(), someone, "without"); err != nil {
 		t.Errorf("a bill without an end lost its row: %v", err)
 	}
 }

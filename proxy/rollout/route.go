@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
@@ -17,7 +18,7 @@ type Call struct {
 	ID              string // for the log
 	Operation       string
 	Creates, Writes bool
-	Partner         string // the full SHA-256 of the key, in hex; empty if the call names none
+	Partner         partner.ID // full; "" if the call names none
 	Merchant, Bill  string
 	Until           time.Time // when the bill is over; zero if that is not known
 	Arrived         time.Time // if zero, now
@@ -278,7 +279,7 @@ func (r *Router) found(ctx context.Context, c Call, upstream string) *Refused {
 // both gives the alarm of a bill that is at both upstreams.
 func (r *Router) both(c Call) *Refused {
 	r.metrics.doubled.Inc()
-	r.log.Error("a bill is at both upstreams", "id", c.ID, "partner", c.Partner[:12], "operation", c.Operation)
+	r.log.Error("a bill is at both upstreams", "id", c.ID, "partner", c.Partner.Short(), "operation", c.Operation)
 	return &Refused{Reason: "both", Text: "the bill is at both backends: an operator must decide (billbridge rollout bill --assign)"}
 }
 
@@ -307,7 +308,7 @@ func (r *Router) RecordFound(ctx context.Context, c Call, w Route) error {
 }
 
 // RecordSeen notes that a partner was seen: that a call of it was taken by an upstream.
-func (r *Router) RecordSeen(ctx context.Context, partner string) error {
+func (r *Router) RecordSeen(ctx context.Context, partner partner.ID) error {
 	if _, known := r.noted.Load(partner); known || r.store == nil || partner == "" {
 		return nil
 	}
@@ -323,7 +324,7 @@ func (r *Router) RecordSeen(ctx context.Context, partner string) error {
 }
 
 // isSettled tells whether a partner has been seen through us for so long that nothing is under way past us.
-func (r *Router) isSettled(ctx context.Context, s *settings, partner string) (bool, error) {
+func (r *Router) isSettled(ctx context.Context, s *settings, partner partner.ID) (bool, error) {
 	if _, known := r.settled.Load(partner); known || r.store == nil {
 		return true, nil
 	}
@@ -358,7 +359,7 @@ func (r *Router) age(of time.Time) time.Duration {
 func (r *Router) Now() time.Time { return r.now() }
 
 // position is where a partner stands.
-func (r *Router) position(s *settings, d *decisions, partner string) Position {
+func (r *Router) position(s *settings, d *decisions, partner partner.ID) Position {
 	if p, ok := d.of[partner]; ok {
 		return p
 	}

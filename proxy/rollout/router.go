@@ -38,6 +38,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 
@@ -68,8 +69,8 @@ type Router struct {
 	before   string
 	look     Look
 	reload   atomic.Pointer[FailedReload] // the last one, nil if it took effect
-	settled  sync.Map                     // partners that have been seen for long enough: the hash
-	noted    sync.Map                     // partners of whom the store knows that they were seen
+	settled  sync.Map                     // partners that have been seen for long enough: partner.ID
+	noted    sync.Map                     // partners of whom the store knows that they were seen: partner.ID
 
 	keeping   context.Context // ends where Close gives up
 	giveUp    context.CancelFunc
@@ -98,7 +99,7 @@ type decisions struct {
 	since    time.Time // the later of when it was restored and when a rollout began to run on a new one
 	counted  time.Time // the same by the clock of this process, which no step changes
 	initial  *Position // of partners that have none of their own; nil is the config's
-	of       map[string]Position
+	of       map[partner.ID]Position
 }
 
 // canaries tells whether anybody is in canary.
@@ -311,7 +312,7 @@ func (r *Router) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &decisions{revision: decided.Revision, stopped: !decided.Stopped.At.IsZero(), restored: decided.Restored.At, of: map[string]Position{}}
+	d := &decisions{revision: decided.Revision, stopped: !decided.Stopped.At.IsZero(), restored: decided.Restored.At, of: map[partner.ID]Position{}}
 	d.unbegun = decided.Begun.At.IsZero() && !decided.Started.IsZero()
 	r.countSettling(d, decided.Started)
 	for _, s := range decided.Stages {

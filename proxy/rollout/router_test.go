@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 )
 
 const (
-	partner = "a94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873"
+	someone = "a94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873"
 	bill    = "A1B2C3D4E5F6G7H8I9J0"
 	other   = "b94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873" // another partner
 )
@@ -46,7 +47,7 @@ func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroad
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := opened.Seen(t.Context(), partner, d.now.Add(-time.Hour)); err != nil {
+	if err := opened.Seen(t.Context(), someone, d.now.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if err := opened.Begin(t.Context(), "test", d.now.Add(-time.Hour)); err != nil {
@@ -63,7 +64,7 @@ func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroad
 func (d *crossroads) stage(s rollout.Stage) {
 	d.t.Helper()
 	d.now = d.now.Add(time.Second)
-	if err := d.store.SetStage(d.t.Context(), store.Stage{Partner: partner, Stage: string(s), By: "test", At: d.now}); err != nil {
+	if err := d.store.SetStage(d.t.Context(), store.Stage{Partner: someone, Stage: string(s), By: "test", At: d.now}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.follow()
@@ -84,11 +85,11 @@ func (d *crossroads) ask(_ context.Context, upstream string) rollout.ProbeResult
 }
 
 func (d *crossroads) create() (rollout.Route, error) {
-	return d.Route(d.t.Context(), rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner, Bill: bill}, d.ask)
+	return d.Route(d.t.Context(), rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: someone, Bill: bill}, d.ask)
 }
 
 func (d *crossroads) other(writes bool) (rollout.Route, error) {
-	return d.Route(d.t.Context(), rollout.Call{Operation: "bill.destroy", Writes: writes, Partner: partner, Bill: bill}, d.ask)
+	return d.Route(d.t.Context(), rollout.Call{Operation: "bill.destroy", Writes: writes, Partner: someone, Bill: bill}, d.ask)
 }
 
 // made makes a create and ends it.
@@ -129,7 +130,7 @@ func TestCreateOnAnOpenAnswer(t *testing.T) {
 	if way, err := d.create(); !refusedFor(err, "unclear") {
 		t.Errorf("%+v, %v", way, err)
 	}
-	if o, err := d.store.Owner(t.Context(), partner, bill); !errors.Is(err, store.ErrNotFound) {
+	if o, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	d.says["old"] = rollout.Absent
@@ -182,7 +183,7 @@ func TestCreatesOfOneBillGoToOneSide(t *testing.T) {
 	for i := range ways {
 		if i%8 == 4 { // the stage changes while creates are under way
 			stage := []rollout.Stage{rollout.StageOld, rollout.StageNew}[i/8%2]
-			if err := d.store.SetStage(t.Context(), store.Stage{Partner: partner, Stage: string(stage), By: "test", At: d.now}); err != nil {
+			if err := d.store.SetStage(t.Context(), store.Stage{Partner: someone, Stage: string(stage), By: "test", At: d.now}); err != nil {
 				t.Fatal(err)
 			}
 			d.follow()
@@ -222,7 +223,7 @@ func TestSettlingAndStop(t *testing.T) {
 	d.follow()
 	d.made("new", store.Refused)
 
-	stranger := strings.Repeat("0f", 32)
+	stranger := partner.ID(strings.Repeat("0f", 32))
 	if err := d.store.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: d.now}); err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +281,7 @@ func TestSharedBills(t *testing.T) {
 	if way, err := d.other(true); err != nil || way.Upstream != "new" || len(d.asked) != 0 {
 		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
 	}
-	if _, err := d.store.Owner(t.Context(), partner, bill); !errors.Is(err, store.ErrNotFound) {
+	if _, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -302,8 +303,8 @@ func TestPendingBillHasItsOwner(t *testing.T) {
 func TestCreateThatAnotherWasFasterWith(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: partner, Bill: bill}, func(ctx context.Context, upstream string) rollout.ProbeResult {
-		if _, err := d.store.Own(ctx, partner, bill, "old", d.now, time.Time{}); err != nil {
+	way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: bill}, func(ctx context.Context, upstream string) rollout.ProbeResult {
+		if _, err := d.store.Own(ctx, someone, bill, "old", d.now, time.Time{}); err != nil {
 			t.Error(err)
 		}
 		return rollout.Absent

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 )
@@ -24,7 +25,7 @@ func TestShadowOfSeparateBillsNamesTheWayOut(t *testing.T) {
 	}
 	d.denies(409, "POST", set+"canary&percent=10", "\n  "+hash("k")[:12]+": no read was compared yet in stage shadow; unless the new backend is fed a copy of the bills, none will be: set old, then canary\n")
 	for i := range 2193 {
-		d.Counts().Add(hash("k"), "bill.read", evidence.Comparison{Class: evidence.NotThere, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, false}})
+		d.Counts().Add(partner.Of("k"), "bill.read", evidence.Comparison{Class: evidence.NotThere, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, false}})
 	}
 	const reason = "the new backend had none of the bills of 2,193 reads: with bills: separate, shadow proves nothing unless the new backend is fed a copy of them; set old, then canary"
 	r := answers[rollout.Report](d, "GET", "/rollout/report")

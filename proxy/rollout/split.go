@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 
 	"billbridge/config"
@@ -65,11 +66,11 @@ func (r *Router) effect(ctx context.Context, decided store.Rollout, m move) *Eff
 	if !ok {
 		return nil
 	}
-	return r.current.Load().effect(m.to, counted, r.now(), func(partner string) bool { return m.concerns(decided, partner) })
+	return r.current.Load().effect(m.to, counted, r.now(), func(partner partner.ID) bool { return m.concerns(decided, partner) })
 }
 
 // forEffect is what was counted lately, unless that takes too long: an effect is worth no failure.
-func (r *Router) forEffect(ctx context.Context, partner string) (counted evidence.Snapshot, ok bool) {
+func (r *Router) forEffect(ctx context.Context, partner partner.ID) (counted evidence.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 	defer cancel()
 	counted, err := r.lately(ctx, partner)
@@ -80,7 +81,7 @@ func (r *Router) forEffect(ctx context.Context, partner string) (counted evidenc
 }
 
 // effect is what a position comes to for the partners that it is of; nil outside of canary.
-func (s *settings) effect(at Position, counted evidence.Snapshot, now time.Time, concerned func(partner string) bool) *Effect {
+func (s *settings) effect(at Position, counted evidence.Snapshot, now time.Time, concerned func(partner partner.ID) bool) *Effect {
 	if at.Stage != StageCanary {
 		return nil
 	}

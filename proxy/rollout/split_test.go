@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -34,7 +35,7 @@ func (d *desk) percent(percent int) rollout.Changed {
 // makes makes a bill of partner k through the router, and returns where.
 func (d *desk) makes(merchant, bill string, outcome store.Outcome) string {
 	d.t.Helper()
-	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: hash("k"), Merchant: merchant, Bill: bill}
+	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Merchant: merchant, Bill: bill}
 	way, err := d.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
 	if err != nil {
 		d.t.Fatal(err)
@@ -211,7 +212,7 @@ func TestEffectIsOfThoseConcernedAndOfTheLastDay(t *testing.T) {
 	d := newDesk(t, open(t, "memory:"), separate)
 	for _, key := range []string{"k", "follows"} {
 		d.seen(key, time.Hour)
-		d.Counts().Ended(hash(key), "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		d.Counts().Ended(partner.Of(key), "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
 	}
 	byDefault := func() *rollout.Effect {
 		return answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&force=true&stage=canary&percent=7&partner=default").Effect
@@ -240,7 +241,7 @@ func TestEffectIsOfThoseConcernedAndOfTheLastDay(t *testing.T) {
 func TestStatusWithoutAnEffect(t *testing.T) {
 	t.Parallel()
 	d := inCanary(t, open(t, "memory:"), separate, 10)
-	broken := []store.Counts{{Partner: hash("k"), Operation: "bill.create", Data: []byte("no JSON")}}
+	broken := []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON")}}
 	if _, err := d.store.AddCounts(t.Context(), "table", broken, noon, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func TestRecentBillsSurviveAMerge(t *testing.T) {
 	t.Parallel()
 	counted := func(at time.Time) evidence.Snapshot {
 		tally := evidence.NewTally("table", func() time.Time { return at })
-		tally.Ended(hash("k"), "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		tally.Ended(partner.Of("k"), "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
 		return tally.Snapshot()
 	}
 	all := []evidence.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}

@@ -3,6 +3,8 @@ package rollout
 import (
 	"fmt"
 	"testing"
+
+	"billbridge/proxy/partner"
 )
 
 // Raising the percentage moves nobody back, and a percentage is about that part of all that is drawn.
@@ -37,7 +39,7 @@ func TestShareTellsItsPartsApart(t *testing.T) {
 	for _, p := range parts {
 		text := ""
 		for percent := range 100 {
-			text += fmt.Sprint(share(p[0], p[1], p[2], percent))
+			text += fmt.Sprint(share(p[0], partner.ID(p[1]), p[2], percent))
 		}
 		alike[text] = true
 	}

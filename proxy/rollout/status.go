@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
@@ -212,7 +213,7 @@ func (r *Router) all(ctx context.Context) (store.Rollout, error) {
 }
 
 // standings are where partners stand: one, or all for "". uncounted is why none of them has bills.
-func (r *Router) standings(ctx context.Context, decided store.Rollout, only string) (answer []Standing, uncounted string, err error) {
+func (r *Router) standings(ctx context.Context, decided store.Rollout, only partner.ID) (answer []Standing, uncounted string, err error) {
 	s := r.current.Load()
 	stages := s.stages(decided)
 	seen, bills, err := r.known(ctx, only)
@@ -222,11 +223,11 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only stri
 	case err != nil:
 		return nil, "", err
 	}
-	all := map[string]*Standing{}
-	of := func(partner string) *Standing {
+	all := map[partner.ID]*Standing{}
+	of := func(partner partner.ID) *Standing {
 		one := all[partner]
 		if one == nil {
-			one = &Standing{Partner: shown(partner)}
+			one = &Standing{Partner: partner.Short()}
 			all[partner] = one
 		}
 		return one
@@ -249,7 +250,7 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only stri
 		}
 	}
 	answer = []Standing{}
-	counted, known := map[string]evidence.Snapshot{}, false // by partner
+	counted, known := map[partner.ID]evidence.Snapshot{}, false // by partner
 	if slices.ContainsFunc(slices.Collect(maps.Values(stages)), func(p Placing) bool { return p.Stage == StageCanary }) {
 		var all evidence.Snapshot
 		all, known = r.forEffect(ctx, only)
@@ -259,14 +260,14 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only stri
 			counted[n.Partner] = own
 		}
 	}
-	for partner, one := range all {
-		placed, own := stages[partner]
+	for id, one := range all {
+		placed, own := stages[id]
 		if !own {
 			placed = stages[""]
 		}
 		one.Placing, one.Default = placed, !own
 		if known {
-			one.Effect = s.effect(placed.position(), counted[partner], r.now(), func(string) bool { return true })
+			one.Effect = s.effect(placed.position(), counted[id], r.now(), func(partner.ID) bool { return true })
 		}
 		answer = append(answer, *one)
 	}
@@ -275,8 +276,8 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only stri
 }
 
 // stages are the stages that partners have of their own, and at "" the one of all others.
-func (s *settings) stages(decided store.Rollout) map[string]Placing {
-	all := map[string]Placing{"": {Stage: Stage(s.config.Default), Percent: percentOf(Stage(s.config.Default), 0)}}
+func (s *settings) stages(decided store.Rollout) map[partner.ID]Placing {
+	all := map[partner.ID]Placing{"": {Stage: Stage(s.config.Default), Percent: percentOf(Stage(s.config.Default), 0)}}
 	for _, stage := range decided.Stages {
 		all[stage.Partner] = Placing{Stage(stage.Stage), percentOf(Stage(stage.Stage), stage.Percent), stage.By, &stage.At, stage.Forced, nil}
 	}
@@ -299,7 +300,7 @@ func declared(d store.Declaration) *Declared {
 }
 
 // known are the partners that were seen, and those that have bills.
-func (r *Router) known(ctx context.Context, only string) (seen []store.Sight, bills []store.Bills, err error) {
+func (r *Router) known(ctx context.Context, only partner.ID) (seen []store.Sight, bills []store.Bills, err error) {
 	if r.store == nil {
 		return nil, nil, nil
 	}
@@ -321,7 +322,7 @@ func (r *Router) known(ctx context.Context, only string) (seen []store.Sight, bi
 
 // openBills counts the bills in the ledger, one such count at a time: some at once would leave SQLite no reader for what
 // partners wait for.
-func (r *Router) openBills(ctx context.Context, only string) ([]store.Bills, error) {
+func (r *Router) openBills(ctx context.Context, only partner.ID) ([]store.Bills, error) {
 	select {
 	case r.counting <- struct{}{}:
 		defer func() { <-r.counting }()
@@ -358,7 +359,7 @@ func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
 		answer[i] = Changed{Revision: c.Revision, Action: string(c.Action), By: c.By, At: c.At, Forced: c.Forced, Subject: c.Subject}
 		switch {
 		case c.Partner != "":
-			answer[i].Partner = shown(c.Partner)
+			answer[i].Partner = c.Partner.Short()
 		case c.Action == store.Staged:
 			answer[i].Partner = forDefault
 		case c.Action == store.Reset:

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // What is not understood, as a whole, changes nothing.
@@ -13,7 +15,7 @@ func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
 	d.seen("k", time.Hour)
 	d.owns("twin", "legacy", 1, 0, 0)
 	twin := hash("twin")[:12] + hash("k")[12:]
-	if err := d.store.Seen(t.Context(), twin, noon); err != nil {
+	if err := d.store.Seen(t.Context(), partner.ID(twin), noon); err != nil {
 		t.Fatal(err)
 	}
 	k := "partner=" + hash("k")

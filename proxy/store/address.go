@@ -8,14 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // An Address is a callback address of ours that was handed to an upstream in place of the partner's own.
 type Address struct {
-	ID        string    // what tells it from all others in its path: 32 lower-case hex digits that cannot be guessed
-	Upstream  string    // who was given it
-	Operation string    // of the call that it was given in
-	Partner   string    // the full SHA-256 of the partner's key, in hex
+	ID        string // what tells it from all others in its path: 32 lower-case hex digits that cannot be guessed
+	Upstream  string // who was given it
+	Operation string // of the call that it was given in
+	Partner   partner.ID
 	Bill      string    // "" for a registration, and for a bill whose id is not known
 	Store     string    // the member or merchant of a registration; "" for a bill, and that is what makes it one
 	Form      string    // the partner's
@@ -40,7 +42,7 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 		return "", errors.New("store: an address is that of a bill or that of a registration, not of both")
 	}
 	if err := storable(map[string]string{
-		"id": a.ID, "upstream": a.Upstream, "operation": a.Operation, "partner": a.Partner,
+		"id": a.ID, "upstream": a.Upstream, "operation": a.Operation, "partner": string(a.Partner),
 		"bill": a.Bill, "store": a.Store, "form": a.Form, "url": a.URL,
 	}); err != nil {
 		return "", err
@@ -78,7 +80,7 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 // registration is the same for two registrations of which one is enough. It is a hash because an address is too long
 // for an index of PostgreSQL.
 func (a Address) registration() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{a.Upstream, a.Operation, a.Partner, a.Store, a.Form, a.URL}))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{a.Upstream, a.Operation, string(a.Partner), a.Store, a.Form, a.URL}))
 	return hex.EncodeToString(sum[:])
 }
 

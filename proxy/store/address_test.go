@@ -9,20 +9,21 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
 
 func address(id, bill string) store.Address {
 	return store.Address{
-		ID: id, Upstream: "new", Operation: "bill.create", Partner: partner("one"), Bill: bill, Form: "legacy",
+		ID: id, Upstream: "new", Operation: "bill.create", Partner: partner.Of("one"), Bill: bill, Form: "legacy",
 		URL: "https://one.example.com/paid?a=b", Created: noon, Until: noon.Add(24 * time.Hour),
 	}
 }
 
 func registration(id, in string, created time.Time) store.Address {
 	return store.Address{
-		ID: id, Upstream: "old", Operation: "mapping.register", Partner: partner("one"), Store: in, Form: "v2",
+		ID: id, Upstream: "old", Operation: "mapping.register", Partner: partner.Of("one"), Store: in, Form: "v2",
 		URL: "https://one.example.com/paid", Created: created,
 	}
 }
@@ -105,7 +106,7 @@ func TestRegistrations(t *testing.T) {
 		for name, change := range map[string]func(*store.Address){
 			"upstream":          func(a *store.Address) { a.Upstream = "new" },
 			"operation":         func(a *store.Address) { a.Operation = "other" },
-			"partner":           func(a *store.Address) { a.Partner = partner("two") },
+			"partner":           func(a *store.Address) { a.Partner = partner.Of("two") },
 			"store":             func(a *store.Address) { a.Store = "s2" },
 			"form":              func(a *store.Address) { a.Form = "legacy" },
 			"url":               func(a *store.Address) { a.URL += "?" },
@@ -143,7 +144,7 @@ func TestLongRegistration(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		a := registration("a", strings.Repeat("s", 5000), noon)
 		for i := range 500 { // what a database would not press together
-			a.URL += partner(fmt.Sprint(i))
+			a.URL += string(partner.Of(fmt.Sprint(i)))
 		}
 		bind(t, s, a)
 		a.ID = "b"

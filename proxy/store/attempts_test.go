@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -86,7 +87,7 @@ func TestDecisionsAreAudited(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := noon.Add(time.Hour)
-		f := store.Filter{PartnerPrefix: partner("two")[:12], Since: noon, Limit: 9}
+		f := store.Filter{PartnerPrefix: partner.Of("two")[:12], Since: noon, Limit: 9}
 		for name, err := range map[string]error{
 			"one":         s.DropOne(t.Context(), "c2", "김", at),
 			"a delivered": s.ReplayOne(t.Context(), "c1", "이", at),
@@ -121,7 +122,7 @@ func TestDecisionsAreAudited(t *testing.T) {
 			}
 			got = append(got, fmt.Sprintf("%s %s %.6s %s %s %s", c.By, c.Action, c.Partner, c.Subject, c.From, c.To))
 		}
-		one, two := partner("one")[:6], partner("two")[:6]
+		one, two := partner.Of("one").Short()[:6], partner.Of("two").Short()[:6]
 		equal(t, "the last", got[0], "박 replay "+two+" 2 callbacks, since 2026-11-20T12:00:00Z, at most 9 dead waiting")
 		for _, want := range []string{"김 drop " + one + " c2 dead dropped", "이 replay " + one + " c1 delivered waiting"} {
 			if got[1] != want && got[2] != want {

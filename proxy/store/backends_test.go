@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -32,13 +33,13 @@ func TestSides(t *testing.T) {
 			return nil
 		}
 	}
-	stage := func(partner, stage string) step {
+	stage := func(id partner.ID, stage string) step {
 		return func(t *testing.T, s *store.Store) error {
-			return s.SetStage(t.Context(), store.Stage{Partner: partner, Stage: stage, By: "anna", At: noon})
+			return s.SetStage(t.Context(), store.Stage{Partner: id, Stage: stage, By: "anna", At: noon})
 		}
 	}
 	unset := func(t *testing.T, s *store.Store) error {
-		return s.UnsetStage(t.Context(), partner("one"), "anna", noon)
+		return s.UnsetStage(t.Context(), partner.Of("one"), "anna", noon)
 	}
 	shared := func(sides store.Backends) store.Backends {
 		sides.Shared = true
@@ -60,8 +61,8 @@ func TestSides(t *testing.T) {
 	var (
 		ab, ba     = between("a", "b"), between("b", "a")
 		ac, bc, cd = between("a", "c"), between("b", "c"), between("c", "d")
-		moved      = stage(partner("one"), "drained")
-		stays      = stage(partner("one"), "shadow")
+		moved      = stage(partner.Of("one"), "drained")
+		stays      = stage(partner.Of("one"), "shadow")
 	)
 	renamed := func(asked store.Backends) error {
 		return &store.RenamedError{Old: asked.Old, New: asked.New, OldWas: "a", NewWas: "b", Staying: asked.Staying}
@@ -351,10 +352,10 @@ func TestSidesLook(t *testing.T) {
 // on its way there.
 func TestSeenAnew(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		if err := s.Seen(t.Context(), partner("one"), noon); err != nil {
+		if err := s.Seen(t.Context(), partner.Of("one"), noon); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.SetStage(t.Context(), store.Stage{Partner: partner("one"), Stage: "old", By: "anna", At: noon, Forced: true}); err != nil {
+		if err := s.SetStage(t.Context(), store.Stage{Partner: partner.Of("one"), Stage: "old", By: "anna", At: noon, Forced: true}); err != nil {
 			t.Fatal(err)
 		}
 		later, forced := noon, true
@@ -373,7 +374,7 @@ func TestSeenAnew(t *testing.T) {
 			{store.Backends{Old: "a", New: "b", Shared: true, Staying: []string{"old"}}, false},
 			{between("a", "b"), false},
 		} {
-			before, err := s.FirstSeen(t.Context(), partner("one"))
+			before, err := s.FirstSeen(t.Context(), partner.Of("one"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -389,7 +390,7 @@ func TestSeenAnew(t *testing.T) {
 			if step.anew {
 				want = later
 			}
-			if got, err := s.FirstSeen(t.Context(), partner("one")); err != nil || !got.Equal(want) {
+			if got, err := s.FirstSeen(t.Context(), partner.Of("one")); err != nil || !got.Equal(want) {
 				t.Errorf("%+v: seen since %s, %v, want %s", step.sides, got, err, want)
 			}
 			decided, err := s.Rollout(t.Context())

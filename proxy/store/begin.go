@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // Start records that a rollout runs on this store in which each bill has an owner. Until [Store.Begin] is called, the ledger
@@ -52,7 +54,7 @@ func (s *Store) SetConfigDefault(ctx context.Context, stage string) error {
 
 // Assign declares that a bill is at an upstream, whatever its row says: somebody has decided. The bill's creates that may
 // still be on their way change nothing of it.
-func (s *Store) Assign(ctx context.Context, partner, bill, upstream, by string, at time.Time, forced bool) error {
+func (s *Store) Assign(ctx context.Context, partner partner.ID, bill, upstream, by string, at time.Time, forced bool) error {
 	if err := ownable(partner, bill, upstream, at); err != nil {
 		return err
 	}

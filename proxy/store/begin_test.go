@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -85,7 +86,7 @@ func TestAssign(t *testing.T) {
 		open := own(t, s, "pending", "old")
 		settle(t, s, own(t, s, "released", "old"), store.Refused)
 		for _, bill := range []string{"owned", "pending", "released", "unknown"} {
-			if err := s.Assign(t.Context(), partner("one"), bill, "new", "anna", noon, bill == "owned"); err != nil {
+			if err := s.Assign(t.Context(), partner.Of("one"), bill, "new", "anna", noon, bill == "owned"); err != nil {
 				t.Fatal(err)
 			}
 			o := ownerOf(t, s, bill)
@@ -94,7 +95,7 @@ func TestAssign(t *testing.T) {
 			}
 			from := map[bool]string{true: "", false: "old"}[bill == "unknown"]
 			log, err := s.Audit(t.Context(), 1)
-			want := store.Change{Action: store.Assigned, By: "anna", At: noon, Partner: partner("one"), Subject: bill, From: from, To: "new", Forced: bill == "owned"}
+			want := store.Change{Action: store.Assigned, By: "anna", At: noon, Partner: partner.Of("one"), Subject: bill, From: from, To: "new", Forced: bill == "owned"}
 			if err == nil && len(log) == 1 {
 				want.Revision = log[0].Revision
 			}
@@ -115,11 +116,11 @@ func TestAssign(t *testing.T) {
 func TestDeniedBillIsNotMade(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		deny := func(bill string, now, since time.Time) error {
-			_, err := s.Deny(t.Context(), partner("one"), bill, now, since)
+			_, err := s.Deny(t.Context(), partner.Of("one"), bill, now, since)
 			return err
 		}
 		owns := func(bill string, arrived time.Time) error {
-			_, err := s.Own(t.Context(), partner("one"), bill, "new", arrived, time.Time{})
+			_, err := s.Own(t.Context(), partner.Of("one"), bill, "new", arrived, time.Time{})
 			return err
 		}
 		young := noon.Add(-30 * time.Second)
@@ -144,7 +145,7 @@ func TestDeniedBillIsNotMade(t *testing.T) {
 			}
 		}
 		settle(t, s, own(t, s, "owned", "old"), store.Succeeded)
-		if o, err := s.Deny(t.Context(), partner("one"), "owned", noon, young); err != nil || inWords(o) != "old owned 0" {
+		if o, err := s.Deny(t.Context(), partner.Of("one"), "owned", noon, young); err != nil || inWords(o) != "old owned 0" {
 			t.Errorf("%+v, %v", o, err)
 		}
 		if err := owns("owned", noon.Add(-time.Second)); err != nil {

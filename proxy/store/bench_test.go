@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -136,9 +137,9 @@ func benchmarkOwn(b *testing.B, callers int, settles bool) {
 	}{{"sqlite", storetest.SQLite}, {"postgres", storetest.Postgres}} {
 		b.Run(engine.name, func(b *testing.B) {
 			s := open(b, engine.url(b))
-			partners := make([]string, 100)
+			partners := make([]partner.ID, 100)
 			for i := range partners {
-				partners[i] = partner(strconv.Itoa(i))
+				partners[i] = partner.Of(strconv.Itoa(i))
 			}
 			var last atomic.Int64
 			one := func() error {

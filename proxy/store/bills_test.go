@@ -1,33 +1,38 @@
 package store_test
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
 // TestOpenBills counts by partner, upstream and ownership.
 func TestOpenBills(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		one, alike, two := partner("one"), partner("one")[:12]+partner("two")[12:], partner("two")
-		count := func(prefix string, want ...store.Bills) {
+		one, alike, two := partner.Of("one"), partner.Of("one")[:12]+partner.Of("two")[12:], partner.Of("two")
+		count := func(prefix partner.ID, want ...store.Bills) {
 			t.Helper()
-			slices.SortFunc(want, func(a, b store.Bills) int { return strings.Compare(a.Partner+a.Upstream, b.Partner+b.Upstream) })
+			slices.SortFunc(want, func(a, b store.Bills) int {
+				return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Upstream, b.Upstream))
+			})
 			got, err := s.OpenBills(t.Context(), prefix, noon.Add(time.Hour))
 			if err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "of "+prefix, got, want)
+			equal(t, "of "+string(prefix), got, want)
 		}
 		count("")
 		for _, row := range []struct {
-			partner, bill, upstream string
-			outcome                 store.Outcome // "" for none
-			until                   time.Time
+			partner        partner.ID
+			bill, upstream string
+			outcome        store.Outcome // "" for none
+			until          time.Time
 		}{
 			{one, "b1", "new", "", noon.Add(time.Hour)},
 			{one, "b2", "new", store.Succeeded, noon.Add(time.Hour)},
@@ -50,7 +55,7 @@ func TestOpenBills(t *testing.T) {
 		count("", slices.Concat(ofOne, ofTwo)...)
 		count(one[:12], ofOne...)
 		count(two, ofTwo...)
-		count(partner("three")[:12])
+		count(partner.Of("three")[:12])
 
 		if _, err := s.Own(t.Context(), alike, "b1", "old", noon, time.Time{}); err != nil {
 			t.Fatal(err)
@@ -59,7 +64,7 @@ func TestOpenBills(t *testing.T) {
 			t.Errorf("a short hash that fits two: %v", err)
 		}
 		count(one[:13], ofOne...)
-		for _, prefix := range []string{one[:11], strings.ToUpper(one), "%%%%%%%%%%%%"} {
+		for _, prefix := range []partner.ID{one[:11], upper(one), "%%%%%%%%%%%%"} {
 			if _, err := s.OpenBills(t.Context(), prefix, noon.Add(time.Hour)); !errors.Is(err, store.ErrFilter) {
 				t.Errorf("%s: %v", prefix, err)
 			}

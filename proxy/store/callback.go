@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // A State is what has become of a callback.
@@ -24,7 +26,7 @@ type Callback struct {
 	ID          string // stable over all attempts: the partner knows a repetition by it
 	Address     string // the id of the Address it came to
 	Upstream    string
-	Partner     string // as in Address
+	Partner     partner.ID
 	Bill        string
 	Form        string // the partner's
 	URL         string // where it goes
@@ -57,7 +59,7 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 		return false, errors.New("store: a callback needs an id and the time it was received")
 	}
 	if err := storable(map[string]string{
-		"id": c.ID, "address": c.Address, "upstream": c.Upstream, "partner": c.Partner, "bill": c.Bill, "form": c.Form,
+		"id": c.ID, "address": c.Address, "upstream": c.Upstream, "partner": string(c.Partner), "bill": c.Bill, "form": c.Form,
 		"url": c.URL, "host": c.Host, "order": c.Order, "content type": c.ContentType,
 	}); err != nil {
 		return false, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -128,7 +129,7 @@ func TestEstimatedEndOutlivesAWrongClock(t *testing.T) {
 		for _, bill := range []string{"made", "made too"} {
 			ownUntil(t, s, bill, "old", wrong, time.Time{})
 		}
-		if _, err := s.Found(t.Context(), partner("one"), "found", "old", wrong); err != nil {
+		if _, err := s.Found(t.Context(), partner.Of("one"), "found", "old", wrong); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.ConfirmClock(t.Context(), "anna", right); err != nil {
@@ -142,7 +143,7 @@ func TestEstimatedEndOutlivesAWrongClock(t *testing.T) {
 			ownerOf(t, s, bill)
 		}
 		for _, bill := range []string{said.Bill, "released"} {
-			if _, err := s.Owner(t.Context(), partner("one"), bill); !errors.Is(err, store.ErrNotFound) {
+			if _, err := s.Owner(t.Context(), partner.Of("one"), bill); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%s: %v", bill, err)
 			}
 		}

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // Counts are what was counted of one operation of a partner, by all replicas together. What Data means is for the caller
 // to say.
 type Counts struct {
-	Partner   string // a full hash
+	Partner   partner.ID // full
 	Operation string
 	Data      []byte // never empty
 }
@@ -39,11 +41,11 @@ func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at
 	// Always in the same order: of two replicas that add to the same rows, none has one that the other waits for. The
 	// caller's own slice, so that more[added:] means the same to it.
 	slices.SortStableFunc(more, func(a, b Counts) int {
-		return cmp.Or(strings.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
+		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
 	})
 	more = slices.Clone(more) // and each Data: they must not change while the writer is at them
 	for i, c := range more {
-		if !fullHash(c.Partner) || c.Operation == "" || len(c.Data) == 0 {
+		if !c.Partner.IsFull() || c.Operation == "" || len(c.Data) == 0 {
 			return 0, fmt.Errorf("store: counts need the full hash of a partner, an operation and data, not %q, %q and %d bytes",
 				c.Partner, c.Operation, len(c.Data))
 		}
@@ -105,13 +107,13 @@ func addCounts(ctx context.Context, q queries, version string, more Counts, at t
 
 // Counts returns what was counted by a version of the table, or by any for "", by partner and operation in this order: of
 // one partner, named by its full hash, or of all for "".
-func (s *Store) Counts(ctx context.Context, version, partner string) ([]Counts, error) {
-	from, to := "", "g" // beyond every hash
+func (s *Store) Counts(ctx context.Context, version string, partner partner.ID) ([]Counts, error) {
+	from, to := partner, beyond("")
 	if partner != "" {
-		if !fullHash(partner) {
+		if !partner.IsFull() {
 			return nil, fmt.Errorf("store: counts are those of the full hash of a partner, or of none for all, not of %q", partner)
 		}
-		from, to = partner, partner
+		to = partner
 	}
 	if err := storable(map[string]string{"version": version}); err != nil {
 		return nil, err
@@ -137,8 +139,8 @@ func (s *Store) Counts(ctx context.Context, version, partner string) ([]Counts, 
 
 // ResetCounts removes what was counted of a partner, named by its full hash, or of all for "", by whatever version of
 // the table. What replicas have counted and not added yet it does not reach: that is added afterwards.
-func (s *Store) ResetCounts(ctx context.Context, partner, by string, at time.Time) error {
-	if partner != "" && !fullHash(partner) {
+func (s *Store) ResetCounts(ctx context.Context, partner partner.ID, by string, at time.Time) error {
+	if partner != "" && !partner.IsFull() {
 		return fmt.Errorf("store: a reset needs the full hash of a partner, or none for all, not %q", partner)
 	}
 	return s.change(ctx, Change{Action: Reset, By: by, At: at, Partner: partner}, func(ctx context.Context, q queries, _ *Change) error {

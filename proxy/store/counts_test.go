@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -24,7 +25,7 @@ func sum(have, more []byte) ([]byte, error) {
 }
 
 func counted(who, operation, data string) store.Counts {
-	return store.Counts{Partner: partner(who), Operation: operation, Data: []byte(data)}
+	return store.Counts{Partner: partner.Of(who), Operation: operation, Data: []byte(data)}
 }
 
 // add adds at a time to what was counted by version 1.
@@ -35,7 +36,7 @@ func add(t testing.TB, s *store.Store, at time.Time, more ...store.Counts) {
 	}
 }
 
-func countsOf(t testing.TB, s *store.Store, version, partner string) []store.Counts {
+func countsOf(t testing.TB, s *store.Store, version string, partner partner.ID) []store.Counts {
 	t.Helper()
 	all, err := s.Counts(t.Context(), version, partner)
 	if err != nil {
@@ -73,9 +74,9 @@ func TestCounts(t *testing.T) {
 		slices.SortStableFunc(all, func(a, b store.Counts) int { return cmp.Compare(a.Partner, b.Partner) })
 		for _, s := range replicas {
 			equal(t, "of all", countsOf(t, s, "1", ""), all)
-			equal(t, "of one", countsOf(t, s, "1", partner("one")), ofOne)
-			equal(t, "of two", countsOf(t, s, "1", partner("two")), ofTwo)
-			equal(t, "of nobody", countsOf(t, s, "1", partner("nobody")), nil)
+			equal(t, "of one", countsOf(t, s, "1", partner.Of("one")), ofOne)
+			equal(t, "of two", countsOf(t, s, "1", partner.Of("two")), ofTwo)
+			equal(t, "of nobody", countsOf(t, s, "1", partner.Of("nobody")), nil)
 			equal(t, "of another version", countsOf(t, s, "2", ""), []store.Counts{counted("one", "read.a", "\x00\xff")})
 			ofAny := slices.Insert(slices.Clone(all), slices.IndexFunc(all, func(c store.Counts) bool { return c.Operation == "read.a" })+1, counted("one", "read.a", "\x00\xff"))
 			equal(t, "of any version", countsOf(t, s, "", ""), ofAny)
@@ -101,7 +102,7 @@ func TestCountsRefuses(t *testing.T) {
 			"no time":           {"1", right, time.Time{}},
 			"nobody":            {"1", change(func(c *store.Counts) { c.Partner = "" }), noon},
 			"a short hash":      {"1", change(func(c *store.Counts) { c.Partner = c.Partner[:12] }), noon},
-			"capital letters":   {"1", change(func(c *store.Counts) { c.Partner = strings.ToUpper(c.Partner) }), noon},
+			"capital letters":   {"1", change(func(c *store.Counts) { c.Partner = upper(c.Partner) }), noon},
 			"no operation":      {"1", change(func(c *store.Counts) { c.Operation = "" }), noon},
 			"a wrong operation": {"1", change(func(c *store.Counts) { c.Operation = "\xff" }), noon},
 			"no data":           {"1", change(func(c *store.Counts) { c.Data = []byte{} }), noon},
@@ -111,7 +112,7 @@ func TestCountsRefuses(t *testing.T) {
 			}
 		}
 		equal(t, "what was added", countsOf(t, s, "1", ""), nil)
-		for _, wrong := range []string{partner("one")[:12], strings.ToUpper(partner("one"))} {
+		for _, wrong := range []partner.ID{partner.Of("one")[:12], upper(partner.Of("one"))} {
 			if _, err := s.Counts(t.Context(), "1", wrong); err == nil {
 				t.Errorf("%s: no error", wrong)
 			}
@@ -210,7 +211,7 @@ func TestCountsBesideAFailure(t *testing.T) {
 		added <- err
 	}()
 	waitFor(t, func() bool { return s.Waiting() == 1 })
-	go func() { unset <- s.UnsetStage(t.Context(), partner("one"), "anna", noon) }()
+	go func() { unset <- s.UnsetStage(t.Context(), partner.Of("one"), "anna", noon) }()
 	waitFor(t, func() bool { return s.Waiting() == 2 })
 	release()
 	if err := <-added; err != nil {
@@ -229,7 +230,7 @@ func TestResetCounts(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
-		s, one, two := replicas[0], partner("one"), partner("two")
+		s, one, two := replicas[0], partner.Of("one"), partner.Of("two")
 		fill := func() {
 			t.Helper()
 			for _, version := range []string{"1", "2"} {
@@ -262,7 +263,7 @@ func TestResetCounts(t *testing.T) {
 
 		var log []store.Change
 		revision := int64(0)
-		for i, who := range []string{one, "", two, ""} { // the last one finds nothing
+		for i, who := range []partner.ID{one, "", two, ""} { // the last one finds nothing
 			at := noon.Add(time.Duration(i) * time.Minute)
 			if err := s.ResetCounts(t.Context(), who, "anna", at); err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -166,7 +167,7 @@ var duties = map[string]func(ctx context.Context, s *store.Store, id string) err
 		return err
 	},
 	"bills": func(ctx context.Context, s *store.Store, id string) error {
-		_, err := s.Own(ctx, partner("one"), id, "new", noon, time.Time{})
+		_, err := s.Own(ctx, partner.Of("one"), id, "new", noon, time.Time{})
 		return err
 	},
 }
@@ -215,7 +216,7 @@ func TestKilledWhileOwning(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		killedWhileKeeping(t, url, "bills", func(s *store.Store, id string) {
 			equal(t, id, ownerOf(t, s, id), store.Owner{
-				Partner: partner("one"), Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon, Tried: noon,
+				Partner: partner.Of("one"), Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon, Tried: noon,
 				Ends: noon.Add(365 * 24 * time.Hour),
 			})
 		})

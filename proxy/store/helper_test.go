@@ -3,7 +3,6 @@ package store_test
 import (
 	"crypto/sha256"
 	"database/sql"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,15 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
 
 // noon is where the clocks of the tests begin.
 var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
-
-// partner is the full hash of a made-up key.
-func partner(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }
 
 // open opens a store that is closed with the test.
 func open(t testing.TB, url string) *store.Store {
@@ -117,7 +114,7 @@ func waitFor(t testing.TB, so func() bool) {
 // callback is one that came in at noon. Its digest is that of its id, its order that of its bill.
 func callback(id, bill string) store.Callback {
 	return store.Callback{
-		ID: id, Address: "address-of-" + bill, Upstream: "new", Partner: partner("one"), Bill: bill, Form: "v2",
+		ID: id, Address: "address-of-" + bill, Upstream: "new", Partner: partner.Of("one"), Bill: bill, Form: "v2",
 		URL: "https://one.example.com/paid", Host: "one.example.com", Order: "new/" + bill, Digest: sha256.Sum256([]byte(id)),
 		ContentType: "application/json", Body: []byte(`{"id":"` + id + `"}`), Received: noon,
 	}
@@ -183,7 +180,7 @@ func own(t testing.TB, s *store.Store, bill, upstream string) store.Create {
 
 func ownUntil(t testing.TB, s *store.Store, bill, upstream string, now, until time.Time) store.Create {
 	t.Helper()
-	c, err := s.Own(t.Context(), partner("one"), bill, upstream, now, until)
+	c, err := s.Own(t.Context(), partner.Of("one"), bill, upstream, now, until)
 	if err != nil {
 		t.Fatalf("Own(%s, %s): %v", bill, upstream, err)
 	}
@@ -202,7 +199,7 @@ func settle(t testing.TB, s *store.Store, c store.Create, outcome store.Outcome)
 
 func ownerOf(t testing.TB, s *store.Store, bill string) store.Owner {
 	t.Helper()
-	o, err := s.Owner(t.Context(), partner("one"), bill)
+	o, err := s.Owner(t.Context(), partner.Of("one"), bill)
 	if err != nil {
 		t.Fatalf("Owner(%s): %v", bill, err)
 	}
@@ -235,3 +232,6 @@ func equal[T any](t checker, what string, got, want T) {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
+
+// upper spells an ID as no store takes it.
+func upper(id partner.ID) partner.ID { return partner.ID(strings.ToUpper(string(id))) }

@@ -7,8 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 var (
@@ -36,7 +37,7 @@ const (
 
 // An Owner is a row of the ledger: which upstream a bill is at, if it is anywhere.
 type Owner struct {
-	Partner   string // the full SHA-256 of the partner's key, in hex
+	Partner   partner.ID // full
 	Bill      string
 	Upstream  string
 	State     Ownership
@@ -90,7 +91,7 @@ const (
 //
 // After an error nothing may be sent, and there is nothing to settle. If the error came late, a create that nobody
 // will settle is open: then the bill stays where it is, which loses nothing.
-func (s *Store) Own(ctx context.Context, partner, bill, upstream string, now, until time.Time) (Create, error) {
+func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream string, now, until time.Time) (Create, error) {
 	if err := ownable(partner, bill, upstream, now); err != nil {
 		return Create{}, err
 	}
@@ -218,8 +219,8 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 // until then, and is not recorded yet, is refused by Own, so that the bill is not made after all. If a create of the bill is under way,
 // or has an unknown outcome, and arrived after since, nothing changes: the row comes with ErrMaking, and the caller must
 // not be told so. One that seems to come from the future was recorded by a clock that was wrong, and is old. An owned bill is its upstream's to answer for: nothing changes.
-func (s *Store) Deny(ctx context.Context, partner, bill string, now, since time.Time) (Owner, error) {
-	if !fullHash(partner) || now.IsZero() {
+func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, since time.Time) (Owner, error) {
+	if !partner.IsFull() || now.IsZero() {
 		return Owner{}, fmt.Errorf("store: denying a bill needs the full hash of a partner and a time, not %q and %s", partner, now.Format(time.RFC3339))
 	}
 	if bill == "" || len(bill) > billAtMost || storable(map[string]string{"bill": bill}) != nil {
@@ -250,7 +251,7 @@ func (s *Store) Deny(ctx context.Context, partner, bill string, now, since time.
 // Found notes that an upstream has a bill, because it showed it. Its end is estimated. If the row says
 // that the bill is at another one, or may be, it stays as it is and comes with ErrOtherOwner. A row that was pending when the store was declared restored from
 // a backup says neither: it may have been released since the backup, and the bill made at the upstream that shows it.
-func (s *Store) Found(ctx context.Context, partner, bill, upstream string, now time.Time) (Owner, error) {
+func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream string, now time.Time) (Owner, error) {
 	if err := ownable(partner, bill, upstream, now); err != nil {
 		return Owner{}, err
 	}
@@ -275,7 +276,7 @@ type ruling struct {
 	refusal error
 }
 
-func found(ctx context.Context, q queries, partner, bill, upstream string, now, end time.Time) (r ruling, err error) {
+func found(ctx context.Context, q queries, partner partner.ID, bill, upstream string, now, end time.Time) (r ruling, err error) {
 	r.owner, err = scanOwner(q.QueryRowContext(ctx, `
 		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
 		VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
@@ -295,8 +296,8 @@ func found(ctx context.Context, q queries, partner, bill, upstream string, now, 
 }
 
 // Owner returns the row of a bill, or ErrNotFound.
-func (s *Store) Owner(ctx context.Context, partner, bill string) (Owner, error) {
-	if storable(map[string]string{"partner": partner, "bill": bill}) != nil {
+func (s *Store) Owner(ctx context.Context, partner partner.ID, bill string) (Owner, error) {
+	if storable(map[string]string{"partner": string(partner), "bill": bill}) != nil {
 		return Owner{}, ErrNotFound
 	}
 	return read(ctx, s, "reading the owner of a bill", func(ctx context.Context, q queries) (Owner, error) {
@@ -314,7 +315,7 @@ func (s *Store) Owner(ctx context.Context, partner, bill string) (Owner, error) 
 	})
 }
 
-func owner(ctx context.Context, q queries, partner, bill string) (Owner, error) {
+func owner(ctx context.Context, q queries, partner partner.ID, bill string) (Owner, error) {
 	return scanOwner(q.QueryRowContext(ctx, `
 		SELECT `+ownerColumns+` FROM billbridge_owners WHERE partner = $1 AND bill = $2`, partner, bill), partner, bill)
 }
@@ -323,8 +324,8 @@ func owner(ctx context.Context, q queries, partner, bill string) (Owner, error) 
 const billAtMost = 1000
 
 // ownable refuses what could not be kept, or not found again.
-func ownable(partner, bill, upstream string, now time.Time) error {
-	if !fullHash(partner) || upstream == "" || now.IsZero() {
+func ownable(partner partner.ID, bill, upstream string, now time.Time) error {
+	if !partner.IsFull() || upstream == "" || now.IsZero() {
 		return fmt.Errorf("store: the owner of a bill needs the full hash of a partner, an upstream and a time, not %q, %q and %s",
 			partner, upstream, now.Format(time.RFC3339))
 	}
@@ -332,11 +333,6 @@ func ownable(partner, bill, upstream string, now time.Time) error {
 		return ErrBill
 	}
 	return storable(map[string]string{"upstream": upstream})
-}
-
-// fullHash tells a SHA-256 in hex. Two spellings of one would be two partners.
-func fullHash(partner string) bool {
-	return len(partner) == 64 && strings.Trim(partner, "0123456789abcdef") == ""
 }
 
 const createLength = 16 + 1 // of a token
@@ -350,7 +346,7 @@ func newCreate() string {
 
 const ownerColumns = "upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended"
 
-func scanOwner(row *sql.Row, partner, bill string) (Owner, error) {
+func scanOwner(row *sql.Row, partner partner.ID, bill string) (Owner, error) {
 	o := Owner{Partner: partner, Bill: bill}
 	if err := o.scan(row); err != nil {
 		return Owner{}, err

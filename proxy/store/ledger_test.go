@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -100,10 +101,10 @@ func TestTransitions(t *testing.T) {
 				switch what {
 				case "own":
 					var c store.Create
-					c, err = s.Own(t.Context(), partner("one"), bill, which, noon, time.Time{})
+					c, err = s.Own(t.Context(), partner.Of("one"), bill, which, noon, time.Time{})
 					creates, o = append(creates, c), c.Owner
 				case "found":
-					o, err = s.Found(t.Context(), partner("one"), bill, which, noon)
+					o, err = s.Found(t.Context(), partner.Of("one"), bill, which, noon)
 				default:
 					o, err = s.Complete(t.Context(), creates[what[0]-'1'], store.Outcome(which), noon)
 				}
@@ -152,7 +153,7 @@ func TestStoreFromABackup(t *testing.T) {
 			}
 			if want.is == "" {
 				equal(t, bill, o, store.Owner{})
-				_, err := s.Owner(t.Context(), partner("one"), bill)
+				_, err := s.Owner(t.Context(), partner.Of("one"), bill)
 				if !errors.Is(err, store.ErrNotFound) {
 					t.Errorf("%s: %v", bill, err)
 				}
@@ -170,21 +171,21 @@ func TestFoundAfterABackup(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
 		own(t, s, "before", "new")
-		if _, err := s.Found(t.Context(), partner("one"), "before", "old", noon); !errors.Is(err, store.ErrOtherOwner) {
+		if _, err := s.Found(t.Context(), partner.Of("one"), "before", "old", noon); !errors.Is(err, store.ErrOtherOwner) {
 			t.Errorf("without a backup: %v", err)
 		}
-		if _, err := s.Found(t.Context(), partner("one"), "owned", "new", noon); err != nil {
+		if _, err := s.Found(t.Context(), partner.Of("one"), "owned", "new", noon); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Restored(t.Context(), "ann", noon); err != nil {
 			t.Fatal(err)
 		}
 		later := noon.Add(time.Minute)
-		if _, err := s.Own(t.Context(), partner("one"), "since", "new", later, time.Time{}); err != nil {
+		if _, err := s.Own(t.Context(), partner.Of("one"), "since", "new", later, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		for bill, want := range map[string]string{"before": "old owned 1", "owned": "new owned 0", "since": "new pending 1"} {
-			o, err := s.Found(t.Context(), partner("one"), bill, "old", later)
+			o, err := s.Found(t.Context(), partner.Of("one"), bill, "old", later)
 			if errors.Is(err, store.ErrOtherOwner) != (bill != "before") {
 				t.Errorf("%s: %v", bill, err)
 			}
@@ -200,7 +201,7 @@ func TestOwnersOfOthers(t *testing.T) {
 		for _, bill := range []string{"B", "b ", "bb"} {
 			equal(t, bill, own(t, s, bill, "new").Upstream, "new")
 		}
-		c, err := s.Own(t.Context(), partner("two"), "b", "new", noon, time.Time{})
+		c, err := s.Own(t.Context(), partner.Of("two"), "b", "new", noon, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,19 +213,20 @@ func TestOwnersOfOthers(t *testing.T) {
 func TestOwnRefuses(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for name, row := range map[string]struct {
-			partner, bill, upstream string
-			now                     time.Time
-			ofBill                  bool // the id is what is wrong
+			partner        partner.ID
+			bill, upstream string
+			now            time.Time
+			ofBill         bool // the id is what is wrong
 		}{
-			"a short hash":    {partner("one")[:12], "b", "old", noon, false},
-			"capital letters": {strings.ToUpper(partner("one")), "b", "old", noon, false},
-			"no upstream":     {partner("one"), "b", "", noon, false},
-			"no time":         {partner("one"), "b", "old", time.Time{}, false},
-			"a zero upstream": {partner("one"), "b", "\x00", noon, false},
-			"no bill":         {partner("one"), "", "old", noon, true},
-			"a zero byte":     {partner("one"), "b\x00", "old", noon, true},
-			"not UTF-8":       {partner("one"), "\xff", "old", noon, true},
-			"a long id":       {partner("one"), strings.Repeat("청", 334), "old", noon, true},
+			"a short hash":    {partner.Of("one")[:12], "b", "old", noon, false},
+			"capital letters": {upper(partner.Of("one")), "b", "old", noon, false},
+			"no upstream":     {partner.Of("one"), "b", "", noon, false},
+			"no time":         {partner.Of("one"), "b", "old", time.Time{}, false},
+			"a zero upstream": {partner.Of("one"), "b", "\x00", noon, false},
+			"no bill":         {partner.Of("one"), "", "old", noon, true},
+			"a zero byte":     {partner.Of("one"), "b\x00", "old", noon, true},
+			"not UTF-8":       {partner.Of("one"), "\xff", "old", noon, true},
+			"a long id":       {partner.Of("one"), strings.Repeat("청", 334), "old", noon, true},
 		} {
 			_, owned := s.Own(t.Context(), row.partner, row.bill, row.upstream, row.now, time.Time{})
 			_, found := s.Found(t.Context(), row.partner, row.bill, row.upstream, row.now)
@@ -288,7 +290,7 @@ func TestChanged(t *testing.T) {
 		end(third, store.Unknown, 4)
 		end(fourth, store.Succeeded, 8)
 		end(fifth, store.Succeeded, 8)
-		o, err := s.Found(t.Context(), partner("one"), "b", "old", at(10))
+		o, err := s.Found(t.Context(), partner.Of("one"), "b", "old", at(10))
 		is(o, err, 8)
 	})
 }
@@ -329,7 +331,7 @@ func TestOneUpstreamForAll(t *testing.T) {
 				doing.Wait()
 			}
 			all(func(i int) (err error) {
-				creates[i], err = replicas[i%2].Own(t.Context(), partner("one"), bill, fmt.Sprint("side", i%4), noon, time.Time{})
+				creates[i], err = replicas[i%2].Own(t.Context(), partner.Of("one"), bill, fmt.Sprint("side", i%4), noon, time.Time{})
 				return err
 			})
 			for _, c := range creates {
@@ -354,7 +356,7 @@ func TestSuccessWhereItIsNotTheOwner(t *testing.T) {
 		if err := s.Restored(t.Context(), "anna", noon.Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Found(t.Context(), partner("one"), "b", "new", noon.Add(time.Minute)); err != nil {
+		if _, err := s.Found(t.Context(), partner.Of("one"), "b", "new", noon.Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Complete(t.Context(), c, store.Succeeded, noon.Add(time.Hour)); !errors.Is(err, store.ErrOtherOwner) {
@@ -369,11 +371,11 @@ func TestSuccessWhereItIsNotTheOwner(t *testing.T) {
 // TestFoundBeforeItsCreateEnded: a bill that was found stays what it is, since then, when its create ends.
 func TestFoundBeforeItsCreateEnded(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		c, err := s.Own(t.Context(), partner("one"), "b", "new", noon, time.Time{})
+		c, err := s.Own(t.Context(), partner.Of("one"), "b", "new", noon, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Found(t.Context(), partner("one"), "b", "new", noon.Add(time.Minute)); err != nil {
+		if _, err := s.Found(t.Context(), partner.Of("one"), "b", "new", noon.Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		o, err := s.Complete(t.Context(), c, store.Succeeded, noon.Add(time.Hour))

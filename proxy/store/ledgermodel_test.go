@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -63,7 +64,7 @@ func (l *ledger) own(t *rapid.T) {
 	}
 	row, ok := l.rows[bill]
 	if at, denied := l.denied[bill]; ok && row.State != store.Owned && denied && !at.Before(l.now) {
-		_, err := l.s.Own(l.ctx, partner("one"), bill, side, l.now, until)
+		_, err := l.s.Own(l.ctx, partner.Of("one"), bill, side, l.now, until)
 		l.check(err, store.ErrDenied)
 		return
 	}
@@ -73,12 +74,12 @@ func (l *ledger) own(t *rapid.T) {
 				t.Fatalf("%s is decided anew while a create at %s may take effect", bill, s.Upstream)
 			}
 		}
-		row = store.Owner{Partner: partner("one"), Bill: bill, Upstream: side, State: store.Pending, Changed: l.now, Ends: end}
+		row = store.Owner{Partner: partner.Of("one"), Bill: bill, Upstream: side, State: store.Pending, Changed: l.now, Ends: end}
 	} else if row.Ends.Before(end) {
 		row.Ends = end
 	}
 	row.Open, row.Tried = row.Open+1, l.now
-	c, err := l.s.Own(l.ctx, partner("one"), bill, side, l.now, until)
+	c, err := l.s.Own(l.ctx, partner.Of("one"), bill, side, l.now, until)
 	l.check(err, nil)
 	equal(t, "Own", c.Owner, row)
 	l.rows[bill] = row
@@ -165,7 +166,7 @@ func (l *ledger) find(t *rapid.T) {
 		row.State, row.Changed = store.Owned, l.now
 	}
 	l.rows[bill] = row
-	o, err := l.s.Found(l.ctx, partner("one"), bill, side, l.now)
+	o, err := l.s.Found(l.ctx, partner.Of("one"), bill, side, l.now)
 	l.check(err, nil)
 	equal(t, "Found", o, row)
 }
@@ -178,14 +179,14 @@ func (l *ledger) deny(t *rapid.T) {
 	want := error(nil)
 	switch {
 	case !ok:
-		row = store.Owner{Partner: partner("one"), Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC()}
+		row = store.Owner{Partner: partner.Of("one"), Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC()}
 	case row.State == store.Pending && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
 		want = store.ErrMaking
 	}
 	if want == nil && row.State != store.Owned {
 		l.denied[bill] = l.now
 	}
-	o, err := l.s.Deny(l.ctx, partner("one"), bill, l.now, since)
+	o, err := l.s.Deny(l.ctx, partner.Of("one"), bill, l.now, since)
 	l.check(err, want)
 	equal(t, "Deny", o, row)
 	l.rows[bill] = row
@@ -198,7 +199,7 @@ func (l *ledger) mistake(t *rapid.T) {
 		t.Skip("it can be anywhere")
 	}
 	side := sides[1-slices.Index(sides, row.Upstream)]
-	o, err := l.s.Found(l.ctx, partner("one"), row.Bill, side, l.now)
+	o, err := l.s.Found(l.ctx, partner.Of("one"), row.Bill, side, l.now)
 	l.check(err, store.ErrOtherOwner)
 	equal(t, "Found", o, row)
 }
@@ -233,7 +234,7 @@ func (l *ledger) same(t *rapid.T) {
 	want := map[string]store.Bills{}
 	for i := range 3 {
 		bill := fmt.Sprint("b", i)
-		o, err := l.s.Owner(l.ctx, partner("one"), bill)
+		o, err := l.s.Owner(l.ctx, partner.Of("one"), bill)
 		row, ok := l.rows[bill]
 		if !ok {
 			l.check(err, store.ErrNotFound)
@@ -309,7 +310,7 @@ func TestNoBillAtBoth(t *testing.T) {
 				s := replicas[n%2]
 				for range each {
 					bill := fmt.Sprint("b", random.IntN(bills))
-					c, err := s.Own(t.Context(), partner("one"), bill, sides[random.IntN(2)], noon, time.Time{})
+					c, err := s.Own(t.Context(), partner.Of("one"), bill, sides[random.IntN(2)], noon, time.Time{})
 					if err != nil {
 						t.Error(err)
 						return

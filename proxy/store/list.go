@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // ErrFilter: a Filter asks for what cannot be; the error's text says what.
@@ -16,7 +18,7 @@ var ErrFilter = errors.New("store: wrong filter")
 // A Filter says which callbacks are meant. A field with its zero value excludes none.
 type Filter struct {
 	State         State
-	PartnerPrefix string // the first digits of Partner, at least 12; ErrAmbiguous if two partners begin with them
+	PartnerPrefix partner.ID // full or abbreviated; ErrAmbiguous if it fits two partners
 	Bill          string
 	Upstream      string
 	Since         time.Time // received then or later
@@ -265,7 +267,7 @@ func (f Filter) where(args ...any) (string, []any, error) {
 		return "", nil, fmt.Errorf("%w: %w", ErrFilter, err)
 	}
 	if f.PartnerPrefix != "" {
-		if err := shortHash(f.PartnerPrefix); err != nil {
+		if err := checkPrefix(f.PartnerPrefix); err != nil {
 			return "", nil, err
 		}
 		add("partner >= $%d", f.PartnerPrefix)
@@ -318,11 +320,11 @@ func (f Filter) words() string {
 	return strings.Join(words, ", ")
 }
 
-// beyond is greater than every hash that begins with prefix, and smaller than any other greater one: g follows f.
-func beyond(prefix string) string { return prefix + "g" }
+// beyond is greater than every ID that begins with prefix, and smaller than any other greater one: g follows f.
+func beyond(prefix partner.ID) partner.ID { return prefix + "g" }
 
-func shortHash(prefix string) error {
-	if len(prefix) < 12 || strings.Trim(prefix, "0123456789abcdef") != "" {
+func checkPrefix(prefix partner.ID) error {
+	if !prefix.IsPrefix() {
 		return fmt.Errorf("%w: a partner is named by at least 12 lower-case hex digits, not %q", ErrFilter, prefix)
 	}
 	return nil
@@ -332,8 +334,8 @@ func (f Filter) onePartner(ctx context.Context, q queries) error {
 	return onePartner(ctx, q, "billbridge_callbacks", f.PartnerPrefix)
 }
 
-// onePartner returns ErrAmbiguous if the rows of two partners in a table fit a short hash.
-func onePartner(ctx context.Context, q queries, table, prefix string) error {
+// onePartner returns ErrAmbiguous if the rows of two partners in a table fit an abbreviated ID.
+func onePartner(ctx context.Context, q queries, table string, prefix partner.ID) error {
 	if prefix == "" {
 		return nil
 	}

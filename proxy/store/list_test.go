@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -20,7 +21,7 @@ func various(t *testing.T, s *store.Store) {
 			c.Upstream = "old"
 		}
 		if i > 3 {
-			c.Partner = partner("two")
+			c.Partner = partner.Of("two")
 		}
 		become(t, s, c, state)
 	}
@@ -38,16 +39,16 @@ func TestList(t *testing.T) {
 			"delivered":         {store.Filter{State: store.Delivered}, "c1"},
 			"dead":              {store.Filter{State: store.Dead}, "c5 c4 c2"},
 			"dropped":           {store.Filter{State: store.Dropped}, "c3"},
-			"a partner":         {store.Filter{PartnerPrefix: partner("two")[:12]}, "c5 c4"},
-			"by the whole hash": {store.Filter{PartnerPrefix: partner("one")}, "c3 c2 c1 c0"},
-			"no partner":        {store.Filter{PartnerPrefix: partner("three")[:12]}, ""},
+			"a partner":         {store.Filter{PartnerPrefix: partner.Of("two")[:12]}, "c5 c4"},
+			"by the whole hash": {store.Filter{PartnerPrefix: partner.Of("one")}, "c3 c2 c1 c0"},
+			"no partner":        {store.Filter{PartnerPrefix: partner.Of("three")[:12]}, ""},
 			"a bill":            {store.Filter{Bill: "b1"}, "c3 c2"},
 			"an upstream":       {store.Filter{Upstream: "old"}, "c5 c3 c1"},
 			"since":             {store.Filter{Since: noon.Add(4 * time.Minute)}, "c5 c4"},
 			"until":             {store.Filter{Until: noon.Add(time.Minute)}, "c0"},
 			"a limit":           {store.Filter{Limit: 2}, "c5 c4"},
 			"all of them": {store.Filter{
-				State: store.Dead, PartnerPrefix: partner("one")[:12], Bill: "b1", Upstream: "new", Since: noon, Until: noon.Add(time.Hour), Limit: 9,
+				State: store.Dead, PartnerPrefix: partner.Of("one")[:12], Bill: "b1", Upstream: "new", Since: noon, Until: noon.Add(time.Hour), Limit: 9,
 			}, "c2"},
 		} {
 			got, err := s.List(t.Context(), want.filter)
@@ -92,8 +93,8 @@ func TestFilterRefuses(t *testing.T) {
 		for _, f := range []store.Filter{
 			{State: "lost"},
 			{State: "dead' OR 'a'='a"},
-			{PartnerPrefix: partner("one")[:11]},
-			{PartnerPrefix: strings.ToUpper(partner("one"))},
+			{PartnerPrefix: partner.Of("one")[:11]},
+			{PartnerPrefix: upper(partner.Of("one"))},
 			{PartnerPrefix: "%%%%%%%%%%%%"},
 			{Limit: -1},
 			{Bill: "\x00"},
@@ -119,7 +120,7 @@ func TestFilterRefuses(t *testing.T) {
 func TestAmbiguousPartner(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		a, b := callback("a", "a"), callback("b", "b")
-		b.Partner = a.Partner[:12] + partner("two")[12:]
+		b.Partner = a.Partner[:12] + partner.Of("two")[12:]
 		become(t, s, a, store.Dead)
 		become(t, s, b, store.Dead)
 		short := store.Filter{PartnerPrefix: a.Partner[:12]}
@@ -146,7 +147,7 @@ func TestReplayAndDrop(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		various(t, s)
 		later := noon.Add(time.Hour)
-		if n, err := s.Replay(t.Context(), store.Filter{PartnerPrefix: partner("two")[:12], Limit: 1}, "tester", later, nil); n != 1 || err != nil {
+		if n, err := s.Replay(t.Context(), store.Filter{PartnerPrefix: partner.Of("two")[:12], Limit: 1}, "tester", later, nil); n != 1 || err != nil {
 			t.Errorf("Replay = %d, %v", n, err)
 		}
 		got := get(t, s, "c4") // the first accepted goes first

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -172,7 +173,7 @@ func TestMigratesTheFirstVersion(t *testing.T) {
 		}
 		s := open(t, url)
 		equal(t, "claimed", ids(claim(t, s, noon)), []string{"c1"})
-		o, err := s.Owner(t.Context(), partner("one"), "b1")
+		o, err := s.Owner(t.Context(), partner.Of("one"), "b1")
 		if err != nil {
 			t.Fatal(err)
 		}

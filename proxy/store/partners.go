@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // Seen notes that a partner was seen. The first time that is noted stays, whatever comes after it. For a partner that
@@ -13,8 +15,8 @@ import (
 //
 // The row is never removed: the caller must know that there is such a partner, or anyone fills the store with made-up
 // ones.
-func (s *Store) Seen(ctx context.Context, partner string, at time.Time) error {
-	if !fullHash(partner) || at.IsZero() {
+func (s *Store) Seen(ctx context.Context, partner partner.ID, at time.Time) error {
+	if !partner.IsFull() || at.IsZero() {
 		return fmt.Errorf("store: that a partner was seen needs its full hash and a time, not %q and %s", partner, at.Format(time.RFC3339))
 	}
 	if _, err := s.FirstSeen(ctx, partner); !errors.Is(err, ErrNotFound) {
@@ -29,8 +31,8 @@ func (s *Store) Seen(ctx context.Context, partner string, at time.Time) error {
 }
 
 // FirstSeen returns when a partner was first seen, or ErrNotFound.
-func (s *Store) FirstSeen(ctx context.Context, partner string) (time.Time, error) {
-	if storable(map[string]string{"partner": partner}) != nil {
+func (s *Store) FirstSeen(ctx context.Context, partner partner.ID) (time.Time, error) {
+	if storable(map[string]string{"partner": string(partner)}) != nil {
 		return time.Time{}, ErrNotFound
 	}
 	return read(ctx, s, "reading when a partner was first seen", func(ctx context.Context, q queries) (first time.Time, err error) {
@@ -44,7 +46,7 @@ func (s *Store) FirstSeen(ctx context.Context, partner string) (time.Time, error
 
 // A Sight is when a partner was first seen.
 type Sight struct {
-	Partner string
+	Partner partner.ID
 	First   time.Time
 }
 
@@ -67,14 +69,14 @@ func (s *Store) Sights(ctx context.Context) ([]Sight, error) {
 	})
 }
 
-// Partner returns the full hash of the one partner of the rollout whose hash begins with prefix, of at least 12 digits:
-// of those that were seen, have a stage or are in the ledger. It returns ErrNotFound if there is none, and ErrAmbiguous
+// Partner returns the full ID of the one partner of the rollout whose ID begins with prefix: of those that were seen, have a
+// stage or are in the ledger. It returns ErrNotFound if there is none, and ErrAmbiguous
 // if there are two.
-func (s *Store) Partner(ctx context.Context, prefix string) (string, error) {
-	if err := shortHash(prefix); err != nil {
+func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, error) {
+	if err := checkPrefix(prefix); err != nil {
 		return "", err
 	}
-	return read(ctx, s, "looking up a partner", func(ctx context.Context, q queries) (full string, err error) {
+	return read(ctx, s, "looking up a partner", func(ctx context.Context, q queries) (full partner.ID, err error) {
 		for _, table := range []string{"billbridge_seen", "billbridge_stages", "billbridge_owners"} {
 			if err := onePartner(ctx, q, table, prefix); err != nil {
 				return "", err
@@ -86,10 +88,10 @@ func (s *Store) Partner(ctx context.Context, prefix string) (string, error) {
 			}
 			switch {
 			case !found.Valid:
-			case full != "" && full != found.String:
+			case full != "" && full != partner.ID(found.String):
 				return "", ErrAmbiguous
 			default:
-				full = found.String
+				full = partner.ID(found.String)
 			}
 		}
 		if full == "" {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -185,27 +186,27 @@ func TestR31_OnePartnerDelaysNoOther(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for i := range 20 {
 			c := callback(fmt.Sprint("many", i), fmt.Sprint("m", i))
-			c.Host, c.Next, c.Partner = fmt.Sprintf("shop-%d.example.com", i), noon.Add(-time.Hour), partner("many")
+			c.Host, c.Next, c.Partner = fmt.Sprintf("shop-%d.example.com", i), noon.Add(-time.Hour), partner.Of("many")
 			accept(t, s, c)
 		}
 		other := callback("other", "o")
 		other.Host = "shop-1.example.com"
 		accept(t, s, other)
-		count := func(busy map[string]int) map[string]int {
+		count := func(busy map[string]int) map[partner.ID]int {
 			t.Helper()
 			claimed, err := s.Claim(t.Context(), noon, time.Minute, 100, 3, 5, busy)
 			if err != nil {
 				t.Fatal(err)
 			}
-			by := map[string]int{}
+			by := map[partner.ID]int{}
 			for _, c := range claimed {
 				by[c.Partner]++
 			}
 			return by
 		}
-		equal(t, "with two under way", count(map[string]int{partner("many"): 2}), map[string]int{partner("many"): 3, partner("one"): 1})
-		equal(t, "with five under way", count(map[string]int{partner("many"): 5}), map[string]int{})
-		equal(t, "with none under way", count(nil), map[string]int{partner("many"): 5})
+		equal(t, "with two under way", count(map[string]int{string(partner.Of("many")): 2}), map[partner.ID]int{partner.Of("many"): 3, partner.Of("one"): 1})
+		equal(t, "with five under way", count(map[string]int{string(partner.Of("many")): 5}), map[partner.ID]int{})
+		equal(t, "with none under way", count(nil), map[partner.ID]int{partner.Of("many"): 5})
 	})
 }
 

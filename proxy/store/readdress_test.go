@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -20,7 +21,7 @@ func at(u store.Upstream, url string) store.Upstream {
 func TestExchangedAddressesAreRefused(t *testing.T) {
 	for name, use := range map[string]func(*testing.T, *store.Store){
 		"a partner was seen": func(t *testing.T, s *store.Store) {
-			if err := s.Seen(t.Context(), partner("one"), noon); err != nil {
+			if err := s.Seen(t.Context(), partner.Of("one"), noon); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"testing"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -49,7 +50,7 @@ func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 	if o := ownerOf(t, s, "before"); o.State != store.Owned || o.Upstream != "old" {
 		t.Errorf("a bill from before the backup is %+v", o)
 	}
-	if o, err := s.Owner(t.Context(), partner("one"), "after"); !errors.Is(err, store.ErrNotFound) {
+	if o, err := s.Owner(t.Context(), partner.Of("one"), "after"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a bill that was made after the backup is %+v, %v", o, err)
 	}
 }

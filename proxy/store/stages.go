@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // A Stage is how far a partner has come on its way from one upstream to the other. What the stages are is for the
 // caller to say.
 type Stage struct {
-	Partner string // the full hash of one; "" for all that have no stage of their own
+	Partner partner.ID // full; "" for all that have no stage of their own
 	Stage   string
 	Percent int // of a stage that splits; 0 to 100
 	By      string
@@ -63,16 +65,16 @@ type Change struct {
 	Action                 Action
 	By                     string
 	At                     time.Time
-	Partner                string // the partner of the stage ("" for the default), of the counts ("" for all) or of the bill; else ""
-	Subject                string // the bill that was assigned, the upstream that may move, the callback or how many and which; else ""
-	From, To               string // stages, a bill's upstreams, or a callback's states; From is "" if there was none, To if there is none any more
+	Partner                partner.ID // the partner of the stage ("" for the default), of the counts ("" for all) or of the bill; else ""
+	Subject                string     // the bill that was assigned, the upstream that may move, the callback or how many and which; else ""
+	From, To               string     // stages, a bill's upstreams, or a callback's states; From is "" if there was none, To if there is none any more
 	FromPercent, ToPercent int
 	Forced                 bool
 }
 
 // SetStage puts a partner, or the default, into a stage. Neither the kill switch nor other partners change with it.
 func (s *Store) SetStage(ctx context.Context, stage Stage) error {
-	if stage.Partner != "" && !fullHash(stage.Partner) {
+	if stage.Partner != "" && !stage.Partner.IsFull() {
 		return fmt.Errorf("store: a stage needs the full hash of a partner, or none for the default, not %q", stage.Partner)
 	}
 	if stage.Stage == "" || stage.Percent < 0 || stage.Percent > 100 {
@@ -99,8 +101,8 @@ func (s *Store) SetStage(ctx context.Context, stage Stage) error {
 }
 
 // UnsetStage takes a partner's stage away, so that it follows the default again. It returns ErrNotFound if it has none.
-func (s *Store) UnsetStage(ctx context.Context, partner, by string, at time.Time) error {
-	if partner != "" && !fullHash(partner) {
+func (s *Store) UnsetStage(ctx context.Context, partner partner.ID, by string, at time.Time) error {
+	if partner != "" && !partner.IsFull() {
 		return fmt.Errorf("store: the stage that is taken away must be that of the full hash of a partner, or of none for the default, not of %q", partner)
 	}
 	c := Change{Action: Staged, By: by, At: at, Partner: partner}
@@ -247,16 +249,16 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 		}
 		defer func() { _ = rows.Close() }() // its error is that of rows.Err
 		for rows.Next() {
-			var partner, stage, by sql.NullString // all NULL if there is no stage at all
+			var id, stage, by sql.NullString // all NULL if there is no stage at all
 			var percent sql.NullInt64
 			var forced sql.NullBool
 			var at time.Time
 			if err := rows.Scan(&r.Revision, moment{&r.Stopped.At}, &r.Stopped.By, moment{&r.Restored.At}, &r.Restored.By,
-				moment{&r.Started}, moment{&r.Begun.At}, &r.Begun.By, &r.ConfigDefault, &partner, &stage, &percent, &by, moment{&at}, &forced); err != nil {
+				moment{&r.Started}, moment{&r.Begun.At}, &r.Begun.By, &r.ConfigDefault, &id, &stage, &percent, &by, moment{&at}, &forced); err != nil {
 				return Rollout{}, err
 			}
-			if partner.Valid {
-				r.Stages = append(r.Stages, Stage{partner.String, stage.String, int(percent.Int64), by.String, at, forced.Bool})
+			if id.Valid {
+				r.Stages = append(r.Stages, Stage{partner.ID(id.String), stage.String, int(percent.Int64), by.String, at, forced.Bool})
 			}
 		}
 		return r, rows.Err()

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -47,7 +49,7 @@ func TestStages(t *testing.T) {
 		equal(t, "at first", rolloutOf(t, s), store.Rollout{})
 		equal(t, "at first", audit(t, s, 10), nil)
 
-		one, two := partner("one"), partner("two")
+		one, two := partner.Of("one"), partner.Of("two")
 		at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 		var want store.Rollout
 		var log []store.Change
@@ -77,7 +79,7 @@ func TestStages(t *testing.T) {
 		did(s.SetStage(t.Context(), byDefault), store.Change{Action: store.Staged, By: "박", At: at(2), To: "shadow"})
 		other := store.Stage{Partner: two, Stage: "old", By: "anna", At: at(2)}
 		want.Stages = append(want.Stages, other)
-		slices.SortFunc(want.Stages, func(a, b store.Stage) int { return strings.Compare(a.Partner, b.Partner) })
+		slices.SortFunc(want.Stages, func(a, b store.Stage) int { return cmp.Compare(a.Partner, b.Partner) })
 		did(s.SetStage(t.Context(), other), store.Change{Action: store.Staged, By: "anna", At: at(2), Partner: two, To: "old"})
 
 		want.Stopped = store.Declaration{By: "ben", At: at(3)}
@@ -115,7 +117,7 @@ func TestStagesRefuses(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for name, change := range map[string]func(*store.Stage){
 			"a short hash":      func(s *store.Stage) { s.Partner = s.Partner[:12] },
-			"capital letters":   func(s *store.Stage) { s.Partner = strings.ToUpper(s.Partner) },
+			"capital letters":   func(s *store.Stage) { s.Partner = upper(s.Partner) },
 			"no stage":          func(s *store.Stage) { s.Stage = "" },
 			"a zero byte":       func(s *store.Stage) { s.Stage = "\x00" },
 			"less than nothing": func(s *store.Stage) { s.Percent = -1 },
@@ -124,7 +126,7 @@ func TestStagesRefuses(t *testing.T) {
 			"not UTF-8":         func(s *store.Stage) { s.By = "\xff" },
 			"no time":           func(s *store.Stage) { s.At = time.Time{} },
 		} {
-			stage := store.Stage{Partner: partner("one"), Stage: "canary", Percent: 100, By: "anna", At: noon}
+			stage := store.Stage{Partner: partner.Of("one"), Stage: "canary", Percent: 100, By: "anna", At: noon}
 			change(&stage)
 			if err := s.SetStage(t.Context(), stage); err == nil || !strings.HasPrefix(err.Error(), "store: ") {
 				t.Errorf("%s: %v", name, err)
@@ -146,20 +148,20 @@ func TestStagesRefuses(t *testing.T) {
 // TestUnsetStageRefuses: what has no stage of its own loses none, and nothing else changes either.
 func TestUnsetStageRefuses(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		for _, who := range []string{partner("one"), ""} {
+		for _, who := range []partner.ID{partner.Of("one"), ""} {
 			if err := s.SetStage(t.Context(), store.Stage{Partner: who, Stage: "new", By: "anna", At: noon}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		was, log := rolloutOf(t, s), audit(t, s, 10)
-		if err := s.UnsetStage(t.Context(), partner("two"), "anna", noon); !errors.Is(err, store.ErrNotFound) {
+		if err := s.UnsetStage(t.Context(), partner.Of("two"), "anna", noon); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("without a stage: %v", err)
 		}
 		for name, err := range map[string]error{
-			"a short hash":    s.UnsetStage(t.Context(), partner("one")[:12], "anna", noon),
-			"capital letters": s.UnsetStage(t.Context(), strings.ToUpper(partner("one")), "anna", noon),
-			"nobody":          s.UnsetStage(t.Context(), partner("one"), "", noon),
-			"no time":         s.UnsetStage(t.Context(), partner("one"), "anna", time.Time{}),
+			"a short hash":    s.UnsetStage(t.Context(), partner.Of("one")[:12], "anna", noon),
+			"capital letters": s.UnsetStage(t.Context(), upper(partner.Of("one")), "anna", noon),
+			"nobody":          s.UnsetStage(t.Context(), partner.Of("one"), "", noon),
+			"no time":         s.UnsetStage(t.Context(), partner.Of("one"), "anna", time.Time{}),
 		} {
 			if err == nil || errors.Is(err, store.ErrNotFound) || !strings.HasPrefix(err.Error(), "store: ") {
 				t.Errorf("%s: %v", name, err)
@@ -170,7 +172,7 @@ func TestUnsetStageRefuses(t *testing.T) {
 		if err := s.UnsetStage(t.Context(), "", "anna", noon); err != nil {
 			t.Error(err)
 		}
-		if got := rolloutOf(t, s).Stages; len(got) != 1 || got[0].Partner != partner("one") {
+		if got := rolloutOf(t, s).Stages; len(got) != 1 || got[0].Partner != partner.Of("one") {
 			t.Errorf("without the default: %+v", got)
 		}
 	})
@@ -186,7 +188,7 @@ func TestStagesAtOnce(t *testing.T) {
 		var changing sync.WaitGroup
 		for i := range changes {
 			changing.Go(func() {
-				stage := store.Stage{Partner: partner("one"), Stage: fmt.Sprint("stage", i), By: "anna", At: noon}
+				stage := store.Stage{Partner: partner.Of("one"), Stage: fmt.Sprint("stage", i), By: "anna", At: noon}
 				if err := replicas[i%2].SetStage(t.Context(), stage); err != nil {
 					t.Error(err)
 				}
@@ -237,8 +239,8 @@ func TestSeen(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
-		s, one, two := replicas[0], partner("one"), partner("two")
-		is := func(who string, want time.Time, wantErr error) {
+		s, one, two := replicas[0], partner.Of("one"), partner.Of("two")
+		is := func(who partner.ID, want time.Time, wantErr error) {
 			t.Helper()
 			first, err := replicas[1].FirstSeen(t.Context(), who)
 			if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
@@ -275,7 +277,7 @@ func TestSeen(t *testing.T) {
 		}
 		is(two, first, nil)
 
-		for _, who := range []string{"", one[:12], strings.ToUpper(one)} {
+		for _, who := range []partner.ID{"", one[:12], upper(one)} {
 			if err := s.Seen(t.Context(), who, noon); err == nil {
 				t.Errorf("%q: no error", who)
 			}
@@ -291,7 +293,7 @@ func TestSeen(t *testing.T) {
 func TestSeenAgainOnlyReads(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.SQLite(t))
-	if err := s.Seen(t.Context(), partner("one"), noon); err != nil {
+	if err := s.Seen(t.Context(), partner.Of("one"), noon); err != nil {
 		t.Fatal(err)
 	}
 	c := own(t, s, "b", "old")
@@ -299,9 +301,9 @@ func TestSeenAgainOnlyReads(t *testing.T) {
 	release := s.Hold() // from here on no write comes to an end
 	defer release()
 	for name, do := range map[string]func() error{
-		"Seen": func() error { return s.Seen(t.Context(), partner("one"), noon.Add(time.Hour)) },
+		"Seen": func() error { return s.Seen(t.Context(), partner.Of("one"), noon.Add(time.Hour)) },
 		"Found": func() error {
-			_, err := s.Found(t.Context(), partner("one"), "b", "old", noon)
+			_, err := s.Found(t.Context(), partner.Of("one"), "b", "old", noon)
 			return err
 		},
 	} {
@@ -324,7 +326,7 @@ func TestSeenTogether(t *testing.T) {
 	release := s.Hold()
 	seen := make(chan error, 2)
 	for i := range 2 {
-		go func() { seen <- s.Seen(t.Context(), partner("one"), noon.Add(time.Duration(i)*time.Hour)) }()
+		go func() { seen <- s.Seen(t.Context(), partner.Of("one"), noon.Add(time.Duration(i)*time.Hour)) }()
 		waitFor(t, func() bool { return s.Waiting() == i+1 })
 	}
 	release()
@@ -333,7 +335,7 @@ func TestSeenTogether(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	first, err := s.FirstSeen(t.Context(), partner("one"))
+	first, err := s.FirstSeen(t.Context(), partner.Of("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,19 +345,19 @@ func TestSeenTogether(t *testing.T) {
 // TestPartner: a short hash is one partner's of those that are known in any way, or it is refused.
 func TestPartner(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		alike := func(name string) string { return partner(name)[:12] + partner("else")[12:] }
+		alike := func(name string) partner.ID { return partner.Of(name)[:12] + partner.Of("else")[12:] }
 		equal(t, "at first", sights(t, s), nil)
 		for _, seen := range []string{"seen", "all"} {
-			if err := s.Seen(t.Context(), partner(seen), noon); err != nil {
+			if err := s.Seen(t.Context(), partner.Of(seen), noon); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for _, staged := range []string{partner("staged"), partner("all"), alike("seen"), ""} {
+		for _, staged := range []partner.ID{partner.Of("staged"), partner.Of("all"), alike("seen"), ""} {
 			if err := s.SetStage(t.Context(), store.Stage{Partner: staged, Stage: "new", By: "anna", At: noon}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for _, owns := range []string{partner("owns"), partner("all"), partner("twice"), alike("twice"), alike("staged")} {
+		for _, owns := range []partner.ID{partner.Of("owns"), partner.Of("all"), partner.Of("twice"), alike("twice"), alike("staged")} {
 			for _, bill := range []string{"b1", "b2"} {
 				if _, err := s.Own(t.Context(), owns, bill, "old", noon, time.Time{}); err != nil {
 					t.Fatal(err)
@@ -363,28 +365,28 @@ func TestPartner(t *testing.T) {
 			}
 		}
 		for _, known := range []string{"seen", "staged", "owns", "all", "twice"} {
-			short, err := s.Partner(t.Context(), partner(known)[:12])
-			full, errFull := s.Partner(t.Context(), partner(known))
+			short, err := s.Partner(t.Context(), partner.Of(known)[:12])
+			full, errFull := s.Partner(t.Context(), partner.Of(known))
 			if known == "seen" || known == "staged" || known == "twice" {
 				if !errors.Is(err, store.ErrAmbiguous) {
 					t.Errorf("%s: %s, %v", known, short, err)
 				}
-				short, err = s.Partner(t.Context(), partner(known)[:20])
+				short, err = s.Partner(t.Context(), partner.Of(known)[:20])
 			}
-			if want := partner(known); short != want || full != want || err != nil || errFull != nil {
+			if want := partner.Of(known); short != want || full != want || err != nil || errFull != nil {
 				t.Errorf("%s: %s and %s, %v, %v", known, short, full, err, errFull)
 			}
 		}
-		if _, err := s.Partner(t.Context(), partner("nobody")[:12]); !errors.Is(err, store.ErrNotFound) {
+		if _, err := s.Partner(t.Context(), partner.Of("nobody")[:12]); !errors.Is(err, store.ErrNotFound) {
 			t.Error(err)
 		}
-		for _, wrong := range []string{"", partner("all")[:11], strings.ToUpper(partner("all"))} {
+		for _, wrong := range []partner.ID{"", partner.Of("all")[:11], upper(partner.Of("all"))} {
 			if _, err := s.Partner(t.Context(), wrong); !errors.Is(err, store.ErrFilter) {
 				t.Errorf("%s: %v", wrong, err)
 			}
 		}
-		want := []store.Sight{{Partner: partner("seen"), First: noon}, {Partner: partner("all"), First: noon}}
-		slices.SortFunc(want, func(a, b store.Sight) int { return strings.Compare(a.Partner, b.Partner) })
+		want := []store.Sight{{Partner: partner.Of("seen"), First: noon}, {Partner: partner.Of("all"), First: noon}}
+		slices.SortFunc(want, func(a, b store.Sight) int { return cmp.Compare(a.Partner, b.Partner) })
 		equal(t, "at last", sights(t, s), want)
 	})
 }

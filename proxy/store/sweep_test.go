@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -32,7 +33,7 @@ func TestSweepOfOwners(t *testing.T) {
 		settle(t, s, until("no end again", 5), store.NotSent)
 		until("no end again", 0)
 		settle(t, s, until("found", 5), store.NotSent)
-		if _, err := s.Found(t.Context(), partner("one"), "found", "new", noon); err != nil {
+		if _, err := s.Found(t.Context(), partner.Of("one"), "found", "new", noon); err != nil {
 			t.Fatal(err)
 		}
 		settle(t, s, until("owned", 0), store.Succeeded)
@@ -46,7 +47,7 @@ func TestSweepOfOwners(t *testing.T) {
 		until("then no end", 2, 0)
 		until("no end first", 0, 2)
 		until("over before", -1)
-		if _, err := s.Own(t.Context(), partner("one"), "the year 1", "old", noon, time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)); err != nil {
+		if _, err := s.Own(t.Context(), partner.Of("one"), "the year 1", "old", noon, time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)); err != nil {
 			t.Fatal(err)
 		}
 
@@ -57,7 +58,7 @@ func TestSweepOfOwners(t *testing.T) {
 				t.Errorf("SweepOwners after %s = %d, %v, want %d", after, n, err, len(gone))
 			}
 			for _, bill := range gone {
-				if _, err := s.Owner(t.Context(), partner("one"), bill); !errors.Is(err, store.ErrNotFound) {
+				if _, err := s.Owner(t.Context(), partner.Of("one"), bill); !errors.Is(err, store.ErrNotFound) {
 					t.Errorf("%s: %v", bill, err)
 				}
 			}

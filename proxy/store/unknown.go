@@ -6,16 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // An UnknownWrite is a write of a bill that ended without an answer, so that its outcome is unknown.
 type UnknownWrite struct {
-	Partner, Bill string // as in Owner
-	Operation     string
-	Upstream      string    // where it was sent
-	Request       string    // the id of the call; "" if it is not known
-	At            time.Time // when it ended without an answer
-	Read          Reading
+	Partner   partner.ID // as in Owner
+	Bill      string
+	Operation string
+	Upstream  string    // where it was sent
+	Request   string    // the id of the call; "" if it is not known
+	At        time.Time // when it ended without an answer
+	Read      Reading
 }
 
 // A Reading is what a read showed of a bill.
@@ -52,7 +55,7 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 // not change any more, all of its outcomes are resolved, and if the bill is owned by that upstream, it does not count as open.
 // A read that showed no bill resolves creates alone, of a bill that nobody owns: it may have been made in the name of another
 // merchant. r.At is when the read was sent.
-func (s *Store) RecordRead(ctx context.Context, partner, bill, upstream string, r Reading, resolves time.Time, ended bool) error {
+func (s *Store) RecordRead(ctx context.Context, partner partner.ID, bill, upstream string, r Reading, resolves time.Time, ended bool) error {
 	if err := ownable(partner, bill, upstream, r.At); err != nil {
 		return err
 	}
@@ -92,7 +95,7 @@ func (s *Store) SweepUnknown(ctx context.Context, before time.Time) (n int, err 
 
 // A BillFilter says which bills are meant. A field with its zero value excludes none.
 type BillFilter struct {
-	PartnerPrefix string // as in Filter
+	PartnerPrefix partner.ID // as in Filter
 	Bill          string
 	Upstream      string
 	Open          bool      // those alone that OpenBills counts as Pending or Owned, and neither as Over nor as Ended
@@ -131,12 +134,10 @@ func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.T
 }
 
 func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string, more []any) (list []ListedBill, all int, err error) {
-	from, to := "", "g" // beyond every hash
 	if f.PartnerPrefix != "" {
-		if err := shortHash(f.PartnerPrefix); err != nil {
+		if err := checkPrefix(f.PartnerPrefix); err != nil {
 			return nil, 0, err
 		}
-		from, to = f.PartnerPrefix, beyond(f.PartnerPrefix)
 	}
 	if f.Limit < 1 || f.Now.IsZero() {
 		return nil, 0, fmt.Errorf("%w: a list of bills needs a limit and the time now, not %d and %s", ErrFilter, f.Limit, f.Now.Format(time.RFC3339))
@@ -146,7 +147,7 @@ func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string,
 	}
 	meant := " FROM (" + rows + `) AS listed WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
 		AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`
-	args := append([]any{from, to, f.Bill, f.Upstream, bit(f.Open), f.Now.UnixMilli()}, more...)
+	args := append([]any{f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, f.Upstream, bit(f.Open), f.Now.UnixMilli()}, more...)
 	_, err = read(ctx, s, "listing bills", func(ctx context.Context, q queries) (none struct{}, err error) {
 		if err := onePartner(ctx, q, "billbridge_owners", f.PartnerPrefix); err != nil {
 			return none, err
@@ -176,7 +177,8 @@ func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string,
 
 func (b *ListedBill) scan(row *sql.Rows) error {
 	w := new(UnknownWrite)
-	var partner, bill string
+	var partner partner.ID
+	var bill string
 	var length int
 	if err := row.Scan(&partner, &bill, &b.Upstream, &b.State, &length, &b.Uncertain, moment{&b.Changed}, moment{&b.Tried}, moment{&b.Ends}, moment{&b.Ended},
 		&w.Operation, &w.Upstream, &w.Request, moment{&w.At}, &w.Read.Finding, &w.Read.State, &w.Read.Amount, moment{&w.Read.At}); err != nil {

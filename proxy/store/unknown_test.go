@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -12,7 +13,7 @@ import (
 // made has the ledger own a bill at an upstream.
 func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Time) {
 	t.Helper()
-	c, err := s.Own(t.Context(), partner("one"), bill, upstream, at, until)
+	c, err := s.Own(t.Context(), partner.Of("one"), bill, upstream, at, until)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,7 @@ func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Ti
 func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, resolves time.Time, ended bool) {
 	t.Helper()
 	r := store.Reading{Finding: "has it", State: state, Amount: "20000", At: at}
-	if err := s.RecordRead(t.Context(), partner("one"), bill, upstream, r, resolves, ended); err != nil {
+	if err := s.RecordRead(t.Context(), partner.Of("one"), bill, upstream, r, resolves, ended); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -34,7 +35,7 @@ func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, resol
 func noAnswer(t *testing.T, s *store.Store, bill, operation string, at time.Time) {
 	t.Helper()
 	w := store.UnknownWrite{
-		Partner: partner("one"), Bill: bill, Operation: operation, Upstream: "old", Request: "call of " + bill, At: at,
+		Partner: partner.Of("one"), Bill: bill, Operation: operation, Upstream: "old", Request: "call of " + bill, At: at,
 		Read: store.Reading{Finding: "not asked"},
 	}
 	if err := s.RecordUnknown(t.Context(), w); err != nil {
@@ -72,14 +73,14 @@ func TestEndedBillsAreNotOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "counts", held, []store.Bills{{Partner: partner("one"), Upstream: "old", Owned: 5, Over: 1, Ended: 1}})
+		equal(t, "counts", held, []store.Bills{{Partner: partner.Of("one"), Upstream: "old", Owned: 5, Over: 1, Ended: 1}})
 		list, all, err := s.ListBills(t.Context(), store.BillFilter{Open: true, Now: at, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "open", listed(list), []string{"b2", "b3", "b4"})
 		equal(t, "all", all, 3)
-		o, err := s.Owner(t.Context(), partner("one"), "b1")
+		o, err := s.Owner(t.Context(), partner.Of("one"), "b1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +88,7 @@ func TestEndedBillsAreNotOpen(t *testing.T) {
 
 		// The id is used again: another bill.
 		made(t, s, "b1", "old", at.Add(time.Minute), later)
-		if o, err = s.Owner(t.Context(), partner("one"), "b1"); err != nil || !o.Ended.IsZero() {
+		if o, err = s.Owner(t.Context(), partner.Of("one"), "b1"); err != nil || !o.Ended.IsZero() {
 			t.Errorf("made again: %+v, %v", o, err)
 		}
 	})
@@ -97,18 +98,18 @@ func TestEndedBillsAreNotOpen(t *testing.T) {
 // create after that.
 func TestLateCreateDoesNotOpenAnEndedBill(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		c, err := s.Own(t.Context(), partner("one"), "b1", "old", noon, noon.Add(24*time.Hour))
+		c, err := s.Own(t.Context(), partner.Of("one"), "b1", "old", noon, noon.Add(24*time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Found(t.Context(), partner("one"), "b1", "old", noon.Add(time.Second)); err != nil {
+		if _, err := s.Found(t.Context(), partner.Of("one"), "b1", "old", noon.Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		shows(t, s, "b1", "old", "D", noon.Add(time.Second), time.Time{}, true)
 		if _, err := s.Complete(t.Context(), c, store.Succeeded, noon.Add(2*time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || o.Ended.IsZero() {
+		if o, err := s.Owner(t.Context(), partner.Of("one"), "b1"); err != nil || o.Ended.IsZero() {
 			t.Errorf("%+v, %v", o, err)
 		}
 	})
@@ -120,10 +121,10 @@ func TestAssignedElsewhereIsOpen(t *testing.T) {
 		made(t, s, "b1", "old", noon, noon.Add(24*time.Hour))
 		shows(t, s, "b1", "old", "D", noon.Add(time.Second), time.Time{}, true)
 		for _, to := range []string{"old", "new"} {
-			if err := s.Assign(t.Context(), partner("one"), "b1", to, "anna", noon.Add(time.Minute), false); err != nil {
+			if err := s.Assign(t.Context(), partner.Of("one"), "b1", to, "anna", noon.Add(time.Minute), false); err != nil {
 				t.Fatal(err)
 			}
-			if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || o.Ended.IsZero() != (to == "new") {
+			if o, err := s.Owner(t.Context(), partner.Of("one"), "b1"); err != nil || o.Ended.IsZero() != (to == "new") {
 				t.Errorf("assigned to %s: %+v, %v", to, o, err)
 			}
 		}
@@ -137,7 +138,7 @@ func TestUnknownOutcomesAreListed(t *testing.T) {
 		noAnswer(t, s, "b1", "bill.cancel", noon.Add(time.Second))
 		noAnswer(t, s, "b1", "bill.cancel", noon.Add(2*time.Second)) // again
 		noAnswer(t, s, "b2", "bill.create", noon.Add(3*time.Second)) // of a bill that the ledger does not have
-		if _, err := s.Own(t.Context(), partner("one"), "b3", "new", noon, noon.Add(24*time.Hour)); err != nil {
+		if _, err := s.Own(t.Context(), partner.Of("one"), "b3", "new", noon, noon.Add(24*time.Hour)); err != nil {
 			t.Fatal(err) // it never ends: its process did
 		}
 		list := func(f store.BillFilter, cutOff time.Time) []store.ListedBill {
@@ -152,7 +153,7 @@ func TestUnknownOutcomesAreListed(t *testing.T) {
 		all := store.BillFilter{Limit: 10}
 		equal(t, "all", listed(list(all, noon.Add(time.Millisecond))), []string{"b2 bill.create", "b1 bill.cancel", "b3 bill.create"})
 		equal(t, "while the create may be under way", listed(list(all, noon)), []string{"b2 bill.create", "b1 bill.cancel"})
-		equal(t, "of one bill", listed(list(store.BillFilter{Bill: "b1", PartnerPrefix: partner("one")[:12], Limit: 10}, noon)), []string{"b1 bill.cancel"})
+		equal(t, "of one bill", listed(list(store.BillFilter{Bill: "b1", PartnerPrefix: partner.Of("one")[:12], Limit: 10}, noon)), []string{"b1 bill.cancel"})
 		equal(t, "of the owning backend", listed(list(store.BillFilter{Upstream: "new", Limit: 10}, noon.Add(time.Hour))), []string{"b3 bill.create"})
 		if list, all, err := s.UnknownOutcomes(t.Context(), store.BillFilter{Limit: 1, Now: noon}, noon.Add(time.Hour)); len(list) != 1 || all != 3 || err != nil {
 			t.Errorf("%d of %d, %v", len(list), all, err)
@@ -163,10 +164,10 @@ func TestUnknownOutcomesAreListed(t *testing.T) {
 		got := list(all, noon)
 		equal(t, "after an early read", listed(got), []string{"b2 bill.create", "b1 bill.cancel"})
 		equal(t, "the write", *got[1].Write, store.UnknownWrite{
-			Partner: partner("one"), Bill: "b1", Operation: "bill.cancel", Upstream: "old", Request: "call of b1", At: noon.Add(2 * time.Second),
+			Partner: partner.Of("one"), Bill: "b1", Operation: "bill.cancel", Upstream: "old", Request: "call of b1", At: noon.Add(2 * time.Second),
 			Read: store.Reading{Finding: "has it", State: "F", Amount: "20000", At: noon.Add(4 * time.Second)},
 		})
-		if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || !o.Unknown {
+		if o, err := s.Owner(t.Context(), partner.Of("one"), "b1"); err != nil || !o.Unknown {
 			t.Errorf("%+v, %v", o, err)
 		}
 		// The other backend's bill is another one.
@@ -175,7 +176,7 @@ func TestUnknownOutcomesAreListed(t *testing.T) {
 		// A read that is late enough resolves it, and a bill that has ended does at once.
 		shows(t, s, "b1", "old", "F", noon.Add(time.Minute), noon.Add(2*time.Second), false)
 		equal(t, "after a late read", listed(list(all, noon)), []string{"b2 bill.create"})
-		if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || o.Unknown {
+		if o, err := s.Owner(t.Context(), partner.Of("one"), "b1"); err != nil || o.Unknown {
 			t.Errorf("%+v, %v", o, err)
 		}
 		shows(t, s, "b2", "old", "D", noon.Add(4*time.Second), time.Time{}, true)
@@ -215,7 +216,7 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := s.Own(t.Context(), partner("one"), "b1", "old", noon, noon.Add(24*time.Hour))
+		c, err := s.Own(t.Context(), partner.Of("one"), "b1", "old", noon, noon.Add(24*time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +255,7 @@ func TestNoSuchBillResolvesNoCancel(t *testing.T) {
 		at := noon.Add(time.Hour)
 		for _, bill := range []string{"owned", "nobody's"} {
 			r := store.Reading{Finding: "no such bill", At: at}
-			if err := s.RecordRead(t.Context(), partner("one"), bill, "old", r, at, false); err != nil {
+			if err := s.RecordRead(t.Context(), partner.Of("one"), bill, "old", r, at, false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -274,7 +275,7 @@ func TestReadIsOfWhenItWasSent(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		made(t, s, "b1", "old", noon, noon.Add(24*time.Hour))
 		shows(t, s, "b1", "old", "D", noon.Add(-time.Second), noon.Add(-time.Second), true)
-		if o, err := s.Owner(t.Context(), partner("one"), "b1"); err != nil || !o.Ended.IsZero() {
+		if o, err := s.Owner(t.Context(), partner.Of("one"), "b1"); err != nil || !o.Ended.IsZero() {
 			t.Errorf("%+v, %v", o, err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 )
 
@@ -70,12 +71,12 @@ func TestVerdictOfCalls(t *testing.T) {
 			for side, calls := range map[evidence.Side]side{evidence.OldSide: row.before, evidence.NewSide: row.after} {
 				for code, n := range calls {
 					for range n {
-						tally.Ended(partner, "bill.create", side, evidence.End{Code: code, Succeeded: true, Creates: row.creates})
+						tally.Ended(someone, "bill.create", side, evidence.End{Code: code, Succeeded: true, Creates: row.creates})
 					}
 				}
 			}
 			if row.lack != "" {
-				tally.Ended(partner, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"", row.lack}})
+				tally.Ended(someone, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"", row.lack}})
 			}
 			got := evidence.Judge(tally.Snapshot(), evidence.Limits{})
 			if len(got) != 1 || got[0].Evidence != evidence.ByCalls || got[0].Ruling != row.want || got[0].Reason != row.why || got[0].Few != row.few {
@@ -89,12 +90,12 @@ func TestVerdictOfCalls(t *testing.T) {
 func TestCallsOfNobody(t *testing.T) {
 	t.Parallel()
 	tally := newTally()
-	fails := func() { tally.Ended(partner, "bill.create", evidence.NewSide, evidence.End{Code: "PARTNER_003"}) }
+	fails := func() { tally.Ended(someone, "bill.create", evidence.NewSide, evidence.End{Code: "PARTNER_003"}) }
 	fails()
 	if s := tally.Snapshot(); len(s.Counts) != 0 {
 		t.Errorf("%+v", s)
 	}
-	tally.Ended(partner, "bill.read", evidence.NewSide, evidence.End{Code: "0000", Succeeded: true})
+	tally.Ended(someone, "bill.read", evidence.NewSide, evidence.End{Code: "0000", Succeeded: true})
 	fails()
 	if s := tally.Drain(); len(s.Counts) != 2 {
 		t.Errorf("%+v", s)
@@ -106,16 +107,16 @@ func TestCallsOfNobody(t *testing.T) {
 	if tally.Add("", "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}); len(tally.Snapshot().Counts) != 1 {
 		t.Error("a call that names no partner is counted")
 	}
-	tally.Know(hash("refused"))
-	if tally.Ended(hash("refused"), "bill.create", evidence.NewSide, evidence.End{Code: "PARTNER_006"}); len(tally.Snapshot().Counts) != 2 {
+	tally.Know(partner.Of("refused"))
+	if tally.Ended(partner.Of("refused"), "bill.create", evidence.NewSide, evidence.End{Code: "PARTNER_006"}); len(tally.Snapshot().Counts) != 2 {
 		t.Error("a partner that is known is not counted")
 	}
-	tally.Forget(hash("refused"))
-	tally.Forget(hash("else"))
+	tally.Forget(partner.Of("refused"))
+	tally.Forget(partner.Of("else"))
 	if s := tally.Snapshot(); len(s.Counts) != 1 {
 		t.Errorf("%+v", s)
 	}
-	tally.Forget(partner)
+	tally.Forget(someone)
 	if s := tally.Snapshot(); len(s.Counts) != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -175,10 +176,10 @@ func TestVerdictOfReadBacks(t *testing.T) {
 	} {
 		tally := evidence.NewTally("t", func() time.Time { return since })
 		for i := range 120 {
-			tally.Add(partner, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: string(rune('a' + i)), Succeeded: [2]bool{true, true}, ReadBack: true})
+			tally.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: string(rune('a' + i)), Succeeded: [2]bool{true, true}, ReadBack: true})
 		}
 		row.last.Bill, row.last.ReadBack, row.last.Succeeded = "last", true, [2]bool{true, true}
-		tally.Add(partner, "bill.create", row.last)
+		tally.Add(someone, "bill.create", row.last)
 		got := evidence.Judge(tally.Snapshot(), evidence.Limits{})
 		if len(got) != 1 || got[0].Evidence != evidence.ByReadBack || got[0].Ruling != row.want || got[0].Reason != row.why {
 			t.Errorf("%s: %+v", name, got)
@@ -199,8 +200,8 @@ func TestVerdictOfMismatches(t *testing.T) {
 			if i < at.old {
 				end.Mismatched = []string{"apprPrice"}
 			}
-			tally.Ended(partner, "bill.read", evidence.OldSide, end)
-			tally.Ended(partner, "bill.read", evidence.NewSide, evidence.End{Code: "0000", Succeeded: true, Mismatched: []string{"apprPrice"}})
+			tally.Ended(someone, "bill.read", evidence.OldSide, end)
+			tally.Ended(someone, "bill.read", evidence.NewSide, evidence.End{Code: "0000", Succeeded: true, Mismatched: []string{"apprPrice"}})
 		}
 		if got := evidence.Judge(tally.Snapshot(), evidence.Limits{}); len(got) != 1 || got[0].Ruling != at.want || got[0].Few {
 			t.Errorf("%+v", got)

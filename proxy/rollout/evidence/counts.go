@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // What a tally keeps, so that partners cannot make it grow: counts of so many partners and operations, and so many
@@ -33,7 +35,7 @@ type Tally struct {
 
 	mu     sync.Mutex
 	all    Snapshot
-	proved map[string]bool // partners that there certainly are: that were seen, or answered with a success
+	proved map[partner.ID]bool // partners that there certainly are: that were seen, or answered with a success
 }
 
 // A Snapshot is what a tally has counted. It is JSON, to be kept. It names no key, of bills those of
@@ -44,15 +46,21 @@ type Snapshot struct {
 	Counts []Count   `json:"counts"` // by partner, then operation
 	Lost   int       `json:"lost"`   // comparisons for which there was no place
 
-	index map[[2]string]int
+	index map[place]int
 	whole bool // nothing is left out, however much there is
+}
+
+// A place is what a count is of.
+type place struct {
+	partner   partner.ID
+	operation string
 }
 
 // A Count is what was counted for one partner and operation.
 type Count struct {
-	Partner   string    `json:"partner"` // the full SHA-256 of the key, in hex
-	Operation string    `json:"operation"`
-	Since     time.Time `json:"since"`
+	Partner   partner.ID `json:"partner"` // full
+	Operation string     `json:"operation"`
+	Since     time.Time  `json:"since"`
 
 	// What was compared: the answers of the two backends to reads, or, of an operation that makes bills, each bill of canary
 	// as a read showed it with what was asked for.
@@ -114,7 +122,7 @@ func NewTally(table string, now func() time.Time) *Tally {
 	if now == nil {
 		now = time.Now
 	}
-	t := &Tally{now: now, proved: map[string]bool{}}
+	t := &Tally{now: now, proved: map[partner.ID]bool{}}
 	t.begin(table)
 	return t
 }
@@ -132,7 +140,7 @@ func NewSnapshot(table string, since time.Time) Snapshot {
 }
 
 func newSnapshot(table string, since time.Time) Snapshot {
-	return Snapshot{Table: table, Since: since, index: map[[2]string]int{}}
+	return Snapshot{Table: table, Since: since, index: map[place]int{}}
 }
 
 // Use begins anew if the version of the table is another: what was counted by one shows nothing of the other.
@@ -152,7 +160,7 @@ func (t *Tally) Table() string {
 }
 
 // Forget forgets what was counted of a partner and not drained yet, of all partners for "".
-func (t *Tally) Forget(partner string) {
+func (t *Tally) Forget(partner partner.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.all
@@ -174,13 +182,13 @@ func (t *Tally) Drain() Snapshot {
 }
 
 // Know notes that there is such a partner, whatever becomes of its calls.
-func (t *Tally) Know(partner string) {
+func (t *Tally) Know(partner partner.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.know(partner)
 }
 
-func (t *Tally) know(partner string) {
+func (t *Tally) know(partner partner.ID) {
 	if len(t.proved) < maxKnown {
 		t.proved[partner] = true
 	}
@@ -188,7 +196,7 @@ func (t *Tally) know(partner string) {
 
 // count is the place of a partner and operation, nil where there is none. Who was never answered with a success may be
 // nobody: invented keys must not take the places of partners.
-func (t *Tally) count(partner, operation string, succeeded bool) *Count {
+func (t *Tally) count(partner partner.ID, operation string, succeeded bool) *Count {
 	if succeeded {
 		t.know(partner)
 	}
@@ -203,7 +211,7 @@ func (t *Tally) count(partner, operation string, succeeded bool) *Count {
 }
 
 // Add counts one comparison of a call of a partner. Of its two answers the first is the old backend's.
-func (t *Tally) Add(partner, operation string, c Comparison) {
+func (t *Tally) Add(partner partner.ID, operation string, c Comparison) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	succeeded := c.Succeeded[0] || c.Succeeded[1]
@@ -241,7 +249,7 @@ func (t *Tally) Add(partner, operation string, c Comparison) {
 }
 
 // Ended counts one call of a partner that went to a side.
-func (t *Tally) Ended(partner, operation string, side Side, end End) {
+func (t *Tally) Ended(partner partner.ID, operation string, side Side, end End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.count(partner, operation, end.Succeeded)
@@ -300,8 +308,8 @@ func (c *Calls) merge(more Calls) {
 }
 
 // count is the place of a partner and operation, nil where there is none left.
-func (s *Snapshot) count(partner, operation string, now func() time.Time) *Count {
-	at := [2]string{partner, operation}
+func (s *Snapshot) count(partner partner.ID, operation string, now func() time.Time) *Count {
+	at := place{partner, operation}
 	i, ok := s.index[at]
 	switch {
 	case ok:
@@ -395,7 +403,7 @@ func (s *Snapshot) Merge(more Count) bool {
 func (s *Snapshot) Sort() {
 	s.index = nil
 	slices.SortFunc(s.Counts, func(a, b Count) int {
-		return cmp.Or(strings.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
+		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
 	})
 }
 

@@ -15,7 +15,7 @@ func TestRecentBillsAreBounded(t *testing.T) {
 	now := since
 	tally := evidence.NewTally("table", func() time.Time { return now })
 	made := func(merchant string) {
-		tally.Ended(partner, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: merchant})
+		tally.Ended(someone, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: merchant})
 	}
 	made(strings.Repeat("m", 10_000))
 	for i := range 1000 {
@@ -39,7 +39,7 @@ func TestRecentBillsAreBounded(t *testing.T) {
 	for day := range 40 {
 		now = since.Add(time.Duration(day) * 7 * time.Hour)
 		for _, to := range []*evidence.Tally{alone, tally} {
-			to.Ended(partner, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+			to.Ended(someone, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
 		}
 		if err := merged.Merge(tally.Drain()); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,9 +44,9 @@ type Shadow struct {
 
 // A Shadowed is a call that the first upstream has answered.
 type Shadowed struct {
-	ID        string    // of the call
-	At        time.Time // when it came: a caller may give all of its calls one id. Both decide whether it is among the sample
-	Partner   string    // the full SHA-256 of the key, in hex
+	ID        string     // of the call
+	At        time.Time  // when it came: a caller may give all of its calls one id. Both decide whether it is among the sample
+	Partner   partner.ID // full
 	Operation *translate.Operation
 	First     Answer // Shadow.Offer copies its bytes
 	Side      Side   // that First is of
@@ -166,10 +167,10 @@ func (s *Shadow) begin(held int64, do func(ignore []string)) {
 
 // A Checked is a bill of canary that was made.
 type Checked struct {
-	ID        string    // of the call
-	At        time.Time // when it came
-	Partner   string    // the full SHA-256 of the key, in hex
-	Operation string    // that made it
+	ID        string     // of the call
+	At        time.Time  // when it came
+	Partner   partner.ID // full
+	Operation string     // that made it
 	Read      *translate.Operation
 	Asked     Created
 	Show      func(ctx context.Context, most int64) (Answer, error) // as of Shadowed
@@ -225,7 +226,7 @@ func (s *Shadow) next() {
 
 // finish counts what a comparison comes to. A panic in it must not end the process, which has partners to answer. Its
 // value may hold what an answer says.
-func (s *Shadow) finish(id string, at time.Time, partner, operation string, done *prometheus.CounterVec, compare func() Comparison) {
+func (s *Shadow) finish(id string, at time.Time, partner partner.ID, operation string, done *prometheus.CounterVec, compare func() Comparison) {
 	result := Comparison{Class: NoAnswer, Why: "something failed here"}
 	table := s.tally.Table()
 	defer func() {

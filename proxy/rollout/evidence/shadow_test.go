@@ -61,7 +61,7 @@ func newStage(t testing.TB, c config.Comparing, overlays ...string) *stage {
 	}
 	s.table = map[string]evidence.Shadowed{}
 	for _, o := range compileTable(t, overlays...).Operations() {
-		s.table[o.Name] = evidence.Shadowed{ID: "id", Partner: partner, Operation: o}
+		s.table[o.Name] = evidence.Shadowed{ID: "id", Partner: someone, Operation: o}
 	}
 	return s
 }
@@ -294,7 +294,7 @@ func TestReadBacksWait(t *testing.T) {
 			var now, most atomic.Int64
 			for i := range 100 {
 				taken := s.Check(evidence.Checked{
-					ID: fmt.Sprint(i), Partner: partner, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1"},
+					ID: fmt.Sprint(i), Partner: someone, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1"},
 					Show: func(ctx context.Context, limit int64) (evidence.Answer, error) {
 						most.Store(max(most.Load(), now.Add(1)))
 						defer now.Add(-1)
@@ -325,7 +325,7 @@ func TestReadBacksThatFindNoRoom(t *testing.T) {
 		taken := 0
 		for range 5000 {
 			if s.Check(evidence.Checked{
-				Partner: partner, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1"},
+				Partner: someone, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1"},
 				Show: after(time.Second, v2(``)),
 			}) {
 				taken++
@@ -371,7 +371,7 @@ func TestExamplesCanBeFollowedUp(t *testing.T) {
 	s := newStage(t, whole)
 	read := s.table["bill.read"].Operation
 	s.Check(evidence.Checked{
-		ID: "call-2", At: at, Partner: partner, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1", Amount: "20000"},
+		ID: "call-2", At: at, Partner: someone, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1", Amount: "20000"},
 		Show: says(v2(`,"apprPrice":30000`)),
 	})
 	if err := s.Close(t.Context()); err != nil {

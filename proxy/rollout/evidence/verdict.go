@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"billbridge/proxy/partner"
 )
 
 // A Ruling is one of the three words of a verdict.
@@ -48,12 +50,12 @@ const (
 
 // A Verdict is what was counted of one partner and operation, and what it comes to.
 type Verdict struct {
-	Partner   string   `json:"partner"`
-	Operation string   `json:"operation"`
-	Evidence  Evidence `json:"evidence"`
-	Ruling    Ruling   `json:"ruling"`
-	Reason    string   `json:"reason"`
-	Few       bool     `json:"few,omitempty"` // INCONCLUSIVE for nothing but that there were too few
+	Partner   partner.ID `json:"partner"` // full; in a report for people, short
+	Operation string     `json:"operation"`
+	Evidence  Evidence   `json:"evidence"`
+	Ruling    Ruling     `json:"ruling"`
+	Reason    string     `json:"reason"`
+	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE for nothing but that there were too few
 
 	*Compared  `json:"compared,omitempty"` // ByShadow, ByReadBack
 	*CallStats `json:"beside,omitempty"`   // ByCalls

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,7 +59,7 @@ func newTally() *evidence.Tally {
 // add counts n comparisons of as many bills.
 func add(t *evidence.Tally, n int, class evidence.Class, differences ...evidence.Difference) {
 	for i := range n {
-		t.Add(partner, "bill.read", evidence.Comparison{
+		t.Add(someone, "bill.read", evidence.Comparison{
 			Class: class, Differences: differences, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, Request: fmt.Sprint("call-", i), At: since.Add(time.Hour),
 		})
 	}
@@ -67,7 +68,7 @@ func add(t *evidence.Tally, n int, class evidence.Class, differences ...evidence
 // readBack adds bills of canary that were read back.
 func readBack(t *evidence.Tally, n int, class evidence.Class) {
 	for i := range n {
-		t.Add(partner, "bill.create", evidence.Comparison{Class: class, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, ReadBack: true})
+		t.Add(someone, "bill.create", evidence.Comparison{Class: class, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, ReadBack: true})
 	}
 }
 
@@ -96,7 +97,7 @@ func TestVerdict(t *testing.T) {
 		}, evidence.Pass, "at most 1.00 % differ"},
 		{"about no bills", func(t *evidence.Tally) {
 			for range 100 {
-				t.Add(partner, "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}})
+				t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}})
 			}
 		}, evidence.Pass, "at most 2.96 % differ"},
 		{"money, once", func(t *evidence.Tally) {
@@ -106,7 +107,7 @@ func TestVerdict(t *testing.T) {
 		{"state, and nothing else", func(t *evidence.Tally) { add(t, 1, evidence.Differs, in("apprState", evidence.InState)) }, evidence.Fail, "differs: apprState (state) in 1"},
 		{"codes, of failures", func(t *evidence.Tally) {
 			add(t, 1000, evidence.Same)
-			t.Add(partner, "bill.read", evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{in("(code)", evidence.InCode)}})
+			t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{in("(code)", evidence.InCode)}})
 		}, evidence.Fail, "differs: (code) (code) in 1"},
 		{"another field, now and then", func(t *evidence.Tally) {
 			add(t, 999, evidence.Same)
@@ -146,7 +147,7 @@ func TestVerdict(t *testing.T) {
 		{"failures that are alike show nothing", func(t *evidence.Tally) {
 			add(t, 1, evidence.Same)
 			for i := range 1000 {
-				t.Add(partner, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i)})
+				t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i)})
 			}
 		}, evidence.Inconclusive, "1 compared, at least 100 are needed"},
 	} {
@@ -171,7 +172,7 @@ func TestNoMoreBillsThanComparisons(t *testing.T) {
 	for set := range 20 {
 		tally := newTally()
 		for i := range all {
-			tally.Add(partner, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(set, "-", i), Succeeded: [2]bool{true, true}})
+			tally.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(set, "-", i), Succeeded: [2]bool{true, true}})
 		}
 		counted := tally.Snapshot()
 		over = over || counted.Counts[0].Bills.Number() > all
@@ -240,8 +241,8 @@ func TestTalliesMerge(t *testing.T) {
 			c.Differences = []evidence.Difference{{Path: fmt.Sprint("field", i/10%4), Kind: evidence.InOther, First: "9", Second: "a"}}
 		}
 		operation := []string{"bill.read", "mapping.list"}[i/40%2]
-		one.Add(partner, operation, c)
-		[]*evidence.Tally{a, b}[i%2].Add(partner, operation, c)
+		one.Add(someone, operation, c)
+		[]*evidence.Tally{a, b}[i%2].Add(someone, operation, c)
 	}
 	kept, err := json.Marshal(b.Snapshot())
 	if err != nil {
@@ -301,7 +302,7 @@ func TestExampleIsTheFirst(t *testing.T) {
 	t.Parallel()
 	at := func(minute int, kind evidence.Kind) evidence.Snapshot {
 		tally := newTally()
-		tally.Add(partner, "bill.read", evidence.Comparison{
+		tally.Add(someone, "bill.read", evidence.Comparison{
 			Class: evidence.Differs, Bill: fmt.Sprint("bill-", 9-minute), Succeeded: [2]bool{true, true}, At: since.Add(time.Duration(minute) * time.Minute),
 			Differences: []evidence.Difference{{Path: "apprPrice", Kind: kind}},
 		})
@@ -327,7 +328,7 @@ func TestTallyIsBounded(t *testing.T) {
 	tally := newTally()
 	for i := range 10_000 {
 		// Nobody was answered: none of them gets a place.
-		tally.Add(fmt.Sprint("nobody-", i), "bill.read", evidence.Comparison{Class: evidence.NotThere})
+		tally.Add(partner.ID(fmt.Sprint("nobody-", i)), "bill.read", evidence.Comparison{Class: evidence.NotThere})
 	}
 	if s := tally.Snapshot(); len(s.Counts) != 0 || s.Lost != 0 {
 		t.Errorf("%d counts, %d lost", len(s.Counts), s.Lost)
@@ -337,12 +338,12 @@ func TestTallyIsBounded(t *testing.T) {
 			Class: evidence.Differs, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, false},
 			Differences: []evidence.Difference{{Path: fmt.Sprint("field-", i), Kind: evidence.InOther}},
 		}
-		tally.Add(partner, "bill.read", c)
+		tally.Add(someone, "bill.read", c)
 		if i < 5000 {
-			tally.Add(fmt.Sprint("partner-", i), "bill.read", c)
+			tally.Add(partner.ID(fmt.Sprint("partner-", i)), "bill.read", c)
 		}
 	}
-	tally.Add(partner, "bill.read", evidence.Comparison{Class: evidence.Differs, Succeeded: [2]bool{true, true}, Differences: []evidence.Difference{{Path: "apprPrice", Kind: evidence.InMoney}}})
+	tally.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Differs, Succeeded: [2]bool{true, true}, Differences: []evidence.Difference{{Path: "apprPrice", Kind: evidence.InMoney}}})
 	s := tally.Snapshot()
 	first := s.Counts[0]
 	if len(s.Counts) != 4096 || s.Lost != 5000-4095 || len(first.Fields) != 65 || len(first.Bills.Least) != 256 {
@@ -373,11 +374,11 @@ func TestVerdictOfBillsThatOneBackendLacks(t *testing.T) {
 			if succeeded == [2]bool{true, true} {
 				class = evidence.Same
 			}
-			tally.Add(partner, "bill.create", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}) // the partner is known
+			tally.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}) // the partner is known
 			for i := range n {
 				more := newTally()
-				more.Know(partner)
-				more.Add(partner, "bill.read", evidence.Comparison{Class: class, Bill: fmt.Sprint(i), Succeeded: succeeded})
+				more.Know(someone)
+				more.Add(someone, "bill.read", evidence.Comparison{Class: class, Bill: fmt.Sprint(i), Succeeded: succeeded})
 				if err := tally.Merge(more.Snapshot()); err != nil {
 					t.Fatal(err)
 				}
