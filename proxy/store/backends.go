@@ -233,18 +233,7 @@ func billBeside(ctx context.Context, q queries, one, other string) (string, erro
 }
 
 // stagesInUse are those that partners have, or the default.
-func stagesInUse(ctx context.Context, q queries) (all []string, err error) {
+func stagesInUse(ctx context.Context, q queries) ([]string, error) {
 	rows, err := q.QueryContext(ctx, "SELECT DISTINCT stage FROM billbridge_stages")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var stage string
-		if err := rows.Scan(&stage); err != nil {
-			return nil, err
-		}
-		all = append(all, stage)
-	}
-	return all, rows.Err()
+	return collect(rows, err, column[string])
 }

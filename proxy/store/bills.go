@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -32,17 +33,13 @@ func (s *Store) OpenBills(ctx context.Context, prefix partner.ID, now time.Time)
 			SELECT partner, upstream, state, count(*), count(CASE WHEN ends <= $3 THEN 1 END),
 				count(CASE WHEN ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END) FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
 			GROUP BY partner, upstream, state ORDER BY partner, upstream, state`, prefix, beyond(prefix), now.UnixMilli())
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = rows.Close() }() // its error is that of rows.Err
-		for rows.Next() {
+		err = each(rows, err, func(row *sql.Rows) error {
 			var partner partner.ID
 			var upstream string
 			var state Ownership
 			var n, over, ended int
-			if err := rows.Scan(&partner, &upstream, &state, &n, &over, &ended); err != nil {
-				return nil, err
+			if err := row.Scan(&partner, &upstream, &state, &n, &over, &ended); err != nil {
+				return err
 			}
 			if len(all) == 0 || all[len(all)-1].Partner != partner || all[len(all)-1].Upstream != upstream {
 				all = append(all, Bills{Partner: partner, Upstream: upstream})
@@ -56,7 +53,8 @@ func (s *Store) OpenBills(ctx context.Context, prefix partner.ID, now time.Time)
 			case Released:
 				b.Released = n
 			}
-		}
-		return all, rows.Err()
+			return nil
+		})
+		return all, err
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -118,22 +119,11 @@ func (s *Store) Counts(ctx context.Context, version string, partner partner.ID) 
 	if err := storable(map[string]string{"version": version}); err != nil {
 		return nil, err
 	}
-	return read(ctx, s, "reading counts", func(ctx context.Context, q queries) (all []Counts, err error) {
+	return read(ctx, s, "reading counts", func(ctx context.Context, q queries) ([]Counts, error) {
 		rows, err := q.QueryContext(ctx, `
 			SELECT partner, operation, data FROM billbridge_counts
 			WHERE (version = $1 OR $1 = '') AND partner BETWEEN $2 AND $3 ORDER BY partner, operation, version`, version, from, to)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = rows.Close() }() // its error is that of rows.Err
-		for rows.Next() {
-			var c Counts
-			if err := rows.Scan(&c.Partner, &c.Operation, &c.Data); err != nil {
-				return nil, err
-			}
-			all = append(all, c)
-		}
-		return all, rows.Err()
+		return collect(rows, err, func(c *Counts, row *sql.Rows) error { return row.Scan(&c.Partner, &c.Operation, &c.Data) })
 	})
 }
 

@@ -49,19 +49,10 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Callback, error) {
 		}
 		rows, err := q.QueryContext(ctx, fmt.Sprintf(`
 			SELECT %s FROM billbridge_callbacks WHERE %s ORDER BY seq DESC LIMIT $%d`, columns, where, len(args)), args...)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = rows.Close() }() // its error is that of rows.Err
-		var found []Callback
-		for rows.Next() {
-			c, err := scan(rows)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, c)
-		}
-		return found, rows.Err()
+		return collect(rows, err, func(c *Callback, row *sql.Rows) (err error) {
+			*c, err = scan(row)
+			return err
+		})
 	})
 }
 
@@ -351,18 +342,7 @@ func onePartner(ctx context.Context, q queries, table string, prefix partner.ID)
 }
 
 // numbers returns the one column of a query.
-func numbers(ctx context.Context, q queries, query string, args ...any) (all []int64, err error) {
+func numbers(ctx context.Context, q queries, query string, args ...any) ([]int64, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var n int64
-		if err := rows.Scan(&n); err != nil {
-			return nil, err
-		}
-		all = append(all, n)
-	}
-	return all, rows.Err()
+	return collect(rows, err, column[int64])
 }

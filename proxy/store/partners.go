@@ -52,20 +52,9 @@ type Sight struct {
 
 // Sights returns all partners that were seen, by partner.
 func (s *Store) Sights(ctx context.Context) ([]Sight, error) {
-	return read(ctx, s, "reading which partners were seen", func(ctx context.Context, q queries) (all []Sight, err error) {
+	return read(ctx, s, "reading which partners were seen", func(ctx context.Context, q queries) ([]Sight, error) {
 		rows, err := q.QueryContext(ctx, "SELECT partner, seen FROM billbridge_seen ORDER BY partner")
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = rows.Close() }() // its error is that of rows.Err
-		for rows.Next() {
-			var one Sight
-			if err := rows.Scan(&one.Partner, moment{&one.First}); err != nil {
-				return nil, err
-			}
-			all = append(all, one)
-		}
-		return all, rows.Err()
+		return collect(rows, err, func(s *Sight, row *sql.Rows) error { return row.Scan(&s.Partner, moment{&s.First}) })
 	})
 }
 

@@ -120,20 +120,9 @@ type candidate struct {
 	host, partner string
 }
 
-func candidates(ctx context.Context, q queries, find string, now time.Time, perHost int) (found []candidate, err error) {
+func candidates(ctx context.Context, q queries, find string, now time.Time, perHost int) ([]candidate, error) {
 	rows, err := q.QueryContext(ctx, find, now.UnixMilli(), perHost)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var c candidate
-		if err := rows.Scan(&c.seq, &c.host, &c.partner); err != nil {
-			return nil, err
-		}
-		found = append(found, c)
-	}
-	return found, rows.Err()
+	return collect(rows, err, func(c *candidate, row *sql.Rows) error { return row.Scan(&c.seq, &c.host, &c.partner) })
 }
 
 func newToken() string {
@@ -210,24 +199,16 @@ func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	if storable(map[string]string{"id": id}) != nil {
 		return nil, nil
 	}
-	return read(ctx, s, "reading attempts", func(ctx context.Context, q queries) (all []Attempt, err error) {
+	return read(ctx, s, "reading attempts", func(ctx context.Context, q queries) ([]Attempt, error) {
 		rows, err := q.QueryContext(ctx, `
 			SELECT number, ended, took, status, code, outcome, reason FROM billbridge_attempts
 			WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = rows.Close() }() // its error is that of rows.Err
-		for rows.Next() {
-			var a Attempt
+		return collect(rows, err, func(a *Attempt, row *sql.Rows) error {
 			var took int64
-			if err := rows.Scan(&a.Number, moment{&a.Ended}, &took, &a.Status, &a.Code, &a.Outcome, &a.Reason); err != nil {
-				return nil, err
-			}
+			err := row.Scan(&a.Number, moment{&a.Ended}, &took, &a.Status, &a.Code, &a.Outcome, &a.Reason)
 			a.Took = time.Duration(took) * time.Millisecond
-			all = append(all, a)
-		}
-		return all, rows.Err()
+			return err
+		})
 	})
 }
 
@@ -259,17 +240,13 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, e
 			SELECT upstream, count(*), 0, min(received) FROM billbridge_callbacks WHERE state = 'waiting' GROUP BY upstream
 			UNION ALL
 			SELECT upstream, 0, count(*), NULL FROM billbridge_callbacks WHERE state = 'dead' GROUP BY upstream`)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = rows.Close() }() // its error is that of rows.Err
 		all := map[string]Backlog{}
-		for rows.Next() {
+		err = each(rows, err, func(row *sql.Rows) error {
 			var upstream string
 			var waiting, dead int
 			var oldest sql.NullInt64
-			if err := rows.Scan(&upstream, &waiting, &dead, &oldest); err != nil {
-				return nil, err
+			if err := row.Scan(&upstream, &waiting, &dead, &oldest); err != nil {
+				return err
 			}
 			b := all[upstream]
 			b.Waiting += waiting
@@ -278,7 +255,8 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, e
 				b.Oldest = max(0, now.Sub(time.UnixMilli(oldest.Int64)))
 			}
 			all[upstream] = b
-		}
-		return all, rows.Err()
+			return nil
+		})
+		return all, err
 	})
 }

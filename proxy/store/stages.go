@@ -244,24 +244,21 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 			SELECT r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by, r.started, r.begun, r.begun_by, r.config_default,
 				s.partner, s.stage, s.percent, s.set_by, s.set_at, s.forced
 			FROM billbridge_rollout r LEFT JOIN billbridge_stages s ON true ORDER BY s.partner`)
-		if err != nil {
-			return r, err
-		}
-		defer func() { _ = rows.Close() }() // its error is that of rows.Err
-		for rows.Next() {
+		err = each(rows, err, func(row *sql.Rows) error {
 			var id, stage, by sql.NullString // all NULL if there is no stage at all
 			var percent sql.NullInt64
 			var forced sql.NullBool
 			var at time.Time
-			if err := rows.Scan(&r.Revision, moment{&r.Stopped.At}, &r.Stopped.By, moment{&r.Restored.At}, &r.Restored.By,
+			if err := row.Scan(&r.Revision, moment{&r.Stopped.At}, &r.Stopped.By, moment{&r.Restored.At}, &r.Restored.By,
 				moment{&r.Started}, moment{&r.Begun.At}, &r.Begun.By, &r.ConfigDefault, &id, &stage, &percent, &by, moment{&at}, &forced); err != nil {
-				return Rollout{}, err
+				return err
 			}
 			if id.Valid {
 				r.Stages = append(r.Stages, Stage{partner.ID(id.String), stage.String, int(percent.Int64), by.String, at, forced.Bool})
 			}
-		}
-		return r, rows.Err()
+			return nil
+		})
+		return r, err
 	})
 }
 
@@ -276,22 +273,13 @@ func (s *Store) AuditCallbacks(ctx context.Context, limit int) ([]Change, error)
 }
 
 func (s *Store) audit(ctx context.Context, where string, limit int) ([]Change, error) {
-	return read(ctx, s, "reading the audit log", func(ctx context.Context, q queries) (all []Change, err error) {
+	return read(ctx, s, "reading the audit log", func(ctx context.Context, q queries) ([]Change, error) {
 		rows, err := q.QueryContext(ctx, `
 			SELECT revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced
 			FROM billbridge_audit WHERE `+where+` ORDER BY revision DESC LIMIT $1`, max(0, limit))
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = rows.Close() }() // its error is that of rows.Err
-		for rows.Next() {
-			var c Change
-			if err := rows.Scan(&c.Revision, &c.Action, &c.By, moment{&c.At}, &c.Partner, &c.Subject, &c.From, &c.FromPercent,
-				&c.To, &c.ToPercent, &c.Forced); err != nil {
-				return nil, err
-			}
-			all = append(all, c)
-		}
-		return all, rows.Err()
+		return collect(rows, err, func(c *Change, row *sql.Rows) error {
+			return row.Scan(&c.Revision, &c.Action, &c.By, moment{&c.At}, &c.Partner, &c.Subject, &c.From, &c.FromPercent,
+				&c.To, &c.ToPercent, &c.Forced)
+		})
 	})
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -153,18 +152,7 @@ func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string,
 			return none, err
 		}
 		found, err := q.QueryContext(ctx, "SELECT *"+meant+fmt.Sprintf(" ORDER BY %s LIMIT %d", order, f.Limit), args...)
-		if err != nil {
-			return none, err
-		}
-		defer func() { _ = found.Close() }() // its error is that of found.Err
-		for found.Next() {
-			var b ListedBill
-			if err := b.scan(found); err != nil {
-				return none, err
-			}
-			list = append(list, b)
-		}
-		if err := errors.Join(found.Err(), found.Close()); err != nil {
+		if list, err = collect(found, err, (*ListedBill).scan); err != nil {
 			return none, err
 		}
 		if all = len(list); all == f.Limit {

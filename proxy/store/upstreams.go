@@ -236,18 +236,9 @@ func (s *Store) Upstreams(ctx context.Context) ([]KnownUpstream, error) {
 }
 
 // upstreams are the known ones, in the order of their names.
-func upstreams(ctx context.Context, q queries) (all []KnownUpstream, err error) {
+func upstreams(ctx context.Context, q queries) ([]KnownUpstream, error) {
 	rows, err := q.QueryContext(ctx, "SELECT name, form, url, may_move, may_move_by FROM billbridge_upstreams ORDER BY name")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var u KnownUpstream
-		if err := rows.Scan(&u.Name, &u.Form, &u.URL, moment{&u.MayMove.At}, &u.MayMove.By); err != nil {
-			return nil, err
-		}
-		all = append(all, u)
-	}
-	return all, rows.Err()
+	return collect(rows, err, func(u *KnownUpstream, row *sql.Rows) error {
+		return row.Scan(&u.Name, &u.Form, &u.URL, moment{&u.MayMove.At}, &u.MayMove.By)
+	})
 }
