@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"billbridge/proxy/partner"
+
+	"gonum.org/v1/gonum/mathext"
 )
 
 // A Ruling is one of the three words of a verdict.
@@ -329,25 +331,13 @@ func Percent(share float64) string {
 // missed is how often a bound may be wrong: 1 minus the confidence.
 const missed = 0.05
 
-// upperBound is the rate at which k or fewer mismatches in n calls would be seen in one of twenty cases. A higher rate
-// would have shown more of them, so that the true one lies below it at 95 % confidence.
+// upperBound is the upper bound of Clopper and Pearson for the rate of which k in n were seen: a quantile of the Beta
+// distribution. At a higher rate, k or fewer would be seen in less than one of twenty cases.
 func upperBound(k, n int) float64 {
-	switch {
-	case k >= n:
+	if k >= n {
 		return 1 // also where nothing was compared, and nothing is known
-	case k == 0:
-		return -math.Expm1(math.Log(missed) / float64(n))
 	}
-	low, high := float64(k)/float64(n), 1.0
-	for range 60 {
-		middle := (low + high) / 2
-		if atMost(k, n, middle) > missed {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return high
+	return mathext.InvRegIncBeta(float64(max(k, 0)+1), float64(n-k), 1-missed) // it panics unless the first two are positive
 }
 
 // lowerBound is its mirror: the calls that are alike are the rest.
@@ -356,17 +346,4 @@ func lowerBound(k, n int) float64 {
 		return 0
 	}
 	return 1 - upperBound(n-k, n)
-}
-
-// atMost is the chance of k or fewer in n draws at a rate above k/n. There each term is less than the one after it, so
-// that the sum begins with the greatest and ends where the rest is nothing.
-func atMost(k, n int, rate float64) float64 {
-	lgamma := func(x int) float64 { v, _ := math.Lgamma(float64(x) + 1); return v }
-	term := math.Exp(lgamma(n) - lgamma(k) - lgamma(n-k) + float64(k)*math.Log(rate) + float64(n-k)*math.Log1p(-rate))
-	sum := 0.0
-	for i := k; i >= 0 && term > sum*1e-15; i-- {
-		sum += term
-		term *= float64(i) / float64(n-i+1) * (1 - rate) / rate
-	}
-	return sum
 }

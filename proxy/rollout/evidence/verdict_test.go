@@ -50,6 +50,67 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// Where PASS ends and FAIL begins, with the bounds there, as a summation of the binomial distribution gave them. An operator
+// must not see a verdict change because the arithmetic did.
+func TestVerdictsStayWhereTheBinomialDistributionPutsThem(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		limit        float64
+		compared     int
+		pass, fail   int // the most that differ for PASS, -1 for none; the fewest for FAIL
+		upper, lower float64
+	}{
+		{0.001, 250, -1, 2, 1, 0.001423284000},
+		{0.001, 3000, 0, 7, 0.000998079012, 0.001095601167},
+		{0.001, 100000, 83, 118, 0.000996138076, 0.001007268236},
+		{0.001, 2000000, 1926, 2075, 0.000999866140, 0.001000341429},
+		{0.01, 100, -1, 4, 1, 0.013776612465},
+		{0.01, 1000, 4, 16, 0.009129952564, 0.010061014596},
+		{0.01, 5000, 38, 63, 0.009949917622, 0.010119052278},
+		{0.01, 2000000, 19768, 20233, 0.009999835104, 0.010000383183},
+		{0.03, 100, 0, 7, 0.029513049607, 0.033311915618},
+		{0.03, 250, 2, 13, 0.024967681769, 0.031028818204},
+		{0.03, 1000, 20, 40, 0.028930122851, 0.030330486490},
+		{0.03, 3000, 74, 107, 0.029851006628, 0.030269386213},
+		{0.03, 5000, 129, 171, 0.029800124900, 0.030075238927},
+		{0.03, 100000, 2911, 3090, 0.029999610102, 0.030004968891},
+		{0.03, 2000000, 59602, 60398, 0.029999522463, 0.030000208137},
+		{0.1, 100, 4, 16, 0.089196250159, 0.103011199516},
+		{0.1, 1000, 84, 117, 0.099857299052, 0.100633795109},
+		{0.1, 100000, 9843, 10157, 0.099993113809, 0.100002274459},
+		{0.1, 2000000, 199301, 200699, 0.099999561657, 0.100000209931},
+	} {
+		upper, lower := evidence.UpperBound(row.pass, row.compared), evidence.LowerBound(row.fail, row.compared)
+		if row.pass >= 0 && math.Abs(upper-row.upper) > 1e-12 || math.Abs(lower-row.lower) > 1e-12 {
+			t.Errorf("of %d: at most %.12f and at least %.12f, want %.12f and %.12f", row.compared, upper, lower, row.upper, row.lower)
+		}
+		for _, at := range []struct {
+			differed int
+			want     evidence.Ruling
+		}{{row.pass, evidence.Pass}, {row.pass + 1, evidence.Inconclusive}, {row.fail - 1, evidence.Inconclusive}, {row.fail, evidence.Fail}} {
+			if at.differed < 0 {
+				continue
+			}
+			counted := evidence.Snapshot{Counts: []evidence.Count{{Partner: someone, Operation: "bill.read", Compared: row.compared, Differed: at.differed}}}
+			v := evidence.Judge(counted, evidence.Limits{Mismatch: row.limit})
+			if len(v) != 1 || v[0].Ruling != at.want {
+				t.Errorf("%d of %d differ, the limit is %g: %+v, want %s", at.differed, row.compared, row.limit, v, at.want)
+			}
+		}
+	}
+}
+
+// What no gateway counts must not end the process, which has partners to answer.
+func TestBoundsOfImpossibleCountsDoNotPanic(t *testing.T) {
+	t.Parallel()
+	for _, n := range [][2]int{{-1, 10}, {11, 10}, {1, -1}, {-2, -1}, {0, 0}, {math.MinInt32, math.MaxInt32}, {math.MaxInt32 - 1, math.MaxInt32}} {
+		lower, upper := evidence.LowerBound(n[0], n[1]), evidence.UpperBound(n[0], n[1])
+		if math.IsNaN(lower) || math.IsNaN(upper) {
+			t.Errorf("%d of %d: %f to %f", n[0], n[1], lower, upper)
+		}
+	}
+}
+
 var since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
 func newTally() *evidence.Tally {
