@@ -30,7 +30,7 @@ func (b *Bills) addHash(hash uint64) {
 }
 
 // Number is how many there are.
-func (b Bills) Number() int {
+func (b Bills) number() int {
 	if len(b.Least) < maxHashes {
 		return len(b.Least)
 	}

@@ -154,7 +154,7 @@ func TestCheck(t *testing.T) {
 	} {
 		a := answer("v2", row.body)
 		a.Status = row.status
-		got := evidence.Check(read, evidence.Created{Bill: "1", Amount: "30000"}, a)
+		got := evidence.CompareCreated(read, evidence.Created{Bill: "1", Amount: "30000"}, a)
 		if got.Class != row.want || shownDifferences(got) != row.differs || !got.ReadBack || got.Bill != "1" {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -32,8 +32,8 @@ const (
 	NoAnswer Class = "unclear"   // a side did not answer, or says that it cannot just now
 )
 
-// Classes are all of them.
-var Classes = []Class{Same, Differs, NotThere, Moved, NoAnswer}
+// classes are all of them.
+var classes = []Class{Same, Differs, NotThere, Moved, NoAnswer}
 
 // A Kind is what a difference is in.
 type Kind string
@@ -47,8 +47,8 @@ const (
 	InOther Kind = "other"
 )
 
-// Grave tells whether one such difference is enough.
-func (k Kind) Grave() bool { return k != InOther }
+// grave tells whether one such difference is enough.
+func (k Kind) grave() bool { return k != InOther }
 
 // A Difference is one field in which two answers differ. What the two backends have there is masked, unless the table says
 // that the field names nobody.
@@ -65,7 +65,7 @@ type Comparison struct {
 	Why         string       // of NoAnswer: which side, and what it lacks. It quotes no answer.
 	Bill        string       // that the call is about, "" if about none
 	Succeeded   [2]bool      // which of the two are successes
-	ReadBack    bool         // by Check
+	ReadBack    bool         // by Shadow.Check
 	Request     string       // the id of the call
 	At          time.Time    // when the call was compared
 }
@@ -83,12 +83,12 @@ func (c Comparison) exchanged() Comparison {
 // codePath is the path of a difference in the codes. No row may have such a path.
 const codePath = "(code)"
 
-// Compare compares two answers to the same call of an operation about a bill, which both forms have. Each is brought to
+// compareAnswers compares two answers to the same call of an operation about a bill, which both forms have. Each is brought to
 // the first form of the table by its rows, and read as the answer to its own request. The first one's is what a partner
 // got. What differs in the fields of ignore, by their paths in the first form, does not count. A field is compared if a
 // row names it and both upstreams' forms have it; see [translate.Fact.Alike] for what is the same. Failures are compared
 // by their codes in the catalogue's form; their texts are for people.
-func Compare(op *translate.Operation, a, b Answer, ignore []string) Comparison {
+func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Comparison {
 	shared := a.Form != b.Form
 	first, second := read(op, a, shared), read(op, b, shared)
 	c := Comparison{Bill: first.bill, Succeeded: [2]bool{first.success, second.success}}
@@ -159,10 +159,10 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 // Created is what a create asked for, as far as a read can show it.
 type Created struct{ Bill, Amount string }
 
-// Check compares what a read shows of a bill, soon after its create was taken, with what the create asked for: the bill,
+// compareCreated compares what a read shows of a bill, soon after its create was taken, with what the create asked for: the bill,
 // its state, and of a paid one what was paid. An unpaid one need not show an amount, but shows no other than was asked for.
 // A bill that is cancelled or destroyed by then has Moved.
-func Check(op *translate.Operation, asked Created, a Answer) Comparison {
+func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
 	shown := read(op, a, false)
 	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true}
 	switch {

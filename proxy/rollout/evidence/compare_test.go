@@ -141,7 +141,7 @@ codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERR
 		read := compileTable(t, pairs).Operation("bill.read")
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := evidence.Compare(read, test.a, test.b, []string{test.ignore})
+			got := evidence.CompareAnswers(read, test.a, test.b, []string{test.ignore})
 			if got.Class != test.want || shownDifferences(got) != test.differs || got.Class != evidence.NoAnswer && got.Bill != "1" {
 				t.Errorf("%+v, want %s %s", got, test.want, test.differs)
 			}
@@ -149,7 +149,7 @@ codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERR
 				return // the first one's word went to a partner, who got no answer then
 			}
 			// The other way round it is the same class, with the sides exchanged.
-			back := evidence.Compare(read, test.b, test.a, []string{test.ignore})
+			back := evidence.CompareAnswers(read, test.b, test.a, []string{test.ignore})
 			for i, d := range back.Differences {
 				back.Differences[i].First, back.Differences[i].Second = d.Second, d.First
 			}
@@ -176,7 +176,7 @@ func TestCompareKeepsAmountsStrict(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t, `operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, as: digits}]}}`).Operation("bill.read")
 	for _, b := range []evidence.Answer{legacy(``), legacy(`,"appr_price":""`), legacy(`,"appr_price":null`), legacy(`,"appr_price":"20000"`)} {
-		got := evidence.Compare(read, v2(`,"apprPrice":0`), b, nil)
+		got := evidence.CompareAnswers(read, v2(`,"apprPrice":0`), b, nil)
 		if len(got.Differences) != 1 || got.Differences[0].Kind != evidence.InMoney {
 			t.Errorf("%s: %+v", b.Body, got)
 		}
@@ -190,7 +190,7 @@ func TestCompareAcrossAFormThatLacksIt(t *testing.T) {
 	answer := func(form translate.Form) evidence.Answer {
 		return evidence.Answer{Form: form, Request: []byte(`{"apiKey":"k"}`), Status: 200, Body: []byte(`{"code":"0000","message":"ok","data":[]}`)}
 	}
-	if got := evidence.Compare(list, answer("v2"), answer("legacy"), nil); got.Class != evidence.NoAnswer || got.Why != "second: its form lacks the operation" {
+	if got := evidence.CompareAnswers(list, answer("v2"), answer("legacy"), nil); got.Class != evidence.NoAnswer || got.Why != "second: its form lacks the operation" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -206,7 +206,7 @@ func TestCompareSeesEveryField(t *testing.T) {
 		}
 		n++
 		for _, b := range []evidence.Answer{legacy(`,"` + f.Source + `":"2"`), v2(`,"` + f.Target + `":"2"`)} {
-			got := evidence.Compare(read, legacy(`,"`+f.Source+`":"1"`), b, nil)
+			got := evidence.CompareAnswers(read, legacy(`,"`+f.Source+`":"1"`), b, nil)
 			if got.Class != evidence.Differs || len(got.Differences) != 1 || got.Differences[0].Path != f.Target {
 				t.Errorf("%s: %+v", f.Source, got)
 			}
@@ -229,7 +229,7 @@ func TestExamplesShowWhatNamesNobody(t *testing.T) {
 		"A_WORD_THAT_IS_FAR_TOO_LONG": "a_aaaa_aaaa_aa_aaa_aaa_aaaa", "010.0000.7777": "999.9999.9999", secretKey: "(key)",
 	} {
 		for _, f := range []struct{ v2, legacy string }{{"apprPrice", "appr_price"}, {"apprDt", "appr_dt"}, {"apprResCd", "appr_res_cd"}, {"apprPayType", "appr_pay_type"}} {
-			got := evidence.Compare(read, v2(`,"`+f.v2+`":"`+text+`"`), legacy(`,"`+f.legacy+`":"Z"`), nil)
+			got := evidence.CompareAnswers(read, v2(`,"`+f.v2+`":"`+text+`"`), legacy(`,"`+f.legacy+`":"Z"`), nil)
 			if len(got.Differences) != 1 || got.Differences[0].First != want || got.Differences[0].Second != "Z" {
 				t.Errorf("%s %s: %+v, want %s", f.v2, text, got, want)
 			}
@@ -238,7 +238,7 @@ func TestExamplesShowWhatNamesNobody(t *testing.T) {
 			continue
 		}
 		for _, f := range []struct{ v2, legacy string }{{"apprIssuerNum", "appr_issuer_num"}, {"apprIssuer", "appr_issuer"}, {"apprNum", "appr_num"}, {"apprCashIssuanceNumber", "appr_cash_issuance_number"}} {
-			got := evidence.Compare(read, v2(`,"`+f.v2+`":"`+text+`"`), legacy(`,"`+f.legacy+`":"Z"`), nil)
+			got := evidence.CompareAnswers(read, v2(`,"`+f.v2+`":"`+text+`"`), legacy(`,"`+f.legacy+`":"Z"`), nil)
 			if len(got.Differences) != 1 || strings.ContainsAny(got.Differences[0].First, "0123458가하늘") || got.Differences[0].Second != "a" {
 				t.Errorf("%s %s: %+v shows it", f.v2, text, got)
 			}
@@ -246,13 +246,13 @@ func TestExamplesShowWhatNamesNobody(t *testing.T) {
 	}
 	// An amount has more digits than a code, and no more than a phone.
 	for text, want := range map[string]string{"150000000": "150000000", "1012345678": "9999999999"} {
-		if got := evidence.Compare(read, v2(`,"apprPrice":"`+text+`"`), legacy(`,"appr_price":"1"`), nil); len(got.Differences) != 1 || got.Differences[0].First != want {
+		if got := evidence.CompareAnswers(read, v2(`,"apprPrice":"`+text+`"`), legacy(`,"appr_price":"1"`), nil); len(got.Differences) != 1 || got.Differences[0].First != want {
 			t.Errorf("%s: %+v, want %s", text, got, want)
 		}
 	}
 	// An overlay says which of its own fields name nobody.
 	overlaid := compileTable(t, `operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num, role: code}, {v2: apprResCd, legacy: appr_res_cd}]}}`).Operation("bill.read")
-	got := evidence.Compare(overlaid, v2(`,"apprNum":"123456","apprResCd":"1"`), legacy(`,"appr_num":"123457","appr_res_cd":"2"`), nil)
+	got := evidence.CompareAnswers(overlaid, v2(`,"apprNum":"123456","apprResCd":"1"`), legacy(`,"appr_num":"123457","appr_res_cd":"2"`), nil)
 	if shownDifferences(got) != "apprNum other 123456 123457, apprResCd other 1 2" && shownDifferences(got) != "apprResCd other 1 2, apprNum other 123456 123457" {
 		t.Errorf("%+v", got)
 	}

@@ -333,7 +333,7 @@ func (n *Count) field(path string, f Field) {
 		}
 		f.Count = count
 		n.Fields[path] = f
-	case len(n.Fields) < maxFields || f.Kind.Grave():
+	case len(n.Fields) < maxFields || f.Kind.grave():
 		n.Fields[path] = f
 	}
 }

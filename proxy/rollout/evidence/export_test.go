@@ -8,3 +8,15 @@ func LowerBound(k, n int) float64 { return lowerBound(k, n) }
 func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	return chanceOfMore(atNew, ofNew, atOld, ofOld)
 }
+
+// Classes are all of them.
+var Classes = classes
+
+// CompareAnswers and CompareCreated are what a Shadow compares by.
+var (
+	CompareAnswers = compareAnswers
+	CompareCreated = compareCreated
+)
+
+// Number is how many bills are counted.
+func (b Bills) Number() int { return b.number() }

@@ -73,7 +73,7 @@ func NewShadow(c config.Comparing, tally *Tally, to prometheus.Registerer, log *
 			Name: "billbridge_rollout_comparisons_dropped_total", Help: "What was not compared or read back, by the bound that they would have broken.",
 		}, []string{"bound"}),
 	}
-	for _, class := range Classes {
+	for _, class := range classes {
 		s.done.WithLabelValues(string(class))
 		s.read.WithLabelValues(string(class))
 	}
@@ -218,7 +218,7 @@ func (s *Shadow) next() {
 				if err != nil {
 					return Comparison{Class: NoAnswer, Why: err.Error(), Succeeded: [2]bool{true, false}, ReadBack: true}
 				}
-				return Check(c.Read, c.Asked, shown)
+				return compareCreated(c.Read, c.Asked, shown)
 			})
 		})
 	}
@@ -261,11 +261,11 @@ func (s *Shadow) compare(c Shadowed, most int64, ignore []string) {
 		other, err := ask(s.run, most, c.Other)
 		if err != nil {
 			// What the first one said counts all the same: it tells whether the call is a partner's.
-			result := Compare(c.Operation, c.First, Answer{Form: c.First.Form}, nil)
+			result := compareAnswers(c.Operation, c.First, Answer{Form: c.First.Form}, nil)
 			result.Why = "second: " + err.Error()
 			return result
 		}
-		found = Compare(c.Operation, c.First, other, ignore)
+		found = compareAnswers(c.Operation, c.First, other, ignore)
 		if found.Class != Differs {
 			return found
 		}
@@ -296,7 +296,7 @@ func ask(ctx context.Context, most int64, upstream func(context.Context, int64) 
 // confirm keeps of a difference what is still there when the first upstream has been asked again, which in the meantime
 // has not changed what it says of it. A bill that was paid between the two answers is not a difference.
 func confirm(op *translate.Operation, found Comparison, first, other, again Answer, ignore []string) Comparison {
-	moved, still := Compare(op, first, again, ignore), Compare(op, again, other, ignore)
+	moved, still := compareAnswers(op, first, again, ignore), compareAnswers(op, again, other, ignore)
 	switch {
 	case moved.Class == NoAnswer || still.Class == NoAnswer:
 		found.Class, found.Differences, found.Why = NoAnswer, nil, "first, asked again: no answer"

@@ -133,7 +133,7 @@ func Judge(s Snapshot, limits Limits) []Verdict {
 
 func (n Count) compared() *Compared {
 	c := &Compared{
-		Number: n.Compared, Bills: min(n.Bills.Number(), n.Compared), Differed: n.Differed, Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
+		Number: n.Compared, Bills: min(n.Bills.number(), n.Compared), Differed: n.Differed, Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
 		Unclear: n.Unclear, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
 	}
 	for path, f := range n.Fields {
@@ -164,7 +164,7 @@ func compareExamples(a, b Field) int {
 func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why string, few bool) {
 	var grave []string
 	for _, path := range slices.Sorted(maps.Keys(n.Fields)) {
-		if f := n.Fields[path]; f.Kind.Grave() {
+		if f := n.Fields[path]; f.Kind.grave() {
 			grave = append(grave, fmt.Sprintf("%s (%s) in %d", path, f.Kind, f.Count))
 		}
 	}
