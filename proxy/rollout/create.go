@@ -19,11 +19,11 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 			if refused := r.found(ctx, c, other); refused != nil {
 				return Route{}, refused
 			}
-			to = decision{side: 1 - to.side, reason: ByProbe}
+			to = decision{side: 1 - to.side, reason: byProbe}
 		case Refusing:
 			// A caller whom both refuse gets that refusal, as it would without a rollout.
 			if preferred := s.sides[to.side]; r.probe(ctx, ask, preferred) == Refusing {
-				return Route{Upstream: preferred, Reason: ByProbe, Answered: true}, nil
+				return Route{Upstream: preferred, Reason: byProbe, Answered: true}, nil
 			}
 			return Route{}, &Refused{Reason: "barred", Text: barred}
 		case Unclear:
@@ -45,7 +45,7 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 	case err != nil:
 		return Route{}, outOfReach(err)
 	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.sides[to.side]: // the bill was there, or another create was faster
-		to.reason = ByOwner
+		to.reason = byOwner
 		if _, ok := s.side(create.Upstream); !ok { // through a replica with other sides: nothing goes out here
 			_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
 			return Route{}, &Refused{Reason: "stranger", Text: strange, Cause: err}

@@ -7,11 +7,11 @@ type Reason string
 
 // The reasons.
 const (
-	ByOwner  Reason = "owner"  // the ledger knows whose the bill is
-	ByStage  Reason = "stage"  // the partner's
-	ByCanary Reason = "canary" // the bill, or its merchant, is among the percentage, or is not
-	ByProbe  Reason = "probe"  // both backends were asked whose it is
-	ByStop   Reason = "stop"   // the kill switch
+	byOwner  Reason = "owner"  // the ledger knows whose the bill is
+	byStage  Reason = "stage"  // the partner's
+	byCanary Reason = "canary" // the bill, or its merchant, is among the percentage, or is not
+	byProbe  Reason = "probe"  // both backends were asked whose it is
+	byStop   Reason = "stop"   // the kill switch
 )
 
 // A situation is what a decision rests on.
@@ -19,7 +19,7 @@ type situation struct {
 	shared   bool // both upstreams see the same bills: nobody owns one
 	restored bool // the store was restored from a backup: what it does not know may be anywhere
 	unbegun  bool // the store is new, and nobody has said that the rollout begins: the same
-	position Position
+	position position
 	stopped  bool
 	settled  bool           // the partner has been seen through the bridge for the settling time
 	chosen   bool           // the bill, or its merchant, is among the percentage
@@ -46,7 +46,7 @@ func (s situation) asks(side evidence.Side) bool {
 	case s.shared:
 		return false
 	case side == evidence.NewSide:
-		return s.position.Stage != StageDrained || s.incomplete()
+		return s.position.stage != StageDrained || s.incomplete()
 	}
 	return s.unbegun || s.restored && !s.stopped
 }
@@ -58,9 +58,9 @@ func (s situation) create() decision {
 	case s.shared:
 		return d
 	case s.owner != nil:
-		return decision{side: *s.owner, reason: ByOwner}
+		return decision{side: *s.owner, reason: byOwner}
 	case s.stale != nil: // it may have been refused there since, and made at the other side
-		d = decision{side: *s.stale, reason: ByOwner}
+		d = decision{side: *s.stale, reason: byOwner}
 	}
 	d.ask = s.asks(d.side)
 	return d
@@ -72,24 +72,24 @@ func (s situation) other() decision {
 	case s.shared:
 		return s.byStage()
 	case s.owner != nil:
-		return decision{side: *s.owner, reason: ByOwner}
-	case s.position.Stage == StageDrained && s.settled && !s.incomplete():
-		return decision{side: evidence.NewSide, reason: ByStage}
+		return decision{side: *s.owner, reason: byOwner}
+	case s.position.stage == StageDrained && s.settled && !s.incomplete():
+		return decision{side: evidence.NewSide, reason: byStage}
 	}
-	return decision{side: s.byStage().side, reason: ByProbe, ask: true}
+	return decision{side: s.byStage().side, reason: byProbe, ask: true}
 }
 
 // byStage is the side that the stage prefers.
 func (s situation) byStage() decision {
 	switch {
 	case s.stopped:
-		return decision{side: evidence.OldSide, reason: ByStop}
-	case s.position.Stage == StageCanary && s.settled && s.chosen:
-		return decision{side: evidence.NewSide, reason: ByCanary}
-	case s.position.Stage == StageCanary:
-		return decision{side: evidence.OldSide, reason: ByCanary}
-	case (s.position.Stage == StageNew || s.position.Stage == StageDrained) && s.settled:
-		return decision{side: evidence.NewSide, reason: ByStage}
+		return decision{side: evidence.OldSide, reason: byStop}
+	case s.position.stage == StageCanary && s.settled && s.chosen:
+		return decision{side: evidence.NewSide, reason: byCanary}
+	case s.position.stage == StageCanary:
+		return decision{side: evidence.OldSide, reason: byCanary}
+	case (s.position.stage == StageNew || s.position.stage == StageDrained) && s.settled:
+		return decision{side: evidence.NewSide, reason: byStage}
 	}
-	return decision{side: evidence.OldSide, reason: ByStage}
+	return decision{side: evidence.OldSide, reason: byStage}
 }

@@ -20,7 +20,7 @@ func TestDecisions(t *testing.T) {
 				for _, stale := range sides {
 					s := situation{
 						shared: is(0), restored: is(1), unbegun: is(2), stopped: is(3), settled: is(4), chosen: is(5),
-						position: Position{Stage: stage}, owner: owner, stale: stale,
+						position: position{stage: stage}, owner: owner, stale: stale,
 					}
 					if stale != nil && (owner != nil || !s.restored) { // the one excludes the other
 						continue
@@ -51,7 +51,7 @@ func judgeCreate(t *testing.T, name string, s situation) {
 	switch {
 	case !s.shared && s.owner != nil:
 		// A bill stays with its owner in every situation; no backend is probed.
-		if d.side != *s.owner || d.ask || d.reason != ByOwner {
+		if d.side != *s.owner || d.ask || d.reason != byOwner {
 			t.Errorf("%s: %+v", name, d)
 		}
 	case !s.shared && s.stale != nil:
@@ -62,12 +62,12 @@ func judgeCreate(t *testing.T, name string, s situation) {
 		t.Errorf("%s: %+v", name, d)
 	}
 	// Nothing new is made on the new backend that is stopped, unsettled, or not that far.
-	mayLeave := !s.stopped && s.settled && (s.position.Stage == StageNew || s.position.Stage == StageDrained || s.position.Stage == StageCanary && s.chosen)
+	mayLeave := !s.stopped && s.settled && (s.position.stage == StageNew || s.position.stage == StageDrained || s.position.stage == StageCanary && s.chosen)
 	if d := s.byStage(); (d.side == evidence.NewSide) != mayLeave || d.ask {
 		t.Errorf("%s: %+v", name, d)
 	}
 	// The new backend gets none that the old one was not asked for, unless it is drained and the ledger is complete.
-	if want := !s.shared && (s.position.Stage != StageDrained || s.restored || s.unbegun); s.asks(evidence.NewSide) != want {
+	if want := !s.shared && (s.position.stage != StageDrained || s.restored || s.unbegun); s.asks(evidence.NewSide) != want {
 		t.Errorf("%s: asks before a create at the new backend: %v", name, !want)
 	}
 	// The new backend is asked only where the ledger is not complete; after a restore the kill switch asks it nothing.
@@ -88,7 +88,7 @@ func judgeOther(t *testing.T, name string, s situation, d decision) {
 		if d.ask {
 			t.Errorf("%s: %+v", name, d)
 		}
-	case s.position.Stage == StageDrained && s.settled && !s.restored && !s.unbegun && s.stale == nil:
+	case s.position.stage == StageDrained && s.settled && !s.restored && !s.unbegun && s.stale == nil:
 		if d.side != evidence.NewSide || d.ask {
 			t.Errorf("%s: %+v", name, d)
 		}

@@ -155,7 +155,7 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 	if err != nil {
 		return answer, err
 	}
-	answer = NewReport(counted, r.limits(), r.now(), standings)
+	answer = newReport(counted, r.limits(), r.now(), standings)
 	answer.Uncounted, answer.Ignored = uncounted, r.current.Load().config.Shadow.Ignore
 	return answer, nil
 }

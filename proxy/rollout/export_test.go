@@ -7,6 +7,12 @@ import (
 	"billbridge/proxy/store"
 )
 
+// NewReport and TableVersion are of the report.
+var (
+	NewReport    = newReport
+	TableVersion = tableVersion
+)
+
 // Counts is what was counted here and not yet kept.
 func (r *Router) Counts() *evidence.Tally { return r.tally }
 

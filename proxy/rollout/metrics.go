@@ -70,7 +70,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 // know begins the counters of both backends at zero, so that the first event is an increase.
 func (m *metrics) know(c *config.Rollout) {
 	for _, side := range []string{c.Old, c.New} {
-		for _, reason := range []Reason{ByOwner, ByStage, ByCanary, ByProbe, ByStop} {
+		for _, reason := range []Reason{byOwner, byStage, byCanary, byProbe, byStop} {
 			m.routed.WithLabelValues(side, string(reason))
 		}
 	}
@@ -88,9 +88,9 @@ func (r *Router) weigh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	byRuling := map[evidence.Ruling]float64{}
+	ruled := map[evidence.Ruling]float64{}
 	for _, v := range evidence.Judge(counted, r.limits()) {
-		byRuling[v.Ruling]++
+		ruled[v.Ruling]++
 	}
 	decided, err := r.all(ctx)
 	if err != nil {
@@ -109,15 +109,15 @@ func (r *Router) weigh(ctx context.Context) error {
 		}
 	}
 	delete(stages, "")
-	byStage := map[Stage]float64{}
+	staged := map[Stage]float64{}
 	for _, at := range stages {
-		byStage[at.Stage]++
+		staged[at.Stage]++
 	}
 	for _, stage := range Stages {
-		r.metrics.partners.WithLabelValues(string(stage)).Set(byStage[stage])
+		r.metrics.partners.WithLabelValues(string(stage)).Set(staged[stage])
 	}
 	for _, ruling := range evidence.Rulings {
-		r.metrics.verdicts.WithLabelValues(string(ruling)).Set(byRuling[ruling])
+		r.metrics.verdicts.WithLabelValues(string(ruling)).Set(ruled[ruling])
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	if err != nil {
 		return c, err
 	}
-	set.Stage, set.Percent = string(to.Stage), to.Percent
+	set.Stage, set.Percent = string(to.stage), to.percent
 	force, err := q.force()
 	if err != nil {
 		return c, err
@@ -149,7 +149,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	}
 	c = Changed{
 		Action: string(store.Staged), By: set.By, At: set.At, Partner: q["partner"],
-		From: string(from.Stage), FromPercent: from.Percent, To: set.Stage, ToPercent: percentOf(to.Stage, to.Percent), Forced: set.Forced,
+		From: string(from.Stage), FromPercent: from.Percent, To: set.Stage, ToPercent: percentOf(to.stage, to.percent), Forced: set.Forced,
 	}
 	if set.Partner != "" {
 		c.Partner = set.Partner.Short()

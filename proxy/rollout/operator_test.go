@@ -272,7 +272,7 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 				t.Errorf("%s, -want +got:\n%s", target, diff)
 			}
 		}
-		if way, _ := desk.creates("k"); way.Reason != rollout.ByStop {
+		if way, _ := desk.creates("k"); way.Reason != "stop" {
 			t.Errorf("%+v", way)
 		}
 	}
@@ -471,7 +471,7 @@ func TestOperatorOutlivesReopen(t *testing.T) {
 	if is := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/rollout/audit").Body.String(); is != was {
 		t.Errorf("%s\nwas\n%s", is, was)
 	}
-	if way, _ := d.creates("k"); way.Upstream != "legacy" || way.Reason != rollout.ByStop {
+	if way, _ := d.creates("k"); way.Upstream != "legacy" || way.Reason != "stop" {
 		t.Errorf("%+v", way)
 	}
 	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")

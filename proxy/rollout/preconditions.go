@@ -18,7 +18,7 @@ import (
 // A move is a change of where a partner stands, or where all stand that have no stage of their own.
 type move struct {
 	partner  partner.ID // "" for the default
-	from, to Position
+	from, to position
 }
 
 // recent is how old a call may be that speaks against a stage whose side cannot carry it. Many partners bill once a month.
@@ -43,10 +43,10 @@ func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m m
 }
 
 // share is how much of what a partner creates goes to the new backend.
-func (p Position) share() int {
-	switch p.Stage {
+func (p position) share() int {
+	switch p.stage {
 	case StageCanary:
-		return p.Percent
+		return p.percent
 	case StageNew, StageDrained:
 		return 100
 	case StageOld, StageShadow:
@@ -78,7 +78,7 @@ func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]stri
 
 // undrained: the old backend has bills.
 func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
-	if m.to.Stage != StageDrained {
+	if m.to.stage != StageDrained {
 		return nil, nil
 	}
 	old := r.current.Load().sides[evidence.OldSide]
@@ -113,7 +113,7 @@ func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 
 // unproven: a later stage wants a PASS. From old to canary with separate bills there is nothing to compare yet.
 func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
-	if m.to.share() == 0 || m.to.share() <= m.from.share() && !m.to.Stage.Later(m.from.Stage) {
+	if m.to.share() == 0 || m.to.share() <= m.from.share() && !m.to.stage.later(m.from.stage) {
 		return nil, nil
 	}
 	s := r.current.Load()
@@ -157,9 +157,9 @@ func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
 		making[v.Operation] = making[v.Operation] || v.Evidence == evidence.ByReadBack
 		compared = compared || v.Evidence == evidence.ByShadow && v.Compared.Number > 0
 	}
-	first := m.from.share() == 0 && m.to.Stage == StageCanary
-	raised := !first && m.to.Stage == StageCanary
-	bare := first && !shared && !compared && m.from.Stage != StageShadow // there is nothing yet to compare
+	first := m.from.share() == 0 && m.to.stage == StageCanary
+	raised := !first && m.to.stage == StageCanary
+	bare := first && !shared && !compared && m.from.stage != StageShadow // there is nothing yet to compare
 	var against []string
 	proved := false
 	for _, v := range own {
@@ -177,7 +177,7 @@ func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
 		return strings.Join(against, "; ")
 	case proved || raised || bare:
 		return ""
-	case first && !shared && m.from.Stage == StageShadow:
+	case first && !shared && m.from.stage == StageShadow:
 		return "no read was compared yet in stage shadow; unless the new backend is fed a copy of the bills, none will be: set old, then canary"
 	case first:
 		return "no read was compared yet in stage shadow"
@@ -188,7 +188,7 @@ func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
 // warning is what an operator should know of a move that nothing speaks against.
 func (r *Router) warning(m move) string {
 	s := r.current.Load()
-	if m.to.Stage != StageShadow || s.config.Bills == config.Shared {
+	if m.to.stage != StageShadow || s.config.Bills == config.Shared {
 		return ""
 	}
 	return fmt.Sprintf("bills are separate: %[2]s has none of the bills that are read at %[1]s, so that shadow proves nothing unless %[2]s is fed a copy of them. "+
@@ -274,7 +274,7 @@ func (r *Router) Check(ctx context.Context, c *config.Config) error {
 	if from == "" || from == to || set {
 		return nil
 	}
-	reasons := r.blockingReasons(ctx, decided, move{"", Position{Stage: Stage(from)}, Position{Stage: Stage(to)}})
+	reasons := r.blockingReasons(ctx, decided, move{"", position{stage: Stage(from)}, position{stage: Stage(to)}})
 	if len(reasons) == 0 {
 		return nil
 	}

@@ -135,7 +135,7 @@ func TestReadWhileTheOtherSideIsDown(t *testing.T) {
 		d := newCrossroads(t, stage)
 		other := map[string]string{"old": "new", "new": "old"}[preferred]
 		d.says[preferred], d.says[other] = rollout.Present, rollout.Unclear
-		if way, err := d.other(false); err != nil || way.Upstream != preferred || way.Reason != rollout.ByProbe || way.Answered || !way.OnlyIfFound || way.Compare != "" {
+		if way, err := d.other(false); err != nil || way.Upstream != preferred || way.Reason != "probe" || way.Answered || !way.OnlyIfFound || way.Compare != "" {
 			t.Errorf("%s: %+v, %v", stage, way, err)
 		}
 		if way, err := d.other(true); !refusedFor(err, "unclear") {
@@ -210,7 +210,7 @@ func TestSecondCreateGoesByTheOwner(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
 	d.made("old", store.Succeeded)
-	if way, err := d.create(); err != nil || way.Reason != rollout.ByOwner {
+	if way, err := d.create(); err != nil || way.Reason != "owner" {
 		t.Errorf("%+v, %v", way, err)
 	}
 }

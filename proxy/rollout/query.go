@@ -45,18 +45,18 @@ func (a answers) by() (string, error) {
 	return by, nil
 }
 
-func (a answers) position() (p Position, err error) {
-	if p.Stage, err = ParseStage(a["stage"]); err != nil {
+func (a answers) position() (p position, err error) {
+	if p.stage, err = parseStage(a["stage"]); err != nil {
 		return p, misunderstood("%s", err)
 	}
 	percent, given := a["percent"]
 	switch {
-	case given != (p.Stage == StageCanary):
+	case given != (p.stage == StageCanary):
 		return p, misunderstood("percent is wanted with canary, and only with it")
 	case !given:
 		return p, nil
 	}
-	if p.Percent, err = strconv.Atoi(percent); err != nil || p.Percent < 0 || p.Percent > 100 {
+	if p.percent, err = strconv.Atoi(percent); err != nil || p.percent < 0 || p.percent > 100 {
 		return p, misunderstood("percent is from 0 to 100, not %q", percent)
 	}
 	return p, nil

@@ -28,16 +28,16 @@ type Report struct {
 	Lost       int                `json:"lost"`                // comparisons that found no place among the counts
 }
 
-// Unknowable is what the numbers of bills leave out.
-const Unknowable = "Bills that were made before the bridge was there, or past it, are not among these: it cannot know of them. " +
+// unknowable is what the numbers of bills leave out.
+const unknowable = "Bills that were made before the bridge was there, or past it, are not among these: it cannot know of them. " +
 	"A bill that is over may still be cancelled."
 
 // examples is what the values of fields that differ are.
 const examples = "Each line has the first example of its field. Amounts, states, codes and dates are shown as they are, where the table says that a field is one. " +
 	"In all other fields digits are shown as 9 and letters as a; keys are not shown. Of a bill of canary, old is what its create asked for."
 
-// NewReport reports what was counted until now.
-func NewReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []Standing) Report {
+// newReport reports what was counted until now.
+func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []Standing) Report {
 	r := Report{
 		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits.Filled(),
 		Assumption: evidence.Assumption, Partners: partners, Verdicts: evidence.Judge(s, limits), Lost: s.Lost,
@@ -51,8 +51,8 @@ func NewReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, par
 	return r
 }
 
-// TableVersion names a table by what it says: its text with the overlays laid over it.
-func TableVersion(t *translate.Table) (string, error) {
+// tableVersion names a table by what it says: its text with the overlays laid over it.
+func tableVersion(t *translate.Table) (string, error) {
 	text, err := t.YAML()
 	if err != nil {
 		return "", fmt.Errorf("the version of the table: %w", err)
@@ -131,7 +131,7 @@ func (r Report) sections() []section {
 			}
 		}
 	}
-	bills := section{title: "Partners", note: Unknowable, columns: []string{"partner", "stage", "seen since", "bills that may be open, by owner"}}
+	bills := section{title: "Partners", note: unknowable, columns: []string{"partner", "stage", "seen since", "bills that may be open, by owner"}}
 	for _, p := range r.Partners {
 		stage, seen := p.String(), "-"
 		if p.Default {

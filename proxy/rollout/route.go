@@ -107,12 +107,12 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 		shared: s.config.Bills == config.Shared, restored: !d.restored.IsZero(), unbegun: d.unbegun,
 		position: r.position(s, d, c.Partner), stopped: d.stopped || stopping,
 	}
-	at.chosen = s.chosen(c, at.position.Percent)
+	at.chosen = s.chosen(c, at.position.percent)
 	var err error
-	if at.position.Forced {
+	if at.position.forced {
 		r.tally.Know(c.Partner)
 	}
-	if at.settled = at.position.Forced || at.shared; !at.settled {
+	if at.settled = at.position.forced || at.shared; !at.settled {
 		if at.settled, err = r.isSettled(ctx, s, c.Partner); err != nil {
 			return r.withoutLedger(s, at, c, err)
 		}
@@ -122,10 +122,10 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 		return way, err
 	}
 	side, _ := s.side(way.Upstream)
-	if at.position.Stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
+	if at.position.stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
 		way.Compare = s.sides[1-side]
 	}
-	way.ReadBack = at.position.Stage == StageCanary && side == evidence.NewSide && c.Creates
+	way.ReadBack = at.position.stage == StageCanary && side == evidence.NewSide && c.Creates
 	return way, nil
 }
 
@@ -162,7 +162,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	way, err := r.other(ctx, s, d, at, c, ask)
 	way.pending = at.owner != nil && row.State == store.Pending
 	way.Deniable = c.Writes && row.State != store.Owned
-	way.kept, way.ended, way.unknown = at.owner != nil || way.Reason == ByProbe || row.Unknown, !row.Ended.IsZero(), row.Unknown
+	way.kept, way.ended, way.unknown = at.owner != nil || way.Reason == byProbe || row.Unknown, !row.Ended.IsZero(), row.Unknown
 	return way, err
 }
 
@@ -173,7 +173,7 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 		return Route{Upstream: s.sides[to.side], Reason: to.reason}, nil
 	}
 	found := r.askBoth(ctx, s, ask, to.side, c.Writes)
-	way := Route{Upstream: s.sides[to.side], Reason: ByProbe}
+	way := Route{Upstream: s.sides[to.side], Reason: byProbe}
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
 		if c.Writes {
@@ -359,14 +359,14 @@ func (r *Router) age(of time.Time) time.Duration {
 func (r *Router) Now() time.Time { return r.now() }
 
 // position is where a partner stands.
-func (r *Router) position(s *settings, d *decisions, partner partner.ID) Position {
+func (r *Router) position(s *settings, d *decisions, partner partner.ID) position {
 	if p, ok := d.of[partner]; ok {
 		return p
 	}
 	if d.initial != nil {
 		return *d.initial
 	}
-	return Position{Stage: Stage(s.config.Default)}
+	return position{stage: Stage(s.config.Default)}
 }
 
 func (s *settings) side(upstream string) (evidence.Side, bool) {

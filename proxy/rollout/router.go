@@ -98,17 +98,17 @@ type decisions struct {
 	unbegun  bool      // the store is new, and nobody has said that the rollout begins
 	since    time.Time // the later of when it was restored and when a rollout began to run on a new one
 	counted  time.Time // the same by the clock of this process, which no step changes
-	initial  *Position // of partners that have none of their own; nil is the config's
-	of       map[partner.ID]Position
+	initial  *position // of partners that have none of their own; nil is the config's
+	of       map[partner.ID]position
 }
 
 // canaries tells whether anybody is in canary.
 func (d *decisions) canaries() bool {
-	if d.initial != nil && d.initial.Stage == StageCanary {
+	if d.initial != nil && d.initial.stage == StageCanary {
 		return true
 	}
 	for _, p := range d.of {
-		if p.Stage == StageCanary {
+		if p.stage == StageCanary {
 			return true
 		}
 	}
@@ -198,7 +198,7 @@ func (r *Router) Use(c *config.Config) {
 	}
 	r.settled.Clear() // the settling time may be another
 	r.shadow.Use(c.Rollout.Shadow)
-	version, err := TableVersion(c.Table)
+	version, err := tableVersion(c.Table)
 	if err != nil {
 		r.log.Error("what was counted begins anew", "error", err.Error())
 	}
@@ -312,16 +312,16 @@ func (r *Router) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &decisions{revision: decided.Revision, stopped: !decided.Stopped.At.IsZero(), restored: decided.Restored.At, of: map[partner.ID]Position{}}
+	d := &decisions{revision: decided.Revision, stopped: !decided.Stopped.At.IsZero(), restored: decided.Restored.At, of: map[partner.ID]position{}}
 	d.unbegun = decided.Begun.At.IsZero() && !decided.Started.IsZero()
 	r.countSettling(d, decided.Started)
 	for _, s := range decided.Stages {
-		p := Position{Stage: Stage(s.Stage), Percent: s.Percent}
+		p := position{stage: Stage(s.Stage), percent: s.Percent}
 		if s.Partner == "" { // forced is for one partner, never for all that will ever come
 			d.initial = &p
 			continue
 		}
-		p.Forced = s.Forced
+		p.forced = s.Forced
 		d.of[s.Partner] = p
 	}
 	r.decided.Store(d)

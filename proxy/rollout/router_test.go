@@ -117,7 +117,7 @@ func TestCreateThatOldHasAlready(t *testing.T) {
 	d.made("old", store.Taken)
 	d.says["old"] = rollout.Absent // whatever it says later
 	d.made("old", store.Taken)
-	if way, err := d.other(true); err != nil || way.Upstream != "old" || way.Reason != rollout.ByOwner {
+	if way, err := d.other(true); err != nil || way.Upstream != "old" || way.Reason != "owner" {
 		t.Errorf("%+v, %v", way, err)
 	}
 }
@@ -293,7 +293,7 @@ func TestPendingBillHasItsOwner(t *testing.T) {
 	d.made("old", store.Unknown)
 	d.stage(rollout.StageDrained)
 	for _, writes := range []bool{false, true} {
-		if way, err := d.other(writes); err != nil || way.Upstream != "old" || way.Reason != rollout.ByOwner || len(d.asked) != 0 {
+		if way, err := d.other(writes); err != nil || way.Upstream != "old" || way.Reason != "owner" || len(d.asked) != 0 {
 			t.Errorf("%+v, %v, asked %v", way, err, d.asked)
 		}
 	}
@@ -309,7 +309,7 @@ func TestCreateThatAnotherWasFasterWith(t *testing.T) {
 		}
 		return rollout.Absent
 	})
-	if err != nil || way.Upstream != "old" || way.Reason != rollout.ByOwner {
+	if err != nil || way.Upstream != "old" || way.Reason != "owner" {
 		t.Errorf("%+v, %v", way, err)
 	}
 }

@@ -59,7 +59,7 @@ func (e Effect) String() string {
 
 // effect is what a move comes to; nil outside of canary, and where that cannot be found out: it changes nothing.
 func (r *Router) effect(ctx context.Context, decided store.Rollout, m move) *Effect {
-	if m.to.Stage != StageCanary {
+	if m.to.stage != StageCanary {
 		return nil
 	}
 	counted, ok := r.forEffect(ctx, m.partner)
@@ -81,11 +81,11 @@ func (r *Router) forEffect(ctx context.Context, partner partner.ID) (counted evi
 }
 
 // effect is what a position comes to for the partners that it is of; nil outside of canary.
-func (s *settings) effect(at Position, counted evidence.Snapshot, now time.Time, concerned func(partner partner.ID) bool) *Effect {
-	if at.Stage != StageCanary {
+func (s *settings) effect(at position, counted evidence.Snapshot, now time.Time, concerned func(partner partner.ID) bool) *Effect {
+	if at.stage != StageCanary {
 		return nil
 	}
-	e := Effect{Split: s.config.Split, Percent: at.Percent}
+	e := Effect{Split: s.config.Split, Percent: at.percent}
 	apart, chosen := 0, 0 // bills of merchants that are kept apart, and of those that are chosen
 	for _, n := range counted.Counts {
 		if !concerned(n.Partner) {
@@ -107,7 +107,7 @@ func (s *settings) effect(at Position, counted evidence.Snapshot, now time.Time,
 			}
 			e.Merchants++
 			apart += made
-			if reached := at.Percent > 0; reached && (e.Split == config.ByBill || s.chosen(Call{Partner: n.Partner, Merchant: merchant}, at.Percent)) {
+			if reached := at.percent > 0; reached && (e.Split == config.ByBill || s.chosen(Call{Partner: n.Partner, Merchant: merchant}, at.percent)) {
 				e.Reached++
 				chosen += made
 			}

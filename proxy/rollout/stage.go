@@ -25,22 +25,22 @@ const (
 // Stages are all of them, in their order.
 var Stages = []Stage{StageOld, StageShadow, StageCanary, StageNew, StageDrained}
 
-// ParseStage reads one of the five words.
-func ParseStage(word string) (Stage, error) {
+// parseStage reads one of the five words.
+func parseStage(word string) (Stage, error) {
 	if s := Stage(word); slices.Contains(Stages, s) {
 		return s, nil
 	}
 	return "", fmt.Errorf("a stage is one of %v, not %q", Stages, word)
 }
 
-// Later tells whether a stage comes after another.
-func (s Stage) Later(than Stage) bool { return slices.Index(Stages, s) > slices.Index(Stages, than) }
+// later tells whether a stage comes after another.
+func (s Stage) later(than Stage) bool { return slices.Index(Stages, s) > slices.Index(Stages, than) }
 
-// A Position is where a partner stands.
-type Position struct {
-	Stage   Stage
-	Percent int  // of StageCanary, 0 to 100: how much of what the partner creates goes to the new upstream; see config.Split
-	Forced  bool // somebody was warned and wanted it all the same: the partner leaves the old upstream also before its settling time is over
+// A position is where a partner stands.
+type position struct {
+	stage   Stage
+	percent int  // of StageCanary, 0 to 100: how much of what the partner creates goes to the new upstream; see config.Split
+	forced  bool // somebody was warned and wanted it all the same: the partner leaves the old upstream also before its settling time is over
 }
 
 // share tells whether what is drawn, a bill or a merchant of a partner, is among the percent that canary sends to the new

@@ -51,16 +51,16 @@ func TestShareTellsItsPartsApart(t *testing.T) {
 func TestStages(t *testing.T) {
 	t.Parallel()
 	for i, s := range Stages {
-		if got, err := ParseStage(string(s)); got != s || err != nil {
+		if got, err := parseStage(string(s)); got != s || err != nil {
 			t.Errorf("%s: %s, %v", s, got, err)
 		}
 		for j, other := range Stages {
-			if s.Later(other) != (i > j) {
-				t.Errorf("%s after %s: %v", s, other, s.Later(other))
+			if s.later(other) != (i > j) {
+				t.Errorf("%s after %s: %v", s, other, s.later(other))
 			}
 		}
 	}
-	if _, err := ParseStage("NEW"); err == nil || err.Error() != `a stage is one of [old shadow canary new drained], not "NEW"` {
+	if _, err := parseStage("NEW"); err == nil || err.Error() != `a stage is one of [old shadow canary new drained], not "NEW"` {
 		t.Error(err)
 	}
 }

@@ -93,10 +93,10 @@ type Placing struct {
 }
 
 // position is where somebody stands who is placed so.
-func (p Placing) position() Position {
-	at := Position{Stage: p.Stage, Forced: p.Forced}
+func (p Placing) position() position {
+	at := position{stage: p.Stage, forced: p.Forced}
 	if p.Percent != nil {
-		at.Percent = *p.Percent
+		at.percent = *p.Percent
 	}
 	return at
 }
