@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,17 +22,17 @@ func TestSidesOfTheConfig(t *testing.T) {
 		stage    string // of the default, before
 		bill     string // at that upstream, before
 		rollout  string
-		refused  error
-		restored bool // is declared
+		refused  string // what the error says
+		restored bool   // is declared
 	}{
-		"as before":              {"drained", "b", "rollout: {old: a, new: b}", nil, false},
-		"others":                 {"drained", "", "rollout: {old: b, new: c}", &store.RenamedError{Old: "b", New: "c", OldWas: "a", NewWas: "b", Staying: staying}, false},
-		"others, in old":         {"old", "b", "rollout: {old: b, new: c}", nil, false},
-		"others, in shadow":      {"shadow", "b", "rollout: {old: b, new: c}", nil, false},
-		"shared, with a bill":    {"drained", "b", "rollout: {old: a, new: b, bills: shared}", store.ErrShared, false},
-		"none":                   {"drained", "a", "", nil, true},
-		"none, with one at b":    {"drained", "b", "", &store.StrangerError{Upstream: "b", Old: "a"}, false},
-		"shared, without a bill": {"drained", "", "rollout: {old: a, new: b, bills: shared}", nil, false},
+		"as before":              {"drained", "b", "rollout: {old: a, new: b}", "", false},
+		"others":                 {"drained", "", "rollout: {old: b, new: c}", `rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before`, false},
+		"others, in old":         {"old", "b", "rollout: {old: b, new: c}", "", false},
+		"others, in shadow":      {"shadow", "b", "rollout: {old: b, new: c}", "", false},
+		"shared, with a bill":    {"drained", "b", "rollout: {old: a, new: b, bills: shared}", "rollout.bills is shared in the config, but bills in the ledger are each at one upstream", false},
+		"none":                   {"drained", "a", "", "", true},
+		"none, with one at b":    {"drained", "b", "", `all calls would go to upstream "a", but bills in the ledger are at upstream "b"`, false},
+		"shared, without a bill": {"drained", "", "rollout: {old: a, new: b, bills: shared}", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,10 +55,10 @@ func TestSidesOfTheConfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := anywhere + upstreams + "store: {url: \"" + url + "\"}\n" + row.rollout + "\n"
-			if row.refused == nil {
+			if row.refused == "" {
 				newProcess(t, text)
-			} else if _, err := server.Listen(t.Context(), parse(t, text), nil, nil, server.Build{}, slog.New(slog.DiscardHandler)); err == nil || err.Error() != row.refused.Error() {
-				t.Errorf("%v, want %v", err, row.refused)
+			} else if _, err := server.Listen(t.Context(), parse(t, text), nil, nil, server.Build{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), row.refused) {
+				t.Errorf("%v, want %s", err, row.refused)
 			}
 			decided, err := s.Rollout(t.Context())
 			if err != nil {

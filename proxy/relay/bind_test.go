@@ -181,7 +181,7 @@ func TestBindWithoutStore(t *testing.T) {
 	}
 	ours, err := s.Bind(t.Context(), asked("v2", "https://partner.example.com/"))
 	var told *relay.Wrong
-	if ours != "" || !errors.Is(err, store.ErrClosed) || errors.As(err, &told) {
+	if ours != "" || err == nil || !strings.Contains(err.Error(), "store: closed") || errors.As(err, &told) {
 		t.Errorf("%q, %v", ours, err)
 	}
 	if got := s.scrape(refused); got != "" {

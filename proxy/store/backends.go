@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// ErrShared: bills that have an owner would be made ones that nobody owns.
-var ErrShared = errors.New("store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, " +
+// errShared: bills that have an owner would be made ones that nobody owns.
+var errShared = errors.New("store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, " +
 	"and no backend would be probed before one is made: rollout.bills must be separate while they are there")
 
-// A StrangerError: bills are at an upstream to which nothing would be sent any more, to read or to cancel them.
-type StrangerError struct {
+// A strangerError: bills are at an upstream to which nothing would be sent any more, to read or to cancel them.
+type strangerError struct {
 	Upstream string // of several, the first by name
 	Old, New string // the sides that were asked for; New is "" where there would be none, and Old gets all calls
 }
 
-func (e *StrangerError) Error() string {
+func (e *strangerError) Error() string {
 	if e.New == "" {
 		return fmt.Sprintf("store: there is no rollout in the config, and all calls would go to upstream %q, but bills in the ledger are at upstream %q: "+
 			"the rollout section must stay as long as they are there; bills whose last day has passed are swept after rollout.keep", e.Old, e.Upstream)
@@ -29,15 +29,15 @@ func (e *StrangerError) Error() string {
 		"rollout.old or rollout.new must name it as long as they are there", e.Old, e.New, e.Upstream)
 }
 
-// A RenamedError: the sides of the rollout are others than before. What was decided of partners would mean something
+// A renamedError: the sides of the rollout are others than before. What was decided of partners would mean something
 // else.
-type RenamedError struct {
+type renamedError struct {
 	Old, New       string // the sides that were asked for
 	OldWas, NewWas string
 	Staying        []string // as it was asked for
 }
 
-func (e *RenamedError) Error() string {
+func (e *renamedError) Error() string {
 	if e.swapped() {
 		return fmt.Sprintf("store: rollout.old is %[1]q and rollout.new is %[2]q in the config, the other way round than before, but bills or stages from before are still there, "+
 			"and every partner's creates would go to the other side: name %[2]q as rollout.old and %[1]q as rollout.new again, and give partners that are to go back another stage",
@@ -48,7 +48,7 @@ func (e *RenamedError) Error() string {
 		e.Old, e.New, e.OldWas, e.NewWas, e.Staying)
 }
 
-func (e *RenamedError) swapped() bool { return e.Old == e.NewWas && e.New == e.OldWas }
+func (e *renamedError) swapped() bool { return e.Old == e.NewWas && e.New == e.OldWas }
 
 // Backends are the two upstreams between which partners move, or the one that all calls go to.
 type Backends struct {
@@ -64,12 +64,12 @@ type Backends struct {
 // start, and before a reload takes effect, as the last thing that may refuse it: what the store knows is not taken
 // back. Of a replica that still runs with other sides it knows nothing.
 //
-// It changes nothing and returns
+// It changes nothing and returns an error
 //
-//   - a [*StrangerError] if a bill that was not released is at neither side, or not at the one that all calls go to,
-//   - a [*RenamedError] if the names are others than before, and a stage that is not one of those that stay is there, of
+//   - if a bill that was not released is at neither side, or not at the one that all calls go to,
+//   - if the names are others than before, and a stage that is not one of those that stay is there, of
 //     a partner or the default; if they have changed places, for any stage, and for a bill that was not released,
-//   - [ErrShared] if a bill that was not released is there, and bills are to have no owner.
+//   - if a bill that was not released is there, and bills are to have no owner.
 //
 // What was made while nobody owned a bill, or without a rollout, is not in the ledger, nor is what an old backend has from
 // before. When such an upstream is the new backend of bills that have owners, that is declared as [Store.Restored] does it,
@@ -190,7 +190,7 @@ func (asked Backends) refused(ctx context.Context, q queries, was sides) (refusa
 	if asked.Alone != "" {
 		stranger, err := billBeside(ctx, q, asked.Alone, asked.Alone)
 		if err == nil && stranger != "" {
-			refusal = &StrangerError{Upstream: stranger, Old: asked.Alone}
+			refusal = &strangerError{Upstream: stranger, Old: asked.Alone}
 		}
 		return refusal, err
 	}
@@ -199,7 +199,7 @@ func (asked Backends) refused(ctx context.Context, q queries, was sides) (refusa
 		return nil, err
 	}
 	if was.old != "" && (asked.Old != was.old || asked.New != was.new) {
-		renamed := &RenamedError{asked.Old, asked.New, was.old, was.new, asked.Staying}
+		renamed := &renamedError{asked.Old, asked.New, was.old, was.new, asked.Staying}
 		// Out of force they may change places: calls go where the config says as it is.
 		swapped := was.shared.Valid && renamed.swapped()
 		stages, err := stagesInUse(ctx, q)
@@ -216,9 +216,9 @@ func (asked Backends) refused(ctx context.Context, q queries, was sides) (refusa
 	case err != nil:
 		return nil, err
 	case stranger != "":
-		return &StrangerError{stranger, asked.Old, asked.New}, nil
+		return &strangerError{stranger, asked.Old, asked.New}, nil
 	case asked.Shared && bill != "":
-		return ErrShared, nil
+		return errShared, nil
 	}
 	return nil, nil
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrNotAFile: the store is not an SQLite file, which Backup can copy.
-var ErrNotAFile = errors.New("it is not an SQLite file")
+// errNotAFile: the store is not an SQLite file, which Backup can copy.
+var errNotAFile = errors.New("it is not an SQLite file")
 
 // A Copy says what is in a backup.
 type Copy struct {
@@ -31,7 +31,7 @@ func Backup(ctx context.Context, url, file string, progress func(written, of int
 		return Copy{}, err
 	}
 	if p.file == "" {
-		return Copy{}, p.failed(ErrNotAFile)
+		return Copy{}, p.failed(errNotAFile)
 	}
 	to, err := inFolder(file)
 	if err != nil {

@@ -5,6 +5,27 @@ import (
 	"time"
 )
 
+// The errors that only tests tell apart.
+var (
+	ErrClosed    = errClosed
+	ErrLeaseLost = errLeaseLost
+	ErrNotOpen   = errNotOpen
+	ErrReplaced  = errReplaced
+	ErrShared    = errShared
+)
+
+// The errors of a config that does not fit the store.
+type (
+	ExchangedError  = exchangedError
+	MovedError      = movedError
+	ReferencedError = referencedError
+	RenamedError    = renamedError
+	StrangerError   = strangerError
+)
+
+// Expires is when the claim ends.
+func (c Claimed) Expires() time.Time { return c.expires }
+
 // OpenSmall is Open with little patience for another process's lock, small batches, and a bound in pages on SQLite's
 // file (0 for none).
 func OpenSmall(ctx context.Context, url string, pages int) (*Store, error) {

@@ -15,7 +15,7 @@ type job struct {
 // write hands f to the writer and waits for the commit that carries it.
 func (e *lite) write(ctx context.Context, f func(context.Context, queries) error) error {
 	if e.isClosing() {
-		return ErrClosed
+		return errClosed
 	}
 	j := job{ctx, f, make(chan error, 1)}
 	select {
@@ -23,7 +23,7 @@ func (e *lite) write(ctx context.Context, f func(context.Context, queries) error
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-e.closing:
-		return ErrClosed
+		return errClosed
 	}
 	select {
 	case err := <-j.done:
@@ -36,7 +36,7 @@ func (e *lite) write(ctx context.Context, f func(context.Context, queries) error
 	case err := <-j.done:
 		return err
 	default:
-		return ErrClosed // it came when the writer had ended
+		return errClosed // it came when the writer had ended
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 var (
 	// ErrOtherOwner: the bill is at another upstream, or may be. The row that says so comes with it.
 	ErrOtherOwner = errors.New("store: the bill belongs to another upstream")
-	// ErrNotOpen: the create was settled before, or the store was restored from a backup that does not know of it.
-	ErrNotOpen = errors.New("store: the create is not open")
+	// errNotOpen: the create was settled before, or the store was restored from a backup that does not know of it.
+	errNotOpen = errors.New("store: the create is not open")
 	// ErrMaking: a create of the bill is under way, or ended lately with an unknown outcome.
 	ErrMaking = errors.New("store: a create of the bill is under way")
 	// ErrDenied: since the create arrived a caller was told that there is no such bill.
@@ -147,7 +147,7 @@ func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream stri
 // recorded by a clock that was wrong.
 const deniedFor = 10 * time.Minute
 
-// Complete notes how a create ended, once: a second time is ErrNotOpen and changes nothing, so that whoever had an error
+// Complete notes how a create ended, once: a second time is an error and changes nothing, so that whoever had an error
 // may try again. One that is never settled is taken for one that may have taken effect.
 //
 // A success makes the bill owned even where the row does not know of the create any more, unless it names another
@@ -203,7 +203,7 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		if outcome == Succeeded {
 			return found(ctx, q, c.Partner, c.Bill, c.Upstream, now, end)
 		}
-		r.refusal = ErrNotOpen
+		r.refusal = errNotOpen
 		if r.owner, err = owner(ctx, q, c.Partner, c.Bill); errors.Is(err, sql.ErrNoRows) {
 			err = nil
 		}

@@ -159,7 +159,7 @@ func (e *pg) write(ctx context.Context, f func(context.Context, queries) error) 
 	e.using.RLock()
 	defer e.using.RUnlock()
 	if e.closed {
-		return ErrClosed
+		return errClosed
 	}
 	return e.transaction(ctx, f)
 }
@@ -168,7 +168,7 @@ func (e *pg) read(ctx context.Context, f func(context.Context, queries) error) e
 	e.using.RLock()
 	defer e.using.RUnlock()
 	if e.closed {
-		return ErrClosed
+		return errClosed
 	}
 	return f(ctx, e.db)
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A Claimed is a callback that its holder alone may attempt to deliver, until Expires.
+// A Claimed is a callback that its holder alone may attempt to deliver, until the claim expires.
 type Claimed struct {
 	Callback
-	Expires time.Time
+	expires time.Time
 	lease   string // tells this claim from any other
 }
 
@@ -104,7 +104,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, l
 			c := Claimed{lease: token}
 			c.Callback, err = scan(q.QueryRowContext(ctx, `
 				UPDATE billbridge_callbacks SET lease = $1, due = $2 WHERE seq = $3 RETURNING `+columnsAndBody+`, due`,
-				token, expires.UnixMilli(), f.seq), &body, moment{&c.Expires})
+				token, expires.UnixMilli(), f.seq), &body, moment{&c.expires})
 			if err != nil {
 				return nil, err
 			}
@@ -134,7 +134,7 @@ func newToken() string {
 // attemptsKept is how many attempts at one callback are kept, the last ones.
 const attemptsKept = 100
 
-// Finish notes how an attempt at a claimed callback ended and gives the claim back. It returns ErrLeaseLost, and notes
+// Finish notes how an attempt at a claimed callback ended and gives the claim back. It returns an error, and notes
 // nothing, if the claim ended and the callback was claimed again. A claim that ended and was not taken by another is
 // still good.
 func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
@@ -177,7 +177,7 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 		return true, err
 	})
 	if err == nil && !held {
-		err = ErrLeaseLost
+		err = errLeaseLost
 	}
 	return err
 }

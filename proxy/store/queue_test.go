@@ -215,7 +215,7 @@ func TestLease(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		accept(t, s, callback("a1", "a"))
 		first := claim(t, s, noon)
-		equal(t, "it ends", first[0].Expires, noon.Add(time.Minute))
+		equal(t, "it ends", first[0].Expires(), noon.Add(time.Minute))
 		equal(t, "before its end", ids(claim(t, s, noon.Add(time.Minute-time.Millisecond))), nil)
 		second := claim(t, s, noon.Add(time.Minute))
 		equal(t, "at its end", ids(second), []string{"a1"})

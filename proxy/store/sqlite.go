@@ -275,16 +275,16 @@ func (e *lite) transaction(ctx context.Context, f func(context.Context, queries)
 	return tx.Commit()
 }
 
-// inPlace returns ErrReplaced unless the files at their paths are those that are open: what is written to a file that
+// inPlace returns errReplaced unless the files at their paths are those that are open: what is written to a file that
 // has no name any more is gone with the process.
 func (e *lite) inPlace() error {
 	for _, f := range e.files {
 		now, err := os.Stat(f.path)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrReplaced, err)
+			return fmt.Errorf("%w: %w", errReplaced, err)
 		}
 		if !os.SameFile(f.info, now) {
-			return fmt.Errorf("%w: %s", ErrReplaced, f.path)
+			return fmt.Errorf("%w: %s", errReplaced, f.path)
 		}
 	}
 	return nil
@@ -292,7 +292,7 @@ func (e *lite) inPlace() error {
 
 func (e *lite) read(ctx context.Context, f func(context.Context, queries) error) error {
 	if e.isClosing() {
-		return ErrClosed
+		return errClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -302,7 +302,7 @@ func (e *lite) read(ctx context.Context, f func(context.Context, queries) error)
 	}
 	err := f(ctx, e.readers)
 	if err != nil && e.isClosing() {
-		return ErrClosed
+		return errClosed
 	}
 	if replaced := e.inPlace(); replaced != nil {
 		return replaced

@@ -51,17 +51,17 @@ import (
 var (
 	// ErrNotFound: there is no such row, or a sweep has removed it.
 	ErrNotFound = errors.New("store: not found")
-	// ErrLeaseLost: the lease of a claimed callback ended and another attempt has it, or had it.
-	ErrLeaseLost = errors.New("store: the lease was lost")
+	// errLeaseLost: the lease of a claimed callback ended and another attempt has it, or had it.
+	errLeaseLost = errors.New("store: the lease was lost")
 	// ErrState: the callback is not in a state in which it can be replayed or dropped.
 	ErrState = errors.New("store: not in that state")
 	// ErrAmbiguous: the short hash of a partner fits more than one.
 	ErrAmbiguous = errors.New("store: the partner's short hash fits more than one partner")
-	// ErrClosed: the store was closed.
-	ErrClosed = errors.New("store: closed")
-	// ErrReplaced: the database file was deleted, moved or replaced while it was open. What is written now would be
+	// errClosed: the store was closed.
+	errClosed = errors.New("store: closed")
+	// errReplaced: the database file was deleted, moved or replaced while it was open. What is written now would be
 	// lost with it, so nothing is acknowledged any more.
-	ErrReplaced = errors.New("store: the database file is no longer the one that was opened")
+	errReplaced = errors.New("store: the database file is no longer the one that was opened")
 )
 
 // A Store is an open database. Its methods may be called concurrently. A method that changes something has made it
@@ -193,7 +193,7 @@ func (e *openError) Error() string {
 
 func (e *openError) Unwrap() error { return e.err }
 
-// Close waits for the writes under way and closes the database. Methods return ErrClosed from then on.
+// Close waits for the writes under way and closes the database. Methods return an error from then on.
 func (s *Store) Close() error { return s.close() }
 
 // pingRoom is how many bytes there must be room for.
@@ -249,7 +249,7 @@ func write[T any](ctx context.Context, s *Store, doing string, f func(context.Co
 }
 
 // own are the errors that say enough by themselves.
-var own = []error{ErrNotFound, ErrLeaseLost, ErrState, ErrAmbiguous, ErrClosed, ErrReplaced, ErrFilter, ErrOtherOwner, ErrNotOpen, ErrBill}
+var own = []error{ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, ErrFilter, ErrOtherOwner, errNotOpen, ErrBill}
 
 func failed(doing string, err error) error {
 	if err == nil {

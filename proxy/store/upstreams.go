@@ -18,14 +18,14 @@ type Upstream struct {
 	URL  string
 }
 
-// A ReferencedError: the store refers to an upstream that the config would drop or give another form. Its callbacks
+// A referencedError: the store refers to an upstream that the config would drop or give another form. Its callbacks
 // could not be placed any more, or would be read in the wrong form, and nothing could be done to its bills.
-type ReferencedError struct {
+type referencedError struct {
 	Upstream Upstream // as it is known
 	Form     string   // the new one; "" if it would be dropped
 }
 
-func (e *ReferencedError) Error() string {
+func (e *referencedError) Error() string {
 	u := e.Upstream
 	if e.Form == "" {
 		return fmt.Sprintf("store: upstream %q is no longer in the config, but bills, callbacks or callback addresses of it are still there: "+
@@ -35,25 +35,25 @@ func (e *ReferencedError) Error() string {
 		"name it as before, and give the one with the form %q another name", u.Name, e.Form, u.Form, e.Form)
 }
 
-// An ExchangedError: the config gives an upstream the address that another one had. Calls about the bills of one would go to
+// An exchangedError: the config gives an upstream the address that another one had. Calls about the bills of one would go to
 // the other, which does not have them, and could make them again.
-type ExchangedError struct {
+type exchangedError struct {
 	Upstream, URL string // as in the config
 	Was           string // the upstream that had the address
 }
 
-func (e *ExchangedError) Error() string {
+func (e *exchangedError) Error() string {
 	return fmt.Sprintf("store: upstreams.%s.url is %s in the config, but that is the address that upstream %q had, and partners have called or bills are there: "+
 		"give each upstream its own address; to exchange what old and new mean, change the stages of partners instead", e.Upstream, e.URL, e.Was)
 }
 
-// A MovedError: the config gives an upstream that owns bills another address, and nobody has said that it is the same
+// A movedError: the config gives an upstream that owns bills another address, and nobody has said that it is the same
 // backend.
-type MovedError struct {
+type movedError struct {
 	Upstream, Was, URL string
 }
 
-func (e *MovedError) Error() string {
+func (e *movedError) Error() string {
 	return fmt.Sprintf("store: upstreams.%[1]s.url is %[3]s in the config, but it was %[2]s, and there are bills at it: "+
 		"if the same backend with the same bills is at the new address, run billbridge rollout moved %[1]s --by NAME first (it holds for 24 hours); if it is another backend, give it another name",
 		e.Upstream, e.Was, e.URL)
@@ -96,12 +96,12 @@ func canonical(text string) string {
 // at a start, and before a reload takes effect. Bind, Accept and Own do not check what upstream they are given. routed says
 // that calls are routed by the ledger, at is the time.
 //
-// It changes nothing and returns an [*ExchangedError] if an upstream would get the address that another had and partners
-// were seen, or an address, a callback or a bill is kept; and a [*MovedError] if calls are routed by the ledger, a bill that was not
+// It changes nothing and returns an error if an upstream would get the address that another had and partners
+// were seen, or an address, a callback or a bill is kept; and also if calls are routed by the ledger, a bill that was not
 // released is at an upstream that would get another address, and AllowMove was not called.
 //
 // If an address, a callback, whatever its state, or a bill that was not released refers to a known upstream that is
-// missing from now or has another form there, Reconcile changes nothing and returns a [*ReferencedError]. A registration
+// missing from now or has another form there, Reconcile changes nothing and returns an error, too. A registration
 // refers to its upstream for good, and so does a bill without an end. Another form under an old name may be two
 // upstreams whose names were swapped. The known upstreams whose URL differs are returned as they were, in the order of their names: which may be
 // meant, as when a service moves, or may be two names that were swapped.
@@ -152,7 +152,7 @@ func (s *Store) Reconcile(ctx context.Context, now []Upstream, routed bool, at t
 				return f, err
 			}
 			if referenced {
-				return found{refusal: &ReferencedError{u, named[u.Name].Form}}, nil
+				return found{refusal: &referencedError{u, named[u.Name].Form}}, nil
 			}
 		}
 		for _, u := range forgotten {
@@ -189,7 +189,7 @@ func readdressed(ctx context.Context, q queries, known []KnownUpstream, now []Up
 				continue // one that goes, and that nothing refers to, may come back under another name
 			}
 			if used, err := inUse(ctx, q); err != nil || used {
-				return &ExchangedError{next.Name, next.URL, other.Name}, err
+				return &exchangedError{next.Name, next.URL, other.Name}, err
 			}
 		}
 		if was < 0 || !routed || !known[was].MayMove.At.IsZero() && at.Sub(known[was].MayMove.At) < moveWithin {
@@ -200,7 +200,7 @@ func readdressed(ctx context.Context, q queries, known []KnownUpstream, now []Up
 			return nil, err
 		}
 		if owns {
-			return &MovedError{next.Name, known[was].URL, next.URL}, nil
+			return &movedError{next.Name, known[was].URL, next.URL}, nil
 		}
 	}
 	return nil, nil
