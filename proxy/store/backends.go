@@ -77,11 +77,7 @@ type Backends struct {
 // since now and no sooner, also one whose stage was forced. Without a rollout the names of the sides are no longer in force, but the stages still mean them: others
 // are held to them as long as a stage is there that does not stay.
 func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) error {
-	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
-	if !alone && (asked.Alone != "" || asked.Old == "" || asked.New == "" || asked.Old == asked.New) || now.IsZero() {
-		return fmt.Errorf("store: a rollout needs two backends and a time, and calls without one an upstream, not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now.Format(time.RFC3339))
-	}
-	if err := storable(map[string]string{"the old backend": asked.Old, "the new backend": asked.New, "the upstream": asked.Alone}); err != nil {
+	if err := asked.check(now); err != nil {
 		return err
 	}
 	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer is at it
@@ -111,34 +107,41 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 			}
 		}
 		if owned && was.alone == asked.Old {
-			// Until now the old backend got creates that no ledger has, and one of them may be on its way to it still: each partner
-			// must be seen for the settling time again.
-			if _, err := q.ExecContext(ctx, "UPDATE billbridge_seen SET seen = $1 WHERE seen < $1", now.UnixMilli()); err != nil {
+			if err := settleAgain(ctx, q, now); err != nil {
 				return nil, err
-			}
-			// Who forced a stage was told of what was on its way then, not of this.
-			result, err := q.ExecContext(ctx, "UPDATE billbridge_stages SET forced = 0 WHERE forced = 1")
-			if err != nil {
-				return nil, err
-			}
-			if forced, err := result.RowsAffected(); err != nil {
-				return nil, err
-			} else if forced > 0 {
-				if _, err := nextRevision(ctx, q, now); err != nil {
-					return nil, err
-				}
 			}
 		}
-		shared := any(nil)
-		if to.shared.Valid {
-			shared = bit(to.shared.Bool)
-		}
-		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET old_side = $1, new_side = $2, shared = $3, alone = $4, past = $5",
-			to.old, to.new, shared, to.alone, to.past)
-		return nil, err
+		return nil, to.save(ctx, q)
 	})
 	if err == nil {
 		err = refusal
+	}
+	return err
+}
+
+// check refuses backends that make no sense or could not be kept.
+func (asked Backends) check(now time.Time) error {
+	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
+	if !alone && (asked.Alone != "" || asked.Old == "" || asked.New == "" || asked.Old == asked.New) || now.IsZero() {
+		return fmt.Errorf("store: a rollout needs two backends and a time, and calls without one an upstream, not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now.Format(time.RFC3339))
+	}
+	return storable(map[string]string{"the old backend": asked.Old, "the new backend": asked.New, "the upstream": asked.Alone})
+}
+
+// settleAgain begins the settling period of every partner anew: until now the old backend got creates that no ledger has, and one
+// of them may still be on its way.
+func settleAgain(ctx context.Context, q queries, now time.Time) error {
+	if _, err := q.ExecContext(ctx, "UPDATE billbridge_seen SET seen = $1 WHERE seen < $1", now.UnixMilli()); err != nil {
+		return err
+	}
+	// Whoever forced a stage was warned of the calls that were under way then, not of these.
+	result, err := q.ExecContext(ctx, "UPDATE billbridge_stages SET forced = 0 WHERE forced = 1")
+	if err != nil {
+		return err
+	}
+	forced, err := result.RowsAffected()
+	if err == nil && forced > 0 {
+		_, err = nextRevision(ctx, q, now)
 	}
 	return err
 }
@@ -156,6 +159,17 @@ const sidesColumns = "old_side, new_side, shared, alone, past"
 func scanSides(row *sql.Row) (known sides, err error) {
 	err = row.Scan(&known.old, &known.new, &known.shared, &known.alone, &known.past)
 	return known, err
+}
+
+// save has the store know these from now on.
+func (s sides) save(ctx context.Context, q queries) error {
+	shared := any(nil)
+	if s.shared.Valid {
+		shared = bit(s.shared.Bool)
+	}
+	_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET old_side = $1, new_side = $2, shared = $3, alone = $4, past = $5",
+		s.old, s.new, shared, s.alone, s.past)
+	return err
 }
 
 // follow is what is known when what is asked for follows what was.

@@ -156,47 +156,19 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	if c.token == "" || now.IsZero() {
 		return Owner{}, errors.New("store: only a create that came from Own can be settled, at a time")
 	}
-	// This was the last that could have taken effect, and it did not.
-	const over = "state = 'pending' AND uncertain = 0 AND creates = $3"
-	// A bill that ended before this create arrived may be another bill of the same id from now on.
-	const reopened = "ended = CASE WHEN ended < tried THEN NULL ELSE ended END"
-	var change, where string
-	args := []any{c.Partner, c.Bill, c.token, now.UnixMilli()}
-	switch outcome {
-	case Succeeded:
-		change = "state = 'owned', changed = CASE state WHEN 'owned' THEN changed ELSE $4 END, " + reopened
-		where, args = "AND upstream = $5", append(args, c.Upstream)
-	case Refused, NotSent:
-		change = `state = CASE WHEN ` + over + ` THEN 'released' ELSE state END,
-			changed = CASE WHEN ` + over + ` THEN $4 ELSE changed END,
-			ends = CASE WHEN ` + over + ` THEN 0 ELSE ends END` // it says no more than no row would: the next sweep takes it
-	case Unknown, Taken:
-		change, args = "uncertain = 1, "+reopened, args[:3]
-	default:
-		return Owner{}, fmt.Errorf("store: a create cannot end as %q", outcome)
+	statement, args, err := c.completion(outcome, now)
+	if err != nil {
+		return Owner{}, err
 	}
 	end := s.estimatedEnd(now)
 	r, err := write(ctx, s, "noting how a create ended", func(ctx context.Context, q queries) (r ruling, err error) {
 		if outcome == Succeeded && c.State == Pending && c.Open == 1 {
-			// Nearly every create is the only one of its bill, and succeeds: for that, the row is as it was, and nothing need be
-			// read back, which SQLite is slow at.
-			result, err := q.ExecContext(ctx, `
-				UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
-				WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5 AND tried = $6`,
-				c.Partner, c.Bill, c.token, now.UnixMilli(), c.Ends.UnixMilli(), c.Tried.UnixMilli())
-			if err != nil {
-				return r, err
-			}
-			if changed, err := result.RowsAffected(); err != nil || changed == 1 {
-				r.owner = c.Owner
-				r.owner.State, r.owner.Open, r.owner.Changed = Owned, 0, kept(now)
+			var done bool
+			if r.owner, done, err = c.succeedAlone(ctx, q, now); err != nil || done {
 				return r, err
 			}
 		}
-		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
-			UPDATE billbridge_owners SET creates = replace(creates, $3, ''), `+change+`
-			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates `+where+`
-			RETURNING `+ownerColumns, args...), c.Partner, c.Bill)
+		r.owner, err = scanOwner(q.QueryRowContext(ctx, statement, args...), c.Partner, c.Bill)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return r, err
 		}
@@ -213,6 +185,52 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		err = r.refusal
 	}
 	return r.owner, err
+}
+
+// completion is the statement by which the create is not open any more and has had its outcome.
+func (c Create) completion(outcome Outcome, now time.Time) (statement string, args []any, err error) {
+	// This was the last that could have taken effect, and it did not.
+	const over = "state = 'pending' AND uncertain = 0 AND creates = $3"
+	// A bill that ended before this create arrived may be another bill of the same id from now on.
+	const reopened = "ended = CASE WHEN ended < tried THEN NULL ELSE ended END"
+	var change, where string
+	args = []any{c.Partner, c.Bill, c.token, now.UnixMilli()}
+	switch outcome {
+	case Succeeded:
+		change = "state = 'owned', changed = CASE state WHEN 'owned' THEN changed ELSE $4 END, " + reopened
+		where, args = "AND upstream = $5", append(args, c.Upstream)
+	case Refused, NotSent:
+		change = `state = CASE WHEN ` + over + ` THEN 'released' ELSE state END,
+			changed = CASE WHEN ` + over + ` THEN $4 ELSE changed END,
+			ends = CASE WHEN ` + over + ` THEN 0 ELSE ends END` // it says no more than no row would: the next sweep takes it
+	case Unknown, Taken:
+		change, args = "uncertain = 1, "+reopened, args[:3]
+	default:
+		return "", nil, fmt.Errorf("store: a create cannot end as %q", outcome)
+	}
+	return `
+		UPDATE billbridge_owners SET creates = replace(creates, $3, ''), ` + change + `
+		WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates ` + where + `
+		RETURNING ` + ownerColumns, args, nil
+}
+
+// succeedAlone completes a create that is the only one of its bill and succeeded, as nearly every create does, if its row is as
+// it was: then nothing need be read back, which SQLite is slow at.
+func (c Create) succeedAlone(ctx context.Context, q queries, now time.Time) (o Owner, done bool, err error) {
+	result, err := q.ExecContext(ctx, `
+		UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
+		WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5 AND tried = $6`,
+		c.Partner, c.Bill, c.token, now.UnixMilli(), c.Ends.UnixMilli(), c.Tried.UnixMilli())
+	if err != nil {
+		return Owner{}, false, err
+	}
+	changed, err := result.RowsAffected()
+	if err != nil || changed != 1 {
+		return Owner{}, false, err
+	}
+	o = c.Owner
+	o.State, o.Open, o.Changed = Owned, 0, kept(now)
+	return o, true, nil
 }
 
 // Deny records that a caller, whose call arrived at now, is about to be told that there is no such bill: a create that arrived

@@ -106,8 +106,45 @@ func canonical(text string) string {
 // upstreams whose names were swapped. The known upstreams whose URL differs are returned as they were, in the order of their names: which may be
 // meant, as when a service moves, or may be two names that were swapped.
 func (s *Store) Reconcile(ctx context.Context, now []Upstream, routed bool, at time.Time) (moved []Upstream, err error) {
+	named, err := upstreamsByName(now)
+	if err != nil {
+		return nil, err
+	}
+	now = slices.Clone(now) // it must not change while the writer is at it
+	type comparison struct {
+		moved   []Upstream
+		refusal error // a value: an error would undo what others wrote in the same transaction
+	}
+	result, err := write(ctx, s, "comparing the upstreams", func(ctx context.Context, q queries) (c comparison, err error) {
+		// Replicas start together. What one of them forgets, the next must not find half gone.
+		if err := s.lock(ctx, q, "upstreams"); err != nil {
+			return c, err
+		}
+		known, err := upstreams(ctx, q)
+		if err != nil {
+			return c, err
+		}
+		// All refusals come before the first change: a refusal is committed, too.
+		if c.refusal, err = readdressed(ctx, q, known, now, routed, at); err != nil || c.refusal != nil {
+			return c, err
+		}
+		moved, forgotten := compareUpstreams(known, named)
+		if c.refusal, err = referenced(ctx, q, forgotten, named); err != nil || c.refusal != nil {
+			return c, err
+		}
+		c.moved = moved
+		return c, replaceUpstreams(ctx, q, forgotten, now)
+	})
+	if err == nil {
+		err = result.refusal
+	}
+	return result.moved, err
+}
+
+// upstreamsByName are the upstreams of a config, or why they cannot be kept.
+func upstreamsByName(all []Upstream) (map[string]Upstream, error) {
 	named := map[string]Upstream{}
-	for _, u := range now {
+	for _, u := range all {
 		if u.Name == "" || u.Form == "" {
 			return nil, fmt.Errorf("store: an upstream needs a name and a form, not %q and %q", u.Name, u.Form)
 		}
@@ -119,61 +156,53 @@ func (s *Store) Reconcile(ctx context.Context, now []Upstream, routed bool, at t
 		}
 		named[u.Name] = u
 	}
-	now = slices.Clone(now) // it must not change while the writer is at it
-	type found struct {
-		moved   []Upstream
-		refusal error // a value: an error would undo what others wrote in the same transaction
-	}
-	result, err := write(ctx, s, "comparing the upstreams", func(ctx context.Context, q queries) (f found, err error) {
-		// Replicas start together. What one of them forgets, the next must not find half gone.
-		if err := s.lock(ctx, q, "upstreams"); err != nil {
-			return f, err
+	return named, nil
+}
+
+// compareUpstreams returns the known upstreams that get another URL, and those that are gone or get another form.
+func compareUpstreams(known []KnownUpstream, now map[string]Upstream) (moved, forgotten []Upstream) {
+	for _, u := range known {
+		next, ok := now[u.Name]
+		switch {
+		case ok && next.Form == u.Form && next.URL != u.URL:
+			moved = append(moved, u.Upstream)
+		case !ok || next.Form != u.Form:
+			forgotten = append(forgotten, u.Upstream)
 		}
-		known, err := upstreams(ctx, q)
+	}
+	return moved, forgotten
+}
+
+// referenced is why upstreams cannot be forgotten, nil if they can.
+func referenced(ctx context.Context, q queries, forgotten []Upstream, now map[string]Upstream) (refusal, err error) {
+	for _, u := range forgotten {
+		is, err := isReferenced(ctx, q, u.Name)
 		if err != nil {
-			return f, err
+			return nil, err
 		}
-		if refusal, err := readdressed(ctx, q, known, now, routed, at); err != nil || refusal != nil {
-			return found{refusal: refusal}, err
+		if is {
+			return &referencedError{u, now[u.Name].Form}, nil
 		}
-		var forgotten []Upstream
-		for _, u := range known {
-			next, ok := named[u.Name]
-			switch {
-			case ok && next.Form == u.Form && next.URL != u.URL:
-				f.moved = append(f.moved, u.Upstream)
-			case !ok || next.Form != u.Form:
-				forgotten = append(forgotten, u.Upstream)
-			}
-		}
-		for _, u := range forgotten { // all before the first change: a refusal is committed, too
-			referenced, err := isReferenced(ctx, q, u.Name)
-			if err != nil {
-				return f, err
-			}
-			if referenced {
-				return found{refusal: &referencedError{u, named[u.Name].Form}}, nil
-			}
-		}
-		for _, u := range forgotten {
-			if _, err := q.ExecContext(ctx, "DELETE FROM billbridge_upstreams WHERE name = $1", u.Name); err != nil {
-				return f, err
-			}
-		}
-		for _, u := range now {
-			if _, err := q.ExecContext(ctx, `
-				INSERT INTO billbridge_upstreams AS was (name, form, url) VALUES ($1, $2, $3)
-				ON CONFLICT (name) DO UPDATE SET form = excluded.form, url = excluded.url,
-					may_move = CASE was.url WHEN excluded.url THEN was.may_move END`, u.Name, u.Form, u.URL); err != nil {
-				return f, err
-			}
-		}
-		return f, nil
-	})
-	if err == nil {
-		err = result.refusal
 	}
-	return result.moved, err
+	return nil, nil
+}
+
+// replaceUpstreams has the store know the upstreams of a config instead of those that are forgotten.
+func replaceUpstreams(ctx context.Context, q queries, forgotten, now []Upstream) error {
+	for _, u := range forgotten {
+		if _, err := q.ExecContext(ctx, "DELETE FROM billbridge_upstreams WHERE name = $1", u.Name); err != nil {
+			return err
+		}
+	}
+	for _, u := range now {
+		if _, err := q.ExecContext(ctx, `
+			INSERT INTO billbridge_upstreams AS was (name, form, url) VALUES ($1, $2, $3)
+			ON CONFLICT (name) DO UPDATE SET form = excluded.form, url = excluded.url,
+				may_move = CASE was.url WHEN excluded.url THEN was.may_move END`, u.Name, u.Form, u.URL); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readdressed is why upstreams may not get the addresses that they would, nil if they may.
