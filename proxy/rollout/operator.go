@@ -133,11 +133,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	if err != nil {
 		return c, err
 	}
-	stages := r.current.Load().stages(decided)
-	from, own := stages[set.Partner]
-	if !own {
-		from = stages[""]
-	}
+	from, _ := placingOf(r.current.Load().stages(decided), set.Partner)
 	m := move{set.Partner, from.position(), to}
 	if set.Forced, err = heeded(r.blockingReasons(ctx, decided, m), force); err != nil {
 		return c, err

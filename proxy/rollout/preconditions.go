@@ -227,10 +227,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	s := r.current.Load()
 	stages := s.stages(decided)
 	all = r.lacking(counted, evidence.OldSide, func(partner partner.ID) bool {
-		at, own := stages[partner]
-		if !own {
-			at = stages[""]
-		}
+		at, _ := placingOf(stages, partner)
 		return at.position().share() > 0
 	})
 	if !decided.Restored.At.IsZero() && s.config.Bills == config.Separate {

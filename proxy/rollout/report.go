@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,47 +92,13 @@ func (r Report) head() []string {
 
 // sections are those that have something to show.
 func (r Report) sections() []section {
-	compared := section{title: "Comparisons", note: r.Assumption, columns: []string{
-		"partner", "operation", "evidence", "verdict", "compared", "bills", "differ", "bound", "not there", "moved", "unclear", "refused", "why",
-	}}
-	fields := section{title: "Fields that differ", note: examples, columns: []string{
-		"partner", "operation", "field", "kind", "count", "old", "new", "bill", "request", "at",
-	}}
-	calls := section{title: "Calls at both backends", columns: []string{"partner", "operation", "verdict", "old", "new", "why"}}
-	codes := section{title: "Codes", columns: []string{"partner", "operation", "code", "old", "new"}}
-	lacks := section{title: "Calls that the new backend's form cannot carry", columns: []string{"partner", "operation", "why", "count", "last"}}
-	mismatched := section{title: "Replies that did not fit their documented type", columns: []string{"partner", "operation", "field", "old", "new"}}
-	for _, v := range r.Verdicts {
-		if c := v.Compared; c != nil {
-			compared.rows = append(compared.rows, []string{
-				v.Partner.Short(), v.Operation, string(v.Evidence), string(v.Ruling), strconv.Itoa(c.Number), strconv.Itoa(c.Bills), strconv.Itoa(c.Differed),
-				evidence.Percent(c.Bound), strconv.Itoa(c.NotThere), strconv.Itoa(c.Moved), strconv.Itoa(c.Unclear), strconv.Itoa(c.Refused), v.Reason,
-			})
-			for _, f := range c.Fields {
-				fields.rows = append(fields.rows, []string{v.Partner.Short(), v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.Old, f.New, f.Bill, f.Request, f.At.UTC().Format(time.RFC3339)})
-			}
-		}
-		if b := v.CallStats; b != nil {
-			calls.rows = append(calls.rows, []string{v.Partner.Short(), v.Operation, string(v.Ruling), strconv.Itoa(b.Calls[evidence.OldSide]), strconv.Itoa(b.Calls[evidence.NewSide]), v.Reason})
-			shared := func(of evidence.Share) []string {
-				row := []string{v.Partner.Short(), v.Operation, of.Of}
-				for side, times := range of.Times {
-					row = append(row, fmt.Sprintf("%d (%s)", times, rate(times, b.Calls[side])))
-				}
-				return row
-			}
-			for _, code := range b.Codes {
-				codes.rows = append(codes.rows, shared(code))
-			}
-			for _, field := range b.Mismatched {
-				mismatched.rows = append(mismatched.rows, shared(field))
-			}
-			for _, lack := range b.Lacks {
-				lacks.rows = append(lacks.rows, []string{v.Partner.Short(), v.Operation, lack.Why, strconv.Itoa(lack.Count), lack.Last.UTC().Format(time.RFC3339)})
-			}
-		}
-	}
-	bills := section{title: "Partners", note: unknowable, columns: []string{"partner", "stage", "seen since", "bills that may be open, by owner"}}
+	all := slices.Concat([]section{r.partners()}, r.comparisons(), r.calls())
+	return slices.DeleteFunc(all, func(s section) bool { return len(s.rows) == 0 })
+}
+
+// partners is where each partner stands.
+func (r Report) partners() section {
+	all := section{title: "Partners", note: unknowable, columns: []string{"partner", "stage", "seen since", "bills that may be open, by owner"}}
 	for _, p := range r.Partners {
 		stage, seen := p.String(), "-"
 		if p.Default {
@@ -147,15 +114,65 @@ func (r Report) sections() []section {
 		if len(held) == 0 {
 			held = []string{"-"}
 		}
-		bills.rows = append(bills.rows, []string{p.Partner, stage, seen, strings.Join(held, ", ")})
-	}
-	var all []section
-	for _, s := range []section{bills, compared, fields, calls, codes, lacks, mismatched} {
-		if len(s.rows) > 0 {
-			all = append(all, s)
-		}
+		all.rows = append(all.rows, []string{p.Partner, stage, seen, strings.Join(held, ", ")})
 	}
 	return all
+}
+
+// comparisons are the verdicts of comparisons, and the fields in which answers differ.
+func (r Report) comparisons() []section {
+	compared := section{title: "Comparisons", note: r.Assumption, columns: []string{
+		"partner", "operation", "evidence", "verdict", "compared", "bills", "differ", "bound", "not there", "moved", "unclear", "refused", "why",
+	}}
+	fields := section{title: "Fields that differ", note: examples, columns: []string{
+		"partner", "operation", "field", "kind", "count", "old", "new", "bill", "request", "at",
+	}}
+	for _, v := range r.Verdicts {
+		c := v.Compared
+		if c == nil {
+			continue
+		}
+		compared.rows = append(compared.rows, []string{
+			v.Partner.Short(), v.Operation, string(v.Evidence), string(v.Ruling), strconv.Itoa(c.Number), strconv.Itoa(c.Bills), strconv.Itoa(c.Differed),
+			evidence.Percent(c.Bound), strconv.Itoa(c.NotThere), strconv.Itoa(c.Moved), strconv.Itoa(c.Unclear), strconv.Itoa(c.Refused), v.Reason,
+		})
+		for _, f := range c.Fields {
+			fields.rows = append(fields.rows, []string{v.Partner.Short(), v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.Old, f.New, f.Bill, f.Request, f.At.UTC().Format(time.RFC3339)})
+		}
+	}
+	return []section{compared, fields}
+}
+
+// calls are the verdicts of calls, and what they rest on.
+func (r Report) calls() []section {
+	calls := section{title: "Calls at both backends", columns: []string{"partner", "operation", "verdict", "old", "new", "why"}}
+	codes := section{title: "Codes", columns: []string{"partner", "operation", "code", "old", "new"}}
+	lacks := section{title: "Calls that the new backend's form cannot carry", columns: []string{"partner", "operation", "why", "count", "last"}}
+	mismatched := section{title: "Replies that did not fit their documented type", columns: []string{"partner", "operation", "field", "old", "new"}}
+	for _, v := range r.Verdicts {
+		s := v.CallStats
+		if s == nil {
+			continue
+		}
+		calls.rows = append(calls.rows, []string{v.Partner.Short(), v.Operation, string(v.Ruling), strconv.Itoa(s.Calls[evidence.OldSide]), strconv.Itoa(s.Calls[evidence.NewSide]), v.Reason})
+		rates := func(of evidence.Share) []string {
+			row := []string{v.Partner.Short(), v.Operation, of.Of}
+			for side, times := range of.Times {
+				row = append(row, fmt.Sprintf("%d (%s)", times, rate(times, s.Calls[side])))
+			}
+			return row
+		}
+		for _, code := range s.Codes {
+			codes.rows = append(codes.rows, rates(code))
+		}
+		for _, field := range s.Mismatched {
+			mismatched.rows = append(mismatched.rows, rates(field))
+		}
+		for _, lack := range s.Lacks {
+			lacks.rows = append(lacks.rows, []string{v.Partner.Short(), v.Operation, lack.Why, strconv.Itoa(lack.Count), lack.Last.UTC().Format(time.RFC3339)})
+		}
+	}
+	return []section{calls, codes, lacks, mismatched}
 }
 
 // rate is a share for people.

@@ -249,22 +249,10 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only part
 			}
 		}
 	}
+	counted, known := r.forEffects(ctx, stages, only)
 	answer = []Standing{}
-	counted, known := map[partner.ID]evidence.Snapshot{}, false // by partner
-	if slices.ContainsFunc(slices.Collect(maps.Values(stages)), func(p Placing) bool { return p.Stage == StageCanary }) {
-		var all evidence.Snapshot
-		all, known = r.forEffect(ctx, only)
-		for _, n := range all.Counts {
-			own := counted[n.Partner]
-			own.Counts = append(own.Counts, n)
-			counted[n.Partner] = own
-		}
-	}
 	for id, one := range all {
-		placed, own := stages[id]
-		if !own {
-			placed = stages[""]
-		}
+		placed, own := placingOf(stages, id)
 		one.Placing, one.Default = placed, !own
 		if known {
 			one.Effect = s.effect(placed.position(), counted[id], r.now(), func(partner.ID) bool { return true })
@@ -273,6 +261,30 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only part
 	}
 	slices.SortFunc(answer, func(a, b Standing) int { return strings.Compare(a.Partner, b.Partner) })
 	return answer, uncounted, nil
+}
+
+// forEffects is what was counted lately of each partner, where a stage is canary. ok is false where there is none, or where that
+// takes too long.
+func (r *Router) forEffects(ctx context.Context, stages map[partner.ID]Placing, only partner.ID) (counted map[partner.ID]evidence.Snapshot, ok bool) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(stages)), func(p Placing) bool { return p.Stage == StageCanary }) {
+		return nil, false
+	}
+	all, ok := r.forEffect(ctx, only)
+	counted = map[partner.ID]evidence.Snapshot{}
+	for _, n := range all.Counts {
+		own := counted[n.Partner]
+		own.Counts = append(own.Counts, n)
+		counted[n.Partner] = own
+	}
+	return counted, ok
+}
+
+// placingOf is the stage of a partner, and whether it is its own or the default.
+func placingOf(stages map[partner.ID]Placing, id partner.ID) (placed Placing, own bool) {
+	if placed, own = stages[id]; !own {
+		placed = stages[""]
+	}
+	return placed, own
 }
 
 // stages are the stages that partners have of their own, and at "" the one of all others.
