@@ -157,7 +157,7 @@ var creates atomic.Int64
 func (d *desk) creates(key string) (rollout.Route, string) {
 	d.t.Helper()
 	asked := ""
-	way, err := d.Route(d.t.Context(), rollout.Call{
+	route, err := d.Route(d.t.Context(), rollout.Call{
 		Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of(key), Merchant: "s", Bill: fmt.Sprint("B", creates.Add(1)),
 	}, func(_ context.Context, upstream string) rollout.ProbeResult {
 		asked += upstream
@@ -166,13 +166,13 @@ func (d *desk) creates(key string) (rollout.Route, string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return way, asked
+	return route, asked
 }
 
 func (d *desk) createsAt(key, upstream, asked string) {
 	d.t.Helper()
-	if way, of := d.creates(key); way.Upstream != upstream || of != asked {
-		d.t.Errorf("a create goes to %s after %q was asked, want %s and %q", way.Upstream, of, upstream, asked)
+	if route, of := d.creates(key); route.Upstream != upstream || of != asked {
+		d.t.Errorf("a create goes to %s after %q was asked, want %s and %q", route.Upstream, of, upstream, asked)
 	}
 }
 
@@ -272,8 +272,8 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 				t.Errorf("%s, -want +got:\n%s", target, diff)
 			}
 		}
-		if way, _ := desk.creates("k"); way.Reason != "stop" {
-			t.Errorf("%+v", way)
+		if route, _ := desk.creates("k"); route.Reason != "stop" {
+			t.Errorf("%+v", route)
 		}
 	}
 	if now := d.ask("GET", "/rollout/audit").Body.String(); now != log || d.logs.Len() != logged {
@@ -430,7 +430,7 @@ func TestOperatorReachesReplicas(t *testing.T) {
 			answers[rollout.Changed](here, "POST", target)
 			here.createsAt("k", upstream, map[string]string{"fresh": "legacy"}[upstream])
 			for late := time.After(5 * time.Second); ; {
-				if way, _ := there.creates("k"); way.Upstream == upstream {
+				if route, _ := there.creates("k"); route.Upstream == upstream {
 					return
 				}
 				select {
@@ -471,8 +471,8 @@ func TestOperatorOutlivesReopen(t *testing.T) {
 	if is := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/rollout/audit").Body.String(); is != was {
 		t.Errorf("%s\nwas\n%s", is, was)
 	}
-	if way, _ := d.creates("k"); way.Upstream != "legacy" || way.Reason != "stop" {
-		t.Errorf("%+v", way)
+	if route, _ := d.creates("k"); route.Upstream != "legacy" || route.Reason != "stop" {
+		t.Errorf("%+v", route)
 	}
 	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")
 	d.later.Add(int64(15 * time.Minute))

@@ -23,8 +23,8 @@ func TestOwnerUnknown(t *testing.T) {
 				for fresh, ofNew := range says {
 					d := newCrossroads(t, stage)
 					d.says["old"], d.says["new"] = rollout.ProbeResult(old), rollout.ProbeResult(fresh)
-					way, err := d.other(writes)
-					name := fmt.Sprintf("%s: old %s, new %s, a write %v: %+v, %v", stage, ofOld, ofNew, writes, way, err)
+					route, err := d.other(writes)
+					name := fmt.Sprintf("%s: old %s, new %s, a write %v: %+v, %v", stage, ofOld, ofNew, writes, route, err)
 					owner := ""
 					ofPreferred, ofOther := ofOld, ofNew
 					if preferred == "new" {
@@ -33,11 +33,11 @@ func TestOwnerUnknown(t *testing.T) {
 					open := func(says string) bool { return says == "unclear" || says == "refusing" }
 					switch {
 					case ofPreferred == "refusing" && (ofOther == "refusing" || ofOther == "absent"):
-						if err != nil || way.Upstream != preferred || !way.Answered {
+						if err != nil || route.Upstream != preferred || !route.Answered {
 							t.Error(name)
 						}
 					case !writes && ofPreferred == "present" && open(ofOther):
-						if err != nil || way.Upstream != preferred || way.Answered {
+						if err != nil || route.Upstream != preferred || route.Answered {
 							t.Error(name)
 						}
 					case open(ofOld) || open(ofNew):
@@ -49,17 +49,17 @@ func TestOwnerUnknown(t *testing.T) {
 							t.Error(name)
 						}
 					case ofOld == ofNew:
-						if err != nil || way.Upstream != preferred || way.Answered != (ofOld == "absent") {
+						if err != nil || route.Upstream != preferred || route.Answered != (ofOld == "absent") {
 							t.Error(name)
 						}
 					default:
 						owner = map[bool]string{true: "old", false: "new"}[ofOld == "present"]
-						if err != nil || way.Upstream != owner || way.Answered {
+						if err != nil || route.Upstream != owner || route.Answered {
 							t.Error(name)
 						}
 					}
 					row, err := d.store.Owner(t.Context(), someone, bill)
-					if err == nil && row.State == store.Released && way.Answered && writes { // that there is none was recorded
+					if err == nil && row.State == store.Released && route.Answered && writes { // that there is none was recorded
 						continue
 					}
 					if (err == nil) != (owner != "") || err == nil && (row.Upstream != owner || row.State != store.Owned) {
@@ -78,7 +78,7 @@ func TestOwnerNotedMeanwhile(t *testing.T) {
 		for outcome, reason := range map[store.Outcome]string{store.Succeeded: "both", store.Unknown: "unclear"} {
 			d := newCrossroads(t, rollout.StageNew)
 			call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: someone, Bill: bill}
-			way, err := d.Route(t.Context(), call, func(ctx context.Context, upstream string) rollout.ProbeResult {
+			route, err := d.Route(t.Context(), call, func(ctx context.Context, upstream string) rollout.ProbeResult {
 				if upstream == "new" {
 					return rollout.Absent
 				}
@@ -92,7 +92,7 @@ func TestOwnerNotedMeanwhile(t *testing.T) {
 				return rollout.Present
 			})
 			if !refusedFor(err, reason) {
-				t.Errorf("creates %v, which %s: %+v, %v", creates, outcome, way, err)
+				t.Errorf("creates %v, which %s: %+v, %v", creates, outcome, route, err)
 			}
 		}
 	}
@@ -105,8 +105,8 @@ func TestCreateThatTheOldSideLeavesOpen(t *testing.T) {
 	for says, reason := range map[rollout.ProbeResult]string{rollout.Unclear: "unclear", rollout.Refusing: "barred"} {
 		d := newCrossroads(t, rollout.StageNew)
 		d.says["old"] = says
-		if way, err := d.create(); !refusedFor(err, reason) {
-			t.Errorf("%d: %+v, %v", says, way, err)
+		if route, err := d.create(); !refusedFor(err, reason) {
+			t.Errorf("%d: %+v, %v", says, route, err)
 		}
 		if row, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%d: the ledger has %+v, %v", says, row, err)
@@ -121,8 +121,8 @@ func TestIDThatCannotBeKept(t *testing.T) {
 		d := newCrossroads(t, rollout.StageNew)
 		d.says["old"] = rollout.Present
 		call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: someone, Bill: strings.Repeat("9", 1001)}
-		if way, err := d.Route(t.Context(), call, d.ask); err != nil || way.Upstream != "old" {
-			t.Errorf("creates %v: %+v, %v", creates, way, err)
+		if route, err := d.Route(t.Context(), call, d.ask); err != nil || route.Upstream != "old" {
+			t.Errorf("creates %v: %+v, %v", creates, route, err)
 		}
 	}
 }
@@ -135,23 +135,23 @@ func TestReadWhileTheOtherSideIsDown(t *testing.T) {
 		d := newCrossroads(t, stage)
 		other := map[string]string{"old": "new", "new": "old"}[preferred]
 		d.says[preferred], d.says[other] = rollout.Present, rollout.Unclear
-		if way, err := d.other(false); err != nil || way.Upstream != preferred || way.Reason != "probe" || way.Answered || !way.OnlyIfFound || way.Compare != "" {
-			t.Errorf("%s: %+v, %v", stage, way, err)
+		if route, err := d.other(false); err != nil || route.Upstream != preferred || route.Reason != "probe" || route.Answered || !route.OnlyIfFound || route.Compare != "" {
+			t.Errorf("%s: %+v, %v", stage, route, err)
 		}
-		if way, err := d.other(true); !refusedFor(err, "unclear") {
-			t.Errorf("%s: %+v, %v", stage, way, err)
+		if route, err := d.other(true); !refusedFor(err, "unclear") {
+			t.Errorf("%s: %+v, %v", stage, route, err)
 		}
 		if o, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", stage, o, err)
 		}
 		d.says[preferred], d.says[other] = rollout.Unclear, rollout.Present
-		if way, err := d.other(false); !refusedFor(err, "unclear") {
-			t.Errorf("%s: %+v, %v", stage, way, err)
+		if route, err := d.other(false); !refusedFor(err, "unclear") {
+			t.Errorf("%s: %+v, %v", stage, route, err)
 		}
 		d.says[preferred] = rollout.Absent
 		d.says[other] = rollout.Unclear
-		if way, err := d.other(false); !refusedFor(err, "unclear") {
-			t.Errorf("%s: %+v, %v", stage, way, err)
+		if route, err := d.other(false); !refusedFor(err, "unclear") {
+			t.Errorf("%s: %+v, %v", stage, route, err)
 		}
 	}
 }
@@ -173,20 +173,20 @@ func TestWhatIsComparedAndReadBack(t *testing.T) {
 			t.Errorf("%s: %+v, %v", stage, made, err)
 		}
 		for _, writes := range []bool{false, true} {
-			way, err := d.other(writes)
+			route, err := d.other(writes)
 			want := ""
 			if stage == rollout.StageShadow && !writes {
 				want = "new"
 			}
-			if err != nil || way.Compare != want || way.ReadBack {
-				t.Errorf("%s, a write %v: %+v, %v", stage, writes, way, err)
+			if err != nil || route.Compare != want || route.ReadBack {
+				t.Errorf("%s, a write %v: %+v, %v", stage, writes, route, err)
 			}
 		}
 	}
 	// A bill of canary that is at the old backend is not read at the new one.
 	d := newCrossroads(t, rollout.StageCanary)
-	if way, err := d.create(); err != nil || way.Upstream != "old" || way.ReadBack {
-		t.Errorf("%+v, %v", way, err)
+	if route, err := d.create(); err != nil || route.Upstream != "old" || route.ReadBack {
+		t.Errorf("%+v, %v", route, err)
 	}
 }
 
@@ -194,14 +194,14 @@ func TestWhatIsComparedAndReadBack(t *testing.T) {
 func TestPanicInAQuestion(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
-	way, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: someone, Bill: bill}, func(_ context.Context, upstream string) rollout.ProbeResult {
+	route, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: someone, Bill: bill}, func(_ context.Context, upstream string) rollout.ProbeResult {
 		if upstream == "new" {
 			panic("in a translation")
 		}
 		return rollout.Present
 	})
 	if !refusedFor(err, "unclear") {
-		t.Errorf("%+v, %v", way, err)
+		t.Errorf("%+v, %v", route, err)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestSecondCreateGoesByTheOwner(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
 	d.made("old", store.Succeeded)
-	if way, err := d.create(); err != nil || way.Reason != "owner" {
-		t.Errorf("%+v, %v", way, err)
+	if route, err := d.create(); err != nil || route.Reason != "owner" {
+		t.Errorf("%+v, %v", route, err)
 	}
 }

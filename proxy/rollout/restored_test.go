@@ -13,8 +13,8 @@ import (
 func TestDrainedAndRestored(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageDrained)
-	if way, err := d.other(true); err != nil || way.Upstream != "new" || len(d.asked) != 0 {
-		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+	if route, err := d.other(true); err != nil || route.Upstream != "new" || len(d.asked) != 0 {
+		t.Errorf("%+v, %v, asked %v", route, err, d.asked)
 	}
 	pending, err := d.create() // not settled: it is pending in the backup, too
 	if err != nil || pending.Upstream != "new" || len(d.asked) != 0 {
@@ -25,12 +25,12 @@ func TestDrainedAndRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.follow()
-	if way, err := d.create(); !refusedFor(err, "unclear") || len(d.asked) == 0 {
-		t.Errorf("before the settling period is over: %+v, %v, asked %v", way, err, d.asked)
+	if route, err := d.create(); !refusedFor(err, "unclear") || len(d.asked) == 0 {
+		t.Errorf("before the settling period is over: %+v, %v, asked %v", route, err, d.asked)
 	}
 	d.now = d.now.Add(15 * time.Minute)
-	if way, err := d.create(); err != nil || way.Upstream != "new" || len(d.asked) == 0 {
-		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+	if route, err := d.create(); err != nil || route.Upstream != "new" || len(d.asked) == 0 {
+		t.Errorf("%+v, %v, asked %v", route, err, d.asked)
 	}
 }
 
@@ -38,8 +38,8 @@ func TestDrainedAndRestored(t *testing.T) {
 func newPendingInTheBackup(t *testing.T) *crossroads {
 	t.Helper()
 	d := newCrossroads(t, rollout.StageNew)
-	if way, err := d.create(); err != nil || way.Upstream != "new" {
-		t.Fatalf("%+v, %v", way, err)
+	if route, err := d.create(); err != nil || route.Upstream != "new" {
+		t.Fatalf("%+v, %v", route, err)
 	}
 	d.now = d.now.Add(time.Minute)
 	if err := d.store.Restored(t.Context(), "test", d.now); err != nil {
@@ -56,13 +56,13 @@ func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
 	d.follow()
 	d.says["old"] = rollout.Present
 	d.says["new"] = rollout.Unclear
-	if way, err := d.other(true); !refusedFor(err, "unclear") {
-		t.Errorf("%+v, %v", way, err)
+	if route, err := d.other(true); !refusedFor(err, "unclear") {
+		t.Errorf("%+v, %v", route, err)
 	}
 	d.says["new"] = rollout.Absent
 	for _, writes := range []bool{false, true} {
-		if way, err := d.other(writes); err != nil || way.Upstream != "old" {
-			t.Errorf("a write %v: %+v, %v", writes, way, err)
+		if route, err := d.other(writes); err != nil || route.Upstream != "old" {
+			t.Errorf("a write %v: %+v, %v", writes, route, err)
 		}
 	}
 	d.made("old", store.Taken)
@@ -86,11 +86,11 @@ func TestSweep(t *testing.T) {
 	d := newCrossroads(t, rollout.StageOld, ", keep: 1000h")
 	over := d.now.Add(24 * time.Hour)
 	for id, until := range map[string]time.Time{"ends": over, "later": over.Add(time.Hour), "never": {}} {
-		way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: id, Until: until}, d.ask)
+		route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: id, Until: until}, d.ask)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Complete(t.Context(), way, store.Succeeded); err != nil {
+		if err := d.Complete(t.Context(), route, store.Succeeded); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,8 +132,8 @@ func TestBillWithoutALastDay(t *testing.T) {
 func TestStopAfterARestore(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	if way, err := d.create(); err != nil || way.Upstream != "new" {
-		t.Fatalf("%+v, %v", way, err)
+	if route, err := d.create(); err != nil || route.Upstream != "new" {
+		t.Fatalf("%+v, %v", route, err)
 	}
 	for _, change := range []func(*store.Store, context.Context, string, time.Time) error{(*store.Store).Restored, (*store.Store).Stop} {
 		d.now = d.now.Add(time.Minute)
@@ -144,8 +144,8 @@ func TestStopAfterARestore(t *testing.T) {
 	d.follow()
 	d.asked = nil
 	d.says["old"] = rollout.Present
-	if way, err := d.create(); err != nil || way.Upstream != "old" || len(d.asked) != 1 {
-		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+	if route, err := d.create(); err != nil || route.Upstream != "old" || len(d.asked) != 1 {
+		t.Errorf("%+v, %v, asked %v", route, err, d.asked)
 	}
 }
 
@@ -217,22 +217,22 @@ func TestSettlingOutlivesAWrongClock(t *testing.T) {
 	}
 	d.follow()
 	d.now = d.now.Add(4 * 365 * 24 * time.Hour)
-	if way, err := d.Route(t.Context(), fresh, d.ask); err != nil || way.Upstream != "old" {
-		t.Errorf("a partner that was just seen: %+v, %v", way, err)
+	if route, err := d.Route(t.Context(), fresh, d.ask); err != nil || route.Upstream != "old" {
+		t.Errorf("a partner that was just seen: %+v, %v", route, err)
 	}
 	if err := d.store.Restored(t.Context(), "anna", d.now.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	d.follow()
-	if way, err := d.create(); !refusedFor(err, "unclear") {
-		t.Errorf("a restore an hour ago by that clock: %+v, %v", way, err)
+	if route, err := d.create(); !refusedFor(err, "unclear") {
+		t.Errorf("a restore an hour ago by that clock: %+v, %v", route, err)
 	}
 	if _, err := d.store.Tick(t.Context(), d.now); err != nil { // a minute later at most
 		t.Fatal(err)
 	}
 	d.now = d.now.Add(15 * time.Minute)
-	if way, err := d.create(); err != nil || way.Upstream != "new" {
-		t.Errorf("a settling period later: %+v, %v", way, err)
+	if route, err := d.create(); err != nil || route.Upstream != "new" {
+		t.Errorf("a settling period later: %+v, %v", route, err)
 	}
 }
 
@@ -255,8 +255,8 @@ func TestPartnerSeenByAClockThatIsBehind(t *testing.T) {
 	for _, now := range []time.Time{d.now, right.Add(time.Minute)} {
 		d.now = now
 		call := rollout.Call{Creates: true, Writes: true, Partner: other, Bill: now.String()}
-		if way, err := d.Route(t.Context(), call, d.ask); err != nil || way.Upstream != "old" {
-			t.Errorf("at %s: %+v, %v", now, way, err)
+		if route, err := d.Route(t.Context(), call, d.ask); err != nil || route.Upstream != "old" {
+			t.Errorf("at %s: %+v, %v", now, route, err)
 		}
 	}
 }

@@ -89,15 +89,15 @@ func (r *Refused) Unwrap() error { return r.Cause }
 
 // Route says where a call goes, and notes a create in the ledger before it may be sent. The error is a [*Refused].
 func (r *Router) Route(ctx context.Context, c Call, ask Probe) (Route, error) {
-	way, err := r.route(ctx, c, ask)
+	route, err := r.route(ctx, c, ask)
 	if err != nil {
 		var refused *Refused
 		errors.As(err, &refused)
 		r.metrics.refused.WithLabelValues(refused.Reason).Inc()
 		return Route{}, err
 	}
-	r.metrics.routed.WithLabelValues(way.Upstream, string(way.Reason)).Inc()
-	return way, nil
+	r.metrics.routed.WithLabelValues(route.Upstream, string(route.Reason)).Inc()
+	return route, nil
 }
 
 func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
@@ -117,23 +117,23 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 			return r.withoutLedger(s, at, c, err)
 		}
 	}
-	way, err := r.decide(ctx, s, d, at, c, ask)
-	if err != nil || way.Answered || way.OnlyIfFound {
-		return way, err
+	route, err := r.decide(ctx, s, d, at, c, ask)
+	if err != nil || route.Answered || route.OnlyIfFound {
+		return route, err
 	}
-	side, _ := s.side(way.Upstream)
+	side, _ := s.side(route.Upstream)
 	if at.position.stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
-		way.Compare = s.sides[1-side]
+		route.Compare = s.sides[1-side]
 	}
-	way.ReadBack = at.position.stage == StageCanary && side == evidence.NewSide && c.Creates
-	return way, nil
+	route.ReadBack = at.position.stage == StageCanary && side == evidence.NewSide && c.Creates
+	return route, nil
 }
 
 // decide finds the way in a situation that but for the bill's owner is known.
 func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	if at.shared || c.Partner == "" || c.Bill == "" { // the upstream refuses what names none
-		way := at.byStage()
-		return Route{Upstream: s.sides[way.side], Reason: way.reason}, nil
+		route := at.byStage()
+		return Route{Upstream: s.sides[route.side], Reason: route.reason}, nil
 	}
 	if c.Creates && !at.incomplete() && !at.create().ask {
 		return r.create(ctx, s, d, at, c, ask) // no backend is asked: the ledger names the owner when it records the create
@@ -159,11 +159,11 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	if c.Creates {
 		return r.create(ctx, s, d, at, c, ask)
 	}
-	way, err := r.other(ctx, s, d, at, c, ask)
-	way.pending = at.owner != nil && row.State == store.Pending
-	way.Deniable = c.Writes && row.State != store.Owned
-	way.kept, way.ended, way.unknown = at.owner != nil || way.Reason == byProbe || row.Unknown, !row.Ended.IsZero(), row.Unknown
-	return way, err
+	route, err := r.other(ctx, s, d, at, c, ask)
+	route.pending = at.owner != nil && row.State == store.Pending
+	route.Deniable = c.Writes && row.State != store.Owned
+	route.kept, route.ended, route.unknown = at.owner != nil || route.Reason == byProbe || row.Unknown, !row.Ended.IsZero(), row.Unknown
+	return route, err
 }
 
 // other takes any other operation to the bill's owner.
@@ -173,7 +173,7 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 		return Route{Upstream: s.sides[to.side], Reason: to.reason}, nil
 	}
 	found := r.askBoth(ctx, s, ask, to.side, c.Writes)
-	way := Route{Upstream: s.sides[to.side], Reason: byProbe}
+	route := Route{Upstream: s.sides[to.side], Reason: byProbe}
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
 		if c.Writes {
@@ -184,37 +184,37 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 				return Route{}, refused
 			}
 		}
-		way.Answered = true
-		return way, nil
+		route.Answered = true
+		return route, nil
 	case [2]ProbeResult{Refusing, Refusing}:
-		way.Answered = true // so would the preferred one refuse the call
-		return way, nil
+		route.Answered = true // so would the preferred one refuse the call
+		return route, nil
 	case [2]ProbeResult{Present, Present}:
 		if refused := r.both(c); c.Writes {
 			return Route{}, refused
 		}
-		return way, nil
+		return route, nil
 	case [2]ProbeResult{Present, Absent}:
-		way.Upstream = s.sides[evidence.OldSide]
+		route.Upstream = s.sides[evidence.OldSide]
 	case [2]ProbeResult{Absent, Present}:
-		way.Upstream = s.sides[evidence.NewSide]
+		route.Upstream = s.sides[evidence.NewSide]
 	default:
 		if found[to.side] == Refusing && found[1-to.side] == Absent {
-			way.Answered = true
-			return way, nil
+			route.Answered = true
+			return route, nil
 		}
 		// A read of a bill that is at both would be answered by the preferred backend, too: what the other one would have said
 		// makes no difference to it.
 		if !c.Writes && found[to.side] == Present {
-			way.OnlyIfFound = true // what it says now may be something else than a moment ago
-			return way, nil
+			route.OnlyIfFound = true // what it says now may be something else than a moment ago
+			return route, nil
 		}
 		return Route{}, &Refused{Reason: "unclear", Text: unclear}
 	}
-	if refused := r.found(ctx, c, way.Upstream); refused != nil {
+	if refused := r.found(ctx, c, route.Upstream); refused != nil {
 		return Route{}, refused
 	}
-	return way, nil
+	return route, nil
 }
 
 // aside is how long a read that the preferred backend can answer waits for the other one to say whose the bill is.

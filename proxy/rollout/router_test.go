@@ -95,11 +95,11 @@ func (d *crossroads) other(writes bool) (rollout.Route, error) {
 // made makes a create and ends it.
 func (d *crossroads) made(want string, outcome store.Outcome) {
 	d.t.Helper()
-	way, err := d.create()
-	if err != nil || way.Upstream != want {
-		d.t.Fatalf("the create goes to %q, %v, want %s", way.Upstream, err, want)
+	route, err := d.create()
+	if err != nil || route.Upstream != want {
+		d.t.Fatalf("the create goes to %q, %v, want %s", route.Upstream, err, want)
 	}
-	if err := d.Complete(d.t.Context(), way, outcome); err != nil {
+	if err := d.Complete(d.t.Context(), route, outcome); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -117,8 +117,8 @@ func TestCreateThatOldHasAlready(t *testing.T) {
 	d.made("old", store.Taken)
 	d.says["old"] = rollout.Absent // whatever it says later
 	d.made("old", store.Taken)
-	if way, err := d.other(true); err != nil || way.Upstream != "old" || way.Reason != "owner" {
-		t.Errorf("%+v, %v", way, err)
+	if route, err := d.other(true); err != nil || route.Upstream != "old" || route.Reason != "owner" {
+		t.Errorf("%+v, %v", route, err)
 	}
 }
 
@@ -127,8 +127,8 @@ func TestCreateOnAnOpenAnswer(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	d.says["old"] = rollout.Unclear
-	if way, err := d.create(); !refusedFor(err, "unclear") {
-		t.Errorf("%+v, %v", way, err)
+	if route, err := d.create(); !refusedFor(err, "unclear") {
+		t.Errorf("%+v, %v", route, err)
 	}
 	if o, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%+v, %v", o, err)
@@ -196,9 +196,9 @@ func TestCreatesOfOneBillGoToOneSide(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for _, way := range ways {
-		if way.Upstream != ways[0].Upstream {
-			t.Fatalf("%+v and %+v", ways[0], way)
+	for _, route := range ways {
+		if route.Upstream != ways[0].Upstream {
+			t.Fatalf("%+v and %+v", ways[0], route)
 		}
 	}
 }
@@ -229,11 +229,11 @@ func TestSettlingAndStop(t *testing.T) {
 	}
 	d.follow()
 	to := func() string {
-		way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: stranger, Bill: fmt.Sprint(d.now.Unix())}, d.ask)
+		route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: stranger, Bill: fmt.Sprint(d.now.Unix())}, d.ask)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return way.Upstream
+		return route.Upstream
 	}
 	if got := to(); got != "old" {
 		t.Errorf("one that nobody has seen goes to %s", got)
@@ -259,14 +259,14 @@ func TestWithoutTheLedger(t *testing.T) {
 	if err := d.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if way, err := d.create(); !refusedFor(err, "store") {
-		t.Errorf("%+v, %v", way, err)
+	if route, err := d.create(); !refusedFor(err, "store") {
+		t.Errorf("%+v, %v", route, err)
 	}
-	if way, err := d.other(true); !refusedFor(err, "store") {
-		t.Errorf("%+v, %v", way, err)
+	if route, err := d.other(true); !refusedFor(err, "store") {
+		t.Errorf("%+v, %v", route, err)
 	}
-	if way, err := d.other(false); err != nil || way.Upstream != "new" || !way.OnlyIfFound {
-		t.Errorf("%+v, %v", way, err)
+	if route, err := d.other(false); err != nil || route.Upstream != "new" || !route.OnlyIfFound {
+		t.Errorf("%+v, %v", route, err)
 	}
 }
 
@@ -278,8 +278,8 @@ func TestSharedBills(t *testing.T) {
 	d.stage(rollout.StageOld)
 	d.made("old", store.Succeeded)
 	d.stage(rollout.StageNew)
-	if way, err := d.other(true); err != nil || way.Upstream != "new" || len(d.asked) != 0 {
-		t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+	if route, err := d.other(true); err != nil || route.Upstream != "new" || len(d.asked) != 0 {
+		t.Errorf("%+v, %v, asked %v", route, err, d.asked)
 	}
 	if _, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
@@ -293,8 +293,8 @@ func TestPendingBillHasItsOwner(t *testing.T) {
 	d.made("old", store.Unknown)
 	d.stage(rollout.StageDrained)
 	for _, writes := range []bool{false, true} {
-		if way, err := d.other(writes); err != nil || way.Upstream != "old" || way.Reason != "owner" || len(d.asked) != 0 {
-			t.Errorf("%+v, %v, asked %v", way, err, d.asked)
+		if route, err := d.other(writes); err != nil || route.Upstream != "old" || route.Reason != "owner" || len(d.asked) != 0 {
+			t.Errorf("%+v, %v, asked %v", route, err, d.asked)
 		}
 	}
 }
@@ -303,13 +303,13 @@ func TestPendingBillHasItsOwner(t *testing.T) {
 func TestCreateThatAnotherWasFasterWith(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	way, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: bill}, func(ctx context.Context, upstream string) rollout.ProbeResult {
+	route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: bill}, func(ctx context.Context, upstream string) rollout.ProbeResult {
 		if _, err := d.store.Own(ctx, someone, bill, "old", d.now, time.Time{}); err != nil {
 			t.Error(err)
 		}
 		return rollout.Absent
 	})
-	if err != nil || way.Upstream != "old" || way.Reason != "owner" {
-		t.Errorf("%+v, %v", way, err)
+	if err != nil || route.Upstream != "old" || route.Reason != "owner" {
+		t.Errorf("%+v, %v", route, err)
 	}
 }

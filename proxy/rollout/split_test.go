@@ -36,15 +36,15 @@ func (d *desk) percent(percent int) rollout.Changed {
 func (d *desk) makes(merchant, bill string, outcome store.Outcome) string {
 	d.t.Helper()
 	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Merchant: merchant, Bill: bill}
-	way, err := d.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
+	route, err := d.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if err := d.Complete(d.t.Context(), way, outcome); err != nil {
+	if err := d.Complete(d.t.Context(), route, outcome); err != nil {
 		d.t.Fatal(err)
 	}
-	d.Count(call, way, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
-	return way.Upstream
+	d.Count(call, route, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
+	return route.Upstream
 }
 
 // A partner with one merchant is split by bill: canary 10 % sends about one in ten of its bills to the new backend.
