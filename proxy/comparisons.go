@@ -15,9 +15,9 @@ func (x *exchange) compare(asked []byte, status int, body []byte) {
 	second := x.route.targets[x.decided.route.Compare]
 	request, err := x.requestFor(second, asked)
 	limit := int64(c.Limits.Reply)
-	side := map[string]evidence.Side{c.Rollout.Old: evidence.OldSide, c.Rollout.New: evidence.NewSide}[first.upstream.config.Name]
+	backend := map[string]evidence.Backend{c.Rollout.Old: evidence.Old, c.Rollout.New: evidence.New}[first.upstream.config.Name]
 	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
-		ID: id, At: x.start, Partner: x.decided.call.Partner, Operation: x.route.operation, Side: side,
+		ID: id, At: x.start, Partner: x.decided.call.Partner, Operation: x.route.operation, Backend: backend,
 		First: evidence.Answer{Form: first.upstream.config.Form, Request: asked, Status: status, Body: body},
 		Other: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			if err != nil {

@@ -137,13 +137,13 @@ func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (
 	if err := r.inLedger(ctx, as.Partner, &b); err != nil {
 		return b, err
 	}
-	sides := r.current.Load().sides[:]
-	owned := read && b.Ledger != nil && b.Ledger.State != string(store.Released) && slices.Contains(sides, b.Ledger.Owner)
+	backends := r.current.Load().backends[:]
+	owned := read && b.Ledger != nil && b.Ledger.State != string(store.Released) && slices.Contains(backends, b.Ledger.Owner)
 	if owned {
-		sides = []string{b.Ledger.Owner}
+		backends = []string{b.Ledger.Owner}
 	}
 	sent := r.now()
-	for _, upstream := range sides {
+	for _, upstream := range backends {
 		says, askedAs := BackendBill{}, Asker{}
 		if r.look != nil {
 			says, askedAs = r.look(ctx, upstream, as, b.Bill)
@@ -210,7 +210,7 @@ func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 			return c, err
 		}
 		s := r.current.Load()
-		to, ok := map[string]string{"old": s.sides[evidence.OldSide], "new": s.sides[evidence.NewSide]}[q["to"]]
+		to, ok := map[string]string{"old": s.backends[evidence.Old], "new": s.backends[evidence.New]}[q["to"]]
 		if !ok {
 			return c, misunderstood("to is old or new, not %q", q["to"])
 		}

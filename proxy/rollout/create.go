@@ -13,16 +13,16 @@ import (
 func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.create()
 	if to.ask {
-		other := s.sides[1-to.side]
+		other := s.backends[1-to.backend]
 		switch r.probe(ctx, ask, other) {
 		case Present:
 			if refused := r.found(ctx, c, other); refused != nil {
 				return Route{}, refused
 			}
-			to = decision{side: 1 - to.side, reason: byProbe}
+			to = decision{backend: 1 - to.backend, reason: byProbe}
 		case Refusing:
 			// A caller whom both refuse gets that refusal, as it would without a rollout.
-			if preferred := s.sides[to.side]; r.probe(ctx, ask, preferred) == Refusing {
+			if preferred := s.backends[to.backend]; r.probe(ctx, ask, preferred) == Refusing {
 				return Route{Upstream: preferred, Reason: byProbe, Answered: true}, nil
 			}
 			return Route{}, &Refused{Reason: "barred", Text: barred}
@@ -35,18 +35,18 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 		}
 	}
 	done := r.metrics.timed("own")
-	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.sides[to.side], r.arrived(c), c.Until)
+	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.backends[to.backend], r.arrived(c), c.Until)
 	done()
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend takes such an id: let it say so
-		return Route{Upstream: s.sides[to.side], Reason: to.reason}, nil
+		return Route{Upstream: s.backends[to.backend], Reason: to.reason}, nil
 	case errors.Is(err, store.ErrDenied):
 		return Route{}, &Refused{Reason: "denied", Text: "since this create arrived it was said that there is no such bill"}
 	case err != nil:
 		return Route{}, outOfReach(err)
-	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.sides[to.side]: // the bill was there, or another create was faster
+	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.backends[to.backend]: // the bill was there, or another create was faster
 		to.reason = byOwner
-		if _, ok := s.side(create.Upstream); !ok { // through a replica with other sides: nothing goes out here
+		if _, ok := s.backend(create.Upstream); !ok { // through a replica with other sides: nothing goes out here
 			_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
 			return Route{}, &Refused{Reason: "stranger", Text: strange, Cause: err}
 		}
@@ -68,7 +68,7 @@ func (r *Router) Deny(ctx context.Context, c Call) error {
 func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
 	defer r.metrics.timed("deny")()
 	// A create that was recorded earlier than this has had its effect, if it has one.
-	since := r.now().Add(-max(s.wire[s.sides[evidence.OldSide]], s.wire[s.sides[evidence.NewSide]]))
+	since := r.now().Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]]))
 	// A create that arrives later than this call may be made: its caller does not rest on this answer.
 	_, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
 	switch {

@@ -21,16 +21,16 @@ type situation struct {
 	unbegun  bool // the store is new, and nobody has said that the rollout begins: the same
 	position position
 	stopped  bool
-	settled  bool           // the partner has been seen through the bridge for the settling time
-	chosen   bool           // the bill, or its merchant, is among the percentage
-	owner    *evidence.Side // nil: the ledger knows none, or none any more
-	stale    *evidence.Side // where a create was pending when the backup was made that the store was restored from
+	settled  bool              // the partner has been seen through the bridge for the settling time
+	chosen   bool              // the bill, or its merchant, is among the percentage
+	owner    *evidence.Backend // nil: the ledger knows none, or none any more
+	stale    *evidence.Backend // where a create was pending when the backup was made that the store was restored from
 }
 
 // A decision is where a call goes.
 type decision struct {
-	side   evidence.Side
-	reason Reason
+	backend evidence.Backend
+	reason  Reason
 	// ask is set where the other backend must be asked first, by a read, and nothing be sent before it has said for certain
 	// that it has no such bill (create), or where both must be asked which of them has the bill (other operations).
 	ask bool
@@ -39,13 +39,13 @@ type decision struct {
 // incomplete tells whether the ledger may lack bills that went through the gateway.
 func (s situation) incomplete() bool { return s.restored || s.unbegun }
 
-// asks tells whether the other backend must be asked before a create is sent to a side that is not known to have the bill
+// asks tells whether the other backend must be asked before a create is sent to a backend that is not known to have the bill
 // (README.md, "Why it is like this", P1 to P3).
-func (s situation) asks(side evidence.Side) bool {
+func (s situation) asks(backend evidence.Backend) bool {
 	switch {
 	case s.shared:
 		return false
-	case side == evidence.NewSide:
+	case backend == evidence.New:
 		return s.position.stage != StageDrained || s.incomplete()
 	}
 	return s.unbegun || s.restored && !s.stopped
@@ -58,11 +58,11 @@ func (s situation) create() decision {
 	case s.shared:
 		return d
 	case s.owner != nil:
-		return decision{side: *s.owner, reason: byOwner}
+		return decision{backend: *s.owner, reason: byOwner}
 	case s.stale != nil: // it may have been refused there since, and made at the other side
-		d = decision{side: *s.stale, reason: byOwner}
+		d = decision{backend: *s.stale, reason: byOwner}
 	}
-	d.ask = s.asks(d.side)
+	d.ask = s.asks(d.backend)
 	return d
 }
 
@@ -72,24 +72,24 @@ func (s situation) other() decision {
 	case s.shared:
 		return s.byStage()
 	case s.owner != nil:
-		return decision{side: *s.owner, reason: byOwner}
+		return decision{backend: *s.owner, reason: byOwner}
 	case s.position.stage == StageDrained && s.settled && !s.incomplete():
-		return decision{side: evidence.NewSide, reason: byStage}
+		return decision{backend: evidence.New, reason: byStage}
 	}
-	return decision{side: s.byStage().side, reason: byProbe, ask: true}
+	return decision{backend: s.byStage().backend, reason: byProbe, ask: true}
 }
 
 // byStage is the side that the stage prefers.
 func (s situation) byStage() decision {
 	switch {
 	case s.stopped:
-		return decision{side: evidence.OldSide, reason: byStop}
+		return decision{backend: evidence.Old, reason: byStop}
 	case s.position.stage == StageCanary && s.settled && s.chosen:
-		return decision{side: evidence.NewSide, reason: byCanary}
+		return decision{backend: evidence.New, reason: byCanary}
 	case s.position.stage == StageCanary:
-		return decision{side: evidence.OldSide, reason: byCanary}
+		return decision{backend: evidence.Old, reason: byCanary}
 	case (s.position.stage == StageNew || s.position.stage == StageDrained) && s.settled:
-		return decision{side: evidence.NewSide, reason: byStage}
+		return decision{backend: evidence.New, reason: byStage}
 	}
-	return decision{side: evidence.OldSide, reason: byStage}
+	return decision{backend: evidence.Old, reason: byStage}
 }

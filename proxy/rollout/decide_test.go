@@ -10,14 +10,14 @@ import (
 // Every situation there is, against the rules in the words of the package comment.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
-	oldSide, newSide := evidence.OldSide, evidence.NewSide
-	sides := []*evidence.Side{nil, &oldSide, &newSide}
+	oldSide, newSide := evidence.Old, evidence.New
+	backends := []*evidence.Backend{nil, &oldSide, &newSide}
 	n := 0
 	for bits := range 1 << 6 {
 		is := func(bit int) bool { return bits>>bit&1 == 1 }
 		for _, stage := range Stages {
-			for _, owner := range sides {
-				for _, stale := range sides {
+			for _, owner := range backends {
+				for _, stale := range backends {
 					s := situation{
 						shared: is(0), restored: is(1), unbegun: is(2), stopped: is(3), settled: is(4), chosen: is(5),
 						position: position{stage: stage}, owner: owner, stale: stale,
@@ -38,7 +38,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-func shownSide(s *evidence.Side) string {
+func shownSide(s *evidence.Backend) string {
 	if s == nil {
 		return "none"
 	}
@@ -51,28 +51,28 @@ func judgeCreate(t *testing.T, name string, s situation) {
 	switch {
 	case !s.shared && s.owner != nil:
 		// A bill stays with its owner in every situation; no backend is probed.
-		if d.side != *s.owner || d.ask || d.reason != byOwner {
+		if d.backend != *s.owner || d.ask || d.reason != byOwner {
 			t.Errorf("%s: %+v", name, d)
 		}
 	case !s.shared && s.stale != nil:
-		if d.side != *s.stale || d.ask != s.asks(d.side) {
+		if d.backend != *s.stale || d.ask != s.asks(d.backend) {
 			t.Errorf("%s: %+v", name, d)
 		}
-	case d.side != s.byStage().side || d.ask != s.asks(d.side):
+	case d.backend != s.byStage().backend || d.ask != s.asks(d.backend):
 		t.Errorf("%s: %+v", name, d)
 	}
 	// Nothing new is made on the new backend that is stopped, unsettled, or not that far.
 	mayLeave := !s.stopped && s.settled && (s.position.stage == StageNew || s.position.stage == StageDrained || s.position.stage == StageCanary && s.chosen)
-	if d := s.byStage(); (d.side == evidence.NewSide) != mayLeave || d.ask {
+	if d := s.byStage(); (d.backend == evidence.New) != mayLeave || d.ask {
 		t.Errorf("%s: %+v", name, d)
 	}
 	// The new backend gets none that the old one was not asked for, unless it is drained and the ledger is complete.
-	if want := !s.shared && (s.position.stage != StageDrained || s.restored || s.unbegun); s.asks(evidence.NewSide) != want {
+	if want := !s.shared && (s.position.stage != StageDrained || s.restored || s.unbegun); s.asks(evidence.New) != want {
 		t.Errorf("%s: asks before a create at the new backend: %v", name, !want)
 	}
 	// The new backend is asked only where the ledger is not complete; after a restore the kill switch asks it nothing.
 	want := map[bool]bool{false: s.unbegun || s.restored, true: s.unbegun}[s.stopped] && !s.shared
-	if s.asks(evidence.OldSide) != want {
+	if s.asks(evidence.Old) != want {
 		t.Errorf("%s: asks before a create at the old backend: %v", name, !want)
 	}
 }
@@ -81,7 +81,7 @@ func judgeOther(t *testing.T, name string, s situation, d decision) {
 	t.Helper()
 	switch {
 	case !s.shared && s.owner != nil:
-		if d.side != *s.owner || d.ask {
+		if d.backend != *s.owner || d.ask {
 			t.Errorf("%s: %+v", name, d)
 		}
 	case s.shared:
@@ -89,7 +89,7 @@ func judgeOther(t *testing.T, name string, s situation, d decision) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	case s.position.stage == StageDrained && s.settled && !s.restored && !s.unbegun && s.stale == nil:
-		if d.side != evidence.NewSide || d.ask {
+		if d.backend != evidence.New || d.ask {
 			t.Errorf("%s: %+v", name, d)
 		}
 	default:

@@ -16,12 +16,12 @@ import (
 
 // Count notes what became of a call that Route gave a way.
 func (r *Router) Count(c Call, w Route, end evidence.End) {
-	side, ok := r.current.Load().side(w.Upstream)
+	backend, ok := r.current.Load().backend(w.Upstream)
 	if !ok || c.Partner == "" {
 		return
 	}
 	end.Creates, end.Merchant = c.Creates, c.Merchant
-	r.tally.Ended(c.Partner, c.Operation, side, end)
+	r.counts.Ended(c.Partner, c.Operation, backend, end)
 }
 
 // flush adds what was counted here to what the store has of all replicas. It gives up when ctx ends, but what the store
@@ -52,7 +52,7 @@ func (r *Router) flush(ctx context.Context) error {
 
 // keep adds what was counted here to the store. One at a time.
 func (r *Router) keep(ctx context.Context) error {
-	counted := r.tally.Drain()
+	counted := r.counts.Drain()
 	counted.Sort() // as the store takes them
 	r.lost.Add(int64(counted.Lost))
 	counted.Lost = 0
@@ -77,7 +77,7 @@ func (r *Router) keep(ctx context.Context) error {
 	})
 	if err != nil {
 		counted.Counts = counted.Counts[added:]
-		_ = r.tally.Merge(counted) // by another table by now: then it shows nothing any more
+		_ = r.counts.Merge(counted) // by another table by now: then it shows nothing any more
 	}
 	return err
 }
@@ -93,7 +93,7 @@ func (r *Router) counted(ctx context.Context, partner partner.ID) (evidence.Snap
 	if err := r.flush(keep); err != nil {
 		return evidence.Snapshot{}, err
 	}
-	return r.kept(ctx, r.tally.Table(), partner)
+	return r.kept(ctx, r.counts.Table(), partner)
 }
 
 // lately is what partners sent lately, whatever the version of the table that it was counted by: with what was counted here
@@ -107,7 +107,7 @@ func (r *Router) lately(ctx context.Context, partner partner.ID) (evidence.Snaps
 
 // here is what was counted here and is not in the store.
 func (r *Router) here(partner partner.ID) evidence.Snapshot {
-	s := r.tally.Snapshot()
+	s := r.counts.Snapshot()
 	s.Counts = slices.DeleteFunc(s.Counts, func(n evidence.Count) bool { return partner != "" && n.Partner != partner })
 	return s
 }

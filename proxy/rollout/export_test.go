@@ -14,7 +14,7 @@ var (
 )
 
 // Counts is what was counted here and not yet kept.
-func (r *Router) Counts() *evidence.Tally { return r.tally }
+func (r *Router) Counts() *evidence.Counts { return r.counts }
 
 // Weigh makes the gauges anew, as Run does again and again.
 func (r *Router) Weigh(ctx context.Context) error { return r.weigh(ctx) }

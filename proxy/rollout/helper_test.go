@@ -12,12 +12,12 @@ import (
 
 var since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-func newTally() *evidence.Tally {
-	return evidence.NewTally("0123456789ab", func() time.Time { return since })
+func newCounts() *evidence.Counts {
+	return evidence.NewCounts("0123456789ab", func() time.Time { return since })
 }
 
 // add counts n comparisons of as many bills.
-func add(t *evidence.Tally, n int, class evidence.Class, differences ...evidence.Difference) {
+func add(t *evidence.Counts, n int, class evidence.Class, differences ...evidence.Difference) {
 	for i := range n {
 		t.Add(someone, "bill.read", evidence.Comparison{
 			Class: class, Differences: differences, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, Request: fmt.Sprint("call-", i), At: since.Add(time.Hour),

@@ -69,9 +69,9 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 
 // know begins the counters of both backends at zero, so that the first event is an increase.
 func (m *metrics) know(c *config.Rollout) {
-	for _, side := range []string{c.Old, c.New} {
+	for _, backend := range []string{c.Old, c.New} {
 		for _, reason := range []Reason{byOwner, byStage, byCanary, byProbe, byStop} {
-			m.routed.WithLabelValues(side, string(reason))
+			m.routed.WithLabelValues(backend, string(reason))
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (r *Router) weigh(ctx context.Context) error {
 		return err
 	}
 	ruled := map[evidence.Ruling]float64{}
-	for _, v := range evidence.Judge(counted, r.limits()) {
+	for _, v := range evidence.Verdicts(counted, r.limits()) {
 		ruled[v.Ruling]++
 	}
 	decided, err := r.all(ctx)

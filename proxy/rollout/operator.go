@@ -155,11 +155,11 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 }
 
 // heeded refuses what somebody was not warned of before, and tells whether it was forced.
-func heeded(cautions []string, force bool) (forced bool, err error) {
-	if len(cautions) > 0 && !force {
-		return false, &denied{http.StatusConflict, "Not changed. To change it anyway, add --force. Reasons:\n  " + strings.Join(cautions, "\n  ")}
+func heeded(reasons []string, force bool) (forced bool, err error) {
+	if len(reasons) > 0 && !force {
+		return false, &denied{http.StatusConflict, "Not changed. To change it anyway, add --force. Reasons:\n  " + strings.Join(reasons, "\n  ")}
 	}
-	return len(cautions) > 0, nil
+	return len(reasons) > 0, nil
 }
 
 // deciding reads what is asked of a change that may be forced: who makes it, and whether all the same.
@@ -238,7 +238,7 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 	if err := r.store.ResetCounts(ctx, partner, c.By, c.At); err != nil {
 		return c, err
 	}
-	r.tally.Forget(partner)
+	r.counts.Forget(partner)
 	return c, r.changed(ctx, &c)
 }
 

@@ -87,8 +87,8 @@ func open(t *testing.T, url string) *store.Store {
 // proves has a partner's canary show nothing that speaks against the new backend.
 func (d *desk) proves(key string) {
 	for i := range 100 {
-		for _, side := range []evidence.Side{evidence.OldSide, evidence.NewSide} {
-			d.Counts().Ended(partner.Of(key), "bill.create", side, evidence.End{Code: "0000", Succeeded: true})
+		for _, backend := range []evidence.Backend{evidence.Old, evidence.New} {
+			d.Counts().Ended(partner.Of(key), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true})
 		}
 		d.Counts().Add(partner.Of(key), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true})
 	}

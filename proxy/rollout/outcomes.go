@@ -127,7 +127,7 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 		}
 	}
 	if owner, given := q["owner"]; given {
-		if f.Upstream = map[string]string{"old": s.sides[evidence.OldSide], "new": s.sides[evidence.NewSide]}[owner]; f.Upstream == "" {
+		if f.Upstream = map[string]string{"old": s.backends[evidence.Old], "new": s.backends[evidence.New]}[owner]; f.Upstream == "" {
 			return answer, misunderstood("owner is old or new, not %q", owner)
 		}
 	}
@@ -166,7 +166,7 @@ func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown bool
 	}
 	s := r.current.Load()
 	// A create that was recorded later than this may be under way.
-	return r.store.UnknownOutcomes(ctx, f, f.Now.Add(-max(s.wire[s.sides[evidence.OldSide]], s.wire[s.sides[evidence.NewSide]])))
+	return r.store.UnknownOutcomes(ctx, f, f.Now.Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]])))
 }
 
 func lineOf(b store.ListedBill) BillLine {

@@ -43,7 +43,7 @@ func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m m
 }
 
 // share is how much of what a partner creates goes to the new backend.
-func (p position) share() int {
+func (p position) percentage() int {
 	switch p.stage {
 	case StageCanary:
 		return p.percent
@@ -58,7 +58,7 @@ func (p position) share() int {
 // held to its settling time when it calls.
 func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]string, error) {
 	s := r.current.Load()
-	if m.partner == "" || m.to.share() == 0 || s.config.Bills == config.Shared {
+	if m.partner == "" || m.to.percentage() == 0 || s.config.Bills == config.Shared {
 		return nil, nil
 	}
 	first, err := r.store.FirstSeen(ctx, m.partner)
@@ -66,12 +66,12 @@ func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]stri
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return []string{fmt.Sprintf("no call of the partner was seen yet, and it leaves %s only %s after the first: until then what it sent past us may be on its way",
-			s.sides[evidence.OldSide], short(want))}, nil
+			s.backends[evidence.Old], short(want))}, nil
 	case err != nil:
 		return nil, err
 	case seen < want:
 		return []string{fmt.Sprintf("the partner was seen for %s of %s: what it sent past us before may still be on its way to %s",
-			short(seen), short(want), s.sides[evidence.OldSide])}, nil
+			short(seen), short(want), s.backends[evidence.Old])}, nil
 	}
 	return nil, nil
 }
@@ -81,7 +81,7 @@ func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) (
 	if m.to.stage != StageDrained {
 		return nil, nil
 	}
-	old := r.current.Load().sides[evidence.OldSide]
+	old := r.current.Load().backends[evidence.Old]
 	bills, err := r.openBills(ctx, m.partner)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 
 // unproven: a later stage wants a PASS. From old to canary with separate bills there is nothing to compare yet.
 func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
-	if m.to.share() == 0 || m.to.share() <= m.from.share() && !m.to.stage.later(m.from.stage) {
+	if m.to.percentage() == 0 || m.to.percentage() <= m.from.percentage() && !m.to.stage.later(m.from.stage) {
 		return nil, nil
 	}
 	s := r.current.Load()
@@ -134,7 +134,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 			}
 		}
 	}
-	verdicts := evidence.Judge(counted, r.limits())
+	verdicts := evidence.Verdicts(counted, r.limits())
 	var all []string
 	if len(partners) == 0 { // there is no evidence
 		if why := m.lacksProof(nil, s.config.Bills == config.Shared); why != "" {
@@ -157,7 +157,7 @@ func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
 		making[v.Operation] = making[v.Operation] || v.Evidence == evidence.ByReadBack
 		compared = compared || v.Evidence == evidence.ByShadow && v.Compared.Number > 0
 	}
-	first := m.from.share() == 0 && m.to.stage == StageCanary
+	first := m.from.percentage() == 0 && m.to.stage == StageCanary
 	raised := !first && m.to.stage == StageCanary
 	bare := first && !shared && !compared && m.from.stage != StageShadow // there is nothing yet to compare
 	var against []string
@@ -192,23 +192,23 @@ func (r *Router) warning(m move) string {
 		return ""
 	}
 	return fmt.Sprintf("bills are separate: %[2]s has none of the bills that are read at %[1]s, so that shadow proves nothing unless %[2]s is fed a copy of them. "+
-		"Otherwise set old, then canary: its new bills are read back", s.sides[evidence.OldSide], s.sides[evidence.NewSide])
+		"Otherwise set old, then canary: its new bills are read back", s.backends[evidence.Old], s.backends[evidence.New])
 }
 
 // uncarried: recent calls that the side which gets more of them cannot carry.
 func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
-	side := evidence.OldSide
-	switch before, after := m.from.share(), m.to.share(); {
+	backend := evidence.Old
+	switch before, after := m.from.percentage(), m.to.percentage(); {
 	case before == after:
 		return nil, nil
 	case before < after:
-		side = evidence.NewSide
+		backend = evidence.New
 	}
 	counted, err := r.lately(ctx, m.partner)
 	if err != nil {
 		return nil, err
 	}
-	return r.lacking(counted, side, func(partner partner.ID) bool { return m.concerns(decided, partner) }), nil
+	return r.lacking(counted, backend, func(partner partner.ID) bool { return m.concerns(decided, partner) }), nil
 }
 
 // reasonsAgainstStop are the reasons against the kill switch. It does not wait for counts to be stored.
@@ -226,13 +226,13 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	}
 	s := r.current.Load()
 	stages := s.stages(decided)
-	all = r.lacking(counted, evidence.OldSide, func(partner partner.ID) bool {
+	all = r.lacking(counted, evidence.Old, func(partner partner.ID) bool {
 		at, _ := placingOf(stages, partner)
-		return at.position().share() > 0
+		return at.position().percentage() > 0
 	})
 	if !decided.Restored.At.IsZero() && s.config.Bills == config.Separate {
 		all = append(all, fmt.Sprintf("the store was restored from a backup: a bill that was made at %s after that backup, and is sent again, will be made at %s too, since the kill switch does not probe",
-			s.sides[evidence.NewSide], s.sides[evidence.OldSide]))
+			s.backends[evidence.New], s.backends[evidence.Old]))
 	}
 	return all
 }
@@ -243,7 +243,7 @@ func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
 	if err != nil {
 		return []string{"whether the new backend has bills cannot be found out: " + err.Error()}
 	}
-	found, name := 0, r.current.Load().sides[evidence.NewSide]
+	found, name := 0, r.current.Load().backends[evidence.New]
 	for _, b := range bills {
 		if b.Upstream == name {
 			found += b.Pending + b.Owned
@@ -293,7 +293,7 @@ func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (a
 	if err != nil {
 		return []string{"what would be forgotten cannot be found out: " + err.Error()}
 	}
-	for _, v := range evidence.Judge(counted, r.limits()) {
+	for _, v := range evidence.Verdicts(counted, r.limits()) {
 		if v.Ruling == evidence.Fail {
 			all = append(all, fmt.Sprintf("%s: %s by %s is FAIL, %s", v.Partner.Short(), v.Operation, v.Evidence, v.Reason))
 		}
@@ -302,15 +302,15 @@ func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (a
 }
 
 // lacking says which recent calls of some partners a side cannot carry.
-func (r *Router) lacking(counted evidence.Snapshot, side evidence.Side, concerned func(partner partner.ID) bool) []string {
+func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, concerned func(partner partner.ID) bool) []string {
 	var all []string
 	for _, n := range counted.Counts {
 		if !concerned(n.Partner) {
 			continue
 		}
-		for _, lack := range evidence.LacksOf(n.Sides[side]) {
+		for _, lack := range evidence.LacksOf(n.Backends[backend]) {
 			if r.now().Sub(lack.Last) < recent {
-				all = append(all, fmt.Sprintf("%s: %s cannot carry %s for %s (%d, the last %s)", n.Partner.Short(), r.current.Load().sides[side], n.Operation, lack.Why,
+				all = append(all, fmt.Sprintf("%s: %s cannot carry %s for %s (%d, the last %s)", n.Partner.Short(), r.current.Load().backends[backend], n.Operation, lack.Why,
 					lack.Count, lack.Last.UTC().Format(time.RFC3339)))
 			}
 		}

@@ -31,9 +31,9 @@ func (d *desk) compares(key string, n int, class evidence.Class, differences ...
 }
 
 // ends has calls of a partner end at a side.
-func (d *desk) ends(key, operation string, side evidence.Side, n int, end evidence.End) {
+func (d *desk) ends(key, operation string, backend evidence.Backend, n int, end evidence.End) {
 	for range n {
-		d.Counts().Ended(partner.Of(key), operation, side, end)
+		d.Counts().Ended(partner.Of(key), operation, backend, end)
 	}
 }
 
@@ -65,12 +65,12 @@ func TestLaterStagesWantProof(t *testing.T) {
 		},
 		"old to canary, after a FAIL of its calls": {
 			"separate", "old", "canary&percent=5", func(d *desk) {
-				d.ends("k", "bill.create", evidence.OldSide, 200, fine)
-				d.ends("k", "bill.create", evidence.NewSide, 200, evidence.End{Code: "ERROR"})
+				d.ends("k", "bill.create", evidence.Old, 200, fine)
+				d.ends("k", "bill.create", evidence.New, 200, evidence.End{Code: "ERROR"})
 			},
 			"bill.create by calls is FAIL, significantly more often: ERROR 200 of 200 beside 0 of 200",
 		},
-		"old to canary, after a few calls":     {"separate", "old", "canary&percent=5", func(d *desk) { d.ends("k", "bill.create", evidence.NewSide, 3, fine) }, ""},
+		"old to canary, after a few calls":     {"separate", "old", "canary&percent=5", func(d *desk) { d.ends("k", "bill.create", evidence.New, 3, fine) }, ""},
 		"old to canary, of the same bills":     {"shared", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
 		"shadow to canary":                     {"separate", "shadow", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
 		"shadow to canary of none":             {"separate", "shadow", "canary&percent=0", nil, ""},
@@ -87,11 +87,11 @@ func TestLaterStagesWantProof(t *testing.T) {
 		"canary to new of few": {"separate", "canary&percent=100", "new", nil, "no bill of canary was made at the new backend and read back yet"},
 		"canary to new, a rare operation": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
-			d.ends("k", "bill.cancel", evidence.NewSide, 3, fine)
+			d.ends("k", "bill.cancel", evidence.New, 3, fine)
 		}, ""},
 		"canary to new, a rare operation with a code of its own": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
-			d.ends("k", "bill.cancel", evidence.NewSide, 1, evidence.End{Code: "PAYMENT_002"})
+			d.ends("k", "bill.cancel", evidence.New, 1, evidence.End{Code: "PAYMENT_002"})
 		}, "bill.cancel by calls is INCONCLUSIVE, never at the old backend: PAYMENT_002 1 of 1 beside 0 of 0"},
 		"canary to new, after a FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
@@ -141,7 +141,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	d.proves("k")
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
 	answers[rollout.Changed](d, "POST", set+"new")
-	d.ends("k", "bill.create", evidence.NewSide, 2, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
 	text := "\n  " + hash("k")[:12] + ": legacy cannot carry bill.create for BILL_010 bill.sendType (2, the last 2026-11-21T03:34:56Z)"
 	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=" + hash("k")} {
 		d.denies(409, "POST", back, text)
@@ -158,7 +158,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// At the old backend already: the switch costs nothing.
-	d.ends("k", "bill.create", evidence.NewSide, 1, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a"); c.Forced {
 		t.Errorf("%+v", c)
 	}
@@ -173,7 +173,7 @@ func TestCallsThatTheTargetCouldNotCarryByAnotherTable(t *testing.T) {
 	s := open(t, "memory:")
 	d := newDesk(t, s, separate)
 	d.seen("k", time.Hour)
-	d.ends("k", "bill.create", evidence.NewSide, 2, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
 	counted := d.Counts().Drain().Counts[0]
 	data, err := json.Marshal(counted)
 	if err != nil {
@@ -199,11 +199,11 @@ func TestReplicasCountTogether(t *testing.T) {
 		for range 3 {
 			here.compares("k", 40, evidence.Same)
 			there.compares("k", 40, evidence.Same)
-			there.ends("k", "bill.create", evidence.OldSide, 10, fine)
+			there.ends("k", "bill.create", evidence.Old, 10, fine)
 			if err := here.Close(context.Background()); err != nil {
 				t.Fatal(err)
 			}
-			there.ends("k", "bill.create", evidence.NewSide, 1, fine)
+			there.ends("k", "bill.create", evidence.New, 1, fine)
 			answers[rollout.Report](there, "GET", "/rollout/report")
 		}
 		for _, d := range []*desk{here, there, newDesk(t, open(t, at), separate)} {
@@ -301,7 +301,7 @@ func TestKeepingCountsThatTakesLong(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, "sqlite:"+file)
 	d := newDesk(t, s, separate)
-	d.ends("k", "bill.create", evidence.NewSide, 100, fine)
+	d.ends("k", "bill.create", evidence.New, 100, fine)
 	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate")
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func TestKeepingCountsThatTakesLong(t *testing.T) {
 	if err := busy.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].CallStats.Calls[evidence.NewSide] != 100 {
+	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].CallStats.Calls[evidence.New] != 100 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -343,7 +343,7 @@ func TestStoreThatFallsSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDesk(t, s, separate)
-	d.ends("k", "bill.create", evidence.NewSide, 10, fine)
+	d.ends("k", "bill.create", evidence.New, 10, fine)
 	silence()
 	late, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -100,7 +100,7 @@ func TestOwnerNotedMeanwhile(t *testing.T) {
 
 // A create is not sent to the new backend before the old one has said that it has no such bill: that it refuses the caller does
 // not say so.
-func TestCreateThatTheOldSideLeavesOpen(t *testing.T) {
+func TestCreateThatTheOldBackendLeavesOpen(t *testing.T) {
 	t.Parallel()
 	for says, reason := range map[rollout.ProbeResult]string{rollout.Unclear: "unclear", rollout.Refusing: "barred"} {
 		d := newCrossroads(t, rollout.StageNew)

@@ -41,7 +41,7 @@ const examples = "Each line has the first example of its field. Amounts, states,
 func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []Standing) Report {
 	r := Report{
 		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits.Filled(),
-		Assumption: evidence.Assumption, Partners: partners, Verdicts: evidence.Judge(s, limits), Lost: s.Lost,
+		Assumption: evidence.Assumption, Partners: partners, Verdicts: evidence.Verdicts(s, limits), Lost: s.Lost,
 	}
 	for i := range r.Verdicts {
 		r.Verdicts[i].Partner = partner.ID(r.Verdicts[i].Partner.Short())
@@ -154,11 +154,11 @@ func (r Report) calls() []section {
 		if s == nil {
 			continue
 		}
-		calls.rows = append(calls.rows, []string{v.Partner.Short(), v.Operation, string(v.Ruling), strconv.Itoa(s.Calls[evidence.OldSide]), strconv.Itoa(s.Calls[evidence.NewSide]), v.Reason})
-		rates := func(of evidence.Share) []string {
+		calls.rows = append(calls.rows, []string{v.Partner.Short(), v.Operation, string(v.Ruling), strconv.Itoa(s.Calls[evidence.Old]), strconv.Itoa(s.Calls[evidence.New]), v.Reason})
+		rates := func(of evidence.Frequency) []string {
 			row := []string{v.Partner.Short(), v.Operation, of.Of}
-			for side, times := range of.Times {
-				row = append(row, fmt.Sprintf("%d (%s)", times, rate(times, s.Calls[side])))
+			for backend, times := range of.Times {
+				row = append(row, fmt.Sprintf("%d (%s)", times, rate(times, s.Calls[backend])))
 			}
 			return row
 		}

@@ -20,17 +20,17 @@ import (
 var update = flag.Bool("update", false, "write the reports of testdata anew")
 
 // canary counts calls at both backends, and bills that were read back.
-func canary(t *evidence.Tally) {
+func canary(t *evidence.Counts) {
 	for i := range 120 {
-		t.Ended(someone, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{evidence.NewSide: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})
-		t.Ended(someone, "bill.create", evidence.NewSide, evidence.End{Code: []string{"0000", "BILL_001"}[i/100], Succeeded: i < 100, Mismatched: []string{"shortUrl"}})
+		t.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{evidence.New: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})
+		t.Ended(someone, "bill.create", evidence.New, evidence.End{Code: []string{"0000", "BILL_001"}[i/100], Succeeded: i < 100, Mismatched: []string{"shortUrl"}})
 		t.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: strings.Repeat("y", i+1), Succeeded: [2]bool{true, true}, ReadBack: true})
 	}
 }
 
 func TestReports(t *testing.T) {
 	t.Parallel()
-	full := newTally()
+	full := newCounts()
 	add(full, 118, evidence.Same)
 	add(full, 7, evidence.NotThere)
 	add(full, 2, evidence.Moved)
@@ -63,7 +63,7 @@ func TestReports(t *testing.T) {
 	whole.Ignored = []string{"apprMonthly", "apprSign"}
 	for name, r := range map[string]rollout.Report{
 		"full":  whole,
-		"empty": rollout.NewReport(newTally().Snapshot(), evidence.Limits{Comparisons: 500, Bills: 50}, until, nil),
+		"empty": rollout.NewReport(newCounts().Snapshot(), evidence.Limits{Comparisons: 500, Bills: 50}, until, nil),
 	} {
 		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown} {
 			var got bytes.Buffer

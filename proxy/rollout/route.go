@@ -110,7 +110,7 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	at.chosen = s.chosen(c, at.position.percent)
 	var err error
 	if at.position.forced {
-		r.tally.Know(c.Partner)
+		r.counts.Know(c.Partner)
 	}
 	if at.settled = at.position.forced || at.shared; !at.settled {
 		if at.settled, err = r.isSettled(ctx, s, c.Partner); err != nil {
@@ -121,11 +121,11 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	if err != nil || route.Answered || route.OnlyIfFound {
 		return route, err
 	}
-	side, _ := s.side(route.Upstream)
+	backend, _ := s.backend(route.Upstream)
 	if at.position.stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
-		route.Compare = s.sides[1-side]
+		route.Compare = s.backends[1-backend]
 	}
-	route.ReadBack = at.position.stage == StageCanary && side == evidence.NewSide && c.Creates
+	route.ReadBack = at.position.stage == StageCanary && backend == evidence.New && c.Creates
 	return route, nil
 }
 
@@ -133,7 +133,7 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	if at.shared || c.Partner == "" || c.Bill == "" { // the upstream refuses what names none
 		route := at.byStage()
-		return Route{Upstream: s.sides[route.side], Reason: route.reason}, nil
+		return Route{Upstream: s.backends[route.backend], Reason: route.reason}, nil
 	}
 	if c.Creates && !at.incomplete() && !at.create().ask {
 		return r.create(ctx, s, d, at, c, ask) // no backend is asked: the ledger names the owner when it records the create
@@ -146,7 +146,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	case err != nil:
 		return r.withoutLedger(s, at, c, err)
 	case row.State != store.Released:
-		owner, ok := s.side(row.Upstream)
+		owner, ok := s.backend(row.Upstream)
 		switch {
 		case !ok:
 			return Route{}, &Refused{Reason: "stranger", Text: strange}
@@ -170,10 +170,10 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.other()
 	if !to.ask {
-		return Route{Upstream: s.sides[to.side], Reason: to.reason}, nil
+		return Route{Upstream: s.backends[to.backend], Reason: to.reason}, nil
 	}
-	found := r.askBoth(ctx, s, ask, to.side, c.Writes)
-	route := Route{Upstream: s.sides[to.side], Reason: byProbe}
+	found := r.askBoth(ctx, s, ask, to.backend, c.Writes)
+	route := Route{Upstream: s.backends[to.backend], Reason: byProbe}
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
 		if c.Writes {
@@ -195,17 +195,17 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 		}
 		return route, nil
 	case [2]ProbeResult{Present, Absent}:
-		route.Upstream = s.sides[evidence.OldSide]
+		route.Upstream = s.backends[evidence.Old]
 	case [2]ProbeResult{Absent, Present}:
-		route.Upstream = s.sides[evidence.NewSide]
+		route.Upstream = s.backends[evidence.New]
 	default:
-		if found[to.side] == Refusing && found[1-to.side] == Absent {
+		if found[to.backend] == Refusing && found[1-to.backend] == Absent {
 			route.Answered = true
 			return route, nil
 		}
 		// A read of a bill that is at both would be answered by the preferred backend, too: what the other one would have said
 		// makes no difference to it.
-		if !c.Writes && found[to.side] == Present {
+		if !c.Writes && found[to.backend] == Present {
 			route.OnlyIfFound = true // what it says now may be something else than a moment ago
 			return route, nil
 		}
@@ -222,28 +222,28 @@ const aside = 250 * time.Millisecond
 
 // askBoth asks both backends at once. For a read it waits for the side that is not preferred a little only, if the
 // preferred one has the bill: that one answers it in any case.
-func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred evidence.Side, writes bool) (found [2]ProbeResult) {
+func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred evidence.Backend, writes bool) (found [2]ProbeResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
-		side  evidence.Side
-		found ProbeResult
+		backend evidence.Backend
+		found   ProbeResult
 	}
 	answers := make(chan answer, 2) // nobody may wait for the second
-	for side, upstream := range s.sides {
-		go func() { answers <- answer{evidence.Side(side), r.probe(ctx, ask, upstream)} }()
+	for backend, upstream := range s.backends {
+		go func() { answers <- answer{evidence.Backend(backend), r.probe(ctx, ask, upstream)} }()
 	}
 	first := <-answers
-	found[first.side] = first.found
+	found[first.backend] = first.found
 	var late <-chan time.Time
-	if !writes && first.side == preferred && first.found == Present {
+	if !writes && first.backend == preferred && first.found == Present {
 		timer := time.NewTimer(aside)
 		defer timer.Stop()
 		late = timer.C
 	}
 	select {
 	case second := <-answers:
-		found[second.side] = second.found
+		found[second.backend] = second.found
 	case <-late:
 	}
 	return found
@@ -289,7 +289,7 @@ func (r *Router) withoutLedger(s *settings, at situation, c Call, err error) (Ro
 		return Route{}, outOfReach(err)
 	}
 	d := at.byStage()
-	return Route{Upstream: s.sides[d.side], Reason: d.reason, OnlyIfFound: true}, nil
+	return Route{Upstream: s.backends[d.backend], Reason: d.reason, OnlyIfFound: true}, nil
 }
 
 func outOfReach(err error) *Refused {
@@ -336,7 +336,7 @@ func (r *Router) isSettled(ctx context.Context, s *settings, partner partner.ID)
 		return false, err
 	}
 	r.noted.Store(partner, nil)
-	r.tally.Know(partner)
+	r.counts.Know(partner)
 	if r.age(first) < time.Duration(s.config.Settle) {
 		return false, nil
 	}
@@ -369,10 +369,10 @@ func (r *Router) position(s *settings, d *decisions, partner partner.ID) positio
 	return position{stage: Stage(s.config.Default)}
 }
 
-func (s *settings) side(upstream string) (evidence.Side, bool) {
-	for side, name := range s.sides {
+func (s *settings) backend(upstream string) (evidence.Backend, bool) {
+	for backend, name := range s.backends {
 		if name == upstream {
-			return evidence.Side(side), true
+			return evidence.Backend(backend), true
 		}
 	}
 	return 0, false

@@ -59,7 +59,7 @@ type Router struct {
 	log      *slog.Logger
 	now      func() time.Time
 	metrics  *metrics
-	tally    *evidence.Tally
+	counts   *evidence.Counts
 	shadow   *evidence.Shadow
 	lost     atomic.Int64 // comparisons that found no place and were drained
 	current  atomic.Pointer[settings]
@@ -82,7 +82,7 @@ type Router struct {
 // settings are what one config says.
 type settings struct {
 	config    *config.Rollout
-	sides     [2]string                // the upstreams
+	backends  [2]string                // the upstreams
 	upstreams []string                 // all of the config
 	wire      map[string]time.Duration // by upstream: how long after a create arrived it may still take effect there
 }
@@ -129,8 +129,8 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if r.metrics, err = newMetrics(o.Registerer); err != nil {
 		return nil, err
 	}
-	r.tally = evidence.NewTally("", o.Now)
-	if r.shadow, err = evidence.NewShadow(c.Rollout.Shadow, r.tally, o.Registerer, o.Logger); err != nil {
+	r.counts = evidence.NewCounts("", o.Now)
+	if r.shadow, err = evidence.NewShadow(c.Rollout.Shadow, r.counts, o.Registerer, o.Logger); err != nil {
 		return nil, err
 	}
 	r.decided.Store(&decisions{revision: -1})
@@ -185,7 +185,7 @@ func (r *Router) Use(c *config.Config) {
 		own := *c.Rollout
 		own.Default, section = r.before, &own
 	}
-	s := &settings{config: section, sides: [2]string{c.Rollout.Old, c.Rollout.New}, wire: map[string]time.Duration{}}
+	s := &settings{config: section, backends: [2]string{c.Rollout.Old, c.Rollout.New}, wire: map[string]time.Duration{}}
 	for _, u := range c.Upstreams {
 		s.upstreams = append(s.upstreams, u.Name)
 		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles
@@ -202,7 +202,7 @@ func (r *Router) Use(c *config.Config) {
 	if err != nil {
 		r.log.Error("what was counted begins anew", "error", err.Error())
 	}
-	r.tally.Use(version)
+	r.counts.Use(version)
 }
 
 // Shadow compares what both upstreams say.
@@ -279,7 +279,7 @@ func (r *Router) sweep(ctx context.Context) error {
 	if _, err = r.store.SweepUnknown(ctx, clock.Vouched.Add(-time.Duration(r.current.Load().config.Keep))); err != nil {
 		return err
 	}
-	_, err = r.store.SweepCounts(ctx, r.tally.Table(), clock.Vouched.Add(-recent))
+	_, err = r.store.SweepCounts(ctx, r.counts.Table(), clock.Vouched.Add(-recent))
 	return err
 }
 

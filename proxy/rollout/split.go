@@ -21,7 +21,7 @@ func (s *settings) chosen(c Call, percent int) bool {
 	if s.config.Split == config.ByMerchant {
 		drawn = c.Merchant
 	}
-	return share(s.config.Salt, c.Partner, drawn, percent)
+	return inPercentage(s.config.Salt, c.Partner, drawn, percent)
 }
 
 // An Effect is what the percentage of canary comes to, by the bills that partners made in the last day.

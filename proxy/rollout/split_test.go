@@ -212,7 +212,7 @@ func TestEffectIsOfThoseConcernedAndOfTheLastDay(t *testing.T) {
 	d := newDesk(t, open(t, "memory:"), separate)
 	for _, key := range []string{"k", "follows"} {
 		d.seen(key, time.Hour)
-		d.Counts().Ended(partner.Of(key), "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		d.Counts().Ended(partner.Of(key), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
 	}
 	byDefault := func() *rollout.Effect {
 		return answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&force=true&stage=canary&percent=7&partner=default").Effect
@@ -272,9 +272,9 @@ func TestIDsThatMayBeOneBillAreDrawnAlike(t *testing.T) {
 func TestRecentBillsSurviveAMerge(t *testing.T) {
 	t.Parallel()
 	counted := func(at time.Time) evidence.Snapshot {
-		tally := evidence.NewTally("table", func() time.Time { return at })
-		tally.Ended(partner.Of("k"), "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
-		return tally.Snapshot()
+		counts := evidence.NewCounts("table", func() time.Time { return at })
+		counts.Ended(partner.Of("k"), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		return counts.Snapshot()
 	}
 	all := []evidence.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}
 	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 2, 3, 0}} {

@@ -46,7 +46,7 @@ type position struct {
 // share tells whether what is drawn, a bill or a merchant of a partner, is among the percent that canary sends to the new
 // upstream. It is always answered the same way for one salt, at every replica, and whoever is in at a percentage is in at
 // every higher one: raising it moves nobody back.
-func share(salt string, partner partner.ID, drawn string, percent int) bool {
+func inPercentage(salt string, partner partner.ID, drawn string, percent int) bool {
 	// The lengths tell where each part ends, so that no two are one by the way they are joined.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%d:%s", len(salt), salt, len(partner), partner, len(drawn), drawn))
 	return binary.BigEndian.Uint64(sum[:8])%100 < uint64(max(percent, 0))

@@ -8,7 +8,7 @@ import (
 )
 
 // Raising the percentage moves nobody back, and a percentage is about that part of all that is drawn.
-func TestShareIsMonotone(t *testing.T) {
+func TestRaisingThePercentageMovesNobodyBack(t *testing.T) {
 	t.Parallel()
 	const drawn = 10_000
 	in := map[string]bool{}
@@ -16,7 +16,7 @@ func TestShareIsMonotone(t *testing.T) {
 		n := 0
 		for i := range drawn {
 			name := fmt.Sprint("drawn-", i)
-			now := share("salt", "partner", name, percent)
+			now := inPercentage("salt", "partner", name, percent)
 			if in[name] && !now {
 				t.Fatalf("%s was in and is out at %d %%", name, percent)
 			}
@@ -32,14 +32,14 @@ func TestShareIsMonotone(t *testing.T) {
 }
 
 // The parts are told apart, and the salt changes who is in.
-func TestShareTellsItsPartsApart(t *testing.T) {
+func TestPercentageIsDrawnByAllItsParts(t *testing.T) {
 	t.Parallel()
 	parts := [][3]string{{"a", "b", "c"}, {"ab", "", "c"}, {"a", "bc", ""}, {"", "ab", "c"}, {"a", "", "bc"}}
 	alike := map[string]bool{}
 	for _, p := range parts {
 		text := ""
 		for percent := range 100 {
-			text += fmt.Sprint(share(p[0], partner.ID(p[1]), p[2], percent))
+			text += fmt.Sprint(inPercentage(p[0], partner.ID(p[1]), p[2], percent))
 		}
 		alike[text] = true
 	}

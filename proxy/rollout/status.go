@@ -161,7 +161,7 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 		return answer, err
 	}
 	s := r.current.Load()
-	answer = Status{Old: s.sides[evidence.OldSide], New: s.sides[evidence.NewSide], Bills: string(s.config.Bills), Split: string(s.config.Split), Settle: short(time.Duration(s.config.Settle))}
+	answer = Status{Old: s.backends[evidence.Old], New: s.backends[evidence.New], Bills: string(s.config.Bills), Split: string(s.config.Split), Settle: short(time.Duration(s.config.Settle))}
 	decided, err := r.all(ctx)
 	if err != nil {
 		return Status{}, err

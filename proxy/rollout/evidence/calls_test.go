@@ -15,14 +15,14 @@ func TestChanceOfMore(t *testing.T) {
 	t.Parallel()
 	for _, n := range [][4]int{{1, 1, 0, 1}, {5, 100, 0, 300}, {3, 10, 1, 40}, {20, 120, 0, 120}, {2, 100, 2, 300}, {100, 100, 99, 100}, {7, 50, 10, 1000}} {
 		failed := n[0] + n[2]
-		ways := func(n, k int) *big.Int { return new(big.Int).Binomial(int64(n), int64(k)) }
+		logChoose := func(n, k int) *big.Int { return new(big.Int).Binomial(int64(n), int64(k)) }
 		sum := new(big.Int)
 		for k := n[0]; k <= min(failed, n[1]); k++ {
 			if failed-k <= n[3] {
-				sum.Add(sum, new(big.Int).Mul(ways(n[1], k), ways(n[3], failed-k)))
+				sum.Add(sum, new(big.Int).Mul(logChoose(n[1], k), logChoose(n[3], failed-k)))
 			}
 		}
-		want, _ := new(big.Rat).SetFrac(sum, ways(n[1]+n[3], failed)).Float64()
+		want, _ := new(big.Rat).SetFrac(sum, logChoose(n[1]+n[3], failed)).Float64()
 		if got := evidence.ChanceOfMore(n[0], n[1], n[2], n[3]); math.Abs(got-want) > 1e-9*want+1e-15 {
 			t.Errorf("%v: %g, want %g", n, got, want)
 		}
@@ -67,18 +67,18 @@ func TestVerdictOfCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tally := newTally()
-			for side, calls := range map[evidence.Side]side{evidence.OldSide: row.before, evidence.NewSide: row.after} {
+			counts := newCounts()
+			for backend, calls := range map[evidence.Backend]side{evidence.Old: row.before, evidence.New: row.after} {
 				for code, n := range calls {
 					for range n {
-						tally.Ended(someone, "bill.create", side, evidence.End{Code: code, Succeeded: true, Creates: row.creates})
+						counts.Ended(someone, "bill.create", backend, evidence.End{Code: code, Succeeded: true, Creates: row.creates})
 					}
 				}
 			}
 			if row.lack != "" {
-				tally.Ended(someone, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"", row.lack}})
+				counts.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"", row.lack}})
 			}
-			got := evidence.Judge(tally.Snapshot(), evidence.Limits{})
+			got := evidence.Verdicts(counts.Snapshot(), evidence.Limits{})
 			if len(got) != 1 || got[0].Evidence != evidence.ByCalls || got[0].Ruling != row.want || got[0].Reason != row.why || got[0].Few != row.few {
 				t.Errorf("%+v", got)
 			}
@@ -89,35 +89,35 @@ func TestVerdictOfCalls(t *testing.T) {
 // Who only ever failed may be nobody, and is not counted; a partner's failures are, also after its counts were kept.
 func TestCallsOfNobody(t *testing.T) {
 	t.Parallel()
-	tally := newTally()
-	fails := func() { tally.Ended(someone, "bill.create", evidence.NewSide, evidence.End{Code: "PARTNER_003"}) }
+	counts := newCounts()
+	fails := func() { counts.Ended(someone, "bill.create", evidence.New, evidence.End{Code: "PARTNER_003"}) }
 	fails()
-	if s := tally.Snapshot(); len(s.Counts) != 0 {
+	if s := counts.Snapshot(); len(s.Counts) != 0 {
 		t.Errorf("%+v", s)
 	}
-	tally.Ended(someone, "bill.read", evidence.NewSide, evidence.End{Code: "0000", Succeeded: true})
+	counts.Ended(someone, "bill.read", evidence.New, evidence.End{Code: "0000", Succeeded: true})
 	fails()
-	if s := tally.Drain(); len(s.Counts) != 2 {
+	if s := counts.Drain(); len(s.Counts) != 2 {
 		t.Errorf("%+v", s)
 	}
 	fails()
-	if s := tally.Snapshot(); len(s.Counts) != 1 || s.Counts[0].Sides[evidence.NewSide].Codes["PARTNER_003"] != 1 {
+	if s := counts.Snapshot(); len(s.Counts) != 1 || s.Counts[0].Backends[evidence.New].Codes["PARTNER_003"] != 1 {
 		t.Errorf("%+v", s)
 	}
-	if tally.Add("", "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}); len(tally.Snapshot().Counts) != 1 {
+	if counts.Add("", "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}); len(counts.Snapshot().Counts) != 1 {
 		t.Error("a call that names no partner is counted")
 	}
-	tally.Know(partner.Of("refused"))
-	if tally.Ended(partner.Of("refused"), "bill.create", evidence.NewSide, evidence.End{Code: "PARTNER_006"}); len(tally.Snapshot().Counts) != 2 {
+	counts.Know(partner.Of("refused"))
+	if counts.Ended(partner.Of("refused"), "bill.create", evidence.New, evidence.End{Code: "PARTNER_006"}); len(counts.Snapshot().Counts) != 2 {
 		t.Error("a partner that is known is not counted")
 	}
-	tally.Forget(partner.Of("refused"))
-	tally.Forget(partner.Of("else"))
-	if s := tally.Snapshot(); len(s.Counts) != 1 {
+	counts.Forget(partner.Of("refused"))
+	counts.Forget(partner.Of("else"))
+	if s := counts.Snapshot(); len(s.Counts) != 1 {
 		t.Errorf("%+v", s)
 	}
-	tally.Forget(someone)
-	if s := tally.Snapshot(); len(s.Counts) != 0 {
+	counts.Forget(someone)
+	if s := counts.Snapshot(); len(s.Counts) != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -174,13 +174,13 @@ func TestVerdictOfReadBacks(t *testing.T) {
 		"money":     {evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{{Path: "apprPrice", Kind: evidence.InMoney}}}, evidence.Fail, "differs: apprPrice (money) in 1"},
 		"bill":      {evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{{Path: "billId", Kind: evidence.InBill}}}, evidence.Fail, "differs: billId (bill) in 1"},
 	} {
-		tally := evidence.NewTally("t", func() time.Time { return since })
+		counts := evidence.NewCounts("t", func() time.Time { return since })
 		for i := range 120 {
-			tally.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: string(rune('a' + i)), Succeeded: [2]bool{true, true}, ReadBack: true})
+			counts.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: string(rune('a' + i)), Succeeded: [2]bool{true, true}, ReadBack: true})
 		}
 		row.last.Bill, row.last.ReadBack, row.last.Succeeded = "last", true, [2]bool{true, true}
-		tally.Add(someone, "bill.create", row.last)
-		got := evidence.Judge(tally.Snapshot(), evidence.Limits{})
+		counts.Add(someone, "bill.create", row.last)
+		got := evidence.Verdicts(counts.Snapshot(), evidence.Limits{})
 		if len(got) != 1 || got[0].Evidence != evidence.ByReadBack || got[0].Ruling != row.want || got[0].Reason != row.why {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -194,16 +194,16 @@ func TestVerdictOfMismatches(t *testing.T) {
 		old  int
 		want evidence.Ruling
 	}{{0, evidence.Inconclusive}, {200, evidence.Pass}} {
-		tally := newTally()
+		counts := newCounts()
 		for i := range 200 {
 			end := evidence.End{Code: "0000", Succeeded: true}
 			if i < at.old {
 				end.Mismatched = []string{"apprPrice"}
 			}
-			tally.Ended(someone, "bill.read", evidence.OldSide, end)
-			tally.Ended(someone, "bill.read", evidence.NewSide, evidence.End{Code: "0000", Succeeded: true, Mismatched: []string{"apprPrice"}})
+			counts.Ended(someone, "bill.read", evidence.Old, end)
+			counts.Ended(someone, "bill.read", evidence.New, evidence.End{Code: "0000", Succeeded: true, Mismatched: []string{"apprPrice"}})
 		}
-		if got := evidence.Judge(tally.Snapshot(), evidence.Limits{}); len(got) != 1 || got[0].Ruling != at.want || got[0].Few {
+		if got := evidence.Verdicts(counts.Snapshot(), evidence.Limits{}); len(got) != 1 || got[0].Ruling != at.want || got[0].Few {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -1,9 +1,9 @@
 // Package evidence compares what the two backends of a rollout say, counts it, and gives verdicts.
 //
-//	tally := evidence.NewTally(tableVersion, time.Now)
-//	shadow, err := evidence.NewShadow(limits, tally, registry, logger)
+//	counts := evidence.NewCounts(tableVersion, time.Now)
+//	shadow, err := evidence.NewShadow(limits, counts, registry, logger)
 //	shadow.Offer(read)                                  // a read that one backend answered: the other one is asked, too
-//	verdicts := evidence.Judge(tally.Snapshot(), limits) // PASS, FAIL or INCONCLUSIVE for each partner and operation
+//	verdicts := evidence.Verdicts(counts.Snapshot(), limits) // PASS, FAIL or INCONCLUSIVE for each partner and operation
 //
 // It decides nothing: package rollout asks for the verdicts before a partner moves.
 package evidence
@@ -28,9 +28,9 @@ const (
 	maxKnown  = 1 << 16 // partners of whom it is known that there are such
 )
 
-// A Tally counts calls and comparisons by partner and operation, for the verdict. Each replica has its own, in memory;
+// A Counts counts calls and comparisons by partner and operation, for the verdict. Each replica has its own, in memory;
 // what a snapshot of it says is merged with those of the others. It is safe for concurrent use.
-type Tally struct {
+type Counts struct {
 	now func() time.Time
 
 	mu     sync.Mutex
@@ -76,7 +76,7 @@ type Count struct {
 	Bills  Bills            `json:"bills"`  // distinct ones of those compared
 	Fields map[string]Field `json:"fields"` // by their paths: confirmed differences
 
-	Sides [2]Calls `json:"sides"` // what came of the calls of partners, at either
+	Backends [2]Calls `json:"sides"` // what came of the calls of partners, at either
 
 	Recent Recent `json:"recent,omitempty"` // bills that were made in the last day
 }
@@ -117,20 +117,20 @@ type End struct {
 	Lacks      [2]string // by side: the code and the field for which its form cannot carry the call, where the other's can
 }
 
-// NewTally begins to count, by a version of the table. If now is nil, it is time.Now.
-func NewTally(table string, now func() time.Time) *Tally {
+// NewCounts begins to count, by a version of the table. If now is nil, it is time.Now.
+func NewCounts(table string, now func() time.Time) *Counts {
 	if now == nil {
 		now = time.Now
 	}
-	t := &Tally{now: now, proved: map[partner.ID]bool{}}
+	t := &Counts{now: now, proved: map[partner.ID]bool{}}
 	t.begin(table)
 	return t
 }
 
-func (t *Tally) begin(table string) { t.all = newSnapshot(table, t.moment()) }
+func (t *Counts) begin(table string) { t.all = newSnapshot(table, t.moment()) }
 
 // moment is the time as a snapshot has it.
-func (t *Tally) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
+func (t *Counts) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
 
 // NewSnapshot is an empty one to which any number of counts can be merged.
 func NewSnapshot(table string, since time.Time) Snapshot {
@@ -144,7 +144,7 @@ func newSnapshot(table string, since time.Time) Snapshot {
 }
 
 // Use begins anew if the version of the table is another: what was counted by one shows nothing of the other.
-func (t *Tally) Use(table string) {
+func (t *Counts) Use(table string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if table != t.all.Table {
@@ -153,14 +153,14 @@ func (t *Tally) Use(table string) {
 }
 
 // Table is the version of the table that is counted by.
-func (t *Tally) Table() string {
+func (t *Counts) Table() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all.Table
 }
 
 // Forget forgets what was counted of a partner and not drained yet, of all partners for "".
-func (t *Tally) Forget(partner partner.ID) {
+func (t *Counts) Forget(partner partner.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.all
@@ -173,7 +173,7 @@ func (t *Tally) Forget(partner partner.ID) {
 }
 
 // Drain returns what was counted, and begins anew.
-func (t *Tally) Drain() Snapshot {
+func (t *Counts) Drain() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.all
@@ -182,13 +182,13 @@ func (t *Tally) Drain() Snapshot {
 }
 
 // Know notes that there is such a partner, whatever becomes of its calls.
-func (t *Tally) Know(partner partner.ID) {
+func (t *Counts) Know(partner partner.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.know(partner)
 }
 
-func (t *Tally) know(partner partner.ID) {
+func (t *Counts) know(partner partner.ID) {
 	if len(t.proved) < maxKnown {
 		t.proved[partner] = true
 	}
@@ -196,7 +196,7 @@ func (t *Tally) know(partner partner.ID) {
 
 // count is the place of a partner and operation, nil where there is none. Who was never answered with a success may be
 // nobody: invented keys must not take the places of partners.
-func (t *Tally) count(partner partner.ID, operation string, succeeded bool) *Count {
+func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Count {
 	if succeeded {
 		t.know(partner)
 	}
@@ -211,7 +211,7 @@ func (t *Tally) count(partner partner.ID, operation string, succeeded bool) *Cou
 }
 
 // Add counts one comparison of a call of a partner. Of its two answers the first is the old backend's.
-func (t *Tally) Add(partner partner.ID, operation string, c Comparison) {
+func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	succeeded := c.Succeeded[0] || c.Succeeded[1]
@@ -232,7 +232,7 @@ func (t *Tally) Add(partner partner.ID, operation string, c Comparison) {
 		}
 	case NotThere:
 		n.NotThere++
-		if c.Succeeded[OldSide] && !c.Succeeded[NewSide] {
+		if c.Succeeded[Old] && !c.Succeeded[New] {
 			n.OldOnly++
 		}
 	case Moved:
@@ -249,7 +249,7 @@ func (t *Tally) Add(partner partner.ID, operation string, c Comparison) {
 }
 
 // Ended counts one call of a partner that went to a side.
-func (t *Tally) Ended(partner partner.ID, operation string, side Side, end End) {
+func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, end End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.count(partner, operation, end.Succeeded)
@@ -260,7 +260,7 @@ func (t *Tally) Ended(partner partner.ID, operation string, side Side, end End) 
 	if end.Creates && end.Succeeded {
 		n.Recent.add(end.Merchant, SlotOf(t.now()))
 	}
-	at := &n.Sides[side]
+	at := &n.Backends[backend]
 	if end.Code != "" { // what was refused here is no answer of the side
 		at.Number++
 		add(&at.Codes, end.Code, 1)
@@ -268,9 +268,9 @@ func (t *Tally) Ended(partner partner.ID, operation string, side Side, end End) 
 	for _, field := range end.Mismatched {
 		add(&at.Mismatched, field, 1)
 	}
-	for side, why := range end.Lacks {
+	for backend, why := range end.Lacks {
 		if why != "" {
-			n.Sides[side].lack(why, Lack{1, t.moment()})
+			n.Backends[backend].lack(why, Lack{1, t.moment()})
 		}
 	}
 }
@@ -360,14 +360,14 @@ func (n *Count) Merge(more Count) {
 	for _, path := range slices.Sorted(maps.Keys(more.Fields)) {
 		n.field(path, more.Fields[path])
 	}
-	for side := range n.Sides {
-		n.Sides[side].merge(more.Sides[side])
+	for backend := range n.Backends {
+		n.Backends[backend].merge(more.Backends[backend])
 	}
 	n.Recent.merge(more.Recent)
 }
 
 // Snapshot is what has been counted up to now.
-func (t *Tally) Snapshot() Snapshot {
+func (t *Counts) Snapshot() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := newSnapshot(t.all.Table, t.all.Since)
@@ -382,8 +382,8 @@ func (t *Tally) Snapshot() Snapshot {
 // clone is a count that does not change with its original.
 func (n Count) clone() Count {
 	n.Fields, n.Bills.Least, n.Recent = maps.Clone(n.Fields), slices.Clone(n.Bills.Least), n.Recent.clone()
-	for side, calls := range n.Sides {
-		n.Sides[side].Codes, n.Sides[side].Mismatched, n.Sides[side].Lacks = maps.Clone(calls.Codes), maps.Clone(calls.Mismatched), maps.Clone(calls.Lacks)
+	for backend, calls := range n.Backends {
+		n.Backends[backend].Codes, n.Backends[backend].Mismatched, n.Backends[backend].Lacks = maps.Clone(calls.Codes), maps.Clone(calls.Mismatched), maps.Clone(calls.Lacks)
 	}
 	return n
 }
@@ -409,7 +409,7 @@ func (s *Snapshot) Sort() {
 
 // Merge adds what another replica counted, or this one before it was started again. Each snapshot may be added once: it
 // does not say which comparisons it is made of. What went by another version of the table is refused.
-func (t *Tally) Merge(s Snapshot) error {
+func (t *Counts) Merge(s Snapshot) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.Table != t.all.Table {

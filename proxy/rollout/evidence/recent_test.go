@@ -13,15 +13,15 @@ import (
 func TestRecentBillsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := since
-	tally := evidence.NewTally("table", func() time.Time { return now })
+	counts := evidence.NewCounts("table", func() time.Time { return now })
 	made := func(merchant string) {
-		tally.Ended(someone, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: merchant})
+		counts.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: merchant})
 	}
 	made(strings.Repeat("m", 10_000))
 	for i := range 1000 {
 		made(fmt.Sprint("m", i))
 	}
-	kept := tally.Snapshot().Counts[0].Recent
+	kept := counts.Snapshot().Counts[0].Recent
 	bills := 0
 	for merchant, slots := range kept {
 		if len(merchant) > 200 {
@@ -34,14 +34,14 @@ func TestRecentBillsAreBounded(t *testing.T) {
 	if len(kept) > 257 || bills != 1001 {
 		t.Errorf("%d merchants, %d bills", len(kept), bills)
 	}
-	slots := func(of *evidence.Tally) int { return len(of.Snapshot().Counts[0].Recent["m"]) }
-	alone, merged := evidence.NewTally("table", func() time.Time { return now }), evidence.NewTally("table", nil)
+	slots := func(of *evidence.Counts) int { return len(of.Snapshot().Counts[0].Recent["m"]) }
+	alone, merged := evidence.NewCounts("table", func() time.Time { return now }), evidence.NewCounts("table", nil)
 	for day := range 40 {
 		now = since.Add(time.Duration(day) * 7 * time.Hour)
-		for _, to := range []*evidence.Tally{alone, tally} {
-			to.Ended(someone, "bill.create", evidence.OldSide, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		for _, to := range []*evidence.Counts{alone, counts} {
+			to.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
 		}
-		if err := merged.Merge(tally.Drain()); err != nil {
+		if err := merged.Merge(counts.Drain()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 // A Shadow compares what the other upstream says to calls that were answered. It runs beside them: nobody waits for it,
 // and it changes nothing. It is safe for concurrent use.
 type Shadow struct {
-	tally   *Tally
+	counts  *Counts
 	log     *slog.Logger
 	done    *prometheus.CounterVec
 	read    *prometheus.CounterVec
@@ -48,8 +48,8 @@ type Shadowed struct {
 	At        time.Time  // when it came: a caller may give all of its calls one id. Both decide whether it is among the sample
 	Partner   partner.ID // full
 	Operation *translate.Operation
-	First     Answer // Shadow.Offer copies its bytes
-	Side      Side   // that First is of
+	First     Answer  // Shadow.Offer copies its bytes
+	Backend   Backend // that First is of
 
 	// Other asks the upstream that is compared, Again the one that answered. Each must end with its ctx, must not read
 	// more than most bytes of the body, and must fail where there is more. An error is no answer.
@@ -57,12 +57,12 @@ type Shadowed struct {
 }
 
 // NewShadow makes a shadow that counts into tally. If to is nil, there are no metrics; if log is nil, no log.
-func NewShadow(c config.Comparing, tally *Tally, to prometheus.Registerer, log *slog.Logger) (*Shadow, error) {
+func NewShadow(c config.Comparing, counts *Counts, to prometheus.Registerer, log *slog.Logger) (*Shadow, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	s := &Shadow{
-		tally: tally, log: log, config: c,
+		counts: counts, log: log, config: c,
 		done: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "billbridge_rollout_comparisons_total", Help: "Answers of the two upstreams that were compared, by what came of it.",
 		}, []string{"class"}),
@@ -204,7 +204,7 @@ func (s *Shadow) Check(c Checked) (taken bool) {
 
 // unread counts a bill of canary that could not be read back, so that the verdict knows of it.
 func (s *Shadow) unread(c Checked) {
-	s.tally.Add(c.Partner, c.Operation, Comparison{Class: NoAnswer, Why: "not read back", Succeeded: [2]bool{true, false}, ReadBack: true})
+	s.counts.Add(c.Partner, c.Operation, Comparison{Class: NoAnswer, Why: "not read back", Succeeded: [2]bool{true, false}, ReadBack: true})
 }
 
 // next begins with what waits, as far as there is place. The lock is held.
@@ -228,15 +228,15 @@ func (s *Shadow) next() {
 // value may hold what an answer says.
 func (s *Shadow) finish(id string, at time.Time, partner partner.ID, operation string, done *prometheus.CounterVec, compare func() Comparison) {
 	result := Comparison{Class: NoAnswer, Why: "something failed here"}
-	table := s.tally.Table()
+	table := s.counts.Table()
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			s.log.Error("panic in a comparison", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 		}
 		done.WithLabelValues(string(result.Class)).Inc()
-		if s.tally.Table() == table { // what goes by a table that is gone shows nothing of the one that is there
+		if s.counts.Table() == table { // what goes by a table that is gone shows nothing of the one that is there
 			result.Request, result.At = id, at
-			s.tally.Add(partner, operation, result)
+			s.counts.Add(partner, operation, result)
 		}
 	}()
 	result = compare()
@@ -255,7 +255,7 @@ func (s *Shadow) sampled(id string) bool {
 // compare is one comparison from end to end.
 func (s *Shadow) compare(c Shadowed, most int64, ignore []string) {
 	s.finish(c.ID, c.At, c.Partner, c.Operation.Name, s.done, func() (found Comparison) {
-		if c.Side == NewSide { // of what is counted, the old backend's answer is the first
+		if c.Backend == New { // of what is counted, the old backend's answer is the first
 			defer func() { found = found.exchanged() }()
 		}
 		other, err := ask(s.run, most, c.Other)

@@ -47,16 +47,16 @@ func nobody(t testing.TB) asking {
 type stage struct {
 	*evidence.Shadow
 	t        testing.TB
-	tally    *evidence.Tally
+	counts   *evidence.Counts
 	registry *prometheus.Registry
 	table    map[string]evidence.Shadowed
 }
 
 func newStage(t testing.TB, c config.Comparing, overlays ...string) *stage {
 	t.Helper()
-	s := &stage{t: t, tally: evidence.NewTally("table", nil), registry: prometheus.NewRegistry()}
+	s := &stage{t: t, counts: evidence.NewCounts("table", nil), registry: prometheus.NewRegistry()}
 	var err error
-	if s.Shadow, err = evidence.NewShadow(c, s.tally, s.registry, nil); err != nil {
+	if s.Shadow, err = evidence.NewShadow(c, s.counts, s.registry, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.table = map[string]evidence.Shadowed{}
@@ -72,8 +72,8 @@ func (s *stage) offer(first evidence.Answer, other, again asking) bool {
 	return s.Offer(c)
 }
 
-// counts are the metrics, of those that are not 0.
-func (s *stage) counts() string {
+// metrics are those that are not 0.
+func (s *stage) metrics() string {
 	s.t.Helper()
 	families, err := s.registry.Gather()
 	if err != nil {
@@ -129,14 +129,14 @@ func TestDifferencesAreConfirmed(t *testing.T) {
 			if err := s.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if got := s.counts(); got != test.want {
+			if got := s.metrics(); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 			// What the first one said shows that the call is a partner's: it is counted, whatever the other did.
-			if counts := s.tally.Snapshot().Counts; len(counts) != 1 && name != "a panic" {
+			if counts := s.counts.Snapshot().Counts; len(counts) != 1 && name != "a panic" {
 				t.Errorf("%+v", counts)
 			}
-			for _, n := range s.tally.Snapshot().Counts {
+			for _, n := range s.counts.Snapshot().Counts {
 				for path := range n.Fields {
 					if n.Differed != 1 || path != "apprPrice" || n.Fields[path].Kind != evidence.InMoney {
 						t.Errorf("%+v", n)
@@ -209,7 +209,7 @@ func TestShadowIsBounded(t *testing.T) {
 			if err := s.Close(t.Context()); err != nil || most.Load() > int64(test.taken) {
 				t.Errorf("%d at once, %v", most.Load(), err)
 			}
-			if got := s.counts(); got != test.want {
+			if got := s.metrics(); got != test.want {
 				t.Errorf("%+v: %s, want %s", test.config, got, test.want)
 			}
 			if s.offer(v2(``), nobody(t), nobody(t)) {
@@ -235,7 +235,7 @@ func TestShadowEnds(t *testing.T) {
 			if err := s.Close(ctx); errors.Is(err, context.DeadlineExceeded) != (within == time.Second) || time.Since(begin) != min(within, 10*time.Second) {
 				t.Errorf("%v after %s", err, time.Since(begin))
 			}
-			if got := s.counts(); got != want {
+			if got := s.metrics(); got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
 		}) // it fails if a goroutine is left
@@ -251,8 +251,8 @@ func TestShadowKeepsItsOwnCopy(t *testing.T) {
 		s.offer(first, after(time.Second, legacy(`,"appr_price":"1000"`)), nobody(t))
 		clear(first.Body)
 		clear(first.Request)
-		if err := s.Close(t.Context()); err != nil || s.counts() != "same 1" {
-			t.Error(s.counts(), err)
+		if err := s.Close(t.Context()); err != nil || s.metrics() != "same 1" {
+			t.Error(s.metrics(), err)
 		}
 	})
 }
@@ -276,7 +276,7 @@ func TestShadowSamples(t *testing.T) {
 					n++
 				}
 			}
-			if err := s.Close(t.Context()); err != nil || n < int(2000*rate)-100 || n > int(2000*rate)+100 || n > 0 && s.counts() != fmt.Sprint("same ", n) {
+			if err := s.Close(t.Context()); err != nil || n < int(2000*rate)-100 || n > int(2000*rate)+100 || n > 0 && s.metrics() != fmt.Sprint("same ", n) {
 				t.Errorf("%d at %v, %v", n, rate, err)
 			}
 		}
@@ -309,7 +309,7 @@ func TestReadBacksWait(t *testing.T) {
 			if err := s.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if got := s.counts(); got != want || most.Load() != 10 {
+			if got := s.metrics(); got != want || most.Load() != 10 {
 				t.Errorf("closing %v: %s, %d at once, want %s", closing, got, most.Load(), want)
 			}
 		})
@@ -334,11 +334,11 @@ func TestReadBacksThatFindNoRoom(t *testing.T) {
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		n := s.tally.Snapshot().Counts[0]
+		n := s.counts.Snapshot().Counts[0]
 		if taken != 4097 || n.Compared != 1 || n.Unclear != 4999 {
 			t.Errorf("%d taken, %d compared, %d unclear", taken, n.Compared, n.Unclear)
 		}
-		if v := evidence.Judge(s.tally.Snapshot(), evidence.Limits{Comparisons: 1, Bills: 1, Mismatch: 0.99})[0]; v.Ruling != evidence.Inconclusive {
+		if v := evidence.Verdicts(s.counts.Snapshot(), evidence.Limits{Comparisons: 1, Bills: 1, Mismatch: 0.99})[0]; v.Ruling != evidence.Inconclusive {
 			t.Errorf("%+v", v)
 		}
 	})
@@ -348,12 +348,12 @@ func TestReadBacksThatFindNoRoom(t *testing.T) {
 func TestExamplesCanBeFollowedUp(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 3, 4, 5, 0, time.UTC)
-	for _, side := range []evidence.Side{evidence.OldSide, evidence.NewSide} {
+	for _, backend := range []evidence.Backend{evidence.Old, evidence.New} {
 		s := newStage(t, whole)
 		c := s.table["bill.read"]
-		c.ID, c.At, c.Side = "call-1", at, side
+		c.ID, c.At, c.Backend = "call-1", at, backend
 		answers := []evidence.Answer{legacy(`,"appr_price":"20000","appr_issuer":"김하늘"`), v2(`,"apprPrice":30000,"apprIssuer":"박"`)} // of old and new
-		c.First, c.Other, c.Again = answers[side], says(answers[1-side]), says(answers[side])
+		c.First, c.Other, c.Again = answers[backend], says(answers[1-backend]), says(answers[backend])
 		if !s.Offer(c) {
 			t.Fatal("not taken")
 		}
@@ -364,8 +364,8 @@ func TestExamplesCanBeFollowedUp(t *testing.T) {
 			"apprPrice":  {Kind: evidence.InMoney, Count: 1, Old: "20000", New: "30000", Bill: "1", Request: "call-1", At: at},
 			"apprIssuer": {Kind: evidence.InOther, Count: 1, Old: "aaa", New: "a", Bill: "1", Request: "call-1", At: at},
 		}
-		if diff := cmp.Diff(want, s.tally.Snapshot().Counts[0].Fields); diff != "" {
-			t.Errorf("answered by side %d, -want +got:\n%s", side, diff)
+		if diff := cmp.Diff(want, s.counts.Snapshot().Counts[0].Fields); diff != "" {
+			t.Errorf("answered by side %d, -want +got:\n%s", backend, diff)
 		}
 	}
 	s := newStage(t, whole)
@@ -378,7 +378,7 @@ func TestExamplesCanBeFollowedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]evidence.Field{"apprPrice": {Kind: evidence.InMoney, Count: 1, Old: "20000 (as asked)", New: "30000", Bill: "1", Request: "call-2", At: at}}
-	if diff := cmp.Diff(want, s.tally.Snapshot().Counts[0].Fields); diff != "" {
+	if diff := cmp.Diff(want, s.counts.Snapshot().Counts[0].Fields); diff != "" {
 		t.Errorf("read back, -want +got:\n%s", diff)
 	}
 }

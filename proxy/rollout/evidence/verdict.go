@@ -86,13 +86,13 @@ type FieldReport struct {
 // CallStats is what came of calls at the one side and at the other.
 type CallStats struct {
 	Calls      [2]int       `json:"calls"` // to the old backend and to the new one
-	Codes      []Share      `json:"codes"` // of their answers, by code
-	Mismatched []Share      `json:"mismatched"`
+	Codes      []Frequency  `json:"codes"` // of their answers, by code
+	Mismatched []Frequency  `json:"mismatched"`
 	Lacks      []LackReport `json:"lacks"` // what the new backend's form cannot carry
 }
 
-// A Share is how often something came at either backend.
-type Share struct {
+// A Frequency is how often something came at either backend.
+type Frequency struct {
 	Of    string `json:"of"`
 	Times [2]int `json:"times"`
 }
@@ -108,8 +108,8 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided
 	"It takes the compared calls for independent draws from the calls that will come: calls of the same bill, or of a time " +
 	"when some kind of bill was rare, say less than it claims."
 
-// Judge gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
-func Judge(s Snapshot, limits Limits) []Verdict {
+// Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
+func Verdicts(s Snapshot, limits Limits) []Verdict {
 	limits = limits.Filled()
 	all := []Verdict{}
 	for _, n := range s.Counts {
@@ -122,7 +122,7 @@ func Judge(s Snapshot, limits Limits) []Verdict {
 			v.Ruling, v.Reason, v.Few = n.rule(evidence, v.Compared, limits)
 			all = append(all, v)
 		}
-		if beside := n.beside(); beside != nil {
+		if beside := n.callStats(); beside != nil {
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: beside}
 			v.Ruling, v.Reason, v.Few = beside.rule(limits, n.Creates)
 			all = append(all, v)
@@ -201,14 +201,14 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why stri
 }
 
 // beside is nil where nothing went to the new backend, and nothing that went to the old one shows that it could not.
-func (n Count) beside() *CallStats {
-	before, after := n.Sides[OldSide], n.Sides[NewSide]
+func (n Count) callStats() *CallStats {
+	before, after := n.Backends[Old], n.Backends[New]
 	if after.Number == 0 && len(after.Lacks) == 0 {
 		return nil
 	}
 	b := &CallStats{
-		Calls: [2]int{before.Number, after.Number}, Codes: shares(before.Codes, after.Codes),
-		Mismatched: shares(before.Mismatched, after.Mismatched), Lacks: []LackReport{},
+		Calls: [2]int{before.Number, after.Number}, Codes: frequencies(before.Codes, after.Codes),
+		Mismatched: frequencies(before.Mismatched, after.Mismatched), Lacks: []LackReport{},
 	}
 	b.Lacks = append(b.Lacks, LacksOf(after)...)
 	return b
@@ -222,14 +222,14 @@ func LacksOf(c Calls) (all []LackReport) {
 	return all
 }
 
-func shares(before, after map[string]int) []Share {
-	all := []Share{}
+func frequencies(before, after map[string]int) []Frequency {
+	all := []Frequency{}
 	for _, of := range slices.Sorted(maps.Keys(before)) {
-		all = append(all, Share{of, [2]int{before[of], after[of]}})
+		all = append(all, Frequency{of, [2]int{before[of], after[of]}})
 	}
 	for _, of := range slices.Sorted(maps.Keys(after)) {
 		if before[of] == 0 {
-			all = append(all, Share{of, [2]int{0, after[of]}})
+			all = append(all, Frequency{of, [2]int{0, after[of]}})
 		}
 	}
 	return all
@@ -242,13 +242,13 @@ const success = "0000"
 
 func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few bool) {
 	beside := func(of string, times [2]int) string {
-		return fmt.Sprintf("%s %d of %d beside %d of %d", of, times[NewSide], b.Calls[NewSide], times[OldSide], b.Calls[OldSide])
+		return fmt.Sprintf("%s %d of %d beside %d of %d", of, times[New], b.Calls[New], times[Old], b.Calls[Old])
 	}
 	more := func(times [2]int) bool {
-		return chanceOfMore(times[NewSide], b.Calls[NewSide], times[OldSide], b.Calls[OldSide]) < byChance
+		return chanceOfMore(times[New], b.Calls[New], times[Old], b.Calls[Old]) < byChance
 	}
 	less := func(times [2]int) bool {
-		return chanceOfMore(times[OldSide], b.Calls[OldSide], times[NewSide], b.Calls[NewSide]) < byChance
+		return chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance
 	}
 	var lacking, against, open []string
 	for _, lack := range b.Lacks {
@@ -258,13 +258,13 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 	for _, code := range b.Codes {
 		switch {
 		case code.Of == success:
-			failed = [2]int{failed[OldSide] - code.Times[OldSide], failed[NewSide] - code.Times[NewSide]}
+			failed = [2]int{failed[Old] - code.Times[Old], failed[New] - code.Times[New]}
 		case more(code.Times):
 			against = append(against, "significantly more often: "+beside(code.Of, code.Times))
 		case creates && less(code.Times):
 			// Creates are alike. Whether another call fails depends on the bill, and those of the old backend are older.
 			against = append(against, "significantly less often: "+beside(code.Of, code.Times))
-		case code.Times[OldSide] == 0:
+		case code.Times[Old] == 0:
 			open = append(open, "never at the old backend: "+beside(code.Of, code.Times))
 		}
 	}
@@ -283,10 +283,10 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 		return Fail, strings.Join(against, ", "), false
 	case len(open) > 0:
 		return Inconclusive, strings.Join(open, ", "), false
-	case b.Calls[NewSide] < limits.Comparisons:
-		return Inconclusive, fmt.Sprintf("%d calls, at least %d are needed", b.Calls[NewSide], limits.Comparisons), true
-	case b.Calls[OldSide] < limits.Comparisons:
-		return Inconclusive, fmt.Sprintf("%d calls at the old backend to compare with, at least %d are needed", b.Calls[OldSide], limits.Comparisons), true
+	case b.Calls[New] < limits.Comparisons:
+		return Inconclusive, fmt.Sprintf("%d calls, at least %d are needed", b.Calls[New], limits.Comparisons), true
+	case b.Calls[Old] < limits.Comparisons:
+		return Inconclusive, fmt.Sprintf("%d calls at the old backend to compare with, at least %d are needed", b.Calls[Old], limits.Comparisons), true
 	}
 	return Pass, "no code more often than at the old backend", false
 }
@@ -298,7 +298,7 @@ func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	if atNew*ofOld <= atOld*ofNew { // not more often
 		return 1
 	}
-	ways := func(n, k int) float64 {
+	logChoose := func(n, k int) float64 {
 		a, _ := math.Lgamma(float64(n) + 1)
 		b, _ := math.Lgamma(float64(k) + 1)
 		c, _ := math.Lgamma(float64(n-k) + 1)
@@ -306,7 +306,7 @@ func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	}
 	sum := 0.0
 	for k := atNew; k <= min(failed, ofNew); k++ {
-		term := math.Exp(ways(ofNew, k) + ways(ofOld, failed-k) - ways(all, failed))
+		term := math.Exp(logChoose(ofNew, k) + logChoose(ofOld, failed-k) - logChoose(all, failed))
 		if sum += term; term <= sum*1e-15 { // beyond the likeliest, each is less than the one before
 			break
 		}

@@ -39,10 +39,10 @@ func TestBounds(t *testing.T) {
 	// At the bound itself, so few mismatches are seen in one of twenty cases: the definition, summed by hand.
 	for _, test := range [][2]int{{0, 30}, {1, 30}, {7, 50}, {29, 30}} {
 		k, n := test[0], test[1]
-		p, sum, ways := evidence.UpperBound(k, n), 0.0, 1.0
+		p, sum, logChoose := evidence.UpperBound(k, n), 0.0, 1.0
 		for i := range k + 1 {
-			sum += ways * math.Pow(p, float64(i)) * math.Pow(1-p, float64(n-i))
-			ways *= float64(n-i) / float64(i+1)
+			sum += logChoose * math.Pow(p, float64(i)) * math.Pow(1-p, float64(n-i))
+			logChoose *= float64(n-i) / float64(i+1)
 		}
 		if math.Abs(sum-0.05) > 1e-9 {
 			t.Errorf("%d of %d: %f", k, n, sum)
@@ -92,7 +92,7 @@ func TestVerdictsStayWhereTheBinomialDistributionPutsThem(t *testing.T) {
 				continue
 			}
 			counted := evidence.Snapshot{Counts: []evidence.Count{{Partner: someone, Operation: "bill.read", Compared: row.compared, Differed: at.differed}}}
-			v := evidence.Judge(counted, evidence.Limits{Mismatch: row.limit})
+			v := evidence.Verdicts(counted, evidence.Limits{Mismatch: row.limit})
 			if len(v) != 1 || v[0].Ruling != at.want {
 				t.Errorf("%d of %d differ, the limit is %g: %+v, want %s", at.differed, row.compared, row.limit, v, at.want)
 			}
@@ -113,12 +113,12 @@ func TestBoundsOfImpossibleCountsDoNotPanic(t *testing.T) {
 
 var since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-func newTally() *evidence.Tally {
-	return evidence.NewTally("0123456789ab", func() time.Time { return since })
+func newCounts() *evidence.Counts {
+	return evidence.NewCounts("0123456789ab", func() time.Time { return since })
 }
 
 // add counts n comparisons of as many bills.
-func add(t *evidence.Tally, n int, class evidence.Class, differences ...evidence.Difference) {
+func add(t *evidence.Counts, n int, class evidence.Class, differences ...evidence.Difference) {
 	for i := range n {
 		t.Add(someone, "bill.read", evidence.Comparison{
 			Class: class, Differences: differences, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, Request: fmt.Sprint("call-", i), At: since.Add(time.Hour),
@@ -127,7 +127,7 @@ func add(t *evidence.Tally, n int, class evidence.Class, differences ...evidence
 }
 
 // readBack adds bills of canary that were read back.
-func readBack(t *evidence.Tally, n int, class evidence.Class) {
+func readBack(t *evidence.Counts, n int, class evidence.Class) {
 	for i := range n {
 		t.Add(someone, "bill.create", evidence.Comparison{Class: class, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, ReadBack: true})
 	}
@@ -140,72 +140,72 @@ func TestVerdict(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name   string
-		count  func(*evidence.Tally)
+		count  func(*evidence.Counts)
 		ruling evidence.Ruling
 		reason string
 	}{
-		{"as many as are needed", func(t *evidence.Tally) { add(t, 100, evidence.Same) }, evidence.Pass, "at most 2.96 % differ"},
-		{"one too few", func(t *evidence.Tally) { add(t, 99, evidence.Same) }, evidence.Inconclusive, "99 compared, at least 100 are needed"},
-		{"of too few bills", func(t *evidence.Tally) {
+		{"as many as are needed", func(t *evidence.Counts) { add(t, 100, evidence.Same) }, evidence.Pass, "at most 2.96 % differ"},
+		{"one too few", func(t *evidence.Counts) { add(t, 99, evidence.Same) }, evidence.Inconclusive, "99 compared, at least 100 are needed"},
+		{"of too few bills", func(t *evidence.Counts) {
 			for range 10 {
 				add(t, 29, evidence.Same)
 			}
 		}, evidence.Inconclusive, "29 distinct bills, at least 30 are needed"},
-		{"of enough bills", func(t *evidence.Tally) {
+		{"of enough bills", func(t *evidence.Counts) {
 			for range 10 {
 				add(t, 30, evidence.Same)
 			}
 		}, evidence.Pass, "at most 1.00 % differ"},
-		{"about no bills", func(t *evidence.Tally) {
+		{"about no bills", func(t *evidence.Counts) {
 			for range 100 {
 				t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}})
 			}
 		}, evidence.Pass, "at most 2.96 % differ"},
-		{"money, once", func(t *evidence.Tally) {
+		{"money, once", func(t *evidence.Counts) {
 			add(t, 10_000, evidence.Same)
 			add(t, 1, evidence.Differs, in("apprPrice", evidence.InMoney))
 		}, evidence.Fail, "differs: apprPrice (money) in 1"},
-		{"state, and nothing else", func(t *evidence.Tally) { add(t, 1, evidence.Differs, in("apprState", evidence.InState)) }, evidence.Fail, "differs: apprState (state) in 1"},
-		{"codes, of failures", func(t *evidence.Tally) {
+		{"state, and nothing else", func(t *evidence.Counts) { add(t, 1, evidence.Differs, in("apprState", evidence.InState)) }, evidence.Fail, "differs: apprState (state) in 1"},
+		{"codes, of failures", func(t *evidence.Counts) {
 			add(t, 1000, evidence.Same)
 			t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{in("(code)", evidence.InCode)}})
 		}, evidence.Fail, "differs: (code) (code) in 1"},
-		{"another field, now and then", func(t *evidence.Tally) {
+		{"another field, now and then", func(t *evidence.Counts) {
 			add(t, 999, evidence.Same)
 			add(t, 1, evidence.Differs, in("apprNum", evidence.InOther))
 		}, evidence.Pass, "at most 0.48 % differ"},
-		{"another field, once in few", func(t *evidence.Tally) {
+		{"another field, once in few", func(t *evidence.Counts) {
 			add(t, 99, evidence.Same)
 			add(t, 1, evidence.Differs, in("apprNum", evidence.InOther))
 		}, evidence.Inconclusive, "up to 4.66 % may differ, 3.00 % is the limit"},
-		{"another field, always", func(t *evidence.Tally) { add(t, 100, evidence.Differs, in("apprNum", evidence.InOther)) }, evidence.Fail, "100 of 100 differ: certainly more than 3.00 %"},
-		{"another field, always, of too few", func(t *evidence.Tally) { add(t, 99, evidence.Differs, in("apprNum", evidence.InOther)) }, evidence.Inconclusive, "99 compared, at least 100 are needed"},
-		{"not there is neither", func(t *evidence.Tally) {
+		{"another field, always", func(t *evidence.Counts) { add(t, 100, evidence.Differs, in("apprNum", evidence.InOther)) }, evidence.Fail, "100 of 100 differ: certainly more than 3.00 %"},
+		{"another field, always, of too few", func(t *evidence.Counts) { add(t, 99, evidence.Differs, in("apprNum", evidence.InOther)) }, evidence.Inconclusive, "99 compared, at least 100 are needed"},
+		{"not there is neither", func(t *evidence.Counts) {
 			add(t, 100, evidence.Same)
 			add(t, 10_000, evidence.NotThere)
 		}, evidence.Pass, "at most 2.96 % differ"},
-		{"nothing but not there", func(t *evidence.Tally) { add(t, 10_000, evidence.NotThere) }, evidence.Inconclusive, "0 compared, at least 100 are needed"},
-		{"what moved is neither", func(t *evidence.Tally) {
+		{"nothing but not there", func(t *evidence.Counts) { add(t, 10_000, evidence.NotThere) }, evidence.Inconclusive, "0 compared, at least 100 are needed"},
+		{"what moved is neither", func(t *evidence.Counts) {
 			add(t, 100, evidence.Same)
 			add(t, 10_000, evidence.Moved)
 		}, evidence.Pass, "at most 2.96 % differ"},
-		{"what moved before it was read back", func(t *evidence.Tally) {
+		{"what moved before it was read back", func(t *evidence.Counts) {
 			readBack(t, 100, evidence.Same)
 			readBack(t, 6, evidence.Moved)
 		}, evidence.Inconclusive, "6 of 106 bills were cancelled or destroyed when they were read back"},
-		{"a few that moved before they were read back", func(t *evidence.Tally) {
+		{"a few that moved before they were read back", func(t *evidence.Counts) {
 			readBack(t, 100, evidence.Same)
 			readBack(t, 5, evidence.Moved)
 		}, evidence.Pass, "at most 2.96 % differ"},
-		{"often no answer", func(t *evidence.Tally) {
+		{"often no answer", func(t *evidence.Counts) {
 			add(t, 100, evidence.Same)
 			add(t, 6, evidence.NoAnswer)
 		}, evidence.Inconclusive, "6 of 106 had no answer"},
-		{"seldom no answer", func(t *evidence.Tally) {
+		{"seldom no answer", func(t *evidence.Counts) {
 			add(t, 100, evidence.Same)
 			add(t, 5, evidence.NoAnswer)
 		}, evidence.Pass, "at most 2.96 % differ"},
-		{"failures that are alike show nothing", func(t *evidence.Tally) {
+		{"failures that are alike show nothing", func(t *evidence.Counts) {
 			add(t, 1, evidence.Same)
 			for i := range 1000 {
 				t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i)})
@@ -214,9 +214,9 @@ func TestVerdict(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			tally := newTally()
-			test.count(tally)
-			got := evidence.Judge(tally.Snapshot(), evidence.Limits{})
+			counts := newCounts()
+			test.count(counts)
+			got := evidence.Verdicts(counts.Snapshot(), evidence.Limits{})
 			if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason != test.reason {
 				t.Errorf("%+v, want %s: %s", got, test.ruling, test.reason)
 			}
@@ -231,13 +231,13 @@ func TestNoMoreBillsThanComparisons(t *testing.T) {
 	const all = 300
 	over := false
 	for set := range 20 {
-		tally := newTally()
+		counts := newCounts()
 		for i := range all {
-			tally.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(set, "-", i), Succeeded: [2]bool{true, true}})
+			counts.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(set, "-", i), Succeeded: [2]bool{true, true}})
 		}
-		counted := tally.Snapshot()
+		counted := counts.Snapshot()
 		over = over || counted.Counts[0].Bills.Number() > all
-		if c := evidence.Judge(counted, evidence.Limits{})[0].Compared; c.Bills > all || c.Bills < all/2 {
+		if c := evidence.Verdicts(counted, evidence.Limits{})[0].Compared; c.Bills > all || c.Bills < all/2 {
 			t.Errorf("%d bills in %d comparisons", c.Bills, c.Number)
 		}
 	}
@@ -283,7 +283,7 @@ func TestExchangedFieldsFail(t *testing.T) {
 				if err := s.Close(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				got := evidence.Judge(s.tally.Snapshot(), evidence.Limits{})
+				got := evidence.Verdicts(s.counts.Snapshot(), evidence.Limits{})
 				if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason != test.reason || got[0].Bills != 120 {
 					t.Errorf("%s: %+v, want %s: %s", forms, got, test.ruling, test.reason)
 				}
@@ -295,7 +295,7 @@ func TestExchangedFieldsFail(t *testing.T) {
 // What two replicas counted is merged to what one would have counted.
 func TestTalliesMerge(t *testing.T) {
 	t.Parallel()
-	one, a, b := newTally(), newTally(), evidence.NewTally("0123456789ab", func() time.Time { return since.Add(-time.Hour) })
+	one, a, b := newCounts(), newCounts(), evidence.NewCounts("0123456789ab", func() time.Time { return since.Add(-time.Hour) })
 	for i := range 2000 {
 		c := evidence.Comparison{Class: evidence.Classes[i%5], Bill: fmt.Sprint("bill-", i%700), Succeeded: [2]bool{true, true}}
 		if c.Class == evidence.Differs {
@@ -303,7 +303,7 @@ func TestTalliesMerge(t *testing.T) {
 		}
 		operation := []string{"bill.read", "mapping.list"}[i/40%2]
 		one.Add(someone, operation, c)
-		[]*evidence.Tally{a, b}[i%2].Add(someone, operation, c)
+		[]*evidence.Counts{a, b}[i%2].Add(someone, operation, c)
 	}
 	kept, err := json.Marshal(b.Snapshot())
 	if err != nil {
@@ -324,7 +324,7 @@ func TestTalliesMerge(t *testing.T) {
 	if diff := diffSnapshots(want, a.Snapshot()); diff != "" {
 		t.Error(diff)
 	}
-	if err := a.Merge(evidence.NewTally("other", nil).Snapshot()); err == nil || err.Error() != `counted by version "other" of the table, not "0123456789ab"` {
+	if err := a.Merge(evidence.NewCounts("other", nil).Snapshot()); err == nil || err.Error() != `counted by version "other" of the table, not "0123456789ab"` {
 		t.Error(err)
 	}
 	a.Use("0123456789ab")
@@ -340,15 +340,15 @@ func TestTalliesMerge(t *testing.T) {
 // A snapshot is what was counted when it was made.
 func TestSnapshotsStandStill(t *testing.T) {
 	t.Parallel()
-	tally := newTally()
+	counts := newCounts()
 	d := evidence.Difference{Path: "apprNum", Kind: evidence.InOther}
-	add(tally, 10, evidence.Differs, d)
-	s := tally.Snapshot()
+	add(counts, 10, evidence.Differs, d)
+	s := counts.Snapshot()
 	before, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	add(tally, 500, evidence.Differs, d)
+	add(counts, 500, evidence.Differs, d)
 	if after, err := json.Marshal(s); err != nil || string(after) != string(before) {
 		t.Errorf("%s, then %s, %v", before, after, err)
 	}
@@ -362,16 +362,16 @@ func diffSnapshots(a, b evidence.Snapshot) string {
 func TestExampleIsTheFirst(t *testing.T) {
 	t.Parallel()
 	at := func(minute int, kind evidence.Kind) evidence.Snapshot {
-		tally := newTally()
-		tally.Add(someone, "bill.read", evidence.Comparison{
+		counts := newCounts()
+		counts.Add(someone, "bill.read", evidence.Comparison{
 			Class: evidence.Differs, Bill: fmt.Sprint("bill-", 9-minute), Succeeded: [2]bool{true, true}, At: since.Add(time.Duration(minute) * time.Minute),
 			Differences: []evidence.Difference{{Path: "apprPrice", Kind: kind}},
 		})
-		return tally.Snapshot()
+		return counts.Snapshot()
 	}
 	all := []evidence.Snapshot{at(1, evidence.InOther), at(2, evidence.InMoney), at(3, evidence.InMoney)}
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
-		merged := newTally()
+		merged := newCounts()
 		for _, i := range order {
 			if err := merged.Merge(all[i]); err != nil {
 				t.Fatal(err)
@@ -384,14 +384,14 @@ func TestExampleIsTheFirst(t *testing.T) {
 }
 
 // Whatever partners send, a tally keeps so much and no more.
-func TestTallyIsBounded(t *testing.T) {
+func TestCountsAreBounded(t *testing.T) {
 	t.Parallel()
-	tally := newTally()
+	counts := newCounts()
 	for i := range 10_000 {
 		// Nobody was answered: none of them gets a place.
-		tally.Add(partner.ID(fmt.Sprint("nobody-", i)), "bill.read", evidence.Comparison{Class: evidence.NotThere})
+		counts.Add(partner.ID(fmt.Sprint("nobody-", i)), "bill.read", evidence.Comparison{Class: evidence.NotThere})
 	}
-	if s := tally.Snapshot(); len(s.Counts) != 0 || s.Lost != 0 {
+	if s := counts.Snapshot(); len(s.Counts) != 0 || s.Lost != 0 {
 		t.Errorf("%d counts, %d lost", len(s.Counts), s.Lost)
 	}
 	for i := range 200_000 {
@@ -399,13 +399,13 @@ func TestTallyIsBounded(t *testing.T) {
 			Class: evidence.Differs, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, false},
 			Differences: []evidence.Difference{{Path: fmt.Sprint("field-", i), Kind: evidence.InOther}},
 		}
-		tally.Add(someone, "bill.read", c)
+		counts.Add(someone, "bill.read", c)
 		if i < 5000 {
-			tally.Add(partner.ID(fmt.Sprint("partner-", i)), "bill.read", c)
+			counts.Add(partner.ID(fmt.Sprint("partner-", i)), "bill.read", c)
 		}
 	}
-	tally.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Differs, Succeeded: [2]bool{true, true}, Differences: []evidence.Difference{{Path: "apprPrice", Kind: evidence.InMoney}}})
-	s := tally.Snapshot()
+	counts.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Differs, Succeeded: [2]bool{true, true}, Differences: []evidence.Difference{{Path: "apprPrice", Kind: evidence.InMoney}}})
+	s := counts.Snapshot()
 	first := s.Counts[0]
 	if len(s.Counts) != 4096 || s.Lost != 5000-4095 || len(first.Fields) != 65 || len(first.Bills.Least) != 256 {
 		t.Errorf("%d counts, %d lost, %d fields, %d hashes", len(s.Counts), s.Lost, len(first.Fields), len(first.Bills.Least))
@@ -413,7 +413,7 @@ func TestTallyIsBounded(t *testing.T) {
 	if n := first.Bills.Number(); n < 160_000 || n > 240_000 {
 		t.Errorf("about %d bills", n)
 	}
-	if v := evidence.Judge(s, evidence.Limits{})[0]; v.Ruling != evidence.Fail || len(v.Fields) != 65 || v.Fields[0].Path != "apprPrice" {
+	if v := evidence.Verdicts(s, evidence.Limits{})[0]; v.Ruling != evidence.Fail || len(v.Fields) != 65 || v.Fields[0].Path != "apprPrice" {
 		t.Errorf("%+v", v)
 	}
 }
@@ -421,7 +421,7 @@ func TestTallyIsBounded(t *testing.T) {
 // Few comparisons that are there, and bills that only the new backend has, are told apart from none.
 func TestVerdictOfBillsThatOneBackendLacks(t *testing.T) {
 	t.Parallel()
-	for want, counts := range map[string]map[[2]bool]int{
+	for want, reads := range map[string]map[[2]bool]int{
 		"the new backend had 3 of the bills of 1,003 reads: with bills: separate, shadow proves nothing unless the new backend is fed a copy of them; set old, then canary": {
 			{true, true}: 3, {true, false}: 1000,
 		},
@@ -429,31 +429,31 @@ func TestVerdictOfBillsThatOneBackendLacks(t *testing.T) {
 		"60 compared, at least 100 are needed": {{true, true}: 60, {true, false}: 60},
 		"at most 2.96 % differ":                {{true, true}: 100, {true, false}: 5000},
 	} {
-		tally := newTally()
-		for succeeded, n := range counts {
+		counts := newCounts()
+		for succeeded, n := range reads {
 			class := evidence.NotThere
 			if succeeded == [2]bool{true, true} {
 				class = evidence.Same
 			}
-			tally.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}) // the partner is known
+			counts.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}) // the partner is known
 			for i := range n {
-				more := newTally()
+				more := newCounts()
 				more.Know(someone)
 				more.Add(someone, "bill.read", evidence.Comparison{Class: class, Bill: fmt.Sprint(i), Succeeded: succeeded})
-				if err := tally.Merge(more.Snapshot()); err != nil {
+				if err := counts.Merge(more.Snapshot()); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		for _, v := range evidence.Judge(tally.Snapshot(), evidence.Limits{}) {
+		for _, v := range evidence.Verdicts(counts.Snapshot(), evidence.Limits{}) {
 			if v.Operation == "bill.read" && v.Reason != want {
 				t.Errorf("%q, want %q", v.Reason, want)
 			}
 		}
 		// Where both see the same bills, one that the new backend lacks is a fault.
-		if old := counts[[2]bool{true, false}]; old > 0 {
+		if old := reads[[2]bool{true, false}]; old > 0 {
 			const want = "with bills: shared it must have all of them"
-			for _, v := range evidence.Judge(tally.Snapshot(), evidence.Limits{Shared: true}) {
+			for _, v := range evidence.Verdicts(counts.Snapshot(), evidence.Limits{Shared: true}) {
 				if v.Operation == "bill.read" && (v.Ruling != evidence.Inconclusive || !strings.HasSuffix(v.Reason, want)) {
 					t.Errorf("%s %q, want %q", v.Ruling, v.Reason, want)
 				}
