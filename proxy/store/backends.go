@@ -82,8 +82,8 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 	}
 	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer is at it
 	// Nearly always nothing has changed: then nobody waits for a look at all bills.
-	known, err := read(ctx, s, "reading the sides of the rollout", func(ctx context.Context, q queries) (sides, error) {
-		return scanSides(q.QueryRowContext(ctx, "SELECT "+sidesColumns+" FROM billbridge_rollout"))
+	known, err := read(ctx, s, "reading the sides of the rollout", func(ctx context.Context, q queries) (knownBackends, error) {
+		return scanBackends(q.QueryRowContext(ctx, "SELECT "+backendColumns+" FROM billbridge_rollout"))
 	})
 	// Where bills have no owner, a replica that was not asked yet may have made one that has an owner.
 	if err != nil || known == asked.follow(known) && !asked.Shared {
@@ -92,7 +92,7 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 	// A value: an error would undo what others wrote in the same transaction.
 	refusal, err := write(ctx, s, "changing the sides of the rollout", func(ctx context.Context, q queries) (refusal, err error) {
 		// It changes nothing, but until it commits, other replicas wait here with their sides, and with their stages.
-		was, err := scanSides(q.QueryRowContext(ctx, "UPDATE billbridge_rollout SET old_side = old_side RETURNING "+sidesColumns))
+		was, err := scanBackends(q.QueryRowContext(ctx, "UPDATE billbridge_rollout SET old_side = old_side RETURNING "+backendColumns))
 		if err != nil {
 			return nil, err
 		}
@@ -147,22 +147,22 @@ func settleAgain(ctx context.Context, q queries, now time.Time) error {
 }
 
 // sides are what the store knows of them.
-type sides struct {
+type knownBackends struct {
 	old, new string       // "" before there were any
 	shared   sql.NullBool // not valid where none are in force
 	alone    string       // where all calls went when the store was last asked without a rollout
 	past     string       // those that may have bills which no ledger ever noted, each with a line's end
 }
 
-const sidesColumns = "old_side, new_side, shared, alone, past"
+const backendColumns = "old_side, new_side, shared, alone, past"
 
-func scanSides(row *sql.Row) (known sides, err error) {
+func scanBackends(row *sql.Row) (known knownBackends, err error) {
 	err = row.Scan(&known.old, &known.new, &known.shared, &known.alone, &known.past)
 	return known, err
 }
 
 // save has the store know these from now on.
-func (s sides) save(ctx context.Context, q queries) error {
+func (s knownBackends) save(ctx context.Context, q queries) error {
 	shared := any(nil)
 	if s.shared.Valid {
 		shared = bit(s.shared.Bool)
@@ -173,7 +173,7 @@ func (s sides) save(ctx context.Context, q queries) error {
 }
 
 // follow is what is known when what is asked for follows what was.
-func (asked Backends) follow(was sides) sides {
+func (asked Backends) follow(was knownBackends) knownBackends {
 	to := was
 	if asked.Alone != "" {
 		to.shared, to.alone = sql.NullBool{}, asked.Alone
@@ -191,24 +191,26 @@ func (asked Backends) follow(was sides) sides {
 	return to
 }
 
-func (s *sides) add(past string) {
+func (s *knownBackends) add(past string) {
 	if past != "" && !s.has(past) {
 		s.past += past + "\n"
 	}
 }
 
-func (s *sides) has(upstream string) bool { return strings.Contains("\n"+s.past, "\n"+upstream+"\n") }
+func (s *knownBackends) has(upstream string) bool {
+	return strings.Contains("\n"+s.past, "\n"+upstream+"\n")
+}
 
 // refused is why sides cannot follow those that are known, nil if they can.
-func (asked Backends) refused(ctx context.Context, q queries, was sides) (refusal, err error) {
+func (asked Backends) refused(ctx context.Context, q queries, was knownBackends) (refusal, err error) {
 	if asked.Alone != "" {
-		stranger, err := billBeside(ctx, q, asked.Alone, asked.Alone)
+		stranger, err := otherOwner(ctx, q, asked.Alone, asked.Alone)
 		if err == nil && stranger != "" {
 			refusal = &strangerError{Upstream: stranger, Old: asked.Alone}
 		}
 		return refusal, err
 	}
-	bill, err := billBeside(ctx, q, "", "") // of any upstream
+	bill, err := otherOwner(ctx, q, "", "") // of any upstream
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +227,7 @@ func (asked Backends) refused(ctx context.Context, q queries, was sides) (refusa
 			return renamed, nil
 		}
 	}
-	stranger, err := billBeside(ctx, q, asked.Old, asked.New)
+	stranger, err := otherOwner(ctx, q, asked.Old, asked.New)
 	switch {
 	case err != nil:
 		return nil, err
@@ -239,7 +241,7 @@ func (asked Backends) refused(ctx context.Context, q queries, was sides) (refusa
 
 // billBeside is an upstream other than those two at which there is a bill that was not released, of several the first by
 // name, and "" if there is none.
-func billBeside(ctx context.Context, q queries, one, other string) (string, error) {
+func otherOwner(ctx context.Context, q queries, one, other string) (string, error) {
 	var upstream sql.NullString // NULL if there is none
 	err := q.QueryRowContext(ctx, `
 		SELECT min(upstream) FROM billbridge_owners WHERE upstream NOT IN ($1, $2) AND state <> 'released'`, one, other).Scan(&upstream)

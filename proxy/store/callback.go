@@ -97,15 +97,15 @@ func (s *Store) lock(ctx context.Context, q queries, key ...string) error {
 	if !s.postgres {
 		return nil
 	}
-	return exclusively(ctx, q, key...)
+	return advisoryLock(ctx, q, key...)
 }
 
 // share is a lock that keeps out none but those who would have it for themselves.
-func (s *Store) share(ctx context.Context, q queries, key ...string) error {
+func (s *Store) lockShared(ctx context.Context, q queries, key ...string) error {
 	if !s.postgres {
 		return nil
 	}
-	return together(ctx, q, key...)
+	return advisoryLockShared(ctx, q, key...)
 }
 
 // claims is the key that claims share, and that what would come between them has for itself.

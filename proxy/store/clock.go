@@ -74,7 +74,7 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 		if err := q.QueryRowContext(ctx, "UPDATE billbridge_clock SET pinged = pinged RETURNING vouched").Scan(moment{&t.vouched}); err != nil {
 			return t, err
 		}
-		t.vouched = advance(t.vouched, kept(t.machine), ran)
+		t.vouched = advance(t.vouched, asStored(t.machine), ran)
 		_, err = q.ExecContext(ctx, "UPDATE billbridge_clock SET vouched = $1", t.vouched.UnixMilli())
 		return t, err
 	})
@@ -142,7 +142,7 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 	}); err != nil {
 		return err
 	}
-	s.clock.is(kept(now), now, at, time.Now())
+	s.clock.is(asStored(now), now, at, time.Now())
 	return nil
 }
 

@@ -57,7 +57,7 @@ func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at
 	}
 	for batch := range slices.Chunk(more, min(s.batch, countsAtOnce)) {
 		if _, err := write(ctx, s, "adding counts", func(ctx context.Context, q queries) (none struct{}, err error) {
-			if err := s.share(ctx, q, counts); err != nil {
+			if err := s.lockShared(ctx, q, counts); err != nil {
 				return none, err
 			}
 			for _, c := range batch {

@@ -85,7 +85,7 @@ func (s *Store) Hold() (release func()) {
 }
 
 // Waiting is how many writes wait for SQLite's writer.
-func (s *Store) Waiting() int { return len(s.engine.(*lite).jobs) }
+func (s *Store) Waiting() int { return len(s.engine.(*sqliteEngine).jobs) }
 
 // Advance is what the store vouches for after so much running.
 func Advance(vouched, now time.Time, ran time.Duration) time.Time { return advance(vouched, now, ran) }

@@ -13,7 +13,7 @@ type job struct {
 }
 
 // write hands f to the writer and waits for the commit that carries it.
-func (e *lite) write(ctx context.Context, f func(context.Context, queries) error) error {
+func (e *sqliteEngine) write(ctx context.Context, f func(context.Context, queries) error) error {
 	if e.isClosing() {
 		return errClosed
 	}
@@ -42,7 +42,7 @@ func (e *lite) write(ctx context.Context, f func(context.Context, queries) error
 
 // commitAll is the writer: it takes all writes that wait, commits them together and tells each. So the disk is waited
 // for once, and while it is, the next ones gather.
-func (e *lite) commitAll() {
+func (e *sqliteEngine) commitAll() {
 	defer close(e.gone)
 	for {
 		var waiting []job
@@ -60,12 +60,12 @@ func (e *lite) commitAll() {
 			return
 		}
 		e.commit(waiting)
-		e.known.prepare(e.writer)
+		e.statements.prepare(e.writer)
 	}
 }
 
 // gather adds the writes that wait by now, but for those whose caller has gone.
-func (e *lite) gather(waiting []job) []job {
+func (e *sqliteEngine) gather(waiting []job) []job {
 	for len(waiting) < groupOf {
 		select {
 		case j := <-e.jobs:
@@ -84,7 +84,7 @@ func (e *lite) gather(waiting []job) []job {
 // commit runs jobs in one transaction. If one of them fails, what the others did is undone with it: then each runs in
 // a transaction of its own, so that only that one fails. If the transaction itself cannot begin or be committed, all
 // fail: each alone would wait as long again.
-func (e *lite) commit(jobs []job) {
+func (e *sqliteEngine) commit(jobs []job) {
 	// Not the context of a caller: the writes of the others hang on this transaction, too.
 	ctx := context.Background()
 	faulty := false

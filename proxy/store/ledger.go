@@ -111,7 +111,7 @@ func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream stri
 			return r, err
 		}
 		if inserted, err := result.RowsAffected(); err != nil || inserted == 1 {
-			r.owner = Owner{Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1, Changed: kept(now), Tried: kept(now), Ends: kept(until)}
+			r.owner = Owner{Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1, Changed: asStored(now), Tried: asStored(now), Ends: asStored(until)}
 			return r, err
 		}
 		// The whole again, for a row that was there may be gone by now. In one statement: what it finds, another replica
@@ -229,7 +229,7 @@ func (c Create) succeedAlone(ctx context.Context, q queries, now time.Time) (o O
 		return Owner{}, false, err
 	}
 	o = c.Owner
-	o.State, o.Open, o.Changed = Owned, 0, kept(now)
+	o.State, o.Open, o.Changed = Owned, 0, asStored(now)
 	return o, true, nil
 }
 

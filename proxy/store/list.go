@@ -136,7 +136,7 @@ func (s *Store) decide(ctx context.Context, f Filter, d decision, by string, now
 	if f.State != "" && f.State != Dead {
 		return 0, fmt.Errorf("%w: only dead callbacks can be replayed or dropped together, not %s ones", ErrFilter, f.State)
 	}
-	if err := decider(by, now); err != nil {
+	if err := checkDecision(by, now); err != nil {
 		return 0, err
 	}
 	f.State = Dead
@@ -188,7 +188,7 @@ func (s *Store) decide(ctx context.Context, f Filter, d decision, by string, now
 }
 
 func (s *Store) decideOne(ctx context.Context, id string, d decision, by string, now time.Time, states ...State) error {
-	if err := decider(by, now); err != nil {
+	if err := checkDecision(by, now); err != nil {
 		return err
 	}
 	if storable(map[string]string{"id": id}) != nil {

@@ -20,18 +20,18 @@ import (
 const connections = 16
 
 // pg is PostgreSQL: plain transactions on a pool of connections. Several replicas may share it.
-type pg struct {
+type postgresEngine struct {
 	db     *sql.DB
 	using  sync.RWMutex // held while a statement runs: close waits for them
 	closed bool
 }
 
-func openPostgres(ctx context.Context, url string) (*pg, error) {
+func openPostgres(ctx context.Context, url string) (*postgresEngine, error) {
 	db, err := pool(url, connections)
 	if err != nil {
 		return nil, err
 	}
-	e := &pg{db: db}
+	e := &postgresEngine{db: db}
 	if err := e.prepare(ctx); err != nil {
 		_ = db.Close()
 		return nil, err
@@ -92,13 +92,13 @@ func Unreachable(err error) bool {
 	return errors.As(err, &unconnected)
 }
 
-func (e *pg) prepare(ctx context.Context) error {
+func (e *postgresEngine) prepare(ctx context.Context) error {
 	if err := speaksUTF8(ctx, e.db); err != nil {
 		return err
 	}
 	return e.transaction(ctx, func(ctx context.Context, q queries) error {
 		// Replicas start together: one migrates, the others wait and find nothing to do.
-		if err := exclusively(ctx, q, "migrate"); err != nil {
+		if err := advisoryLock(ctx, q, "migrate"); err != nil {
 			return err
 		}
 		return migrate(ctx, q, forPostgres)
@@ -125,13 +125,13 @@ func writes(ctx context.Context, q queries) error {
 }
 
 // exclusively takes the lock that a key names, and holds it until the transaction ends.
-func exclusively(ctx context.Context, q queries, key ...string) error {
+func advisoryLock(ctx context.Context, q queries, key ...string) error {
 	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", number(key))
 	return err
 }
 
 // together takes it with others that take it together.
-func together(ctx context.Context, q queries, key ...string) error {
+func advisoryLockShared(ctx context.Context, q queries, key ...string) error {
 	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock_shared($1)", number(key))
 	return err
 }
@@ -142,7 +142,7 @@ func number(key []string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-func (e *pg) transaction(ctx context.Context, f func(context.Context, queries) error) error {
+func (e *postgresEngine) transaction(ctx context.Context, f func(context.Context, queries) error) error {
 	// Whatever the server's default: after it took a lock, a statement must see what was committed before.
 	tx, err := e.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -155,7 +155,7 @@ func (e *pg) transaction(ctx context.Context, f func(context.Context, queries) e
 	return tx.Commit()
 }
 
-func (e *pg) write(ctx context.Context, f func(context.Context, queries) error) error {
+func (e *postgresEngine) write(ctx context.Context, f func(context.Context, queries) error) error {
 	e.using.RLock()
 	defer e.using.RUnlock()
 	if e.closed {
@@ -164,7 +164,7 @@ func (e *pg) write(ctx context.Context, f func(context.Context, queries) error) 
 	return e.transaction(ctx, f)
 }
 
-func (e *pg) read(ctx context.Context, f func(context.Context, queries) error) error {
+func (e *postgresEngine) read(ctx context.Context, f func(context.Context, queries) error) error {
 	e.using.RLock()
 	defer e.using.RUnlock()
 	if e.closed {
@@ -173,7 +173,7 @@ func (e *pg) read(ctx context.Context, f func(context.Context, queries) error) e
 	return f(ctx, e.db)
 }
 
-func (e *pg) close() error {
+func (e *postgresEngine) close() error {
 	e.using.Lock()
 	defer e.using.Unlock()
 	if e.closed {

@@ -81,7 +81,7 @@ func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, l
 	}
 	expires := now.Add(lease)
 	return write(ctx, s, "claiming callbacks", func(ctx context.Context, q queries) ([]Claimed, error) {
-		if err := s.share(ctx, q, claims); err != nil { // with other claims; see betweenClaims
+		if err := s.lockShared(ctx, q, claims); err != nil { // with other claims; see betweenClaims
 			return nil, err
 		}
 		found, err := candidates(ctx, q, find, now, perHost)

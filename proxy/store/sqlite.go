@@ -22,11 +22,11 @@ var errNotOurs = errors.New("it is not a store of billbridge")
 
 // lite is SQLite: one connection that writes, whose transactions each carry what many callers wait for, and a few that
 // read beside it. In memory there is only the one.
-type lite struct {
+type sqliteEngine struct {
 	writer, readers *sql.DB
 	keeper          *sql.Conn // open as long as the store, so that SQLite does not remove its log in between
 	files           []pinned  // none in memory
-	known           known     // the writer's alone
+	statements      stmtCache // the writer's alone
 
 	jobs    chan job
 	closing chan struct{} // closed by close: the writer ends what waits, and ends
@@ -41,8 +41,8 @@ type pinned struct {
 	info os.FileInfo
 }
 
-func openSQLite(ctx context.Context, file string, o options) (*lite, error) {
-	e := &lite{known: known{}, jobs: make(chan job, groupOf), closing: make(chan struct{}), gone: make(chan struct{})}
+func openSQLite(ctx context.Context, file string, o options) (*sqliteEngine, error) {
+	e := &sqliteEngine{statements: stmtCache{}, jobs: make(chan job, groupOf), closing: make(chan struct{}), gone: make(chan struct{})}
 	err := e.open(ctx, file, o)
 	if err != nil {
 		_ = e.disconnect() // the error is why
@@ -72,7 +72,7 @@ func code(err error) int {
 	return cause.Code() & 0xff
 }
 
-func (e *lite) open(ctx context.Context, file string, o options) (err error) {
+func (e *sqliteEngine) open(ctx context.Context, file string, o options) (err error) {
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", o.busy.Milliseconds()),
 		"synchronous(FULL)",            // a commit has reached the disk when it returns
@@ -229,7 +229,7 @@ func mark(ctx context.Context, q queries) error {
 }
 
 // prepare marks a new file as ours before anything else, and only then changes what its header keeps.
-func (e *lite) prepare(ctx context.Context, memory bool) error {
+func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 	// Before there is a first page, or never: free pages can be given back to the disk a few at a time.
 	fresh, err := recognise(ctx, e.writer)
 	if err != nil {
@@ -263,13 +263,13 @@ func (e *lite) prepare(ctx context.Context, memory bool) error {
 	})
 }
 
-func (e *lite) transaction(ctx context.Context, f func(context.Context, queries) error) error {
+func (e *sqliteEngine) transaction(ctx context.Context, f func(context.Context, queries) error) error {
 	tx, err := e.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
-	if err := f(ctx, quick{tx, e.known}); err != nil {
+	if err := f(ctx, cachedTx{tx, e.statements}); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -277,7 +277,7 @@ func (e *lite) transaction(ctx context.Context, f func(context.Context, queries)
 
 // inPlace returns errReplaced unless the files at their paths are those that are open: what is written to a file that
 // has no name any more is gone with the process.
-func (e *lite) inPlace() error {
+func (e *sqliteEngine) inPlace() error {
 	for _, f := range e.files {
 		now, err := os.Stat(f.path)
 		if err != nil {
@@ -290,7 +290,7 @@ func (e *lite) inPlace() error {
 	return nil
 }
 
-func (e *lite) read(ctx context.Context, f func(context.Context, queries) error) error {
+func (e *sqliteEngine) read(ctx context.Context, f func(context.Context, queries) error) error {
 	if e.isClosing() {
 		return errClosed
 	}
@@ -310,7 +310,7 @@ func (e *lite) read(ctx context.Context, f func(context.Context, queries) error)
 	return err
 }
 
-func (e *lite) isClosing() bool {
+func (e *sqliteEngine) isClosing() bool {
 	select {
 	case <-e.closing:
 		return true
@@ -319,7 +319,7 @@ func (e *lite) isClosing() bool {
 	}
 }
 
-func (e *lite) close() error {
+func (e *sqliteEngine) close() error {
 	e.once.Do(func() {
 		close(e.closing)
 		<-e.gone
@@ -328,7 +328,7 @@ func (e *lite) close() error {
 	return e.closed
 }
 
-func (e *lite) disconnect() (err error) {
+func (e *sqliteEngine) disconnect() (err error) {
 	if e.keeper != nil {
 		err = e.keeper.Close()
 	}

@@ -165,7 +165,7 @@ func restored(ctx context.Context, q queries, c *Change) error {
 
 // change makes a change and notes it.
 func (s *Store) change(ctx context.Context, c Change, do func(context.Context, queries, *Change) error) error {
-	if err := decider(c.By, c.At); err != nil {
+	if err := checkDecision(c.By, c.At); err != nil {
 		return err
 	}
 	_, err := write(ctx, s, "changing the rollout", func(ctx context.Context, q queries) (none struct{}, err error) {
@@ -175,7 +175,7 @@ func (s *Store) change(ctx context.Context, c Change, do func(context.Context, q
 }
 
 // decider refuses a decision that the audit log could not hold.
-func decider(by string, at time.Time) error {
+func checkDecision(by string, at time.Time) error {
 	if by == "" || at.IsZero() {
 		return errors.New("store: a change needs who made it, and when")
 	}

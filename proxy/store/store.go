@@ -249,13 +249,13 @@ func write[T any](ctx context.Context, s *Store, doing string, f func(context.Co
 }
 
 // own are the errors that say enough by themselves.
-var own = []error{ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, ErrFilter, ErrOtherOwner, errNotOpen, ErrBill}
+var sentinels = []error{ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, ErrFilter, ErrOtherOwner, errNotOpen, ErrBill}
 
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, sentinel := range own {
+	for _, sentinel := range sentinels {
 		if errors.Is(err, sentinel) {
 			return err
 		}
@@ -272,7 +272,7 @@ func millis(t time.Time) any {
 }
 
 // kept is a time as it comes back from such a column.
-func kept(t time.Time) time.Time {
+func asStored(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
