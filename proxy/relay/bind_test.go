@@ -124,14 +124,14 @@ func TestR32_WrongAddressesAreNotBound(t *testing.T) {
 	}
 	for _, address := range wrong {
 		ours, err := s.Bind(t.Context(), asked("v2", address))
-		var told *relay.Wrong
-		if ours != "" || !errors.As(err, &told) || told.Text == "" || told.Error() != told.Text {
+		var invalid *relay.Wrong
+		if ours != "" || !errors.As(err, &invalid) || invalid.Text == "" || invalid.Error() != invalid.Text {
 			t.Errorf("%q: %q, %v", address, ours, err)
 			continue
 		}
 		for _, part := range []string{"canary", "127.", "169.", "8444"} {
-			if strings.Contains(told.Text, part) {
-				t.Errorf("%q is shown: %s", address, told.Text)
+			if strings.Contains(invalid.Text, part) {
+				t.Errorf("%q is shown: %s", address, invalid.Text)
 			}
 		}
 	}
@@ -146,8 +146,8 @@ func TestBindToAnUpstreamThatIsGone(t *testing.T) {
 	s := newStation(t, setup{})
 	a := asked("v2", "https://partner.example.com/")
 	a.Upstream = "old"
-	var told *relay.Wrong
-	if ours, err := s.Bind(t.Context(), a); ours != "" || err == nil || errors.As(err, &told) {
+	var wrong *relay.Wrong
+	if ours, err := s.Bind(t.Context(), a); ours != "" || err == nil || errors.As(err, &wrong) {
 		t.Errorf("%q, %v", ours, err)
 	}
 }
@@ -165,8 +165,8 @@ func TestLongNamesAreNotBound(t *testing.T) {
 		change(&a, strings.Repeat("n", 1000))
 		s.bind(a)
 		change(&a, strings.Repeat("n", 1001))
-		var told *relay.Wrong
-		if ours, err := s.Bind(t.Context(), a); ours != "" || !errors.As(err, &told) || !strings.Contains(told.Text, "at most 1000 bytes") {
+		var wrong *relay.Wrong
+		if ours, err := s.Bind(t.Context(), a); ours != "" || !errors.As(err, &wrong) || !strings.Contains(wrong.Text, "at most 1000 bytes") {
 			t.Errorf("%q, %v", ours, err)
 		}
 	}
@@ -180,8 +180,8 @@ func TestBindWithoutStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours, err := s.Bind(t.Context(), asked("v2", "https://partner.example.com/"))
-	var told *relay.Wrong
-	if ours != "" || err == nil || !strings.Contains(err.Error(), "store: closed") || errors.As(err, &told) {
+	var wrong *relay.Wrong
+	if ours != "" || err == nil || !strings.Contains(err.Error(), "store: closed") || errors.As(err, &wrong) {
 		t.Errorf("%q, %v", ours, err)
 	}
 	if got := s.scrape(refused); got != "" {

@@ -208,7 +208,7 @@ func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed) (e end) {
 
 // post makes the attempt.
 func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
-	u, err := s.guard.face(c.URL) // the config may have changed since
+	u, err := s.guard.check(c.URL) // the config may have changed since
 	if err != nil {
 		return end{outcome: notAllowed, reason: "the address is not called: " + err.Error()}
 	}

@@ -75,14 +75,14 @@ func AddressCheck(c *config.Config) func(address string) error {
 	}
 	g := newGuard(&callbacks)
 	return func(address string) error {
-		_, err := g.face(address)
+		_, err := g.check(address)
 		return err
 	}
 }
 
 // face judges an address by its letters, before anything is resolved, and returns it with a host of ASCII. The error is for
 // the partner: it says what is wrong and shows nothing of the address, which may carry a secret.
-func (g *guard) face(address string) (*url.URL, error) {
+func (g *guard) check(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Opaque != "" || u.Hostname() == "":

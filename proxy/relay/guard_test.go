@@ -40,7 +40,7 @@ func TestR32_CorpusIsRefused(t *testing.T) {
 	}
 	for _, host := range hosts {
 		for _, scheme := range []string{"http://", "https://", "HTTP://"} {
-			if u, err := g.face(scheme + host); err == nil {
+			if u, err := g.check(scheme + host); err == nil {
 				t.Errorf("%s%s is taken as %s", scheme, host, u.Host)
 			}
 		}
@@ -63,7 +63,7 @@ func TestR32_CorpusIsRefused(t *testing.T) {
 			if err := g.control(kind, netip.AddrPortFrom(ip, 443).String(), nil); !errors.As(err, &r) {
 				t.Errorf("%s of %s may be dialled: %v", ip, network, err)
 			}
-			if _, err := g.face("https://" + netip.AddrPortFrom(ip, 443).String() + "/paid"); err == nil {
+			if _, err := g.check("https://" + netip.AddrPortFrom(ip, 443).String() + "/paid"); err == nil {
 				t.Errorf("%s of %s passes by its letters", ip, network)
 			}
 		}
@@ -77,7 +77,7 @@ func TestPortsHaveOneSpelling(t *testing.T) {
 	c.Ports = nil
 	g := newGuard(&c)
 	for port, good := range map[string]bool{"443": true, "1": true, "65535": true, "0443": false, "00000443": false, "65536": false, "99999999999999999999": false, "": false} {
-		if _, err := g.face("https://partner.example.com:" + port + "/"); (err == nil) != good {
+		if _, err := g.check("https://partner.example.com:" + port + "/"); (err == nil) != good {
 			t.Errorf("%q: %v", port, err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestR32_Face(t *testing.T) {
 		"https://127。0。0。1/": "not called", "https://①②⑦.⓪.⓪.①/": "not called", "https://１６９.２５４.１６９.２５４/": "not called", "https://[fe80::1%25한]/": "not called",
 		"https://partner.example.com/" + strings.Repeat("a", 2000): "at most",
 	} {
-		_, err := strict().face(address)
+		_, err := strict().check(address)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%q: %v", address, err)
@@ -155,10 +155,10 @@ func TestR32_Face(t *testing.T) {
 	}
 	c := config.DefaultCallbacks()
 	c.HTTPSOnly, c.Ports = true, nil
-	if _, err := newGuard(&c).face("http://partner.example.com/"); err == nil {
+	if _, err := newGuard(&c).check("http://partner.example.com/"); err == nil {
 		t.Error("http is taken where https is demanded")
 	}
-	if _, err := newGuard(&c).face("https://partner.example.com:12345/"); err != nil {
+	if _, err := newGuard(&c).check("https://partner.example.com:12345/"); err != nil {
 		t.Error(err)
 	}
 }
@@ -174,7 +174,7 @@ func TestR32_HangulNamesAreConverted(t *testing.T) {
 		"https://Partner.example/":                              "Partner.example", // ASCII stays as it is
 		"https://８.８.８.８/":                                      "8.8.8.8",
 	} {
-		u, err := strict().face(address)
+		u, err := strict().check(address)
 		if err != nil || u.Host != want {
 			t.Errorf("%s: %v, %v, want %s", address, u, err, want)
 		}

@@ -102,12 +102,12 @@ func (r *Relay) Operator() http.Handler {
 func (r *Relay) list(w http.ResponseWriter, req *http.Request) {
 	f, err := filterOf(req.URL.RawQuery)
 	if err != nil {
-		tell(w, err)
+		fail(w, err)
 		return
 	}
 	found, err := r.store.List(req.Context(), f)
 	if err != nil {
-		tell(w, err)
+		fail(w, err)
 		return
 	}
 	list := make([]Listed, len(found))
@@ -120,12 +120,12 @@ func (r *Relay) list(w http.ResponseWriter, req *http.Request) {
 func (r *Relay) show(w http.ResponseWriter, req *http.Request) {
 	c, err := r.store.Get(req.Context(), mux.Vars(req)["id"])
 	if err != nil {
-		tell(w, err)
+		fail(w, err)
 		return
 	}
 	attempts, err := r.store.Attempts(req.Context(), c.ID)
 	if err != nil {
-		tell(w, err)
+		fail(w, err)
 		return
 	}
 	l := listed(c)
@@ -150,12 +150,12 @@ func (r *Relay) audit(w http.ResponseWriter, req *http.Request) {
 		limit = n
 	}
 	if err != nil {
-		tell(w, fmt.Errorf("%w: %w", store.ErrFilter, err))
+		fail(w, fmt.Errorf("%w: %w", store.ErrFilter, err))
 		return
 	}
 	log, err := r.store.AuditCallbacks(req.Context(), limit)
 	if err != nil {
-		tell(w, err)
+		fail(w, err)
 		return
 	}
 	list := make([]Decided, len(log))
@@ -212,13 +212,13 @@ func (r *Relay) decide(what string, change func(context.Context, store.Filter, s
 			err = fmt.Errorf("%w: the limit is 0: leave it out if all are meant", store.ErrFilter)
 		}
 		if err != nil {
-			tell(w, err)
+			fail(w, err)
 			return
 		}
 		f.State = store.Dead
 		total, err := r.store.Count(req.Context(), f)
 		if err != nil {
-			tell(w, err)
+			fail(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
@@ -279,7 +279,7 @@ func (r *Relay) decideOne(what string, change func(_ context.Context, id, by str
 			}
 		}
 		if err != nil {
-			tell(w, err)
+			fail(w, err)
 			return
 		}
 		if d.dry {
@@ -364,7 +364,7 @@ func moment(key, v string) (time.Time, error) {
 }
 
 // tell answers an operator's call that failed.
-func tell(w http.ResponseWriter, err error) {
+func fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	switch {
 	case errors.Is(err, store.ErrFilter), errors.Is(err, store.ErrAmbiguous):

@@ -116,7 +116,7 @@ func (in *inbound) read(req *http.Request) ([]byte, bool) {
 // accept holds a callback to its address, translates it and stores it.
 func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []byte) {
 	r, a := in.relay, in.address
-	notice, brought, contentType, ok := in.understand(req, upstream, body)
+	notice, translated, contentType, ok := in.translate(req, upstream, body)
 	if !ok {
 		return
 	}
@@ -142,12 +142,12 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	}
 	bill = nameOf(bill) // one that a registration's callback names may be anything
 	host := ""
-	if u, err := in.s.guard.face(a.URL); err == nil {
+	if u, err := in.s.guard.check(a.URL); err == nil {
 		host = hostOf(u)
 	}
 	c := store.Callback{
 		ID: newID(), Address: a.ID, Upstream: a.Upstream, Partner: a.Partner, Bill: bill, Form: a.Form, URL: a.URL, Host: host,
-		Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)), ContentType: contentType, Body: brought,
+		Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)), ContentType: contentType, Body: translated,
 		Received: r.now(),
 	}
 	c.Next = c.Received.Add(time.Duration(in.s.callbacks.Schedule[0]))
@@ -173,9 +173,9 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 
 // understand reads a body and returns what goes on, and with which content type. The body decides whether it is JSON, not
 // its label: clients send JSON as text, or under the form type that their library sets by default.
-func (in *inbound) understand(req *http.Request, upstream *config.Upstream, body []byte) (_ translate.Notice, brought []byte, contentType string, ok bool) {
+func (in *inbound) translate(req *http.Request, upstream *config.Upstream, body []byte) (_ translate.Notice, translated []byte, contentType string, ok bool) {
 	body = bytes.TrimPrefix(body, []byte("\ufeff")) // a byte order mark is no part of JSON, and some libraries send one
-	brought, notice, err := in.s.rows.Translate(nil, body, upstream.Form, translate.Form(in.address.Form))
+	translated, notice, err := in.s.rows.Translate(nil, body, upstream.Form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
 	if err == nil && notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
 		given := req.Header.Get("Content-Type")
@@ -196,7 +196,7 @@ func (in *inbound) understand(req *http.Request, upstream *config.Upstream, body
 		in.fail(http.StatusBadRequest, "ambiguous", err.Error())
 		return notice, nil, "", false
 	}
-	return notice, brought, contentType, true
+	return notice, translated, contentType, true
 }
 
 // subject is what a callback is about: the bill that it names, else what its address is for, the merchant of a registration

@@ -142,7 +142,7 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	if s.config.Upstreams.Find(a.Upstream) == nil {
 		return "", errors.New("the config has no such upstream any more")
 	}
-	if _, err := s.guard.face(a.URL); err != nil {
+	if _, err := s.guard.check(a.URL); err != nil {
 		if s.callbacks.InvalidAddress == config.LeaveInvalid {
 			r.metrics.left.WithLabelValues(a.Upstream).Inc()
 			r.log.Warn("a callback address that is never called from here goes out as it is", "upstream", a.Upstream,

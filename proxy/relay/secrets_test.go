@@ -86,7 +86,7 @@ func TestR35_NothingIsTold(t *testing.T) {
 		_ = s.store.Close()
 		return reply(500, "canary"), nil
 	}))
-	told := s.everything()
+	before := s.everything()
 	s.round()
 	post(path, notice("v2", secretKey, bill, body))
 	log := s.logs.String()
@@ -98,7 +98,7 @@ func TestR35_NothingIsTold(t *testing.T) {
 		}
 	}
 	for _, secret := range secrets {
-		for where, text := range map[string]string{"log": log, "metrics": told + s.everything(), "answers": answers.String()} {
+		for where, text := range map[string]string{"log": log, "metrics": before + s.everything(), "answers": answers.String()} {
 			if i := strings.Index(text, secret); i >= 0 {
 				t.Errorf("the %s show %s: %s", where, secret, text[max(0, i-200):min(len(text), i+100)])
 			}
