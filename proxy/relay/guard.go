@@ -128,7 +128,7 @@ func (g *guard) check(address string) (*url.URL, error) {
 // maxAddress is more than any browser takes.
 const maxAddress = 2000
 
-// isName tells whether a host is a name as DNS has them. One whose last label is a number, 127.1 or 0x7f000001 say,
+// isName reports whether a host is a name as DNS has them. One whose last label is a number, 127.1 or 0x7f000001 say,
 // is none: resolvers read an address into it.
 func isName(host string) bool {
 	host = strings.TrimSuffix(host, ".")

@@ -28,7 +28,7 @@ const pathMark = "/callback/"
 // storeWithin is how long a callback waits for the store. Then the upstream is to try again.
 const storeWithin = 5 * time.Second
 
-// Owns tells whether a path is that of a callback address, known or not.
+// Owns reports whether a path is that of a callback address, known or not.
 func Owns(path string) bool { return idOf(path) != "" }
 
 func idOf(path string) string {

@@ -9,7 +9,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// create takes a create to the side that may make the bill.
+// create takes a create to the backend that may make the bill.
 func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.create()
 	if to.ask {
@@ -92,7 +92,7 @@ func (r *Router) arrived(c Call) time.Time {
 	return c.Arrived
 }
 
-// believes tells whether "no such bill" of both backends is to be believed, where the ledger is incomplete: only after the
+// believes reports whether "no such bill" of both backends is to be believed, where the ledger is incomplete: only after the
 // settling period, since a create that the ledger lost may be on its way.
 func (r *Router) believes(s *settings, d *decisions) bool {
 	return r.now().Sub(d.counted) >= time.Duration(s.config.Settle)

@@ -36,10 +36,10 @@ type decision struct {
 	ask bool
 }
 
-// incomplete tells whether the ledger may lack bills that went through the gateway.
+// incomplete reports whether the ledger may lack bills that went through the gateway.
 func (s situation) incomplete() bool { return s.restored || s.unbegun }
 
-// asks tells whether the other backend must be asked before a create is sent to a backend that is not known to have the bill
+// asks reports whether the other backend must be asked before a create is sent to a backend that is not known to have the bill
 // (README.md, "Why it is like this", P1 to P3).
 func (s situation) asks(backend evidence.Backend) bool {
 	switch {
@@ -51,7 +51,7 @@ func (s situation) asks(backend evidence.Backend) bool {
 	return s.unbegun || s.restored && !s.stopped
 }
 
-// create decides on a create. The ledger only picks the side; whether the bill can be made there its owner says.
+// create decides on a create. The ledger only picks the backend; whether the bill can be made there its owner says.
 func (s situation) create() decision {
 	d := s.byStage()
 	switch {
@@ -59,7 +59,7 @@ func (s situation) create() decision {
 		return d
 	case s.owner != nil:
 		return decision{backend: *s.owner, reason: byOwner}
-	case s.stale != nil: // it may have been refused there since, and made at the other side
+	case s.stale != nil: // it may have been refused there since, and made at the other backend
 		d = decision{backend: *s.stale, reason: byOwner}
 	}
 	d.ask = s.asks(d.backend)
@@ -79,7 +79,7 @@ func (s situation) other() decision {
 	return decision{backend: s.byStage().backend, reason: byProbe, ask: true}
 }
 
-// byStage is the side that the stage prefers.
+// byStage is the backend that the stage prefers.
 func (s situation) byStage() decision {
 	switch {
 	case s.stopped:

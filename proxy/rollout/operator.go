@@ -154,7 +154,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	return c, r.changed(ctx, &c)
 }
 
-// heeded refuses what somebody was not warned of before, and tells whether it was forced.
+// heeded refuses what somebody was not warned of before, and reports whether it was forced.
 func heeded(reasons []string, force bool) (forced bool, err error) {
 	if len(reasons) > 0 && !force {
 		return false, &denied{http.StatusConflict, "Not changed. To change it anyway, add --force. Reasons:\n  " + strings.Join(reasons, "\n  ")}

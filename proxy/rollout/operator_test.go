@@ -153,7 +153,7 @@ func (d *desk) owns(key, upstream string, pending, owned, released int) {
 
 var creates atomic.Int64
 
-// creates is the upstream that a new bill of a partner goes to, of which the other side knows nothing.
+// creates is the upstream that a new bill of a partner goes to, of which the other backend knows nothing.
 func (d *desk) creates(key string) (rollout.Route, string) {
 	d.t.Helper()
 	asked := ""
@@ -216,7 +216,7 @@ func TestOperatorDecides(t *testing.T) {
 	})
 	d.createsAt("other", "fresh", "")
 	did("/rollout/restored?by=carl", rollout.Changed{Action: "restored", By: "carl"})
-	d.later.Add(int64(15 * time.Minute)) // until then no answer is believed that the other side has no such bill
+	d.later.Add(int64(15 * time.Minute)) // until then no answer is believed that the other backend has no such bill
 	d.createsAt("other", "fresh", "legacy")
 
 	var log []string

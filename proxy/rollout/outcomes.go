@@ -18,7 +18,7 @@ type Shown struct {
 	Ended         bool   // whether the bill stays in the state
 }
 
-// Relevant tells whether [Router.RecordRead] would record what an answer that went a way shows.
+// Relevant reports whether [Router.RecordRead] would record what an answer on a route shows.
 func (w Route) Relevant(s Shown) bool {
 	return w.kept && (w.unknown || s.Finding == Present && s.Ended && !w.ended)
 }

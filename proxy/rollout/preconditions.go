@@ -103,7 +103,7 @@ func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) (
 		"Known bills keep working; bills that the ledger does not know will not be looked up at %s. To list them: %s", old, open, old, list)}, nil
 }
 
-// concerns tells whether a partner moves with a move.
+// concerns reports whether a partner moves with a move.
 func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 	if m.partner != "" {
 		return partner == m.partner
@@ -195,7 +195,7 @@ func (r *Router) warning(m move) string {
 		"Otherwise set old, then canary: its new bills are read back", s.backends[evidence.Old], s.backends[evidence.New])
 }
 
-// uncarried: recent calls that the side which gets more of them cannot carry.
+// uncarried: recent calls that the backend which gets more of them cannot carry.
 func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
 	backend := evidence.Old
 	switch before, after := m.from.percentage(), m.to.percentage(); {
@@ -301,7 +301,7 @@ func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (a
 	return shortened(all)
 }
 
-// lacking says which recent calls of some partners a side cannot carry.
+// lacking says which recent calls of some partners a backend cannot carry.
 func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, concerned func(partner partner.ID) bool) []string {
 	var all []string
 	for _, n := range counted.Counts {

@@ -30,7 +30,7 @@ func (d *desk) compares(key string, n int, class evidence.Class, differences ...
 	}
 }
 
-// ends has calls of a partner end at a side.
+// ends has calls of a partner end at a backend.
 func (d *desk) ends(key, operation string, backend evidence.Backend, n int, end evidence.End) {
 	for range n {
 		d.Counts().Ended(partner.Of(key), operation, backend, end)
@@ -132,7 +132,7 @@ func TestLaterStagesWantProof(t *testing.T) {
 	}
 }
 
-// What a side cannot carry is told before more calls go there, while it is recent.
+// What a backend cannot carry is told before more calls go there, while it is recent.
 func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)

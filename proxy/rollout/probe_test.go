@@ -71,7 +71,7 @@ func TestOwnerUnknown(t *testing.T) {
 	}
 }
 
-// What a side shows is held to what was noted while it was asked: the bill is, or may be, at the other side.
+// What a backend shows is held to what was noted while it was asked: the bill is, or may be, at the other backend.
 func TestOwnerNotedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, creates := range []bool{false, true} {
@@ -114,7 +114,7 @@ func TestCreateThatTheOldBackendLeavesOpen(t *testing.T) {
 	}
 }
 
-// An id that no ledger keeps is for the side that shows it to refuse.
+// An id that no ledger keeps is for the backend that shows it to refuse.
 func TestIDThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	for _, creates := range []bool{false, true} {
@@ -190,7 +190,7 @@ func TestWhatIsComparedAndReadBack(t *testing.T) {
 	}
 }
 
-// A panic while a side is asked leaves it open whether it has the bill, and ends nothing else.
+// A panic while a backend is asked leaves it open whether it has the bill, and ends nothing else.
 func TestPanicInAQuestion(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)

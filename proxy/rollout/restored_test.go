@@ -68,7 +68,7 @@ func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
 	d.made("old", store.Taken)
 }
 
-// The same bill, created again: the side that its row names is not the one that is asked, whatever the stage.
+// The same bill, created again: the backend that its row names is not the one that is asked, whatever the stage.
 func TestCreateOfOnePendingInTheBackup(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageNew, rollout.StageDrained} {

@@ -24,7 +24,7 @@ type Call struct {
 	Arrived         time.Time // if zero, now
 }
 
-// A ProbeResult is what a side says of a bill.
+// A ProbeResult is what a backend says of a bill.
 type ProbeResult int
 
 // The findings. What is no well-formed answer, and every other failure, is Unclear.
@@ -43,11 +43,11 @@ type Route struct {
 	Upstream string
 	Reason   Reason
 
-	// Answered: neither side has the bill, or one refuses the caller and the other has none. Nothing is sent: what the side
+	// Answered: neither backend has the bill, or one refuses the caller and the other has none. Nothing is sent: what the backend
 	// that is named here said to the read is the answer.
 	Answered bool
-	// OnlyIfFound: the ledger is out of reach, or the other side was silent, so that only a bill that is found may be answered
-	// with. "Not found" must not be relayed: the bill may be at the other side.
+	// OnlyIfFound: the ledger is out of reach, or the other backend was silent, so that only a bill that is found may be answered
+	// with. "Not found" must not be relayed: the bill may be at the other backend.
 	OnlyIfFound bool
 
 	// Compare is the other upstream, where its answer to the same call is to be compared (see Shadow). "" for none.
@@ -220,7 +220,7 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 // aside is how long a read that the preferred backend can answer waits for the other one to say whose the bill is.
 const aside = 250 * time.Millisecond
 
-// askBoth asks both backends at once. For a read it waits for the side that is not preferred a little only, if the
+// askBoth asks both backends at once. For a read it waits for the backend that is not preferred a little only, if the
 // preferred one has the bill: that one answers it in any case.
 func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred evidence.Backend, writes bool) (found [2]ProbeResult) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -323,7 +323,7 @@ func (r *Router) RecordSeen(ctx context.Context, partner partner.ID) error {
 	return nil
 }
 
-// isSettled tells whether a partner has been seen through us for so long that nothing is under way past us.
+// isSettled reports whether a partner has been seen through us for so long that nothing is under way past us.
 func (r *Router) isSettled(ctx context.Context, s *settings, partner partner.ID) (bool, error) {
 	if _, known := r.settled.Load(partner); known || r.store == nil {
 		return true, nil

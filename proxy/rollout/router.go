@@ -102,7 +102,7 @@ type decisions struct {
 	of       map[partner.ID]position
 }
 
-// canaries tells whether anybody is in canary.
+// canaries reports whether anybody is in canary.
 func (d *decisions) canaries() bool {
 	if d.initial != nil && d.initial.stage == StageCanary {
 		return true

@@ -137,7 +137,7 @@ func TestCreateOnAnOpenAnswer(t *testing.T) {
 	d.made("new", store.Succeeded)
 }
 
-// Only a bill that certainly was not made may go to the other side when the stage has changed.
+// Only a bill that certainly was not made may go to the other backend when the stage has changed.
 func TestStageChangesBetweenCreates(t *testing.T) {
 	t.Parallel()
 	for outcome, then := range map[store.Outcome]string{
@@ -174,7 +174,7 @@ func TestStageChangesUnderACreate(t *testing.T) {
 	}
 }
 
-// Many creates of one bill at one time, under changing stages, all go to one side.
+// Many creates of one bill at one time, under changing stages, all go to one backend.
 func TestCreatesOfOneBillGoToOneSide(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)

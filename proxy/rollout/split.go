@@ -14,7 +14,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// chosen tells whether canary sends the new bill of a call to the new backend. Ids that differ only in case, or in space around
+// chosen reports whether canary sends the new bill of a call to the new backend. Ids that differ only in case, or in space around
 // them, are drawn alike: a backend may take them for one bill.
 func (s *settings) chosen(c Call, percent int) bool {
 	drawn := strings.ToLower(strings.TrimSpace(c.Bill))

@@ -33,7 +33,7 @@ func parseStage(word string) (Stage, error) {
 	return "", fmt.Errorf("a stage is one of %v, not %q", Stages, word)
 }
 
-// later tells whether a stage comes after another.
+// later reports whether a stage comes after another.
 func (s Stage) later(than Stage) bool { return slices.Index(Stages, s) > slices.Index(Stages, than) }
 
 // A position is where a partner stands.
@@ -43,7 +43,7 @@ type position struct {
 	forced  bool // somebody was warned and wanted it all the same: the partner leaves the old upstream also before its settling time is over
 }
 
-// share tells whether what is drawn, a bill or a merchant of a partner, is among the percent that canary sends to the new
+// share reports whether what is drawn, a bill or a merchant of a partner, is among the percent that canary sends to the new
 // upstream. It is always answered the same way for one salt, at every replica, and whoever is in at a percentage is in at
 // every higher one: raising it moves nobody back.
 func inPercentage(salt string, partner partner.ID, drawn string, percent int) bool {

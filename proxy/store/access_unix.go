@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// writable tells whether a file may be written to. SQLite would open one that may only be read without a word, and make
+// writable reports whether a file may be written to. SQLite would open one that may only be read without a word, and make
 // its log all the same. To open the file here would be wrong, as closing it again would end all locks that this
 // process has on it.
 func writable(path string) error {

@@ -66,7 +66,7 @@ type Backends struct {
 //
 // It changes nothing and returns an error
 //
-//   - if a bill that was not released is at neither side, or not at the one that all calls go to,
+//   - if a bill that was not released is at neither backend, or not at the one that all calls go to,
 //   - if the names are others than before, and a stage that is not one of those that stay is there, of
 //     a partner or the default; if they have changed places, for any stage, and for a bill that was not released,
 //   - if a bill that was not released is there, and bills are to have no owner.

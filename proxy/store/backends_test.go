@@ -178,7 +178,7 @@ func TestSides(t *testing.T) {
 	})
 }
 
-// sameRefusal tells whether two errors are the same refusal of sides, or both none.
+// sameRefusal reports whether two errors are the same refusal of sides, or both none.
 func sameRefusal(got, want error) bool {
 	switch want := want.(type) {
 	case *store.StrangerError:

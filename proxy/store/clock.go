@@ -16,7 +16,7 @@ type Clock struct {
 	Offset  time.Duration // how far the machine's clock, or PostgreSQL's, is ahead of it; below zero if it is behind
 }
 
-// Stepped tells whether the two differ by so much that nothing may be removed by the time.
+// Stepped reports whether the two differ by so much that nothing may be removed by the time.
 func (c Clock) Stepped() bool { return c.Offset > ClockStep || c.Offset < -ClockStep }
 
 // clock is what this process remembers between two ticks.

@@ -81,7 +81,7 @@ const (
 )
 
 // Own notes, before it is sent, that a create of a bill is on its way, and says where it must go: to upstream if
-// nobody has the bill, else to the one that the row names. All creates of one id go to one side, whichever replicas
+// nobody has the bill, else to the one that the row names. All creates of one id go to one backend, whichever replicas
 // they come through, and that side answers them.
 //
 // The bill is over at until. If that is zero or not after now (an upstream may take an end like 0001-01-01 for none), the

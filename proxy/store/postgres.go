@@ -81,7 +81,7 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// Unreachable tells whether an error of Open may pass by itself: PostgreSQL does not answer, or starts, or has no place for
+// Unreachable reports whether an error of Open may pass by itself: PostgreSQL does not answer, or starts, or has no place for
 // one more connection just now.
 func Unreachable(err error) bool {
 	var refused *pgconn.PgError

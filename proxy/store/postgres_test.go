@@ -118,7 +118,7 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 	}
 }
 
-// waits tells whether a connection to PostgreSQL with that application_name waits for a lock.
+// waits reports whether a connection to PostgreSQL with that application_name waits for a lock.
 func waits(t testing.TB, watch *sql.DB, application string) bool {
 	t.Helper()
 	var n int

@@ -53,7 +53,7 @@ func probeSQLite(ctx context.Context, file string, o options) error {
 	}
 }
 
-// roomFor tells whether the file with that path could be made.
+// roomFor reports whether the file with that path could be made.
 func roomFor(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".billbridge-check-*")
 	if err != nil {

@@ -200,7 +200,7 @@ func recogniseUntouched(ctx context.Context, source string) error {
 	return err
 }
 
-// recognise tells whether a file is new, and refuses one that is neither new nor ours. It changes nothing, and of a
+// recognise reports whether a file is new, and refuses one that is neither new nor ours. It changes nothing, and of a
 // file of ours it reads no more than the header.
 func recognise(ctx context.Context, q queries) (fresh bool, err error) {
 	var application, version, things int

@@ -127,7 +127,7 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 	return s, nil
 }
 
-// Probe tells whether the store at a URL could be opened and written to now, with an error like Open's if it could not.
+// Probe reports whether the store at a URL could be opened and written to now, with an error like Open's if it could not.
 // It creates and changes nothing, and leaves processes that have the store open in peace: they may be at work on it.
 func Probe(ctx context.Context, url string) error {
 	return probe(ctx, url, options{busy: 5 * time.Second})

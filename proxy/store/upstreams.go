@@ -78,7 +78,7 @@ func (s *Store) AllowMove(ctx context.Context, upstream, by string, at time.Time
 	})
 }
 
-// sameAddress tells whether two URLs name one place: in the case of letters, a default port and a slash at the end there is
+// sameAddress reports whether two URLs name one place: in the case of letters, a default port and a slash at the end there is
 // no difference.
 func sameAddress(a, b string) bool { return canonical(a) == canonical(b) }
 
@@ -235,7 +235,7 @@ func readdressed(ctx context.Context, q queries, known []KnownUpstream, now []Up
 	return nil, nil
 }
 
-// inUse tells whether a call was ever taken, or an address, a callback or a bill is kept.
+// inUse reports whether a call was ever taken, or an address, a callback or a bill is kept.
 func inUse(ctx context.Context, q queries) (used bool, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM billbridge_seen) OR EXISTS (SELECT 1 FROM billbridge_addresses) OR EXISTS (SELECT 1 FROM billbridge_callbacks)
@@ -243,7 +243,7 @@ func inUse(ctx context.Context, q queries) (used bool, err error) {
 	return used, err
 }
 
-// isReferenced tells whether a row refers to an upstream.
+// isReferenced reports whether a row refers to an upstream.
 func isReferenced(ctx context.Context, q queries, upstream string) (referenced bool, err error) {
 	// The owners last: they have no index for it, which would cost every create.
 	err = q.QueryRowContext(ctx, `

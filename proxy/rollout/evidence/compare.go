@@ -27,9 +27,9 @@ type Class string
 const (
 	Same     Class = "same"
 	Differs  Class = "differs"
-	NotThere Class = "not_there" // a side says for certain that it has no such bill: neither for nor against
+	NotThere Class = "not_there" // a backend says for certain that it has no such bill: neither for nor against
 	Moved    Class = "moved"     // a difference that was gone, or another one, when the first upstream was asked again
-	NoAnswer Class = "unclear"   // a side did not answer, or says that it cannot just now
+	NoAnswer Class = "unclear"   // a backend did not answer, or says that it cannot just now
 )
 
 // classes are all of them.
@@ -47,7 +47,7 @@ const (
 	InOther Kind = "other"
 )
 
-// grave tells whether one such difference is enough.
+// grave reports whether one such difference is enough.
 func (k Kind) grave() bool { return k != InOther }
 
 // A Difference is one field in which two answers differ. What the two backends have there is masked, unless the table says
@@ -217,7 +217,7 @@ func (r reading) of(role string) translate.Fact {
 	return translate.Fact{Role: role, Empty: true}
 }
 
-// unapproved tells whether the bill was never paid.
+// unapproved reports whether the bill was never paid.
 func (r reading) unapproved() bool {
 	state := r.of(billing.State).Means
 	return state == billing.Unpaid || state == billing.Destroyed
@@ -247,7 +247,7 @@ func compareFacts(first, second reading, ignore []string) []Difference {
 	return found
 }
 
-// covers tells whether a path is the field, or an object that it is in. Whole names count, not beginnings of them.
+// covers reports whether a path is the field, or an object that it is in. Whole names count, not beginnings of them.
 func covers(path, field string) bool {
 	return path != "" && (path == field || strings.HasPrefix(field, path+"."))
 }

@@ -93,15 +93,15 @@ type Field struct {
 	At      time.Time `json:"at"`
 }
 
-// Calls are what became of the calls of partners at one side.
+// Calls are what became of the calls of partners at one backend.
 type Calls struct {
 	Number     int             `json:"number"`
 	Codes      map[string]int  `json:"codes"`      // of the catalogue, "other" and "none"
 	Mismatched map[string]int  `json:"mismatched"` // values of replies that did not fit their documented type, by field
-	Lacks      map[string]Lack `json:"lacks"`      // calls that this side's form cannot carry and the other's can, by why
+	Lacks      map[string]Lack `json:"lacks"`      // calls that this backend's form cannot carry and the other's can, by why
 }
 
-// A Lack is a kind of call that a side's form cannot carry.
+// A Lack is a kind of call that a backend's form cannot carry.
 type Lack struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
@@ -109,7 +109,7 @@ type Lack struct {
 
 // An End is what became of a call of a partner.
 type End struct {
-	Code       string // in the catalogue's form; what is not in it, "other", and without one, "none"; "" where the side was not asked
+	Code       string // in the catalogue's form; what is not in it, "other", and without one, "none"; "" where the backend was not asked
 	Succeeded  bool
 	Creates    bool      // it makes a bill
 	Merchant   string    // that the call is of
@@ -248,7 +248,7 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 	}
 }
 
-// Ended counts one call of a partner that went to a side.
+// Ended counts one call of a partner that went to a backend.
 func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, end End) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -261,7 +261,7 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 		n.Recent.add(end.Merchant, SlotOf(t.now()))
 	}
 	at := &n.Backends[backend]
-	if end.Code != "" { // what was refused here is no answer of the side
+	if end.Code != "" { // what was refused here is no answer of the backend
 		at.Number++
 		add(&at.Codes, end.Code, 1)
 	}
@@ -388,7 +388,7 @@ func (n Count) clone() Count {
 	return n
 }
 
-// Merge adds a count, and tells whether there was a place for it.
+// Merge adds a count, and reports whether there was a place for it.
 func (s *Snapshot) Merge(more Count) bool {
 	n := s.count(more.Partner, more.Operation, func() time.Time { return more.Since })
 	if n == nil {

@@ -20,7 +20,7 @@ const (
 
 func SlotOf(t time.Time) int64 { return t.Unix() / int64(slotLength/time.Second) }
 
-// InLastDay tells whether a slot is of the last day. The clock of another replica may be a little ahead.
+// InLastDay reports whether a slot is of the last day. The clock of another replica may be a little ahead.
 func InLastDay(slot, now int64) bool { return slot > now-aDay && slot <= now+1 }
 
 // add counts a bill.
@@ -30,7 +30,7 @@ func (r *Recent) add(merchant string, slot int64) {
 	}
 }
 
-// put counts bills, and tells whether they are the first ones of their slot.
+// put counts bills, and reports whether they are the first ones of their slot.
 func (r *Recent) put(merchant string, slot int64, bills int) (first bool) {
 	if *r == nil {
 		*r = Recent{}

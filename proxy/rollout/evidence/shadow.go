@@ -107,7 +107,7 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	if !s.sampled(c.ID + " " + c.At.Format(time.RFC3339Nano)) {
 		return false
 	}
-	// An answer of the other side to the same call is about as long as the first one. Two of them are held at most: the
+	// An answer of the other backend to the same call is about as long as the first one. Two of them are held at most: the
 	// other's, and the first one's when it is asked again. The request is held as both backends get it.
 	most := 4*int64(len(c.First.Body)) + 16<<10
 	held := int64(len(c.First.Body)+2*len(c.First.Request)) + 2*most
@@ -242,7 +242,7 @@ func (s *Shadow) finish(id string, at time.Time, partner partner.ID, operation s
 	result = compare()
 }
 
-// sampled tells whether a call is among the sample. The same id is always or never, at every replica, and whoever is
+// sampled reports whether a call is among the sample. The same id is always or never, at every replica, and whoever is
 // in at a rate is in at every higher one.
 func (s *Shadow) sampled(id string) bool {
 	s.mu.Lock()
@@ -260,7 +260,7 @@ func (s *Shadow) compare(c Shadowed, most int64, ignore []string) {
 		}
 		other, err := ask(s.run, most, c.Other)
 		if err != nil {
-			// What the first one said counts all the same: it tells whether the call is a partner's.
+			// What the first one said counts all the same: it reports whether the call is a partner's.
 			result := compareAnswers(c.Operation, c.First, Answer{Form: c.First.Form}, nil)
 			result.Why = "second: " + err.Error()
 			return result

@@ -83,7 +83,7 @@ type FieldReport struct {
 	Field
 }
 
-// CallStats is what came of calls at the one side and at the other.
+// CallStats is what came of calls at the one backend and at the other.
 type CallStats struct {
 	Calls      [2]int       `json:"calls"` // to the old backend and to the new one
 	Codes      []Frequency  `json:"codes"` // of their answers, by code
@@ -214,7 +214,7 @@ func (n Count) callStats() *CallStats {
 	return b
 }
 
-// LacksOf are what a side cannot carry, in an order of their own.
+// LacksOf are what a backend cannot carry, in an order of their own.
 func LacksOf(c Calls) (all []LackReport) {
 	for _, why := range slices.Sorted(maps.Keys(c.Lacks)) {
 		all = append(all, LackReport{why, c.Lacks[why]})
