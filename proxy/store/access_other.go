@@ -2,5 +2,5 @@
 
 package store
 
-// writable cannot tell here.
+// writable cannot be checked on this system.
 func writable(string) error { return nil }

@@ -12,11 +12,11 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// An Address is a callback address of ours that was handed to an upstream in place of the partner's own.
+// An Address is a callback address of ours that an upstream got in place of the partner's own.
 type Address struct {
-	ID        string // what tells it from all others in its path: 32 lower-case hex digits that cannot be guessed
-	Upstream  string // who was given it
-	Operation string // of the call that it was given in
+	ID        string // the unique part of its path: 32 lower-case hex digits that cannot be guessed
+	Upstream  string // that got it
+	Operation string // of the call that carried it
 	Partner   partner.ID
 	Bill      string    // "" for a registration, and for a bill whose id is not known
 	Store     string    // the member or merchant of a registration; "" for a bill, and that is what makes it one
@@ -26,19 +26,17 @@ type Address struct {
 	Until     time.Time // the bill is over then; zero if that is not known, and for a registration
 }
 
-// Bind keeps an address and returns the id to hand out, which is a.ID for all that is new. It must be kept before the
-// upstream hears of it.
+// Bind stores an address before the upstream gets it, and returns the id to use: a.ID if the address is new.
 //
-// A registration is kept for good: which of several the upstream goes by, only the upstream knows, for it may have
-// refused the last. So that asking again and again fills nothing up, one of the same upstream, operation, partner,
-// store, form and url as one that is there is not kept again: the id is that one's. Two calls for one bill keep both
-// addresses: whichever of them the upstream took must answer.
+// Addresses of registrations are never removed: the upstream may have refused the last registration and still use an earlier
+// one. A registration with the same upstream, operation, partner, store, form and url as a stored one gets the stored id, so
+// that repeated registrations do not fill the store. Two calls for one bill store two addresses: the upstream may use either.
 func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	if a.ID == "" || a.Created.IsZero() {
 		return "", errors.New("store: an address needs an id and the time it was made")
 	}
 	if a.Store != "" && a.Bill != "" {
-		// The next registration would be given this id, and its callbacks would pass for those of the bill.
+		// The next registration would get this id, and its callbacks would be taken for those of the bill.
 		return "", errors.New("store: an address is that of a bill or that of a registration, not of both")
 	}
 	if err := storable(map[string]string{
@@ -47,13 +45,13 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	}); err != nil {
 		return "", err
 	}
-	// A bill that was over before it was made has an end that we do not understand. The upstream may take it all the
-	// same, 0001-01-01 for a bill without an end say, and the next sweep must not take the address.
+	// An end before the creation is one that we do not understand: 0001-01-01 may mean a bill without an end. The next sweep
+	// must not remove the address.
 	over := a.Until
 	if over.Before(a.Created) {
 		over = a.Created
 	}
-	// One of which nobody says when it ends counts from now, by the machine's clock or the store's, whichever is ahead.
+	// Without an end, retention counts from now, by the machine's clock or the store's, whichever is ahead.
 	if vouched := s.Clock(a.Created).Vouched; a.Until.IsZero() && vouched.After(over) {
 		over = vouched
 	}
@@ -77,8 +75,8 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	})
 }
 
-// registration is the same for two registrations of which one is enough. It is a hash because an address is too long
-// for an index of PostgreSQL.
+// registration is equal for two registrations that need only one row. It is a hash because an address is too long for an index
+// of PostgreSQL.
 func (a Address) registration() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{a.Upstream, a.Operation, string(a.Partner), a.Store, a.Form, a.URL}))
 	return hex.EncodeToString(sum[:])

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// errShared: bills that have an owner would be made ones that nobody owns.
+// errShared: bills: shared is configured, but the ledger has bills with an owner.
 var errShared = errors.New("store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, " +
 	"and no backend would be probed before one is made: rollout.bills must be separate while they are there")
 
-// A strangerError: bills are at an upstream to which nothing would be sent any more, to read or to cancel them.
+// A strangerError: bills are at an upstream that would get no calls any more, so that they could not be read or cancelled.
 type strangerError struct {
 	Upstream string // of several, the first by name
-	Old, New string // the sides that were asked for; New is "" where there would be none, and Old gets all calls
+	Old, New string // as configured; without a rollout New is "", and Old gets all calls
 }
 
 func (e *strangerError) Error() string {
@@ -29,18 +29,17 @@ func (e *strangerError) Error() string {
 		"rollout.old or rollout.new must name it as long as they are there", e.Old, e.New, e.Upstream)
 }
 
-// A renamedError: the sides of the rollout are others than before. What was decided of partners would mean something
-// else.
+// A renamedError: the backends of the rollout are not those of before. The stages of partners would mean something else.
 type renamedError struct {
-	Old, New       string // the sides that were asked for
+	Old, New       string // as configured
 	OldWas, NewWas string
-	Staying        []string // as it was asked for
+	Staying        []string // as configured
 }
 
 func (e *renamedError) Error() string {
 	if e.swapped() {
 		return fmt.Sprintf("store: rollout.old is %[1]q and rollout.new is %[2]q in the config, the other way round than before, but bills or stages from before are still there, "+
-			"and every partner's creates would go to the other side: name %[2]q as rollout.old and %[1]q as rollout.new again, and give partners that are to go back another stage",
+			"and every partner's creates would go to the other backend: name %[2]q as rollout.old and %[1]q as rollout.new again, and give partners that are to go back another stage",
 			e.Old, e.New)
 	}
 	return fmt.Sprintf("store: rollout.old is %q and rollout.new is %q in the config, but they were %q and %q before, and stages from before are still there, "+
@@ -57,41 +56,41 @@ type Backends struct {
 	Staying  []string // the stages in which nothing of a partner is made at the new backend
 
 	Alone string // without a rollout: where all calls go
-	Look  bool   // change nothing, and tell only whether it would be refused
+	Look  bool   // change nothing: only report whether it would be refused
 }
 
-// SetBackends holds the sides of a rollout to those that the store knows, and from then on knows these. It is called at a
-// start, and before a reload takes effect, as the last thing that may refuse it: what the store knows is not taken
-// back. Of a replica that still runs with other sides it knows nothing.
+// SetBackends compares the backends of a config with those that the store knows, and then stores them. It is called at a start
+// and before a reload takes effect, as the last check that may refuse the config: it is not undone. It does not know of
+// replicas that still run with other backends.
 //
 // It changes nothing and returns an error
 //
-//   - if a bill that was not released is at neither backend, or not at the one that all calls go to,
-//   - if the names are others than before, and a stage that is not one of those that stay is there, of
-//     a partner or the default; if they have changed places, for any stage, and for a bill that was not released,
-//   - if a bill that was not released is there, and bills are to have no owner.
+//   - if a bill that was not released is at neither backend, or without a rollout not at the upstream of all calls,
+//   - if the names differ from those of before and a partner or the default has a stage that is not in Staying; if the two
+//     names were exchanged, also if there is any stage or any bill that was not released,
+//   - if bills are to be shared and there is a bill that was not released.
 //
-// What was made while nobody owned a bill, or without a rollout, is not in the ledger, nor is what an old backend has from
-// before. When such an upstream is the new backend of bills that have owners, that is declared as [Store.Restored] does it,
-// by "config". When it is the old backend, and calls went there without a rollout until now, every partner counts as seen
-// since now and no sooner, also one whose stage was forced. Without a rollout the names of the sides are no longer in force, but the stages still mean them: others
-// are held to them as long as a stage is there that does not stay.
+// The ledger does not have the bills that were made while bills were shared, without a rollout, or before the gateway was
+// there. If an upstream with such bills becomes the new backend of separate bills, that is recorded like [Store.Restored], by
+// "config". If it becomes the old backend directly after a time without a rollout, the settling period of every partner begins
+// anew, also of partners whose stage was forced. Without a rollout the names are not in force, but the stages still refer to
+// them: other names are refused as long as a stage outside Staying is there.
 func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) error {
 	if err := asked.check(now); err != nil {
 		return err
 	}
-	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer is at it
-	// Nearly always nothing has changed: then nobody waits for a look at all bills.
-	known, err := read(ctx, s, "reading the sides of the rollout", func(ctx context.Context, q queries) (knownBackends, error) {
+	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer reads it
+	// Nearly always nothing has changed: then the bills need not be read.
+	known, err := read(ctx, s, "reading the backends of the rollout", func(ctx context.Context, q queries) (knownBackends, error) {
 		return scanBackends(q.QueryRowContext(ctx, "SELECT "+backendColumns+" FROM billbridge_rollout"))
 	})
-	// Where bills have no owner, a replica that was not asked yet may have made one that has an owner.
+	// With shared bills the ledger must be looked at: a replica that still runs with separate bills may have recorded one.
 	if err != nil || known == asked.follow(known) && !asked.Shared {
 		return err
 	}
 	// A value: an error would undo what others wrote in the same transaction.
-	refusal, err := write(ctx, s, "changing the sides of the rollout", func(ctx context.Context, q queries) (refusal, err error) {
-		// It changes nothing, but until it commits, other replicas wait here with their sides, and with their stages.
+	refusal, err := write(ctx, s, "changing the backends of the rollout", func(ctx context.Context, q queries) (refusal, err error) {
+		// It changes nothing, but locks the row: other replicas wait with their backends and stages until this commits.
 		was, err := scanBackends(q.QueryRowContext(ctx, "UPDATE billbridge_rollout SET old_side = old_side RETURNING "+backendColumns))
 		if err != nil {
 			return nil, err
@@ -146,12 +145,12 @@ func settleAgain(ctx context.Context, q queries, now time.Time) error {
 	return err
 }
 
-// sides are what the store knows of them.
+// knownBackends are the backends as the store has them.
 type knownBackends struct {
 	old, new string       // "" before there were any
-	shared   sql.NullBool // not valid where none are in force
-	alone    string       // where all calls went when the store was last asked without a rollout
-	past     string       // those that may have bills which no ledger ever noted, each with a line's end
+	shared   sql.NullBool // not valid without a rollout
+	alone    string       // the upstream of all calls, if the last config had no rollout
+	past     string       // upstreams that may have bills which the ledger never had, each followed by a line break
 }
 
 const backendColumns = "old_side, new_side, shared, alone, past"
@@ -161,7 +160,7 @@ func scanBackends(row *sql.Row) (known knownBackends, err error) {
 	return known, err
 }
 
-// save has the store know these from now on.
+// save stores them.
 func (s knownBackends) save(ctx context.Context, q queries) error {
 	shared := any(nil)
 	if s.shared.Valid {
@@ -172,7 +171,7 @@ func (s knownBackends) save(ctx context.Context, q queries) error {
 	return err
 }
 
-// follow is what is known when what is asked for follows what was.
+// follow is what the store has after the asked backends took the place of those before.
 func (asked Backends) follow(was knownBackends) knownBackends {
 	to := was
 	if asked.Alone != "" {
@@ -201,7 +200,7 @@ func (s *knownBackends) has(upstream string) bool {
 	return strings.Contains("\n"+s.past, "\n"+upstream+"\n")
 }
 
-// refused is why sides cannot follow those that are known, nil if they can.
+// refused is why the asked backends cannot take the place of those before, nil if they can.
 func (asked Backends) refused(ctx context.Context, q queries, was knownBackends) (refusal, err error) {
 	if asked.Alone != "" {
 		stranger, err := otherOwner(ctx, q, asked.Alone, asked.Alone)
@@ -216,7 +215,7 @@ func (asked Backends) refused(ctx context.Context, q queries, was knownBackends)
 	}
 	if was.old != "" && (asked.Old != was.old || asked.New != was.new) {
 		renamed := &renamedError{asked.Old, asked.New, was.old, was.new, asked.Staying}
-		// Out of force they may change places: calls go where the config says as it is.
+		// While no rollout is in force the names may be exchanged: calls go where the config says anyway.
 		swapped := was.shared.Valid && renamed.swapped()
 		stages, err := stagesInUse(ctx, q)
 		if err != nil {
@@ -239,8 +238,7 @@ func (asked Backends) refused(ctx context.Context, q queries, was knownBackends)
 	return nil, nil
 }
 
-// billBeside is an upstream other than those two at which there is a bill that was not released, of several the first by
-// name, and "" if there is none.
+// otherOwner is an upstream other than those two that has a bill which was not released: the first by name, "" if there is none.
 func otherOwner(ctx context.Context, q queries, one, other string) (string, error) {
 	var upstream sql.NullString // NULL if there is none
 	err := q.QueryRowContext(ctx, `
@@ -248,7 +246,7 @@ func otherOwner(ctx context.Context, q queries, one, other string) (string, erro
 	return upstream.String, err
 }
 
-// stagesInUse are those that partners have, or the default.
+// stagesInUse are the stages of partners and of the default.
 func stagesInUse(ctx context.Context, q queries) ([]string, error) {
 	rows, err := q.QueryContext(ctx, "SELECT DISTINCT stage FROM billbridge_stages")
 	return collect(rows, err, column[string])

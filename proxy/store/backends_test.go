@@ -308,7 +308,7 @@ func TestRefusalsOfSidesSayWhatToDo(t *testing.T) {
 			`the rollout section must stay as long as they are there; bills whose last day has passed are swept after rollout.keep`)
 	equal(t, "text", (&store.RenamedError{Old: "b", New: "a", OldWas: "a", NewWas: "b"}).Error(),
 		`store: rollout.old is "b" and rollout.new is "a" in the config, the other way round than before, but bills or stages from before are still there, `+
-			`and every partner's creates would go to the other side: name "a" as rollout.old and "b" as rollout.new again, and give partners that are to go back another stage`)
+			`and every partner's creates would go to the other backend: name "a" as rollout.old and "b" as rollout.new again, and give partners that are to go back another stage`)
 	equal(t, "text", (&store.RenamedError{Old: "b", New: "c", OldWas: "a", NewWas: "b", Staying: []string{"old", "shadow"}}).Error(),
 		`store: rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before, and stages from before are still there, `+
 			`by which partners' creates would go elsewhere at once: name them as before until every partner that has a stage, and the default if it was set, is in one of [old shadow] or has none any more`)

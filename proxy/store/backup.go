@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// errNotAFile: the store is not an SQLite file, which Backup can copy.
+// errNotAFile: Backup copies SQLite files only.
 var errNotAFile = errors.New("it is not an SQLite file")
 
 // A Copy says what is in a backup.
@@ -21,10 +21,9 @@ type Copy struct {
 	Bills, Addresses, Callbacks int
 }
 
-// Backup writes a consistent copy of the SQLite store at a URL to a file that must not exist, readable for nobody else, and
-// returns when it is on the disk. A process that has the store open goes on reading and writing meanwhile; its log is not
-// carried over into the file until the copy is complete, and grows. It calls progress, which may be nil, about once a
-// second with how much was written so far and how large the store is.
+// Backup writes a consistent copy of the SQLite store at a URL to a new file that only its owner can read. It returns when the
+// copy is on the disk. Other processes can read and write the store meanwhile; its write-ahead log grows until the copy is
+// complete. progress may be nil; it is called about once a second with the bytes written and the size of the store.
 func Backup(ctx context.Context, url, file string, progress func(written, of int64)) (Copy, error) {
 	p, err := placeOf(url)
 	if err != nil {
@@ -44,7 +43,7 @@ func Backup(ctx context.Context, url, file string, progress func(written, of int
 	return c, p.failed(err)
 }
 
-// missing refuses a path that is taken, by a broken link too.
+// missing refuses a path that exists, also as a broken link.
 func missing(path string) error {
 	switch _, err := os.Lstat(path); {
 	case err == nil:
@@ -105,7 +104,7 @@ func vacuumInto(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	// Not before the log was read: recogniseUntouched has seen the file alone.
+	// approach has read the file without its log: look again.
 	if _, err := examine(ctx, db, forSQLite); err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func vacuumInto(ctx context.Context, from, to string) error {
 	return err
 }
 
-// examineCopy reads a copy, as a restored store would be read.
+// examineCopy reads a copy as Open would read it.
 func examineCopy(ctx context.Context, path string, c Copy) (Copy, error) {
 	source := (&url.URL{Scheme: "file", Path: path}).String()
 	db, err := connect(source, url.Values{"mode": {"ro"}, "immutable": {"1"}}, 1)
@@ -137,7 +136,7 @@ func examineCopy(ctx context.Context, path string, c Copy) (Copy, error) {
 	return c, err
 }
 
-// watchCopy reports how far a copy is until what it returns is called.
+// watchCopy reports the progress of a copy until stop is called.
 func watchCopy(f *os.File, of int64, progress func(written, of int64)) (stop func()) {
 	if progress == nil {
 		return func() {}

@@ -9,8 +9,8 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// Start records that a rollout runs on this store in which each bill has an owner. Until [Store.Begin] is called, the ledger
-// may be incomplete: the store may be a new one in the place of one that was lost.
+// Start records that a rollout with bill ownership runs on this store. Until [Store.Begin] is called, the ledger may be
+// incomplete: a new store may have replaced one that was lost.
 func (s *Store) Start(ctx context.Context, now time.Time) error {
 	_, err := write(ctx, s, "starting the rollout", func(ctx context.Context, q queries) (none struct{}, err error) {
 		result, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET started = $1 WHERE begun IS NULL AND started IS NULL", now.UnixMilli())
@@ -26,8 +26,8 @@ func (s *Store) Start(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// Begin declares that the new upstream has no bills of partners but those that the ledger knows: from now on a bill that the
-// ledger does not know was not made there. It returns ErrState, and changes nothing, if that was declared before.
+// Begin declares that the new upstream has no bills of partners except those in the ledger: from now on a bill that the ledger
+// does not know was not made there. A second call changes nothing and returns ErrState.
 func (s *Store) Begin(ctx context.Context, by string, at time.Time) error {
 	return s.change(ctx, Change{Action: Begun, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
 		var one int
@@ -40,7 +40,7 @@ func (s *Store) Begin(ctx context.Context, by string, at time.Time) error {
 	})
 }
 
-// SetConfigDefault records the default stage of the config that runs, so that the next start knows whether it changes.
+// SetConfigDefault records the default stage of the running config, so that the next start sees whether it has changed.
 func (s *Store) SetConfigDefault(ctx context.Context, stage string) error {
 	if err := storable(map[string]string{"stage": stage}); err != nil {
 		return err
@@ -52,8 +52,8 @@ func (s *Store) SetConfigDefault(ctx context.Context, stage string) error {
 	return err
 }
 
-// Assign declares that a bill is at an upstream, whatever its row says: somebody has decided. The bill's creates that may
-// still be on their way change nothing of it.
+// Assign makes an upstream the owner of a bill, whatever its row says: an operator has decided. Creates of the bill that are
+// still under way do not change that.
 func (s *Store) Assign(ctx context.Context, partner partner.ID, bill, upstream, by string, at time.Time, forced bool) error {
 	if err := ownable(partner, bill, upstream, at); err != nil {
 		return err

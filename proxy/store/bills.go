@@ -8,17 +8,17 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// Bills are how many bills of a partner the ledger has at an upstream, by their ownership.
+// Bills are the numbers of bills that the ledger has of a partner at an upstream, by ownership.
 type Bills struct {
 	Partner                  partner.ID
 	Upstream                 string
 	Pending, Owned, Released int
-	Over                     int // of Pending and Owned, those whose end has passed
-	Ended                    int // of the others of these two, those that were seen destroyed or cancelled
+	Over                     int // of Pending and Owned: past their end
+	Ended                    int // of Pending and Owned, and not Over: seen destroyed or cancelled
 }
 
-// OpenBills counts the bills that the ledger has, by partner and upstream in this order. prefix is "" for all
-// partners, or as in Filter; now is when a bill is over. It reads all their rows, and no others: an index for it would halve the rate of Own.
+// OpenBills counts the bills in the ledger, sorted by partner and upstream. prefix is "" for all partners, or as in Filter; a
+// bill whose end is before now is over. It reads all rows of these partners: an index for it would halve the rate of Own.
 func (s *Store) OpenBills(ctx context.Context, prefix partner.ID, now time.Time) ([]Bills, error) {
 	if prefix != "" {
 		if err := checkPrefix(prefix); err != nil {

@@ -9,51 +9,51 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// A State is what has become of a callback.
+// A State is the state of a callback.
 type State string
 
-// The states. Only a waiting callback is ever delivered, and only a waiting one holds back later ones of its order.
+// The states. Only a waiting callback is delivered, and only a waiting one holds back later callbacks of its order.
 const (
 	Waiting   State = "waiting"
 	Delivered State = "delivered"
-	Dead      State = "dead"    // given up; it stays until somebody replays or drops it
-	Dropped   State = "dropped" // somebody decided against it, or the partner refused it for good
+	Dead      State = "dead"    // failed; it stays until an operator replays or drops it
+	Dropped   State = "dropped" // an operator dropped it
 )
 
-// A Callback is one payment notice of an upstream on its way to a partner. It carries all that its delivery needs, so
-// that it can still be delivered when its address is gone.
+// A Callback is one payment notice from an upstream to a partner. It has all that its delivery needs, so that it can be
+// delivered after its address was removed.
 type Callback struct {
-	ID          string // stable over all attempts: the partner knows a repetition by it
-	Address     string // the id of the Address it came to
+	ID          string // the same in all attempts: the partner recognises a repetition by it
+	Address     string // the id of the Address that the upstream called
 	Upstream    string
 	Partner     partner.ID
 	Bill        string
 	Form        string // the partner's
-	URL         string // where it goes
-	Host        string // of URL; attempts are limited by it
-	Order       string // what it is about: callbacks of one order are delivered in the order they were accepted in
+	URL         string // of the partner
+	Host        string // of URL; the number of attempts at once is limited by it
+	Order       string // callbacks with equal Order are delivered in the order in which they were accepted
 	Digest      [32]byte
 	ContentType string
 	Body        []byte    // as it is to be delivered; List leaves it out
 	Received    time.Time // must not be zero
 	State       State
-	Attempts    int       // that ended
+	Attempts    int       // that have ended
 	Next        time.Time // when the next attempt is due, if it is waiting
 	LastAt      time.Time // when the last attempt ended; zero before the first
 	LastStatus  int       // the HTTP status of the last attempt; 0 if there was no answer
-	LastOutcome string    // what came of the last attempt, in words; it must hold nothing secret
-	Cursor      int64     // its place in the store, growing; for Filter.After
+	LastOutcome string    // of the last attempt, in words; it must hold nothing secret
+	Cursor      int64     // grows with each callback; for Filter.After
 }
 
-// lastOfOrder is the callback of the order $9 that was accepted last, by the index made for it.
+// lastOfOrder selects the callback of the order $9 that was accepted last. There is an index for it.
 const lastOfOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering = $9 AND seq > 0 ORDER BY seq DESC LIMIT 1"
 
-// Accept keeps a callback that came in, waiting for its first attempt at c.Next (c.Received if that is zero). Of the
-// fields that tell how it fared, it takes no other.
+// Accept stores a received callback in the state Waiting. Its first attempt is due at c.Next, or at c.Received if that is zero.
+// The other fields about state and attempts are ignored.
 //
-// It keeps nothing and returns false if c repeats the last callback of its Order: the same Address and Digest, and that one
-// was received less than window before c, whatever has become of it. An upstream that missed our acknowledgement sends
-// again. One that is equal to an earlier callback of its Order is kept: a status can come back.
+// If c repeats the last callback of its Order, Accept stores nothing and returns false: an upstream that missed our
+// acknowledgement sends again. A repetition has the same Address and Digest and was received less than window later, whatever
+// the state of the first. A callback equal to an earlier one than the last is stored: a bill can return to a status.
 func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (fresh bool, err error) {
 	if c.ID == "" || c.Received.IsZero() {
 		return false, errors.New("store: a callback needs an id and the time it was received")
@@ -71,8 +71,8 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 		c.Body = []byte{} // NULL would be refused
 	}
 	return write(ctx, s, "keeping a callback", func(ctx context.Context, q queries) (fresh bool, err error) {
-		// What is counted up for an order must be committed in that order, too. And the statement below sees as the last of
-		// it what was committed before: it must not run beside another.
+		// Callbacks of one order must be committed in the order of their numbers, and the statement below must see the last one
+		// committed: no two of them may run at once.
 		if err := s.lock(ctx, q, "order", c.Order); err != nil {
 			return false, err
 		}
@@ -92,7 +92,7 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 	})
 }
 
-// lock keeps other replicas out of what the key names until the transaction ends. SQLite has one writer anyhow.
+// lock takes the lock that a key names until the transaction ends. SQLite needs none: it has one writer.
 func (s *Store) lock(ctx context.Context, q queries, key ...string) error {
 	if !s.postgres {
 		return nil
@@ -100,7 +100,7 @@ func (s *Store) lock(ctx context.Context, q queries, key ...string) error {
 	return advisoryLock(ctx, q, key...)
 }
 
-// share is a lock that keeps out none but those who would have it for themselves.
+// lockShared is lock, except that several transactions can have the lock in this way at once.
 func (s *Store) lockShared(ctx context.Context, q queries, key ...string) error {
 	if !s.postgres {
 		return nil
@@ -108,7 +108,7 @@ func (s *Store) lockShared(ctx context.Context, q queries, key ...string) error 
 	return advisoryLockShared(ctx, q, key...)
 }
 
-// claims is the key that claims share, and that what would come between them has for itself.
+// claims is the key of the lock that claims take shared, and betweenClaims exclusively.
 const claims = "claims"
 
 // The columns of a callback, in the order of scan.
@@ -118,7 +118,7 @@ const (
 	columnsAndBody = columns + ", body"
 )
 
-// scan reads a row of columns, and what more there is of it into rest.
+// scan reads a row of columns, and the columns after them into rest.
 func scan(row interface{ Scan(...any) error }, rest ...any) (c Callback, err error) {
 	var digest []byte
 	if err := row.Scan(append([]any{

@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// ClockStep is by how much a clock may differ from the one that the store vouches for. A larger difference is a step: the
-// machine's clock is wrong, or no gateway ran for so long.
+// ClockStep is the largest normal difference between a clock and the store's. After a larger one, a step, either the machine's
+// clock is wrong or no gateway ran for that long.
 const ClockStep = 24 * time.Hour
 
-// A Clock is the time as the store knows it.
+// A Clock compares the store's clock with the machine's.
 type Clock struct {
-	Vouched time.Time     // it runs only while a gateway does, and never faster than real time
-	Offset  time.Duration // how far the machine's clock, or PostgreSQL's, is ahead of it; below zero if it is behind
+	Vouched time.Time     // the store's clock: it advances only while a gateway runs, and never faster than real time
+	Offset  time.Duration // by which the machine's clock, or PostgreSQL's, is ahead of it; negative if it is behind
 }
 
-// Stepped reports whether the two differ by so much that nothing may be removed by the time.
+// Stepped reports whether the two differ by more than ClockStep. Then nothing may be removed by its age.
 func (c Clock) Stepped() bool { return c.Offset > ClockStep || c.Offset < -ClockStep }
 
-// clock is what this process remembers between two ticks.
+// clock is the state of this process between two ticks.
 type clock struct {
 	ticking sync.Mutex // one tick at a time
 	mu      sync.Mutex // of what follows
-	vouched time.Time  // zero before the first tick
-	machine time.Time  // what the machine's clock, or PostgreSQL's, said then
-	local   time.Time  // what this machine's said
-	ticked  time.Time  // by the clock of this process, which no step changes
+	vouched time.Time  // at the last tick; zero before the first
+	machine time.Time  // by the machine's clock, or PostgreSQL's, at the last tick
+	local   time.Time  // by this machine's clock
+	ticked  time.Time  // by the monotonic clock of this process
 }
 
 func (c *clock) is(vouched, machine, local, ticked time.Time) {
@@ -35,7 +35,7 @@ func (c *clock) is(vouched, machine, local, ticked time.Time) {
 	c.vouched, c.machine, c.local, c.ticked = vouched, machine, local, ticked
 }
 
-// advance is what is vouched for after so much running, when the machine's clock shows now.
+// advance is the store's clock after a process has run for a time and the machine's clock shows now.
 func advance(vouched, now time.Time, ran time.Duration) time.Time {
 	most := vouched.Add(ran)
 	switch {
@@ -50,9 +50,9 @@ func advance(vouched, now time.Time, ran time.Duration) time.Time {
 // Tick records that the process still runs, and returns the store's clock. It is called once before anything is removed,
 // and then every minute or so. With PostgreSQL the server's clock takes the place of now.
 //
-// A machine's clock can be years off at a start. Rows that are removed by it are lost for good, and with a row of the
-// ledger the knowledge of where a bill is. So the store's clock is the highest time that it has seen, and between two
-// ticks it advances by no more than the process has run. What the difference is, Offset says.
+// A machine's clock can be years off at a start. Rows that were removed by it are lost, and with a row of the ledger the
+// owner of a bill. So the store's clock is the highest time that it has seen, and between two ticks it advances by no more
+// than the process has run.
 func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 	s.clock.ticking.Lock()
 	defer s.clock.ticking.Unlock()
@@ -70,7 +70,7 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 				return t, err
 			}
 		}
-		// An update first: until it commits, other replicas wait here.
+		// An update, to lock the row: other replicas wait until it commits.
 		if err := q.QueryRowContext(ctx, "UPDATE billbridge_clock SET pinged = pinged RETURNING vouched").Scan(moment{&t.vouched}); err != nil {
 			return t, err
 		}
@@ -85,7 +85,7 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 	return Clock{Vouched: t.vouched, Offset: t.machine.Sub(t.vouched)}, nil
 }
 
-// Clock is what Tick would return, without asking the database. Before the first tick it is now.
+// Clock is what Tick would return now, without a query. Before the first tick it is now.
 func (s *Store) Clock(now time.Time) Clock {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()
@@ -100,20 +100,20 @@ func (s *Store) Clock(now time.Time) Clock {
 	return Clock{Vouched: vouched, Offset: now.Sub(vouched)}
 }
 
-// stamp is a time of this machine's clock as it is recorded where gateways compare what they recorded: with PostgreSQL, by the
-// server's clock, as of the last tick.
+// stamp converts a time of this machine's clock for rows that several gateways compare: with PostgreSQL, to the server's clock
+// as of the last tick.
 func (s *Store) stamp(now time.Time) time.Time {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()
 	if !s.postgres || s.clock.ticked.IsZero() {
 		return now
 	}
-	return now.Add(s.clock.machine.Round(0).Sub(s.clock.local.Round(0))) // without what no step changes
+	return now.Add(s.clock.machine.Round(0).Sub(s.clock.local.Round(0))) // Round(0): without the monotonic clocks
 }
 
-// ConfirmClock declares that the machine's clock, or PostgreSQL's, is right: from now on the store vouches for it. Bills
-// whose end was only estimated, perhaps by a clock that was wrong, end a year from now or later; callback addresses of bills
-// whose end nobody said count from now.
+// ConfirmClock declares that the machine's clock, or PostgreSQL's, is right: the store's clock is set to it. Estimated ends of
+// bills, which may come from a wrong clock, become a year from now or later. For callback addresses of bills without an end,
+// retention counts from now.
 func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error {
 	s.clock.ticking.Lock()
 	defer s.clock.ticking.Unlock()
@@ -124,7 +124,7 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 			return err
 		}
 	}
-	// First: what the new time would remove must be safe before it is vouched for.
+	// Before the clock is set: afterwards a sweep may remove these rows.
 	if _, err := s.sweep(ctx, `
 		UPDATE billbridge_owners SET ends = $1 WHERE (partner, bill) IN (
 			SELECT partner, bill FROM billbridge_owners WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2)`,

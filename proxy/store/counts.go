@@ -14,37 +14,35 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// Counts are what was counted of one operation of a partner, by all replicas together. What Data means is for the caller
-// to say.
+// Counts are what all replicas together counted for one partner and operation. Only the caller knows the meaning of Data.
 type Counts struct {
 	Partner   partner.ID // full
 	Operation string
 	Data      []byte // never empty
 }
 
-// countsAtOnce is how many counts one transaction takes at most: each of them is read and merged within it, and creates
-// wait meanwhile.
+// countsAtOnce is the most counts that one transaction adds: each is read and merged in it, and creates wait meanwhile.
 const countsAtOnce = 100
 
-// AddCounts adds what was counted by a version of the table. Counts that are not there yet are kept as they are; of
-// those that are, Data becomes merge(have, more). So replicas may add to the same ones at one time, and nothing is lost.
+// AddCounts adds what was counted by a version of the table. New counts are stored as they are; for stored ones, Data becomes
+// merge(have, more). Several replicas may add to the same counts at once.
 //
-// A transaction may have to run again, and may still run when ctx has ended and AddCounts has returned. So merge must be
-// pure: it is called more than once for what counts once, it keeps nothing, and it changes neither of what it is given.
+// merge must be pure: it must not change or keep its arguments. A transaction may run again, so that merge is called again, and
+// may still run after ctx has ended and AddCounts has returned.
 //
-// It sorts more, by partner and operation, and works in batches: after an error more[:added] have certainly been added,
-// and more[added:] is what to add again later. If the error came late, the first batch of that may have been added, too,
-// and then counts twice.
+// AddCounts sorts more by partner and operation and adds it in batches. After an error more[:added] has been added, and
+// more[added:] is to be added later. After an error during a commit, the next batch may have been added, too, and is then
+// counted twice.
 func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) (added int, err error) {
 	if version == "" || at.IsZero() {
 		return 0, fmt.Errorf("store: counts need the version that they went by and a time, not %q and %s", version, at.Format(time.RFC3339))
 	}
-	// Always in the same order: of two replicas that add to the same rows, none has one that the other waits for. The
-	// caller's own slice, so that more[added:] means the same to it.
+	// Always in the same order, so that two replicas that add to the same rows cannot deadlock. The caller's own slice is
+	// sorted, so that more[added:] means the same to it.
 	slices.SortStableFunc(more, func(a, b Counts) int {
 		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
 	})
-	more = slices.Clone(more) // and each Data: they must not change while the writer is at them
+	more = slices.Clone(more) // and each Data: they must not change while the writer reads them
 	for i, c := range more {
 		if !c.Partner.IsFull() || c.Operation == "" || len(c.Data) == 0 {
 			return 0, fmt.Errorf("store: counts need the full hash of a partner, an operation and data, not %q, %q and %d bytes",
@@ -74,13 +72,12 @@ func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at
 	return added, nil
 }
 
-// counts is the key that all who add counts share, and that who resets them has for itself: it removes rows in whatever
-// order, and would wait for one of theirs while they wait for one of its.
+// counts is the key of the lock that AddCounts takes shared and ResetCounts exclusively: a reset removes rows in any order, so that
+// without it the two could deadlock.
 const counts = "counts"
 
 func addCounts(ctx context.Context, q queries, version string, more Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) error {
-	// A row that is there is from here on kept from others, and one that is not is made, without data yet. In one
-	// statement: between two, a sweep might remove the row.
+	// This locks the row, or makes it without data. In one statement: between two, a sweep might remove the row.
 	var have []byte
 	if err := q.QueryRowContext(ctx, `
 		INSERT INTO billbridge_counts AS was (version, partner, operation, data, added)
@@ -106,8 +103,8 @@ func addCounts(ctx context.Context, q queries, version string, more Counts, at t
 	return err
 }
 
-// Counts returns what was counted by a version of the table, or by any for "", by partner and operation in this order: of
-// one partner, named by its full hash, or of all for "".
+// Counts returns what was counted by a version of the table, or by all versions for "", sorted by partner and operation: of one
+// partner, or of all for "".
 func (s *Store) Counts(ctx context.Context, version string, partner partner.ID) ([]Counts, error) {
 	from, to := partner, beyond("")
 	if partner != "" {
@@ -127,8 +124,8 @@ func (s *Store) Counts(ctx context.Context, version string, partner partner.ID) 
 	})
 }
 
-// ResetCounts removes what was counted of a partner, named by its full hash, or of all for "", by whatever version of
-// the table. What replicas have counted and not added yet it does not reach: that is added afterwards.
+// ResetCounts removes what was counted of a partner, or of all for "", by any version of the table. What replicas have counted
+// and not added yet is added later.
 func (s *Store) ResetCounts(ctx context.Context, partner partner.ID, by string, at time.Time) error {
 	if partner != "" && !partner.IsFull() {
 		return fmt.Errorf("store: a reset needs the full hash of a partner, or none for all, not %q", partner)
@@ -142,9 +139,9 @@ func (s *Store) ResetCounts(ctx context.Context, partner partner.ID, by string, 
 	})
 }
 
-// SweepCounts removes what was counted by other versions of the table than this one and was last added to before a
-// time, in batches as Sweep does, and returns how many rows that were. Replicas do not have a new version all at once,
-// and one may be taken back: before must leave time for both.
+// SweepCounts removes the counts of all other versions of the table that were last added to before a time, in batches as Sweep
+// does, and returns the number of rows removed. Replicas do not get a new version at the same moment, and a version may be
+// rolled back: before must be long enough ago for both.
 func (s *Store) SweepCounts(ctx context.Context, version string, before time.Time) (n int, err error) {
 	if version == "" {
 		return 0, errors.New("store: a sweep of counts needs the version whose counts stay")

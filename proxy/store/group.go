@@ -2,17 +2,17 @@ package store
 
 import "context"
 
-// groupOf is how many writes one transaction carries at most.
+// groupOf is the most writes that one transaction carries.
 const groupOf = 256
 
 // A job is a write that waits for the writer.
 type job struct {
 	ctx  context.Context
 	run  func(context.Context, queries) error
-	done chan error // takes one answer, read or not
+	done chan error // has room for the one answer, so that the writer never waits
 }
 
-// write hands f to the writer and waits for the commit that carries it.
+// write passes f to the writer and waits for the commit of its transaction.
 func (e *sqliteEngine) write(ctx context.Context, f func(context.Context, queries) error) error {
 	if e.isClosing() {
 		return errClosed
@@ -32,23 +32,23 @@ func (e *sqliteEngine) write(ctx context.Context, f func(context.Context, querie
 		return ctx.Err()
 	case <-e.gone:
 	}
-	select { // it may have been the last that the writer did
+	select { // it may have been the writer's last job
 	case err := <-j.done:
 		return err
 	default:
-		return errClosed // it came when the writer had ended
+		return errClosed // it came after the writer had ended
 	}
 }
 
-// commitAll is the writer: it takes all writes that wait, commits them together and tells each. So the disk is waited
-// for once, and while it is, the next ones gather.
+// commitAll is the writer: it takes all waiting writes, commits them in one transaction and answers each. So all of them wait for
+// the disk once; meanwhile the next ones queue up.
 func (e *sqliteEngine) commitAll() {
 	defer close(e.gone)
 	for {
 		var waiting []job
 		select {
 		case j := <-e.jobs:
-			if err := j.ctx.Err(); err != nil { // as in gather: a claim that nobody waits for would be held until it ends
+			if err := j.ctx.Err(); err != nil { // as in gather: nobody would use the claim of a caller that has gone
 				j.done <- err
 				continue
 			}
@@ -64,7 +64,7 @@ func (e *sqliteEngine) commitAll() {
 	}
 }
 
-// gather adds the writes that wait by now, but for those whose caller has gone.
+// gather adds the writes that are waiting, except those whose caller has gone.
 func (e *sqliteEngine) gather(waiting []job) []job {
 	for len(waiting) < groupOf {
 		select {
@@ -81,11 +81,10 @@ func (e *sqliteEngine) gather(waiting []job) []job {
 	return waiting
 }
 
-// commit runs jobs in one transaction. If one of them fails, what the others did is undone with it: then each runs in
-// a transaction of its own, so that only that one fails. If the transaction itself cannot begin or be committed, all
-// fail: each alone would wait as long again.
+// commit runs jobs in one transaction. If one fails, the transaction is rolled back and each job runs in a transaction of its own,
+// so that only that one fails. If the transaction cannot begin or be committed, all fail: each alone would wait as long again.
 func (e *sqliteEngine) commit(jobs []job) {
-	// Not the context of a caller: the writes of the others hang on this transaction, too.
+	// Not the context of one caller: the transaction has the writes of others, too.
 	ctx := context.Background()
 	faulty := false
 	err := e.transaction(ctx, func(ctx context.Context, q queries) error {

@@ -13,48 +13,48 @@ import (
 )
 
 var (
-	// ErrOtherOwner: the bill is at another upstream, or may be. The row that says so comes with it.
+	// ErrOtherOwner: the bill is or may be at another upstream. The row is returned with it.
 	ErrOtherOwner = errors.New("store: the bill belongs to another upstream")
-	// errNotOpen: the create was settled before, or the store was restored from a backup that does not know of it.
+	// errNotOpen: the create was completed before, or the store was restored from a backup without it.
 	errNotOpen = errors.New("store: the create is not open")
 	// ErrMaking: a create of the bill is under way, or ended lately with an unknown outcome.
 	ErrMaking = errors.New("store: a create of the bill is under way")
-	// ErrDenied: since the create arrived a caller was told that there is no such bill.
+	// ErrDenied: after the create arrived, another call got the answer that there is no such bill.
 	ErrDenied = errors.New("store: a caller got the answer that there is no such bill")
-	// ErrBill: no bill can be kept under that id. None that a backend documents is like it.
+	// ErrBill: the id of the bill cannot be stored. No documented id is like that.
 	ErrBill = errors.New("store: not the id of a bill that can be kept")
 )
 
-// An Ownership is what is known of a bill at the upstream that its row names.
+// An Ownership is the state of a bill's row: whether the bill is at the upstream of the row.
 type Ownership string
 
 // The ownerships. Only a released bill may be given to another upstream.
 const (
-	Pending  Ownership = "pending"  // a create may have been sent there
-	Owned    Ownership = "owned"    // it is there, for good
-	Released Ownership = "released" // it certainly is not there: nothing was sent, or all of it was refused
+	Pending  Ownership = "pending"  // it may be: a create may have been sent there
+	Owned    Ownership = "owned"    // it is, for good
+	Released Ownership = "released" // it certainly is not: nothing was sent, or every create was refused
 )
 
-// An Owner is a row of the ledger: which upstream a bill is at, if it is anywhere.
+// An Owner is a row of the ledger: the upstream that a bill is at.
 type Owner struct {
 	Partner   partner.ID // full
 	Bill      string
 	Upstream  string
 	State     Ownership
-	Open      int       // creates on their way. One whose process died, or that could not be settled, stays among them
-	Uncertain bool      // a create ended Unknown or Taken: the bill is not released any more
+	Open      int       // creates that were not completed: under way, or their process ended first
+	Uncertain bool      // a create ended Unknown or Taken: the bill will not be released
 	Changed   time.Time // when it came into its state
-	Tried     time.Time // when its last create was recorded; of a bill that was only found, as Changed
-	Ends      time.Time // a sweep takes the row some time after this; 1970 once it was released
-	Ended     time.Time // when the bill was seen destroyed or cancelled; zero if it was not. Only of an owned bill
-	Unknown   bool      // a write of it has an unknown outcome that is not resolved yet (see RecordUnknown). Set by Store.Owner alone
+	Tried     time.Time // when its last create was recorded; if there was none, as Changed
+	Ends      time.Time // when the bill is over: it is swept some time later. 1970 for a released row
+	Ended     time.Time // when an owned bill was seen destroyed or cancelled; zero if it was not
+	Unknown   bool      // a write of it has an unknown outcome that is not resolved (see RecordUnknown); set by Store.Owner alone
 }
 
-// estimatedLife is after how long a bill is taken for over if nobody says when it ends.
+// estimatedLife is how long after its create a bill without an end is taken for over.
 const estimatedLife = 365 * 24 * time.Hour
 
-// estimatedEnd is when such a bill is taken for over. A clock that is behind must not bring that nearer, so the store's
-// own clock counts where it is ahead.
+// estimatedEnd is when such a bill is taken for over. A machine's clock that is behind must not make that earlier, so it is
+// computed from the store's clock if that is ahead.
 func (s *Store) estimatedEnd(now time.Time) time.Time {
 	if vouched := s.Clock(now).Vouched; vouched.After(now) {
 		now = vouched
@@ -62,35 +62,35 @@ func (s *Store) estimatedEnd(now time.Time) time.Time {
 	return now.Add(estimatedLife)
 }
 
-// A Create is one that its holder may send to Upstream, which is not always the one that it asked for.
+// A Create is a recorded create. It may be sent to Upstream alone, which need not be the one that Own was asked for.
 type Create struct {
 	Owner
-	token string // tells it from any other of the bill
+	token string // unique among the creates of the bill
 }
 
 // An Outcome is how a create ended.
 type Outcome string
 
-// The outcomes. Where two of them might fit, Unknown does.
+// The outcomes. In doubt it is Unknown.
 const (
 	Succeeded Outcome = "succeeded" // the upstream said so
-	Refused   Outcome = "refused"   // it said that it did not take the bill, and why, but not that the id is taken
-	Taken     Outcome = "taken"     // it said that it has a bill of that id, by whomever (BILL_001)
-	NotSent   Outcome = "not sent"  // certainly not a byte of it left
+	Refused   Outcome = "refused"   // the upstream refused it, for another reason than that the id is used
+	Taken     Outcome = "taken"     // the upstream has a bill with that id, from whichever call (BILL_001)
+	NotSent   Outcome = "not sent"  // certainly not one byte was sent
 	Unknown   Outcome = "unknown"
 )
 
-// Own notes, before it is sent, that a create of a bill is on its way, and says where it must go: to upstream if
-// nobody has the bill, else to the one that the row names. All creates of one id go to one backend, whichever replicas
-// they come through, and that side answers them.
+// Own records a create of a bill before it is sent, and says which upstream it must be sent to: the given one if the bill has no
+// owner, else the one of its row. So all creates of one id go to one backend, through whichever replicas they come.
 //
-// The bill is over at until. If that is zero or not after now (an upstream may take an end like 0001-01-01 for none), the
-// end is estimated: a year from now. Of several creates the last end counts.
+// The bill is over at until. If that is zero or not after now (0001-01-01 may mean a bill without an end), the end is
+// estimated: a year from now. Of several creates the latest end counts.
 //
-// now is when the create arrived. If a caller was told since then that there is no such bill (see Deny), the error is ErrDenied.
+// now is when the create arrived. If another call got the answer since then that there is no such bill (see Deny), the error is
+// ErrDenied.
 //
-// After an error nothing may be sent, and there is nothing to settle. If the error came late, a create that nobody
-// will settle is open: then the bill stays where it is, which loses nothing.
+// After an error nothing may be sent, and there is nothing to complete. After an error during the commit the create may stay
+// recorded as open: then the bill keeps its upstream, which is safe.
 func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream string, now, until time.Time) (Create, error) {
 	if err := ownable(partner, bill, upstream, now); err != nil {
 		return Create{}, err
@@ -102,7 +102,7 @@ func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream stri
 	now = s.stamp(now)
 	token := newCreate()
 	r, err := write(ctx, s, "noting the owner of a bill", func(ctx context.Context, q queries) (r ruling, err error) {
-		// Nearly every create is of a new bill: for that, nothing need be read back, which SQLite is slow at.
+		// Nearly every create is of a new bill. Then nothing need be read back, which is slow with SQLite.
 		result, err := q.ExecContext(ctx, `
 			INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
 			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7) ON CONFLICT (partner, bill) DO NOTHING`,
@@ -114,8 +114,8 @@ func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream stri
 			r.owner = Owner{Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1, Changed: asStored(now), Tried: asStored(now), Ends: asStored(until)}
 			return r, err
 		}
-		// The whole again, for a row that was there may be gone by now. In one statement: what it finds, another replica
-		// cannot change before it has written.
+		// An insert again, as the row may be gone by now. In one statement, so that no other replica changes the row between
+		// reading and writing it.
 		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
 			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7)
@@ -143,15 +143,15 @@ func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream stri
 	return Create{r.owner, token}, nil
 }
 
-// deniedFor is how long after its arrival a create may be on its way to the ledger. A denial that seems to come later was
-// recorded by a clock that was wrong.
+// deniedFor is how long after its arrival a create may be recorded. A denial that seems to be later than that was recorded by a
+// wrong clock.
 const deniedFor = 10 * time.Minute
 
-// Complete notes how a create ended, once: a second time is an error and changes nothing, so that whoever had an error
-// may try again. One that is never settled is taken for one that may have taken effect.
+// Complete records how a create ended. A second call changes nothing and returns an error, so that a caller may try again after
+// one. A create that is never completed is taken for one that may have taken effect.
 //
-// A success makes the bill owned even where the row does not know of the create any more, unless it names another
-// upstream by now: then it is ErrOtherOwner, and the bill is at both.
+// After a success the bill is owned, even if its row does not have the create any more. If the row names another upstream by
+// then, the error is ErrOtherOwner, and the bill is at both.
 func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now time.Time) (Owner, error) {
 	if c.token == "" || now.IsZero() {
 		return Owner{}, errors.New("store: only a create that came from Own can be settled, at a time")
@@ -187,11 +187,11 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	return r.owner, err
 }
 
-// completion is the statement by which the create is not open any more and has had its outcome.
+// completion is the statement that removes the create from the open ones and records its outcome.
 func (c Create) completion(outcome Outcome, now time.Time) (statement string, args []any, err error) {
-	// This was the last that could have taken effect, and it did not.
+	// No other create can have taken effect, and this one did not.
 	const over = "state = 'pending' AND uncertain = 0 AND creates = $3"
-	// A bill that ended before this create arrived may be another bill of the same id from now on.
+	// If the bill ended before this create, the create may have made another bill with the same id.
 	const reopened = "ended = CASE WHEN ended < tried THEN NULL ELSE ended END"
 	var change, where string
 	args = []any{c.Partner, c.Bill, c.token, now.UnixMilli()}
@@ -202,7 +202,7 @@ func (c Create) completion(outcome Outcome, now time.Time) (statement string, ar
 	case Refused, NotSent:
 		change = `state = CASE WHEN ` + over + ` THEN 'released' ELSE state END,
 			changed = CASE WHEN ` + over + ` THEN $4 ELSE changed END,
-			ends = CASE WHEN ` + over + ` THEN 0 ELSE ends END` // it says no more than no row would: the next sweep takes it
+			ends = CASE WHEN ` + over + ` THEN 0 ELSE ends END` // a released row says no more than no row: the next sweep removes it
 	case Unknown, Taken:
 		change, args = "uncertain = 1, "+reopened, args[:3]
 	default:
@@ -214,8 +214,8 @@ func (c Create) completion(outcome Outcome, now time.Time) (statement string, ar
 		RETURNING ` + ownerColumns, args, nil
 }
 
-// succeedAlone completes a create that is the only one of its bill and succeeded, as nearly every create does, if its row is as
-// it was: then nothing need be read back, which SQLite is slow at.
+// succeedAlone completes a create that succeeded and is the only one of its bill, if its row has not changed. Nearly every create
+// is like that. Nothing need be read back then, which is slow with SQLite.
 func (c Create) succeedAlone(ctx context.Context, q queries, now time.Time) (o Owner, done bool, err error) {
 	result, err := q.ExecContext(ctx, `
 		UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
@@ -233,10 +233,12 @@ func (c Create) succeedAlone(ctx context.Context, q queries, now time.Time) (o O
 	return o, true, nil
 }
 
-// Deny records that a caller, whose call arrived at now, is about to be told that there is no such bill: a create that arrived
-// until then, and is not recorded yet, is refused by Own, so that the bill is not made after all. If a create of the bill is under way,
-// or has an unknown outcome, and arrived after since, nothing changes: the row comes with ErrMaking, and the caller must
-// not be told so. One that seems to come from the future was recorded by a clock that was wrong, and is old. An owned bill is its upstream's to answer for: nothing changes.
+// Deny is called before a call that arrived at now gets the answer that there is no such bill. From then on Own refuses creates
+// that arrived until now, so that the answer stays true.
+//
+// If a create of the bill is under way or has an unknown outcome, and arrived after since, nothing changes and the row is
+// returned with ErrMaking: the caller must not get that answer. (A create from the future comes from a wrong clock, and counts as
+// old.) If the bill is owned nothing changes: its upstream decides on the answer.
 func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, since time.Time) (Owner, error) {
 	if !partner.IsFull() || now.IsZero() {
 		return Owner{}, fmt.Errorf("store: denying a bill needs the full hash of a partner and a time, not %q and %s", partner, now.Format(time.RFC3339))
@@ -266,14 +268,14 @@ func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, 
 	return r.owner, err
 }
 
-// Found notes that an upstream has a bill, because it showed it. Its end is estimated. If the row says
-// that the bill is at another one, or may be, it stays as it is and comes with ErrOtherOwner. A row that was pending when the store was declared restored from
-// a backup says neither: it may have been released since the backup, and the bill made at the upstream that shows it.
+// Found records that an upstream showed a bill, which so is owned there. Its end is estimated. If by its row the bill is or may be
+// at another upstream, nothing changes and the row is returned with ErrOtherOwner. A row that was pending before the store was
+// declared restored does not count: it may have been released after the backup, and the bill made at the other upstream.
 func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream string, now time.Time) (Owner, error) {
 	if err := ownable(partner, bill, upstream, now); err != nil {
 		return Owner{}, err
 	}
-	// Most of what is read is known to be there, and stays there: that is worth no wait for the disk.
+	// Most bills that are read are owned by that upstream already: then nothing is written.
 	if known, err := s.Owner(ctx, partner, bill); err == nil && known.State == Owned && known.Upstream == upstream {
 		return known, nil
 	}
@@ -287,7 +289,7 @@ func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream st
 	return r.owner, err
 }
 
-// A ruling is a row, and why it stayed as it was. That is a value because an error would undo what others wrote in the
+// A ruling is a row and why it was not changed. The refusal is a value, as an error would roll back the writes of others in the
 // same transaction.
 type ruling struct {
 	owner   Owner
@@ -338,10 +340,10 @@ func owner(ctx context.Context, q queries, partner partner.ID, bill string) (Own
 		SELECT `+ownerColumns+` FROM billbridge_owners WHERE partner = $1 AND bill = $2`, partner, bill), partner, bill)
 }
 
-// billAtMost is how many bytes of an id an index of PostgreSQL holds without trouble. No documented id comes near it.
+// billAtMost is the most bytes of an id, well within what an index of PostgreSQL takes. Documented ids are far shorter.
 const billAtMost = 1000
 
-// ownable refuses what could not be kept, or not found again.
+// ownable refuses what cannot be stored, or not be found again.
 func ownable(partner partner.ID, bill, upstream string, now time.Time) error {
 	if !partner.IsFull() || upstream == "" || now.IsZero() {
 		return fmt.Errorf("store: the owner of a bill needs the full hash of a partner, an upstream and a time, not %q, %q and %s",
@@ -355,7 +357,7 @@ func ownable(partner partner.ID, bill, upstream string, now time.Time) error {
 
 const createLength = 16 + 1 // of a token
 
-// newCreate is the token of a create. The blank keeps one from being found across two others.
+// newCreate is the token of a create. The blank at its end keeps a token from matching parts of two others.
 func newCreate() string {
 	var token [8]byte
 	_, _ = rand.Read(token[:]) // never fails

@@ -12,10 +12,10 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// ErrFilter: a Filter asks for what cannot be; the error's text says what.
+// ErrFilter: a Filter is wrong; the error says why.
 var ErrFilter = errors.New("store: wrong filter")
 
-// A Filter says which callbacks are meant. A field with its zero value excludes none.
+// A Filter selects callbacks. A field with its zero value excludes none.
 type Filter struct {
 	State         State
 	PartnerPrefix partner.ID // full or abbreviated; ErrAmbiguous if it fits two partners
@@ -24,10 +24,10 @@ type Filter struct {
 	Since         time.Time // received then or later
 	Until         time.Time // received before
 	Limit         int       // at most so many; 0 means 100 for List, and all for Count, Replay and Drop
-	After         int64     // for List: only those that follow the callback with this Cursor on the page before
+	After         int64     // for List: only those after the callback with this Cursor, the last of the page before
 }
 
-const pageOf = 100 // what List returns when the filter names no limit
+const pageOf = 100 // the limit of List if the filter has none
 
 // List returns callbacks without their bodies, the last accepted first.
 func (s *Store) List(ctx context.Context, f Filter) ([]Callback, error) {
@@ -56,7 +56,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Callback, error) {
 	})
 }
 
-// Count returns how many callbacks the filter means.
+// Count returns the number of callbacks that a filter selects.
 func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 	where, args, err := f.where()
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 	})
 }
 
-// Get returns the callback with an id, body and all, or ErrNotFound.
+// Get returns the callback with an id, with its body, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
 	if storable(map[string]string{"id": id}) != nil {
 		return Callback{}, ErrNotFound
@@ -92,7 +92,7 @@ func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
 	})
 }
 
-// A decision is what the operator makes of a callback. set takes $1, the time of the decision, and ends every lease.
+// A decision is what an operator does with a callback. set takes $1, the time of the decision, and ends every lease.
 type decision struct {
 	action Action
 	to     State
@@ -104,30 +104,29 @@ var (
 	discard = decision{CallbackDropped, Dropped, "state = 'dropped', next = $1, due = $1, lease = '', done = $1"}
 )
 
-// Replay has the dead callbacks that the filter means delivered after all, from now on and under the ids they have,
-// and returns how many those are. by is who decides, for the audit log. It works in batches, each with an entry there: after an
-// error, n of them have been changed already. After each batch it calls progress, which may be nil, with their number so far. Nobody waits for progress but Replay.
+// Replay makes the dead callbacks that a filter selects Waiting again, due now and with the ids they have, and returns their
+// number. by is who decides, for the audit log. It works in batches, each with an entry in the log: after an error, n callbacks
+// have been changed. After each batch it calls progress, which may be nil, with the number so far.
 //
-// A callback that is replayed has the place in its order that it always had. It waits for an attempt under way at a
-// later one, and then goes before all later ones that are still waiting.
+// A replayed callback keeps its place in its order: it waits for an attempt under way at a later one, and is delivered before
+// all later ones that are still waiting.
 func (s *Store) Replay(ctx context.Context, f Filter, by string, now time.Time, progress func(done int)) (n int, err error) {
 	return s.decide(ctx, f, revive, by, now, progress)
 }
 
-// Drop gives up for good on the dead callbacks that the filter means, and returns how many those are. It works in
-// batches and calls progress, as Replay does.
+// Drop makes the dead callbacks that a filter selects Dropped, and returns their number. It works in batches and calls progress as
+// Replay does.
 func (s *Store) Drop(ctx context.Context, f Filter, by string, now time.Time, progress func(done int)) (n int, err error) {
 	return s.decide(ctx, f, discard, by, now, progress)
 }
 
-// ReplayOne has one dead or delivered callback delivered again, in its place as Replay does: what follows it in its
-// order and was not delivered yet comes after it, even if attempts at that were made. It returns ErrNotFound if there
-// is none with that id, and ErrState if it is in another state.
+// ReplayOne is Replay for one dead or delivered callback. It returns ErrNotFound if there is none with that id, and ErrState if it
+// is in another state.
 func (s *Store) ReplayOne(ctx context.Context, id, by string, now time.Time) error {
 	return s.decideOne(ctx, id, revive, by, now, Dead, Delivered)
 }
 
-// DropOne gives up for good on one dead callback; errors as for ReplayOne.
+// DropOne is Drop for one dead callback, with the errors of ReplayOne.
 func (s *Store) DropOne(ctx context.Context, id, by string, now time.Time) error {
 	return s.decideOne(ctx, id, discard, by, now, Dead)
 }
@@ -140,7 +139,7 @@ func (s *Store) decide(ctx context.Context, f Filter, d decision, by string, now
 		return 0, err
 	}
 	f.State = Dead
-	// Each batch goes on where the one before ended: what dies again meanwhile is not taken twice.
+	// Each batch begins after the last callback of the one before: what fails again meanwhile is not changed twice.
 	for from := int64(0); ; {
 		batch := s.batch
 		if f.Limit > 0 {
@@ -194,7 +193,7 @@ func (s *Store) decideOne(ctx context.Context, id string, d decision, by string,
 	if storable(map[string]string{"id": id}) != nil {
 		return ErrNotFound
 	}
-	// What was found comes back as a value: an error would undo what others wrote in the same transaction.
+	// The refusal is a value: an error would roll back the writes of others in the same transaction.
 	refusal, err := write(ctx, s, "changing a callback", func(ctx context.Context, q queries) (refusal, err error) {
 		if err := s.betweenClaims(ctx, q); err != nil {
 			return nil, err
@@ -209,7 +208,7 @@ func (s *Store) decideOne(ctx context.Context, id string, d decision, by string,
 		case !slices.Contains(states, State(c.From)):
 			return ErrState, nil
 		}
-		// The state again: an attempt may have ended since.
+		// The state is compared again: an attempt may have ended since.
 		changed, err := numbers(ctx, q, "UPDATE billbridge_callbacks SET "+d.set+" WHERE id = $2 AND state = $3 RETURNING seq", now.UnixMilli(), id, c.From)
 		if err == nil && len(changed) == 0 {
 			return ErrState, nil
@@ -225,11 +224,11 @@ func (s *Store) decideOne(ctx context.Context, id string, d decision, by string,
 	return refusal
 }
 
-// betweenClaims keeps other replicas from claiming until the transaction ends, and waits for those that do. Of a claim
-// under way another replica would not see that it holds a later callback, and would take the one replayed beside it.
+// betweenClaims waits for claims under way and keeps other replicas from claiming until the transaction ends. Otherwise another
+// replica could claim a replayed callback without seeing that a later one of its order is being claimed.
 func (s *Store) betweenClaims(ctx context.Context, q queries) error { return s.lock(ctx, q, claims) }
 
-// passOver makes a PostgreSQL query leave out rows that another transaction holds, so that none waits for another.
+// passOver makes a PostgreSQL query skip rows that another transaction has locked.
 func (s *Store) passOver() string {
 	if s.postgres {
 		return "FOR UPDATE SKIP LOCKED"
@@ -237,7 +236,7 @@ func (s *Store) passOver() string {
 	return ""
 }
 
-// where is the condition of a filter, its arguments after those given.
+// where is the condition of a filter, and its arguments after the given ones.
 func (f Filter) where(args ...any) (string, []any, error) {
 	conditions := []string{"true"}
 	add := func(condition string, arg any) {
@@ -247,7 +246,7 @@ func (f Filter) where(args ...any) (string, []any, error) {
 	switch f.State {
 	case "":
 	case Waiting, Delivered, Dead, Dropped:
-		conditions = append(conditions, "state = '"+string(f.State)+"'") // spelled out, for the partial indices
+		conditions = append(conditions, "state = '"+string(f.State)+"'") // not an argument, for the partial indices
 	default:
 		return "", nil, fmt.Errorf("%w: there is no state %q", ErrFilter, f.State)
 	}
@@ -286,7 +285,7 @@ func callbacksIn(n int) string {
 	return fmt.Sprintf("%d callbacks", n)
 }
 
-// words are what a filter asks for beside the state and the partner, for the audit log.
+// words describe a filter, except its state and partner, for the audit log.
 func (f Filter) words() string {
 	words := []string{"all"}
 	add := func(name string, value any) { words = append(words, fmt.Sprintf("%s %v", name, value)) }
@@ -311,7 +310,7 @@ func (f Filter) words() string {
 	return strings.Join(words, ", ")
 }
 
-// beyond is greater than every ID that begins with prefix, and smaller than any other greater one: g follows f.
+// beyond is the end of the range of IDs that begin with prefix: g follows f, the last hex digit.
 func beyond(prefix partner.ID) partner.ID { return prefix + "g" }
 
 func checkPrefix(prefix partner.ID) error {
@@ -330,7 +329,7 @@ func onePartner(ctx context.Context, q queries, table string, prefix partner.ID)
 	if prefix == "" {
 		return nil
 	}
-	var first, last sql.NullString // the ends of the index: not every row between them is read
+	var first, last sql.NullString // min and max read two entries of the index, not all rows between
 	err := q.QueryRowContext(ctx, `
 		SELECT (SELECT min(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2),
 			(SELECT max(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2)`,

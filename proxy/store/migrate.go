@@ -10,7 +10,7 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// A dialect is where the migrations of an engine are, and how it asks for the table of versions.
+// A dialect is the folder of an engine's migrations, and the query whether the table of versions exists.
 type dialect struct{ folder, versioned string }
 
 var (
@@ -18,14 +18,14 @@ var (
 	forPostgres = dialect{"postgres", "SELECT to_regclass('billbridge_schema') IS NOT NULL"}
 )
 
-// A schema is how far the tables of a database have come.
+// A schema is the version of the tables of a database.
 type schema struct {
 	files     []string // all migrations, in order
 	version   int      // how many of them it has
 	versioned bool     // it has the table of versions
 }
 
-// examine reads it, changing nothing, and refuses one that is newer than what is known.
+// examine reads the schema without changing anything. It refuses one that is newer than this billbridge.
 func examine(ctx context.Context, q queries, d dialect) (s schema, err error) {
 	if s.files, err = fs.Glob(migrations, "migrations/"+d.folder+"/*.sql"); err != nil { // the names begin with the version
 		return s, err
@@ -44,8 +44,8 @@ func examine(ctx context.Context, q queries, d dialect) (s schema, err error) {
 	return s, nil
 }
 
-// migrate brings the tables up to date, inside the caller's transaction and alone in it. A file of migrations is never
-// changed once it was released; what changes the tables is a new file.
+// migrate brings the tables up to date, in a transaction of its own. A released migration is never changed: a change of the tables
+// is a new file.
 func migrate(ctx context.Context, q queries, d dialect) error {
 	s, err := examine(ctx, q, d)
 	if err != nil {

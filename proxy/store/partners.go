@@ -10,10 +10,9 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// Seen notes that a partner was seen. The first time that is noted stays, whatever comes after it. For a partner that
-// is known it is no more than a read.
+// Seen records when a partner was first seen. For a partner that has been recorded before it only reads.
 //
-// The row is never removed: the caller must know that there is such a partner, or anyone fills the store with made-up
+// The row is never removed. The caller must be sure that the partner exists, so that nobody can fill the store with made-up
 // ones.
 func (s *Store) Seen(ctx context.Context, partner partner.ID, at time.Time) error {
 	if !partner.IsFull() || at.IsZero() {
@@ -50,7 +49,7 @@ type Sight struct {
 	First   time.Time
 }
 
-// Sights returns all partners that were seen, by partner.
+// Sights returns all partners that were seen, sorted by partner.
 func (s *Store) Sights(ctx context.Context) ([]Sight, error) {
 	return read(ctx, s, "reading which partners were seen", func(ctx context.Context, q queries) ([]Sight, error) {
 		rows, err := q.QueryContext(ctx, "SELECT partner, seen FROM billbridge_seen ORDER BY partner")

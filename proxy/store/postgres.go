@@ -16,13 +16,13 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// connections is how many a replica holds to PostgreSQL at most.
+// connections is the most connections of a replica to PostgreSQL.
 const connections = 16
 
-// pg is PostgreSQL: plain transactions on a pool of connections. Several replicas may share it.
+// postgresEngine is PostgreSQL: plain transactions on a pool of connections. Several replicas may share it.
 type postgresEngine struct {
 	db     *sql.DB
-	using  sync.RWMutex // held while a statement runs: close waits for them
+	using  sync.RWMutex // read-locked while a transaction runs: close waits for them
 	closed bool
 }
 
@@ -46,12 +46,12 @@ func pool(url string, most int) (*sql.DB, error) {
 		return nil, err
 	}
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
-		// A server may be set not to wait for its disk. What is acknowledged must be on it (requirement R30).
+		// A server may be configured not to wait for its disk, but what is acknowledged must be on it (requirement R30).
 		if _, err := c.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"); err != nil {
 			return err
 		}
-		// A replica that is frozen or cut off in the middle of a transaction would keep its locks for as long as the
-		// server takes it for alive, hours, and all others waiting. None of ours does anything between two statements.
+		// A replica that freezes or is cut off within a transaction would keep its locks, and all others waiting, until the
+		// server notices, which can take hours. Our transactions are never idle between two statements.
 		_, err := c.Exec(ctx, "SET idle_in_transaction_session_timeout = '30s'")
 		return err
 	}))
@@ -61,15 +61,14 @@ func pool(url string, most int) (*sql.DB, error) {
 	return db, nil
 }
 
-// parse reads a URL. What is wrong with it is told in fixed words: where a URL is malformed, nobody can say which part
-// of it is the password.
+// parse reads a URL. Its errors are fixed texts: of a malformed URL nobody can say which part is the password.
 func parse(url string) (*pgx.ConnConfig, error) {
 	_, rest, ok := strings.Cut(url, "://")
 	if !ok {
 		return nil, errors.New("the URL must begin with postgres://")
 	}
-	// An @ behind the first / or ? is the end of a password that holds one of them: what stands before would be taken
-	// for the host, and shown.
+	// An @ after the first / or ? ends a password that contains one of them. Its beginning would be taken for the host and
+	// shown.
 	if end := strings.IndexAny(rest, "@/?#"); strings.Count(rest, "@") > 1 || end >= 0 && rest[end] != '@' && strings.Contains(rest, "@") {
 		return nil, errors.New("the URL cannot be read: @, /, ? and # in its password must be percent-encoded")
 	}
@@ -81,8 +80,8 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// Unreachable reports whether an error of Open may pass by itself: PostgreSQL does not answer, or starts, or has no place for
-// one more connection just now.
+// Unreachable reports whether an error of Open may be temporary: PostgreSQL does not answer, is starting, or has no free
+// connection.
 func Unreachable(err error) bool {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
@@ -114,7 +113,7 @@ func speaksUTF8(ctx context.Context, q queries) error {
 	return err
 }
 
-// writes tells a server that only reads, a standby say, from one that writes.
+// writes refuses a server that is read-only, such as a standby.
 func writes(ctx context.Context, q queries) error {
 	var readOnly string
 	err := q.QueryRowContext(ctx, "SHOW transaction_read_only").Scan(&readOnly)
@@ -124,26 +123,26 @@ func writes(ctx context.Context, q queries) error {
 	return err
 }
 
-// exclusively takes the lock that a key names, and holds it until the transaction ends.
+// advisoryLock takes the lock that a key names until the transaction ends.
 func advisoryLock(ctx context.Context, q queries, key ...string) error {
 	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", number(key))
 	return err
 }
 
-// together takes it with others that take it together.
+// advisoryLockShared is advisoryLock, except that several transactions can have the lock in this way at once.
 func advisoryLockShared(ctx context.Context, q queries, key ...string) error {
 	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock_shared($1)", number(key))
 	return err
 }
 
-// number is what PostgreSQL knows a lock by.
+// number is the number by which PostgreSQL identifies a lock.
 func number(key []string) int64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "billbridge %q", key))
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
 func (e *postgresEngine) transaction(ctx context.Context, f func(context.Context, queries) error) error {
-	// Whatever the server's default: after it took a lock, a statement must see what was committed before.
+	// Whatever the server's default, a statement after a lock must see what was committed before the lock was taken.
 	tx, err := e.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err

@@ -34,8 +34,8 @@ func probeSQLite(ctx context.Context, file string, o options) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	// A process that is at work has the lock nearly all the time. SQLite itself asks for it ever more rarely, and might
-	// never find it free.
+	// A running process has the lock nearly all the time. SQLite itself would ask for it less and less often, and might never
+	// get it.
 	patience, cancel := context.WithTimeout(ctx, o.busy)
 	defer cancel()
 	again := time.NewTicker(time.Millisecond)
@@ -53,7 +53,7 @@ func probeSQLite(ctx context.Context, file string, o options) error {
 	}
 }
 
-// roomFor reports whether the file with that path could be made.
+// roomFor returns nil if the file with that path could be made.
 func roomFor(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".billbridge-check-*")
 	if err != nil {
@@ -62,14 +62,14 @@ func roomFor(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// tryToWrite looks at a file as Open does, in a transaction that comes to nothing. The write in it is Open's first: for
-// a file that it can only read, SQLite would give the lock all the same, and not every system told before.
+// tryToWrite checks a file as Open does, in a transaction that is rolled back. It makes the first write of Open, because SQLite
+// grants the lock on a read-only file, too, and not every system reports that earlier.
 func tryToWrite(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // as it is meant to be
+	defer func() { _ = tx.Rollback() }() // always
 	if _, err := recognise(ctx, tx); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 type Claimed struct {
 	Callback
 	expires time.Time
-	lease   string // tells this claim from any other
+	lease   string // unique to this claim
 }
 
 // A Result is how an attempt ended.
@@ -22,7 +22,7 @@ type Result struct {
 	At      time.Time
 	Status  int    // HTTP; 0 if there was no answer
 	Outcome string // in words; it must hold nothing secret
-	State   State  // Waiting for another attempt at Next
+	State   State  // of the callback; with Waiting the next attempt is due at Next
 	Next    time.Time
 
 	// For Attempts. They must hold nothing secret.
@@ -31,8 +31,7 @@ type Result struct {
 	Reason string // why it failed; "" if it did not
 }
 
-// hosts are the hosts that callbacks wait for. One step of the index for each: many callbacks that wait for one host
-// cost no more than one.
+// hosts selects the hosts of waiting callbacks. It reads one entry of the index for each host, however many callbacks wait.
 const hosts = `
 	WITH RECURSIVE hosts (host) AS (
 		SELECT min(host) FROM billbridge_callbacks WHERE state = 'waiting'
@@ -41,8 +40,8 @@ const hosts = `
 		FROM hosts WHERE hosts.host IS NOT NULL
 	)`
 
-// claimable are the oldest due callbacks of one host, at most $2, that no callback of the same order holds back: none
-// before it is waiting and none at all is under way.
+// claimable selects the oldest due callbacks of one host, at most $2. A callback is left out if an earlier one of its order is
+// waiting, or if any one of its order is under way.
 const claimable = `
 	c.state = 'waiting' AND c.host = hosts.host AND c.due <= $1 AND NOT EXISTS (
 		SELECT 1 FROM billbridge_callbacks e
@@ -55,22 +54,20 @@ const (
 	SELECT found.seq, found.host, found.partner FROM hosts JOIN billbridge_callbacks found
 	ON found.seq IN (SELECT c.seq FROM billbridge_callbacks c WHERE ` + claimable + `)
 	ORDER BY found.due, found.seq`
-	// What another replica is about to claim is passed over, not waited for.
+	// Callbacks that another replica is claiming are skipped.
 	claimPostgres = hosts + `
 	SELECT found.seq, found.host, found.partner FROM hosts CROSS JOIN LATERAL (
 		SELECT c.seq, c.host, c.partner, c.due FROM billbridge_callbacks c WHERE ` + claimable + ` FOR UPDATE SKIP LOCKED
 	) found ORDER BY found.due, found.seq`
 )
 
-// Claim takes callbacks to attempt now, the longest due first: at most limit, at most perHost of a host and perPartner
-// of a partner, those included that are under way already. busy counts these, by Host and by Partner, of which none is
-// spelled as one of the other. Of each order it takes at most one, the one that was accepted
-// first of those that are waiting, and none while an attempt for that order is under way: a callback that waits for
-// its next attempt holds back the later ones.
+// Claim claims callbacks that are due, the longest due first: at most limit, and for each host and partner at most perHost and
+// perPartner together with those under way. busy counts those under way, by Host and by Partner (no host looks like a partner).
+// Of each order it claims only the first waiting callback, and none while one is under way: a callback that waits for its next
+// attempt holds back later ones.
 //
-// A claim lasts for lease. If it is not finished by then, because its holder died, the callback can be claimed again:
-// lease must be longer than an attempt can take, plus what the clocks of replicas differ by. Replicas that share the
-// store never hold the same callback at one time.
+// A claim lasts for lease. If it is not finished by then, because its process died, the callback can be claimed again. So lease
+// must be longer than an attempt plus the difference between the clocks of replicas. Two replicas never hold one callback at once.
 func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, limit, perHost, perPartner int, busy map[string]int) ([]Claimed, error) {
 	if limit <= 0 || perHost <= 0 || perPartner <= 0 {
 		return nil, nil
@@ -131,12 +128,11 @@ func newToken() string {
 	return hex.EncodeToString(token[:])
 }
 
-// attemptsKept is how many attempts at one callback are kept, the last ones.
+// attemptsKept is the number of attempts that are kept of one callback: the last ones.
 const attemptsKept = 100
 
-// Finish notes how an attempt at a claimed callback ended and gives the claim back. It returns an error, and notes
-// nothing, if the claim ended and the callback was claimed again. A claim that ended and was not taken by another is
-// still good.
+// Finish records how an attempt at a claimed callback ended, and ends the claim. If the claim expired and the callback was claimed
+// again, it records nothing and returns an error. If it expired and was not claimed again, it is still good.
 func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 	var done time.Time
 	switch r.State {
@@ -166,7 +162,7 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 		if err != nil {
 			return false, err
 		}
-		// The row is ours until the transaction ends, and so is the next number.
+		// The row is locked until the transaction ends, so no other attempt gets the same number.
 		err = q.QueryRowContext(ctx, `
 			INSERT INTO billbridge_attempts (callback, number, ended, took, status, code, outcome, reason)
 			SELECT $1, coalesce(max(number), 0) + 1, $2, $3, $4, $5, $6, $7 FROM billbridge_attempts WHERE callback = $1 RETURNING number`,
@@ -182,7 +178,7 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 	return err
 }
 
-// An Attempt is one that ended.
+// An Attempt is an attempt that has ended.
 type Attempt struct {
 	Number  int // from 1 on, over all replays
 	Ended   time.Time
@@ -193,8 +189,7 @@ type Attempt struct {
 	Reason  string
 }
 
-// Attempts returns the last attempts at the callback with an id, the first of them first. There is none of a callback that
-// is unknown, and none that was made before the store kept them.
+// Attempts returns the last attempts at the callback with an id, in their order. There are none of an unknown callback.
 func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	if storable(map[string]string{"id": id}) != nil {
 		return nil, nil
@@ -212,10 +207,9 @@ func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 	})
 }
 
-// NextDue tells when, after now, a waiting callback becomes due or a claim ends; false if none does. What is due by
-// now is not its concern: Claim at the same now has seen it. So a deliverer that claims, asks, and sleeps until then
-// misses nothing, as long as it also wakes when a callback is accepted and when an attempt ends. (It may wake for a
-// callback that one replayed before it holds back.)
+// NextDue returns the next time after now at which a waiting callback becomes due or a claim expires; ok is false if there is none.
+// What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps until NextDue misses
+// nothing, if it also wakes when a callback is accepted and when an attempt ends.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
 	at, err = read(ctx, s, "reading when a callback is due", func(ctx context.Context, q queries) (at time.Time, err error) {
 		err = q.QueryRowContext(ctx, hosts+`
@@ -226,11 +220,11 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bo
 	return at, err == nil && !at.IsZero(), err
 }
 
-// A Backlog is what one upstream's callbacks leave to do.
+// A Backlog counts the undelivered callbacks of one upstream.
 type Backlog struct {
-	Waiting int           // under way or not yet due included
-	Dead    int           // until somebody replays or drops them
-	Oldest  time.Duration // how long ago the oldest waiting one was received; 0 if none is waiting
+	Waiting int           // including those under way and not yet due
+	Dead    int           // until an operator replays or drops them
+	Oldest  time.Duration // since the oldest waiting one was received; 0 if none is waiting
 }
 
 // Stats returns the backlog of each upstream that has one.

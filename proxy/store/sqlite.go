@@ -15,27 +15,27 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// applicationID marks a store in the header of its file ("bbst"), so that a file of something else is told from one.
+// applicationID ("bbst") in the header of an SQLite file marks it as a store.
 const applicationID = 0x62627374
 
 var errNotOurs = errors.New("it is not a store of billbridge")
 
-// lite is SQLite: one connection that writes, whose transactions each carry what many callers wait for, and a few that
-// read beside it. In memory there is only the one.
+// sqliteEngine is SQLite: one connection that writes, whose transactions each carry the writes of many callers, and a few that
+// read. In memory there is only one connection.
 type sqliteEngine struct {
 	writer, readers *sql.DB
-	keeper          *sql.Conn // open as long as the store, so that SQLite does not remove its log in between
+	keeper          *sql.Conn // open as long as the store, so that SQLite does not remove its log meanwhile
 	files           []pinned  // none in memory
 	statements      stmtCache // the writer's alone
 
 	jobs    chan job
-	closing chan struct{} // closed by close: the writer ends what waits, and ends
-	gone    chan struct{} // closed when the writer has ended
+	closing chan struct{} // closed by close: the writer commits what waits, and ends
+	gone    chan struct{} // closed after the writer has ended
 	once    sync.Once
 	closed  error
 }
 
-// A pinned file is one that must stay the same while the store is open.
+// A pinned file must not be replaced while the store is open.
 type pinned struct {
 	path string
 	info os.FileInfo
@@ -52,7 +52,7 @@ func openSQLite(ctx context.Context, file string, o options) (*sqliteEngine, err
 	return e, nil
 }
 
-// explained says in the operator's words why a file cannot be opened.
+// explained is why a file cannot be opened, in words for the operator.
 func explained(err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
@@ -63,7 +63,7 @@ func explained(err error) error {
 	return err
 }
 
-// code is SQLite's number of an error, without its details; 0 if it is not one of SQLite.
+// code is SQLite's primary result code of an error; 0 if it is not an error of SQLite.
 func code(err error) int {
 	var cause *sqlite.Error
 	if !errors.As(err, &cause) {
@@ -75,8 +75,8 @@ func code(err error) int {
 func (e *sqliteEngine) open(ctx context.Context, file string, o options) (err error) {
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", o.busy.Milliseconds()),
-		"synchronous(FULL)",            // a commit has reached the disk when it returns
-		"journal_size_limit(67108864)", // of what is left of a log that once grew larger
+		"synchronous(FULL)",            // a commit is on the disk when it returns
+		"journal_size_limit(67108864)", // a log that grew larger is truncated
 	}
 	if o.pages > 0 {
 		pragmas = append(pragmas, "max_page_count("+strconv.Itoa(o.pages)+")")
@@ -104,7 +104,7 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o options) (err er
 	if err != nil {
 		return err
 	}
-	// rw: a file that is gone is not made again behind our back.
+	// rw: a file that was removed must not be created again.
 	if e.writer, err = connect(source, url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": pragmas}, 1); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o options) (err er
 	return e.inPlace()
 }
 
-// inFolder returns the absolute path of a file that may be missing, in a folder that is not.
+// inFolder returns the absolute path of a file that may be missing; its folder must exist.
 func inFolder(file string) (path string, err error) {
 	if path, err = filepath.Abs(file); err != nil {
 		return "", err
@@ -140,7 +140,7 @@ func inFolder(file string) (path string, err error) {
 	return path, nil
 }
 
-// resolve follows links to the file itself: SQLite keeps its log beside that.
+// resolve follows links to the file itself: SQLite keeps its log in the folder of that.
 func resolve(path string) (file string, info os.FileInfo, err error) {
 	if file, err = filepath.EvalSymlinks(path); err != nil {
 		return "", nil, err
@@ -154,8 +154,7 @@ func resolve(path string) (file string, info os.FileInfo, err error) {
 	return file, info, nil
 }
 
-// approach looks at a file before it is opened to be written to, and returns its path as SQLite takes it, whatever
-// characters it has.
+// approach checks a file before it is opened for writing, and returns its path escaped for SQLite.
 func approach(ctx context.Context, path string) (source string, err error) {
 	source = (&url.URL{Scheme: "file", Path: path}).String()
 	if err := recogniseUntouched(ctx, source); err != nil {
@@ -164,7 +163,7 @@ func approach(ctx context.Context, path string) (source string, err error) {
 	return source, writable(path)
 }
 
-// create makes the file if it is missing, readable for nobody else: it will hold payments.
+// create makes the file if it is missing, readable for its owner alone: it will hold payments.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -200,8 +199,8 @@ func recogniseUntouched(ctx context.Context, source string) error {
 	return err
 }
 
-// recognise reports whether a file is new, and refuses one that is neither new nor ours. It changes nothing, and of a
-// file of ours it reads no more than the header.
+// recognise reports whether a file is new, and refuses one that is neither new nor a store. It changes nothing. Of a store it reads
+// only the header.
 func recognise(ctx context.Context, q queries) (fresh bool, err error) {
 	var application, version, things int
 	if err := q.QueryRowContext(ctx, "PRAGMA application_id").Scan(&application); err != nil {
@@ -222,15 +221,15 @@ func recognise(ctx context.Context, q queries) (fresh bool, err error) {
 	return false, errNotOurs
 }
 
-// mark makes a file ours.
+// mark marks a file as a store.
 func mark(ctx context.Context, q queries) error {
 	_, err := q.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
 	return err
 }
 
-// prepare marks a new file as ours before anything else, and only then changes what its header keeps.
+// prepare marks a new file as a store, and then sets what the header keeps.
 func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
-	// Before there is a first page, or never: free pages can be given back to the disk a few at a time.
+	// Incremental vacuum must be set before the file has its first page.
 	fresh, err := recognise(ctx, e.writer)
 	if err != nil {
 		return err
@@ -241,7 +240,7 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 		}
 	}
 	if err := e.transaction(ctx, func(ctx context.Context, q queries) error {
-		fresh, err := recognise(ctx, q) // again: another process may have been faster
+		fresh, err := recognise(ctx, q) // again: another process may have made it a store
 		if err == nil && fresh {
 			err = mark(ctx, q)
 		}
@@ -275,8 +274,8 @@ func (e *sqliteEngine) transaction(ctx context.Context, f func(context.Context, 
 	return tx.Commit()
 }
 
-// inPlace returns errReplaced unless the files at their paths are those that are open: what is written to a file that
-// has no name any more is gone with the process.
+// inPlace returns errReplaced unless the open files are still at their paths: what is written to a removed file is lost when the
+// process ends.
 func (e *sqliteEngine) inPlace() error {
 	for _, f := range e.files {
 		now, err := os.Stat(f.path)
@@ -298,7 +297,7 @@ func (e *sqliteEngine) read(ctx context.Context, f func(context.Context, queries
 		return err
 	}
 	if e.readers == e.writer {
-		ctx = context.WithoutCancel(ctx) // a connection that is given up half-way would take the memory along
+		ctx = context.WithoutCancel(ctx) // a cancelled query would close the connection, and with it the database in memory
 	}
 	err := f(ctx, e.readers)
 	if err != nil && e.isClosing() {
@@ -335,7 +334,7 @@ func (e *sqliteEngine) disconnect() (err error) {
 	if e.readers != nil && e.readers != e.writer {
 		err = errors.Join(err, e.readers.Close())
 	}
-	if e.writer != nil { // last: it carries the log over into the file
+	if e.writer != nil { // last: closing it copies the log into the file
 		err = errors.Join(err, e.writer.Close())
 	}
 	return err

@@ -10,37 +10,36 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// A Stage is how far a partner has come on its way from one upstream to the other. What the stages are is for the
-// caller to say.
+// A Stage is the stage of a partner in the rollout. Only the caller knows the meaning of the names.
 type Stage struct {
 	Partner partner.ID // full; "" for all that have no stage of their own
 	Stage   string
-	Percent int // of a stage that splits; 0 to 100
+	Percent int // of a stage that has one; 0 to 100
 	By      string
 	At      time.Time
-	Forced  bool // somebody was warned and wanted it all the same
+	Forced  bool // set in spite of blocking reasons
 }
 
-// A Declaration is what somebody declared at a time. It is zero if nobody did.
+// A Declaration is who declared something, and when. It is zero if nobody did.
 type Declaration struct {
 	By string
 	At time.Time
 }
 
-// A Rollout is what was decided of all partners, as of one moment.
+// A Rollout is the state of the rollout at one moment.
 type Rollout struct {
 	Revision int64
-	Stopped  Declaration // the kill switch; zero when it is not thrown
-	Restored Declaration // the last time that the store was declared restored from a backup
-	Started  time.Time   // when a rollout first ran on this store; zero once it is begun
-	Begun    Declaration // when the operator declared that the rollout begins; zero before
-	Stages   []Stage     // by partner, the default first
+	Stopped  Declaration // the kill switch; zero while it is off
+	Restored Declaration // the last restore from a backup
+	Started  time.Time   // when a rollout first ran on this store; zero once it has begun
+	Begun    Declaration // see Store.Begin; zero before
+	Stages   []Stage     // sorted by partner, the default first
 
 	// ConfigDefault is the default stage of the config that ran last, "" if none did.
 	ConfigDefault string
 }
 
-// An Action is what a Change did.
+// An Action is the kind of a Change.
 type Action string
 
 // The actions.
@@ -59,7 +58,7 @@ const (
 	CallbackDropped  Action = "drop"
 )
 
-// A Change is one entry of the audit log, which is never removed.
+// A Change is one entry of the audit log. Entries are never removed.
 type Change struct {
 	Revision               int64 // that it made; they grow
 	Action                 Action
@@ -72,7 +71,7 @@ type Change struct {
 	Forced                 bool
 }
 
-// SetStage puts a partner, or the default, into a stage. Neither the kill switch nor other partners change with it.
+// SetStage puts a partner, or the default, into a stage. It changes neither the kill switch nor other partners.
 func (s *Store) SetStage(ctx context.Context, stage Stage) error {
 	if stage.Partner != "" && !stage.Partner.IsFull() {
 		return fmt.Errorf("store: a stage needs the full hash of a partner, or none for the default, not %q", stage.Partner)
@@ -100,7 +99,7 @@ func (s *Store) SetStage(ctx context.Context, stage Stage) error {
 	})
 }
 
-// UnsetStage takes a partner's stage away, so that it follows the default again. It returns ErrNotFound if it has none.
+// UnsetStage removes a partner's stage, so that it follows the default again. It returns ErrNotFound if there is none.
 func (s *Store) UnsetStage(ctx context.Context, partner partner.ID, by string, at time.Time) error {
 	if partner != "" && !partner.IsFull() {
 		return fmt.Errorf("store: the stage that is taken away must be that of the full hash of a partner, or of none for the default, not of %q", partner)
@@ -109,21 +108,21 @@ func (s *Store) UnsetStage(ctx context.Context, partner partner.ID, by string, a
 	return s.change(ctx, c, func(ctx context.Context, q queries, c *Change) error {
 		err := q.QueryRowContext(ctx, "DELETE FROM billbridge_stages WHERE partner = $1 RETURNING stage, percent", c.Partner).Scan(&c.From, &c.FromPercent)
 		if errors.Is(err, sql.ErrNoRows) {
-			err = ErrNotFound // not as a value: the revision must not move for nothing
+			err = ErrNotFound // not as a value: the new revision must be rolled back
 		}
 		return err
 	})
 }
 
-// Standing is the ErrState of a kill switch that is thrown already: by whom, and since when.
+// Standing is the ErrState of a kill switch that is on already: by whom, and since when.
 type Standing struct{ Declaration }
 
 func (*Standing) Error() string { return "store: the kill switch is thrown already" }
 
 func (*Standing) Unwrap() error { return ErrState }
 
-// Stop throws the kill switch. The stages stay as they are, for when it is over. If it is thrown already it changes nothing,
-// and returns a [*Standing]: who threw it first is who is asked about it.
+// Stop turns the kill switch on. The stages stay, for Resume. If it is on already, Stop changes nothing and returns a [*Standing]:
+// the first declaration stays.
 func (s *Store) Stop(ctx context.Context, by string, at time.Time) error {
 	return s.change(ctx, Change{Action: Stopped, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
 		standing := new(Standing)
@@ -139,7 +138,7 @@ func (s *Store) Stop(ctx context.Context, by string, at time.Time) error {
 	})
 }
 
-// Resume takes the kill switch back. It returns ErrState, and changes nothing, if it is not thrown.
+// Resume turns the kill switch off. If it is off already, it changes nothing and returns ErrState.
 func (s *Store) Resume(ctx context.Context, by string, at time.Time) error {
 	return s.change(ctx, Change{Action: Resumed, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
 		var by string
@@ -151,9 +150,9 @@ func (s *Store) Resume(ctx context.Context, by string, at time.Time) error {
 	})
 }
 
-// Restored declares that the store was restored from a backup. Nothing that it holds changes, but of what came into it
-// before, only an owned bill is certain to be as it says: a bill that it does not know may have been made since the
-// backup, one that is pending or released may be at another upstream by now.
+// Restored declares that the store was restored from a backup. It changes no other row. From then on only owned bills are
+// certain: a bill that the ledger does not know may have been made after the backup, and one that was pending or released may be
+// at another upstream.
 func (s *Store) Restored(ctx context.Context, by string, at time.Time) error {
 	return s.change(ctx, Change{Action: Restored, By: by, At: at}, restored)
 }
@@ -163,7 +162,7 @@ func restored(ctx context.Context, q queries, c *Change) error {
 	return err
 }
 
-// change makes a change and notes it.
+// change makes a change and records it in the audit log.
 func (s *Store) change(ctx context.Context, c Change, do func(context.Context, queries, *Change) error) error {
 	if err := checkDecision(c.By, c.At); err != nil {
 		return err
@@ -174,7 +173,7 @@ func (s *Store) change(ctx context.Context, c Change, do func(context.Context, q
 	return err
 }
 
-// decider refuses a decision that the audit log could not hold.
+// checkDecision refuses a decision that the audit log cannot record.
 func checkDecision(by string, at time.Time) error {
 	if by == "" || at.IsZero() {
 		return errors.New("store: a change needs who made it, and when")
@@ -182,9 +181,9 @@ func checkDecision(by string, at time.Time) error {
 	return storable(map[string]string{"by": by})
 }
 
-// changed does it in the caller's transaction, to a copy of c, as that may run again.
+// changed makes and records a change in the caller's transaction. It works on a copy of c, because the transaction may run again.
 func changed(ctx context.Context, q queries, c Change, do func(context.Context, queries, *Change) error) (err error) {
-	// First: until it commits, other replicas wait here, and so find what this change leaves.
+	// First, to lock the row: other replicas wait until this commits, and then see the change.
 	if c.Revision, err = nextRevision(ctx, q, c.At); err != nil {
 		return err
 	}
@@ -194,7 +193,7 @@ func changed(ctx context.Context, q queries, c Change, do func(context.Context, 
 	return record(ctx, q, c)
 }
 
-// audited puts a change that was made into the audit log, in the transaction that made it.
+// audited records a change in the audit log, in the transaction that made it.
 func audited(ctx context.Context, q queries, c Change) (err error) {
 	if c.Revision, err = nextRevision(ctx, q, c.At); err != nil {
 		return err
@@ -211,8 +210,8 @@ func record(ctx context.Context, q queries, c Change) error {
 	return err
 }
 
-// nextRevision tells replicas that something was decided. The time is in it so that what is decided after an old backup
-// was restored has no revision that a replica might know from before.
+// nextRevision gives the rollout a new revision, by which replicas see that it has changed. It is at least the time, so that
+// changes after the restore of an old backup do not repeat a revision that a replica has.
 func nextRevision(ctx context.Context, q queries, at time.Time) (revision int64, err error) {
 	err = q.QueryRowContext(ctx, `
 		UPDATE billbridge_rollout SET revision = CASE WHEN revision < $1 THEN $1 ELSE revision + 1 END RETURNING revision`,
@@ -227,8 +226,8 @@ func bit(b bool) int {
 	return 0
 }
 
-// Revision grows with every change of the rollout: while it is the same, so is the Rollout. It is cheap to ask for. A
-// replica loads the Rollout when it differs from the one that it has, in whatever direction: a backup has an older one.
+// Revision changes with every change of the rollout, and is cheap to read. A replica reads the Rollout when the revision is not
+// the one that it has, also when it is lower: that of a restored backup is.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
 	return read(ctx, s, "reading the revision of the rollout", func(ctx context.Context, q queries) (revision int64, err error) {
 		err = q.QueryRowContext(ctx, "SELECT revision FROM billbridge_rollout").Scan(&revision)
@@ -236,10 +235,10 @@ func (s *Store) Revision(ctx context.Context) (int64, error) {
 	})
 }
 
-// Rollout returns all that was decided.
+// Rollout returns the state of the rollout.
 func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 	return read(ctx, s, "reading the rollout", func(ctx context.Context, q queries) (r Rollout, err error) {
-		// One statement: between two, somebody might throw the switch.
+		// One statement, so that all of it is from one moment.
 		rows, err := q.QueryContext(ctx, `
 			SELECT r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by, r.started, r.begun, r.begun_by, r.config_default,
 				s.partner, s.stage, s.percent, s.set_by, s.set_at, s.forced
@@ -267,7 +266,7 @@ func (s *Store) Audit(ctx context.Context, limit int) ([]Change, error) {
 	return s.audit(ctx, "true", limit)
 }
 
-// AuditCallbacks returns the last of those that replayed or dropped callbacks.
+// AuditCallbacks returns the last changes that replayed or dropped callbacks, the last one first.
 func (s *Store) AuditCallbacks(ctx context.Context, limit int) ([]Change, error) {
 	return s.audit(ctx, fmt.Sprintf("action IN ('%s', '%s')", CallbackReplayed, CallbackDropped), limit)
 }

@@ -5,13 +5,13 @@ import (
 	"database/sql"
 )
 
-// known are statements that were run before, prepared: SQLite takes longer to read most of ours than to run them. A
-// statement that waits to be prepared is nil.
+// A stmtCache has prepared statements by their text: SQLite takes longer to parse most of ours than to run them. A nil statement is
+// to be prepared.
 type stmtCache map[string]*sql.Stmt
 
-const knownAtMost = 64 // filters come in many kinds
+const stmtCacheAtMost = 64 // filters make many statements
 
-// quick is a transaction that uses what is prepared.
+// A cachedTx is a transaction that uses prepared statements.
 type cachedTx struct {
 	*sql.Tx
 	statements stmtCache
@@ -38,16 +38,16 @@ func (q cachedTx) QueryRowContext(ctx context.Context, query string, args ...any
 	return q.Tx.QueryRowContext(ctx, query, args...)
 }
 
-// of returns the prepared statement, if there is one yet. A query without arguments is not worth one.
+// of returns the prepared statement, nil if there is none. A query without arguments is not prepared.
 func (k stmtCache) of(query string, args []any) *sql.Stmt {
 	s, asked := k[query]
-	if !asked && len(args) > 0 && len(k) < knownAtMost {
+	if !asked && len(args) > 0 && len(k) < stmtCacheAtMost {
 		k[query] = nil
 	}
 	return s
 }
 
-// prepare prepares what was asked for, between transactions: within one, its connection is taken.
+// prepare prepares the statements that were asked for. It runs between transactions, as within one the connection is in use.
 func (k stmtCache) prepare(db *sql.DB) {
 	for query, s := range k {
 		if s != nil {
@@ -55,7 +55,7 @@ func (k stmtCache) prepare(db *sql.DB) {
 		}
 		s, err := db.Prepare(query)
 		if err != nil {
-			delete(k, query) // it will say so itself when it runs
+			delete(k, query) // running it will return the error
 			continue
 		}
 		k[query] = s

@@ -1,7 +1,7 @@
-// Package store keeps what must outlive the process: the callback addresses that were handed to upstreams, the payment
-// callbacks that are on their way to partners (requirement R30), which upstream each bill is at, how far partners have
-// come on their way from one upstream to the other, and what was counted of them there. One replica keeps them in an
-// SQLite file, several share a PostgreSQL database; what a caller sees is the same.
+// Package store keeps what must outlive the process: the callback addresses that were given to upstreams, the payment
+// callbacks that are to be delivered to partners (requirement R30), the owning backend of each bill, the stages of partners
+// in a rollout, and what was counted of their calls. One replica uses an SQLite file; several share a PostgreSQL database.
+// Callers see no difference.
 //
 //	s, err := store.Open(ctx, "sqlite:/var/lib/billbridge/store.db")
 //	…
@@ -13,13 +13,13 @@
 //		err := s.Finish(ctx, c, store.Result{At: time.Now(), Status: 200, State: store.Delivered})
 //	}
 //
-// A create of a bill is noted before it is sent, and again when it has ended:
+// A create of a bill is recorded before it is sent, and completed when it has ended:
 //
 //	c, err := s.Own(ctx, partner, bill, "new", time.Now(), until) // the create goes to c.Upstream
 //	…
-//	owner, err := s.Settle(ctx, c, store.Succeeded, time.Now())
+//	owner, err := s.Complete(ctx, c, store.Succeeded, time.Now())
 //
-// What that makes of the bill's row, whatever it was asked for:
+// How these calls, and Found, change the row of the bill. "There" is the upstream of the call:
 //
 //	           Own               Succeeded  Refused, NotSent      Unknown, Taken      Found
 //	no row     pending there                                                          owned there
@@ -34,8 +34,8 @@
 //
 // Before a caller is told that there is no such bill, [Store.Deny] records it: Own then refuses a create that arrived earlier.
 //
-// Every time is handed to the store, which keeps it in milliseconds. What it removes by the time it removes by a clock of
-// its own: see [Store.Tick].
+// Callers pass the time; the store keeps it in milliseconds. Old rows are removed by a clock of the store's own: see
+// [Store.Tick].
 package store
 
 import (
@@ -49,7 +49,7 @@ import (
 )
 
 var (
-	// ErrNotFound: there is no such row, or a sweep has removed it.
+	// ErrNotFound: there is no such row, or it was swept.
 	ErrNotFound = errors.New("store: not found")
 	// errLeaseLost: the lease of a claimed callback ended and another attempt has it, or had it.
 	errLeaseLost = errors.New("store: the lease was lost")
@@ -70,7 +70,7 @@ var (
 type Store struct {
 	engine
 	postgres bool // the statements differ in a few places
-	batch    int  // how many rows one transaction of a long change takes, so that others are not kept waiting
+	batch    int  // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
 }
 
@@ -78,8 +78,8 @@ type Store struct {
 type engine interface {
 	// read runs f on what is committed.
 	read(ctx context.Context, f func(context.Context, queries) error) error
-	// write runs f in a transaction that is durable when write returns nil. It may run f again after a failure, and,
-	// when ctx ends, return before f does: f must not share memory with the caller that is read after an error.
+	// write runs f in a transaction that is durable when write returns nil. It may run f again after a failure. When ctx
+	// ends it may return before f does: after an error the caller must not read memory that f writes to.
 	write(ctx context.Context, f func(context.Context, queries) error) error
 	close() error
 }
@@ -127,8 +127,8 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 	return s, nil
 }
 
-// Probe reports whether the store at a URL could be opened and written to now, with an error like Open's if it could not.
-// It creates and changes nothing, and leaves processes that have the store open in peace: they may be at work on it.
+// Probe returns nil if the store at a URL could be opened and written to now, else an error like Open's. It creates and
+// changes nothing, and does not disturb processes that have the store open.
 func Probe(ctx context.Context, url string) error {
 	return probe(ctx, url, options{busy: 5 * time.Second})
 }
@@ -180,8 +180,8 @@ func (p place) failed(err error) error {
 	return &openError{p.name, err}
 }
 
-// An openError says which store it is about, on one line: that of a server which cannot be reached has one for each
-// address that was tried.
+// An openError names the store, on one line. The error of a server that cannot be reached has one line for each address
+// that was tried.
 type openError struct {
 	name string
 	err  error
@@ -193,10 +193,10 @@ func (e *openError) Error() string {
 
 func (e *openError) Unwrap() error { return e.err }
 
-// Close waits for the writes under way and closes the database. Methods return an error from then on.
+// Close waits for the writes under way and closes the database. From then on all methods return an error.
 func (s *Store) Close() error { return s.close() }
 
-// pingRoom is how many bytes there must be room for.
+// pingRoom is the number of bytes that Ping needs free space for.
 const pingRoom = 32 << 10
 
 // Ping returns nil if the store can be written to now: it writes, waits for the disk as every write does, and touches each
@@ -235,7 +235,7 @@ func read[T any](ctx context.Context, s *Store, doing string, f func(context.Con
 	return result, failed(doing, err)
 }
 
-// write runs a transaction that returns a T. The T is looked at only when f is certainly over.
+// write runs a transaction that returns a T. The T is read only after f has returned for certain.
 func write[T any](ctx context.Context, s *Store, doing string, f func(context.Context, queries) (T, error)) (T, error) {
 	var result, none T
 	err := s.write(ctx, func(ctx context.Context, q queries) (err error) {
@@ -248,7 +248,7 @@ func write[T any](ctx context.Context, s *Store, doing string, f func(context.Co
 	return result, nil
 }
 
-// own are the errors that say enough by themselves.
+// sentinels are the errors that need no context.
 var sentinels = []error{ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, ErrFilter, ErrOtherOwner, errNotOpen, ErrBill}
 
 func failed(doing string, err error) error {
@@ -271,7 +271,7 @@ func millis(t time.Time) any {
 	return t.UnixMilli()
 }
 
-// kept is a time as it comes back from such a column.
+// asStored is a time as it is read back from such a column.
 func asStored(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -295,8 +295,8 @@ func (m moment) Scan(value any) error {
 	return nil
 }
 
-// storable refuses a text that PostgreSQL could not hold, in both engines: UTF-8 without a zero byte. Names and ids
-// must come back as they went in, so they are not cleaned.
+// storable refuses texts that PostgreSQL cannot store, in both engines: it takes UTF-8 without a zero byte. Names and ids
+// must be read back unchanged, so they are not cleaned.
 func storable(texts map[string]string) error {
 	for name, text := range texts {
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Sweep removes what has been over for longer than retention, and returns how many rows that were:
+// Sweep removes rows that have been over for longer than retention, and returns their number:
 //
-//   - callbacks that were delivered or dropped, counted from then on. A dead callback is never removed: somebody decides;
-//   - addresses of bills that no callback refers to, counted from when the bill is over (from when the address was made,
-//     if that is not known or was before). That of a registration is never removed: the upstream may use it for years.
+//   - callbacks, from when they were delivered or dropped. Dead callbacks stay until an operator decides;
+//   - addresses of bills without a callback, from the end of the bill, or from when the address was made if that is later or the
+//     end is not known. Addresses of registrations stay: the upstream may use them for years.
 //
-// It works in batches, so that others are not kept waiting: after an error, n rows have been removed already. Replicas
-// may sweep at the same time.
+// It works in batches, so that other writes do not wait long: after an error, n rows have been removed. Replicas may sweep at
+// the same time.
 func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
 	before := now.Add(-retention).UnixMilli()
 	n, err = s.sweep(ctx, `
@@ -21,7 +21,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 	if err != nil {
 		return n, err
 	}
-	// A callback that is still there is waiting, dead, or was over less than retention ago.
+	// Callbacks that are left are waiting or dead, or have been over for less than retention.
 	addresses, err := s.sweep(ctx, `
 		DELETE FROM billbridge_addresses WHERE id IN (
 			SELECT a.id FROM billbridge_addresses a WHERE a.ends < $1
@@ -30,10 +30,9 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 	return n + addresses, err
 }
 
-// SweepOwners removes, by the time that the store vouches for, the owners of bills that have been over for longer than retention, and rows that were released, in
-// batches as Sweep does, and returns how many those were. An end that is not known never comes. Of a bill without an
-// owner nobody knows where it is: retention must outlast whatever is still asked of one. A denial stays for as long after it, by
-// the machine's clock, as a create may be on its way to it.
+// SweepOwners removes released rows and the rows of bills that have been over for longer than retention, by the store's clock, in
+// batches as Sweep does, and returns their number. The owner of a removed bill is not known any more, so retention must be longer
+// than calls about a bill can come. Rows with a denial stay for deniedFor, by the machine's clock.
 func (s *Store) SweepOwners(ctx context.Context, vouched, now time.Time, retention time.Duration) (n int, err error) {
 	return s.sweep(ctx, `
 		DELETE FROM billbridge_owners WHERE (partner, bill) IN (
@@ -42,7 +41,7 @@ func (s *Store) SweepOwners(ctx context.Context, vouched, now time.Time, retenti
 		vouched.Add(-retention).UnixMilli(), s.stamp(now).Add(-deniedFor).UnixMilli(), s.stamp(now).Add(deniedFor).UnixMilli())
 }
 
-// sweep runs a statement, whose last argument is how many rows it may remove at once, until it finds no more.
+// sweep runs a statement, whose last argument is the most rows to change at once, until it finds fewer.
 func (s *Store) sweep(ctx context.Context, statement string, args ...any) (n int, err error) {
 	args = append(args, s.batch)
 	for {

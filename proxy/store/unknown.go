@@ -49,16 +49,16 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 	return err
 }
 
-// RecordRead records what a read of a bill at an upstream showed. Writes that ended at resolves or before have had their effect
-// by then, if they have one: their outcome is not unknown any more. With ended, the bill was destroyed or cancelled: it does
-// not change any more, all of its outcomes are resolved, and if the bill is owned by that upstream, it does not count as open.
-// A read that showed no bill resolves creates alone, of a bill that nobody owns: it may have been made in the name of another
-// merchant. r.At is when the read was sent.
+// RecordRead records what a read of a bill at an upstream showed; r.At is when the read was sent. Writes that ended at resolves or
+// before cannot take effect later, so that the read resolves their outcome. ended means that the bill is destroyed or cancelled,
+// which is final: all its outcomes are resolved, and an owned bill does not count as open any more.
+//
+// A read that showed no bill resolves only creates, and only if the bill has no owner: the bill may belong to another merchant.
 func (s *Store) RecordRead(ctx context.Context, partner partner.ID, bill, upstream string, r Reading, resolves time.Time, ended bool) error {
 	if err := ownable(partner, bill, upstream, r.At); err != nil {
 		return err
 	}
-	r.At, resolves = s.stamp(r.At), s.stamp(resolves) // other gateways recorded what this is compared with
+	r.At, resolves = s.stamp(r.At), s.stamp(resolves) // they are compared with times of other gateways
 	if ended {
 		resolves = r.At
 	}
@@ -85,31 +85,31 @@ func (s *Store) RecordRead(ctx context.Context, partner partner.ID, bill, upstre
 	return err
 }
 
-// SweepUnknown removes writes with an unknown outcome that ended before a time, and returns how many those were.
+// SweepUnknown removes writes with an unknown outcome that ended before a time, and returns their number.
 func (s *Store) SweepUnknown(ctx context.Context, before time.Time) (n int, err error) {
 	return s.sweep(ctx, `
 		DELETE FROM billbridge_unknown WHERE (partner, bill, operation) IN (
 			SELECT partner, bill, operation FROM billbridge_unknown WHERE at < $1 ORDER BY at LIMIT $2 `+s.passOver()+`)`, before.UnixMilli())
 }
 
-// A BillFilter says which bills are meant. A field with its zero value excludes none.
+// A BillFilter selects bills. A field with its zero value excludes none.
 type BillFilter struct {
 	PartnerPrefix partner.ID // as in Filter
 	Bill          string
 	Upstream      string
-	Open          bool      // those alone that OpenBills counts as Pending or Owned, and neither as Over nor as Ended
+	Open          bool      // only pending and owned bills that are neither over nor ended, as in Bills
 	Now           time.Time // when a bill is over
 	Limit         int       // at most so many; must be positive
 }
 
-// A ListedBill is a bill of the ledger. If the ledger does not have the bill of a write, State is "".
+// A ListedBill is a bill of the ledger. State is "" if it is listed for a write and the ledger does not have it.
 type ListedBill struct {
 	Owner
-	Write *UnknownWrite // nil but for UnknownOutcomes. Of a create that was cut off with its process it has neither an id nor a reading
+	Write *UnknownWrite // only from UnknownOutcomes; without Request and Read if the create was cut off with its process
 }
 
-// ListBills returns bills of the ledger, by partner and bill in this order, and how many the filter means in all. It reads
-// the rows of all partners that the filter means.
+// ListBills returns bills of the ledger, sorted by partner and bill, and the number of all that the filter selects. It reads all rows
+// of the partners that the filter selects.
 func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
 		SELECT partner, bill, upstream, state, length(creates) AS creates, uncertain, changed, coalesce(tried, changed) AS tried, ends, ended,
@@ -117,8 +117,8 @@ func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill,
 		FROM billbridge_owners WHERE upstream <> ''`, "partner, bill", nil)
 }
 
-// UnknownOutcomes returns the writes that have an unknown outcome, the last first, and how many the filter means in all: those of
-// RecordUnknown, and creates recorded before cutOff that never ended, since their process did.
+// UnknownOutcomes returns the writes that have an unknown outcome, the last first, and the number of all that the filter selects:
+// those of RecordUnknown, and creates recorded before cutOff that were never completed because their process ended.
 func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.Time) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
 		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state, coalesce(length(o.creates), 0) AS creates,

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// An Upstream is one that bills may be at, and callbacks may come from.
+// An Upstream may have bills and send callbacks.
 type Upstream struct {
 	Name string // rows refer to it
 	Form string // its callbacks are in it
 	URL  string
 }
 
-// A referencedError: the store refers to an upstream that the config would drop or give another form. Its callbacks
-// could not be placed any more, or would be read in the wrong form, and nothing could be done to its bills.
+// A referencedError: rows refer to an upstream that the config drops or gives another form. Its callbacks would be refused or read in
+// the wrong form, and its bills could not be read or cancelled.
 type referencedError struct {
-	Upstream Upstream // as it is known
-	Form     string   // the new one; "" if it would be dropped
+	Upstream Upstream // as the store has it
+	Form     string   // in the config; "" if it was dropped
 }
 
 func (e *referencedError) Error() string {
@@ -35,8 +35,8 @@ func (e *referencedError) Error() string {
 		"name it as before, and give the one with the form %q another name", u.Name, e.Form, u.Form, e.Form)
 }
 
-// An exchangedError: the config gives an upstream the address that another one had. Calls about the bills of one would go to
-// the other, which does not have them, and could make them again.
+// An exchangedError: the config gives an upstream the address that another one had. Calls about bills would go to the wrong backend,
+// where bills could be made a second time.
 type exchangedError struct {
 	Upstream, URL string // as in the config
 	Was           string // the upstream that had the address
@@ -47,8 +47,7 @@ func (e *exchangedError) Error() string {
 		"give each upstream its own address; to exchange what old and new mean, change the stages of partners instead", e.Upstream, e.URL, e.Was)
 }
 
-// A movedError: the config gives an upstream that owns bills another address, and nobody has said that it is the same
-// backend.
+// A movedError: the config gives an upstream that owns bills another address, and AllowMove was not called.
 type movedError struct {
 	Upstream, Was, URL string
 }
@@ -59,11 +58,11 @@ func (e *movedError) Error() string {
 		e.Upstream, e.Was, e.URL)
 }
 
-// moveWithin is how long after AllowMove an upstream may get another address.
+// moveWithin is how long AllowMove holds.
 const moveWithin = 24 * time.Hour
 
-// AllowMove declares that an upstream is about to get another address, and is the same backend with the same bills. It
-// holds for one change, within 24 hours. It returns ErrNotFound if the store does not know the upstream.
+// AllowMove declares that an upstream will get another address and is the same backend with the same bills. It holds for one change
+// within 24 hours. It returns ErrNotFound if the store does not know the upstream.
 func (s *Store) AllowMove(ctx context.Context, upstream, by string, at time.Time) error {
 	if err := storable(map[string]string{"upstream": upstream}); err != nil {
 		return err
@@ -78,8 +77,7 @@ func (s *Store) AllowMove(ctx context.Context, upstream, by string, at time.Time
 	})
 }
 
-// sameAddress reports whether two URLs name one place: in the case of letters, a default port and a slash at the end there is
-// no difference.
+// sameAddress reports whether two URLs are the same, ignoring case in scheme and host, a default port and trailing slashes.
 func sameAddress(a, b string) bool { return canonical(a) == canonical(b) }
 
 func canonical(text string) string {
@@ -92,31 +90,32 @@ func canonical(text string) string {
 	return scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
 }
 
-// Reconcile holds the upstreams of a config to those that the store knows, and from then on knows these. It is called
-// at a start, and before a reload takes effect. Bind, Accept and Own do not check what upstream they are given. routed says
-// that calls are routed by the ledger, at is the time.
+// Reconcile compares the upstreams of a config with those that the store knows, and then stores them. It is called at a start and
+// before a reload takes effect. (Bind, Accept and Own do not check the upstream that they get.) routed means that the ledger
+// routes calls.
 //
-// It changes nothing and returns an error if an upstream would get the address that another had and partners
-// were seen, or an address, a callback or a bill is kept; and also if calls are routed by the ledger, a bill that was not
-// released is at an upstream that would get another address, and AllowMove was not called.
+// It changes nothing and returns an error
 //
-// If an address, a callback, whatever its state, or a bill that was not released refers to a known upstream that is
-// missing from now or has another form there, Reconcile changes nothing and returns an error, too. A registration
-// refers to its upstream for good, and so does a bill without an end. Another form under an old name may be two
-// upstreams whose names were swapped. The known upstreams whose URL differs are returned as they were, in the order of their names: which may be
-// meant, as when a service moves, or may be two names that were swapped.
+//   - if an upstream would get the address that another one had, and a partner was seen or there is an address, a callback or a
+//     bill that was not released,
+//   - if routed is set, an upstream with a bill that was not released would get another address, and AllowMove was not called,
+//   - if an address, a callback or a bill that was not released refers to a known upstream that is missing in the config or has
+//     another form there. (The names of two upstreams may have been swapped.)
+//
+// Else it returns the known upstreams whose URL has changed, as they were, sorted by name: a service may have moved, or two names
+// may have been swapped.
 func (s *Store) Reconcile(ctx context.Context, now []Upstream, routed bool, at time.Time) (moved []Upstream, err error) {
 	named, err := upstreamsByName(now)
 	if err != nil {
 		return nil, err
 	}
-	now = slices.Clone(now) // it must not change while the writer is at it
+	now = slices.Clone(now) // it must not change while the writer reads it
 	type comparison struct {
 		moved   []Upstream
-		refusal error // a value: an error would undo what others wrote in the same transaction
+		refusal error // a value: an error would roll back the writes of others in the same transaction
 	}
 	result, err := write(ctx, s, "comparing the upstreams", func(ctx context.Context, q queries) (c comparison, err error) {
-		// Replicas start together. What one of them forgets, the next must not find half gone.
+		// Replicas start together: each must see the upstreams before or after another one's change.
 		if err := s.lock(ctx, q, "upstreams"); err != nil {
 			return c, err
 		}
@@ -187,7 +186,7 @@ func referenced(ctx context.Context, q queries, forgotten []Upstream, now map[st
 	return nil, nil
 }
 
-// replaceUpstreams has the store know the upstreams of a config instead of those that are forgotten.
+// replaceUpstreams stores the upstreams of a config, and removes the forgotten ones.
 func replaceUpstreams(ctx context.Context, q queries, forgotten, now []Upstream) error {
 	for _, u := range forgotten {
 		if _, err := q.ExecContext(ctx, "DELETE FROM billbridge_upstreams WHERE name = $1", u.Name); err != nil {
@@ -205,7 +204,7 @@ func replaceUpstreams(ctx context.Context, q queries, forgotten, now []Upstream)
 	return nil
 }
 
-// readdressed is why upstreams may not get the addresses that they would, nil if they may.
+// readdressed is why upstreams may not get other addresses, nil if they may.
 func readdressed(ctx context.Context, q queries, known []KnownUpstream, now []Upstream, routed bool, at time.Time) (refusal, err error) {
 	for _, next := range now {
 		was := slices.IndexFunc(known, func(k KnownUpstream) bool { return k.Name == next.Name })
@@ -215,7 +214,7 @@ func readdressed(ctx context.Context, q queries, known []KnownUpstream, now []Up
 		for _, other := range known {
 			stays := slices.ContainsFunc(now, func(u Upstream) bool { return u.Name == other.Name })
 			if other.Name == next.Name || !stays || !sameAddress(other.URL, next.URL) {
-				continue // one that goes, and that nothing refers to, may come back under another name
+				continue // an upstream that is dropped, to which no row refers, may be renamed
 			}
 			if used, err := inUse(ctx, q); err != nil || used {
 				return &exchangedError{next.Name, next.URL, other.Name}, err
@@ -235,7 +234,7 @@ func readdressed(ctx context.Context, q queries, known []KnownUpstream, now []Up
 	return nil, nil
 }
 
-// inUse reports whether a call was ever taken, or an address, a callback or a bill is kept.
+// inUse reports whether a partner was ever seen, or there is an address, a callback or a bill that was not released.
 func inUse(ctx context.Context, q queries) (used bool, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM billbridge_seen) OR EXISTS (SELECT 1 FROM billbridge_addresses) OR EXISTS (SELECT 1 FROM billbridge_callbacks)
@@ -245,7 +244,7 @@ func inUse(ctx context.Context, q queries) (used bool, err error) {
 
 // isReferenced reports whether a row refers to an upstream.
 func isReferenced(ctx context.Context, q queries, upstream string) (referenced bool, err error) {
-	// The owners last: they have no index for it, which would cost every create.
+	// The owners last: they have no index by upstream, which would cost every create.
 	err = q.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
 		OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)
@@ -253,18 +252,18 @@ func isReferenced(ctx context.Context, q queries, upstream string) (referenced b
 	return referenced, err
 }
 
-// A KnownUpstream is one that the store knows.
+// A KnownUpstream is an upstream as the store has it.
 type KnownUpstream struct {
 	Upstream
-	MayMove Declaration // who said that it is about to get another address; zero if nobody did, or it has got it
+	MayMove Declaration // by AllowMove; zero if it was not called, or the address has changed since
 }
 
-// Upstreams are those that Reconcile was last given, in the order of their names.
+// Upstreams are those of the last Reconcile, sorted by name.
 func (s *Store) Upstreams(ctx context.Context) ([]KnownUpstream, error) {
 	return read(ctx, s, "reading the upstreams", upstreams)
 }
 
-// upstreams are the known ones, in the order of their names.
+// upstreams are the known ones, sorted by name.
 func upstreams(ctx context.Context, q queries) ([]KnownUpstream, error) {
 	rows, err := q.QueryContext(ctx, "SELECT name, form, url, may_move, may_move_by FROM billbridge_upstreams ORDER BY name")
 	return collect(rows, err, func(u *KnownUpstream, row *sql.Rows) error {
