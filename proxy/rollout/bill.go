@@ -15,11 +15,11 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A Look reads a bill at an upstream as a partner would; its Finding is one of Findings. With an empty key, the partner's first call lends its key; if it has not
-// called, asked is empty.
+// A Look reads a bill at an upstream as a partner would; the Finding of its answer is one of Findings. Without a key it uses the key
+// of the partner's first call. If the partner has not called, asked is empty.
 type Look func(ctx context.Context, upstream string, as Asker, bill string) (says BackendBill, asked Asker)
 
-// An Asker is a partner's user and store, in whose name a bill is read.
+// An Asker is the partner, user and merchant in whose name a bill is read.
 type Asker struct {
 	Partner  partner.ID `json:"-"` // full
 	Key      string     `json:"-"` // "" if the operator did not give it
@@ -27,7 +27,7 @@ type Asker struct {
 	Merchant string     `json:"merchant,omitempty"`
 }
 
-// A BackendBill is what a backend says of a bill now.
+// A BackendBill is what a backend answers about a bill now.
 type BackendBill struct {
 	Upstream string `json:"upstream"`
 	Finding  string `json:"finding"` // one of Findings, or "not asked"
@@ -42,7 +42,7 @@ var Findings = map[ProbeResult]string{Unclear: "no clear answer", Absent: "no su
 
 const notAsked = "not asked"
 
-// A Bill is all that is known of one bill.
+// A Bill is what the ledger and the backends have of one bill.
 type Bill struct {
 	Partner  string        `json:"partner"`
 	Bill     string        `json:"bill"`
@@ -56,13 +56,13 @@ type LedgerBill struct {
 	Owner   string     `json:"owner"`
 	State   string     `json:"state"`             // pending, owned, released
 	Since   time.Time  `json:"since"`             // it is in this state
-	Open    int        `json:"open,omitempty"`    // creates under way, and those whose gateway ended before they did
+	Open    int        `json:"open,omitempty"`    // creates that were not completed: under way, or their gateway ended first
 	Unknown bool       `json:"unknown,omitempty"` // a create had an unknown outcome
 	Ends    time.Time  `json:"ends"`              // when the bill is taken for over
 	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
 }
 
-// LookWith has the operator's questions about a bill asked by look. It must be called before the first of them.
+// LookWith sets how bills are read for operators. It must be called before the first of their calls.
 func (r *Router) LookWith(look Look) { r.look = look }
 
 // bill answers GET /rollout/bill, and POST with {"key": …} where the gateway does not know the partner's key.
@@ -70,7 +70,7 @@ func (r *Router) bill(w http.ResponseWriter, req *http.Request) {
 	var given struct{ Key string }
 	if req.Method == http.MethodPost {
 		if err := json.NewDecoder(io.LimitReader(req.Body, 64<<10)).Decode(&given); err != nil || given.Key == "" {
-			http.Error(w, `the body must be {"key": …}, the partner's key`, http.StatusBadRequest) // what it is instead may be a key
+			http.Error(w, `the body must be {"key": …}, the partner's key`, http.StatusBadRequest) // without the body, which may be a key
 			return
 		}
 	}
@@ -99,7 +99,7 @@ func (r *Router) read(w http.ResponseWriter, req *http.Request) {
 	})(w, req)
 }
 
-// keyIn is the partner's key in a body that may be left out. ok is false where the call has been answered.
+// keyIn is the partner's key in a body that may be left out. If ok is false, the call has been answered.
 func keyIn(w http.ResponseWriter, req *http.Request) (key string, ok bool) {
 	var given struct{ Key string }
 	if err := json.NewDecoder(io.LimitReader(req.Body, 64<<10)).Decode(&given); err != nil && !errors.Is(err, io.EOF) {
@@ -120,8 +120,8 @@ func (r *Router) partnerOf(ctx context.Context, q answers, key string) (partner.
 	return partner.Of(key), nil
 }
 
-// lookUp finds what the ledger and both backends know of a bill. With read, only the owning backend is asked, if there is one, and
-// what is said is recorded in the ledger.
+// lookUp finds what the ledger and both backends have of a bill. With read, only the owning backend is asked, if there is one, and
+// its answer is recorded in the ledger.
 func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (b Bill, err error) {
 	if err := r.stored(); err != nil {
 		return b, err
@@ -173,8 +173,8 @@ func (r *Router) inLedger(ctx context.Context, partner partner.ID, b *Bill) erro
 	return nil
 }
 
-// recordReads records in the ledger what backends say of a bill, as after a partner's read. Only the owning one can make the
-// bill owned: that both are asked finds no owner, since a create may be on its way.
+// recordReads records in the ledger what backends answered about a bill, as after a partner's read. Only an answer of the owning
+// backend makes the bill owned: if both were asked, a create may be under way.
 func (r *Router) recordReads(ctx context.Context, partner partner.ID, b *Bill, owned bool, sent time.Time) error {
 	ctx, cancel := anew(ctx) // the backends may have taken all the time there was
 	defer cancel()
@@ -197,8 +197,8 @@ func (r *Router) recordReads(ctx context.Context, partner partner.ID, b *Bill, o
 	return r.inLedger(ctx, partner, b)
 }
 
-// assign answers POST /rollout/assign: it decides at which backend a bill is. That both have it is what it is for; anything
-// else is a reason against it.
+// assign answers POST /rollout/assign: an operator decides which backend owns a bill that both have. Unless both have it, there is
+// a blocking reason.
 func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 	key, ok := keyIn(w, req)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// create takes a create to the backend that may make the bill.
+// create routes a create to the backend that may make the bill, and records it.
 func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.create()
 	if to.ask {
@@ -21,7 +21,7 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 			}
 			to = decision{backend: 1 - to.backend, reason: byProbe}
 		case Refusing:
-			// A caller whom both refuse gets that refusal, as it would without a rollout.
+			// A caller that both backends refuse gets the refusal, as without a rollout.
 			if preferred := s.backends[to.backend]; r.probe(ctx, ask, preferred) == Refusing {
 				return Route{Upstream: preferred, Reason: byProbe, Answered: true}, nil
 			}
@@ -38,15 +38,15 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.backends[to.backend], r.arrived(c), c.Until)
 	done()
 	switch {
-	case errors.Is(err, store.ErrBill): // no backend takes such an id: let it say so
+	case errors.Is(err, store.ErrBill): // no backend takes such an id: the backend refuses it
 		return Route{Upstream: s.backends[to.backend], Reason: to.reason}, nil
 	case errors.Is(err, store.ErrDenied):
 		return Route{}, &Refused{Reason: "denied", Text: "since this create arrived it was said that there is no such bill"}
 	case err != nil:
 		return Route{}, outOfReach(err)
-	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.backends[to.backend]: // the bill was there, or another create was faster
+	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.backends[to.backend]: // the bill had an owner, or another create was faster
 		to.reason = byOwner
-		if _, ok := s.backend(create.Upstream); !ok { // through a replica with other sides: nothing goes out here
+		if _, ok := s.backend(create.Upstream); !ok { // recorded by a replica with other backends: nothing is sent from here
 			_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
 			return Route{}, &Refused{Reason: "stranger", Text: strange, Cause: err}
 		}
@@ -54,9 +54,9 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 	return Route{Upstream: create.Upstream, Reason: to.reason, create: &create}, nil
 }
 
-// Deny records that a caller is about to be told that there is no such bill, where the way is Deniable. After an error, which is
-// a [*Refused], the caller must not be told so: the bill may be made a moment later. A create that arrived before, and is not
-// recorded yet, is not sent any more.
+// Deny is called before a call whose route is Deniable gets the answer that there is no such bill. After an error, which is a
+// [*Refused], it must not get that answer: the bill may be made a moment later. Creates that arrived earlier and are not recorded
+// yet will not be sent.
 func (r *Router) Deny(ctx context.Context, c Call) error {
 	if refused := r.deny(ctx, r.current.Load(), c); refused != nil {
 		r.metrics.refused.WithLabelValues(refused.Reason).Inc()
@@ -67,15 +67,15 @@ func (r *Router) Deny(ctx context.Context, c Call) error {
 
 func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
 	defer r.metrics.timed("deny")()
-	// A create that was recorded earlier than this has had its effect, if it has one.
+	// A create that was recorded before this cannot take effect any more.
 	since := r.now().Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]]))
-	// A create that arrives later than this call may be made: its caller does not rest on this answer.
+	// A create that arrives after this call may be sent: its caller cannot rely on this answer.
 	_, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
 	switch {
-	case errors.Is(err, store.ErrBill): // no backend has such an id, and none is made
+	case errors.Is(err, store.ErrBill): // no backend has such an id, and none takes it
 		return nil
 	case err == nil:
-		// The ledger counts milliseconds. A create that its caller sends after this answer must not arrive in the same one.
+		// The ledger has milliseconds. A create that is sent after this answer must not arrive in the same millisecond.
 		time.Sleep(min(time.Millisecond, time.Millisecond-r.now().Sub(r.arrived(c))))
 		return nil
 	case errors.Is(err, store.ErrMaking):
@@ -84,7 +84,7 @@ func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
 	return outOfReach(err)
 }
 
-// arrived is when a call did.
+// arrived is when a call arrived.
 func (r *Router) arrived(c Call) time.Time {
 	if c.Arrived.IsZero() {
 		return r.now()
@@ -92,13 +92,13 @@ func (r *Router) arrived(c Call) time.Time {
 	return c.Arrived
 }
 
-// believes reports whether "no such bill" of both backends is to be believed, where the ledger is incomplete: only after the
-// settling period, since a create that the ledger lost may be on its way.
+// believes reports whether "no such bill" of both backends can be relied on while the ledger is incomplete: only after the settling
+// period, as a create that the ledger lost may be under way.
 func (r *Router) believes(s *settings, d *decisions) bool {
 	return r.now().Sub(d.counted) >= time.Duration(s.config.Settle)
 }
 
-// Complete notes how a create ended, after a way that Route gave. Of any other way it notes nothing.
+// Complete records how a create ended. For routes of other calls it does nothing.
 func (r *Router) Complete(ctx context.Context, w Route, outcome store.Outcome) error {
 	if w.create == nil {
 		return nil

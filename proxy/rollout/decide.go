@@ -7,39 +7,39 @@ type Reason string
 
 // The reasons.
 const (
-	byOwner  Reason = "owner"  // the ledger knows whose the bill is
-	byStage  Reason = "stage"  // the partner's
-	byCanary Reason = "canary" // the bill, or its merchant, is among the percentage, or is not
-	byProbe  Reason = "probe"  // both backends were asked whose it is
+	byOwner  Reason = "owner"  // the ledger has the owner of the bill
+	byStage  Reason = "stage"  // of the partner
+	byCanary Reason = "canary" // the bill, or its merchant, is in the percentage, or is not
+	byProbe  Reason = "probe"  // the backends were asked for the bill
 	byStop   Reason = "stop"   // the kill switch
 )
 
-// A situation is what a decision rests on.
+// A situation is what a decision depends on.
 type situation struct {
-	shared   bool // both upstreams see the same bills: nobody owns one
-	restored bool // the store was restored from a backup: what it does not know may be anywhere
-	unbegun  bool // the store is new, and nobody has said that the rollout begins: the same
+	shared   bool // both backends have the same bills: bills have no owner
+	restored bool // the store was restored from a backup: bills that it does not know may be at either backend
+	unbegun  bool // the store is new, and Begin was not called: the same
 	position position
 	stopped  bool
-	settled  bool              // the partner has been seen through the bridge for the settling time
-	chosen   bool              // the bill, or its merchant, is among the percentage
-	owner    *evidence.Backend // nil: the ledger knows none, or none any more
-	stale    *evidence.Backend // where a create was pending when the backup was made that the store was restored from
+	settled  bool              // the settling period of the partner is over
+	chosen   bool              // the bill, or its merchant, is in the percentage
+	owner    *evidence.Backend // by the ledger; nil if it has none
+	stale    *evidence.Backend // of a row that was pending before the store was restored from a backup
 }
 
 // A decision is where a call goes.
 type decision struct {
 	backend evidence.Backend
 	reason  Reason
-	// ask is set where the other backend must be asked first, by a read, and nothing be sent before it has said for certain
-	// that it has no such bill (create), or where both must be asked which of them has the bill (other operations).
+	// ask: a create may be sent only after the other backend answered a probe that it certainly has no such bill; for any other
+	// operation both backends are probed.
 	ask bool
 }
 
 // incomplete reports whether the ledger may lack bills that went through the gateway.
 func (s situation) incomplete() bool { return s.restored || s.unbegun }
 
-// asks reports whether the other backend must be asked before a create is sent to a backend that is not known to have the bill
+// asks reports whether the other backend must be probed before a create without a known owner is sent to a backend
 // (README.md, "Why it is like this", P1 to P3).
 func (s situation) asks(backend evidence.Backend) bool {
 	switch {
@@ -51,7 +51,7 @@ func (s situation) asks(backend evidence.Backend) bool {
 	return s.unbegun || s.restored && !s.stopped
 }
 
-// create decides on a create. The ledger only picks the backend; whether the bill can be made there its owner says.
+// create decides where a create is sent. Whether the bill can be made there, the backend answers.
 func (s situation) create() decision {
 	d := s.byStage()
 	switch {
@@ -59,14 +59,14 @@ func (s situation) create() decision {
 		return d
 	case s.owner != nil:
 		return decision{backend: *s.owner, reason: byOwner}
-	case s.stale != nil: // it may have been refused there since, and made at the other backend
+	case s.stale != nil: // after the backup it may have been refused there, and made at the other backend
 		d = decision{backend: *s.stale, reason: byOwner}
 	}
 	d.ask = s.asks(d.backend)
 	return d
 }
 
-// other decides on any operation but a create: it goes to the owner, whatever the stage.
+// other decides where any operation except a create is sent: to the owner, whatever the stage.
 func (s situation) other() decision {
 	switch {
 	case s.shared:

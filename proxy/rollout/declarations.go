@@ -12,22 +12,22 @@ import (
 	"billbridge/proxy/store"
 )
 
-// stop throws the kill switch. It says which calls that will cost, and wants force then; what cannot be found out costs
-// nothing. It holds here at once, also where it cannot be stored: then it is stored as soon as that is possible.
+// stop turns the kill switch on, unless there are blocking reasons and no force: calls that the old backend cannot carry. Reasons
+// that cannot be found out do not block. It takes effect here at once, also if it cannot be stored; then it is stored later.
 func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) {
 	_, c, force, err := r.deciding(query, store.Stopped)
 	if err != nil {
 		return c, err
 	}
 	within := preconditionsWithin
-	if force { // somebody knows what it costs
+	if force { // the reasons do not matter
 		within /= 6
 	}
 	if c.Forced, err = heeded(r.reasonsAgainstStop(ctx, within), force); err != nil {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/6)
 		defer cancel()
 		if decided, unread := r.store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
-			return r.standing(ctx, decided.Stopped) // what it costs is no news
+			return r.standing(ctx, decided.Stopped) // it is on already: the reasons do not matter
 		}
 		return c, err
 	}
@@ -43,7 +43,7 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	var was *store.Standing
 	switch {
 	case errors.As(err, &was):
-		// One that is as ours is ours: its answer was lost, and the store was told again.
+		// If it is equal to ours, it is ours: an earlier attempt was stored, but its answer was lost.
 		if was.By != c.By || was.At.UnixMilli() != c.At.UnixMilli() {
 			return r.standing(ctx, was.Declaration)
 		}
@@ -53,11 +53,11 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 		c.Unstored = err.Error()
 		return c, nil
 	}
-	c.By, c.At = ours.By, ours.At // of one that could not be stored until now, perhaps
+	c.By, c.At = ours.By, ours.At // perhaps an earlier stop that could not be stored until now
 	return c, r.changed(ctx, &c)
 }
 
-// standing answers a stop of what is stopped: with the first one, which stays. Another replica may have made it.
+// standing answers a stop while the kill switch is on: with the first stop, which stays. Another replica may have made it.
 func (r *Router) standing(ctx context.Context, first store.Declaration) (Changed, error) {
 	err := r.follow(context.WithoutCancel(ctx))
 	if err != nil {
@@ -66,10 +66,10 @@ func (r *Router) standing(ctx context.Context, first store.Declaration) (Changed
 	return Changed{Revision: r.decided.Load().revision, Action: string(store.Stopped), By: first.By, At: first.At, Already: true}, err
 }
 
-// resume takes the kill switch back, also one that could not be stored.
+// resume turns the kill switch off, also if it could not be stored.
 func (r *Router) resume(ctx context.Context, query string) (Changed, error) {
 	return r.declare(ctx, query, store.Resumed, func(ctx context.Context, by string, at time.Time) error {
-		r.following.Lock() // who follows may be about to store the stop
+		r.following.Lock() // follow may be about to store the stop
 		defer r.following.Unlock()
 		pending := r.stopping.Load()
 		err := r.store.Resume(ctx, by, at)
@@ -89,7 +89,7 @@ func (r *Router) restored(ctx context.Context, query string) (Changed, error) {
 	return r.declare(ctx, query, store.Restored, func(ctx context.Context, by string, at time.Time) error { return r.store.Restored(ctx, by, at) })
 }
 
-// moved declares that an upstream is about to get another address.
+// moved declares that an upstream will get another address.
 func (r *Router) moved(ctx context.Context, query string) (c Changed, err error) {
 	q, err := asked(query, "upstream", "by")
 	if err != nil {
@@ -105,8 +105,8 @@ func (r *Router) moved(ctx context.Context, query string) (c Changed, err error)
 	return c, err
 }
 
-// begin declares that the new backend has no bills of partners but those that the ledger knows. Bills there that it knows
-// are a reason to doubt that: on a new store they were found there, unless a stage was set before.
+// begin declares that the new backend has no bills of partners except those in the ledger. Bills at the new backend in the ledger are
+// a blocking reason: on a new store they were found there, unless a stage was set before.
 func (r *Router) begin(ctx context.Context, query string) (c Changed, err error) {
 	_, c, force, err := r.deciding(query, store.Begun)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Router) begin(ctx context.Context, query string) (c Changed, err error)
 	return c, r.changed(ctx, &c)
 }
 
-// declare makes a change that needs nothing but who makes it.
+// declare makes a change that takes no other argument than who makes it.
 func (r *Router) declare(ctx context.Context, query string, action store.Action, change func(ctx context.Context, by string, at time.Time) error) (c Changed, err error) {
 	q, err := asked(query, "by")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// Count notes what became of a call that Route gave a way.
+// Count counts how a call ended that Route routed.
 func (r *Router) Count(c Call, w Route, end evidence.End) {
 	backend, ok := r.current.Load().backend(w.Upstream)
 	if !ok || c.Partner == "" {
@@ -24,9 +24,9 @@ func (r *Router) Count(c Call, w Route, end evidence.End) {
 	r.counts.Ended(c.Partner, c.Operation, backend, end)
 }
 
-// flush adds what was counted here to what the store has of all replicas. It gives up when ctx ends, but what the store
-// has begun with goes on to its end, until Close: only then is it known what was not added, and kept for the next time. Cut
-// off, it might have been added, and would count again and again.
+// flush adds the counts of this replica to those in the store. When ctx ends it returns, but the write that has begun is not
+// cancelled, until Close: only after its end is it known what was not added and is kept for the next flush. A cancelled write might
+// have been added, and would be counted again.
 func (r *Router) flush(ctx context.Context) error {
 	if r.store == nil {
 		return nil
@@ -36,7 +36,7 @@ func (r *Router) flush(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("what was counted is still being kept: %w", context.Cause(ctx))
 	}
-	ended := make(chan error, 1) // nobody may wait
+	ended := make(chan error, 1) // nobody may be receiving
 	go func() {
 		err := r.keep(r.keeping)
 		<-r.flushing
@@ -50,7 +50,7 @@ func (r *Router) flush(ctx context.Context) error {
 	}
 }
 
-// keep adds what was counted here to the store. One at a time.
+// keep adds the counts of this replica to the store. It must not run twice at once.
 func (r *Router) keep(ctx context.Context) error {
 	counted := r.counts.Drain()
 	counted.Sort() // as the store takes them
@@ -77,13 +77,13 @@ func (r *Router) keep(ctx context.Context) error {
 	})
 	if err != nil {
 		counted.Counts = counted.Counts[added:]
-		_ = r.counts.Merge(counted) // by another table by now: then it shows nothing any more
+		_ = r.counts.Merge(counted) // it fails if the table has changed: then these counts are worth nothing
 	}
 	return err
 }
 
-// counted is what all replicas have counted by the table in use, of one partner, or of all for "". What others counted
-// in the last seconds may be missing.
+// counted is what all replicas counted by the table in use, of one partner, or of all for "". The last seconds of other replicas may
+// be missing.
 func (r *Router) counted(ctx context.Context, partner partner.ID) (evidence.Snapshot, error) {
 	if r.store == nil {
 		return r.here(partner), nil
@@ -96,8 +96,7 @@ func (r *Router) counted(ctx context.Context, partner partner.ID) (evidence.Snap
 	return r.kept(ctx, r.counts.Table(), partner)
 }
 
-// lately is what partners sent lately, whatever the version of the table that it was counted by: with what was counted here
-// in the last seconds, but not what others counted then.
+// lately is what was counted by any version of the table: with the last seconds of this replica, but not of others.
 func (r *Router) lately(ctx context.Context, partner partner.ID) (evidence.Snapshot, error) {
 	if r.store == nil {
 		return r.here(partner), nil
@@ -105,14 +104,14 @@ func (r *Router) lately(ctx context.Context, partner partner.ID) (evidence.Snaps
 	return r.kept(ctx, "", partner, r.here(partner).Counts...)
 }
 
-// here is what was counted here and is not in the store.
+// here is what this replica counted that is not in the store yet.
 func (r *Router) here(partner partner.ID) evidence.Snapshot {
 	s := r.counts.Snapshot()
 	s.Counts = slices.DeleteFunc(s.Counts, func(n evidence.Count) bool { return partner != "" && n.Partner != partner })
 	return s
 }
 
-// kept is what the store has of a version of the table, or of all for "", and more.
+// kept is what the store has for a version of the table, or for all for "", merged with more.
 func (r *Router) kept(ctx context.Context, version string, partner partner.ID, more ...evidence.Count) (evidence.Snapshot, error) {
 	s := evidence.NewSnapshot(version, r.now().UTC().Truncate(time.Second))
 	s.Lost = int(r.lost.Load())

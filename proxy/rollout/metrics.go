@@ -67,7 +67,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// know begins the counters of both backends at zero, so that the first event is an increase.
+// know makes the counters of both backends, at zero, so that the first event is an increase.
 func (m *metrics) know(c *config.Rollout) {
 	for _, backend := range []string{c.Old, c.New} {
 		for _, reason := range []Reason{byOwner, byStage, byCanary, byProbe, byStop} {
@@ -76,13 +76,13 @@ func (m *metrics) know(c *config.Rollout) {
 	}
 }
 
-// timed measures until what it returns is called.
+// timed measures the time until the returned function is called.
 func (m *metrics) timed(operation string) func() {
 	began := time.Now()
 	return func() { m.ledger.WithLabelValues(operation).Observe(time.Since(began).Seconds()) }
 }
 
-// weigh makes the gauges anew. Each replica shows them all.
+// weigh sets the gauges. Each replica shows those of all partners.
 func (r *Router) weigh(ctx context.Context) error {
 	counted, err := r.counted(ctx, "")
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// forDefault stands where a partner would, for all that have no stage of their own. A partner that is left out, by a
-// variable that is not set say, must not mean all of them.
+// forDefault in place of a partner means all partners without a stage of their own. A missing partner, for example of an unset
+// variable, must not mean that.
 const forDefault = "default"
 
-// forAll stands for every partner there is.
+// forAll in place of a partner means all partners.
 const forAll = "all"
 
-// Operator is what the operator sees of the rollout and decides about it, for the admin listener:
+// Operator serves the rollout on the admin listener:
 //
 //	GET  /rollout?partner=
 //	GET  /rollout/report?partner=
@@ -34,17 +34,17 @@ const forAll = "all"
 //	POST /rollout/resume?by=
 //	POST /rollout/restored?by=                                   the store was restored from a backup
 //	POST /rollout/begin?by=&force=true                           the new backend has no bills but those in the ledger
-//	POST /rollout/moved?upstream=&by=                            an upstream is about to get another address
+//	POST /rollout/moved?upstream=&by=                            an upstream will get another address
 //	GET  /rollout/bill?partner=&bill=&member=&merchant=          owner and state of a bill, and what both backends say now
 //	POST /rollout/bill?bill=&member=&merchant=                   the same, with the partner's key in the body: {"key": …}
 //	POST /rollout/read?partner=&bill=&member=&merchant=          reads a bill at its owning backend and records the result; the key may be in the body
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=unknown&limit=   bills of the ledger
-//	POST /rollout/assign?partner=&bill=&to=&by=&force=true       a bill is at one of them: to=old or to=new
-//	POST /rollout/reset?partner=&by=&force=true                  what was counted for the report; partner=all for all of it
+//	POST /rollout/assign?partner=&bill=&to=&by=&force=true       the owning backend of a bill: to=old or to=new
+//	POST /rollout/reset?partner=&by=&force=true                  removes the counts of the report; partner=all for all of them
 //
-// A partner is named by at least 12 digits of its hash. All 64 need not be of one that is known; no fewer name it.
-// A POST answers with the [Changed] that it made, which holds here when the answer is sent, and on other replicas
-// within seconds. A stop of what is stopped changes nothing: it answers with the first one.
+// partner is the ID of a partner, or its first digits, at least 12, if the partner is known. A POST answers with the [Changed]
+// that it made. It is in effect here when the answer is sent, and on other replicas within seconds. A second stop changes nothing
+// and answers with the first one.
 func (r *Router) Operator() http.Handler {
 	m := mux.NewRouter()
 	m.Path("/rollout").Methods(http.MethodGet).HandlerFunc(answering(r.status))
@@ -65,7 +65,7 @@ func (r *Router) Operator() http.Handler {
 	return m
 }
 
-// A denied call of the operator changed nothing.
+// denied is an operator's call that was refused; nothing was changed.
 type denied struct {
 	status int
 	text   string
@@ -77,11 +77,11 @@ func misunderstood(format string, args ...any) error {
 	return &denied{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// withinReach is how long the operator waits for the store.
+// withinReach is how long a call of an operator waits for the store.
 const withinReach = 10 * time.Second
 
-// anew gives a change its own time: what was asked before it may have taken all there was, and the kill switch must work
-// then, too.
+// anew gives a change its own timeout: the checks before it may have used up the first one, and the kill switch must work then,
+// too.
 func anew(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), withinReach)
 }
@@ -100,7 +100,7 @@ func answering[T any](do func(ctx context.Context, query string) (T, error)) htt
 			return
 		}
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_ = json.NewEncoder(w).Encode(answer) // an operator that went away asks again
+		_ = json.NewEncoder(w).Encode(answer) // if the operator has gone, there is nobody to report to
 	}
 }
 
@@ -154,7 +154,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	return c, r.changed(ctx, &c)
 }
 
-// heeded refuses what somebody was not warned of before, and reports whether it was forced.
+// heeded refuses a change that has blocking reasons and is not forced. forced reports whether there were any.
 func heeded(reasons []string, force bool) (forced bool, err error) {
 	if len(reasons) > 0 && !force {
 		return false, &denied{http.StatusConflict, "Not changed. To change it anyway, add --force. Reasons:\n  " + strings.Join(reasons, "\n  ")}
@@ -162,7 +162,7 @@ func heeded(reasons []string, force bool) (forced bool, err error) {
 	return len(reasons) > 0, nil
 }
 
-// deciding reads what is asked of a change that may be forced: who makes it, and whether all the same.
+// deciding reads the query of a change that may be forced.
 func (r *Router) deciding(query string, action store.Action, keys ...string) (q answers, c Changed, force bool, err error) {
 	if q, err = asked(query, append(keys, "by", "force")...); err != nil {
 		return q, c, false, err
@@ -177,7 +177,7 @@ func (r *Router) deciding(query string, action store.Action, keys ...string) (q 
 	return q, c, force, r.stored()
 }
 
-// unset takes a partner's own stage away.
+// unset removes a partner's own stage.
 func (r *Router) unset(ctx context.Context, query string) (c Changed, err error) {
 	q, c, force, err := r.deciding(query, store.Staged, "partner")
 	if err != nil {
@@ -194,7 +194,7 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 	stages := r.current.Load().stages(decided)
 	from, own := stages[partner]
 	to := stages[""]
-	if partner == "" { // whose own is the config's
+	if partner == "" { // the default goes back to that of the config
 		own, to = to.At != nil, r.current.Load().stages(store.Rollout{})[""]
 	}
 	if !own {
@@ -214,7 +214,7 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 	return c, r.changed(ctx, &c)
 }
 
-// reset begins the report anew, for one partner or for all: when a mistake has been mended that it tells of.
+// reset removes the counts of one partner or of all, after the cause of a FAIL was fixed.
 func (r *Router) reset(ctx context.Context, query string) (c Changed, err error) {
 	q, c, force, err := r.deciding(query, store.Reset, "partner")
 	if err != nil {
@@ -242,7 +242,7 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 	return c, r.changed(ctx, &c)
 }
 
-// changed has this replica follow a change that was made.
+// changed logs a change that was made, and applies it to this replica.
 func (r *Router) changed(ctx context.Context, c *Changed) error {
 	what := []any{"action", c.Action, "by", c.By}
 	if c.Partner != "" {
@@ -259,7 +259,7 @@ func (r *Router) changed(ctx context.Context, c *Changed) error {
 	return nil
 }
 
-// stored refuses where no change could be kept.
+// stored refuses a change if there is no store.
 func (r *Router) stored() error {
 	if r.store == nil {
 		return &denied{http.StatusConflict, "the config names no store, so that nothing can be changed while it runs: stages are what the config says"}
@@ -267,7 +267,7 @@ func (r *Router) stored() error {
 	return nil
 }
 
-// oneOrAll is the full ID of the partner that a query of the operator names, "" where it names none.
+// oneOrAll is the full ID of the partner in a query, "" if there is none.
 func (r *Router) oneOrAll(ctx context.Context, query string) (only partner.ID, err error) {
 	q, err := asked(query, "partner")
 	if err != nil {
@@ -283,7 +283,7 @@ func (r *Router) oneOrAll(ctx context.Context, query string) (only partner.ID, e
 	return only, err
 }
 
-// named is the full ID of the partner that the operator names, "" for the default. What it names is not repeated: it
+// named is the full ID of the partner that an operator named, "" for the default. Its errors do not repeat a name that is no ID: it
 // might be a key.
 func (r *Router) named(ctx context.Context, name string) (partner.ID, error) {
 	id, ok := partner.Parse(name)

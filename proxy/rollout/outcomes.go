@@ -11,20 +11,20 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A Shown is what a read said of a bill.
+// A Shown is what a read showed of a bill.
 type Shown struct {
 	Finding       ProbeResult
-	State, Amount string // of a bill that it has shown
+	State, Amount string // if the finding is Present
 	Ended         bool   // whether the bill stays in the state
 }
 
-// Relevant reports whether [Router.RecordRead] would record what an answer on a route shows.
+// Relevant reports whether [Router.RecordRead] would record what the answer to a call with this route showed.
 func (w Route) Relevant(s Shown) bool {
 	return w.kept && (w.unknown || s.Finding == Present && s.Ended && !w.ended)
 }
 
-// RecordRead records what an answer that went a way has shown of the bill: that it was cancelled or destroyed, so that it does not
-// count as open any more, and that a write of it is not of unknown outcome any more.
+// RecordRead records what the answer to a call showed of its bill: a cancelled or destroyed bill does not count as open any more,
+// and writes with an unknown outcome may be resolved.
 func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s Shown) error {
 	if !w.Relevant(s) {
 		return nil
@@ -32,12 +32,12 @@ func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s Shown) error
 	return r.recordRead(ctx, c.Partner, c.Bill, w.Upstream, s, r.arrived(c))
 }
 
-// recordRead records what a read showed that was sent at a time or later.
+// recordRead records what a read showed. It was not sent before at.
 func (r *Router) recordRead(ctx context.Context, partner partner.ID, bill, upstream string, s Shown, at time.Time) error {
-	if s.Finding != Present && s.Finding != Absent { // it says nothing of the bill
+	if s.Finding != Present && s.Finding != Absent { // the read showed nothing of the bill
 		return nil
 	}
-	// A write that ended later may still be on its way.
+	// A write that ended later may still take effect.
 	resolves := at.Add(-r.current.Load().wire[upstream])
 	err := r.store.RecordRead(ctx, partner, bill, upstream, s.reading(at), resolves, s.Finding == Present && s.Ended)
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
@@ -50,7 +50,7 @@ func (s Shown) reading(at time.Time) store.Reading {
 	return store.Reading{Finding: Findings[s.Finding], State: s.State, Amount: s.Amount, At: at}
 }
 
-// RecordUnknown records a write whose outcome is unknown, and what a read showed of its bill right after; nil if none was made.
+// RecordUnknown records a write whose outcome is unknown, and what a read of the bill showed after it; s is nil if there was none.
 func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *Shown) error {
 	if r.store == nil || c.Partner == "" || c.Bill == "" {
 		return nil
@@ -72,7 +72,7 @@ func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *Shown) e
 // A BillList is a part of the ledger.
 type BillList struct {
 	Bills   []BillLine `json:"bills"`
-	LeftOut int        `json:"left_out"` // how many more the filter means
+	LeftOut int        `json:"left_out"` // how many more the filter selects
 }
 
 // A BillLine is a bill of the ledger, or a write of one.
@@ -98,7 +98,7 @@ type UnknownWrite struct {
 	ReadAt    *time.Time `json:"read_at,omitempty"`
 }
 
-// listedMost bounds the answer to a question for bills.
+// listedMost is the most bills in one answer.
 const listedMost = 10_000
 
 // bills answers GET /rollout/bills.
@@ -153,7 +153,7 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 
 var errUnlisted = errors.New("the ledger is too large to look through all of it within " + short(withinReach/2) + ": name a partner")
 
-// listBills asks the ledger, one such question at a time, as for openBills.
+// listBills reads the ledger, one at a time together with openBills.
 func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown bool) ([]store.ListedBill, int, error) {
 	select {
 	case r.counting <- struct{}{}:
@@ -165,7 +165,7 @@ func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown bool
 		return r.store.ListBills(ctx, f)
 	}
 	s := r.current.Load()
-	// A create that was recorded later than this may be under way.
+	// Creates that were recorded later than this may be under way.
 	return r.store.UnknownOutcomes(ctx, f, f.Now.Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]])))
 }
 
@@ -183,7 +183,7 @@ func lineOf(b store.ListedBill) BillLine {
 	return line
 }
 
-// known is a time, nil if there is none.
+// known is a pointer to a time, nil if it is not known.
 func known(t time.Time) *time.Time {
 	if t.IsZero() || t.UnixMilli() == 0 { // of a released bill
 		return nil

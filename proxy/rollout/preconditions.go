@@ -15,20 +15,19 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A move is a change of where a partner stands, or where all stand that have no stage of their own.
+// A move is a change of the stage of a partner, or of all without a stage of their own.
 type move struct {
 	partner  partner.ID // "" for the default
 	from, to position
 }
 
-// recent is how old a call may be that speaks against a stage whose side cannot carry it. Many partners bill once a month.
+// recent is how long a call counts that a backend cannot carry. Many partners bill once a month.
 const recent = 35 * 24 * time.Hour
 
-// preconditionsWithin is how long the blocking reasons of a change may take to find: an operator may be waiting for the kill
-// switch.
+// preconditionsWithin bounds the search for blocking reasons: an operator may be waiting for the kill switch.
 const preconditionsWithin = 3 * time.Second
 
-// blockingReasons are the reasons against a move, in words for the operator. What cannot be found out is one, too.
+// blockingReasons are the reasons against a move, in words for the operator. A check that fails is one, too.
 func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m move) (all []string) {
 	for _, look := range []func(context.Context, store.Rollout, move) ([]string, error){r.unsettled, r.undrained, r.unproven, r.uncarried} {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
@@ -42,7 +41,7 @@ func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m m
 	return all
 }
 
-// share is how much of what a partner creates goes to the new backend.
+// percentage is how much of what a partner creates goes to the new backend.
 func (p position) percentage() int {
 	switch p.stage {
 	case StageCanary:
@@ -54,8 +53,8 @@ func (p position) percentage() int {
 	return 0
 }
 
-// unsettled: what the partner sent to the old backend past us may be on its way there still. Of the default each partner is
-// held to its settling time when it calls.
+// unsettled: calls that the partner sent directly to the old backend may still be under way there. For a move of the default, each
+// partner's settling period is checked when it calls.
 func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]string, error) {
 	s := r.current.Load()
 	if m.partner == "" || m.to.percentage() == 0 || s.config.Bills == config.Shared {
@@ -76,7 +75,7 @@ func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]stri
 	return nil, nil
 }
 
-// undrained: the old backend has bills.
+// undrained: the old backend has bills that may be open.
 func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
 	if m.to.stage != StageDrained {
 		return nil, nil
@@ -103,7 +102,7 @@ func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) (
 		"Known bills keep working; bills that the ledger does not know will not be looked up at %s. To list them: %s", old, open, old, list)}, nil
 }
 
-// concerns reports whether a partner moves with a move.
+// concerns reports whether a move changes the stage of a partner.
 func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 	if m.partner != "" {
 		return partner == m.partner
@@ -111,7 +110,7 @@ func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 	return !slices.ContainsFunc(decided.Stages, func(s store.Stage) bool { return s.Partner == partner })
 }
 
-// unproven: a later stage wants a PASS. From old to canary with separate bills there is nothing to compare yet.
+// unproven: a later stage needs a PASS. From old to canary with separate bills there is nothing to compare yet.
 func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
 	if m.to.percentage() == 0 || m.to.percentage() <= m.from.percentage() && !m.to.stage.later(m.from.stage) {
 		return nil, nil
@@ -137,21 +136,23 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	verdicts := evidence.Verdicts(counted, r.limits())
 	var all []string
 	if len(partners) == 0 { // there is no evidence
-		if why := m.lacksProof(nil, s.config.Bills == config.Shared); why != "" {
+		if why := m.lacksPass(nil, s.config.Bills == config.Shared); why != "" {
 			all = append(all, "no partner that follows the default was seen yet: "+why)
 		}
 	}
 	for _, partner := range partners {
 		own := slices.DeleteFunc(slices.Clone(verdicts), func(v evidence.Verdict) bool { return v.Partner != partner })
-		if why := m.lacksProof(own, s.config.Bills == config.Shared); why != "" {
+		if why := m.lacksPass(own, s.config.Bills == config.Shared); why != "" {
 			all = append(all, partner.Short()+": "+why)
 		}
 	}
 	return shortened(all), nil
 }
 
-// lacksProof is why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), "" if they do.
-func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
+// lacksPass is why the verdicts of one partner do not allow a move, "" if they do. The first percentage of canary needs a PASS of
+// shadow; later stages need one of the bills that were made at the new backend. Operations that have too few calls for a verdict
+// do not block. A higher percentage only needs that there is no FAIL.
+func (m move) lacksPass(own []evidence.Verdict, shared bool) string {
 	making, compared := map[string]bool{}, false
 	for _, v := range own {
 		making[v.Operation] = making[v.Operation] || v.Evidence == evidence.ByReadBack
@@ -159,7 +160,7 @@ func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
 	}
 	first := m.from.percentage() == 0 && m.to.stage == StageCanary
 	raised := !first && m.to.stage == StageCanary
-	bare := first && !shared && !compared && m.from.stage != StageShadow // there is nothing yet to compare
+	bare := first && !shared && !compared && m.from.stage != StageShadow // there is nothing to compare yet
 	var against []string
 	proved := false
 	for _, v := range own {
@@ -185,7 +186,7 @@ func (m move) lacksProof(own []evidence.Verdict, shared bool) string {
 	return "no bill of canary was made at the new backend and read back yet"
 }
 
-// warning is what an operator should know of a move that nothing speaks against.
+// warning is what an operator should know about a move without blocking reasons.
 func (r *Router) warning(m move) string {
 	s := r.current.Load()
 	if m.to.stage != StageShadow || s.config.Bills == config.Shared {
@@ -195,7 +196,7 @@ func (r *Router) warning(m move) string {
 		"Otherwise set old, then canary: its new bills are read back", s.backends[evidence.Old], s.backends[evidence.New])
 }
 
-// uncarried: recent calls that the backend which gets more of them cannot carry.
+// uncarried: recent calls that cannot be carried by the backend that will get more of them.
 func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
 	backend := evidence.Old
 	switch before, after := m.from.percentage(), m.to.percentage(); {
@@ -211,7 +212,7 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 	return r.lacking(counted, backend, func(partner partner.ID) bool { return m.concerns(decided, partner) }), nil
 }
 
-// reasonsAgainstStop are the reasons against the kill switch. It does not wait for counts to be stored.
+// reasonsAgainstStop are the blocking reasons of the kill switch. It does not wait for counts to be stored.
 func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (all []string) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -220,7 +221,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	if err == nil {
 		counted, err = r.lately(ctx, "")
 	}
-	if err != nil { // the switch must work when the store does not
+	if err != nil { // the kill switch must work without the store, too
 		r.log.Error("what stopping the rollout would cost cannot be found out", "error", err.Error())
 		return nil
 	}
@@ -237,7 +238,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	return all
 }
 
-// reasonsAgainstBegin are the reasons against the claim that the new backend has no bills of partners.
+// reasonsAgainstBegin are the blocking reasons of Begin: bills of the new backend in the ledger.
 func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
 	bills, err := r.openBills(ctx, "")
 	if err != nil {
@@ -256,8 +257,8 @@ func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
 		"and bills that the ledger does not know would be made twice", found, name, name)}
 }
 
-// Check is why a config cannot take effect, nil if it can: its rollout.default moves all partners that have no stage of their
-// own, and there are reasons against that move, as against one by [Router.Operator].
+// Check is why a config cannot take effect, nil if it can: a changed rollout.default moves all partners without a stage of their
+// own, and needs the same preconditions as that move by [Router.Operator].
 func (r *Router) Check(ctx context.Context, c *config.Config) error {
 	if r.store == nil || c.Rollout == nil {
 		return nil
@@ -279,7 +280,7 @@ func (r *Router) Check(ctx context.Context, c *config.Config) error {
 		to, from, strings.Join(reasons, "\n  "))
 }
 
-// Accept records what Check must know of a config that takes effect.
+// Accept records the default stage of a config that takes effect, for the next Check.
 func (r *Router) Accept(ctx context.Context, c *config.Config) error {
 	if r.store == nil || c.Rollout == nil {
 		return nil
@@ -287,7 +288,7 @@ func (r *Router) Accept(ctx context.Context, c *config.Config) error {
 	return r.store.SetConfigDefault(ctx, c.Rollout.Default)
 }
 
-// reasonsAgainstReset are the reasons against forgetting the counts: a FAIL whose cause was not fixed.
+// reasonsAgainstReset are the blocking reasons of a reset: verdicts that are FAIL.
 func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (all []string) {
 	counted, err := r.counted(ctx, partner)
 	if err != nil {
@@ -301,7 +302,7 @@ func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (a
 	return shortened(all)
 }
 
-// lacking says which recent calls of some partners a backend cannot carry.
+// lacking are the recent calls of the concerned partners that a backend cannot carry, in words for the operator.
 func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, concerned func(partner partner.ID) bool) []string {
 	var all []string
 	for _, n := range counted.Counts {
@@ -318,7 +319,7 @@ func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, co
 	return shortened(all)
 }
 
-// shortened keeps a text readable.
+// shortened bounds the number of reasons.
 func shortened(all []string) []string {
 	const most = 10
 	if len(all) <= most {

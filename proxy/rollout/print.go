@@ -17,7 +17,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// nothingYet stands where nothing was counted.
+// nothingYet is the report without verdicts.
 const nothingYet = "Nothing was compared."
 
 // WriteText writes the report for a terminal.
@@ -33,7 +33,7 @@ func (r Report) WriteText(w io.Writer) error {
 		out.WriteString("\n" + strings.ToUpper(s.title) + "\n")
 		t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 		for _, row := range append([][]string{upper(s.columns)}, s.rows...) {
-			// A tab would end a cell. What may hold one is masked or a word of ours, and so holds none.
+			// No cell contains a tab: what comes from outside is masked.
 			_, _ = fmt.Fprintln(t, strings.Join(row, "\t")) // a Builder takes everything
 		}
 		_ = t.Flush()
@@ -41,7 +41,7 @@ func (r Report) WriteText(w io.Writer) error {
 			out.WriteString(s.note + "\n")
 		}
 	}
-	// The last column has nothing behind it that it must keep its distance from.
+	// Without padding at the ends of lines.
 	_, err := io.WriteString(w, trimLines(out.String()))
 	return err
 }
@@ -70,7 +70,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// escapeCell keeps what an upstream said from being read as Markdown: a masked value has its signs still.
+// escapeCell escapes Markdown: masking keeps the punctuation of an upstream's value.
 func escapeCell(cell string) string {
 	var out strings.Builder
 	for _, c := range cell {

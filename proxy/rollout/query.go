@@ -14,8 +14,8 @@ import (
 // answers are the values of a query.
 type answers map[string]string
 
-// asked reads a query. What is not understood is an error, and so is an empty value, which comes from a variable that
-// is not set: nothing is changed by half of what was meant.
+// asked reads a query. Unknown keys, repeated keys and empty values are errors: an empty value comes from an unset variable, and
+// the change would not be the one that was meant.
 func asked(query string, keys ...string) (answers, error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a answers) flag(key string) (bool, error) {
 	}
 }
 
-// limit is how long an answer may be, 100 if it is not given.
+// limit is the most entries of an answer, 100 if it is not given.
 func (a answers) limit(most int) (int, error) {
 	text, given := a["limit"]
 	if !given {

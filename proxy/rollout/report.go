@@ -15,9 +15,9 @@ import (
 	"billbridge/translate"
 )
 
-// A Report is what an operator reads before a partner is moved on.
+// A Report is what an operator reads before a partner gets a later stage.
 type Report struct {
-	Table      string             `json:"table"` // the version of the table that was compared by
+	Table      string             `json:"table"` // the version of the table that the comparisons went by
 	Since      time.Time          `json:"since"` // when the first of it was counted
 	Until      time.Time          `json:"until"`
 	Limits     evidence.Limits    `json:"limits"`
@@ -29,15 +29,15 @@ type Report struct {
 	Lost       int                `json:"lost"`                // comparisons that found no place among the counts
 }
 
-// unknowable is what the numbers of bills leave out.
+// unknowable is the note on the numbers of bills.
 const unknowable = "Bills that were made before the bridge was there, or past it, are not among these: it cannot know of them. " +
 	"A bill that is over may still be cancelled."
 
-// examples is what the values of fields that differ are.
+// examples is the note on the values of fields that differ.
 const examples = "Each line has the first example of its field. Amounts, states, codes and dates are shown as they are, where the table says that a field is one. " +
 	"In all other fields digits are shown as 9 and letters as a; keys are not shown. Of a bill of canary, old is what its create asked for."
 
-// newReport reports what was counted until now.
+// newReport makes the report of what was counted until a time.
 func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []Standing) Report {
 	r := Report{
 		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits.Filled(),
@@ -52,7 +52,7 @@ func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, par
 	return r
 }
 
-// tableVersion names a table by what it says: its text with the overlays laid over it.
+// tableVersion is a hash of the text of a table with its overlays.
 func tableVersion(t *translate.Table) (string, error) {
 	text, err := t.YAML()
 	if err != nil {
@@ -67,7 +67,7 @@ type section struct {
 	title   string
 	columns []string
 	rows    [][]string
-	note    string // below it
+	note    string // below the table
 }
 
 // head are the lines above the sections.
@@ -175,7 +175,7 @@ func (r Report) calls() []section {
 	return []section{calls, codes, lacks, mismatched}
 }
 
-// rate is a share for people.
+// rate is a percentage for people.
 func rate(n, of int) string {
 	if of == 0 {
 		return "-"

@@ -13,7 +13,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A Call is what a decision needs to know of a call of an operation that both upstreams have.
+// A Call is what Route needs of a call. Both backends have its operation.
 type Call struct {
 	ID              string // for the log
 	Operation       string
@@ -24,50 +24,50 @@ type Call struct {
 	Arrived         time.Time // if zero, now
 }
 
-// A ProbeResult is what a backend says of a bill.
+// A ProbeResult is what a backend answered to a probe.
 type ProbeResult int
 
-// The findings. What is no well-formed answer, and every other failure, is Unclear.
+// The results. Every failure, also an answer that is not well-formed, is Unclear.
 const (
 	Unclear  ProbeResult = iota
-	Absent               // a definitive not-found
+	Absent               // it certainly has no such bill
 	Present              // it shows the bill
-	Refusing             // it refuses the caller, whatever the bill: that tells nothing of it
+	Refusing             // it refuses the caller, whatever the bill, so that it shows nothing of the bill
 )
 
-// An Probe reads the call's bill at an upstream.
+// A Probe reads the call's bill at an upstream.
 type Probe func(ctx context.Context, upstream string) ProbeResult
 
-// A Route is where a call goes.
+// A Route is where a call is sent.
 type Route struct {
 	Upstream string
 	Reason   Reason
 
-	// Answered: neither backend has the bill, or one refuses the caller and the other has none. Nothing is sent: what the backend
-	// that is named here said to the read is the answer.
+	// Answered: nothing is sent. The answer of Upstream to the probe is the answer to the call: neither backend has the bill, or
+	// one refuses the caller and the other has no such bill.
 	Answered bool
-	// OnlyIfFound: the ledger is out of reach, or the other backend was silent, so that only a bill that is found may be answered
-	// with. "Not found" must not be relayed: the bill may be at the other backend.
+	// OnlyIfFound: only an answer that shows the bill may be relayed, as the bill may be at the other backend: the ledger is
+	// unreachable, or the other backend did not answer.
 	OnlyIfFound bool
 
-	// Compare is the other upstream, where its answer to the same call is to be compared (see Shadow). "" for none.
+	// Compare is the other upstream, if its answer to the same call is to be compared (see Shadow), else "".
 	Compare string
-	// ReadBack: a bill that the call makes is one of canary, and is to be read back there.
+	// ReadBack: if the call makes a bill, that is one of canary and is to be read back.
 	ReadBack bool
-	// Deniable: the ledger must have recorded it (see Deny) before a caller is told that there is no such bill.
+	// Deniable: Deny must be called before the call gets the answer that there is no such bill.
 	Deniable bool
 
 	create  *store.Create
 	kept    bool // the ledger has the bill
-	ended   bool // the ledger knows that the bill was destroyed or cancelled
+	ended   bool // by the ledger the bill was destroyed or cancelled
 	unknown bool // the ledger has a write of the bill with an unknown outcome
-	pending bool // the ledger has the upstream of a create that may have been sent, and does not know whether it was taken
+	pending bool // by the ledger the bill may be at Upstream: a create may have been sent
 }
 
-// refusals are the reasons of Refused.
+// refusals are the values of Refused.Reason.
 var refusals = []string{"unclear", "barred", "making", "denied", "both", "stranger", "store"}
 
-// Texts of more than one of them.
+// Texts of more than one refusal.
 const (
 	strange = "the bill is at an upstream that is no part of the rollout"
 	unclear = "it is not known at which backend the bill is"
@@ -76,7 +76,7 @@ const (
 	young   = "the ledger was restored or made anew a short time ago. A call that it does not have may still be on its way"
 )
 
-// A Refused call is not sent: it is not known where it belongs. Its text is for the partner.
+// A Refused call is not sent, because it is not certain which backend has its bill. Text is for the partner.
 type Refused struct {
 	Reason string // one of refusals, for metric and log
 	Text   string
@@ -87,7 +87,7 @@ func (r *Refused) Error() string { return r.Text }
 
 func (r *Refused) Unwrap() error { return r.Cause }
 
-// Route says where a call goes, and notes a create in the ledger before it may be sent. The error is a [*Refused].
+// Route says where a call is sent, and records a create in the ledger. The error is a [*Refused].
 func (r *Router) Route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	route, err := r.route(ctx, c, ask)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *Router) Route(ctx context.Context, c Call, ask Probe) (Route, error) {
 }
 
 func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
-	stopping := r.stopping.Load() != nil // first: it is in the store before it goes
+	stopping := r.stopping.Load() != nil // before decided: it is cleared only after decided has the stop
 	s, d := r.current.Load(), r.decided.Load()
 	at := situation{
 		shared: s.config.Bills == config.Shared, restored: !d.restored.IsZero(), unbegun: d.unbegun,
@@ -129,14 +129,14 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	return route, nil
 }
 
-// decide finds the way in a situation that but for the bill's owner is known.
+// decide finds the route in a situation of which only the owner of the bill is missing.
 func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
-	if at.shared || c.Partner == "" || c.Bill == "" { // the upstream refuses what names none
+	if at.shared || c.Partner == "" || c.Bill == "" { // without partner or bill, the upstream refuses the call
 		route := at.byStage()
 		return Route{Upstream: s.backends[route.backend], Reason: route.reason}, nil
 	}
 	if c.Creates && !at.incomplete() && !at.create().ask {
-		return r.create(ctx, s, d, at, c, ask) // no backend is asked: the ledger names the owner when it records the create
+		return r.create(ctx, s, d, at, c, ask) // without a probe, recording the create finds the owner
 	}
 	done := r.metrics.timed("owner")
 	row, err := r.store.Owner(ctx, c.Partner, c.Bill)
@@ -166,7 +166,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	return route, err
 }
 
-// other takes any other operation to the bill's owner.
+// other routes any other operation to the owner of the bill.
 func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.other()
 	if !to.ask {
@@ -187,7 +187,7 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 		route.Answered = true
 		return route, nil
 	case [2]ProbeResult{Refusing, Refusing}:
-		route.Answered = true // so would the preferred one refuse the call
+		route.Answered = true // the preferred backend would refuse the call, too
 		return route, nil
 	case [2]ProbeResult{Present, Present}:
 		if refused := r.both(c); c.Writes {
@@ -203,10 +203,9 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 			route.Answered = true
 			return route, nil
 		}
-		// A read of a bill that is at both would be answered by the preferred backend, too: what the other one would have said
-		// makes no difference to it.
+		// Whatever the other backend would have answered: a read of a bill that is at both is answered by the preferred one.
 		if !c.Writes && found[to.backend] == Present {
-			route.OnlyIfFound = true // what it says now may be something else than a moment ago
+			route.OnlyIfFound = true // its answer may differ from that to the probe
 			return route, nil
 		}
 		return Route{}, &Refused{Reason: "unclear", Text: unclear}
@@ -217,11 +216,11 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 	return route, nil
 }
 
-// aside is how long a read that the preferred backend can answer waits for the other one to say whose the bill is.
+// aside is how long a read that the preferred backend can answer waits for the other backend.
 const aside = 250 * time.Millisecond
 
-// askBoth asks both backends at once. For a read it waits for the backend that is not preferred a little only, if the
-// preferred one has the bill: that one answers it in any case.
+// askBoth probes both backends at once. For a read of a bill that the preferred backend has, it waits for the other one only a
+// short time: the preferred one answers in any case.
 func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred evidence.Backend, writes bool) (found [2]ProbeResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -229,7 +228,7 @@ func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred 
 		backend evidence.Backend
 		found   ProbeResult
 	}
-	answers := make(chan answer, 2) // nobody may wait for the second
+	answers := make(chan answer, 2) // nobody may be receiving the second
 	for backend, upstream := range s.backends {
 		go func() { answers <- answer{evidence.Backend(backend), r.probe(ctx, ask, upstream)} }()
 	}
@@ -249,8 +248,8 @@ func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred 
 	return found
 }
 
-// probe asks an upstream. A panic must not end the process, which has partners to answer: then it is not clear whether the bill
-// is there, and nothing is sent. The panic's value may hold what an answer says.
+// probe probes an upstream. A panic must not end the process; its result is Unclear, so that nothing is sent. The value of the panic
+// is not logged: it may contain parts of an answer.
 func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found ProbeResult) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -261,22 +260,22 @@ func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found P
 	return ask(ctx, upstream)
 }
 
-// found notes that an upstream has a bill, or says why the call cannot go there; nil if it can.
+// found records that an upstream has a bill. It returns why the call cannot be sent there, nil if it can.
 func (r *Router) found(ctx context.Context, c Call, upstream string) *Refused {
 	defer r.metrics.timed("found")()
 	row, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.now())
 	switch {
-	case err == nil, errors.Is(err, store.ErrBill): // no backend has such an id: let it say so
+	case err == nil, errors.Is(err, store.ErrBill): // no backend takes such an id: the upstream refuses it
 		return nil
 	case errors.Is(err, store.ErrOtherOwner) && row.State == store.Owned:
 		return r.both(c)
-	case errors.Is(err, store.ErrOtherOwner): // somebody has just begun to make it at the other one
+	case errors.Is(err, store.ErrOtherOwner): // a create of it is under way at the other backend
 		return &Refused{Reason: "unclear", Text: unclear}
 	}
 	return outOfReach(err)
 }
 
-// both gives the alarm of a bill that is at both upstreams.
+// both raises the alarm that a bill is at both backends.
 func (r *Router) both(c Call) *Refused {
 	r.metrics.doubled.Inc()
 	r.log.Error("a bill is at both upstreams", "id", c.ID, "partner", c.Partner.Short(), "operation", c.Operation)
@@ -296,7 +295,7 @@ func outOfReach(err error) *Refused {
 	return &Refused{Reason: "store", Text: "the ledger cannot record the owning backend of the bill just now", Cause: err}
 }
 
-// RecordFound notes that a read which went a way, or which explained what became of a create that did, showed the bill there.
+// RecordFound records that a call, or a read after a create without an answer, showed the bill at the upstream of the route.
 func (r *Router) RecordFound(ctx context.Context, c Call, w Route) error {
 	if !w.pending && w.create == nil {
 		return nil
@@ -307,23 +306,23 @@ func (r *Router) RecordFound(ctx context.Context, c Call, w Route) error {
 	return nil
 }
 
-// RecordSeen notes that a partner was seen: that a call of it was taken by an upstream.
+// RecordSeen records that a partner was seen: that a call of it succeeded.
 func (r *Router) RecordSeen(ctx context.Context, partner partner.ID) error {
-	if _, known := r.noted.Load(partner); known || r.store == nil || partner == "" {
+	if _, known := r.recorded.Load(partner); known || r.store == nil || partner == "" {
 		return nil
 	}
 	at := r.now()
 	if vouched := r.store.Clock(at).Vouched; vouched.After(at) {
-		at = vouched // by a clock that is behind it would have been seen long ago when that is right again
+		at = vouched // a clock that is behind must not make the settling period shorter
 	}
 	if err := r.store.Seen(ctx, partner, at); err != nil {
 		return err
 	}
-	r.noted.Store(partner, nil)
+	r.recorded.Store(partner, nil)
 	return nil
 }
 
-// isSettled reports whether a partner has been seen through us for so long that nothing is under way past us.
+// isSettled reports whether the settling period of a partner is over: no call that it sent past the gateway is under way.
 func (r *Router) isSettled(ctx context.Context, s *settings, partner partner.ID) (bool, error) {
 	if _, known := r.settled.Load(partner); known || r.store == nil {
 		return true, nil
@@ -335,18 +334,18 @@ func (r *Router) isSettled(ctx context.Context, s *settings, partner partner.ID)
 	case err != nil:
 		return false, err
 	}
-	r.noted.Store(partner, nil)
+	r.recorded.Store(partner, nil)
 	r.counts.Know(partner)
 	if r.age(first) < time.Duration(s.config.Settle) {
 		return false, nil
 	}
-	if r.current.Load() == s { // else the settling time may be another
+	if r.current.Load() == s { // else the settling period may be another
 		r.settled.Store(partner, nil)
 	}
 	return true, nil
 }
 
-// age is how long ago a time was that the store has. While the machine's clock is not to be trusted, the store's counts.
+// age is the time since a time in the store. While the machine's clock differs too much from the store's, it is by the store's.
 func (r *Router) age(of time.Time) time.Duration {
 	now := r.now()
 	if clock := r.store.Clock(now); clock.Stepped() {
@@ -358,7 +357,7 @@ func (r *Router) age(of time.Time) time.Duration {
 // Now is the time by the router's clock.
 func (r *Router) Now() time.Time { return r.now() }
 
-// position is where a partner stands.
+// position is the stage of a partner.
 func (r *Router) position(s *settings, d *decisions, partner partner.ID) position {
 	if p, ok := d.of[partner]; ok {
 		return p

@@ -45,15 +45,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Options are what a router takes from its surroundings.
+// Options are the dependencies of a router.
 type Options struct {
-	Store      *store.Store // if nil, stages are the config's alone, and what is counted is gone with the process; only for bills: shared
+	Store      *store.Store // if nil, stages come from the config alone and counts are lost at exit; only with bills: shared
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger
 	Now        func() time.Time // if nil, time.Now
 }
 
-// A Router says where calls go. It is safe for concurrent use.
+// A Router routes calls. It is safe for concurrent use.
 type Router struct {
 	store    *store.Store
 	log      *slog.Logger
@@ -61,48 +61,48 @@ type Router struct {
 	metrics  *metrics
 	counts   *evidence.Counts
 	shadow   *evidence.Shadow
-	lost     atomic.Int64 // comparisons that found no place and were drained
+	lost     atomic.Int64 // comparisons that found no place among the counts
 	current  atomic.Pointer[settings]
 	decided  atomic.Pointer[decisions]
-	stopping atomic.Pointer[store.Declaration] // a kill switch that was thrown here and could not be stored yet
-	refused  *config.Config                    // of the start, if its default stage did not take effect, and the one that stayed; set by New alone
-	before   string
+	stopping atomic.Pointer[store.Declaration] // a kill switch that was turned on here and could not be stored yet
+	refused  *config.Config                    // that of the start, if its default stage did not take effect; set by New alone
+	before   string                            // the default stage that stayed then
 	look     Look
 	reload   atomic.Pointer[FailedReload] // the last one, nil if it took effect
-	settled  sync.Map                     // partners that have been seen for long enough: partner.ID
-	noted    sync.Map                     // partners of whom the store knows that they were seen: partner.ID
+	settled  sync.Map                     // partners whose settling period is over: partner.ID
+	recorded sync.Map                     // partners that are recorded as seen: partner.ID
 
-	keeping   context.Context // ends where Close gives up
+	keeping   context.Context // ends when Close gives up
 	giveUp    context.CancelFunc
-	flushing  chan struct{} // has one place: what could not be added is there again before it is asked for
-	counting  chan struct{} // has one place, for whoever counts the bills in the ledger
-	following sync.Mutex    // one at a time: a look that began before a change must not undo what one after it found
+	flushing  chan struct{} // holds one: a flush begins after the one before has put back what it could not add
+	counting  chan struct{} // holds one: only one count of the bills in the ledger at a time
+	following sync.Mutex    // only one follow at a time: an earlier read must not replace a later one
 }
 
-// settings are what one config says.
+// settings are those of one config.
 type settings struct {
 	config    *config.Rollout
 	backends  [2]string                // the upstreams
 	upstreams []string                 // all of the config
-	wire      map[string]time.Duration // by upstream: how long after a create arrived it may still take effect there
+	wire      map[string]time.Duration // by upstream: how long after its arrival a create may take effect there
 }
 
-// wireSettles is how long a call may be on its way to an upstream, or in a queue there, after its caller gave it up.
+// wireSettles is how long a call may be under way to an upstream, or queued there, after its timeout.
 const wireSettles = 20 * time.Second
 
-// decisions are what operators decided, as of one revision.
+// decisions are those of operators, as of one revision.
 type decisions struct {
 	revision int64
 	stopped  bool
 	restored time.Time
-	unbegun  bool      // the store is new, and nobody has said that the rollout begins
-	since    time.Time // the later of when it was restored and when a rollout began to run on a new one
+	unbegun  bool      // the store is new, and Begin was not called
+	since    time.Time // when the ledger became incomplete: the later of the restore and the start of the rollout on a new store
 	counted  time.Time // the same by the clock of this process, which no step changes
-	initial  *position // of partners that have none of their own; nil is the config's
+	initial  *position // the default; nil is the config's
 	of       map[partner.ID]position
 }
 
-// canaries reports whether anybody is in canary.
+// canaries reports whether a partner or the default is in canary.
 func (d *decisions) canaries() bool {
 	if d.initial != nil && d.initial.stage == StageCanary {
 		return true
@@ -157,8 +157,8 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	return r, nil
 }
 
-// start holds the default stage of the config to its preconditions. Where they do not hold, the default stage of the config
-// that ran last stays, as at a reload: a gateway that does not start serves nobody.
+// start checks the preconditions of the config's default stage. If there are blocking reasons, the default stage of the config that
+// ran last stays, as at a reload, because a gateway that does not start serves nobody.
 func (r *Router) start(ctx context.Context, c *config.Config) error {
 	refused := r.Check(ctx, c)
 	if refused == nil {
@@ -196,7 +196,7 @@ func (r *Router) Use(c *config.Config) {
 		r.log.Warn("canary draws otherwise from now on: bills that have an owner stay there, only those without one are drawn anew",
 			"split", string(section.Split), "was", string(was.config.Split), "another_salt", was.config.Salt != section.Salt)
 	}
-	r.settled.Clear() // the settling time may be another
+	r.settled.Clear() // the settling period may be another
 	r.shadow.Use(c.Rollout.Shadow)
 	version, err := tableVersion(c.Table)
 	if err != nil {
@@ -205,11 +205,10 @@ func (r *Router) Use(c *config.Config) {
 	r.counts.Use(version)
 }
 
-// Shadow compares what both upstreams say.
+// Shadow compares the answers of both backends.
 func (r *Router) Shadow() *evidence.Shadow { return r.shadow }
 
-// How often what is decided on one replica is looked for on the others, what was counted is added to what the store
-// has, the metrics of it are made anew, and what is over is swept.
+// How often decisions of other replicas are read, counts are added to the store, the gauges are set, and old rows are swept.
 const (
 	followEvery = time.Second
 	flushEvery  = 5 * time.Second
@@ -217,14 +216,14 @@ const (
 	sweepEvery  = time.Hour
 )
 
-// Run follows what operators decide, and keeps what was counted, until ctx ends.
+// Run reads the decisions of operators and stores the counts, until ctx ends.
 func (r *Router) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for _, work := range []struct {
 		every time.Duration
 		do    func(context.Context) error
-		fails string // of what it means, for the log
+		fails string // what a failure means, for the log
 	}{
 		{followEvery, r.follow, "what was decided of the rollout cannot be read, the last of it holds"},
 		{flushEvery, r.flush, "what was counted of the rollout cannot be kept, it is tried again"},
@@ -248,22 +247,22 @@ func (r *Router) Run(ctx context.Context) {
 	}
 }
 
-// keepWithin is how long the store may take to keep what was counted, while somebody waits for it.
+// keepWithin bounds a flush that somebody waits for.
 const keepWithin = 2 * time.Second
 
-// Close ends what is compared until ctx does, and keeps what was counted. It is called after Run and the last Route.
+// Close waits for comparisons until ctx ends, and stores the counts. It is called after Run and the last Route.
 func (r *Router) Close(ctx context.Context) error {
 	_ = r.shadow.Close(ctx) // what was under way is counted as without an answer
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*keepWithin)
 	defer cancel()
 	err := r.flush(ctx)
 	if err != nil {
-		r.giveUp() // a connection on which nothing comes back must not hold up the end of the process
+		r.giveUp() // a connection without an answer must not delay the end of the process
 	}
 	return err
 }
 
-// sweep removes what the ledger need not know any more. While the machine's clock is not to be trusted it removes nothing.
+// sweep removes old rows. While the machine's clock differs too much from the store's it removes nothing.
 func (r *Router) sweep(ctx context.Context) error {
 	if r.store == nil {
 		return nil
@@ -283,10 +282,10 @@ func (r *Router) sweep(ctx context.Context) error {
 	return err
 }
 
-// Follow reads what was decided, at once: it is called when something was decided behind the router, before it is used.
+// Follow reads the decisions at once. It is called after something else than the router has made one.
 func (r *Router) Follow(ctx context.Context) error { return r.follow(ctx) }
 
-// follow reads what was decided, if it is another than what is known.
+// follow reads the decisions if their revision has changed.
 func (r *Router) follow(ctx context.Context) error {
 	if r.store == nil {
 		return nil
@@ -317,7 +316,7 @@ func (r *Router) follow(ctx context.Context) error {
 	r.countSettling(d, decided.Started)
 	for _, s := range decided.Stages {
 		p := position{stage: Stage(s.Stage), percent: s.Percent}
-		if s.Partner == "" { // forced is for one partner, never for all that will ever come
+		if s.Partner == "" { // a forced default does not force partners that come later
 			d.initial = &p
 			continue
 		}
@@ -332,8 +331,7 @@ func (r *Router) follow(ctx context.Context) error {
 	return nil
 }
 
-// countSettling finds since when the settling period of an incomplete ledger counts. A wrong clock makes it longer, never
-// shorter.
+// countSettling sets the beginning of the settling period of an incomplete ledger. A wrong clock can only make the period longer.
 func (r *Router) countSettling(d *decisions, started time.Time) {
 	d.since = d.restored
 	if d.unbegun && started.After(d.since) {

@@ -14,8 +14,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// chosen reports whether canary sends the new bill of a call to the new backend. Ids that differ only in case, or in space around
-// them, are drawn alike: a backend may take them for one bill.
+// chosen reports whether canary sends the new bill of a call to the new backend. Ids that differ only in case or in surrounding
+// space get the same answer: a backend may take them for one bill.
 func (s *settings) chosen(c Call, percent int) bool {
 	drawn := strings.ToLower(strings.TrimSpace(c.Bill))
 	if s.config.Split == config.ByMerchant {
@@ -24,14 +24,14 @@ func (s *settings) chosen(c Call, percent int) bool {
 	return inPercentage(s.config.Salt, c.Partner, drawn, percent)
 }
 
-// An Effect is what the percentage of canary comes to, by the bills that partners made in the last day.
+// An Effect is what a percentage of canary means in numbers, estimated from the bills of the last day.
 type Effect struct {
 	Split     config.Split `json:"split"`
 	Percent   int          `json:"percent"`             // about how much of the new bills goes to the new backend
 	Bills     int          `json:"bills"`               // made in the last day, at either backend
-	Merchants int          `json:"merchants"`           // that made them
-	Reached   int          `json:"reached"`             // merchants of which new bills go to the new backend
-	Uncounted bool         `json:"uncounted,omitempty"` // there were more merchants than are kept apart
+	Merchants int          `json:"merchants"`           // of these bills
+	Reached   int          `json:"reached"`             // merchants with new bills at the new backend
+	Uncounted bool         `json:"uncounted,omitempty"` // there were more merchants than are counted apart
 }
 
 // String is the effect in words.
@@ -57,7 +57,7 @@ func (e Effect) String() string {
 	return fmt.Sprintf("%s%d %% of new bills; %d of %s%d merchants (%d %s in the last day)", about, e.Percent, e.Reached, more, e.Merchants, e.Bills, noun)
 }
 
-// effect is what a move comes to; nil outside of canary, and where that cannot be found out: it changes nothing.
+// effect is the effect of a move; nil if it is not to canary, or if the effect cannot be found out.
 func (r *Router) effect(ctx context.Context, decided store.Rollout, m move) *Effect {
 	if m.to.stage != StageCanary {
 		return nil
@@ -69,7 +69,7 @@ func (r *Router) effect(ctx context.Context, decided store.Rollout, m move) *Eff
 	return r.current.Load().effect(m.to, counted, r.now(), func(partner partner.ID) bool { return m.concerns(decided, partner) })
 }
 
-// forEffect is what was counted lately, unless that takes too long: an effect is worth no failure.
+// forEffect is what was counted lately. ok is false if that takes too long: an effect is not worth an error.
 func (r *Router) forEffect(ctx context.Context, partner partner.ID) (counted evidence.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 	defer cancel()
@@ -80,13 +80,13 @@ func (r *Router) forEffect(ctx context.Context, partner partner.ID) (counted evi
 	return counted, err == nil
 }
 
-// effect is what a position comes to for the partners that it is of; nil outside of canary.
+// effect is the effect of a position on the concerned partners; nil if it is not canary.
 func (s *settings) effect(at position, counted evidence.Snapshot, now time.Time, concerned func(partner partner.ID) bool) *Effect {
 	if at.stage != StageCanary {
 		return nil
 	}
 	e := Effect{Split: s.config.Split, Percent: at.percent}
-	apart, chosen := 0, 0 // bills of merchants that are kept apart, and of those that are chosen
+	apart, chosen := 0, 0 // bills of merchants that are counted apart, and of the chosen ones among them
 	for _, n := range counted.Counts {
 		if !concerned(n.Partner) {
 			continue

@@ -14,30 +14,30 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A Status is all that is known of a rollout, as the operator sees it.
+// A Status is the state of a rollout, as the operator sees it.
 type Status struct {
 	Old      string     `json:"old"` // the two upstreams
 	New      string     `json:"new"`
 	Bills    string     `json:"bills"`
 	Split    string     `json:"split"`  // what canary takes a percentage of
-	Settle   string     `json:"settle"` // for so long a partner must have been seen before it leaves the old backend
+	Settle   string     `json:"settle"` // the settling period: how long a partner must have been seen before it leaves the old backend
 	Stopped  *Declared  `json:"stopped,omitempty"`
 	Unstored bool       `json:"unstored,omitempty"` // it is stopped on this gateway alone: that could not be stored yet
 	Restored *Declared  `json:"restored,omitempty"`
-	Begun    *Declared  `json:"begun,omitempty"`    // nil where nobody said so: both backends are asked about every bill that the store does not know
-	Started  *time.Time `json:"started,omitempty"`  // of a store on which the rollout has not begun: since when it runs
-	Believes *time.Time `json:"believes,omitempty"` // until then creates are refused that rest on "no such bill"
+	Begun    *Declared  `json:"begun,omitempty"`    // nil before: both backends are probed for every bill that the store does not know
+	Started  *time.Time `json:"started,omitempty"`  // before it has begun: since when the rollout runs on this store
+	Believes *time.Time `json:"believes,omitempty"` // until then creates that depend on "no such bill" are refused
 	Default  Placing    `json:"default"`
 
-	Backends []Backend     `json:"backends,omitempty"` // those that the store knows
+	Backends []Backend     `json:"backends,omitempty"` // all upstreams that the store knows
 	Clock    *Clock        `json:"clock,omitempty"`
 	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
 
-	Uncounted string     `json:"uncounted,omitempty"` // why no partner has bills here
+	Uncounted string     `json:"uncounted,omitempty"` // why the numbers of bills are missing
 	Partners  []Standing `json:"partners"`            // that were seen, have a stage of their own or a bill in the ledger
 }
 
-// Declared is what somebody declared at a time.
+// Declared is who declared something, and when.
 type Declared struct {
 	By string    `json:"by"`
 	At time.Time `json:"at"`
@@ -47,14 +47,14 @@ type Declared struct {
 type Backend struct {
 	Name    string    `json:"name"`
 	URL     string    `json:"url"`
-	MayMove *Declared `json:"may_move,omitempty"` // it may get another address, for a day
+	MayMove *Declared `json:"may_move,omitempty"` // it may get another address within a day
 }
 
-// A Clock compares the machine's clock, or PostgreSQL's, with the one that the store vouches for.
+// A Clock compares the machine's clock, or PostgreSQL's, with the store's.
 type Clock struct {
 	Store   time.Time `json:"store"`
-	Offset  float64   `json:"offset_seconds"` // how far the machine's is ahead
-	Stepped bool      `json:"stepped"`        // by so much that nothing is removed by the time
+	Offset  float64   `json:"offset_seconds"` // by which the machine's is ahead
+	Stepped bool      `json:"stepped"`        // they differ so much that old rows are not removed
 }
 
 // Machine is the time by the machine's clock, or PostgreSQL's.
@@ -67,7 +67,7 @@ func ClockOf(c store.Clock) Clock {
 	return Clock{c.Vouched.Truncate(time.Millisecond).UTC(), c.Offset.Seconds(), c.Stepped()}
 }
 
-// A FailedReload is a config that was refused: the last good one runs.
+// A FailedReload is a reload whose config was refused. The last good config stays.
 type FailedReload struct {
 	At    time.Time `json:"at"`
 	Error string    `json:"error"`
@@ -82,7 +82,7 @@ func (r *Router) NoteReload(err error) {
 	r.reload.Store(&FailedReload{r.now(), err.Error()})
 }
 
-// A Placing is a stage that was set, or that the config says, and then nobody set it.
+// A Placing is a stage that was set, or that of the config, which has no By and At.
 type Placing struct {
 	Stage   Stage      `json:"stage"`
 	Percent *int       `json:"percent,omitempty"` // of canary
@@ -92,7 +92,7 @@ type Placing struct {
 	Effect  *Effect    `json:"effect,omitempty"` // of canary
 }
 
-// position is where somebody stands who is placed so.
+// position is the same as a position.
 func (p Placing) position() position {
 	at := position{stage: p.Stage, forced: p.Forced}
 	if p.Percent != nil {
@@ -101,10 +101,10 @@ func (p Placing) position() position {
 	return at
 }
 
-// String is the stage as people read it.
+// String is the stage and its percentage, for people.
 func (p Placing) String() string { return InWords(string(p.Stage), p.Percent) }
 
-// InWords is a stage and its percentage, if it has one, as people read them.
+// InWords is a stage and its percentage, if it has one, for people.
 func InWords(stage string, percent *int) string {
 	if percent == nil {
 		return stage
@@ -112,28 +112,27 @@ func InWords(stage string, percent *int) string {
 	return fmt.Sprintf("%s %d%%", stage, *percent)
 }
 
-// A Standing is where a partner stands.
+// A Standing is what is known of a partner: its stage and its bills.
 type Standing struct {
 	Partner string `json:"partner"`
 	Placing
 	Default bool       `json:"by_default"` // it has no stage of its own
 	Seen    *time.Time `json:"seen,omitempty"`
-	Settled bool       `json:"settled"` // seen for the settling time
+	Settled bool       `json:"settled"` // its settling period is over
 	Bills   []Held     `json:"bills,omitempty"`
 }
 
-// Held is how many bills of a partner an upstream has, as far as the ledger knows: it does not know those that were made
-// before it was there.
+// Held are the numbers of bills that an upstream has of a partner, by the ledger: without those made before the gateway was there.
 type Held struct {
 	Upstream string `json:"upstream"`
 	Pending  int    `json:"pending"`
 	Owned    int    `json:"owned"`
-	Over     int    `json:"over"`  // of these two, those whose last day has passed
-	Ended    int    `json:"ended"` // of the others of these two, those that were seen destroyed or cancelled
+	Over     int    `json:"over"`  // of Pending and Owned: past their last day
+	Ended    int    `json:"ended"` // of Pending and Owned, and not Over: seen destroyed or cancelled
 	Released int    `json:"released"`
 }
 
-// Open is how many of them may still be.
+// Open is how many of them may still be open.
 func (h Held) Open() int { return h.Pending + h.Owned - h.Over - h.Ended }
 
 // Changed is a change of the rollout.
@@ -143,16 +142,16 @@ type Changed struct {
 	By          string    `json:"by"`
 	At          time.Time `json:"at"`
 	Partner     string    `json:"partner,omitempty"` // "default" for all without a stage of their own
-	From        string    `json:"from,omitempty"`    // in the audit log, left out where there was no stage of its own
+	From        string    `json:"from,omitempty"`    // in the audit log, left out if the partner had no stage of its own
 	FromPercent *int      `json:"from_percent,omitempty"`
 	To          string    `json:"to,omitempty"`
 	ToPercent   *int      `json:"to_percent,omitempty"`
 	Forced      bool      `json:"forced,omitempty"`
-	Already     bool      `json:"already,omitempty"`  // it was made before, by whom it says, and nothing was changed now
-	Effect      *Effect   `json:"effect,omitempty"`   // of a stage, where it is canary
-	Warning     string    `json:"warning,omitempty"`  // what the change will not do; it was made
+	Already     bool      `json:"already,omitempty"`  // nothing was changed now: this is the change made before
+	Effect      *Effect   `json:"effect,omitempty"`   // of canary
+	Warning     string    `json:"warning,omitempty"`  // what the change, which was made, does not achieve
 	Subject     string    `json:"subject,omitempty"`  // the bill that was assigned, the upstream that may move
-	Unstored    string    `json:"unstored,omitempty"` // of a stop: it holds on this gateway alone, and why it cannot be stored
+	Unstored    string    `json:"unstored,omitempty"` // why a stop could not be stored: it is in effect on this gateway alone
 }
 
 func (r *Router) status(ctx context.Context, query string) (answer Status, err error) {
@@ -180,7 +179,7 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 	return answer, err
 }
 
-// certainty adds what the ledger's knowledge rests on: whether it is complete, where the backends are, and the clock.
+// certainty adds what the ledger depends on: whether it is complete, the addresses of the upstreams, and the clock.
 func (r *Router) certainty(ctx context.Context, s *settings, decided store.Rollout, answer *Status) error {
 	if r.store == nil {
 		return nil
@@ -204,7 +203,7 @@ func (r *Router) certainty(ctx context.Context, s *settings, decided store.Rollo
 	return nil
 }
 
-// all is what was decided, which without a store is nothing.
+// all is the state of the rollout in the store, empty without a store.
 func (r *Router) all(ctx context.Context) (store.Rollout, error) {
 	if r.store == nil {
 		return store.Rollout{}, nil
@@ -212,7 +211,7 @@ func (r *Router) all(ctx context.Context) (store.Rollout, error) {
 	return r.store.Rollout(ctx)
 }
 
-// standings are where partners stand: one, or all for "". uncounted is why none of them has bills.
+// standings are those of one partner, or of all for "". uncounted is why the numbers of bills are missing.
 func (r *Router) standings(ctx context.Context, decided store.Rollout, only partner.ID) (answer []Standing, uncounted string, err error) {
 	s := r.current.Load()
 	stages := s.stages(decided)
@@ -241,7 +240,7 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only part
 		one.Bills = append(one.Bills, Held{b.Upstream, b.Pending, b.Owned, b.Over, b.Ended, b.Released})
 	}
 	if only != "" {
-		of(only) // nothing need be known of it
+		of(only) // also if nothing is known of it
 	} else {
 		for partner := range stages {
 			if partner != "" {
@@ -263,8 +262,7 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only part
 	return answer, uncounted, nil
 }
 
-// forEffects is what was counted lately of each partner, where a stage is canary. ok is false where there is none, or where that
-// takes too long.
+// forEffects is what was counted lately, by partner. ok is false if no stage is canary, or if it takes too long.
 func (r *Router) forEffects(ctx context.Context, stages map[partner.ID]Placing, only partner.ID) (counted map[partner.ID]evidence.Snapshot, ok bool) {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(stages)), func(p Placing) bool { return p.Stage == StageCanary }) {
 		return nil, false
@@ -279,7 +277,7 @@ func (r *Router) forEffects(ctx context.Context, stages map[partner.ID]Placing, 
 	return counted, ok
 }
 
-// placingOf is the stage of a partner, and whether it is its own or the default.
+// placingOf is the stage of a partner; own is false if it is the default.
 func placingOf(stages map[partner.ID]Placing, id partner.ID) (placed Placing, own bool) {
 	if placed, own = stages[id]; !own {
 		placed = stages[""]
@@ -287,7 +285,7 @@ func placingOf(stages map[partner.ID]Placing, id partner.ID) (placed Placing, ow
 	return placed, own
 }
 
-// stages are the stages that partners have of their own, and at "" the one of all others.
+// stages are the stages that partners have of their own, and at "" the default.
 func (s *settings) stages(decided store.Rollout) map[partner.ID]Placing {
 	all := map[partner.ID]Placing{"": {Stage: Stage(s.config.Default), Percent: percentOf(Stage(s.config.Default), 0)}}
 	for _, stage := range decided.Stages {
@@ -296,7 +294,7 @@ func (s *settings) stages(decided store.Rollout) map[partner.ID]Placing {
 	return all
 }
 
-// percentOf is the percentage where it means something.
+// percentOf is the percentage of canary, nil for other stages.
 func percentOf(stage Stage, percent int) *int {
 	if stage != StageCanary {
 		return nil
@@ -332,8 +330,7 @@ func (r *Router) known(ctx context.Context, only partner.ID) (seen []store.Sight
 	return seen, bills, err
 }
 
-// openBills counts the bills in the ledger, one such count at a time: some at once would leave SQLite no reader for what
-// partners wait for.
+// openBills counts the bills in the ledger, one count at a time: several would leave SQLite no reader for the calls of partners.
 func (r *Router) openBills(ctx context.Context, only partner.ID) ([]store.Bills, error) {
 	select {
 	case r.counting <- struct{}{}:
@@ -344,10 +341,10 @@ func (r *Router) openBills(ctx context.Context, only partner.ID) ([]store.Bills,
 	}
 }
 
-// errUncounted: the ledger is too large to be counted while somebody waits. All else is known.
+// errUncounted: the ledger is too large to count it while an operator waits.
 var errUncounted = errors.New("the ledger is too large to count its bills within " + short(withinReach/2))
 
-// auditedMost bounds an answer; the log grows for ever.
+// auditedMost is the most entries of the audit log in one answer.
 const auditedMost = 10_000
 
 func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
