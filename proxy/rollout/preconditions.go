@@ -149,9 +149,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	return shortened(all), nil
 }
 
-// lacksPass is why the verdicts of one partner do not allow a move, "" if they do. The first percentage of canary needs a PASS of
-// shadow; later stages need one of the bills that were made at the new backend. Operations that have too few calls for a verdict
-// do not block. A higher percentage only needs that there is no FAIL.
+// lacksPass is why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), "" if they do.
 func (m move) lacksPass(own []evidence.Verdict, shared bool) string {
 	making, compared := map[string]bool{}, false
 	for _, v := range own {
