@@ -1,9 +1,9 @@
 package evidence
 
-// A Backend is one of the two upstreams of a rollout.
+// A Backend is one of the two backends of a rollout.
 type Backend int
 
-// The two backends. A partner moves from Old to New.
+// The backends. Partners move from Old to New.
 const (
 	Old Backend = iota
 	New

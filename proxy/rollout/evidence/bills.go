@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Bills count distinct bills in a place of fixed size: the least hashes of those seen. Up to maxHashes of them the
-// number is exact; beyond, how close together they lie tells about how many there are, to some six in a hundred. Merged,
-// two of them are what one would be that had seen all.
+// Bills count distinct bills in bounded space (a k-minimum-values sketch): they keep the smallest hashes of the bills. Below maxHashes bills the number is
+// exact; above, it is estimated from the largest kept hash, with a standard error of about 6 %. Two of them can be merged, and
+// are then the same as one that has seen all bills.
 type Bills struct {
 	Least []uint64 `json:"least"` // ascending
 }
@@ -29,7 +29,7 @@ func (b *Bills) addHash(hash uint64) {
 	b.Least = b.Least[:min(len(b.Least), maxHashes)]
 }
 
-// Number is how many there are.
+// number is the number of distinct bills.
 func (b Bills) number() int {
 	if len(b.Least) < maxHashes {
 		return len(b.Least)

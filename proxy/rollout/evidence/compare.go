@@ -12,65 +12,64 @@ import (
 	"billbridge/translate/billing"
 )
 
-// An Answer is what one upstream said to a call.
+// An Answer is one upstream's answer to a call.
 type Answer struct {
 	Form    translate.Form // of the upstream
-	Request []byte         // as that upstream got it: it says what the answer must be about
+	Request []byte         // as that upstream got it: the answer must be about its bill
 	Status  int
 	Body    []byte
 }
 
-// A Class is what a comparison came to.
+// A Class is the result of a comparison.
 type Class string
 
 // The classes.
 const (
 	Same     Class = "same"
 	Differs  Class = "differs"
-	NotThere Class = "not_there" // a backend says for certain that it has no such bill: neither for nor against
-	Moved    Class = "moved"     // a difference that was gone, or another one, when the first upstream was asked again
-	NoAnswer Class = "unclear"   // a backend did not answer, or says that it cannot just now
+	NotThere Class = "not_there" // a backend certainly has no such bill: the comparison counts neither for nor against it
+	Moved    Class = "moved"     // the first upstream's answer had changed when it was asked again
+	NoAnswer Class = "unclear"   // a backend did not answer, or answered that it cannot just now
 )
 
 // classes are all of them.
 var classes = []Class{Same, Differs, NotThere, Moved, NoAnswer}
 
-// A Kind is what a difference is in.
+// A Kind is the kind of a difference.
 type Kind string
 
 // The kinds. A difference in one of the first four is a mistake, however rare.
 const (
-	InBill  Kind = "bill" // the answer is about another one than was asked for
+	InBill  Kind = "bill" // the answer is about another bill
 	InCode  Kind = "code"
 	InState Kind = "state"
 	InMoney Kind = "money"
 	InOther Kind = "other"
 )
 
-// grave reports whether one such difference is enough.
+// grave reports whether one such difference is enough for FAIL.
 func (k Kind) grave() bool { return k != InOther }
 
-// A Difference is one field in which two answers differ. What the two backends have there is masked, unless the table says
-// that the field names nobody.
+// A Difference is one field in which two answers differ. The values are masked unless the field is public by the table.
 type Difference struct {
-	Path          string // in the first form of the table; the name of the code, where the codes differ
+	Path          string // in the first form of the table; codePath if the codes differ
 	Kind          Kind
 	First, Second string
 }
 
-// A Comparison is what two answers to the same call show.
+// A Comparison is the comparison of two answers to the same call.
 type Comparison struct {
 	Class       Class
-	Differences []Difference // of Differs; in the order of the table, one for a path
-	Why         string       // of NoAnswer: which side, and what it lacks. It quotes no answer.
-	Bill        string       // that the call is about, "" if about none
-	Succeeded   [2]bool      // which of the two are successes
+	Differences []Difference // of Differs; in the order of the table, at most one for a path
+	Why         string       // of NoAnswer: which answer, and what is wrong with it. It quotes no answer.
+	Bill        string       // of the call, "" if it has none
+	Succeeded   [2]bool      // whether the answers are successes
 	ReadBack    bool         // by Shadow.Check
 	Request     string       // the id of the call
 	At          time.Time    // when the call was compared
 }
 
-// exchanged is the comparison with its two answers in the other order.
+// exchanged is the comparison with its answers exchanged.
 func (c Comparison) exchanged() Comparison {
 	c.Succeeded[0], c.Succeeded[1] = c.Succeeded[1], c.Succeeded[0]
 	c.Differences = slices.Clone(c.Differences)
@@ -83,11 +82,10 @@ func (c Comparison) exchanged() Comparison {
 // codePath is the path of a difference in the codes. No row may have such a path.
 const codePath = "(code)"
 
-// compareAnswers compares two answers to the same call of an operation about a bill, which both forms have. Each is brought to
-// the first form of the table by its rows, and read as the answer to its own request. The first one's is what a partner
-// got. What differs in the fields of ignore, by their paths in the first form, does not count. A field is compared if a
-// row names it and both upstreams' forms have it; see [translate.Fact.Alike] for what is the same. Failures are compared
-// by their codes in the catalogue's form; their texts are for people.
+// compareAnswers compares two answers to the same call of an operation that both forms have; the partner got the first one. Each is
+// read as the answer to its own request and translated to the first form of the table. Fields are compared if a row names them and
+// the forms of both upstreams have them, except those of ignore (paths in the first form); see [translate.Fact.Alike]. Failures are
+// compared by their codes in the catalogue's form, not by their texts.
 func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Comparison {
 	shared := a.Form != b.Form
 	first, second := read(op, a, shared), read(op, b, shared)
@@ -114,10 +112,10 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 	return c
 }
 
-// reading is an answer that has been read.
+// A reading is what was read from an answer.
 type reading struct {
-	why     string // it is none; "" if it is one
-	another string // of a success about something else than was asked for: the path, in the upstream's form, of what is
+	why     string // why it is no answer; "" if it is one
+	another string // for a success about something else than the request: the path, in the upstream's form, of the field that shows it
 	code    string // in the catalogue's form
 	success bool
 	missing bool
@@ -127,8 +125,7 @@ type reading struct {
 }
 
 func read(op *translate.Operation, a Answer, shared bool) reading {
-	// Between equal forms bytes pass as they are, and the facts bring the fields to the first form by the same rows that
-	// a translation goes by.
+	// From a form to itself the bytes pass unchanged. The facts have the fields in the first form, by the rows of a translation.
 	translation := op.Translation(a.Form, a.Form)
 	if translation == nil {
 		return reading{why: "its form lacks the operation"}
@@ -156,12 +153,11 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	return r
 }
 
-// Created is what a create asked for, as far as a read can show it.
+// Created is what a create asked for and a read can show.
 type Created struct{ Bill, Amount string }
 
-// compareCreated compares what a read shows of a bill, soon after its create was taken, with what the create asked for: the bill,
-// its state, and of a paid one what was paid. An unpaid one need not show an amount, but shows no other than was asked for.
-// A bill that is cancelled or destroyed by then has Moved.
+// compareCreated compares what a read shows of a bill shortly after its create with what the create asked for: the bill, its state,
+// and its amount if it is paid or shows one. If the bill is cancelled or destroyed by then, the class is Moved.
 func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
 	shown := read(op, a, false)
 	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true}
@@ -204,10 +200,10 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 	return c
 }
 
-// expected stands behind what a create asked for, where no backend said it.
+// expected follows a value that a create asked for, and no backend answered.
 const expected = " (as asked)"
 
-// of is the first fact of a role; a table that has none shows nothing.
+// of is the first fact of a role, an empty one if the table has none.
 func (r reading) of(role string) translate.Fact {
 	for _, f := range r.facts {
 		if f.Role == role {
@@ -223,11 +219,11 @@ func (r reading) unapproved() bool {
 	return state == billing.Unpaid || state == billing.Destroyed
 }
 
-// compareFacts compares two answers of one code, so that both are successes or neither is (no other code is paired with that
-// of a success). Their fields are those of the same rows.
+// compareFacts compares the fields of two answers with equal codes. So both are successes or neither is, and their facts are those of
+// the same rows.
 func compareFacts(first, second reading, ignore []string) []Difference {
 	var found []Difference
-	// Without an approval a number of it says nothing: a 0 that means a payment method otherwise is like an empty one.
+	// Numbers of an approval mean nothing without an approval: a 0, else a payment method, is then equal to an empty value.
 	unapproved := first.unapproved() && second.unapproved()
 	for i, f := range first.facts {
 		g := second.facts[i]
@@ -247,12 +243,12 @@ func compareFacts(first, second reading, ignore []string) []Difference {
 	return found
 }
 
-// covers reports whether a path is the field, or an object that it is in. Whole names count, not beginnings of them.
+// covers reports whether a path is that of the field, or of an object that contains it.
 func covers(path, field string) bool {
 	return path != "" && (path == field || strings.HasPrefix(field, path+"."))
 }
 
-// example is a value as a report may show it. A key is not shown at all, wherever a mistake in the table put it.
+// example is a value as a report may show it. A key is never shown, also if a mistake in the table put it into another field.
 func example(f translate.Fact, keys ...string) string {
 	switch {
 	case f.Empty && f.JSON == "":
@@ -272,7 +268,7 @@ func example(f translate.Fact, keys ...string) string {
 	return legible(f)
 }
 
-// maskCode shows a code of the catalogue as it is. Any other is an upstream's own word.
+// maskCode shows codes of the catalogue as they are, and masks others like values.
 func maskCode(code string, known, keys []string) string {
 	if slices.Contains(known, code) {
 		return code
@@ -280,8 +276,8 @@ func maskCode(code string, known, keys []string) string {
 	return example(translate.Fact{Text: code, JSON: code, Public: true}, keys...)
 }
 
-// legible is a value of a field that names nobody as it is, if it looks like what such a field holds, and masked otherwise: a
-// backend that fills a wrong field must not put a name, a phone or a card into a report.
+// legible is the value of a public field if it looks like a value of such a field, else masked: a backend that fills a wrong field
+// must not put a name, a phone or a card into a report.
 func legible(f translate.Fact) string {
 	longest := 6 // digits: phones, cards and accounts have more
 	if f.Role == billing.Amount {
@@ -293,7 +289,8 @@ func legible(f translate.Fact) string {
 	return masked(f.Text)
 }
 
-// isCode tells codes such as F, CARD_VAN and BILL_002 from words, which may be names: it has at most two letters, or a _ or a digit.
+// isCode reports whether a text is a code such as F, CARD_VAN or BILL_002 and not a word, which may be a name: it has at most two
+// letters, or a _ or a digit.
 func isCode(text string) bool {
 	if text == "" || len(text) > 20 || text[0] < 'A' || text[0] > 'Z' {
 		return false
@@ -301,23 +298,23 @@ func isCode(text string) bool {
 	return strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" && (len(text) <= 2 || strings.ContainsAny(text, "0123456789_"))
 }
 
-// isNumber tells amounts and numeric codes.
+// isNumber reports whether a text is an amount or a numeric code.
 func isNumber(text string, longest int) bool {
 	whole, part, _ := strings.Cut(text, ".")
 	return whole != "" && strings.Trim(whole+part, "0123456789") == "" && len(text) <= longest
 }
 
-// isMoment tells the 14 digits of a date-time.
+// isMoment reports whether a text is a date-time of 14 digits.
 func isMoment(text string) bool {
 	_, err := time.Parse("20060102150405", text)
 	return err == nil
 }
 
-// longestExample is how many characters of a value are shown.
+// longestExample is the most characters of a value that are shown.
 const longestExample = 64
 
-// masked shows what a value looks like, and not what it is: digits become 9, letters a, and its length is kept. Signs
-// of ASCII stay, whatever else there is becomes a question mark.
+// masked shows the shape of a value: digits become 9 and letters a. Other characters stay if they are ASCII, else they become a
+// question mark.
 func masked(text string) string {
 	return printable(text, func(c rune) rune {
 		switch {
@@ -330,7 +327,7 @@ func masked(text string) string {
 	})
 }
 
-// printable keeps a text short and in ASCII, after each character was replaced.
+// printable replaces each character, and makes the text short and ASCII.
 func printable(text string, replace func(rune) rune) string {
 	var out strings.Builder
 	n := 0

@@ -2,7 +2,7 @@
 //
 //	counts := evidence.NewCounts(tableVersion, time.Now)
 //	shadow, err := evidence.NewShadow(limits, counts, registry, logger)
-//	shadow.Offer(read)                                  // a read that one backend answered: the other one is asked, too
+//	shadow.Offer(read)                                       // a read that one backend answered: the other one is asked, too
 //	verdicts := evidence.Verdicts(counts.Snapshot(), limits) // PASS, FAIL or INCONCLUSIVE for each partner and operation
 //
 // It decides nothing: package rollout asks for the verdicts before a partner moves.
@@ -20,37 +20,36 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// What a tally keeps, so that partners cannot make it grow: counts of so many partners and operations, and so many
-// fields of each. A count whose place is taken is lost, and that is counted.
+// The bounds of Counts, so that partners cannot make them grow. What finds no place is lost, and the losses are counted.
 const (
-	maxCounts = 4096
-	maxFields = 64
-	maxKnown  = 1 << 16 // partners of whom it is known that there are such
+	maxCounts = 4096    // partners and operations
+	maxFields = 64      // of each
+	maxKnown  = 1 << 16 // partners that are known to exist
 )
 
-// A Counts counts calls and comparisons by partner and operation, for the verdict. Each replica has its own, in memory;
-// what a snapshot of it says is merged with those of the others. It is safe for concurrent use.
+// Counts are what was counted of calls and comparisons, by partner and operation, for the verdicts. Each replica has its own in
+// memory and merges snapshots of them into the store. They are safe for concurrent use.
 type Counts struct {
 	now func() time.Time
 
 	mu     sync.Mutex
 	all    Snapshot
-	proved map[partner.ID]bool // partners that there certainly are: that were seen, or answered with a success
+	proved map[partner.ID]bool // partners that certainly exist: they were seen, or a call of them succeeded
 }
 
-// A Snapshot is what a tally has counted. It is JSON, to be kept. It names no key, of bills those of
-// examples, and of merchants those that made bills lately.
+// A Snapshot is what Counts have counted, to be stored as JSON. It contains no keys, only the bills of examples, and only merchants
+// that made bills lately.
 type Snapshot struct {
 	Table  string    `json:"table"` // the version of the table that the comparisons went by
 	Since  time.Time `json:"since"`
 	Counts []Count   `json:"counts"` // by partner, then operation
-	Lost   int       `json:"lost"`   // comparisons for which there was no place
+	Lost   int       `json:"lost"`   // comparisons that found no place
 
 	index map[place]int
-	whole bool // nothing is left out, however much there is
+	whole bool // without bounds
 }
 
-// A place is what a count is of.
+// A place is the key of a count.
 type place struct {
 	partner   partner.ID
 	operation string
@@ -62,27 +61,27 @@ type Count struct {
 	Operation string     `json:"operation"`
 	Since     time.Time  `json:"since"`
 
-	// What was compared: the answers of the two backends to reads, or, of an operation that makes bills, each bill of canary
-	// as a read showed it with what was asked for.
-	Creates  bool `json:"creates,omitempty"` // it is the latter
-	Compared int  `json:"compared"`          // both backends answered, one at least with a success: what a verdict rests on
-	Differed int  `json:"differed"`          // of these, with a confirmed difference
-	Refused  int  `json:"refused"`           // both backends failed alike: it shows nothing of what an answer holds
+	// Comparisons: of the answers of both backends to reads, or, for an operation that makes bills, of each bill of canary as a
+	// read showed it with what its create asked for.
+	Creates  bool `json:"creates,omitempty"` // the latter
+	Compared int  `json:"compared"`          // both backends answered, at least one with a success: a verdict depends on these
+	Differed int  `json:"differed"`          // of Compared, with a confirmed difference
+	Refused  int  `json:"refused"`           // both backends answered with the same failure, which shows no fields
 	NotThere int  `json:"not_there"`
-	OldOnly  int  `json:"old_only"` // of these, those of a bill that the old backend shows
+	OldOnly  int  `json:"old_only"` // of NotThere, if the old backend shows the bill
 	Moved    int  `json:"moved"`
 	Unclear  int  `json:"unclear"`
 
-	Bills  Bills            `json:"bills"`  // distinct ones of those compared
-	Fields map[string]Field `json:"fields"` // by their paths: confirmed differences
+	Bills  Bills            `json:"bills"`  // distinct bills of Compared
+	Fields map[string]Field `json:"fields"` // confirmed differences by path
 
-	Backends [2]Calls `json:"sides"` // what came of the calls of partners, at either
+	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
 
 	Recent Recent `json:"recent,omitempty"` // bills that were made in the last day
 }
 
-// A Field is what was counted of one field that differs, and the first example of it. What the two backends say is masked
-// unless the table says that the field names nobody; of a bill that was read back, Old is what its create asked for.
+// A Field is the count of one field that differs, with its first example. The values are masked unless the field is public by the
+// table. For a bill that was read back, Old is what its create asked for.
 type Field struct {
 	Kind    Kind      `json:"kind"`
 	Count   int       `json:"count"`
@@ -93,12 +92,12 @@ type Field struct {
 	At      time.Time `json:"at"`
 }
 
-// Calls are what became of the calls of partners at one backend.
+// Calls are the counts of calls at one backend.
 type Calls struct {
 	Number     int             `json:"number"`
 	Codes      map[string]int  `json:"codes"`      // of the catalogue, "other" and "none"
 	Mismatched map[string]int  `json:"mismatched"` // values of replies that did not fit their documented type, by field
-	Lacks      map[string]Lack `json:"lacks"`      // calls that this backend's form cannot carry and the other's can, by why
+	Lacks      map[string]Lack `json:"lacks"`      // calls that this backend's form cannot carry and the other's can, by reason
 }
 
 // A Lack is a kind of call that a backend's form cannot carry.
@@ -107,17 +106,17 @@ type Lack struct {
 	Last  time.Time `json:"last"`
 }
 
-// An End is what became of a call of a partner.
+// An End is how a call of a partner ended.
 type End struct {
-	Code       string // in the catalogue's form; what is not in it, "other", and without one, "none"; "" where the backend was not asked
+	Code       string // in the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was not called
 	Succeeded  bool
 	Creates    bool      // it makes a bill
-	Merchant   string    // that the call is of
-	Mismatched []string  // fields of the reply, by the table
-	Lacks      [2]string // by side: the code and the field for which its form cannot carry the call, where the other's can
+	Merchant   string    // of the call
+	Mismatched []string  // fields of the reply that did not fit their documented type
+	Lacks      [2]string // by backend: why its form cannot carry the call if the other's can, as code and field
 }
 
-// NewCounts begins to count, by a version of the table. If now is nil, it is time.Now.
+// NewCounts returns empty Counts for a version of the table. If now is nil, it is time.Now.
 func NewCounts(table string, now func() time.Time) *Counts {
 	if now == nil {
 		now = time.Now
@@ -129,10 +128,10 @@ func NewCounts(table string, now func() time.Time) *Counts {
 
 func (t *Counts) begin(table string) { t.all = newSnapshot(table, t.moment()) }
 
-// moment is the time as a snapshot has it.
+// moment is the current time as snapshots have it.
 func (t *Counts) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
 
-// NewSnapshot is an empty one to which any number of counts can be merged.
+// NewSnapshot returns an empty snapshot without bounds.
 func NewSnapshot(table string, since time.Time) Snapshot {
 	s := newSnapshot(table, since)
 	s.whole = true
@@ -143,7 +142,7 @@ func newSnapshot(table string, since time.Time) Snapshot {
 	return Snapshot{Table: table, Since: since, index: map[place]int{}}
 }
 
-// Use begins anew if the version of the table is another: what was counted by one shows nothing of the other.
+// Use begins anew if the version of the table has changed: counts by one version mean nothing for another.
 func (t *Counts) Use(table string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,14 +151,14 @@ func (t *Counts) Use(table string) {
 	}
 }
 
-// Table is the version of the table that is counted by.
+// Table is the version of the table.
 func (t *Counts) Table() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all.Table
 }
 
-// Forget forgets what was counted of a partner and not drained yet, of all partners for "".
+// Forget removes what was counted of a partner, or of all for "", and not drained yet.
 func (t *Counts) Forget(partner partner.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +180,7 @@ func (t *Counts) Drain() Snapshot {
 	return all
 }
 
-// Know notes that there is such a partner, whatever becomes of its calls.
+// Know records that a partner exists, so that its calls count also without a success.
 func (t *Counts) Know(partner partner.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -194,8 +193,8 @@ func (t *Counts) know(partner partner.ID) {
 	}
 }
 
-// count is the place of a partner and operation, nil where there is none. Who was never answered with a success may be
-// nobody: invented keys must not take the places of partners.
+// count is the count of a partner and operation, nil if it has no place. A partner without a success may not exist: invented keys
+// must not take the places of partners.
 func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Count {
 	if succeeded {
 		t.know(partner)
@@ -210,7 +209,7 @@ func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Co
 	return n
 }
 
-// Add counts one comparison of a call of a partner. Of its two answers the first is the old backend's.
+// Add counts one comparison. Its first answer is the old backend's.
 func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -261,7 +260,7 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 		n.Recent.add(end.Merchant, SlotOf(t.now()))
 	}
 	at := &n.Backends[backend]
-	if end.Code != "" { // what was refused here is no answer of the backend
+	if end.Code != "" { // else the gateway refused the call
 		at.Number++
 		add(&at.Codes, end.Code, 1)
 	}
@@ -275,7 +274,7 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 	}
 }
 
-// add adds to a count. What it is of comes from the table, so that there are only so many.
+// add adds to a count. The keys come from the table, so their number is bounded.
 func add(to *map[string]int, of string, n int) {
 	if *to == nil {
 		*to = map[string]int{}
@@ -307,7 +306,7 @@ func (c *Calls) merge(more Calls) {
 	}
 }
 
-// count is the place of a partner and operation, nil where there is none left.
+// count is the count of a partner and operation, nil if there is no place left.
 func (s *Snapshot) count(partner partner.ID, operation string, now func() time.Time) *Count {
 	at := place{partner, operation}
 	i, ok := s.index[at]
@@ -322,7 +321,7 @@ func (s *Snapshot) count(partner partner.ID, operation string, now func() time.T
 	return &s.Counts[len(s.Counts)-1]
 }
 
-// field counts a field. A grave one always has its place: the verdict rests on it, and the table has but a few.
+// field counts a field. A grave difference is never lost: the verdict depends on it, and the table has only a few such fields.
 func (n *Count) field(path string, f Field) {
 	known, ok := n.Fields[path]
 	switch {
@@ -366,7 +365,7 @@ func (n *Count) Merge(more Count) {
 	n.Recent.merge(more.Recent)
 }
 
-// Snapshot is what has been counted up to now.
+// Snapshot returns a copy of what has been counted.
 func (t *Counts) Snapshot() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -379,7 +378,7 @@ func (t *Counts) Snapshot() Snapshot {
 	return s
 }
 
-// clone is a count that does not change with its original.
+// clone is a deep copy.
 func (n Count) clone() Count {
 	n.Fields, n.Bills.Least, n.Recent = maps.Clone(n.Fields), slices.Clone(n.Bills.Least), n.Recent.clone()
 	for backend, calls := range n.Backends {
@@ -399,7 +398,7 @@ func (s *Snapshot) Merge(more Count) bool {
 	return true
 }
 
-// Sort puts the counts in their order. They cannot be added to after it.
+// Sort sorts the counts. Nothing can be merged after it.
 func (s *Snapshot) Sort() {
 	s.index = nil
 	slices.SortFunc(s.Counts, func(a, b Count) int {
@@ -407,8 +406,8 @@ func (s *Snapshot) Sort() {
 	})
 }
 
-// Merge adds what another replica counted, or this one before it was started again. Each snapshot may be added once: it
-// does not say which comparisons it is made of. What went by another version of the table is refused.
+// Merge adds a snapshot of other Counts. Each snapshot may be merged only once, as nothing identifies its comparisons. A snapshot of
+// another version of the table is refused.
 func (t *Counts) Merge(s Snapshot) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Recent are the bills that were made lately: their number by merchant and by time, in slots of slotLength.
+// Recent are the numbers of bills that were made lately, by merchant and by time in slots of slotLength.
 type Recent map[string]map[int64]int
 
 const (
 	slotLength = 3 * time.Hour
 	aDay       = int64(24 * time.Hour / slotLength)
-	maxSlots   = 2 * int(aDay) // more than a day: those of a clock that is ahead leave room for the others
+	maxSlots   = 2 * int(aDay) // more than a day, as slots of a clock that is ahead take places, too
 
-	maxMerchants   = 256 // that are kept apart
-	OtherMerchants = ""  // what stands for all others
+	maxMerchants   = 256 // that are counted apart
+	OtherMerchants = ""  // all others
 )
 
 func SlotOf(t time.Time) int64 { return t.Unix() / int64(slotLength/time.Second) }
 
-// InLastDay reports whether a slot is of the last day. The clock of another replica may be a little ahead.
+// InLastDay reports whether a slot is in the last day. One slot more is accepted, as the clock of another replica may be ahead.
 func InLastDay(slot, now int64) bool { return slot > now-aDay && slot <= now+1 }
 
 // add counts a bill.
@@ -46,7 +46,7 @@ func (r *Recent) put(merchant string, slot int64, bills int) (first bool) {
 	return len((*r)[merchant]) > had
 }
 
-// forget keeps the last slots alone.
+// forget removes all but the last slots.
 func (r Recent) forget() {
 	all := map[int64]bool{}
 	for _, slots := range r {
@@ -67,7 +67,7 @@ func (r Recent) forget() {
 	}
 }
 
-// merge adds what was counted elsewhere, or at another time.
+// merge adds what was counted elsewhere.
 func (r *Recent) merge(more Recent) {
 	for _, merchant := range slices.Sorted(maps.Keys(more)) {
 		for slot, bills := range more[merchant] {

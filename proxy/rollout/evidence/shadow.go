@@ -21,8 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Shadow compares what the other upstream says to calls that were answered. It runs beside them: nobody waits for it,
-// and it changes nothing. It is safe for concurrent use.
+// A Shadow compares the answers of both backends to the same calls, in the background: no call waits for it, and it changes nothing.
+// It is safe for concurrent use.
 type Shadow struct {
 	counts  *Counts
 	log     *slog.Logger
@@ -35,7 +35,7 @@ type Shadow struct {
 	inFlight int
 	bytes    int64
 	closed   bool
-	waiting  []Checked // in their order
+	waiting  []Checked // first in, first out
 
 	run    context.Context
 	cancel context.CancelFunc
@@ -45,18 +45,18 @@ type Shadow struct {
 // A Shadowed is a call that the first upstream has answered.
 type Shadowed struct {
 	ID        string     // of the call
-	At        time.Time  // when it came: a caller may give all of its calls one id. Both decide whether it is among the sample
+	At        time.Time  // when it arrived. ID and At decide whether it is sampled: a caller may give all its calls one id
 	Partner   partner.ID // full
 	Operation *translate.Operation
 	First     Answer  // Shadow.Offer copies its bytes
-	Backend   Backend // that First is of
+	Backend   Backend // of First
 
-	// Other asks the upstream that is compared, Again the one that answered. Each must end with its ctx, must not read
-	// more than most bytes of the body, and must fail where there is more. An error is no answer.
+	// Other calls the other upstream, Again the one that answered. Each must return when ctx ends, and must fail instead of reading
+	// more than most bytes of the body. An error means no answer.
 	Other, Again func(ctx context.Context, most int64) (Answer, error)
 }
 
-// NewShadow makes a shadow that counts into tally. If to is nil, there are no metrics; if log is nil, no log.
+// NewShadow returns a Shadow that adds to counts. If to is nil, the metrics are not registered; if log is nil, nothing is logged.
 func NewShadow(c config.Comparing, counts *Counts, to prometheus.Registerer, log *slog.Logger) (*Shadow, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -91,15 +91,15 @@ func NewShadow(c config.Comparing, counts *Counts, to prometheus.Registerer, log
 	return s, nil
 }
 
-// Use replaces the config. What is under way goes on by the one before.
+// Use replaces the config. Comparisons under way go on with the old one.
 func (s *Shadow) Use(c config.Comparing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config = c
 }
 
-// Offer compares a call in the background if it is among the sample and within the bounds. It never waits. Of an
-// operation that writes nothing is ever sent, and of one that either upstream's form lacks there is nothing to compare.
+// Offer compares a call in the background if it is sampled and there is a place for it. It does not wait. Calls of operations that
+// write are never sent.
 func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	if c.Operation.Effect != translate.Read {
 		return false
@@ -107,20 +107,20 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	if !s.sampled(c.ID + " " + c.At.Format(time.RFC3339Nano)) {
 		return false
 	}
-	// An answer of the other backend to the same call is about as long as the first one. Two of them are held at most: the
-	// other's, and the first one's when it is asked again. The request is held as both backends get it.
+	// The answer of the other backend is about as long as the first one. At most two more answers are held, those to Other and to
+	// Again, and the request in the form of each backend.
 	most := 4*int64(len(c.First.Body)) + 16<<10
 	held := int64(len(c.First.Body)+2*len(c.First.Request)) + 2*most
 	if !s.reserve(held) {
 		return false
 	}
-	// The caller's buffers are used again when its call has ended.
+	// The caller reuses its buffers after its call.
 	c.First.Body, c.First.Request = bytes.Clone(c.First.Body), bytes.Clone(c.First.Request)
 	s.begin(held, func(ignore []string) { s.compare(c, most, ignore) })
 	return true
 }
 
-// reserve takes the place of one more that holds so many bytes, or counts that there is none.
+// reserve takes a place for held bytes, or counts that there is none.
 func (s *Shadow) reserve(held int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *Shadow) reserve(held int64) bool {
 	return true
 }
 
-// take takes a place, or says which bound there is none for. The lock is held.
+// take takes a place, or returns the bound that would be exceeded. The lock is held.
 func (s *Shadow) take(held int64) (bound string) {
 	switch {
 	case s.closed:
@@ -147,7 +147,7 @@ func (s *Shadow) take(held int64) (bound string) {
 	return ""
 }
 
-// begin does something beside all else, in the place that was taken for it.
+// begin runs do in the background, in a place that was taken, and frees the place after it.
 func (s *Shadow) begin(held int64, do func(ignore []string)) {
 	go func() {
 		defer s.wait.Done()
@@ -168,7 +168,7 @@ func (s *Shadow) begin(held int64, do func(ignore []string)) {
 // A Checked is a bill of canary that was made.
 type Checked struct {
 	ID        string     // of the call
-	At        time.Time  // when it came
+	At        time.Time  // when it arrived
 	Partner   partner.ID // full
 	Operation string     // that made it
 	Read      *translate.Operation
@@ -177,12 +177,12 @@ type Checked struct {
 }
 
 const (
-	mostShown  = 64 << 10 // of a bill that is read back
-	maxWaiting = 4096     // bills that wait for their turn
+	mostShown  = 64 << 10 // bytes of the answer when a bill is read back
+	maxWaiting = 4096     // bills that wait to be read back
 )
 
-// Check reads a bill back, once, in the background. It never waits. Within the bounds of comparisons it is the bill that
-// waits for its turn: each of canary is to be read.
+// Check reads a bill of canary back, once, in the background, and does not wait. If there is no place, the bill is queued: every bill
+// of canary is to be read.
 func (s *Shadow) Check(c Checked) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,12 +202,12 @@ func (s *Shadow) Check(c Checked) (taken bool) {
 	return false
 }
 
-// unread counts a bill of canary that could not be read back, so that the verdict knows of it.
+// unread counts a bill of canary that could not be read back, for the verdict.
 func (s *Shadow) unread(c Checked) {
 	s.counts.Add(c.Partner, c.Operation, Comparison{Class: NoAnswer, Why: "not read back", Succeeded: [2]bool{true, false}, ReadBack: true})
 }
 
-// next begins with what waits, as far as there is place. The lock is held.
+// next begins to read queued bills while there are places. The lock is held.
 func (s *Shadow) next() {
 	for len(s.waiting) > 0 && s.take(mostShown) == "" {
 		c := s.waiting[0]
@@ -224,8 +224,8 @@ func (s *Shadow) next() {
 	}
 }
 
-// finish counts what a comparison comes to. A panic in it must not end the process, which has partners to answer. Its
-// value may hold what an answer says.
+// finish makes a comparison and counts its result. A panic must not end the process. The value of the panic is not logged: it may
+// contain parts of an answer.
 func (s *Shadow) finish(id string, at time.Time, partner partner.ID, operation string, done *prometheus.CounterVec, compare func() Comparison) {
 	result := Comparison{Class: NoAnswer, Why: "something failed here"}
 	table := s.counts.Table()
@@ -234,7 +234,7 @@ func (s *Shadow) finish(id string, at time.Time, partner partner.ID, operation s
 			s.log.Error("panic in a comparison", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 		}
 		done.WithLabelValues(string(result.Class)).Inc()
-		if s.counts.Table() == table { // what goes by a table that is gone shows nothing of the one that is there
+		if s.counts.Table() == table { // a comparison by an old table means nothing for the new one
 			result.Request, result.At = id, at
 			s.counts.Add(partner, operation, result)
 		}
@@ -242,8 +242,8 @@ func (s *Shadow) finish(id string, at time.Time, partner partner.ID, operation s
 	result = compare()
 }
 
-// sampled reports whether a call is among the sample. The same id is always or never, at every replica, and whoever is
-// in at a rate is in at every higher one.
+// sampled reports whether a call is sampled. For one id and rate the answer is the same on every replica, and a call that is sampled
+// at a rate is sampled at every higher rate.
 func (s *Shadow) sampled(id string) bool {
 	s.mu.Lock()
 	rate := float64(s.config.Rate)
@@ -255,12 +255,12 @@ func (s *Shadow) sampled(id string) bool {
 // compare is one comparison from end to end.
 func (s *Shadow) compare(c Shadowed, most int64, ignore []string) {
 	s.finish(c.ID, c.At, c.Partner, c.Operation.Name, s.done, func() (found Comparison) {
-		if c.Backend == New { // of what is counted, the old backend's answer is the first
+		if c.Backend == New { // Counts expect the old backend's answer first
 			defer func() { found = found.exchanged() }()
 		}
 		other, err := ask(s.run, most, c.Other)
 		if err != nil {
-			// What the first one said counts all the same: it reports whether the call is a partner's.
+			// The first answer is still read: if it is a success, the partner exists.
 			result := compareAnswers(c.Operation, c.First, Answer{Form: c.First.Form}, nil)
 			result.Why = "second: " + err.Error()
 			return result
@@ -278,10 +278,10 @@ func (s *Shadow) compare(c Shadowed, most int64, ignore []string) {
 	})
 }
 
-// errTooLong is an answer of which there is more than was to be read.
+// errTooLong: an answer exceeds the bytes to be read.
 var errTooLong = errors.New("its answer is too long")
 
-// ask asks an upstream. What its error says stays here: it may name addresses.
+// ask calls an upstream. It does not return the upstream's error, which may contain addresses.
 func ask(ctx context.Context, most int64, upstream func(context.Context, int64) (Answer, error)) (Answer, error) {
 	a, err := upstream(ctx, most)
 	switch {
@@ -293,8 +293,8 @@ func ask(ctx context.Context, most int64, upstream func(context.Context, int64) 
 	return a, nil
 }
 
-// confirm keeps of a difference what is still there when the first upstream has been asked again, which in the meantime
-// has not changed what it says of it. A bill that was paid between the two answers is not a difference.
+// confirm keeps the differences that are still there after the first upstream was asked again, in fields where its own answer has
+// not changed: a bill that was paid between the two answers is no difference.
 func confirm(op *translate.Operation, found Comparison, first, other, again Answer, ignore []string) Comparison {
 	moved, still := compareAnswers(op, first, again, ignore), compareAnswers(op, again, other, ignore)
 	switch {
@@ -317,7 +317,7 @@ func confirm(op *translate.Operation, found Comparison, first, other, again Answ
 	return found
 }
 
-// Close lets what is under way end until ctx does, and then stops it. After it nothing is compared any more.
+// Close waits for comparisons under way until ctx ends, and then cancels them. Later calls are not compared.
 func (s *Shadow) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

@@ -27,43 +27,44 @@ const (
 // Rulings are all of them.
 var Rulings = []Ruling{Pass, Fail, Inconclusive}
 
-// Limits are what a verdict asks for. A zero is the default.
+// Limits are the limits of verdicts. A zero is the default.
 type Limits struct {
-	Comparisons int     `json:"comparisons"` // fewer are inconclusive, and so are fewer calls; 100
-	Bills       int     `json:"bills"`       // so are those of fewer distinct bills, where the operation is about bills; 30
-	Mismatch    float64 `json:"mismatch"`    // what the true mismatch rate must lie below, for all that is known; 0.03, which 100 that are alike show
-	Unclear     float64 `json:"unclear"`     // of all that was asked, more without an answer are inconclusive; 0.05
-	Shared      bool    `json:"-"`           // both backends must have every bill: more than Unclear that only old has are inconclusive
+	Comparisons int     `json:"comparisons"` // with fewer, or fewer calls, a verdict is inconclusive; 100
+	Bills       int     `json:"bills"`       // also with fewer distinct bills, if the operation is about bills; 30
+	Mismatch    float64 `json:"mismatch"`    // the upper bound of the mismatch rate must not be above it; 0.03, which 100 comparisons without a difference reach
+	Unclear     float64 `json:"unclear"`     // a larger part without an answer is inconclusive; 0.05
+	Shared      bool    `json:"-"`           // both backends must have every bill: a larger part than Unclear that only old has is inconclusive
 }
 
+// Filled are the limits with defaults instead of zeros.
 func (l Limits) Filled() Limits {
 	return Limits{cmp.Or(l.Comparisons, 100), cmp.Or(l.Bills, 30), cmp.Or(l.Mismatch, 0.03), cmp.Or(l.Unclear, 0.05), l.Shared}
 }
 
-// Evidence is what a verdict rests on.
+// Evidence is the kind of evidence of a verdict.
 type Evidence string
 
 // The evidence.
 const (
-	ByShadow   Evidence = "shadow"    // both backends' answers to the same reads
-	ByReadBack Evidence = "read back" // bills of canary, as a read at the new backend shows them after their create
-	ByCalls    Evidence = "calls"     // what the calls came to that went to the new backend, beside those that went to the old one
+	ByShadow   Evidence = "shadow"    // the answers of both backends to the same reads
+	ByReadBack Evidence = "read back" // bills of canary, as a read at the new backend showed them after their create
+	ByCalls    Evidence = "calls"     // calls at the new backend, compared with those at the old one
 )
 
-// A Verdict is what was counted of one partner and operation, and what it comes to.
+// A Verdict is the ruling on one partner and operation, with the counts that it depends on.
 type Verdict struct {
 	Partner   partner.ID `json:"partner"` // full; in a report for people, short
 	Operation string     `json:"operation"`
 	Evidence  Evidence   `json:"evidence"`
 	Ruling    Ruling     `json:"ruling"`
 	Reason    string     `json:"reason"`
-	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE for nothing but that there were too few
+	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE only because there were too few comparisons or calls
 
 	*Compared  `json:"compared,omitempty"` // ByShadow, ByReadBack
 	*CallStats `json:"beside,omitempty"`   // ByCalls
 }
 
-// Compared is what comparisons came to.
+// Compared are the counts of comparisons.
 type Compared struct {
 	Number   int `json:"number"`
 	Bills    int `json:"bills"`
@@ -73,8 +74,8 @@ type Compared struct {
 	Moved    int `json:"moved"`
 	Unclear  int `json:"unclear"`
 
-	Bound  float64       `json:"bound"`  // the true mismatch rate is not above it, at 95 % confidence; see Assumption
-	Fields []FieldReport `json:"fields"` // that differ: the gravest kinds first, then the most often
+	Bound  float64       `json:"bound"`  // the upper bound of the mismatch rate at 95 % confidence; see Assumption
+	Fields []FieldReport `json:"fields"` // that differ, sorted by kind, the gravest first, and count
 }
 
 // A FieldReport is one field that differs.
@@ -83,7 +84,7 @@ type FieldReport struct {
 	Field
 }
 
-// CallStats is what came of calls at the one backend and at the other.
+// CallStats are the counts of calls at both backends.
 type CallStats struct {
 	Calls      [2]int       `json:"calls"` // to the old backend and to the new one
 	Codes      []Frequency  `json:"codes"` // of their answers, by code
@@ -91,7 +92,7 @@ type CallStats struct {
 	Lacks      []LackReport `json:"lacks"` // what the new backend's form cannot carry
 }
 
-// A Frequency is how often something came at either backend.
+// A Frequency is how often a code or a field occurred at each backend.
 type Frequency struct {
 	Of    string `json:"of"`
 	Times [2]int `json:"times"`
@@ -113,7 +114,7 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 	limits = limits.Filled()
 	all := []Verdict{}
 	for _, n := range s.Counts {
-		// A create is written: what was compared of it is the bill that it made.
+		// A create is a write: its comparisons are those of the bills that it made.
 		if evidence := ByShadow; n.Compared+n.Refused+n.NotThere+n.Moved+n.Unclear > 0 {
 			if n.Creates {
 				evidence = ByReadBack
@@ -145,13 +146,13 @@ func (n Count) compared() *Compared {
 	return c
 }
 
-// rank puts the kinds in the order in which they are shown.
+// rank is the place of a kind in a report.
 func rank(k Kind) int { return slices.Index([]Kind{InBill, InMoney, InState, InCode, InOther}, k) }
 
-// compareExamples orders fields by what an example should show: the gravest kind, then the first. In whatever order replicas
-// are merged, one example stays.
+// compareExamples orders examples of a field: the gravest kind first, then the earliest. So the same example stays in whatever order
+// replicas are merged.
 func compareExamples(a, b Field) int {
-	untimed := func(f Field) int { // of a version before, without bill and request
+	untimed := func(f Field) int { // from an older version, without bill and request
 		if f.At.IsZero() {
 			return 1
 		}
@@ -200,7 +201,7 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why stri
 	return Pass, fmt.Sprintf("at most %s differ", Percent(c.Bound)), false
 }
 
-// beside is nil where nothing went to the new backend, and nothing that went to the old one shows that it could not.
+// callStats is nil if there is no call at the new backend, and none at the old one that the new one's form cannot carry.
 func (n Count) callStats() *CallStats {
 	before, after := n.Backends[Old], n.Backends[New]
 	if after.Number == 0 && len(after.Lacks) == 0 {
@@ -214,7 +215,7 @@ func (n Count) callStats() *CallStats {
 	return b
 }
 
-// LacksOf are what a backend cannot carry, in an order of their own.
+// LacksOf are the kinds of calls that a backend's form cannot carry, sorted.
 func LacksOf(c Calls) (all []LackReport) {
 	for _, why := range slices.Sorted(maps.Keys(c.Lacks)) {
 		all = append(all, LackReport{why, c.Lacks[why]})
@@ -235,7 +236,7 @@ func frequencies(before, after map[string]int) []Frequency {
 	return all
 }
 
-// byChance is the chance below which a difference between the two backends is none.
+// byChance is the significance level: with a smaller probability a difference between the backends is not by chance.
 const byChance = 0.001
 
 const success = "0000"
@@ -262,7 +263,7 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 		case more(code.Times):
 			against = append(against, "significantly more often: "+beside(code.Of, code.Times))
 		case creates && less(code.Times):
-			// Creates are alike. Whether another call fails depends on the bill, and those of the old backend are older.
+			// Only for creates: whether another call fails depends on its bill, and the bills of the old backend are older.
 			against = append(against, "significantly less often: "+beside(code.Of, code.Times))
 		case code.Times[Old] == 0:
 			open = append(open, "never at the old backend: "+beside(code.Of, code.Times))
@@ -291,8 +292,8 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 	return Pass, "no code more often than at the old backend", false
 }
 
-// chanceOfMore is the chance that of so many failures in all, as many or more would fall to the new backend if both backends
-// failed alike: the one-sided exact test of Fisher.
+// chanceOfMore is the probability that so many or more of all occurrences are at the new backend if the rate is the same at both:
+// the one-sided exact test of Fisher.
 func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	failed, all := atNew+atOld, ofNew+ofOld
 	if atNew*ofOld <= atOld*ofNew { // not more often
@@ -307,7 +308,7 @@ func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	sum := 0.0
 	for k := atNew; k <= min(failed, ofNew); k++ {
 		term := math.Exp(logChoose(ofNew, k) + logChoose(ofOld, failed-k) - logChoose(all, failed))
-		if sum += term; term <= sum*1e-15 { // beyond the likeliest, each is less than the one before
+		if sum += term; term <= sum*1e-15 { // after the largest term, each is smaller than the one before
 			break
 		}
 	}
@@ -323,12 +324,12 @@ func grouped(n int) string {
 	return text
 }
 
-// Percent is a share for people, rounded up: it must not claim more than is known.
-func Percent(share float64) string {
-	return fmt.Sprintf("%.2f %%", math.Ceil(share*10_000-1e-6)/100)
+// Percent is a rate for people, rounded up, as it must not claim too much.
+func Percent(rate float64) string {
+	return fmt.Sprintf("%.2f %%", math.Ceil(rate*10_000-1e-6)/100)
 }
 
-// missed is how often a bound may be wrong: 1 minus the confidence.
+// missed is the probability that a bound is wrong: 1 minus the confidence.
 const missed = 0.05
 
 // upperBound is the upper bound of Clopper and Pearson for the rate of which k in n were seen: a quantile of the Beta
