@@ -11,9 +11,8 @@ import (
 // dialWithin bounds the connection to a partner, and the TLS handshake on it.
 const dialWithin = 10 * time.Second
 
-// newTransport carries callbacks to partners. It resolves names itself and asks the guard before each connection, and
-// uses no proxy, which would resolve names elsewhere. There is no http.Client around it: that would go, or look, where
-// an answer sends it (R33).
+// newTransport sends callbacks to partners. It resolves names itself and checks each address with the guard before it connects, so
+// it uses no proxy, which would resolve names elsewhere. It is used without an http.Client, which would follow redirects (R33).
 func newTransport(g *guard, c *config.Callbacks) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialWithin, Control: g.control, LocalAddr: c.LocalAddress.TCP()}
 	return &http.Transport{
@@ -24,6 +23,6 @@ func newTransport(g *guard, c *config.Callbacks) *http.Transport {
 		MaxIdleConns:           256,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true, // an answer is a few bytes; one that unpacks to more is none
+		DisableCompression:     true, // an answer has a few bytes and must not unpack to more
 	}
 }

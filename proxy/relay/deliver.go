@@ -21,31 +21,30 @@ import (
 )
 
 const (
-	// answerLimit bounds what is read of a partner's answer, in bytes. The documented one has some fifty.
+	// answerLimit is the most bytes that are read of a partner's answer. The documented answer has about fifty.
 	answerLimit = 64 << 10
-	// leaseSlack is what a lease is longer than an attempt. What a killed process had claimed is free again when the
-	// lease has run out, well within a minute.
+	// leaseSlack is how much longer a lease is than an attempt. Callbacks of a killed process can be claimed again when their
+	// lease has expired, well within a minute.
 	leaseSlack = 15 * time.Second
-	// claimWithin is how long a claim may wait for the store, less than leaseSlack: an attempt that begins when the lease
-	// is nearly over would be made a second time beside it. And a server that does not answer at all, as one that is cut
-	// off, must not hold up the deliverer for as long as TCP has patience.
+	// claimWithin bounds a claim. It is less than leaseSlack, as an attempt that begins at the end of its lease could be made
+	// twice at once. It also keeps a database server without an answer from blocking delivery until TCP times out.
 	claimWithin = 10 * time.Second
-	// lookAgain is how long the deliverer sleeps at most: another replica may have gone, and left us its rows.
+	// lookAgain is the longest sleep of the deliverer: callbacks of a replica that has gone may be due.
 	lookAgain = 5 * time.Second
-	// longestWait bounds what a partner's Retry-After can ask for.
+	// longestWait is the longest Retry-After that is followed.
 	longestWait = 24 * time.Hour
-	// sweepEvery is how often what is over is looked for.
+	// sweepEvery is how often old rows are removed.
 	sweepEvery = time.Hour
 )
 
-// Run delivers callbacks until ctx ends, and then waits for the attempts that are under way. One Relay runs once;
-// several processes may run on one store.
+// Run delivers callbacks until ctx ends, and then waits for the attempts under way. It is called once. Several processes may run on
+// one store.
 func (r *Relay) Run(ctx context.Context) {
 	var attempts sync.WaitGroup
 	defer attempts.Wait()
 	attempts.Go(func() { r.sweep(ctx) })
 	for ctx.Err() == nil {
-		now := r.now() // one for both questions to the store, so that nothing becomes due between them
+		now := r.now() // the same for Claim and NextDue, so that nothing becomes due between them
 		began, err := r.round(ctx, now, &attempts)
 		if err != nil && ctx.Err() == nil {
 			r.log.Error("callbacks cannot be read", "error", err.Error())
@@ -63,13 +62,13 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// sweep removes what has been over for longer than the retention, now and every hour.
+// sweep removes callbacks and addresses that have been over for longer than the retention, now and every hour.
 func (r *Relay) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
 		n, err := 0, error(nil)
-		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else it may be wrong, and what it removes is lost
+		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else the clock may be wrong, and removed rows are lost
 			n, err = r.store.Sweep(ctx, clock.Vouched, time.Duration(r.current.Load().callbacks.Retention))
 		}
 		if ctx.Err() != nil {
@@ -88,7 +87,7 @@ func (r *Relay) sweep(ctx context.Context) {
 	}
 }
 
-// round claims what is due and begins an attempt at each.
+// round claims callbacks that are due and starts an attempt at each.
 func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGroup) (int, error) {
 	s := r.current.Load()
 	r.mu.Lock()
@@ -115,7 +114,7 @@ func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGro
 	return len(claimed), nil
 }
 
-// count notes that n more attempts are under way.
+// count adds n to the attempts under way.
 func (r *Relay) count(c store.Claimed, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,11 +126,11 @@ func (r *Relay) count(c store.Claimed, n int) {
 	}
 }
 
-// perPartner is how many attempts a partner may have under way, whatever the number of its hosts: a partner all of
-// whose shops are down delays no other (R31).
+// perPartner is the most attempts that a partner may have under way at all its hosts: so a partner whose hosts are all down delays
+// no other (R31).
 func (s *settings) perPartner() int { return max(s.callbacks.PerHost, s.callbacks.AtOnce/4) }
 
-// untilDue is how long nothing needs to be done after what was due by now has been claimed.
+// untilDue is how long to sleep after what was due by now has been claimed.
 func (r *Relay) untilDue(ctx context.Context, now time.Time) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, r.claimWithin)
 	defer cancel()
@@ -142,8 +141,7 @@ func (r *Relay) untilDue(ctx context.Context, now time.Time) time.Duration {
 	return min(max(due.Sub(now), 10*time.Millisecond), lookAgain)
 }
 
-// attempt delivers a callback once and writes down what came of it. It ends by itself: a callback that is on its way
-// is not cut off when the process is told to stop.
+// attempt tries to deliver a callback once and records the result. It is not cancelled when the process is told to stop.
 func (r *Relay) attempt(s *settings, c store.Claimed) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.callbacks.Timeout))
 	defer cancel()
@@ -156,7 +154,7 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
 	if err := r.store.Finish(done, c, result); err != nil {
-		// The lease runs out, and it is tried again: at least once.
+		// When the lease has expired, it is tried again (at least once).
 		r.log.Error("the attempt at a callback is not written down", "callback", c.ID, "error", err.Error())
 		return
 	}
@@ -173,29 +171,29 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 // The outcomes of an attempt.
 const (
 	taken      = "delivered"
-	gone       = "gone"       // 410: the partner wants no more of it
+	gone       = "gone"       // 410: the partner wants no more attempts
 	redirected = "redirected" // 3xx
-	forbidden  = "forbidden"  // 403: often of a partner that does not know the address of the caller
+	forbidden  = "forbidden"  // 403: often from a partner that does not know the caller's address
 	badStatus  = "status"     // any other
 	badAnswer  = "answer"     // 200, but not the documented success
 	late       = "timeout"
 	unreached  = "connection"
 	notAllowed = "address"  // refused by the guard
-	broken     = "internal" // something of ours failed
+	broken     = "internal" // the gateway failed
 )
 
-// An end is what came of an attempt.
+// An end is the result of an attempt.
 type end struct {
 	status  int           // HTTP; 0 if there was no answer
 	outcome string        // one of outcomes
 	reason  string        // why it failed, in words for the operator; it shows nothing of the address
-	code    string        // the partner's, "" where it gave none
-	after   time.Duration // what a Retry-After asks for
+	code    string        // of the answer; "" if there is none
+	after   time.Duration // from Retry-After
 }
 
 var outcomes = []string{taken, gone, redirected, forbidden, badStatus, badAnswer, late, unreached, notAllowed, broken}
 
-// try is post, of which a panic is one more failure: it ends neither the process nor this callback (R40).
+// try is post, except that a panic is one more failed attempt: it ends neither the process nor this callback (R40).
 func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed) (e end) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -227,7 +225,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	}
 	defer func() { _ = res.Body.Close() }()
 	var answer []byte
-	if res.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection, which ctx does not end
+	if res.StatusCode != http.StatusSwitchingProtocols { // then the body is the connection, and reading it does not end with ctx
 		answer, err = io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	}
 	form := translate.Form(c.Form)
@@ -256,8 +254,8 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	return e
 }
 
-// escaped is a query as it can stand in the first line of a request. Partners write theirs with blanks and in Korean:
-// net/url leaves that as it is, and a server that reads the line strictly refuses it.
+// escaped escapes blanks and non-ASCII characters in a query. Partners' queries have them; net/url does not escape them, and strict
+// servers refuse such a request line.
 func escaped(query string) string {
 	var b strings.Builder
 	for _, c := range []byte(query) {
@@ -281,7 +279,7 @@ func broke(err error) string {
 	return unreached
 }
 
-// verdict says what becomes of a callback after one more attempt: before is how many there were.
+// verdict is the state of a callback after one more attempt, and when the next is due; before is the number of earlier attempts.
 func (s *settings) verdict(before int, outcome string, now time.Time, after time.Duration) (store.State, time.Time) {
 	made := before + 1
 	switch {
@@ -302,7 +300,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 		return 0
 	}
 	wait := time.Duration(0)
-	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // then it is the largest
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // out of range: seconds is the maximum
 		wait = time.Duration(seconds) * time.Second
 	} else if date, err := http.ParseTime(header); err == nil {
 		wait = date.Sub(now)

@@ -16,15 +16,15 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// A guard says which addresses of partners may be called (R32). It judges twice: what is wrong on its face when
-// the address is given, and every address that the name resolves to when it is dialled.
+// A guard decides which addresses of partners may be called (R32). It checks the URL when it is given, and every address that the
+// host resolves to when it is dialled.
 type guard struct {
 	httpsOnly bool
-	ports     []int // any if there are none
+	ports     []int // if empty, any
 	dial      *ssrf.Guardian
 }
 
-// metadata are services of clouds that answer any caller on public addresses. The others have private ones.
+// metadata is the public address of a cloud's metadata service. The other clouds have private ones.
 var metadata = netip.MustParsePrefix("168.63.129.16/32")
 
 func newGuard(c *config.Callbacks) *guard {
@@ -50,8 +50,7 @@ func newGuard(c *config.Callbacks) *guard {
 	)}
 }
 
-// control refuses to dial where it must not. It sees the address that the name resolved to, so a name that means
-// something else by now gains nothing.
+// control refuses to dial addresses that are not allowed. It gets the resolved address, so DNS rebinding does not help.
 func (g *guard) control(network, address string, _ syscall.RawConn) error {
 	if err := g.dial.Safe(network, address, nil); err != nil {
 		return &refused{err}
@@ -59,15 +58,15 @@ func (g *guard) control(network, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// A refused address is one that is never called.
+// refused is the error of an address that is not allowed.
 type refused struct{ cause error }
 
 func (r *refused) Error() string { return "the address is not allowed: " + r.cause.Error() }
 
 func (r *refused) Unwrap() error { return r.cause }
 
-// AddressCheck returns what a relay with that config makes of a partner's callback address before anything is resolved: nil,
-// or why it is never called. The error shows nothing of the address, which may carry a secret.
+// AddressCheck returns the check of partners' callback addresses by a config, without resolving the host. The check returns why an
+// address is never called, nil if it may be. The error shows nothing of the address, which may contain a secret.
 func AddressCheck(c *config.Config) func(address string) error {
 	callbacks := config.DefaultCallbacks()
 	if c.Callbacks != nil {
@@ -80,14 +79,14 @@ func AddressCheck(c *config.Config) func(address string) error {
 	}
 }
 
-// face judges an address by its letters, before anything is resolved, and returns it with a host of ASCII. The error is for
-// the partner: it says what is wrong and shows nothing of the address, which may carry a secret.
+// check checks an address without resolving its host, and returns it with the host in ASCII. The error is for the partner. It shows
+// nothing of the address, which may contain a secret.
 func (g *guard) check(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Opaque != "" || u.Hostname() == "":
 		return nil, fmt.Errorf("must be a URL such as https://partner.example.com/paid")
-	case u.Scheme != "https" && (u.Scheme != "http" || g.httpsOnly): // url.Parse has made it small letters
+	case u.Scheme != "https" && (u.Scheme != "http" || g.httpsOnly): // url.Parse makes it lower case
 		if g.httpsOnly {
 			return nil, fmt.Errorf("must be an https URL")
 		}
@@ -99,7 +98,7 @@ func (g *guard) check(address string) (*url.URL, error) {
 	}
 	port := map[string]int{"http": 80, "https": 443}[u.Scheme]
 	if text := u.Port(); text != "" || strings.HasSuffix(u.Host, ":") {
-		// 0443 would be another host to those who count attempts by it.
+		// 0443 is refused, as attempts are counted by host and port.
 		if port, err = strconv.Atoi(text); err != nil || strconv.Itoa(port) != text || port > 65535 {
 			return nil, fmt.Errorf("has no port behind its colon")
 		}
@@ -125,11 +124,11 @@ func (g *guard) check(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// maxAddress is more than any browser takes.
+// maxAddress is the most bytes of an address.
 const maxAddress = 2000
 
-// isName reports whether a host is a name as DNS has them. One whose last label is a number, 127.1 or 0x7f000001 say,
-// is none: resolvers read an address into it.
+// isName reports whether a host is a DNS name. A host whose last label is a number, such as 127.1 or 0x7f000001, is not: resolvers
+// take it for an address.
 func isName(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	labels := strings.Split(host, ".")
@@ -139,7 +138,7 @@ func isName(host string) bool {
 		}
 		for _, c := range []byte(label) {
 			if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-				return false // names in other alphabets are converted before
+				return false // names in other alphabets were converted by asciiHost
 			}
 		}
 	}
@@ -148,7 +147,7 @@ func isName(host string) bool {
 	return len(host) <= 253 && err != nil && strings.Trim(last, "0123456789") != ""
 }
 
-// hostOf is what attempts are counted by, so that one slow host delays no other.
+// hostOf is the host and port by which attempts are limited, so that a slow host delays no other.
 func hostOf(u *url.URL) string {
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return strings.ToLower(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port))

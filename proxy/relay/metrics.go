@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are per upstream, never per partner: their number is bounded by the config.
+// metrics have the upstream as a label, never the partner, so that their number is bounded by the config.
 type metrics struct {
 	accepted, delivered, died, repeated *prometheus.CounterVec
 	attempts, refused, passed, fields   *prometheus.CounterVec
@@ -56,12 +56,12 @@ func newMetrics(to prometheus.Registerer, r *Relay) (*metrics, error) {
 	return m, nil
 }
 
-// refusals are the reasons for which a callback, or a partner's address for it, is refused.
+// refusals are the reasons for refusing a callback or a partner's callback address.
 var refusals = []string{
 	"path", "method", "unknown_address", "too_large", "broken", "coding", "type", "ambiguous", "no_key", "another_partner", "another_bill", "store", "address",
 }
 
-// know begins an upstream's counters at zero, so that the first event is an increase. The fields are those of the table.
+// know makes an upstream's counters, at zero, so that the first event is an increase. The fields are those of the table.
 func (m *metrics) know(upstream string, t *translate.Table) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +96,7 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 	}
 }
 
-// passage counts what a translation left out or could not fit, or that there was none.
+// passage counts what a translation dropped or could not convert, or that there was no translation.
 func (m *metrics) passage(upstream string, n translate.Notice) {
 	if n.Recognised != translate.Translated {
 		m.passed.WithLabelValues(upstream, string(n.Recognised)).Inc()
@@ -122,7 +122,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- oldest
 }
 
-// Collect asks the store. While that is out of reach there are no such series, which is what an alert can see.
+// Collect reads the store. While the store is unreachable these series are absent, which an alert can detect.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

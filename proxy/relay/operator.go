@@ -20,8 +20,8 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// Listed is one callback as the operator sees it. It shows nothing of the body, which is the partner's customer's, and
-// of the partner's address no query, which may be a secret.
+// Listed is one callback as the operator sees it: without the body, which has data of the partner's customer, and without the query
+// of the partner's address, which may be a secret.
 type Listed struct {
 	ID       string     `json:"id"`
 	Received time.Time  `json:"received"`
@@ -41,7 +41,7 @@ type Listed struct {
 	Digest   string     `json:"digest,omitempty"` // SHA-256 of the upstream's body in canonical form; only of a single callback
 	Cursor   int64      `json:"cursor"`           // for after
 
-	// History are the last attempts, the first of them first; only of a single callback. One that was cut off is not there.
+	// History are the last attempts, in their order; only of a single callback. Attempts that were cut off are missing.
 	History []Attempted `json:"history,omitempty"`
 }
 
@@ -61,13 +61,13 @@ type Decided struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`
 	Action  string    `json:"action"`            // replay or drop
-	Partner string    `json:"partner,omitempty"` // "" where those of several were meant
-	What    string    `json:"what"`              // the id of one, or how many and by which filter
+	Partner string    `json:"partner,omitempty"` // "" for callbacks of several
+	What    string    `json:"what"`              // the id of one callback, or the number and the filter of several
 	From    string    `json:"from"`
 }
 
-// Progress is one line of a replay or a drop: how many callbacks of how many. The last line has Over, and in Error why
-// not all of them, if so. A dry run has one line, with none done.
+// Progress is one line of the answer to a replay or a drop: how many callbacks of how many are done. The last line has Over, and
+// Error if not all are done. A dry run has one line, with none done.
 type Progress struct {
 	Done  int    `json:"done"`
 	Of    int    `json:"of"`
@@ -75,18 +75,18 @@ type Progress struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Operator is what the operator sees of callbacks and decides about them, for the admin listener:
+// Operator serves callbacks on the admin listener:
 //
 //	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   the newest first
 //	GET  /callbacks/audit?limit=
 //	GET  /callbacks/{id}
-//	POST /callbacks/replay?by=&…   dead ones, by the same filter; answers a line of Progress after each batch
+//	POST /callbacks/replay?by=&…   dead ones, by the same filter; the answer has a line of Progress after each batch
 //	POST /callbacks/drop?by=&…
 //	POST /callbacks/{id}/replay?by=
 //	POST /callbacks/{id}/drop?by=
 //
-// by is who decides, for the audit log. With dry_run=true nothing is changed, and nobody needs to be named.
-// A partner is named by at least 12 digits of its hash. Times are RFC 3339.
+// by is who decides, for the audit log. With dry_run=true nothing is changed, and by can be left out. partner is the ID of a partner
+// or its first digits, at least 12. Times are RFC 3339.
 func (r *Relay) Operator() http.Handler {
 	m := mux.NewRouter()
 	m.Path("/callbacks").Methods(http.MethodGet).HandlerFunc(r.list)
@@ -136,7 +136,7 @@ func (r *Relay) show(w http.ResponseWriter, req *http.Request) {
 	answer(w, l)
 }
 
-// auditedMost bounds an answer; the log grows for ever.
+// auditedMost is the most entries of the audit log in one answer.
 const auditedMost = 10_000
 
 func (r *Relay) audit(w http.ResponseWriter, req *http.Request) {
@@ -165,13 +165,13 @@ func (r *Relay) audit(w http.ResponseWriter, req *http.Request) {
 	answer(w, list)
 }
 
-// A decision is what the query of one says beside the filter.
+// A decision is the part of a query that is not the filter.
 type decision struct {
 	by  string
 	dry bool
 }
 
-// decisionOf takes by and dry_run out of a query.
+// decisionOf reads by and dry_run from a query and returns the rest.
 func decisionOf(query string) (d decision, rest string, err error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
@@ -194,7 +194,7 @@ func decisionOf(query string) (d decision, rest string, err error) {
 	return d, q.Encode(), nil
 }
 
-// decide replays or drops what a filter means.
+// decide replays or drops the callbacks that a filter selects.
 func (r *Relay) decide(what string, change func(context.Context, store.Filter, string, time.Time, func(int)) (int, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		d, rest, err := decisionOf(req.URL.RawQuery)
@@ -208,7 +208,7 @@ func (r *Relay) decide(what string, change func(context.Context, store.Filter, s
 			err = fmt.Errorf("%w: only dead callbacks can be %s together, not %s ones", store.ErrFilter, what, f.State)
 		case f.After != 0:
 			err = fmt.Errorf("%w: after is for lists", store.ErrFilter)
-		case f.Limit == 0 && req.URL.Query().Has("limit"): // to the store it means all of them
+		case f.Limit == 0 && req.URL.Query().Has("limit"): // the store takes 0 for no limit
 			err = fmt.Errorf("%w: the limit is 0: leave it out if all are meant", store.ErrFilter)
 		}
 		if err != nil {
@@ -225,7 +225,7 @@ func (r *Relay) decide(what string, change func(context.Context, store.Filter, s
 		lines, flush := json.NewEncoder(w), http.NewResponseController(w)
 		step := Progress{Of: total}
 		say := func() {
-			_ = lines.Encode(step) // an operator that went away misses the lines alone: the request's context ends the work
+			_ = lines.Encode(step) // if the operator has gone, the context of the request ends the work
 			_ = flush.Flush()
 		}
 		if d.dry {
@@ -313,8 +313,8 @@ func listed(c store.Callback) Listed {
 	return l
 }
 
-// filterOf reads a filter. What is not understood is an error, and so is an empty value, which comes from a variable
-// that is not set: a replay of more than was meant is not undone.
+// filterOf reads a filter. Unknown keys, repeated keys and empty values are errors: an empty value comes from an unset variable, and a
+// replay of more than was meant cannot be undone.
 func filterOf(query string) (f store.Filter, err error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
@@ -363,7 +363,7 @@ func moment(key, v string) (time.Time, error) {
 	return at, nil
 }
 
-// tell answers an operator's call that failed.
+// fail answers an operator's call with an error.
 func fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	switch {
@@ -379,5 +379,5 @@ func fail(w http.ResponseWriter, err error) {
 
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	_ = json.NewEncoder(w).Encode(v) // an operator that went away asks again
+	_ = json.NewEncoder(w).Encode(v) // if the operator has gone, there is nobody to report to
 }

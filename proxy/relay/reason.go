@@ -18,8 +18,8 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// reason says why an attempt got no answer, or no whole one. It is made of fixed texts: what errors of connections say
-// names the addresses that were dialled, the resolver that was asked, and what the partner sent.
+// reason says why an attempt got no complete answer. It consists of fixed texts, as the errors of connections contain addresses, the
+// resolver and what the partner sent.
 func (s *settings) reason(err error) string {
 	var (
 		blocked *refused
@@ -109,7 +109,7 @@ func reasonOfTLS(err error) string {
 	return ""
 }
 
-// reasonOf200 is what an answer with HTTP 200 lacks.
+// reasonOf200 is why an answer with HTTP 200 is no success.
 func (s *settings) reasonOf200(form translate.Form, answer []byte, code string) string {
 	const but = "HTTP 200 but "
 	switch {
@@ -125,9 +125,9 @@ func (s *settings) reasonOf200(form translate.Form, answer []byte, code string) 
 	return but + "no code in the body"
 }
 
-// answeredCode is the partner's code as it can be kept and shown, "" where it has none that looks like one.
+// answeredCode is the code of a partner's answer, "" if it has none that may be stored and shown.
 func (s *settings) answeredCode(form translate.Form, answer []byte) string {
-	const most = 24 // the longest of the catalogue has 19
+	const most = 24 // characters; the longest code of the catalogue has 19
 	code := s.rows.AnsweredCode(form, answer)
 	if len(code) > most || strings.ContainsFunc(code, func(r rune) bool {
 		return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.'

@@ -21,14 +21,14 @@ import (
 	"billbridge/translate/billing"
 )
 
-// pathMark is what stands before the id of an address in its path. What stands before it is public_url's, and is not
-// looked at: an address stays good when public_url changes, and no one finds 128 random bits by another way.
+// pathMark precedes the id in the path of an address. The part before it comes from public_url and is ignored, so that addresses stay
+// valid when public_url changes. The 128 random bits of the id are enough.
 const pathMark = "/callback/"
 
-// storeWithin is how long a callback waits for the store. Then the upstream is to try again.
+// storeWithin is how long a callback waits for the store. After that the upstream has to try again.
 const storeWithin = 5 * time.Second
 
-// Owns reports whether a path is that of a callback address, known or not.
+// Owns reports whether a path has the form of a callback address.
 func Owns(path string) bool { return idOf(path) != "" }
 
 func idOf(path string) string {
@@ -43,8 +43,8 @@ func idOf(path string) string {
 	return id
 }
 
-// ServeHTTP takes one callback of an upstream. It answers with the documented success only after the callback is
-// stored (R30); whatever else it answers makes the upstream try again.
+// ServeHTTP receives one callback of an upstream. It answers with the documented success only after the callback is stored (R30); any
+// other answer makes the upstream try again.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s := r.current.Load()
 	in := inbound{relay: r, s: s, w: w, form: s.config.Table.Forms()[0]}
@@ -83,7 +83,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	in.accept(req, upstream, body)
 }
 
-// inbound is one callback on its way in.
+// inbound is one callback that is being received.
 type inbound struct {
 	relay   *Relay
 	s       *settings
@@ -92,10 +92,10 @@ type inbound struct {
 	address store.Address
 }
 
-// read takes the body in, bounded (R34).
+// read reads the body, bounded (R34).
 func (in *inbound) read(req *http.Request) ([]byte, bool) {
 	limit := int64(in.s.config.Limits.Body)
-	coding := strings.Join(req.Header.Values("Content-Encoding"), ",") // one header may come in several lines
+	coding := strings.Join(req.Header.Values("Content-Encoding"), ",") // the header may have several lines
 	var body bytes.Buffer
 	_, err := body.ReadFrom(io.LimitReader(req.Body, limit+1))
 	switch {
@@ -113,15 +113,15 @@ func (in *inbound) read(req *http.Request) ([]byte, bool) {
 	return nil, false
 }
 
-// accept holds a callback to its address, translates it and stores it.
+// accept translates a callback, checks that it belongs to its address, and stores it.
 func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []byte) {
 	r, a := in.relay, in.address
 	notice, translated, contentType, ok := in.translate(req, upstream, body)
 	if !ok {
 		return
 	}
-	// The address is a secret of 128 bits, and what knows it is taken for the upstream. A key and a bill in the body must be
-	// those of the address.
+	// Whoever knows the address, a secret of 128 bits, is taken for the upstream. A key and a bill in the body must be those of
+	// the address.
 	bill := a.Bill
 	for _, key := range notice.Values[billing.Partner] {
 		if partner.Of(key) != a.Partner {
@@ -140,7 +140,7 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 		}
 		bill = named
 	}
-	bill = nameOf(bill) // one that a registration's callback names may be anything
+	bill = nameOf(bill) // the callback of a registration may name anything
 	host := ""
 	if u, err := in.s.guard.check(a.URL); err == nil {
 		host = hostOf(u)
@@ -171,16 +171,16 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	in.write(http.StatusOK, in.s.rows.Answer(upstream.Form))
 }
 
-// understand reads a body and returns what goes on, and with which content type. The body decides whether it is JSON, not
-// its label: clients send JSON as text, or under the form type that their library sets by default.
+// translate returns the body for the partner and its content type. Whether it is JSON is decided by the body, not by its content type:
+// clients send JSON as text, or with the form type that their library sets by default.
 func (in *inbound) translate(req *http.Request, upstream *config.Upstream, body []byte) (_ translate.Notice, translated []byte, contentType string, ok bool) {
-	body = bytes.TrimPrefix(body, []byte("\ufeff")) // a byte order mark is no part of JSON, and some libraries send one
+	body = bytes.TrimPrefix(body, []byte("\ufeff")) // some libraries send a byte order mark, which is not part of JSON
 	translated, notice, err := in.s.rows.Translate(nil, body, upstream.Form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
 	if err == nil && notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
 		given := req.Header.Get("Content-Type")
 		contentType = formType(given)
-		if given == "" { // it is a form if it says as one what it is about
+		if given == "" { // it is a form if it names a key or a bill as one
 			if unlabelled, wrong := in.s.rows.ReadForm(body); wrong == nil && len(unlabelled.Values) > 0 {
 				contentType = formMedia
 			}
@@ -192,15 +192,15 @@ func (in *inbound) translate(req *http.Request, upstream *config.Upstream, body 
 		notice, err = in.s.rows.ReadForm(body)
 	}
 	if err != nil {
-		// Another reader could take it for more than we do: a field twice, text that is not UTF-8, too many levels (R01).
+		// Another parser could read it differently: a duplicate field, invalid UTF-8, too many levels (R01).
 		in.fail(http.StatusBadRequest, "ambiguous", err.Error())
 		return notice, nil, "", false
 	}
 	return notice, translated, contentType, true
 }
 
-// subject is what a callback is about: the bill that it names, else what its address is for, the merchant of a registration
-// or one bill whose id is not known. Callbacks of one subject keep their order, and only the last of them can be repeated.
+// subject is what a callback is about: its bill, else the merchant of the registration, else the address, if that is of one bill whose
+// id is not known. Callbacks of one subject keep their order, and only the last one can be recognised as repeated.
 func subject(a store.Address, bill string) string {
 	switch {
 	case bill != "":
@@ -213,21 +213,21 @@ func subject(a store.Address, bill string) string {
 	return a.ID
 }
 
-// fault answers that the callback is not taken for a reason of ours, so that the upstream tries again.
+// fault answers that the gateway cannot take the callback now, so that the upstream tries again.
 func (in *inbound) fault(err error) {
 	in.relay.log.Error("a callback cannot be taken", "error", err.Error())
 	in.w.Header().Set("Retry-After", "60")
 	in.fail(http.StatusServiceUnavailable, "store", "the callback cannot be taken just now")
 }
 
-// fail refuses a callback, in the form of the upstream if that is known.
+// fail refuses a callback, in the upstream's form if the upstream is known.
 func (in *inbound) fail(status int, reason, text string) {
 	upstream := in.address.Upstream
 	if upstream == "" {
 		upstream = "none"
 	}
 	in.relay.metrics.refused.WithLabelValues(upstream, reason).Inc()
-	if in.address.ID != "" { // anybody can call at random; that is counted, and no more
+	if in.address.ID != "" { // calls to unknown addresses are counted but not logged: anybody can make them
 		in.relay.log.Warn("a callback is refused", "upstream", upstream, "partner", in.address.Partner.Short(), "operation", in.address.Operation, "reason", reason)
 	}
 	in.write(status, in.s.config.Table.AppendFailure(nil, in.form, "ERROR", text))
@@ -237,12 +237,12 @@ func (in *inbound) write(status int, body []byte) {
 	in.w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	in.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	in.w.WriteHeader(status)
-	_, _ = in.w.Write(body) // an upstream that has gone tries again, and is recognised
+	_, _ = in.w.Write(body) // an upstream that has gone tries again, and the repetition is recognised
 }
 
 const formMedia = "application/x-www-form-urlencoded"
 
-// formType is the content type of a form as it may go on as a header of ours (R22), "" if it is not one of a form.
+// formType is the content type of a form, rewritten for a header of ours (R22); "" if it is another type.
 func formType(given string) string {
 	kind, parameters, err := mime.ParseMediaType(given)
 	if kind != formMedia {
@@ -254,5 +254,5 @@ func formType(given string) string {
 	return cmp.Or(mime.FormatMediaType(kind, parameters), kind) // some that can be read cannot be written
 }
 
-// newID is a webhook-id.
+// newID returns a new webhook-id.
 func newID() string { return "cb_" + random() }

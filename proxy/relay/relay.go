@@ -1,14 +1,13 @@
-// Package relay brings the payment callbacks of upstreams to partners, each in the partner's own form, at least once.
+// Package relay delivers the payment callbacks of upstreams to partners, each in the partner's own form, at least once.
 //
 //	r, err := relay.New(config, relay.Options{Store: opened, Registerer: registry, Logger: logger})
-//	go r.Run(ctx)                                    // delivers
-//	ours, err := r.Bind(ctx, relay.Asked{URL: theirs, …}) // before a create goes out, its address becomes ours
-//	http.Handle("/callback/", r)                     // what the upstream then calls
+//	go r.Run(ctx)                                         // delivers
+//	ours, err := r.Bind(ctx, relay.Asked{URL: theirs, …}) // before a create is sent: the address that the upstream gets
+//	http.Handle("/callback/", r)                          // what the upstream then calls
 //
-// A callback address that a partner gives with a bill or a registration is replaced by one of ours. The upstream calls
-// ours; the callback is translated by the rows of the table, stored, and only then acknowledged; then it is ours to
-// deliver (translate/README.md, Events). Partners must bear a callback that comes twice: each
-// carries a webhook-id that stays the same.
+// The callback address of a bill or a registration is replaced by one of ours. When the upstream calls it, the callback is
+// translated by the rows of the table and stored, and only then acknowledged; after that it is delivered to the partner
+// (translate/README.md, Events). A partner may get a callback twice, and recognises it by its webhook-id.
 //
 // A partner's address is untrusted input: see guard.go. Everything that must outlive the process is in package store.
 package relay
@@ -34,7 +33,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Options are what a relay takes from its surroundings.
+// Options are the dependencies of a relay.
 type Options struct {
 	Store      *store.Store
 	Registerer prometheus.Registerer // if nil, the metrics are kept but nobody sees them
@@ -51,27 +50,26 @@ type Relay struct {
 	now       func() time.Time
 	metrics   *metrics
 	current   atomic.Pointer[settings]
-	arrived   chan struct{} // holds one: something may be due
+	arrived   chan struct{} // holds one: a callback may be due
 
-	claimWithin time.Duration // the constant; a test has less patience
+	claimWithin time.Duration // the constant, except in tests
 
 	mu       sync.Mutex
 	underWay int            // attempts
-	busy     map[string]int // the same by host, and by partner
+	busy     map[string]int // attempts by host, and by partner
 }
 
-// settings are what one config says of callbacks. They are immutable; a reload swaps them whole.
+// settings are those of one config. They are immutable; a reload replaces them.
 type settings struct {
 	config *config.Config
-	// callbacks are the config's, or the defaults where it relays none any more: what was taken before is brought to
-	// its end all the same.
+	// callbacks are those of the config, or the defaults if it relays no callbacks any more: stored ones are still delivered.
 	callbacks config.Callbacks
 	rows      *translate.Callback
 	guard     *guard
 	transport *http.Transport
 }
 
-// New makes a relay that works by the config. The config's table has a callback.
+// New returns a relay for a config, whose table must have a callback.
 func New(c *config.Config, o Options) (*Relay, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -94,7 +92,7 @@ func New(c *config.Config, o Options) (*Relay, error) {
 	return r, nil
 }
 
-// Use replaces the config. Attempts under way end by the one they began with.
+// Use replaces the config. Attempts under way go on with the old one.
 func (r *Relay) Use(c *config.Config) {
 	next := &settings{config: c, callbacks: config.DefaultCallbacks(), rows: c.Table.Callback()}
 	if c.Callbacks != nil {
@@ -111,14 +109,14 @@ func (r *Relay) Use(c *config.Config) {
 	r.wake()
 }
 
-// Asked is a call of a partner that carries a callback address. The store may still read Bill and URL when Bind has
-// returned an error: they must not be parts of a buffer that is used again.
+// Asked is a partner's call with a callback address. Bill and URL must not be parts of a buffer that is reused: the store may still
+// read them after Bind returned an error.
 type Asked struct {
 	Upstream, Operation string
 	Form                translate.Form // the partner's
-	Key                 string         // the partner's, as the call has it
-	OfBill              bool           // whether it is about one bill, and not a registration
-	Bill                string         // which, if the call says it
+	Key                 string         // the partner's
+	OfBill              bool           // the call is about one bill, and not a registration
+	Bill                string         // "" if the call does not name it
 	Member, Merchant    string
 	Expiry              string // of the bill, YYYY-MM-DD; may be empty
 	URL                 string // the partner's address
@@ -129,16 +127,15 @@ type Wrong struct{ Text string }
 
 func (w *Wrong) Error() string { return w.Text }
 
-// Bind stores where callbacks of a call are to go, and returns the address of ours that the upstream gets instead.
-// It is the partner's own where the config relays none, or leaves an address that is never called as it is. The error is a
-// [*Wrong] where the address itself is at fault; any other means that it could not be stored. Nothing may be sent then.
+// Bind stores the callback address of a call, and returns the address of ours that the upstream gets in its place. It returns the
+// partner's own if the config relays no callbacks, or if it leaves addresses that are never called unchanged. After an error the
+// call must not be sent. The error is a [*Wrong] if the address is at fault; else it could not be stored.
 func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	s := r.current.Load()
 	if s.config.Callbacks == nil {
 		return a.URL, nil
 	}
-	// A call that was under way during a reload may go to an upstream that the reload dropped: no row referred to it. Its
-	// callbacks could not be placed.
+	// A call under way during a reload may go to an upstream that the reload removed. Its callbacks would be refused.
 	if s.config.Upstreams.Find(a.Upstream) == nil {
 		return "", errors.New("the config has no such upstream any more")
 	}
@@ -152,7 +149,7 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 		r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
 		return "", &Wrong{err.Error()}
 	}
-	if strings.ContainsRune(a.Bill, 0) { // no text of a database; the bill is told apart by it
+	if strings.ContainsRune(a.Bill, 0) { // a database cannot store it, and the id must not be changed
 		return "", &Wrong{"can be kept only for a bill whose id has no zero character"}
 	}
 	if max(len(a.Bill), len(a.Member), len(a.Merchant)) > longestName {
@@ -172,11 +169,11 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	return s.callbacks.PublicURL.JoinPath("callback", id).String(), nil
 }
 
-// longestName bounds the names that are kept. Those of the document have up to 60 characters. An index of PostgreSQL
-// takes some 2,700 bytes; and whoever calls with a name of a megabyte is known to nobody yet, but the row would stay.
+// longestName bounds stored names. Documented names have up to 60 characters; an index of PostgreSQL takes about 2,700 bytes. Without
+// a bound, a caller who is not yet authenticated could fill the store.
 const longestName = 1000
 
-// nameOf is a name as it can be kept. One that comes with a payment must not keep it from being stored.
+// nameOf is a name as it can be stored: whatever name a callback has, the callback must be stored.
 func nameOf(given string) string {
 	name := strings.ReplaceAll(given, "\x00", "\ufffd")
 	if len(name) > longestName {
@@ -185,17 +182,17 @@ func nameOf(given string) string {
 	return name
 }
 
-// random is 128 bits that nobody can guess, in hex.
+// random is 128 random bits in hex.
 func random() string {
 	var bits [16]byte
 	_, _ = rand.Read(bits[:]) // never fails
 	return hex.EncodeToString(bits[:])
 }
 
-// seoul is Korean local time, in which the times of the interface are (translate/README.md, Dates).
+// seoul is Korean local time, the time zone of the interface (translate/README.md, Dates).
 var seoul = time.FixedZone("KST", 9*60*60)
 
-// Until is when a bill with that expiry is over, zero if it is no date: a bill is good to midnight of its day.
+// Until is when a bill with that expiry is over: at the end of that day. It is zero if the expiry is no date.
 func Until(expiry string) time.Time {
 	day, err := time.ParseInLocation(time.DateOnly, expiry, seoul)
 	if err != nil {
@@ -204,10 +201,10 @@ func Until(expiry string) time.Time {
 	return day.AddDate(0, 0, 1)
 }
 
-// wake makes the deliverer look.
+// wake wakes the deliverer.
 func (r *Relay) wake() {
 	select {
 	case r.arrived <- struct{}{}:
-	default: // it is to look anyway
+	default: // it will wake anyway
 	}
 }
