@@ -88,9 +88,9 @@ func (c *Config) checkReader() {
 	s := c.source
 	explained := false // whether there is a write that such a read is made for
 	for _, o := range c.Table.Operations() {
-		explained = explained || c.Failures.Explain > 0 && o.Effect == translate.Write && billing.OfBill(o) && o.Explain
+		explained = explained || c.Failures.Explain > 0 && o.Effect == translate.Write && billing.AboutBill(o) && o.Explain
 	}
-	switch _, err := billing.Reader(c.Table); {
+	switch _, err := billing.ReadOperation(c.Table); {
 	case err == nil:
 	case c.Rollout != nil:
 		s.problem(err.Error(), "rollout")

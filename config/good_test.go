@@ -280,7 +280,7 @@ func TestReaderThatIsNotNeeded(t *testing.T) {
 			"table: {overlay: " + file + "}\n",
 		} {
 			c := parse(t, upstream+text)
-			if _, err := billing.Reader(c.Table); err == nil {
+			if _, err := billing.ReadOperation(c.Table); err == nil {
 				t.Errorf("%s: there is a reader", overlay)
 			}
 		}

@@ -186,14 +186,14 @@ func (c *Config) checkRolloutTable() {
 	s, r := c.source, c.Rollout
 	for _, o := range c.Table.Operations() {
 		forms := c.Table.Forms()
-		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !billing.Identified(o) {
+		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !billing.HasPartnerAndBill(o) {
 			s.problem(fmt.Sprintf("a request of %s has no row with role: bill, or none with role: partner, in one of the forms: a rollout cannot find its backend", o.Name), "rollout")
 		}
 	}
 	var shown []string
 	for _, o := range c.Table.Operations() {
 		if o.Effect == translate.Read {
-			shown = append(shown, o.Shown()...)
+			shown = append(shown, o.ReplyPaths()...)
 		}
 	}
 	for i, path := range r.Shadow.Ignore {

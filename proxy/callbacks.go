@@ -31,7 +31,7 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	// of the request.
 	asked := relay.Asked{
 		Upstream: x.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
-		Key: x.call.Value(billing.Partner), OfBill: billing.OfBill(x.route.operation), Bill: strings.Clone(x.call.Value(billing.Bill)),
+		Key: x.call.Value(billing.Partner), OfBill: billing.AboutBill(x.route.operation), Bill: strings.Clone(x.call.Value(billing.Bill)),
 		Expiry: x.call.Value(billing.Expiry), Member: x.call.Value(billing.Member), Merchant: x.call.Value(billing.Merchant),
 		URL: strings.Clone(theirs),
 	}

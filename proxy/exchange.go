@@ -216,7 +216,7 @@ func (x *exchange) startCall(dst []byte) ([]byte, error) {
 	case translation == x.route.look:
 		x.call, x.in.read = read, nil
 	default:
-		x.call = translation.Take(read)
+		x.call = translation.StartWith(read)
 	}
 	return x.call.Carry(dst)
 }
@@ -339,7 +339,7 @@ func (x *exchange) refuseRequest(translation *translate.Translation, err error) 
 	if refusal.Field != "" {
 		text = refusal.Field + ": " + text
 		x.out.field = other // a name that only the sender knows may be anything
-		if translation.Names(refusal.Field) {
+		if translation.HasRequestField(refusal.Field) {
 			x.out.field = refusal.Field
 		}
 	}

@@ -25,7 +25,7 @@ type finding struct {
 // exist: a write that is late may still come to take effect.
 func (x *exchange) explain() string {
 	operation, within := x.route.operation, time.Duration(x.state.config.Failures.Explain)
-	if !billing.OfBill(operation) || x.call == nil {
+	if !billing.AboutBill(operation) || x.call == nil {
 		return ""
 	}
 	count := func(shown string) { x.gateway.metrics.unknownOutcomes.WithLabelValues(operation.Name, shown).Inc() }

@@ -121,7 +121,7 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 		for _, status := range []string{"502", "504"} {
 			m.requests.WithLabelValues(l.operation, l.client, l.upstream, none, status)
 		}
-		if billing.OfBill(o) {
+		if billing.AboutBill(o) {
 			for _, shown := range append(slices.Collect(maps.Values(shownWords)), notAsked) {
 				m.unknownOutcomes.WithLabelValues(l.operation, shown)
 			}
@@ -133,8 +133,8 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 	if translation.SameForm() { // fields are neither dropped nor checked
 		return
 	}
-	request, reply := translation.Counted()
-	for message, counted := range map[string]translate.Counted{"request": request, "reply": reply} {
+	request, reply := translation.ReportPaths()
+	for message, counted := range map[string]translate.ReportPaths{"request": request, "reply": reply} {
 		for _, field := range append(counted.Dropped, "unknown") {
 			m.dropped.WithLabelValues(l.operation, message, l.client, field)
 		}

@@ -253,7 +253,7 @@ func (x *exchange) lacks(upstream string) string {
 	if !errors.As(err, &refusal) {
 		return ""
 	}
-	if translation.Names(refusal.Field) {
+	if translation.HasRequestField(refusal.Field) {
 		return refusal.Code + " " + refusal.Field
 	}
 	return refusal.Code

@@ -117,7 +117,7 @@ func (r *route) split(to *routeTarget) {
 // readers prepares the reads that the gateway makes of itself: in each form of a client, at each upstream. There are none if
 // the table has no reader of bills; then the config needs none.
 func (s *state) readers(m *metrics) {
-	reader, err := billing.Reader(s.config.Table)
+	reader, err := billing.ReadOperation(s.config.Table)
 	if err != nil {
 		return
 	}
@@ -160,7 +160,7 @@ func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form
 
 // backendsFor are both backends of the rollout, old first, if it decides on the operation and both have it.
 func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (sides []*config.Upstream) {
-	if c.Rollout == nil || !billing.OfBill(o) {
+	if c.Rollout == nil || !billing.AboutBill(o) {
 		return nil
 	}
 	for _, name := range []string{c.Rollout.Old, c.Rollout.New} {

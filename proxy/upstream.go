@@ -222,7 +222,7 @@ func (u *upstream) noAnswer(status int, err error) *callError {
 	if status >= 300 {
 		failure.reason = "status"
 	}
-	var cause *translate.NoAnswer
+	var cause *translate.UnusableReply
 	if errors.As(err, &cause) {
 		failure.detail, failure.text = cause.Reason, fmt.Sprintf("the upstream's reply (HTTP %d) is invalid: %s", status, cause.Reason)
 	}

@@ -10,30 +10,30 @@ import (
 // checkBounds applies the bounds of the row to a request's value: with all, every one of them, else only those that
 // nobody behind the bridge can checkBounds.
 func (r *row) checkBounds(v value, path string, all bool) *Refusal {
-	if v.nothing() {
-		if r.required && (all || r.lone() >= 0) {
+	if v.countsAsAbsent() {
+		if r.required && (all || r.onlyForm() >= 0) {
 			return &Refusal{r.refuse, path, "is missing"}
 		}
 		return nil
 	}
 	if r.oneOf != nil && (v.kind != text || !slices.Contains(r.oneOf, v.text())) {
-		return &Refusal{r.refuse, path, "must be " + strings.Join(r.oneOf, " or ") + ", but is " + shown(v)}
+		return &Refusal{r.refuse, path, "must be " + strings.Join(r.oneOf, " or ") + ", but is " + display(v)}
 	}
 	if !all {
 		return nil
 	}
 	if v.kind == composite {
-		return &Refusal{r.malformed, path, "must be a single value, but is " + v.name()}
+		return &Refusal{r.malformed, path, "must be a single value, but is " + v.typeName()}
 	}
 	content := v.text()
 	if r.digits {
 		switch {
 		case !isDigits(content):
-			return &Refusal{r.malformed, path, "must be a whole number in digits, but is " + shown(v)}
+			return &Refusal{r.malformed, path, "must be a whole number in digits, but is " + display(v)}
 		case r.min > 0 && less(content, r.min):
-			return &Refusal{r.refuse, path, "must be at least " + strconv.Itoa(r.min) + ", but is " + shown(v)}
+			return &Refusal{r.refuse, path, "must be at least " + strconv.Itoa(r.min) + ", but is " + display(v)}
 		case r.max > 0 && !less(content, r.max+1):
-			return &Refusal{r.refuse, path, "must be at most " + strconv.Itoa(r.max) + ", but is " + shown(v)}
+			return &Refusal{r.refuse, path, "must be at most " + strconv.Itoa(r.max) + ", but is " + display(v)}
 		}
 		return nil
 	}
@@ -70,17 +70,17 @@ func allDigits(s string) bool {
 	return true
 }
 
-// shown quotes a value for the client who sent it. It is for amounts and words of a set, where the value is what
+// display quotes a value for the client who sent it. It is for amounts and words of a set, where the value is what
 // the client has to look at; where only the kind is wrong, name says it without repeating what may be a secret.
-func shown(v value) string {
+func display(v value) string {
 	if v.kind == composite {
-		return v.name()
+		return v.typeName()
 	}
 	return shorten(v.raw)
 }
 
-// name says what kind of JSON a value is.
-func (v value) name() string {
+// typeName says what kind of JSON a value is.
+func (v value) typeName() string {
 	switch {
 	case v.kind != composite:
 		return v.kind.String()

@@ -15,9 +15,9 @@ type Translation struct {
 	request   *plan
 	reply     *plan
 
-	echoes []int // by slot of the reply: the slot of the request that is echoed there, or -1
-	asked  []int // by slot of the reply: the slot of the request that a success must equal, or -1
-	calls  sync.Pool
+	echoSlots  []int // by slot of the reply: the slot of the request that is echoed there, or -1
+	equalSlots []int // by slot of the reply: the slot of the request that a success must equal, or -1
+	calls      sync.Pool
 }
 
 // link resolves what the reply takes from the request.
@@ -33,11 +33,11 @@ func (c *Translation) link() {
 	for _, r := range c.reply.rows {
 		echo := -1
 		// The reply goes to the client's form, so what it echoes is in the request as the client wrote it.
-		if r.echo != "" && r.lone() == c.reply.to {
-			echo = slotOf(r.lone(), r.echo)
+		if r.echo != "" && r.onlyForm() == c.reply.to {
+			echo = slotOf(r.onlyForm(), r.echo)
 		}
-		c.echoes = append(c.echoes, echo)
-		c.asked = append(c.asked, slotOf(0, r.equal))
+		c.echoSlots = append(c.echoSlots, echo)
+		c.equalSlots = append(c.equalSlots, slotOf(0, r.mustEqual))
 	}
 	c.calls.New = func() any {
 		return &Call{translation: c, request: make([]value, c.request.slots()), reply: make([]value, c.reply.slots())}
@@ -50,9 +50,9 @@ func (c *Translation) Operation() *Operation { return c.operation }
 // SameForm tells whether client and upstream speak one form, so that bytes pass untouched.
 func (c *Translation) SameForm() bool { return c.request.from == c.request.to }
 
-// Names tells whether path is a field of the request, or an object that holds some, by the table. What a refusal
+// HasRequestField tells whether path is a field of the request, or an object that holds some, by the table. What a refusal
 // names may also be a word of the sender's, which is not for a log.
-func (c *Translation) Names(path string) bool {
+func (c *Translation) HasRequestField(path string) bool {
 	for _, r := range c.request.rows {
 		if own := r.path[c.request.from]; path != "" && (own == path || strings.HasPrefix(own, path+".")) {
 			return true
@@ -72,17 +72,17 @@ type Call struct {
 	translation *Translation
 	request     []value
 	reply       []value
-	passing     []passing
-	read        []byte // the bytes of the request that the slots hold
-	src         []byte // the same once the request was carried, nil before
+	passed      []passedField
+	body        []byte // the bytes of the request that the slots hold
+	carriedBody []byte // the same once the request was carried, nil before
 	code        string
 	success     bool
 	rejected    *Refusal // of a request that goes to no form
 	refusal     *Refusal // of a request that this translation cannot carry
 }
 
-// passing is a field without a row on its way into an object of the output.
-type passing struct {
+// passedField is a field without a row on its way into an object of the output.
+type passedField struct {
 	object     int
 	key, value string // raw JSON
 }
@@ -91,8 +91,8 @@ type passing struct {
 func (c *Call) Release() {
 	clear(c.request)
 	clear(c.reply)
-	clear(c.passing)
-	c.passing, c.read, c.src, c.code, c.success, c.rejected, c.refusal = c.passing[:0], nil, nil, "", false, nil, nil
+	clear(c.passed)
+	c.passed, c.body, c.carriedBody, c.code, c.success, c.rejected, c.refusal = c.passed[:0], nil, nil, "", false, nil, nil
 	c.Report.reset()
 	c.translation.calls.Put(c)
 }
@@ -125,12 +125,12 @@ func (c *Call) Read(src []byte) error {
 	return nil
 }
 
-// Take starts an exchange in this translation, which must not change the form, with the request that another call of the
+// StartWith starts an exchange in this translation, which must not change the form, with the request that another call of the
 // operation and the client's form has read: the request is not read again. Both calls need src until they are released.
-func (c *Translation) Take(read *Call) *Call {
+func (c *Translation) StartWith(other *Call) *Call {
 	call := c.Start()
-	copy(call.request, read.request)
-	call.read = read.read
+	copy(call.request, other.request)
+	call.body = other.body
 	return call
 }
 
@@ -139,20 +139,20 @@ func (c *Call) parse(src []byte) *Refusal {
 	p := c.translation.request
 	c.Report.reset()
 	clear(c.request)
-	clear(c.passing)
-	c.passing, c.src, c.read, c.rejected, c.refusal = c.passing[:0], nil, nil, nil, nil
-	if fault := check(src, p.table.depth); fault != nil {
+	clear(c.passed)
+	c.passed, c.carriedBody, c.body, c.rejected, c.refusal = c.passed[:0], nil, nil, nil, nil
+	if fault := checkJSON(src, p.table.depth); fault != nil {
 		return &Refusal{p.table.invalid, fault.field, fault.reason}
 	}
-	doc := gjson.Parse(view(src))
+	doc := gjson.Parse(unsafeString(src))
 	if !doc.IsObject() {
-		return &Refusal{p.table.invalid, "", "must be a JSON object, but is " + valueOf(doc).name()}
+		return &Refusal{p.table.invalid, "", "must be a JSON object, but is " + valueOf(doc).typeName()}
 	}
 	c.walk(p, p.root, doc, c.request)
 	if c.rejected != nil {
 		return c.rejected
 	}
-	c.read = src
+	c.body = src
 	return nil
 }
 
@@ -183,8 +183,8 @@ func (c *Call) Carry(dst []byte) ([]byte, error) {
 		if refusal := c.enforceBounds(); refusal != nil {
 			return nil, refusal
 		}
-		c.src = c.read
-		return c.read, nil
+		c.carriedBody = c.body
+		return c.body, nil
 	}
 	for slot, r := range p.rows {
 		if refusal := c.checkLoss(p, r, c.request[slot], p.table.bounds == "enforce"); refusal != nil {
@@ -195,13 +195,13 @@ func (c *Call) Carry(dst []byte) ([]byte, error) {
 	dst, slot := c.emit(p, dst, c.request)
 	if slot >= 0 {
 		r, v := p.rows[slot], c.request[slot]
-		reason := "must be a whole number in digits, but is " + shown(v)
+		reason := "must be a whole number in digits, but is " + display(v)
 		if !r.digits {
-			reason = "has no counterpart in " + string(p.table.forms[p.to].name) + ": " + shown(v)
+			reason = "has no counterpart in " + string(p.table.forms[p.to].name) + ": " + display(v)
 		}
 		return nil, &Refusal{r.malformed, r.path[p.from], reason}
 	}
-	c.src = c.read
+	c.carriedBody = c.body
 	return append(dst, '}'), nil
 }
 
@@ -215,16 +215,16 @@ func (c *Call) checkLoss(p *plan, r *row, v value, enforce bool) *Refusal {
 		return refusal
 	}
 	switch {
-	case r.preset != nil && (v.nothing() || v.kind == r.preset.kind && v.text() == r.preset.text):
+	case r.defaultValue != nil && (v.countsAsAbsent() || v.kind == r.defaultValue.kind && v.text() == r.defaultValue.text):
 		return nil // what the other form means without saying it
-	case r.loss == "refuse" && v.nothing():
+	case r.loss == "refuse" && v.countsAsAbsent():
 		return nil
 	case r.loss == "drop":
 		c.Report.Dropped = append(c.Report.Dropped, path)
 		return nil
 	}
-	return &Refusal{r.lossCode, path, string(p.table.forms[p.to].name) + " has no place for it: " + shown(v)}
+	return &Refusal{r.lossCode, path, string(p.table.forms[p.to].name) + " has no place for it: " + display(v)}
 }
 
-// view reads src as a string without a copy. The caller promised not to modify src.
-func view(src []byte) string { return unsafe.String(unsafe.SliceData(src), len(src)) }
+// unsafeString reads src as a string without a copy. The caller promised not to modify src.
+func unsafeString(src []byte) string { return unsafe.String(unsafe.SliceData(src), len(src)) }

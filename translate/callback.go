@@ -12,14 +12,14 @@ import (
 // A Callback is what the upstream sends of itself to an address that the partner gave (translate/README.md, Events):
 // in the upstream's form, while the partner's server reads its own. It is immutable and safe for concurrent use.
 type Callback struct {
-	operation *Operation
-	method    string
-	answers   [2]answer
-	plans     [2][2]*plan
-	respelled [2]*plan             // of what comes in the other form to a partner of the upstream's own, by that form
-	identity  []string             // the roles that say what it is about
-	names     [2]map[string]string // by role: the path in each form
-	fields    [2][]string          // the paths that one form alone has: they show which one a callback is in
+	operation      *Operation
+	method         string
+	answers        [2]answer
+	plans          [2][2]*plan
+	otherFormPlans [2]*plan             // of what comes in the other form to a partner of the upstream's own, by that form
+	identifiedBy   []string             // the roles that say what it is about
+	rolePaths      [2]map[string]string // by role: the path in each form
+	ownFields      [2][]string          // the paths that one form alone has: they show which one a callback is in
 }
 
 // answer is how a form says that a callback arrived.
@@ -29,25 +29,25 @@ type answer struct{ json, code string }
 func (c *Callback) compile() {
 	for from := range c.plans {
 		for to := range c.plans {
-			c.plans[from][to] = c.operation.plan(notice, from, to)
+			c.plans[from][to] = c.operation.plan(callbackMessage, from, to)
 		}
-		c.names[from] = map[string]string{}
-		for _, r := range c.operation.rows[notice] {
-			if r.role != nil && slices.Contains(c.identity, r.role.name) {
-				c.names[from][r.role.name] = r.path[from]
+		c.rolePaths[from] = map[string]string{}
+		for _, r := range c.operation.rows[callbackMessage] {
+			if r.role != nil && slices.Contains(c.identifiedBy, r.role.name) {
+				c.rolePaths[from][r.role.name] = r.path[from]
 			}
-			if r.path[from] != "" && !slices.ContainsFunc(c.operation.rows[notice], func(o *row) bool { return o.path[1-from] == r.path[from] }) {
-				c.fields[from] = append(c.fields[from], r.path[from])
+			if r.path[from] != "" && !slices.ContainsFunc(c.operation.rows[callbackMessage], func(o *row) bool { return o.path[1-from] == r.path[from] }) {
+				c.ownFields[from] = append(c.ownFields[from], r.path[from])
 			}
 		}
 		// What the table does not know of it, or has in one form alone, would have reached the partner as it is, and must not be
 		// lost now.
 		both := *c.operation
-		both.rows = map[Message][]*row{notice: slices.DeleteFunc(slices.Clone(c.operation.rows[notice]), func(r *row) bool { return r.lone() >= 0 })}
-		p := both.plan(notice, 1-from, from)
+		both.rows = map[Message][]*row{callbackMessage: slices.DeleteFunc(slices.Clone(c.operation.rows[callbackMessage]), func(r *row) bool { return r.onlyForm() >= 0 })}
+		p := both.plan(callbackMessage, 1-from, from)
 		p.unknown = "pass"
-		p.connect(p.result)
-		c.respelled[from] = p
+		p.connectObjects(p.result)
+		c.otherFormPlans[from] = p
 	}
 }
 
@@ -65,7 +65,7 @@ const (
 	Translated   Recognition = "translated"
 	InForm       Recognition = "in form"      // the partner's form already
 	Unrecognised Recognition = "unrecognised" // it says nowhere what it is about, or is not JSON
-	AForm        Recognition = "a form"       // of [Callback.ReadForm]
+	FormEncoded  Recognition = "a form"       // of [Callback.ReadForm]
 )
 
 // A Notice is what a callback says, as far as the gateway needs to know.
@@ -99,17 +99,17 @@ type Notice struct {
 // never looked into, JSON or not. Only a value of text or a number that is not empty names something.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
 	t := c.operation.table
-	f, u := t.index(from), t.index(to)
-	if fault := check(src, t.depth); fault != nil {
-		if tooDeep(src, t.depth) < 0 && !hasGrammar(src) {
+	f, u := t.formIndex(from), t.formIndex(to)
+	if fault := checkJSON(src, t.depth); fault != nil {
+		if tooDeepAt(src, t.depth) < 0 && !isJSONGrammar(src) {
 			return src, Notice{Recognised: Unrecognised}, nil
 		}
 		return nil, Notice{}, &Refusal{t.invalid, fault.field, fault.reason}
 	}
-	doc := gjson.Parse(view(src))
+	doc := gjson.Parse(unsafeString(src))
 	// Both forms, also where both backends speak one: a partner's server may read either.
 	n := Notice{Recognised: Unrecognised, Values: map[string][]string{}}
-	sent, other := c.identify(doc, f, n.Values), c.identify(doc, 1-f, n.Values)
+	sent, other := c.addValues(doc, f, n.Values), c.addValues(doc, 1-f, n.Values)
 	p := c.plans[f][u]
 	switch {
 	case f != u && sent:
@@ -118,17 +118,17 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 		n.Recognised, n.OtherForm = InForm, true
 	case f == u && sent:
 		n.Recognised = InForm
-	case f == u && c.has(doc, 1-f) && !c.has(doc, f):
-		p = c.respelled[f]
+	case f == u && c.hasOwnField(doc, 1-f) && !c.hasOwnField(doc, f):
+		p = c.otherFormPlans[f]
 		n.Recognised, n.OtherForm = Translated, true
 	}
 	if n.Recognised != Translated {
 		return src, n, nil
 	}
-	call := &Call{translation: &Translation{reply: p, echoes: slices.Repeat([]int{-1}, len(p.rows))}, reply: make([]value, p.slots())}
+	call := &Call{translation: &Translation{reply: p, echoSlots: slices.Repeat([]int{-1}, len(p.rows))}, reply: make([]value, p.slots())}
 	call.walk(p, p.root, doc, call.reply)
 	dst, _ = call.emit(p, append(dst, '{'), call.reply)
-	call.drops(p)
+	call.reportDropped(p)
 	n.Report = call.Report
 	return append(dst, '}'), n, nil
 }
@@ -137,13 +137,13 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 // the table. It is not translated: it goes on byte for byte. The error is a [*Refusal], as of [Callback.Translate].
 func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	t := c.operation.table
-	values, err := url.ParseQuery(view(src))
+	values, err := url.ParseQuery(unsafeString(src))
 	if err != nil {
 		return Notice{}, &Refusal{t.invalid, "", "not a form that every reader takes for the same"}
 	}
-	n := Notice{Recognised: AForm, Values: map[string][]string{}}
-	for _, names := range c.names {
-		for _, role := range c.identity {
+	n := Notice{Recognised: FormEncoded, Values: map[string][]string{}}
+	for _, names := range c.rolePaths {
+		for _, role := range c.identifiedBy {
 			for i, v := range values[names[role]] {
 				if i > 0 {
 					return Notice{}, &Refusal{t.invalid, names[role], "this name stands twice"}
@@ -160,12 +160,12 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 
 // IsJSON tells whether src is JSON by its grammar, in any text. src must not nest deeper than the limit of the table: what
 // [Callback.Translate] returned without an error does not.
-func IsJSON(src []byte) bool { return hasGrammar(src) }
+func IsJSON(src []byte) bool { return isJSONGrammar(src) }
 
-// identify adds what doc has under the names of a form to values, and tells whether it has anything there.
-func (c *Callback) identify(doc gjson.Result, form int, values map[string][]string) (found bool) {
-	for _, role := range c.identity {
-		if v := lookup(doc, c.names[form][role]); !v.nothing() && (v.kind == text || v.kind == number) {
+// addValues adds what doc has under the names of a form to values, and tells whether it has anything there.
+func (c *Callback) addValues(doc gjson.Result, form int, values map[string][]string) (found bool) {
+	for _, role := range c.identifiedBy {
+		if v := lookup(doc, c.rolePaths[form][role]); !v.countsAsAbsent() && (v.kind == text || v.kind == number) {
 			addValue(values, role, v.text())
 			found = true
 		}
@@ -180,9 +180,9 @@ func addValue(values map[string][]string, role, v string) {
 	}
 }
 
-// has tells whether doc has a field that one form alone has.
-func (c *Callback) has(doc gjson.Result, form int) bool {
-	return slices.ContainsFunc(c.fields[form], func(path string) bool { return lookup(doc, path).kind != absent })
+// hasOwnField tells whether doc hasOwnField a field that one form alone hasOwnField.
+func (c *Callback) hasOwnField(doc gjson.Result, form int) bool {
+	return slices.ContainsFunc(c.ownFields[form], func(path string) bool { return lookup(doc, path).kind != absent })
 }
 
 // lookup is the value that doc has under a path of the table. Names are compared after unescaping.
@@ -204,37 +204,37 @@ func lookup(doc gjson.Result, path string) (found value) {
 
 // Answer is what the receiver of a callback answers in a form, with HTTP 200, when it has it.
 func (c *Callback) Answer(f Form) []byte {
-	return []byte(c.answers[c.operation.table.index(f)].json)
+	return []byte(c.answers[c.operation.table.formIndex(f)].json)
 }
 
 // Succeeded tells whether an answer in a form says that the receiver has the callback: HTTP 200, and the code of
 // [Callback.Answer]. What else is in it does not matter.
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
-	code := c.code(f, body)
-	return status == statusOK && code.kind == text && code.text() == c.answers[c.operation.table.index(f)].code
+	code := c.answerCode(f, body)
+	return status == statusOK && code.kind == text && code.text() == c.answers[c.operation.table.formIndex(f)].code
 }
 
 // AnsweredCode is the code of an answer in a form, a number as its digits, "" where none can be read.
 func (c *Callback) AnsweredCode(f Form, body []byte) string {
-	if code := c.code(f, body); code.kind == text || code.kind == number {
+	if code := c.answerCode(f, body); code.kind == text || code.kind == number {
 		return strings.Clone(code.text())
 	}
 	return ""
 }
 
-func (c *Callback) code(f Form, body []byte) value {
+func (c *Callback) answerCode(f Form, body []byte) value {
 	t := c.operation.table
-	if check(body, t.depth) != nil {
+	if checkJSON(body, t.depth) != nil {
 		return value{}
 	}
-	return lookup(gjson.Parse(view(body)), t.forms[t.index(f)].code)
+	return lookup(gjson.Parse(unsafeString(body)), t.forms[t.formIndex(f)].code)
 }
 
 // Fields classifies every row in both directions, in the order of the table.
 func (c *Callback) Fields() []Field {
 	var fields []Field
 	for from := range c.plans {
-		for _, r := range c.operation.rows[notice] {
+		for _, r := range c.operation.rows[callbackMessage] {
 			if f, ok := r.field(c.operation.table, Request, from, 1-from); ok {
 				fields = append(fields, f)
 			}

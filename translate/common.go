@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// include replaces each row {common: NAME} of a message by copies of the rows that the table has in common under that name.
-func (s *source) include(list *yaml.Node) {
+// expandCommon replaces each row {common: NAME} of a message by copies of the rows that the table has in common under that name.
+func (s *source) expandCommon(list *yaml.Node) {
 	if list.Kind != yaml.SequenceNode {
 		return // reading the message says so
 	}
@@ -27,16 +27,16 @@ func (s *source) include(list *yaml.Node) {
 			s.errorf(name, "common: there is no %q%s", name.Value, DidYouMean(name.Value, keys(known)))
 			continue
 		}
-		s.included[name.Value] = append(s.included[name.Value], list)
+		s.commonIn[name.Value] = append(s.commonIn[name.Value], list)
 		for _, row := range common.Content {
-			rows = append(rows, s.copy(row))
+			rows = append(rows, s.deepCopy(row))
 		}
 	}
 	list.Content = rows
 }
 
-// includeAll includes the common rows of the base table.
-func (s *source) includeAll() {
+// expandAllCommon includes the common rows of the base table.
+func (s *source) expandAllCommon() {
 	if common := child(s.root, "common"); common != nil {
 		s.fields(common, "common", func(name, rows *yaml.Node) { s.items(rows, "common "+name.Value, func(*yaml.Node) {}) })
 	}
@@ -45,15 +45,15 @@ func (s *source) includeAll() {
 		for _, name := range keys(operations) {
 			for _, m := range []Message{Request, Reply} {
 				if rows := child(child(operations, name), string(m)); rows != nil {
-					s.include(rows)
+					s.expandCommon(rows)
 				}
 			}
 		}
 	}
 }
 
-// overlayCommon lays rows over those that the table has in common, and over each message that has these.
-func (s *source) overlayCommon(over *yaml.Node, forms []string) {
+// applyCommon lays rows over those that the table has in common, and over each message that has these.
+func (s *source) applyCommon(over *yaml.Node, forms []string) {
 	known := child(s.root, "common")
 	s.fields(over, "common", func(name, rows *yaml.Node) {
 		common := child(known, name.Value)
@@ -70,11 +70,11 @@ func (s *source) overlayCommon(over *yaml.Node, forms []string) {
 			s.errorf(rows, "common %s must be a list", name.Value)
 			return
 		}
-		copies := make([]*yaml.Node, len(s.included[name.Value]))
-		s.overlayRows(common, rows, forms, nil, "common "+name.Value)
-		for i, list := range s.included[name.Value] {
-			copies[i] = s.copy(rows)
-			s.lay(list, copies[i], forms, false, func(b, _ *yaml.Node) bool { return slices.Contains(copies[i].Content, b) })
+		copies := make([]*yaml.Node, len(s.commonIn[name.Value]))
+		s.applyRows(common, rows, forms, nil, "common "+name.Value)
+		for i, list := range s.commonIn[name.Value] {
+			copies[i] = s.deepCopy(rows)
+			s.replaceRows(list, copies[i], forms, false, func(b, _ *yaml.Node) bool { return slices.Contains(copies[i].Content, b) })
 		}
 	})
 }
@@ -87,7 +87,7 @@ func (s *source) removeCommon() {
 		return
 	}
 	for i := 0; i+1 < len(common.Content); i += 2 {
-		if name := common.Content[i]; s.included[name.Value] == nil {
+		if name := common.Content[i]; s.commonIn[name.Value] == nil {
 			s.errorf(name, "common: no message has {common: %s}", name.Value)
 		}
 	}
@@ -95,15 +95,15 @@ func (s *source) removeCommon() {
 	s.root.Content = slices.Delete(s.root.Content, at-1, at+1)
 }
 
-// copy is a deep copy of a node, from the same file.
-func (s *source) copy(n *yaml.Node) *yaml.Node {
+// deepCopy is a deep deepCopy of a node, from the same file.
+func (s *source) deepCopy(n *yaml.Node) *yaml.Node {
 	c := *n
 	c.Content = make([]*yaml.Node, len(n.Content))
 	for i, child := range n.Content {
-		c.Content[i] = s.copy(child)
+		c.Content[i] = s.deepCopy(child)
 	}
-	if name, ok := s.overlaid[n]; ok {
-		s.overlaid[&c] = name
+	if name, ok := s.overlayOf[n]; ok {
+		s.overlayOf[&c] = name
 	}
 	return &c
 }

@@ -90,7 +90,7 @@ func TestReader(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reader, err := billing.Reader(table)
+			reader, err := billing.ReadOperation(table)
 			if row.err != "" {
 				if err == nil || err.Error() != row.err || reader != nil {
 					t.Errorf("got %v, %v, want %s", reader, err, row.err)

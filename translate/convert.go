@@ -36,15 +36,15 @@ func (v value) text() string {
 	return inner
 }
 
-// nothing tells whether the value counts as absent for losses, defaults and bounds: null and "" do.
-func (v value) nothing() bool {
+// countsAsAbsent tells whether the value counts as absent for losses, defaults and bounds: null and "" do.
+func (v value) countsAsAbsent() bool {
 	return v.kind == absent || v.kind == null || v.raw == `""`
 }
 
 // A conversion is written once for both directions: the form that the value goes to decides what is written,
 // what was read may be either type. fits is false where the value cannot be carried exactly; then it is
 // appended as it is, which a reply lets through and counts and a request does not.
-func (r *row) append(dst []byte, v value, from int, digits kind, lenient bool) (out []byte, fits bool) {
+func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bool) (out []byte, fits bool) {
 	if v.kind == null {
 		return append(dst, v.raw...), true
 	}

@@ -74,7 +74,7 @@ func TestR02_InvalidJSONIsRefusedWhole(t *testing.T) {
 					call.Release()
 					call = o.Translation(from, to).Start()
 					out, err = call.Reply(nil, 200, in)
-					if _, ok := err.(*translate.NoAnswer); !ok || out != nil || call.Succeeded() {
+					if _, ok := err.(*translate.UnusableReply); !ok || out != nil || call.Succeeded() {
 						t.Errorf("reply of %s from %s to %s: %q with %v", o.Name, to, from, out, err)
 					}
 					call.Release()

@@ -2,23 +2,23 @@ package translate
 
 import "slices"
 
-// Counted are the paths that the reports of one message can name. Fields that no row names are not among them.
-type Counted struct {
+// ReportPaths are the paths that the reports of one message can name. Fields that no row names are not among them.
+type ReportPaths struct {
 	Dropped    []string
 	Mismatched []string
 }
 
-// Counted says what reports of the translation's requests and replies can name. It is fixed by the table.
-func (c *Translation) Counted() (request, reply Counted) {
-	return c.request.counted(), c.reply.counted()
+// ReportPaths says what reports of the translation's requests and replies can name. It is fixed by the table.
+func (c *Translation) ReportPaths() (request, reply ReportPaths) {
+	return c.request.reportPaths(), c.reply.reportPaths()
 }
 
-// Counted says what reports of callbacks between two forms can name.
-func (c *Callback) Counted(from, to Form) Counted {
-	return c.plans[c.operation.table.index(from)][c.operation.table.index(to)].counted()
+// ReportPaths says what reports of callbacks between two forms can name.
+func (c *Callback) ReportPaths(from, to Form) ReportPaths {
+	return c.plans[c.operation.table.formIndex(from)][c.operation.table.formIndex(to)].reportPaths()
 }
 
-func (p *plan) counted() (c Counted) {
+func (p *plan) reportPaths() (c ReportPaths) {
 	if p.from == p.to {
 		return c
 	}
@@ -30,11 +30,11 @@ func (p *plan) counted() (c Counted) {
 				c.Dropped = append(c.Dropped, r.path[p.from])
 			}
 		case lenient && (r.path[p.from] != "" || r.echo != ""):
-			c.Mismatched = append(c.Mismatched, shownPath(r, p))
+			c.Mismatched = append(c.Mismatched, reportPath(r, p))
 		}
 	}
 	if lenient {
-		c.Mismatched = p.root.parents(c.Mismatched)
+		c.Mismatched = p.root.appendObjectPaths(c.Mismatched)
 	}
 	if p.message == Reply {
 		c.Mismatched = append(c.Mismatched, p.table.forms[p.from].text)
@@ -44,11 +44,11 @@ func (p *plan) counted() (c Counted) {
 	return c
 }
 
-// parents appends the paths of the objects within an object.
-func (n *node) parents(to []string) []string {
+// appendObjectPaths appends the paths of the objects within an object.
+func (n *node) appendObjectPaths(to []string) []string {
 	for _, e := range n.names {
 		if e.node != nil {
-			to = e.node.parents(append(to, join(n.path, e.name)))
+			to = e.node.appendObjectPaths(append(to, joinPath(n.path, e.name)))
 		}
 	}
 	return to

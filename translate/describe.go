@@ -55,7 +55,7 @@ func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
 	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact, About: r.about}
 	var detail []string
 	say := func(words ...string) { detail = append(detail, strings.Join(words, " ")) }
-	switch lone := r.lone(); {
+	switch lone := r.onlyForm(); {
 	case lone < 0:
 		switch as := t.forms[to].digits; {
 		case r.empty != "" && as == number:
@@ -68,9 +68,9 @@ func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
 		if len(r.pairs) > 0 {
 			say("by value pairs")
 		}
-	case lone == to && r.preset != nil:
+	case lone == to && r.defaultValue != nil:
 		f.Class = Defaulted
-		say(r.preset.json)
+		say(r.defaultValue.json)
 	case lone == to && r.echo != "":
 		f.Class = Echoed
 		say("from the request's", r.echo)
@@ -79,9 +79,9 @@ func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
 	case r.loss == "drop", r.echo != "":
 		f.Class = Lossy
 		say("dropped and counted")
-	case r.preset != nil:
+	case r.defaultValue != nil:
 		f.Class = Lossy
-		say("only", r.preset.json, "can be carried, else refused with", r.lossCode)
+		say("only", r.defaultValue.json, "can be carried, else refused with", r.lossCode)
 	default:
 		f.Class = Lossy
 		say("refused with", r.lossCode)

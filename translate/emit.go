@@ -1,7 +1,7 @@
 package translate
 
 // emit appends the members of the output. misfit is the slot of a value that a request cannot carry, else -1.
-func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, misfit int) {
+func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, refused int) {
 	lenient := p.message != Request
 	digits := p.table.forms[p.to].digits
 	for i := range p.steps {
@@ -10,7 +10,7 @@ func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, misfit int)
 		case openObject:
 			dst = append(append(comma(dst), s.key...), '{')
 		case endObject:
-			dst = c.pass(dst, s.object)
+			dst = c.appendPassed(dst, s.object)
 			if dst[len(dst)-1] != '{' {
 				dst = append(dst, '}')
 				continue
@@ -23,47 +23,47 @@ func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, misfit int)
 			r, v := p.rows[s.slot], slots[s.slot]
 			switch {
 			case v.kind != absent:
-			case r.preset != nil && r.lone() == p.to:
-				dst = append(append(comma(dst), s.key...), r.preset.json...)
+			case r.defaultValue != nil && r.onlyForm() == p.to:
+				dst = append(append(comma(dst), s.key...), r.defaultValue.json...)
 				c.Report.Defaulted = append(c.Report.Defaulted, r.path[p.to])
 				continue
-			case lenient && c.translation.echoes[s.slot] >= 0:
-				if v = c.request[c.translation.echoes[s.slot]]; v.kind != absent {
+			case lenient && c.translation.echoSlots[s.slot] >= 0:
+				if v = c.request[c.translation.echoSlots[s.slot]]; v.kind != absent {
 					c.Report.Echoed = append(c.Report.Echoed, r.path[p.to])
 				}
 			}
 			if v.kind == absent {
-				if lenient && !r.optional && (r.path[p.from] != "" || c.translation.echoes[s.slot] >= 0) {
-					c.Report.Mismatched = append(c.Report.Mismatched, shownPath(r, p))
+				if lenient && !r.optional && (r.path[p.from] != "" || c.translation.echoSlots[s.slot] >= 0) {
+					c.Report.Mismatched = append(c.Report.Mismatched, reportPath(r, p))
 				}
 				continue
 			}
 			var fits bool
-			dst, fits = r.append(append(comma(dst), s.key...), v, p.from, digits, lenient)
+			dst, fits = r.appendValue(append(comma(dst), s.key...), v, p.from, digits, lenient)
 			if !fits {
 				if !lenient {
 					return dst, s.slot
 				}
-				c.Report.Mismatched = append(c.Report.Mismatched, shownPath(r, p))
+				c.Report.Mismatched = append(c.Report.Mismatched, reportPath(r, p))
 			}
 		}
 	}
-	return c.pass(dst, 0), -1
+	return c.appendPassed(dst, 0), -1
 }
 
-// shownPath is the path of a reply's row in the upstream's form, or, of an echo, in the client's.
-func shownPath(r *row, p *plan) string {
+// reportPath is the path of a reply's row in the upstream's form, or, of an echo, in the client's.
+func reportPath(r *row, p *plan) string {
 	if r.path[p.from] != "" {
 		return r.path[p.from]
 	}
 	return r.path[p.to]
 }
 
-// pass appends the fields that pass without a row into an object of the output.
-func (c *Call) pass(dst []byte, object int) []byte {
-	for i := range c.passing {
-		if c.passing[i].object == object {
-			dst = append(append(append(comma(dst), c.passing[i].key...), ':'), c.passing[i].value...)
+// appendPassed appends the fields that appendPassed without a row into an object of the output.
+func (c *Call) appendPassed(dst []byte, object int) []byte {
+	for i := range c.passed {
+		if c.passed[i].object == object {
+			dst = append(append(append(comma(dst), c.passed[i].key...), ':'), c.passed[i].value...)
 		}
 	}
 	return dst

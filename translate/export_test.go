@@ -3,4 +3,4 @@ package translate
 import "slices"
 
 // Words are the words of a row and of an operation.
-var Words = slices.Concat(rowWords, operationWords)
+var Words = slices.Concat(rowKeys, operationKeys)

@@ -151,7 +151,7 @@ func (p *pair) bring(c *translate.Callback) *pair {
 
 func (p *pair) report(r *translate.Report, out []byte, err error) {
 	var refusal *translate.Refusal
-	var noAnswer *translate.NoAnswer
+	var noAnswer *translate.UnusableReply
 	switch {
 	case errors.As(err, &refusal) && out == nil:
 		p.Refused = refusal.Error()

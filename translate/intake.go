@@ -11,23 +11,23 @@ import (
 
 // This is the one file that touches jsontext, whose API is not frozen.
 
-// check is the gate before anything is read from a message: depth, UTF-8, JSON, duplicate names. Depth comes
+// checkJSON is the gate before anything is read from a message: depth, UTF-8, JSON, duplicate names. Depth comes
 // first and without recursion, since every parser behind it recurses.
-func check(doc []byte, depth int) *fault {
-	if at := tooDeep(doc, depth); at >= 0 {
+func checkJSON(doc []byte, depth int) *fault {
+	if at := tooDeepAt(doc, depth); at >= 0 {
 		return &fault{reason: fmt.Sprintf("nested deeper than %d levels at byte %d", depth, at)}
 	}
 	if jsontext.Value(doc).IsValid() {
 		return nil
 	}
-	return locate(doc)
+	return findFault(doc)
 }
 
 // A fault is why a document is not one that we read, and where.
 type fault struct{ field, reason string }
 
-// locate reads an invalid document again, slower, for the place of the mistake.
-func locate(doc []byte) *fault {
+// findFault reads an invalid document again, slower, for the place of the mistake.
+func findFault(doc []byte) *fault {
 	d := jsontext.NewDecoder(bytes.NewReader(doc))
 	_, err := d.ReadValue()
 	if err == nil {
@@ -47,8 +47,8 @@ func locate(doc []byte) *fault {
 	return &fault{field: shorten(field), reason: fmt.Sprintf("not JSON at byte %d", syntax.ByteOffset)}
 }
 
-// tooDeep is the offset of the bracket that opens a level beyond depth, or -1. It reads any bytes, JSON or not.
-func tooDeep(doc []byte, depth int) int {
+// tooDeepAt is the offset of the bracket that opens a level beyond depth, or -1. It reads any bytes, JSON or not.
+func tooDeepAt(doc []byte, depth int) int {
 	// A body with no more brackets than levels, which is nearly every one, is settled at the speed of Count.
 	if bytes.Count(doc, []byte{'{'})+bytes.Count(doc, []byte{'['}) <= depth {
 		return -1
@@ -93,8 +93,8 @@ func appendString(dst []byte, text string) []byte {
 	return out
 }
 
-// hasGrammar tells whether doc is JSON by its grammar, whatever its names and its text hold.
-func hasGrammar(doc []byte) bool {
+// isJSONGrammar tells whether doc is JSON by its grammar, whatever its names and its text hold.
+func isJSONGrammar(doc []byte) bool {
 	return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
@@ -107,7 +107,7 @@ const canonicalDepth = 1000
 // re-printed, and 100 and 1e2 may well be two messages. What is not JSON comes back as src itself, and so does what
 // has a name twice, text that is not UTF-8, or more than a thousand levels.
 func Canonical(dst, src []byte) []byte {
-	if tooDeep(src, canonicalDepth) >= 0 || !jsontext.Value(src).IsValid() {
+	if tooDeepAt(src, canonicalDepth) >= 0 || !jsontext.Value(src).IsValid() {
 		return src
 	}
 	out, err := jsontext.AppendFormat(dst, src, jsontext.ReorderRawObjects(true))

@@ -208,7 +208,7 @@ func judgeReply(t *testing.T, c *translate.Translation, call *translate.Call, fr
 			slices.Contains([]string{"W", "F", "C", "D"}, read(state, state != ""))
 	}
 	if err != nil {
-		if _, ok := err.(*translate.NoAnswer); !ok || out != nil || call.Code() != "" || call.Succeeded() {
+		if _, ok := err.(*translate.UnusableReply); !ok || out != nil || call.Code() != "" || call.Succeeded() {
 			t.Fatalf("no answer: %v, with output %q, code %q, success %v", err, out, call.Code(), call.Succeeded())
 		}
 		return

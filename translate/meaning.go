@@ -19,7 +19,7 @@ const (
 	Unavailable   Meaning = "unavailable"    // the service failed; the code says nothing about the call
 )
 
-var meanings = []string{string(NotFound), string(Exists), string(Refused), string(CallerRefused), string(Malformed), string(Unavailable)}
+var allMeanings = []string{string(NotFound), string(Exists), string(Refused), string(CallerRefused), string(Malformed), string(Unavailable)}
 
 // A CodeMeaning is what a code means.
 type CodeMeaning struct {
@@ -45,10 +45,10 @@ func (t *Table) Meanings() (list []CodeMeaning) {
 
 // Means tells whether a code of a form, as an upstream wrote it, has one of the meanings: in this form, or, by the table's
 // pairs, in the catalogue.
-func (t *Table) Means(f Form, code string, any ...Meaning) bool {
-	of := t.index(f)
-	if of < 0 || code == "" {
+func (t *Table) Means(f Form, code string, meanings ...Meaning) bool {
+	form := t.formIndex(f)
+	if form < 0 || code == "" {
 		return false
 	}
-	return slices.Contains(any, t.meanings[of][code]) || slices.Contains(any, t.catalogued[t.Code(code, f, t.forms[0].name)])
+	return slices.Contains(meanings, t.meanings[form][code]) || slices.Contains(meanings, t.catalogued[t.Code(code, f, t.forms[0].name)])
 }

@@ -8,16 +8,16 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// overlay lays the tree over onto s: words replace words, mappings are merged, pairs of codes and codes are added, and a
-// row replaces every row that names one of its paths, but keeps their role. What an overlay adds to the operations says
+// applyOverlay lays the tree over onto s: words replace words, mappings are merged, pairs of codes and codes are added, and a
+// row replaces every row that names one of its paths, but keeps their role. What an applyOverlay adds to the operations says
 // new: true, so that a misspelled name cannot be taken for it.
-func (s *source) overlay(over *yaml.Node) {
+func (s *source) applyOverlay(over *yaml.Node) {
 	if s.root.Kind != yaml.MappingNode {
 		return // reading the table says so
 	}
 	forms := s.formNames()
 	if common := child(over, "common"); common != nil { // first: rows of operations may replace them
-		s.overlayCommon(common, forms)
+		s.applyCommon(common, forms)
 	}
 	var callbacks *yaml.Node
 	s.fields(over, "an overlay", func(key, value *yaml.Node) {
@@ -30,24 +30,24 @@ func (s *source) overlay(over *yaml.Node) {
 				callbacks = value // last: they borrow rows of the operations
 				return
 			}
-			s.overlayOperations(key.Value, value, forms)
+			s.applyOperations(key.Value, value, forms)
 		case "catalogue":
-			s.overlayCatalogue(sequence(s.root, key), value)
+			s.applyCatalogue(sequence(s.root, key), value)
 		case "common":
 		case "codes":
-			s.overlayRows(sequence(s.root, key), value, forms, nil, "")
+			s.applyRows(sequence(s.root, key), value, forms, nil, "")
 		default:
 			set(s.root, key, value, key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success" || key.Value == "roles")
 		}
 	})
 	if callbacks != nil {
-		s.overlayOperations("callbacks", callbacks, forms)
+		s.applyOperations("callbacks", callbacks, forms)
 	}
 }
 
-// overlayCatalogue adds codes. A code of one form replaces the same code of that form. The meaning of a code of the catalogue
+// applyCatalogue adds codes. A code of one form replaces the same code of that form. The meaning of a code of the catalogue
 // stays: it is what the interface says.
-func (s *source) overlayCatalogue(catalogue, over *yaml.Node) {
+func (s *source) applyCatalogue(catalogue, over *yaml.Node) {
 	s.items(over, "catalogue", func(item *yaml.Node) {
 		at := slices.IndexFunc(catalogue.Content, func(known *yaml.Node) bool { return sameCode(known, item) })
 		switch {
@@ -55,33 +55,33 @@ func (s *source) overlayCatalogue(catalogue, over *yaml.Node) {
 			catalogue.Content = append(catalogue.Content, item)
 		case child(item, "form") != nil:
 			catalogue.Content[at] = item
-		case child(item, "means") != nil && !sameWord(child(item, "means"), child(catalogue.Content[at], "means")):
+		case child(item, "means") != nil && !sameText(child(item, "means"), child(catalogue.Content[at], "means")):
 			s.errorf(item, "%s has its meaning from the table, which an overlay does not change; say form: if it says more in one form", codeOf(item).Value)
 		}
 	})
 }
 
-func sameWord(a, b *yaml.Node) bool { return a != nil && b != nil && a.Value == b.Value }
+func sameText(a, b *yaml.Node) bool { return a != nil && b != nil && a.Value == b.Value }
 
-func (s *source) overlayOperations(section string, over *yaml.Node, forms []string) {
+func (s *source) applyOperations(section string, over *yaml.Node, forms []string) {
 	operations := child(s.root, section)
 	s.fields(over, section, func(name, op *yaml.Node) {
-		base, added := child(operations, name.Value), s.isNew(op, forms)
+		base, added := child(operations, name.Value), s.takeNew(op, forms)
 		what := strings.TrimSuffix(section, "s")
 		switch {
-		case base == nil && (added || slices.Contains(forms, newMark)):
+		case base == nil && (added || slices.Contains(forms, newKey)):
 			for _, m := range []string{"request", "reply"} {
 				if rows := child(op, m); rows != nil && rows.Kind == yaml.SequenceNode {
-					s.include(rows)
+					s.expandCommon(rows)
 					for _, row := range rows.Content {
-						s.isNew(row, forms) // as all of the operation is
+						s.takeNew(row, forms) // as all of the operation is
 					}
 				}
 			}
 			set(operations, name, op, false)
 			return
 		case base == nil:
-			s.unmarked = append(s.unmarked, s.problem(name, "new %s %s%s (say new: true if it is meant)", what, name.Value, DidYouMean(name.Value, keys(operations))))
+			s.missingNew = append(s.missingNew, s.problem(name, "new %s %s%s (say new: true if it is meant)", what, name.Value, DidYouMean(name.Value, keys(operations))))
 			return
 		case added:
 			s.errorf(name, "new: true, but the table has the %s %s", what, name.Value)
@@ -90,12 +90,12 @@ func (s *source) overlayOperations(section string, over *yaml.Node, forms []stri
 		s.fields(op, "an operation", func(key, value *yaml.Node) {
 			switch key.Value {
 			case "request", "reply":
-				s.include(value)
-				borrowed := s.borrowedBy(op)
+				s.expandCommon(value)
+				borrowed := s.reusedRows(op)
 				if borrowed == nil {
-					borrowed = s.borrowedBy(base)
+					borrowed = s.reusedRows(base)
 				}
-				s.overlayRows(sequence(base, key), value, forms, borrowed, name.Value+" "+key.Value)
+				s.applyRows(sequence(base, key), value, forms, borrowed, name.Value+" "+key.Value)
 			default:
 				set(base, key, value, key.Value == "answer" || key.Value == "under")
 			}
@@ -103,8 +103,8 @@ func (s *source) overlayOperations(section string, over *yaml.Node, forms []stri
 	})
 }
 
-// borrowedBy is the list of rows that the fields of a callback borrow, nil where it has none.
-func (s *source) borrowedBy(callback *yaml.Node) *yaml.Node {
+// reusedRows is the list of rows that the fields of a callback borrow, nil where it has none.
+func (s *source) reusedRows(callback *yaml.Node) *yaml.Node {
 	fields := child(callback, "fields")
 	if fields == nil {
 		return nil
@@ -115,10 +115,10 @@ func (s *source) borrowedBy(callback *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.SequenceNode} // of an operation that is not there
 }
 
-// overlayRows lays rows (fields, or pairs of codes) over the list base. Where the rows of base are themselves to be
+// applyRows lays rows (fields, or pairs of codes) over the list base. Where the rows of base are themselves to be
 // laid over borrowed ones, what a row takes away it takes away from those, too. message names the rows' message in errors;
 // it is "" for pairs, which may all be new.
-func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrowed *yaml.Node, message string) {
+func (s *source) applyRows(base, over *yaml.Node, forms []string, borrowed *yaml.Node, message string) {
 	known := slices.Clone(base.Content)
 	if borrowed != nil {
 		known = append(known, borrowed.Content...)
@@ -131,7 +131,7 @@ func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrowed *ya
 	// Rows that are laid over together do not replace each other: exchanging two fields takes two rows that name each
 	// other's paths.
 	companions := func(b, _ *yaml.Node) bool { return slices.Contains(over.Content, b) }
-	for _, row := range s.lay(base, over, forms, borrowed != nil, companions) {
+	for _, row := range s.replaceRows(base, over, forms, borrowed != nil, companions) {
 		if borrowed == nil || !slices.ContainsFunc(borrowed.Content, func(b *yaml.Node) bool { return samePath(b, row, forms) }) {
 			near, _ := s.nearPath(row, known, forms)
 			s.errorf(row, "remove: no row names this path%s", near)
@@ -143,7 +143,7 @@ func (s *source) overlayRows(base, over *yaml.Node, forms []string, borrowed *ya
 // the row says that it is new: a misspelled name would add a field that nobody sends, and the one that was meant would be
 // dropped. A field may have another name in one form without a word.
 func (s *source) checkNew(row *yaml.Node, known []*yaml.Node, forms []string, message string) {
-	if s.isNew(row, forms) || child(row, "remove") != nil || slices.Contains(forms, newMark) {
+	if s.takeNew(row, forms) || child(row, "remove") != nil || slices.Contains(forms, newKey) {
 		return
 	}
 	meets := slices.ContainsFunc(known, func(k *yaml.Node) bool { return samePath(k, row, forms) })
@@ -153,7 +153,7 @@ func (s *source) checkNew(row *yaml.Node, known []*yaml.Node, forms []string, me
 			continue
 		}
 		if near, some := s.nearPath(row, known, own); some || !meets {
-			s.unmarked = append(s.unmarked, s.problem(path, "new path %s %s%s (say new: true if it is meant)", message, path.Value, near))
+			s.missingNew = append(s.missingNew, s.problem(path, "new path %s %s%s (say new: true if it is meant)", message, path.Value, near))
 			meets = true // one path without a likeness is enough to find the row
 		}
 	}
@@ -180,25 +180,25 @@ func (s *source) nearPath(row *yaml.Node, known []*yaml.Node, forms []string) (n
 	return "", some
 }
 
-// newMark is the key by which an overlay says that it adds a row or an operation. A table with a form of this name has no
+// newKey is the key by which an overlay says that it adds a row or an operation. A table with a form of this name has no
 // such mark, and all that its overlays add is taken for meant.
-const newMark = "new"
+const newKey = "new"
 
-// isNew takes the mark from a row or an operation and tells whether it was there.
-func (s *source) isNew(n *yaml.Node, forms []string) bool {
-	mark := child(n, newMark)
-	if mark == nil || slices.Contains(forms, newMark) {
+// takeNew takes the mark from a row or an operation and tells whether it was there.
+func (s *source) takeNew(n *yaml.Node, forms []string) bool {
+	mark := child(n, newKey)
+	if mark == nil || slices.Contains(forms, newKey) {
 		return false
 	}
 	i := slices.Index(n.Content, mark)
 	n.Content = slices.Delete(n.Content, i-1, i+1)
-	return s.flag(mark, newMark)
+	return s.boolean(mark, newKey)
 }
 
-// lay lays the rows of over on those of base. All rows that one of them meets are taken away; it stands where the
+// replaceRows lays the rows of over on those of base. All rows that one of them meets are taken away; it stands where the
 // first of them stood, or at the end. With keep, what removes stands there, too: the row that says so, and one for
 // each path that went with a row. idle are the rows that were to remove and met none.
-func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companions func(b, row *yaml.Node) bool) (idle []*yaml.Node) {
+func (s *source) replaceRows(base, over *yaml.Node, forms []string, keep bool, companions func(b, row *yaml.Node) bool) (unused []*yaml.Node) {
 	s.inherit(base, over, forms)
 	s.items(over, "rows", func(row *yaml.Node) {
 		if row.Kind != yaml.MappingNode {
@@ -206,7 +206,7 @@ func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companion
 			return
 		}
 		remove := child(row, "remove")
-		gone := remove != nil && s.flag(remove, "remove")
+		gone := remove != nil && s.boolean(remove, "remove")
 		kept, at := make([]*yaml.Node, 0, len(base.Content)+1), -1
 		for _, b := range base.Content {
 			if companions(b, row) || !samePath(b, row, forms) {
@@ -220,18 +220,18 @@ func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companion
 				}
 			}
 			if keep {
-				kept = append(kept, s.removals(b, row, forms)...)
+				kept = append(kept, s.removalRows(b, row, forms)...)
 			}
 		}
 		if at < 0 && gone {
-			idle = append(idle, row)
+			unused = append(unused, row)
 		}
 		if at < 0 && (!gone || keep) {
 			kept = append(kept, row)
 		}
 		base.Content = kept
 	})
-	return idle
+	return unused
 }
 
 // inherit gives each row what it does not say itself of the row whose path it has: about, role, means and empty. How a field is
@@ -240,7 +240,7 @@ func (s *source) lay(base, over *yaml.Node, forms []string, keep bool, companion
 func (s *source) inherit(base, over *yaml.Node, forms []string) {
 	given := map[string]bool{}
 	for _, row := range over.Content {
-		if role := child(row, "role"); role != nil && !s.many(role.Value) {
+		if role := child(row, "role"); role != nil && !s.allowsMany(role.Value) {
 			given[role.Value] = true
 		}
 	}
@@ -257,16 +257,16 @@ func (s *source) inherit(base, over *yaml.Node, forms []string) {
 					continue
 				}
 				met[row], met[b] = true, true
-				keep(row, b, "about")
+				inheritKey(row, b, "about")
 				if role := child(b, "role"); role != nil && !given[role.Value] {
-					keep(row, b, "role")
+					inheritKey(row, b, "role")
 				}
-				if sameWord(child(row, "role"), child(b, "role")) {
-					keep(row, b, "means")
+				if sameText(child(row, "role"), child(b, "role")) {
+					inheritKey(row, b, "means")
 				}
 				// A date that was 0 or "" for a bill without a payment still is.
 				if as := child(row, "as"); as != nil && as.Value == "digits" && child(row, "values") == nil {
-					keep(row, b, "empty")
+					inheritKey(row, b, "empty")
 				}
 			}
 		}
@@ -274,21 +274,21 @@ func (s *source) inherit(base, over *yaml.Node, forms []string) {
 	}
 }
 
-// keep gives row a word of b that row does not have.
-func keep(row, b *yaml.Node, word string) {
+// inheritKey gives row a word of b that row does not have.
+func inheritKey(row, b *yaml.Node, word string) {
 	if value := child(b, word); value != nil && child(row, word) == nil {
 		row.Content = append(row.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word, Line: row.Line, Column: row.Column}, value)
 	}
 }
 
-// many tells whether the table declares that several rows of a reply may have a role.
-func (s *source) many(role string) bool {
+// allowsMany tells whether the table declares that several rows of a reply may have a role.
+func (s *source) allowsMany(role string) bool {
 	many := child(child(child(s.root, "roles"), role), "many")
 	return many != nil && many.Value == "true"
 }
 
-// removals are rows that remove the paths of b that row does not name.
-func (s *source) removals(b, row *yaml.Node, forms []string) []*yaml.Node {
+// removalRows are rows that remove the paths of b that row does not name.
+func (s *source) removalRows(b, row *yaml.Node, forms []string) []*yaml.Node {
 	var list []*yaml.Node
 	for _, form := range forms {
 		path, own := child(b, form), child(row, form)
@@ -301,7 +301,7 @@ func (s *source) removals(b, row *yaml.Node, forms []string) []*yaml.Node {
 		removal := word("!!map", "")
 		removal.Kind, removal.Style = yaml.MappingNode, yaml.FlowStyle
 		removal.Content = []*yaml.Node{word("!!str", form), path, word("!!str", "remove"), word("!!bool", "true")}
-		s.overlaid[removal] = s.overlaid[row]
+		s.overlayOf[removal] = s.overlayOf[row]
 		list = append(list, removal)
 	}
 	return list

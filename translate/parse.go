@@ -8,22 +8,22 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// operationWords are the keys of an operation that are not forms.
-var operationWords = []string{"effect", "creates", "sets", "no_envelope", "explain", "result", "request", "reply"}
+// operationKeys are the keys of an operation that are not forms.
+var operationKeys = []string{"effect", "creates", "sets", "no_envelope", "explain", "result", "request", "reply"}
 
-// table reads the whole tree into t.
-func (s *source) table(t *Table) {
+// readTable reads the whole tree into t.
+func (s *source) readTable(t *Table) {
 	t.unknown = map[Message][2]string{Request: {"drop", "drop"}, Reply: {"drop", "drop"}}
 	t.bounds = "upstream"
 	t.options, t.roles = map[string]bool{}, map[string]*role{}
-	if s.vocabulary(t); len(s.problems) > 0 {
+	if s.readNames(t); len(s.problems) > 0 {
 		return
 	}
 	if t.forms[1].name == "" {
 		s.errorf(s.root, "a table needs forms: with exactly two of them")
 		return
 	}
-	s.rules(t)
+	s.readRules(t)
 	operations := child(s.root, "operations")
 	if operations == nil {
 		s.errorf(s.root, "a table needs operations:")
@@ -32,29 +32,29 @@ func (s *source) table(t *Table) {
 	s.fields(operations, "operations", func(name, value *yaml.Node) {
 		before := len(s.problems)
 		t.operations = append(t.operations, s.operation(t, name, value))
-		s.broken[name.Value] = len(s.problems) > before
+		s.hasProblems[name.Value] = len(s.problems) > before
 	})
-	s.uniquePaths(t, operations)
+	s.checkUniquePaths(t, operations)
 	if callbacks := child(s.root, "callbacks"); callbacks != nil {
 		s.callbacks(t, callbacks, operations)
 	}
-	s.references(t, operations)
+	s.checkReferences(t, operations)
 }
 
-// vocabulary reads what everything else refers to, wherever it stands in the file.
-func (s *source) vocabulary(t *Table) {
+// readNames reads what everything else refers to, wherever it stands in the file.
+func (s *source) readNames(t *Table) {
 	s.fields(s.root, "a table", func(key, value *yaml.Node) {
 		switch key.Value {
 		case "forms":
 			s.forms(t, value)
 		case "options":
-			s.fields(value, "options", func(name, v *yaml.Node) { t.options[name.Value] = s.flag(v, name.Value) })
+			s.fields(value, "options", func(name, v *yaml.Node) { t.options[name.Value] = s.boolean(v, name.Value) })
 		case "roles":
 			s.fields(value, "roles", func(name, v *yaml.Node) { t.roles[name.Value] = s.role(name, v) })
 		case "catalogue":
 			s.items(value, "catalogue", func(item *yaml.Node) {
 				if code := codeOf(item); child(item, "form") == nil {
-					t.catalogue = append(t.catalogue, s.word(code, "a code"))
+					t.catalogue = append(t.catalogue, s.str(code, "a code"))
 				}
 			})
 		case "success", "invalid", "unknown", "bounds", "codes", "operations", "callbacks":
@@ -64,17 +64,17 @@ func (s *source) vocabulary(t *Table) {
 	})
 }
 
-// rules reads what holds for all operations.
-func (s *source) rules(t *Table) {
+// readRules reads what holds for all operations.
+func (s *source) readRules(t *Table) {
 	var catalogue, codes *yaml.Node
 	s.fields(s.root, "a table", func(key, value *yaml.Node) {
 		switch key.Value {
 		case "success":
 			s.success(t, value)
 		case "invalid":
-			t.invalid = s.refusal(t, value)
+			t.invalid = s.refusalCode(t, value)
 		case "bounds":
-			t.bounds = s.choice(value, "bounds", "upstream", "enforce")
+			t.bounds = s.oneOf(value, "bounds", "upstream", "enforce")
 		case "unknown":
 			s.unknown(t, value)
 		case "catalogue":
@@ -83,7 +83,7 @@ func (s *source) rules(t *Table) {
 			codes = value
 		}
 	})
-	t.unknown[notice] = t.unknown[Reply]
+	t.unknown[callbackMessage] = t.unknown[Reply]
 	if t.success.code == "" {
 		s.errorf(s.root, "a table needs success: {code: …}")
 	}
@@ -114,9 +114,9 @@ func (s *source) success(t *Table, n *yaml.Node) {
 	})
 }
 
-// references checks what refers to something that is read later in the file.
-func (s *source) references(t *Table, operations *yaml.Node) {
-	for _, n := range s.refusals {
+// checkReferences checks what refers to something that is read later in the file.
+func (s *source) checkReferences(t *Table, operations *yaml.Node) {
+	for _, n := range s.refusalCodes {
 		if n.Value == t.success.code {
 			s.errorf(n, "a refusal cannot have the code of a success, %q", n.Value)
 		}
@@ -130,8 +130,8 @@ func (s *source) references(t *Table, operations *yaml.Node) {
 	}
 	if options := child(s.root, "options"); options != nil && len(s.problems) == 0 {
 		s.fields(options, "options", func(name, _ *yaml.Node) {
-			if !s.switches[name.Value] { // a misspelled option of an overlay would be off in silence
-				s.errorf(name, "no row has when or unless with the option %q%s", name.Value, DidYouMean(name.Value, slices.Collect(maps.Keys(s.switches))))
+			if !s.usedOptions[name.Value] { // a misspelled option of an overlay would be off in silence
+				s.errorf(name, "no row has when or unless with the option %q%s", name.Value, DidYouMean(name.Value, slices.Collect(maps.Keys(s.usedOptions))))
 			}
 		})
 	}
@@ -146,7 +146,7 @@ func (s *source) codePairs(t *Table, n *yaml.Node) {
 		return
 	}
 	for i, p := range t.codes {
-		for form, c := range p.side {
+		for form, c := range p.values {
 			switch {
 			case c.kind != text || c.text == "":
 				s.errorf(n.Content[i], "codes: %q: a code is text, write it in quotes", c.text)
@@ -166,10 +166,10 @@ func (s *source) forms(t *Table, n *yaml.Node) {
 			s.errorf(name, "a table has exactly two forms, %q is one more", name.Value)
 			return
 		}
-		if slices.Contains(reserved, name.Value) {
+		if slices.Contains(reservedNames, name.Value) {
 			s.errorf(name, "%q cannot name a form: it is a word of the rows", name.Value)
 		}
-		f := form{name: Form(s.word(name, "the name of a form"))}
+		f := form{name: Form(s.str(name, "the name of a form"))}
 		s.fields(value, "a form", func(k, v *yaml.Node) {
 			switch k.Value {
 			case "code":
@@ -180,11 +180,11 @@ func (s *source) forms(t *Table, n *yaml.Node) {
 				f.result = s.segment(v)
 			case "digits":
 				f.digits = text
-				if s.choice(v, "digits", "number", "string") == "number" {
+				if s.oneOf(v, "digits", "number", "string") == "number" {
 					f.digits = number
 				}
 			case "prefix":
-				if f.prefix = s.word(v, "prefix"); !strings.HasPrefix(f.prefix, "/") || !strings.HasSuffix(f.prefix, "/") {
+				if f.prefix = s.str(v, "prefix"); !strings.HasPrefix(f.prefix, "/") || !strings.HasSuffix(f.prefix, "/") {
 					s.errorf(v, "prefix must begin and end with a slash, but is %q", v.Value)
 				}
 			default:
@@ -202,22 +202,22 @@ func (s *source) forms(t *Table, n *yaml.Node) {
 
 func (s *source) unknown(t *Table, n *yaml.Node) {
 	s.fields(n, "unknown", func(key, value *yaml.Node) {
-		m := Message(s.choice(key, "a key of unknown", string(Request), string(Reply)))
+		m := Message(s.oneOf(key, "a key of unknown", string(Request), string(Reply)))
 		allowed := []string{"drop", "pass"}
 		if m == Request {
 			allowed = append(allowed, "refuse") // a reply always comes back
 		}
 		if value.Kind != yaml.MappingNode {
-			word := s.choice(value, "unknown."+key.Value, allowed...)
+			word := s.oneOf(value, "unknown."+key.Value, allowed...)
 			t.unknown[m] = [2]string{word, word}
 			return
 		}
 		both := t.unknown[m]
 		s.fields(value, "unknown", func(k, v *yaml.Node) {
-			if i := t.index(Form(k.Value)); i < 0 {
+			if i := t.formIndex(Form(k.Value)); i < 0 {
 				s.errorf(k, "%q is not a form of this table", k.Value)
 			} else {
-				both[i] = s.choice(v, "unknown."+key.Value+"."+k.Value, allowed...)
+				both[i] = s.oneOf(v, "unknown."+key.Value+"."+k.Value, allowed...)
 			}
 		})
 		t.unknown[m] = both
@@ -225,34 +225,34 @@ func (s *source) unknown(t *Table, n *yaml.Node) {
 }
 
 func (s *source) operation(t *Table, name, n *yaml.Node) *Operation {
-	o := &Operation{Name: name.Value, Explain: true, bare: -1, sets: map[string]string{}, rows: map[Message][]*row{}, table: t}
+	o := &Operation{Name: name.Value, Explain: true, noEnvelope: -1, sets: map[string]string{}, rows: map[Message][]*row{}, table: t}
 	at := map[string]*yaml.Node{}
 	s.fields(n, "an operation", func(key, value *yaml.Node) {
 		at[key.Value] = value
-		if i := t.index(Form(key.Value)); i >= 0 {
-			if o.paths[i] = s.word(value, "a path"); !strings.HasPrefix(o.paths[i], "/") || strings.ContainsAny(o.paths[i], "{}?#% ") {
+		if i := t.formIndex(Form(key.Value)); i >= 0 {
+			if o.paths[i] = s.str(value, "a path"); !strings.HasPrefix(o.paths[i], "/") || strings.ContainsAny(o.paths[i], "{}?#% ") {
 				s.errorf(value, "a path must start with a slash and have no pattern or query, but is %q", value.Value)
 			}
 			return
 		}
 		switch key.Value {
 		case "effect":
-			o.Effect = Effect(s.choice(value, "effect", string(Read), string(Write)))
+			o.Effect = Effect(s.oneOf(value, "effect", string(Read), string(Write)))
 		case "creates":
 			o.Created = s.roleName(t, value, "creates")
 		case "sets":
-			s.fields(value, "sets", func(k, v *yaml.Node) { o.sets[s.roleName(t, k, "sets")] = s.word(v, "a value") })
+			s.fields(value, "sets", func(k, v *yaml.Node) { o.sets[s.roleName(t, k, "sets")] = s.str(v, "a value") })
 		case "no_envelope":
-			if o.bare = t.index(Form(s.word(value, "no_envelope"))); o.bare < 0 {
+			if o.noEnvelope = t.formIndex(Form(s.str(value, "no_envelope"))); o.noEnvelope < 0 {
 				s.errorf(value, "no_envelope: %q is not a form of this table", value.Value)
 			}
 		case "explain":
-			o.Explain = s.flag(value, "explain")
+			o.Explain = s.boolean(value, "explain")
 		case "result":
-			o.list = s.choice(value, "result", "list") == "list"
+			o.list = s.oneOf(value, "result", "list") == "list"
 		case "request", "reply":
 		default:
-			s.unknownKey(key, "an operation", append(t.formNames(), operationWords...)...)
+			s.unknownKey(key, "an operation", append(t.formNames(), operationKeys...)...)
 		}
 	})
 	if o.paths == [2]string{} {
@@ -286,16 +286,16 @@ func (s *source) checkOperation(t *Table, o *Operation, name *yaml.Node, at map[
 	if !o.Explain && o.Effect != Write {
 		s.errorf(at["explain"], "explain: only a write without a reply is explained, and %s is a read", o.Name)
 	}
-	if o.bare >= 0 && t.forms[o.bare].result != "" {
-		s.errorf(name, "%s: %s keeps its results under %q, so none of them is without an envelope", o.Name, t.forms[o.bare].name, t.forms[o.bare].result)
+	if o.noEnvelope >= 0 && t.forms[o.noEnvelope].result != "" {
+		s.errorf(name, "%s: %s keeps its results under %q, so none of them is without an envelope", o.Name, t.forms[o.noEnvelope].name, t.forms[o.noEnvelope].result)
 	}
-	if o.bare >= 0 && !slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.equal != "" || r.means != nil }) {
+	if o.noEnvelope >= 0 && !slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.mustEqual != "" || r.means != nil }) {
 		s.errorf(name, "%s: a reply without an envelope needs a row with must_equal_request or means, nothing else tells it from any other object", o.Name)
 	}
 }
 
-// uniquePaths refuses two operations under one path: the path alone says what a call is.
-func (s *source) uniquePaths(t *Table, n *yaml.Node) {
+// checkUniquePaths refuses two operations under one path: the path alone says what a call is.
+func (s *source) checkUniquePaths(t *Table, n *yaml.Node) {
 	seen := map[string]string{}
 	for i, o := range t.operations {
 		for _, p := range o.paths {
@@ -312,23 +312,23 @@ func (s *source) uniquePaths(t *Table, n *yaml.Node) {
 
 // code is a code that a refusal may earn.
 func (s *source) code(t *Table, n *yaml.Node) string {
-	code := s.word(n, "a code")
+	code := s.str(n, "a code")
 	if code != "" && len(t.catalogue) > 0 && !slices.Contains(t.catalogue, code) {
 		s.errorf(n, "%q is not in the catalogue%s", code, DidYouMean(code, t.catalogue))
 	}
 	return code
 }
 
-// refusal is a code that a refusal of ours has. It is held against the code of a success when that is known.
-func (s *source) refusal(t *Table, n *yaml.Node) string {
-	s.refusals = append(s.refusals, n)
+// refusalCode is a code that a refusalCode of ours has. It is held against the code of a success when that is known.
+func (s *source) refusalCode(t *Table, n *yaml.Node) string {
+	s.refusalCodes = append(s.refusalCodes, n)
 	return s.code(t, n)
 }
 
 // segment is one name of a path. The characters are those that no JSON path syntax gives a meaning to: the
 // gateway edits an envelope by these names.
 func (s *source) segment(n *yaml.Node) string {
-	name := s.word(n, "a name")
+	name := s.str(n, "a name")
 	s.checkSegment(n, name)
 	return name
 }

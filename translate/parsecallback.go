@@ -23,14 +23,14 @@ func (s *source) callbacks(t *Table, n, operations *yaml.Node) {
 
 func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
 	// Every form has it, whatever address it is sent to.
-	o := &Operation{Name: name.Value, paths: [2]string{"/", "/"}, bare: -1, rows: map[Message][]*row{}, table: t}
+	o := &Operation{Name: name.Value, paths: [2]string{"/", "/"}, noEnvelope: -1, rows: map[Message][]*row{}, table: t}
 	c := &Callback{operation: o}
 	var under [2]string
 	var fields, own *yaml.Node
 	s.fields(n, "a callback", func(key, value *yaml.Node) {
 		switch key.Value {
 		case "method":
-			c.method = s.choice(value, "method", "POST", "PUT")
+			c.method = s.oneOf(value, "method", "POST", "PUT")
 		case "fields":
 			fields = value
 		case "request":
@@ -40,7 +40,7 @@ func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
 		case "identified_by":
 			s.items(value, "identified_by", func(item *yaml.Node) {
 				if role := s.roleName(t, item, "identified_by"); role != "" {
-					c.identity = append(c.identity, role)
+					c.identifiedBy = append(c.identifiedBy, role)
 				}
 			})
 		case "answer":
@@ -69,21 +69,21 @@ func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
 	case fields == nil && own == nil:
 		s.errorf(name, "%s needs request: with its rows, or fields: with the operation whose reply has them", o.Name)
 	case fields != nil:
-		rows = s.borrow(fields, own, operations)
+		rows = s.reuseRows(fields, own, operations)
 	}
 	if rows == nil || len(s.problems) > before {
 		return c
 	}
-	s.rows(t, o, notice, rows)
+	s.rows(t, o, callbackMessage, rows)
 	if len(s.problems) > before {
 		return c
 	}
-	for _, role := range c.identity {
-		if !slices.ContainsFunc(o.rows[notice], func(r *row) bool { return r.is(role) && r.lone() < 0 }) {
+	for _, role := range c.identifiedBy {
+		if !slices.ContainsFunc(o.rows[callbackMessage], func(r *row) bool { return r.hasRole(role) && r.onlyForm() < 0 }) {
 			s.errorf(name, "%s needs a row of both forms with role: %s, nothing else says what it is about", o.Name, role)
 		}
 	}
-	for _, r := range o.rows[notice] {
+	for _, r := range o.rows[callbackMessage] {
 		for f := range r.path {
 			if r.path[f] != "" && under[f] != "" {
 				r.path[f] = under[f] + "." + r.path[f]
@@ -96,7 +96,7 @@ func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
 // eachForm calls f for each form that the mapping n names.
 func (s *source) eachForm(t *Table, n *yaml.Node, what string, f func(form int, v *yaml.Node)) {
 	s.fields(n, what, func(key, v *yaml.Node) {
-		if i := t.index(Form(key.Value)); i >= 0 {
+		if i := t.formIndex(Form(key.Value)); i >= 0 {
 			f(i, v)
 			return
 		}
@@ -104,13 +104,13 @@ func (s *source) eachForm(t *Table, n *yaml.Node, what string, f func(form int, 
 	})
 }
 
-// borrow is the list of rows of the reply that fields names, with the rows of own laid over it. It is nil where that
+// reuseRows is the list of rows of the reply that fields names, with the rows of own laid over it. It is nil where that
 // operation has problems: they are told once.
-func (s *source) borrow(fields, own, operations *yaml.Node) *yaml.Node {
-	operation := s.word(fields, "fields")
+func (s *source) reuseRows(fields, own, operations *yaml.Node) *yaml.Node {
+	operation := s.str(fields, "fields")
 	reply := child(child(operations, operation), "reply")
 	switch {
-	case operation == "" || s.broken[operation]:
+	case operation == "" || s.hasProblems[operation]:
 		return nil
 	case reply == nil:
 		s.errorf(fields, "fields: %q is not an operation of this table%s", operation, DidYouMean(operation, keys(operations)))
@@ -118,12 +118,12 @@ func (s *source) borrow(fields, own, operations *yaml.Node) *yaml.Node {
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: fields.Line, Column: fields.Column}
 	for _, row := range reply.Content {
-		list.Content = append(list.Content, s.borrowed(row))
+		list.Content = append(list.Content, s.reusedRow(row))
 	}
 	if own != nil {
 		companions := func(b, _ *yaml.Node) bool { return slices.Contains(own.Content, b) }
-		for _, row := range s.lay(list, own, s.formNames(), false, companions) {
-			if _, over := s.overlaid[row]; !over {
+		for _, row := range s.replaceRows(list, own, s.formNames(), false, companions) {
+			if _, over := s.overlayOf[row]; !over {
 				s.errorf(row, "remove: no row names this path")
 				continue
 			}
@@ -134,8 +134,8 @@ func (s *source) borrow(fields, own, operations *yaml.Node) *yaml.Node {
 	return list
 }
 
-// borrowed is a row of a reply as a callback has it, which has no request.
-func (s *source) borrowed(n *yaml.Node) *yaml.Node {
+// reusedRow is a row of a reply as a callback has it, which has no request.
+func (s *source) reusedRow(n *yaml.Node) *yaml.Node {
 	row := *n
 	row.Content = nil
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -149,8 +149,8 @@ func (s *source) borrowed(n *yaml.Node) *yaml.Node {
 		}
 		row.Content = append(row.Content, key, value)
 	}
-	if name, ok := s.overlaid[n]; ok {
-		s.overlaid[&row] = name
+	if name, ok := s.overlayOf[n]; ok {
+		s.overlayOf[&row] = name
 	}
 	return &row
 }
@@ -164,7 +164,7 @@ func (s *source) answer(t *Table, f int, n *yaml.Node) answer {
 		return answer{}
 	}
 	// A depth below one is a mistake of the config's, and not to be told of the table.
-	if fault := check([]byte(n.Value), max(t.depth, 1)); fault != nil || !gjson.Parse(n.Value).IsObject() {
+	if fault := checkJSON([]byte(n.Value), max(t.depth, 1)); fault != nil || !gjson.Parse(n.Value).IsObject() {
 		reason := ""
 		if fault != nil {
 			reason = ": " + fault.reason
@@ -173,7 +173,7 @@ func (s *source) answer(t *Table, f int, n *yaml.Node) answer {
 		return answer{}
 	}
 	code := lookup(gjson.Parse(n.Value), t.forms[f].code)
-	if code.kind != text || code.nothing() {
+	if code.kind != text || code.countsAsAbsent() {
 		s.errorf(n, "%s needs %s with text in it: by it a success is known", what, t.forms[f].code)
 		return answer{}
 	}

@@ -55,13 +55,13 @@ func (s *source) meanings(t *Table, n *yaml.Node) {
 			s.errorf(item, "a code needs code:")
 			continue
 		}
-		code := s.word(child(item, "code"), "a code")
+		code := s.str(child(item, "code"), "a code")
 		if code == t.success.code && means != nil {
 			s.errorf(means, "%q is the code of a success and means nothing else", code)
 			continue
 		}
 		if form == nil && means != nil {
-			t.catalogued[code] = Meaning(s.choice(means, "means", meanings...))
+			t.catalogued[code] = Meaning(s.oneOf(means, "means", allMeanings...))
 		}
 		if form != nil {
 			later = append(later, func() { s.codeOfForm(t, code, form, means) })
@@ -75,7 +75,7 @@ func (s *source) meanings(t *Table, n *yaml.Node) {
 // codeOfForm reads a code that one form has, or that says more there. A code of the document means what the document says; only
 // that a caller is unknown may also say that it has nothing there.
 func (s *source) codeOfForm(t *Table, code string, form, means *yaml.Node) {
-	f := t.index(Form(s.word(form, "form")))
+	f := t.formIndex(Form(s.str(form, "form")))
 	switch {
 	case f < 0:
 		s.errorf(form, "%q is not a form of this table", form.Value)
@@ -83,7 +83,7 @@ func (s *source) codeOfForm(t *Table, code string, form, means *yaml.Node) {
 	case means == nil:
 		return // an overlay takes away the meaning of a code
 	}
-	m := Meaning(s.choice(means, "means", meanings...))
+	m := Meaning(s.oneOf(means, "means", allMeanings...))
 	switch known := slices.Contains(t.catalogue, code); {
 	case f == 0 && !known:
 		s.errorf(form, "%q is not in the catalogue, which lists the codes of %s%s", code, form.Value, DidYouMean(code, t.catalogue))
@@ -99,19 +99,19 @@ func (s *source) role(name, n *yaml.Node) *role {
 	s.fields(n, "a role", func(key, v *yaml.Node) {
 		switch key.Value {
 		case "about":
-			s.word(v, "about")
+			s.str(v, "about")
 		case "secret":
-			r.secret = s.flag(v, "secret")
+			r.secret = s.boolean(v, "secret")
 		case "public":
-			r.public = s.flag(v, "public")
+			r.public = s.boolean(v, "public")
 		case "many":
-			r.many = s.flag(v, "many")
+			r.many = s.boolean(v, "many")
 		case "unconverted":
-			r.unconverted = s.flag(v, "unconverted")
+			r.unconverted = s.boolean(v, "unconverted")
 		case "zero_is_a_value":
-			r.zeroIsValue = s.flag(v, "zero_is_a_value")
+			r.zeroIsValue = s.boolean(v, "zero_is_a_value")
 		case "means":
-			r.means = s.words(v, "means")
+			r.means = s.stringList(v, "means")
 		default:
 			s.unknownKey(key, "a role", "about", "secret", "public", "many", "unconverted", "zero_is_a_value", "means")
 		}
@@ -124,7 +124,7 @@ func (s *source) role(name, n *yaml.Node) *role {
 
 // roleName is the name of a declared role.
 func (s *source) roleName(t *Table, n *yaml.Node, what string) string {
-	name := s.word(n, what)
+	name := s.str(n, what)
 	if t.roles[name] == nil && name != "" {
 		roles := slices.Sorted(maps.Keys(t.roles))
 		s.errorf(n, "%s: the table has no role %q, only %s%s", what, name, cmp.Or(strings.Join(roles, ", "), "none"), DidYouMean(name, roles))

@@ -23,11 +23,11 @@ func (p *plan) slots() int    { return len(p.rows) + 2 }
 
 // A node is an object of the input whose names the table knows.
 type node struct {
-	path  string // as a refusal names it
-	names []entry
-	index map[string]int
-	fold  map[string]int // of a request: by the folded name; see fold
-	into  int            // the object of the output that unknown fields pass into, -1 for none
+	path   string // as a refusal names it
+	names  []entry
+	index  map[string]int
+	fold   map[string]int // of a request: by the folded name; see fold
+	output int            // the object of the output that unknown fields pass into, -1 for none
 }
 
 type entry struct {
@@ -61,14 +61,14 @@ func (n *node) add(e entry) {
 	n.names = append(n.names, e)
 }
 
-// leaf puts a slot under a path, making the objects on the way.
-func (n *node) leaf(path string, slot int) {
+// addLeaf puts a slot under a path, making the objects on the way.
+func (n *node) addLeaf(path string, slot int) {
 	names := segments(path)
 	for _, name := range names[:len(names)-1] {
 		i, ok := n.index[name]
 		if !ok {
 			i = len(n.names)
-			below := &node{path: join(n.path, name), into: -1}
+			below := &node{path: joinPath(n.path, name), output: -1}
 			if n.fold != nil {
 				below.fold = map[string]int{}
 			}
@@ -126,7 +126,7 @@ func (o *Operation) compile() {
 
 func (o *Operation) plan(m Message, from, to int) *plan {
 	t := o.table
-	p := &plan{table: t, message: m, from: from, to: to, root: &node{into: -1}, roles: map[string]int{}, unknown: t.unknown[m][from]}
+	p := &plan{table: t, message: m, from: from, to: to, root: &node{output: -1}, roles: map[string]int{}, unknown: t.unknown[m][from]}
 	if !o.list || m == Request {
 		p.rows = o.rows[m]
 	}
@@ -140,17 +140,17 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		p.root.add(entry{name: envelope.text, slot: p.textSlot()})
 		if envelope.result != "" {
 			// The result's fields are shown by the paths that the table gives them.
-			p.result = &node{into: -1}
+			p.result = &node{output: -1}
 			p.root.add(entry{name: envelope.result, slot: -1, node: p.result})
 		}
 	}
 	out := &node{}
 	for slot, r := range p.rows {
 		if r.path[from] != "" {
-			p.result.leaf(r.path[from], slot)
+			p.result.addLeaf(r.path[from], slot)
 		}
 		if r.path[to] != "" {
-			out.leaf(r.path[to], slot)
+			out.addLeaf(r.path[to], slot)
 		}
 		if r.role != nil && r.path[from] != "" {
 			p.roles[r.role.name] = slot
@@ -161,7 +161,7 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		p.objects[0].names[t.forms[to].code], p.objects[0].names[t.forms[to].text] = true, true
 	}
 	if p.unknown == "pass" {
-		p.connect(p.result)
+		p.connectObjects(p.result)
 	}
 	return p
 }
@@ -186,17 +186,17 @@ func (p *plan) flatten(n *node) int {
 	return id
 }
 
-// connect finds for each object of the input the object of the output with the same path: a field that passes
+// connectObjects finds for each object of the input the object of the output with the same path: a field that passes
 // without a row keeps its place.
-func (p *plan) connect(n *node) {
+func (p *plan) connectObjects(n *node) {
 	for i, o := range p.objects {
 		if o.path == n.path {
-			n.into = i
+			n.output = i
 		}
 	}
 	for _, e := range n.names {
 		if e.node != nil {
-			p.connect(e.node)
+			p.connectObjects(e.node)
 		}
 	}
 }

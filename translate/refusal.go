@@ -16,13 +16,13 @@ func (r *Refusal) Error() string {
 	return r.Code + " " + r.Field + ": " + r.Reason
 }
 
-// NoAnswer is a reply that no readable code can be taken from: the outcome of the call is unknown.
-type NoAnswer struct {
+// UnusableReply is a reply that no readable code can be taken from: the outcome of the call is unknown.
+type UnusableReply struct {
 	Reason string
 	Field  string // of a success that belongs to another call: where it names something else than was asked for, by its path
 }
 
-func (n *NoAnswer) Error() string { return "not an answer: " + n.Reason }
+func (n *UnusableReply) Error() string { return "not an answer: " + n.Reason }
 
 // A Report is what a translation changed besides names and types. Fields are paths of the table.
 type Report struct {
@@ -48,11 +48,11 @@ func (r *Report) reset() {
 func (r *Report) unknown(parent, name string) {
 	r.Unknown++
 	if len(r.UnknownNames) < maxUnknownNames {
-		r.UnknownNames = append(r.UnknownNames, strings.Clone(shorten(join(parent, name))))
+		r.UnknownNames = append(r.UnknownNames, strings.Clone(shorten(joinPath(parent, name))))
 	}
 }
 
-func join(parent, name string) string {
+func joinPath(parent, name string) string {
 	if parent == "" {
 		return name
 	}

@@ -3,42 +3,42 @@ package translate
 import "github.com/tidwall/gjson"
 
 // Reply appends the upstream's reply to dst as the client's form has it. Between equal forms it returns src
-// itself. status is the HTTP status of the reply. The error is a [*NoAnswer] where no code can be read: then
+// itself. status is the HTTP status of the reply. The error is a [*UnusableReply] where no code can be read: then
 // nothing is known of the outcome. Request must have come first: a reply may echo from it, and a success may have to
 // equal it.
 func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	p := c.translation.reply
 	c.Report.reset()
 	clear(c.reply)
-	clear(c.passing)
-	c.code, c.success, c.passing = "", false, c.passing[:0]
-	if fault := check(src, p.table.depth); fault != nil {
-		return nil, &NoAnswer{Reason: fault.reason}
+	clear(c.passed)
+	c.code, c.success, c.passed = "", false, c.passed[:0]
+	if fault := checkJSON(src, p.table.depth); fault != nil {
+		return nil, &UnusableReply{Reason: fault.reason}
 	}
-	doc := gjson.Parse(view(src))
+	doc := gjson.Parse(unsafeString(src))
 	if !doc.IsObject() {
-		return nil, &NoAnswer{Reason: "not a JSON object"}
+		return nil, &UnusableReply{Reason: "not a JSON object"}
 	}
 	c.walk(p, p.root, doc, c.reply)
 	code := c.reply[p.codeSlot()]
 	switch {
 	case code.kind == text && code.raw != `""`:
-		c.code = p.table.own(code.text())
-	case code.kind == absent && c.bareSuccess(status):
+		c.code = p.table.intern(code.text())
+	case code.kind == absent && c.isSuccessWithoutEnvelope(status):
 		c.code = p.table.success.code
-	case code.kind == absent && c.translation.operation.bare == p.from:
-		return nil, &NoAnswer{Reason: "no " + p.table.forms[p.from].code + " in it, and not the bare success that the request asks for"}
+	case code.kind == absent && c.translation.operation.noEnvelope == p.from:
+		return nil, &UnusableReply{Reason: "no " + p.table.forms[p.from].code + " in it, and not the bare success that the request asks for"}
 	case code.kind == absent:
-		return nil, &NoAnswer{Reason: "no " + p.table.forms[p.from].code + " in it"}
+		return nil, &UnusableReply{Reason: "no " + p.table.forms[p.from].code + " in it"}
 	case code.kind == text:
-		return nil, &NoAnswer{Reason: "its " + p.table.forms[p.from].code + " is empty"}
+		return nil, &UnusableReply{Reason: "its " + p.table.forms[p.from].code + " is empty"}
 	default:
-		return nil, &NoAnswer{Reason: "its " + p.table.forms[p.from].code + " is " + code.kind.String() + " where text is needed"}
+		return nil, &UnusableReply{Reason: "its " + p.table.forms[p.from].code + " is " + code.kind.String() + " where text is needed"}
 	}
 	c.success = c.code == p.table.success.code
-	if path := c.another(); c.success && path != "" {
+	if path := c.unequalField(); c.success && path != "" {
 		c.code, c.success = "", false
-		return nil, &NoAnswer{"a success, but its " + path + " is not the one that was asked for", path}
+		return nil, &UnusableReply{"a success, but its " + path + " is not the one that was asked for", path}
 	}
 	if c.translation.SameForm() {
 		return src, nil
@@ -46,15 +46,15 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	if !c.success {
 		return c.failure(dst), nil
 	}
-	if c.translation.operation.bare == p.from && !c.hasWhatMustEqual() {
+	if c.translation.operation.noEnvelope == p.from && !c.hasMustEqualFields() {
 		c.code, c.success = "", false
-		return nil, &NoAnswer{Reason: "a success that shows nothing of what was asked for"}
+		return nil, &UnusableReply{Reason: "a success that shows nothing of what was asked for"}
 	}
-	toBare := c.translation.operation.bare == p.to
-	if toBare && !resultIn(c.reply, p) {
+	toBare := c.translation.operation.noEnvelope == p.to
+	if toBare && !hasResult(c.reply, p) {
 		// Without its envelope an empty result could not be told from no answer at all.
 		c.code, c.success = "", false
-		return nil, &NoAnswer{Reason: "a success without a result"}
+		return nil, &UnusableReply{Reason: "a success without a result"}
 	}
 	dst = append(dst, '{')
 	if !toBare {
@@ -62,12 +62,12 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 		if result := p.table.forms[p.to].result; result != "" {
 			dst = append(append(append(dst, `,"`...), result...), `":{`...)
 			dst, _ = c.emit(p, dst, c.reply)
-			c.drops(p)
+			c.reportDropped(p)
 			return append(dst, "}}"...), nil
 		}
 	}
 	dst, _ = c.emit(p, dst, c.reply)
-	c.drops(p)
+	c.reportDropped(p)
 	return append(dst, '}'), nil
 }
 
@@ -110,7 +110,7 @@ func (c *Call) envelope(dst []byte, code string) []byte {
 		return append(dst, p.table.success.textJSON...)
 	}
 	dst = append(append(append(dst, `,"`...), to.text...), `":`...)
-	dst, fits := plain.append(dst, v, p.from, text, true)
+	dst, fits := plain.appendValue(dst, v, p.from, text, true)
 	if !fits {
 		c.Report.Mismatched = append(c.Report.Mismatched, p.table.forms[p.from].text)
 	}
@@ -120,8 +120,8 @@ func (c *Call) envelope(dst []byte, code string) []byte {
 // plain is a field with nothing to convert.
 var plain = &row{}
 
-// drops reports what the reply had and the client's form has no place for.
-func (c *Call) drops(p *plan) {
+// reportDropped reports what the reply had and the client's form has no place for.
+func (c *Call) reportDropped(p *plan) {
 	for slot, r := range p.rows {
 		if r.path[p.to] == "" && c.reply[slot].kind != absent {
 			c.Report.Dropped = append(c.Report.Dropped, r.path[p.from])
@@ -129,25 +129,25 @@ func (c *Call) drops(p *plan) {
 	}
 }
 
-// bareSuccess tells whether a reply without a code is the success of this call that its form sends without an envelope: with
+// isSuccessWithoutEnvelope tells whether a reply without a code is the success of this call that its form sends without an envelope: with
 // HTTP 200, every field that must equal the request, and a meaning for every value that can have one.
-func (c *Call) bareSuccess(status int) bool {
+func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	p := c.translation.reply
-	if c.translation.operation.bare != p.from || status != statusOK {
+	if c.translation.operation.noEnvelope != p.from || status != statusOK {
 		return false
 	}
 	for slot, r := range p.rows {
 		v := c.reply[slot]
-		if r.equal == "" && r.means == nil || r.path[p.from] == "" {
+		if r.mustEqual == "" && r.means == nil || r.path[p.from] == "" {
 			continue
 		}
-		if v.nothing() || v.kind == composite {
+		if v.countsAsAbsent() || v.kind == composite {
 			return false
 		}
 		content := v.text()
-		if r.equal != "" {
-			asked := c.translation.asked[slot]
-			if asked < 0 || c.request[asked].nothing() || c.request[asked].text() != content {
+		if r.mustEqual != "" {
+			asked := c.translation.equalSlots[slot]
+			if asked < 0 || c.request[asked].countsAsAbsent() || c.request[asked].text() != content {
 				return false
 			}
 		}
@@ -158,23 +158,23 @@ func (c *Call) bareSuccess(status int) bool {
 	return true
 }
 
-// hasWhatMustEqual tells whether the reply has every field that must equal the request.
-func (c *Call) hasWhatMustEqual() bool {
+// hasMustEqualFields tells whether the reply has every field that must equal the request.
+func (c *Call) hasMustEqualFields() bool {
 	for slot, r := range c.translation.reply.rows {
-		if r.equal != "" && c.reply[slot].nothing() {
+		if r.mustEqual != "" && c.reply[slot].countsAsAbsent() {
 			return false
 		}
 	}
 	return true
 }
 
-// another is the path of a field by which the reply names something else than the request asked for: then it
-// belongs to another call, whatever brought it here. A field that is missing names nothing.
-func (c *Call) another() string {
+// unequalField is the path of a field by which the reply names something else than the request asked for: then it
+// belongs to unequalField call, whatever brought it here. A field that is missing names nothing.
+func (c *Call) unequalField() string {
 	p := c.translation.reply
 	for slot, r := range p.rows {
-		asked := c.translation.asked[slot]
-		if asked < 0 || c.reply[slot].nothing() || c.request[asked].nothing() {
+		asked := c.translation.equalSlots[slot]
+		if asked < 0 || c.reply[slot].countsAsAbsent() || c.request[asked].countsAsAbsent() {
 			continue
 		}
 		if c.reply[slot].text() != c.request[asked].text() {
@@ -184,8 +184,8 @@ func (c *Call) another() string {
 	return ""
 }
 
-// resultIn tells whether any field of the result came that the client's form has a place for.
-func resultIn(slots []value, p *plan) bool {
+// hasResult tells whether any field of the result came that the client's form has a place for.
+func hasResult(slots []value, p *plan) bool {
 	for slot, r := range p.rows {
 		if r.path[p.to] != "" && slots[slot].kind != absent {
 			return true

@@ -31,7 +31,7 @@ func (c *Call) ReplyMeaning(role string) string {
 
 func valueAt(p *plan, role string, slots []value) string {
 	slot, ok := p.roles[role]
-	if !ok || slots[slot].nothing() || slots[slot].kind == composite || p.rows[slot].means != nil && slots[slot].kind != text {
+	if !ok || slots[slot].countsAsAbsent() || slots[slot].kind == composite || p.rows[slot].means != nil && slots[slot].kind != text {
 		return ""
 	}
 	return slots[slot].text()
@@ -50,25 +50,25 @@ func (c *Call) StringValue(role string) (content, path string, ok bool) {
 
 func (c *Call) stringAt(role string) (slot int, ok bool) {
 	slot, ok = c.translation.request.roles[role]
-	return slot, ok && c.request[slot].kind == text && !c.request[slot].nothing()
+	return slot, ok && c.request[slot].kind == text && !c.request[slot].countsAsAbsent()
 }
 
 // Replace appends the request to dst as Request made it, but with content as the string of the field with a role. A request
 // without such a string is appended as it is. Between equal forms every other byte is the client's. Request must have
 // succeeded before; otherwise nothing is appended.
 func (c *Call) Replace(dst []byte, role, content string) []byte {
-	if c.src == nil {
+	if c.carriedBody == nil {
 		return dst
 	}
 	p := c.translation.request
 	slot, ok := c.stringAt(role)
 	if c.translation.SameForm() {
 		if !ok {
-			return append(dst, c.src...)
+			return append(dst, c.carriedBody...)
 		}
 		begin := c.offset(c.request[slot])
-		dst = appendString(append(dst, c.src[:begin]...), content)
-		return append(dst, c.src[begin+len(c.request[slot].raw):]...)
+		dst = appendString(append(dst, c.carriedBody[:begin]...), content)
+		return append(dst, c.carriedBody[begin+len(c.request[slot].raw):]...)
 	}
 	report := c.Report // of Request, which holds for the other fields
 	c.Report = Report{}
@@ -85,13 +85,13 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 // offset is where a value begins in the request. The raw text of a value is part of the request's bytes, so that its place is
 // exact where a search could find another text of the same spelling.
 func (c *Call) offset(v value) int {
-	return int(uintptr(unsafe.Pointer(unsafe.StringData(v.raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(c.src))))
+	return int(uintptr(unsafe.Pointer(unsafe.StringData(v.raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(c.carriedBody))))
 }
 
 // Compose appends a request of the operation in a form, as a client would make it that sends these values, by role, and nothing
 // else. Empty values and roles that the request lacks are left out. It is an error if one of the forms lacks the operation.
 func (o *Operation) Compose(dst []byte, f Form, values map[string]string) ([]byte, error) {
-	to := o.table.index(f)
+	to := o.table.formIndex(f)
 	if to < 0 || o.translations[1-to][to] == nil {
 		return nil, fmt.Errorf("%s cannot be composed in %s: both forms must have it", o.Name, f)
 	}

@@ -9,14 +9,14 @@ type row struct {
 	empty  string    // `empty`: the number that is "" in the form whose digits are text; "" for none
 	pairs  pairs     // `values`
 
-	preset   *constant // `default`: what the form that has the field gets from the one that lacks it
-	echo     string    // path in the request, of the form that has the field
-	loss     string    // "drop", "refuse", or ""
-	lossCode string
-	optional bool // a success without it is complete
-	role     *role
-	means    map[string]string // what each value says, in the words of the role; nil for none
-	about    string
+	defaultValue *constant // `default`: what the form that has the field gets from the one that lacks it
+	echo         string    // path in the request, of the form that has the field
+	loss         string    // "drop", "refuse", or ""
+	lossCode     string
+	optional     bool // a success without it is complete
+	role         *role
+	means        map[string]string // what each value says, in the words of the role; nil for none
+	about        string
 
 	required    bool
 	min, max    int // characters; of a digits row, the number. 0 is no bound
@@ -25,7 +25,7 @@ type row struct {
 	refuse      string // code of a breached bound
 	malformed   string // code of a value that cannot be carried
 
-	equal string // `must_equal_request`: the path in the request, in the first form
+	mustEqual string // `must_equal_request`: the path in the request, in the first form
 }
 
 // meaning is what a value of a form means, "" if it has no meaning. The values that have one are text of the first form.
@@ -50,11 +50,11 @@ type role struct {
 	means       []string // the words that the means of a row can use
 }
 
-// is tells whether the row has a role.
-func (r *row) is(role string) bool { return r.role != nil && r.role.name == role }
+// hasRole tells whether the row has a role.
+func (r *row) hasRole(role string) bool { return r.role != nil && r.role.name == role }
 
-// lone is the only form that has the field, or -1 for both.
-func (r *row) lone() int {
+// onlyForm is the only form that has the field, or -1 for both.
+func (r *row) onlyForm() int {
 	switch {
 	case r.path[1] == "":
 		return 0
@@ -89,7 +89,7 @@ type constant struct {
 
 // A pair is one line of `values` or `codes`.
 type pair struct {
-	side   [2]constant
+	values [2]constant
 	prefer bool
 }
 
@@ -100,14 +100,14 @@ type pairs []pair
 func (p pairs) find(from int, value string) (constant, bool) {
 	var found *pair
 	for i := range p {
-		if p[i].side[from].text == value && (found == nil || p[i].prefer) {
+		if p[i].values[from].text == value && (found == nil || p[i].prefer) {
 			found = &p[i]
 		}
 	}
 	if found == nil {
 		return constant{}, false
 	}
-	return found.side[1-from], true
+	return found.values[1-from], true
 }
 
 // segments splits a path of the table. Paths come from the table only, never from a message.

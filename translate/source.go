@@ -51,37 +51,37 @@ func (p Problems) Sorted() Problems {
 // source is the tree of a table file with its overlays merged in. It collects problems as it is read, so that
 // one run shows all of them.
 type source struct {
-	root     *yaml.Node
-	file     string
-	overlaid map[*yaml.Node]string   // nodes that came from an overlay, by the overlay's name
-	included map[string][]*yaml.Node // by the name of common rows: the messages that have them
-	switches map[string]bool         // options that a row names
-	refusals []*yaml.Node            // codes that a refusal of ours may have
-	broken   map[string]bool         // operations with problems of their own
-	problems Problems
-	unmarked Problems // what an overlay adds without new: true; reading goes on, so that other mistakes are found too
+	root         *yaml.Node
+	file         string
+	overlayOf    map[*yaml.Node]string   // nodes that came from an overlay, by the overlay's name
+	commonIn     map[string][]*yaml.Node // by the name of common rows: the messages that have them
+	usedOptions  map[string]bool         // options that a row names
+	refusalCodes []*yaml.Node            // codes that a refusal of ours may have
+	hasProblems  map[string]bool         // operations with problems of their own
+	problems     Problems
+	missingNew   Problems // what an overlay adds without new: true; reading goes on, so that other mistakes are found too
 }
 
 // load parses the base and lays the overlays over it.
 func load(base File, overlays ...File) (*source, error) {
-	s := &source{file: base.Name, overlaid: map[*yaml.Node]string{}, included: map[string][]*yaml.Node{}, switches: map[string]bool{}, broken: map[string]bool{}}
+	s := &source{file: base.Name, overlayOf: map[*yaml.Node]string{}, commonIn: map[string][]*yaml.Node{}, usedOptions: map[string]bool{}, hasProblems: map[string]bool{}}
 	root, err := ParseYAML(base)
 	if err != nil {
 		return nil, err
 	}
 	s.root = root
-	s.includeAll()
+	s.expandAllCommon()
 	for _, file := range overlays {
 		over, err := ParseYAML(file)
 		if err != nil {
 			return nil, err
 		}
-		s.mark(over, file.Name)
-		s.overlay(over)
+		s.setOverlay(over, file.Name)
+		s.applyOverlay(over)
 	}
 	s.removeCommon()
 	if len(s.problems) > 0 {
-		return nil, append(s.problems, s.unmarked...).Sorted()
+		return nil, append(s.problems, s.missingNew...).Sorted()
 	}
 	return s, nil
 }
@@ -165,10 +165,10 @@ func inspect(file string, n *yaml.Node, problems *Problems) {
 	}
 }
 
-func (s *source) mark(n *yaml.Node, name string) {
-	s.overlaid[n] = name
+func (s *source) setOverlay(n *yaml.Node, name string) {
+	s.overlayOf[n] = name
 	for _, child := range n.Content {
-		s.mark(child, name)
+		s.setOverlay(child, name)
 	}
 }
 
@@ -179,7 +179,7 @@ func (s *source) errorf(n *yaml.Node, text string, args ...any) {
 
 func (s *source) problem(n *yaml.Node, text string, args ...any) Problem {
 	file := s.file
-	if name, ok := s.overlaid[n]; ok {
+	if name, ok := s.overlayOf[n]; ok {
 		file = name
 	}
 	return Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)}
@@ -207,8 +207,8 @@ func (s *source) items(n *yaml.Node, what string, f func(item *yaml.Node)) {
 	}
 }
 
-// word is the text of a scalar; another kind is a problem.
-func (s *source) word(n *yaml.Node, what string) string {
+// str is the text of a scalar; another kind is a problem.
+func (s *source) str(n *yaml.Node, what string) string {
 	if n.Kind != yaml.ScalarNode || n.Value == "" || n.Tag == "!!null" {
 		s.errorf(n, "%s must be a word", what)
 		return ""
@@ -216,7 +216,7 @@ func (s *source) word(n *yaml.Node, what string) string {
 	return n.Value
 }
 
-func (s *source) flag(n *yaml.Node, what string) bool {
+func (s *source) boolean(n *yaml.Node, what string) bool {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
 		s.errorf(n, "%s must be true or false", what)
 		return false
@@ -224,7 +224,7 @@ func (s *source) flag(n *yaml.Node, what string) bool {
 	return n.Value == "true" || n.Value == "True" || n.Value == "TRUE"
 }
 
-func (s *source) count(n *yaml.Node, what string) int {
+func (s *source) wholeNumber(n *yaml.Node, what string) int {
 	var v int
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Decode(&v) != nil || v < 0 {
 		s.errorf(n, "%s must be a whole number, but is %q", what, n.Value)
@@ -233,8 +233,8 @@ func (s *source) count(n *yaml.Node, what string) int {
 	return v
 }
 
-// choice is the text of a scalar that must be one of the allowed words.
-func (s *source) choice(n *yaml.Node, what string, allowed ...string) string {
+// oneOf is the text of a scalar that must be one of the allowed words.
+func (s *source) oneOf(n *yaml.Node, what string, allowed ...string) string {
 	if n.Kind == yaml.ScalarNode {
 		for _, a := range allowed {
 			if n.Value == a {
@@ -249,14 +249,14 @@ func (s *source) choice(n *yaml.Node, what string, allowed ...string) string {
 // unknownKey records a key that n must not have, where the known ones may stand.
 func (s *source) unknownKey(n *yaml.Node, what string, known ...string) {
 	hint := DidYouMean(n.Value, known)
-	if now := renamed[n.Value]; slices.Contains(known, now) {
+	if now := renamedKeys[n.Value]; slices.Contains(known, now) {
 		hint = "; it is called " + now + " now"
 	}
 	s.errorf(n, "unknown key %q in %s%s", n.Value, what, hint)
 }
 
-// renamed are keys of earlier versions.
-var renamed = map[string]string{"proof": "must_equal_request", "bare": "no_envelope", "makes": "creates", "note": "about"}
+// renamedKeys are keys of earlier versions.
+var renamedKeys = map[string]string{"proof": "must_equal_request", "bare": "no_envelope", "makes": "creates", "note": "about"}
 
 // child is the value of key in the mapping n, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {

@@ -61,7 +61,7 @@ const (
 	Request Message = "request"
 	Reply   Message = "reply"
 
-	notice Message = "callback" // of a callback: the upstream sends it by itself; values are treated as in a reply
+	callbackMessage Message = "callback" // of a callback: the upstream sends it by itself; values are treated as in a reply
 )
 
 // An Operation is one operation of the interface in the forms that have it.
@@ -72,7 +72,7 @@ type Operation struct {
 	Explain bool   // whether a write without a reply may be explained by a read
 
 	paths        [2]string         // "" where a form lacks the operation
-	bare         int               // the form whose successful reply has no envelope, -1 for none
+	noEnvelope   int               // the form whose successful reply has no envelope, -1 for none
 	sets         map[string]string // by role: the value after a success
 	list         bool
 	rows         map[Message][]*row
@@ -82,7 +82,7 @@ type Operation struct {
 
 // Path is the operation's path in the form, with a leading slash, or "" where the form lacks the operation.
 func (o *Operation) Path(f Form) string {
-	if i := o.table.index(f); i >= 0 {
+	if i := o.table.formIndex(f); i >= 0 {
 		return o.paths[i]
 	}
 	return ""
@@ -91,7 +91,7 @@ func (o *Operation) Path(f Form) string {
 // Translation is the operation between a client's form and an upstream's form, or nil where one of them lacks the
 // operation.
 func (o *Operation) Translation(client, upstream Form) *Translation {
-	c, u := o.table.index(client), o.table.index(upstream)
+	c, u := o.table.formIndex(client), o.table.formIndex(upstream)
 	if c < 0 || u < 0 {
 		return nil
 	}
@@ -106,8 +106,8 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{depth: depth, yaml: sync.OnceValues(func() ([]byte, error) { return render(s.root) })}
-	s.table(t)
-	if s.problems = append(s.problems, s.unmarked...); len(s.problems) == 0 {
+	s.readTable(t)
+	if s.problems = append(s.problems, s.missingNew...); len(s.problems) == 0 {
 		for _, o := range t.operations {
 			o.compile()
 		}
@@ -134,9 +134,9 @@ func (t *Table) Operation(name string) *Operation {
 
 // HasRole tells whether a message of the operation has a field with a role: one field that each of the given forms has, or, if
 // none is given, any form.
-func (o *Operation) HasRole(m Message, role string, in ...Form) bool {
+func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 	return slices.ContainsFunc(o.rows[m], func(r *row) bool {
-		return r.is(role) && !slices.ContainsFunc(in, func(f Form) bool { i := o.table.index(f); return i < 0 || r.path[i] == "" })
+		return r.hasRole(role) && !slices.ContainsFunc(forms, func(f Form) bool { i := o.table.formIndex(f); return i < 0 || r.path[i] == "" })
 	})
 }
 
@@ -153,7 +153,7 @@ func (o *Operation) Sets(role string) (value, means string) {
 func (t *Table) meaning(role, value string) string {
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			if r.is(role) && r.means[value] != "" {
+			if r.hasRole(role) && r.means[value] != "" {
 				return r.means[value]
 			}
 		}
@@ -164,7 +164,7 @@ func (t *Table) meaning(role, value string) string {
 // hasMeanings tells whether the values of a role have a meaning by the rows of the table.
 func (t *Table) hasMeanings(role string) bool {
 	return slices.ContainsFunc(t.operations, func(o *Operation) bool {
-		return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.is(role) && r.means != nil })
+		return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.means != nil })
 	})
 }
 
@@ -172,12 +172,12 @@ func (t *Table) hasMeanings(role string) bool {
 // changed. Its request has a field with the role if another operation of that form has; nothing else is known of its
 // messages. It counts as a write.
 func (t *Table) PassThrough(name string, f Form, role string) *Operation {
-	o := &Operation{Name: name, Effect: Write, bare: -1, rows: map[Message][]*row{}, table: t}
-	form := t.index(f)
+	o := &Operation{Name: name, Effect: Write, noEnvelope: -1, rows: map[Message][]*row{}, table: t}
+	form := t.formIndex(f)
 	o.paths[form] = "/"
 	for _, known := range t.operations {
 		for _, r := range known.rows[Request] {
-			if r.is(role) && r.path[form] != "" && o.rows[Request] == nil {
+			if r.hasRole(role) && r.path[form] != "" && o.rows[Request] == nil {
 				o.rows[Request] = []*row{r}
 			}
 		}
@@ -208,7 +208,7 @@ func (t *Table) FormOf(path string) Form {
 
 // Code brings a code of one form to the other by the table's pairs; a code without a pair stays as it is.
 func (t *Table) Code(code string, from, to Form) string {
-	f, u := t.index(from), t.index(to)
+	f, u := t.formIndex(from), t.formIndex(to)
 	if f < 0 || f == u {
 		return code
 	}
@@ -218,8 +218,8 @@ func (t *Table) Code(code string, from, to Form) string {
 	return code
 }
 
-// own is a code that outlives the message it was read from: the catalogue's own string where it has it.
-func (t *Table) own(code string) string {
+// intern is a code that outlives the message it was read from: the catalogue's intern string where it has it.
+func (t *Table) intern(code string) string {
 	for _, known := range t.catalogue {
 		if known == code {
 			return known
@@ -229,13 +229,13 @@ func (t *Table) own(code string) string {
 }
 
 // TextName is the name of the text in a form's envelope.
-func (t *Table) TextName(f Form) string { return t.forms[t.index(f)].text }
+func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].text }
 
 // AppendFailure appends a failure of our own in a form: code and text, and null for a result. code is one of
 // the catalogue and is brought to the form by the table's pairs; "" is written as null, which no careful client
 // can take for a refusal.
 func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
-	to := t.forms[t.index(f)]
+	to := t.forms[t.formIndex(f)]
 	dst = append(append(append(dst, `{"`...), to.code...), `":`...)
 	if code == "" {
 		dst = append(dst, "null"...)
@@ -274,7 +274,7 @@ func (t *Table) formNames() []string {
 	return []string{string(t.forms[0].name), string(t.forms[1].name)}
 }
 
-func (t *Table) index(f Form) int {
+func (t *Table) formIndex(f Form) int {
 	switch f {
 	case t.forms[0].name:
 		return 0

@@ -105,7 +105,7 @@ func TestRolesOutliveOverlays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !table.Operation(row.bill).HasRole(translate.Request, "bill") || !billing.Identified(table.Operation(row.bill)) || !billing.Identified(table.Operation(row.partner)) {
+			if !table.Operation(row.bill).HasRole(translate.Request, "bill") || !billing.HasPartnerAndBill(table.Operation(row.bill)) || !billing.HasPartnerAndBill(table.Operation(row.partner)) {
 				t.Error("a request lost its bill or its partner")
 			}
 			call := table.Operation("bill.read").Translation("v2", "v2").Start()
@@ -200,7 +200,7 @@ func TestNames(t *testing.T) {
 		"": {false, false}, "bill.": {false, false}, "bil": {false, false}, "bill.pri": {false, false}, "010-0000-0000": {false, false},
 	} {
 		for i, from := range forms {
-			if got := shipped().Operation("bill.create").Translation(from, "v2").Names(path); got != want[i] {
+			if got := shipped().Operation("bill.create").Translation(from, "v2").HasRequestField(path); got != want[i] {
 				t.Errorf("%q from %s: %v", path, from, got)
 			}
 		}

@@ -50,7 +50,7 @@ func TestRequestThatIsReadOnce(t *testing.T) {
 						}
 						continue
 					}
-					taken := same.Take(read)
+					taken := same.StartWith(read)
 					for translation, call := range map[*translate.Translation]*translate.Call{cross: read, same: taken} {
 						fresh := translation.Start()
 						want, wantErr := fresh.Request(nil, []byte(body))

@@ -16,19 +16,19 @@ func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 		switch {
 		case e == nil:
 			if !c.like(p, n, key.Str) {
-				c.unknown(p, n, key, v)
+				c.handleUnknown(p, n, key, v)
 			}
 		case e.node == nil:
 			slots[e.slot] = valueOf(v)
 			if v.Type == gjson.JSON && p.message == Request {
-				c.composite(p, p.rows[e.slot], join(n.path, e.name), slots[e.slot])
+				c.composite(p, p.rows[e.slot], joinPath(n.path, e.name), slots[e.slot])
 			}
 		case v.IsObject():
 			c.walk(p, e.node, v, slots)
 		case p.message == Request && p.from != p.to:
-			c.refuse(p.table.invalid, e.node.path, "must be an object, but is "+valueOf(v).name())
+			c.keepRefusal(p.table.invalid, e.node.path, "must be an object, but is "+valueOf(v).typeName())
 		case v.Type != gjson.Null && p.from != p.to:
-			c.Report.Mismatched = append(c.Report.Mismatched, join(n.path, e.name))
+			c.Report.Mismatched = append(c.Report.Mismatched, joinPath(n.path, e.name))
 		}
 		return true // also after a refusal: by the values of the request its bill is found
 	})
@@ -37,11 +37,11 @@ func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 // composite refuses an object or an array where a row of a request has a single value. In the same form it is the upstream's to
 // judge, unless the gateway goes by the value.
 func (c *Call) composite(p *plan, r *row, path string, v value) {
-	switch reason := "must be a single value, but is " + v.name(); {
+	switch reason := "must be a single value, but is " + v.typeName(); {
 	case r.role != nil:
 		c.reject(r.malformed, path, reason)
 	case p.from != p.to:
-		c.refuse(r.malformed, path, reason)
+		c.keepRefusal(r.malformed, path, reason)
 	}
 }
 
@@ -59,7 +59,7 @@ func (c *Call) like(p *plan, n *node, name string) bool {
 	if known.node == nil {
 		code = p.rows[known.slot].malformed
 	}
-	c.reject(code, shorten(join(n.path, name)), "differs from "+known.name+" in case only")
+	c.reject(code, shorten(joinPath(n.path, name)), "differs from "+known.name+" in case only")
 	return true
 }
 
@@ -81,31 +81,31 @@ func (c *Call) reject(code, field, reason string) {
 	}
 }
 
-// unknown deals with a field that no row names.
-func (c *Call) unknown(p *plan, n *node, key, v gjson.Result) {
+// handleUnknown deals with a field that no row names.
+func (c *Call) handleUnknown(p *plan, n *node, key, v gjson.Result) {
 	if p.from == p.to {
 		return
 	}
 	switch p.unknown {
 	case "refuse":
-		c.refuse(p.table.invalid, strings.Clone(shorten(join(n.path, key.Str))), "is not a field of this operation")
+		c.keepRefusal(p.table.invalid, strings.Clone(shorten(joinPath(n.path, key.Str))), "is not a field of this operation")
 	case "pass":
-		if n.into < 0 {
+		if n.output < 0 {
 			break
 		}
-		if !p.objects[n.into].names[key.Str] {
-			c.passing = append(c.passing, passing{n.into, key.Raw, v.Raw})
+		if !p.objects[n.output].names[key.Str] {
+			c.passed = append(c.passed, passedField{n.output, key.Raw, v.Raw})
 			return
 		}
 		if p.message == Request {
-			c.refuse(p.table.invalid, strings.Clone(shorten(join(n.path, key.Str))), "would pass, but "+string(p.table.forms[p.to].name)+" has another field of this name")
+			c.keepRefusal(p.table.invalid, strings.Clone(shorten(joinPath(n.path, key.Str))), "would pass, but "+string(p.table.forms[p.to].name)+" has another field of this name")
 			return
 		}
 	}
 	c.Report.unknown(n.path, key.Str)
 }
 
-func (c *Call) refuse(code, field, reason string) {
+func (c *Call) keepRefusal(code, field, reason string) {
 	if c.refusal == nil {
 		c.refusal = &Refusal{code, strings.Clone(field), reason}
 	}

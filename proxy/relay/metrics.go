@@ -85,7 +85,7 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 	}
 	for _, from := range t.Forms() { // a callback may be in the form that is not the upstream's
 		for _, to := range t.Forms() {
-			counted := c.Counted(from, to)
+			counted := c.ReportPaths(from, to)
 			for _, field := range append(counted.Dropped, "unknown") {
 				m.fields.WithLabelValues(upstream, "dropped", field)
 			}

@@ -39,14 +39,14 @@ const (
 // Final tells whether a bill stays in a state, by what the state means.
 func Final(means string) bool { return means == Cancelled || means == Destroyed }
 
-// OfBill tells whether a request of an operation is about one bill.
-func OfBill(o *translate.Operation) bool { return o.HasRole(translate.Request, Bill) }
+// AboutBill tells whether a request of an operation is about one bill.
+func AboutBill(o *translate.Operation) bool { return o.HasRole(translate.Request, Bill) }
 
 // Creates tells whether a success of an operation has created a bill.
 func Creates(o *translate.Operation) bool { return o.Created == Bill }
 
-// Identified tells whether a request of an operation names its partner and its bill, in each form that has the operation.
-func Identified(o *translate.Operation) bool {
+// HasPartnerAndBill tells whether a request of an operation names its partner and its bill, in each form that has the operation.
+func HasPartnerAndBill(o *translate.Operation) bool {
 	for _, form := range o.Table().Forms() {
 		if o.Path(form) != "" && !(o.HasRole(translate.Request, Partner, form) && o.HasRole(translate.Request, Bill, form)) {
 			return false
@@ -55,15 +55,15 @@ func Identified(o *translate.Operation) bool {
 	return true
 }
 
-// Reader is the operation by which the gateway reads a bill: the only read that both forms have whose request names its partner
+// ReadOperation is the operation by which the gateway reads a bill: the only read that both forms have whose request names its partner
 // and its bill, and whose reply shows the state of the bill. Other reads of a bill, which an overlay may add, say less.
-func Reader(t *translate.Table) (*translate.Operation, error) {
+func ReadOperation(t *translate.Table) (*translate.Operation, error) {
 	var readers []string
 	var reader *translate.Operation
 	forms := t.Forms()
 	for _, o := range t.Operations() {
 		both := o.Path(forms[0]) != "" && o.Path(forms[1]) != ""
-		if o.Effect == translate.Read && both && Identified(o) && o.HasRole(translate.Reply, State, forms[0], forms[1]) {
+		if o.Effect == translate.Read && both && HasPartnerAndBill(o) && o.HasRole(translate.Reply, State, forms[0], forms[1]) {
 			readers, reader = append(readers, o.Name), o
 		}
 	}

@@ -137,7 +137,7 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	}
 	r := reading{bill: strings.Clone(call.Value(billing.Bill)), key: strings.Clone(call.Value(billing.Partner))}
 	if _, err := call.Reply(nil, a.Status, a.Body); err != nil {
-		var none *translate.NoAnswer
+		var none *translate.UnusableReply
 		errors.As(err, &none)
 		r.why, r.another = "no answer", none.Field
 		return r
@@ -227,7 +227,7 @@ func compareFacts(first, second reading, ignore []string) []Difference {
 	unapproved := first.unapproved() && second.unapproved()
 	for i, f := range first.facts {
 		g := second.facts[i]
-		if f.Alike(g) || unapproved && (f.None || f.Zero) && (g.None || g.Zero) || slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
+		if f.Alike(g) || unapproved && (f.NoValue || f.MaybeNoValue) && (g.NoValue || g.MaybeNoValue) || slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
 			continue
 		}
 		d := Difference{Path: f.Path, Kind: InOther}
