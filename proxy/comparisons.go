@@ -40,7 +40,7 @@ func (x *exchange) requestFor(to *routeTarget, asked []byte) ([]byte, error) {
 	case to.translation.SameForm():
 		return bytes.Clone(x.in.body.Bytes()), nil // its room is another call's when this one has been answered
 	}
-	return x.in.read.Carry(nil)
+	return x.in.read.Translate(nil)
 }
 
 // readBack has a bill of canary read where it was made, and compared with what was asked for.

@@ -218,7 +218,7 @@ func (x *exchange) startCall(dst []byte) ([]byte, error) {
 	default:
 		x.call = translation.StartWith(read)
 	}
-	return x.call.Carry(dst)
+	return x.call.Translate(dst)
 }
 
 // forward sends the request to the upstream and reads its reply. ok is false where the exchange has been answered.

@@ -248,7 +248,7 @@ func (x *exchange) lacks(upstream string) string {
 	if translation.SameForm() || read == nil || x.sent.asked && read == x.call {
 		return ""
 	}
-	_, err := read.Carry(nil)
+	_, err := read.Translate(nil)
 	var refusal *translate.Refusal
 	if !errors.As(err, &refusal) {
 		return ""

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// checkBounds applies the bounds of the row to a request's value: with all, every one of them, else only those that
-// nobody behind the bridge can checkBounds.
+// checkBounds checks a value of a request against the bounds of its row. Without all it checks only those that the upstream cannot
+// check: one_of, and required on a row of one form.
 func (r *row) checkBounds(v value, path string, all bool) *Refusal {
 	if v.countsAsAbsent() {
 		if r.required && (all || r.onlyForm() >= 0) {
@@ -49,7 +49,7 @@ func (r *row) checkBounds(v value, path string, all bool) *Refusal {
 	return nil
 }
 
-// less compares a canonical integer of any length with n.
+// less reports whether an integer of any length, without leading zeros, is less than n.
 func less(digits string, n int) bool {
 	other := strconv.Itoa(n)
 	if len(digits) != len(other) {
@@ -58,7 +58,7 @@ func less(digits string, n int) bool {
 	return digits < other
 }
 
-// isDigits tells whether s is exactly a JSON number without sign, fraction, exponent or leading zero.
+// isDigits reports whether s is a JSON number without sign, fraction, exponent and leading zero.
 func isDigits(s string) bool { return s != "" && allDigits(s) && (s[0] != '0' || s == "0") }
 
 func allDigits(s string) bool {
@@ -70,8 +70,7 @@ func allDigits(s string) bool {
 	return true
 }
 
-// display quotes a value for the client who sent it. It is for amounts and words of a set, where the value is what
-// the client has to look at; where only the kind is wrong, name says it without repeating what may be a secret.
+// display returns a value for the text of a refusal. If only the type is wrong, use typeName instead: the value may be a secret.
 func display(v value) string {
 	if v.kind == composite {
 		return v.typeName()
@@ -79,7 +78,7 @@ func display(v value) string {
 	return shorten(v.raw)
 }
 
-// typeName says what kind of JSON a value is.
+// typeName returns the JSON type of a value, for the text of a refusal.
 func (v value) typeName() string {
 	switch {
 	case v.kind != composite:

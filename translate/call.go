@@ -20,41 +20,41 @@ type Translation struct {
 	calls      sync.Pool
 }
 
-// link resolves what the reply takes from the request.
-func (c *Translation) link() {
+// link finds the slots of the request that the reply refers to.
+func (t *Translation) link() {
 	slotOf := func(form int, path string) int {
-		for slot, r := range c.request.rows {
+		for slot, r := range t.request.rows {
 			if path != "" && r.path[form] == path {
 				return slot
 			}
 		}
 		return -1
 	}
-	for _, r := range c.reply.rows {
+	for _, r := range t.reply.rows {
 		echo := -1
-		// The reply goes to the client's form, so what it echoes is in the request as the client wrote it.
-		if r.echo != "" && r.onlyForm() == c.reply.to {
+		// The reply goes to the client, so it echoes the request in the client's form.
+		if r.echo != "" && r.onlyForm() == t.reply.to {
 			echo = slotOf(r.onlyForm(), r.echo)
 		}
-		c.echoSlots = append(c.echoSlots, echo)
-		c.equalSlots = append(c.equalSlots, slotOf(0, r.mustEqual))
+		t.echoSlots = append(t.echoSlots, echo)
+		t.equalSlots = append(t.equalSlots, slotOf(0, r.mustEqual))
 	}
-	c.calls.New = func() any {
-		return &Call{translation: c, request: make([]value, c.request.slots()), reply: make([]value, c.reply.slots())}
+	t.calls.New = func() any {
+		return &Call{translation: t, request: make([]value, t.request.slots()), reply: make([]value, t.reply.slots())}
 	}
 }
 
-// Operation is what this is a translation of.
-func (c *Translation) Operation() *Operation { return c.operation }
+// Operation returns the operation that this translates.
+func (t *Translation) Operation() *Operation { return t.operation }
 
-// SameForm tells whether client and upstream speak one form, so that bytes pass untouched.
-func (c *Translation) SameForm() bool { return c.request.from == c.request.to }
+// SameForm reports whether client and upstream speak the same form. Then bytes pass unchanged.
+func (t *Translation) SameForm() bool { return t.request.from == t.request.to }
 
-// HasRequestField tells whether path is a field of the request, or an object that holds some, by the table. What a refusal
-// names may also be a word of the sender's, which is not for a log.
-func (c *Translation) HasRequestField(path string) bool {
-	for _, r := range c.request.rows {
-		if own := r.path[c.request.from]; path != "" && (own == path || strings.HasPrefix(own, path+".")) {
+// HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of it. The
+// path of a [Refusal] that is not in the table was written by the sender and must not be logged.
+func (t *Translation) HasRequestField(path string) bool {
+	for _, r := range t.request.rows {
+		if known := r.path[t.request.from]; path != "" && (known == path || strings.HasPrefix(known, path+".")) {
 			return true
 		}
 	}
@@ -62,59 +62,68 @@ func (c *Translation) HasRequestField(path string) bool {
 }
 
 // Start begins one exchange.
-func (c *Translation) Start() *Call { return c.calls.Get().(*Call) }
+func (t *Translation) Start() *Call { return t.calls.Get().(*Call) }
 
-// A Call carries one exchange: its request, then its reply. It is not safe for concurrent use.
+// StartWith begins an exchange with the request that another call has read, so that the request is read only once. Both calls
+// must be of the same operation and the same form of the client, and t must not change the form. The bytes of the request must
+// not be modified until both calls are released.
+func (t *Translation) StartWith(other *Call) *Call {
+	call := t.Start()
+	copy(call.request, other.request)
+	call.body = other.body
+	return call
+}
+
+// A Call translates one exchange: its request, then its reply. It is not safe for concurrent use.
 type Call struct {
-	// Report is what the last Request or Reply changed. It is reset by each of them.
+	// Report is what the last Request or Reply changed. Each of them resets it.
 	Report Report
 
 	translation *Translation
 	request     []value
 	reply       []value
 	passed      []passedField
-	body        []byte // the bytes of the request that the slots hold
-	carriedBody []byte // the same once the request was carried, nil before
+	body        []byte // of the request; the slots hold parts of it
+	translated  bool   // Translate has succeeded
 	code        string
 	success     bool
 	rejected    *Refusal // of a request that goes to no form
 	refusal     *Refusal // of a request that this translation cannot carry
 }
 
-// passedField is a field without a row on its way into an object of the output.
+// passedField is a field without a row that passes into an object of the output.
 type passedField struct {
 	object     int
 	key, value string // raw JSON
 }
 
-// Release gives the call back for reuse. Neither it nor its Report may be used after.
+// Release makes the call available for reuse. Neither the call nor its Report may be used afterwards.
 func (c *Call) Release() {
 	clear(c.request)
 	clear(c.reply)
 	clear(c.passed)
-	c.passed, c.body, c.carriedBody, c.code, c.success, c.rejected, c.refusal = c.passed[:0], nil, nil, "", false, nil, nil
+	c.passed, c.body, c.translated, c.code, c.success, c.rejected, c.refusal = c.passed[:0], nil, false, "", false, nil, nil
 	c.Report.reset()
 	c.translation.calls.Put(c)
 }
 
-// Code is the code of the reply in the upstream's form, "" when it was not an answer.
+// Code returns the code of the reply in the upstream's form, or "" if the reply was unusable.
 func (c *Call) Code() string { return c.code }
 
-// Succeeded tells whether the reply was the upstream's own success.
+// Succeeded reports whether the upstream replied with a success.
 func (c *Call) Succeeded() bool { return c.success }
 
-// Request appends the client's request to dst as the upstream's form has it. Between equal forms it returns src
-// itself. The error is a [*Refusal]: then nothing may be sent. src must not be modified before Release: the
-// reply may echo from it.
+// Request appends the client's request to dst, in the upstream's form. Between equal forms it returns src itself. If the error
+// is a [*Refusal], nothing may be sent. src must not be modified before Release, since the reply may echo from it.
 func (c *Call) Request(dst, src []byte) ([]byte, error) {
 	if refusal := c.parse(src); refusal != nil {
 		return nil, refusal
 	}
-	return c.Carry(dst)
+	return c.Translate(dst)
 }
 
-// Read reads the client's request, so that Value can be asked for, and checks what does not depend on the upstream's form. Carry
-// then does the rest of Request. The error is a [*Refusal].
+// Read is the first part of Request: it reads the request, so that Value can be used, and makes the checks that do not depend on
+// the upstream's form. Translate is the second part. The error is a [*Refusal].
 func (c *Call) Read(src []byte) error {
 	if refusal := c.parse(src); refusal != nil {
 		return refusal
@@ -125,22 +134,13 @@ func (c *Call) Read(src []byte) error {
 	return nil
 }
 
-// StartWith starts an exchange in this translation, which must not change the form, with the request that another call of the
-// operation and the client's form has read: the request is not read again. Both calls need src until they are released.
-func (c *Translation) StartWith(other *Call) *Call {
-	call := c.Start()
-	copy(call.request, other.request)
-	call.body = other.body
-	return call
-}
-
-// parse reads a request into the slots. What this translation cannot carry is kept for Carry, which refuses it.
+// parse reads a request into the slots. A value that this translation cannot represent is kept as a refusal for Translate.
 func (c *Call) parse(src []byte) *Refusal {
 	p := c.translation.request
 	c.Report.reset()
 	clear(c.request)
 	clear(c.passed)
-	c.passed, c.carriedBody, c.body, c.rejected, c.refusal = c.passed[:0], nil, nil, nil, nil
+	c.passed, c.translated, c.body, c.rejected, c.refusal = c.passed[:0], false, nil, nil, nil
 	if fault := checkJSON(src, p.table.depth); fault != nil {
 		return &Refusal{p.table.invalid, fault.field, fault.reason}
 	}
@@ -156,14 +156,14 @@ func (c *Call) parse(src []byte) *Refusal {
 	return nil
 }
 
-// enforceBounds checks the bounds of every field of the client's form, if the table says so.
+// enforceBounds checks the bounds of every field that the client's form has, if the table says bounds: enforce.
 func (c *Call) enforceBounds() *Refusal {
 	p := c.translation.request
 	if p.table.bounds != "enforce" {
 		return nil
 	}
 	for slot, r := range p.rows {
-		if path := r.path[p.from]; path != "" { // nobody who speaks this form can send the other form's field
+		if path := r.path[p.from]; path != "" {
 			if refusal := r.checkBounds(c.request[slot], path, true); refusal != nil {
 				return refusal
 			}
@@ -172,9 +172,9 @@ func (c *Call) enforceBounds() *Refusal {
 	return nil
 }
 
-// Carry appends the request that Read has read to dst as the upstream's form has it. Between equal forms it returns the bytes
-// that were read. The error is a [*Refusal]: then nothing may be sent.
-func (c *Call) Carry(dst []byte) ([]byte, error) {
+// Translate appends the request that Read has read to dst, in the upstream's form. Between equal forms it returns the bytes that
+// were read. If the error is a [*Refusal], nothing may be sent.
+func (c *Call) Translate(dst []byte) ([]byte, error) {
 	p := c.translation.request
 	if c.refusal != nil {
 		return nil, c.refusal
@@ -183,7 +183,7 @@ func (c *Call) Carry(dst []byte) ([]byte, error) {
 		if refusal := c.enforceBounds(); refusal != nil {
 			return nil, refusal
 		}
-		c.carriedBody = c.body
+		c.translated = true
 		return c.body, nil
 	}
 	for slot, r := range p.rows {
@@ -201,11 +201,11 @@ func (c *Call) Carry(dst []byte) ([]byte, error) {
 		}
 		return nil, &Refusal{r.malformed, r.path[p.from], reason}
 	}
-	c.carriedBody = c.body
+	c.translated = true
 	return append(dst, '}'), nil
 }
 
-// checkLoss judges a value of a request and, where the upstream's form has no place for it, its loss.
+// checkLoss checks the bounds of a value, and whether its row allows to drop it if the upstream's form has no place for it.
 func (c *Call) checkLoss(p *plan, r *row, v value, enforce bool) *Refusal {
 	path := r.path[p.from]
 	if path == "" {
@@ -216,7 +216,7 @@ func (c *Call) checkLoss(p *plan, r *row, v value, enforce bool) *Refusal {
 	}
 	switch {
 	case r.defaultValue != nil && (v.countsAsAbsent() || v.kind == r.defaultValue.kind && v.text() == r.defaultValue.text):
-		return nil // what the other form means without saying it
+		return nil // the upstream's form always means this value
 	case r.loss == "refuse" && v.countsAsAbsent():
 		return nil
 	case r.loss == "drop":
@@ -226,5 +226,5 @@ func (c *Call) checkLoss(p *plan, r *row, v value, enforce bool) *Refusal {
 	return &Refusal{r.lossCode, path, string(p.table.forms[p.to].name) + " has no place for it: " + display(v)}
 }
 
-// unsafeString reads src as a string without a copy. The caller promised not to modify src.
+// unsafeString returns src as a string without a copy. The caller must not modify src as long as the string is used.
 func unsafeString(src []byte) string { return unsafe.String(unsafe.SliceData(src), len(src)) }

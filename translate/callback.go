@@ -9,97 +9,100 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A Callback is what the upstream sends of itself to an address that the partner gave (translate/README.md, Events):
-// in the upstream's form, while the partner's server reads its own. It is immutable and safe for concurrent use.
+// A Callback is a message that the upstream sends by itself to an address of the partner (translate/README.md, Events). It is in
+// the upstream's form, and the partner's server reads the partner's form. A Callback is immutable and safe for concurrent use.
 type Callback struct {
-	operation      *Operation
-	method         string
-	answers        [2]answer
-	plans          [2][2]*plan
-	otherFormPlans [2]*plan             // of what comes in the other form to a partner of the upstream's own, by that form
-	identifiedBy   []string             // the roles that say what it is about
-	rolePaths      [2]map[string]string // by role: the path in each form
-	ownFields      [2][]string          // the paths that one form alone has: they show which one a callback is in
+	operation    *Operation
+	method       string
+	answers      [2]answer
+	plans        [2][2]*plan
+	otherForm    [2]*plan             // by the form of upstream and partner: for a callback that is in the other form
+	identifiedBy []string             // the roles that say what a callback is about
+	rolePaths    [2]map[string]string // by form and role of identifiedBy
+	ownFields    [2][]string          // the paths that only this form has: they show the form of a callback
 }
 
-// answer is how a form says that a callback arrived.
+// answer is what the receiver of a callback answers, and the code in it.
 type answer struct{ json, code string }
 
-// compile makes the plans of each direction.
+// compile makes the plans for all directions.
 func (c *Callback) compile() {
+	rows := c.operation.rows[callbackMessage]
 	for from := range c.plans {
 		for to := range c.plans {
 			c.plans[from][to] = c.operation.plan(callbackMessage, from, to)
 		}
 		c.rolePaths[from] = map[string]string{}
-		for _, r := range c.operation.rows[callbackMessage] {
+		for _, r := range rows {
 			if r.role != nil && slices.Contains(c.identifiedBy, r.role.name) {
 				c.rolePaths[from][r.role.name] = r.path[from]
 			}
-			if r.path[from] != "" && !slices.ContainsFunc(c.operation.rows[callbackMessage], func(o *row) bool { return o.path[1-from] == r.path[from] }) {
+			if r.path[from] != "" && !slices.ContainsFunc(rows, func(o *row) bool { return o.path[1-from] == r.path[from] }) {
 				c.ownFields[from] = append(c.ownFields[from], r.path[from])
 			}
 		}
-		// What the table does not know of it, or has in one form alone, would have reached the partner as it is, and must not be
-		// lost now.
-		both := *c.operation
-		both.rows = map[Message][]*row{callbackMessage: slices.DeleteFunc(slices.Clone(c.operation.rows[callbackMessage]), func(r *row) bool { return r.onlyForm() >= 0 })}
-		p := both.plan(callbackMessage, 1-from, from)
-		p.unknown = "pass"
-		p.connectObjects(p.result)
-		c.otherFormPlans[from] = p
+		c.otherForm[from] = c.otherFormPlan(from)
 	}
 }
 
-// Name is the callback's name among those of the operations.
+// otherFormPlan returns the plan for a callback in the form that neither upstream nor partner speaks. Without a translation the
+// partner would get all of its fields, so it also keeps the fields that have no row, or a row of one form.
+func (c *Callback) otherFormPlan(form int) *plan {
+	both := *c.operation
+	rows := slices.DeleteFunc(slices.Clone(c.operation.rows[callbackMessage]), func(r *row) bool { return r.onlyForm() >= 0 })
+	both.rows = map[Message][]*row{callbackMessage: rows}
+	p := both.plan(callbackMessage, 1-form, form)
+	p.unknown = "pass"
+	p.connectObjects(p.result)
+	return p
+}
+
+// Name returns the callback's name in the table.
 func (c *Callback) Name() string { return c.operation.Name }
 
-// Method is the HTTP method that it comes by, and goes on by.
+// Method returns the HTTP method of the callback.
 func (c *Callback) Method() string { return c.method }
 
-// A Recognition is what a callback was taken for.
+// A Recognition says how the table recognised a callback. The values are labels of a metric.
 type Recognition string
 
-// What a callback can be taken for. What is not translated passes byte for byte.
+// Only a Translated callback is changed. All others pass byte for byte.
 const (
 	Translated   Recognition = "translated"
-	InForm       Recognition = "in form"      // the partner's form already
-	Unrecognised Recognition = "unrecognised" // it says nowhere what it is about, or is not JSON
-	FormEncoded  Recognition = "a form"       // of [Callback.ReadForm]
+	InForm       Recognition = "in form"      // already in the partner's form
+	Unrecognised Recognition = "unrecognised" // not JSON, or without a field that says what it is about
+	FormEncoded  Recognition = "a form"       // application/x-www-form-urlencoded, see [Callback.ReadForm]
 )
 
-// A Notice is what a callback says, as far as the gateway needs to know.
+// A Notice is what the gateway reads from a callback.
 type Notice struct {
 	Recognised Recognition
 
-	// Values are the texts that it has, by role: under the upstream's names, and then under those of the other form. Two
-	// of one role contradict each other, and then it is not known what it is about.
+	// Values are by role: first the value under the upstream's name, then the value under the other form's name if it differs. Two
+	// values contradict each other.
 	Values map[string][]string
 
-	// OtherForm: it is in the form that its upstream does not speak.
+	// OtherForm reports that the callback is in the form that its upstream does not speak.
 	OtherForm bool
 
 	Report Report
 }
 
-// Translate appends the upstream's callback to dst as the partner's form has it. from and to must be forms of the table.
+// Translate appends the upstream's callback to dst in the partner's form. from and to must be forms of the table.
 //
-// It is lenient as a reply is: a value is converted where it can be, else it passes as it is and is counted; nothing
-// is padded, stripped or re-printed. What the document does not show may well look different from what we expect
-// (Events: "payload … not shown"), and a notice of a payment must not be lost for that. So src itself comes back
+// Like a reply, a callback is translated leniently: a value that does not fit passes unchanged and is counted. The interface
+// document does not show a callback, and a payment must not get lost because its callback looks different. So Translate returns
+// src itself
 //
-//   - between equal forms, unless it has no field of that form and some of the other: then it is read in the other form,
-//     and fields that no row names stay in it;
-//   - when it says what it is about under names of the partner's form and under none of the upstream's: it is in that form
-//     already;
-//   - when it says so in neither form, or is no object, or not JSON by its grammar. Then the caller decides whether it goes on.
+//   - between equal forms, unless the callback has only fields of the other form: then it is translated from that form, and fields
+//     without a row stay in it;
+//   - if it says what it is about in the partner's form only, since it is in that form already;
+//   - if it says that in neither form, or is not a JSON object. The caller decides what to do with it.
 //
-// The error is a [*Refusal]: JSON that another reader could take for more than this one does must not go on. That is
-// a name twice in an object, however it is spelled, text that is not UTF-8, and nesting beyond the limit, which is
-// never looked into, JSON or not. Only a value of text or a number that is not empty names something.
+// The error is a [*Refusal] if two readers could read the JSON differently: a duplicate name, invalid UTF-8, or nesting beyond the
+// limit, where even the syntax is not checked.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
 	t := c.operation.table
-	f, u := t.formIndex(from), t.formIndex(to)
 	if fault := checkJSON(src, t.depth); fault != nil {
 		if tooDeepAt(src, t.depth) < 0 && !isJSONGrammar(src) {
 			return src, Notice{Recognised: Unrecognised}, nil
@@ -107,21 +110,7 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 		return nil, Notice{}, &Refusal{t.invalid, fault.field, fault.reason}
 	}
 	doc := gjson.Parse(unsafeString(src))
-	// Both forms, also where both backends speak one: a partner's server may read either.
-	n := Notice{Recognised: Unrecognised, Values: map[string][]string{}}
-	sent, other := c.addValues(doc, f, n.Values), c.addValues(doc, 1-f, n.Values)
-	p := c.plans[f][u]
-	switch {
-	case f != u && sent:
-		n.Recognised = Translated
-	case f != u && other:
-		n.Recognised, n.OtherForm = InForm, true
-	case f == u && sent:
-		n.Recognised = InForm
-	case f == u && c.hasOwnField(doc, 1-f) && !c.hasOwnField(doc, f):
-		p = c.otherFormPlans[f]
-		n.Recognised, n.OtherForm = Translated, true
-	}
+	p, n := c.recognise(doc, t.formIndex(from), t.formIndex(to))
 	if n.Recognised != Translated {
 		return src, n, nil
 	}
@@ -133,20 +122,39 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 	return append(dst, '}'), n, nil
 }
 
-// ReadForm is what a callback says that came as a form (application/x-www-form-urlencoded), by the names of both forms of
-// the table. It is not translated: it goes on byte for byte. The error is a [*Refusal], as of [Callback.Translate].
+// recognise returns the plan for a callback, and what it is about. Values are read in both forms, even if upstream and partner
+// speak the same: a partner's server may read either.
+func (c *Callback) recognise(doc gjson.Result, from, to int) (*plan, Notice) {
+	n := Notice{Recognised: Unrecognised, Values: map[string][]string{}}
+	inForm, inOther := c.addValues(doc, from, n.Values), c.addValues(doc, 1-from, n.Values)
+	switch {
+	case from != to && inForm:
+		n.Recognised = Translated
+	case from != to && inOther:
+		n.Recognised, n.OtherForm = InForm, true
+	case from == to && inForm:
+		n.Recognised = InForm
+	case from == to && c.hasOwnField(doc, 1-from) && !c.hasOwnField(doc, from):
+		n.Recognised, n.OtherForm = Translated, true
+		return c.otherForm[from], n
+	}
+	return c.plans[from][to], n
+}
+
+// ReadForm reads a form-encoded callback (application/x-www-form-urlencoded) by the names of both forms of the table. Such a
+// callback is not translated. The error is a [*Refusal], as in [Callback.Translate].
 func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	t := c.operation.table
 	values, err := url.ParseQuery(unsafeString(src))
 	if err != nil {
-		return Notice{}, &Refusal{t.invalid, "", "not a form that every reader takes for the same"}
+		return Notice{}, &Refusal{t.invalid, "", "cannot be read as application/x-www-form-urlencoded"}
 	}
 	n := Notice{Recognised: FormEncoded, Values: map[string][]string{}}
 	for _, names := range c.rolePaths {
 		for _, role := range c.identifiedBy {
 			for i, v := range values[names[role]] {
 				if i > 0 {
-					return Notice{}, &Refusal{t.invalid, names[role], "this name stands twice"}
+					return Notice{}, &Refusal{t.invalid, names[role], duplicateName}
 				}
 				if !utf8.ValidString(v) {
 					return Notice{}, &Refusal{t.invalid, names[role], "is not UTF-8"}
@@ -158,11 +166,12 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	return n, nil
 }
 
-// IsJSON tells whether src is JSON by its grammar, in any text. src must not nest deeper than the limit of the table: what
-// [Callback.Translate] returned without an error does not.
+// IsJSON reports whether src has the syntax of JSON. It allows duplicate names and invalid UTF-8. src must not nest deeper than the
+// limit of the table, which [Callback.Translate] has checked.
 func IsJSON(src []byte) bool { return isJSONGrammar(src) }
 
-// addValues adds what doc has under the names of a form to values, and tells whether it has anything there.
+// addValues adds the values of the identifying roles that doc has in a form, and reports whether it has any. A value is non-empty
+// text or a number.
 func (c *Callback) addValues(doc gjson.Result, form int, values map[string][]string) (found bool) {
 	for _, role := range c.identifiedBy {
 		if v := lookup(doc, c.rolePaths[form][role]); !v.countsAsAbsent() && (v.kind == text || v.kind == number) {
@@ -173,19 +182,19 @@ func (c *Callback) addValues(doc gjson.Result, form int, values map[string][]str
 	return found
 }
 
-// addValue adds a copy of a value, which outlives the message, to those of a role, unless it is empty or known.
+// addValue adds a copy of a value to those of a role, unless it is empty or already there.
 func addValue(values map[string][]string, role, v string) {
 	if v != "" && !slices.Contains(values[role], v) {
 		values[role] = append(values[role], strings.Clone(v))
 	}
 }
 
-// hasOwnField tells whether doc hasOwnField a field that one form alone hasOwnField.
+// hasOwnField reports whether doc has a field that only this form has.
 func (c *Callback) hasOwnField(doc gjson.Result, form int) bool {
 	return slices.ContainsFunc(c.ownFields[form], func(path string) bool { return lookup(doc, path).kind != absent })
 }
 
-// lookup is the value that doc has under a path of the table. Names are compared after unescaping.
+// lookup returns the value of doc at a path of the table. Names are compared after unescaping.
 func lookup(doc gjson.Result, path string) (found value) {
 	name, rest, deeper := strings.Cut(path, ".")
 	doc.ForEach(func(key, v gjson.Result) bool {
@@ -202,19 +211,19 @@ func lookup(doc gjson.Result, path string) (found value) {
 	return found
 }
 
-// Answer is what the receiver of a callback answers in a form, with HTTP 200, when it has it.
+// Answer returns the body with which a receiver acknowledges a callback, with HTTP 200.
 func (c *Callback) Answer(f Form) []byte {
 	return []byte(c.answers[c.operation.table.formIndex(f)].json)
 }
 
-// Succeeded tells whether an answer in a form says that the receiver has the callback: HTTP 200, and the code of
-// [Callback.Answer]. What else is in it does not matter.
+// Succeeded reports whether the receiver has acknowledged a callback: with HTTP 200 and the code of [Callback.Answer]. The rest of
+// the body does not matter.
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
 	code := c.answerCode(f, body)
 	return status == statusOK && code.kind == text && code.text() == c.answers[c.operation.table.formIndex(f)].code
 }
 
-// AnsweredCode is the code of an answer in a form, a number as its digits, "" where none can be read.
+// AnsweredCode returns the code of a receiver's answer, or "" if it has no readable code. A code may be a number.
 func (c *Callback) AnsweredCode(f Form, body []byte) string {
 	if code := c.answerCode(f, body); code.kind == text || code.kind == number {
 		return strings.Clone(code.text())
@@ -230,7 +239,7 @@ func (c *Callback) answerCode(f Form, body []byte) value {
 	return lookup(gjson.Parse(unsafeString(body)), t.forms[t.formIndex(f)].code)
 }
 
-// Fields classifies every row in both directions, in the order of the table.
+// Fields returns every row in both directions, in the order of the table.
 func (c *Callback) Fields() []Field {
 	var fields []Field
 	for from := range c.plans {

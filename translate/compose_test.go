@@ -54,9 +54,9 @@ func TestComposeOfOneForm(t *testing.T) {
 		form      translate.Form
 		want      string
 	}{
-		{"merchant.list", "v2", "merchant.list cannot be composed in v2: both forms must have it"},
-		{"merchant.list", "legacy", "merchant.list cannot be composed in legacy: both forms must have it"},
-		{"bill.read", "third", "bill.read cannot be composed in third: both forms must have it"},
+		{"merchant.list", "v2", "merchant.list cannot be composed in v2: both forms must have the operation"},
+		{"merchant.list", "legacy", "merchant.list cannot be composed in legacy: both forms must have the operation"},
+		{"bill.read", "third", "bill.read cannot be composed in third: both forms must have the operation"},
 	} {
 		out, err := shipped().Operation(row.operation).Compose(nil, row.form, map[string]string{"partner": "k"})
 		if err == nil || err.Error() != row.want || out != nil {
@@ -69,7 +69,7 @@ func TestComposeOfOneForm(t *testing.T) {
 func TestReader(t *testing.T) {
 	t.Parallel()
 	const (
-		none  = "no operation of the table reads a bill: a read that both forms have, with role: partner and role: bill in its request and role: state in its reply"
+		none  = "the table has no operation that reads a bill; it needs one with effect: read and a path in both forms, with role: partner and role: bill in the request and role: state in the reply"
 		check = `{new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, ` +
 			`request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}`
 	)
@@ -77,7 +77,7 @@ func TestReader(t *testing.T) {
 		"the table":             {"", "bill.read", ""},
 		"one more without":      {"operations: {bill.check: " + check + "]}}", "bill.read", ""},
 		"one more of one form":  {"operations: {bill.check: {new: true, v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: billId, role: bill}], reply: [{v2: apprState, role: state}]}}", "bill.read", ""},
-		"one more with state":   {"operations: {bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state}]}}", "", "bill.read and bill.check read a bill and show its state, but exactly one must: leave role: state out of the reply of the others"},
+		"one more with state":   {"operations: {bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state}]}}", "", "the table has several operations that read a bill, bill.read and bill.check; remove role: state from the reply of all but one"},
 		"a write with state":    {"operations: {bill.cancel: {reply: [{v2: apprState, legacy: appr_state, role: state, new: true}]}}", "bill.read", ""},
 		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "", none},
 		"no bill":               {"operations: {bill.read: {request: [{v2: bill.billId, legacy: bill_id, role: expiry}]}}", "", none},

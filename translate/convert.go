@@ -2,7 +2,7 @@ package translate
 
 import "github.com/tidwall/gjson"
 
-// A value is what a message has under one mapped path: the raw JSON, which lives as long as the message.
+// A value is the raw JSON of one field of a message. It refers to the bytes of the message.
 type value struct {
 	raw  string
 	kind kind
@@ -22,7 +22,7 @@ func valueOf(r gjson.Result) value {
 	return value{r.Raw, composite}
 }
 
-// text is the content of a scalar: of a string without its quotes and escapes, of all else the raw text.
+// text returns the content of a string without quotes and escapes, and the raw text of any other value.
 func (v value) text() string {
 	if v.kind != text {
 		return v.raw
@@ -36,14 +36,14 @@ func (v value) text() string {
 	return inner
 }
 
-// countsAsAbsent tells whether the value counts as absent for losses, defaults and bounds: null and "" do.
+// countsAsAbsent reports whether loss, default and bounds treat the value as absent, as they do null and "".
 func (v value) countsAsAbsent() bool {
 	return v.kind == absent || v.kind == null || v.raw == `""`
 }
 
-// A conversion is written once for both directions: the form that the value goes to decides what is written,
-// what was read may be either type. fits is false where the value cannot be carried exactly; then it is
-// appended as it is, which a reply lets through and counts and a request does not.
+// appendValue appends a value, converted from form from to the form that writes digits as the given kind. It takes text and
+// numbers from both forms. If the value does not fit, it is appended unchanged and fits is false: a reply then counts it, and
+// a request is refused.
 func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bool) (out []byte, fits bool) {
 	if v.kind == null {
 		return append(dst, v.raw...), true
@@ -52,7 +52,7 @@ func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bo
 		if paired, ok := r.pairs.find(from, v.text()); ok {
 			return append(dst, paired.json...), true
 		}
-		// Not converted either: as digits it could become the value that is paired with another one.
+		// A conversion to digits could produce the pair of another value.
 		return append(dst, v.raw...), false
 	}
 	switch {
@@ -63,7 +63,7 @@ func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bo
 	case r.digits:
 		return appendDigits(dst, v, digits)
 	}
-	// A field without a conversion is a string in both forms. In a request it is the upstream's to judge.
+	// A field without a conversion is text in both forms. In a request the upstream checks its type.
 	switch {
 	case v.kind == number && lenient:
 		return appendQuoted(dst, v.raw), true
@@ -73,14 +73,13 @@ func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bo
 	return append(dst, v.raw...), false
 }
 
-// isEmpty tells whether the row declares a value to stand for nothing: as "", or as the number that is "" in the other form.
-// Either is taken from both forms: some v2 backends write their numbers as text, and "" for none.
+// isEmpty reports whether the row's `empty` says that the value means "no value": "", or the number of `empty`. Both are taken
+// from both forms, since some v2 backends write numbers as text.
 func (r *row) isEmpty(v value) bool {
 	return r.empty != "" && (v.kind == number || v.kind == text) && (v.raw == `""` || v.text() == r.empty)
 }
 
-// appendDigits writes a non-negative integer, from a JSON number or a string of digits, as the one or the
-// other, character for character.
+// appendDigits appends a non-negative integer as a JSON number or as text, digit by digit. It takes both from the message.
 func appendDigits(dst []byte, v value, as kind) (out []byte, exact bool) {
 	digits := v.raw
 	if v.kind == text {
@@ -95,7 +94,7 @@ func appendDigits(dst []byte, v value, as kind) (out []byte, exact bool) {
 	return appendQuoted(dst, digits), true
 }
 
-// appendQuoted quotes text that needs no escapes: a number.
+// appendQuoted appends a number as a JSON string. A number needs no escapes.
 func appendQuoted(dst []byte, number string) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, number...)

@@ -1,22 +1,22 @@
-// Package translate turns JSON of one form into JSON of another, both ways, from one declarative table.
+// Package translate translates JSON messages between two forms, in both directions, by one declarative table.
 //
-// A table names two forms and, per operation, which field of the one is which field of the other. It is
-// compiled once into an immutable [Table]; a [Translation] of it is one operation between a client's form and an
-// upstream's form, and a [Call] carries one exchange over that translation: first the request, then its reply.
+// A table names two forms and says, per operation, which field of one form is which field of the other. [Compile] compiles it
+// into an immutable [Table]. A [Translation] is one operation between the form of a client and the form of an upstream. A [Call]
+// translates one exchange: first the request, then the reply.
 //
 //	table, err := translate.Compile(32, billing.Table())
 //	translation := table.Operation("bill.read").Translation("legacy", "v2")
 //	call := translation.Start()
 //	defer call.Release()
-//	toUpstream, err := call.Request(nil, body)         // *Refusal: what the client is told, nothing was sent
-//	toClient, err := call.Reply(nil, 200, replyBody)   // *NoAnswer: no readable code, the outcome is unknown
+//	toUpstream, err := call.Request(nil, body)         // *Refusal: send nothing, answer the client with it
+//	toClient, err := call.Reply(nil, 200, replyBody)   // *UnusableReply: the outcome is unknown
 //
-// Requests are strict: a field that cannot be carried exactly is refused with a code and its name. Replies are
-// lenient: a value that does not fit its documented type passes as it is and is counted in the [Report].
-// Numbers and strings move as the raw text they came as; nothing is rounded, trimmed, padded or re-printed.
-// The output is built from the table alone, so a field that no row names gets in only where the table says so.
+// Requests are strict: a value that the other form cannot represent exactly is refused, with a code and the name of the field.
+// Replies are lenient: a value that does not fit its documented type passes unchanged and is counted in the [Report].
+// Numbers and strings keep their raw text. Nothing is rounded, trimmed, padded or printed anew.
+// The output is built from the table. A field that no row names is dropped, unless the table says unknown: pass.
 //
-// The engine knows nothing of billing and does no I/O. A table declares roles, such as "amount"; callers ask for the value of a
-// role ([Call.Value]), and for what a code or a state means ([Table.Means], [Call.ReplyMeaning]). The billing table and the names
-// by which the gateway asks it are in package billing.
+// The package knows nothing of billing and does no I/O. A table declares roles, such as "amount". Callers ask for the value of a
+// role ([Call.Value]) and for the meaning of a code or a value ([Table.Means], [Call.ReplyMeaning]). The billing table and the
+// names of its roles are in package billing.
 package translate

@@ -1,6 +1,7 @@
 package translate
 
-// emit appends the members of the output. misfit is the slot of a value that a request cannot carry, else -1.
+// emit appends the members of the output. If a value of a request does not fit, emit stops and refused is its slot; otherwise
+// refused is -1.
 func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, refused int) {
 	lenient := p.message != Request
 	digits := p.table.forms[p.to].digits
@@ -15,7 +16,7 @@ func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, refused int
 				dst = append(dst, '}')
 				continue
 			}
-			dst = dst[:len(dst)-len(s.key)-1]
+			dst = dst[:len(dst)-len(s.key)-1] // the object is empty: remove it
 			if dst[len(dst)-1] == ',' {
 				dst = dst[:len(dst)-1]
 			}
@@ -51,7 +52,7 @@ func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, refused int
 	return c.appendPassed(dst, 0), -1
 }
 
-// reportPath is the path of a reply's row in the upstream's form, or, of an echo, in the client's.
+// reportPath returns the path by which reports name a row: in the form of the source, or for an echo in the form of the target.
 func reportPath(r *row, p *plan) string {
 	if r.path[p.from] != "" {
 		return r.path[p.from]
@@ -59,7 +60,7 @@ func reportPath(r *row, p *plan) string {
 	return r.path[p.to]
 }
 
-// appendPassed appends the fields that appendPassed without a row into an object of the output.
+// appendPassed appends the fields without a row that pass into an object of the output.
 func (c *Call) appendPassed(dst []byte, object int) []byte {
 	for i := range c.passed {
 		if c.passed[i].object == object {
@@ -69,8 +70,7 @@ func (c *Call) appendPassed(dst []byte, object int) []byte {
 	return dst
 }
 
-// comma separates a member from the one before it. A '{' at the end is always that of the object being built:
-// every value that ends in one would end in '}'.
+// comma appends a comma, unless the next member is the first of its object. dst ends with '{' only then: no value ends with '{'.
 func comma(dst []byte) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')

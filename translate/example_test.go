@@ -58,7 +58,7 @@ func Example() {
 	// defaulted [parcel.colour] unknown [stamp]
 	// {"st":"OK","txt":"on its way","nr":"20261121000017","addressee":"김하늘"} <nil>
 	// echoed [addressee] success true
-	// not an answer: not JSON at byte 0
+	// unusable reply: not JSON at byte 0
 }
 
 // A carrier tells the sender that a parcel has arrived. What it sends is in its own form, and so is the answer that
@@ -107,7 +107,7 @@ callbacks:
 	// translated [depot-7] [20261121000017] [parcel.grams]
 	// {"status":"OK"}
 	// unrecognised <nil>
-	// WRONG parcel.number: this name stands twice
+	// WRONG parcel.number: the name appears twice
 }
 
 func ExampleCall_Replace() {

@@ -2,28 +2,26 @@ package translate
 
 import "github.com/tidwall/gjson"
 
-// A Fact is one field of a reply, brought to the first form by its row.
+// A Fact is one field of a reply, translated to the first form, so that replies in different forms can be compared.
 type Fact struct {
 	Path         string // in the first form
-	Role         string // of the row, "" if it has none
-	Means        string // what the value says, by the means of the row; "" if it has no meaning
+	Role         string // "" for none
+	Means        string // what the value means, by the means of its row; "" for nothing
 	Secret       bool   // the value must not be shown
-	JSON         string // the raw value, "" where the reply has none
-	Text         string // of a string its content, of all else the raw text
-	Paired       bool   // it is a value that the row's pairs know
-	Empty        bool   // missing, null, "" or what the row declares to be empty, which count as absent
-	NoValue      bool   // it says that there is no value: empty, or what the table takes for the same; see Alike
-	MaybeNoValue bool   // it is the 0 of a row with as: digits, and 0 is not a value of its role: a form that writes numbers has it for "no value", too
-	Public       bool   // the value names nobody, by the role of the row or since it has as: digits, as dates have
+	JSON         string // the raw value; "" if the reply lacks the field
+	Text         string // the content of a string, or the raw text of any other value
+	Paired       bool   // the row has a pair for the value
+	Empty        bool   // missing, null, "", or the number of the row's `empty`
+	NoValue      bool   // the value means "no value": it is Empty, or a pair makes it "" in the other form
+	MaybeNoValue bool   // the value is the 0 of an `as: digits` row, which may mean "no value" unless its role has zero_is_a_value
+	Public       bool   // the value is not personal data: its role is public, or its row has `as: digits`, as dates have
 }
 
-// Alike tells whether two facts of one row say the same. A number and a string of the same characters do: which of the
-// two is written is the form's convention, and real backends mix them. The characters are compared, never a number, so
-// that "030000" and 30000 differ, as 30000.0 and 30000 do. A value that has a pair is not like one that has none, though
-// they be spelled alike: what has no pair means something that the table does not know.
+// Alike reports whether two facts of the same row have the same value. All facts with NoValue are alike.
 //
-// Values that say that there is none are alike: missing, null and "", what the row declares to be empty, and a value that a pair
-// makes "" in the other form. Whether another 0 says so depends on more than its row: see Zero.
+// A number and a string with the same characters are alike, since backends use both types. The characters are compared, not the
+// numbers: "030000" and 30000 differ, and so do 30000.0 and 30000. A value with a pair differs from every value without one,
+// because the table does not know what the other value means.
 func (f Fact) Alike(g Fact) bool {
 	switch {
 	case f.NoValue || g.NoValue:
@@ -31,19 +29,19 @@ func (f Fact) Alike(g Fact) bool {
 	case f.Paired || g.Paired:
 		return f.Paired == g.Paired && f.Text == g.Text
 	}
-	return f.kind() == g.kind() && f.Text == g.Text
+	return f.comparedKind() == g.comparedKind() && f.Text == g.Text
 }
 
-// kind is what must be the same for two values to be alike.
-func (f Fact) kind() kind {
+// comparedKind returns the type of the value for a comparison, in which numbers count as text.
+func (f Fact) comparedKind() kind {
 	if v := valueOf(gjson.Parse(f.JSON)); v.kind != number {
 		return v.kind
 	}
 	return text
 }
 
-// Facts are the fields of the last reply, in the order of the table, if it was a success. Only rows that the first form has
-// are among them; shared leaves out what the other form lacks. They outlive the call.
+// Facts returns the fields of the last reply if it was a success, in the order of the table. Rows without a path in the first form
+// are left out, and with shared also those without a path in the other form. The facts stay valid after Release.
 func (c *Call) Facts(shared bool) []Fact {
 	if !c.success {
 		return nil
@@ -76,38 +74,39 @@ func (c *Call) Facts(shared bool) []Fact {
 	return facts
 }
 
-// noValue tells whether a value says that there is noValue, and whether it is a 0 that may say so.
-func (r *row) noValue(v value, from int) (none, zero bool) {
+// noValue reports whether a value means "no value", and whether it is a 0 that may mean it.
+func (r *row) noValue(v value, from int) (certain, possible bool) {
 	if v.countsAsAbsent() || v.kind == composite {
 		return v.countsAsAbsent(), false
 	}
 	other, paired := r.pairs.find(from, v.text())
-	none = paired && other.text == ""
-	return none, !none && v.text() == "0" && r.digits && (r.role == nil || !r.role.zeroIsValue)
+	certain = paired && other.text == ""
+	return certain, !certain && v.text() == "0" && r.digits && (r.role == nil || !r.role.zeroIsValue)
 }
 
-// inFirstForm brings a value to the inFirstForm form, and tells whether the row's pairs know it. The JSON is a copy.
+// inFirstForm returns a copy of a value, translated to the first form, and whether the row has a pair for it.
 func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired bool) {
 	if len(r.pairs) > 0 && v.kind != composite {
 		if _, paired = r.pairs.find(from, v.text()); from == 0 || !paired {
-			return string([]byte(v.raw)), paired // it stands in the first form already, or passes as it is
+			return string([]byte(v.raw)), paired
 		}
 	}
 	out, _ := r.appendValue(nil, v, from, digits, true)
 	return string(out), paired
 }
 
-// isSecret tells whether a row of the reply has the field of a isSecret role: the reply has it under the name that the request has.
+// isSecret reports whether a field of the reply is secret: by its own role, or since the request has a field with the same path
+// and a secret role.
 func (c *Call) isSecret(r *row) bool {
-	for _, asked := range c.translation.request.rows {
-		if asked.role != nil && asked.role.secret && asked.path[0] == r.path[0] {
+	for _, requested := range c.translation.request.rows {
+		if requested.role != nil && requested.role.secret && requested.path[0] == r.path[0] {
 			return true
 		}
 	}
 	return r.role != nil && r.role.secret
 }
 
-// ReplyPaths are the fields that a reply of the operation may have, by their paths in the first form: those of Facts.
+// ReplyPaths returns the paths that Facts of a reply of the operation can have.
 func (o *Operation) ReplyPaths() (paths []string) {
 	for _, r := range o.rows[Reply] {
 		if r.path[0] != "" {
@@ -117,5 +116,5 @@ func (o *Operation) ReplyPaths() (paths []string) {
 	return paths
 }
 
-// Table is the table that the operation is of.
+// Table returns the table of the operation.
 func (o *Operation) Table() *Table { return o.table }

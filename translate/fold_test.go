@@ -22,7 +22,7 @@ func TestR01_NamesThatDifferInCaseOnly(t *testing.T) {
 		"a second key":                  {"bill.cancel", "legacy", `{"apikey":"k","apiKey":"l"}`, "PARTNER_002 apiKey: differs from apikey in case only"},
 		"a second address":              {"bill.create", "legacy", `{"bill":{"callbackURL":"https://a.example.com","callbackUrl":"http://10.0.0.1"}}`, "VALIDATION_001 bill.callbackUrl: differs from callbackURL in case only"},
 		"a second object":               {"bill.create", "v2", `{"bill":{"sendType":"URL","billId":"B1"},"BILL":{"billId":"B2"}}`, "VALIDATION_001 BILL: differs from bill in case only"},
-		"escaped":                       {"bill.create", "v2", `{"bill":{"sendType":"URL","billId":"B1","bill\u0049d":"B2","\u0042illId":"B2"}}`, "VALIDATION_001 bill.billId: this name stands twice"},
+		"escaped":                       {"bill.create", "v2", `{"bill":{"sendType":"URL","billId":"B1","bill\u0049d":"B2","\u0042illId":"B2"}}`, "VALIDATION_001 bill.billId: the name appears twice"},
 		"escaped, in another case":      {"bill.create", "v2", `{"bill":{"sendType":"URL","billId":"B1","\u0042illId":"B2"}}`, "VALIDATION_001 bill.BillId: differs from billId in case only"},
 		"a Kelvin sign":                 {"bill.create", "v2", `{"bill":{"sendType":"URL"},"apiKey":"k","api\u212aey":"l"}`, "PARTNER_002 api\u212aey: differs from apiKey in case only"},
 		"a long s":                      {"bill.cancel", "legacy", `{"apikey":"k","bill_id":"1","ha\u017fh":"x","hash":"y"}`, "VALIDATION_001 haſh: differs from hash in case only"},

@@ -9,10 +9,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// This is the one file that touches jsontext, whose API is not frozen.
+// Only this file uses package jsontext, whose API may still change.
 
-// checkJSON is the gate before anything is read from a message: depth, UTF-8, JSON, duplicate names. Depth comes
-// first and without recursion, since every parser behind it recurses.
+// checkJSON checks depth, UTF-8, syntax and duplicate names of a message, before anything is read from it. Depth comes first and
+// is checked without recursion, since all parsers recurse.
 func checkJSON(doc []byte, depth int) *fault {
 	if at := tooDeepAt(doc, depth); at >= 0 {
 		return &fault{reason: fmt.Sprintf("nested deeper than %d levels at byte %d", depth, at)}
@@ -23,10 +23,13 @@ func checkJSON(doc []byte, depth int) *fault {
 	return findFault(doc)
 }
 
-// A fault is why a document is not one that we read, and where.
+// A fault is why a document is refused, and the field where it was found.
 type fault struct{ field, reason string }
 
-// findFault reads an invalid document again, slower, for the place of the mistake.
+// duplicateName is the reason of a fault.
+const duplicateName = "the name appears twice"
+
+// findFault reads an invalid document a second time, to find where the mistake is.
 func findFault(doc []byte) *fault {
 	d := jsontext.NewDecoder(bytes.NewReader(doc))
 	_, err := d.ReadValue()
@@ -42,14 +45,14 @@ func findFault(doc []byte) *fault {
 	}
 	field := strings.ReplaceAll(strings.TrimPrefix(string(syntax.JSONPointer), "/"), "/", ".")
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return &fault{field: shorten(field), reason: "this name stands twice"}
+		return &fault{field: shorten(field), reason: duplicateName}
 	}
 	return &fault{field: shorten(field), reason: fmt.Sprintf("not JSON at byte %d", syntax.ByteOffset)}
 }
 
-// tooDeepAt is the offset of the bracket that opens a level beyond depth, or -1. It reads any bytes, JSON or not.
+// tooDeepAt returns the offset of the first bracket that nests deeper than depth, or -1. doc may be anything, not only JSON.
 func tooDeepAt(doc []byte, depth int) int {
-	// A body with no more brackets than levels, which is nearly every one, is settled at the speed of Count.
+	// Fast path: nearly all messages have fewer brackets than the allowed levels.
 	if bytes.Count(doc, []byte{'{'})+bytes.Count(doc, []byte{'['}) <= depth {
 		return -1
 	}
@@ -75,7 +78,7 @@ func tooDeepAt(doc []byte, depth int) int {
 	return -1
 }
 
-// shorten keeps a name from a message fit for a sentence.
+// shorten cuts a long name of a message.
 func shorten(name string) string {
 	const most = 60
 	if len(name) <= most {
@@ -84,7 +87,7 @@ func shorten(name string) string {
 	return strings.ToValidUTF8(name[:most], "") + "…"
 }
 
-// appendString writes text as a JSON string. Text that is not UTF-8 loses what is not.
+// appendString appends text as a JSON string. Invalid UTF-8 is left out.
 func appendString(dst []byte, text string) []byte {
 	out, err := jsontext.AppendQuote(dst, text)
 	if err != nil {
@@ -93,19 +96,19 @@ func appendString(dst []byte, text string) []byte {
 	return out
 }
 
-// isJSONGrammar tells whether doc is JSON by its grammar, whatever its names and its text hold.
+// isJSONGrammar reports whether doc has the syntax of JSON, with duplicate names and invalid UTF-8 allowed.
 func isJSONGrammar(doc []byte) bool {
 	return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// canonicalDepth is beyond what a gateway reads, and bounds the work on what it did not.
+// canonicalDepth is the highest value of limits.depth. Canonical does no work on documents that nest deeper.
 const canonicalDepth = 1000
 
-// Canonical appends the canonical form of a JSON document to dst: members in the order of RFC 8785, no white space,
-// one spelling for each string. Two documents that differ in nothing else have the same one, so that it tells
-// whether a callback is one that came before. Unlike in RFC 8785 a number keeps its text: money is never
-// re-printed, and 100 and 1e2 may well be two messages. What is not JSON comes back as src itself, and so does what
-// has a name twice, text that is not UTF-8, or more than a thousand levels.
+// Canonical appends the canonical form of a JSON document to dst: members in the order of RFC 8785, no white space, one spelling
+// for each string. Documents that differ only in these have the same canonical form, so a repeated callback is recognised by it.
+//
+// Unlike in RFC 8785 a number keeps its text, since 100 and 1e2 may be two different messages. Canonical returns src itself if it
+// is not JSON, has a duplicate name or invalid UTF-8, or nests deeper than 1000 levels.
 func Canonical(dst, src []byte) []byte {
 	if tooDeepAt(src, canonicalDepth) >= 0 || !jsontext.Value(src).IsValid() {
 		return src

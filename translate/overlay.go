@@ -8,26 +8,25 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// applyOverlay lays the tree over onto s: words replace words, mappings are merged, pairs of codes and codes are added, and a
-// row replaces every row that names one of its paths, but keeps their role. What an applyOverlay adds to the operations says
-// new: true, so that a misspelled name cannot be taken for it.
-func (s *source) applyOverlay(over *yaml.Node) {
+// applyOverlay applies an overlay to the table. Texts are replaced, mappings are merged, codes and pairs of codes are added. A row
+// replaces every row with one of its paths, and keeps their role. Additions need new: true, so that a misspelled name is not added.
+func (s *source) applyOverlay(overlay *yaml.Node) {
 	if s.root.Kind != yaml.MappingNode {
-		return // reading the table says so
+		return // reported when the table is read
 	}
 	forms := s.formNames()
-	if common := child(over, "common"); common != nil { // first: rows of operations may replace them
+	if common := child(overlay, "common"); common != nil { // first: rows of the operations may replace them
 		s.applyCommon(common, forms)
 	}
 	var callbacks *yaml.Node
-	s.fields(over, "an overlay", func(key, value *yaml.Node) {
+	s.fields(overlay, "an overlay", func(key, value *yaml.Node) {
 		switch key.Value {
 		case "operations", "callbacks":
 			if child(s.root, key.Value) == nil {
 				set(s.root, key, &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: value.Line, Column: value.Column}, false)
 			}
 			if key.Value == "callbacks" {
-				callbacks = value // last: they borrow rows of the operations
+				callbacks = value // last: they reuse rows of the operations
 				return
 			}
 			s.applyOperations(key.Value, value, forms)
@@ -37,7 +36,8 @@ func (s *source) applyOverlay(over *yaml.Node) {
 		case "codes":
 			s.applyRows(sequence(s.root, key), value, forms, nil, "")
 		default:
-			set(s.root, key, value, key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success" || key.Value == "roles")
+			merge := key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success" || key.Value == "roles"
+			set(s.root, key, value, merge)
 		}
 	})
 	if callbacks != nil {
@@ -45,10 +45,10 @@ func (s *source) applyOverlay(over *yaml.Node) {
 	}
 }
 
-// applyCatalogue adds codes. A code of one form replaces the same code of that form. The meaning of a code of the catalogue
-// stays: it is what the interface says.
-func (s *source) applyCatalogue(catalogue, over *yaml.Node) {
-	s.items(over, "catalogue", func(item *yaml.Node) {
+// applyCatalogue adds codes. A code of one form replaces the same code of that form. The meaning of a code of the catalogue cannot
+// be changed, since the interface defines it.
+func (s *source) applyCatalogue(catalogue, overlay *yaml.Node) {
+	s.items(overlay, "catalogue", func(item *yaml.Node) {
 		at := slices.IndexFunc(catalogue.Content, func(known *yaml.Node) bool { return sameCode(known, item) })
 		switch {
 		case at < 0:
@@ -56,54 +56,72 @@ func (s *source) applyCatalogue(catalogue, over *yaml.Node) {
 		case child(item, "form") != nil:
 			catalogue.Content[at] = item
 		case child(item, "means") != nil && !sameText(child(item, "means"), child(catalogue.Content[at], "means")):
-			s.errorf(item, "%s has its meaning from the table, which an overlay does not change; say form: if it says more in one form", codeOf(item).Value)
+			s.errorf(item, "an overlay cannot change the meaning of %s; to add a meaning in one form, write form: FORM", codeOf(item).Value)
 		}
 	})
 }
 
 func sameText(a, b *yaml.Node) bool { return a != nil && b != nil && a.Value == b.Value }
 
-func (s *source) applyOperations(section string, over *yaml.Node, forms []string) {
+// applyOperations applies the operations or the callbacks of an overlay.
+func (s *source) applyOperations(section string, overlay *yaml.Node, forms []string) {
 	operations := child(s.root, section)
-	s.fields(over, section, func(name, op *yaml.Node) {
+	s.fields(overlay, section, func(name, op *yaml.Node) {
 		base, added := child(operations, name.Value), s.takeNew(op, forms)
-		what := strings.TrimSuffix(section, "s")
+		kind := strings.TrimSuffix(section, "s")
 		switch {
 		case base == nil && (added || slices.Contains(forms, newKey)):
-			for _, m := range []string{"request", "reply"} {
-				if rows := child(op, m); rows != nil && rows.Kind == yaml.SequenceNode {
-					s.expandCommon(rows)
-					for _, row := range rows.Content {
-						s.takeNew(row, forms) // as all of the operation is
-					}
-				}
-			}
-			set(operations, name, op, false)
-			return
+			s.addOperation(operations, name, op, forms)
 		case base == nil:
-			s.missingNew = append(s.missingNew, s.problem(name, "new %s %s%s (say new: true if it is meant)", what, name.Value, DidYouMean(name.Value, keys(operations))))
-			return
+			hint := addHint(DidYouMean(name.Value, keys(operations)))
+			s.missingNew = append(s.missingNew, s.problem(name, "the table has no %s %s%s", kind, name.Value, hint))
 		case added:
-			s.errorf(name, "new: true, but the table has the %s %s", what, name.Value)
-			return
+			s.errorf(name, "remove new: true, since the table already has the %s %s", kind, name.Value)
+		default:
+			s.applyOperation(name, base, op, forms)
 		}
-		s.fields(op, "an operation", func(key, value *yaml.Node) {
-			switch key.Value {
-			case "request", "reply":
-				s.expandCommon(value)
-				borrowed := s.reusedRows(op)
-				if borrowed == nil {
-					borrowed = s.reusedRows(base)
-				}
-				s.applyRows(sequence(base, key), value, forms, borrowed, name.Value+" "+key.Value)
-			default:
-				set(base, key, value, key.Value == "answer" || key.Value == "under")
-			}
-		})
 	})
 }
 
-// reusedRows is the list of rows that the fields of a callback borrow, nil where it has none.
+// addHint returns the end of an error about an addition without new: true.
+func addHint(didYouMean string) string {
+	if didYouMean == "" {
+		return "; to add it, write new: true"
+	}
+	return didYouMean + " To add it, write new: true"
+}
+
+// addOperation adds a new operation. Its rows are new too and need no mark.
+func (s *source) addOperation(operations, name, op *yaml.Node, forms []string) {
+	for _, m := range []string{"request", "reply"} {
+		if rows := child(op, m); rows != nil && rows.Kind == yaml.SequenceNode {
+			s.expandCommon(rows)
+			for _, row := range rows.Content {
+				s.takeNew(row, forms)
+			}
+		}
+	}
+	set(operations, name, op, false)
+}
+
+// applyOperation applies an operation or a callback of an overlay to that of the table.
+func (s *source) applyOperation(name, base, op *yaml.Node, forms []string) {
+	s.fields(op, "an operation", func(key, value *yaml.Node) {
+		switch key.Value {
+		case "request", "reply":
+			s.expandCommon(value)
+			reused := s.reusedRows(op)
+			if reused == nil {
+				reused = s.reusedRows(base)
+			}
+			s.applyRows(sequence(base, key), value, forms, reused, name.Value+" "+key.Value)
+		default:
+			set(base, key, value, key.Value == "answer" || key.Value == "under")
+		}
+	})
+}
+
+// reusedRows returns the list of rows that a callback reuses by fields: OPERATION, or nil if it has no such key.
 func (s *source) reusedRows(callback *yaml.Node) *yaml.Node {
 	fields := child(callback, "fields")
 	if fields == nil {
@@ -112,55 +130,52 @@ func (s *source) reusedRows(callback *yaml.Node) *yaml.Node {
 	if reply := child(child(child(s.root, "operations"), fields.Value), "reply"); reply != nil {
 		return reply
 	}
-	return &yaml.Node{Kind: yaml.SequenceNode} // of an operation that is not there
+	return &yaml.Node{Kind: yaml.SequenceNode} // the operation does not exist
 }
 
-// applyRows lays rows (fields, or pairs of codes) over the list base. Where the rows of base are themselves to be
-// laid over borrowed ones, what a row takes away it takes away from those, too. message names the rows' message in errors;
-// it is "" for pairs, which may all be new.
-func (s *source) applyRows(base, over *yaml.Node, forms []string, borrowed *yaml.Node, message string) {
+// applyRows applies rows, or pairs of codes, to the list base. If base belongs to a callback that reuses rows, a removal also applies
+// to those. message is the name of the message in errors; it is "" for pairs, which need no new: true.
+func (s *source) applyRows(base, overlay *yaml.Node, forms []string, reused *yaml.Node, message string) {
 	known := slices.Clone(base.Content)
-	if borrowed != nil {
-		known = append(known, borrowed.Content...)
+	if reused != nil {
+		known = append(known, reused.Content...)
 	}
-	if message != "" && over.Kind == yaml.SequenceNode {
-		for _, row := range over.Content {
+	if message != "" && overlay.Kind == yaml.SequenceNode {
+		for _, row := range overlay.Content {
 			s.checkNew(row, known, forms, message)
 		}
 	}
-	// Rows that are laid over together do not replace each other: exchanging two fields takes two rows that name each
-	// other's paths.
-	companions := func(b, _ *yaml.Node) bool { return slices.Contains(over.Content, b) }
-	for _, row := range s.replaceRows(base, over, forms, borrowed != nil, companions) {
-		if borrowed == nil || !slices.ContainsFunc(borrowed.Content, func(b *yaml.Node) bool { return samePath(b, row, forms) }) {
-			near, _ := s.nearPath(row, known, forms)
-			s.errorf(row, "remove: no row names this path%s", near)
+	for _, row := range s.replaceRows(base, overlay, forms, reused != nil) {
+		if reused == nil || !slices.ContainsFunc(reused.Content, func(r *yaml.Node) bool { return samePath(r, row, forms) }) {
+			hint, _ := s.similarPath(row, known, forms)
+			s.errorf(row, "remove: no row has this path%s", hint)
 		}
 	}
 }
 
-// checkNew refuses a row none of whose paths the known rows name, and a path that is spelled almost like one of theirs, unless
-// the row says that it is new: a misspelled name would add a field that nobody sends, and the one that was meant would be
-// dropped. A field may have another name in one form without a word.
+// checkNew adds a problem for a row without new: true if no known row has one of its paths, or if a path is similar to that of a
+// known row. A misspelled path would add a field that nobody sends, and the field that was meant would be dropped. A known field
+// may get another name in one form without new: true.
 func (s *source) checkNew(row *yaml.Node, known []*yaml.Node, forms []string, message string) {
 	if s.takeNew(row, forms) || child(row, "remove") != nil || slices.Contains(forms, newKey) {
 		return
 	}
-	meets := slices.ContainsFunc(known, func(k *yaml.Node) bool { return samePath(k, row, forms) })
+	matched := slices.ContainsFunc(known, func(k *yaml.Node) bool { return samePath(k, row, forms) })
 	for _, form := range forms {
-		path, own := child(row, form), []string{form}
-		if path == nil || path.Kind != yaml.ScalarNode || path.Value == "" || slices.ContainsFunc(known, func(k *yaml.Node) bool { return samePath(k, row, own) }) {
+		path, thisForm := child(row, form), []string{form}
+		if path == nil || path.Kind != yaml.ScalarNode || path.Value == "" || slices.ContainsFunc(known, func(k *yaml.Node) bool { return samePath(k, row, thisForm) }) {
 			continue
 		}
-		if near, some := s.nearPath(row, known, own); some || !meets {
-			s.missingNew = append(s.missingNew, s.problem(path, "new path %s %s%s (say new: true if it is meant)", message, path.Value, near))
-			meets = true // one path without a likeness is enough to find the row
+		if hint, similar := s.similarPath(row, known, thisForm); similar || !matched {
+			s.missingNew = append(s.missingNew, s.problem(path, "%s has no path %s%s", message, path.Value, addHint(hint)))
+			matched = true // one problem per row is enough, unless the other path is similar to a known one
 		}
 	}
 }
 
-// nearPath is DidYouMean for the paths of a row, and whether any known path is near: several may be as near as each other.
-func (s *source) nearPath(row *yaml.Node, known []*yaml.Node, forms []string) (near string, some bool) {
+// similarPath returns DidYouMean for the paths of a row, and whether any known path is similar. The hint is "" if several known paths
+// are equally similar.
+func (s *source) similarPath(row *yaml.Node, known []*yaml.Node, forms []string) (hint string, similar bool) {
 	for _, form := range forms {
 		path := child(row, form)
 		if path == nil {
@@ -172,50 +187,52 @@ func (s *source) nearPath(row *yaml.Node, known []*yaml.Node, forms []string) (n
 				paths = append(paths, p.Value)
 			}
 		}
-		nearest, found := nearest(path.Value, paths)
-		if near, some = didYouMean(nearest), some || found; near != "" {
-			return near, true
+		best, found := mostSimilar(path.Value, paths)
+		similar = similar || found
+		if hint = didYouMean(best); hint != "" {
+			return hint, true
 		}
 	}
-	return "", some
+	return "", similar
 }
 
-// newKey is the key by which an overlay says that it adds a row or an operation. A table with a form of this name has no
-// such mark, and all that its overlays add is taken for meant.
+// newKey is the key by which an overlay adds a row or an operation. If a form of the table has this name, overlays need no such key.
 const newKey = "new"
 
-// takeNew takes the mark from a row or an operation and tells whether it was there.
+// takeNew removes new: true from a row or an operation, and reports whether it was there.
 func (s *source) takeNew(n *yaml.Node, forms []string) bool {
-	mark := child(n, newKey)
-	if mark == nil || slices.Contains(forms, newKey) {
+	value := child(n, newKey)
+	if value == nil || slices.Contains(forms, newKey) {
 		return false
 	}
-	i := slices.Index(n.Content, mark)
+	i := slices.Index(n.Content, value)
 	n.Content = slices.Delete(n.Content, i-1, i+1)
-	return s.boolean(mark, newKey)
+	return s.boolean(value, newKey)
 }
 
-// replaceRows lays the rows of over on those of base. All rows that one of them meets are taken away; it stands where the
-// first of them stood, or at the end. With keep, what removes stands there, too: the row that says so, and one for
-// each path that went with a row. idle are the rows that were to remove and met none.
-func (s *source) replaceRows(base, over *yaml.Node, forms []string, keep bool, companions func(b, row *yaml.Node) bool) (unused []*yaml.Node) {
-	s.inherit(base, over, forms)
-	s.items(over, "rows", func(row *yaml.Node) {
+// replaceRows applies the rows of an overlay to the list base. A row replaces all rows of base with one of its paths, in the place of
+// the first of them, or is added at the end. Rows of the overlay do not replace each other, so that two rows can exchange paths.
+//
+// With keep, rows with remove: true are put into base too, and one more for each other path of a row that was replaced: base is
+// itself an overlay then. unused are the rows with remove: true that match no row.
+func (s *source) replaceRows(base, overlay *yaml.Node, forms []string, keep bool) (unused []*yaml.Node) {
+	s.inherit(base, overlay, forms)
+	s.items(overlay, "rows", func(row *yaml.Node) {
 		if row.Kind != yaml.MappingNode {
 			s.errorf(row, "a row must be a mapping")
 			return
 		}
 		remove := child(row, "remove")
-		gone := remove != nil && s.boolean(remove, "remove")
+		removes := remove != nil && s.boolean(remove, "remove")
 		kept, at := make([]*yaml.Node, 0, len(base.Content)+1), -1
 		for _, b := range base.Content {
-			if companions(b, row) || !samePath(b, row, forms) {
+			if slices.Contains(overlay.Content, b) || !samePath(b, row, forms) {
 				kept = append(kept, b)
 				continue
 			}
 			if at < 0 {
 				at = len(kept)
-				if !gone || keep {
+				if !removes || keep {
 					kept = append(kept, row)
 				}
 			}
@@ -223,10 +240,10 @@ func (s *source) replaceRows(base, over *yaml.Node, forms []string, keep bool, c
 				kept = append(kept, s.removalRows(b, row, forms)...)
 			}
 		}
-		if at < 0 && gone {
+		if at < 0 && removes {
 			unused = append(unused, row)
 		}
-		if at < 0 && (!gone || keep) {
+		if at < 0 && (!removes || keep) {
 			kept = append(kept, row)
 		}
 		base.Content = kept
@@ -234,29 +251,32 @@ func (s *source) replaceRows(base, over *yaml.Node, forms []string, keep bool, c
 	return unused
 }
 
-// inherit gives each row what it does not say itself of the row whose path it has: about, role, means and empty. How a field is
-// written does not change what it is to the gateway, which would otherwise route a bill as none and compare money as a word.
-// A path of the first form counts more, and a role that another row of them names is that row's.
-func (s *source) inherit(base, over *yaml.Node, forms []string) {
-	given := map[string]bool{}
-	for _, row := range over.Content {
+// inherit adds the keys about, role, means and empty to a row of an overlay that replaces a row of base and does not have them. The
+// name of a field may change, but not its role: otherwise the gateway would not find the bill of a call, or compare an amount as
+// text.
+//
+// A row with the same path in the first form comes before one with the same path in the other form. A role that another row of the
+// overlay has is not inherited.
+func (s *source) inherit(base, overlay *yaml.Node, forms []string) {
+	given := map[string]bool{} // roles in the overlay
+	for _, row := range overlay.Content {
 		if role := child(row, "role"); role != nil && !s.allowsMany(role.Value) {
 			given[role.Value] = true
 		}
 	}
-	known := map[*yaml.Node]bool{} // rows over base whose path of a form before names one there, and these
+	done := map[*yaml.Node]bool{} // rows of both lists that matched by an earlier form
 	for _, form := range forms {
-		met := map[*yaml.Node]bool{}
-		for _, row := range over.Content {
+		matched := map[*yaml.Node]bool{}
+		for _, row := range overlay.Content {
 			path := child(row, form)
-			if path == nil || known[row] || child(row, "remove") != nil {
+			if path == nil || done[row] || child(row, "remove") != nil {
 				continue
 			}
 			for _, b := range base.Content {
-				if at := child(b, form); at == nil || at.Value != path.Value || known[b] {
+				if p := child(b, form); p == nil || p.Value != path.Value || done[b] {
 					continue
 				}
-				met[row], met[b] = true, true
+				matched[row], matched[b] = true, true
 				inheritKey(row, b, "about")
 				if role := child(b, "role"); role != nil && !given[role.Value] {
 					inheritKey(row, b, "role")
@@ -264,60 +284,54 @@ func (s *source) inherit(base, over *yaml.Node, forms []string) {
 				if sameText(child(row, "role"), child(b, "role")) {
 					inheritKey(row, b, "means")
 				}
-				// A date that was 0 or "" for a bill without a payment still is.
 				if as := child(row, "as"); as != nil && as.Value == "digits" && child(row, "values") == nil {
 					inheritKey(row, b, "empty")
 				}
 			}
 		}
-		maps.Copy(known, met)
+		maps.Copy(done, matched)
 	}
 }
 
-// inheritKey gives row a word of b that row does not have.
-func inheritKey(row, b *yaml.Node, word string) {
-	if value := child(b, word); value != nil && child(row, word) == nil {
-		row.Content = append(row.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word, Line: row.Line, Column: row.Column}, value)
+// inheritKey adds a key of b to row, unless row has it.
+func inheritKey(row, b *yaml.Node, key string) {
+	if value := child(b, key); value != nil && child(row, key) == nil {
+		row.Content = append(row.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key, Line: row.Line, Column: row.Column}, value)
 	}
 }
 
-// allowsMany tells whether the table declares that several rows of a reply may have a role.
+// allowsMany reports whether several rows of a reply may have the role.
 func (s *source) allowsMany(role string) bool {
 	many := child(child(child(s.root, "roles"), role), "many")
 	return many != nil && many.Value == "true"
 }
 
-// removalRows are rows that remove the paths of b that row does not name.
+// removalRows returns rows with remove: true for the paths of b that row does not have.
 func (s *source) removalRows(b, row *yaml.Node, forms []string) []*yaml.Node {
 	var list []*yaml.Node
 	for _, form := range forms {
-		path, own := child(b, form), child(row, form)
-		if path == nil || own != nil && own.Value == path.Value {
+		path, replacement := child(b, form), child(row, form)
+		if path == nil || replacement != nil && replacement.Value == path.Value {
 			continue
 		}
-		word := func(tag, value string) *yaml.Node {
+		node := func(tag, value string) *yaml.Node {
 			return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value, Line: row.Line, Column: row.Column}
 		}
-		removal := word("!!map", "")
+		removal := node("!!map", "")
 		removal.Kind, removal.Style = yaml.MappingNode, yaml.FlowStyle
-		removal.Content = []*yaml.Node{word("!!str", form), path, word("!!str", "remove"), word("!!bool", "true")}
+		removal.Content = []*yaml.Node{node("!!str", form), path, node("!!str", "remove"), node("!!bool", "true")}
 		s.overlayOf[removal] = s.overlayOf[row]
 		list = append(list, removal)
 	}
 	return list
 }
 
+// samePath reports whether two rows have the same path in one of the forms.
 func samePath(a, b *yaml.Node, forms []string) bool {
-	for _, form := range forms {
-		pa, pb := child(a, form), child(b, form)
-		if pa != nil && pb != nil && pa.Value == pb.Value {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(forms, func(form string) bool { return sameText(child(a, form), child(b, form)) })
 }
 
-// keys are the keys of a mapping.
+// keys returns the keys of a mapping.
 func keys(n *yaml.Node) (names []string) {
 	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		names = append(names, n.Content[i].Value)
@@ -325,6 +339,7 @@ func keys(n *yaml.Node) (names []string) {
 	return names
 }
 
+// formNames returns the names of the forms in the tree, which may be wrong.
 func (s *source) formNames() []string {
 	var names []string
 	if forms := child(s.root, "forms"); forms != nil {
@@ -335,7 +350,7 @@ func (s *source) formNames() []string {
 	return names
 }
 
-// sequence is the list under key of n, made where there is none.
+// sequence returns the list under a key of n. It adds an empty one if n does not have the key.
 func sequence(n, key *yaml.Node) *yaml.Node {
 	if list := child(n, key.Value); list != nil {
 		return list
@@ -345,7 +360,7 @@ func sequence(n, key *yaml.Node) *yaml.Node {
 	return list
 }
 
-// set puts value under key of n. With merge, mappings on both backends are merged key by key.
+// set sets a key of n. With merge, two mappings are merged key by key.
 func set(n, key, value *yaml.Node, merge bool) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value != key.Value {

@@ -7,105 +7,137 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// callbacks reads what the upstream sends of itself. operations is the node that holds all operations.
-func (s *source) callbacks(t *Table, n, operations *yaml.Node) {
+// readCallbacks reads the callback of the table. operations is the node of all operations.
+func (s *source) readCallbacks(t *Table, n, operations *yaml.Node) {
 	s.fields(n, "callbacks", func(name, value *yaml.Node) {
 		switch {
 		case t.callback != nil:
-			s.errorf(name, "a table has one callback, %q is one more", name.Value)
+			s.errorf(name, "callbacks: a table can have only one, but %q is another one", name.Value)
 		case child(operations, name.Value) != nil:
-			s.errorf(name, "%s is the name of an operation", name.Value)
+			s.errorf(name, "callbacks: %s is the name of an operation", name.Value)
 		default:
-			t.callback = s.callback(t, name, value, operations)
+			t.callback = s.readCallback(t, name, value, operations)
 		}
 	})
 }
 
-func (s *source) callback(t *Table, name, n, operations *yaml.Node) *Callback {
-	// Every form has it, whatever address it is sent to.
+// A callbackReader reads one callback.
+type callbackReader struct {
+	*source
+	table           *Table
+	callback        *Callback
+	under           [2]string  // by form: the object that holds the fields
+	reused, request *yaml.Node // the values of fields and request; nil if the key is missing
+}
+
+func (s *source) readCallback(t *Table, name, n, operations *yaml.Node) *Callback {
+	// Both forms have it. The path has no meaning, since each callback is sent to its own address.
 	o := &Operation{Name: name.Value, paths: [2]string{"/", "/"}, noEnvelope: -1, rows: map[Message][]*row{}, table: t}
-	c := &Callback{operation: o}
-	var under [2]string
-	var fields, own *yaml.Node
-	s.fields(n, "a callback", func(key, value *yaml.Node) {
-		switch key.Value {
-		case "method":
-			c.method = s.oneOf(value, "method", "POST", "PUT")
-		case "fields":
-			fields = value
-		case "request":
-			own = value
-		case "under":
-			s.eachForm(t, value, "under", func(f int, v *yaml.Node) { under[f] = s.segment(v) })
-		case "identified_by":
-			s.items(value, "identified_by", func(item *yaml.Node) {
-				if role := s.roleName(t, item, "identified_by"); role != "" {
-					c.identifiedBy = append(c.identifiedBy, role)
-				}
-			})
-		case "answer":
-			s.eachForm(t, value, "answer", func(f int, v *yaml.Node) { c.answers[f] = s.answer(t, f, v) })
-		default:
-			s.unknownKey(key, "a callback", "method", "fields", "request", "under", "identified_by", "answer")
-		}
-	})
+	rd := &callbackReader{source: s, table: t, callback: &Callback{operation: o}}
+	s.fields(n, "a callback", rd.readKey)
 	if n.Kind != yaml.MappingNode {
-		return c
+		return rd.callback
 	}
+	rd.checkKeys(name, n)
+	before := len(s.problems)
+	rows := rd.rows(name, operations)
+	if rows == nil || len(s.problems) > before {
+		return rd.callback
+	}
+	s.readRows(t, o, callbackMessage, rows)
+	if len(s.problems) > before {
+		return rd.callback
+	}
+	rd.checkIdentifiedBy(name)
+	rd.addUnder()
+	return rd.callback
+}
+
+func (rd *callbackReader) readKey(key, value *yaml.Node) {
+	t, c := rd.table, rd.callback
+	switch key.Value {
+	case "method":
+		c.method = rd.oneOf(value, "method", "POST", "PUT")
+	case "fields":
+		rd.reused = value
+	case "request":
+		rd.request = value
+	case "under":
+		rd.eachForm(t, value, "under", func(f int, v *yaml.Node) { rd.under[f] = rd.fieldName(v) })
+	case "identified_by":
+		rd.items(value, "identified_by", func(item *yaml.Node) {
+			if role := rd.roleName(t, item, "identified_by"); role != "" {
+				c.identifiedBy = append(c.identifiedBy, role)
+			}
+		})
+	case "answer":
+		rd.eachForm(t, value, "answer", func(f int, v *yaml.Node) { c.answers[f] = rd.readAnswer(t, f, v) })
+	default:
+		rd.unknownKey(key, "a callback", "method", "fields", "request", "under", "identified_by", "answer")
+	}
+}
+
+// checkKeys checks that no key is missing.
+func (rd *callbackReader) checkKeys(name, n *yaml.Node) {
 	if child(n, "method") == nil {
-		s.errorf(name, "%s needs method: POST or PUT", o.Name)
+		rd.errorf(name, "%s: method is missing; write method: POST or method: PUT", name.Value)
 	}
 	if by := child(n, "identified_by"); by == nil || len(by.Content) == 0 {
-		s.errorf(name, "%s needs identified_by: the roles that say what it is about", o.Name)
+		rd.errorf(name, "%s: identified_by is missing; list the roles that say what the callback is about", name.Value)
 	}
-	for _, f := range t.forms {
+	for _, f := range rd.table.forms {
 		if child(child(n, "answer"), string(f.name)) == nil {
-			s.errorf(name, "%s needs an answer for %s", o.Name, f.name)
+			rd.errorf(name, "%s: the answer for %s is missing", name.Value, f.name)
 		}
 	}
-	before := len(s.problems)
-	rows := own
+}
+
+// rows returns the rows of the callback: those of request, and those of the operation that fields names. It returns nil if they
+// have problems.
+func (rd *callbackReader) rows(name, operations *yaml.Node) *yaml.Node {
 	switch {
-	case fields == nil && own == nil:
-		s.errorf(name, "%s needs request: with its rows, or fields: with the operation whose reply has them", o.Name)
-	case fields != nil:
-		rows = s.reuseRows(fields, own, operations)
+	case rd.reused != nil:
+		return rd.reuseRows(rd.reused, rd.request, operations)
+	case rd.request == nil:
+		rd.errorf(name, "%s: request is missing; write its rows, or fields: with an operation whose reply has the same fields", name.Value)
 	}
-	if rows == nil || len(s.problems) > before {
-		return c
-	}
-	s.rows(t, o, callbackMessage, rows)
-	if len(s.problems) > before {
-		return c
-	}
-	for _, role := range c.identifiedBy {
-		if !slices.ContainsFunc(o.rows[callbackMessage], func(r *row) bool { return r.hasRole(role) && r.onlyForm() < 0 }) {
-			s.errorf(name, "%s needs a row of both forms with role: %s, nothing else says what it is about", o.Name, role)
+	return rd.request
+}
+
+// checkIdentifiedBy checks that each role of identified_by has a field in both forms.
+func (rd *callbackReader) checkIdentifiedBy(name *yaml.Node) {
+	for _, role := range rd.callback.identifiedBy {
+		hasField := func(r *row) bool { return r.hasRole(role) && r.onlyForm() < 0 }
+		if !slices.ContainsFunc(rd.callback.operation.rows[callbackMessage], hasField) {
+			rd.errorf(name, "%s: identified_by needs a row with role: %s and a path in both forms", name.Value, role)
 		}
 	}
-	for _, r := range o.rows[callbackMessage] {
+}
+
+// addUnder puts the object that holds the fields in front of their paths.
+func (rd *callbackReader) addUnder() {
+	for _, r := range rd.callback.operation.rows[callbackMessage] {
 		for f := range r.path {
-			if r.path[f] != "" && under[f] != "" {
-				r.path[f] = under[f] + "." + r.path[f]
+			if r.path[f] != "" && rd.under[f] != "" {
+				r.path[f] = rd.under[f] + "." + r.path[f]
 			}
 		}
 	}
-	return c
 }
 
-// eachForm calls f for each form that the mapping n names.
+// eachForm calls f for each form in the mapping n.
 func (s *source) eachForm(t *Table, n *yaml.Node, what string, f func(form int, v *yaml.Node)) {
 	s.fields(n, what, func(key, v *yaml.Node) {
 		if i := t.formIndex(Form(key.Value)); i >= 0 {
 			f(i, v)
 			return
 		}
-		s.errorf(key, "%s: %q is not a form of this table", what, key.Value)
+		s.unknownForm(t, key, what)
 	})
 }
 
-// reuseRows is the list of rows of the reply that fields names, with the rows of own laid over it. It is nil where that
-// operation has problems: they are told once.
+// reuseRows returns the rows of a reply for use in a callback, with the callback's own rows applied as an overlay. fields names the
+// operation. If the operation has problems, reuseRows returns nil, so that each of them is reported only once.
 func (s *source) reuseRows(fields, own, operations *yaml.Node) *yaml.Node {
 	operation := s.str(fields, "fields")
 	reply := child(child(operations, operation), "reply")
@@ -113,28 +145,28 @@ func (s *source) reuseRows(fields, own, operations *yaml.Node) *yaml.Node {
 	case operation == "" || s.hasProblems[operation]:
 		return nil
 	case reply == nil:
-		s.errorf(fields, "fields: %q is not an operation of this table%s", operation, DidYouMean(operation, keys(operations)))
+		s.errorf(fields, "fields: the table has no operation %q%s", operation, DidYouMean(operation, keys(operations)))
 		return nil
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: fields.Line, Column: fields.Column}
 	for _, row := range reply.Content {
 		list.Content = append(list.Content, s.reusedRow(row))
 	}
-	if own != nil {
-		companions := func(b, _ *yaml.Node) bool { return slices.Contains(own.Content, b) }
-		for _, row := range s.replaceRows(list, own, s.formNames(), false, companions) {
-			if _, over := s.overlayOf[row]; !over {
-				s.errorf(row, "remove: no row names this path")
-				continue
-			}
-			// It had something to remove when it was laid over the table. A table that is written has no need of it.
-			own.Content = slices.DeleteFunc(own.Content, func(n *yaml.Node) bool { return n == row })
+	if own == nil {
+		return list
+	}
+	for _, row := range s.replaceRows(list, own, s.formNames(), false) {
+		if _, ofOverlay := s.overlayOf[row]; !ofOverlay {
+			s.errorf(row, "remove: no row has this path")
+			continue
 		}
+		// It removed a row when the overlay was applied. Without it the table can be written and read again.
+		own.Content = slices.DeleteFunc(own.Content, func(n *yaml.Node) bool { return n == row })
 	}
 	return list
 }
 
-// reusedRow is a row of a reply as a callback has it, which has no request.
+// reusedRow returns a copy of a row of a reply without the keys that a callback cannot have. echo becomes loss: drop.
 func (s *source) reusedRow(n *yaml.Node) *yaml.Node {
 	row := *n
 	row.Content = nil
@@ -155,26 +187,25 @@ func (s *source) reusedRow(n *yaml.Node) *yaml.Node {
 	return &row
 }
 
-// answer reads what a receiver answers to say that it has the callback: the body, byte for byte, and in it the code
-// by which a success is known.
-func (s *source) answer(t *Table, f int, n *yaml.Node) answer {
+// readAnswer reads the answer with which a receiver acknowledges a callback: a JSON object with a code.
+func (s *source) readAnswer(t *Table, f int, n *yaml.Node) answer {
 	what := "answer." + string(t.forms[f].name)
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
-		s.errorf(n, "%s must be a JSON object, in quotes", what)
+		s.errorf(n, "%s must be a JSON object in quotes", what)
 		return answer{}
 	}
-	// A depth below one is a mistake of the config's, and not to be told of the table.
-	if fault := checkJSON([]byte(n.Value), max(t.depth, 1)); fault != nil || !gjson.Parse(n.Value).IsObject() {
-		reason := ""
-		if fault != nil {
-			reason = ": " + fault.reason
-		}
-		s.errorf(n, "%s must be a JSON object%s", what, reason)
+	// limits.depth is not checked yet. A bad value must not be reported as a mistake of the table.
+	if fault := checkJSON([]byte(n.Value), max(t.depth, 1)); fault != nil {
+		s.errorf(n, "%s must be a JSON object: %s", what, fault.reason)
+		return answer{}
+	}
+	if !gjson.Parse(n.Value).IsObject() {
+		s.errorf(n, "%s must be a JSON object, but is %s", what, n.Value)
 		return answer{}
 	}
 	code := lookup(gjson.Parse(n.Value), t.forms[f].code)
 	if code.kind != text || code.countsAsAbsent() {
-		s.errorf(n, "%s needs %s with text in it: by it a success is known", what, t.forms[f].code)
+		s.errorf(n, "%s needs %s with a text, by which an acknowledgement is recognised", what, t.forms[f].code)
 		return answer{}
 	}
 	return answer{n.Value, code.text()}

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// codeOf is the node of the code in an item of the catalogue, which may be the code itself.
+// codeOf returns the code of an item of the catalogue. The item is a mapping with a code, or the code itself.
 func codeOf(item *yaml.Node) *yaml.Node {
 	if code := child(item, "code"); code != nil {
 		return code
@@ -17,7 +17,7 @@ func codeOf(item *yaml.Node) *yaml.Node {
 	return item
 }
 
-// sameCode tells whether two items of the catalogue are about the same code of the same form.
+// sameCode reports whether two items of the catalogue are about the same code of the same form.
 func sameCode(a, b *yaml.Node) bool {
 	form := func(n *yaml.Node) string {
 		if f := child(n, "form"); f != nil {
@@ -28,13 +28,13 @@ func sameCode(a, b *yaml.Node) bool {
 	return codeOf(a).Kind == yaml.ScalarNode && codeOf(a).Value == codeOf(b).Value && form(a) == form(b)
 }
 
-// meanings reads what the codes of the catalogue mean, and the codes of one form. The catalogue itself has been read.
-func (s *source) meanings(t *Table, n *yaml.Node) {
-	t.catalogued, t.meanings = map[string]Meaning{}, [2]map[string]Meaning{{}, {}}
-	var later []func() // what needs the meanings of the catalogue
+// readMeanings reads the meanings of codes. The codes of the catalogue have been read before.
+func (s *source) readMeanings(t *Table, n *yaml.Node) {
+	t.meanings, t.formMeanings = map[string]Meaning{}, [2]map[string]Meaning{{}, {}}
+	var later []func() // reads codes of one form, which are checked against the catalogue
 	for i, item := range n.Content {
 		if slices.ContainsFunc(n.Content[:i], func(before *yaml.Node) bool { return sameCode(before, item) }) {
-			s.errorf(item, "the code %q is in the catalogue already", codeOf(item).Value)
+			s.errorf(item, "the catalogue has the code %q twice", codeOf(item).Value)
 		}
 		if item.Kind != yaml.MappingNode {
 			continue
@@ -52,19 +52,19 @@ func (s *source) meanings(t *Table, n *yaml.Node) {
 			}
 		})
 		if child(item, "code") == nil {
-			s.errorf(item, "a code needs code:")
+			s.errorf(item, "this item of the catalogue has no code:")
 			continue
 		}
 		code := s.str(child(item, "code"), "a code")
 		if code == t.success.code && means != nil {
-			s.errorf(means, "%q is the code of a success and means nothing else", code)
+			s.errorf(means, "%q is the code of a success and cannot have a meaning", code)
 			continue
 		}
 		if form == nil && means != nil {
-			t.catalogued[code] = Meaning(s.oneOf(means, "means", allMeanings...))
+			t.meanings[code] = Meaning(s.oneOf(means, "means", allMeanings...))
 		}
 		if form != nil {
-			later = append(later, func() { s.codeOfForm(t, code, form, means) })
+			later = append(later, func() { s.readFormCode(t, code, form, means) })
 		}
 	}
 	for _, read := range later {
@@ -72,29 +72,29 @@ func (s *source) meanings(t *Table, n *yaml.Node) {
 	}
 }
 
-// codeOfForm reads a code that one form has, or that says more there. A code of the document means what the document says; only
-// that a caller is unknown may also say that it has nothing there.
-func (s *source) codeOfForm(t *Table, code string, form, means *yaml.Node) {
+// readFormCode reads a code with form: FORM. If the code is in the catalogue, its meaning there cannot be changed, with one
+// exception: a backend may answer caller_refused if it has no bill of the caller, which is then not_found.
+func (s *source) readFormCode(t *Table, code string, form, means *yaml.Node) {
 	f := t.formIndex(Form(s.str(form, "form")))
 	switch {
 	case f < 0:
-		s.errorf(form, "%q is not a form of this table", form.Value)
+		s.unknownForm(t, form, "form")
 		return
 	case means == nil:
-		return // an overlay takes away the meaning of a code
+		return // an overlay removes the meaning of the code
 	}
 	m := Meaning(s.oneOf(means, "means", allMeanings...))
 	switch known := slices.Contains(t.catalogue, code); {
 	case f == 0 && !known:
 		s.errorf(form, "%q is not in the catalogue, which lists the codes of %s%s", code, form.Value, DidYouMean(code, t.catalogue))
-	case known && t.catalogued[code] != m && (m != NotFound || t.catalogued[code] != CallerRefused):
-		s.errorf(means, "%q is a code of the catalogue: it does not mean %s for certain", code, m)
+	case known && t.meanings[code] != m && (m != NotFound || t.meanings[code] != CallerRefused):
+		s.errorf(means, "means: %q is in the catalogue with another meaning, so it cannot mean %s", code, m)
 	}
-	t.meanings[f][code] = m
+	t.formMeanings[f][code] = m
 }
 
-// role reads one declared role.
-func (s *source) role(name, n *yaml.Node) *role {
+// readRole reads the declaration of a role.
+func (s *source) readRole(name, n *yaml.Node) *role {
 	r := &role{name: name.Value}
 	s.fields(n, "a role", func(key, v *yaml.Node) {
 		switch key.Value {
@@ -111,23 +111,23 @@ func (s *source) role(name, n *yaml.Node) *role {
 		case "zero_is_a_value":
 			r.zeroIsValue = s.boolean(v, "zero_is_a_value")
 		case "means":
-			r.means = s.stringList(v, "means")
+			r.means = s.texts(v, "means")
 		default:
 			s.unknownKey(key, "a role", "about", "secret", "public", "many", "unconverted", "zero_is_a_value", "means")
 		}
 	})
 	if r.secret && r.public {
-		s.errorf(n, "role %s is secret and public", name.Value)
+		s.errorf(n, "role %s cannot be secret and public", name.Value)
 	}
 	return r
 }
 
-// roleName is the name of a declared role.
+// roleName returns the name of a declared role.
 func (s *source) roleName(t *Table, n *yaml.Node, what string) string {
 	name := s.str(n, what)
 	if t.roles[name] == nil && name != "" {
 		roles := slices.Sorted(maps.Keys(t.roles))
-		s.errorf(n, "%s: the table has no role %q, only %s%s", what, name, cmp.Or(strings.Join(roles, ", "), "none"), DidYouMean(name, roles))
+		s.errorf(n, "%s: the table has no role %q; its roles are %s%s", what, name, cmp.Or(strings.Join(roles, ", "), "none"), DidYouMean(name, roles))
 		return ""
 	}
 	return name

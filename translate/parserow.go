@@ -8,76 +8,80 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// rowKeys are the keys of a row that are not forms.
+// rowKeys are the keys of a row besides the forms.
 var rowKeys = []string{
 	"about", "as", "empty", "values", "default", "echo", "loss", "loss_code", "optional", "role", "means", "when", "unless", "remove",
 	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "must_equal_request",
 }
 
-// reservedNames are the words beside which the name of a form stands: no form can be named so.
+// reservedNames are the keys that can stand beside the name of a form. No form can be named like one of them.
 var reservedNames = slices.Concat(rowKeys, operationKeys, []string{"prefer", "common"})
 
-// rows reads the rows of one message, leaves out those that the options switch off, and checks that together
-// they say one thing of each field.
-func (s *source) rows(t *Table, o *Operation, m Message, n *yaml.Node) {
-	taken := [2]map[string]int{{}, {}}
-	var at []*yaml.Node
+// readRows reads the rows of a message, without those that an option switches off, and checks that no two contradict each other.
+func (s *source) readRows(t *Table, o *Operation, m Message, n *yaml.Node) {
+	lines := [2]map[string]int{{}, {}} // by form and path: the line of the row
+	var nodes []*yaml.Node
 	s.items(n, string(m), func(item *yaml.Node) {
 		before := len(s.problems)
-		r, on := s.row(t, o, m, item)
-		if !on || len(s.problems) > before {
+		r, enabled := s.readRow(t, o, m, item)
+		if !enabled || len(s.problems) > before {
 			return
 		}
-		for f, path := range r.path {
-			if path == "" {
-				continue
-			}
-			for other, line := range taken[f] {
-				if other == path || strings.HasPrefix(other, path+".") || strings.HasPrefix(path, other+".") {
-					s.errorf(item, "%s: the row on line %d already says where %s is", path, line, other)
-				}
-			}
-			taken[f][path] = item.Line
-			envelope := t.forms[f]
-			if first := segments(path)[0]; m == Reply && envelope.result == "" && (first == envelope.code || first == envelope.text) {
-				s.errorf(item, "%s: the envelope of %s has this name", path, envelope.name)
-			}
-		}
-		for i, other := range o.rows[m] {
-			apart := r.onlyForm() >= 0 && other.onlyForm() >= 0 && r.onlyForm() != other.onlyForm()
-			if r.role != nil && r.role == other.role && !apart && m != Reply {
-				s.errorf(item, "role: %s is already that of the row on line %d", r.role.name, at[i].Line)
-				break
-			}
-		}
-		o.rows[m], at = append(o.rows[m], r), append(at, item)
+		s.checkPaths(t, m, r, item, lines)
+		s.checkRole(m, r, item, o.rows[m], nodes)
+		o.rows[m], nodes = append(o.rows[m], r), append(nodes, item)
 	})
 	if m == Reply {
-		s.checkRequestPaths(t, o, at)
+		s.checkRequestPaths(t, o, nodes)
 	}
 }
 
-// checkRequestPaths checks the paths by which a reply names fields of its request; at are the nodes of its rows.
-func (s *source) checkRequestPaths(t *Table, o *Operation, at []*yaml.Node) {
-	has := func(f int, path string) bool {
-		for _, r := range o.rows[Request] {
-			if r.path[f] == path {
-				return true
+// checkPaths checks that the paths of a row do not overlap with those of the rows before it, whose lines are given.
+func (s *source) checkPaths(t *Table, m Message, r *row, item *yaml.Node, lines [2]map[string]int) {
+	for f, path := range r.path {
+		if path == "" {
+			continue
+		}
+		for other, line := range lines[f] {
+			if other == path || strings.HasPrefix(other, path+".") || strings.HasPrefix(path, other+".") {
+				s.errorf(item, "%s: the row on line %d already has the path %s", path, line, other)
 			}
 		}
-		return false
+		lines[f][path] = item.Line
+		envelope := t.forms[f]
+		if first := segments(path)[0]; m == Reply && envelope.result == "" && (first == envelope.code || first == envelope.text) {
+			s.errorf(item, "%s: the envelope of %s has a field of this name", path, envelope.name)
+		}
+	}
+}
+
+// checkRole checks that no other row of the message has the role in the same form. A reply can have a role several times.
+func (s *source) checkRole(m Message, r *row, item *yaml.Node, others []*row, nodes []*yaml.Node) {
+	for i, other := range others {
+		differentForms := r.onlyForm() >= 0 && other.onlyForm() >= 0 && r.onlyForm() != other.onlyForm()
+		if r.role != nil && r.role == other.role && !differentForms && m != Reply {
+			s.errorf(item, "role: the row on line %d already has the role %s", nodes[i].Line, r.role.name)
+			return
+		}
+	}
+}
+
+// checkRequestPaths checks the paths by which rows of a reply refer to the request. nodes are the nodes of these rows.
+func (s *source) checkRequestPaths(t *Table, o *Operation, nodes []*yaml.Node) {
+	has := func(f int, path string) bool {
+		return slices.ContainsFunc(o.rows[Request], func(r *row) bool { return r.path[f] == path })
 	}
 	for i, r := range o.rows[Reply] {
 		if r.echo != "" && !has(r.onlyForm(), r.echo) {
-			s.errorf(at[i], "%s: echo: no request row has %s in %s", o.Name, r.echo, t.forms[r.onlyForm()].name)
+			s.errorf(nodes[i], "echo: the request of %s has no row with the path %s in %s", o.Name, r.echo, t.forms[r.onlyForm()].name)
 		}
 		if r.mustEqual != "" && !has(0, r.mustEqual) {
-			s.errorf(at[i], "%s: must_equal_request: no request row has %s in %s", o.Name, r.mustEqual, t.forms[0].name)
+			s.errorf(nodes[i], "must_equal_request: the request of %s has no row with the path %s in %s", o.Name, r.mustEqual, t.forms[0].name)
 		}
 	}
 }
 
-// A rowReader reads one row. at are the nodes of its words.
+// A rowReader reads one row.
 type rowReader struct {
 	*source
 	table     *Table
@@ -85,278 +89,295 @@ type rowReader struct {
 	message   Message
 	node      *yaml.Node
 	row       *row
-	nodes     map[string]*yaml.Node
-	enabled   bool // false where when or unless leaves the row out
+	nodes     map[string]*yaml.Node // the values of the row's keys
+	enabled   bool                  // by when and unless
 }
 
-// row reads one row; on is false where its when or unless leaves it out.
-func (s *source) row(t *Table, o *Operation, m Message, n *yaml.Node) (r *row, on bool) {
-	in := &rowReader{s, t, o, m, n, &row{refuse: t.invalid, malformed: t.invalid, lossCode: t.invalid}, map[string]*yaml.Node{}, true}
+// readRow reads one row. enabled is false if its when or unless switches it off.
+func (s *source) readRow(t *Table, o *Operation, m Message, n *yaml.Node) (r *row, enabled bool) {
+	rd := &rowReader{s, t, o, m, n, &row{refuse: t.invalid, malformed: t.invalid, lossCode: t.invalid}, map[string]*yaml.Node{}, true}
 	s.fields(n, "a row", func(key, v *yaml.Node) {
-		in.nodes[key.Value] = v
+		rd.nodes[key.Value] = v
 		if i := t.formIndex(Form(key.Value)); i >= 0 {
-			in.readPath(i, key, v)
-		} else if !in.readBound(key.Value, v) {
-			in.readKey(key, v)
+			rd.readPath(i, key, v)
+		} else if !rd.readBound(key.Value, v) {
+			rd.readKey(key, v)
 		}
 	})
-	in.checkForms()
-	in.checkConversion()
-	in.checkMessage()
-	in.checkReply()
-	if in.row.max > 0 && in.row.min > in.row.max {
-		s.errorf(n, "min %d is more than max %d", in.row.min, in.row.max)
+	if n.Kind != yaml.MappingNode {
+		return rd.row, true
 	}
-	return in.row, in.enabled
+	rd.checkForms()
+	rd.checkEmpty()
+	rd.checkConversion()
+	rd.checkMeans()
+	rd.checkMessage()
+	rd.checkNoEnvelope()
+	if rd.row.max > 0 && rd.row.min > rd.row.max {
+		s.errorf(n, "min %d is greater than max %d", rd.row.min, rd.row.max)
+	}
+	return rd.row, rd.enabled
 }
 
-func (in *rowReader) readPath(form int, key, v *yaml.Node) {
-	in.row.path[form] = in.source.str(v, "a path")
-	for _, name := range segments(in.row.path[form]) {
-		in.checkSegment(v, name)
+func (rd *rowReader) readPath(form int, key, v *yaml.Node) {
+	if rd.operation.paths[form] == "" {
+		rd.errorf(key, "%s has no path in %s, so its rows cannot have one", rd.operation.Name, key.Value)
 	}
-	if in.operation.paths[form] == "" {
-		in.errorf(key, "%s has no path in %s", in.operation.Name, key.Value)
+	path := rd.str(v, "a path")
+	if path == "" {
+		return
+	}
+	rd.row.path[form] = path
+	for _, name := range segments(path) {
+		rd.checkFieldName(v, name)
 	}
 }
 
-// boundKeys are the words by which a request is checked.
+// boundKeys are the keys that are bounds of a request.
 var boundKeys = []string{"required", "min", "max", "exact_digits", "one_of"}
 
-// readBound reads a word that is a readBound; ok is false if it is none.
-func (in *rowReader) readBound(word string, v *yaml.Node) (ok bool) {
-	switch r := in.row; word {
+// readBound reads a key that is a bound. ok is false if it is not a bound.
+func (rd *rowReader) readBound(key string, v *yaml.Node) (ok bool) {
+	switch r := rd.row; key {
 	case "required":
-		r.required = in.boolean(v, word)
+		r.required = rd.boolean(v, key)
 	case "min":
-		r.min = in.wholeNumber(v, word)
+		r.min = rd.wholeNumber(v, key)
 	case "max":
-		r.max = in.wholeNumber(v, word)
+		r.max = rd.wholeNumber(v, key)
 	case "exact_digits":
-		r.exactDigits = in.wholeNumber(v, word)
+		r.exactDigits = rd.wholeNumber(v, key)
 	case "one_of":
-		r.oneOf = in.stringList(v, word)
+		r.oneOf = rd.texts(v, key)
 	default:
 		return false
 	}
 	return true
 }
 
-// readKey reads a readKey that is neither a form nor a bound.
-func (in *rowReader) readKey(key, v *yaml.Node) {
-	t, r := in.table, in.row
+// readKey reads a key that is neither a form nor a bound.
+func (rd *rowReader) readKey(key, v *yaml.Node) {
+	t, r := rd.table, rd.row
 	switch key.Value {
 	case "about":
-		r.about = in.source.str(v, "about")
+		r.about = rd.str(v, "about")
 	case "as":
-		r.digits = in.oneOf(v, "as", "digits") != ""
+		r.digits = rd.oneOf(v, "as", "digits") != ""
 	case "empty":
-		if c, ok := in.constant(v); ok && c.kind == number {
+		if c, ok := rd.constant(v); ok && c.kind == number {
 			r.empty = c.text
 		} else if ok {
-			in.errorf(v, "empty must be the whole number that stands for nothing, such as 0, but is %q", v.Value)
+			rd.errorf(v, "empty must be a whole number such as 0, but is %s", show(v))
 		}
 	case "values":
-		r.pairs = in.pairs(t, v)
+		r.pairs = rd.readPairs(t, v)
 	case "default":
-		if c, ok := in.constant(v); ok {
+		if c, ok := rd.constant(v); ok {
 			r.defaultValue = &c
 		}
 	case "echo":
-		r.echo = in.source.str(v, "echo")
+		r.echo = rd.str(v, "echo")
 	case "loss":
-		r.loss = in.oneOf(v, "loss", "drop", "refuse")
+		r.loss = rd.oneOf(v, "loss", "drop", "refuse")
 	case "loss_code":
-		r.lossCode = in.refusalCode(t, v)
+		r.lossCode = rd.refusalCode(t, v)
 	case "optional":
-		r.optional = in.boolean(v, "optional")
+		r.optional = rd.boolean(v, "optional")
 	case "role":
-		r.role = t.roles[in.roleName(t, v, "role")]
+		r.role = t.roles[rd.roleName(t, v, "role")]
 	case "means":
 		r.means = map[string]string{}
-		in.fields(v, "means", func(value, word *yaml.Node) { r.means[value.Value] = in.source.str(word, "means") })
+		rd.fields(v, "means", func(value, meaning *yaml.Node) { r.means[value.Value] = rd.str(meaning, "means") })
 	case "when", "unless":
-		in.readCondition(key, v)
+		rd.readCondition(key, v)
 	case "refuse":
-		r.refuse = in.refusalCode(t, v)
+		r.refuse = rd.refusalCode(t, v)
 	case "malformed":
-		r.malformed = in.refusalCode(t, v)
+		r.malformed = rd.refusalCode(t, v)
 	case "must_equal_request":
-		r.mustEqual = in.source.str(v, "must_equal_request")
+		r.mustEqual = rd.str(v, "must_equal_request")
 	case "remove", newKey:
-		in.errorf(key, "%s: stands in an overlay, and there only as true", key.Value)
+		rd.errorf(key, "%s is allowed in overlays only, and only as %[1]s: true", key.Value)
 	case "common":
-		in.errorf(key, "common: only a request or a reply can have common rows")
+		rd.errorf(key, "common: only a request or a reply can include common rows")
 	default:
-		in.unknownKey(key, "a row", append(t.formNames(), rowKeys...)...)
+		rd.unknownKey(key, "a row", append(t.formNames(), rowKeys...)...)
 	}
 }
 
-func (in *rowReader) readCondition(key, v *yaml.Node) {
-	option := in.source.str(v, key.Value)
-	value, known := in.table.options[option]
+func (rd *rowReader) readCondition(key, v *yaml.Node) {
+	option := rd.str(v, key.Value)
+	value, known := rd.table.options[option]
 	if !known {
-		in.errorf(v, "%s: %q is not one of the options%s", key.Value, option, DidYouMean(option, slices.Collect(maps.Keys(in.table.options))))
+		rd.errorf(v, "%s: the table has no option %q%s", key.Value, option, DidYouMean(option, slices.Collect(maps.Keys(rd.table.options))))
 	}
-	in.usedOptions[option] = true
-	in.enabled = in.enabled && value == (key.Value == "when")
+	rd.usedOptions[option] = true
+	rd.enabled = rd.enabled && value == (key.Value == "when")
 }
 
-// has tells whether the row has one of the words.
-func (in *rowReader) has(words ...string) bool {
-	return slices.ContainsFunc(words, func(word string) bool { return in.nodes[word] != nil })
+// hasAny reports whether the row has one of the keys.
+func (rd *rowReader) hasAny(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return rd.nodes[key] != nil })
 }
 
-// checkForms checks which forms have the field, and that a field of one form says what becomes of it.
-func (in *rowReader) checkForms() {
-	r, lone := in.row, in.row.onlyForm()
-	explained := in.has("default", "echo", "loss")
+// checkForms checks that a row of one form, and only such a row, says what happens to the field in the other form.
+func (rd *rowReader) checkForms() {
+	r, only := rd.row, rd.row.onlyForm()
+	saysWhatHappens := rd.hasAny("default", "echo", "loss")
 	switch {
-	case r.path == [2]string{}:
-		in.errorf(in.node, "a row needs a path in at least one form")
-	case lone < 0 && explained:
-		in.errorf(in.node, "default, echo and loss are for a field that one form lacks, but this row names both")
-	case lone >= 0 && in.operation.paths[1-lone] != "" && !explained:
-		in.errorf(in.node, "%s is in %s only: say default, echo or loss", r.path[lone], in.table.forms[lone].name)
+	case !rd.hasAny(rd.table.formNames()...):
+		rd.errorf(rd.node, "a row needs a path in at least one form")
+	case r.path == [2]string{}: // has been reported
+	case only < 0 && saysWhatHappens:
+		rd.errorf(rd.node, "default, echo and loss are for a field of one form, but this row has a path in both")
+	case only >= 0 && rd.operation.paths[1-only] != "" && !saysWhatHappens:
+		rd.errorf(rd.node, "%s is in %s only: add default, echo or loss", r.path[only], rd.table.forms[only].name)
 	}
-	if lone >= 0 && r.pairs != nil {
-		in.errorf(in.node, "values are for a field of both forms")
+	if only >= 0 && r.pairs != nil {
+		rd.errorf(rd.node, "values: the row needs a path in both forms")
 	}
 }
 
-// checkConversion checks how the value is written in the other form, and what its role says about it.
-func (in *rowReader) checkConversion() {
-	r, forms := in.row, in.table.forms
+// checkEmpty checks whether the row can have the key empty.
+func (rd *rowReader) checkEmpty() {
+	r, forms, node := rd.row, rd.table.forms, rd.nodes["empty"]
 	switch {
-	case in.nodes["empty"] == nil:
-	case in.message == Request:
-		in.errorf(in.nodes["empty"], "empty: a request says what it says")
+	case node == nil:
+	case rd.message == Request:
+		rd.errorf(node, "empty is not allowed in a request")
 	case r.role != nil && r.role.zeroIsValue:
-		in.errorf(in.nodes["empty"], "empty: 0 is a value of role: %s", r.role.name)
+		rd.errorf(node, "empty is not allowed with role: %s, which has zero_is_a_value", r.role.name)
 	case r.onlyForm() >= 0 || !r.digits || forms[0].digits == forms[1].digits:
-		in.errorf(in.nodes["empty"], "empty is for a field of both forms with as: digits that one of them writes as a number and the other as text")
+		rd.errorf(node, "empty needs as: digits and a path in both forms, of which one has digits: number and the other digits: string")
 	case len(r.pairs) > 0:
-		in.errorf(in.nodes["empty"], "empty: the row has values: pair the empty value there")
+		rd.errorf(node, "empty is not allowed with values: add a pair for the empty value instead")
 	}
-	if r.role != nil && r.role.unconverted && (r.digits || r.pairs != nil) {
-		in.errorf(in.node, "role: %s has no conversion, neither as nor values", r.role.name)
+}
+
+// checkConversion checks whether the role of the row allows a conversion.
+func (rd *rowReader) checkConversion() {
+	if r := rd.row; r.role != nil && r.role.unconverted && (r.digits || r.pairs != nil) {
+		rd.errorf(rd.node, "as and values are not allowed with role: %s, which is unconverted", r.role.name)
 	}
+}
+
+// checkMeans checks the meanings of values against those of the role.
+func (rd *rowReader) checkMeans() {
+	r, node := rd.row, rd.nodes["means"]
 	if r.means == nil {
 		return
 	}
 	if r.role == nil || r.role.means == nil {
-		in.errorf(in.nodes["means"], "means needs a role: that has means")
+		rd.errorf(node, "means needs a role that has means")
 		return
 	}
-	for value, word := range r.means {
-		if word != "" && !slices.Contains(r.role.means, word) {
-			in.errorf(child(in.nodes["means"], value), "%q is not one of the means of role: %s%s", word, r.role.name, DidYouMean(word, r.role.means))
+	for value, meaning := range r.means {
+		if meaning != "" && !slices.Contains(r.role.means, meaning) {
+			rd.errorf(child(node, value), "means: role: %s has no meaning %q%s", r.role.name, meaning, DidYouMean(meaning, r.role.means))
 		}
 	}
 	if r.digits {
-		in.errorf(in.nodes["means"], "means is for a field that holds text, and as: digits for one that holds a number")
+		rd.errorf(node, "means is not allowed with as: digits, since only text has a meaning")
 	}
 }
 
-// misplaced are the words that make no sense in a message.
-var misplaced = []struct {
-	words []string
-	in    Message
-	why   string
-}{
-	{[]string{"default"}, Reply, "default: a reply is never filled in but by echo"},
-	{[]string{"default"}, callbackMessage, "default: a callback is never filled in"},
-	{[]string{"echo"}, Request, "echo: a request has nothing to echo"},
-	{[]string{"echo"}, callbackMessage, "echo: a callback has no request to echo from"},
-	{boundKeys, Reply, "a reply has no bounds"},
-	{boundKeys, callbackMessage, "a callback has no bounds"},
-	{[]string{"must_equal_request"}, Request, "must_equal_request: only a field of a reply can equal one of its request"},
-	{[]string{"must_equal_request"}, callbackMessage, "must_equal_request: a callback has no request"},
-	{[]string{"means"}, Request, "means: only a reply says what has become of something"},
+// misplacedKeys are the keys that have no effect in the rows of a message.
+var misplacedKeys = map[Message][]string{
+	Request:         {"echo", "must_equal_request", "means"},
+	Reply:           append([]string{"default"}, boundKeys...),
+	callbackMessage: append([]string{"default", "echo", "must_equal_request"}, boundKeys...),
 }
 
-// checkMessage checks that the row says nothing that its message cannot do.
-func (in *rowReader) checkMessage() {
-	for _, m := range misplaced {
-		for _, word := range m.words {
-			if m.in == in.message && in.has(word) {
-				in.errorf(in.nodes[word], "%s", m.why)
-				break
-			}
+// checkMessage checks that the keys of the row make sense in its message.
+func (rd *rowReader) checkMessage() {
+	for _, key := range misplacedKeys[rd.message] {
+		if rd.hasAny(key) {
+			rd.errorf(rd.nodes[key], "%s is not allowed in a %s", key, rd.message)
 		}
 	}
-	if in.row.loss == "refuse" && in.message != Request {
-		in.errorf(in.nodes["loss"], "loss: a %s always arrives, it can only drop", in.message)
+	if rd.row.loss == "refuse" && rd.message != Request {
+		rd.errorf(rd.nodes["loss"], "loss: refuse is not allowed in a %s; write loss: drop", rd.message)
 	}
 }
 
-// checkReply checks that a field by which a reply without an envelope is known exists in its form.
-func (in *rowReader) checkReply() {
-	if bare := in.operation.noEnvelope; in.message == Reply && in.row.mustEqual != "" && bare >= 0 && in.row.path[bare] == "" {
-		in.errorf(in.nodes["must_equal_request"], "must_equal_request: %s has replies without an envelope, so that it must have the field", in.table.forms[bare].name)
+// checkNoEnvelope checks that a field with must_equal_request exists in the form whose replies have no envelope.
+func (rd *rowReader) checkNoEnvelope() {
+	if f := rd.operation.noEnvelope; rd.message == Reply && rd.row.mustEqual != "" && f >= 0 && rd.row.path[f] == "" {
+		rd.errorf(rd.nodes["must_equal_request"], "must_equal_request: the row needs a path in %s, which has no_envelope", rd.table.forms[f].name)
 	}
 }
 
-func (s *source) stringList(n *yaml.Node, what string) []string {
-	var words []string
-	s.items(n, what, func(item *yaml.Node) { words = append(words, s.str(item, what)) })
-	if len(words) == 0 {
+// texts returns the items of a list of texts.
+func (s *source) texts(n *yaml.Node, what string) []string {
+	var list []string
+	s.items(n, what, func(item *yaml.Node) { list = append(list, s.str(item, what)) })
+	if len(list) == 0 && n.Kind == yaml.SequenceNode {
 		s.errorf(n, "%s needs at least one value", what)
 	}
-	return words
+	return list
 }
 
-// pairs reads values or codes. A value that several lines share must have exactly one that is preferred.
-func (s *source) pairs(t *Table, n *yaml.Node) pairs {
+// readPairs reads pairs of values or codes. If several pairs share a value, exactly one of them must have prefer: true.
+func (s *source) readPairs(t *Table, n *yaml.Node) pairs {
 	var list pairs
-	var at []*yaml.Node
+	var nodes []*yaml.Node
 	s.items(n, "pairs", func(item *yaml.Node) {
-		var p pair
-		set := [2]bool{}
-		s.fields(item, "a pair", func(key, v *yaml.Node) {
-			if i := t.formIndex(Form(key.Value)); i >= 0 {
-				p.values[i], set[i] = s.constant(v)
-				return
-			}
-			if key.Value != "prefer" {
-				s.unknownKey(key, "a pair", append(t.formNames(), "prefer")...)
-				return
-			}
-			p.prefer = s.boolean(v, "prefer")
-		})
-		if set != [2]bool{true, true} {
-			s.errorf(item, "a pair needs a value for %s and one for %s", t.forms[0].name, t.forms[1].name)
-			return
+		if p, ok := s.readPair(t, item); ok {
+			list, nodes = append(list, p), append(nodes, item)
 		}
-		list, at = append(list, p), append(at, item)
 	})
 	for i := range list {
 		for f := range list[i].values {
-			same, preferred, before := 0, 0, 0
-			for j, other := range list {
-				if other.values[f].text != list[i].values[f].text {
-					continue
-				}
-				if same++; other.prefer {
-					preferred++
-				}
-				if j < i {
-					before++
-				}
-			}
-			if before == 1 && preferred != 1 { // once for all lines that share it
-				s.errorf(at[i], "%q of %s stands in %d pairs: mark the one that is read on the way back with prefer: true", list[i].values[f].text, t.forms[f].name, same)
-			}
+			s.checkSharedValue(t, list, nodes, i, f)
 		}
 	}
 	return list
 }
 
-// constant is a scalar of the table as JSON: a YAML whole number is a number, a true or false a boolean, all
-// else a string.
+func (s *source) readPair(t *Table, item *yaml.Node) (p pair, ok bool) {
+	var valid [2]bool
+	s.fields(item, "a pair", func(key, v *yaml.Node) {
+		switch i := t.formIndex(Form(key.Value)); {
+		case i >= 0:
+			p.values[i], valid[i] = s.constant(v)
+		case key.Value == "prefer":
+			p.prefer = s.boolean(v, "prefer")
+		default:
+			s.unknownKey(key, "a pair", append(t.formNames(), "prefer")...)
+		}
+	})
+	for _, f := range t.forms {
+		if item.Kind == yaml.MappingNode && child(item, string(f.name)) == nil {
+			s.errorf(item, "a pair needs a value for %s", f.name)
+		}
+	}
+	return p, valid == [2]bool{true, true}
+}
+
+// checkSharedValue checks that exactly one of the pairs that share a value of form f is preferred. It reports once for all of them,
+// at the second.
+func (s *source) checkSharedValue(t *Table, list pairs, nodes []*yaml.Node, i, f int) {
+	same, preferred, before := 0, 0, 0
+	for j, other := range list {
+		if other.values[f].text != list[i].values[f].text {
+			continue
+		}
+		if same++; other.prefer {
+			preferred++
+		}
+		if j < i {
+			before++
+		}
+	}
+	if before == 1 && preferred != 1 {
+		s.errorf(nodes[i], "%q of %s is in %d pairs: add prefer: true to the one that is used towards %s", list[i].values[f].text, t.forms[f].name, same, t.forms[1-f].name)
+	}
+}
+
+// constant returns a scalar of the table: a whole number, true or false, or text.
 func (s *source) constant(n *yaml.Node) (constant, bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		s.errorf(n, "a value must be a word or a number")
+		s.errorf(n, "a value must be text, a number, true or false, but is %s", show(n))
 		return constant{}, false
 	}
 	switch {
@@ -367,6 +388,6 @@ func (s *source) constant(n *yaml.Node) (constant, bool) {
 	case n.Tag == "!!str":
 		return constant{text, n.Value, string(appendString(nil, n.Value))}, true
 	}
-	s.errorf(n, "write %q in quotes: as a number it has no exact spelling", n.Value)
+	s.errorf(n, "write %q in quotes: only digits without a leading zero can be written without quotes", n.Value)
 	return constant{}, false
 }

@@ -1,42 +1,43 @@
 package translate
 
-// A plan carries one message of one operation from one form to the other. Compiling it resolves every path:
-// running it is one walk over the input, which keeps the raw text of each mapped value in a slot, and one over
-// the steps, which append the output from the slots. A plan between equal forms only fills the slots.
+// A plan translates one message of an operation from one form to another, in two steps. A walk over the input puts the raw text
+// of each field into the slot of its row. Then the steps append the output from the slots. Between equal forms only the slots
+// are filled.
 type plan struct {
 	table    *Table
 	message  Message
 	from, to int
 	rows     []*row // slot i holds the value of rows[i]
 	root     *node
-	result   *node // where the rows' paths begin in the input: the root, or the envelope's result
+	result   *node // where the paths of the rows begin: the root, or the result in the envelope
 	steps    []step
-	objects  []object       // the objects of the output, for fields that pass without a row; 0 is the result
+	objects  []object       // of the output; objects[0] is the result
 	roles    map[string]int // by role: the slot of its row
-	unknown  string         // what happens to a field that no row names
+	unknown  string         // what happens to a field without a row
 }
 
-// The slots of a reply's envelope stand behind those of its rows.
+// The slots of the envelope follow those of the rows.
 func (p *plan) codeSlot() int { return len(p.rows) }
 func (p *plan) textSlot() int { return len(p.rows) + 1 }
 func (p *plan) slots() int    { return len(p.rows) + 2 }
 
-// A node is an object of the input whose names the table knows.
+// A node is an object of the input, with the names that the table has for its members.
 type node struct {
-	path   string // as a refusal names it
+	path   string // in refusals and reports
 	names  []entry
 	index  map[string]int
 	fold   map[string]int // of a request: by the folded name; see fold
-	output int            // the object of the output that unknown fields pass into, -1 for none
+	output int            // the index of the output object that fields without a row pass into; -1 for none
 }
 
+// An entry is a member of a node: a field or an object.
 type entry struct {
 	name string
 	slot int   // -1 for an object
-	node *node // nil for a leaf
+	node *node // nil for a field
 }
 
-// find looks a name up. Fields mostly come in the order of the table, so the one after the last is tried first.
+// find returns the entry with a name, or nil. It tries *next first, since fields mostly come in the order of the table.
 func (n *node) find(name string, next *int) *entry {
 	if *next < len(n.names) && n.names[*next].name == name {
 		*next++
@@ -61,8 +62,8 @@ func (n *node) add(e entry) {
 	n.names = append(n.names, e)
 }
 
-// addLeaf puts a slot under a path, making the objects on the way.
-func (n *node) addLeaf(path string, slot int) {
+// addField adds a field at a path, and the objects around it.
+func (n *node) addField(path string, slot int) {
 	names := segments(path)
 	for _, name := range names[:len(names)-1] {
 		i, ok := n.index[name]
@@ -90,12 +91,12 @@ type step struct {
 type action uint8
 
 const (
-	putValue   action = iota // the value of a slot
-	openObject               // taken back at its end when nothing got into it
+	putValue   action = iota // append the value of a slot
+	openObject               // begin an object; endObject removes it if it is empty
 	endObject
 )
 
-// object is an object of the output: its path and the names that the table puts there.
+// object is an object of the output, with the names that the table has in it.
 type object struct {
 	path  string
 	names map[string]bool
@@ -115,15 +116,16 @@ func (o *Operation) compile() {
 			}
 		}
 	}
-	for _, both := range o.translations {
-		for _, c := range both {
-			if c != nil {
-				c.link()
+	for _, ofClient := range o.translations {
+		for _, t := range ofClient {
+			if t != nil {
+				t.link()
 			}
 		}
 	}
 }
 
+// plan makes the plan for a message from one form to another.
 func (o *Operation) plan(m Message, from, to int) *plan {
 	t := o.table
 	p := &plan{table: t, message: m, from: from, to: to, root: &node{output: -1}, roles: map[string]int{}, unknown: t.unknown[m][from]}
@@ -139,7 +141,7 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		p.root.add(entry{name: envelope.code, slot: p.codeSlot()})
 		p.root.add(entry{name: envelope.text, slot: p.textSlot()})
 		if envelope.result != "" {
-			// The result's fields are shown by the paths that the table gives them.
+			// Without a path: paths of the table start at the result.
 			p.result = &node{output: -1}
 			p.root.add(entry{name: envelope.result, slot: -1, node: p.result})
 		}
@@ -147,10 +149,10 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 	out := &node{}
 	for slot, r := range p.rows {
 		if r.path[from] != "" {
-			p.result.addLeaf(r.path[from], slot)
+			p.result.addField(r.path[from], slot)
 		}
 		if r.path[to] != "" {
-			out.addLeaf(r.path[to], slot)
+			out.addField(r.path[to], slot)
 		}
 		if r.role != nil && r.path[from] != "" {
 			p.roles[r.role.name] = slot
@@ -166,8 +168,8 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 	return p
 }
 
-// flatten turns the tree of the output into steps. Object 0 is the result itself; whoever runs the steps
-// writes its brackets.
+// flatten turns the tree of the output into steps and returns the index of its object. The steps do not write the brackets of the
+// root.
 func (p *plan) flatten(n *node) int {
 	id := len(p.objects)
 	p.objects = append(p.objects, object{path: n.path, names: map[string]bool{}})
@@ -186,8 +188,8 @@ func (p *plan) flatten(n *node) int {
 	return id
 }
 
-// connectObjects finds for each object of the input the object of the output with the same path: a field that passes
-// without a row keeps its place.
+// connectObjects sets the output of each object of the input to the object with the same path. A field without a row passes into
+// it.
 func (p *plan) connectObjects(n *node) {
 	for i, o := range p.objects {
 		if o.path == n.path {

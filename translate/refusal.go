@@ -2,11 +2,11 @@ package translate
 
 import "strings"
 
-// A Refusal is a request that cannot be carried to the other form. Nothing of it may be sent.
+// A Refusal is the error of a request that cannot be translated. Nothing of the request may be sent.
 type Refusal struct {
 	Code   string // a code of the catalogue
-	Field  string // path in the client's form, "" when it is the whole document
-	Reason string // for the client's eyes: it may quote the value
+	Field  string // path in the client's form; "" for the whole document
+	Reason string // for the client only, since it may quote the value
 }
 
 func (r *Refusal) Error() string {
@@ -16,32 +16,33 @@ func (r *Refusal) Error() string {
 	return r.Code + " " + r.Field + ": " + r.Reason
 }
 
-// UnusableReply is a reply that no readable code can be taken from: the outcome of the call is unknown.
+// An UnusableReply is the error of a reply without a readable code, or of a success that belongs to another call. The outcome of
+// the call is unknown.
 type UnusableReply struct {
 	Reason string
-	Field  string // of a success that belongs to another call: where it names something else than was asked for, by its path
+	Field  string // of a success that belongs to another call: the path of the field that differs from the request
 }
 
-func (n *UnusableReply) Error() string { return "not an answer: " + n.Reason }
+func (u *UnusableReply) Error() string { return "unusable reply: " + u.Reason }
 
-// A Report is what a translation changed besides names and types. Fields are paths of the table.
+// A Report lists what a translation changed, besides names and types. Fields are paths of the table.
 type Report struct {
-	Dropped    []string // of the form that the message came in
-	Defaulted  []string // of the form that it went to
-	Echoed     []string // of the form that it went to
-	Mismatched []string // of the form that it came in: values that did not fit, and fields that are missing
-	Unknown    int      // fields that no row names and that were dropped
+	Dropped    []string // in the source form
+	Defaulted  []string // in the target form
+	Echoed     []string // in the target form
+	Mismatched []string // in the source form: values that did not fit, and missing fields
+	Unknown    int      // the number of dropped fields without a row
 
-	// UnknownNames are the first names behind Unknown. They are the sender's words: not for a metric or a log.
+	// UnknownNames are the first names of the Unknown fields. The sender chose them: they must not be logged or become a metric.
 	UnknownNames []string
 }
 
-// maxUnknownNames bounds what a message full of unknown fields can make us keep.
+// maxUnknownNames limits the memory that a message with many unknown fields can use.
 const maxUnknownNames = 16
 
 func (r *Report) reset() {
 	r.Dropped, r.Defaulted, r.Echoed, r.Mismatched = r.Dropped[:0], r.Defaulted[:0], r.Echoed[:0], r.Mismatched[:0]
-	clear(r.UnknownNames) // parts of a message, which they would keep from being freed
+	clear(r.UnknownNames) // so that the strings can be freed
 	r.Unknown, r.UnknownNames = 0, r.UnknownNames[:0]
 }
 

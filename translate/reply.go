@@ -2,106 +2,134 @@ package translate
 
 import "github.com/tidwall/gjson"
 
-// Reply appends the upstream's reply to dst as the client's form has it. Between equal forms it returns src
-// itself. status is the HTTP status of the reply. The error is a [*UnusableReply] where no code can be read: then
-// nothing is known of the outcome. Request must have come first: a reply may echo from it, and a success may have to
-// equal it.
+// Reply appends the upstream's reply to dst, in the client's form. Between equal forms it returns src itself. status is the HTTP
+// status of the reply. If the error is an [*UnusableReply], the outcome of the call is unknown. Request must have been called
+// before: a reply may echo from the request, and a success may have to equal it.
 func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
+	unusable := c.readReply(status, src)
+	if unusable == nil && c.success && !c.translation.SameForm() {
+		unusable = c.checkResult()
+	}
+	if unusable != nil {
+		c.code, c.success = "", false
+		return nil, unusable
+	}
+	switch {
+	case c.translation.SameForm():
+		return src, nil
+	case c.success:
+		return c.appendSuccess(dst), nil
+	}
+	return c.appendFailure(dst), nil
+}
+
+// readReply reads a reply into the slots, and its code. It returns nil if the reply is usable.
+func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	p := c.translation.reply
 	c.Report.reset()
 	clear(c.reply)
 	clear(c.passed)
 	c.code, c.success, c.passed = "", false, c.passed[:0]
 	if fault := checkJSON(src, p.table.depth); fault != nil {
-		return nil, &UnusableReply{Reason: fault.reason}
+		return &UnusableReply{Reason: fault.reason}
 	}
 	doc := gjson.Parse(unsafeString(src))
 	if !doc.IsObject() {
-		return nil, &UnusableReply{Reason: "not a JSON object"}
+		return &UnusableReply{Reason: "not a JSON object"}
 	}
 	c.walk(p, p.root, doc, c.reply)
-	code := c.reply[p.codeSlot()]
-	switch {
+	if unusable := c.readCode(status); unusable != nil {
+		return unusable
+	}
+	c.success = c.code == p.table.success.code
+	if path := c.unequalField(); c.success && path != "" {
+		return &UnusableReply{"a success, but its " + path + " is not that of the request", path}
+	}
+	return nil
+}
+
+// readCode reads the code of the reply. A success without an envelope has the code of a success.
+func (c *Call) readCode(status int) *UnusableReply {
+	p := c.translation.reply
+	name := p.table.forms[p.from].code
+	switch code := c.reply[p.codeSlot()]; {
 	case code.kind == text && code.raw != `""`:
 		c.code = p.table.intern(code.text())
 	case code.kind == absent && c.isSuccessWithoutEnvelope(status):
 		c.code = p.table.success.code
 	case code.kind == absent && c.translation.operation.noEnvelope == p.from:
-		return nil, &UnusableReply{Reason: "no " + p.table.forms[p.from].code + " in it, and not the bare success that the request asks for"}
+		return &UnusableReply{Reason: name + " is missing, and the fields are not those of a success without an envelope"}
 	case code.kind == absent:
-		return nil, &UnusableReply{Reason: "no " + p.table.forms[p.from].code + " in it"}
+		return &UnusableReply{Reason: name + " is missing"}
 	case code.kind == text:
-		return nil, &UnusableReply{Reason: "its " + p.table.forms[p.from].code + " is empty"}
+		return &UnusableReply{Reason: name + " is empty"}
 	default:
-		return nil, &UnusableReply{Reason: "its " + p.table.forms[p.from].code + " is " + code.kind.String() + " where text is needed"}
+		return &UnusableReply{Reason: name + " must be text, but is " + code.kind.String()}
 	}
-	c.success = c.code == p.table.success.code
-	if path := c.unequalField(); c.success && path != "" {
-		c.code, c.success = "", false
-		return nil, &UnusableReply{"a success, but its " + path + " is not the one that was asked for", path}
+	return nil
+}
+
+// checkResult returns nil if the result of a success has enough fields to be translated.
+func (c *Call) checkResult() *UnusableReply {
+	p, noEnvelope := c.translation.reply, c.translation.operation.noEnvelope
+	if noEnvelope == p.from && !c.hasMustEqualFields() {
+		return &UnusableReply{Reason: "a success that does not name what the request is about"}
 	}
-	if c.translation.SameForm() {
-		return src, nil
+	if noEnvelope == p.to && !c.hasResult() {
+		// Without an envelope the client could not see that this is a success.
+		return &UnusableReply{Reason: "a success without a result"}
 	}
-	if !c.success {
-		return c.failure(dst), nil
-	}
-	if c.translation.operation.noEnvelope == p.from && !c.hasMustEqualFields() {
-		c.code, c.success = "", false
-		return nil, &UnusableReply{Reason: "a success that shows nothing of what was asked for"}
-	}
-	toBare := c.translation.operation.noEnvelope == p.to
-	if toBare && !hasResult(c.reply, p) {
-		// Without its envelope an empty result could not be told from no answer at all.
-		c.code, c.success = "", false
-		return nil, &UnusableReply{Reason: "a success without a result"}
-	}
+	return nil
+}
+
+// statusOK is HTTP 200. This package does not import net/http.
+const statusOK = 200
+
+// appendSuccess appends the result in the client's form, in its envelope if it has one.
+func (c *Call) appendSuccess(dst []byte) []byte {
+	p := c.translation.reply
 	dst = append(dst, '{')
-	if !toBare {
-		dst = c.envelope(dst, c.code)
+	end := "}"
+	if c.translation.operation.noEnvelope != p.to {
+		dst = c.appendEnvelope(dst)
 		if result := p.table.forms[p.to].result; result != "" {
 			dst = append(append(append(dst, `,"`...), result...), `":{`...)
-			dst, _ = c.emit(p, dst, c.reply)
-			c.reportDropped(p)
-			return append(dst, "}}"...), nil
+			end = "}}"
 		}
 	}
 	dst, _ = c.emit(p, dst, c.reply)
 	c.reportDropped(p)
-	return append(dst, '}'), nil
+	return append(dst, end...)
 }
 
-// statusOK is HTTP 200. This package does not know net/http.
-const statusOK = 200
-
-// failure writes what a translated failure carries: its code and its text, and null for a result.
-func (c *Call) failure(dst []byte) []byte {
+// appendFailure appends code and text of a failure in the client's form. A failure has no result.
+func (c *Call) appendFailure(dst []byte) []byte {
 	p := c.translation.reply
 	c.Report.reset()
-	dst = c.envelope(append(dst, '{'), c.code)
+	dst = c.appendEnvelope(append(dst, '{'))
 	if result := p.table.forms[p.to].result; result != "" {
 		dst = append(append(append(dst, `,"`...), result...), `":null`...)
 	}
 	return append(dst, '}')
 }
 
-// envelope appends code and text in the client's form. The code is a pair's, or stands as it came.
-func (c *Call) envelope(dst []byte, code string) []byte {
+// appendEnvelope appends code and text in the client's form. A code without a pair is not changed.
+func (c *Call) appendEnvelope(dst []byte) []byte {
 	p := c.translation.reply
 	to := p.table.forms[p.to]
 	dst = append(append(append(dst, '"'), to.code...), `":`...)
-	raw := c.reply[p.codeSlot()]
-	switch paired, ok := p.table.codes.find(p.from, code); {
-	case c.success: // one code in both forms
+	code := c.reply[p.codeSlot()]
+	switch paired, ok := p.table.codes.find(p.from, c.code); {
+	case c.success: // the same code in both forms
 		dst = append(dst, p.table.success.codeJSON...)
 	case ok:
 		dst = append(dst, paired.json...)
 	default:
-		dst = append(dst, raw.raw...)
+		dst = append(dst, code.raw...)
 	}
 	v := c.reply[p.textSlot()]
 	if v.kind == absent {
-		if raw.kind != absent || p.table.success.text == "" {
+		if code.kind != absent || p.table.success.text == "" {
 			c.Report.Mismatched = append(c.Report.Mismatched, p.table.forms[p.from].text)
 			return dst
 		}
@@ -110,17 +138,17 @@ func (c *Call) envelope(dst []byte, code string) []byte {
 		return append(dst, p.table.success.textJSON...)
 	}
 	dst = append(append(append(dst, `,"`...), to.text...), `":`...)
-	dst, fits := plain.appendValue(dst, v, p.from, text, true)
+	dst, fits := unconverted.appendValue(dst, v, p.from, text, true)
 	if !fits {
 		c.Report.Mismatched = append(c.Report.Mismatched, p.table.forms[p.from].text)
 	}
 	return dst
 }
 
-// plain is a field with nothing to convert.
-var plain = &row{}
+// unconverted is a row without a conversion.
+var unconverted = &row{}
 
-// reportDropped reports what the reply had and the client's form has no place for.
+// reportDropped reports the fields of the reply that the client's form has no place for.
 func (c *Call) reportDropped(p *plan) {
 	for slot, r := range p.rows {
 		if r.path[p.to] == "" && c.reply[slot].kind != absent {
@@ -129,8 +157,8 @@ func (c *Call) reportDropped(p *plan) {
 	}
 }
 
-// isSuccessWithoutEnvelope tells whether a reply without a code is the success of this call that its form sends without an envelope: with
-// HTTP 200, every field that must equal the request, and a meaning for every value that can have one.
+// isSuccessWithoutEnvelope reports whether a reply without a code is a success of this call. It must have HTTP 200, the value of
+// the request in every field with must_equal_request, and a meaning in every field with means.
 func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	p := c.translation.reply
 	if c.translation.operation.noEnvelope != p.from || status != statusOK {
@@ -144,10 +172,9 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 		if v.countsAsAbsent() || v.kind == composite {
 			return false
 		}
-		content := v.text()
 		if r.mustEqual != "" {
-			asked := c.translation.equalSlots[slot]
-			if asked < 0 || c.request[asked].countsAsAbsent() || c.request[asked].text() != content {
+			requested := c.translation.equalSlots[slot]
+			if requested < 0 || c.request[requested].countsAsAbsent() || c.request[requested].text() != v.text() {
 				return false
 			}
 		}
@@ -158,7 +185,7 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	return true
 }
 
-// hasMustEqualFields tells whether the reply has every field that must equal the request.
+// hasMustEqualFields reports whether the reply has every field with must_equal_request.
 func (c *Call) hasMustEqualFields() bool {
 	for slot, r := range c.translation.reply.rows {
 		if r.mustEqual != "" && c.reply[slot].countsAsAbsent() {
@@ -168,26 +195,27 @@ func (c *Call) hasMustEqualFields() bool {
 	return true
 }
 
-// unequalField is the path of a field by which the reply names something else than the request asked for: then it
-// belongs to unequalField call, whatever brought it here. A field that is missing names nothing.
+// unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the reply belongs to
+// another call. A missing field does not differ.
 func (c *Call) unequalField() string {
 	p := c.translation.reply
 	for slot, r := range p.rows {
-		asked := c.translation.equalSlots[slot]
-		if asked < 0 || c.reply[slot].countsAsAbsent() || c.request[asked].countsAsAbsent() {
+		requested := c.translation.equalSlots[slot]
+		if requested < 0 || c.reply[slot].countsAsAbsent() || c.request[requested].countsAsAbsent() {
 			continue
 		}
-		if c.reply[slot].text() != c.request[asked].text() {
+		if c.reply[slot].text() != c.request[requested].text() {
 			return r.path[p.from]
 		}
 	}
 	return ""
 }
 
-// hasResult tells whether any field of the result came that the client's form has a place for.
-func hasResult(slots []value, p *plan) bool {
+// hasResult reports whether the reply has any field that the client's form has a place for.
+func (c *Call) hasResult() bool {
+	p := c.translation.reply
 	for slot, r := range p.rows {
-		if r.path[p.to] != "" && slots[slot].kind != absent {
+		if r.path[p.to] != "" && c.reply[slot].kind != absent {
 			return true
 		}
 	}

@@ -5,21 +5,19 @@ import (
 	"unsafe"
 )
 
-// Value is what the request says in the field with a role: of a string its content, of another single value its raw text, and
-// "" if the request has no such field or has null, an object or an array there. It is valid until Release and as long as the
-// request's bytes are.
+// Value returns the value of the request's field with a role: the content of a string, or the raw text of a number or a boolean.
+// It returns "" if the field is missing, null, an object or an array. The result is valid until Release, and only as long as
+// the bytes of the request are not modified.
 func (c *Call) Value(role string) string {
 	return valueAt(c.translation.request, role, c.request)
 }
 
-// ReplyValue is what the last reply says in the field with a role, as Value is for the request. A field whose values have a
-// meaning says something only as text.
+// ReplyValue is Value for the last reply. If the values of the field have a meaning, it returns "" for a value that is not text.
 func (c *Call) ReplyValue(role string) string {
 	return valueAt(c.translation.reply, role, c.reply)
 }
 
-// ReplyMeaning is what the value of the last reply means in the field with a role, by the means of its row; "" if it has no
-// meaning.
+// ReplyMeaning returns what the value of the field with a role means in the last reply, or "" if it has no meaning.
 func (c *Call) ReplyMeaning(role string) string {
 	p := c.translation.reply
 	slot, ok := p.roles[role]
@@ -37,10 +35,10 @@ func valueAt(p *plan, role string, slots []value) string {
 	return slots[slot].text()
 }
 
-// StringValue is the string that the request has in the field with a role, and the path of the field. ok is false if the field
-// is missing, null, empty or not a string.
+// StringValue returns the string in the request's field with a role, and the path of the field. ok is false if the field is
+// missing, null, empty or not a string.
 func (c *Call) StringValue(role string) (content, path string, ok bool) {
-	slot, ok := c.stringAt(role)
+	slot, ok := c.stringSlot(role)
 	if !ok {
 		return "", "", false
 	}
@@ -48,33 +46,33 @@ func (c *Call) StringValue(role string) (content, path string, ok bool) {
 	return c.request[slot].text(), p.rows[slot].path[p.from], true
 }
 
-func (c *Call) stringAt(role string) (slot int, ok bool) {
+func (c *Call) stringSlot(role string) (slot int, ok bool) {
 	slot, ok = c.translation.request.roles[role]
 	return slot, ok && c.request[slot].kind == text && !c.request[slot].countsAsAbsent()
 }
 
-// Replace appends the request to dst as Request made it, but with content as the string of the field with a role. A request
-// without such a string is appended as it is. Between equal forms every other byte is the client's. Request must have
-// succeeded before; otherwise nothing is appended.
+// Replace appends the translated request to dst, with content in place of the string in the field with a role. If the field has no
+// string, nothing is replaced. Between equal forms all other bytes are unchanged. If Request has not succeeded, Replace appends
+// nothing.
 func (c *Call) Replace(dst []byte, role, content string) []byte {
-	if c.carriedBody == nil {
+	if !c.translated {
 		return dst
 	}
 	p := c.translation.request
-	slot, ok := c.stringAt(role)
+	slot, ok := c.stringSlot(role)
 	if c.translation.SameForm() {
 		if !ok {
-			return append(dst, c.carriedBody...)
+			return append(dst, c.body...)
 		}
 		begin := c.offset(c.request[slot])
-		dst = appendString(append(dst, c.carriedBody[:begin]...), content)
-		return append(dst, c.carriedBody[begin+len(c.request[slot].raw):]...)
+		dst = appendString(append(dst, c.body[:begin]...), content)
+		return append(dst, c.body[begin+len(c.request[slot].raw):]...)
 	}
-	report := c.Report // of Request, which holds for the other fields
+	report := c.Report // emit would report every field a second time
 	c.Report = Report{}
 	if ok {
-		// The slot is restored: the reply may echo what the client sent.
-		defer func(own value) { c.request[slot] = own }(c.request[slot])
+		// The reply may echo the value that the client sent.
+		defer func(sent value) { c.request[slot] = sent }(c.request[slot])
 		c.request[slot].raw = string(appendString(nil, content))
 	}
 	dst, _ = c.emit(p, append(dst, '{'), c.request)
@@ -82,18 +80,18 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 	return append(dst, '}')
 }
 
-// offset is where a value begins in the request. The raw text of a value is part of the request's bytes, so that its place is
-// exact where a search could find another text of the same spelling.
+// offset returns where a value begins in the request. It compares addresses, since the raw text of a value is part of the body.
+// A search could find the same text in another place.
 func (c *Call) offset(v value) int {
-	return int(uintptr(unsafe.Pointer(unsafe.StringData(v.raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(c.carriedBody))))
+	return int(uintptr(unsafe.Pointer(unsafe.StringData(v.raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(c.body))))
 }
 
-// Compose appends a request of the operation in a form, as a client would make it that sends these values, by role, and nothing
-// else. Empty values and roles that the request lacks are left out. It is an error if one of the forms lacks the operation.
+// Compose appends a request of the operation in a form, with the given values by role. Empty values, and roles that the request
+// does not have, are left out. Both forms must have the operation.
 func (o *Operation) Compose(dst []byte, f Form, values map[string]string) ([]byte, error) {
 	to := o.table.formIndex(f)
 	if to < 0 || o.translations[1-to][to] == nil {
-		return nil, fmt.Errorf("%s cannot be composed in %s: both forms must have it", o.Name, f)
+		return nil, fmt.Errorf("%s cannot be composed in %s: both forms must have the operation", o.Name, f)
 	}
 	c := o.translations[1-to][to].Start()
 	defer c.Release()

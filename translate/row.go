@@ -2,33 +2,33 @@ package translate
 
 import "strings"
 
-// A row is one field of one message, as the table declares it. Index 0 and 1 are the table's two forms.
+// A row is one field of one message, as the table declares it. Indexes 0 and 1 are the forms of the table.
 type row struct {
-	path   [2]string // "" where a form lacks the field
+	path   [2]string // "" if the form lacks the field
 	digits bool      // `as: digits`
-	empty  string    // `empty`: the number that is "" in the form whose digits are text; "" for none
+	empty  string    // `empty`: the number that the form with text writes as ""; "" for none
 	pairs  pairs     // `values`
 
-	defaultValue *constant // `default`: what the form that has the field gets from the one that lacks it
-	echo         string    // path in the request, of the form that has the field
-	loss         string    // "drop", "refuse", or ""
-	lossCode     string
-	optional     bool // a success without it is complete
+	defaultValue *constant // `default`: for the form that has the field, if the message comes from the other form
+	echo         string    // `echo`: the path in the request, in the form that has the field
+	loss         string    // `loss`: "drop", "refuse", or ""
+	lossCode     string    // `loss_code`
+	optional     bool      // a success without the field is complete
 	role         *role
-	means        map[string]string // what each value says, in the words of the role; nil for none
+	means        map[string]string // by value: its meaning, in the words of the role; nil for none
 	about        string
 
 	required    bool
-	min, max    int // characters; of a digits row, the number. 0 is no bound
+	min, max    int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
 	exactDigits int
 	oneOf       []string
-	refuse      string // code of a breached bound
-	malformed   string // code of a value that cannot be carried
+	refuse      string // the code of a refusal for a bound
+	malformed   string // the code of a refusal for a value that the other form cannot represent
 
 	mustEqual string // `must_equal_request`: the path in the request, in the first form
 }
 
-// meaning is what a value of a form means, "" if it has no meaning. The values that have one are text of the first form.
+// meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the first form.
 func (r *row) meaning(v value, from int) string {
 	if v.kind != text {
 		return ""
@@ -39,21 +39,21 @@ func (r *row) meaning(v value, from int) string {
 	return r.means[v.text()]
 }
 
-// A role is what a field is to the gateway, which knows no field by its name. The table declares it.
+// A role says what a field is for. The gateway finds fields by their role, not by their name.
 type role struct {
 	name        string
-	secret      bool // the value is never shown
-	public      bool // the value names nobody
-	many        bool // several rows of a reply may have it
-	unconverted bool // its rows have no conversion, since the gateway replaces the value
-	zeroIsValue bool
-	means       []string // the words that the means of a row can use
+	secret      bool     // the value is never shown
+	public      bool     // the value is not personal data
+	many        bool     // several rows of a reply may have the role
+	unconverted bool     // the rows have no conversion, since the gateway replaces the value
+	zeroIsValue bool     // 0 is a value, not "no value"
+	means       []string // the meanings that a row with the role can give
 }
 
-// hasRole tells whether the row has a role.
+// hasRole reports whether the row has the role.
 func (r *row) hasRole(role string) bool { return r.role != nil && r.role.name == role }
 
-// onlyForm is the only form that has the field, or -1 for both.
+// onlyForm returns the only form that has the field, or -1 if both have it.
 func (r *row) onlyForm() int {
 	switch {
 	case r.path[1] == "":
@@ -64,7 +64,7 @@ func (r *row) onlyForm() int {
 	return -1
 }
 
-// kind is what a JSON scalar is.
+// kind is the JSON type of a value.
 type kind uint8
 
 const (
@@ -80,10 +80,10 @@ func (k kind) String() string {
 	return [...]string{"missing", "null", "true or false", "a number", "text", "an object or array"}[k]
 }
 
-// A constant is a scalar that the table spells out: its text, and whether it is a number or a string in JSON.
+// A constant is a scalar in the table.
 type constant struct {
 	kind kind
-	text string
+	text string // without quotes and escapes
 	json string
 }
 
@@ -95,8 +95,8 @@ type pair struct {
 
 type pairs []pair
 
-// find is what the value with this text, in form from, is in the other form. Where several lines share the
-// value, the preferred one answers (the compiler saw to it that there is exactly one).
+// find returns the other form's value for a value of form from. If several pairs have the value, it uses the preferred one: the
+// table has exactly one.
 func (p pairs) find(from int, value string) (constant, bool) {
 	var found *pair
 	for i := range p {
@@ -110,5 +110,5 @@ func (p pairs) find(from int, value string) (constant, bool) {
 	return found.values[1-from], true
 }
 
-// segments splits a path of the table. Paths come from the table only, never from a message.
+// segments splits a path into names. Paths come from the table only, never from a message.
 func segments(path string) []string { return strings.Split(path, ".") }

@@ -7,18 +7,19 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// A File is the text of a table, or of an overlay, and the name that errors give it.
+// A File is the content of a YAML file, and its name in errors.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// A Problem is one mistake in a YAML file, at its place. Lines and columns count from 1.
+// A Problem is one mistake in a YAML file, with its position. Lines and columns count from 1.
 type Problem struct {
 	File         string
 	Line, Column int
@@ -29,7 +30,7 @@ func (p Problem) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
 }
 
-// Problems are all mistakes that were found, in the order of the file.
+// Problems are all mistakes that were found, in the order of the files.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -40,7 +41,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Sorted puts the problems of each file in the order of its lines, and returns them.
+// Sorted sorts the problems by file, line and column, and returns them.
 func (p Problems) Sorted() Problems {
 	slices.SortStableFunc(p, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
@@ -48,21 +49,20 @@ func (p Problems) Sorted() Problems {
 	return p
 }
 
-// source is the tree of a table file with its overlays merged in. It collects problems as it is read, so that
-// one run shows all of them.
+// source is the tree of a table, with its overlays applied. It collects problems, so that one run reports all of them.
 type source struct {
 	root         *yaml.Node
 	file         string
-	overlayOf    map[*yaml.Node]string   // nodes that came from an overlay, by the overlay's name
-	commonIn     map[string][]*yaml.Node // by the name of common rows: the messages that have them
-	usedOptions  map[string]bool         // options that a row names
-	refusalCodes []*yaml.Node            // codes that a refusal of ours may have
-	hasProblems  map[string]bool         // operations with problems of their own
+	overlayOf    map[*yaml.Node]string   // by node of an overlay: the overlay's name
+	commonIn     map[string][]*yaml.Node // by name of common rows: the messages that include them
+	usedOptions  map[string]bool         // options in the when or unless of a row
+	refusalCodes []*yaml.Node            // codes that a refusal of the gateway can have
+	hasProblems  map[string]bool         // by name of an operation
 	problems     Problems
-	missingNew   Problems // what an overlay adds without new: true; reading goes on, so that other mistakes are found too
+	missingNew   Problems // additions of an overlay without new: true; they do not keep other mistakes from being found
 }
 
-// load parses the base and lays the overlays over it.
+// load parses the base table and applies the overlays to it.
 func load(base File, overlays ...File) (*source, error) {
 	s := &source{file: base.Name, overlayOf: map[*yaml.Node]string{}, commonIn: map[string][]*yaml.Node{}, usedOptions: map[string]bool{}, hasProblems: map[string]bool{}}
 	root, err := ParseYAML(base)
@@ -72,12 +72,12 @@ func load(base File, overlays ...File) (*source, error) {
 	s.root = root
 	s.expandAllCommon()
 	for _, file := range overlays {
-		over, err := ParseYAML(file)
+		overlay, err := ParseYAML(file)
 		if err != nil {
 			return nil, err
 		}
-		s.setOverlay(over, file.Name)
-		s.applyOverlay(over)
+		s.setOverlay(overlay, file.Name)
+		s.applyOverlay(overlay)
 	}
 	s.removeCommon()
 	if len(s.problems) > 0 {
@@ -86,8 +86,8 @@ func load(base File, overlays ...File) (*source, error) {
 	return s, nil
 }
 
-// ParseYAML reads one YAML document into its tree; aliases and duplicate keys are refused. A file of comments
-// alone is an empty mapping. The error is of type [Problems].
+// ParseYAML returns the tree of one YAML document. Aliases and duplicate keys are errors. A file without content is an empty mapping.
+// The error is of type [Problems].
 func ParseYAML(file File) (*yaml.Node, error) {
 	loader, err := yaml.NewLoader(bytes.NewReader(file.Data))
 	if err != nil {
@@ -99,7 +99,7 @@ func ParseYAML(file File) (*yaml.Node, error) {
 	}
 	switch err := loader.Load(&more); {
 	case err == nil:
-		return nil, Problems{{file.Name, max(more.Line, 1), max(more.Column, 1), "a second document begins here, but only one is read"}}
+		return nil, Problems{{file.Name, max(more.Line, 1), max(more.Column, 1), "a second YAML document begins here, but a file must have only one"}}
 	case err != io.EOF:
 		return nil, syntaxProblems(file.Name, err)
 	}
@@ -115,7 +115,7 @@ func ParseYAML(file File) (*yaml.Node, error) {
 	return root, nil
 }
 
-// syntaxProblems gives the library's errors the shape of ours.
+// syntaxProblems converts the errors of the YAML library.
 func syntaxProblems(file string, err error) Problems {
 	var problems Problems
 	add := func(e *yaml.LoadError) {
@@ -136,22 +136,22 @@ func syntaxProblems(file string, err error) Problems {
 	return problems
 }
 
-// inspect refuses what a table or config never needs and a reader would stumble over: duplicate keys, keys
-// that are not words, and aliases, whose expansion has no bound.
+// inspect adds a problem for each duplicate key, for each key that is not text, and for each alias, since aliases can expand without
+// limit.
 func inspect(file string, n *yaml.Node, problems *Problems) {
 	add := func(n *yaml.Node, text string, args ...any) {
 		*problems = append(*problems, Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)})
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		add(n, "aliases (*%s) are not supported here", n.Value)
+		add(n, "the alias *%s is not supported: write the value itself", n.Value)
 		return
 	case yaml.MappingNode:
 		seen := map[string]int{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
 			if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
-				add(key, "a key must be a plain word")
+				add(key, "a key must be plain text")
 				continue
 			}
 			if line, dup := seen[key.Value]; dup {
@@ -165,6 +165,7 @@ func inspect(file string, n *yaml.Node, problems *Problems) {
 	}
 }
 
+// setOverlay records that a node and all nodes in it came from an overlay.
 func (s *source) setOverlay(n *yaml.Node, name string) {
 	s.overlayOf[n] = name
 	for _, child := range n.Content {
@@ -172,7 +173,7 @@ func (s *source) setOverlay(n *yaml.Node, name string) {
 	}
 }
 
-// errorf records a problem at the place of n.
+// errorf adds a problem at the position of n.
 func (s *source) errorf(n *yaml.Node, text string, args ...any) {
 	s.problems = append(s.problems, s.problem(n, text, args...))
 }
@@ -185,7 +186,7 @@ func (s *source) problem(n *yaml.Node, text string, args ...any) Problem {
 	return Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)}
 }
 
-// fields calls f for each key of the mapping n; a node of another kind is a problem.
+// fields calls f for each key of the mapping n. It is a problem if n is not a mapping.
 func (s *source) fields(n *yaml.Node, what string, f func(key, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		s.errorf(n, "%s must be a mapping", what)
@@ -196,7 +197,7 @@ func (s *source) fields(n *yaml.Node, what string, f func(key, value *yaml.Node)
 	}
 }
 
-// items calls f for each item of the sequence n; a node of another kind is a problem.
+// items calls f for each item of the list n. It is a problem if n is not a list.
 func (s *source) items(n *yaml.Node, what string, f func(item *yaml.Node)) {
 	if n.Kind != yaml.SequenceNode {
 		s.errorf(n, "%s must be a list", what)
@@ -207,10 +208,10 @@ func (s *source) items(n *yaml.Node, what string, f func(item *yaml.Node)) {
 	}
 }
 
-// str is the text of a scalar; another kind is a problem.
+// str returns the text of a scalar. It is a problem if n is empty or not a scalar.
 func (s *source) str(n *yaml.Node, what string) string {
 	if n.Kind != yaml.ScalarNode || n.Value == "" || n.Tag == "!!null" {
-		s.errorf(n, "%s must be a word", what)
+		s.errorf(n, "%s must be text, but is %s", what, show(n))
 		return ""
 	}
 	return n.Value
@@ -218,7 +219,7 @@ func (s *source) str(n *yaml.Node, what string) string {
 
 func (s *source) boolean(n *yaml.Node, what string) bool {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
-		s.errorf(n, "%s must be true or false", what)
+		s.errorf(n, "%s must be true or false, but is %s", what, show(n))
 		return false
 	}
 	return n.Value == "true" || n.Value == "True" || n.Value == "TRUE"
@@ -227,38 +228,52 @@ func (s *source) boolean(n *yaml.Node, what string) bool {
 func (s *source) wholeNumber(n *yaml.Node, what string) int {
 	var v int
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Decode(&v) != nil || v < 0 {
-		s.errorf(n, "%s must be a whole number, but is %q", what, n.Value)
+		s.errorf(n, "%s must be a whole number, but is %s", what, show(n))
 		return 0
 	}
 	return v
 }
 
-// oneOf is the text of a scalar that must be one of the allowed words.
+// oneOf returns the text of a scalar that must be one of the allowed values.
 func (s *source) oneOf(n *yaml.Node, what string, allowed ...string) string {
-	if n.Kind == yaml.ScalarNode {
-		for _, a := range allowed {
-			if n.Value == a {
-				return a
-			}
-		}
+	if n.Kind == yaml.ScalarNode && slices.Contains(allowed, n.Value) {
+		return n.Value
 	}
-	s.errorf(n, "%s must be %s, but is %q", what, strings.Join(allowed, " or "), n.Value)
+	s.errorf(n, "%s must be %s, but is %s", what, strings.Join(allowed, " or "), show(n))
 	return ""
 }
 
-// unknownKey records a key that n must not have, where the known ones may stand.
+// show returns a node for an error.
+func show(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!null":
+		return "null"
+	}
+	return strconv.Quote(n.Value)
+}
+
+// unknownForm adds a problem for a form that the table does not have.
+func (s *source) unknownForm(t *Table, n *yaml.Node, what string) {
+	s.errorf(n, "%s: the table has no form %s, only %s and %s", what, show(n), t.forms[0].name, t.forms[1].name)
+}
+
+// unknownKey adds a problem for a key that is not one of the known keys.
 func (s *source) unknownKey(n *yaml.Node, what string, known ...string) {
 	hint := DidYouMean(n.Value, known)
 	if now := renamedKeys[n.Value]; slices.Contains(known, now) {
-		hint = "; it is called " + now + " now"
+		hint = "; it was renamed to " + now
 	}
 	s.errorf(n, "unknown key %q in %s%s", n.Value, what, hint)
 }
 
-// renamedKeys are keys of earlier versions.
+// renamedKeys are the keys of earlier versions, with their names now.
 var renamedKeys = map[string]string{"proof": "must_equal_request", "bare": "no_envelope", "makes": "creates", "note": "about"}
 
-// child is the value of key in the mapping n, or nil.
+// child returns the value of a key in the mapping n, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; n != nil && i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
 		if n.Content[i].Value == key {

@@ -2,38 +2,39 @@ package translate
 
 import "strings"
 
-// DidYouMean is `; did you mean X?`, with the name of a closed set that is nearest to a misspelled one, or "" if none is
-// near or several are as near as each other. It is the end of an error that names the misspelled one.
+// DidYouMean returns `; did you mean X?` for a misspelled name, to be appended to an error that names it. X is the most similar of
+// the known names. It returns "" if no known name is similar, or if several are equally similar.
 func DidYouMean(name string, known []string) string {
-	one, _ := nearest(name, known)
-	return didYouMean(one)
+	best, _ := mostSimilar(name, known)
+	return didYouMean(best)
 }
 
-func didYouMean(nearest string) string {
-	if nearest == "" {
+func didYouMean(name string) string {
+	if name == "" {
 		return ""
 	}
-	return "; did you mean " + nearest + "?"
+	return "; did you mean " + name + "?"
 }
 
-// nearest is the known name that is nearest to a misspelled one, "" if several are as near; some tells whether any is near.
-func nearest(name string, known []string) (one string, some bool) {
-	least := min(2, (2+len(name))/4) // edits: with more of them a short name is another one
+// mostSimilar returns the most similar of the known names, or "" if several are equally similar. found reports whether any known
+// name is similar.
+func mostSimilar(name string, known []string) (best string, found bool) {
+	distance := min(2, (2+len(name))/4) // at most: a short name with more edits is a different name
 	for _, candidate := range known {
-		if candidate == "" || candidate == name || max(len(candidate)-len(name), len(name)-len(candidate)) > least {
+		if candidate == "" || candidate == name || max(len(candidate)-len(name), len(name)-len(candidate)) > distance {
 			continue
 		}
 		switch d := edits(strings.ToLower(name), strings.ToLower(candidate)); {
-		case d < least, d == least && !some:
-			one, least, some = candidate, d, true
-		case d == least && candidate != one:
-			one = ""
+		case d < distance, d == distance && !found:
+			best, distance, found = candidate, d, true
+		case d == distance && candidate != best:
+			best = ""
 		}
 	}
-	return one, some
+	return best, found
 }
 
-// edits is the number of bytes to insert, delete, replace or exchange with the next one that makes b of a.
+// edits returns the number of insertions, deletions, replacements and swaps of neighbours that turn a into b.
 func edits(a, b string) int {
 	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {

@@ -9,14 +9,14 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A Form names one of the two forms of the table, "v2" or "legacy" in the billing table.
+// A Form is the name of one of the two forms of a table: "v2" or "legacy" in the billing table.
 type Form string
 
-// An Effect says what an operation does at the upstream. A call of a Write is never sent twice, and a Write
-// whose answer did not arrive has an unknown outcome.
+// An Effect says whether an operation changes anything at the upstream. A Write is never sent twice. If its reply is lost, its
+// outcome is unknown.
 type Effect string
 
-// The effects that an operation can have.
+// The effects of an operation.
 const (
 	Read  Effect = "read"
 	Write Effect = "write"
@@ -24,63 +24,63 @@ const (
 
 // A Table is a compiled table. It is immutable and safe for concurrent use.
 type Table struct {
-	forms      [2]form
-	success    success
-	invalid    string
-	bounds     string // "upstream" or "enforce"
-	unknown    map[Message][2]string
-	options    map[string]bool
-	roles      map[string]*role
-	catalogue  []string
-	catalogued map[string]Meaning    // of the codes of the catalogue that have one
-	meanings   [2]map[string]Meaning // of codes in one form
-	codes      pairs
-	operations []*Operation
-	callback   *Callback
-	depth      int
-	yaml       func() ([]byte, error)
+	forms        [2]form
+	success      success
+	invalid      string                // the code of a refusal if the row names none
+	bounds       string                // "upstream" or "enforce"
+	unknown      map[Message][2]string // what happens to a field without a row, by the form of the message
+	options      map[string]bool
+	roles        map[string]*role
+	catalogue    []string
+	meanings     map[string]Meaning    // by code of the catalogue
+	formMeanings [2]map[string]Meaning // by form and code of this form
+	codes        pairs
+	operations   []*Operation
+	callback     *Callback
+	depth        int // the deepest nesting of a message
+	yaml         func() ([]byte, error)
 }
 
-// form is how one form writes its envelope.
+// A form says how one form writes its envelope.
 type form struct {
 	name       Form
-	code, text string
-	result     string // the name under which a result stands, "" for the top level
-	digits     kind   // what `as: digits` is in this form: number or text
-	prefix     string // of the paths of calls in this form, "" for none
+	code, text string // the names of code and text in the envelope
+	result     string // the name of the object that holds the result; "" for the top level
+	digits     kind   // how the form writes a field with as: digits: number or text
+	prefix     string // of the paths of the form's calls; "" for none
 }
 
-// success is the code of a success, and the text of one that came bare, both also as JSON.
+// success is the code of a success, and the text for a success that came without an envelope. Both also as JSON.
 type success struct{ code, codeJSON, text, textJSON string }
 
-// A Message is one of the two messages of an operation.
+// A Message is the kind of a message: the request or the reply of an operation.
 type Message string
 
-// The messages.
+// The kinds of messages.
 const (
 	Request Message = "request"
 	Reply   Message = "reply"
 
-	callbackMessage Message = "callback" // of a callback: the upstream sends it by itself; values are treated as in a reply
+	callbackMessage Message = "callback" // sent by the upstream by itself; its values are treated like those of a reply
 )
 
-// An Operation is one operation of the interface in the forms that have it.
+// An Operation is one operation of the interface, in one form or in both.
 type Operation struct {
 	Name    string
 	Effect  Effect
-	Created string // the role that names what a success has created; "" if it creates nothing
-	Explain bool   // whether a write without a reply may be explained by a read
+	Created string // the role that names what a success has created; "" if nothing is created
+	Explain bool   // whether a read may explain what became of a write without a reply
 
-	paths        [2]string         // "" where a form lacks the operation
-	noEnvelope   int               // the form whose successful reply has no envelope, -1 for none
-	sets         map[string]string // by role: the value after a success
-	list         bool
+	paths        [2]string         // by form; "" if the form lacks the operation
+	noEnvelope   int               // the form whose successful reply has no envelope; -1 for none
+	sets         map[string]string // by role: the value of the field after a success
+	list         bool              // the result is a list, which is never translated
 	rows         map[Message][]*row
 	table        *Table
-	translations [2][2]*Translation
+	translations [2][2]*Translation // by the forms of client and upstream
 }
 
-// Path is the operation's path in the form, with a leading slash, or "" where the form lacks the operation.
+// Path returns the operation's path in the form, with a leading slash, or "" if the form lacks the operation.
 func (o *Operation) Path(f Form) string {
 	if i := o.table.formIndex(f); i >= 0 {
 		return o.paths[i]
@@ -88,8 +88,8 @@ func (o *Operation) Path(f Form) string {
 	return ""
 }
 
-// Translation is the operation between a client's form and an upstream's form, or nil where one of them lacks the
-// operation.
+// Translation returns the translation of the operation between a client's form and an upstream's form, or nil if one of the
+// forms lacks the operation.
 func (o *Operation) Translation(client, upstream Form) *Translation {
 	c, u := o.table.formIndex(client), o.table.formIndex(upstream)
 	if c < 0 || u < 0 {
@@ -98,8 +98,8 @@ func (o *Operation) Translation(client, upstream Form) *Translation {
 	return o.translations[c][u]
 }
 
-// Compile reads the base table, lays the overlays over it in order and compiles the result. A document nested
-// deeper than depth is refused by every call. The error is of type [Problems], each with file, line and column.
+// Compile reads the base table, applies the overlays in order and compiles the result. Messages that nest deeper than depth are
+// refused. The error is of type [Problems], each with file, line and column.
 func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	s, err := load(base, overlays...)
 	if err != nil {
@@ -116,13 +116,13 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 		}
 		return t, nil
 	}
-	return nil, slices.Compact(s.problems.Sorted()) // a mistake in common rows is one of every message that has them
+	return nil, slices.Compact(s.problems.Sorted()) // a mistake in common rows is found in every message that includes them
 }
 
-// Operations are the operations of the table, in its order. The caller must not modify the slice.
+// Operations returns the operations in the order of the table. The caller must not modify the slice.
 func (t *Table) Operations() []*Operation { return t.operations }
 
-// Operation is the named operation, or nil.
+// Operation returns the named operation, or nil.
 func (t *Table) Operation(name string) *Operation {
 	for _, o := range t.operations {
 		if o.Name == name {
@@ -132,16 +132,16 @@ func (t *Table) Operation(name string) *Operation {
 	return nil
 }
 
-// HasRole tells whether a message of the operation has a field with a role: one field that each of the given forms has, or, if
-// none is given, any form.
+// HasRole reports whether a message of the operation has a field with the role. If forms are given, all of them must have the
+// field.
 func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 	return slices.ContainsFunc(o.rows[m], func(r *row) bool {
 		return r.hasRole(role) && !slices.ContainsFunc(forms, func(f Form) bool { i := o.table.formIndex(f); return i < 0 || r.path[i] == "" })
 	})
 }
 
-// Sets is the value that the field with a role has after a success of the operation, and what the value means; both are "" if
-// the operation does not set it.
+// Sets returns the value that the field with a role has after a success of the operation, and what the value means. Both are ""
+// if the operation does not set the field.
 func (o *Operation) Sets(role string) (value, means string) {
 	if value = o.sets[role]; value == "" {
 		return "", ""
@@ -149,7 +149,7 @@ func (o *Operation) Sets(role string) (value, means string) {
 	return value, o.table.meaning(role, value)
 }
 
-// meaning is what a value of a role means by the rows of the table.
+// meaning returns what a value of a role means by the rows of the table, or "".
 func (t *Table) meaning(role, value string) string {
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
@@ -161,16 +161,15 @@ func (t *Table) meaning(role, value string) string {
 	return ""
 }
 
-// hasMeanings tells whether the values of a role have a meaning by the rows of the table.
+// hasMeanings reports whether a row gives values of the role a meaning.
 func (t *Table) hasMeanings(role string) bool {
 	return slices.ContainsFunc(t.operations, func(o *Operation) bool {
 		return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.means != nil })
 	})
 }
 
-// PassThrough is an operation named name that the table does not have: it exists in one form, so that its bytes are never
-// changed. Its request has a field with the role if another operation of that form has; nothing else is known of its
-// messages. It counts as a write.
+// PassThrough returns a write of one form that is not in the table. Its bytes are never changed. If another operation of the form
+// has a field with the role, [Call.Value] finds the role in the same place of its request.
 func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 	o := &Operation{Name: name, Effect: Write, noEnvelope: -1, rows: map[Message][]*row{}, table: t}
 	form := t.formIndex(f)
@@ -186,16 +185,16 @@ func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 	return o
 }
 
-// Callback is what the upstream sends of itself, or nil where the table has none.
+// Callback returns the table's callback, or nil if it has none.
 func (t *Table) Callback() *Callback { return t.callback }
 
-// Forms are the two forms of the table; the first is the one whose codes the catalogue lists.
+// Forms returns the two forms of the table. The catalogue lists the codes of the first.
 func (t *Table) Forms() [2]Form { return [2]Form{t.forms[0].name, t.forms[1].name} }
 
-// Catalogue lists the codes that refusals and metrics may name. The caller must not modify it.
+// Catalogue returns the codes that refusals and metrics may name. The caller must not modify it.
 func (t *Table) Catalogue() []string { return t.catalogue }
 
-// FormOf is the form of the calls to a path: the one with the longest prefix that the path starts with, or else the first.
+// FormOf returns the form that a path belongs to: the one with the longest prefix of the path, or the first form.
 func (t *Table) FormOf(path string) Form {
 	found := t.forms[0]
 	for _, f := range t.forms {
@@ -206,19 +205,19 @@ func (t *Table) FormOf(path string) Form {
 	return found.name
 }
 
-// Code brings a code of one form to the other by the table's pairs; a code without a pair stays as it is.
+// Code translates a code by the table's pairs. A code without a pair is the same in both forms.
 func (t *Table) Code(code string, from, to Form) string {
-	f, u := t.formIndex(from), t.formIndex(to)
-	if f < 0 || f == u {
+	i, j := t.formIndex(from), t.formIndex(to)
+	if i < 0 || i == j {
 		return code
 	}
-	if paired, ok := t.codes.find(f, code); ok {
+	if paired, ok := t.codes.find(i, code); ok {
 		return paired.text
 	}
 	return code
 }
 
-// intern is a code that outlives the message it was read from: the catalogue's intern string where it has it.
+// intern returns a code as a string that does not refer to the message: that of the catalogue, or a copy.
 func (t *Table) intern(code string) string {
 	for _, known := range t.catalogue {
 		if known == code {
@@ -228,12 +227,11 @@ func (t *Table) intern(code string) string {
 	return strings.Clone(code)
 }
 
-// TextName is the name of the text in a form's envelope.
+// TextName returns the name of the text in a form's envelope.
 func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].text }
 
-// AppendFailure appends a failure of our own in a form: code and text, and null for a result. code is one of
-// the catalogue and is brought to the form by the table's pairs; "" is written as null, which no careful client
-// can take for a refusal.
+// AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue and is
+// translated by the table's pairs. An empty code is written as null, which careful clients do not take for a refusal.
 func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	to := t.forms[t.formIndex(f)]
 	dst = append(append(append(dst, `{"`...), to.code...), `":`...)
@@ -250,10 +248,10 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	return append(dst, '}')
 }
 
-// YAML is the table with its overlays laid over it, as a file that [Compile] reads. The caller must not modify it.
+// YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
 func (t *Table) YAML() ([]byte, error) { return t.yaml() }
 
-// render writes the tree of a table. It may be called once for a tree: the dumper changes the nodes.
+// render writes the tree of a table as YAML. It may be called only once per tree, since the dumper changes the nodes.
 func render(root *yaml.Node) ([]byte, error) {
 	var out bytes.Buffer
 	d, err := yaml.NewDumper(&out, yaml.WithIndent(2), yaml.WithLineWidth(-1))
@@ -269,11 +267,12 @@ func render(root *yaml.Node) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// formNames are the names of the forms, as a list that may be added to.
+// formNames returns the names of the forms in a new slice.
 func (t *Table) formNames() []string {
 	return []string{string(t.forms[0].name), string(t.forms[1].name)}
 }
 
+// formIndex returns the index of a form, or -1.
 func (t *Table) formIndex(f Form) int {
 	switch f {
 	case t.forms[0].name:

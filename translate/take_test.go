@@ -55,7 +55,7 @@ func TestRequestThatIsReadOnce(t *testing.T) {
 						fresh := translation.Start()
 						want, wantErr := fresh.Request(nil, []byte(body))
 						for range 2 { // a call may be asked again, to find out whether the other form could carry it
-							if got, err := call.Carry(nil); string(got) != string(want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+							if got, err := call.Translate(nil); string(got) != string(want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
 								t.Errorf("%s: carried %s %v, want %s %v", at, got, err, want, wantErr)
 							}
 						}

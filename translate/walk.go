@@ -7,21 +7,20 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// walk fills the slots from one object of the input. Names are compared after unescaping; the intake check has
-// refused duplicates.
+// walk fills the slots from an object of the input. Names are compared after unescaping. checkJSON has refused duplicates.
 func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 	next := 0
 	doc.ForEach(func(key, v gjson.Result) bool {
 		e := n.find(key.Str, &next)
 		switch {
 		case e == nil:
-			if !c.like(p, n, key.Str) {
+			if !c.rejectLike(p, n, key.Str) {
 				c.handleUnknown(p, n, key, v)
 			}
 		case e.node == nil:
 			slots[e.slot] = valueOf(v)
 			if v.Type == gjson.JSON && p.message == Request {
-				c.composite(p, p.rows[e.slot], joinPath(n.path, e.name), slots[e.slot])
+				c.refuseComposite(p, p.rows[e.slot], joinPath(n.path, e.name), slots[e.slot])
 			}
 		case v.IsObject():
 			c.walk(p, e.node, v, slots)
@@ -30,13 +29,13 @@ func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 		case v.Type != gjson.Null && p.from != p.to:
 			c.Report.Mismatched = append(c.Report.Mismatched, joinPath(n.path, e.name))
 		}
-		return true // also after a refusal: by the values of the request its bill is found
+		return true // also after a refusal: the gateway needs the roles of a refused request
 	})
 }
 
-// composite refuses an object or an array where a row of a request has a single value. In the same form it is the upstream's to
-// judge, unless the gateway goes by the value.
-func (c *Call) composite(p *plan, r *row, path string, v value) {
+// refuseComposite refuses an object or an array where a row of a request has a single value. Between equal forms the upstream
+// decides, unless the row has a role.
+func (c *Call) refuseComposite(p *plan, r *row, path string, v value) {
 	switch reason := "must be a single value, but is " + v.typeName(); {
 	case r.role != nil:
 		c.reject(r.malformed, path, reason)
@@ -45,9 +44,9 @@ func (c *Call) composite(p *plan, r *row, path string, v value) {
 	}
 }
 
-// like rejects a field of a request that no row names, but whose name differs from that of a row in case only. A backend that
+// rejectLike refuses a field without a row whose name differs from that of a row in case only, and reports whether it is one. A backend that
 // ignores case could take its value for the one that was checked here.
-func (c *Call) like(p *plan, n *node, name string) bool {
+func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	if n.fold == nil {
 		return false
 	}
@@ -63,7 +62,7 @@ func (c *Call) like(p *plan, n *node, name string) bool {
 	return true
 }
 
-// fold is the same for names that differ in case only, by the simple folding of Unicode.
+// fold returns the same text for names that differ in case only, by the simple case folding of Unicode.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -74,14 +73,14 @@ func fold(name string) string {
 	}, name)
 }
 
-// reject refuses a request whatever form it goes to.
+// reject refuses a request in every translation.
 func (c *Call) reject(code, field, reason string) {
 	if c.rejected == nil {
 		c.rejected = &Refusal{code, strings.Clone(field), reason}
 	}
 }
 
-// handleUnknown deals with a field that no row names.
+// handleUnknown drops, passes or refuses a field without a row, as the table says in unknown.
 func (c *Call) handleUnknown(p *plan, n *node, key, v gjson.Result) {
 	if p.from == p.to {
 		return
@@ -98,13 +97,14 @@ func (c *Call) handleUnknown(p *plan, n *node, key, v gjson.Result) {
 			return
 		}
 		if p.message == Request {
-			c.keepRefusal(p.table.invalid, strings.Clone(shorten(joinPath(n.path, key.Str))), "would pass, but "+string(p.table.forms[p.to].name)+" has another field of this name")
+			c.keepRefusal(p.table.invalid, strings.Clone(shorten(joinPath(n.path, key.Str))), "cannot pass: "+string(p.table.forms[p.to].name)+" has another field of this name")
 			return
 		}
 	}
 	c.Report.unknown(n.path, key.Str)
 }
 
+// keepRefusal keeps the first refusal for Translate.
 func (c *Call) keepRefusal(code, field, reason string) {
 	if c.refusal == nil {
 		c.refusal = &Refusal{code, strings.Clone(field), reason}

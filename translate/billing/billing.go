@@ -1,5 +1,5 @@
-// Package billing is the table of the billing interface, and the names by which the gateway asks it. Package translate knows
-// none of them.
+// Package billing holds the table of the billing interface and the names of its roles and states. Package translate does not know
+// them.
 package billing
 
 import (
@@ -13,10 +13,10 @@ import (
 //go:embed billing.yaml
 var table []byte
 
-// Table is the table of the billing interface: every operation and field of the interface document.
+// Table returns the table of the billing interface, with every operation and field of the interface document.
 func Table() translate.File { return translate.File{Name: "billing.yaml", Data: table} }
 
-// The roles that the gateway asks for. The table says what each of them is.
+// The roles that the gateway uses. The table describes them.
 const (
 	Partner  = "partner"
 	Member   = "member"
@@ -28,7 +28,7 @@ const (
 	Amount   = "amount"
 )
 
-// What a state of a bill can mean (translate/README.md, States).
+// The meanings of the states of a bill (translate/README.md, States).
 const (
 	Unpaid    = "unpaid"
 	Paid      = "paid"
@@ -36,16 +36,16 @@ const (
 	Destroyed = "destroyed"
 )
 
-// Final tells whether a bill stays in a state, by what the state means.
-func Final(means string) bool { return means == Cancelled || means == Destroyed }
+// Final reports whether a bill stays in a state with this meaning.
+func Final(meaning string) bool { return meaning == Cancelled || meaning == Destroyed }
 
-// AboutBill tells whether a request of an operation is about one bill.
+// AboutBill reports whether the operation is about one bill.
 func AboutBill(o *translate.Operation) bool { return o.HasRole(translate.Request, Bill) }
 
-// Creates tells whether a success of an operation has created a bill.
+// Creates reports whether the operation creates a bill.
 func Creates(o *translate.Operation) bool { return o.Created == Bill }
 
-// HasPartnerAndBill tells whether a request of an operation names its partner and its bill, in each form that has the operation.
+// HasPartnerAndBill reports whether requests of the operation name the partner and the bill, in each form of the operation.
 func HasPartnerAndBill(o *translate.Operation) bool {
 	for _, form := range o.Table().Forms() {
 		if o.Path(form) != "" && !(o.HasRole(translate.Request, Partner, form) && o.HasRole(translate.Request, Bill, form)) {
@@ -55,37 +55,37 @@ func HasPartnerAndBill(o *translate.Operation) bool {
 	return true
 }
 
-// ReadOperation is the operation by which the gateway reads a bill: the only read that both forms have whose request names its partner
-// and its bill, and whose reply shows the state of the bill. Other reads of a bill, which an overlay may add, say less.
+// ReadOperation returns the operation by which the gateway reads a bill: the only read in both forms whose request names partner
+// and bill, and whose reply has the state of the bill. An overlay may add other reads of a bill without a state.
 func ReadOperation(t *translate.Table) (*translate.Operation, error) {
-	var readers []string
-	var reader *translate.Operation
+	var names []string
+	var read *translate.Operation
 	forms := t.Forms()
 	for _, o := range t.Operations() {
-		both := o.Path(forms[0]) != "" && o.Path(forms[1]) != ""
-		if o.Effect == translate.Read && both && HasPartnerAndBill(o) && o.HasRole(translate.Reply, State, forms[0], forms[1]) {
-			readers, reader = append(readers, o.Name), o
+		inBothForms := o.Path(forms[0]) != "" && o.Path(forms[1]) != ""
+		if o.Effect == translate.Read && inBothForms && HasPartnerAndBill(o) && o.HasRole(translate.Reply, State, forms[0], forms[1]) {
+			names, read = append(names, o.Name), o
 		}
 	}
-	switch len(readers) {
+	switch len(names) {
 	case 0:
-		return nil, errors.New("no operation of the table reads a bill: a read that both forms have, with role: partner and role: bill in its request and role: state in its reply")
+		return nil, errors.New("the table has no operation that reads a bill; it needs one with effect: read and a path in both forms, with role: partner and role: bill in the request and role: state in the reply")
 	case 1:
-		return reader, nil
+		return read, nil
 	}
-	return nil, errors.New(strings.Join(readers, " and ") + " read a bill and show its state, but exactly one must: leave role: state out of the reply of the others")
+	return nil, errors.New("the table has several operations that read a bill, " + strings.Join(names, " and ") + "; remove role: state from the reply of all but one")
 }
 
-// An Identity is what a request says about whom and what it is for. What is empty is left out of a request.
+// An Identity is whom and what a request is about. Empty fields are left out of a composed request.
 type Identity struct{ Partner, Member, Merchant, Bill string }
 
-// IdentityOf is the identity in the request of a call. It holds copies, which outlive the call.
+// IdentityOf returns a copy of the identity in the request of a call.
 func IdentityOf(c *translate.Call) Identity {
-	of := func(role string) string { return strings.Clone(c.Value(role)) }
-	return Identity{of(Partner), of(Member), of(Merchant), of(Bill)}
+	value := func(role string) string { return strings.Clone(c.Value(role)) }
+	return Identity{value(Partner), value(Member), value(Merchant), value(Bill)}
 }
 
-// Values is the identity by role, as [translate.Operation.Compose] takes it.
+// Values returns the identity by role, for [translate.Operation.Compose].
 func (i Identity) Values() map[string]string {
 	return map[string]string{Partner: i.Partner, Member: i.Member, Merchant: i.Merchant, Bill: i.Bill}
 }

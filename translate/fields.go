@@ -2,31 +2,31 @@ package translate
 
 import "strings"
 
-// A Class is what happens to a field on its way from one form to the other.
+// A Class says what a translation does with a field.
 type Class string
 
 // The classes of a row in one direction.
 const (
-	Exact     Class = "exact"     // carried, there and back; of values that Detail calls one, one comes back
-	Defaulted Class = "defaulted" // the other form lacks it and gets a value of the table
+	Exact     Class = "exact"     // translated without loss; values that Detail calls equal become one of them
+	Defaulted Class = "defaulted" // the source form lacks the field, and the target form gets the default of the table
 	Echoed    Class = "echoed"    // taken from the request
-	Lossy     Class = "lossy"     // the other form has no place for it
-	Passed    Class = "passed"    // the operation exists in one form only: bytes pass untouched
+	Lossy     Class = "lossy"     // the target form has no place for the field
+	Passed    Class = "passed"    // only one form has the operation, so bytes pass unchanged
 )
 
 // A Field is one row in one direction of one message.
 type Field struct {
 	Message  string // "request" or "reply"
 	From, To Form
-	Source   string // path in From, "" where it has none
-	Target   string // path in To, "" where it has none
+	Source   string // path in From, "" for none
+	Target   string // path in To, "" for none
 	Class    Class
-	Detail   string // how, in a few words
+	Detail   string // how the value is translated, or why it is lossy
 	About    string // what the field holds
 }
 
-// Fields classifies every row of the operation in every direction in which it can be translated, in the order
-// of the table. From and To are the forms of the message: a reply goes from the upstream's to the client's.
+// Fields returns every row of the operation in every direction, in the order of the table. From and To are the forms of the
+// message: a reply goes from the upstream's form to the client's.
 func (o *Operation) Fields() []Field {
 	var fields []Field
 	for _, m := range []Message{Request, Reply} {
@@ -50,13 +50,13 @@ func (o *Operation) Fields() []Field {
 	return fields
 }
 
-// field is the row's part in one direction; ok is false where it has none.
+// field returns the row in one direction. ok is false if the row has no effect in this direction.
 func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
 	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact, About: r.about}
 	var detail []string
 	say := func(words ...string) { detail = append(detail, strings.Join(words, " ")) }
-	switch lone := r.onlyForm(); {
-	case lone < 0:
+	switch only := r.onlyForm(); {
+	case only < 0:
 		switch as := t.forms[to].digits; {
 		case r.empty != "" && as == number:
 			say("as a number,", `"" as`, r.empty)
@@ -68,14 +68,14 @@ func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
 		if len(r.pairs) > 0 {
 			say("by value pairs")
 		}
-	case lone == to && r.defaultValue != nil:
+	case only == to && r.defaultValue != nil:
 		f.Class = Defaulted
 		say(r.defaultValue.json)
-	case lone == to && r.echo != "":
+	case only == to && r.echo != "":
 		f.Class = Echoed
 		say("from the request's", r.echo)
-	case lone == to:
-		return f, false // nothing can put a value there
+	case only == to:
+		return f, false // no value can get there
 	case r.loss == "drop", r.echo != "":
 		f.Class = Lossy
 		say("dropped and counted")

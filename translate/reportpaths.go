@@ -1,0 +1,56 @@
+package translate
+
+import "slices"
+
+// ReportPaths lists the paths that a [Report] of one message can contain, besides fields that no row names. The table fixes them,
+// so a metric can have one series for each.
+type ReportPaths struct {
+	Dropped    []string
+	Mismatched []string
+}
+
+// ReportPaths returns the paths in reports of requests and of replies.
+func (t *Translation) ReportPaths() (request, reply ReportPaths) {
+	return t.request.reportPaths(), t.reply.reportPaths()
+}
+
+// ReportPaths returns the paths in reports of callbacks from one form to the other.
+func (c *Callback) ReportPaths(from, to Form) ReportPaths {
+	return c.plans[c.operation.table.formIndex(from)][c.operation.table.formIndex(to)].reportPaths()
+}
+
+func (p *plan) reportPaths() (paths ReportPaths) {
+	if p.from == p.to {
+		return paths
+	}
+	lenient := p.message != Request
+	for _, r := range p.rows {
+		switch {
+		case r.path[p.to] == "":
+			if lenient || r.loss == "drop" {
+				paths.Dropped = append(paths.Dropped, r.path[p.from])
+			}
+		case lenient && (r.path[p.from] != "" || r.echo != ""):
+			paths.Mismatched = append(paths.Mismatched, reportPath(r, p))
+		}
+	}
+	if lenient {
+		paths.Mismatched = p.root.appendObjectPaths(paths.Mismatched)
+	}
+	if p.message == Reply {
+		paths.Mismatched = append(paths.Mismatched, p.table.forms[p.from].text)
+	}
+	slices.Sort(paths.Mismatched)
+	paths.Mismatched = slices.Compact(paths.Mismatched) // the same path can be in both forms
+	return paths
+}
+
+// appendObjectPaths appends the paths of the objects inside the object n.
+func (n *node) appendObjectPaths(paths []string) []string {
+	for _, e := range n.names {
+		if e.node != nil {
+			paths = e.node.appendObjectPaths(append(paths, joinPath(n.path, e.name)))
+		}
+	}
+	return paths
+}
