@@ -128,11 +128,11 @@ type listener struct{ flag, documented, shown string }
 
 var servers = [2]serving{
 	{"billbridge serve", [2]listener{
-		{"--listen", "127.0.0.1:8080", `(?:  partners call +http://|serves partners on )([0-9.:]+)`},
-		{"--admin", "127.0.0.1:9090", `(?:  operator calls +http://| its operator on )([0-9.]+:[0-9]+)`},
-	}, `^(curl -s|billbridge rollout try|billbridge serves) `},
+		{"--listen", "127.0.0.1:8080", `(?:  partners +http://|Listening for partners on )([0-9.:]+)`},
+		{"--admin", "127.0.0.1:9090", `(?:  metrics +http://|, admin on )([0-9.]+:[0-9]+)`},
+	}, `^(curl -s|billbridge rollout try|Listening for) `},
 	{"billbridge sandbox", [2]listener{
-		{"--listen", "127.0.0.1:8081", `  partners call +http://([0-9.:]+)`},
+		{"--listen", "127.0.0.1:8081", `  partners +http://([0-9.:]+)`},
 		{"--control", "127.0.0.1:8082", `  control +http://([0-9.:]+)`},
 	}, `^curl -s -X POST `},
 }

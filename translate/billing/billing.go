@@ -16,7 +16,8 @@ var table []byte
 // Table returns the table of the billing interface, with every operation and field of the interface document.
 func Table() translate.File { return translate.File{Name: "billing.yaml", Data: table} }
 
-// The roles that the gateway uses. The table describes them.
+// The roles that the gateway uses; the table describes them. Partner, Member and Merchant identify who bills (translate/README.md,
+// Identity).
 const (
 	Partner  = "partner"
 	Member   = "member"
