@@ -19,34 +19,34 @@ import (
 
 var screenshots = flag.String("screenshot", "", "the folder that the browser tests leave pictures of the pages in; none if empty")
 
-// patience is for a machine with much else to do; alone it takes seconds.
+// patience bounds the wait for the browser on a slow machine. Alone it takes seconds.
 const patience = 2 * time.Minute
 
-// phone is a tab of a real browser, as large as a phone.
+// A phone is a tab of a real browser with the size of a phone.
 type phone struct {
 	t   *testing.T
 	ctx context.Context
 }
 
-// newPhone starts a browser. It can reach this machine and no other.
+// newPhone starts a browser that can reach this machine only.
 func newPhone(t *testing.T) phone {
 	t.Helper()
-	// Not the test's context: it ends too soon for the browser to close.
+	// The test's context ends too early for the browser to close.
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(findBrowser(t)),
-		chromedp.NoSandbox, // which root cannot have; it opens no page but ours
+		chromedp.NoSandbox, // root cannot use it; the browser opens no page but ours
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 		chromedp.Flag("no-proxy-server", true),
 		chromedp.Flag("disable-component-update", true),
 	)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
-	quiet := func(string, ...any) {} // it reports events of browsers newer than it
+	quiet := func(string, ...any) {} // chromedp logs events of newer browsers that it does not support
 	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
 	t.Cleanup(cancel)
-	// A browser that is asked to close leaves nothing behind.
+	// Closing the browser removes its files.
 	t.Cleanup(func() {
 		if err := chromedp.Cancel(ctx); err != nil {
 			t.Error(err)
@@ -57,8 +57,7 @@ func newPhone(t *testing.T) phone {
 	return p
 }
 
-// findBrowser returns the path of a browser. Without one the test is skipped,
-// but not where every test has to run.
+// findBrowser returns the path of a browser. Without one the test is skipped, or fails with CI=true.
 func findBrowser(t *testing.T) string {
 	t.Helper()
 	names := []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"}
@@ -91,15 +90,15 @@ func get[T any](p phone, a chromedp.Action[T]) T {
 	return v
 }
 
-// open opens a page and holds it to what a phone needs.
+// open opens a page and checks that it fits a phone.
 func (p phone) open(page string) {
 	p.t.Helper()
 	p.do("opening "+page, chromedp.Navigate(page), chromedp.WaitVisible(chromedp.CSS("main")))
 	p.fits()
 }
 
-// fits: nothing is wider than the phone, and what is touched is large enough.
-// That it is shows, too, that the policy lets the page have its style.
+// fits checks that nothing is wider than the phone and that controls are large enough. This also shows that the policy
+// allows the style.
 func (p phone) fits() {
 	p.t.Helper()
 	width := get(p, chromedp.Evaluate[int](`document.documentElement.scrollWidth`))
@@ -118,7 +117,7 @@ func (p phone) text(selector string) string {
 	return get(p, chromedp.Text(chromedp.CSS(selector)))
 }
 
-// shows tells whether an element is there to be seen.
+// shows reports whether an element is visible.
 func (p phone) shows(selector string) bool {
 	p.t.Helper()
 	return get(p, chromedp.Evaluate[bool](`Boolean(document.querySelector("`+selector+`")?.offsetParent)`))
@@ -134,7 +133,7 @@ func (p phone) tap(selector string) {
 	p.do("tapping "+selector, chromedp.Tap(chromedp.CSS(selector)))
 }
 
-// picture leaves a picture of the whole page, if one is wanted.
+// picture stores a picture of the page, if the flag is set.
 func (p phone) picture(name string) {
 	p.t.Helper()
 	if *screenshots == "" {
@@ -146,7 +145,7 @@ func (p phone) picture(name string) {
 	}
 }
 
-// partnerSite is a site that pages lead on to.
+// partnerSite is the site that pages redirect to.
 func partnerSite(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -165,7 +164,7 @@ func TestBrowserPays(t *testing.T) {
 	t.Parallel()
 	p := newPhone(t)
 	r := start(t, sandbox.Options{})
-	page := r.issue(newAsk("v2", "create").with("pageRedirectUrl", partnerSite(t)))
+	page := r.issue(newCall("v2", "create").with("pageRedirectUrl", partnerSite(t)))
 
 	p.open(page)
 	p.picture("bill-unpaid")
@@ -195,7 +194,7 @@ func TestBrowserPays(t *testing.T) {
 		t.Errorf("the refusal says %q", text)
 	}
 
-	p.tap("button") // the choice is still there
+	p.tap("button") // the options are still selected
 	p.wait("#back")
 	b, err := r.Bill(demoKey, billID)
 	if err != nil || b.State != "F" || b.Approval.Method != "KEYIN" || b.Approval.Months != "03" {
@@ -209,13 +208,12 @@ func TestBrowserPays(t *testing.T) {
 	}
 }
 
-// TestBrowserPaysTwice: a bill without a page to go to leads to its receipt; a
-// second tab that still has the form is told that it is too late.
-func TestBrowserPaysTwice(t *testing.T) {
+// A paid bill shows its receipt. A second tab that still has the form shows that the bill is paid.
+func TestBrowserCannotPayTwice(t *testing.T) {
 	t.Parallel()
 	p := newPhone(t)
 	r := start(t, sandbox.Options{})
-	page := r.issue(newAsk("v2", "create"))
+	page := r.issue(newCall("v2", "create"))
 	p.open(page)
 	if err := r.Pay(demoKey, billID); err != nil {
 		t.Fatal(err)
@@ -227,7 +225,7 @@ func TestBrowserPaysTwice(t *testing.T) {
 		t.Errorf("the page says %q", text)
 	}
 
-	page = r.issue(newAsk("v2", "create").with("billId", "2").with("price", strings.Repeat("1234567890", 6)).
+	page = r.issue(newCall("v2", "create").with("billId", "2").with("price", strings.Repeat("1234567890", 6)).
 		with("productName", strings.Repeat("가나다라마바사", 20)).with("memberName", strings.Repeat("x", 200)))
 	p.open(page)
 	p.picture("bill-long")
@@ -242,7 +240,7 @@ func TestBrowserSeesAnExpiredBill(t *testing.T) {
 	t.Parallel()
 	p := newPhone(t)
 	r := start(t, sandbox.Options{})
-	page := r.issue(newAsk("v2", "create"))
+	page := r.issue(newCall("v2", "create"))
 	if err := r.SetClock(noon.AddDate(0, 1, 0)); err != nil {
 		t.Fatal(err)
 	}

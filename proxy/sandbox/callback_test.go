@@ -14,23 +14,23 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// partner is a partner's server: it keeps what it was sent, and answers as it is told.
+// A partner is the server of a partner. It records callbacks and answers them.
 type partner struct {
 	url string
 
 	mu     sync.Mutex
 	answer http.HandlerFunc
-	got    []notice
+	got    []receivedCallback
 }
 
-type notice struct {
+type receivedCallback struct {
 	method, contentType, body string
 	at                        time.Time
 }
 
-const thanks = `{"code":"0000","msg":"성공하였습니다."}`
+const successAnswer = `{"code":"0000","msg":"성공하였습니다."}`
 
-func says(status int, body string) http.HandlerFunc {
+func answerWith(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
@@ -48,34 +48,33 @@ func newPartner(t *testing.T, answer http.HandlerFunc) *partner {
 func (p *partner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	p.mu.Lock()
-	p.got = append(p.got, notice{r.Method, r.Header.Get("Content-Type"), string(body), time.Now()})
+	p.got = append(p.got, receivedCallback{r.Method, r.Header.Get("Content-Type"), string(body), time.Now()})
 	answer := p.answer
 	p.mu.Unlock()
 	answer(w, r)
 }
 
-// RoundTrip lets a service reach the partner without a socket, where time is not real.
+// RoundTrip delivers callbacks without a socket, for tests with a fake clock.
 func (p *partner) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	p.ServeHTTP(w, r)
 	return w.Result(), nil
 }
 
-func (p *partner) notices() []notice {
+func (p *partner) received() []receivedCallback {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]notice{}, p.got...)
+	return append([]receivedCallback{}, p.got...)
 }
 
-func (p *partner) says(answer http.HandlerFunc) {
+func (p *partner) setAnswer(answer http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer = answer
 }
 
-// settled asks the control surface until no attempt of the bill's callback is
-// still to be made now, and returns it.
-func (r *rig) settled(billID, state string, attempts int) sandbox.Callback {
+// awaitCallback waits until no attempt of a bill's callback is due, and returns the callback.
+func (r *rig) awaitCallback(billID, state string, attempts int) sandbox.Callback {
 	r.t.Helper()
 	for late := time.Now().Add(time.Minute); ; {
 		_, body := r.ctl(http.MethodGet, "/callbacks?bill="+billID, "")
@@ -92,21 +91,21 @@ func (r *rig) settled(billID, state string, attempts int) sandbox.Callback {
 	}
 }
 
-// TestCallback: the notice of a payment is what a read shows, flat, in the form
-// the bill was made in; at the address of the registration it is v2.
-func TestCallback(t *testing.T) {
+// A callback of a payment has the fields of a read at the top level, in the form of the bill. At the address of a
+// registration it is in v2.
+func TestCallbackShowsWhatAReadShows(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
 		for _, address := range []string{"of the bill", "of the registration", "of both"} {
 			t.Run(form+"/"+address, func(t *testing.T) {
 				t.Parallel()
 				r := start(t, sandbox.Options{})
-				own, registered := newPartner(t, says(200, thanks)), newPartner(t, says(200, `{"code":"0000"}`))
-				create, want, told := newAsk(form, "create").with("callbackUrl", gone{}), form, own
+				own, registered := newPartner(t, answerWith(200, successAnswer)), newPartner(t, answerWith(200, `{"code":"0000"}`))
+				create, want, notified := newCall(form, "create").with("callbackUrl", omitted{}), form, own
 				if address != "of the registration" {
 					create = create.with("callbackUrl", own.url)
 				} else {
-					want, told = "v2", registered
+					want, notified = "v2", registered
 				}
 				if address != "of the bill" {
 					r.post("/auth/mapping", encode(map[string]any{
@@ -118,11 +117,11 @@ func TestCallback(t *testing.T) {
 				if !strings.Contains(control, `"state":"F"`) {
 					t.Fatal(control)
 				}
-				c := r.settled(billID, "delivered", 1)
-				if a := c.Attempts[0]; a.Status != 200 || a.Wrong != "" || !strings.Contains(a.Answer, `"0000"`) || c.URL != told.url || c.Form != want {
+				c := r.awaitCallback(billID, "delivered", 1)
+				if a := c.Attempts[0]; a.Status != 200 || a.Wrong != "" || !strings.Contains(a.Answer, `"0000"`) || c.URL != notified.url || c.Form != want {
 					t.Errorf("%+v", c)
 				}
-				read := r.must(newAsk(want, "read"))
+				read := r.must(newCall(want, "read"))
 				if want == "v2" {
 					var envelope struct{ Data json.RawMessage }
 					if err := json.Unmarshal([]byte(read), &envelope); err != nil {
@@ -130,11 +129,11 @@ func TestCallback(t *testing.T) {
 					}
 					read = string(envelope.Data)
 				}
-				got := append(own.notices(), registered.notices()...)
+				got := append(own.received(), registered.received()...)
 				if len(got) != 1 || got[0].method != http.MethodPost || got[0].contentType != "application/json; charset=utf-8" || got[0].body != read {
 					t.Errorf("got  %+v\nwant %s", got, read)
 				}
-				if len(told.notices()) != 1 {
+				if len(notified.received()) != 1 {
 					t.Error("it went to the wrong address")
 				}
 			})
@@ -142,33 +141,31 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// TestNoCallback: without an address, and without a payment, nothing is sent.
-func TestNoCallback(t *testing.T) {
+func TestNoCallbackWithoutAddressOrPayment(t *testing.T) {
 	t.Parallel()
-	p := newPartner(t, says(200, thanks))
+	p := newPartner(t, answerWith(200, successAnswer))
 	r := start(t, sandbox.Options{})
-	r.must(newAsk("legacy", "create").with("callbackUrl", gone{}))
+	r.must(newCall("legacy", "create").with("callbackUrl", omitted{}))
 	if err := r.Pay(demoKey, billID); err != nil {
 		t.Fatal(err)
 	}
-	r.must(newAsk("legacy", "cancel"))
-	r.must(newAsk("v2", "create").with("billId", "FAILED").with("callbackUrl", p.url))
+	r.must(newCall("legacy", "cancel"))
+	r.must(newCall("v2", "create").with("billId", "FAILED").with("callbackUrl", p.url))
 	if err := r.Fail(demoKey, "FAILED", "PAYMENT_001"); err != nil {
 		t.Fatal(err)
 	}
-	r.must(newAsk("v2", "create").with("billId", "DESTROYED").with("callbackUrl", p.url))
-	r.must(newAsk("v2", "destroy").with("billId", "DESTROYED"))
-	if _, body := r.ctl(http.MethodGet, "/callbacks", ""); strings.TrimSpace(body) != "[]" || len(p.notices()) != 0 {
-		t.Errorf("%s %+v", body, p.notices())
+	r.must(newCall("v2", "create").with("billId", "DESTROYED").with("callbackUrl", p.url))
+	r.must(newCall("v2", "destroy").with("billId", "DESTROYED"))
+	if _, body := r.ctl(http.MethodGet, "/callbacks", ""); strings.TrimSpace(body) != "[]" || len(p.received()) != 0 {
+		t.Errorf("%s %+v", body, p.received())
 	}
 }
 
-// TestCallbackSchedule sees all of the default schedule, in time that is not real:
-// the first attempt at once, then one each hour for 24 hours.
+// The first attempt is made at once, then one every hour for 24 hours.
 func TestCallbackSchedule(t *testing.T) {
 	t.Parallel()
 	rows := map[string]struct {
-		retries, works int // the attempt that the partner takes; 0 for none
+		retries, works int // the attempt that succeeds; 0 for none
 		attempts       int
 		state          string
 	}{
@@ -185,14 +182,14 @@ func TestCallbackSchedule(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &partner{}
 				p.answer = func(w http.ResponseWriter, r *http.Request) {
-					if len(p.notices()) == row.works {
-						says(200, thanks)(w, r)
+					if len(p.received()) == row.works {
+						answerWith(200, successAnswer)(w, r)
 						return
 					}
-					says(500, "")(w, r)
+					answerWith(500, "")(w, r)
 				}
 				s := sandbox.New(sandbox.Options{Transport: p, CallbackRetries: row.retries})
-				path, body := newAsk("legacy", "create").with("expireDt", gone{}).encode()
+				path, body := newCall("legacy", "create").with("expireDt", omitted{}).encode()
 				s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 				paid := time.Now()
 				if err := s.Pay(demoKey, billID); err != nil {
@@ -200,7 +197,7 @@ func TestCallbackSchedule(t *testing.T) {
 				}
 				time.Sleep(48 * time.Hour)
 				synctest.Wait()
-				got := p.notices()
+				got := p.received()
 				if len(got) != row.attempts {
 					t.Fatalf("%d attempts, want %d", len(got), row.attempts)
 				}
@@ -224,45 +221,45 @@ func TestCallbackSchedule(t *testing.T) {
 	}
 }
 
-// TestCallbackAnswers: a success is HTTP 200 with the code 0000, and nothing else.
-func TestCallbackAnswers(t *testing.T) {
+// Only HTTP 200 with the code 0000 is a success.
+func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 	t.Parallel()
-	elsewhere := newPartner(t, says(200, thanks))
+	elsewhere := newPartner(t, answerWith(200, successAnswer))
 	rows := []struct {
 		name   string
 		answer http.HandlerFunc
-		wrong  string // a part of why it does not count; empty for a success
+		wrong  string // a part of the reason; empty for a success
 	}{
-		{"as documented", says(200, thanks), ""},
-		{"code alone", says(200, `{"code":"0000"}`), ""},
-		{"more than documented", says(200, ` {"code": "0000", "data": null} `), ""},
-		{"created", says(201, thanks), "201"},
-		{"no content", says(204, ""), "204"},
-		{"server error", says(500, thanks), "500"},
-		{"empty", says(200, ""), "JSON object"},
-		{"OK", says(200, "OK"), "JSON object"},
-		{"code twice", says(200, `{"code":"0000","code":"0000"}`), "JSON object"},
-		{"another code", says(200, `{"code":"9999","msg":"0000"}`), `"9999"`},
-		{"code of a number", says(200, `{"code":0}`), `got: 0`},
-		{"no code", says(200, `{"msg":"0000"}`), `"0000"`},
+		{"as documented", answerWith(200, successAnswer), ""},
+		{"code alone", answerWith(200, `{"code":"0000"}`), ""},
+		{"more than documented", answerWith(200, ` {"code": "0000", "data": null} `), ""},
+		{"created", answerWith(201, successAnswer), "201"},
+		{"no content", answerWith(204, ""), "204"},
+		{"server error", answerWith(500, successAnswer), "500"},
+		{"empty", answerWith(200, ""), "JSON object"},
+		{"OK", answerWith(200, "OK"), "JSON object"},
+		{"code twice", answerWith(200, `{"code":"0000","code":"0000"}`), "JSON object"},
+		{"another code", answerWith(200, `{"code":"9999","msg":"0000"}`), `"9999"`},
+		{"code of a number", answerWith(200, `{"code":0}`), `got: 0`},
+		{"no code", answerWith(200, `{"msg":"0000"}`), `"0000"`},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.url, http.StatusTemporaryRedirect)
 		}, "307"},
 		{"broken off", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 		{"broken off in the middle", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
-			_, _ = io.WriteString(w, thanks)
+			_, _ = io.WriteString(w, successAnswer)
 			panic(http.ErrAbortHandler)
 		}, "EOF"},
-		{"long", says(200, thanks+strings.Repeat(" ", 1<<20)), ""},
-		{"broken letters", says(200, "{\"code\":\"0000\",\"msg\":\"\xff\"}"), "JSON object"},
+		{"long", answerWith(200, successAnswer+strings.Repeat(" ", 1<<20)), ""},
+		{"broken letters", answerWith(200, "{\"code\":\"0000\",\"msg\":\"\xff\"}"), "JSON object"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPartner(t, row.answer)
 			r := start(t, sandbox.Options{})
-			r.must(newAsk("v2", "create").with("callbackUrl", p.url))
+			r.must(newCall("v2", "create").with("callbackUrl", p.url))
 			if err := r.Pay(demoKey, billID); err != nil {
 				t.Fatal(err)
 			}
@@ -270,20 +267,19 @@ func TestCallbackAnswers(t *testing.T) {
 			if row.wrong != "" {
 				state = "waiting"
 			}
-			c := r.settled(billID, state, 1)
+			c := r.awaitCallback(billID, state, 1)
 			if got := c.Attempts[0].Wrong; (got == "") != (row.wrong == "") || !strings.Contains(got, row.wrong) {
 				t.Errorf("got %q, want %q", got, row.wrong)
 			}
-			if len(elsewhere.notices()) != 0 {
+			if len(elsewhere.received()) != 0 {
 				t.Error("a redirect was followed")
 			}
 		})
 	}
 }
 
-// TestCallbackAddresses: where any address is taken, one that cannot be called is
-// an attempt that fails, and says why.
-func TestCallbackAddresses(t *testing.T) {
+// With AnyCallbackURL an attempt at an invalid address fails with a reason.
+func TestCallbackToAnInvalidAddressFails(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"u": "unsupported protocol scheme", "http://": "no Host", "http://[::1": "missing ']'",
@@ -292,53 +288,52 @@ func TestCallbackAddresses(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{AnyCallbackURL: true, Transport: http.DefaultTransport})
-			r.must(newAsk("v2", "create").with("callbackUrl", address))
+			r.must(newCall("v2", "create").with("callbackUrl", address))
 			if err := r.Pay(demoKey, billID); err != nil {
 				t.Fatal(err)
 			}
-			if a := r.settled(billID, "waiting", 1).Attempts[0]; !strings.Contains(a.Wrong, want) || a.Status != 0 {
+			if a := r.awaitCallback(billID, "waiting", 1).Attempts[0]; !strings.Contains(a.Wrong, want) || a.Status != 0 {
 				t.Errorf("%+v", a)
 			}
 		})
 	}
 }
 
-// TestCallbackFollowsTheClock: setting the clock makes attempts due, and one that
-// was taken is sent again when it is asked for.
+// Setting the clock makes attempts due. A delivered callback is sent again by Notify.
 func TestCallbackFollowsTheClock(t *testing.T) {
 	t.Parallel()
-	p := newPartner(t, says(200, "{}"))
+	p := newPartner(t, answerWith(200, "{}"))
 	r := start(t, sandbox.Options{})
-	r.must(newAsk("legacy", "create").with("callbackUrl", p.url))
+	r.must(newCall("legacy", "create").with("callbackUrl", p.url))
 	if err := r.Pay(demoKey, billID); err != nil {
 		t.Fatal(err)
 	}
-	c := r.settled(billID, "waiting", 1)
+	c := r.awaitCallback(billID, "waiting", 1)
 	if !c.Next.Equal(noon.Add(time.Hour)) {
 		t.Errorf("the next attempt is due at %v", c.Next)
 	}
 	r.ctl(http.MethodPost, "/clock", `{"advance":"59m59s"}`)
-	r.settled(billID, "waiting", 1)
+	r.awaitCallback(billID, "waiting", 1)
 	r.ctl(http.MethodPost, "/clock", `{"advance":"1s"}`)
-	r.settled(billID, "waiting", 2)
-	p.says(says(200, thanks))
+	r.awaitCallback(billID, "waiting", 2)
+	p.setAnswer(answerWith(200, successAnswer))
 	r.ctl(http.MethodPost, "/clock", `{"advance":"2h"}`)
-	if c := r.settled(billID, "delivered", 3); !c.Attempts[2].At.Equal(noon.Add(3 * time.Hour)) {
+	if c := r.awaitCallback(billID, "delivered", 3); !c.Attempts[2].At.Equal(noon.Add(3 * time.Hour)) {
 		t.Errorf("%+v", c)
 	}
 	if status, body := r.ctl(http.MethodPost, "/bills/"+billID+"/notify", ""); status != 200 {
 		t.Fatal(body)
 	}
-	r.settled(billID, "delivered", 1)
-	if got := p.notices(); len(got) != 4 || got[3].body != got[0].body {
-		t.Errorf("%d notices", len(got))
+	r.awaitCallback(billID, "delivered", 1)
+	if got := p.received(); len(got) != 4 || got[3].body != got[0].body {
+		t.Errorf("%d callbacks", len(got))
 	}
 	if status, _ := r.ctl(http.MethodPost, "/bills/NONE/notify", ""); status != 404 {
 		t.Error(status)
 	}
 }
 
-// TestCallbackTimeout: a partner that does not answer in time has not answered.
+// An attempt whose answer takes longer than the timeout fails.
 func TestCallbackTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -347,14 +342,14 @@ func TestCallbackTimeout(t *testing.T) {
 			return nil, r.Context().Err()
 		})
 		s := sandbox.New(sandbox.Options{Transport: hangs, CallbackTimeout: 3 * time.Second, CallbackRetries: 1, CallbackInterval: time.Minute})
-		path, body := newAsk("v2", "create").with("expireDt", gone{}).encode()
+		path, body := newCall("v2", "create").with("expireDt", omitted{}).encode()
 		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 		paid := time.Now()
 		if err := s.Pay(demoKey, billID); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3*time.Second + time.Minute + time.Second)
-		// Ended in the middle of its second attempt, which then is none.
+		// Interrupted during the second attempt, which does not count.
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -12,31 +12,30 @@ import (
 
 const limit20, limit21 = "12345678901234567890", "123456789012345678901"
 
-// TestCodes lists the calls that earn the codes of the bill operations by their
-// input, and the calls that come just short of it. TestCatalogue has every code
-// and TestLimits every limit.
+// The input of bill operations that leads to each code, and input just within the limit. TestCatalogue has all codes, and
+// TestLimits all limits.
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	raw := func(s string) any { return json.RawMessage(s) }
-	create := func(name string, v any) func(ask) ask {
-		return func(q ask) ask { return q.with(name, v) }
+	create := func(name string, v any) func(testCall) testCall {
+		return func(q testCall) testCall { return q.with(name, v) }
 	}
 	rows := []struct {
 		name, code, op string
-		edit           func(ask) ask
-		only           string // a form, where the other does not have the field or reads it otherwise
-		state          string // of the bill that is there before; none if empty
+		edit           func(testCall) testCall
+		only           string // the only form; "" for both
+		state          string // the state of an existing bill; "" for none
 	}{
 		{name: "plain", code: "0000", op: "create"},
 		{name: "no key", code: "PARTNER_002", op: "create", edit: create("apiKey", "")},
 		{name: "key with a space", code: "PARTNER_002", op: "create", edit: create("apiKey", "demo partner")},
 		{name: "key with a control character", code: "PARTNER_002", op: "create", edit: create("apiKey", "demo\x7f")},
-		{name: "key before shape", code: "PARTNER_002", op: "read", edit: func(q ask) ask { return q.with("apiKey", "").with("billId", raw("1")) }},
-		{name: "unknown store", code: "PARTNER_003", op: "create", edit: func(q ask) ask {
+		{name: "key before shape", code: "PARTNER_002", op: "read", edit: func(q testCall) testCall { return q.with("apiKey", "").with("billId", raw("1")) }},
+		{name: "unknown store", code: "PARTNER_003", op: "create", edit: func(q testCall) testCall {
 			return q.with("apiKey", "demo-strict-key").with("merchant", "elsewhere")
 		}},
 		{name: "store of a strict partner", code: "0000", op: "create", edit: create("apiKey", "demo-strict-key")},
-		{name: "closed store", code: "PARTNER_003", op: "create", edit: func(q ask) ask {
+		{name: "closed store", code: "PARTNER_003", op: "create", edit: func(q testCall) testCall {
 			return q.with("apiKey", "demo-strict-key").with("merchant", "demo-closed")
 		}},
 		{name: "no contract", code: "PARTNER_006", op: "create", edit: create("apiKey", "demo-expired-key")},
@@ -45,21 +44,21 @@ func TestCodes(t *testing.T) {
 		{name: "not granted, resend", code: "PARTNER_007", op: "resend", edit: create("apiKey", "demo-nobill-key")},
 		{name: "unlinked partners bill", code: "0000", op: "create", edit: create("apiKey", "demo-unlinked-key")},
 		{name: "no talk", code: "BILL_009", op: "create", edit: create("apiKey", "demo-notalk-key")},
-		{name: "no talk, url", code: "0000", op: "create", only: "v2", edit: func(q ask) ask {
+		{name: "no talk, url", code: "0000", op: "create", only: "v2", edit: func(q testCall) testCall {
 			return q.with("apiKey", "demo-notalk-key").with("sendType", "URL")
 		}},
-		{name: "no url", code: "BILL_010", op: "create", only: "v2", edit: func(q ask) ask {
+		{name: "no url", code: "BILL_010", op: "create", only: "v2", edit: func(q testCall) testCall {
 			return q.with("apiKey", "demo-nourl-key").with("sendType", "URL")
 		}},
 		{name: "no url, talk", code: "0000", op: "create", edit: create("apiKey", "demo-nourl-key")},
 		{name: "no points", code: "POINT_001", op: "create", edit: create("apiKey", "demo-nopoint-key")},
-		{name: "no points, url", code: "0000", op: "create", only: "v2", edit: func(q ask) ask {
+		{name: "no points, url", code: "0000", op: "create", only: "v2", edit: func(q testCall) testCall {
 			return q.with("apiKey", "demo-nopoint-key").with("sendType", "URL")
 		}},
 		{name: "no member", code: "VALIDATION_001", op: "create", edit: create("member", "")},
 		{name: "no merchant", code: "VALIDATION_001", op: "read", edit: create("merchant", "")},
-		{name: "no id", code: "VALIDATION_001", op: "create", edit: create("billId", gone{})},
-		{name: "no id, read", code: "VALIDATION_001", op: "read", edit: create("billId", gone{})},
+		{name: "no id", code: "VALIDATION_001", op: "create", edit: create("billId", omitted{})},
+		{name: "no id, read", code: "VALIDATION_001", op: "read", edit: create("billId", omitted{})},
 		{name: "null id", code: "VALIDATION_001", op: "read", edit: create("billId", raw("null"))},
 		{name: "id of a number", code: "VALIDATION_001", op: "read", edit: create("billId", raw("12"))},
 		{name: "id with a hyphen", code: "0000", op: "create", edit: create("billId", "bill-1")},
@@ -67,11 +66,11 @@ func TestCodes(t *testing.T) {
 		{name: "id with a space", code: "VALIDATION_001", op: "create", edit: create("billId", "bill 1")},
 		{name: "id with a dash of another kind", code: "VALIDATION_001", op: "create", edit: create("billId", "bill–1")},
 		{name: "id of 21, read", code: "BILL_003", op: "read", edit: create("billId", limit21)},
-		{name: "no send type", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", gone{})},
+		{name: "no send type", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", omitted{})},
 		{name: "null send type", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", raw("null"))},
 		{name: "another send type", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", "talk")},
 		{name: "send type of a number", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", raw("1"))},
-		{name: "no price", code: "VALIDATION_001", op: "create", edit: create("price", gone{})},
+		{name: "no price", code: "VALIDATION_001", op: "create", edit: create("price", omitted{})},
 		{name: "price with a fraction", code: "VALIDATION_001", op: "create", edit: create("price", "30000.0")},
 		{name: "price with an exponent", code: "VALIDATION_001", op: "create", edit: create("price", "3e4")},
 		{name: "negative price", code: "VALIDATION_001", op: "create", edit: create("price", "-30000")},
@@ -80,12 +79,12 @@ func TestCodes(t *testing.T) {
 		{name: "numeric price with a fraction in legacy", code: "VALIDATION_001", op: "create", only: "legacy", edit: create("price", raw("30000.0"))},
 		{name: "numeric price with an exponent in legacy", code: "VALIDATION_001", op: "create", only: "legacy", edit: create("price", raw("3e4"))},
 		{name: "negative numeric price in legacy", code: "VALIDATION_001", op: "create", only: "legacy", edit: create("price", raw("-30000"))},
-		{name: "numeric price below the minimum in legacy", code: "PAYMENT_003", op: "create", only: "legacy", edit: func(q ask) ask {
+		{name: "numeric price below the minimum in legacy", code: "PAYMENT_003", op: "create", only: "legacy", edit: func(q testCall) testCall {
 			return q.with("price", raw("99")).with("hash", sign(billID, "01012345678", "99"))
 		}},
 		{name: "price of 0", code: "PAYMENT_003", op: "create", edit: create("price", "0")},
 		{name: "price of 30 digits", code: "0000", op: "create", edit: create("price", strings.Repeat("9", 30))},
-		{name: "no phone", code: "0000", op: "create", edit: create("phone", gone{})},
+		{name: "no phone", code: "0000", op: "create", edit: create("phone", omitted{})},
 		{name: "empty phone", code: "0000", op: "create", edit: create("phone", "")},
 		{name: "phone with hyphens", code: "0000", op: "create", edit: create("phone", "010-1234-5678")},
 		{name: "old phone", code: "0000", op: "create", edit: create("phone", "0111234567")},
@@ -96,7 +95,7 @@ func TestCodes(t *testing.T) {
 		{name: "expiry of another format", code: "VALIDATION_001", op: "create", edit: create("expireDt", "20260331")},
 		{name: "expiry yesterday", code: "VALIDATION_001", op: "create", edit: create("expireDt", "2026-03-01")},
 		{name: "expiry today", code: "0000", op: "create", edit: create("expireDt", "2026-03-02")},
-		{name: "no expiry", code: "0000", op: "create", edit: create("expireDt", gone{})},
+		{name: "no expiry", code: "0000", op: "create", edit: create("expireDt", omitted{})},
 		{name: "expiry of no day", code: "VALIDATION_001", op: "create", edit: create("expireDt", "2026-02-30")},
 		{name: "callback address without a scheme", code: "VALIDATION_001", op: "create", edit: create("callbackUrl", "undefined/api/webhook")},
 		{name: "callback address of another scheme", code: "VALIDATION_001", op: "create", edit: create("callbackUrl", "ftp://partner.example.com/cb")},
@@ -108,12 +107,12 @@ func TestCodes(t *testing.T) {
 		{name: "empty callback address", code: "0000", op: "create", edit: create("callbackUrl", "")},
 		{name: "supply price of a number", code: "VALIDATION_001", op: "create", only: "v2", edit: create("supplyPrice", raw("1"))},
 		{name: "issuer of an object", code: "VALIDATION_001", op: "create", edit: create("billIssuer", raw("{}"))},
-		{name: "no hash", code: "VALIDATION_001", op: "create", edit: create("hash", gone{})},
-		{name: "no hash, destroy", code: "VALIDATION_001", op: "destroy", state: "W", edit: create("hash", gone{})},
+		{name: "no hash", code: "VALIDATION_001", op: "create", edit: create("hash", omitted{})},
+		{name: "no hash, destroy", code: "VALIDATION_001", op: "destroy", state: "W", edit: create("hash", omitted{})},
 		{name: "wrong hash", code: "VALIDATION_002", op: "create", edit: create("hash", sign(billID, "", "30000"))},
 		{name: "wrong hash, destroy", code: "VALIDATION_002", op: "destroy", state: "W", edit: create("hash", sign(billID, "01012345678", "30000"))},
 		{name: "wrong hash, cancel", code: "VALIDATION_002", op: "cancel", state: "F", edit: create("hash", "00")},
-		{name: "wrong hash before amount", code: "VALIDATION_002", op: "create", edit: func(q ask) ask { return q.with("price", "1").with("hash", "00") }},
+		{name: "wrong hash before amount", code: "VALIDATION_002", op: "create", edit: func(q testCall) testCall { return q.with("price", "1").with("hash", "00") }},
 		{name: "used id", code: "BILL_001", op: "create", state: "W"},
 		{name: "used id of a destroyed bill", code: "BILL_001", op: "create", state: "D"},
 		{name: "no bill, read", code: "BILL_003", op: "read"},
@@ -125,7 +124,7 @@ func TestCodes(t *testing.T) {
 		{name: "bill of another merchant", code: "BILL_003", op: "cancel", state: "F", edit: create("merchant", "demo-member")},
 		{name: "part of the amount, destroy", code: "VALIDATION_001", op: "destroy", state: "W", edit: create("price", "29999")},
 		{name: "part of the amount, cancel", code: "VALIDATION_001", op: "cancel", state: "F", edit: create("price", "29999")},
-		{name: "no price, cancel", code: "VALIDATION_001", op: "cancel", state: "F", edit: func(q ask) ask { return q.with("price", gone{}).with("hash", "00") }},
+		{name: "no price, cancel", code: "VALIDATION_001", op: "cancel", state: "F", edit: func(q testCall) testCall { return q.with("price", omitted{}).with("hash", "00") }},
 		{name: "cancelled twice", code: "BILL_002", op: "cancel", state: "C"},
 		{name: "resend of a paid bill", code: "BILL_006", op: "resend", state: "F"},
 		{name: "cancel with a reason", code: "0000", op: "cancel", state: "F", edit: create("cancelReason", "고객 요청")},
@@ -139,9 +138,9 @@ func TestCodes(t *testing.T) {
 				t.Parallel()
 				r := start(t, sandbox.Options{})
 				if row.state != "" {
-					r.bring(row.state)
+					r.createInState(row.state)
 				}
-				q := newAsk(form, row.op)
+				q := newCall(form, row.op)
 				if row.edit != nil {
 					q = row.edit(q)
 				}
@@ -161,8 +160,8 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestNotACall: what is no call of the interface has the envelope of its form.
-func TestNotACall(t *testing.T) {
+// Requests that are not calls of the interface are answered with the envelope of their form.
+func TestInvalidRequestsHaveTheEnvelopeOfTheirForm(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	rows := []struct {
@@ -261,7 +260,7 @@ func TestRefusalNamesTheField(t *testing.T) {
 		"v2":     `{"code":"VALIDATION_001","message":"필수 값이 없거나 형식이 올바르지 않습니다. (bill.expireDt)","data":null}`,
 		"legacy": `{"code":"VALIDATION_001","msg":"필수 값이 없거나 형식이 올바르지 않습니다. (bill.expire_dt)"}`,
 	} {
-		if _, got := r.do(newAsk(form, "create").with("expireDt", "soon")); got != want {
+		if _, got := r.do(newCall(form, "create").with("expireDt", "soon")); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
@@ -269,7 +268,7 @@ func TestRefusalNamesTheField(t *testing.T) {
 	if !strings.Contains(got, "(bill)") {
 		t.Errorf("a bill that is no object: %s", got)
 	}
-	if _, got := r.do(newAsk("legacy", "destroy").with("price", gone{})); !strings.Contains(got, "(price)") {
+	if _, got := r.do(newCall("legacy", "destroy").with("price", omitted{})); !strings.Contains(got, "(price)") {
 		t.Errorf("a legacy destroy keeps its price at the top: %s", got)
 	}
 }

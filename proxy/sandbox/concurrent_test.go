@@ -11,8 +11,7 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// atOnce makes n calls that wait for each other before they go, and returns how
-// often each came out.
+// atOnce makes n calls at the same time, and counts their results.
 func atOnce(n int, call func(i int) string) map[string]int {
 	outcomes := make([]string, n)
 	var ready, done sync.WaitGroup
@@ -32,14 +31,13 @@ func atOnce(n int, call func(i int) string) map[string]int {
 	return count
 }
 
-// TestOneWins: of the calls that meet on one bill, in both forms, one does what
-// it is for and every other has the code of coming too late.
-func TestOneWins(t *testing.T) {
+// Of concurrent calls for one bill, in both forms, one succeeds and the others are refused.
+func TestOnlyOneOfConcurrentCallsSucceeds(t *testing.T) {
 	t.Parallel()
 	const calls = 32
 	for _, row := range []struct {
 		op, from, late, state string
-		approvals             int // that the bill's next one follows
+		approvals             int // before this operation
 	}{
 		{"cancel", "F", "BILL_002", "C", 2},
 		{"destroy", "W", "BILL_002", "D", 0},
@@ -49,10 +47,10 @@ func TestOneWins(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{})
 			if row.from != "" {
-				r.bring(row.from)
+				r.createInState(row.from)
 			}
 			got := atOnce(calls, func(i int) string {
-				code, _ := r.do(newAsk(forms[i%2], row.op))
+				code, _ := r.do(newCall(forms[i%2], row.op))
 				return code
 			})
 			if got["0000"] != 1 || got[row.late] != calls-1 {
@@ -61,8 +59,8 @@ func TestOneWins(t *testing.T) {
 			if r.state() != row.state || len(r.Bills()) != 1 {
 				t.Errorf("state %s, %d bills", r.state(), len(r.Bills()))
 			}
-			// A call that came too late has used no approval number up.
-			r.must(newAsk("v2", "create").with("billId", "NEXT"))
+			// A refused call uses no approval number.
+			r.must(newCall("v2", "create").with("billId", "NEXT"))
 			if err := r.Pay(demoKey, "NEXT"); err != nil {
 				t.Fatal(err)
 			}
@@ -74,14 +72,13 @@ func TestOneWins(t *testing.T) {
 	}
 }
 
-// TestPayMeetsDestroy: one of the two wins, whichever it is, and the bill is as
-// the winner left it.
-func TestPayMeetsDestroy(t *testing.T) {
+// A payment and a destroy at the same time: one succeeds, and the bill has its state.
+func TestConcurrentPaymentAndDestroy(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	for round := range 16 {
 		id := fmt.Sprintf("ROUND%d", round)
-		r.must(newAsk("v2", "create").with("billId", id))
+		r.must(newCall("v2", "create").with("billId", id))
 		got := atOnce(8, func(i int) string {
 			if i%2 == 0 {
 				status, body := r.ctl(http.MethodPost, "/bills/"+id+"/pay", "")
@@ -90,7 +87,7 @@ func TestPayMeetsDestroy(t *testing.T) {
 				}
 				return fmt.Sprintf("pay %d", status)
 			}
-			code, _ := r.do(newAsk(forms[i/2%2], "destroy").with("billId", id))
+			code, _ := r.do(newCall(forms[i/2%2], "destroy").with("billId", id))
 			return "destroy " + code
 		})
 		b, err := r.Bill(demoKey, id)
@@ -107,15 +104,14 @@ func TestPayMeetsDestroy(t *testing.T) {
 	}
 }
 
-// TestPointsAreSpentOnce: of the messages that are asked for at the same time, as
-// many are sent as there are points for.
-func TestPointsAreSpentOnce(t *testing.T) {
+// As many messages are sent as there are points.
+func TestConcurrentMessagesSpendEachPointOnce(t *testing.T) {
 	t.Parallel()
 	const calls, points = 32, 5
 	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey, Prepaid: true, Points: 1 + points}}})
-	r.must(newAsk("legacy", "create"))
+	r.must(newCall("legacy", "create"))
 	got := atOnce(calls, func(i int) string {
-		code, _ := r.do(newAsk(forms[i%2], "resend"))
+		code, _ := r.do(newCall(forms[i%2], "resend"))
 		return code
 	})
 	if got["0000"] != points || got["POINT_001"] != calls-points {
@@ -126,15 +122,14 @@ func TestPointsAreSpentOnce(t *testing.T) {
 	}
 }
 
-// TestApprovalsDiffer: bills that are paid at the same time have an approval and
-// a transaction each.
-func TestApprovalsDiffer(t *testing.T) {
+// Every concurrent payment has its own approval number and transaction id.
+func TestConcurrentPaymentsHaveUniqueApprovals(t *testing.T) {
 	t.Parallel()
 	const bills = 32
 	r := start(t, sandbox.Options{})
 	seen := atOnce(bills, func(i int) string {
 		id := fmt.Sprintf("BILL%d", i)
-		r.must(newAsk(forms[i%2], "create").with("billId", id))
+		r.must(newCall(forms[i%2], "create").with("billId", id))
 		_, body := r.ctl(http.MethodPost, "/bills/"+id+"/pay", "")
 		var b sandbox.Bill
 		if err := json.Unmarshal([]byte(body), &b); err != nil || b.Approval == nil {

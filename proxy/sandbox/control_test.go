@@ -20,9 +20,9 @@ func (r *rig) ctl(method, path, body string) (int, string) {
 func TestControlPays(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	r.must(newAsk("legacy", "create"))
-	r.must(newAsk("v2", "create").with("billId", "SHARED"))
-	r.must(newAsk("v2", "create").with("billId", "SHARED").with("apiKey", "demo-nourl-key"))
+	r.must(newCall("legacy", "create"))
+	r.must(newCall("v2", "create").with("billId", "SHARED"))
+	r.must(newCall("v2", "create").with("billId", "SHARED").with("apiKey", "demo-nourl-key"))
 	steps := []struct {
 		method, path, body string
 		status             int
@@ -92,7 +92,7 @@ func TestControlPartners(t *testing.T) {
 	if !strings.Contains(body, `"removed":true`) {
 		t.Errorf("no partner is removed: %s", body)
 	}
-	create := newAsk("legacy", "create").with("apiKey", "demo-nopoint-key")
+	create := newCall("legacy", "create").with("apiKey", "demo-nopoint-key")
 	if code, _ := r.do(create); code != "POINT_001" {
 		t.Error(code)
 	}
@@ -124,12 +124,12 @@ func TestControlCompletesSignUp(t *testing.T) {
 	}
 }
 
-func TestCalls(t *testing.T) {
+func TestCallsAreCountedByOperation(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	r.must(newAsk("legacy", "create"))
-	r.do(newAsk("v2", "create"))
-	r.must(newAsk("v2", "read"))
+	r.must(newCall("legacy", "create"))
+	r.do(newCall("v2", "create"))
+	r.must(newCall("v2", "read"))
 	r.post("/bill/cancel", "no JSON")
 	r.post("/nothing", "{}")
 	send(t, http.MethodGet, r.url+"/bill", "")
@@ -148,7 +148,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// points are what a tester sees that the demo partner has left.
+// points returns the points of the demo partner.
 func (r *rig) points() int {
 	r.t.Helper()
 	_, body := r.ctl(http.MethodGet, "/partners", "")

@@ -13,14 +13,14 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// open starts a service on a data file. Closing it is the test's.
+// open starts a service with a data file. The test closes it.
 func open(t *testing.T, file string, o sandbox.Options) *rig {
 	t.Helper()
 	if o.Clock == nil {
 		o.Clock = func() time.Time { return noon }
 	}
 	if o.Transport == nil {
-		o.Transport = onlyHere{}
+		o.Transport = loopbackTransport{}
 	}
 	o.BaseURL = "https://pay.example.com"
 	s, err := sandbox.Open(file, o)
@@ -34,8 +34,8 @@ func open(t *testing.T, file string, o sandbox.Options) *rig {
 	return &rig{Service: s, t: t, url: calls.URL, control: control.URL}
 }
 
-// everything is what the control surface and the interface show.
-func (r *rig) everything() string {
+// dump returns all that the control API and the interface show.
+func (r *rig) dump() string {
 	r.t.Helper()
 	all := ""
 	for _, path := range []string{"/partners", "/bills", "/callbacks", "/clock"} {
@@ -51,54 +51,53 @@ func (r *rig) everything() string {
 	return all
 }
 
-// TestDataFileKeepsEverything: what one process answered, the next one shows, to
-// the letter, in a file of any name.
+// A second process shows exactly what the first one answered.
 func TestDataFileKeepsEverything(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a b?c=#%41&.db")
-	p := newPartner(t, says(200, "{}"))
+	p := newPartner(t, answerWith(200, "{}"))
 	first := open(t, file, sandbox.Options{})
 	for i, state := range []string{"W", "F", "C", "D"} {
 		id := "BILL" + state
 		form := forms[i%2]
-		first.must(newAsk(form, "create").with("billId", id).with("callbackUrl", p.url).with("message", "따옴표 \" < > & \u2028 😀"))
+		first.must(newCall(form, "create").with("billId", id).with("callbackUrl", p.url).with("message", "따옴표 \" < > & \u2028 😀"))
 		switch state {
 		case "F", "C":
 			if err := first.PayWith(demoKey, id, sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1234567890"}); err != nil {
 				t.Fatal(err)
 			}
-			first.settled(id, "waiting", 1)
+			first.awaitCallback(id, "waiting", 1)
 			if state == "C" {
-				first.must(newAsk("v2", "cancel").with("billId", id).with("cancelReason", "고객 요청"))
+				first.must(newCall("v2", "cancel").with("billId", id).with("cancelReason", "고객 요청"))
 			}
 		case "D":
-			first.must(newAsk("legacy", "destroy").with("billId", id))
+			first.must(newCall("legacy", "destroy").with("billId", id))
 		}
 	}
 	if err := first.Fail(demoKey, "BILLW", "PAYMENT_004"); err != nil {
 		t.Fatal(err)
 	}
-	first.must(newAsk("v2", "resend").with("billId", "BILLW"))
+	first.must(newCall("v2", "resend").with("billId", "BILLW"))
 	first.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com/","redirectUrl":"https://p.example.com/done"}`)
 	first.post("/auth/merchant/mapping", `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","temporaryMerchantCd":"TEMP0001"}`)
 	first.ctl(http.MethodPost, "/points", `{"partner":"demo-nopoint-key","points":7}`)
 	first.ctl(http.MethodPost, "/clock", `{"advance":"30m"}`)
-	want := first.everything()
+	want := first.dump()
 	first.ctl(http.MethodPost, "/maintenance", `{"on":true}`)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 
 	second := open(t, file, sandbox.Options{})
-	if code, _ := second.do(newAsk("v2", "read")); code != "MAINTAINED_METHOD" {
+	if code, _ := second.do(newCall("v2", "read")); code != "MAINTAINED_METHOD" {
 		t.Errorf("maintenance is forgotten: %s", code)
 	}
 	second.ctl(http.MethodPost, "/maintenance", `{"on":false}`)
-	if got := second.everything(); got != want {
+	if got := second.dump(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	// And it goes on: no id, no temporary location and no approval number is used twice.
-	if code, _ := second.do(newAsk("legacy", "create").with("billId", "BILLD")); code != "BILL_001" {
+	// No id, temporary location or approval number is used again.
+	if code, _ := second.do(newCall("legacy", "create").with("billId", "BILLD")); code != "BILL_001" {
 		t.Error(code)
 	}
 	if _, body := second.post("/auth/merchant/mapping", `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","temporaryMerchantCd":"TEMP0001"}`); !strings.Contains(body, "PARTNER_MAPPING_005") {
@@ -117,18 +116,17 @@ func TestDataFileKeepsEverything(t *testing.T) {
 		}
 		numbers[b.Approval.Num] = true
 	}
-	second.settled("BILLW", "waiting", 1)
-	// The callbacks of the first process are still on their way.
-	p.says(says(200, thanks))
+	second.awaitCallback("BILLW", "waiting", 1)
+	// The callbacks of the first process are still waiting.
+	p.setAnswer(answerWith(200, successAnswer))
 	second.ctl(http.MethodPost, "/clock", `{"advance":"1h"}`)
-	second.settled("BILLF", "delivered", 2)
-	second.settled("BILLC", "delivered", 2)
-	second.settled("BILLW", "delivered", 2)
+	second.awaitCallback("BILLF", "delivered", 2)
+	second.awaitCallback("BILLC", "delivered", 2)
+	second.awaitCallback("BILLW", "delivered", 2)
 }
 
-// TestDataFileRefused: a file that cannot be used is told by its name, and left
-// as it is.
-func TestDataFileRefused(t *testing.T) {
+// A file that cannot be used is refused by its name and not changed.
+func TestOtherFilesAreRefusedAndNotChanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -161,7 +159,7 @@ func TestDataFileRefused(t *testing.T) {
 	}
 	database("newer", "PRAGMA user_version = 99")
 	used := open(t, at("used"), sandbox.Options{})
-	used.must(newAsk("v2", "create"))
+	used.must(newCall("v2", "create"))
 	for name, want := range map[string]string{
 		"text": "it is not a data file of the sandbox", "other": "it is not a data file of the sandbox",
 		"marked": "it is not a data file of the sandbox", "newer": "its schema version is 99, but this billbridge supports 1",
@@ -176,31 +174,31 @@ func TestDataFileRefused(t *testing.T) {
 			t.Errorf("%s: it is not what it was", name)
 		}
 	}
-	used.must(newAsk("v2", "read"))
+	used.must(newCall("v2", "read"))
 }
 
-// TestDataFileLost: what cannot be written is not done, and not said to be.
-func TestDataFileLost(t *testing.T) {
+// A call whose write fails has no effect and is not acknowledged.
+func TestFailedWriteChangesNothing(t *testing.T) {
 	t.Parallel()
 	r := open(t, filepath.Join(t.TempDir(), "data"), sandbox.Options{})
-	r.must(newAsk("v2", "create"))
-	r.must(newAsk("v2", "create").with("billId", "PAID"))
+	r.must(newCall("v2", "create"))
+	r.must(newCall("v2", "create").with("billId", "PAID"))
 	if err := r.Pay(demoKey, "PAID"); err != nil {
 		t.Fatal(err)
 	}
 	before := encode(r.Bills())
-	if err := r.Close(); err != nil { // as good as a disk that is gone
+	if err := r.Close(); err != nil { // every write fails from now on
 		t.Fatal(err)
 	}
-	for _, q := range []ask{
-		newAsk("v2", "create").with("billId", "NEW"), newAsk("legacy", "create").with("billId", "NEW"), newAsk("v2", "resend"),
-		newAsk("legacy", "destroy"), newAsk("v2", "cancel").with("billId", "PAID"),
+	for _, q := range []testCall{
+		newCall("v2", "create").with("billId", "NEW"), newCall("legacy", "create").with("billId", "NEW"), newCall("v2", "resend"),
+		newCall("legacy", "destroy"), newCall("v2", "cancel").with("billId", "PAID"),
 	} {
 		if code, body := r.do(q); code != "ERROR" || strings.Contains(body, "database") {
 			t.Errorf("%s %s: %s", q.form, q.op, body)
 		}
 	}
-	r.must(newAsk("legacy", "read"))
+	r.must(newCall("legacy", "read"))
 	if status, body := r.ctl(http.MethodPost, "/bills/"+billID+"/pay", ""); status != 500 {
 		t.Error(body)
 	}

@@ -14,8 +14,8 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// try makes a call that may break off.
-func (r *rig) try(ctx context.Context, q ask) (status int, body string, err error) {
+// try makes a call whose connection may be aborted.
+func (r *rig) try(ctx context.Context, q testCall) (status int, body string, err error) {
 	r.t.Helper()
 	path, request := q.encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path, strings.NewReader(request))
@@ -31,15 +31,13 @@ func (r *rig) try(ctx context.Context, q ask) (status int, body string, err erro
 	return res.StatusCode, string(b), err
 }
 
-// TestFaults: each fault through the control surface, what the caller sees of
-// it, whether the bill was made all the same, and that the call after it is
-// answered as ever.
-func TestFaults(t *testing.T) {
+// Each fault as the caller sees it, whether the bill was created, and that the next call is answered normally.
+func TestFaultsChangeRepliesAndNotTheWork(t *testing.T) {
 	t.Parallel()
 	rows := []struct {
 		name, fault string
 		status      int
-		body        string // a part of it; of a reply that breaks off, its beginning
+		body        string // a part of the body; if it is truncated, its beginning
 		breaks      bool
 		made        bool
 	}{
@@ -53,7 +51,7 @@ func TestFaults(t *testing.T) {
 		{"truncate, undone", `{"truncate":true,"skip":true,"body":"12345678"}`, 200, `1234`, true, false},
 		{"drop", `{"drop":true}`, 0, "", true, true},
 		{"drop, undone", `{"drop":true,"skip":true}`, 0, "", true, false},
-		{"gzip", `{"gzip":true}`, 200, `"0000"`, false, true}, // the client unpacks it
+		{"gzip", `{"gzip":true}`, 200, `"0000"`, false, true}, // the client decompresses it
 		{"gzip that breaks off", `{"gzip":true,"truncate":true}`, 200, "", true, true},
 		{"short delay", `{"delay_ms":1}`, 200, `"0000"`, false, true},
 	}
@@ -65,14 +63,14 @@ func TestFaults(t *testing.T) {
 				if status, body := r.ctl(http.MethodPost, "/faults", row.fault); status != 200 {
 					t.Fatal(body)
 				}
-				status, body, err := r.try(t.Context(), newAsk(form, "create"))
+				status, body, err := r.try(t.Context(), newCall(form, "create"))
 				if status != row.status || !strings.Contains(body, row.body) || (err != nil) != row.breaks {
 					t.Errorf("got %d %q %v", status, body, err)
 				}
 				if made := len(r.Bills()) == 1; made != row.made {
 					t.Errorf("the bill was made: %v", made)
 				}
-				if code, body := r.do(newAsk(form, "create").with("billId", "NEXT")); code != "0000" {
+				if code, body := r.do(newCall(form, "create").with("billId", "NEXT")); code != "0000" {
 					t.Errorf("the call after it: %s", body)
 				}
 			})
@@ -80,13 +78,12 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultOfAnUnknownOperation: a fault that no call can meet is refused when it is set, and the operation is named.
-func TestFaultOfAnUnknownOperation(t *testing.T) {
+func TestFaultOfAnUnknownOperationIsRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	for _, unknown := range []string{"bill.creat", "Bill.create", "create", "/bill", "none", " bill.read"} {
-		r.tell(told{"POST", "/faults", `{"operation":"` + unknown + `","code":"ERROR","count":100}`, 400, `operation: expected one of bill.create, bill.resend,`})
-		r.tell(told{"POST", "/faults", `{"operation":"` + unknown + `"}`, 400, `but got: \"` + unknown + `\"`})
+		r.runControl(controlStep{"POST", "/faults", `{"operation":"` + unknown + `","code":"ERROR","count":100}`, 400, `operation: expected one of bill.create, bill.resend,`})
+		r.runControl(controlStep{"POST", "/faults", `{"operation":"` + unknown + `"}`, 400, `but got: \"` + unknown + `\"`})
 		func() {
 			defer func() {
 				if got := fmt.Sprint(recover()); !strings.Contains(got, unknown) {
@@ -96,14 +93,14 @@ func TestFaultOfAnUnknownOperation(t *testing.T) {
 			r.Fault(sandbox.Fault{Operation: unknown, Count: 100})
 		}()
 	}
-	r.must(newAsk("v2", "create"))
+	r.must(newCall("v2", "create"))
 	paths := map[string]string{
 		"bill.create": "/bill", "bill.resend": "/bill/resend", "bill.read": "/bill/read", "bill.destroy": "/bill/destroy",
 		"bill.cancel": "/bill/cancel", "mapping.register": "/auth/mapping", "mapping.list": "/read/mapping",
 		"mapping.status": "/auth/mapping/status", "merchant.map": "/auth/merchant/mapping", "merchant.list": "/read/merchant",
 	}
 	for operation, path := range paths {
-		r.tell(told{"POST", "/faults", `{"operation":"` + operation + `","code":"9999"}`, 200, operation})
+		r.runControl(controlStep{"POST", "/faults", `{"operation":"` + operation + `","code":"9999"}`, 200, operation})
 		if _, body := r.post(path, "{}"); codeOf(t, "v2", body) != "9999" {
 			t.Errorf("the fault of %s does not meet its call: %s", operation, body)
 		}
@@ -116,26 +113,25 @@ func TestFaultCodesKeepTheForm(t *testing.T) {
 	for _, code := range sandbox.Catalogue()[1:] {
 		r.Fault(sandbox.Fault{Code: code, Count: 2})
 		for _, form := range forms {
-			if got, body := r.do(newAsk(form, "cancel")); got != code {
+			if got, body := r.do(newCall(form, "cancel")); got != code {
 				t.Errorf("%s: %s", code, body)
 			}
 		}
 	}
 }
 
-// TestFaultDelay: a reply that is late beyond the caller's patience; the work is
-// done and the sandbox lets go of the connection.
-func TestFaultDelay(t *testing.T) {
+// The reply is delayed longer than the caller waits: the operation takes effect, and the sandbox releases the connection.
+func TestDelayedReplyEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	r.Fault(sandbox.Fault{Delay: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := r.try(ctx, newAsk("v2", "create"))
+		_, _, err := r.try(ctx, newCall("v2", "create"))
 		done <- err
 	}()
-	for len(r.Bills()) == 0 { // the work is done before the delay
+	for len(r.Bills()) == 0 { // the operation takes effect before the delay
 		select {
 		case err := <-done:
 			t.Fatalf("the reply was not late: %v", err)
@@ -147,20 +143,20 @@ func TestFaultDelay(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	// The rig's clean-up hangs if the delayed reply is still waited for.
+	// The cleanup of the test hangs if the sandbox still waits.
 }
 
-func TestFaultsQueue(t *testing.T) {
+func TestFaultsApplyInOrder(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	r.must(newAsk("v2", "create"))
+	r.must(newCall("v2", "create"))
 	r.Fault(sandbox.Fault{Operation: "bill.cancel", Code: "PAYMENT_001"})
 	r.Fault(sandbox.Fault{Code: "ERROR", Count: 2})
 	r.Fault(sandbox.Fault{Code: "PAYMENT_004"})
 	for i, step := range []struct{ op, want string }{
 		{"read", "ERROR"}, {"cancel", "PAYMENT_001"}, {"cancel", "ERROR"}, {"read", "PAYMENT_004"}, {"read", "0000"},
 	} {
-		if got, _ := r.do(newAsk("v2", step.op)); got != step.want {
+		if got, _ := r.do(newCall("v2", step.op)); got != step.want {
 			t.Errorf("call %d: got %s, want %s", i, got, step.want)
 		}
 	}
@@ -168,7 +164,7 @@ func TestFaultsQueue(t *testing.T) {
 	if status, _ := r.ctl(http.MethodDelete, "/faults", ""); status != 200 {
 		t.Error(status)
 	}
-	r.must(newAsk("v2", "read"))
+	r.must(newCall("v2", "read"))
 	for _, bad := range []string{`{"status":100}`, `{"status":999}`, `{"delay":5}`} {
 		if status, _ := r.ctl(http.MethodPost, "/faults", bad); status != 400 {
 			t.Errorf("%s was taken", bad)

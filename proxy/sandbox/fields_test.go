@@ -11,11 +11,10 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// TestCreateFieldsArrive: every member of a bill's creation input is the bill's,
-// as it was sent. The hash is no part of a bill: the reply repeats it.
-func TestCreateFieldsArrive(t *testing.T) {
+// The control API shows every field of a create as sent. The hash is not part of a bill: the reply repeats it.
+func TestCreateStoresEveryField(t *testing.T) {
 	t.Parallel()
-	// By v2 name: what is sent, and where the control surface shows it.
+	// By v2 name: the value that is sent, and the field in the control API.
 	members := map[string]struct{ sent, shown string }{
 		"billId": {"ABCDEFGHIJ0123456789", "bill_id"}, "sendType": {"URL", "send_type"},
 		"billIssuer": {"한빛 학원 & Co", "bill_issuer"}, "productName": {"3월 \"수강료\"", "product_name"},
@@ -29,10 +28,10 @@ func TestCreateFieldsArrive(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{})
-			q := newAsk(form, "create").with("member", "회원 1").with("merchant", "매장/1")
+			q := newCall(form, "create").with("member", "회원 1").with("merchant", "매장/1")
 			shown := map[string]string{
 				"partner": demoKey, "member": "회원 1", "merchant": "매장/1", "form": form, "state": "W",
-				// What the legacy form does not have is empty, and a bill that does not say is sent.
+				// Fields that the legacy form does not have are empty, and sendType is TALK.
 				"send_type": "TALK", "supply_price": "", "tax": "", "page_redirect_url": "",
 			}
 			for name, m := range members {
@@ -65,13 +64,13 @@ func TestCreateFieldsArrive(t *testing.T) {
 	}
 }
 
-// TestCancelReasonArrives: with the cancel of v2, which may also come without.
-func TestCancelReasonArrives(t *testing.T) {
+// The cancel reason of v2 is optional.
+func TestCancelStoresItsReason(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{"고객 변심", ""} {
 		r := start(t, sandbox.Options{})
-		r.bring("F")
-		q := newAsk("v2", "cancel")
+		r.createInState("F")
+		q := newCall("v2", "cancel")
 		if reason != "" {
 			q = q.with("cancelReason", reason)
 		}
@@ -82,9 +81,8 @@ func TestCancelReasonArrives(t *testing.T) {
 	}
 }
 
-// TestRegistrationFieldsArrive: what a registration says shows in the lists; its
-// redirectUrl only the sign-up page knows.
-func TestRegistrationFieldsArrive(t *testing.T) {
+// The lists show the fields of a registration. Only the sign-up page uses redirectUrl.
+func TestRegistrationStoresEveryField(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey}}})
 	_, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"회원","merchantId":"매장","businessNumber":"1112233333",`+
@@ -104,7 +102,7 @@ func TestRegistrationFieldsArrive(t *testing.T) {
 	}
 }
 
-// optional are the fields of an operation that a call in order is without here.
+// optional are fields that the test calls do not have.
 var optional = map[string][]string{
 	"v2 create":              {"supplyPrice", "tax", "pageRedirectUrl"},
 	"v2 cancel":              {"cancelReason"},
@@ -112,9 +110,8 @@ var optional = map[string][]string{
 	"/auth/merchant/mapping": {"memberIdx", "temporaryMerchantCd"},
 }
 
-// TestRequestTypes: a field of a request that is not of its documented type is
-// refused, and named. A key and a send type have codes of their own for it.
-func TestRequestTypes(t *testing.T) {
+// A field without its documented type is refused and named. A key and a send type have codes of their own.
+func TestFieldsOfAWrongTypeAreRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	refused := func(t *testing.T, path, body, field string) {
@@ -127,7 +124,7 @@ func TestRequestTypes(t *testing.T) {
 				t.Errorf("%s: the field %s is not named: %s", path, field, body)
 			}
 		case path == "/auth/mapping", path == "/auth/merchant/mapping":
-			code = "PARTNER_MAPPING_001" // a key that is no text is none
+			code = "PARTNER_MAPPING_001" // a key that is not a string counts as missing
 		}
 		if !strings.Contains(body, code) {
 			t.Errorf("%s %s: got %s, want %s", path, field, body, code)
@@ -135,7 +132,7 @@ func TestRequestTypes(t *testing.T) {
 	}
 	for _, form := range forms {
 		for _, op := range billOps {
-			q := newAsk(form, op)
+			q := newCall(form, op)
 			for _, name := range optional[form+" "+op] {
 				q = q.with(name, "1")
 			}
@@ -178,9 +175,8 @@ func TestRequestTypes(t *testing.T) {
 	}
 }
 
-// TestOtherFieldsAreIgnored: what an operation does not have is no part of its
-// call, also where another operation has it, and whatever its type is.
-func TestOtherFieldsAreIgnored(t *testing.T) {
+// A field that the operation does not have is ignored, whatever its type, also if another operation has it.
+func TestUnknownFieldsAreIgnored(t *testing.T) {
 	t.Parallel()
 	names := []string{
 		"memberId", "merchantId", "memberIdx", "temporaryMerchantCd", "businessNumber", "callbackUrl", "redirectUrl", "member", "merchant",
@@ -200,8 +196,8 @@ func TestOtherFieldsAreIgnored(t *testing.T) {
 			t.Run(on, func(t *testing.T) {
 				t.Parallel()
 				r := start(t, sandbox.Options{})
-				r.ready(on, "", "")
-				path, body := newAsk(form, op).encode()
+				r.prepare(on, "", "")
+				path, body := newCall(form, op).encode()
 				var root map[string]any
 				if err := json.Unmarshal([]byte(body), &root); err != nil {
 					t.Fatal(err)

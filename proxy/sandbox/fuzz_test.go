@@ -10,9 +10,8 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// FuzzBadInput: whatever the body, a call of a documented path is answered with
-// HTTP 200 (413 over the limit) and an envelope of its form, with a code of the
-// catalogue.
+// Any body for a documented path is answered with HTTP 200 (413 if it is too large), the envelope of its form, and a code
+// of the catalogue.
 func FuzzBadInput(f *testing.F) {
 	paths := []string{
 		"/bill", "/bill/resend", "/bill/read", "/bill/destroy", "/bill/cancel",
@@ -21,7 +20,7 @@ func FuzzBadInput(f *testing.F) {
 	}
 	for _, form := range forms {
 		for _, op := range []string{"create", "resend", "read", "destroy", "cancel"} {
-			path, body := newAsk(form, op).encode()
+			path, body := newCall(form, op).encode()
 			for at, p := range paths {
 				if p == path {
 					f.Add(uint8(at), body)
@@ -42,7 +41,7 @@ func FuzzBadInput(f *testing.F) {
 		if strings.HasPrefix(path, "/if/") {
 			form = "legacy"
 		}
-		for range 2 { // the second time, what the first has made is there
+		for range 2 { // the second time the bill exists
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 			if w.Code != http.StatusOK && w.Code != http.StatusRequestEntityTooLarge {

@@ -28,7 +28,7 @@ var forms = []string{"v2", "legacy"}
 // noon is 12:34:56 in Seoul, given in another zone.
 var noon = time.Date(2026, 3, 2, 3, 34, 56, 0, time.UTC)
 
-// rig is a sandbox behind real sockets.
+// A rig is a sandbox with HTTP servers for partners and for the control API.
 type rig struct {
 	*sandbox.Service
 	t            *testing.T
@@ -41,7 +41,7 @@ func start(t *testing.T, o sandbox.Options) *rig {
 		o.Clock = func() time.Time { return noon }
 	}
 	if o.Transport == nil {
-		o.Transport = onlyHere{}
+		o.Transport = loopbackTransport{}
 	}
 	s := sandbox.New(o)
 	t.Cleanup(func() { _ = s.Close() })
@@ -51,10 +51,10 @@ func start(t *testing.T, o sandbox.Options) *rig {
 	return &rig{Service: s, t: t, url: calls.URL, control: control.URL}
 }
 
-// onlyHere carries callbacks to this machine, and fails the rest at once.
-type onlyHere struct{}
+// loopbackTransport sends callbacks to this machine only. Others fail at once.
+type loopbackTransport struct{}
 
-func (onlyHere) RoundTrip(r *http.Request) (*http.Response, error) {
+func (loopbackTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Hostname() != "127.0.0.1" {
 		return nil, fmt.Errorf("%s is not this machine", r.URL.Hostname())
 	}
@@ -88,9 +88,8 @@ func send(t *testing.T, method, url, body string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// do makes a call that has to be answered with HTTP 200 and returns its code;
-// a bare legacy read counts as 0000.
-func (r *rig) do(q ask) (code, body string) {
+// do makes a call, checks that its status is 200, and returns its code. A legacy read without a code counts as 0000.
+func (r *rig) do(q testCall) (code, body string) {
 	r.t.Helper()
 	path, request := q.encode()
 	status, body := r.post(path, request)
@@ -100,7 +99,7 @@ func (r *rig) do(q ask) (code, body string) {
 	return codeOf(r.t, q.form, body), body
 }
 
-func (r *rig) must(q ask) string {
+func (r *rig) must(q testCall) string {
 	r.t.Helper()
 	code, body := r.do(q)
 	if code != "0000" {
@@ -109,7 +108,7 @@ func (r *rig) must(q ask) string {
 	return body
 }
 
-// codeOf holds a reply to the envelope of its form and returns the code.
+// codeOf checks the envelope of a reply and returns the code.
 func codeOf(t rapid.TB, form, body string) string {
 	t.Helper()
 	var m map[string]json.RawMessage
@@ -139,16 +138,16 @@ func codeOf(t rapid.TB, form, body string) string {
 	return code
 }
 
-// ask is a call by its v2 names, whichever form it is made in.
-type ask struct {
+// A testCall is a call with v2 names, for either form.
+type testCall struct {
 	form, op, key, member, merchant string
-	bill                            map[string]any // price by its digits
+	bill                            map[string]any // the price is a string of digits
 }
 
-type gone struct{} // a value that leaves a field out
+type omitted struct{} // a value that omits the field
 
-func newAsk(form, op string) ask {
-	q := ask{form: form, op: op, key: demoKey, member: "demo-member", merchant: "demo-store", bill: map[string]any{"billId": billID}}
+func newCall(form, op string) testCall {
+	q := testCall{form: form, op: op, key: demoKey, member: "demo-member", merchant: "demo-store", bill: map[string]any{"billId": billID}}
 	switch op {
 	case "create":
 		maps.Copy(q.bill, map[string]any{
@@ -162,9 +161,8 @@ func newAsk(form, op string) ask {
 	return q
 }
 
-// with returns the call with a field changed; "apiKey", "member" and "merchant"
-// stand beside the bill's.
-func (q ask) with(name string, v any) ask {
+// with returns the call with another value of a field.
+func (q testCall) with(name string, v any) testCall {
 	text, _ := v.(string)
 	switch name {
 	case "apiKey":
@@ -186,11 +184,11 @@ var legacyName = map[string]string{
 	"callbackUrl": "callbackURL",
 }
 
-// encode signs the call, unless it carries a hash, and spells it.
-func (q ask) encode() (path, body string) {
+// encode returns the path and body of the call. It adds the hash unless the call has one.
+func (q testCall) encode() (path, body string) {
 	bill := map[string]any{}
 	for name, v := range q.bill {
-		if _, out := v.(gone); !out {
+		if _, out := v.(omitted); !out {
 			bill[name] = v
 		}
 	}
@@ -223,7 +221,7 @@ func (q ask) encode() (path, body string) {
 	return "/if/bill/" + q.op, encode(root)
 }
 
-// sign is the rule of the integrity value, written out once more.
+// sign computes the hash, independently of package sandbox.
 func sign(id, phone, price string) string {
 	text := id + "," + phone + "," + price
 	if phone == "" {
@@ -242,20 +240,20 @@ func encode(v any) string {
 	return b.String()
 }
 
-// bring makes a bill and moves it to a state.
-func (r *rig) bring(state string) {
+// createInState creates a bill and changes it to a state.
+func (r *rig) createInState(state string) {
 	r.t.Helper()
-	r.must(newAsk("v2", "create"))
+	r.must(newCall("v2", "create"))
 	switch state {
 	case "F", "C":
 		if err := r.Pay(demoKey, billID); err != nil {
 			r.t.Fatal(err)
 		}
 		if state == "C" {
-			r.must(newAsk("v2", "cancel"))
+			r.must(newCall("v2", "cancel"))
 		}
 	case "D":
-		r.must(newAsk("v2", "destroy"))
+		r.must(newCall("v2", "destroy"))
 	}
 	if got := r.state(); got != state {
 		r.t.Fatalf("the bill is in state %s, not %s", got, state)

@@ -11,11 +11,10 @@ import (
 
 var billOps = []string{"create", "resend", "read", "destroy", "cancel"}
 
-// comesFrom is the state that a bill operation has its success in, of a bill
-// that is there.
-var comesFrom = map[string]string{"resend": "W", "read": "W", "destroy": "W", "cancel": "F"}
+// stateBefore is the state from which a bill operation succeeds.
+var stateBefore = map[string]string{"resend": "W", "read": "W", "destroy": "W", "cancel": "F"}
 
-// subBusiness are calls of the sub-business operations that succeed.
+// subBusiness are successful calls of the sub-business operations.
 var subBusiness = map[string]map[string]any{
 	"/auth/mapping":          {"apiKey": demoKey, "memberId": "demo-member", "merchantId": "demo-store", "callbackUrl": "https://partner.example.com/cb"},
 	"/read/mapping":          {"apiKey": demoKey},
@@ -24,13 +23,12 @@ var subBusiness = map[string]map[string]any{
 	"/read/merchant":         {"apiKey": demoKey},
 }
 
-// TestLimits is "Limits": what stands at the edge of a limit is taken and what
-// stands one past it has the limit's code, on every operation it applies to. A
-// character is a character, however many bytes it has.
+// A value at a limit is accepted, and one past it has the code of the limit, on every operation it applies to ("Limits").
+// Characters are counted, not bytes.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	of := func(n int) []string { return []string{strings.Repeat("x", n), strings.Repeat("가", n)} }
-	key := func(n int) []string { return []string{strings.Repeat("k", n)} } // Korean letters are no key
+	key := func(n int) []string { return []string{strings.Repeat("k", n)} } // a key cannot have Korean letters
 	creates := []string{"v2 create", "legacy create"}
 	var bills []string
 	for _, form := range forms {
@@ -47,7 +45,7 @@ func TestLimits(t *testing.T) {
 		field    string
 		on       []string
 		at, past []string
-		code     string // of what is past
+		code     string // of a value past the limit
 		env      sandbox.Environment
 	}{
 		{field: "apiKey", on: all, at: key(32), past: key(33), code: "PARTNER_002"},
@@ -68,7 +66,7 @@ func TestLimits(t *testing.T) {
 	}
 	demo := sandbox.Merchant{MemberID: "demo-member", MerchantID: "demo-store"}
 	stores := []sandbox.Merchant{demo}
-	for _, n := range []int{0, 1, 60, 61} { // those past the limit too, so that nothing but the limit refuses them
+	for _, n := range []int{0, 1, 60, 61} { // also past the limit, so that only the limit can refuse them
 		for _, name := range of(n) {
 			stores = append(stores, sandbox.Merchant{MemberID: name, MerchantID: demo.MerchantID}, sandbox.Merchant{MemberID: demo.MemberID, MerchantID: name})
 		}
@@ -83,17 +81,17 @@ func TestLimits(t *testing.T) {
 				t.Parallel()
 				for _, value := range row.at {
 					r := start(t, sandbox.Options{Partners: partners, Environment: row.env})
-					r.ready(on, row.field, value)
-					if code, body := r.limited(on, row.field, value); code != "0000" {
+					r.prepare(on, row.field, value)
+					if code, body := r.callWith(on, row.field, value); code != "0000" {
 						t.Errorf("at the edge, %q: %s", value, body)
 					}
 				}
 				r := start(t, sandbox.Options{Partners: partners, Environment: row.env})
-				r.ready(on, "", "")
+				r.prepare(on, "", "")
 				_, mapped := r.ctl("GET", "/partners", "")
 				before := encode(r.Bills()) + mapped
 				for _, value := range row.past {
-					if code, body := r.limited(on, row.field, value); code != row.code {
+					if code, body := r.callWith(on, row.field, value); code != row.code {
 						t.Errorf("past the edge, %q: got %s, want %s", value, body, row.code)
 					}
 				}
@@ -105,8 +103,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// limited makes the call of an operation with one field changed.
-func (r *rig) limited(on, field, value string) (code, body string) {
+// callWith makes a call of an operation with another value of a field.
+func (r *rig) callWith(on, field, value string) (code, body string) {
 	r.t.Helper()
 	if call, ok := subBusiness[on]; ok {
 		call = maps.Clone(call)
@@ -115,30 +113,29 @@ func (r *rig) limited(on, field, value string) (code, body string) {
 		return codeOf(r.t, "v2", body), body
 	}
 	form, op, _ := strings.Cut(on, " ")
-	return r.do(newAsk(form, op).with(field, value))
+	return r.do(newCall(form, op).with(field, value))
 }
 
-// ready makes the bill that an operation is for, with the same field changed.
-func (r *rig) ready(on, field, value string) {
+// prepare creates the bill for an operation, with the same value.
+func (r *rig) prepare(on, field, value string) {
 	r.t.Helper()
 	_, op, _ := strings.Cut(on, " ")
-	if comesFrom[op] == "" {
+	if stateBefore[op] == "" {
 		return
 	}
-	q := newAsk("v2", "create")
+	q := newCall("v2", "create")
 	if field != "" {
 		q = q.with(field, value)
 	}
 	r.must(q)
-	if comesFrom[op] == "F" {
+	if stateBefore[op] == "F" {
 		if err := r.Pay(q.key, billID); err != nil {
 			r.t.Fatal(err)
 		}
 	}
 }
 
-// TestPointsLimit: the last point sends a bill, or sends it again, and without
-// one nothing is sent.
+// The last point sends a message. Without a point nothing is sent.
 func TestPointsLimit(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"create", "resend"} {
@@ -146,10 +143,10 @@ func TestPointsLimit(t *testing.T) {
 			t.Run(form+" "+op, func(t *testing.T) {
 				t.Parallel()
 				r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey, Prepaid: true, Points: 1}}})
-				if op == "resend" { // of a bill that cost nothing
-					r.must(newAsk("v2", "create").with("sendType", "URL"))
+				if op == "resend" { // of a bill that cost no point
+					r.must(newCall("v2", "create").with("sendType", "URL"))
 				}
-				q := newAsk(form, op)
+				q := newCall(form, op)
 				r.must(q)
 				if got := r.points(); got != 0 {
 					t.Errorf("%d points left", got)

@@ -79,7 +79,7 @@ func TestMappingCodes(t *testing.T) {
 	}
 }
 
-func TestTemporaryLocationOnce(t *testing.T) {
+func TestTemporaryLocationIsMappedOnce(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	const body = `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","temporaryMerchantCd":"TEMP0001"}`
@@ -90,7 +90,7 @@ func TestTemporaryLocationOnce(t *testing.T) {
 	}
 }
 
-// TestSignUp follows a sub-business from registration to its first bill.
+// A merchant from its registration to its first bill.
 func TestSignUp(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{BaseURL: "https://sandbox.example.com/"})
@@ -108,7 +108,7 @@ func TestSignUp(t *testing.T) {
 		{"complete", "", ""},
 		{"/auth/merchant/mapping", `{"apiKey":"demo-strict-key",` + names + `}`, `{"code":"0000","message":"성공하였습니다.","data":null}`},
 	}
-	bill := newAsk("v2", "create").with("apiKey", "demo-strict-key").with("member", "m1").with("merchant", "s1")
+	bill := newCall("v2", "create").with("apiKey", "demo-strict-key").with("member", "m1").with("merchant", "s1")
 	for _, step := range steps {
 		if step.path == "complete" {
 			if code, _ := r.do(bill); code != "PARTNER_003" {
@@ -140,7 +140,7 @@ func TestSignUp(t *testing.T) {
 	}
 }
 
-// TestEmptyLists: a partner without stores has empty arrays, not null.
+// The lists of a partner without merchants are empty arrays, not null.
 func TestEmptyLists(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: "k"}}})

@@ -13,35 +13,34 @@ import (
 	"unicode/utf8"
 )
 
-// A model is what the document and the field notes say that the service remembers. It is written from them and
-// from nothing else, and small enough to be read beside them.
+// A model predicts the state and the replies of the service. It is written from the document and the field notes only.
 type model struct {
-	minimum     string // amount of a create beside that of 100 ("Limits")
-	now         time.Time
-	maintenance bool
-	bills       []*modelBill // in the order they were made
-	points      map[string]int
-	networks    []string       // what they say next
-	ends        bool           // cancels and destroys are called back too
-	notices     []*modelNotice // in the order they were made
+	minimum      string // the minimum amount of the environment, beside the general minimum of 100 ("Limits")
+	now          time.Time
+	maintenance  bool
+	bills        []*modelBill // in the order of creation
+	points       map[string]int
+	networks     []string         // the next answers
+	endCallbacks bool             // cancels and destroys have callbacks
+	callbacks    []*modelCallback // in the order of creation
 }
 
-// A modelBill is a bill as its partner knows it.
+// A modelBill is a bill of the model.
 type modelBill struct {
 	key, member, merchant, id, form string
 
-	said     map[string]string // the creation input by its v2 names
-	state    string
-	messages int
-	failed   []string // codes of the payments that were refused
-	paid     *modelPayment
-	gone     *modelCancel
-	learned  map[string]string // what the first read after the payment showed, by legacy names
-	proved   map[string]string // what it showed, by form, when all of that was compared last; nil after a change
+	input        map[string]string // the input of the create, by v2 names
+	state        string
+	messages     int
+	failed       []string // the codes of declined payments
+	paid         *modelPayment
+	gone         *modelCancel
+	firstRead    map[string]string // the fields of the first read after the payment, by legacy names
+	lastCompared map[string]string // the reads by form when they were last compared; nil after a change
 }
 
-// A modelNotice is a callback, and what it carries as soon as that was seen.
-type modelNotice struct {
+// A modelCallback is a callback, with its body once it was seen.
+type modelCallback struct {
 	b           *modelBill
 	state, body string
 }
@@ -56,9 +55,9 @@ type modelCancel struct {
 	at          time.Time
 }
 
-// A contract is what "Authentication", 5, "Errors" and "Limits" let a partner do.
+// A contract has the restrictions of a partner ("Authentication", 5, "Errors" and "Limits").
 type contract struct {
-	refused                        string // code of every bill operation
+	refused                        string // the code of every bill operation
 	strict, prepaid, noTalk, noURL bool
 }
 
@@ -73,18 +72,18 @@ var contracts = map[string]contract{
 	"demo-nobill-key":  {refused: "PARTNER_007"},
 }
 
-// payTypes pairs the words of legacy with the numbers of v2, as Options.PayTypes says.
+// payTypes has the legacy words and v2 numbers of Options.PayTypes.
 var payTypes = map[string]string{"SIMPLE_PAY": "0", "CARD_VAN": "1", "KEYIN": "2", "OFFLINE_CARD": "3", "OFFLINE_CASH": "4"}
 
-// How a value of "Approval and payment data" is told in the two forms.
+// How the forms differ in a value of "Approval and payment data".
 const (
 	asIs   = ""       // the same text
 	number = "number" // 14 digits, a number in v2; 0 where there is none
-	method = "method" // a word, a number in v2
-	class  = "class"  // 0 and 1, words in v2
+	method = "method" // a word in legacy, a number in v2
+	class  = "class"  // 0 or 1 in legacy, a word in v2
 )
 
-// readFields is the table of "Approval and payment data".
+// readFields are the fields of "Approval and payment data".
 var readFields = []struct{ legacy, v2, as string }{
 	{"apikey", "apiKey", asIs},
 	{"bill_id", "billId", asIs},
@@ -109,11 +108,10 @@ var readFields = []struct{ legacy, v2, as string }{
 	{"appr_cash_issuance_number", "apprCashIssuanceNumber", asIs},
 }
 
-// approvalV2Only are the fields of the same table that legacy has none for.
+// approvalV2Only are the fields of "Approval and payment data" that only v2 has.
 var approvalV2Only = []string{"apprCardMerchantNum", "dscTxNum", "cardType", "apprSign", "udItem"}
 
-// replyFields are what a success answers with beside its envelope ("Endpoints"). Legacy has a shortURL by the
-// field notes.
+// replyFields are the fields of a success beside its envelope ("Endpoints"). shortURL in legacy is from the field notes.
 var replyFields = map[string][]string{
 	"v2 create":      {"apiKey", "member", "merchant", "billId", "hash", "shortUrl"},
 	"v2 resend":      {"apiKey", "billId"},
@@ -132,8 +130,8 @@ var (
 	onlyDigits   = regexp.MustCompile(`^\d+$`)
 )
 
-// said is a field of a call as text; what its form has no place for is not said.
-func said(q ask, name string) string {
+// fieldText returns a field of a call as text, or "" if the form does not have it.
+func fieldText(q testCall, name string) string {
 	if q.form == "legacy" && legacyName[name] == "" {
 		return ""
 	}
@@ -146,9 +144,9 @@ func said(q ask, name string) string {
 	return ""
 }
 
-// typed tells whether every field is of its documented type: a string, and a price may be a number in both forms
-// (field notes, More of what public users do). A send type has a code of its own for what it is not.
-func typed(q ask) bool {
+// typesValid reports whether every field has its documented type: a string, but a price may be a number in both forms
+// (field notes, More of what public users do). A wrong type of a send type has a code of its own.
+func typesValid(q testCall) bool {
 	for name, v := range q.bill {
 		raw, isRaw := v.(json.RawMessage)
 		if name == "sendType" || q.form == "legacy" && legacyName[name] == "" {
@@ -171,11 +169,10 @@ func (m *model) find(key, id string) *modelBill {
 	return nil
 }
 
-// judge is the code that a call must get. The order of the refusals is the one that the package names: key,
-// contract, field types, store, field values, hash, amount, bill type, then the bill.
-func (m *model) judge(q ask) string {
+// expectedCode returns the code that a call must get. The checks are in the order of the package documentation.
+func (m *model) expectedCode(q testCall) string {
 	c, known := contracts[q.key]
-	b := m.find(q.key, said(q, "billId"))
+	b := m.find(q.key, fieldText(q, "billId"))
 	switch {
 	case m.maintenance:
 		return "MAINTAINED_METHOD"
@@ -185,16 +182,16 @@ func (m *model) judge(q ask) string {
 		return "PARTNER_003"
 	case c.refused != "":
 		return c.refused
-	case !typed(q) || q.member == "" || q.merchant == "" || utf8.RuneCountInString(q.member) > 60 || utf8.RuneCountInString(q.merchant) > 60:
+	case !typesValid(q) || q.member == "" || q.merchant == "" || utf8.RuneCountInString(q.member) > 60 || utf8.RuneCountInString(q.merchant) > 60:
 		return "VALIDATION_001"
 	case c.strict && (q.member != "demo-member" || q.merchant != "demo-store"):
 		return "PARTNER_003"
-	case said(q, "billId") == "":
+	case fieldText(q, "billId") == "":
 		return "VALIDATION_001"
 	case q.op == "create":
-		return m.judgeCreate(q, c, b)
-	case (q.op == "destroy" || q.op == "cancel") && judgeSigned(q, "") != "":
-		return judgeSigned(q, "")
+		return m.expectedCreateCode(q, c, b)
+	case (q.op == "destroy" || q.op == "cancel") && expectedHashCode(q, "") != "":
+		return expectedHashCode(q, "")
 	case b == nil || b.member != q.member || b.merchant != q.merchant:
 		return "BILL_003"
 	}
@@ -210,36 +207,36 @@ func (m *model) judge(q ask) string {
 		switch {
 		case b.state != map[string]string{"destroy": "W", "cancel": "F"}[q.op]:
 			return "BILL_002"
-		case amount(said(q, "price")).Cmp(amount(b.said["price"])) != 0:
-			return "VALIDATION_001" // the whole amount or nothing; which code is an open point
+		case amount(fieldText(q, "price")).Cmp(amount(b.input["price"])) != 0:
+			return "VALIDATION_001" // only the whole amount is accepted; the code is an open point
 		case q.op == "cancel":
-			return m.ask(true, b.paid.method)
+			return m.nextNetworkAnswer(true, b.paid.method)
 		}
 	}
 	return "0000"
 }
 
-// judgeCreate is "Bill creation input", "Errors" and "Limits".
-func (m *model) judgeCreate(q ask, c contract, known *modelBill) string {
-	id, expires, address := said(q, "billId"), said(q, "expireDt"), said(q, "callbackUrl")
-	talk := q.form == "legacy" || said(q, "sendType") == "TALK"
+// expectedCreateCode follows "Bill creation input", "Errors" and "Limits".
+func (m *model) expectedCreateCode(q testCall, c contract, known *modelBill) string {
+	id, expires, address := fieldText(q, "billId"), fieldText(q, "expireDt"), fieldText(q, "callbackUrl")
+	talk := q.form == "legacy" || fieldText(q, "sendType") == "TALK"
 	_, noDate := time.Parse("2006-01-02", expires)
 	switch {
 	case utf8.RuneCountInString(id) > 20:
 		return "BILL_007"
 	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' }):
 		return "VALIDATION_001"
-	case !talk && said(q, "sendType") != "URL":
+	case !talk && fieldText(q, "sendType") != "URL":
 		return "BILL_008"
-	case said(q, "phone") != "" && !mobileNumber.MatchString(said(q, "phone")):
+	case fieldText(q, "phone") != "" && !mobileNumber.MatchString(fieldText(q, "phone")):
 		return "VALIDATION_004"
 	case expires != "" && (noDate != nil || m.past(expires)), address != "" && !webAddress.MatchString(address):
 		return "VALIDATION_001"
 	}
-	if code := judgeSigned(q, said(q, "phone")); code != "" {
+	if code := expectedHashCode(q, fieldText(q, "phone")); code != "" {
 		return code
 	}
-	switch price := amount(said(q, "price")); {
+	switch price := amount(fieldText(q, "price")); {
 	case price.Cmp(amount("100")) < 0:
 		return "PAYMENT_003"
 	case price.Cmp(amount(m.minimum)) < 0:
@@ -256,19 +253,19 @@ func (m *model) judgeCreate(q ask, c contract, known *modelBill) string {
 	return "0000"
 }
 
-// judgeSigned is "Authentication", 3, with what the field notes add: only a create has a phone to sign.
-func judgeSigned(q ask, phone string) string {
-	switch price, hash := said(q, "price"), said(q, "hash"); {
+// expectedHashCode follows "Authentication", 3, and the field notes: only a create has a phone.
+func expectedHashCode(q testCall, phone string) string {
+	switch price, hash := fieldText(q, "price"), fieldText(q, "hash"); {
 	case !onlyDigits.MatchString(price) || hash == "":
 		return "VALIDATION_001"
-	case hash != sign(said(q, "billId"), phone, price):
+	case hash != sign(fieldText(q, "billId"), phone, price):
 		return "VALIDATION_002"
 	}
 	return ""
 }
 
-// ask is what the networks say of a payment or of a cancel, which is then said.
-func (m *model) ask(cancel bool, method string) string {
+// nextNetworkAnswer removes and returns the answer of the networks to a payment or a cancel.
+func (m *model) nextNetworkAnswer(cancel bool, method string) string {
 	for i, code := range m.networks {
 		if code == "PAYMENT_002" && !cancel || code == "BILL_004" && method != "KEYIN" {
 			continue
@@ -279,29 +276,29 @@ func (m *model) ask(cancel bool, method string) string {
 	return "0000"
 }
 
-// do is what a call that succeeds changes; fresh is the approval number of a cancel.
-func (m *model) do(q ask, fresh string) {
-	b := m.find(q.key, said(q, "billId"))
+// do applies a successful call. fresh is the approval number of a cancel.
+func (m *model) do(q testCall, fresh string) {
+	b := m.find(q.key, fieldText(q, "billId"))
 	switch q.op {
 	case "create":
-		b = &modelBill{key: q.key, member: q.member, merchant: q.merchant, id: said(q, "billId"), form: q.form, state: "W", said: map[string]string{}}
+		b = &modelBill{key: q.key, member: q.member, merchant: q.merchant, id: fieldText(q, "billId"), form: q.form, state: "W", input: map[string]string{}}
 		for _, name := range slices.Concat(slices.Collect(maps.Keys(legacyName)), []string{"sendType", "supplyPrice", "tax", "pageRedirectUrl"}) {
-			b.said[name] = said(q, name)
+			b.input[name] = fieldText(q, name)
 		}
 		if q.form == "legacy" {
-			b.said["sendType"] = "TALK"
+			b.input["sendType"] = "TALK"
 		}
 		m.bills = append(m.bills, b)
 	case "destroy":
 		b.state = "D"
 	case "cancel":
-		b.state, b.gone = "C", &modelCancel{num: fresh, reason: said(q, "cancelReason"), at: m.now}
+		b.state, b.gone = "C", &modelCancel{num: fresh, reason: fieldText(q, "cancelReason"), at: m.now}
 	}
-	if m.ends && (q.op == "destroy" || q.op == "cancel") {
+	if m.endCallbacks && (q.op == "destroy" || q.op == "cancel") {
 		m.notify(b)
 	}
-	b.proved = nil
-	if q.op == "create" && b.said["sendType"] == "TALK" || q.op == "resend" {
+	b.lastCompared = nil
+	if q.op == "create" && b.input["sendType"] == "TALK" || q.op == "resend" {
 		b.messages++
 		if contracts[q.key].prepaid {
 			m.points[q.key]--
@@ -309,7 +306,7 @@ func (m *model) do(q ask, fresh string) {
 	}
 }
 
-// pay is what a payment comes to: the HTTP status of the tester's side, which is all that it has.
+// pay applies a payment, and returns the HTTP status that the control API must return.
 func (m *model) pay(b *modelBill, p payment) int {
 	card := p.Method != "SIMPLE_PAY" && p.Method != "OFFLINE_CASH"
 	class := map[string]string{"personal": "0", "business": "1", "self": "0"}[p.CashReceipt]
@@ -322,45 +319,45 @@ func (m *model) pay(b *modelBill, p payment) int {
 		p.CashReceipt != "" && class == "":
 		return 400
 	}
-	b.proved = nil
-	if code := m.ask(false, p.Method); code != "0000" {
+	b.lastCompared = nil
+	if code := m.nextNetworkAnswer(false, p.Method); code != "0000" {
 		b.failed = append(b.failed, code)
 		return 409
 	}
 	b.state, b.paid = "F", &modelPayment{method: p.Method, months: fmt.Sprintf("%02d", p.Months), class: class, number: p.CashNumber, at: m.now}
 	if p.CashReceipt == "self" {
-		b.paid.number = "0100001234" // the designated number
+		b.paid.number = "0100001234" // the number for self-issued receipts
 	}
 	m.notify(b)
 	return 200
 }
 
-// notify: a bill with an address calls back the state that it has now.
+// notify adds the callback of a bill's state, if the bill has an address.
 func (m *model) notify(b *modelBill) {
-	if b.said["callbackUrl"] != "" {
-		m.notices = append(m.notices, &modelNotice{b: b, state: b.state})
+	if b.input["callbackUrl"] != "" {
+		m.callbacks = append(m.callbacks, &modelCallback{b: b, state: b.state})
 	}
 }
 
-// expired: valid to midnight of that day, in Korea.
+// expired reports whether the day is over in Korea.
 func (m *model) expired(b *modelBill) bool {
-	return b.said["expireDt"] != "" && m.past(b.said["expireDt"])
+	return b.input["expireDt"] != "" && m.past(b.input["expireDt"])
 }
 
 func (m *model) past(day string) bool { return m.now.In(korea).Format("2006-01-02") > day }
 
-// shown is what a legacy read must show of a bill: of an unpaid one nothing but its state, of a paid one what
-// was paid. What the document does not determine is what the first read after the payment showed.
+// shown returns the legacy read of a bill: its state alone if it is unpaid, else the payment. Values that the document
+// does not determine are those of the first read after the payment.
 func (b *modelBill) shown() map[string]string {
 	show := map[string]string{}
 	for _, p := range readFields {
 		show[p.legacy] = ""
 	}
 	if b.paid != nil {
-		maps.Copy(show, b.learned)
+		maps.Copy(show, b.firstRead)
 		at := b.paid.at.In(korea).Format("20060102150405")
 		maps.Copy(show, map[string]string{
-			"appr_price": b.said["price"], "appr_pay_type": b.paid.method, "appr_dt": at, "appr_origin_dt": at, "appr_res_cd": "0000",
+			"appr_price": b.input["price"], "appr_pay_type": b.paid.method, "appr_dt": at, "appr_origin_dt": at, "appr_res_cd": "0000",
 			"appr_monthly": b.paid.months, "appr_cash_trader": b.paid.class, "appr_cash_issuance_number": b.paid.number,
 		})
 	}
@@ -379,7 +376,7 @@ func amount(digits string) *big.Int {
 	return n
 }
 
-// inV2 is how v2 tells what legacy tells by text.
+// inV2 converts a legacy value to v2.
 func inV2(as, text string) any {
 	switch {
 	case as == class:

@@ -10,8 +10,8 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// TestOptions: each choice where the document is silent, chosen otherwise.
-func TestOptions(t *testing.T) {
+// Each option, with a value that is not its default.
+func TestOptionsChangeTheBehaviour(t *testing.T) {
 	t.Parallel()
 	has := func(t *testing.T, body, want string) {
 		t.Helper()
@@ -29,15 +29,15 @@ func TestOptions(t *testing.T) {
 		t.Parallel()
 		r := start(t, sandbox.Options{LegacyCodes: map[string]string{"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}})
 		for _, step := range []struct {
-			q    ask
+			q    testCall
 			want string
 		}{
-			{newAsk("legacy", "read"), "9980"},
-			{newAsk("v2", "read"), "BILL_003"},
-			{newAsk("legacy", "create"), "0000"},
-			{newAsk("legacy", "create"), "9800"},
-			{newAsk("legacy", "destroy").with("hash", "00"), "9999"},
-			{newAsk("v2", "destroy").with("hash", "00"), "VALIDATION_002"},
+			{newCall("legacy", "read"), "9980"},
+			{newCall("v2", "read"), "BILL_003"},
+			{newCall("legacy", "create"), "0000"},
+			{newCall("legacy", "create"), "9800"},
+			{newCall("legacy", "destroy").with("hash", "00"), "9999"},
+			{newCall("v2", "destroy").with("hash", "00"), "VALIDATION_002"},
 		} {
 			if code, _ := r.do(step.q); code != step.want {
 				t.Errorf("%s %s: got %s, want %s", step.q.form, step.q.op, code, step.want)
@@ -47,12 +47,12 @@ func TestOptions(t *testing.T) {
 	t.Run("legacy send", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, sandbox.Options{SwapLegacySend: true, NoLegacyShortURL: true})
-		body := r.must(newAsk("legacy", "create"))
+		body := r.must(newCall("legacy", "create"))
 		has(t, body, `"member":"demo-store","merchant":"demo-member"`)
 		if strings.Contains(body, "short") {
 			t.Error(body)
 		}
-		has(t, r.must(newAsk("legacy", "destroy")), `"member":"demo-member","merchant":"demo-store"`)
+		has(t, r.must(newCall("legacy", "destroy")), `"member":"demo-member","merchant":"demo-store"`)
 	})
 	t.Run("bill ids", func(t *testing.T) {
 		t.Parallel()
@@ -72,7 +72,7 @@ func TestOptions(t *testing.T) {
 			{sandbox.Options{BillIDs: sandbox.ExactlyTwenty}, "ABCDEFGHIJ1234567890", "VALIDATION_001"},
 			{sandbox.Options{BillIDs: sandbox.ExactlyTwenty, Environment: sandbox.Production}, "ABCDEFGHIJ1234567890", "0000"},
 		} {
-			if code, _ := start(t, row.o).do(newAsk("v2", "create").with("billId", row.id)); code != row.want {
+			if code, _ := start(t, row.o).do(newCall("v2", "create").with("billId", row.id)); code != row.want {
 				t.Errorf("%q: got %s, want %s", row.id, code, row.want)
 			}
 		}
@@ -81,8 +81,8 @@ func TestOptions(t *testing.T) {
 		t.Parallel()
 		for global, want := range map[bool]string{false: "0000", true: "BILL_001"} {
 			r := start(t, sandbox.Options{GlobalBillIDs: global})
-			r.bring("W")
-			if code, _ := r.do(newAsk("legacy", "create").with("apiKey", "demo-nourl-key")); code != want {
+			r.createInState("W")
+			if code, _ := r.do(newCall("legacy", "create").with("apiKey", "demo-nourl-key")); code != want {
 				t.Errorf("global %v: got %s, want %s", global, code, want)
 			}
 		}
@@ -90,29 +90,30 @@ func TestOptions(t *testing.T) {
 	t.Run("any store", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, sandbox.Options{AnyMerchant: true})
-		r.bring("W")
-		r.must(newAsk("legacy", "read").with("member", "other"))
+		r.createInState("W")
+		r.must(newCall("legacy", "read").with("member", "other"))
 	})
 	t.Run("codes", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, sandbox.Options{DestroyRefused: "ERROR", WrongAmount: "PAYMENT_002"})
-		r.bring("F")
-		if code, _ := r.do(newAsk("v2", "destroy")); code != "ERROR" {
+		r.createInState("F")
+		if code, _ := r.do(newCall("v2", "destroy")); code != "ERROR" {
 			t.Error(code)
 		}
-		if code, _ := r.do(newAsk("v2", "cancel").with("price", "1")); code != "PAYMENT_002" {
+		if code, _ := r.do(newCall("v2", "cancel").with("price", "1")); code != "PAYMENT_002" {
 			t.Error(code)
 		}
 	})
 	t.Run("pay types", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, sandbox.Options{PayTypes: map[string]int{"CARD_VAN": 12}})
-		r.bring("F")
-		has(t, r.must(newAsk("v2", "read")), `"apprPayType":12,`)
+		r.createInState("F")
+		has(t, r.must(newCall("v2", "read")), `"apprPayType":12,`)
 	})
 	t.Run("numbers when unpaid", func(t *testing.T) {
 		t.Parallel()
-		// The default is 0: a bridge that passes the number on as text makes an unpaid bill look paid, and only 0 shows it.
+		// The default is 0: a gateway that copies the number as text makes an unpaid bill look paid, and only 0 reveals
+		// it.
 		shown := map[sandbox.NumberWhenUnpaid]string{
 			"": "0", sandbox.NullWhenUnpaid: "null", sandbox.EmptyWhenUnpaid: `""`, sandbox.OmitWhenUnpaid: "",
 		}
@@ -120,9 +121,9 @@ func TestOptions(t *testing.T) {
 			for _, asStrings := range []bool{false, true} {
 				for _, state := range []string{"W", "D"} {
 					r := start(t, sandbox.Options{NumbersWhenUnpaid: way, NumbersAsStrings: asStrings})
-					r.bring(state)
+					r.createInState(state)
 					var data map[string]json.RawMessage
-					if err := json.Unmarshal(dataOf(t, json.RawMessage(r.must(newAsk("v2", "read")))), &data); err != nil {
+					if err := json.Unmarshal(dataOf(t, json.RawMessage(r.must(newCall("v2", "read")))), &data); err != nil {
 						t.Fatal(err)
 					}
 					for _, f := range approvalFields {
@@ -130,7 +131,7 @@ func TestOptions(t *testing.T) {
 						switch {
 						case asStrings && way == sandbox.ZeroWhenUnpaid && isNumber:
 							want = `"0"`
-						case !isNumber: // text, whatever the option says
+						case !isNumber: // a string with every option
 							want = map[string]string{"apiKey": `"` + demoKey + `"`, "billId": `"` + billID + `"`, "apprState": `"` + state + `"`, "udItem": "null"}[f.v2]
 							if want == "" {
 								want = `""`
@@ -141,7 +142,7 @@ func TestOptions(t *testing.T) {
 						}
 					}
 					var legacy map[string]string
-					if err := json.Unmarshal([]byte(r.must(newAsk("legacy", "read"))), &legacy); err != nil {
+					if err := json.Unmarshal([]byte(r.must(newCall("legacy", "read"))), &legacy); err != nil {
 						t.Fatal(err)
 					}
 					for _, name := range []string{"appr_dt", "appr_origin_dt", "appr_pay_type", "appr_price"} {
@@ -156,16 +157,16 @@ func TestOptions(t *testing.T) {
 	t.Run("numbers as strings", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, sandbox.Options{NumbersAsStrings: true})
-		r.bring("F")
-		has(t, r.must(newAsk("v2", "read")), `"apprPayType":"1","apprCardType":"신용","apprDt":"20260302123456","apprOriginDt":"20260302123456",`)
-		has(t, r.must(newAsk("legacy", "read")), `"appr_pay_type":"CARD_VAN"`)
+		r.createInState("F")
+		has(t, r.must(newCall("v2", "read")), `"apprPayType":"1","apprCardType":"신용","apprDt":"20260302123456","apprOriginDt":"20260302123456",`)
+		has(t, r.must(newCall("legacy", "read")), `"appr_pay_type":"CARD_VAN"`)
 	})
 	t.Run("mobile", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, sandbox.Options{Mobile: regexp.MustCompile(`^\+8210[0-9]{8}$`)})
 		for _, form := range forms {
 			for phone, want := range map[string]string{"+821012345678": "0000", "01012345678": "VALIDATION_004"} {
-				if code, body := r.do(newAsk(form, "create").with("billId", form).with("phone", phone)); code != want {
+				if code, body := r.do(newCall(form, "create").with("billId", form).with("phone", phone)); code != want {
 					t.Errorf("%s %s: got %s, want %s", form, phone, body, want)
 				}
 			}
@@ -188,7 +189,7 @@ func TestOptions(t *testing.T) {
 					}
 					continue
 				}
-				if code, body := r.do(newAsk(form, step.op).with("hash", step.hash)); code != step.want {
+				if code, body := r.do(newCall(form, step.op).with("hash", step.hash)); code != step.want {
 					t.Errorf("%s %s: got %s, want %s", form, step.op, body, step.want)
 				}
 			}
@@ -204,17 +205,17 @@ func TestOptions(t *testing.T) {
 			}
 		}
 		for _, form := range forms {
-			path, body := newAsk(form, "read").encode()
+			path, body := newCall(form, "read").encode()
 			expect(form, path, body, 422, "BILL_003")
 			expect(form, path, "no JSON", 422, "VALIDATION_001")
 			r.Fault(sandbox.Fault{Code: "PAYMENT_001"})
 			expect(form, path, body, 422, "PAYMENT_001")
-			r.Fault(sandbox.Fault{Skip: true, Status: 503}) // a fault's own status goes before it
+			r.Fault(sandbox.Fault{Skip: true, Status: 503}) // the status of a fault has precedence
 			expect(form, path, body, 503, "ERROR")
-			expect(form, path, strings.Repeat(" ", 1<<20+1), 413, "VALIDATION_001") // no business refusal
+			expect(form, path, strings.Repeat(" ", 1<<20+1), 413, "VALIDATION_001") // not a refusal of the interface
 			expect(form, path+"/", "{}", 404, "ERROR")
-			r.must(newAsk(form, "create").with("billId", form))
-			r.must(newAsk(form, "read").with("billId", form))
+			r.must(newCall(form, "create").with("billId", form))
+			r.must(newCall(form, "read").with("billId", form))
 		}
 		expect("v2", "/read/mapping", "{}", 422, "PARTNER_002")
 		expect("v2", "/read/mapping", `{"apiKey":"demo-partner-key"}`, 200, "0000")
@@ -232,17 +233,17 @@ func TestOptions(t *testing.T) {
 			if code := codeOf(t, "v2", reply); code != want {
 				t.Errorf("strict %v: got %s, want %s", strict, reply, want)
 			}
-			r.must(newAsk("v2", "create"))
-			r.must(newAsk("legacy", "create").with("billId", "LEGACY"))
+			r.must(newCall("v2", "create"))
+			r.must(newCall("legacy", "create").with("billId", "LEGACY"))
 		}
 	})
 	t.Run("string price only", func(t *testing.T) {
 		t.Parallel()
 		for strict, want := range map[bool]string{false: "0000", true: "VALIDATION_001"} {
 			r := start(t, sandbox.Options{StringPriceOnly: strict})
-			r.must(newAsk("legacy", "create"))
-			r.must(newAsk("v2", "create").with("billId", "NUMBER"))
-			q := newAsk("legacy", "destroy").with("price", json.RawMessage("30000")).with("hash", sign(billID, "", "30000"))
+			r.must(newCall("legacy", "create"))
+			r.must(newCall("v2", "create").with("billId", "NUMBER"))
+			q := newCall("legacy", "destroy").with("price", json.RawMessage("30000")).with("hash", sign(billID, "", "30000"))
 			code, body := r.do(q)
 			if code != want {
 				t.Errorf("strict %v: got %s, want %s", strict, body, want)
@@ -257,7 +258,7 @@ func TestOptions(t *testing.T) {
 		for taken, want := range map[bool]string{false: "VALIDATION_001", true: "0000"} {
 			r := start(t, sandbox.Options{AnyCallbackURL: taken})
 			for _, form := range forms {
-				if code, body := r.do(newAsk(form, "create").with("billId", form).with("callbackUrl", "undefined/api/webhook")); code != want {
+				if code, body := r.do(newCall(form, "create").with("billId", form).with("callbackUrl", "undefined/api/webhook")); code != want {
 					t.Errorf("taken %v, %s: got %s, want %s", taken, form, body, want)
 				}
 			}
@@ -272,14 +273,14 @@ func TestOptions(t *testing.T) {
 	})
 	t.Run("expires at dawn", func(t *testing.T) {
 		t.Parallel()
-		dawn := time.Date(2026, 3, 30, 15, 0, 0, 0, time.UTC) // midnight in Seoul, when the 31st begins
+		dawn := time.Date(2026, 3, 30, 15, 0, 0, 0, time.UTC) // midnight in Seoul, the beginning of the 31st
 		for _, row := range []struct {
 			at      time.Time
 			early   bool
 			payable bool
 		}{{dawn, true, false}, {dawn.Add(-time.Second), true, true}, {dawn, false, true}} {
 			r := start(t, sandbox.Options{ExpiresAtDawn: row.early})
-			r.must(newAsk("v2", "create"))
+			r.must(newCall("v2", "create"))
 			if err := r.SetClock(row.at); err != nil {
 				t.Fatal(err)
 			}
@@ -291,20 +292,20 @@ func TestOptions(t *testing.T) {
 	t.Run("callback any 2xx", func(t *testing.T) {
 		t.Parallel()
 		for status, state := range map[int]string{204: "delivered", 201: "delivered", 200: "delivered", 302: "waiting", 500: "waiting"} {
-			p := newPartner(t, says(status, ""))
+			p := newPartner(t, answerWith(status, ""))
 			r := start(t, sandbox.Options{CallbackAny2xx: true})
-			r.must(newAsk("v2", "create").with("callbackUrl", p.url))
+			r.must(newCall("v2", "create").with("callbackUrl", p.url))
 			if err := r.Pay(demoKey, billID); err != nil {
 				t.Fatal(err)
 			}
-			r.settled(billID, state, 1)
+			r.awaitCallback(billID, state, 1)
 		}
 	})
 	t.Run("base url from the host", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, sandbox.Options{})
 		var reply struct{ ShortURL string }
-		if err := json.Unmarshal([]byte(r.must(newAsk("legacy", "create"))), &reply); err != nil || !strings.HasPrefix(reply.ShortURL, r.url+"/b/") {
+		if err := json.Unmarshal([]byte(r.must(newCall("legacy", "create"))), &reply); err != nil || !strings.HasPrefix(reply.ShortURL, r.url+"/b/") {
 			t.Errorf("%v %q", err, reply.ShortURL)
 		}
 	})

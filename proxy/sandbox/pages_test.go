@@ -19,24 +19,23 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// browser stays where it is sent from, so that a test sees where it is sent to.
+// browser does not follow redirects, so that a test sees them.
 var browser = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// seen is what a page answered.
-type seen struct {
+// A pageAnswer is the answer of a page.
+type pageAnswer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// visit opens a page, or with POST sends its form. Every answer is held to what
-// all pages have in common.
-func visit(t *testing.T, method, address string, form url.Values) seen {
+// visit opens a page or, with POST, submits its form. It checks what all pages have in common.
+func visit(t *testing.T, method, address string, form url.Values) pageAnswer {
 	t.Helper()
 	return request(t, method, address, "application/x-www-form-urlencoded", form.Encode())
 }
 
-func request(t *testing.T, method, address, contentType, body string) seen {
+func request(t *testing.T, method, address, contentType, body string) pageAnswer {
 	t.Helper()
 	req, err := http.NewRequest(method, address, strings.NewReader(body))
 	if err != nil {
@@ -54,19 +53,19 @@ func request(t *testing.T, method, address, contentType, body string) seen {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := seen{res.StatusCode, res.Header, string(b)}
+	p := pageAnswer{res.StatusCode, res.Header, string(b)}
 	p.isSafe(t)
 	return p
 }
 
 var (
 	styleElement = regexp.MustCompile(`(?s)<style>(.*?)</style>`)
-	// What a page must not have: something that runs, or that is loaded.
+	// What a page must not have: scripts, and anything that is loaded.
 	active = regexp.MustCompile(`(?i)<script|<iframe|<link|<img|<base|\son[a-z]+=|\ssrc=|\sstyle=|javascript:`)
 )
 
-// isSafe holds an answer to the headers that every page has, and to doing nothing.
-func (p seen) isSafe(t *testing.T) {
+// isSafe checks the headers that every page has, and that the page runs and loads nothing.
+func (p pageAnswer) isSafe(t *testing.T) {
 	t.Helper()
 	policy := "default-src 'none'; style-src 'sha256-"
 	if p.body != "" {
@@ -93,8 +92,8 @@ func (p seen) isSafe(t *testing.T) {
 	}
 }
 
-// says holds a page to a status and to texts.
-func (p seen) says(t *testing.T, status int, texts ...string) {
+// says checks the status and the texts of a page.
+func (p pageAnswer) says(t *testing.T, status int, texts ...string) {
 	t.Helper()
 	if p.status != status {
 		t.Errorf("status %d, not %d", p.status, status)
@@ -106,18 +105,18 @@ func (p seen) says(t *testing.T, status int, texts ...string) {
 	}
 }
 
-// goes holds an answer to where it sends the browser.
-func (p seen) goes(t *testing.T, want string) {
+// goes checks where an answer redirects to.
+func (p pageAnswer) goes(t *testing.T, want string) {
 	t.Helper()
 	if got := p.header.Get("Location"); p.status != http.StatusSeeOther || got != want {
 		t.Errorf("got %d %q, want 303 %q", p.status, got, want)
 	}
 }
 
-func (p seen) form() bool { return strings.Contains(p.body, `<form method="post"`) }
+func (p pageAnswer) form() bool { return strings.Contains(p.body, `<form method="post"`) }
 
-// issue makes a bill and returns the address of its page.
-func (r *rig) issue(q ask) string {
+// issue creates a bill and returns the address of its page.
+func (r *rig) issue(q testCall) string {
 	r.t.Helper()
 	var reply struct {
 		Data struct {
@@ -130,7 +129,7 @@ func (r *rig) issue(q ask) string {
 	return reply.Data.ShortURL
 }
 
-// signUp registers a sub-business and returns the address of its sign-up.
+// signUp registers a merchant and returns the address of its sign-up page.
 func (r *rig) signUp(redirect string) string {
 	r.t.Helper()
 	_, body := r.post("/auth/mapping", encode(map[string]string{
@@ -148,7 +147,7 @@ func (r *rig) signUp(redirect string) string {
 	return reply.Data.URL
 }
 
-// mapping is the record of the sub-business that signUp registers.
+// mapping returns the record of the merchant that signUp registers.
 func (r *rig) mapping() map[string]string {
 	r.t.Helper()
 	_, body := r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`)
@@ -172,12 +171,11 @@ var business = url.Values{
 	"email": {"owner@example.com"}, "business_number": {"123-45-67890"},
 }
 
-// last is the token that an address ends in.
+// last returns the token of an address.
 func last(address string) string { return address[strings.LastIndex(address, "/")+1:] }
 
-// TestPagesGoOnlyWhereABrowserMay: an address that the partner gave is followed
-// if it is absolute and of the web; else the page shows itself.
-func TestPagesGoOnlyWhereABrowserMay(t *testing.T) {
+// A page redirects to the partner's address if it is an absolute http or https URL, else to itself.
+func TestPagesRedirectOnlyToWebAddresses(t *testing.T) {
 	t.Parallel()
 	const itself = ""
 	for _, row := range []struct{ address, want string }{
@@ -206,29 +204,28 @@ func TestPagesGoOnlyWhereABrowserMay(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{})
 			for page, form := range map[string]url.Values{
-				r.issue(newAsk("v2", "create").with("pageRedirectUrl", row.address)): card,
+				r.issue(newCall("v2", "create").with("pageRedirectUrl", row.address)): card,
 				r.signUp(row.address): business,
 			} {
 				want := row.want
 				if want == itself {
 					want = last(page)
 				}
-				// What the visitor asks for beside the page leads nowhere.
+				// The query of the page does not matter.
 				visit(t, http.MethodPost, page+"?redirectUrl=https://elsewhere.example.com&pageRedirectUrl=https://elsewhere.example.com", form).goes(t, want)
 			}
 		})
 	}
 }
 
-// TestPagesBelowAPath: a page that sends the browser to itself stays below the
-// path that the service is published at.
-func TestPagesBelowAPath(t *testing.T) {
+// A page that redirects to itself stays below the path prefix of the service.
+func TestPagesRedirectBelowAPathPrefix(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	published := httptest.NewServer(http.StripPrefix("/partner", r.Service))
 	defer published.Close()
-	page := published.URL + "/partner/b/" + last(r.issue(newAsk("v2", "create")))
-	res, err := http.PostForm(page, card) // follows
+	page := published.URL + "/partner/b/" + last(r.issue(newCall("v2", "create")))
+	res, err := http.PostForm(page, card) // follows redirects
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,10 +235,10 @@ func TestPagesBelowAPath(t *testing.T) {
 	}
 }
 
-func TestNoSuchPage(t *testing.T) {
+func TestUnknownPagesAreNotFound(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	bill, signUp := last(r.issue(newAsk("v2", "create"))), last(r.signUp(""))
+	bill, signUp := last(r.issue(newCall("v2", "create"))), last(r.signUp(""))
 	for _, path := range []string{
 		"/b/", "/signup/", "/b/0000000000000000", "/signup/0000000000000000",
 		"/b/" + bill + "/", "/b/" + bill + "/x", "/b//" + bill, "/b/" + strings.ToUpper(bill), "/b/%" + encodeHex(bill[0]) + bill[1:],
@@ -264,10 +261,10 @@ func encodeHex(b byte) string {
 	return strings.ToUpper(string("0123456789abcdef"[b>>4]) + string("0123456789abcdef"[b&15]))
 }
 
-func TestPageMethods(t *testing.T) {
+func TestPagesRefuseOtherMethods(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	for _, page := range []string{r.issue(newAsk("v2", "create")), r.signUp("")} {
+	for _, page := range []string{r.issue(newCall("v2", "create")), r.signUp("")} {
 		for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "PURGE"} {
 			p := visit(t, method, page, nil)
 			p.says(t, http.StatusMethodNotAllowed, "Method not allowed")
@@ -290,12 +287,12 @@ func TestPageMethods(t *testing.T) {
 	}
 }
 
-// TestPageForms: what is no form of a browser, or too long for one, does nothing.
-func TestPageForms(t *testing.T) {
+// A body that is not a form of a browser, or is too long, has no effect.
+func TestPagesRefuseInvalidForms(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	const form = "application/x-www-form-urlencoded"
-	for page, good := range map[string]url.Values{r.issue(newAsk("v2", "create")): card, r.signUp(""): business} {
+	for page, good := range map[string]url.Values{r.issue(newCall("v2", "create")): card, r.signUp(""): business} {
 		for _, row := range []struct {
 			name, contentType, body string
 			status                  int
@@ -320,25 +317,24 @@ func TestPageForms(t *testing.T) {
 	if r.state() != "W" || r.mapping()["mappingStatus"] != "REQUESTED" {
 		t.Error("something was done")
 	}
-	for page, good := range map[string]url.Values{r.issue(newAsk("v2", "create").with("billId", "2")): card, r.signUp(""): business} {
+	for page, good := range map[string]url.Values{r.issue(newCall("v2", "create").with("billId", "2")): card, r.signUp(""): business} {
 		p := request(t, http.MethodPost, page+"?%zz", form+"; charset=UTF-8", good.Encode())
 		p.goes(t, last(page))
 	}
 }
 
-// TestPagesOfABrokenDataFile: what cannot be written down is not done, and the
-// visitor is not told of the insides.
-func TestPagesOfABrokenDataFile(t *testing.T) {
+// If writing fails, nothing changes, and the visitor does not see the error.
+func TestPagesHideErrorsOfTheDataFile(t *testing.T) {
 	t.Parallel()
-	s, err := sandbox.Open(filepath.Join(t.TempDir(), "data"), sandbox.Options{Transport: onlyHere{}, Clock: func() time.Time { return noon }})
+	s, err := sandbox.Open(filepath.Join(t.TempDir(), "data"), sandbox.Options{Transport: loopbackTransport{}, Clock: func() time.Time { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(s)
 	defer server.Close()
 	r := &rig{Service: s, t: t, url: server.URL}
-	pages := map[string]url.Values{r.issue(newAsk("v2", "create")): card, r.signUp(""): business}
-	if err := s.Close(); err != nil { // every write fails from now on
+	pages := map[string]url.Values{r.issue(newCall("v2", "create")): card, r.signUp(""): business}
+	if err := s.Close(); err != nil { // all writes fail from now on
 		t.Fatal(err)
 	}
 	for page, form := range pages {
@@ -357,12 +353,11 @@ func TestPagesOfABrokenDataFile(t *testing.T) {
 	}
 }
 
-// TestOneOfManyForms: however many send the form of a page at the same time, one
-// is taken.
-func TestOneOfManyForms(t *testing.T) {
+// If a form is submitted many times at the same time, one succeeds.
+func TestOnlyOneOfConcurrentFormsSucceeds(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	bill := r.issue(newAsk("v2", "create").with("callbackUrl", r.url))
+	bill := r.issue(newCall("v2", "create").with("callbackUrl", r.url))
 	for page, form := range map[string]url.Values{bill: card, r.signUp(""): business} {
 		const visitors = 20
 		statuses := make([]int, visitors)

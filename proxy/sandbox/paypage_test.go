@@ -11,9 +11,8 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// TestPayPage opens the page of a bill in every state, and sends its form where
-// there should be none.
-func TestPayPage(t *testing.T) {
+// The page of a bill in every state, and its form in states without one.
+func TestPayPageInEveryState(t *testing.T) {
 	t.Parallel()
 	always := []string{
 		`<html lang="ko">`, "데모상사", "3월 수강료", "30,000<small>원", "30,000 won", "홍길동", "납부 바랍니다", "2026-03-31", billID,
@@ -36,7 +35,7 @@ func TestPayPage(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{})
-			r.bring(row.state)
+			r.createInState(row.state)
 			if row.late {
 				if err := r.SetClock(time.Date(2026, 4, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60))); err != nil {
 					t.Fatal(err)
@@ -71,11 +70,11 @@ func TestPayPage(t *testing.T) {
 	}
 }
 
-// TestPayPageLastMoment: a bill is paid up to midnight in Korea.
-func TestPayPageLastMoment(t *testing.T) {
+// A bill can be paid until midnight in Korea.
+func TestPayPageAcceptsPaymentsUntilMidnight(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	page := r.issue(newAsk("v2", "create"))
+	page := r.issue(newCall("v2", "create"))
 	midnight := time.Date(2026, 4, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60))
 	for _, at := range []struct {
 		now  time.Time
@@ -90,21 +89,21 @@ func TestPayPageLastMoment(t *testing.T) {
 	}
 }
 
-// TestPayPageEscapes has markup in every text of a bill, in every look of its page.
-func TestPayPageEscapes(t *testing.T) {
+// Markup in any text of a bill is escaped in every state of its page.
+func TestPayPageEscapesMarkup(t *testing.T) {
 	t.Parallel()
 	const bad, escaped = `<script>x='"</script>`, `&lt;script&gt;x=&#39;&#34;&lt;/script&gt;`
 	r := start(t, sandbox.Options{
 		BillIDs: sandbox.AnyCharacters, PayTypes: map[string]int{bad: 0, `"><script>`: 1},
 	})
-	q := newAsk("v2", "create").with("billId", "<script>alert()")
+	q := newCall("v2", "create").with("billId", "<script>alert()")
 	for _, name := range []string{"billIssuer", "productName", "memberName", "message", "supplyPrice", "tax", "pageRedirectUrl"} {
 		q = q.with(name, bad)
 	}
 	page := r.issue(q)
 	check := func(method string, form url.Values, texts int) {
 		t.Helper()
-		p := visit(t, method, page, form) // which looks for a script
+		p := visit(t, method, page, form) // which checks that there is no script
 		if got := strings.Count(p.body, escaped); got != texts {
 			t.Errorf("%d texts, not %d", got, texts)
 		}
@@ -112,11 +111,11 @@ func TestPayPageEscapes(t *testing.T) {
 			t.Error("no bill number")
 		}
 	}
-	const ofBill, ofMethod = 4, 2 // a method is a value and a label
+	const ofBill, ofMethod = 4, 2 // a method has a value and a label
 	check(http.MethodGet, nil, ofBill+ofMethod)
 	check(http.MethodPost, url.Values{"method": {bad}, "cash_receipt": {"personal"}, "cash_number": {bad}}, ofBill+ofMethod+1)
 	visit(t, http.MethodPost, page, url.Values{"method": {bad}}).goes(t, last(page))
-	check(http.MethodGet, nil, ofBill+1) // the receipt names the method
+	check(http.MethodGet, nil, ofBill+1) // the receipt has the method
 }
 
 func TestPayPageAmounts(t *testing.T) {
@@ -129,7 +128,7 @@ func TestPayPageAmounts(t *testing.T) {
 		{"00030000", "30,000"},
 	} {
 		r := start(t, sandbox.Options{})
-		q := newAsk("legacy", "create").with("billId", fmt.Sprint(i)).with("price", row.price)
+		q := newCall("legacy", "create").with("billId", fmt.Sprint(i)).with("price", row.price)
 		r.must(q)
 		b, err := r.Bill(demoKey, fmt.Sprint(i))
 		if err != nil {
@@ -139,13 +138,13 @@ func TestPayPageAmounts(t *testing.T) {
 	}
 }
 
-// TestPayPageOfABareBill: most texts of a bill may be left out.
-func TestPayPageOfABareBill(t *testing.T) {
+// Most texts of a bill are optional.
+func TestPayPageOmitsEmptyFields(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	q := newAsk("v2", "create")
+	q := newCall("v2", "create")
 	for _, name := range []string{"billIssuer", "productName", "memberName", "phone", "message", "expireDt", "callbackUrl"} {
-		q = q.with(name, gone{})
+		q = q.with(name, omitted{})
 	}
 	p := visit(t, http.MethodGet, r.issue(q), nil)
 	p.says(t, http.StatusOK, "<h1>청구서</h1>")
@@ -156,13 +155,12 @@ func TestPayPageOfABareBill(t *testing.T) {
 	}
 }
 
-// TestPayPageMethods: the form offers the methods of the service, by number, in
-// the words that a customer has for them.
+// The form has the service's payment methods in the order of their numbers, with names for customers.
 func TestPayPageMethods(t *testing.T) {
 	t.Parallel()
 	methods := func(o sandbox.Options) []string {
 		r := start(t, o)
-		p := visit(t, http.MethodGet, r.issue(newAsk("v2", "create")), nil)
+		p := visit(t, http.MethodGet, r.issue(newCall("v2", "create")), nil)
 		var found []string
 		for _, part := range strings.Split(p.body, `name="method" value="`)[1:] {
 			found = append(found, part[:strings.Index(part, `"`)])
@@ -182,10 +180,8 @@ func TestPayPageMethods(t *testing.T) {
 	}
 }
 
-// TestPayPageTakesWhatApplies pays by every method with every choice of
-// installments and of cash receipts: what does not apply to the method is left
-// aside, since a customer cannot know.
-func TestPayPageTakesWhatApplies(t *testing.T) {
+// Payments by every method with all installments and cash receipts: fields that do not apply to the method are ignored.
+func TestPayPageIgnoresFieldsOfOtherMethods(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{PayTypes: map[string]int{
 		"SIMPLE_PAY": 0, "CARD_VAN": 1, "KEYIN": 2, "OFFLINE_CARD": 3, "OFFLINE_CASH": 4, "BARTER": 5,
@@ -197,7 +193,7 @@ func TestPayPageTakesWhatApplies(t *testing.T) {
 				for _, number := range []string{"", "010-0000 0000"} {
 					n++
 					id := fmt.Sprint(n)
-					page := r.issue(newAsk("v2", "create").with("billId", id))
+					page := r.issue(newCall("v2", "create").with("billId", id))
 					p := visit(t, http.MethodPost, page, url.Values{
 						"method": {method}, "months": {months}, "cash_receipt": {receipt}, "cash_number": {number},
 					})
@@ -235,11 +231,11 @@ func TestPayPageTakesWhatApplies(t *testing.T) {
 	}
 }
 
-// TestPayPageMistakes: the form comes back as it was sent, with what is wrong.
-func TestPayPageMistakes(t *testing.T) {
+// The form is shown again with the input and the mistakes.
+func TestPayPageShowsMistakes(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	page := r.issue(newAsk("v2", "create"))
+	page := r.issue(newCall("v2", "create"))
 	for _, row := range []struct {
 		form url.Values
 		says []string
@@ -264,8 +260,7 @@ func TestPayPageMistakes(t *testing.T) {
 	}
 }
 
-// TestPayPageReceipts: the receipt shows what was chosen, and not the number that
-// a cash receipt was asked for with.
+// The receipt shows the chosen options, but not the number for a cash receipt.
 func TestPayPageReceipts(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -279,7 +274,7 @@ func TestPayPageReceipts(t *testing.T) {
 		{url.Values{"method": {"OFFLINE_CASH"}, "cash_receipt": {"self"}}, []string{"자진발급", "Self-issued", "700000001"}},
 	} {
 		r := start(t, sandbox.Options{})
-		page := r.issue(newAsk("v2", "create"))
+		page := r.issue(newCall("v2", "create"))
 		visit(t, http.MethodPost, page, row.form).goes(t, last(page))
 		p := visit(t, http.MethodGet, page, nil)
 		p.says(t, http.StatusOK, append(row.says, "30000001", "30,000원")...)
@@ -289,8 +284,7 @@ func TestPayPageReceipts(t *testing.T) {
 	}
 }
 
-// TestPayPageDeclined: a payment that the networks refuse is said in both
-// languages, and the next one can go through.
+// A declined payment is reported in both languages, and the next one can succeed.
 func TestPayPageDeclined(t *testing.T) {
 	t.Parallel()
 	for code, texts := range map[string][]string{
@@ -301,7 +295,7 @@ func TestPayPageDeclined(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{})
-			page := r.issue(newAsk("v2", "create").with("pageRedirectUrl", "https://partner.example.com/done"))
+			page := r.issue(newCall("v2", "create").with("pageRedirectUrl", "https://partner.example.com/done"))
 			if err := r.Networks(code, 1); err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// members are the names of an object in their order, each with its JSON type.
+// members returns the names of an object's fields in their order, each with its JSON type.
 func members(t *testing.T, object json.RawMessage) (list []string) {
 	t.Helper()
 	dec := json.NewDecoder(bytes.NewReader(object))
@@ -34,8 +34,7 @@ func members(t *testing.T, object json.RawMessage) (list []string) {
 	return list
 }
 
-// hold compares the members of an object with the documented ones, which are
-// strings unless a type is given.
+// hold compares the fields of an object with the documented ones, which are strings unless a type is given.
 func hold(t *testing.T, object json.RawMessage, documented string) {
 	t.Helper()
 	var want []string
@@ -52,9 +51,9 @@ func hold(t *testing.T, object json.RawMessage, documented string) {
 	}
 }
 
-// TestReplyFields: the reply of each operation has exactly its documented
-// members, of their documented types ("Endpoints"). TestReadFields has those of a read.
-func TestReplyFields(t *testing.T) {
+// The reply of each operation has exactly the documented fields with their documented types ("Endpoints").
+// TestReadsHaveTheDocumentedFields covers reads.
+func TestRepliesHaveTheDocumentedFields(t *testing.T) {
 	t.Parallel()
 	documented := map[string]map[string]string{
 		"v2": {
@@ -72,8 +71,8 @@ func TestReplyFields(t *testing.T) {
 			t.Run(form+" "+op, func(t *testing.T) {
 				t.Parallel()
 				r := start(t, sandbox.Options{NoLegacyShortURL: true})
-				r.ready(form+" "+op, "", "")
-				reply := json.RawMessage(r.must(newAsk(form, op)))
+				r.prepare(form+" "+op, "", "")
+				reply := json.RawMessage(r.must(newCall(form, op)))
 				if form == "v2" {
 					hold(t, reply, "code, message, data object")
 					reply = dataOf(t, reply)
@@ -85,7 +84,7 @@ func TestReplyFields(t *testing.T) {
 	t.Run("legacy create with the field that clients read", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, sandbox.Options{})
-		hold(t, json.RawMessage(r.must(newAsk("legacy", "create"))), documented["legacy"]["create"]+", shortURL")
+		hold(t, json.RawMessage(r.must(newCall("legacy", "create"))), documented["legacy"]["create"]+", shortURL")
 	})
 	for path, want := range map[string]string{
 		"/auth/mapping":          "url",
@@ -129,8 +128,8 @@ func dataOf(t *testing.T, reply json.RawMessage) json.RawMessage {
 	return envelope.Data
 }
 
-// approvalFields is "Approval and payment data": the names of a field in legacy
-// and in v2, and the v2 types that are not string.
+// approvalFields are the fields of "Approval and payment data": the names in legacy and v2, and the v2 types that are not
+// string.
 var approvalFields = []struct{ legacy, v2, kind string }{
 	{"apikey", "apiKey", ""},
 	{"bill_id", "billId", ""},
@@ -160,10 +159,9 @@ var approvalFields = []struct{ legacy, v2, kind string }{
 	{"", "udItem", "null"},
 }
 
-// TestReadFields: a read of either form has exactly the documented fields, of
-// their documented types, in every state and for every kind of payment; and both
-// forms say the same, but for what the document says differs.
-func TestReadFields(t *testing.T) {
+// A read has exactly the documented fields with their types, in both forms, every state and every kind of payment. Both
+// forms show the same values, except as documented.
+func TestReadsHaveTheDocumentedFields(t *testing.T) {
 	t.Parallel()
 	card := map[string]string{
 		"appr_card_type": "신용", "appr_issuer": "신한카드", "appr_issuer_cd": "04", "appr_issuer_num": "4518-42**-****-1234",
@@ -205,7 +203,7 @@ func TestReadFields(t *testing.T) {
 				t.Parallel()
 				r := start(t, sandbox.Options{})
 				want := map[string]string{"apikey": demoKey, "bill_id": billID, "appr_state": "W"}
-				r.must(newAsk(form, "create"))
+				r.must(newCall(form, "create"))
 				r.reads(want, "0")
 
 				if err := r.PayWith(demoKey, billID, row.p); err != nil {
@@ -226,7 +224,7 @@ func TestReadFields(t *testing.T) {
 				if err := r.SetClock(noon.Add(12 * time.Hour)); err != nil {
 					t.Fatal(err)
 				}
-				r.must(newAsk(form, "cancel"))
+				r.must(newCall(form, "cancel"))
 				want["appr_state"], want["appr_num"], want["appr_dt"] = "C", "30000002", "20260303003456"
 				r.reads(want, row.number)
 			})
@@ -236,15 +234,15 @@ func TestReadFields(t *testing.T) {
 		t.Run(form+"/destroyed", func(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{})
-			r.must(newAsk(form, "create"))
-			r.must(newAsk(form, "destroy"))
+			r.must(newCall(form, "create"))
+			r.must(newCall(form, "destroy"))
 			r.reads(map[string]string{"apikey": demoKey, "bill_id": billID, "appr_state": "D"}, "0")
 		})
 	}
 }
 
-// reads holds the reads of both forms to one set of values, by legacy name where
-// there is one. payType is the number that v2 shows for the payment method.
+// reads compares the reads of both forms with values by legacy name, or by v2 name if legacy does not have the field.
+// payType is the v2 number of the payment method.
 func (r *rig) reads(want map[string]string, payType string) {
 	r.t.Helper()
 	var names [2][]string
@@ -261,7 +259,7 @@ func (r *rig) reads(want map[string]string, payType string) {
 		case f.v2 == "apprPayType":
 			value = payType
 		case kind == "number" && value == "":
-			value = "0" // a number when there is none
+			value = "0" // the number without a value
 		case kind == "null":
 			value = "<nil>"
 		case f.v2 == "apprCashTrader":
@@ -271,7 +269,7 @@ func (r *rig) reads(want map[string]string, payType string) {
 		values[0][f.v2] = value
 	}
 	for i, form := range forms {
-		object := json.RawMessage(r.must(newAsk(form, "read")))
+		object := json.RawMessage(r.must(newCall(form, "read")))
 		if form == "v2" {
 			hold(r.t, object, "code, message, data object")
 			object = dataOf(r.t, object)

@@ -17,7 +17,7 @@ func TestSignUpPage(t *testing.T) {
 	p := visit(t, http.MethodGet, page, nil)
 	p.says(t, http.StatusOK, `<html lang="ko">`, "사업장 등록", "Business sign-up", "This is a sandbox for testing. No money moves.",
 		"상호", "Company name", "지점명", "Branch", "대표자명", "Representative", "이메일", "E-mail", "사업자등록번호", "Business number",
-		`value="1112233333"`) // that of the registration
+		`value="1112233333"`) // from the registration
 	if !p.form() {
 		t.Error("no form")
 	}
@@ -45,8 +45,8 @@ func TestSignUpPage(t *testing.T) {
 	}
 }
 
-// TestSignUpPageCompletedElsewhere: what was completed without the page is completed.
-func TestSignUpPageCompletedElsewhere(t *testing.T) {
+// A registration that was completed without the page is completed.
+func TestSignUpPageOfACompletedRegistration(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	page := r.signUp("")
@@ -57,9 +57,8 @@ func TestSignUpPageCompletedElsewhere(t *testing.T) {
 	visit(t, http.MethodPost, page, business).says(t, http.StatusConflict, "등록 완료")
 }
 
-// TestSignUpPageMadeUp: what is optional and left empty is what the registration
-// said, or made up.
-func TestSignUpPageMadeUp(t *testing.T) {
+// Empty optional fields keep the values of the registration, or get examples.
+func TestSignUpPageFillsEmptyOptionalFields(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	form := maps.Clone(business)
@@ -72,9 +71,8 @@ func TestSignUpPageMadeUp(t *testing.T) {
 	}
 }
 
-// TestSignUpPageMistakes: one mistake at a time, the form comes back with what was
-// typed and says which field is wrong.
-func TestSignUpPageMistakes(t *testing.T) {
+// With one mistake at a time, the form is shown again with the input and the wrong field.
+func TestSignUpPageShowsMistakes(t *testing.T) {
 	t.Parallel()
 	const (
 		needed  = "This field is required."
@@ -132,8 +130,8 @@ func TestSignUpPageMistakes(t *testing.T) {
 	visit(t, http.MethodPost, page, business).goes(t, last(page))
 }
 
-// TestSignUpPageEscapes has markup in every field, refused and taken.
-func TestSignUpPageEscapes(t *testing.T) {
+// Markup in any field is escaped, in rejected and accepted forms.
+func TestSignUpPageEscapesMarkup(t *testing.T) {
 	t.Parallel()
 	const bad, escaped = `"><script>x</script>`, `&#34;&gt;&lt;script&gt;x&lt;/script&gt;`
 	r := start(t, sandbox.Options{})
@@ -142,7 +140,7 @@ func TestSignUpPageEscapes(t *testing.T) {
 	for field := range business {
 		form.Set(field, bad)
 	}
-	p := visit(t, http.MethodPost, page, form) // which looks for a script
+	p := visit(t, http.MethodPost, page, form) // which checks that there is no script
 	p.says(t, http.StatusUnprocessableEntity)
 	if got := strings.Count(p.body, escaped); got != len(business) {
 		t.Errorf("%d values, not %d", got, len(business))

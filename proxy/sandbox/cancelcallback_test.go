@@ -14,8 +14,8 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// reported asks until the callback of a bill that reports billState has come so far, and returns it.
-func (r *rig) reported(billID, billState, state string, attempts int) sandbox.Callback {
+// awaitCallbackOf waits until the callback that reports billState has a state and a number of attempts, and returns it.
+func (r *rig) awaitCallbackOf(billID, billState, state string, attempts int) sandbox.Callback {
 	r.t.Helper()
 	for late := time.Now().Add(time.Minute); ; {
 		list := r.Callbacks()
@@ -30,10 +30,10 @@ func (r *rig) reported(billID, billState, state string, attempts int) sandbox.Ca
 	}
 }
 
-// states are the states that callbacks report, in the order they came.
-func (p *partner) states() string {
+// receivedStates returns the states that callbacks reported, in order.
+func (p *partner) receivedStates() string {
 	all := ""
-	for _, n := range p.notices() {
+	for _, n := range p.received() {
 		var body struct {
 			V2     string `json:"apprState"`
 			Legacy string `json:"appr_state"`
@@ -44,8 +44,8 @@ func (p *partner) states() string {
 	return all
 }
 
-// TestCallbackOfCancelAndDestroy: with the option each cancel and each destroy is called back once, in the form and at
-// the address of a payment's callback, and shows what a read shows then.
+// With the option, every cancel and destroy has one callback, in the form and at the address of a payment's, with the
+// fields of a read.
 func TestCallbackOfCancelAndDestroy(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
@@ -54,11 +54,11 @@ func TestCallbackOfCancelAndDestroy(t *testing.T) {
 				for _, registration := range []bool{false, true} {
 					t.Run(strings.Join([]string{form, asked, op, map[bool]string{true: "registration", false: "bill"}[registration]}, "/"), func(t *testing.T) {
 						t.Parallel()
-						p := newPartner(t, says(200, thanks))
+						p := newPartner(t, answerWith(200, successAnswer))
 						r := start(t, sandbox.Options{CallbackCancelDestroy: true})
-						create, told := newAsk(form, "create").with("callbackUrl", p.url), form
+						create, wantForm := newCall(form, "create").with("callbackUrl", p.url), form
 						if registration {
-							create, told = create.with("callbackUrl", gone{}), "v2"
+							create, wantForm = create.with("callbackUrl", omitted{}), "v2"
 							r.post("/auth/mapping", encode(map[string]any{
 								"apiKey": demoKey, "memberId": "demo-member", "merchantId": "demo-store", "callbackUrl": p.url,
 							}))
@@ -69,22 +69,22 @@ func TestCallbackOfCancelAndDestroy(t *testing.T) {
 								t.Fatal(err)
 							}
 						}
-						r.must(newAsk(asked, op))
+						r.must(newCall(asked, op))
 						state := want[len(want)-1:]
-						c := r.reported(billID, state, "delivered", 1)
-						if c.URL != p.url || c.Form != told {
+						c := r.awaitCallbackOf(billID, state, "delivered", 1)
+						if c.URL != p.url || c.Form != wantForm {
 							t.Errorf("%+v", c)
 						}
-						read := r.must(newAsk(told, "read"))
-						if told == "v2" {
+						read := r.must(newCall(wantForm, "read"))
+						if wantForm == "v2" {
 							read = string(dataOf(t, json.RawMessage(read)))
 						}
-						got := p.notices()
+						got := p.received()
 						if last := got[len(got)-1]; last.method != http.MethodPost || last.body != read || last.contentType != "application/json; charset=utf-8" {
 							t.Errorf("got  %+v\nwant %s", last, read)
 						}
-						if p.states() != want {
-							t.Errorf("callbacks report %q, want %q", p.states(), want)
+						if p.receivedStates() != want {
+							t.Errorf("callbacks report %q, want %q", p.receivedStates(), want)
 						}
 					})
 				}
@@ -93,74 +93,73 @@ func TestCallbackOfCancelAndDestroy(t *testing.T) {
 	}
 }
 
-// TestNoCallbackOfARefusedEnd: a cancel or destroy that is refused changes nothing, and nothing is called back.
-func TestNoCallbackOfARefusedEnd(t *testing.T) {
+func TestNoCallbackOfARefusedCancelOrDestroy(t *testing.T) {
 	t.Parallel()
-	p := newPartner(t, says(200, thanks))
+	p := newPartner(t, answerWith(200, successAnswer))
 	r := start(t, sandbox.Options{CallbackCancelDestroy: true})
-	r.must(newAsk("v2", "create").with("callbackUrl", p.url))
-	refused := func(q ask, want string) {
+	r.must(newCall("v2", "create").with("callbackUrl", p.url))
+	refused := func(q testCall, want string) {
 		t.Helper()
 		if code, body := r.do(q); code != want {
 			t.Errorf("got %s, want %s", body, want)
 		}
 	}
-	refused(newAsk("v2", "cancel"), "BILL_002")
-	refused(newAsk("legacy", "destroy").with("hash", "00"), "VALIDATION_002")
+	refused(newCall("v2", "cancel"), "BILL_002")
+	refused(newCall("legacy", "destroy").with("hash", "00"), "VALIDATION_002")
 	if err := r.Pay(demoKey, billID); err != nil {
 		t.Fatal(err)
 	}
-	refused(newAsk("v2", "destroy"), "BILL_002")
+	refused(newCall("v2", "destroy"), "BILL_002")
 	if err := r.Networks("PAYMENT_002", 1); err != nil {
 		t.Fatal(err)
 	}
-	refused(newAsk("legacy", "cancel"), "PAYMENT_002")
-	r.must(newAsk("legacy", "cancel"))
-	refused(newAsk("legacy", "cancel"), "BILL_002")
-	r.reported(billID, "C", "delivered", 1)
-	if list := r.Callbacks(); len(list) != 2 || p.states() != "FC" {
-		t.Errorf("%q %s", p.states(), encode(list))
+	refused(newCall("legacy", "cancel"), "PAYMENT_002")
+	r.must(newCall("legacy", "cancel"))
+	refused(newCall("legacy", "cancel"), "BILL_002")
+	r.awaitCallbackOf(billID, "C", "delivered", 1)
+	if list := r.Callbacks(); len(list) != 2 || p.receivedStates() != "FC" {
+		t.Errorf("%q %s", p.receivedStates(), encode(list))
 	}
 }
 
-// TestCallbackOfACancelWithoutReply: the cancel is done and its reply is lost; the callback tells the partner.
+// The reply of a cancel is lost: the callback still reports the cancel.
 func TestCallbackOfACancelWithoutReply(t *testing.T) {
 	t.Parallel()
-	p := newPartner(t, says(200, thanks))
+	p := newPartner(t, answerWith(200, successAnswer))
 	r := start(t, sandbox.Options{CallbackCancelDestroy: true})
-	r.must(newAsk("legacy", "create").with("callbackUrl", p.url))
+	r.must(newCall("legacy", "create").with("callbackUrl", p.url))
 	if err := r.Pay(demoKey, billID); err != nil {
 		t.Fatal(err)
 	}
 	r.Fault(sandbox.Fault{Operation: "bill.cancel", Drop: true})
-	if _, body, err := r.try(t.Context(), newAsk("legacy", "cancel")); err == nil {
+	if _, body, err := r.try(t.Context(), newCall("legacy", "cancel")); err == nil {
 		t.Fatalf("the reply is not lost: %s", body)
 	}
-	r.reported(billID, "C", "delivered", 1)
+	r.awaitCallbackOf(billID, "C", "delivered", 1)
 }
 
-// TestCallbackOfACancelSchedule: a cancel's callback has a schedule of its own, like a payment's. It is not sent while
-// an attempt of the payment's is due or under way, so that a partner that answers sees them in their order.
-func TestCallbackOfACancelSchedule(t *testing.T) {
+// A cancel's callback has its own attempts. It waits while an attempt of the payment's is due or running, so that a
+// partner gets them in order.
+func TestCallbackOfACancelWaitsForThatOfThePayment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		p := &partner{}
 		p.answer = func(w http.ResponseWriter, r *http.Request) {
-			switch p.states() {
-			case "F": // the first attempt ends late, and in vain
+			switch p.receivedStates() {
+			case "F": // the first attempt ends late and fails
 				<-release
-				says(500, "")(w, r)
+				answerWith(500, "")(w, r)
 			case "FC", "FCF":
-				says(500, "")(w, r)
+				answerWith(500, "")(w, r)
 			default:
-				says(200, thanks)(w, r)
+				answerWith(200, successAnswer)(w, r)
 			}
 		}
 		s := sandbox.New(sandbox.Options{Transport: p, CallbackCancelDestroy: true, CallbackTimeout: 2 * time.Hour})
 		defer func() { _ = s.Close() }()
 		call := func(op string) {
-			path, body := newAsk("v2", op).with("expireDt", gone{}).encode()
+			path, body := newCall("v2", op).with("expireDt", omitted{}).encode()
 			reply := httptest.NewRecorder()
 			s.ServeHTTP(reply, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 			if codeOf(t, "v2", reply.Body.String()) != "0000" {
@@ -170,7 +169,7 @@ func TestCallbackOfACancelSchedule(t *testing.T) {
 		expect := func(when, want string) {
 			t.Helper()
 			synctest.Wait()
-			if got := p.states(); got != want {
+			if got := p.receivedStates(); got != want {
 				t.Errorf("%s: callbacks report %q, want %q", when, got, want)
 			}
 		}
@@ -197,46 +196,45 @@ func TestCallbackOfACancelSchedule(t *testing.T) {
 	})
 }
 
-// TestNotifySendsEveryCallback of a bill again, in their order.
-func TestNotifySendsEveryCallback(t *testing.T) {
+func TestNotifySendsEveryCallbackInOrder(t *testing.T) {
 	t.Parallel()
-	p := newPartner(t, says(200, thanks))
+	p := newPartner(t, answerWith(200, successAnswer))
 	r := start(t, sandbox.Options{CallbackCancelDestroy: true})
-	r.must(newAsk("v2", "create").with("callbackUrl", p.url))
+	r.must(newCall("v2", "create").with("callbackUrl", p.url))
 	if err := r.Pay(demoKey, billID); err != nil {
 		t.Fatal(err)
 	}
-	r.reported(billID, "F", "delivered", 1)
-	r.must(newAsk("v2", "cancel"))
-	r.reported(billID, "C", "delivered", 1)
-	r.tell(told{"POST", "/bills/" + billID + "/notify", "", 200, ""})
-	r.reported(billID, "C", "delivered", 1)
-	if p.states() != "FCFC" {
-		t.Errorf("callbacks report %q", p.states())
+	r.awaitCallbackOf(billID, "F", "delivered", 1)
+	r.must(newCall("v2", "cancel"))
+	r.awaitCallbackOf(billID, "C", "delivered", 1)
+	r.runControl(controlStep{"POST", "/bills/" + billID + "/notify", "", 200, ""})
+	r.awaitCallbackOf(billID, "C", "delivered", 1)
+	if p.receivedStates() != "FCFC" {
+		t.Errorf("callbacks report %q", p.receivedStates())
 	}
 }
 
-// TestDataFileKeepsCallbacksOfCancels: what was not taken before a restart is tried after it, for each callback of a
-// bill. A file from when only payments were called back has no states in its callbacks.
+// Waiting callbacks of a bill are sent after a restart, each by itself. Old data files have callbacks without a bill
+// state.
 func TestDataFileKeepsCallbacksOfCancels(t *testing.T) {
 	t.Parallel()
 	for name, old := range map[string]bool{"as it is": false, "from before": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "data.db")
-			p := newPartner(t, says(200, "{}"))
+			p := newPartner(t, answerWith(200, "{}"))
 			o := sandbox.Options{CallbackCancelDestroy: !old}
 			first := open(t, file, o)
-			first.must(newAsk("v2", "create").with("callbackUrl", p.url))
+			first.must(newCall("v2", "create").with("callbackUrl", p.url))
 			if err := first.Pay(demoKey, billID); err != nil {
 				t.Fatal(err)
 			}
-			first.reported(billID, "F", "waiting", 1)
-			first.must(newAsk("v2", "cancel"))
+			first.awaitCallbackOf(billID, "F", "waiting", 1)
+			first.must(newCall("v2", "cancel"))
 			states := []string{""}
 			if !old {
 				states = []string{"F", "C"}
-				first.reported(billID, "C", "waiting", 1)
+				first.awaitCallbackOf(billID, "C", "waiting", 1)
 			}
 			if err := first.Close(); err != nil {
 				t.Fatal(err)
@@ -253,12 +251,12 @@ func TestDataFileKeepsCallbacksOfCancels(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			p.says(says(200, thanks))
-			for range 2 { // the second start finds nothing left to send
+			p.setAnswer(answerWith(200, successAnswer))
+			for range 2 { // after the second start there is nothing to send
 				next := open(t, file, o)
 				next.ctl(http.MethodPost, "/clock", `{"now":"`+noon.Add(time.Hour).Format(time.RFC3339)+`"}`)
 				for _, state := range states {
-					next.reported(billID, state, "delivered", 2)
+					next.awaitCallbackOf(billID, state, "delivered", 2)
 				}
 				if n := len(next.Callbacks()); n != len(states) {
 					t.Errorf("%d callbacks, not %d", n, len(states))
@@ -268,15 +266,15 @@ func TestDataFileKeepsCallbacksOfCancels(t *testing.T) {
 				}
 			}
 			want := map[bool]string{false: "FC", true: "F"}[old]
-			if got := p.states(); got != want+want {
+			if got := p.receivedStates(); got != want+want {
 				t.Errorf("callbacks report %q, want %q twice", got, want)
 			}
 			last := open(t, file, o)
-			last.tell(told{"POST", "/bills/" + billID + "/notify", "", 200, ""})
+			last.runControl(controlStep{"POST", "/bills/" + billID + "/notify", "", 200, ""})
 			for _, state := range states {
-				last.reported(billID, state, "delivered", 1)
+				last.awaitCallbackOf(billID, state, "delivered", 1)
 			}
-			if got := p.states(); got != want+want+want {
+			if got := p.receivedStates(); got != want+want+want {
 				t.Errorf("callbacks report %q, want %q three times", got, want)
 			}
 		})

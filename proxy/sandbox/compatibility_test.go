@@ -7,12 +7,11 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// TestLegacyPriceAsJSONNumber: axios, Java and browser clients send a legacy price as a JSON number. The service takes
-// it in every operation that has a price, and keeps its digits.
+// Some clients send a legacy price as a JSON number. Every operation accepts it and keeps its digits.
 func TestLegacyPriceAsJSONNumber(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	const price = "123456789012345678901234567890" // no float holds it
+	const price = "123456789012345678901234567890" // a float cannot represent it
 	call := func(path, id, inner string) {
 		t.Helper()
 		body := `{"apikey":"demo-partner-key","member":"m","merchant":"s",` + inner + `}`
@@ -34,14 +33,13 @@ func TestLegacyPriceAsJSONNumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		call("/if/bill/cancel", id, end)
-		if read := r.must(newAsk("legacy", "read").with("billId", id).with("member", "m").with("merchant", "s")); !strings.Contains(read, `"appr_price":"`+price+`"`) {
+		if read := r.must(newCall("legacy", "read").with("billId", id).with("member", "m").with("merchant", "s")); !strings.Contains(read, `"appr_price":"`+price+`"`) {
 			t.Errorf("the price is not a string of the same digits: %s", read)
 		}
 	}
 }
 
-// TestBillIDsWithHyphens: such an id works in every operation, in both forms, on the bill's page and on the control
-// surface.
+// Bill ids with hyphens work in every operation, in both forms, on the bill's page and in the control API.
 func TestBillIDsWithHyphens(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"DM-20260302-00000001", "1612400029-100000001", "-"} {
@@ -49,7 +47,7 @@ func TestBillIDsWithHyphens(t *testing.T) {
 			t.Run(form+"/"+id, func(t *testing.T) {
 				t.Parallel()
 				r := start(t, sandbox.Options{})
-				of := func(op string) ask { return newAsk(form, op).with("billId", id) }
+				of := func(op string) testCall { return newCall(form, op).with("billId", id) }
 				r.must(of("create"))
 				if code, body := r.do(of("create")); code != "BILL_001" {
 					t.Errorf("the same id again: %s", body)
@@ -60,13 +58,13 @@ func TestBillIDsWithHyphens(t *testing.T) {
 					t.Fatal(err)
 				}
 				visit(t, "GET", b.ShortURL, nil).says(t, 200, id)
-				r.tell(told{"POST", "/bills/" + id + "/pay", "", 200, `"bill_id":"` + id + `"`})
+				r.runControl(controlStep{"POST", "/bills/" + id + "/pay", "", 200, `"bill_id":"` + id + `"`})
 				if read := r.must(of("read")); !strings.Contains(read, `"`+id+`"`) {
 					t.Errorf("the read shows another bill: %s", read)
 				}
 				r.must(of("cancel"))
-				r.must(newAsk(form, "create").with("billId", "OTHER"))
-				r.must(newAsk(form, "destroy").with("billId", "OTHER"))
+				r.must(newCall(form, "create").with("billId", "OTHER"))
+				r.must(newCall(form, "destroy").with("billId", "OTHER"))
 			})
 		}
 	}

@@ -9,14 +9,13 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// TestGates: what a contract does not allow is refused on every operation that
-// the gate stands before, in both forms, and on no other ("Authentication", 4
+// Each restriction of a contract applies to the operations it is for, in both forms, and to no other ("Authentication", 4
 // and 5).
-func TestGates(t *testing.T) {
+func TestContractRestrictions(t *testing.T) {
 	t.Parallel()
 	rows := []struct {
 		key          string
-		bills, links string // the codes on the bill operations and the sub-business ones; empty if the gate is not theirs
+		bills, links string // the codes of bill operations and sub-business operations; "" for no restriction
 	}{
 		{"no-such-key", "PARTNER_003", "PARTNER_003"},
 		{"demo partner key", "PARTNER_002", "PARTNER_002"},
@@ -32,12 +31,12 @@ func TestGates(t *testing.T) {
 			r := start(t, sandbox.Options{})
 			for _, form := range forms {
 				for _, op := range billOps {
-					// Whoever may bill makes a bill of each form, and names none in the rest.
+					// Allowed creates use new ids. The other operations name no bill.
 					id, allowed := "NONE", "BILL_003"
 					if op == "create" {
 						id, allowed = form, "0000"
 					}
-					if code, _ := r.do(newAsk(form, op).with("apiKey", row.key).with("billId", id)); code != cmp.Or(row.bills, allowed) {
+					if code, _ := r.do(newCall(form, op).with("apiKey", row.key).with("billId", id)); code != cmp.Or(row.bills, allowed) {
 						t.Errorf("%s %s: got %s", form, op, code)
 					}
 				}
@@ -54,20 +53,18 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestStrictStores: a partner whose stores are held to bills for none but those
-// that are mapped, on every bill operation.
-func TestStrictStores(t *testing.T) {
+func TestStrictPartnersBillMappedMerchantsOnly(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	for _, form := range forms {
 		for _, op := range billOps {
 			for _, merchant := range []string{"elsewhere", "demo-closed", "demo-suspended"} {
-				q := newAsk(form, op).with("apiKey", "demo-strict-key").with("merchant", merchant)
+				q := newCall(form, op).with("apiKey", "demo-strict-key").with("merchant", merchant)
 				if code, body := r.do(q); code != "PARTNER_003" {
 					t.Errorf("%s %s for %s: got %s", form, op, merchant, body)
 				}
 			}
 		}
 	}
-	r.must(newAsk("legacy", "create").with("apiKey", "demo-strict-key"))
+	r.must(newCall("legacy", "create").with("apiKey", "demo-strict-key"))
 }

@@ -17,15 +17,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestModel drives the service and the model through the same random events, and compares after each of them all
-// that either shows.
-func TestModel(t *testing.T) {
+// Random events change the service and the model. After each event all that both show is compared.
+func TestRandomSequencesMatchTheModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		defer func() { _ = w.s.Close() }()
 		call := func(op string) func(*rapid.T) { return func(t *rapid.T) { w.call(t, op) } }
-		// What comes first is drawn more often.
+		// The first actions are drawn more often.
 		events := []struct {
 			name string
 			do   func(*rapid.T)
@@ -50,35 +49,35 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// A world is the service, and what it should be.
-type world struct {
+// A comparison is the service and its model.
+type comparison struct {
 	s       *sandbox.Service
 	control http.Handler
 	m       model
 	calls   map[string]int
-	numbers map[string]bool // approval numbers so far
+	numbers map[string]bool // the approval numbers so far
 	last    string          // the snapshot after the last event
-	refused string          // what was refused since
+	refused string          // the refusals since then
 }
 
-func newWorld(t *rapid.T) *world {
-	o := sandbox.Options{Clock: func() time.Time { return noon }, Transport: onlyHere{}}
-	w := &world{m: model{minimum: "20000", now: noon, points: map[string]int{}}, calls: map[string]int{}, numbers: map[string]bool{}}
+func newWorld(t *rapid.T) *comparison {
+	o := sandbox.Options{Clock: func() time.Time { return noon }, Transport: loopbackTransport{}}
+	w := &comparison{m: model{minimum: "20000", now: noon, points: map[string]int{}}, calls: map[string]int{}, numbers: map[string]bool{}}
 	if rapid.Bool().Draw(t, "production") {
 		o.Environment, w.m.minimum = sandbox.Production, "100"
 	}
-	w.m.ends = rapid.Bool().Draw(t, "cancels and destroys are called back")
-	o.CallbackCancelDestroy = w.m.ends
+	w.m.endCallbacks = rapid.Bool().Draw(t, "cancels and destroys are called back")
+	o.CallbackCancelDestroy = w.m.endCallbacks
 	w.s = sandbox.New(o)
 	w.control = w.s.Control()
 	w.points(t)
 	return w
 }
 
-// A place is where a bill is, or could be.
-type place struct{ key, id string }
+// A billPlace is a partner, merchant and id of a bill, which may exist.
+type billPlace struct{ key, id string }
 
-var places = []place{
+var places = []billPlace{
 	{demoKey, billID},
 	{demoKey, "청구서-7"},
 	{"demo-nopoint-key", billID},
@@ -87,9 +86,9 @@ var places = []place{
 	{"demo-nourl-key", "1"},
 }
 
-// place is mostly one where a bill in that state is, or, for "", none. Random ones alone would seldom meet.
-func (w *world) place(t *rapid.T, state string) place {
-	var fit, rest []place
+// place draws a place, mostly one with a bill in the state, or with none for "". Random places alone would rarely match.
+func (w *comparison) place(t *rapid.T, state string) billPlace {
+	var fit, rest []billPlace
 	for _, p := range places {
 		b := w.m.find(p.key, p.id)
 		if b == nil && state == "" || b != nil && b.state == state {
@@ -104,24 +103,24 @@ func (w *world) place(t *rapid.T, state string) place {
 	return rapid.SampledFrom(fit).Draw(t, "bill")
 }
 
-// A flaw is one mistake in a call.
-type flaw struct {
+// A mistake is one mistake in a call.
+type mistake struct {
 	name string
 	v    any
 }
 
 var (
 	long      = strings.Repeat("가", 61)
-	anyFlaws  = []flaw{{"apiKey", "no-such-key"}, {"apiKey", ""}, {"apiKey", strings.Repeat("k", 33)}, {"apiKey", "demo-removed-key"}, {"apiKey", "demo-expired-key"}, {"apiKey", "demo-nobill-key"}, {"member", "other"}, {"merchant", "other"}, {"merchant", ""}, {"member", long}, {"merchant", "demo-closed"}, {"billId", ""}, {"billId", gone{}}, {"billId", json.RawMessage("7")}, {"billId", "ABCDEFGHIJ"}}
-	endFlaws  = append([]flaw{{"price", "30001"}, {"price", gone{}}, {"price", json.RawMessage("true")}, {"price", json.RawMessage(`"3만"`)}, {"price", json.RawMessage("-30000")}, {"price", json.RawMessage("30000")}, {"price", json.RawMessage("null")}}, anyFlaws...)
-	makeFlaws = append([]flaw{{"billId", strings.Repeat("1", 21)}, {"billId", "bill_1"}, {"sendType", "MAIL"}, {"sendType", gone{}}, {"sendType", json.RawMessage("1")}, {"phone", "02-123-4567"}, {"phone", json.RawMessage("1012345678")}, {"expireDt", "20260331"}, {"expireDt", "2026-02-30"}, {"expireDt", "2026-03-01"}, {"callbackUrl", "undefined/api/webhook"}, {"message", json.RawMessage("{}")}}, endFlaws...)
-	flaws     = map[string][]flaw{"create": makeFlaws, "resend": anyFlaws, "read": anyFlaws, "destroy": endFlaws, "cancel": endFlaws}
+	anyFlaws  = []mistake{{"apiKey", "no-such-key"}, {"apiKey", ""}, {"apiKey", strings.Repeat("k", 33)}, {"apiKey", "demo-removed-key"}, {"apiKey", "demo-expired-key"}, {"apiKey", "demo-nobill-key"}, {"member", "other"}, {"merchant", "other"}, {"merchant", ""}, {"member", long}, {"merchant", "demo-closed"}, {"billId", ""}, {"billId", omitted{}}, {"billId", json.RawMessage("7")}, {"billId", "ABCDEFGHIJ"}}
+	endFlaws  = append([]mistake{{"price", "30001"}, {"price", omitted{}}, {"price", json.RawMessage("true")}, {"price", json.RawMessage(`"3만"`)}, {"price", json.RawMessage("-30000")}, {"price", json.RawMessage("30000")}, {"price", json.RawMessage("null")}}, anyFlaws...)
+	makeFlaws = append([]mistake{{"billId", strings.Repeat("1", 21)}, {"billId", "bill_1"}, {"sendType", "MAIL"}, {"sendType", omitted{}}, {"sendType", json.RawMessage("1")}, {"phone", "02-123-4567"}, {"phone", json.RawMessage("1012345678")}, {"expireDt", "20260331"}, {"expireDt", "2026-02-30"}, {"expireDt", "2026-03-01"}, {"callbackUrl", "undefined/api/webhook"}, {"message", json.RawMessage("{}")}}, endFlaws...)
+	flaws     = map[string][]mistake{"create": makeFlaws, "resend": anyFlaws, "read": anyFlaws, "destroy": endFlaws, "cancel": endFlaws}
 )
 
-// draw makes up a call: to a bill as it is, most often, and with one mistake now and then.
-func (w *world) draw(t *rapid.T, op string) ask {
+// draw draws a call: mostly a valid one, sometimes with one mistake.
+func (w *comparison) draw(t *rapid.T, op string) testCall {
 	at := w.place(t, map[string]string{"resend": "W", "read": "F", "destroy": "W", "cancel": "F"}[op])
-	q := newAsk(rapid.SampledFrom(forms).Draw(t, "form"), op).with("apiKey", at.key).with("billId", at.id)
+	q := newCall(rapid.SampledFrom(forms).Draw(t, "form"), op).with("apiKey", at.key).with("billId", at.id)
 	pick := func(name string, values ...any) { q = q.with(name, rapid.SampledFrom(values).Draw(t, name)) }
 	known := w.m.find(at.key, at.id)
 	if known != nil {
@@ -130,21 +129,21 @@ func (w *world) draw(t *rapid.T, op string) ask {
 	switch op {
 	case "create":
 		pick("price", "30000", "20000", "123456789012345678901234567890", "30001", "20000", "30000", "19999", "100", "99", "0")
-		pick("phone", "01012345678", "010-1234-5678", "", gone{}, json.RawMessage("null"))
+		pick("phone", "01012345678", "010-1234-5678", "", omitted{}, json.RawMessage("null"))
 		day := func(days int) string { return w.m.now.In(korea).AddDate(0, 0, days).Format("2006-01-02") }
-		pick("expireDt", day(30), day(0), day(1), "", gone{})
-		pick("callbackUrl", "https://partner.example.com/cb", gone{})
-		pick("message", "납부 바랍니다", "\"<&>\\ 😀\n", gone{})
+		pick("expireDt", day(30), day(0), day(1), "", omitted{})
+		pick("callbackUrl", "https://partner.example.com/cb", omitted{})
+		pick("message", "납부 바랍니다", "\"<&>\\ 😀\n", omitted{})
 		if q.form == "v2" {
 			pick("sendType", "TALK", "URL")
-			pick("tax", "2727", gone{})
+			pick("tax", "2727", omitted{})
 		}
 	case "destroy", "cancel":
 		if known != nil {
-			q = q.with("price", known.said["price"])
+			q = q.with("price", known.input["price"])
 		}
 		if op == "cancel" && q.form == "v2" {
-			pick("cancelReason", "고객 요청", gone{})
+			pick("cancelReason", "고객 요청", omitted{})
 		}
 	}
 	if rapid.IntRange(0, 6).Draw(t, "flawed") == 6 {
@@ -154,25 +153,25 @@ func (w *world) draw(t *rapid.T, op string) ask {
 	return w.sign(t, q, known)
 }
 
-// sign signs a call, mostly right.
-func (w *world) sign(t *rapid.T, q ask, known *modelBill) ask {
+// sign adds a hash to a call, mostly the right one.
+func (w *comparison) sign(t *rapid.T, q testCall, known *modelBill) testCall {
 	if q.bill["price"] == nil {
 		return q
 	}
-	id, price, phone, other := said(q, "billId"), said(q, "price"), "", said(q, "phone")
+	id, price, phone, other := fieldText(q, "billId"), fieldText(q, "price"), "", fieldText(q, "phone")
 	if q.op == "create" {
 		phone, other = other, ""
 	} else if known != nil {
-		other = known.said["phone"]
+		other = known.input["phone"]
 	}
 	right := sign(id, phone, price)
 	q = q.with("hash", right)
 	if rapid.IntRange(0, 7).Draw(t, "signed wrong") == 7 {
-		wrong := []any{sign(id, other, price), sign(id, phone, price+"0"), strings.ToUpper(right), "", gone{}, json.RawMessage("7")}
+		wrong := []any{sign(id, other, price), sign(id, phone, price+"0"), strings.ToUpper(right), "", omitted{}, json.RawMessage("7")}
 		q = q.with("hash", rapid.SampledFrom(wrong).Draw(t, "hash"))
 	}
 	if digits, isText := q.bill["price"].(string); isText && rapid.Bool().Draw(t, "price of the other type") {
-		other := digits // legacy documents a string, v2 a number
+		other := digits // the document has a string in legacy and a number in v2
 		if q.form == "v2" {
 			other = `"` + digits + `"`
 		}
@@ -181,11 +180,11 @@ func (w *world) sign(t *rapid.T, q ask, known *modelBill) ask {
 	return q
 }
 
-// call makes a call in either form and holds the code, the reply and what is left to the model.
-func (w *world) call(t *rapid.T, op string) {
+// call makes a call in either form, and compares code, reply and state with the model.
+func (w *comparison) call(t *rapid.T, op string) {
 	q := w.draw(t, op)
 	code, body := w.post(t, q)
-	if want := w.m.judge(q); code != want {
+	if want := w.m.expectedCode(q); code != want {
 		t.Fatalf("%s is answered with %s, not %s: %s", op, code, want, body)
 	}
 	if code != "0000" || op == "read" {
@@ -195,14 +194,14 @@ func (w *world) call(t *rapid.T, op string) {
 	got := flat(t, q.form, body)
 	fresh, _ := got[spelled(q.form, "apprNum", "appr_num")].(string)
 	w.m.do(q, fresh)
-	b := w.m.find(q.key, said(q, "billId"))
+	b := w.m.find(q.key, fieldText(q, "billId"))
 	view := map[string]any{}
 	w.show(t, "/bills/"+b.id+"?partner="+b.key, &view)
 	want := map[string]any{"code": "0000", spelled(q.form, "message", "msg"): "성공하였습니다."}
 	for _, name := range replyFields[q.form+" "+op] {
 		want[name] = map[string]any{
-			"apikey": b.key, "member": b.member, "merchant": b.merchant, "billid": b.id, "hash": said(q, "hash"), "shorturl": view["short_url"],
-			"apprnum": fresh, "approriginnum": b.learned["appr_num"], "apprcanceldt": w.m.now.In(korea).Format("20060102150405"),
+			"apikey": b.key, "member": b.member, "merchant": b.merchant, "billid": b.id, "hash": fieldText(q, "hash"), "shorturl": view["short_url"],
+			"apprnum": fresh, "approriginnum": b.firstRead["appr_num"], "apprcanceldt": w.m.now.In(korea).Format("20060102150405"),
 		}[strings.ToLower(strings.ReplaceAll(name, "_", ""))]
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -211,18 +210,18 @@ func (w *world) call(t *rapid.T, op string) {
 	if op == "cancel" {
 		w.isFresh(t, fresh)
 	}
-	w.compareNewNotice(t)
+	w.compareNewCallback(t)
 }
 
-// isFresh: an approval number is never given twice.
-func (w *world) isFresh(t *rapid.T, num string) {
+// isFresh checks that an approval number is new.
+func (w *comparison) isFresh(t *rapid.T, num string) {
 	if num == "" || w.numbers[num] {
 		t.Fatalf("the approval number %q is none, or was given before", num)
 	}
 	w.numbers[num] = true
 }
 
-func (w *world) post(t *rapid.T, q ask) (code, body string) {
+func (w *comparison) post(t *rapid.T, q testCall) (code, body string) {
 	path, request := q.encode()
 	reply := httptest.NewRecorder()
 	w.s.ServeHTTP(reply, httptest.NewRequest(http.MethodPost, path, strings.NewReader(request)))
@@ -233,8 +232,8 @@ func (w *world) post(t *rapid.T, q ask) (code, body string) {
 	return codeOf(t, q.form, reply.Body.String()), reply.Body.String()
 }
 
-// compare holds all that the service shows to the model: the tester's side, and a read of every bill in both forms.
-func (w *world) compare(t *rapid.T) {
+// compare compares all that the control API shows, and a read of every bill in both forms, with the model.
+func (w *comparison) compare(t *rapid.T) {
 	if diff := cmp.Diff(w.calls, w.s.Calls()); diff != "" {
 		t.Fatalf("calls that were seen (-made +counted):\n%s", diff)
 	}
@@ -244,7 +243,7 @@ func (w *world) compare(t *rapid.T) {
 		if before != w.last {
 			t.Fatalf("%s changed something:\n%s\n%s", refused, before, w.last)
 		}
-		return // the model did not change either
+		return // the model has not changed either
 	}
 	var views []map[string]any
 	w.show(t, "/bills", &views)
@@ -253,7 +252,7 @@ func (w *world) compare(t *rapid.T) {
 	}
 	for i, b := range w.m.bills {
 		w.compareView(t, b, views[i])
-		if !w.m.maintenance { // else nothing can be read
+		if !w.m.maintenance { // during maintenance nothing can be read
 			w.compareReads(t, b)
 		}
 	}
@@ -267,16 +266,16 @@ func (w *world) compare(t *rapid.T) {
 			t.Fatalf("%s has %d points, not %d", p.Key, p.Points, w.m.points[p.Key])
 		}
 	}
-	w.compareNotices(t)
+	w.compareCallbacks(t)
 }
 
-func (w *world) compareView(t *rapid.T, b *modelBill, view map[string]any) {
+func (w *comparison) compareView(t *rapid.T, b *modelBill, view map[string]any) {
 	want := map[string]any{
 		"partner": b.key, "member": b.member, "merchant": b.merchant, "bill_id": b.id, "form": b.form, "state": b.state,
-		"send_type": b.said["sendType"], "bill_issuer": b.said["billIssuer"], "product_name": b.said["productName"], "price": b.said["price"],
-		"supply_price": b.said["supplyPrice"], "tax": b.said["tax"], "member_name": b.said["memberName"], "phone": b.said["phone"],
-		"message": b.said["message"], "expire_dt": b.said["expireDt"], "callback_url": b.said["callbackUrl"],
-		"page_redirect_url": b.said["pageRedirectUrl"], "messages": json.Number(strconv.Itoa(b.messages)),
+		"send_type": b.input["sendType"], "bill_issuer": b.input["billIssuer"], "product_name": b.input["productName"], "price": b.input["price"],
+		"supply_price": b.input["supplyPrice"], "tax": b.input["tax"], "member_name": b.input["memberName"], "phone": b.input["phone"],
+		"message": b.input["message"], "expire_dt": b.input["expireDt"], "callback_url": b.input["callbackUrl"],
+		"page_redirect_url": b.input["pageRedirectUrl"], "messages": json.Number(strconv.Itoa(b.messages)),
 	}
 	got := maps.Clone(view)
 	maps.DeleteFunc(got, func(name string, _ any) bool {
@@ -295,7 +294,7 @@ func (w *world) compareView(t *rapid.T, b *modelBill, view map[string]any) {
 		t.Fatalf("payments failed with %v, not %v", failed, b.failed)
 	}
 	approval, paid := view["approval"].(map[string]any)
-	if paid != (b.paid != nil) || paid && b.learned != nil && approval["approval_number"] != b.learned["appr_num"] {
+	if paid != (b.paid != nil) || paid && b.firstRead != nil && approval["approval_number"] != b.firstRead["appr_num"] {
 		t.Fatalf("the approval is %v", approval)
 	}
 	cancel, cancelled := view["cancel"].(map[string]any)
@@ -305,7 +304,7 @@ func (w *world) compareView(t *rapid.T, b *modelBill, view map[string]any) {
 }
 
 // compareReads reads a bill in both forms.
-func (w *world) compareReads(t *rapid.T, b *modelBill) {
+func (w *comparison) compareReads(t *rapid.T, b *modelBill) {
 	got := map[string]string{}
 	for _, form := range forms {
 		var code string
@@ -313,19 +312,19 @@ func (w *world) compareReads(t *rapid.T, b *modelBill) {
 			t.Fatalf("a %s read of %s is refused with %s", form, b.id, code)
 		}
 	}
-	if b.proved != nil {
-		if !maps.Equal(b.proved, got) {
-			t.Fatalf("nothing happened to %s, and it shows\n%v\nwhere it showed\n%v", b.id, got, b.proved)
+	if b.lastCompared != nil {
+		if !maps.Equal(b.lastCompared, got) {
+			t.Fatalf("nothing happened to %s, and it shows\n%v\nwhere it showed\n%v", b.id, got, b.lastCompared)
 		}
 		return
 	}
-	b.proved = got
+	b.lastCompared = got
 	v2, legacy := flat(t, "v2", got["v2"]), map[string]string{}
 	for name, v := range flat(t, "legacy", got["legacy"]) {
 		legacy[name], _ = v.(string)
 	}
-	if b.paid != nil && b.learned == nil {
-		b.learned = maps.Clone(legacy)
+	if b.paid != nil && b.firstRead == nil {
+		b.firstRead = maps.Clone(legacy)
 		w.isFresh(t, legacy["appr_num"])
 		if legacy["appr_origin_num"] != legacy["appr_num"] || (legacy["appr_cash_num"] == "") != (b.paid.class == "") {
 			t.Fatalf("the approval of %s is %v", b.id, legacy)

@@ -13,8 +13,8 @@ const (
 	endHash    = "4c24ca0df9e758374d2717f036806caa37de6b78e272ef2fe1cae34ec6c3a06e" // …ABCDEFGHIJ,30000
 )
 
-// TestLife compares every reply of a bill's life, byte by byte.
-func TestLife(t *testing.T) {
+// Compares every reply byte by byte.
+func TestRepliesOfABillFromCreateToCancel(t *testing.T) {
 	t.Parallel()
 	const (
 		v2Head     = `{"code":"0000","message":"성공하였습니다.","data":`
@@ -62,18 +62,18 @@ func TestLife(t *testing.T) {
 					t.Errorf("reply %d\ngot  %s\nwant %s", i, got, want[form][i])
 				}
 			}
-			compare(0, r.must(newAsk(form, "create")))
-			compare(1, r.must(newAsk(form, "resend")))
-			compare(2, r.must(newAsk(form, "read")))
+			compare(0, r.must(newCall(form, "create")))
+			compare(1, r.must(newCall(form, "resend")))
+			compare(2, r.must(newCall(form, "read")))
 			if err := r.Pay("", billID); err != nil {
 				t.Fatal(err)
 			}
-			compare(3, r.must(newAsk(form, "read")))
+			compare(3, r.must(newCall(form, "read")))
 			if err := r.SetClock(noon.Add(time.Hour)); err != nil {
 				t.Fatal(err)
 			}
-			compare(4, r.must(newAsk(form, "cancel")))
-			compare(5, r.must(newAsk(form, "read")))
+			compare(4, r.must(newCall(form, "cancel")))
+			compare(5, r.must(newCall(form, "read")))
 		})
 	}
 }
@@ -87,16 +87,16 @@ func TestDestroyReplies(t *testing.T) {
 	}
 	for _, form := range forms {
 		r := start(t, sandbox.Options{})
-		r.bring("W")
-		if got := r.must(newAsk(form, "destroy")); got != want[form] {
+		r.createInState("W")
+		if got := r.must(newCall(form, "destroy")); got != want[form] {
 			t.Errorf("got  %s\nwant %s", got, want[form])
 		}
 	}
 }
 
-// TestMoves has every operation on a bill in every state, in both forms, for
-// bills made in either: only the moves of the state table happen.
-func TestMoves(t *testing.T) {
+// Every operation on a bill in every state, in both forms, for bills created in either: only the changes of the state
+// table happen.
+func TestOnlyDocumentedStateChanges(t *testing.T) {
 	t.Parallel()
 	type outcome struct{ code, state string }
 	table := map[string]map[string]outcome{
@@ -117,7 +117,7 @@ func TestMoves(t *testing.T) {
 						life := map[string][]string{"W": {}, "F": {"pay"}, "C": {"pay", "cancel"}, "D": {"destroy"}}[from]
 						step := func(form, op string) string {
 							if op != "pay" {
-								code, _ := r.do(newAsk(form, op))
+								code, _ := r.do(newCall(form, op))
 								return code
 							}
 							if err := r.Pay(demoKey, billID); err != nil {
@@ -125,7 +125,7 @@ func TestMoves(t *testing.T) {
 							}
 							return ""
 						}
-						r.must(newAsk(made, "create"))
+						r.must(newCall(made, "create"))
 						for _, op := range life {
 							step(made, op)
 						}
@@ -142,12 +142,11 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestReadShowsTheOtherForm: what one form makes and pays, both forms read.
-func TestReadShowsTheOtherForm(t *testing.T) {
+func TestBothFormsReadTheSameBill(t *testing.T) {
 	t.Parallel()
 	for _, made := range forms {
 		r := start(t, sandbox.Options{})
-		r.must(newAsk(made, "create"))
+		r.must(newCall(made, "create"))
 		b, err := r.Bill(demoKey, billID)
 		if err != nil || b.Form != made || b.MemberName != "홍길동" || b.CallbackURL != "https://partner.example.com/cb" || b.Product != "3월 수강료" {
 			t.Errorf("%v %+v", err, b)
@@ -155,7 +154,7 @@ func TestReadShowsTheOtherForm(t *testing.T) {
 		if err := r.PayWith(demoKey, billID, sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1234567890"}); err != nil {
 			t.Fatal(err)
 		}
-		v2, legacy := r.must(newAsk("v2", "read")), r.must(newAsk("legacy", "read"))
+		v2, legacy := r.must(newCall("v2", "read")), r.must(newCall("legacy", "read"))
 		for _, want := range []string{`"apprPayType":4,`, `"apprCashNum":"700000001"`, `"apprCashTrader":"BUSINESS"`, `"apprCashIssuanceNumber":"1234567890"`, `"apprIssuer":""`} {
 			if !strings.Contains(v2, want) {
 				t.Errorf("no %s in %s", want, v2)
@@ -169,12 +168,11 @@ func TestReadShowsTheOtherForm(t *testing.T) {
 	}
 }
 
-// TestPaymentsRefused: a payment that cannot be leaves the bill unpaid, and says
-// why. TestReadFields has those that can.
+// An invalid payment leaves the bill unpaid and returns the reason. TestReadsHaveTheDocumentedFields has valid payments.
 func TestPaymentsRefused(t *testing.T) {
 	t.Parallel()
 	rows := []struct {
-		name, want string // a part of the refusal
+		name, want string // a part of the error
 		p          sandbox.Payment
 	}{
 		{"unknown method", "BARTER", sandbox.Payment{Method: "BARTER"}},
@@ -189,7 +187,7 @@ func TestPaymentsRefused(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{})
-			r.bring("W")
+			r.createInState("W")
 			if err := r.PayWith(demoKey, billID, row.p); err == nil || !strings.Contains(err.Error(), row.want) || r.state() != "W" {
 				t.Errorf("%v, state %s", err, r.state())
 			}
@@ -197,8 +195,8 @@ func TestPaymentsRefused(t *testing.T) {
 	}
 }
 
-// TestExpiry: a bill is good to midnight in Seoul, and an expired one stays W.
-func TestExpiry(t *testing.T) {
+// A bill can be paid until midnight in Seoul. An expired one stays in state W.
+func TestBillsExpireAtMidnightInSeoul(t *testing.T) {
 	t.Parallel()
 	midnight := time.Date(2026, 3, 31, 15, 0, 0, 0, time.UTC)
 	for _, row := range []struct {
@@ -206,7 +204,7 @@ func TestExpiry(t *testing.T) {
 		state string
 	}{{midnight.Add(-time.Second), "F"}, {midnight, "W"}} {
 		r := start(t, sandbox.Options{})
-		r.bring("W")
+		r.createInState("W")
 		if err := r.SetClock(row.at); err != nil {
 			t.Fatal(err)
 		}
@@ -217,8 +215,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestCreateRefusesAnExpiredBill: a bill that expires today can be made up to midnight in Seoul, whatever zone the
-// clock is in, and with ExpiresAtDawn up to the midnight before.
+// A bill that expires today can be created until midnight in Seoul, whatever the zone of the clock; with ExpiresAtDawn
+// until the midnight before.
 func TestCreateRefusesAnExpiredBill(t *testing.T) {
 	t.Parallel()
 	dusk := time.Date(2026, 3, 31, 15, 0, 0, 0, time.UTC) // midnight in Seoul, when 2026-03-31 ends
@@ -241,7 +239,7 @@ func TestCreateRefusesAnExpiredBill(t *testing.T) {
 		for _, form := range forms {
 			for _, zone := range []*time.Location{time.UTC, time.FixedZone("", -10*3600), time.FixedZone("", 14*3600)} {
 				r := start(t, sandbox.Options{ExpiresAtDawn: row.dawn, Clock: func() time.Time { return row.at.In(zone) }})
-				code, body := r.do(newAsk(form, "create").with("expireDt", row.expire))
+				code, body := r.do(newCall(form, "create").with("expireDt", row.expire))
 				if code != row.want {
 					t.Errorf("%s %v: got %s, want %s", form, row, body, row.want)
 				}
@@ -251,30 +249,30 @@ func TestCreateRefusesAnExpiredBill(t *testing.T) {
 			}
 		}
 	}
-	// The time is that of the service's own clock, which a tester sets.
+	// The service's clock counts, which a tester sets.
 	r := start(t, sandbox.Options{})
 	if err := r.SetClock(dusk); err != nil {
 		t.Fatal(err)
 	}
-	if code, body := r.do(newAsk("v2", "create").with("expireDt", "2026-03-31")); code != "VALIDATION_001" {
+	if code, body := r.do(newCall("v2", "create").with("expireDt", "2026-03-31")); code != "VALIDATION_001" {
 		t.Errorf("after the clock was set: %s", body)
 	}
 }
 
-func TestPoints(t *testing.T) {
+func TestMessagesCostPoints(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey, Prepaid: true, Points: 2}}})
-	r.must(newAsk("legacy", "create"))
-	r.must(newAsk("v2", "resend"))
+	r.must(newCall("legacy", "create"))
+	r.must(newCall("v2", "resend"))
 	for _, form := range forms {
-		if code, _ := r.do(newAsk(form, "resend")); code != "POINT_001" {
+		if code, _ := r.do(newCall(form, "resend")); code != "POINT_001" {
 			t.Errorf("%s: %s", form, code)
 		}
 	}
-	r.must(newAsk("v2", "create").with("billId", "URLBILL").with("sendType", "URL"))
+	r.must(newCall("v2", "create").with("billId", "URLBILL").with("sendType", "URL"))
 	if b, _ := r.Bill(demoKey, billID); b.Messages != 2 {
 		t.Errorf("%d messages", b.Messages)
 	}
 	r.SetPoints(demoKey, 1)
-	r.must(newAsk("legacy", "resend"))
+	r.must(newCall("legacy", "resend"))
 }

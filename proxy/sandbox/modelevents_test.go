@@ -10,17 +10,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// This is the tester's side of the sequences: what happens to bills without a call of their partner.
+// The control requests of random sequences: changes that are not calls of a partner.
 
-// tell makes a request of the tester's side and returns its status.
-func (w *world) tell(method, path, body string) (status int, answer string) {
+// tell sends a control request and returns its status.
+func (w *comparison) tell(method, path, body string) (status int, answer string) {
 	reply := httptest.NewRecorder()
 	w.control.ServeHTTP(reply, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return reply.Code, reply.Body.String()
 }
 
-// show reads from the tester's side.
-func (w *world) show(t *rapid.T, path string, into any) {
+// show decodes a response of the control API.
+func (w *comparison) show(t *rapid.T, path string, into any) {
 	status, body := w.tell(http.MethodGet, path, "")
 	d := json.NewDecoder(strings.NewReader(body))
 	d.UseNumber()
@@ -29,8 +29,8 @@ func (w *world) show(t *rapid.T, path string, into any) {
 	}
 }
 
-// event tells the service something that must be taken with a status. What is no request at all changes nothing.
-func (w *world) event(t *rapid.T, path string, body any, want int) {
+// event sends a control request and checks its status. An invalid request changes nothing.
+func (w *comparison) event(t *rapid.T, path string, body any, want int) {
 	status, answer := w.tell(http.MethodPost, path, encode(body))
 	if status != want {
 		t.Fatalf("%s is answered with %d, not %d: %s", path, status, want, answer)
@@ -40,9 +40,9 @@ func (w *world) event(t *rapid.T, path string, body any, want int) {
 	}
 }
 
-// snapshot is everything that a refusal must leave as it was: bills, points, and callbacks but for their attempts,
-// which go on by themselves.
-func (w *world) snapshot() string {
+// snapshot returns everything that a refusal must not change: bills, points and callbacks, without the attempts, which
+// run in the background.
+func (w *comparison) snapshot() string {
 	_, partners := w.tell(http.MethodGet, "/partners", "")
 	text := encode(w.s.Bills()) + partners
 	for _, c := range w.s.Callbacks() {
@@ -51,7 +51,7 @@ func (w *world) snapshot() string {
 	return text
 }
 
-// A payment is a body of the tester's side.
+// A payment is the body of a payment request.
 type payment struct {
 	Partner     string `json:"partner"`
 	Method      string `json:"method"`
@@ -60,7 +60,7 @@ type payment struct {
 	CashNumber  string `json:"cash_number"`
 }
 
-func (w *world) pay(t *rapid.T) {
+func (w *comparison) pay(t *rapid.T) {
 	at := w.place(t, "W")
 	p := payment{Partner: at.key, CashNumber: "01012345678"}
 	p.Method = rapid.SampledFrom([]string{"", "CARD_VAN", "KEYIN", "KEYIN", "OFFLINE_CARD", "SIMPLE_PAY", "OFFLINE_CASH", "OFFLINE_CASH", "BARTER"}).Draw(t, "method")
@@ -73,7 +73,7 @@ func (w *world) pay(t *rapid.T) {
 		p.CashReceipt = rapid.SampledFrom([]string{"", "", "", "", "self"}).Draw(t, "receipt")
 	}
 	b := w.m.find(at.key, at.id)
-	told := p
+	body := p
 	if p.Method == "" {
 		p.Method = "CARD_VAN"
 	}
@@ -81,21 +81,22 @@ func (w *world) pay(t *rapid.T) {
 		p.CashNumber = ""
 	}
 	want := w.m.pay(b, p)
-	w.event(t, "/bills/"+at.id+"/pay", told, want)
-	w.compareNewNotice(t)
+	w.event(t, "/bills/"+at.id+"/pay", body, want)
+	w.compareNewCallback(t)
 }
 
-// compareNewNotice: a callback carries what a read shows, flat, in the form that the bill was made in (field notes, Callbacks).
-func (w *world) compareNewNotice(t *rapid.T) {
-	last := len(w.m.notices) - 1
-	if last < 0 || w.m.notices[last].body != "" {
+// compareNewCallback checks that a new callback has the fields of a read, in the form of the bill (field notes,
+// Callbacks).
+func (w *comparison) compareNewCallback(t *rapid.T) {
+	last := len(w.m.callbacks) - 1
+	if last < 0 || w.m.callbacks[last].body != "" {
 		return
 	}
-	list := w.notices(t)
+	list := w.callbacks(t)
 	if len(list) != last+1 {
 		t.Fatalf("%d callbacks, not %d", len(list), last+1)
 	}
-	n := w.m.notices[last]
+	n := w.m.callbacks[last]
 	n.body = list[last].Body
 	if w.m.maintenance {
 		return
@@ -109,7 +110,7 @@ func (w *world) compareNewNotice(t *rapid.T) {
 	}
 }
 
-func (w *world) fail(t *rapid.T) {
+func (w *comparison) fail(t *rapid.T) {
 	at := w.place(t, "W")
 	code := rapid.SampledFrom([]string{"PAYMENT_001", "PAYMENT_004", "BILL_004"}).Draw(t, "code")
 	b := w.m.find(at.key, at.id)
@@ -120,16 +121,16 @@ func (w *world) fail(t *rapid.T) {
 	case b.state != "W" || w.m.expired(b):
 		want = http.StatusConflict
 	default:
-		b.failed, b.proved = append(b.failed, code), nil
+		b.failed, b.lastCompared = append(b.failed, code), nil
 	}
 	w.event(t, "/bills/"+at.id+"/fail", map[string]string{"partner": at.key, "code": code}, want)
 }
 
-// notify sends a bill's callbacks again: those that there are, or none.
-func (w *world) notify(t *rapid.T) {
+// notify sends the callbacks of a bill again, if it has any.
+func (w *comparison) notify(t *rapid.T) {
 	at := w.place(t, "F")
 	want := http.StatusNotFound
-	for _, n := range w.m.notices {
+	for _, n := range w.m.callbacks {
 		if n.b == w.m.find(at.key, at.id) {
 			want = http.StatusOK
 		}
@@ -137,14 +138,14 @@ func (w *world) notify(t *rapid.T) {
 	w.event(t, "/bills/"+at.id+"/notify", map[string]string{"partner": at.key}, want)
 }
 
-func (w *world) networks(t *rapid.T) {
+func (w *comparison) networks(t *rapid.T) {
 	code := rapid.SampledFrom([]string{"0000", "PAYMENT_002", "BILL_004", "PAYMENT_001", "PAYMENT_004", "BILL_001"}).Draw(t, "code")
 	count := rapid.IntRange(0, 2).Draw(t, "count")
 	want := http.StatusOK
 	switch code {
 	case "0000":
 		w.m.networks = nil
-	case "BILL_001": // nothing that a network says
+	case "BILL_001": // not a code of card networks
 		want = http.StatusBadRequest
 	default:
 		for range max(count, 1) {
@@ -154,37 +155,37 @@ func (w *world) networks(t *rapid.T) {
 	w.event(t, "/networks", map[string]any{"code": code, "count": count}, want)
 }
 
-// clock goes on by a while, or to the second before or of the next midnight in Korea.
-func (w *world) clock(t *rapid.T) {
+// clock advances the clock by a random time, or to the second before or of the next midnight in Korea.
+func (w *comparison) clock(t *rapid.T) {
 	by := rapid.SampledFrom([]string{"1s", "1h", "before midnight", "midnight", "26h"}).Draw(t, "by")
 	day := w.m.now.In(korea)
 	midnight := time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, korea)
-	told := map[string]any{"advance": by}
+	body := map[string]any{"advance": by}
 	switch by {
 	case "before midnight":
 		midnight = midnight.Add(-time.Second)
 		fallthrough
 	case "midnight":
-		w.m.now, told = midnight, map[string]any{"now": midnight}
+		w.m.now, body = midnight, map[string]any{"now": midnight}
 	default:
 		d, _ := time.ParseDuration(by)
 		w.m.now = w.m.now.Add(d)
 	}
-	w.event(t, "/clock", told, http.StatusOK)
+	w.event(t, "/clock", body, http.StatusOK)
 }
 
-func (w *world) points(t *rapid.T) {
+func (w *comparison) points(t *rapid.T) {
 	w.m.points["demo-nopoint-key"] = rapid.SampledFrom([]int{2, 1, 0}).Draw(t, "points")
 	w.event(t, "/points", map[string]any{"partner": "demo-nopoint-key", "points": w.m.points["demo-nopoint-key"]}, http.StatusOK)
 }
 
-// maintenance begins seldom and ends soon, so that most of a sequence is outside it.
-func (w *world) maintenance(t *rapid.T) {
+// maintenance begins rarely and ends soon, so that most of a sequence is outside it.
+func (w *comparison) maintenance(t *rapid.T) {
 	w.m.maintenance = !w.m.maintenance && rapid.IntRange(0, 3).Draw(t, "begins") == 3
 	w.event(t, "/maintenance", map[string]bool{"on": w.m.maintenance}, http.StatusOK)
 }
 
-type storedNotice struct {
+type storedCallback struct {
 	Partner string `json:"partner"`
 	BillID  string `json:"bill_id"`
 	State   string `json:"bill_state"`
@@ -192,34 +193,33 @@ type storedNotice struct {
 	URL     string `json:"url"`
 }
 
-func (w *world) notices(t *rapid.T) []storedNotice {
-	var list []storedNotice
+func (w *comparison) callbacks(t *rapid.T) []storedCallback {
+	var list []storedCallback
 	w.show(t, "/callbacks", &list)
 	return list
 }
 
-// compareNotices: one callback for each payment, and with the option for each cancel and destroy, which changes none
-// of those before.
-func (w *world) compareNotices(t *rapid.T) {
-	list := w.notices(t)
-	if len(list) != len(w.m.notices) {
-		t.Fatalf("%d callbacks, not %d", len(list), len(w.m.notices))
+// compareCallbacks checks that there is one callback for each payment, and with the option for each cancel and destroy.
+func (w *comparison) compareCallbacks(t *rapid.T) {
+	list := w.callbacks(t)
+	if len(list) != len(w.m.callbacks) {
+		t.Fatalf("%d callbacks, not %d", len(list), len(w.m.callbacks))
 	}
-	for i, n := range w.m.notices {
-		if want := (storedNotice{n.b.key, n.b.id, n.state, n.body, n.b.said["callbackUrl"]}); list[i] != want {
+	for i, n := range w.m.callbacks {
+		if want := (storedCallback{n.b.key, n.b.id, n.state, n.body, n.b.input["callbackUrl"]}); list[i] != want {
 			t.Fatalf("the callback is %v, not %v", list[i], want)
 		}
 	}
 }
 
-// read reads a bill as its partner does.
-func (w *world) read(t *rapid.T, form string, b *modelBill) (code, body string) {
-	q := newAsk(form, "read").with("apiKey", b.key).with("billId", b.id)
+// read reads a bill as its partner.
+func (w *comparison) read(t *rapid.T, form string, b *modelBill) (code, body string) {
+	q := newCall(form, "read").with("apiKey", b.key).with("billId", b.id)
 	q.member, q.merchant = b.member, b.merchant
 	return w.post(t, q)
 }
 
-// flat is a reply with the data of v2 beside its envelope, and with its numbers as they stand.
+// flat returns the fields of a reply, those of v2 data included, with numbers as written.
 func flat(t *rapid.T, form, body string) map[string]any {
 	m := map[string]any{}
 	d := json.NewDecoder(strings.NewReader(body))
