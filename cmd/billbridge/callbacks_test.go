@@ -13,8 +13,8 @@ import (
 	"billbridge/proxy/relay"
 )
 
-// commanded runs a command as main does, on a terminal or not.
-func commanded(t *testing.T, terminal bool, args ...string) (code int, out, errs string) {
+// runCommand runs a command as main does.
+func runCommand(t *testing.T, terminal bool, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	code = run(t.Context(), args, system{
@@ -29,29 +29,29 @@ func commanded(t *testing.T, terminal bool, args ...string) (code int, out, errs
 	return code, stdout.String(), stderr.String()
 }
 
-// An operator's day: callbacks that the partner did not take are listed, looked at, replayed and dropped.
+// Callbacks that a partner refused are listed, shown, replayed and dropped.
 func TestCallbacksCommands(t *testing.T) {
 	t.Parallel()
-	upstream, p, b := newBiller(t, "v2"), newPartner(t), newBridge(t)
-	p.reacts(func(string, int) reaction { return refuses })
-	// One attempt, and a callback is dead.
-	g := b.start(t, regexp.MustCompile(`schedule: .*`).ReplaceAllString(relaying(upstream, "sqlite:bridge.db", 20, "30s"), "schedule: [0s]"))
+	upstream, p, b := newCallbackUpstream(t, "v2"), newPartner(t), newCluster(t)
+	p.setReaction(func(string, int) reaction { return refuse })
+	// A callback is dead after one attempt.
+	g := b.start(t, regexp.MustCompile(`schedule: .*`).ReplaceAllString(relayConfig(upstream, "sqlite:bridge.db", 20, "30s"), "schedule: [0s]"))
 	bills := []string{"MINE0", "MINE1", "MINE2", "ELSE0", "ELSE1", "TWIN0", "TWIX0", "TWIX1"}
 	client := b.client(t)
-	b.issue(t, client, p, bills)
+	b.createBills(t, client, p, bills)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for _, bill := range bills { // one after the other, so that their order is known
+	for _, bill := range bills { // one after the other, for a known order
 		if _, err := upstream.notify(ctx, client, bill); err != nil {
 			t.Fatal(err)
 		}
 	}
-	settled(t, g, len(bills))
+	awaitNoneWaiting(t, g, len(bills))
 
-	// does runs a command and holds what it says to patterns; "" is nothing at all.
+	// does runs a command and matches its output with patterns; "" is no output.
 	does := func(want int, out, errs string, args ...string) string {
 		t.Helper()
-		code, gotOut, gotErrs := commanded(t, false, append([]string{"callbacks", args[0], "--admin", "http://" + g.operator}, args[1:]...)...)
+		code, gotOut, gotErrs := runCommand(t, false, append([]string{"callbacks", args[0], "--admin", "http://" + g.operator}, args[1:]...)...)
 		if code != want || !regexp.MustCompile("^(?:"+out+")$").MatchString(gotOut) || !regexp.MustCompile("^(?:"+errs+")$").MatchString(gotErrs) {
 			t.Errorf("callbacks %s: exit code %d, want %d\nstdout: %s\nwant %s\nstderr: %s\nwant %s", args, code, want, gotOut, out, gotErrs, errs)
 		}
@@ -86,18 +86,18 @@ func TestCallbacksCommands(t *testing.T) {
 			t.Errorf("callbacks list %s: %v, want %v", args, got, want)
 		}
 	}
-	// afterwards goes on when nothing waits any more, and says which bills were taken since the last time.
+	// afterwards waits until no callback is waiting, and checks which bills were delivered since the last time.
 	taken := map[string]int{}
 	afterwards := func(want ...string) {
 		t.Helper()
-		settled(t, g, len(bills))
+		awaitNoneWaiting(t, g, len(bills))
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, bill := range bills {
-			if got := p.taken[bill] - taken[bill]; got != 0 && !slices.Contains(want, bill) || got != 1 && slices.Contains(want, bill) {
+			if got := p.accepted[bill] - taken[bill]; got != 0 && !slices.Contains(want, bill) || got != 1 && slices.Contains(want, bill) {
 				t.Errorf("%s is delivered %d times more; to be delivered were %v", bill, got, want)
 			}
-			taken[bill] = p.taken[bill]
+			taken[bill] = p.accepted[bill]
 		}
 	}
 	const (
@@ -105,7 +105,7 @@ func TestCallbacksCommands(t *testing.T) {
 		twin = "e36aa3131328"
 	)
 
-	// The newest first, by any filter, in pages, as a table or as JSON.
+	// Newest first, with every filter, in pages, as a table and as JSON.
 	latest := slices.Clone(bills)
 	slices.Reverse(latest)
 	lists(latest)
@@ -117,21 +117,21 @@ func TestCallbacksCommands(t *testing.T) {
 	lists([]string{"MINE2", "MINE1", "MINE0"}, "--partner", mine)
 	lists([]string{"ELSE0"}, "--bill", "ELSE0")
 	lists(nil, "--bill", "ELSE")
-	lists([]string{"TWIN0"}, "--partner", twin+"0a4b") // more digits tell them apart
+	lists([]string{"TWIN0"}, "--partner", twin+"0a4b") // more digits are unique
 	const row = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)  dead   1         status 500  backend   `
 	does(exitOK, `RECEIVED +STATE  ATTEMPTS  LAST        UPSTREAM  PARTNER +BILL +ID\n`+row+twin+`  TWIX1  cb_[0-9a-f]{32}\n`+row+twin+`  TWIX0  cb_[0-9a-f]{32}\n`,
 		"", "list", "--limit", "2")
 	does(exitError, "", `billbridge: the gateway refused the request \(400\): store: the partner's short hash fits more than one partner\n`, "list", "--partner", twin)
 
-	// One of them. Neither its body is shown, nor the query of the partner's address.
+	// One callback. Its body and the query of the address are not printed.
 	does(exitOK, `id        `+p.ids["MINE1"]+`\nreceived  .+\nfrom      backend\npartner   `+mine+`, in the legacy form\nbill      MINE1\n`+
 		`address   `+p.url+`/paid/MINE1\nstate     dead\nattempts  1\nlast      .+, status 500\n`+
 		`body      \d+ bytes, application/json; charset=utf-8, not shown; SHA-256 of the upstream's body: [0-9a-f]{64}\n`+
 		`\nATTEMPT  ENDED  +TOOK +STATUS  CODE +RESULT\n1 +\S+  \d+\.\d{3}s  500 +\S+ +HTTP 500\n`, "", "show", p.ids["MINE1"])
 	does(exitOK, `\{"id":"`+p.ids["MINE1"]+`",.*"state":"dead","attempts":1,.*\}\n`, "", "show", "--json", p.ids["MINE1"])
 
-	// An ambiguous partner and one that is too short decide nothing.
-	p.reacts(func(string, int) reaction { return takes })
+	// An ambiguous or too short partner is refused and changes nothing.
+	p.setReaction(func(string, int) reaction { return accept })
 	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* fits more than one partner\n`, "replay", "--partner", twin)
 	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* fits more than one partner\n`, "drop", "--partner", twin)
 	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* at least 12 lower-case hex digits, not "`+mine[:11]+`"\n`, "replay", "--partner", mine[:11])
@@ -139,7 +139,7 @@ func TestCallbacksCommands(t *testing.T) {
 	afterwards()
 	lists(latest, "--state", "dead")
 
-	// A dry run says how many are meant.
+	// A dry run prints the number of callbacks.
 	does(exitOK, `3 failed callbacks would be queued for delivery\.\n`, "", "replay", "--partner", mine, "--dry-run")
 	does(exitOK, `1 failed callback would be dropped\.\n`, "", "drop", "--bill", "ELSE1", "--dry-run")
 	does(exitOK, `1 callback would be dropped\.\n`, "", "drop", p.ids["ELSE0"], "--dry-run")
@@ -147,7 +147,7 @@ func TestCallbacksCommands(t *testing.T) {
 	afterwards()
 	lists(latest, "--state", "dead")
 
-	// By the partner, by an id, which may have been delivered, and all of them.
+	// By partner, by id (also a delivered one), and all.
 	does(exitOK, `3 failed callbacks queued for delivery\.\n`, "", "replay", "--partner", mine, "--since", "1h")
 	afterwards("MINE0", "MINE1", "MINE2")
 	does(exitOK, `1 callback queued for delivery\.\n`, "", "replay", p.ids["MINE1"])
@@ -156,7 +156,7 @@ func TestCallbacksCommands(t *testing.T) {
 	afterwards("ELSE1")
 	lists([]string{"ELSE1", "MINE2", "MINE1", "MINE0"}, "--state", "delivered")
 
-	// Dropped is for good, whatever is said later.
+	// A dropped callback cannot be replayed or dropped again.
 	does(exitOK, `1 callback dropped\.\n`, "", "drop", p.ids["ELSE0"], "--by", "박")
 	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"], "--dry-run")
 	does(exitOK, `AT +BY +ACTION  PARTNER +STATE BEFORE +CALLBACKS\n\S+  박 +drop +[0-9a-f]{12}  dead +`+p.ids["ELSE0"]+`\n`+
@@ -169,15 +169,15 @@ func TestCallbacksCommands(t *testing.T) {
 	does(exitOK, `1 failed callback dropped\.\n`, "", "drop", "--bill", "TWIN0", "--partner", twin+"0a4b")
 	lists([]string{"TWIN0", "ELSE0"}, "--state", "dropped")
 
-	// On a terminal the progress is shown, and wiped away at the end.
-	code, out, errs := commanded(t, true, "callbacks", "replay", "--all", "--admin", "http://"+g.operator)
+	// On a terminal the progress is shown, and erased at the end.
+	code, out, errs := runCommand(t, true, "callbacks", "replay", "--all", "--admin", "http://"+g.operator)
 	if code != exitOK || out != "2 failed callbacks queued for delivery.\n" || errs != "\r0 of 2\r2 of 2\r\x1b[K" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, out, errs)
 	}
 	afterwards("TWIX0", "TWIX1")
 	lists(nil, "--state", "dead")
 	does(exitOK, `0 failed callbacks dropped\.\n`, "", "drop", "--all")
-	terminated(t, b, g)
+	terminate(t, b, g)
 	does(exitError, "", `(?s)billbridge: cannot reach the gateway at .*\n`, "replay", "--all")
 	if log := g.process.all("stderr"); strings.Contains(log, "canary") {
 		t.Errorf("the log shows the partner's query:\n%s", log)

@@ -14,27 +14,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// module is where the tree of the design begins, seen from here.
+// module is the root of the module.
 const module = "../.."
 
-// A layer is one row of the design's table: what a package may import of ours, and what it never imports. A
-// package of the tree that has no row is a mistake, a row whose package does not exist yet is none.
+// A layer has the import rules of a package. Every package must have a layer.
 type layer struct {
-	of    []string // of ours
-	never []string // of others; a name that ends in / is all below it
+	of    []string // packages of this module that it may import
+	never []string // other packages that it must not import; a name that ends in / includes all packages below
 }
 
 var webServing = []string{"net/http", "net/http/"}
 
 var layers = map[string]layer{
-	// No I/O at all: what it reads is handed to it.
+	// No I/O: the caller passes all input.
 	"translate":         {never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
 	"translate/billing": {of: []string{"translate"}, never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
 	"config":            {of: []string{"translate", "translate/billing"}, never: webServing},
 	// Whoever names a partner imports it.
 	"proxy/partner": {never: webServing},
 	"proxy/store":   {of: []string{"proxy/partner"}, never: webServing},
-	// It starts servers for tests, and knows nothing of what they keep.
+	// It starts database servers for tests.
 	"proxy/store/storetest":  {never: webServing},
 	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},
 	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store"}},
@@ -46,22 +45,22 @@ var layers = map[string]layer{
 	},
 	// Bytes of connections: it knows neither the gateway nor its config.
 	"proxy/framing": {never: []string{"net/http", "os", "github.com/prometheus/"}},
-	// A process: it wires what the others are.
+	// It wires the other packages.
 	"proxy/server": {
 		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
-	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox"}}, // a program, for measuring
+	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox"}}, // a program for measurements
 	"cmd/billbridge": {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/partner", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
 }
 
-// source is what one file imports. Ours are named by their folder.
+// A source has the imports of a file. Packages of this module are named by their folder.
 type source struct {
 	file         string
 	ours, others []string
 }
 
-// sources reads the imports of every Go file below the module, tests aside, by folder.
+// sources returns the imports of all Go files but tests, by folder.
 func sources(t *testing.T) map[string][]source {
 	t.Helper()
 	byFolder := map[string][]source{}
@@ -104,13 +103,12 @@ func sources(t *testing.T) map[string][]source {
 	return byFolder
 }
 
-// The table of the design stays true.
-func TestLayering(t *testing.T) {
+func TestPackagesImportOnlyWhatTheDesignAllows(t *testing.T) {
 	t.Parallel()
 	for folder, files := range sources(t) {
 		rule, ok := layers[folder]
 		if !ok {
-			t.Errorf("package %s is not in the design", folder)
+			t.Errorf("package %s has no layer: add one to layers", folder)
 			continue
 		}
 		for _, f := range files {
@@ -134,9 +132,8 @@ func matches(names []string, imported string) bool {
 	})
 }
 
-// What a package never imports, it does not get through another of ours either: a config that pulled in net/http
-// by the table would be no better.
-func TestLayeringHoldsThroughOurOwnPackages(t *testing.T) {
+// A package must not get a forbidden import through another package of this module either.
+func TestForbiddenImportsAreNotReachedIndirectly(t *testing.T) {
 	t.Parallel()
 	tree := sources(t)
 	for _, folder := range []string{"translate", "translate/billing", "config", "proxy/sandbox"} {
@@ -162,7 +159,7 @@ func TestLayeringHoldsThroughOurOwnPackages(t *testing.T) {
 	}
 }
 
-// The API of jsontext is not frozen: one file of ours touches it.
+// The API of jsontext is not stable, so one file uses it.
 func TestOneFileImportsJSONText(t *testing.T) {
 	t.Parallel()
 	const unfrozen = "github.com/go-json-experiment/json"
@@ -179,7 +176,7 @@ func TestOneFileImportsJSONText(t *testing.T) {
 	}
 }
 
-// The top of the tree is the picture of the design. Hidden folders are the tools' own.
+// The top-level folders are those of the design. Hidden folders are ignored.
 func TestTopLevelFolders(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(module)
@@ -194,15 +191,15 @@ func TestTopLevelFolders(t *testing.T) {
 	}
 	want := []string{"cmd", "config", "proxy", "translate"}
 	if deploy, err := os.ReadDir(filepath.Join(module, "deploy")); err == nil && len(deploy) > 0 {
-		want = []string{"cmd", "config", "deploy", "proxy", "translate"} // when it has content
+		want = []string{"cmd", "config", "deploy", "proxy", "translate"} // if deploy is not empty
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
 
-// Main wires: what the program knows is in run and the commands, which take their surroundings and so can be
-// called by a test. Nothing of ours but main.go reaches for the process's own.
+// Only main.go uses the streams, arguments, environment and exit of the process. Commands take a system, so that tests
+// can call them.
 func TestOnlyMainTouchesTheProcess(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")

@@ -17,17 +17,17 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// A process is the program running in the background.
+// A process is a program that runs in the background.
 type process struct {
 	cmd   *exec.Cmd
-	lines map[string]chan string // by stream; closed when it ends
+	lines map[string]chan string // by stream; closed at the end of the stream
 	read  sync.WaitGroup
 
-	mu   sync.Mutex
-	said map[string]*strings.Builder // by stream, all of it
+	mu     sync.Mutex
+	output map[string]*strings.Builder // by stream
 }
 
-// patience is how long a process may take for what it should do at once. No test waits for it to pass.
+// patience bounds every wait. No test waits for the whole time.
 const patience = time.Minute
 
 func launch(dir, program string, args ...string) (*process, error) {
@@ -37,7 +37,7 @@ func launch(dir, program string, args ...string) (*process, error) {
 }
 
 func launchCommand(cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: cmd, lines: map[string]chan string{}, said: map[string]*strings.Builder{"stdout": {}, "stderr": {}}}
+	p := &process{cmd: cmd, lines: map[string]chan string{}, output: map[string]*strings.Builder{"stdout": {}, "stderr": {}}}
 	p.cmd.Env = append(append(os.Environ(), noRaceSleep), cmd.Env...)
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -48,13 +48,13 @@ func launchCommand(cmd *exec.Cmd) (*process, error) {
 		return nil, err
 	}
 	for name, stream := range map[string]io.Reader{"stdout": stdout, "stderr": stderr} {
-		lines := make(chan string, 1000) // more than any test makes it say
+		lines := make(chan string, 1000) // more than the output of any test
 		p.lines[name] = lines
 		p.read.Go(func() {
 			defer close(lines)
 			for scanner := bufio.NewScanner(stream); scanner.Scan(); {
 				p.mu.Lock()
-				p.said[name].WriteString(scanner.Text() + "\n")
+				p.output[name].WriteString(scanner.Text() + "\n")
 				p.mu.Unlock()
 				lines <- scanner.Text()
 			}
@@ -63,7 +63,7 @@ func launchCommand(cmd *exec.Cmd) (*process, error) {
 	return p, p.cmd.Start()
 }
 
-// await returns the named groups of the first line, from here on, that matches.
+// await waits for a line that matches a pattern, and returns its named groups.
 func (p *process) await(stream, pattern string) (map[string]string, error) {
 	matcher, err := regexp.Compile(pattern)
 	if err != nil {
@@ -94,12 +94,12 @@ func (p *process) all(streams ...string) string {
 	defer p.mu.Unlock()
 	all := ""
 	for _, stream := range streams {
-		all += p.said[stream].String()
+		all += p.output[stream].String()
 	}
 	return all
 }
 
-// end waits for the end and returns the exit code. A process that a signal ended has -1.
+// end waits for the process and returns its exit code, or -1 if a signal ended it.
 func (p *process) end() (int, error) {
 	late := time.AfterFunc(patience, p.kill)
 	defer late.Stop()
@@ -114,7 +114,7 @@ func (p *process) end() (int, error) {
 
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
-// processes is the key of a script's processes by name.
+// processes is the key of the processes of a script, by name.
 type processes struct{}
 
 func named(ts *testscript.TestScript, name string) *process {
@@ -130,7 +130,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p, err := launch(ts.MkAbs("."), args[1], args[2:]...)
 	ts.Check(err)
 	ts.Value(processes{}).(map[string]*process)[args[0]] = p
-	ts.Defer(p.kill) // one that has ended takes no harm
+	ts.Defer(p.kill) // without effect on a process that has ended
 }
 
 func await(ts *testscript.TestScript, neg bool, args []string) {
@@ -163,8 +163,8 @@ func ends(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// launched is launch for a test that is no script.
-func launched(t *testing.T, args ...string) *process {
+// launchInTempDir starts a process for a test that is not a script.
+func launchInTempDir(t *testing.T, args ...string) *process {
 	t.Helper()
 	p, err := launch(t.TempDir(), "billbridge", args...)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"billbridge/translate/billing"
 )
 
-// A fenced block of a README.
+// A block is a fenced block of a README.
 type block struct {
 	file     string
 	language string
-	line     int // of its first line
+	line     int // the number of its first line
 	lines    []string
 }
 
-// readmes are all READMEs of the tree, the one on top first.
+// readmes returns the names of all READMEs, the top-level one first.
 func readmes(t *testing.T) []string {
 	t.Helper()
 	files := []string{"README.md"}
@@ -40,7 +40,7 @@ func readmes(t *testing.T) []string {
 	return files
 }
 
-// readme is a README, in lines and in fenced blocks.
+// readme returns the lines and the blocks of a README.
 func readme(t *testing.T, name string) (lines []string, blocks []block) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(module, name))
@@ -66,7 +66,7 @@ func readme(t *testing.T, name string) (lines []string, blocks []block) {
 	return lines, blocks
 }
 
-// allBlocks are the fenced blocks of all READMEs.
+// allBlocks returns the blocks of all READMEs.
 func allBlocks(t *testing.T) (all []block) {
 	t.Helper()
 	for _, name := range readmes(t) {
@@ -78,8 +78,8 @@ func allBlocks(t *testing.T) (all []block) {
 
 var link = regexp.MustCompile(`\]\(([^)#]+)\)`)
 
-// TestReadmesLeadSomewhere: every link to a file finds it, and the README on top can be read in one sitting.
-func TestReadmesLeadSomewhere(t *testing.T) {
+// Links to files must resolve, and the top-level README must be short.
+func TestReadmeLinksResolve(t *testing.T) {
 	t.Parallel()
 	links := 0
 	for _, name := range readmes(t) {
@@ -100,12 +100,12 @@ func TestReadmesLeadSomewhere(t *testing.T) {
 		}
 	}
 	if links < 10 {
-		t.Errorf("%d links: this tested too little", links)
+		t.Errorf("%d links: too few were found", links)
 	}
 }
 
-// The README begins with two commands, and they are these: the scripts run the one, whoever reads this the other.
-func TestReadmeHasItsTwoCommands(t *testing.T) {
+// The scripts run the first command. The second one runs all tests.
+func TestReadmeHasTheTwoCommands(t *testing.T) {
 	t.Parallel()
 	lines, _ := readme(t, "README.md")
 	for _, command := range []string{"go run ./cmd/billbridge serve", "go test ./..."} {
@@ -120,16 +120,15 @@ func TestReadmeHasItsTwoCommands(t *testing.T) {
 	}
 }
 
-// Configs in the README are accepted, and overlays compile over the billing table. A yaml block that is neither
-// would be tested by nobody, so there is none.
-func TestReadmeYAML(t *testing.T) {
+// Configs in READMEs are valid, and overlays compile with the billing table. Every yaml block must be one of these.
+func TestReadmeConfigsAndOverlaysAreValid(t *testing.T) {
 	t.Parallel()
 	configs, overlays := 0, 0
 	for _, b := range allBlocks(t) {
 		if b.language != "yaml" {
 			continue
 		}
-		// Empty lines before it, so that a mistake is told with its line in the README.
+		// Empty lines, so that an error has the line number in the README.
 		file := translate.File{Name: "README.md", Data: []byte(strings.Repeat("\n", b.line-1) + strings.Join(b.lines, "\n") + "\n")}
 		switch kindOf(b) {
 		case "config":
@@ -148,7 +147,7 @@ func TestReadmeYAML(t *testing.T) {
 		}
 	}
 	if configs == 0 || overlays == 0 {
-		t.Errorf("%d configs and %d overlays in the READMEs: this tested too little", configs, overlays)
+		t.Errorf("%d configs and %d overlays in the READMEs: too few were found", configs, overlays)
 	}
 }
 
@@ -164,8 +163,8 @@ func kindOf(b block) string {
 	return ""
 }
 
-// TestCommentsLeadToTheFacts: a comment that cites a rule of the interface names one that translate/README.md has.
-func TestCommentsLeadToTheFacts(t *testing.T) {
+// A comment that cites a rule of translate/README.md must use the name of an existing rule.
+func TestCommentsCiteExistingFacts(t *testing.T) {
 	t.Parallel()
 	facts, err := os.ReadFile(filepath.Join(module, "translate/README.md"))
 	if err != nil {

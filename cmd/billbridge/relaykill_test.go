@@ -15,8 +15,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// relaying is a config of gateways that relay, from one upstream to partners on this machine.
-func relaying(u *biller, storeURL string, atOnce int, timeout string) string {
+// relayConfig returns a config that relays callbacks from one upstream to partners on this machine.
+func relayConfig(u *callbackUpstream, storeURL string, atOnce int, timeout string) string {
 	return fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:0}
@@ -30,36 +30,36 @@ callbacks:
   per_host: %[5]d
   timeout: %[6]s
   schedule: [0s%[7]s]
-`, u.form, u.url, storeURL, bridgeURL, atOnce, timeout, strings.Repeat(", 500ms", 99)) // none dies of refusals
+`, u.form, u.url, storeURL, clusterURL, atOnce, timeout, strings.Repeat(", 500ms", 99)) // so many that no callback becomes dead
 }
 
-// R30: a gateway is ended by kill -9, again and again: while callbacks come in, while a thousand are under way, and
-// while they are delivered. What was acknowledged is delivered at least once, under one id.
+// A gateway is killed with kill -9 many times: while callbacks arrive, while a thousand are under way, and during their
+// delivery. Every acknowledged callback is delivered at least once, under one id.
 func TestR30_CallbacksUnderKill(t *testing.T) {
 	t.Parallel()
 	const (
-		few        = 20 // attempts at the same time, so that a kill takes no more with it
+		few        = 20 // concurrent attempts; a kill interrupts at most these
 		whileTaken = 50
-		comingIn   = 4 // kills
+		comingIn   = 4 // the number of kills while callbacks arrive
 	)
 	bills := billIDs("KILL", 1000)
-	upstream, p, b := newBiller(t, "v2"), newPartner(t), newBridge(t)
+	upstream, p, b := newCallbackUpstream(t, "v2"), newPartner(t), newCluster(t)
 	file := filepath.Join(b.folder, "bridge.db")
 	config := func(atOnce int, timeout string) string {
-		return relaying(upstream, "sqlite:bridge.db", atOnce, timeout)
+		return relayConfig(upstream, "sqlite:bridge.db", atOnce, timeout)
 	}
 	client := b.client(t)
 
-	// Nobody takes anything yet: a few are refused, the rest is held.
+	// The partner accepts nothing yet: it refuses a few attempts, and the others hang.
 	untaken := func(bill string, _ int) reaction {
 		if bill[len(bill)-1] == '0' {
-			return refuses
+			return refuse
 		}
-		return holds
+		return hang
 	}
-	p.reacts(untaken)
+	p.setReaction(untaken)
 	g := b.start(t, config(few, "2s"))
-	b.issue(t, client, p, bills)
+	b.createBills(t, client, p, bills)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
@@ -89,51 +89,52 @@ func TestR30_CallbacksUnderKill(t *testing.T) {
 		}
 	}
 
-	// All are in, none is taken: all that no killed gateway had are attempted, and then it is killed, too.
-	p.reacts(untaken)
-	g = b.start(t, config(len(bills), "5s")) // longer than it takes to begin them all
+	// All callbacks are stored and none is delivered. The next gateway attempts all that a killed one has not claimed,
+	// and is killed too.
+	p.setReaction(untaken)
+	g = b.start(t, config(len(bills), "5s")) // long enough to start all attempts
 	await(left)
-	p.await(t, "every callback that is free is attempted", func() bool { return len(p.attempts) >= len(bills)-comingIn*few })
+	p.await(t, "every callback that is not claimed is attempted", func() bool { return len(p.attempts) >= len(bills)-comingIn*few })
 	p.mu.Lock()
-	underWay := p.now
+	underWay := p.underWay
 	p.mu.Unlock()
 	b.kill(t, g)
 	kills++
 	if all, _, _ := p.deliveries(bills); all != 0 {
-		t.Fatalf("%d are taken by a partner that takes none", all)
+		t.Fatalf("%d deliveries to a partner that accepts none", all)
 	}
 
-	// Now they are taken, some only at the second time. The last gateway finishes what the one before had not.
-	p.reacts(func(bill string, attempt int) reaction {
+	// The partner accepts callbacks now, some at the second attempt. The last gateway delivers the rest.
+	p.setReaction(func(bill string, attempt int) reaction {
 		if bill[len(bill)-1] == '5' && attempt == 1 {
-			return refuses
+			return refuse
 		}
-		return takes
+		return accept
 	})
 	g = b.start(t, config(whileTaken, "2s"))
 	some := 100 + rand.IntN(500)
-	p.await(t, "the first are taken", func() bool { return len(p.taken) >= some })
+	p.await(t, "the first deliveries", func() bool { return len(p.accepted) >= some })
 	b.kill(t, g)
 	kills++
 	restart := time.Now()
 	g = b.start(t, config(whileTaken, "30s"))
-	p.await(t, "every bill is called back", func() bool { return len(p.taken) == len(bills) })
-	settled(t, g, len(bills))
+	p.await(t, "a callback of every bill is delivered", func() bool { return len(p.accepted) == len(bills) })
+	awaitNoneWaiting(t, g, len(bills))
 	took := time.Since(restart)
-	// The operator's list has more than a page, and each callback once.
-	code, list, errs := commanded(t, false, "callbacks", "list", "--limit", "0", "--state", "delivered", "--admin", "http://"+g.operator)
+	// The list has several pages, and each callback once.
+	code, list, errs := runCommand(t, false, "callbacks", "list", "--limit", "0", "--state", "delivered", "--admin", "http://"+g.operator)
 	ids := regexp.MustCompile(`cb_[0-9a-f]{32}`).FindAllString(list, -1)
 	slices.Sort(ids)
 	if n := len(slices.Compact(ids)); code != exitOK || len(ids) != len(bills) || n != len(bills) {
 		t.Errorf("exit code %d, %d callbacks listed, %d of them different, want %d: %s", code, len(ids), n, len(bills), errs)
 	}
-	terminated(t, b, g)
+	terminate(t, b, g)
 
 	all, again, missing := p.deliveries(bills)
 	if missing > 0 {
 		t.Errorf("%d of %d acknowledged callbacks were never delivered", missing, len(bills))
 	}
-	counts := counted(t, "sqlite:"+file)
+	counts := countByState(t, "sqlite:"+file)
 	if counts[store.Delivered] != len(bills) || len(counts) != 1 {
 		t.Errorf("in the store are %v, want %d delivered and nothing else", counts, len(bills))
 	}
@@ -141,5 +142,5 @@ func TestR30_CallbacksUnderKill(t *testing.T) {
 	defer p.mu.Unlock()
 	t.Logf("%d callbacks over %d kills: %d deliveries, %d repeated; %d attempts, %d of them refused; the upstream called %d times; "+
 		"%d held by the partner at the fifth kill, %d at most; the last restart finished all within %s",
-		len(bills), kills, all, again, p.calls, p.refused, calls.Load(), underWay, p.most, took.Round(100*time.Millisecond))
+		len(bills), kills, all, again, p.calls, p.refused, calls.Load(), underWay, p.maxUnderWay, took.Round(100*time.Millisecond))
 }

@@ -15,14 +15,14 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// R30 with two replicas on one PostgreSQL. While both live, each callback is delivered once, whichever of them took it
-// in. When one is killed, and does not come back, the other delivers what that one had.
+// Two replicas on one PostgreSQL: while both run, each callback is delivered once. When one is killed, the other delivers
+// its callbacks.
 func TestR30_ReplicasUnderKill(t *testing.T) {
 	t.Parallel()
 	const atOnce = 20
 	url := storetest.Postgres(t)
-	upstream, p, b := newBiller(t, "legacy"), newPartner(t), newBridge(t)
-	config := relaying(upstream, url, atOnce, "3s")
+	upstream, p, b := newCallbackUpstream(t, "legacy"), newPartner(t), newCluster(t)
+	config := relayConfig(upstream, url, atOnce, "3s")
 	client := b.client(t)
 	replicas := []*gateway{b.start(t, config), b.start(t, config)}
 	send := func(bills []string, progress func(acknowledged int)) {
@@ -45,15 +45,15 @@ func TestR30_ReplicasUnderKill(t *testing.T) {
 	}
 
 	quiet := billIDs("QUIET", 300)
-	b.issue(t, client, p, quiet)
+	b.createBills(t, client, p, quiet)
 	send(quiet, func(int) {})
-	p.await(t, "all are delivered", func() bool { return len(p.taken) == len(quiet) })
-	settled(t, replicas[0], len(quiet))
+	p.await(t, "all are delivered", func() bool { return len(p.accepted) == len(quiet) })
+	awaitNoneWaiting(t, replicas[0], len(quiet))
 	var sums [2]map[string]int
 	for i, g := range replicas {
-		sums[i] = tallies(t, g)
+		sums[i] = callbackCounters(t, g)
 	}
-	// Only an attempt that timed out while the partner answered could explain a second one.
+	// Only a timeout while the partner answers can cause a second delivery.
 	all, again, missing := p.deliveries(quiet)
 	timeouts := sums[0]["timeout"] + sums[1]["timeout"]
 	if missing > 0 || again > timeouts {
@@ -67,30 +67,30 @@ func TestR30_ReplicasUnderKill(t *testing.T) {
 	t.Logf("without a kill: %d callbacks, %d deliveries, %d repeated; accepted %d + %d, delivered %d + %d", len(quiet), all, again,
 		sums[0]["accepted"], sums[1]["accepted"], sums[0]["delivered"], sums[1]["delivered"])
 
-	// The first is killed when some came in, some were delivered, and some of its own are under way: more are than the
-	// other can have.
+	// The first is killed after some callbacks were acknowledged and delivered, while some of its attempts are under way:
+	// there are more attempts than the other replica can have.
 	killed := billIDs("KILLED", 700)
-	b.issue(t, client, p, killed)
+	b.createBills(t, client, p, killed)
 	in, out, held := 50+rand.IntN(300), 20+rand.IntN(200), 0
-	p.reacts(func(string, int) reaction {
+	p.setReaction(func(string, int) reaction {
 		if len(p.attempts) <= out {
-			return takes
+			return accept
 		}
-		return holds
+		return hang
 	})
 	send(killed, func(acknowledged int) {
 		if acknowledged != in {
 			return
 		}
-		p.await(t, "both have attempts under way", func() bool { held = p.now; return len(p.attempts) > out && p.now > atOnce })
-		sums[0] = tallies(t, replicas[0])
+		p.await(t, "both have attempts under way", func() bool { held = p.underWay; return len(p.attempts) > out && p.underWay > atOnce })
+		sums[0] = callbackCounters(t, replicas[0])
 		b.kill(t, replicas[0])
 		close(p.released)
 	})
-	p.await(t, "all are delivered", func() bool { return len(p.taken) == len(quiet)+len(killed) })
-	settled(t, replicas[1], len(quiet)+len(killed))
-	sums[1] = tallies(t, replicas[1])
-	terminated(t, b, replicas[1])
+	p.await(t, "all are delivered", func() bool { return len(p.accepted) == len(quiet)+len(killed) })
+	awaitNoneWaiting(t, replicas[1], len(quiet)+len(killed))
+	sums[1] = callbackCounters(t, replicas[1])
+	terminate(t, b, replicas[1])
 	timeouts = sums[0]["timeout"] + sums[1]["timeout"]
 	all, again, missing = p.deliveries(killed)
 	if missing > 0 || again > atOnce+timeouts {
@@ -100,7 +100,7 @@ func TestR30_ReplicasUnderKill(t *testing.T) {
 	if _, more, _ := p.deliveries(quiet); more > timeouts {
 		t.Errorf("%d of those that were over are delivered again", more)
 	}
-	if counts := counted(t, url); counts[store.Delivered] != len(quiet)+len(killed) || len(counts) != 1 {
+	if counts := countByState(t, url); counts[store.Delivered] != len(quiet)+len(killed) || len(counts) != 1 {
 		t.Errorf("in the store are %v", counts)
 	}
 	t.Logf("one killed after %d of %d acknowledgements and %d deliveries, %d held by the partner: %d deliveries, %d repeated; "+
@@ -108,10 +108,10 @@ func TestR30_ReplicasUnderKill(t *testing.T) {
 		in, len(killed), out, held, all, again, len(quiet)+len(killed), sums[0]["delivered"], sums[1]["delivered"], timeouts)
 }
 
-// tallies are counters of one gateway: accepted, and outcomes of attempts.
-func tallies(t *testing.T, g *gateway) map[string]int {
+// callbackCounters returns the metrics of a gateway: accepted callbacks, and attempts by outcome.
+func callbackCounters(t *testing.T, g *gateway) map[string]int {
 	t.Helper()
-	_, text := exchanged(t, http.MethodGet, "http://"+g.operator+"/metrics", "")
+	_, text := httpCall(t, http.MethodGet, "http://"+g.operator+"/metrics", "")
 	all := map[string]int{}
 	for _, found := range regexp.MustCompile(`(?m)^billbridge_callbacks_(accepted|attempts)_total\{(?:outcome="(\w+)",)?upstream="backend"\} (\d+)$`).FindAllStringSubmatch(text, -1) {
 		name := found[1]
@@ -123,11 +123,11 @@ func tallies(t *testing.T, g *gateway) map[string]int {
 	return all
 }
 
-// settled goes on when a gateway shows nothing that waits: what the partner took has been written down, too.
-func settled(t *testing.T, g *gateway, n int) {
+// awaitNoneWaiting waits until no callback is waiting: then all deliveries are recorded.
+func awaitNoneWaiting(t *testing.T, g *gateway, n int) {
 	t.Helper()
 	for late := time.Now().Add(patience); ; {
-		_, waiting := exchanged(t, http.MethodGet, "http://"+g.operator+"/callbacks?state=waiting&limit=1", "")
+		_, waiting := httpCall(t, http.MethodGet, "http://"+g.operator+"/callbacks?state=waiting&limit=1", "")
 		if waiting == "[]" {
 			return
 		}
@@ -137,10 +137,10 @@ func settled(t *testing.T, g *gateway, n int) {
 	}
 }
 
-// terminated ends a gateway by SIGTERM.
-func terminated(t *testing.T, b *bridge, g *gateway) {
+// terminate ends a gateway with SIGTERM.
+func terminate(t *testing.T, b *cluster, g *gateway) {
 	t.Helper()
-	b.leaves(g)
+	b.remove(g)
 	if err := g.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +149,8 @@ func terminated(t *testing.T, b *bridge, g *gateway) {
 	}
 }
 
-// counted is how many callbacks a store has of each state, in which no gateway has it open.
-func counted(t *testing.T, url string) map[store.State]int {
+// countByState returns the number of callbacks by state. No gateway may have the store open.
+func countByState(t *testing.T, url string) map[store.State]int {
 	t.Helper()
 	s, err := store.Open(t.Context(), url)
 	if err != nil {

@@ -22,93 +22,91 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestRolloutUnderKill: partners are moved to and fro while upstreams fail and the gateway is ended by kill -9, again and
-// again, each time over a call that is at a side. In the end every bill is at one side, what was acknowledged is in effect
-// once and what was refused is not, and on the way no write came to a side that is not the owner and no answer named a
-// wrong state.
-func TestRolloutUnderKill(t *testing.T) {
+// Partners move between stages while calls fail and the gateway is killed with kill -9 during calls. In the end every
+// bill is at one backend, acknowledged writes took effect once, and refused ones did not. No write reached a backend that
+// is not the owner, and no answer had a wrong state.
+func TestRolloutKeepsEveryBillAtOneBackendUnderKill(t *testing.T) {
 	t.Parallel()
-	b := newBridge(t)
-	m := newMoving(t, b, "legacy", "v2", "sqlite:"+filepath.Join(b.folder, "bridge.db"))
+	b := newCluster(t)
+	m := newRolloutRun(t, b, "legacy", "v2", "sqlite:"+filepath.Join(b.folder, "bridge.db"))
 	m.run(t, 1)
 }
 
-// TestRolloutReplicasUnderKill is the same with two replicas on one PostgreSQL, which are killed in turn, and between
-// upstreams that speak the forms the other way round.
-func TestRolloutReplicasUnderKill(t *testing.T) {
+// The same with two replicas on one PostgreSQL, and with the forms of the backends exchanged.
+func TestRolloutReplicasKeepEveryBillAtOneBackendUnderKill(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, newBridge(t), "v2", "legacy", storetest.Postgres(t))
+	m := newRolloutRun(t, newCluster(t), "v2", "legacy", storetest.Postgres(t))
 	m.run(t, 2)
 }
 
-// All that is drawn follows from the seed. When calls meet, and which of them a kill hits, does not.
+// The seed determines all random choices, but not the timing of calls and kills.
 var rolloutSeed = flag.Uint64("rollout.seed", 0, "the seed of the tests of rollouts under kill; a new one if it is 0")
 
 const (
 	rolloutKills = 8
-	atOneTime    = 12 // clients
-	madeBefore   = 90 // of the first bills, the mover's
-	decideEvery  = 15 // calls
+	clientCount  = 12 // at the same time
+	oldBills     = 90 // bills of oldPartner from before the gateway
+	decideEvery  = 15 // calls between two changes
 )
 
-// A moving is two backends, the gateways between them, and partners who move from one to the other.
-type moving struct {
-	t       *testing.T
-	seed    uint64
-	config  string
-	bridge  *bridge
-	client  *http.Client
-	sides   [2]*side
-	writing sync.WaitGroup // writes at the sides
-	ended   atomic.Bool    // no client begins another bill
-	calm    bool           // nothing goes wrong any more
+// A rolloutRun has partners, gateways and two backends.
+type rolloutRun struct {
+	t         *testing.T
+	seed      uint64
+	config    string
+	cluster   *cluster
+	client    *http.Client
+	backends  [2]*backend
+	writes    sync.WaitGroup // writes at the backends that are under way
+	stopping  atomic.Bool    // clients begin no other bill
+	faultless bool           // no more faults
 
-	deciding sync.Mutex // one change at a time
-	rnd      *rand.Rand // of the operator
-	plan     []change   // the first of them
+	deciding sync.Mutex // serializes changes
+	rnd      *rand.Rand // for the changes
+	plan     []change   // the first changes
 	stopped  bool
-	since    int // calls since the last change
+	since    int // the number of calls since the last change
 
-	mu    sync.Mutex
-	sums  sums
-	sent  map[string]*sending
-	open  map[spot]*[2]creates
-	done  map[spot]map[string]int // writes that took effect
-	goals map[spot]string         // the states that the clients brought them to
-	story map[spot][]string
-	next  *blow
-	told  map[spot]bool // that its story was told
+	mu          sync.Mutex
+	counts      runCounts
+	sent        map[string]*partnerCall
+	openCreates map[billRef]*[2]creates
+	effects     map[billRef]map[string]int // the number of writes that took effect, by operation
+	finalStates map[billRef]string         // the states that clients have reached
+	history     map[billRef][]string
+	nextKill    *plannedKill
+	reported    map[billRef]bool // the history was printed
 }
 
-// A change puts a partner, or all that have no stage of their own, into a stage.
+// A change sets the stage of a partner, or the default stage.
 type change struct{ who, stage, percent string }
 
-// creates of a bill at a side that may have made it, or may yet.
+// creates are the creates of a bill at a backend.
 type creates struct {
-	now    int
-	unsure bool // one ended so that it will never be known
+	underWay int
+	mayExist bool // the bill may exist or come into existence
 }
 
-// sums are what a run lived through.
-type sums struct {
-	calls, acknowledged, refused, unknown, cutOff, named, mishaps, payments, together, stages, stops, undecided int
+// runCounts are the counts of a run.
+type runCounts struct {
+	calls, acknowledged, refused, unknown, cutOff, named, faults, payments, together, stages, stops, undecided int
 }
 
-func newMoving(t *testing.T, b *bridge, old, fresh, storeURL string) *moving {
+func newRolloutRun(t *testing.T, b *cluster, old, fresh, storeURL string) *rolloutRun {
 	t.Helper()
-	m := &moving{
-		t: t, seed: cmp.Or(*rolloutSeed, rand.Uint64()), bridge: b, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
-		sent: map[string]*sending{}, open: map[spot]*[2]creates{}, done: map[spot]map[string]int{},
-		goals: map[spot]string{}, story: map[spot][]string{}, told: map[spot]bool{},
+	m := &rolloutRun{
+		t: t, seed: cmp.Or(*rolloutSeed, rand.Uint64()), cluster: b, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
+		sent: map[string]*partnerCall{}, openCreates: map[billRef]*[2]creates{}, effects: map[billRef]map[string]int{},
+		finalStates: map[billRef]string{}, history: map[billRef][]string{}, reported: map[billRef]bool{},
 	}
 	t.Cleanup(m.client.CloseIdleConnections)
 	m.rnd = rand.New(rand.NewPCG(m.seed, 1<<63))
-	for _, stage := range []string{"shadow", "canary", "new"} { // each goes all the way, and then to and fro
-		for _, who := range movers {
+	for _, stage := range []string{"shadow", "canary", "new"} { // every partner goes through all stages, and then to random ones
+		for _, who := range partnerNames {
 			m.plan = append(m.plan, m.drawChange(who, stage))
 		}
 	}
-	m.sides = [2]*side{newSide(t, m, 0, old), newSide(t, m, 1, fresh)}
+	m.backends = [2]*backend{newBackend(t, m, 0, old), newBackend(t, m, 1, fresh)}
 	m.config = fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:0}
@@ -119,98 +117,98 @@ route: {default: old}
 failures: {explain: 300ms}
 rollout: {old: old, new: new, ask: 300ms}
 store: {url: %q}
-`, old, m.sides[0].url, fresh, m.sides[1].url, storeURL)
+`, old, m.backends[0].url, fresh, m.backends[1].url, storeURL)
 	s, err := store.Open(t.Context(), storeURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = s.Begin(t.Context(), "test", time.Now())
-	for _, key := range movers { // seen long ago, so that they may leave
+	for _, key := range partnerNames { // seen for the settling period
 		err = errors.Join(err, s.Seen(t.Context(), partner.Of(key), time.Now().Add(-time.Hour)))
 	}
 	if err = errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for n := range madeBefore {
-		if c := m.newClient(n); c.made {
+	for n := range oldBills {
+		if c := m.newClient(n); c.existsBefore {
 			body := operationBody(old, "create", c.at, c.merchant, false)
-			if answer, code := m.sides[0].do(operationPath(old, "create"), []byte(body)); code != "0000" {
+			if answer, code := m.backends[0].do(operationPath(old, "create"), []byte(body)); code != "0000" {
 				t.Fatalf("%s", answer.Body)
 			}
-			m.did(c.at)["create"]++
+			m.effectsOn(c.at)["create"]++
 		}
 	}
 	return m
 }
 
-// run has clients go on while gateways are killed, and judges when all is over.
-func (m *moving) run(t *testing.T, replicas int) {
+// run kills gateways while clients make calls, and checks the backends at the end.
+func (m *rolloutRun) run(t *testing.T, replicas int) {
 	start, rnd := time.Now(), rand.New(rand.NewPCG(m.seed, 1<<62))
 	var gateways []*gateway
 	for range replicas {
-		gateways = append(gateways, m.bridge.start(t, m.config))
+		gateways = append(gateways, m.cluster.start(t, m.config))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	var clients sync.WaitGroup
 	t.Cleanup(func() { cancel(); clients.Wait() })
 	var began atomic.Int64
-	for range atOneTime {
+	for range clientCount {
 		clients.Go(func() {
-			for !m.ended.Load() && ctx.Err() == nil {
-				m.newClient(int(began.Add(1)) - 1).live(ctx)
+			for !m.stopping.Load() && ctx.Err() == nil {
+				m.newClient(int(began.Add(1)) - 1).run(ctx)
 			}
 		})
 	}
 	for kill := range rolloutKills {
 		n := kill % replicas
-		blow := m.expect(rnd, gateways[n], replicas)
+		planned := m.planKill(rnd, gateways[n], replicas)
 		select {
-		case <-blow.due:
+		case <-planned.due:
 		case <-ctx.Done():
-			t.Fatalf("seed %d: no call comes through gateway %d", m.seed, n)
+			t.Fatalf("seed %d: no call through gateway %d", m.seed, n)
 		}
-		m.bridge.kill(t, gateways[n])
-		close(blow.struck)
-		gateways[n] = m.bridge.start(t, m.config)
+		m.cluster.kill(t, gateways[n])
+		close(planned.killed)
+		gateways[n] = m.cluster.start(t, m.config)
 	}
-	m.ended.Store(true)
+	m.stopping.Store(true)
 	clients.Wait()
-	m.writing.Wait()
+	m.writes.Wait()
 	if ctx.Err() != nil {
-		t.Fatalf("seed %d: it does not come to an end", m.seed)
+		t.Fatalf("seed %d: the run did not end in time", m.seed)
 	}
-	m.calm = true
+	m.faultless = true
 	m.readAll(ctx)
 	for _, g := range gateways {
-		terminated(t, m.bridge, g)
+		terminate(t, m.cluster, g)
 	}
-	bills := m.judgeAll()
+	bills := m.checkBackends()
 	m.mu.Lock()
-	s := m.sums
+	s := m.counts
 	m.mu.Unlock()
 	if s.cutOff == 0 || replicas > 1 && s.together == 0 {
-		t.Errorf("%d calls were cut off, %d bills were made through both replicas at the same time", s.cutOff, s.together)
+		t.Errorf("%d calls were cut off, %d bills were created through both replicas at the same time", s.cutOff, s.together)
 	}
 	t.Logf("seed %d, %s to %s, %d replicas: %d calls (%d acknowledged, %d refused, %d of unknown outcome, %d cut off by a kill), %d bills (%d at old, %d at new), "+
-		"%d made through both replicas at the same time, %d kills, %d stage changes, %d stops and resumes, %d changes cut off, %d faults, %d payments, "+
+		"%d created through both replicas at the same time, %d kills, %d stage changes, %d stops and resumes, %d changes cut off, %d faults, %d payments, "+
 		"%d states named, within %s",
-		m.seed, m.sides[0].form, m.sides[1].form, replicas, s.calls, s.acknowledged, s.refused, s.unknown, s.cutOff, bills[0]+bills[1], bills[0], bills[1],
-		s.together, rolloutKills, s.stages, s.stops, s.undecided, s.mishaps, s.payments, s.named, time.Since(start).Round(100*time.Millisecond))
+		m.seed, m.backends[0].form, m.backends[1].form, replicas, s.calls, s.acknowledged, s.refused, s.unknown, s.cutOff, bills[0]+bills[1], bills[0], bills[1],
+		s.together, rolloutKills, s.stages, s.stops, s.undecided, s.faults, s.payments, s.named, time.Since(start).Round(100*time.Millisecond))
 }
 
-// expect has a gateway killed soon.
-func (m *moving) expect(rnd *rand.Rand, through *gateway, replicas int) *blow {
+// planKill plans the kill of a gateway during a call.
+func (m *rolloutRun) planKill(rnd *rand.Rand, through *gateway, replicas int) *plannedKill {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.next = &blow{through: through, calls: (60 + rnd.IntN(120)) / replicas, when: moment(rnd.IntN(4)), due: make(chan struct{}), struck: make(chan struct{})}
-	if m.next.when == asking {
-		m.next.calls = (4 + rnd.IntN(24)) / replicas // they are rare
+	m.nextKill = &plannedKill{through: through, calls: (60 + rnd.IntN(120)) / replicas, when: killMoment(rnd.IntN(4)), due: make(chan struct{}), killed: make(chan struct{})}
+	if m.nextKill.when == duringRead {
+		m.nextKill.calls = (4 + rnd.IntN(24)) / replicas // such calls are rare
 	}
-	return m.next
+	return m.nextKill
 }
 
-// decide is the operator, who changes something after so many calls, whatever else is under way.
-func (m *moving) decide(ctx context.Context, calls int) {
+// decide makes a change after a number of calls.
+func (m *rolloutRun) decide(ctx context.Context, calls int) {
 	m.deciding.Lock()
 	defer m.deciding.Unlock()
 	if m.since += calls; m.since < decideEvery {
@@ -219,12 +217,12 @@ func (m *moving) decide(ctx context.Context, calls int) {
 	m.since = 0
 	if stop := m.rnd.IntN(8) == 0 || m.stopped && m.rnd.IntN(2) == 0; stop {
 		what := map[bool]string{false: "stop", true: "resume"}[m.stopped]
-		before := m.sums.undecided
+		before := m.counts.undecided
 		if m.operate(ctx, "/rollout/"+what+"?by=test") {
-			m.sums.stops++
+			m.counts.stops++
 			m.stopped = !m.stopped
-		} else if m.sums.undecided > before {
-			m.stopped = false // perhaps: what is stopped may be stopped again, but not resumed again
+		} else if m.counts.undecided > before {
+			m.stopped = false // not known; stop works in both states, resume does not
 		}
 		return
 	}
@@ -234,35 +232,35 @@ func (m *moving) decide(ctx context.Context, calls int) {
 		m.set(ctx, c)
 		return
 	}
-	m.set(ctx, m.drawChange(movers[m.rnd.IntN(len(movers))], ""))
+	m.set(ctx, m.drawChange(partnerNames[m.rnd.IntN(len(partnerNames))], ""))
 }
 
-// move is the operator who changes something just when a partner makes a bill, or does not know what became of it.
-func (m *moving) move(ctx context.Context, who string) {
+// move makes a change while a partner creates a bill or resolves an unknown outcome.
+func (m *rolloutRun) move(ctx context.Context, who string) {
 	m.deciding.Lock()
 	defer m.deciding.Unlock()
 	m.set(ctx, m.drawChange(who, ""))
 }
 
-func (m *moving) set(ctx context.Context, c change) {
-	// Forced: no verdict is waited for, and what a drained partner has at the old backend the ledger knows. All were seen for
-	// long enough.
+func (m *rolloutRun) set(ctx context.Context, c change) {
+	// With force: the test waits for no verdict, the ledger has the bills of drained partners, and the settling period is
+	// over.
 	q := url.Values{"by": {"test"}, "partner": {string(partner.Of(c.who))}, "stage": {c.stage}, "force": {"true"}}
-	if c.who == follower {
+	if c.who == defaultPartner {
 		q.Set("partner", "default")
 	}
 	if c.percent != "" {
 		q.Set("percent", c.percent)
 	}
 	if m.operate(ctx, "/rollout/stage?"+q.Encode()) {
-		m.sums.stages++
+		m.counts.stages++
 	}
 }
 
-// drawChange is of a partner, to any stage if none is given.
-func (m *moving) drawChange(who, stage string) change {
+// drawChange returns a change of a partner, to a random stage if none is given.
+func (m *rolloutRun) drawChange(who, stage string) change {
 	stages := []string{"old", "shadow", "canary", "canary", "new", "new", "drained", "drained"}
-	if who != newcomer {
+	if who != freshPartner {
 		stages = stages[:6]
 	}
 	c := change{who: who, stage: cmp.Or(stage, stages[m.rnd.IntN(len(stages))])}
@@ -272,9 +270,9 @@ func (m *moving) drawChange(who, stage string) change {
 	return c
 }
 
-// operate makes a change through one of the gateways that live. It tells whether it is known to be made.
-func (m *moving) operate(ctx context.Context, target string) bool {
-	g, err := m.bridge.one(ctx, m.rnd.Int())
+// operate makes a change through a gateway that is alive. It reports whether the change is known to be made.
+func (m *rolloutRun) operate(ctx context.Context, target string) bool {
+	g, err := m.cluster.anyGateway(ctx, m.rnd.Int())
 	if err != nil {
 		return false
 	}
@@ -282,30 +280,30 @@ func (m *moving) operate(ctx context.Context, target string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case err != nil && (!m.bridge.lives(g) || ctx.Err() != nil):
-		m.sums.undecided++
+	case err != nil && (!m.cluster.isAlive(g) || ctx.Err() != nil):
+		m.counts.undecided++
 	case err != nil || status != http.StatusOK:
 		m.t.Errorf("%s: %d %s, %v", target, status, answer, err)
 	}
 	return err == nil && status == http.StatusOK
 }
 
-// readAll finds every bill again, in either form, when nothing goes wrong any more.
-func (m *moving) readAll(ctx context.Context) {
+// readAll reads every bill in both forms, without faults.
+func (m *rolloutRun) readAll(ctx context.Context) {
 	m.mu.Lock()
-	goals := m.goals
+	goals := m.finalStates
 	m.mu.Unlock()
-	readers, todo := sync.WaitGroup{}, make(chan spot)
-	for range atOneTime {
+	readers, todo := sync.WaitGroup{}, make(chan billRef)
+	for range clientCount {
 		readers.Go(func() {
 			for at := range todo {
 				var n int
 				_, _ = fmt.Sscanf(at.bill, "BILL%d", &n)
 				c := m.newClient(n)
 				for _, c.form = range []string{"v2", "legacy"} {
-					if got := c.look(ctx); got != goals[at] {
+					if got := c.readState(ctx); got != goals[at] {
 						m.mu.Lock()
-						m.breach(at, "it is read in state %q, and was brought to %q", got, goals[at])
+						m.violation(at, "it is read in state %q, and was brought to %q", got, goals[at])
 						m.mu.Unlock()
 					}
 				}
@@ -319,32 +317,32 @@ func (m *moving) readAll(ctx context.Context) {
 	readers.Wait()
 }
 
-// judgeAll holds the sides to what was acknowledged and refused, when nothing is under way. It returns how many bills
-// they have.
-func (m *moving) judgeAll() (bills [2]int) {
+// checkBackends compares the backends with the acknowledged and refused calls. It returns the number of bills of each
+// backend.
+func (m *rolloutRun) checkBackends() (bills [2]int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.sent {
 		switch {
 		case s.op == "read":
-		case s.visits > 1 || s.effects > 1:
-			m.breach(s.at, "%s: it came to the sides %d times and took effect %d times", s.id, s.visits, s.effects)
+		case s.arrivals > 1 || s.effects > 1:
+			m.violation(s.at, "%s: arrived at the backends %d times and took effect %d times", s.id, s.arrivals, s.effects)
 		case s.code == "0000" && s.effects != 1:
-			m.breach(s.at, "%s: it was acknowledged and took effect %d times", s.id, s.effects)
+			m.violation(s.at, "%s: acknowledged, but took effect %d times", s.id, s.effects)
 		case s.code != "" && s.code != "0000" && s.effects != 0:
-			m.breach(s.at, "%s: it was refused with %s and took effect", s.id, s.code)
+			m.violation(s.at, "%s: refused with %s, but took effect", s.id, s.code)
 		}
 	}
-	found := map[spot]sandbox.Bill{}
-	for n, side := range m.sides {
-		for _, b := range side.service.Bills() {
-			at := spot{b.Partner, b.ID}
+	found := map[billRef]sandbox.Bill{}
+	for n, backend := range m.backends {
+		for _, b := range backend.service.Bills() {
+			at := billRef{b.Partner, b.ID}
 			if _, twice := found[at]; twice {
-				m.breach(at, "it is at both backends")
+				m.violation(at, "the bill is at both backends")
 			}
 			found[at] = b
 			bills[n]++
-			did := m.done[at]
+			did := m.effects[at]
 			want := map[string]int{"create": 1, "resend": b.Messages - 1}
 			switch b.State {
 			case "D":
@@ -354,51 +352,51 @@ func (m *moving) judgeAll() (bills [2]int) {
 			}
 			for _, op := range operations {
 				if did[op] != want[op] {
-					m.breach(at, "it is in state %s with %d messages, and a %s took effect %d times", b.State, b.Messages, op, did[op])
+					m.violation(at, "it is in state %s with %d messages, and a %s took effect %d times", b.State, b.Messages, op, did[op])
 				}
 			}
 		}
 	}
-	for at, goal := range m.goals {
+	for at, goal := range m.finalStates {
 		if got := found[at].State; got != goal {
-			m.breach(at, "it is in state %q, and was brought to %q", got, goal)
+			m.violation(at, "it is in state %q, and was brought to %q", got, goal)
 		}
 	}
-	if len(m.goals) == 0 || bills[0] == 0 || bills[1] == 0 {
-		m.t.Errorf("%d bills came to their ends, and the sides have %v", len(m.goals), bills)
+	if len(m.finalStates) == 0 || bills[0] == 0 || bills[1] == 0 {
+		m.t.Errorf("%d bills have a final state, and the backends have %v bills: too few", len(m.finalStates), bills)
 	}
 	return bills
 }
 
-func (m *moving) states(at spot) [2]string {
-	return [2]string{m.sides[0].state(at), m.sides[1].state(at)}
+func (m *rolloutRun) states(at billRef) [2]string {
+	return [2]string{m.backends[0].state(at), m.backends[1].state(at)}
 }
 
-// creates are those of a bill. The lock is held, as for all below.
-func (m *moving) creates(at spot) *[2]creates {
-	if m.open[at] == nil {
-		m.open[at] = &[2]creates{}
+// creates returns the creates of a bill. The lock must be held here and in the functions below.
+func (m *rolloutRun) creates(at billRef) *[2]creates {
+	if m.openCreates[at] == nil {
+		m.openCreates[at] = &[2]creates{}
 	}
-	return m.open[at]
+	return m.openCreates[at]
 }
 
-func (m *moving) did(at spot) map[string]int {
-	if m.done[at] == nil {
-		m.done[at] = map[string]int{}
+func (m *rolloutRun) effectsOn(at billRef) map[string]int {
+	if m.effects[at] == nil {
+		m.effects[at] = map[string]int{}
 	}
-	return m.done[at]
+	return m.effects[at]
 }
 
-func (m *moving) note(at spot, format string, args ...any) {
-	m.story[at] = append(m.story[at], fmt.Sprintf(format, args...))
+func (m *rolloutRun) note(at billRef, format string, args ...any) {
+	m.history[at] = append(m.history[at], fmt.Sprintf(format, args...))
 }
 
-// breach is of a rule. The first of a bill comes with all that became of it.
-func (m *moving) breach(at spot, format string, args ...any) {
+// violation reports a violation of a rule. The first one of a bill has the bill's history.
+func (m *rolloutRun) violation(at billRef, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if !m.told[at] {
-		m.told[at] = true
-		text += "\n\t" + strings.Join(m.story[at], "\n\t")
+	if !m.reported[at] {
+		m.reported[at] = true
+		text += "\n\t" + strings.Join(m.history[at], "\n\t")
 	}
 	m.t.Errorf("seed %d: %v: %s", m.seed, at, text)
 }

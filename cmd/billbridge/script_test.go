@@ -17,25 +17,25 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-var update = flag.Bool("update", false, "write the wanted outputs of the scripts anew; read every line of the difference")
+var update = flag.Bool("update", false, "rewrite the expected outputs of the scripts; review every line of the difference")
 
-// TestMain makes this test binary the program, too: scripts and tests start it by the name billbridge.
+// TestMain makes this test binary also the program billbridge, which scripts and tests start.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"billbridge": main})
 }
 
-// The commands as a shell sees them: arguments, streams, signals and exit codes. Beside testscript's own words the
-// scripts have
+// The scripts run the commands as a shell does. They test arguments, streams, signals and exit codes. In addition to the
+// commands of testscript they have
 //
-//	exits CODE PROGRAM [ARGS]      run to the end; stdin stays what it was until the next stdin
-//	start NAME PROGRAM [ARGS]      run in the background
-//	await NAME STREAM REGEXP       go on when a line is there; named groups become variables
-//	signal NAME HUP|TERM
-//	ends NAME CODE                 go on when it has ended; stdout and stderr are all that it said
-//	call METHOD URL [FILE]         one HTTP call; stdout is the status, then the body
-//	paste VARIABLE                 the curl line in the variable, without curl; stdout as of call
-//	fill FILE                      put variables into a file
-//	occupy VARIABLE                take a port
+//	exits CODE PROGRAM [ARGS]      run a program to its end; stdin is kept until the next stdin command
+//	start NAME PROGRAM [ARGS]      start a program in the background
+//	await NAME STREAM REGEXP       wait for a line; named groups become variables
+//	signal NAME HUP|TERM           send a signal
+//	ends NAME CODE                 wait for the end; stdout and stderr have all output of the program
+//	call METHOD URL [FILE]         make an HTTP call; stdout has the status and the body
+//	paste VARIABLE                 run the curl command in a variable, without curl; stdout as for call
+//	fill FILE                      replace variables in a file
+//	occupy VARIABLE                listen on a port
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Deadline:            time.Now().Add(3 * patience), // a program that serves where it should end is ended
+		Deadline:            time.Now().Add(3 * patience), // a program that does not end is killed
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "start": start, "await": await, "signal": sendSignal, "ends": ends,
 			"call": call, "paste": paste, "fill": fill, "occupy": occupy,
@@ -56,11 +56,10 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// noRaceSleep keeps programs built with the race detector from waiting a second before they exit, as they do
-// otherwise: the scripts run hundreds.
+// noRaceSleep disables the pause of a second with which programs with the race detector exit.
 const noRaceSleep = "GORACE=atexit_sleep_ms=0"
 
-// want refuses a line of a script that its command cannot make sense of.
+// want fails if the arguments of a script command are wrong.
 func want(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
 	if neg || len(args) < least {
 		ts.Fatalf("usage: %s", usage)
@@ -103,8 +102,7 @@ func exchange(ts *testscript.TestScript, method, url string, header http.Header,
 	ts.Check(err)
 }
 
-// paste does what a shell with curl does, for the words that our lines have: a machine without curl has the test
-// too.
+// paste runs a curl command line without curl.
 func paste(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "paste VARIABLE")
 	words, err := shellWords(ts.Getenv(args[0]))
@@ -136,8 +134,7 @@ func paste(ts *testscript.TestScript, neg bool, args []string) {
 	exchange(ts, method, url, header, body)
 }
 
-// shellWords splits a line as a shell does that has words, blanks and single quotes, and refuses what else a shell
-// would give a meaning to.
+// shellWords splits a line with words, blanks and single quotes. It refuses other characters with a meaning in a shell.
 func shellWords(line string) ([]string, error) {
 	var words []string
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimLeft(line, " ") {

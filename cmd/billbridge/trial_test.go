@@ -14,22 +14,22 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A trial relays, too: a bill that a legacy client makes with a callback address on this machine, and that is paid on
-// its page, is called back in the legacy form, though the sandbox behind is v2.
-func TestTrialCallsBack(t *testing.T) {
+// A trial relays callbacks: a bill that a legacy client creates and that is paid on its page has a callback in the legacy
+// form, although the sandbox is a v2 upstream.
+func TestTrialDeliversCallbacks(t *testing.T) {
 	t.Parallel()
 	type notice struct{ id, path, body string }
-	noticed := make(chan notice, 100) // more than it tries
+	noticed := make(chan notice, 100) // more than the number of attempts
 	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
 		noticed <- notice{r.Header.Get("webhook-id"), r.URL.Path, string(body)}
-		_, _ = io.WriteString(w, received(strings.TrimPrefix(r.URL.Path, "/paid/")))
+		_, _ = io.WriteString(w, callbackAnswer(strings.TrimPrefix(r.URL.Path, "/paid/")))
 	}))
 	t.Cleanup(partner.Close)
-	trial := launched(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	trial := launchInTempDir(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	at, err := trial.await("stdout", `^  partners +(?P<partners>http://\S+)$`)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestTrialCallsBack(t *testing.T) {
 			"data.shortUrl", "apiKey=demo-partner-key billId=V1 apprState=F apprPrice=20000 apprPayType=1",
 		},
 	} {
-		status, made := exchanged(t, http.MethodPost, at["partners"]+row.path, row.body)
+		status, made := httpCall(t, http.MethodPost, at["partners"]+row.path, row.body)
 		page := gjson.Get(made, row.short).String()
 		if status != http.StatusOK || page == "" {
 			t.Fatalf("making the %s bill: %d %s", row.form, status, made)
@@ -67,7 +67,7 @@ func TestTrialCallsBack(t *testing.T) {
 		select {
 		case n := <-noticed:
 			if n.path != "/paid/"+row.form || !strings.HasPrefix(n.id, "cb_") {
-				t.Errorf("the %s bill is called back at %s under the id %q", row.form, n.path, n.id)
+				t.Errorf("the %s bill has a callback at %s with the id %q", row.form, n.path, n.id)
 			}
 			for _, field := range strings.Fields(row.names) {
 				name, value, _ := strings.Cut(field, "=")
@@ -76,10 +76,10 @@ func TestTrialCallsBack(t *testing.T) {
 				}
 			}
 		case <-time.After(patience):
-			t.Fatalf("the %s bill is not called back:\n%s", row.form, trial.all("stderr"))
+			t.Fatalf("the %s bill has no callback:\n%s", row.form, trial.all("stderr"))
 		}
 	}
-	code, out, errs := commanded(t, false, "callbacks", "list", "--state", "delivered", "--limit", "1", "--admin", operator["at"])
+	code, out, errs := runCommand(t, false, "callbacks", "list", "--state", "delivered", "--limit", "1", "--admin", operator["at"])
 	if code != exitOK || errs != "" {
 		t.Errorf("%d %s %s", code, out, errs)
 	}

@@ -12,8 +12,8 @@ import (
 
 // The control requests of random sequences: changes that are not calls of a partner.
 
-// tell sends a control request and returns its status.
-func (w *comparison) tell(method, path, body string) (status int, answer string) {
+// sendControl sends a control request and returns its status.
+func (w *comparison) sendControl(method, path, body string) (status int, answer string) {
 	reply := httptest.NewRecorder()
 	w.control.ServeHTTP(reply, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return reply.Code, reply.Body.String()
@@ -21,7 +21,7 @@ func (w *comparison) tell(method, path, body string) (status int, answer string)
 
 // show decodes a response of the control API.
 func (w *comparison) show(t *rapid.T, path string, into any) {
-	status, body := w.tell(http.MethodGet, path, "")
+	status, body := w.sendControl(http.MethodGet, path, "")
 	d := json.NewDecoder(strings.NewReader(body))
 	d.UseNumber()
 	if err := d.Decode(into); err != nil || status != http.StatusOK {
@@ -31,7 +31,7 @@ func (w *comparison) show(t *rapid.T, path string, into any) {
 
 // event sends a control request and checks its status. An invalid request changes nothing.
 func (w *comparison) event(t *rapid.T, path string, body any, want int) {
-	status, answer := w.tell(http.MethodPost, path, encode(body))
+	status, answer := w.sendControl(http.MethodPost, path, encode(body))
 	if status != want {
 		t.Fatalf("%s is answered with %d, not %d: %s", path, status, want, answer)
 	}
@@ -43,7 +43,7 @@ func (w *comparison) event(t *rapid.T, path string, body any, want int) {
 // snapshot returns everything that a refusal must not change: bills, points and callbacks, without the attempts, which
 // run in the background.
 func (w *comparison) snapshot() string {
-	_, partners := w.tell(http.MethodGet, "/partners", "")
+	_, partners := w.sendControl(http.MethodGet, "/partners", "")
 	text := encode(w.s.Bills()) + partners
 	for _, c := range w.s.Callbacks() {
 		text += c.Partner + c.BillID + c.URL + c.Body

@@ -15,25 +15,25 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The parties around gateways that relay callbacks: the billing service upstream, and the partner.
+// The upstream and the partner of gateways that relay callbacks.
 
-// paid is the notice of a bill's payment: a read's approval fields, flat. Both are the same notice.
-func paid(form, bill string) string {
+// callbackBody returns the callback of a payment in a form.
+func callbackBody(form, bill string) string {
 	if form == "legacy" {
 		return `{"apikey":"` + keyOf(bill) + `","bill_id":"` + bill + `","appr_pay_type":"0","appr_dt":"20261121093000","appr_num":"N` + bill + `","appr_state":"F"}`
 	}
 	return `{"apiKey":"` + keyOf(bill) + `","billId":"` + bill + `","apprPayType":0,"apprDt":20261121093000,"apprNum":"N` + bill + `","apprState":"F"}`
 }
 
-// received is what a form answers when it has a notice.
-func received(form string) string {
+// callbackAnswer returns the success of a form.
+func callbackAnswer(form string) string {
 	if form == "legacy" {
 		return `{"code":"0000","msg":"성공하였습니다."}`
 	}
 	return `{"code":"0000"}`
 }
 
-// formOf has every other bill made by a legacy client.
+// formOf returns the form in which a bill is created: every other one is legacy.
 func formOf(bill string) string {
 	if strings.ContainsAny(bill[len(bill)-1:], "13579") {
 		return "legacy"
@@ -41,8 +41,7 @@ func formOf(bill string) string {
 	return "v2"
 }
 
-// keyOf has partners other than the usual one make bills that begin with their name. TWIN and TWIX are known by the same
-// 12 digits.
+// keyOf returns the key of the partner of a bill. The short hashes of TWIN and TWIX are equal.
 func keyOf(bill string) string {
 	switch bill[:4] {
 	case "TWIN":
@@ -63,17 +62,17 @@ func billIDs(prefix string, n int) []string {
 	return all
 }
 
-// A biller is an upstream: it takes bills in its form, and remembers the callback address of each.
-type biller struct {
+// A callbackUpstream accepts bills in its form, and records the callback address of each.
+type callbackUpstream struct {
 	form, url string
 
-	mu    sync.Mutex
-	given map[string]string // callback addresses by bill
+	mu        sync.Mutex
+	addresses map[string]string // by bill
 }
 
-func newBiller(t *testing.T, form string) *biller {
+func newCallbackUpstream(t *testing.T, form string) *callbackUpstream {
 	t.Helper()
-	u := &biller{form: form, given: map[string]string{}}
+	u := &callbackUpstream{form: form, addresses: map[string]string{}}
 	path, id, address, made := "/bill", "bill.billId", "bill.callbackUrl", `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"k-1","member":"m","merchant":"s","billId":"%s","hash":"h","shortUrl":"http://short.example.com/1"}}`
 	if form == "legacy" {
 		path, id, address, made = "/if/bill/send", "bill.bill_id", "bill.callbackURL", `{"code":"0000","msg":"성공하였습니다.","apikey":"k-1","member":"m","merchant":"s","bill_id":"%s","hash":"h"}`
@@ -85,7 +84,7 @@ func newBiller(t *testing.T, form string) *biller {
 			t.Errorf("the %s upstream gets %s %s: %v", form, r.URL.Path, body, err)
 		}
 		u.mu.Lock()
-		u.given[bill] = gjson.GetBytes(body, address).String()
+		u.addresses[bill] = gjson.GetBytes(body, address).String()
 		u.mu.Unlock()
 		_, _ = fmt.Fprintf(w, made, bill)
 	}))
@@ -94,20 +93,19 @@ func newBiller(t *testing.T, form string) *biller {
 	return u
 }
 
-// notify calls a bill's address as an upstream does: again, until it is acknowledged in the upstream's form. It
-// returns how often it called.
-func (u *biller) notify(ctx context.Context, client *http.Client, bill string) (calls int, err error) {
+// notify sends the callback of a bill until it is acknowledged in the upstream's form. It returns the number of calls.
+func (u *callbackUpstream) notify(ctx context.Context, client *http.Client, bill string) (calls int, err error) {
 	u.mu.Lock()
-	address := u.given[bill]
+	address := u.addresses[bill]
 	u.mu.Unlock()
 	for ctx.Err() == nil {
 		calls++
 		var status int
 		var answer string
-		if status, answer, err = post(ctx, client, address, paid(u.form, bill)); err != nil {
+		if status, answer, err = post(ctx, client, address, callbackBody(u.form, bill)); err != nil {
 			continue // its gateway was killed
 		}
-		if status == http.StatusOK && answer == received(u.form) {
+		if status == http.StatusOK && answer == callbackAnswer(u.form) {
 			return calls, nil
 		}
 		err = fmt.Errorf("callback of %s: %d %s", bill, status, answer)
@@ -130,67 +128,67 @@ func post(ctx context.Context, client *http.Client, url, body string) (int, stri
 	return reply.StatusCode, string(answer), err
 }
 
-// What a partner does with an attempt.
+// A reaction is how a partner answers an attempt.
 type reaction int
 
 const (
-	takes   reaction = iota // answers with the documented success
-	refuses                 // answers 500
-	holds                   // answers nothing while the gateway waits, unless it is released
+	accept reaction = iota // returns the success
+	refuse                 // returns HTTP 500
+	hang                   // does not answer until released is closed or the gateway gives up
 )
 
-// partnerSecret is the query of every address that the partner gives. Nobody but the partner is shown it.
+// partnerSecret is the query of every callback address. It must not be printed.
 const partnerSecret = "secret=canary-query"
 
-// A partnerServer is a partner that is called back. It holds every attempt to the bill, the form and the webhook-id that it must have.
+// A partnerServer receives callbacks. It checks the bill, the form and the webhook-id of every attempt.
 type partnerServer struct {
 	url string
 
-	mu       sync.Mutex
-	react    func(bill string, attempt int) reaction // attempt counts since react was set; it may read p
-	released chan struct{}                           // when closed, what is held is taken
-	changed  chan struct{}                           // closed at whatever happens, and then another
-	ids      map[string]string                       // webhook-ids by bill
-	bills    map[string]string                       // the other way round
-	attempts map[string]int                          // by bill, since react was set
-	taken    map[string]int                          // by bill
-	calls    int
-	now      int // attempts under way
-	most     int // that were under way at one time
-	refused  int
+	mu          sync.Mutex
+	react       func(bill string, attempt int) reaction // attempt counts from setReaction; the function may read p
+	released    chan struct{}                           // closed to answer the attempts that hang
+	changed     chan struct{}                           // closed and replaced at every change
+	ids         map[string]string                       // webhook-ids by bill
+	bills       map[string]string                       // bills by webhook-id
+	attempts    map[string]int                          // by bill, from setReaction
+	accepted    map[string]int                          // by bill
+	calls       int
+	underWay    int // attempts that are not answered
+	maxUnderWay int // the maximum of underWay
+	refused     int
 }
 
 func newPartner(t *testing.T) *partnerServer {
 	t.Helper()
 	p := &partnerServer{
 		released: make(chan struct{}), changed: make(chan struct{}),
-		ids: map[string]string{}, bills: map[string]string{}, taken: map[string]int{},
+		ids: map[string]string{}, bills: map[string]string{}, accepted: map[string]int{},
 	}
-	p.reacts(func(string, int) reaction { return takes })
+	p.setReaction(func(string, int) reaction { return accept })
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the gateway was killed while it sent
+			return // the gateway was killed during the request
 		}
 		bill := strings.TrimPrefix(r.URL.Path, "/paid/")
 		form, id := formOf(bill), r.Header.Get("webhook-id")
-		if string(body) != paid(form, bill) || r.URL.RawQuery != partnerSecret || r.Header.Get("Content-Type") != "application/json; charset=utf-8" {
+		if string(body) != callbackBody(form, bill) || r.URL.RawQuery != partnerSecret || r.Header.Get("Content-Type") != "application/json; charset=utf-8" {
 			t.Errorf("bill %s is called back at %s with %s: %s", bill, r.URL, r.Header, body)
 		}
 		does := p.begin(bill, id)
-		if does == holds {
+		if does == hang {
 			select {
 			case <-r.Context().Done():
 			case <-p.released:
-				does = takes
+				does = accept
 			}
 		}
 		switch does {
-		case refuses:
+		case refuse:
 			w.WriteHeader(http.StatusInternalServerError)
-		case takes:
-			_, _ = io.WriteString(w, received(form))
-		case holds:
+		case accept:
+			_, _ = io.WriteString(w, callbackAnswer(form))
+		case hang:
 		}
 		p.end(bill, does)
 		p.mu.Lock()
@@ -200,13 +198,13 @@ func newPartner(t *testing.T) *partnerServer {
 		}
 	}))
 	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections) // before Close, which waits for what is held
+	t.Cleanup(server.CloseClientConnections) // before Close, which waits for attempts that hang
 	p.url = server.URL
 	return p
 }
 
-// reacts sets what is done with attempts from now on, and counts them anew.
-func (p *partnerServer) reacts(react func(bill string, attempt int) reaction) {
+// setReaction sets the reaction, and resets the counts of attempts.
+func (p *partnerServer) setReaction(react func(bill string, attempt int) reaction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.react, p.attempts = react, map[string]int{}
@@ -220,32 +218,32 @@ func (p *partnerServer) begin(bill, id string) reaction {
 	}
 	p.attempts[bill]++
 	p.calls++
-	p.now++
-	p.most = max(p.most, p.now)
-	p.happened()
+	p.underWay++
+	p.maxUnderWay = max(p.maxUnderWay, p.underWay)
+	p.notifyChange()
 	return p.react(bill, p.attempts[bill])
 }
 
 func (p *partnerServer) end(bill string, did reaction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.now--
+	p.underWay--
 	switch did {
-	case takes:
-		p.taken[bill]++
-	case refuses:
+	case accept:
+		p.accepted[bill]++
+	case refuse:
 		p.refused++
-	case holds:
+	case hang:
 	}
-	p.happened()
+	p.notifyChange()
 }
 
-func (p *partnerServer) happened() {
+func (p *partnerServer) notifyChange() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// await goes on when so is true; so may read p.
+// await waits until a condition is true. The condition may read p.
 func (p *partnerServer) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for late := time.After(patience); ; {
@@ -260,17 +258,17 @@ func (p *partnerServer) await(t *testing.T, what string, so func() bool) {
 		case <-late:
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			t.Fatalf("not within %s: %s; %d bills were called back, %d of them taken", patience, what, len(p.ids), len(p.taken))
+			t.Fatalf("not within %s: %s; attempts for %d bills, %d of them delivered", patience, what, len(p.ids), len(p.accepted))
 		}
 	}
 }
 
-// deliveries are how many callbacks of bills were taken, in all and more often than once, and how many never.
+// deliveries returns the number of deliveries of bills, how many of them were repeated, and how many bills have none.
 func (p *partnerServer) deliveries(bills []string) (all, repeated, missing int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, bill := range bills {
-		n := p.taken[bill]
+		n := p.accepted[bill]
 		all += n
 		repeated += max(n-1, 0)
 		if n == 0 {

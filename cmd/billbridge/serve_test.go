@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// SIGTERM while a call is at the upstream: the gateway is no more ready and takes no new call, but the caller gets
-// the upstream's answer, and the process ends with 0.
-func TestTermDrains(t *testing.T) {
+// After SIGTERM the gateway is not ready and accepts no call, but the call under way gets the upstream's answer, and the
+// exit code is 0.
+func TestSIGTERMAnswersCallsUnderWay(t *testing.T) {
 	t.Parallel()
 	arrived, goOn := make(chan struct{}), make(chan struct{})
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -30,12 +30,12 @@ func TestTermDrains(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gateway := launched(t, "serve", "--config", file)
+	gateway := launchInTempDir(t, "serve", "--config", file)
 	at, err := gateway.await("stdout", `partners on (?P<partners>\S+), admin on (?P<operator>\S+)\.$`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := exchanged(t, http.MethodGet, "http://"+at["operator"]+"/-/ready", ""); got != http.StatusOK {
+	if got, _ := httpCall(t, http.MethodGet, "http://"+at["operator"]+"/-/ready", ""); got != http.StatusOK {
 		t.Errorf("before: ready is %d", got)
 	}
 
@@ -45,7 +45,7 @@ func TestTermDrains(t *testing.T) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		status, body := exchanged(t, http.MethodPost, "http://"+at["partners"]+"/if/bill/resend", `{"apikey":"k-1","bill_id":"A1"}`)
+		status, body := httpCall(t, http.MethodPost, "http://"+at["partners"]+"/if/bill/resend", `{"apikey":"k-1","bill_id":"A1"}`)
 		answers <- answer{status, body}
 	}()
 	<-arrived
@@ -55,7 +55,7 @@ func TestTermDrains(t *testing.T) {
 	if _, err := gateway.await("stderr", `"msg":"draining"`); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := exchanged(t, http.MethodGet, "http://"+at["operator"]+"/-/ready", ""); got != http.StatusServiceUnavailable {
+	if got, _ := httpCall(t, http.MethodGet, "http://"+at["operator"]+"/-/ready", ""); got != http.StatusServiceUnavailable {
 		t.Errorf("draining: ready is %d", got)
 	}
 	release()
@@ -66,12 +66,12 @@ func TestTermDrains(t *testing.T) {
 		t.Errorf("exit code %d, %v:\n%s", code, err, gateway.all("stdout", "stderr"))
 	}
 	if _, err := http.Get("http://" + at["partners"] + "/"); err == nil {
-		t.Error("it still listens")
+		t.Error("the gateway still accepts connections")
 	}
 }
 
-// exchanged makes one call. It may run beside the test, so that it ends nothing.
-func exchanged(t *testing.T, method, url, body string) (int, string) {
+// httpCall makes one call. It can run in another goroutine: it does not end the test.
+func httpCall(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {

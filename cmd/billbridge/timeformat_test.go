@@ -20,23 +20,22 @@ import (
 	"time"
 )
 
-// layouts are what times may be printed in beside RFC 3339, by the file: formats of the interface alone (interface document,
-// Resources and fields).
+// layouts are the other formats that files may use: those of the interface (Resources and fields).
 var layouts = map[string][]string{
 	"cmd/billbridge/sandbox.go": {time.DateOnly},         // expire_dt
 	"proxy/sandbox/bill.go":     {"20060102150405"},      // 14 digits
 	"proxy/sandbox/mapping.go":  {"2006-01-02T15:04:05"}, // regDt and updDt
 }
 
-// A listed package is one of go list.
-type listed struct {
+// A goPackage is a package in the output of go list.
+type goPackage struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
 	Module                  *struct{ Main bool }
 }
 
-// TestTimesAreRFC3339: every time that is printed has a zone, and one format. It looks for a Format with another layout, and for a
-// time that is handed to a function which prints its arguments: that is Go's own format.
+// Every printed time is in RFC 3339. The test finds calls of Format with another layout, and times passed to functions
+// that format their arguments.
 func TestTimesAreRFC3339(t *testing.T) {
 	t.Parallel()
 	command := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Module", "./...")
@@ -46,9 +45,9 @@ func TestTimesAreRFC3339(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, command.Stderr)
 	}
-	exports, ours := map[string]string{}, []listed{}
+	exports, ours := map[string]string{}, []goPackage{}
 	for all := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p listed
+		var p goPackage
 		if err := all.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
@@ -93,7 +92,7 @@ func TestTimesAreRFC3339(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if layout, wrong := misprinted(info, call); wrong {
+				if layout, wrong := printedTime(info, call); wrong {
 					for _, allowed := range layouts[name] {
 						if layout == allowed {
 							used[name+layout] = true
@@ -115,9 +114,9 @@ func TestTimesAreRFC3339(t *testing.T) {
 	}
 }
 
-// misprinted tells whether a call prints a time in another format than RFC 3339, and in which.
-func misprinted(info *types.Info, call *ast.CallExpr) (layout string, wrong bool) {
-	const own = "2006-01-02 15:04:05.999999999 -0700 MST" // Go's
+// printedTime reports whether a call prints a time in another format, and its layout.
+func printedTime(info *types.Info, call *ast.CallExpr) (layout string, wrong bool) {
+	const own = "2006-01-02 15:04:05.999999999 -0700 MST" // of time.Time.String
 	isTime := func(e ast.Expr) bool {
 		of := info.TypeOf(e)
 		if pointer, ok := of.(*types.Pointer); ok {
@@ -140,11 +139,11 @@ func misprinted(info *types.Info, call *ast.CallExpr) (layout string, wrong bool
 		}
 	}
 	signature, ok := info.TypeOf(call.Fun).(*types.Signature)
-	if !ok || !signature.Variadic() || ofLog(info, call) {
+	if !ok || !signature.Variadic() || isLogOrSQL(info, call) {
 		return "", false
 	}
 	last, ok := signature.Params().At(signature.Params().Len() - 1).Type().(*types.Slice)
-	if !ok { // of append, to bytes
+	if !ok { // append to bytes
 		return "", false
 	}
 	if empty, ok := last.Elem().Underlying().(*types.Interface); !ok || !empty.Empty() {
@@ -158,8 +157,8 @@ func misprinted(info *types.Info, call *ast.CallExpr) (layout string, wrong bool
 	return "", false
 }
 
-// ofLog tells the functions of log/slog, whose handlers print RFC 3339, and those of database/sql, which print nothing.
-func ofLog(info *types.Info, call *ast.CallExpr) bool {
+// isLogOrSQL reports whether a call is of log/slog, which prints RFC 3339, or of database/sql, which prints nothing.
+func isLogOrSQL(info *types.Info, call *ast.CallExpr) bool {
 	selected, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
 		return false
@@ -168,8 +167,7 @@ func ofLog(info *types.Info, call *ast.CallExpr) bool {
 	return function != nil && function.Pkg() != nil && (function.Pkg().Path() == "log/slog" || function.Pkg().Path() == "database/sql")
 }
 
-// TestMisprintedTimes: what the search must find and must not.
-func TestMisprintedTimes(t *testing.T) {
+func TestPrintedTimeFindsOtherLayouts(t *testing.T) {
 	t.Parallel()
 	const text = `package p
 import ("fmt"; "log/slog"; "time")
@@ -197,7 +195,7 @@ func f(at time.Time, p *time.Time, d time.Duration) {
 	var found []string
 	ast.Inspect(file, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {
-			if _, wrong := misprinted(info, call); wrong {
+			if _, wrong := printedTime(info, call); wrong {
 				found = append(found, fmt.Sprint(files.Position(call.Pos()).Line))
 			}
 		}

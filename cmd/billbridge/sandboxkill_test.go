@@ -16,15 +16,15 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// A life is a bill of the test below: what was asked of it last, and what was acknowledged.
-type life struct {
+// A killedBill is a bill of the test: the state that was last requested, and the state that was acknowledged.
+type killedBill struct {
 	form, id     string
-	acknowledged string // state; empty before the create
-	asked        string // the state that the call under way would bring; acknowledged if none is
+	acknowledged string // "" before the create
+	asked        string // equal to acknowledged if no call is under way
 }
 
-// step makes the next call of a bill's life, in its form.
-func (l *life) step(partners, control, callback string) error {
+// step makes the next call for a bill, in its form.
+func (l *killedBill) step(partners, control, callback string) error {
 	key, billID, path, envelope := "apiKey", "billId", "/bill", `{"%s":"demo-partner-key","member":"m","merchant":"s","bill":{"%s":"%s","price":"20000","hash":"%s"%s}}`
 	address, last := `,"sendType":"URL","callbackUrl":"`+callback+`"`, map[string]string{"": "", "F": "/cancel"}
 	if l.form == "legacy" {
@@ -61,12 +61,12 @@ func (l *life) step(partners, control, callback string) error {
 	return nil
 }
 
-// TestSandboxUnderKill ends the sandbox with kill -9 in the middle of bills being made, paid and cancelled, again and
-// again: nothing that it acknowledged is lost, nothing is half done, and every payment is called back.
-func TestSandboxUnderKill(t *testing.T) {
+// The sandbox is killed with kill -9 many times while bills are created, paid and cancelled. No acknowledged call is
+// lost, none is done in part, and every payment has a callback.
+func TestSandboxLosesNothingUnderKill(t *testing.T) {
 	t.Parallel()
 	const rounds, lives = 5, 16
-	noticed := make(chan string, 10_000) // more than there are attempts
+	noticed := make(chan string, 10_000) // more than the number of attempts
 	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var of struct {
 			Legacy string `json:"bill_id"`
@@ -80,7 +80,7 @@ func TestSandboxUnderKill(t *testing.T) {
 	}))
 	defer partner.Close()
 	dir := t.TempDir()
-	var all []*life
+	var all []*killedBill
 	made := 0
 	begin := func() (p *process, partners, control string) {
 		t.Helper()
@@ -99,7 +99,7 @@ func TestSandboxUnderKill(t *testing.T) {
 		}
 		return p, partners, found["at"]
 	}
-	// verify holds what the service shows to what it acknowledged.
+	// verify compares the bills of the sandbox with the acknowledged calls.
 	verify := func(control string) {
 		t.Helper()
 		res, err := http.Get(control + "/bills")
@@ -114,7 +114,7 @@ func TestSandboxUnderKill(t *testing.T) {
 		states := map[string]string{}
 		for _, b := range bills {
 			if (b.Approval != nil) != (b.State == "F" || b.State == "C") || (b.Cancel != nil) != (b.State == "C") {
-				t.Errorf("bill %s is half done: %+v", b.ID, b)
+				t.Errorf("bill %s is inconsistent: %+v", b.ID, b)
 			}
 			states[b.ID] = b.State
 		}
@@ -132,7 +132,7 @@ func TestSandboxUnderKill(t *testing.T) {
 		var workers sync.WaitGroup
 		for range lives {
 			made++
-			l := &life{form: []string{"legacy", "v2"}[made%2], id: fmt.Sprintf("KILL%d", made)}
+			l := &killedBill{form: []string{"legacy", "v2"}[made%2], id: fmt.Sprintf("KILL%d", made)}
 			all = append(all, l)
 			workers.Go(func() {
 				for l.acknowledged != "C" {
@@ -154,7 +154,7 @@ func TestSandboxUnderKill(t *testing.T) {
 		}
 		p.kill()
 		go func() {
-			for range acknowledgements { // those that were on their way
+			for range acknowledgements { // those still under way
 			}
 		}()
 		<-over
@@ -177,9 +177,9 @@ func TestSandboxUnderKill(t *testing.T) {
 			case id := <-noticed:
 				called[id] = true
 			case <-late:
-				t.Fatalf("the payment of %s is not called back", l.id)
+				t.Fatalf("the payment of %s has no callback", l.id)
 			}
 		}
 	}
-	t.Logf("%d bills over %d kills, %d payments, all called back", len(all), rounds, payments)
+	t.Logf("%d bills over %d kills, %d payments, all with a callback", len(all), rounds, payments)
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// R35: what net/http says to the standard logger may quote an upstream's reply. The event is told, its words are not.
-func TestR35_StrayWordsAreLeftOut(t *testing.T) {
+// A message of net/http can quote an upstream's reply. The log must have the event without the text.
+func TestR35_StandardLoggerOmitsTheText(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	l := log.New(&redactedLog{newLogger(system{err: &out})}, "", 0)

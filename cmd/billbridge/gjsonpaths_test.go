@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// No gjson or sjson path is built from a message. The calls that take a path are listed here, each with where its
-// path comes from; a new one is a line that somebody has to answer for.
+// Paths of gjson and sjson must not come from a message. All calls that take a path are listed here with the origin of
+// the path. A new call must be justified here.
 func TestR07_PathsAreConstants(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		// The table's own name for the text of an envelope, which the table's check holds to plain characters.
+		// The name of the text of a failure, from the table, which allows plain characters only.
 		"proxy/mask.go: gjson.GetBytes(name)",
 		"proxy/mask.go: sjson.SetBytes(name)",
 	}
@@ -39,7 +39,7 @@ func TestR07_PathsAreConstants(t *testing.T) {
 			if !ok {
 				return true
 			}
-			if line, takesPath := pathCall(call); takesPath {
+			if line, takesPath := gjsonPathCall(call); takesPath {
 				got = append(got, filepath.ToSlash(name)+": "+line)
 			}
 			return true
@@ -54,8 +54,8 @@ func TestR07_PathsAreConstants(t *testing.T) {
 	}
 }
 
-// pathCall describes a call of gjson or sjson that takes a path.
-func pathCall(call *ast.CallExpr) (line string, takesPath bool) {
+// gjsonPathCall describes a call of gjson or sjson that takes a path.
+func gjsonPathCall(call *ast.CallExpr) (line string, takesPath bool) {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || len(call.Args) < 2 {
 		return "", false

@@ -13,33 +13,33 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// bridge is the name of the gateways: who calls it reaches one that is alive, or waits until one is. Each may have a
-// port of its own, so that none has to be free again after a kill.
-type bridge struct {
+// A cluster is a group of gateways with one name. A call reaches a gateway that is alive, or waits until one is. Gateways
+// can have different ports, since a port may not be free after a kill.
+type cluster struct {
 	folder string
 
-	mu     sync.Mutex
-	living []*gateway
-	turn   int
-	came   chan struct{} // closed when one comes, and then another
+	mu        sync.Mutex
+	alive     []*gateway
+	nextIndex int
+	started   chan struct{} // closed and replaced when a gateway starts
 }
 
-// bridgeURL resolves in a bridge's client alone.
-const bridgeURL = "http://bridge.test"
+// clusterURL works with a client of the cluster only.
+const clusterURL = "http://bridge.test"
 
-// A gateway is one process of it.
+// A gateway is one process of a cluster.
 type gateway struct {
 	process            *process
 	partners, operator string
 }
 
-func newBridge(t *testing.T) *bridge {
+func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	return &bridge{folder: t.TempDir(), came: make(chan struct{})}
+	return &cluster{folder: t.TempDir(), started: make(chan struct{})}
 }
 
-// start begins a process that serves by a config.
-func (b *bridge) start(t *testing.T, config string) *gateway {
+// start starts a gateway with a config.
+func (b *cluster) start(t *testing.T, config string) *gateway {
 	t.Helper()
 	file := filepath.Join(b.folder, "billbridge.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -54,7 +54,7 @@ func (b *bridge) start(t *testing.T, config string) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, lines := range p.lines { // it says more than the channels hold
+	for _, lines := range p.lines { // the output is larger than the channels
 		go func() {
 			for range lines {
 			}
@@ -63,43 +63,43 @@ func (b *bridge) start(t *testing.T, config string) *gateway {
 	g := &gateway{p, at["partners"], at["operator"]}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.living = append(b.living, g)
-	close(b.came)
-	b.came = make(chan struct{})
+	b.alive = append(b.alive, g)
+	close(b.started)
+	b.started = make(chan struct{})
 	return g
 }
 
-func (b *bridge) leaves(g *gateway) {
+func (b *cluster) remove(g *gateway) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, one := range b.living {
+	for i, one := range b.alive {
 		if one == g {
-			b.living = append(b.living[:i:i], b.living[i+1:]...)
+			b.alive = append(b.alive[:i:i], b.alive[i+1:]...)
 			return
 		}
 	}
 }
 
 // kill ends a gateway by kill -9.
-func (b *bridge) kill(t *testing.T, g *gateway) {
+func (b *cluster) kill(t *testing.T, g *gateway) {
 	t.Helper()
-	b.leaves(g)
+	b.remove(g)
 	g.process.kill()
 	if code, err := g.process.end(); err != nil || code != -1 {
 		t.Fatalf("it was to be killed, and ended with %d, %v:\n%s", code, err, g.process.all("stdout", "stderr"))
 	}
 }
 
-// client calls the bridge.
-func (b *bridge) client(t *testing.T) *http.Client {
+// client returns an HTTP client for the cluster.
+func (b *cluster) client(t *testing.T) *http.Client {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 100, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		for {
 			b.mu.Lock()
-			came, at := b.came, ""
-			if n := len(b.living); n > 0 {
-				b.turn++
-				at = b.living[b.turn%n].partners
+			came, at := b.started, ""
+			if n := len(b.alive); n > 0 {
+				b.nextIndex++
+				at = b.alive[b.nextIndex%n].partners
 			}
 			b.mu.Unlock()
 			if at != "" {
@@ -116,8 +116,8 @@ func (b *bridge) client(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// issue makes bills, every other in the legacy form, each with the partner's address.
-func (b *bridge) issue(t *testing.T, client *http.Client, p *partnerServer, bills []string) {
+// createBills creates bills with callback addresses, every other one in the legacy form.
+func (b *cluster) createBills(t *testing.T, client *http.Client, p *partnerServer, bills []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -132,7 +132,7 @@ func (b *bridge) issue(t *testing.T, client *http.Client, p *partnerServer, bill
 				if formOf(bill) == "legacy" {
 					path, shape = "/if/bill/send", `{"apikey":"%s","member":"m","merchant":"s","bill":{"bill_id":"%s","price":"20000","hash":"h","callbackURL":"%s"}}`
 				}
-				status, answer, err := post(ctx, client, bridgeURL+path, fmt.Sprintf(shape, keyOf(bill), bill, p.url+"/paid/"+bill+"?"+partnerSecret))
+				status, answer, err := post(ctx, client, clusterURL+path, fmt.Sprintf(shape, keyOf(bill), bill, p.url+"/paid/"+bill+"?"+partnerSecret))
 				if err != nil || status != http.StatusOK || gjson.Get(answer, "code").String() != "0000" {
 					t.Errorf("making %s: %d %s, %v", bill, status, answer, err)
 				}

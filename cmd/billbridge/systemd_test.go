@@ -18,14 +18,14 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// activated starts a gateway as systemd does: with an open socket, whose name says which listener it is.
-func activated(t *testing.T, name, config string, sockets ...*os.File) *process {
+// startWithSockets starts a gateway with sockets, as systemd does.
+func startWithSockets(t *testing.T, name, config string, sockets ...*os.File) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "billbridge.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The process that the sockets are for is named in its environment: the shell becomes it.
+	// LISTEN_PID must be the id of the gateway: the shell execs it.
 	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ exec billbridge serve --config "$0"`, file)
 	cmd.Dir, cmd.ExtraFiles = filepath.Dir(file), sockets
 	cmd.Env = []string{fmt.Sprintf("LISTEN_FDS=%d", len(sockets)), "LISTEN_FDNAMES=" + name}
@@ -37,8 +37,8 @@ func activated(t *testing.T, name, config string, sockets ...*os.File) *process 
 	return p
 }
 
-// socket opens a listener and returns its address and a copy to hand over.
-func socket(t *testing.T) (address string, copied *os.File) {
+// openSocket opens a listener, and returns its address and a copy of its socket.
+func openSocket(t *testing.T) (address string, copied *os.File) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -53,17 +53,16 @@ func socket(t *testing.T) (address string, copied *os.File) {
 	return l.Addr().String(), copied
 }
 
-// TestRestartRefusesNoConnection: the socket stays open while one gateway drains and the next one starts. Every call of eight
-// callers, each on a new connection, is answered.
+// The socket stays open while one gateway drains and the next one starts: every call is answered.
 func TestRestartRefusesNoConnection(t *testing.T) {
 	t.Parallel()
 	service := sandbox.New(sandbox.Options{})
 	backend := httptest.NewServer(service)
 	t.Cleanup(backend.Close)
 	config := fmt.Sprintf("listen: 192.0.2.1:1\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: %q}}\n", backend.URL)
-	address, handed := socket(t)
+	address, handed := openSocket(t)
 	const restarts, callers, callsBetween = 3, 8, 100
-	p := activated(t, "listen", config, handed)
+	p := startWithSockets(t, "listen", config, handed)
 	if _, err := p.await("stdout", "partners on "+address+","); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +99,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 		if code, err := p.end(); err != nil || code != exitOK {
 			t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))
 		}
-		p = activated(t, "listen", config, handed)
+		p = startWithSockets(t, "listen", config, handed)
 	}
 	for range callsBetween {
 		<-made
@@ -110,29 +109,29 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 	t.Logf("%d restarts under the load of %d callers: %d calls, %d connections refused or broken off", restarts, callers, calls.Load(), refused.Load())
 }
 
-// TestSocketsThatFitNoListenerAreRefused: a call to such a socket would wait for ever.
-func TestSocketsThatFitNoListenerAreRefused(t *testing.T) {
+// A call to such a socket would never be answered.
+func TestUnknownSystemdSocketsAreRefused(t *testing.T) {
 	t.Parallel()
-	_, one := socket(t)
-	_, two := socket(t)
+	_, one := openSocket(t)
+	_, two := openSocket(t)
 	const config = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n"
 	for name, want := range map[string]string{
 		"partners:admin":  `systemd passed 1 sockets named "partners"`,
 		"listen:listen":   `systemd passed 2 sockets named "listen"`,
 		"admin:callbacks": "systemd passed a socket named callbacks, but the config has no callbacks.listen",
 	} {
-		p := activated(t, name, config, one, two)
+		p := startWithSockets(t, name, config, one, two)
 		if code, err := p.end(); err != nil || code != exitError || !strings.Contains(p.all("stderr"), want) {
 			t.Errorf("%s: exit code %d, %v:\n%s", name, code, err, p.all("stderr"))
 		}
 	}
 }
 
-// TestOneSocketIsThatOfPartners: a socket unit without a FileDescriptorName hands over its own name.
-func TestOneSocketIsThatOfPartners(t *testing.T) {
+// Without FileDescriptorName the name of a socket is that of its unit.
+func TestSingleSystemdSocketIsForPartners(t *testing.T) {
 	t.Parallel()
-	address, one := socket(t)
-	p := activated(t, "billbridge.socket", "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n", one)
+	address, one := openSocket(t)
+	p := startWithSockets(t, "billbridge.socket", "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n", one)
 	if _, err := p.await("stdout", "partners on "+address+","); err != nil {
 		t.Error(err)
 	}
