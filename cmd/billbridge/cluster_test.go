@@ -96,7 +96,7 @@ func (b *cluster) client(t *testing.T) *http.Client {
 	transport := &http.Transport{MaxIdleConnsPerHost: 100, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		for {
 			b.mu.Lock()
-			came, at := b.started, ""
+			started, at := b.started, ""
 			if n := len(b.alive); n > 0 {
 				b.nextIndex++
 				at = b.alive[b.nextIndex%n].partners
@@ -106,7 +106,7 @@ func (b *cluster) client(t *testing.T) *http.Client {
 				return new(net.Dialer).DialContext(ctx, network, at)
 			}
 			select {
-			case <-came:
+			case <-started:
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}

@@ -257,14 +257,14 @@ func (m *rolloutRun) exchange(ctx context.Context, url string, s *partnerCall, m
 func (b *cluster) anyGateway(ctx context.Context, turn int) (*gateway, error) {
 	for {
 		b.mu.Lock()
-		came, n := b.started, len(b.alive)
+		started, n := b.started, len(b.alive)
 		if n > 0 {
 			defer b.mu.Unlock()
 			return b.alive[turn%n], nil
 		}
 		b.mu.Unlock()
 		select {
-		case <-came:
+		case <-started:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -303,7 +303,7 @@ func (m *rolloutRun) checkAnswer(ctx context.Context, s *partnerCall) {
 	if s.err != nil {
 		m.counts.cutOff++
 		if m.cluster.isAlive(s.through) && ctx.Err() == nil {
-			m.violation(s.at, "%s: no answer from a gateway that lives: %v", s.id, s.err)
+			m.violation(s.at, "%s: no answer from a gateway that is alive: %v", s.id, s.err)
 		}
 		return
 	}

@@ -303,7 +303,7 @@ func (m *rolloutRun) readAll(ctx context.Context) {
 				for _, c.form = range []string{"v2", "legacy"} {
 					if got := c.readState(ctx); got != goals[at] {
 						m.mu.Lock()
-						m.violation(at, "it is read in state %q, and was brought to %q", got, goals[at])
+						m.violation(at, "read in state %q, want %q", got, goals[at])
 						m.mu.Unlock()
 					}
 				}
@@ -359,7 +359,7 @@ func (m *rolloutRun) checkBackends() (bills [2]int) {
 	}
 	for at, goal := range m.finalStates {
 		if got := found[at].State; got != goal {
-			m.violation(at, "it is in state %q, and was brought to %q", got, goal)
+			m.violation(at, "in state %q, want %q", got, goal)
 		}
 	}
 	if len(m.finalStates) == 0 || bills[0] == 0 || bills[1] == 0 {

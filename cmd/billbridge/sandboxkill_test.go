@@ -20,7 +20,7 @@ import (
 type killedBill struct {
 	form, id     string
 	acknowledged string // "" before the create
-	asked        string // equal to acknowledged if no call is under way
+	requested    string // equal to acknowledged if no call is under way
 }
 
 // step makes the next call for a bill, in its form.
@@ -37,12 +37,12 @@ func (l *killedBill) step(partners, control, callback string) error {
 	url, body := partners+path+last[l.acknowledged], ""
 	switch l.acknowledged {
 	case "":
-		l.asked = "W"
+		l.requested = "W"
 		body = fmt.Sprintf(envelope, key, billID, l.id, sandbox.Hash(l.id, "", "20000"), address)
 	case "W":
-		l.asked, url = "F", control+"/bills/"+l.id+"/pay"
+		l.requested, url = "F", control+"/bills/"+l.id+"/pay"
 	case "F":
-		l.asked = "C"
+		l.requested = "C"
 		body = fmt.Sprintf(envelope, key, billID, l.id, sandbox.Hash(l.id, "", "20000"), "")
 	}
 	res, err := http.Post(url, "application/json", strings.NewReader(body))
@@ -57,7 +57,7 @@ func (l *killedBill) step(partners, control, callback string) error {
 	if !strings.Contains(string(answer), `"code":"0000"`) && !strings.Contains(string(answer), `"state":"F"`) {
 		return fmt.Errorf("%s of %s: %s", url, l.id, answer)
 	}
-	l.acknowledged = l.asked
+	l.acknowledged = l.requested
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (l *killedBill) step(partners, control, callback string) error {
 // lost, none is done in part, and every payment has a callback.
 func TestSandboxLosesNothingUnderKill(t *testing.T) {
 	t.Parallel()
-	const rounds, lives = 5, 16
+	const rounds, billsPerRound = 5, 16
 	noticed := make(chan string, 10_000) // more than the number of attempts
 	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var of struct {
@@ -119,10 +119,10 @@ func TestSandboxLosesNothingUnderKill(t *testing.T) {
 			states[b.ID] = b.State
 		}
 		for _, l := range all {
-			if got := states[l.id]; got != l.acknowledged && got != l.asked {
-				t.Errorf("bill %s: %q was acknowledged, %q was asked for, %q is there", l.id, l.acknowledged, l.asked, got)
+			if got := states[l.id]; got != l.acknowledged && got != l.requested {
+				t.Errorf("bill %s: %q was acknowledged, %q was requested, got %q", l.id, l.acknowledged, l.requested, got)
 			}
-			l.acknowledged, l.asked = states[l.id], states[l.id]
+			l.acknowledged, l.requested = states[l.id], states[l.id]
 		}
 	}
 	for range rounds {
@@ -130,7 +130,7 @@ func TestSandboxLosesNothingUnderKill(t *testing.T) {
 		verify(control)
 		acknowledgements := make(chan struct{})
 		var workers sync.WaitGroup
-		for range lives {
+		for range billsPerRound {
 			made++
 			l := &killedBill{form: []string{"legacy", "v2"}[made%2], id: fmt.Sprintf("KILL%d", made)}
 			all = append(all, l)
@@ -145,7 +145,7 @@ func TestSandboxLosesNothingUnderKill(t *testing.T) {
 		}
 		over := make(chan struct{})
 		go func() { workers.Wait(); close(over) }()
-		for left := rand.IntN(lives * 3); left > 0; left-- {
+		for left := rand.IntN(billsPerRound * 3); left > 0; left-- {
 			select {
 			case <-acknowledgements:
 			case <-over:

@@ -108,7 +108,7 @@ func TestTimesAreRFC3339(t *testing.T) {
 	for name, all := range layouts {
 		for _, layout := range all {
 			if !used[name+layout] {
-				t.Errorf("%s prints no time as %q any more: take it out of the list", name, layout)
+				t.Errorf("%s does not print a time as %q: remove it from layouts", name, layout)
 			}
 		}
 	}

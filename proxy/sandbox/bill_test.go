@@ -109,9 +109,9 @@ func TestOnlyDocumentedStateChanges(t *testing.T) {
 	}
 	for op, row := range table {
 		for from, want := range row {
-			for _, made := range forms {
-				for _, asked := range forms {
-					t.Run(strings.Join([]string{op, from, made, asked}, "/"), func(t *testing.T) {
+			for _, createForm := range forms {
+				for _, callForm := range forms {
+					t.Run(strings.Join([]string{op, from, createForm, callForm}, "/"), func(t *testing.T) {
 						t.Parallel()
 						r := start(t, sandbox.Options{})
 						life := map[string][]string{"W": {}, "F": {"pay"}, "C": {"pay", "cancel"}, "D": {"destroy"}}[from]
@@ -125,14 +125,14 @@ func TestOnlyDocumentedStateChanges(t *testing.T) {
 							}
 							return ""
 						}
-						r.must(newCall(made, "create"))
+						r.must(newCall(createForm, "create"))
 						for _, op := range life {
-							step(made, op)
+							step(createForm, op)
 						}
 						if got := r.state(); got != from {
 							t.Fatalf("the bill is in state %s", got)
 						}
-						if got := (outcome{step(asked, op), r.state()}); got != want {
+						if got := (outcome{step(callForm, op), r.state()}); got != want {
 							t.Errorf("got %v, want %v", got, want)
 						}
 					})
@@ -144,11 +144,11 @@ func TestOnlyDocumentedStateChanges(t *testing.T) {
 
 func TestBothFormsReadTheSameBill(t *testing.T) {
 	t.Parallel()
-	for _, made := range forms {
+	for _, createForm := range forms {
 		r := start(t, sandbox.Options{})
-		r.must(newCall(made, "create"))
+		r.must(newCall(createForm, "create"))
 		b, err := r.Bill(demoKey, billID)
-		if err != nil || b.Form != made || b.MemberName != "홍길동" || b.CallbackURL != "https://partner.example.com/cb" || b.Product != "3월 수강료" {
+		if err != nil || b.Form != createForm || b.MemberName != "홍길동" || b.CallbackURL != "https://partner.example.com/cb" || b.Product != "3월 수강료" {
 			t.Errorf("%v %+v", err, b)
 		}
 		if err := r.PayWith(demoKey, billID, sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1234567890"}); err != nil {

@@ -169,7 +169,7 @@ func TestBrowserPays(t *testing.T) {
 	p.open(page)
 	p.picture("bill-unpaid")
 	if !p.shows(".for-cash") || p.shows(".for-card") || p.shows(".for-number") {
-		t.Error("an easy payment: a cash receipt and no installments, nor a number before a receipt is asked for")
+		t.Error("an easy payment: a cash receipt and no installments, and no number without a receipt")
 	}
 	p.tap(`.choice:has([value=personal])`)
 	if !p.shows("#cash_number") {
@@ -191,7 +191,7 @@ func TestBrowserPays(t *testing.T) {
 	p.fits()
 	p.picture("bill-declined")
 	if text := p.text("[role=alert]"); !strings.Contains(text, "BILL_004") || !strings.Contains(text, "did not go through") {
-		t.Errorf("the refusal says %q", text)
+		t.Errorf("the refusal shows %q", text)
 	}
 
 	p.tap("button") // the options are still selected
@@ -204,7 +204,7 @@ func TestBrowserPays(t *testing.T) {
 	p.open(page)
 	p.picture("bill-paid")
 	if text := p.text("main"); !strings.Contains(text, b.Approval.Num) || !strings.Contains(text, "2026-03-02T12:34:56+09:00") || p.shows("form") {
-		t.Errorf("the receipt says %q", text)
+		t.Errorf("the receipt shows %q", text)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestBrowserCannotPayTwice(t *testing.T) {
 	p.wait("[role=alert]")
 	p.picture("bill-too-late")
 	if text := p.text("main"); !strings.Contains(text, "This payment was not made") || !strings.Contains(text, "30000001") {
-		t.Errorf("the page says %q", text)
+		t.Errorf("the page shows %q", text)
 	}
 
 	page = r.issue(newCall("v2", "create").with("billId", "2").with("price", strings.Repeat("1234567890", 6)).
@@ -247,7 +247,7 @@ func TestBrowserSeesAnExpiredBill(t *testing.T) {
 	p.open(page)
 	p.picture("bill-expired")
 	if text := p.text("main"); p.shows("form") || !strings.Contains(text, "납부 기한이 지나") {
-		t.Errorf("the page says %q", text)
+		t.Errorf("the page shows %q", text)
 	}
 	p.open(r.url + "/b/none")
 	p.picture("no-page")

@@ -49,10 +49,10 @@ func (p *partner) receivedStates() string {
 func TestCallbackOfCancelAndDestroy(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
-		for _, asked := range forms {
+		for _, callForm := range forms {
 			for op, want := range map[string]string{"cancel": "FC", "destroy": "D"} {
 				for _, registration := range []bool{false, true} {
-					t.Run(strings.Join([]string{form, asked, op, map[bool]string{true: "registration", false: "bill"}[registration]}, "/"), func(t *testing.T) {
+					t.Run(strings.Join([]string{form, callForm, op, map[bool]string{true: "registration", false: "bill"}[registration]}, "/"), func(t *testing.T) {
 						t.Parallel()
 						p := newPartner(t, answerWith(200, successAnswer))
 						r := start(t, sandbox.Options{CallbackCancelDestroy: true})
@@ -69,7 +69,7 @@ func TestCallbackOfCancelAndDestroy(t *testing.T) {
 								t.Fatal(err)
 							}
 						}
-						r.must(newCall(asked, op))
+						r.must(newCall(callForm, op))
 						state := want[len(want)-1:]
 						c := r.awaitCallbackOf(billID, state, "delivered", 1)
 						if c.URL != p.url || c.Form != wantForm {

@@ -87,7 +87,7 @@ func TestFaultOfAnUnknownOperationIsRefused(t *testing.T) {
 		func() {
 			defer func() {
 				if got := fmt.Sprint(recover()); !strings.Contains(got, unknown) {
-					t.Errorf("Fault takes %q: %s", unknown, got)
+					t.Errorf("Fault accepts %q: %s", unknown, got)
 				}
 			}()
 			r.Fault(sandbox.Fault{Operation: unknown, Count: 100})
@@ -167,7 +167,7 @@ func TestFaultsApplyInOrder(t *testing.T) {
 	r.must(newCall("v2", "read"))
 	for _, bad := range []string{`{"status":100}`, `{"status":999}`, `{"delay":5}`} {
 		if status, _ := r.ctl(http.MethodPost, "/faults", bad); status != 400 {
-			t.Errorf("%s was taken", bad)
+			t.Errorf("%s was accepted", bad)
 		}
 	}
 }

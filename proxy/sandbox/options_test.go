@@ -117,10 +117,10 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 		shown := map[sandbox.NumberWhenUnpaid]string{
 			"": "0", sandbox.NullWhenUnpaid: "null", sandbox.EmptyWhenUnpaid: `""`, sandbox.OmitWhenUnpaid: "",
 		}
-		for way, raw := range shown {
+		for numbers, raw := range shown {
 			for _, asStrings := range []bool{false, true} {
 				for _, state := range []string{"W", "D"} {
-					r := start(t, sandbox.Options{NumbersWhenUnpaid: way, NumbersAsStrings: asStrings})
+					r := start(t, sandbox.Options{NumbersWhenUnpaid: numbers, NumbersAsStrings: asStrings})
 					r.createInState(state)
 					var data map[string]json.RawMessage
 					if err := json.Unmarshal(dataOf(t, json.RawMessage(r.must(newCall("v2", "read")))), &data); err != nil {
@@ -129,7 +129,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 					for _, f := range approvalFields {
 						want, isNumber := raw, f.kind == "number"
 						switch {
-						case asStrings && way == sandbox.ZeroWhenUnpaid && isNumber:
+						case asStrings && numbers == sandbox.ZeroWhenUnpaid && isNumber:
 							want = `"0"`
 						case !isNumber: // a string with every option
 							want = map[string]string{"apiKey": `"` + demoKey + `"`, "billId": `"` + billID + `"`, "apprState": `"` + state + `"`, "udItem": "null"}[f.v2]
@@ -138,7 +138,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 							}
 						}
 						if got := string(data[f.v2]); got != want {
-							t.Errorf("%q, as strings %v, %s: %s is %s, want %s", way, asStrings, state, f.v2, got, want)
+							t.Errorf("%q, as strings %v, %s: %s is %s, want %s", numbers, asStrings, state, f.v2, got, want)
 						}
 					}
 					var legacy map[string]string
@@ -147,7 +147,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 					}
 					for _, name := range []string{"appr_dt", "appr_origin_dt", "appr_pay_type", "appr_price"} {
 						if got, known := legacy[name]; got != "" || !known {
-							t.Errorf("%q, %s: a legacy read shows %s %q", way, state, name, got)
+							t.Errorf("%q, %s: a legacy read shows %s %q", numbers, state, name, got)
 						}
 					}
 				}
@@ -255,19 +255,19 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 	})
 	t.Run("any callback url", func(t *testing.T) {
 		t.Parallel()
-		for taken, want := range map[bool]string{false: "VALIDATION_001", true: "0000"} {
-			r := start(t, sandbox.Options{AnyCallbackURL: taken})
+		for anyURL, want := range map[bool]string{false: "VALIDATION_001", true: "0000"} {
+			r := start(t, sandbox.Options{AnyCallbackURL: anyURL})
 			for _, form := range forms {
 				if code, body := r.do(newCall(form, "create").with("billId", form).with("callbackUrl", "undefined/api/webhook")); code != want {
-					t.Errorf("taken %v, %s: got %s, want %s", taken, form, body, want)
+					t.Errorf("any URL %v, %s: got %s, want %s", anyURL, form, body, want)
 				}
 			}
 			_, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"undefined/api/webhook"}`)
 			if code := codeOf(t, "v2", body); code != want {
-				t.Errorf("taken %v, registration: got %s, want %s", taken, body, want)
+				t.Errorf("any URL %v, registration: got %s, want %s", anyURL, body, want)
 			}
 			if _, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":""}`); codeOf(t, "v2", body) != "VALIDATION_001" {
-				t.Errorf("taken %v, registration without an address: %s", taken, body)
+				t.Errorf("any URL %v, registration without an address: %s", anyURL, body)
 			}
 		}
 	})

@@ -100,7 +100,7 @@ func (p pageAnswer) says(t *testing.T, status int, texts ...string) {
 	}
 	for _, text := range texts {
 		if !strings.Contains(p.body, text) {
-			t.Errorf("status %d: the page does not say %q", p.status, text)
+			t.Errorf("status %d: the page does not show %q", p.status, text)
 		}
 	}
 }
@@ -342,13 +342,13 @@ func TestPagesHideErrorsOfTheDataFile(t *testing.T) {
 		p.says(t, http.StatusInternalServerError, "처리하지 못했습니다", "The request failed")
 		for _, inside := range []string{"sql", "database", "data file"} {
 			if strings.Contains(p.body, inside) {
-				t.Errorf("the page tells of %q", inside)
+				t.Errorf("the page shows %q", inside)
 			}
 		}
 		p = visit(t, http.MethodGet, page, nil)
 		p.says(t, http.StatusOK)
 		if !p.form() {
-			t.Error("the page has no form any more")
+			t.Error("the page has no form")
 		}
 	}
 }

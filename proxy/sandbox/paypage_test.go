@@ -49,7 +49,7 @@ func TestPayPageInEveryState(t *testing.T) {
 			p.says(t, http.StatusOK, append(always, row.says...)...)
 			for _, text := range row.not {
 				if strings.Contains(p.body, text) {
-					t.Errorf("the page says %q", text)
+					t.Errorf("the page shows %q", text)
 				}
 			}
 			if p.form() != (row.name == "unpaid") {
@@ -150,7 +150,7 @@ func TestPayPageOmitsEmptyFields(t *testing.T) {
 	p.says(t, http.StatusOK, "<h1>청구서</h1>")
 	for _, empty := range []string{"<dd></dd>", "<p></p>", "Customer", "Pay by"} {
 		if strings.Contains(p.body, empty) {
-			t.Errorf("the page says %q", empty)
+			t.Errorf("the page shows %q", empty)
 		}
 	}
 }

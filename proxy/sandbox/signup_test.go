@@ -125,7 +125,7 @@ func TestSignUpPageShowsMistakes(t *testing.T) {
 	}
 	visit(t, http.MethodPost, page, url.Values{}).says(t, http.StatusUnprocessableEntity)
 	if m := r.mapping(); m["mappingStatus"] != "REQUESTED" || m["companyNm"] != "" {
-		t.Errorf("a mistake was taken: %v", m)
+		t.Errorf("invalid input was accepted: %v", m)
 	}
 	visit(t, http.MethodPost, page, business).goes(t, last(page))
 }
