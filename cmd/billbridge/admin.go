@@ -25,6 +25,9 @@ type adminError struct {
 }
 
 func (e *adminError) Error() string {
+	if e.status >= http.StatusInternalServerError {
+		return fmt.Sprintf("the gateway failed (%d): %s", e.status, e.text)
+	}
 	return fmt.Sprintf("the gateway refused the request (%d): %s", e.status, e.text)
 }
 

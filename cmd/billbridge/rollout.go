@@ -35,7 +35,7 @@ type rolloutCommand struct {
 // partnerFlags name a partner.
 type partnerFlags struct {
 	Partner *string `placeholder:"REF" help:"The partner: at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
-	KeyFile *string `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the hash of the key."`
+	KeyFile *string `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the hash, not the key."`
 }
 
 // partner returns the partner as the admin listener expects it, or "" if none is named. It neither sends nor prints a
@@ -141,7 +141,7 @@ func (f *decisionFlags) change(ctx context.Context, s system, action string, q u
 	var failed *adminError
 	if errors.As(err, &failed) && failed.status >= http.StatusInternalServerError {
 		// The gateway stopped waiting for the store, which may still make the change.
-		err = fmt.Errorf("the gateway failed (%d): %s\nUnless it says otherwise, the change may have been made. To see, run billbridge rollout status", failed.status, failed.text)
+		err = fmt.Errorf("%w\nUnless it says otherwise, the change may have been made. To see, run billbridge rollout status", failed)
 	}
 	return changed, err
 }
