@@ -156,7 +156,7 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	if c.token == "" || now.IsZero() {
 		return Owner{}, errors.New("store: only a create that came from Own can be settled, at a time")
 	}
-	statement, args, err := c.completion(outcome, now)
+	change, where, args, err := c.completion(outcome, now)
 	if err != nil {
 		return Owner{}, err
 	}
@@ -168,7 +168,10 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 				return r, err
 			}
 		}
-		r.owner, err = scanOwner(q.QueryRowContext(ctx, statement, args...), c.Partner, c.Bill)
+		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
+			UPDATE billbridge_owners SET creates = replace(creates, $3, ''), `+change+`
+			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates `+where+`
+			RETURNING `+ownerColumns, args...), c.Partner, c.Bill)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return r, err
 		}
@@ -187,13 +190,12 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	return r.owner, err
 }
 
-// completion is the statement that removes the create from the open ones and records its outcome.
-func (c Create) completion(outcome Outcome, now time.Time) (statement string, args []any, err error) {
+// completion is what an outcome changes in the row, besides the open creates, on which condition, and the arguments of both.
+func (c Create) completion(outcome Outcome, now time.Time) (change, where string, args []any, err error) {
 	// No other create can have taken effect, and this one did not.
 	const over = "state = 'pending' AND uncertain = 0 AND creates = $3"
 	// If the bill ended before this create, the create may have made another bill with the same id.
 	const reopened = "ended = CASE WHEN ended < tried THEN NULL ELSE ended END"
-	var change, where string
 	args = []any{c.Partner, c.Bill, c.token, now.UnixMilli()}
 	switch outcome {
 	case Succeeded:
@@ -206,12 +208,9 @@ func (c Create) completion(outcome Outcome, now time.Time) (statement string, ar
 	case Unknown, Taken:
 		change, args = "uncertain = 1, "+reopened, args[:3]
 	default:
-		return "", nil, fmt.Errorf("store: a create cannot end as %q", outcome)
+		return "", "", nil, fmt.Errorf("store: a create cannot end as %q", outcome)
 	}
-	return `
-		UPDATE billbridge_owners SET creates = replace(creates, $3, ''), ` + change + `
-		WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates ` + where + `
-		RETURNING ` + ownerColumns, args, nil
+	return change, where, args, nil
 }
 
 // succeedAlone completes a create that succeeded and is the only one of its bill, if its row has not changed. Nearly every create
