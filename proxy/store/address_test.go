@@ -274,9 +274,9 @@ func TestManyAtOnce(t *testing.T) {
 			finish(t, s, c, noon, store.Dead)
 		}
 		// Those of a limit first, which ends within a batch; then all. Who is told may use the store.
-		var told []int
+		var reported []int
 		progress := func(done int) {
-			told = append(told, done)
+			reported = append(reported, done)
 			if err := s.Ping(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -287,15 +287,15 @@ func TestManyAtOnce(t *testing.T) {
 		if n, err := s.Replay(t.Context(), store.Filter{}, "tester", noon, nil); n != many-15 || err != nil {
 			t.Errorf("Replay = %d, %v", n, err)
 		}
-		equal(t, "told", told, []int{10, 15})
+		equal(t, "reported", reported, []int{10, 15})
 		for _, c := range claim(t, s, noon) {
 			finish(t, s, c, noon, store.Dead)
 		}
-		told = nil
+		reported = nil
 		if n, err := s.Drop(t.Context(), store.Filter{}, "tester", noon, progress); n != many || err != nil {
 			t.Errorf("Drop = %d, %v", n, err)
 		}
-		equal(t, "told", told, []int{10, 20, 21})
+		equal(t, "reported", reported, []int{10, 20, 21})
 		if n, err := s.Sweep(t.Context(), noon.Add(time.Hour), time.Minute); n != many || err != nil {
 			t.Errorf("Sweep = %d, %v", n, err)
 		}

@@ -18,7 +18,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-var sides = []string{"old", "new"}
+var backends = []string{"old", "new"}
 
 // A sent create is one that the ledger let go to an upstream.
 type sent struct {
@@ -53,7 +53,7 @@ func (l *ledger) bill(t *rapid.T) string {
 }
 
 func (l *ledger) own(t *rapid.T) {
-	bill, side := l.bill(t), rapid.SampledFrom(sides).Draw(t, "side")
+	bill, backend := l.bill(t), rapid.SampledFrom(backends).Draw(t, "backend")
 	var until time.Time
 	if rapid.IntRange(0, 3).Draw(t, "has an end") == 0 {
 		until = l.now.Add(time.Duration(rapid.IntRange(-5, 60).Draw(t, "ends")) * time.Second)
@@ -64,7 +64,7 @@ func (l *ledger) own(t *rapid.T) {
 	}
 	row, ok := l.rows[bill]
 	if at, denied := l.denied[bill]; ok && row.State != store.Owned && denied && !at.Before(l.now) {
-		_, err := l.s.Own(l.ctx, partner.Of("one"), bill, side, l.now, until)
+		_, err := l.s.Own(l.ctx, partner.Of("one"), bill, backend, l.now, until)
 		l.check(err, store.ErrDenied)
 		return
 	}
@@ -74,12 +74,12 @@ func (l *ledger) own(t *rapid.T) {
 				t.Fatalf("%s is decided anew while a create at %s may take effect", bill, s.Upstream)
 			}
 		}
-		row = store.Owner{Partner: partner.Of("one"), Bill: bill, Upstream: side, State: store.Pending, Changed: l.now, Ends: end}
+		row = store.Owner{Partner: partner.Of("one"), Bill: bill, Upstream: backend, State: store.Pending, Changed: l.now, Ends: end}
 	} else if row.Ends.Before(end) {
 		row.Ends = end
 	}
 	row.Open, row.Tried = row.Open+1, l.now
-	c, err := l.s.Own(l.ctx, partner.Of("one"), bill, side, l.now, until)
+	c, err := l.s.Own(l.ctx, partner.Of("one"), bill, backend, l.now, until)
 	l.check(err, nil)
 	equal(t, "Own", c.Owner, row)
 	l.rows[bill] = row
@@ -157,8 +157,8 @@ func (l *ledger) repeat(t *rapid.T) {
 
 // find reads a bill where it is.
 func (l *ledger) find(t *rapid.T) {
-	bill, side := l.bill(t), rapid.SampledFrom(sides).Draw(t, "side")
-	if !l.there[side][bill] {
+	bill, backend := l.bill(t), rapid.SampledFrom(backends).Draw(t, "backend")
+	if !l.there[backend][bill] {
 		t.Skip("it is not there")
 	}
 	row := l.rows[bill]
@@ -166,7 +166,7 @@ func (l *ledger) find(t *rapid.T) {
 		row.State, row.Changed = store.Owned, l.now
 	}
 	l.rows[bill] = row
-	o, err := l.s.Found(l.ctx, partner.Of("one"), bill, side, l.now)
+	o, err := l.s.Found(l.ctx, partner.Of("one"), bill, backend, l.now)
 	l.check(err, nil)
 	equal(t, "Found", o, row)
 }
@@ -198,8 +198,8 @@ func (l *ledger) mistake(t *rapid.T) {
 	if !ok || row.State == store.Released {
 		t.Skip("it can be anywhere")
 	}
-	side := sides[1-slices.Index(sides, row.Upstream)]
-	o, err := l.s.Found(l.ctx, partner.Of("one"), row.Bill, side, l.now)
+	backend := backends[1-slices.Index(backends, row.Upstream)]
+	o, err := l.s.Found(l.ctx, partner.Of("one"), row.Bill, backend, l.now)
 	l.check(err, store.ErrOtherOwner)
 	equal(t, "Found", o, row)
 }
@@ -256,9 +256,9 @@ func (l *ledger) same(t *rapid.T) {
 			want[row.Upstream] = b
 		}
 		equal(t, "the row", o, row)
-		for side, there := range l.there {
-			if there[bill] && (!ok || row.Upstream != side || row.State == store.Released) {
-				t.Fatalf("%s is at %s, and the row says: %s", bill, side, inWords(row))
+		for backend, there := range l.there {
+			if there[bill] && (!ok || row.Upstream != backend || row.State == store.Released) {
+				t.Fatalf("%s is at %s, and the row says: %s", bill, backend, inWords(row))
 			}
 		}
 	}
@@ -310,7 +310,7 @@ func TestNoBillAtBoth(t *testing.T) {
 				s := replicas[n%2]
 				for range each {
 					bill := fmt.Sprint("b", random.IntN(bills))
-					c, err := s.Own(t.Context(), partner.Of("one"), bill, sides[random.IntN(2)], noon, time.Time{})
+					c, err := s.Own(t.Context(), partner.Of("one"), bill, backends[random.IntN(2)], noon, time.Time{})
 					if err != nil {
 						t.Error(err)
 						return

@@ -36,39 +36,39 @@ func TestChanceOfMore(t *testing.T) {
 
 func TestVerdictOfCalls(t *testing.T) {
 	t.Parallel()
-	type side map[string]int // calls by code
+	type backend map[string]int // calls by code
 	for name, row := range map[string]struct {
-		before, after side
+		before, after backend
 		creates       bool
 		lack          string
 		want          evidence.Ruling
 		few           bool
 		why           string
 	}{
-		"alike":                             {side{"0000": 90, "BILL_001": 10}, side{"0000": 90, "BILL_001": 10}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
-		"fewer failures at the new backend": {side{"0000": 50, "BILL_001": 50}, side{"0000": 100}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
-		"one too few":                       {side{"0000": 100}, side{"0000": 99}, false, "", evidence.Inconclusive, true, "99 calls, at least 100 are needed"},
-		"too few at the old backend":        {side{"0000": 99}, side{"0000": 100}, false, "", evidence.Inconclusive, true, "99 calls at the old backend to compare with, at least 100 are needed"},
-		"a failure that is new, once":       {side{"0000": 1000}, side{"0000": 99, "PARTNER_007": 1}, false, "", evidence.Inconclusive, false, "never at the old backend: PARTNER_007 1 of 100 beside 0 of 1000"},
-		"a failure that is new":             {side{"0000": 1000}, side{"0000": 95, "PARTNER_007": 5}, false, "", evidence.Fail, false, "significantly more often: PARTNER_007 5 of 100 beside 0 of 1000"},
-		"more often, not significantly":     {side{"0000": 95, "BILL_001": 5}, side{"0000": 92, "BILL_001": 8}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
-		"more often":                        {side{"0000": 95, "BILL_001": 5}, side{"0000": 70, "BILL_001": 30}, false, "", evidence.Fail, false, "significantly more often: BILL_001 30 of 100 beside 5 of 100"},
-		"no answers":                        {side{"0000": 100}, side{"0000": 80, "none": 20}, false, "", evidence.Fail, false, "significantly more often: none 20 of 100 beside 0 of 100"},
-		"of few calls, and significant":     {side{"0000": 20}, side{"ERROR": 20}, false, "", evidence.Fail, false, "significantly more often: ERROR 20 of 20 beside 0 of 20"},
-		"creates that fail less often":      {side{"0000": 160, "BILL_007": 40}, side{"0000": 200}, true, "", evidence.Fail, false, "significantly less often: BILL_007 0 of 200 beside 40 of 200"},
-		"others that fail less often":       {side{"0000": 160, "BILL_002": 40}, side{"0000": 200}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
+		"alike":                             {backend{"0000": 90, "BILL_001": 10}, backend{"0000": 90, "BILL_001": 10}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
+		"fewer failures at the new backend": {backend{"0000": 50, "BILL_001": 50}, backend{"0000": 100}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
+		"one too few":                       {backend{"0000": 100}, backend{"0000": 99}, false, "", evidence.Inconclusive, true, "99 calls, at least 100 are needed"},
+		"too few at the old backend":        {backend{"0000": 99}, backend{"0000": 100}, false, "", evidence.Inconclusive, true, "99 calls at the old backend to compare with, at least 100 are needed"},
+		"a failure that is new, once":       {backend{"0000": 1000}, backend{"0000": 99, "PARTNER_007": 1}, false, "", evidence.Inconclusive, false, "never at the old backend: PARTNER_007 1 of 100 beside 0 of 1000"},
+		"a failure that is new":             {backend{"0000": 1000}, backend{"0000": 95, "PARTNER_007": 5}, false, "", evidence.Fail, false, "significantly more often: PARTNER_007 5 of 100 beside 0 of 1000"},
+		"more often, not significantly":     {backend{"0000": 95, "BILL_001": 5}, backend{"0000": 92, "BILL_001": 8}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
+		"more often":                        {backend{"0000": 95, "BILL_001": 5}, backend{"0000": 70, "BILL_001": 30}, false, "", evidence.Fail, false, "significantly more often: BILL_001 30 of 100 beside 5 of 100"},
+		"no answers":                        {backend{"0000": 100}, backend{"0000": 80, "none": 20}, false, "", evidence.Fail, false, "significantly more often: none 20 of 100 beside 0 of 100"},
+		"of few calls, and significant":     {backend{"0000": 20}, backend{"ERROR": 20}, false, "", evidence.Fail, false, "significantly more often: ERROR 20 of 20 beside 0 of 20"},
+		"creates that fail less often":      {backend{"0000": 160, "BILL_007": 40}, backend{"0000": 200}, true, "", evidence.Fail, false, "significantly less often: BILL_007 0 of 200 beside 40 of 200"},
+		"others that fail less often":       {backend{"0000": 160, "BILL_002": 40}, backend{"0000": 200}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
 		"a little more of each code": {
-			side{"0000": 1990, "BILL_001": 2, "BILL_002": 2, "BILL_003": 2, "BILL_007": 2, "BILL_009": 2},
-			side{"0000": 165, "BILL_001": 3, "BILL_002": 3, "BILL_003": 3, "BILL_007": 3, "BILL_009": 3},
+			backend{"0000": 1990, "BILL_001": 2, "BILL_002": 2, "BILL_003": 2, "BILL_007": 2, "BILL_009": 2},
+			backend{"0000": 165, "BILL_001": 3, "BILL_002": 3, "BILL_003": 3, "BILL_007": 3, "BILL_009": 3},
 			false, "",
 			evidence.Fail, false, "significantly more often: failures 15 of 180 beside 10 of 2000",
 		},
-		"what cannot be carried": {side{"0000": 200}, side{}, false, "BILL_010 bill.sendType", evidence.Fail, false, "its form cannot carry BILL_010 bill.sendType in 1"},
+		"what cannot be carried": {backend{"0000": 200}, backend{}, false, "BILL_010 bill.sendType", evidence.Fail, false, "its form cannot carry BILL_010 bill.sendType in 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			counts := newCounts()
-			for backend, calls := range map[evidence.Backend]side{evidence.Old: row.before, evidence.New: row.after} {
+			for backend, calls := range map[evidence.Backend]backend{evidence.Old: row.before, evidence.New: row.after} {
 				for code, n := range calls {
 					for range n {
 						counts.Ended(someone, "bill.create", backend, evidence.End{Code: code, Succeeded: true, Creates: row.creates})

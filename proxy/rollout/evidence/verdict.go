@@ -123,9 +123,9 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 			v.Ruling, v.Reason, v.Few = n.rule(evidence, v.Compared, limits)
 			all = append(all, v)
 		}
-		if beside := n.callStats(); beside != nil {
-			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: beside}
-			v.Ruling, v.Reason, v.Few = beside.rule(limits, n.Creates)
+		if stats := n.callStats(); stats != nil {
+			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: stats}
+			v.Ruling, v.Reason, v.Few = stats.rule(limits, n.Creates)
 			all = append(all, v)
 		}
 	}
@@ -242,7 +242,7 @@ const byChance = 0.001
 const success = "0000"
 
 func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few bool) {
-	beside := func(of string, times [2]int) string {
+	compared := func(of string, times [2]int) string {
 		return fmt.Sprintf("%s %d of %d beside %d of %d", of, times[New], b.Calls[New], times[Old], b.Calls[Old])
 	}
 	more := func(times [2]int) bool {
@@ -261,20 +261,20 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 		case code.Of == success:
 			failed = [2]int{failed[Old] - code.Times[Old], failed[New] - code.Times[New]}
 		case more(code.Times):
-			against = append(against, "significantly more often: "+beside(code.Of, code.Times))
+			against = append(against, "significantly more often: "+compared(code.Of, code.Times))
 		case creates && less(code.Times):
 			// Only for creates: whether another call fails depends on its bill, and the bills of the old backend are older.
-			against = append(against, "significantly less often: "+beside(code.Of, code.Times))
+			against = append(against, "significantly less often: "+compared(code.Of, code.Times))
 		case code.Times[Old] == 0:
-			open = append(open, "never at the old backend: "+beside(code.Of, code.Times))
+			open = append(open, "never at the old backend: "+compared(code.Of, code.Times))
 		}
 	}
 	if len(against) == 0 && more(failed) {
-		against = append(against, "significantly more often: "+beside("failures", failed))
+		against = append(against, "significantly more often: "+compared("failures", failed))
 	}
 	for _, field := range b.Mismatched {
 		if more(field.Times) {
-			open = append(open, beside("replies that do not fit in "+field.Of, field.Times))
+			open = append(open, compared("replies that do not fit in "+field.Of, field.Times))
 		}
 	}
 	switch {
