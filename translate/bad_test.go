@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// One file per mistake, each with what it must say in the comments that it begins with. A file named overlay-…
-// is laid over the billing table, every other one is a table.
+// Each file has one mistake. It begins with comments that contain the expected messages. A file named overlay-… is an overlay of the
+// billing table, every other file is a table.
 func TestBadTables(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/bad/*.yaml")
@@ -44,7 +44,7 @@ func TestBadTables(t *testing.T) {
 
 const wantMark = "# want "
 
-// splitWants takes the comments from the head of a bad file.
+// splitWants splits a bad file into its expected messages and the rest.
 func splitWants(text string) (wants []string, rest string) {
 	rest = text
 	for strings.HasPrefix(rest, wantMark) {
@@ -54,7 +54,7 @@ func splitWants(text string) (wants []string, rest string) {
 	return wants, rest
 }
 
-// withWants is the file with what it says now. Each comment moves the lines it names, so it takes two rounds.
+// withWants returns the file with the messages of now. Each message moves the lines that it names, so several rounds are needed.
 func withWants(name, text string) []byte {
 	for range 3 {
 		_, rest := splitWants(text)

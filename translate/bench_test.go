@@ -13,7 +13,7 @@ const readReply = `{"code":"0000","message":"성공하였습니다.","data":{"ap
 
 const createRequest = `{"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"bill_id":"12345678901234567890","bill_issuer":"한빛수학학원","hash":"0f343b0931126a20f133d67c2b018a3b0f343b0931126a20f133d67c2b018a3b","product_nm":"11월 수강료","message":"11월 수강료 납부 안내드립니다.","member_nm":"김하늘","phone":"01000000000","price":"50000","expire_dt":"2026-11-30","callbackURL":"https://partner.example.com/callback"}}`
 
-func crossing(b *testing.B, operation string, client, upstream translate.Form) *translate.Translation {
+func translation(b *testing.B, operation string, client, upstream translate.Form) *translate.Translation {
 	table, err := translate.Compile(32, billing.Table())
 	if err != nil {
 		b.Fatal(err)
@@ -21,7 +21,7 @@ func crossing(b *testing.B, operation string, client, upstream translate.Form) *
 	return table.Operation(operation).Translation(client, upstream)
 }
 
-// The same bytes, only found valid: the yardstick of the two benchmarks below.
+// BenchmarkValid only validates the same bytes, as a reference for the benchmarks below.
 func BenchmarkValid(b *testing.B) {
 	for name, doc := range map[string][]byte{"read reply": []byte(readReply), "create request": []byte(createRequest)} {
 		b.Run(name, func(b *testing.B) {
@@ -33,12 +33,12 @@ func BenchmarkValid(b *testing.B) {
 	}
 }
 
-// A 26-field read reply on its way from v2 to legacy, the intake check included.
+// BenchmarkReply translates a read reply of 26 fields from v2 to legacy, with the check of the JSON.
 func BenchmarkReply(b *testing.B) {
 	for _, client := range []translate.Form{"legacy", "v2"} {
 		name := map[translate.Form]string{"legacy": "conversion", "v2": "pass-through"}[client]
 		b.Run(name, func(b *testing.B) {
-			c := crossing(b, "bill.read", client, "v2")
+			c := translation(b, "bill.read", client, "v2")
 			doc, dst := []byte(readReply), make([]byte, 0, 4096)
 			b.SetBytes(int64(len(doc)))
 			b.ReportAllocs()
@@ -53,12 +53,12 @@ func BenchmarkReply(b *testing.B) {
 	}
 }
 
-// A create request on its way from legacy to v2, the intake check included.
+// BenchmarkRequest translates a create request from legacy to v2, with the check of the JSON.
 func BenchmarkRequest(b *testing.B) {
 	for _, upstream := range []translate.Form{"v2", "legacy"} {
 		name := map[translate.Form]string{"v2": "conversion", "legacy": "pass-through"}[upstream]
 		b.Run(name, func(b *testing.B) {
-			c := crossing(b, "bill.create", "legacy", upstream)
+			c := translation(b, "bill.create", "legacy", upstream)
 			doc, dst := []byte(createRequest), make([]byte, 0, 4096)
 			b.SetBytes(int64(len(doc)))
 			b.ReportAllocs()
@@ -73,14 +73,14 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// The notice of a payment on its way from v2 to legacy, and the form by which one that comes again is known.
+// BenchmarkCallback translates a callback from v2 to legacy, and makes the canonical form by which a repeated one is recognised.
 func BenchmarkCallback(b *testing.B) {
 	table, err := translate.Compile(32, billing.Table())
 	if err != nil {
 		b.Fatal(err)
 	}
 	doc, dst := []byte(gjson.Get(readReply, "data").Raw), make([]byte, 0, 4096)
-	b.Run("bring", func(b *testing.B) {
+	b.Run("translate", func(b *testing.B) {
 		b.SetBytes(int64(len(doc)))
 		b.ReportAllocs()
 		for b.Loop() {
@@ -98,12 +98,12 @@ func BenchmarkCallback(b *testing.B) {
 	})
 }
 
-// A create request whose callback address is exchanged, once it is made.
-func BenchmarkReaddress(b *testing.B) {
+// BenchmarkReplace replaces the callback address of a translated create request.
+func BenchmarkReplace(b *testing.B) {
 	for _, upstream := range []translate.Form{"v2", "legacy"} {
 		name := map[translate.Form]string{"v2": "conversion", "legacy": "pass-through"}[upstream]
 		b.Run(name, func(b *testing.B) {
-			call := crossing(b, "bill.create", "legacy", upstream).Start()
+			call := translation(b, "bill.create", "legacy", upstream).Start()
 			if _, err := call.Request(nil, []byte(createRequest)); err != nil {
 				b.Fatal(err)
 			}

@@ -13,20 +13,20 @@ import (
 	"billbridge/translate/billing"
 )
 
-// bring brings a callback by the billing table.
-func bring(doc string, from, to translate.Form) (string, translate.Notice, error) {
+// translateCallback translates a callback by the billing table.
+func translateCallback(doc string, from, to translate.Form) (string, translate.Notice, error) {
 	out, notice, err := shipped().Callback().Translate(nil, []byte(doc), from, to)
 	return string(out), notice, err
 }
 
-func TestCallbackIsInTheTable(t *testing.T) {
+func TestCallbackIsNoOperation(t *testing.T) {
 	t.Parallel()
 	c := shipped().Callback()
 	if c.Name() != "callback.payment" || c.Method() != http.MethodPost {
 		t.Errorf("%s %s", c.Method(), c.Name())
 	}
 	if shipped().Operation(c.Name()) != nil {
-		t.Error("a partner can call it")
+		t.Error("the callback is also an operation, which a partner can call")
 	}
 	without, err := translate.Compile(16, translate.File{Name: "parcels.yaml", Data: []byte(parcels)})
 	if err != nil || without.Callback() != nil {
@@ -34,7 +34,7 @@ func TestCallbackIsInTheTable(t *testing.T) {
 	}
 }
 
-// The documented answers, byte for byte, and what of a partner's answer counts as one (field notes, Callbacks).
+// The answers are those of the field notes (Callbacks), byte for byte. A partner acknowledges a callback with HTTP 200 and the code.
 func TestCallbackAnswers(t *testing.T) {
 	t.Parallel()
 	c := shipped().Callback()
@@ -45,7 +45,7 @@ func TestCallbackAnswers(t *testing.T) {
 		}
 		got[2] = 'x'
 		if string(c.Answer(form)) != want {
-			t.Errorf("%s: an answer is shared", form)
+			t.Errorf("%s: a caller can modify the answer of the table", form)
 		}
 	}
 	for _, form := range forms {
@@ -89,8 +89,8 @@ func TestCallbackAnswers(t *testing.T) {
 	}
 }
 
-// An answer is data: another one is what the bridge gives, and its code is what it looks for.
-func TestCallbackAnswerOfAnOverlay(t *testing.T) {
+// The answer of an overlay is what the gateway sends, and its code is what acknowledges a callback.
+func TestOverlayReplacesTheCallbackAnswer(t *testing.T) {
 	t.Parallel()
 	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "o.yaml", Data: []byte(
 		`callbacks: {callback.payment: {method: PUT, answer: {v2: '{ "message": "ok", "code": "0\u0031" }'}}}`)})
@@ -106,8 +106,7 @@ func TestCallbackAnswerOfAnOverlay(t *testing.T) {
 	}
 }
 
-// A name twice leaves open whom a callback is about, however it is spelled, at whatever level and between whichever
-// forms: nothing of it goes on.
+// With a duplicate name it is not clear whom a callback is about. It is refused, whatever the spelling, the level and the forms.
 func TestR01_CallbacksWithDuplicateNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, doc := range []string{
@@ -122,7 +121,7 @@ func TestR01_CallbacksWithDuplicateNamesAreRefused(t *testing.T) {
 	} {
 		for _, from := range forms {
 			for _, to := range forms {
-				out, notice, err := bring(doc, from, to)
+				out, notice, err := translateCallback(doc, from, to)
 				refusal, ok := err.(*translate.Refusal)
 				if !ok || out != "" || notice.Recognised != "" || refusal.Code != "VALIDATION_001" || !strings.Contains(refusal.Reason, "twice") {
 					t.Errorf("%s from %s to %s: %q %v %v", doc, from, to, out, notice, err)
@@ -132,14 +131,14 @@ func TestR01_CallbacksWithDuplicateNamesAreRefused(t *testing.T) {
 	}
 }
 
-// What is not JSON names nothing and passes, byte for byte; that it is none is said.
-func TestR02_CallbacksThatAreNotJSON(t *testing.T) {
+// A callback that is not JSON passes byte for byte, and is reported as unrecognised.
+func TestR02_CallbacksThatAreNotJSONPassUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, file := range corpus(t, "n_") {
-		for _, way := range [][2]translate.Form{{"v2", "legacy"}, {"legacy", "v2"}, {"v2", "v2"}} {
-			out, notice, err := bring(string(file.data), way[0], way[1])
+		for _, pair := range [][2]translate.Form{{"v2", "legacy"}, {"legacy", "v2"}, {"v2", "v2"}} {
+			out, notice, err := translateCallback(string(file.data), pair[0], pair[1])
 			if err != nil {
-				// What nests too deep is refused unread, and so is text that is not UTF-8 in JSON that is well formed.
+				// Deep nesting is refused without reading. Invalid UTF-8 in well-formed JSON is refused too.
 				if out != "" || !strings.Contains(err.Error(), "deeper") && json.Valid(file.data) == false {
 					t.Errorf("%s: %q, %v", file.name, out, err)
 				}
@@ -157,7 +156,7 @@ func TestR05_CallbacksWithInvalidTextAreRefused(t *testing.T) {
 	for _, bad := range []string{"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", `\ud800`, `\udc00`, `\ud800\ud800`} {
 		for _, doc := range []string{`{"apikey":"` + bad + `"}`, `{"` + bad + `":1}`, `{"apiKey":"k","x":[{"y":"` + bad + `"}]}`, `"` + bad + `"`} {
 			for _, to := range forms {
-				if out, _, err := bring(doc, "legacy", to); err == nil || out != "" {
+				if out, _, err := translateCallback(doc, "legacy", to); err == nil || out != "" {
 					t.Errorf("%q to %s: %q", doc, to, out)
 				}
 			}
@@ -165,24 +164,24 @@ func TestR05_CallbacksWithInvalidTextAreRefused(t *testing.T) {
 	}
 }
 
-// The limit is exact, and what lies beyond is not looked into: not even for whether it is JSON.
+// The limit is exact. A callback beyond it is refused, even if it is not JSON.
 func TestR03_DepthOfCallbacksIsLimited(t *testing.T) {
 	t.Parallel()
 	for levels, allowed := range map[int]bool{32: true, 33: false, 10001: false} {
 		for _, to := range forms {
-			_, _, err := bring(string(nested(levels, "[", "]")), "legacy", to)
+			_, _, err := translateCallback(string(nested(levels, "[", "]")), "legacy", to)
 			if (err == nil) != allowed {
 				t.Errorf("%d levels to %s: %v", levels, to, err)
 			}
 		}
 	}
-	if _, _, err := bring(strings.Repeat("[", 16<<20), "legacy", "v2"); err == nil || !strings.Contains(err.Error(), "deeper") {
+	if _, _, err := translateCallback(strings.Repeat("[", 16<<20), "legacy", "v2"); err == nil || !strings.Contains(err.Error(), "deeper") {
 		t.Error(err)
 	}
 }
 
-// What a notice says is its own: the body may be written to after.
-func TestNoticeOutlivesItsMessage(t *testing.T) {
+// A Notice does not refer to the body, which may be modified afterwards.
+func TestNoticeIsACopy(t *testing.T) {
 	t.Parallel()
 	doc := []byte(`{"apikey":"demo-key","bill_id":"A1","more":1,"apiKey":"other-key"}`)
 	_, notice, err := shipped().Callback().Translate(nil, doc, "legacy", "v2")
@@ -195,7 +194,7 @@ func TestNoticeOutlivesItsMessage(t *testing.T) {
 	}
 }
 
-// Two overlays after each other: what the one takes away, the other may bring back.
+// The second overlay is applied to the result of the first: it can add what the first one removed.
 func TestOverlaysOfACallbackInOrder(t *testing.T) {
 	t.Parallel()
 	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
@@ -204,14 +203,14 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 		"removed":                             {`{v2: catId, remove: true}`, ``, ``},
 		"removed by its other name":           {`{legacy: appr_cat_id, remove: true}`, ``, ``},
 		"removed twice":                       {`{v2: catId, remove: true}`, `{v2: catId, remove: true}`, ``},
-		"brought back":                        {`{v2: catId, remove: true}`, `{v2: catId, legacy: terminal}`, `catId terminal`},
+		"added again":                         {`{v2: catId, remove: true}`, `{v2: catId, legacy: terminal}`, `catId terminal`},
 		"replaced twice":                      {`{v2: catId, legacy: terminal}`, `{v2: catId, legacy: cat}`, `catId cat`},
 		"replaced, then removed":              {`{v2: catId, legacy: terminal}`, `{legacy: terminal, remove: true}`, ``},
 		"replaced, then its place taken":      {`{v2: catId, legacy: terminal}`, `{v2: terminal, legacy: terminal}`, ``},
 		"added, then removed":                 {`{v2: txId, legacy: tx_id, new: true}`, `{v2: txId, remove: true}`, `catId appr_cat_id`},
 		"exchanged, then set right":           {`{v2: catId, legacy: appr_num}, {v2: apprNum, legacy: appr_cat_id}`, `{v2: catId, legacy: appr_cat_id}`, `catId appr_cat_id`},
 		"replaced, then removed by the other": {`{v2: catId, legacy: terminal}`, `{v2: catId, remove: true}`, ``},
-		"exchanged by companions":             {`{v2: catId, legacy: appr_num}, {v2: apprNum, legacy: appr_cat_id}`, ``, `catId appr_num`},
+		"exchanged by two rows":               {`{v2: catId, legacy: appr_num}, {v2: apprNum, legacy: appr_cat_id}`, ``, `catId appr_num`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -242,8 +241,8 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 	}
 }
 
-// The link to the rows of a read outlives an overlay of the callback's own: the table that is printed still has it.
-func TestPrintedTableStillBorrows(t *testing.T) {
+// After an overlay with rows for the callback, the written table still reuses the rows of a read.
+func TestWrittenTableStillReusesRows(t *testing.T) {
 	t.Parallel()
 	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
 	table, err := translate.Compile(32, billing.Table(), file("o.yaml", "callbacks: {callback.payment: {request: [{v2: catId, remove: true}]}}"))
@@ -264,7 +263,7 @@ func TestPrintedTableStillBorrows(t *testing.T) {
 	}
 }
 
-// What stands in dst stays.
+// Translate keeps the content of dst.
 func TestCallbackIsAppended(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"", "{", `{"a":1,`, ","} {
@@ -282,7 +281,7 @@ func TestCallbackIsSafeForConcurrentUse(t *testing.T) {
 		group.Go(func() {
 			for i := range 200 {
 				id := fmt.Sprintf("%d-%d", worker, i)
-				out, notice, err := bring(`{"apiKey":"k`+id+`","billId":"`+id+`","x`+id+`":1}`, "v2", "legacy")
+				out, notice, err := translateCallback(`{"apiKey":"k`+id+`","billId":"`+id+`","x`+id+`":1}`, "v2", "legacy")
 				if want := `{"apikey":"k` + id + `","bill_id":"` + id + `"}`; err != nil || out != want {
 					t.Errorf("%s, %v", out, err)
 				}

@@ -11,8 +11,8 @@ import (
 	"billbridge/translate"
 )
 
-// callbackFields are the fields of one direction, and the paths that they have on either backend. They are judged as
-// those of a reply: so they are carried.
+// callbackFields returns the fields of one direction, and their paths in both forms. The values of a callback are translated like
+// those of a reply, so the fields say "reply".
 func callbackFields(c *translate.Callback, from translate.Form) (fields []translate.Field, sources, targets []string) {
 	for _, f := range c.Fields() {
 		if f.From == from {
@@ -23,8 +23,8 @@ func callbackFields(c *translate.Callback, from translate.Form) (fields []transl
 	return fields, sources, targets
 }
 
-// judgeCallback checks every law of a callback, by nothing of the engine's own reading.
-func judgeCallback(t *testing.T, c *translate.Callback, from, to translate.Form, in, out []byte, notice translate.Notice, err error) {
+// checkCallbackLaws checks every law of a callback without the parser of the package.
+func checkCallbackLaws(t *testing.T, c *translate.Callback, from, to translate.Form, in, out []byte, notice translate.Notice, err error) {
 	t.Helper()
 	if err != nil {
 		refusal, ok := err.(*translate.Refusal)
@@ -38,19 +38,19 @@ func judgeCallback(t *testing.T, c *translate.Callback, from, to translate.Form,
 	}
 	names := map[translate.Form][2]string{"v2": {"apiKey", "billId"}, "legacy": {"apikey", "bill_id"}}
 	top := leavesOf(in, nil)
-	says := func(f translate.Form, i int) string {
+	valueIn := func(f translate.Form, i int) string {
 		raw, ok := top[names[f][i]]
 		if !ok || !json.Valid(in) || !strings.ContainsRune(`"-0123456789`, rune(raw[0])) {
 			return ""
 		}
 		return content(raw)
 	}
-	of := func(f translate.Form) bool { return says(f, 0) != "" || says(f, 1) != "" }
+	identified := func(f translate.Form) bool { return valueIn(f, 0) != "" || valueIn(f, 1) != "" }
 	want := translate.Unrecognised
 	switch {
-	case from != to && of(from):
+	case from != to && identified(from):
 		want = translate.Translated
-	case of(to):
+	case identified(to):
 		want = translate.InForm
 	case from == to && has(top, other(from)) && !has(top, from):
 		want = translate.Translated
@@ -64,7 +64,7 @@ func judgeCallback(t *testing.T, c *translate.Callback, from, to translate.Form,
 	for i, got := range [][]string{notice.Values["partner"], notice.Values["bill"]} {
 		var named []string
 		for _, f := range []translate.Form{from, other(from)} {
-			if v := says(f, i); v != "" && !slices.Contains(named, v) {
+			if v := valueIn(f, i); v != "" && !slices.Contains(named, v) {
 				named = append(named, v)
 			}
 		}
@@ -97,12 +97,12 @@ func judgeCallback(t *testing.T, c *translate.Callback, from, to translate.Form,
 			t.Fatalf("%s: came %v, dropped %v", f.Source, came, dropped)
 		}
 		delete(top, f.Source)
-		if f.Target != "" { // else it would take away a field that is named like nothing
+		if f.Target != "" { // "" is also a valid field name
 			delete(after, f.Target)
 		}
 	}
 	for name, raw := range after {
-		if notice.OtherForm && top[name] == raw { // what no row names stays
+		if notice.OtherForm && top[name] == raw { // fields without a row pass
 			delete(after, name)
 			delete(top, name)
 		}
@@ -116,7 +116,7 @@ func other(f translate.Form) translate.Form {
 	return map[translate.Form]translate.Form{"v2": "legacy", "legacy": "v2"}[f]
 }
 
-// has tells whether a body has a field by the name that one form alone has for it.
+// has reports whether a body has a field whose name only this form has.
 func has(top leaves, f translate.Form) bool {
 	_, own, others := callbackFields(shipped().Callback(), f)
 	for i, name := range own {
@@ -127,7 +127,7 @@ func has(top leaves, f translate.Form) bool {
 	return false
 }
 
-// There and back, a callback says what it said before, but for what Fields declares lost.
+// A callback that is translated there and back has the same content, except for the losses that Fields declares.
 func FuzzCallback(f *testing.F) {
 	for _, g := range readGolden(f) {
 		for _, p := range slices.Concat(g.Requests, g.Replies) {
@@ -141,14 +141,14 @@ func FuzzCallback(f *testing.F) {
 			f.Add(uint8(i), fmt.Appendf(nil, `{"apikey":%s,"billId":%[1]s}`, doc.data))
 		}
 	}
-	f.Fuzz(func(t *testing.T, way uint8, doc []byte) {
-		from, to := forms[way>>1&1], forms[way&1]
+	f.Fuzz(func(t *testing.T, direction uint8, doc []byte) {
+		from, to := forms[direction>>1&1], forms[direction&1]
 		c, kept := shipped().Callback(), slices.Clone(doc)
 		out, notice, err := c.Translate(nil, doc, from, to)
 		if !slices.Equal(kept, doc) {
 			t.Fatal("the input was written to")
 		}
-		judgeCallback(t, c, from, to, doc, out, notice, err)
+		checkCallbackLaws(t, c, from, to, doc, out, notice, err)
 		if err != nil || notice.Recognised != translate.Translated || notice.OtherForm {
 			return
 		}

@@ -12,8 +12,7 @@ import (
 	"billbridge/translate"
 )
 
-// The examples of RFC 8785, but for the numbers: those are put into the input as the RFC re-prints them, since here
-// they keep their text.
+// The examples of RFC 8785. Canonical keeps the text of numbers, so the input gets the numbers as the RFC prints them.
 func TestCanonicalOfRFC8785(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/jcs-rfc8785/input/*.json")
@@ -40,7 +39,7 @@ func TestCanonicalOfRFC8785(t *testing.T) {
 	}
 }
 
-// Money is never re-printed: two spellings of a number are two numbers.
+// Two spellings of a number stay different.
 func TestCanonicalKeepsNumbers(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{`0`, `-0`, `1E30`, `4.50`, `2e-3`, `100`, `1e2`, `100.0`, `333333333.33333329`, `9007199254740993`, `18446744073709551616`, `1e400`, `-1e-400`, `20261121093015`} {
@@ -51,7 +50,7 @@ func TestCanonicalKeepsNumbers(t *testing.T) {
 	}
 }
 
-// The same callback sent twice is the same; another one is another.
+// A repeated callback has the same canonical form, and a different callback a different one.
 func TestCanonicalTellsCallbacksApart(t *testing.T) {
 	t.Parallel()
 	same := []string{
@@ -77,7 +76,7 @@ func TestCanonicalTellsCallbacksApart(t *testing.T) {
 	}
 }
 
-// What has no one reading is its own canonical form: the bytes that came, and no copy of them.
+// If readers could read a document differently, Canonical returns the document itself, not a copy.
 func TestCanonicalOfWhatIsNotJSON(t *testing.T) {
 	t.Parallel()
 	for _, doc := range []string{
@@ -97,7 +96,7 @@ func TestCanonicalOfWhatIsNotJSON(t *testing.T) {
 	}
 }
 
-// A canonical form says what its document says, is its own canonical form, and that of any order of the members.
+// A canonical form has the content of its document. It is its own canonical form, and that of the document with another order.
 func FuzzCanonical(f *testing.F) {
 	for _, doc := range corpus(f, "*") {
 		if len(doc.data) < 4096 {

@@ -9,9 +9,9 @@ import (
 	"billbridge/translate/billing"
 )
 
-// The example of code pairs in the table is copied by operators. v2 clients send a call again that failed with one of the
-// codes below (field notes, Replies and statuses): a final refusal of a legacy backend must not become one of them. It must
-// not become another code of the catalogue either whose meaning it does not have: 9999 is "anything else".
+// Operators copy the example of code pairs in the table. v2 clients send a call again if it failed with one of the codes below
+// (field notes, Replies and statuses), so a final refusal of a legacy backend must not become one of them. 9999 ("anything else")
+// must not become any other code of the catalogue either.
 func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
 	t.Parallel()
 	retried := []string{"ERROR", "MAINTAINED_METHOD", "PAYMENT_001", "PAYMENT_002", "BILL_006"}
@@ -39,7 +39,7 @@ func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
 	}
 }
 
-// An overlay that needs a code of its own adds it to the catalogue, which keeps the others.
+// An overlay adds a code to the catalogue, which keeps all others.
 func TestOverlayAddsToTheCatalogue(t *testing.T) {
 	t.Parallel()
 	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "overlay.yaml", Data: []byte(`

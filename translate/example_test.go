@@ -6,8 +6,8 @@ import (
 	"billbridge/translate"
 )
 
-// Nothing in the engine is about bills. Here two depots speak of parcels: "plain" in one flat object with its
-// answer on top, "boxed" with the parcel in an object of its own and the answer under "result".
+// A table of another domain. Two depots exchange messages about parcels: "plain" has all fields at the top level, "boxed" has the
+// parcel in an object and the result of a reply under "result".
 const parcels = `
 forms:
   boxed: {code: status, text: says, result: result, digits: number}
@@ -61,8 +61,8 @@ func Example() {
 	// unusable reply: not JSON at byte 0
 }
 
-// A carrier tells the sender that a parcel has arrived. What it sends is in its own form, and so is the answer that
-// it waits for; the sender's server knows only the other.
+// A carrier notifies the sender that a parcel has arrived. It sends the callback in its own form and expects the answer in that form.
+// The sender's server speaks only the other form.
 func ExampleCallback() {
 	const arrivals = parcels + `
 roles:

@@ -2,5 +2,5 @@ package translate
 
 import "slices"
 
-// Words are the words of a row and of an operation.
-var Words = slices.Concat(rowKeys, operationKeys)
+// Keys are the keys of rows and of operations.
+var Keys = slices.Concat(rowKeys, operationKeys)

@@ -16,20 +16,20 @@ var (
 	billOperations = []string{"bill.create", "bill.resend", "bill.read", "bill.destroy", "bill.cancel"}
 )
 
-// seeds gives f every document of the golden files and of the corpora. Small numbers choose operation and way.
-func seeds(f *testing.F, add func(operation, way uint8, doc, asked []byte)) {
+// seeds calls add with every document of the golden files and of the corpora. operation and direction are indexes; see choose.
+func seeds(f *testing.F, add func(operation, direction uint8, doc, request []byte)) {
 	f.Helper()
 	for _, g := range readGolden(f) {
-		o := uint8(max(0, slices.Index(billOperations, g.Operation))) // a callback's documents go to one, too
+		o := uint8(max(0, slices.Index(billOperations, g.Operation))) // documents of a callback go to the first
 		for _, p := range slices.Concat(g.Requests, g.Replies) {
-			way, asked := uint8(1), p.Asked
+			direction, request := uint8(1), p.Asked
 			if p.From == "legacy" {
-				way = 2
+				direction = 2
 			}
-			if asked == "" {
-				asked = g.Asked[p.To]
+			if request == "" {
+				request = g.Asked[p.To]
 			}
-			add(o, way, []byte(p.In), []byte(asked))
+			add(o, direction, []byte(p.In), []byte(request))
 		}
 	}
 	for i, doc := range corpus(f, "*") {
@@ -39,15 +39,15 @@ func seeds(f *testing.F, add func(operation, way uint8, doc, asked []byte)) {
 	}
 }
 
-// crossingOf picks an operation and, as 2 bits of way, the forms of a message: from and to.
-func crossingOf(operation, way uint8) (o *translate.Operation, from, to translate.Form) {
-	return shipped().Operation(billOperations[int(operation)%len(billOperations)]), forms[way>>1&1], forms[way&1]
+// choose returns an operation and, by two bits of direction, the forms of a message.
+func choose(operation, direction uint8) (o *translate.Operation, from, to translate.Form) {
+	return shipped().Operation(billOperations[int(operation)%len(billOperations)]), forms[direction>>1&1], forms[direction&1]
 }
 
 func FuzzRequest(f *testing.F) {
-	seeds(f, func(operation, way uint8, doc, _ []byte) { f.Add(operation, way, doc) })
-	f.Fuzz(func(t *testing.T, operation, way uint8, doc []byte) {
-		o, from, to := crossingOf(operation, way)
+	seeds(f, func(operation, direction uint8, doc, _ []byte) { f.Add(operation, direction, doc) })
+	f.Fuzz(func(t *testing.T, operation, direction uint8, doc []byte) {
+		o, from, to := choose(operation, direction)
 		call := o.Translation(from, to).Start()
 		defer call.Release()
 		kept := slices.Clone(doc)
@@ -55,33 +55,34 @@ func FuzzRequest(f *testing.F) {
 		if !slices.Equal(kept, doc) {
 			t.Fatal("the input was written to")
 		}
-		judgeRequest(t, o.Translation(from, to), from, to, doc, out, err)
+		checkRequestLaws(t, o.Translation(from, to), from, to, doc, out, err)
 	})
 }
 
 func FuzzReply(f *testing.F) {
-	seeds(f, func(operation, way uint8, doc, asked []byte) { f.Add(operation, way, uint16(200), doc, asked) })
-	f.Fuzz(func(t *testing.T, operation, way uint8, status uint16, doc, asked []byte) {
-		o, from, to := crossingOf(operation, way)
-		crossing := o.Translation(to, from)
-		call := crossing.Start()
+	seeds(f, func(operation, direction uint8, doc, request []byte) {
+		f.Add(operation, direction, uint16(200), doc, request)
+	})
+	f.Fuzz(func(t *testing.T, operation, direction uint8, status uint16, doc, request []byte) {
+		o, from, to := choose(operation, direction)
+		translation := o.Translation(to, from)
+		call := translation.Start()
 		defer call.Release()
-		if _, err := call.Request(nil, asked); err != nil {
+		if _, err := call.Request(nil, request); err != nil {
 			return
 		}
 		out, err := call.Reply(nil, int(status), doc)
-		judgeReply(t, crossing, call, from, to, asked, doc, out, int(status), err)
+		checkReplyLaws(t, translation, call, from, to, request, doc, out, int(status), err)
 	})
 }
 
-// There and back, a message says under every path that both forms have what it said before: the same text,
-// or number, or true, false or null, or for a reply the same raw object or array. What is lost is what Fields
-// declares: fields that one form lacks, of a field without one type the difference between 1 and "1", and of a field with a
-// number for empty the difference between that number and "".
+// A message that is translated there and back has the same content at every path of both forms: the same text, number, true, false
+// or null, or for a reply the same raw object or array. Only these differences are lost, which Fields declares: fields of one form,
+// the difference between 1 and "1", and for a field with empty the difference between that number and "".
 func FuzzRoundTrip(f *testing.F) {
-	seeds(f, func(operation, way uint8, doc, asked []byte) { f.Add(operation, way, doc, asked) })
-	f.Fuzz(func(t *testing.T, operation, way uint8, doc, asked []byte) {
-		o, from, _ := crossingOf(operation, way)
+	seeds(f, func(operation, direction uint8, doc, request []byte) { f.Add(operation, direction, doc, request) })
+	f.Fuzz(func(t *testing.T, operation, direction uint8, doc, request []byte) {
+		o, from, _ := choose(operation, direction)
 		to := forms[1-slices.Index(forms, from)]
 		there, back := o.Translation(from, to), o.Translation(to, from)
 
@@ -91,22 +92,22 @@ func FuzzRoundTrip(f *testing.F) {
 		if out, err := call.Request(nil, doc); err == nil {
 			again, err := returning.Request(nil, out)
 			if err != nil {
-				t.Fatalf("%q became %q, which does not come back: %v", doc, out, err)
+				t.Fatalf("%q became %q, which cannot be translated back: %v", doc, out, err)
 			}
 			sameContent(t, o, "request", from, to, doc, again)
 		}
 
-		// The reply goes the other way round: from the upstream's form to the client's. The client that asked
-		// spoke `to`, and what was sent on is the request of a client that speaks `from`.
+		// A reply goes from the upstream's form to the client's. The client speaks `to`, and the translated request is that of a client
+		// that speaks `from`.
 		call, returning = back.Start(), there.Start()
 		defer call.Release()
 		defer returning.Release()
-		sent, err := call.Request(nil, asked)
+		sent, err := call.Request(nil, request)
 		if err != nil {
 			return
 		}
 		if _, err := returning.Request(nil, sent); err != nil {
-			t.Fatalf("%q became %q, which does not come back: %v", asked, sent, err)
+			t.Fatalf("%q became %q, which cannot be translated back: %v", request, sent, err)
 		}
 		out, err := call.Reply(nil, 200, doc)
 		if err != nil {
@@ -114,11 +115,11 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		again, err := returning.Reply(nil, 200, out)
 		if err != nil {
-			// A read without its envelope is an answer only with its proof, and the proof may be missing here.
+			// Without an envelope a read is a success only with certain fields, which may be missing here.
 			if o.Name == "bill.read" && call.Succeeded() {
 				return
 			}
-			t.Fatalf("%q became %q, which does not come back: %v", doc, out, err)
+			t.Fatalf("%q became %q, which cannot be translated back: %v", doc, out, err)
 		}
 		if call.Succeeded() != returning.Succeeded() || call.Code() != returning.Code() {
 			t.Fatalf("%q (%v) came back as %q (%v)", call.Code(), call.Succeeded(), returning.Code(), returning.Succeeded())
@@ -144,7 +145,7 @@ func sameContent(t *testing.T, o *translate.Operation, message string, from, to 
 	}
 }
 
-// Whatever a table holds, compiling it says what is wrong and where, or gives a table that works.
+// For every input Compile returns problems with a position, or a table that works.
 func FuzzTable(f *testing.F) {
 	f.Add(billing.Table().Data, []byte("operations: {}"))
 	for _, g := range readGolden(f) {
@@ -173,7 +174,7 @@ func FuzzTable(f *testing.F) {
 			}
 			for _, p := range problems {
 				if p.Line < 1 || p.Column < 1 || p.Text == "" || p.File != "base.yaml" && p.File != "over.yaml" {
-					t.Fatalf("a problem without a place: %#v", p)
+					t.Fatalf("a problem without a position: %#v", p)
 				}
 			}
 			return
@@ -208,7 +209,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// exercise puts an exchange through a crossing of any table: what comes out is JSON.
+// exercise checks that a translation of any table writes JSON.
 func exercise(t *testing.T, c *translate.Translation) {
 	t.Helper()
 	call := c.Start()
@@ -223,7 +224,7 @@ func exercise(t *testing.T, c *translate.Translation) {
 	}
 }
 
-// exerciseCallback brings a callback of any table, each way: what comes out is JSON, and the answer is a success.
+// exerciseCallback checks that a callback of any table is translated to JSON in each direction, and that its answer acknowledges it.
 func exerciseCallback(t *testing.T, table *translate.Table) {
 	t.Helper()
 	c := table.Callback()

@@ -19,9 +19,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew; read every line of the difference")
+var update = flag.Bool("update", false, "write the golden files with the current output; review every line of the diff")
 
-// shipped is the table of the bridge as it is shipped. Tests share one, as the gateway does.
+// shipped returns the built-in billing table. The tests share one, as a gateway does.
 var shipped = sync.OnceValue(func() *translate.Table {
 	table, err := translate.Compile(32, billing.Table())
 	if err != nil {
@@ -30,37 +30,36 @@ var shipped = sync.OnceValue(func() *translate.Table {
 	return table
 })
 
-// A golden file holds one operation: requests and replies, each with what came in above what went out.
+// A golden file has requests and replies of one operation, each with its input and output.
 type golden struct {
 	Operation string
-	About     string                    // what a reader should know first
-	Overlay   string                    // laid over the billing table, if any
-	Asked     map[translate.Form]string // the client's request before a reply, by the client's form
+	About     string                    // what the file shows
+	Overlay   string                    // of the billing table, if any
+	Asked     map[translate.Form]string // by the client's form: the request of a reply
 	Requests  []*pair
 	Replies   []*pair
 }
 
-// A pair is one message. From and To are the forms of the message: a reply goes from the upstream's form to
-// the client's.
+// A pair is the input and output of one message. From and To are its forms: a reply goes from the upstream's form to the client's.
 type pair struct {
 	Name     string
 	From, To translate.Form
-	Asked    string // of a reply, where it is not the file's
-	Status   int    // of a reply, 0 is 200
+	Asked    string // of a reply: its request, if it is not that of the file
+	Status   int    // of a reply; 0 for 200
 	In       string
 
 	Out              string
 	Refused          string
 	NoAnswer         string `yaml:"noanswer"`
-	Code             string // of a reply, as the upstream said it
+	Code             string // of a reply, in the upstream's form
 	Result           string // of a reply: success or failure
-	Recognised       string // of a callback, where it passes as it is
+	Recognised       string // of a callback that passes unchanged
 	Partners, Bills, // of a callback
 	Dropped, Defaulted, Echoed, Mismatched,
 	Unknown []string
 }
 
-// table is the one that the file is about.
+// table returns the table of the file.
 func (g *golden) table(t testing.TB) *translate.Table {
 	t.Helper()
 	if g.Overlay == "" {
@@ -98,10 +97,10 @@ func readGolden(t testing.TB) map[string]*golden {
 	return all
 }
 
-// run carries the pair's message over and returns the pair as it comes out.
+// run translates the message of a pair and returns the pair with the current output.
 func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
 	if callback := table.Callback(); callback != nil && callback.Name() == g.Operation {
-		return p.bring(callback)
+		return p.runCallback(callback)
 	}
 	client, upstream := p.From, p.To
 	if isReply {
@@ -137,8 +136,8 @@ func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
 	return got
 }
 
-// bring is run for a callback.
-func (p *pair) bring(c *translate.Callback) *pair {
+// runCallback is run for a callback.
+func (p *pair) runCallback(c *translate.Callback) *pair {
 	got := &pair{Name: p.Name, From: p.From, To: p.To, In: p.In}
 	out, notice, err := c.Translate(nil, []byte(p.In), p.From, p.To)
 	got.report(&notice.Report, out, err)
@@ -174,8 +173,8 @@ func (p *pair) report(r *translate.Report, out []byte, err error) {
 	}
 }
 
-// The golden pairs: every row of the five bill operations and of the callback, both messages, both directions; and
-// what overlays change.
+// The golden pairs cover every row of the five bill operations and of the callback, for both messages and in both directions, and
+// the effects of overlays.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for file, g := range readGolden(t) {
@@ -193,7 +192,7 @@ func TestGolden(t *testing.T) {
 				for _, want := range list {
 					name := fmt.Sprintf("%s/from %s to %s/%s", message, want.From, want.To, want.Name)
 					if seen[name] {
-						t.Errorf("%q stands twice", name)
+						t.Errorf("duplicate %q", name)
 					}
 					seen[name] = true
 					t.Run(name, func(t *testing.T) {
@@ -208,7 +207,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// again is the file with every output as it is now.
+// again returns the file with the current output.
 func (g *golden) again(table *translate.Table) []byte {
 	var b strings.Builder
 	quote := func(s string) string {

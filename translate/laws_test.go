@@ -13,11 +13,10 @@ import (
 	"billbridge/translate"
 )
 
-// The laws of translation, judged with encoding/json and what the table says of itself, by nothing of the
-// engine's own reading: a mistake there must not be able to agree with itself.
+// The laws of translation. They are checked with encoding/json and Fields, and not with the parser of the package, which could make
+// the same mistake twice.
 
-// leaves are the leaves of an object by their path: raw JSON, objects on the way opened where the table has
-// paths below them. Everything else, also an array or an object without a path below it, is a leaf.
+// leaves are the raw values of an object by their path. An object is opened if the table has paths below it, and is a leaf otherwise.
 type leaves map[string]string
 
 func leavesOf(doc []byte, paths []string) leaves {
@@ -42,7 +41,7 @@ func (l leaves) collect(parent string, doc []byte, paths []string) {
 	}
 }
 
-// content is what a scalar says, whatever its type: this is what a round trip keeps.
+// content returns the text of a scalar, whatever its type. A round trip keeps it.
 func content(raw string) string {
 	var text string
 	if strings.HasPrefix(raw, `"`) && json.Unmarshal([]byte(raw), &text) == nil {
@@ -51,7 +50,7 @@ func content(raw string) string {
 	return raw
 }
 
-// strict is the reader of last resort: one JSON value, no name twice in an object.
+// strict returns an error unless doc is one JSON value without duplicate names.
 func strict(doc []byte) error {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
@@ -81,7 +80,7 @@ func strictValue(d *json.Decoder) error {
 				return err
 			}
 			if names[name.(string)] {
-				return fmt.Errorf("the name %q stands twice", name)
+				return fmt.Errorf("duplicate name %q", name)
 			}
 			names[name.(string)] = true
 		}
@@ -93,7 +92,7 @@ func strictValue(d *json.Decoder) error {
 	return err
 }
 
-// fieldsOf are the fields of one direction, and the paths that they have on either backend.
+// fieldsOf returns the fields of one direction, and their paths in both forms.
 func fieldsOf(o *translate.Operation, message string, from, to translate.Form) (fields []translate.Field, sources, targets []string) {
 	for _, f := range o.Fields() {
 		if f.Message == message && f.From == from && f.To == to {
@@ -103,12 +102,12 @@ func fieldsOf(o *translate.Operation, message string, from, to translate.Form) (
 	return fields, sources, targets
 }
 
-// isInteger is the strict integer grammar, written down once more.
+// isInteger reports whether s is a JSON integer, independently of the package.
 func isInteger(s string) bool {
 	return s == "0" || s != "" && s[0] != '0' && strings.Trim(s, "0123456789") == ""
 }
 
-// emptyOf is the number that a field declares to be "" in the form that writes text.
+// emptyOf returns the number that the form with text writes as "", if the field has one.
 func emptyOf(f translate.Field) (number string, ok bool) {
 	if number, ok = strings.CutPrefix(f.Detail, `as a number, "" as `); ok {
 		return number, true
@@ -117,8 +116,8 @@ func emptyOf(f translate.Field) (number string, ok bool) {
 	return strings.TrimSuffix(number, ` as ""`), ok
 }
 
-// keptOf is what a round trip keeps of a value: its content, whatever its type. Where a field declares a number to be "", it
-// keeps that there is nothing, and not which of the two said so.
+// keptOf returns what a round trip keeps of a value: its content, whatever its type. If the field has an empty number, that number and
+// "" are the same.
 func keptOf(f translate.Field, raw string) string {
 	if empty, ok := emptyOf(f); ok && (raw == `""` || content(raw) == empty) {
 		return empty
@@ -126,8 +125,8 @@ func keptOf(f translate.Field, raw string) string {
 	return content(raw)
 }
 
-// carried tells whether out is what a field may become of in: digits change between number and text, a reply's
-// number becomes text, and nothing else changes a byte.
+// carried reports whether in may become out: digits change between number and text, a number in a reply becomes text, and everything
+// else keeps its bytes.
 func carried(f translate.Field, in, out string) bool {
 	if empty, ok := emptyOf(f); ok && (in == `""` || content(in) == empty) {
 		return out == map[bool]string{true: empty, false: `""`}[strings.HasPrefix(f.Detail, "as a number")]
@@ -149,8 +148,8 @@ func carried(f translate.Field, in, out string) bool {
 	return out == in
 }
 
-// judgeRequest checks every law of a request that was carried from one form to the other.
-func judgeRequest(t *testing.T, c *translate.Translation, from, to translate.Form, in, out []byte, err error) {
+// checkRequestLaws checks every law of a translated request.
+func checkRequestLaws(t *testing.T, c *translate.Translation, from, to translate.Form, in, out []byte, err error) {
 	t.Helper()
 	if err != nil {
 		refusal, ok := err.(*translate.Refusal)
@@ -161,7 +160,7 @@ func judgeRequest(t *testing.T, c *translate.Translation, from, to translate.For
 	}
 	if c.SameForm() {
 		if !bytes.Equal(in, out) {
-			t.Fatalf("the same form, but %q became %q", in, out)
+			t.Fatalf("between equal forms %q became %q", in, out)
 		}
 		return
 	}
@@ -175,7 +174,7 @@ func judgeRequest(t *testing.T, c *translate.Translation, from, to translate.For
 		got, went := after[f.Target]
 		switch {
 		case f.Class == translate.Exact && came != went:
-			t.Fatalf("%s came: %v, %s went: %v", f.Source, came, f.Target, went)
+			t.Fatalf("%s in the input: %v, %s in the output: %v", f.Source, came, f.Target, went)
 		case f.Class == translate.Exact && came && !carried(f, raw, got):
 			t.Fatalf("%s was %s and became %s", f.Source, raw, got)
 		case f.Class == translate.Defaulted && got != f.Detail:
@@ -184,12 +183,12 @@ func judgeRequest(t *testing.T, c *translate.Translation, from, to translate.For
 		delete(after, f.Target)
 	}
 	if len(after) > 0 {
-		t.Fatalf("fields that the table does not put there: %v", after)
+		t.Fatalf("fields that are not in the table: %v", after)
 	}
 }
 
-// judgeReply checks every law of a reply. asked is the client's request.
-func judgeReply(t *testing.T, c *translate.Translation, call *translate.Call, from, to translate.Form, asked, in, out []byte, status int, err error) {
+// checkReplyLaws checks every law of a translated reply. request is the client's.
+func checkReplyLaws(t *testing.T, c *translate.Translation, call *translate.Call, from, to translate.Form, request, in, out []byte, status int, err error) {
 	t.Helper()
 	read := func(raw string, ok bool) string {
 		if !ok || raw[0] != '"' {
@@ -200,25 +199,25 @@ func judgeReply(t *testing.T, c *translate.Translation, call *translate.Call, fr
 	nameOf := map[translate.Form]string{"v2": "message", "legacy": "msg"}
 	top := leavesOf(in, nil)
 	code := read(top["code"], top["code"] != "")
-	bareSuccess := false
+	withoutEnvelope := false
 	if top["code"] == "" && c.Operation().Name == "bill.read" && from == "legacy" && status == 200 {
-		want := leavesOf(asked, []string{"bill.billId"})[map[translate.Form]string{"v2": "bill.billId", "legacy": "bill_id"}[to]]
+		want := leavesOf(request, []string{"bill.billId"})[map[translate.Form]string{"v2": "bill.billId", "legacy": "bill_id"}[to]]
 		id, state := top["bill_id"], top["appr_state"]
-		bareSuccess = id != "" && want != "" && id[0] != '{' && id[0] != '[' && id != "null" && id != `""` && content(id) == content(want) &&
+		withoutEnvelope = id != "" && want != "" && id[0] != '{' && id[0] != '[' && id != "null" && id != `""` && content(id) == content(want) &&
 			slices.Contains([]string{"W", "F", "C", "D"}, read(state, state != ""))
 	}
 	if err != nil {
 		if _, ok := err.(*translate.UnusableReply); !ok || out != nil || call.Code() != "" || call.Succeeded() {
-			t.Fatalf("no answer: %v, with output %q, code %q, success %v", err, out, call.Code(), call.Succeeded())
+			t.Fatalf("unusable: %v, with output %q, code %q, success %v", err, out, call.Code(), call.Succeeded())
 		}
 		return
 	}
-	if success := code == "0000" || bareSuccess; success != call.Succeeded() || code == "" && !success {
+	if success := code == "0000" || withoutEnvelope; success != call.Succeeded() || code == "" && !success {
 		t.Fatalf("success: %v of %q with status %d", call.Succeeded(), in, status)
 	}
 	if c.SameForm() {
 		if !bytes.Equal(in, out) {
-			t.Fatalf("the same form, but %q became %q", in, out)
+			t.Fatalf("between equal forms %q became %q", in, out)
 		}
 		return
 	}
@@ -226,8 +225,8 @@ func judgeReply(t *testing.T, c *translate.Translation, call *translate.Call, fr
 		t.Fatalf("%v in the output %q", err, out)
 	}
 	result := leavesOf(out, nil)
-	bare := c.Operation().Name == "bill.read" && to == "legacy" && call.Succeeded()
-	if !bare {
+	noEnvelope := c.Operation().Name == "bill.read" && to == "legacy" && call.Succeeded()
+	if !noEnvelope {
 		if got := read(result["code"], result["code"] != ""); got == "" || (got == "0000") != call.Succeeded() || code != "" && got != code {
 			t.Fatalf("the code %q became %q", code, got)
 		}
@@ -249,14 +248,14 @@ func judgeReply(t *testing.T, c *translate.Translation, call *translate.Call, fr
 	} else {
 		after = leavesOf([]byte(result["data"]), nil)
 	}
-	echo := leavesOf(asked, []string{"bill.billId"})
+	echo := leavesOf(request, []string{"bill.billId"})
 	fields, _, _ := fieldsOf(c.Operation(), "reply", from, to)
 	for _, f := range fields {
 		raw, came := before[f.Source]
 		got, went := after[f.Target]
 		switch {
 		case f.Class == translate.Exact && came != went:
-			t.Fatalf("%s came: %v, %s went: %v", f.Source, came, f.Target, went)
+			t.Fatalf("%s in the input: %v, %s in the output: %v", f.Source, came, f.Target, went)
 		case f.Class == translate.Exact && came && !carried(f, raw, got):
 			t.Fatalf("%s was %s and became %s", f.Source, raw, got)
 		case f.Class == translate.Echoed:
@@ -267,11 +266,11 @@ func judgeReply(t *testing.T, c *translate.Translation, call *translate.Call, fr
 		delete(after, f.Target)
 	}
 	if len(after) > 0 {
-		t.Fatalf("fields that the table does not put there: %v", after)
+		t.Fatalf("fields that are not in the table: %v", after)
 	}
 }
 
-// shuffled is the document with every object's members in another order: an order means nothing in JSON.
+// shuffled returns the document with the members of every object in another order.
 func shuffled(doc []byte, seed uint64) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(doc, &members) != nil || members == nil {

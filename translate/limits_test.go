@@ -14,15 +14,15 @@ import (
 	"billbridge/translate/billing"
 )
 
-// nested is a document of this many levels, the outermost an object.
+// nested returns a document with this many levels. The outermost is an object.
 func nested(levels int, open, shut string) []byte {
 	return []byte(`{"a":` + strings.Repeat(open, levels-1) + `1` + strings.Repeat(shut, levels-1) + `}`)
 }
 
-// The limit is exact, for requests and replies, in every crossing.
+// The limit is exact, for requests and replies in every translation.
 func TestR03_DepthIsLimited(t *testing.T) {
 	t.Parallel()
-	everyWay(func(o *translate.Operation, from, to translate.Form) {
+	eachTranslation(func(o *translate.Operation, from, to translate.Form) {
 		for levels, allowed := range map[int]bool{32: true, 33: false, 34: false, 10001: false} {
 			for _, in := range [][]byte{nested(levels, "[", "]"), nested(levels, `{"b":`, "}"), nested(levels, ` [ `, "] ")} {
 				call := o.Translation(from, to).Start()
@@ -40,7 +40,7 @@ func TestR03_DepthIsLimited(t *testing.T) {
 	})
 }
 
-// Brackets inside text are not levels, however the text is escaped.
+// Brackets inside text do not count as levels, whatever the escapes.
 func TestR03_BracketsInTextAreNoLevels(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat("[{", 100)
@@ -52,7 +52,7 @@ func TestR03_BracketsInTextAreNoLevels(t *testing.T) {
 		}
 		call.Release()
 	}
-	// Text that ends where a careless reader thinks it goes on.
+	// The text ends with an escaped backslash, not with an escaped quote.
 	call := shipped().Operation("bill.read").Translation("legacy", "v2").Start()
 	if out, err := call.Request(nil, []byte(`{"bill_id":"\\","x":`+many)); err == nil || !strings.Contains(err.Error(), "deeper") {
 		t.Errorf("%q, %v", out, err)
@@ -60,8 +60,7 @@ func TestR03_BracketsInTextAreNoLevels(t *testing.T) {
 	call.Release()
 }
 
-// A parser that recurses dies of these beyond rescue, so that it lives is the proof. That nothing is kept for
-// them is measured: what is allocated is a refusal.
+// A recursive parser would crash the process. Only the refusal is allocated.
 func TestR03_SixteenMegabytesOfBrackets(t *testing.T) {
 	// Not parallel: it reads the allocations of the whole process.
 	const size = 16 << 20
@@ -87,8 +86,7 @@ func TestR03_SixteenMegabytesOfBrackets(t *testing.T) {
 	}
 }
 
-// allocated is how much f allocates in all. What f holds at its peak is at most that, so a bound on it bounds
-// the peak, garbage or not.
+// allocated returns the number of bytes that f allocates in all. The peak of f cannot be higher.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -97,8 +95,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// peak is the most that the heap grows while f runs. The collector is set to run at every twentieth part of
-// growth, so garbage adds little; the heap is looked at every 20 microseconds, so a shorter peak can hide.
+// peak returns the most that the heap grows while f runs. The garbage collector runs at 5 % growth, so garbage adds little. The heap
+// is sampled every 20 microseconds, so a shorter peak can be missed.
 func peak(f func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
 	runtime.GC()
@@ -127,8 +125,8 @@ func peak(f func()) uint64 {
 	return <-most - before
 }
 
-// Peak memory for a body is under 20 times its size, whatever it is made of, the body counted in. Where all
-// that is allocated stays below that, garbage and all, it is proved; where it does not, the peak is measured.
+// Peak memory for a body, with the body itself, is under 20 times its size, whatever its content. If all allocations together are
+// below that, the peak is too. Otherwise the peak is measured.
 func TestR04_MemoryIsBounded(t *testing.T) {
 	// Not parallel: it reads the memory of the whole process.
 	const size = 1 << 20
@@ -172,9 +170,9 @@ func TestR04_MemoryIsBounded(t *testing.T) {
 					return float64(how(func() { run(call) })+uint64(len(doc))) / float64(len(doc))
 				}
 				factor, method := measure(allocated), "allocated"
-				// On a busy machine the collector comes late and garbage counts as held, so that one high peak says little.
+				// On a busy machine the collector is late and garbage counts, so one high peak is not a failure.
 				for tries := 0; factor >= 20 && tries < 5; tries++ {
-					factor, method = measure(peak), "at its peak, again and again"
+					factor, method = measure(peak), "at its peak, in several tries"
 				}
 				if factor >= 20 {
 					t.Errorf("%s (%s, %s): %.1f times its size %s", name, kind, message, factor, method)

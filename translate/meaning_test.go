@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A code decides whether a bill may be made elsewhere and whether a create counts as refused: each meaning is listed here.
+// A meaning decides whether a bill may be created elsewhere, and whether a create counts as refused. So all of them are listed here.
 func TestMeaningsOfTheCatalogue(t *testing.T) {
 	t.Parallel()
 	want := []translate.CodeMeaning{
@@ -38,21 +38,21 @@ func TestMeans(t *testing.T) {
 		means   translate.Meaning
 		not     translate.Meaning
 	}{
-		"of the catalogue":                     {"", "v2", "BILL_003", translate.NotFound, translate.Refused},
-		"of the catalogue, in the other form":  {"", "legacy", "BILL_003", translate.NotFound, translate.Refused},
-		"of one form":                          {"", "legacy", "9980", translate.NotFound, translate.Exists},
-		"of one form, in the other":            {"", "v2", "9980", "", translate.NotFound},
-		"unknown":                              {"", "v2", "BILL_099", "", translate.NotFound},
-		"none":                                 {"", "legacy", "", "", translate.NotFound},
-		"by a pair":                            {`codes: [{v2: BILL_001, legacy: "9800"}]`, "legacy", "9800", translate.Exists, translate.NotFound},
-		"a pair is for its form alone":         {`codes: [{v2: BILL_001, legacy: "9800"}]`, "v2", "9800", "", translate.Exists},
-		"added to a form":                      {`catalogue: [{code: "9800", form: legacy, means: exists}]`, "legacy", "9800", translate.Exists, translate.NotFound},
-		"added to what the catalogue says":     {`catalogue: [{code: PARTNER_003, form: legacy, means: not_found}]`, "legacy", "PARTNER_003", translate.NotFound, translate.Refused},
-		"and the catalogue still says it":      {`catalogue: [{code: PARTNER_003, form: legacy, means: not_found}]`, "legacy", "PARTNER_003", translate.CallerRefused, translate.Refused},
-		"added to one form, asked of another":  {`catalogue: [{code: PARTNER_003, form: legacy, means: not_found}]`, "v2", "PARTNER_003", translate.CallerRefused, translate.NotFound},
-		"taken away":                           {`catalogue: [{code: "9980", form: legacy}]`, "legacy", "9980", "", translate.NotFound},
-		"a code that an overlay repeats stays": {`catalogue: [BILL_003]`, "legacy", "BILL_003", translate.NotFound, translate.Refused},
-		"new in the catalogue":                 {`catalogue: [{code: BILL_011, means: refused}]`, "legacy", "BILL_011", translate.Refused, translate.NotFound},
+		"of the catalogue":                      {"", "v2", "BILL_003", translate.NotFound, translate.Refused},
+		"of the catalogue, in the other form":   {"", "legacy", "BILL_003", translate.NotFound, translate.Refused},
+		"of one form":                           {"", "legacy", "9980", translate.NotFound, translate.Exists},
+		"of one form, in the other":             {"", "v2", "9980", "", translate.NotFound},
+		"unknown":                               {"", "v2", "BILL_099", "", translate.NotFound},
+		"none":                                  {"", "legacy", "", "", translate.NotFound},
+		"by a pair":                             {`codes: [{v2: BILL_001, legacy: "9800"}]`, "legacy", "9800", translate.Exists, translate.NotFound},
+		"a pair is for its form only":           {`codes: [{v2: BILL_001, legacy: "9800"}]`, "v2", "9800", "", translate.Exists},
+		"added to a form":                       {`catalogue: [{code: "9800", form: legacy, means: exists}]`, "legacy", "9800", translate.Exists, translate.NotFound},
+		"added to the meaning in the catalogue": {`catalogue: [{code: PARTNER_003, form: legacy, means: not_found}]`, "legacy", "PARTNER_003", translate.NotFound, translate.Refused},
+		"keeps the meaning in the catalogue":    {`catalogue: [{code: PARTNER_003, form: legacy, means: not_found}]`, "legacy", "PARTNER_003", translate.CallerRefused, translate.Refused},
+		"added to one form, used in the other":  {`catalogue: [{code: PARTNER_003, form: legacy, means: not_found}]`, "v2", "PARTNER_003", translate.CallerRefused, translate.NotFound},
+		"removed":                               {`catalogue: [{code: "9980", form: legacy}]`, "legacy", "9980", "", translate.NotFound},
+		"a code that an overlay repeats stays":  {`catalogue: [BILL_003]`, "legacy", "BILL_003", translate.NotFound, translate.Refused},
+		"new in the catalogue":                  {`catalogue: [{code: BILL_011, means: refused}]`, "legacy", "BILL_011", translate.Refused, translate.NotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,18 +70,18 @@ func TestMeans(t *testing.T) {
 	}
 }
 
-// A state ends a bill in the ledger, and decides whether a comparison counts: what it means must not depend on how it is written.
+// The meaning of a state ends a bill in the ledger, and decides whether a comparison counts. It must not depend on the spelling.
 func TestMeaningOfAState(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ overlay, state, value, means string }{
 		"paid":                      {"", `"F"`, "F", "paid"},
 		"escaped":                   {"", `"\u0046"`, "F", "paid"},
 		"unknown":                   {"", `"X"`, "X", ""},
-		"a number says nothing":     {"", `5`, "", ""},
-		"nothing":                   {"", `""`, "", ""},
-		"restated without means":    {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state}]}}", `"D"`, "D", "destroyed"},
-		"restated with other means": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, means: {X: paid, D: destroyed, C: cancelled}}]}}", `"X"`, "X", "paid"},
-		"another word in one form":  {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, values: [{v2: F, legacy: PAID}]}]}}", `"PAID"`, "PAID", "paid"},
+		"a number has no meaning":   {"", `5`, "", ""},
+		"empty":                     {"", `""`, "", ""},
+		"replaced without means":    {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state}]}}", `"D"`, "D", "destroyed"},
+		"replaced with other means": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, means: {X: paid, D: destroyed, C: cancelled}}]}}", `"X"`, "X", "paid"},
+		"another value in one form": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, values: [{v2: F, legacy: PAID}]}]}}", `"PAID"`, "PAID", "paid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,9 +107,9 @@ func TestMeaningOfAState(t *testing.T) {
 					t.Errorf("the fact means %q", f.Means)
 				}
 			}
-			// Without one, only a state that has a meaning makes it a success.
-			bare := `{"apikey":"k","bill_id":"b","appr_state":` + row.state + `}`
-			if _, err := call.Reply(nil, 200, []byte(bare)); (err == nil) != (row.means != "") {
+			// Without an envelope, only a state with a meaning makes it a success.
+			withoutEnvelope := `{"apikey":"k","bill_id":"b","appr_state":` + row.state + `}`
+			if _, err := call.Reply(nil, 200, []byte(withoutEnvelope)); (err == nil) != (row.means != "") {
 				t.Errorf("without an envelope: %v", err)
 			}
 		})

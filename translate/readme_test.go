@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// The overlay that README.md shows is the one of a golden file, which runs it in both directions, and so are the messages
-// that it shows.
-func TestReadmeIsTested(t *testing.T) {
+// The overlay and the messages in README.md are those of a golden file, which is tested in both directions.
+func TestReadmeShowsTheGoldenFile(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("README.md")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// requested is a request after Request.
+// requested returns a call whose Request has succeeded.
 func requested(t testing.TB, operation string, from, to translate.Form, doc string) *translate.Call {
 	t.Helper()
 	call := shipped().Operation(operation).Translation(from, to).Start()
@@ -22,25 +22,25 @@ func requested(t testing.TB, operation string, from, to translate.Form, doc stri
 	return call
 }
 
-// What a request says to the gateway, in every operation and either form.
-func TestNamed(t *testing.T) {
+// The values of all roles are found in every operation and in both forms.
+func TestValuesOfRoles(t *testing.T) {
 	t.Parallel()
-	type named struct{ Partner, Bill, Member, Merchant, Address, Expiry string }
-	bill := named{Partner: "k", Bill: "A1", Member: "m", Merchant: "s"}
+	type values struct{ Partner, Bill, Member, Merchant, Address, Expiry string }
+	bill := values{Partner: "k", Bill: "A1", Member: "m", Merchant: "s"}
 	create := bill
 	create.Address, create.Expiry = "https://p.example.com/c", "2026-11-30"
-	register := named{Partner: "k", Member: "m", Merchant: "s", Address: "https://p.example.com/c"}
+	register := values{Partner: "k", Member: "m", Merchant: "s", Address: "https://p.example.com/c"}
 	for _, c := range []struct {
 		operation string
 		form      translate.Form
 		doc       string
-		want      named
+		want      values
 	}{
 		{"bill.create", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"sendType":"TALK","billId":"A1","expireDt":"2026-11-30","callbackUrl":"https://p.example.com/c"}}`, create},
 		{"bill.create", "legacy", `{"apikey":"k","merchant":"s","member":"m","bill":{"bill_id":"A1","expire_dt":"2026-11-30","callbackURL":"https:\/\/p.example.com\/c"}}`, create},
-		{"bill.create", "legacy", `{"key":"k","bill":{"billId":"A1","expireDt":"2026-11-30","callback_url":"https://p.example.com/c"}}`, named{}},
-		{"bill.create", "legacy", `{"apikey":null,"merchant":"","bill":{"bill_id":12.0,"expire_dt":20261130,"callbackURL":7}}`, named{Bill: "12.0", Expiry: "20261130"}},
-		{"bill.create", "legacy", `{"bill_id":"A1","callbackURL":"https://p.example.com/c"}`, named{}},
+		{"bill.create", "legacy", `{"key":"k","bill":{"billId":"A1","expireDt":"2026-11-30","callback_url":"https://p.example.com/c"}}`, values{}},
+		{"bill.create", "legacy", `{"apikey":null,"merchant":"","bill":{"bill_id":12.0,"expire_dt":20261130,"callbackURL":7}}`, values{Bill: "12.0", Expiry: "20261130"}},
+		{"bill.create", "legacy", `{"bill_id":"A1","callbackURL":"https://p.example.com/c"}`, values{}},
 		{"bill.resend", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"A1"}}`, bill},
 		{"bill.resend", "legacy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"A1"}`, bill},
 		{"bill.read", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"A1"}}`, bill},
@@ -50,17 +50,17 @@ func TestNamed(t *testing.T) {
 		{"bill.cancel", "v2", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"A1","price":100}}`, bill},
 		{"bill.cancel", "legacy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"A1","price":"100"}`, bill},
 		{"mapping.register", "v2", `{"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com/c","redirectUrl":"https://p.example.com/r"}`, register},
-		{"mapping.list", "v2", `{"apiKey":"k","memberId":"m"}`, named{Partner: "k"}},
-		{"mapping.status", "v2", `{"apiKey":"k","member":"m","merchant":"s"}`, named{Partner: "k", Member: "m", Merchant: "s"}},
-		{"merchant.map", "v2", `{"apiKey":"k","memberId":"m","merchantId":"s"}`, named{Partner: "k", Member: "m", Merchant: "s"}},
-		{"merchant.list", "v2", `{"apiKey":"k"}`, named{Partner: "k"}},
+		{"mapping.list", "v2", `{"apiKey":"k","memberId":"m"}`, values{Partner: "k"}},
+		{"mapping.status", "v2", `{"apiKey":"k","member":"m","merchant":"s"}`, values{Partner: "k", Member: "m", Merchant: "s"}},
+		{"merchant.map", "v2", `{"apiKey":"k","memberId":"m","merchantId":"s"}`, values{Partner: "k", Member: "m", Merchant: "s"}},
+		{"merchant.list", "v2", `{"apiKey":"k"}`, values{Partner: "k"}},
 	} {
 		for _, to := range forms {
 			if shipped().Operation(c.operation).Translation(c.form, to) == nil {
 				continue
 			}
 			call := requested(t, c.operation, c.form, to, c.doc)
-			got := named{Partner: call.Value("partner"), Bill: call.Value("bill"), Expiry: call.Value("expiry")}
+			got := values{Partner: call.Value("partner"), Bill: call.Value("bill"), Expiry: call.Value("expiry")}
 			got.Member, got.Merchant = call.Value("member"), call.Value("merchant")
 			address, _, ok := call.StringValue("callback")
 			if got.Address = address; ok != (address != "") {
@@ -72,7 +72,7 @@ func TestNamed(t *testing.T) {
 			call.Release()
 			call = shipped().Operation(c.operation).Translation(c.form, to).Start()
 			if _, _, ok := call.StringValue("callback"); ok || call.Value("bill")+call.Value("partner")+call.Value("expiry") != "" || len(call.Replace(nil, "callback", "x")) != 0 {
-				t.Error("a new call knows of the one before")
+				t.Error("a new call has values of the call before it")
 			}
 			call.Release()
 		}
@@ -81,13 +81,12 @@ func TestNamed(t *testing.T) {
 
 const ours = "https://bridge.example.com/c/7"
 
-// Between equal forms only the value changes: every other byte is the client's, however its names are spelled and
-// wherever else the same text stands.
-func TestReaddressBetweenEqualForms(t *testing.T) {
+// Between equal forms only the value changes. All other bytes are those of the client, even if they contain the same text.
+func TestReplaceBetweenEqualForms(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		form translate.Form
-		doc  string // § stands for the value
+		doc  string // § marks the value
 	}{
 		"plain":                          {"v2", `{"apiKey":"k","bill":{"billId":"1","callbackUrl":§}}`},
 		"legacy":                         {"legacy", `{"bill":{"callbackURL":§,"bill_id":"1"},"apikey":"k"}`},
@@ -97,7 +96,7 @@ func TestReaddressBetweenEqualForms(t *testing.T) {
 		"the same member at the top":     {"v2", `{"callbackUrl":"https://partner.example.com/c","bill":{"callbackUrl":§}}`},
 		"the same member deeper":         {"v2", `{"bill":{"x":{"callbackUrl":"https://partner.example.com/c"},"callbackUrl":§}}`},
 		"the other form's name":          {"v2", `{"bill":{"bill_id":"https://partner.example.com/c","callbackUrl":§}}`},
-		"numbers that nobody re-prints":  {"v2", `{"bill":{"price":5.00e1,"callbackUrl":§}}`},
+		"numbers keep their spelling":    {"v2", `{"bill":{"price":5.00e1,"callbackUrl":§}}`},
 	} {
 		for _, value := range []string{`"https://partner.example.com/c"`, `"https:\/\/partner.example.com\/\u0063"`, `"x"`} {
 			call := requested(t, "bill.create", c.form, c.form, strings.Replace(c.doc, "§", value, 1))
@@ -120,9 +119,9 @@ func TestReaddressBetweenEqualForms(t *testing.T) {
 	}
 }
 
-// Into the other form it is what Request made, with the other address; and what Request told, and a reply echoes, is
-// as if nothing had happened.
-func TestReaddressIntoTheOtherForm(t *testing.T) {
+// Into the other form the result is that of Request with the other address. Replace does not change the report of Request, nor what a
+// reply echoes.
+func TestReplaceIntoTheOtherForm(t *testing.T) {
 	t.Parallel()
 	const doc = `{"apikey":"k","more":1,"bill":{"bill_id":"1","price":"50000","callbackURL":"https:\/\/partner.example.com\/c","message":"https://partner.example.com/c"}}`
 	call := requested(t, "bill.create", "legacy", "v2", doc)
@@ -147,8 +146,8 @@ func TestReaddressIntoTheOtherForm(t *testing.T) {
 	}
 }
 
-// No address, nothing to exchange: the request goes as it is. A refused one goes nowhere.
-func TestReaddressWithoutAnAddress(t *testing.T) {
+// A request without an address is not changed. Nothing is appended for a refused request.
+func TestReplaceWithoutAString(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{``, `,"callbackURL":null`, `,"callbackURL":""`, `,"callbackURL":7`, `,"callbackURL":true`} {
 		doc := `{"bill":{"bill_id":"1"` + value + `}}`
@@ -182,24 +181,23 @@ func TestReaddressWithoutAnAddress(t *testing.T) {
 		t.Error(got)
 	}
 	if _, err := call.Request(nil, []byte(`{"bill_id":{}}`)); err == nil || len(call.Replace(nil, "callback", ours)) != 0 {
-		t.Errorf("a refused request is sent as the one before: %v", err)
+		t.Errorf("Replace appends the request before the refused one: %v", err)
 	}
 }
 
-// Readdress changes that value and no other: what both documents say is the same but for it, and between equal
-// forms so is every byte around it.
-func FuzzReaddress(f *testing.F) {
-	seeds(f, func(_, way uint8, doc, _ []byte) { f.Add(way, doc, ours) })
+// Replace changes only the value of the role: everything else has the same content, and between equal forms the same bytes.
+func FuzzReplace(f *testing.F) {
+	seeds(f, func(_, direction uint8, doc, _ []byte) { f.Add(direction, doc, ours) })
 	for _, doc := range []string{
 		`{"b\u0069ll":{"c\u0061llbackUrl" : "\u0068ttps:\/\/x"}}`, " {\t\"bill\"\n:{ \"callbackURL\":\r\"a\" , \"callbackUrl\":\"a\"}} ", `{"bill":{"x":{"callbackUrl":"a"},"callbackUrl":"a","y":["a"]},"callbackUrl":"a"}`,
 	} {
-		for way := range uint8(4) {
-			f.Add(way, []byte(doc), `a"\`+"\n")
+		for direction := range uint8(4) {
+			f.Add(direction, []byte(doc), `a"\`+"\n")
 		}
 	}
 	nameOf := map[translate.Form]string{"v2": "callbackUrl", "legacy": "callbackURL"}
-	f.Fuzz(func(t *testing.T, way uint8, doc []byte, address string) {
-		from, to := forms[way>>1&1], forms[way&1]
+	f.Fuzz(func(t *testing.T, direction uint8, doc []byte, address string) {
+		from, to := forms[direction>>1&1], forms[direction&1]
 		address = strings.ToValidUTF8(address, "")
 		call := shipped().Operation("bill.create").Translation(from, to).Start()
 		defer call.Release()
@@ -239,8 +237,8 @@ func FuzzReaddress(f *testing.F) {
 		if from != to {
 			return
 		}
-		// Byte for byte: what stands before the value and behind it is the client's.
-		begin, end := place(t, doc, "bill", nameOf[from])
+		// The bytes before and after the value are those of the client.
+		begin, end := valueOffsets(t, doc, "bill", nameOf[from])
 		before, behind := doc[:begin], doc[end:]
 		var now string
 		if !bytes.HasPrefix(got, before) || !bytes.HasSuffix(got, behind) || json.Unmarshal(got[begin:len(got)-len(behind)], &now) != nil || now != address {
@@ -249,8 +247,8 @@ func FuzzReaddress(f *testing.F) {
 	})
 }
 
-// place is where the value under the names begins and ends, by the reader of encoding/json.
-func place(t *testing.T, doc []byte, names ...string) (begin, end int) {
+// valueOffsets returns where the value at the names begins and ends, as encoding/json reads it.
+func valueOffsets(t *testing.T, doc []byte, names ...string) (begin, end int) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(doc))
 	for _, name := range names {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What a table with overlays writes of itself is that table: the same fields, and the same golden pairs.
-func TestYAMLIsTheTable(t *testing.T) {
+// A table that is written and read again has the same fields and the same golden pairs.
+func TestWrittenTableIsTheSame(t *testing.T) {
 	t.Parallel()
 	for file, g := range readGolden(t) {
 		t.Run(file, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestYAMLIsTheTable(t *testing.T) {
 	}
 }
 
-// Overlays are laid over in order: the later one wins, and each may build on the one before.
+// Overlays are applied in order: the later one wins, and can change what the earlier one added.
 func TestOverlaysInOrder(t *testing.T) {
 	t.Parallel()
 	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
@@ -72,28 +72,27 @@ func TestOverlaysInOrder(t *testing.T) {
 	}
 }
 
-// How a field is written does not change what it is to the gateway: a row of an overlay that says no role has the one of the
-// row that it replaces.
-func TestRolesOutliveOverlays(t *testing.T) {
+// A row of an overlay without a role has the role of the row that it replaces.
+func TestOverlayKeepsRoles(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		overlays      []string
 		bill, partner string // of an operation's request, in v2
 		money, state  string // fields of a read
 	}{
-		"none":             {nil, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"rows without one": {[]string{"operations: {bill.cancel: {request: [{v2: bill.billId, legacy: bill_id, max: 30}]}, bill.create: {request: [{v2: apiKey, legacy: apikey, max: 40}]}, bill.read: {reply: [{v2: apprPrice, legacy: appr_price, values: [{v2: '1', legacy: '2'}]}, {v2: apprState, legacy: appr_state}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"no overlay":        {nil, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"rows without role": {[]string{"operations: {bill.cancel: {request: [{v2: bill.billId, legacy: bill_id, max: 30}]}, bill.create: {request: [{v2: apiKey, legacy: apikey, max: 40}]}, bill.read: {reply: [{v2: apprPrice, legacy: appr_price, values: [{v2: '1', legacy: '2'}]}, {v2: apprState, legacy: appr_state}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
 		"one after another": {[]string{
 			"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}]}}", "operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}]}}",
 		}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
 		"exchanged in legacy":               {[]string{"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_price}, {v2: apprPrice, legacy: appr_state}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"exchanged with one that has none":  {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}, {v2: apprPrice, legacy: appr_num}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"exchanged with a row without role": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}, {v2: apprPrice, legacy: appr_num}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
 		"by the path in legacy":             {[]string{"operations: {bill.read: {reply: [{v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "paidPrice", "apprState"},
 		"by the path in legacy, of another": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "", "apprState"},
-		"beside its successor":              {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}, {v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"given another, and gone":           {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, remove: true}]}}"}, "bill.cancel", "bill.create", "", "apprPrice"},
-		"given to another row":              {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}, {v2: sum, legacy: sum, role: amount, new: true}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
-		"given another":                     {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, legacy: appr_state, role: amount}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
+		"beside its replacement":            {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}, {v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"another role, its row removed":     {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, remove: true}]}}"}, "bill.cancel", "bill.create", "", "apprPrice"},
+		"the role is given to another row":  {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}, {v2: sum, legacy: sum, role: amount, new: true}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
+		"two roles exchanged":               {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, legacy: appr_state, role: amount}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +128,7 @@ func TestRolesOutliveOverlays(t *testing.T) {
 	}
 }
 
-// A mistake in an overlay is shown in the overlay, whatever stands before it.
+// A problem names the file that has the mistake, whatever overlays come before it.
 func TestMistakesNameTheirFile(t *testing.T) {
 	t.Parallel()
 	_, err := translate.Compile(32, billing.Table(),
@@ -146,7 +145,7 @@ func TestMistakesNameTheirFile(t *testing.T) {
 	}
 }
 
-// A failure of the bridge's own, in both forms. No code is null: nothing that a client could take for a refusal.
+// AppendFailure writes a failure in both forms. An empty code becomes null, which a client does not take for a refusal.
 func TestAppendFailure(t *testing.T) {
 	t.Parallel()
 	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "codes.yaml", Data: []byte(`codes: [{v2: BILL_003, legacy: "9980"}]`)})
@@ -170,7 +169,7 @@ func TestAppendFailure(t *testing.T) {
 	}
 }
 
-// The names that callers look things up by, and what they get for one that is not there.
+// Lookups by name, and for names that the table does not have.
 func TestLookups(t *testing.T) {
 	t.Parallel()
 	table := shipped()
@@ -188,12 +187,12 @@ func TestLookups(t *testing.T) {
 	}
 	c := table.Operation("bill.cancel").Translation("v2", "legacy")
 	if c.Operation() != table.Operation("bill.cancel") || c.SameForm() || !table.Operation("bill.cancel").Translation("v2", "v2").SameForm() {
-		t.Error("a crossing is of something else")
+		t.Error("the translation has another operation or other forms")
 	}
 }
 
-// What a refusal names is fit for a log only where the table has it, in the form of the client.
-func TestNames(t *testing.T) {
+// Only a path of the table, in the form of the client, may be logged.
+func TestHasRequestField(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string][2]bool{ // from v2, from legacy
 		"apiKey": {true, false}, "apikey": {false, true}, "bill": {true, true}, "bill.price": {true, true}, "bill.tax": {true, false},
@@ -207,8 +206,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The partner is who the key names, as text, however it is spelled; no key names none.
-func TestPartner(t *testing.T) {
+// Value returns the partner's key whatever its spelling, and "" if there is none.
+func TestValueOfThePartner(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{"apiKey":"demo"}`:              "demo",
@@ -233,9 +232,8 @@ func TestPartner(t *testing.T) {
 	}
 }
 
-// A call that is sent again, as a read may be, judges the second reply by itself: half a proof from each makes
-// no whole one.
-func TestSecondReplyStandsAlone(t *testing.T) {
+// A call checks a second reply by itself: the fields that show a success cannot come from two replies.
+func TestSecondReplyIsCheckedAlone(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		call := shipped().Operation("bill.read").Translation(client, "legacy").Start()
@@ -244,22 +242,22 @@ func TestSecondReplyStandsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","msg":"x"}`)); err == nil {
-			t.Error("a reply without a state proves a read")
+			t.Error("a reply without a state is a success")
 		}
 		if out, err := call.Reply(nil, 200, []byte(`{"appr_state":"F"}`)); err == nil {
-			t.Errorf("two halves make %s", out)
+			t.Errorf("two replies together are a success: %s", out)
 		}
 		if _, err := call.Request(nil, []byte(`{}`)); err != nil {
 			t.Fatal(err)
 		}
 		if out, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","appr_state":"F"}`)); err == nil {
-			t.Errorf("the request before proves %s", out)
+			t.Errorf("a success by the request before: %s", out)
 		}
 		call.Release()
 	}
 }
 
-// What is counted of unknown names is bounded: a body of them cannot fill a report.
+// A report keeps a limited number of unknown names.
 func TestUnknownNamesAreBounded(t *testing.T) {
 	t.Parallel()
 	doc := []byte(`{"apikey":"k"`)

@@ -9,8 +9,8 @@ import (
 	"billbridge/translate/billing"
 )
 
-// Legacy clients take a text in appr_dt for a payment, and v2 clients a number other than 0. So what one form shows of a
-// bill that is not paid must not look like a date in the other, in a read and in a callback alike.
+// Legacy clients take any text in appr_dt for a payment, and v2 clients any number other than 0. So the date of an unpaid bill in one
+// form must not become a date in the other, in a read and in a callback.
 func TestUnpaidBillDoesNotReadAsPaid(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -42,15 +42,15 @@ func TestUnpaidBillDoesNotReadAsPaid(t *testing.T) {
 					doc += `,"` + in + `":` + row.in
 				}
 				doc += "}"
-				for message, shown := range map[string]map[string]json.RawMessage{
+				for message, got := range map[string]map[string]json.RawMessage{
 					"read": readOf(t, doc, row.from, row.to), "callback": callbackOf(t, doc, row.from, row.to),
 				} {
-					if got := string(shown[out]); got != row.want {
-						t.Errorf("%s in state %s: %s %s became %s %s, want %s", message, state, in, row.in, out, got, row.want)
+					if date := string(got[out]); date != row.want {
+						t.Errorf("%s in state %s: %s %s became %s %s, want %s", message, state, in, row.in, out, date, row.want)
 					}
-					// 0 is a payment method, not a lack of one.
-					if got := string(shown["apprPayType"]) + string(shown["appr_pay_type"]); got != map[translate.Form]string{"legacy": `"0"`, "v2": "0"}[row.to] {
-						t.Errorf("%s in state %s: the payment method 0 became %s", message, state, got)
+					// 0 is a payment method, not "no value".
+					if method := string(got["apprPayType"]) + string(got["appr_pay_type"]); method != map[translate.Form]string{"legacy": `"0"`, "v2": "0"}[row.to] {
+						t.Errorf("%s in state %s: the payment method 0 became %s", message, state, method)
 					}
 				}
 			}
@@ -58,13 +58,13 @@ func TestUnpaidBillDoesNotReadAsPaid(t *testing.T) {
 	}
 }
 
-// readOf is the result of a read that shows doc, in the other form.
+// readOf returns the result of a read, translated to the other form. The upstream's result is doc.
 func readOf(t *testing.T, doc string, from, to translate.Form) (result map[string]json.RawMessage) {
 	t.Helper()
-	asked := map[translate.Form]string{"v2": `{"apiKey":"k","bill":{"billId":"1"}}`, "legacy": `{"apikey":"k","bill_id":"1"}`}[to]
+	request := map[translate.Form]string{"v2": `{"apiKey":"k","bill":{"billId":"1"}}`, "legacy": `{"apikey":"k","bill_id":"1"}`}[to]
 	call := shipped().Operation("bill.read").Translation(to, from).Start()
 	defer call.Release()
-	if _, err := call.Request(nil, []byte(asked)); err != nil {
+	if _, err := call.Request(nil, []byte(request)); err != nil {
 		t.Fatal(err)
 	}
 	if from == "v2" {
@@ -80,7 +80,7 @@ func readOf(t *testing.T, doc string, from, to translate.Form) (result map[strin
 	return unmarshal(t, out)
 }
 
-// callbackOf is a callback that shows doc, in the other form.
+// callbackOf returns a callback, translated to the other form.
 func callbackOf(t *testing.T, doc string, from, to translate.Form) map[string]json.RawMessage {
 	t.Helper()
 	out, notice, err := shipped().Callback().Translate(nil, []byte(doc), from, to)
@@ -98,7 +98,7 @@ func unmarshal(t *testing.T, doc []byte) (members map[string]json.RawMessage) {
 	return members
 }
 
-// Every spelling of "not paid" is alike in a comparison of two backends, whatever their forms, and none is like a date.
+// In a comparison of two backends all values for "unpaid" are alike, whatever the forms, and none is like a date.
 func TestUnpaidFactsAreAlike(t *testing.T) {
 	t.Parallel()
 	fact := func(form translate.Form, date string) (found translate.Fact) {
@@ -137,8 +137,8 @@ func TestUnpaidFactsAreAlike(t *testing.T) {
 	}
 }
 
-// An overlay that restates a date row, for another reason, does not make an unpaid bill look paid.
-func TestARestatedDateKeepsItsEmptyValue(t *testing.T) {
+// An overlay that replaces a date row for another reason does not make an unpaid bill look paid.
+func TestReplacedDateRowKeepsEmpty(t *testing.T) {
 	t.Parallel()
 	overlay := translate.File{Name: "mine.yaml", Data: []byte("operations: {bill.read: {reply: [{v2: apprDt, legacy: appr_dt, as: digits, about: ours}]}}\n")}
 	table, err := translate.Compile(32, billing.Table(), overlay)

@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +13,7 @@ import (
 	"billbridge/translate/billing"
 )
 
-// A table and its crossings are shared by every goroutine of the gateway: many exchanges at once, each with
-// its own values, get back their own.
+// All goroutines of a gateway share a table and its translations. Concurrent exchanges do not get each other's values.
 func TestTableIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "pass.yaml", Data: []byte("unknown: {request: pass, reply: pass}")})
@@ -25,8 +25,7 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 		group.Go(func() {
 			for i := range 200 {
 				id := fmt.Sprintf("%d-%d", worker, i)
-				crossing := table.Operation("bill.destroy").Translation("legacy", "v2")
-				call := crossing.Start()
+				call := table.Operation("bill.destroy").Translation("legacy", "v2").Start()
 				out, err := call.Request(nil, []byte(`{"apikey":"k`+id+`","member":"m`+id+`","bill_id":"`+id+`","lang`+id+`":1}`))
 				if want := `{"apiKey":"k` + id + `","member":"m` + id + `","bill":{"billId":"` + id + `"},"lang` + id + `":1}`; err != nil || string(out) != want {
 					t.Errorf("%s, %v", out, err)
@@ -51,9 +50,9 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-// A call that is given back and taken again knows nothing of the exchange before: no echo, no partner, no
-// field that passed, no proof, no report.
-func TestReleasedCallForgets(t *testing.T) {
+// A released call that is used again keeps nothing of the exchange before: no echo, no partner, no passed field, no value that a reply
+// must equal, no report.
+func TestReleasedCallKeepsNothing(t *testing.T) {
 	t.Parallel()
 	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "pass.yaml", Data: []byte("unknown: {request: {legacy: pass, v2: drop}, reply: {v2: pass, legacy: drop}}")})
 	if err != nil {
@@ -71,16 +70,16 @@ func TestReleasedCallForgets(t *testing.T) {
 	for _, name := range billOperations {
 		for _, client := range forms {
 			for _, upstream := range forms {
-				crossing := table.Operation(name).Translation(client, upstream)
+				translation := table.Operation(name).Translation(client, upstream)
 				for range 20 { // the pool may hand out a new call now and then
-					call := crossing.Start()
+					call := translation.Start()
 					_, _ = call.Request(nil, []byte(full[client]))
 					_, _ = call.Reply(nil, 200, []byte(fullReply[upstream]))
 					call.Release()
 
-					call = crossing.Start()
+					call = translation.Start()
 					if call.Value("partner") != "" || call.Code() != "" || call.Succeeded() || call.Report.Unknown != 0 {
-						t.Errorf("%s from %s to %s: a new call knows %q %q", name, client, upstream, call.Value("partner"), call.Code())
+						t.Errorf("%s from %s to %s: a new call has %q %q", name, client, upstream, call.Value("partner"), call.Code())
 					}
 					before := fmt.Sprint(call.Report)
 					sent, err := call.Request(nil, []byte(empty))
@@ -95,12 +94,12 @@ func TestReleasedCallForgets(t *testing.T) {
 					}
 					call.Release()
 
-					// What the bill before was asked for proves nothing of this one.
+					// The bill of the request before must not make this a success.
 					if name == "bill.read" && upstream == "legacy" {
-						call = crossing.Start()
+						call = translation.Start()
 						_, _ = call.Request(nil, []byte(empty))
 						if out, err := call.Reply(nil, 200, []byte(`{"bill_id":"SECRET","appr_state":"F"}`)); err == nil {
-							t.Errorf("from %s: proved by another call: %s", client, out)
+							t.Errorf("from %s: a success by the request of another call: %s", client, out)
 						}
 						call.Release()
 					}
@@ -110,7 +109,7 @@ func TestReleasedCallForgets(t *testing.T) {
 	}
 }
 
-// The output is appended: what stands in dst stays, also where it looks like the beginning of something.
+// Request keeps the content of dst, even if it looks like the beginning of JSON.
 func TestOutputIsAppended(t *testing.T) {
 	t.Parallel()
 	for _, g := range readGolden(t) {
@@ -132,8 +131,8 @@ func TestOutputIsAppended(t *testing.T) {
 	}
 }
 
-// The order of an object's members means nothing: whatever it is, the output is the same, in the table's order.
-func TestOrderOfMembersMeansNothing(t *testing.T) {
+// The order of an object's members does not matter: the output is the same, in the order of the table.
+func TestOrderOfMembersDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	for _, g := range readGolden(t) {
 		table := g.table(t)
@@ -148,6 +147,77 @@ func TestOrderOfMembersMeansNothing(t *testing.T) {
 					if got := g.run(table, &mixed, message == "reply"); got.Out != p.Out || !slices.Equal(got.Dropped, p.Dropped) {
 						t.Fatalf("%s: %s became %s, not %s", p.Name, mixed.In, got.Out, p.Out)
 					}
+				}
+			}
+		}
+	}
+}
+
+// A request can be read before its upstream is known. The call that has read it translates it to the other form, and a call that is
+// started with it passes it in the same form. Both have the same output and the same values of roles as a fresh call.
+func TestRequestIsReadOnce(t *testing.T) {
+	t.Parallel()
+	enforcing, err := translate.Compile(32, billing.Table(), translate.File{Name: "enforce.yaml", Data: []byte("bounds: enforce\nunknown: {request: pass}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := []string{
+		`{}`, `[]`, ``, `{"apiKey":"k","apiKey":"l"}`, `{"bill":5}`, `{"bill":null,"apikey":{"x":1},"apiKey":["k"]}`, `{"bill":{"billId":{},"price":"1e2"}}`,
+		`{"apikey":"k","bill_id":[],"price":"x","unknown":{"deep":[1,2]}}`, `{"apiKey":"k","bill":{"sendType":"FAX","tax":"1","billId":"A"}}`,
+		`{"\u0061pikey":"k","bill":{"bill_\u0069d":"A","colour":"red"},"z":1}`,
+	}
+	for _, table := range []*translate.Table{shipped(), enforcing} {
+		for _, o := range table.Operations() {
+			bodies := odd
+			for _, g := range readGolden(t) {
+				if g.Operation == o.Name {
+					for _, p := range g.Requests {
+						bodies = append(bodies, p.In)
+					}
+				}
+			}
+			for _, client := range table.Forms() {
+				other := table.Forms()[0]
+				if other == client {
+					other = table.Forms()[1]
+				}
+				changing, same := o.Translation(client, other), o.Translation(client, client)
+				if changing == nil || same == nil {
+					continue
+				}
+				for _, body := range bodies {
+					at := fmt.Sprintf("%s %s %s", o.Name, client, body)
+					read := changing.Start()
+					if err := read.Read([]byte(body)); err != nil {
+						if _, want := same.Start().Request(nil, []byte(body)); want == nil || want.Error() != err.Error() {
+							t.Errorf("%s: Read returns %v, Request %v", at, err, want)
+						}
+						continue
+					}
+					started := same.StartWith(read)
+					for translation, call := range map[*translate.Translation]*translate.Call{changing: read, same: started} {
+						fresh := translation.Start()
+						want, wantErr := fresh.Request(nil, []byte(body))
+						for range 2 { // Translate may be called twice, to find out whether the other form can represent the request
+							if got, err := call.Translate(nil); string(got) != string(want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+								t.Errorf("%s: translated to %s %v, want %s %v", at, got, err, want, wantErr)
+							}
+						}
+						if got, want := string(call.Replace(nil, "callback", "here")), string(fresh.Replace(nil, "callback", "here")); got != want {
+							t.Errorf("%s: %s, want %s", at, got, want)
+						}
+						// After a refusal a fresh call may not have read all fields.
+						var refusal *translate.Refusal
+						if !errors.As(wantErr, &refusal) && (billing.IdentityOf(call) != billing.IdentityOf(fresh) || call.Value("amount") != fresh.Value("amount")) {
+							t.Errorf("%s: %v, want %v", at, billing.IdentityOf(call), billing.IdentityOf(fresh))
+						}
+						fresh.Release()
+					}
+					if billing.IdentityOf(started) != billing.IdentityOf(read) {
+						t.Errorf("%s: %v and %v", at, billing.IdentityOf(started), billing.IdentityOf(read))
+					}
+					started.Release()
+					read.Release()
 				}
 			}
 		}

@@ -1,7 +1,6 @@
 package translate_test
 
 import (
-	"strings"
 	"testing"
 
 	"billbridge/translate"
@@ -9,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// library is a table of another domain: readers reserve books. It uses every word that the gateway asks the billing table by.
+// library is a table of another domain: readers reserve books. It uses every key that the billing table uses for the gateway.
 const library = `
 forms:
   desk:  {code: outcome, text: says, result: card, digits: number}
@@ -21,7 +20,7 @@ roles:
   book:   {about: the book}
   shelf:  {about: where the book stands, public: true, means: [lent, free]}
   fee:    {about: what it costs, public: true, zero_is_a_value: true}
-  letter: {about: the address that is told, unconverted: true}
+  letter: {about: the address that is notified, unconverted: true}
 catalogue:
   - FINE
   - {code: UNREADABLE, means: malformed}
@@ -66,8 +65,8 @@ callbacks:
     answer: {desk: '{"outcome":"FINE"}', phone: '{"rc":"FINE"}'}
 `
 
-// The engine knows nothing of billing: a table of another domain has roles, meanings and rules of its own, and both directions.
-func TestAnotherDomain(t *testing.T) {
+// The package knows nothing of billing: a table of another domain has its own roles, meanings and rules.
+func TestTableOfAnotherDomain(t *testing.T) {
 	t.Parallel()
 	table, err := translate.Compile(16, translate.File{Name: "library.yaml", Data: []byte(library)})
 	if err != nil {
@@ -104,11 +103,11 @@ func TestAnotherDomain(t *testing.T) {
 
 	read := find.Translation("desk", "phone").Start()
 	defer read.Release()
-	asked, err := find.Compose(nil, "desk", map[string]string{"reader": "r1", "book": "978"})
-	if err != nil || string(asked) != `{"reader":{"id":"r1"},"isbn":"978"}` {
-		t.Fatalf("%s %v", asked, err)
+	composed, err := find.Compose(nil, "desk", map[string]string{"reader": "r1", "book": "978"})
+	if err != nil || string(composed) != `{"reader":{"id":"r1"},"isbn":"978"}` {
+		t.Fatalf("%s %v", composed, err)
 	}
-	if _, err := read.Request(nil, asked); err != nil {
+	if _, err := read.Request(nil, composed); err != nil {
 		t.Fatal(err)
 	}
 	reply, err := read.Reply(nil, 200, []byte(`{"no":"978","sh":"F","fee":"0"}`))
@@ -118,9 +117,9 @@ func TestAnotherDomain(t *testing.T) {
 	if read.ReplyMeaning("shelf") != "free" || read.ReplyValue("fee") != "0" {
 		t.Errorf("%q %q", read.ReplyMeaning("shelf"), read.ReplyValue("fee"))
 	}
-	for _, bare := range []string{`{"no":"979","sh":"F"}`, `{"no":"978","sh":"Q"}`, `{"no":"978"}`} {
-		if _, err := read.Reply(nil, 200, []byte(bare)); err == nil {
-			t.Errorf("%s is a success", bare)
+	for _, withoutEnvelope := range []string{`{"no":"979","sh":"F"}`, `{"no":"978","sh":"Q"}`, `{"no":"978"}`} {
+		if _, err := read.Reply(nil, 200, []byte(withoutEnvelope)); err == nil {
+			t.Errorf("%s is a success", withoutEnvelope)
 		}
 	}
 
@@ -130,58 +129,5 @@ func TestAnotherDomain(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string][]string{"reader": {"r1"}, "book": {"978"}}, notice.Values); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// Common rows stand in every message that has them, whatever an overlay lays over them or over one of these messages.
-func TestCommonRows(t *testing.T) {
-	t.Parallel()
-	both := `{"rd":"r1","no":"978"}`
-	for name, row := range map[string]struct {
-		overlays      []string
-		reserve, find string
-	}{
-		"as they are":                           {nil, `{"reader":{"id":"r1"},"isbn":"978"}`, `{"reader":{"id":"r1"},"isbn":"978"}`},
-		"changed in all":                        {[]string{"common: {who: [{desk: card, phone: rd, new: true}]}"}, `{"card":"r1","isbn":"978"}`, `{"card":"r1","isbn":"978"}`},
-		"changed in one message":                {[]string{"operations: {book.find: {request: [{desk: card, phone: rd, new: true}]}}"}, `{"reader":{"id":"r1"},"isbn":"978"}`, `{"card":"r1","isbn":"978"}`},
-		"in one, then in all":                   {[]string{"operations: {book.find: {request: [{desk: card, phone: rd, new: true}]}}", "common: {who: [{desk: id, phone: rd, new: true}]}"}, `{"id":"r1","isbn":"978"}`, `{"id":"r1","isbn":"978"}`},
-		"in all and in one, at once":            {[]string{"operations: {book.find: {request: [{desk: card, phone: rd, new: true}]}}\ncommon: {who: [{desk: id, phone: rd, new: true}]}"}, `{"id":"r1","isbn":"978"}`, `{"card":"r1","isbn":"978"}`},
-		"removed in all":                        {[]string{"common: {who: [{phone: rd, remove: true}]}"}, `{"isbn":"978"}`, `{"isbn":"978"}`},
-		"an operation of an overlay":            {[]string{"operations: {book.move: {new: true, desk: /move, phone: /tel/move, effect: write, request: [{common: who}], reply: []}}"}, `{"reader":{"id":"r1"},"isbn":"978"}`, `{"reader":{"id":"r1"},"isbn":"978"}`},
-		"common rows of an overlay":             {[]string{"common: {extra: [{desk: x, default: please, new: true}]}\noperations: {book.find: {request: [{common: extra}]}}"}, `{"reader":{"id":"r1"},"isbn":"978"}`, `{"reader":{"id":"r1"},"isbn":"978","x":"please"}`},
-		"included again, which changes nothing": {[]string{"operations: {book.find: {request: [{common: who}]}}"}, `{"reader":{"id":"r1"},"isbn":"978"}`, `{"reader":{"id":"r1"},"isbn":"978"}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var overlays []translate.File
-			for i, text := range row.overlays {
-				overlays = append(overlays, translate.File{Name: strings.Repeat("m", i+1) + ".yaml", Data: []byte(text)})
-			}
-			table, err := translate.Compile(16, translate.File{Name: "library.yaml", Data: []byte(library)}, overlays...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			written, err := table.YAML()
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := translate.Compile(16, translate.File{Name: "written.yaml", Data: written})
-			if err != nil {
-				t.Fatalf("the written table: %v\n%s", err, written)
-			}
-			for _, table := range []*translate.Table{table, again} {
-				for operation, want := range map[string]string{"book.reserve": row.reserve, "book.find": row.find} {
-					call := table.Operation(operation).Translation("phone", "desk").Start()
-					got, err := call.Request(nil, []byte(both))
-					if err != nil || string(got) != want {
-						t.Errorf("%s: %s %v, want %s", operation, got, err, want)
-					}
-					if strings.Contains(want, "r1") && call.Value("reader") != "r1" {
-						t.Errorf("%s: the role is lost", operation)
-					}
-					call.Release()
-				}
-			}
-		})
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"billbridge/translate"
 )
 
-// A document is one file of a corpus.
+// A corpusFile is one document of a corpus.
 type corpusFile struct {
 	name string
 	data []byte
 }
 
-// corpus reads the files of the JSON test suite with this prefix, "*" for all, and then those of RFC 8785.
+// corpus returns the files of the JSON test suite with a prefix. For "*" it returns all of them, and those of RFC 8785.
 func corpus(t testing.TB, prefix string) []corpusFile {
 	t.Helper()
 	files, err := filepath.Glob("testdata/jsontestsuite/test_parsing/" + prefix + "*.json")
@@ -44,8 +44,8 @@ func corpus(t testing.TB, prefix string) []corpusFile {
 	return docs
 }
 
-// everyWay calls f for each operation and each pair of forms that has it.
-func everyWay(f func(o *translate.Operation, from, to translate.Form)) {
+// eachTranslation calls f for each operation and each pair of forms that have it.
+func eachTranslation(f func(o *translate.Operation, from, to translate.Form)) {
 	for _, o := range shipped().Operations() {
 		for _, from := range forms {
 			for _, to := range forms {
@@ -57,14 +57,13 @@ func everyWay(f func(o *translate.Operation, from, to translate.Form)) {
 	}
 }
 
-// What is not JSON is refused as a request and no answer as a reply, in every crossing, also in one that
-// passes bytes untouched, and also in a field.
+// Invalid JSON is refused as a request and unusable as a reply, also between equal forms, and also inside a field.
 func TestR02_InvalidJSONIsRefusedWhole(t *testing.T) {
 	t.Parallel()
 	for _, doc := range corpus(t, "n_") {
 		t.Run(doc.name, func(t *testing.T) {
 			t.Parallel()
-			everyWay(func(o *translate.Operation, from, to translate.Form) {
+			eachTranslation(func(o *translate.Operation, from, to translate.Form) {
 				for _, in := range [][]byte{doc.data, wrap(from, "message", doc.data)} {
 					call := o.Translation(from, to).Start()
 					out, err := call.Request(nil, in)
@@ -84,7 +83,7 @@ func TestR02_InvalidJSONIsRefusedWhole(t *testing.T) {
 	}
 }
 
-// wrap is a create request with value under a field of the bill.
+// wrap returns a create request with a value in a field of the bill.
 func wrap(from translate.Form, field string, value []byte) []byte {
 	if from == "v2" {
 		return fmt.Appendf(nil, `{"apiKey":"k","bill":{"billId":"1","sendType":"TALK","%s":%s}}`, field, value)
@@ -92,19 +91,18 @@ func wrap(from translate.Form, field string, value []byte) []byte {
 	return fmt.Appendf(nil, `{"apikey":"k","bill":{"bill_id":"1","%s":%s}}`, field, value)
 }
 
-// What is JSON, and what a parser may take or leave, is carried with its meaning or refused with a code: as a
-// whole body, and as a field of one.
+// Valid JSON, and JSON that parsers may accept or refuse, keeps its meaning or is refused with a code: as a whole body, and as a field.
 func TestR08_ValidJSONKeepsItsMeaning(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"y_", "i_"} {
 		for _, doc := range corpus(t, prefix) {
 			t.Run(doc.name, func(t *testing.T) {
 				t.Parallel()
-				everyWay(func(o *translate.Operation, from, to translate.Form) {
+				eachTranslation(func(o *translate.Operation, from, to translate.Form) {
 					call := o.Translation(from, to).Start()
 					defer call.Release()
 					out, err := call.Request(nil, doc.data)
-					judgeRequest(t, o.Translation(from, to), from, to, doc.data, out, err)
+					checkRequestLaws(t, o.Translation(from, to), from, to, doc.data, out, err)
 				})
 				inField(t, doc.data)
 			})
@@ -112,7 +110,7 @@ func TestR08_ValidJSONKeepsItsMeaning(t *testing.T) {
 	}
 }
 
-// inField carries value as the message and as the price of a bill, both ways, and compares what it means.
+// inField translates a value as the message and as the price of a bill, in both directions, and compares its meaning.
 func inField(t *testing.T, value []byte) {
 	t.Helper()
 	o := shipped().Operation("bill.create")
@@ -123,7 +121,7 @@ func inField(t *testing.T, value []byte) {
 			defer call.Release()
 			in := wrap(from, field, value)
 			out, err := call.Request(nil, in)
-			judgeRequest(t, o.Translation(from, to), from, to, in, out, err)
+			checkRequestLaws(t, o.Translation(from, to), from, to, in, out, err)
 			if err != nil {
 				continue
 			}
@@ -138,7 +136,7 @@ func inField(t *testing.T, value []byte) {
 	}
 }
 
-// decoded is what encoding/json reads in the bill's message or price.
+// decoded returns the bill's message or price as encoding/json reads it.
 func decoded(t *testing.T, doc []byte) any {
 	t.Helper()
 	var body struct {
@@ -159,7 +157,7 @@ func decoded(t *testing.T, doc []byte) any {
 	return v
 }
 
-// scalars are the scalars of a document, raw, at every depth, and its names.
+// scalars returns the raw scalars and the names of a document, at every depth.
 func scalars(raw json.RawMessage) []json.RawMessage {
 	var members map[string]json.RawMessage
 	var items, all []json.RawMessage
@@ -179,7 +177,7 @@ func scalars(raw json.RawMessage) []json.RawMessage {
 	return all
 }
 
-// The numbers and strings of RFC 8785 move as the raw text they are: 333333333.33333329 is not 333333333.3333333.
+// Numbers and strings keep their raw text: 333333333.33333329 does not become 333333333.3333333.
 func TestR06_NumbersMoveAsRawText(t *testing.T) {
 	t.Parallel()
 	values := []string{
@@ -208,12 +206,12 @@ func TestR06_NumbersMoveAsRawText(t *testing.T) {
 	}
 }
 
-// Keys and values that are not UTF-8, or hold half a surrogate pair, are refused everywhere.
+// Names and values with invalid UTF-8 or a lone surrogate are refused everywhere.
 func TestR05_InvalidTextIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe3\x81", `\ud800`, `\udc00`, `\ud800\ud800`, `\ud83dx`} {
 		for _, doc := range []string{`{"apiKey":"` + bad + `"}`, `{"` + bad + `":1}`, `{"bill":{"` + bad + `":1}}`, `{"x":[{"y":"` + bad + `"}]}`} {
-			everyWay(func(o *translate.Operation, from, to translate.Form) {
+			eachTranslation(func(o *translate.Operation, from, to translate.Form) {
 				call := o.Translation(from, to).Start()
 				defer call.Release()
 				if out, err := call.Request(nil, []byte(doc)); err == nil {
@@ -224,7 +222,7 @@ func TestR05_InvalidTextIsRefused(t *testing.T) {
 	}
 }
 
-// A name twice is refused at every level, however it is spelled, also where bytes would pass untouched.
+// A duplicate name is refused at every level, whatever its spelling, also between equal forms.
 func TestR01_DuplicateNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, doc := range []string{
@@ -239,7 +237,7 @@ func TestR01_DuplicateNamesAreRefused(t *testing.T) {
 		`{"x":[{"y":[{"":1,"":2}]}]}`,
 		`{"\ud83d\ude02":1,"😂":2}`,
 	} {
-		everyWay(func(o *translate.Operation, from, to translate.Form) {
+		eachTranslation(func(o *translate.Operation, from, to translate.Form) {
 			call := o.Translation(from, to).Start()
 			defer call.Release()
 			out, err := call.Request(nil, []byte(doc))

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// document is what the interface document says, by hand: operation, message and form, and the paths of the
-// message as the table writes them (a reply without its envelope, v2's relative to data).
+// document lists the fields of the interface document, copied by hand: by operation, message and form, the paths as the table
+// writes them (a reply without its envelope, in v2 relative to data).
 var document = map[string]string{
 	"bill.create request v2":     "apiKey member merchant bill.billId bill.sendType bill.billIssuer bill.productName bill.price bill.supplyPrice bill.tax bill.memberName bill.phone bill.message bill.expireDt bill.hash bill.callbackUrl bill.pageRedirectUrl",
 	"bill.create request legacy": "apikey merchant member bill.bill_id bill.bill_issuer bill.hash bill.product_nm bill.message bill.member_nm bill.phone bill.price bill.expire_dt bill.callbackURL",
@@ -41,7 +41,7 @@ var document = map[string]string{
 	"bill.cancel reply v2":       "apiKey member merchant billId hash apprNum apprOriginNum apprCancelDt",
 	"bill.cancel reply legacy":   "apikey member merchant bill_id hash appr_num appr_origin_num appr_cancel_dt",
 
-	// Events shows no payload; by the field notes (Callbacks) it is the approval data of a read.
+	// The document shows no payload (Events). The field notes (Callbacks) say that it is the approval data of a read.
 	"callback.payment request v2":     "apiKey billId catId apprPayType apprCardType apprDt apprOriginDt apprPrice apprIssuer apprIssuerCd apprIssuerNum apprAcquirerCd apprAcquirerNm apprNum apprOriginNum apprResCd apprMonthly apprState apprCashNum apprCashTrader apprCashIssuanceNumber apprCardMerchantNum dscTxNum cardType apprSign udItem",
 	"callback.payment request legacy": "apikey bill_id appr_cat_id appr_pay_type appr_card_type appr_dt appr_origin_dt appr_price appr_issuer appr_issuer_cd appr_issuer_num appr_acquirer_cd appr_acquirer_nm appr_num appr_origin_num appr_res_cd appr_monthly appr_state appr_cash_num appr_cash_trader appr_cash_issuance_number",
 
@@ -71,21 +71,21 @@ var documentPaths = map[string][2]string{
 	"merchant.list":    {"/read/merchant"},
 }
 
-// The table has every field of the document and no other but those whose about says so.
-func TestInventory(t *testing.T) {
+// The table has exactly the fields of the document, and those whose about says "not in the document".
+func TestTableHasTheFieldsOfTheDocument(t *testing.T) {
 	t.Parallel()
 	type row = map[string]any
 	var table struct {
 		Operations map[string]struct{ Request, Reply []row }
 	}
-	written, err := shipped().YAML() // with the common rows in their places
+	written, err := shipped().YAML() // with the common rows expanded
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := yaml.Load(written, &table); err != nil {
 		t.Fatal(err)
 	}
-	got, noted := map[string][]string{}, []string{}
+	got, notInDocument := map[string][]string{}, []string{}
 	for name, operation := range table.Operations {
 		for message, rows := range map[string][]row{"request": operation.Request, "reply": operation.Reply} {
 			for _, form := range []string{"v2", "legacy"} {
@@ -97,9 +97,9 @@ func TestInventory(t *testing.T) {
 				for _, r := range rows {
 					path, _ := r[form].(string)
 					switch {
-					case path == "" || r["when"] != nil: // a row for an option that is off
+					case path == "" || r["when"] != nil: // the option of the row is off
 					case strings.HasSuffix(r["about"].(string), "not in the document)") && !slices.Contains(strings.Fields(document[key]), path):
-						noted = append(noted, key+" "+path)
+						notInDocument = append(notInDocument, key+" "+path)
 					default:
 						got[key] = append(got[key], path)
 					}
@@ -123,13 +123,13 @@ func TestInventory(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-document +table\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"bill.create reply legacy shortURL"}, noted); diff != "" {
+	if diff := cmp.Diff([]string{"bill.create reply legacy shortURL"}, notInDocument); diff != "" {
 		t.Errorf("rows beyond the document: -field notes +table\n%s", diff)
 	}
 }
 
-// Paths and effects: a path alone says what a call is, an effect whether it may be repeated.
-func TestOperations(t *testing.T) {
+// The table has the operations of the document, with their paths and effects.
+func TestTableHasTheOperationsOfTheDocument(t *testing.T) {
 	t.Parallel()
 	reads := []string{"bill.read", "mapping.list", "mapping.status", "merchant.list"}
 	got := map[string][2]string{}
@@ -144,8 +144,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// The error catalogue of the document.
-func TestCatalogue(t *testing.T) {
+// The table has the codes of the document.
+func TestTableHasTheCodesOfTheDocument(t *testing.T) {
 	t.Parallel()
 	const codes = "0000 ERROR PARTNER_001 PARTNER_002 PARTNER_003 PARTNER_004 PARTNER_005 PARTNER_006 PARTNER_007 PARTNER_MAPPING_001 PARTNER_MAPPING_002 PARTNER_MAPPING_003 PARTNER_MAPPING_004 PARTNER_MAPPING_005 PARTNER_MAPPING_006 PARTNER_MAPPING_007 VALIDATION_001 VALIDATION_002 VALIDATION_004 PAYMENT_001 PAYMENT_002 PAYMENT_003 PAYMENT_004 PAYMENT_005 BILL_001 BILL_002 BILL_003 BILL_004 BILL_005 BILL_006 BILL_007 BILL_008 BILL_009 BILL_010 POINT_001 MAINTAINED_METHOD"
 	if diff := cmp.Diff(strings.Fields(codes), shipped().Catalogue()); diff != "" {
@@ -153,7 +153,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// What becomes of every field in every direction. The file is what a reviewer reads to see what is lost.
+// testdata/fields.txt shows what happens to every field in every direction. A reviewer sees in its diff what is lost.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -1,0 +1,47 @@
+package billing_test
+
+import (
+	"testing"
+
+	"billbridge/translate"
+	"billbridge/translate/billing"
+)
+
+// The gateway reads bills by the operation whose reply has the state, even if an overlay adds other reads of a bill.
+func TestReadOperation(t *testing.T) {
+	t.Parallel()
+	const (
+		none  = "the table has no operation that reads a bill; it needs one with effect: read and a path in both forms, with role: partner and role: bill in the request and role: state in the reply"
+		check = `{new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, ` +
+			`request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}`
+	)
+	for name, row := range map[string]struct{ overlay, want, err string }{
+		"the table":             {"", "bill.read", ""},
+		"one more without":      {"operations: {bill.check: " + check + "]}}", "bill.read", ""},
+		"one more of one form":  {"operations: {bill.check: {new: true, v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: billId, role: bill}], reply: [{v2: apprState, role: state}]}}", "bill.read", ""},
+		"one more with state":   {"operations: {bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state}]}}", "", "the table has several operations that read a bill, bill.read and bill.check; remove role: state from the reply of all but one"},
+		"a write with state":    {"operations: {bill.cancel: {reply: [{v2: apprState, legacy: appr_state, role: state, new: true}]}}", "bill.read", ""},
+		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "", none},
+		"no bill":               {"operations: {bill.read: {request: [{v2: bill.billId, legacy: bill_id, role: expiry}]}}", "", none},
+		"no partner":            {"operations: {bill.read: {request: [{v2: apiKey, legacy: apikey, role: expiry}]}}", "", none},
+		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: amount}]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state}]}}", "bill.check", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table, err := translate.Compile(32, billing.Table(), translate.File{Name: "overlay.yaml", Data: []byte(row.overlay)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := billing.ReadOperation(table)
+			if row.err != "" {
+				if err == nil || err.Error() != row.err || read != nil {
+					t.Errorf("got %v, %v, want %s", read, err, row.err)
+				}
+				return
+			}
+			if err != nil || read.Name != row.want {
+				t.Errorf("got %v, %v, want %s", read, err, row.want)
+			}
+		})
+	}
+}
