@@ -15,15 +15,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the wanted messages anew; read every line of the difference")
+var update = flag.Bool("update", false, "write the expected messages into the bad files; review every line of the diff")
 
-// lookup is the environment of the tests.
+// lookup returns variables of the environment of the tests.
 func lookup(name string) (string, bool) {
 	value, ok := map[string]string{"BILLBRIDGE_ADMIN_TOKEN": "a token of the tests", "BILLBRIDGE_EMPTY": ""}[name]
 	return value, ok
 }
 
-// One file per mistake, each with what it must say in the comments that it begins with.
+// Each file has one mistake. It begins with comments that contain the expected messages.
 func TestBadConfigs(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/bad/*.yaml")
@@ -45,7 +45,7 @@ func TestBadConfigs(t *testing.T) {
 			}
 			want, _ := splitWants(string(data))
 			if len(want) == 0 {
-				t.Fatalf("%s does not say what it wants", file)
+				t.Fatalf("%s has no expected messages", file)
 			}
 			if diff := cmp.Diff(want, mistakes(t, file, data)); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
@@ -56,7 +56,7 @@ func TestBadConfigs(t *testing.T) {
 
 const wantMark = "# want "
 
-// splitWants takes the comments from the head of a bad file.
+// splitWants splits a bad file into its expected messages and the rest.
 func splitWants(text string) (wants []string, rest string) {
 	rest = text
 	for strings.HasPrefix(rest, wantMark) {
@@ -66,7 +66,7 @@ func splitWants(text string) (wants []string, rest string) {
 	return wants, rest
 }
 
-// withWants is the file with what it says now. Each comment moves the lines it names, so it takes rounds.
+// withWants returns the file with the messages of now. Each message moves the lines that it names, so several rounds are needed.
 func withWants(t *testing.T, file, text string) []byte {
 	for range 3 {
 		_, rest := splitWants(text)
@@ -79,7 +79,7 @@ func withWants(t *testing.T, file, text string) []byte {
 	return []byte(text)
 }
 
-// mistakes are the lines of the error. Paths have slashes, whatever the system.
+// mistakes returns the lines of the error.
 func mistakes(t *testing.T, file string, data []byte) []string {
 	t.Helper()
 	c, err := config.Parse(translate.File{Name: file, Data: data}, lookup)
@@ -89,7 +89,7 @@ func mistakes(t *testing.T, file string, data []byte) []string {
 	}
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != len(problems) {
-		t.Errorf("%d problems on %d lines: an editor takes one a line", len(problems), len(lines))
+		t.Errorf("%d problems on %d lines, want one per line", len(problems), len(lines))
 	}
 	if !slices.IsSortedFunc(problems, func(a, b translate.Problem) int {
 		if a.File != b.File {
@@ -102,7 +102,7 @@ func mistakes(t *testing.T, file string, data []byte) []string {
 	return lines
 }
 
-// A file that cannot be read has no line to name.
+// The error for a file that cannot be read has no line.
 func TestLoadOfAMissingFile(t *testing.T) {
 	t.Parallel()
 	_, err := config.Load("testdata/bad/files/none.yaml", lookup)

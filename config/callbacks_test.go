@@ -15,23 +15,23 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-const relayed = one + "store: {url: sqlite:billbridge.db}\ncallbacks: {public_url: https://bridge.example.com/from-upstreams/"
+const withCallbacks = oneUpstream + "store: {url: sqlite:billbridge.db}\ncallbacks: {public_url: https://bridge.example.com/from-upstreams/"
 
-// What a section that names public_url and nothing else gets.
+// The defaults of a section that has only public_url.
 func TestCallbackDefaults(t *testing.T) {
 	t.Parallel()
-	c := parse(t, relayed+"}\n")
+	c := parse(t, withCallbacks+"}\n")
 	got := *c.Callbacks
 	if got.PublicURL.String() != "https://bridge.example.com/from-upstreams" {
 		t.Errorf("public_url is %s", got.PublicURL)
 	}
 	want := config.Callbacks{
 		Success: config.Documented, Timeout: config.Duration(15 * time.Second),
-		Schedule: []config.Gap{
+		Schedule: []config.DurationOrZero{
 			0,
-			config.Gap(5 * time.Second), config.Gap(5 * time.Minute), config.Gap(30 * time.Minute),
-			config.Gap(2 * time.Hour), config.Gap(5 * time.Hour), config.Gap(10 * time.Hour), config.Gap(14 * time.Hour),
-			config.Gap(20 * time.Hour), config.Gap(24 * time.Hour),
+			config.DurationOrZero(5 * time.Second), config.DurationOrZero(5 * time.Minute), config.DurationOrZero(30 * time.Minute),
+			config.DurationOrZero(2 * time.Hour), config.DurationOrZero(5 * time.Hour), config.DurationOrZero(10 * time.Hour), config.DurationOrZero(14 * time.Hour),
+			config.DurationOrZero(20 * time.Hour), config.DurationOrZero(24 * time.Hour),
 		},
 		Jitter: 0.1, AtOnce: 256, PerHost: 4, Ports: []int{80, 443, 8080, 8443},
 		Window: config.Duration(25 * time.Hour), Retention: config.Duration(9600 * time.Hour), InvalidAddress: config.RefuseInvalid,
@@ -39,20 +39,20 @@ func TestCallbackDefaults(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(config.Callbacks{}, "PublicURL", "LocalAddress")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if c := parse(t, one); c.Callbacks != nil || c.Store.URL.IsSet() {
-		t.Error("a config that does not ask for it relays callbacks")
+	if c := parse(t, oneUpstream); c.Callbacks != nil || c.Store.URL.IsSet() {
+		t.Error("a config without callbacks has callbacks or a store")
 	}
 }
 
-func TestCallbackChoices(t *testing.T) {
+func TestCallbackKeys(t *testing.T) {
 	t.Parallel()
-	c := parse(t, relayed+`, listen: "127.0.0.1:8090", success: any-2xx, timeout: 45s, schedule: [0s, 90s], jitter: 0,
+	c := parse(t, withCallbacks+`, listen: "127.0.0.1:8090", success: any-2xx, timeout: 45s, schedule: [0s, 90s], jitter: 0,
   at_once: 1, per_host: 2, https_only: true, ports: [], allow: [10.1.0.0/16, "fd00::/8"], window: 1m, retention: 48h, require_key: true,
   local_address: 192.0.2.10, invalid_address: leave}`)
 	got := *c.Callbacks
 	want := config.Callbacks{
 		Listen: "127.0.0.1:8090", Success: config.Any2xx, Timeout: config.Duration(45 * time.Second),
-		Schedule: []config.Gap{0, config.Gap(90 * time.Second)}, AtOnce: 1, PerHost: 2, HTTPSOnly: true, Ports: []int{},
+		Schedule: []config.DurationOrZero{0, config.DurationOrZero(90 * time.Second)}, AtOnce: 1, PerHost: 2, HTTPSOnly: true, Ports: []int{},
 		Allow:  []config.Network{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}, {Prefix: netip.MustParsePrefix("fd00::/8")}},
 		Window: config.Duration(time.Minute), Retention: config.Duration(48 * time.Hour), RequireKey: true,
 		InvalidAddress: config.LeaveInvalid, LocalAddress: config.LocalAddress{Addr: netip.MustParseAddr("192.0.2.10")},
@@ -64,12 +64,12 @@ func TestCallbackChoices(t *testing.T) {
 	}
 }
 
-// The store's file starts at the config's folder, as every path does, and its URL may be a secret.
+// The path of an SQLite file is relative to the folder of the config, and the URL of the store may be a secret.
 func TestStoreURL(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
-		"conf/billbridge.yaml": one + "store: {url: sqlite:../data/billbridge.db}\n",
-		"conf/secret.yaml":     one + "store: {url: \"${file:url.txt}\"}\n",
+		"conf/billbridge.yaml": oneUpstream + "store: {url: sqlite:../data/billbridge.db}\n",
+		"conf/secret.yaml":     oneUpstream + "store: {url: \"${file:url.txt}\"}\n",
 		"conf/url.txt":         "postgres://bridge:word@db.example.com/bridge\n",
 		"data/other":           "",
 	})
@@ -84,22 +84,22 @@ func TestStoreURL(t *testing.T) {
 		if got := c.Store.URL.Reveal(); got != want {
 			t.Errorf("%s: got %s, want %s", file, got, want)
 		}
-		if c.Store.Place.Line != 2 || c.Store.Place.File != filepath.Join(dir, "conf", file) {
-			t.Errorf("%s: stands at %v", file, c.Store.Place)
+		if c.Store.Position.Line != 2 || c.Store.Position.File != filepath.Join(dir, "conf", file) {
+			t.Errorf("%s: the position is %v", file, c.Store.Position)
 		}
 	}
 }
 
-// A table that has no callback cannot bring on what the store holds, whether the config still relays or not.
-func TestCallbacksNeedTheirRows(t *testing.T) {
+// With a store the table needs a callback, even if the config has no callbacks: the store may hold some.
+func TestStoreNeedsACallbackInTheTable(t *testing.T) {
 	t.Parallel()
 	table, _, found := strings.Cut(string(billing.Table().Data), "\ncallbacks:\n")
 	if !found {
-		t.Fatal("the table of the tests has callbacks no more")
+		t.Fatal("the table has no callbacks section that the test could remove")
 	}
-	dir := folder(t, map[string]string{"billing.yaml": table, "config.yaml": one + "table: {file: billing.yaml}\nstore: {url: sqlite:s.db}\n"})
+	dir := folder(t, map[string]string{"billing.yaml": table, "config.yaml": oneUpstream + "table: {file: billing.yaml}\nstore: {url: sqlite:s.db}\n"})
 	_, err := config.Load(filepath.Join(dir, "config.yaml"), os.LookupEnv)
-	if err == nil || !strings.Contains(err.Error(), "config.yaml:3:8: store: the table has no callback.payment") {
+	if err == nil || !strings.Contains(err.Error(), "config.yaml:3:8: store: the table has no callback") {
 		t.Errorf("got %v", err)
 	}
 }

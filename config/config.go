@@ -1,12 +1,10 @@
-// Package config turns one YAML file into one checked value.
+// Package config reads and checks the configuration of a gateway, one YAML file.
 //
 //	c, err := config.Load("billbridge.yaml", os.LookupEnv)
 //
-// It is strict: unknown keys, duplicate keys, dangling names and values out of range are errors, each with
-// file, line and column. All keys and values are judged in one run, and, once they are good, how they fit
-// together in another. What can be compiled is compiled here: the
-// [Config] carries the table, and the files it names have been found. Relative paths in the file start at the
-// file's folder.
+// Unknown keys, duplicate keys, unknown names and values out of range are errors, each with file, line and column. First all keys and
+// values are checked, then, if they are valid, how they go together. A [Config] contains the compiled table, and the files that it
+// names have been read. Relative paths start at the folder of the config file.
 package config
 
 import (
@@ -26,11 +24,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A Config is the checked configuration of a gateway. It is not modified after Load.
+// A Config is a checked configuration. It is not modified after Load.
 type Config struct {
 	Listen   string   `yaml:"listen"`
 	BasePath string   `yaml:"base_path"` // the document's {base_url} path, without a slash at its end: "" or "/partner"
-	TLS      *KeyPair `yaml:"tls"`       // of the partners' listener; nil is cleartext
+	TLS      *KeyPair `yaml:"tls"`       // of the listener for partners; nil for plain HTTP
 	Admin    Admin    `yaml:"admin"`
 
 	Upstreams Upstreams `yaml:"upstreams"`
@@ -42,9 +40,9 @@ type Config struct {
 	Ready    Ready    `yaml:"ready"`
 	Failures Failures `yaml:"failures"`
 
-	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get them straight from the upstream
+	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
 	Store     Store      `yaml:"store"`
-	Rollout   *Rollout   `yaml:"rollout"` // nil: every call goes where route says
+	Rollout   *Rollout   `yaml:"rollout"` // nil: route decides on every call
 
 	TableFiles TableFiles       `yaml:"table"`
 	Table      *translate.Table `yaml:"-"` // compiled from TableFiles
@@ -52,31 +50,31 @@ type Config struct {
 	source *source
 }
 
-// Admin is the operator's listener.
+// Admin is the listener for the operator.
 type Admin struct {
 	Listen string `yaml:"listen"`
-	Token  Secret `yaml:"token"` // bearer token; needed when Listen is not loopback
+	Token  Secret `yaml:"token"` // bearer token; required if Listen is not loopback
 }
 
 // An Upstream is a billing backend.
 type Upstream struct {
 	Name        string         `yaml:"-"`
 	Form        translate.Form `yaml:"form"`
-	Address     Address        `yaml:"url"`         // a path prefix is kept
-	Timeout     Duration       `yaml:"timeout"`     // of one call, from when it has a connection to the last byte of the reply
-	Connections int            `yaml:"connections"` // at most so many at once; further calls wait
-	Wait        Duration       `yaml:"wait"`        // at most so long for a connection; then nothing is sent
+	Address     Address        `yaml:"url"`         // the base URL; its path is a prefix
+	Timeout     Duration       `yaml:"timeout"`     // of one call, from getting a connection to the last byte of the reply
+	Connections int            `yaml:"connections"` // the maximum number; further calls wait for one
+	Wait        Duration       `yaml:"wait"`        // the maximum wait for a connection; after that nothing is sent
 	TLS         *UpstreamTLS   `yaml:"tls"`
-	Local       LocalAddress   `yaml:"local_address"` // that connections come from
+	Local       LocalAddress   `yaml:"local_address"` // the source address of connections
 
-	// PartnerConnections is how many of the connections one partner's calls may have. 0 is a quarter.
+	// PartnerConnections is the maximum number of connections for the calls of one partner. 0 in the file means a quarter.
 	PartnerConnections int `yaml:"partner_connections"`
 }
 
-// Upstreams keep the order of the file.
+// Upstreams are in the order of the file.
 type Upstreams []Upstream
 
-// Find is the named upstream, or nil.
+// Find returns the named upstream, or nil.
 func (u Upstreams) Find(name string) *Upstream {
 	for i := range u {
 		if u[i].Name == name {
@@ -86,7 +84,7 @@ func (u Upstreams) Find(name string) *Upstream {
 	return nil
 }
 
-// names are the names of the upstreams.
+// names returns the names of the upstreams.
 func (u Upstreams) names() []string {
 	names := make([]string, len(u))
 	for i := range u {
@@ -95,26 +93,26 @@ func (u Upstreams) names() []string {
 	return names
 }
 
-// StoreWithin is how long a call waits for the store before it is refused.
-const StoreWithin = 5 * time.Second
+// StoreTimeout is the maximum time that a call waits for the store. After that the call is refused.
+const StoreTimeout = 5 * time.Second
 
-// LongestCall is the time that a call can take from when its body is there: for the store, which keeps an address or how a
-// create ended, for the upstream, and for what is asked before and after.
+// LongestCall returns the longest time from the end of a request to its answer: for the upstream, for the store, and for the reads
+// that the gateway makes before and after the call.
 func (c *Config) LongestCall() time.Duration {
-	longest := StoreWithin + c.Upstreams.LongestCall() + time.Duration(c.Failures.Explain)
+	longest := StoreTimeout + c.Upstreams.LongestCall() + time.Duration(c.Failures.Explain)
 	if c.Rollout != nil {
-		longest += 3*StoreWithin + time.Duration(c.Rollout.Ask) // to find the route, to record that there is no such bill, and how it ended
+		longest += 3*StoreTimeout + time.Duration(c.Rollout.Ask) // to find the route, to record that there is no such bill, and to record the outcome
 	}
 	return longest
 }
 
-// AnswerWithin is the time from the end of a request's header to the end of its answer: for its body, the longest call, and the
-// answer to be taken.
+// AnswerWithin returns the longest time from the end of a request's header to the end of its answer: for reading the body, for the
+// longest call, and for writing the answer.
 func (c *Config) AnswerWithin() time.Duration {
 	return time.Duration(c.Timeouts.Body) + c.LongestCall() + time.Duration(c.Timeouts.Write)
 }
 
-// LongestCall is the time that a call can take at any upstream, the wait for a connection included.
+// LongestCall returns the longest time of a call at any upstream, including the wait for a connection.
 func (u Upstreams) LongestCall() time.Duration {
 	var longest time.Duration
 	for i := range u {
@@ -125,10 +123,10 @@ func (u Upstreams) LongestCall() time.Duration {
 
 // Route says which upstream a call goes to.
 type Route struct {
-	Default string `yaml:"default"` // may be left out with one upstream only
+	Default string `yaml:"default"` // may be left out if there is only one upstream
 
-	// Pass are paths that the table does not have, below base_path: exact ones, and prefixes, which end in a slash. Their calls
-	// go to the upstream of the path's form, byte for byte.
+	// Pass lists paths below base_path that the table does not have: exact paths, and prefixes, which end in a slash. Calls to them go
+	// byte for byte to the upstream of the path's form.
 	Pass []string `yaml:"pass"`
 }
 
@@ -156,18 +154,18 @@ const (
 	Lenient Framing = "lenient"
 )
 
-// Timeouts bound what a partner's connection can make us wait.
+// Timeouts are those of a partner's connection.
 type Timeouts struct {
-	Header Duration `yaml:"header"` // until the header of a request is there
-	Body   Duration `yaml:"body"`   // until the whole request is there
-	Write  Duration `yaml:"write"`  // for the answer to be taken
+	Header Duration `yaml:"header"` // for reading the header of a request
+	Body   Duration `yaml:"body"`   // for reading the whole request
+	Write  Duration `yaml:"write"`  // for writing the answer
 	Idle   Duration `yaml:"idle"`   // between two requests
 }
 
 // Drain says how the gateway stops.
 type Drain struct {
-	Delay  Gap      `yaml:"delay"`   // it is not ready and still serves, until load balancers know
-	AtMost Duration `yaml:"at_most"` // then for calls under way; 0 means: enough for the longest call that the config allows
+	Delay  DurationOrZero `yaml:"delay"`   // not ready but serving, until load balancers have noticed
+	AtMost Duration       `yaml:"at_most"` // after that, for calls in progress; 0 means LongestCall
 }
 
 // Ready says when /-/ready answers 200.
@@ -175,17 +173,17 @@ type Ready struct {
 	Store StoreReadiness `yaml:"store"`
 }
 
-// StoreReadiness says what an outage of the store means for /-/ready.
+// StoreReadiness says whether the gateway is ready during an outage of the store.
 type StoreReadiness string
 
-// Required is not ready while the store cannot be written to. Reported stays ready, so that reads and calls that need no store go
-// on, and shows the outage in /-/ready?verbose and in billbridge_store_up.
+// With Required the gateway is not ready while the store cannot be written to. With Reported it stays ready, so that calls that need
+// no store are still served. The outage is shown in /-/ready?verbose and in billbridge_store_up.
 const (
 	Required StoreReadiness = "required"
 	Reported StoreReadiness = "reported"
 )
 
-// UnmarshalYAML reads one of the two words.
+// UnmarshalYAML reads required or reported.
 func (r *StoreReadiness) UnmarshalYAML(n *yaml.Node) error {
 	switch v := StoreReadiness(n.Value); v {
 	case Required, Reported:
@@ -195,53 +193,53 @@ func (r *StoreReadiness) UnmarshalYAML(n *yaml.Node) error {
 	return fmt.Errorf("must be required or reported, but is %q", n.Value)
 }
 
-// Failures says how failures are told.
+// Failures says how failures are answered.
 type Failures struct {
 	Status    Status `yaml:"status"`
-	MaskHosts bool   `yaml:"mask_hosts"` // hosts and addresses in an upstream's failure text become …
+	MaskHosts bool   `yaml:"mask_hosts"` // replace hosts and addresses in an upstream's failure text by …
 
-	Explain Gap `yaml:"explain"` // how long a read may take that says what became of a write without an answer; 0s is never
+	Explain DurationOrZero `yaml:"explain"` // the timeout of the read after a write without a reply; 0s for no read
 }
 
-// A Status is the HTTP status of our own refusals.
+// A Status says which HTTP status the gateway's own refusals have.
 type Status string
 
-// Own answers with the status of the failure, Always200 with 200: for partners that only read bodies. An
-// unknown outcome of a write is never a 200.
+// Own is the status of the failure. Always200 is 200, for partners that only read bodies. The answer to a write with an unknown outcome
+// never has status 200.
 const (
 	Own       Status = "own"
 	Always200 Status = "always-200"
 )
 
-// TableFiles name the translation table; both may be empty.
+// TableFiles are the files of the translation table. Both may be empty.
 type TableFiles struct {
 	File    string `yaml:"file"`
 	Overlay string `yaml:"overlay"`
 }
 
-// UpstreamTLS is what an https upstream needs beyond the system's roots.
+// UpstreamTLS is the TLS configuration of an https upstream.
 type UpstreamTLS struct {
-	CA     string   `yaml:"ca"`     // PEM file of a private CA; "" is the system's roots
-	Client *KeyPair `yaml:"client"` // certificate that we show; nil is none
+	CA     string   `yaml:"ca"`     // PEM file of a private CA; "" for the system's roots
+	Client *KeyPair `yaml:"client"` // the client certificate; nil for none
 
-	Roots *x509.CertPool `yaml:"-"` // read from CA; nil is the system's roots
+	Roots *x509.CertPool `yaml:"-"` // read from CA; nil for the system's roots
 }
 
-// defaults is what a file that says nothing else gets.
+// defaults returns the values of keys that a file does not have.
 func defaults() *Config {
 	return &Config{
 		Listen:   "127.0.0.1:8080",
 		Admin:    Admin{Listen: "127.0.0.1:9090"},
 		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, Connections: 10_000, AddressConnections: 1000, Framing: Strict},
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
-		Failures: Failures{Status: Own, MaskHosts: true, Explain: Gap(3 * time.Second)},
-		Store:    Store{Wait: Gap(time.Minute)},
+		Failures: Failures{Status: Own, MaskHosts: true, Explain: DurationOrZero(3 * time.Second)},
+		Store:    Store{Wait: DurationOrZero(time.Minute)},
 		Ready:    Ready{Store: Required},
 	}
 }
 
-// Load reads and checks a file. lookup is where ${env:NAME} is found, os.LookupEnv in a program. The error is
-// of type [translate.Problems] unless the file cannot be read at all.
+// Load reads and checks a file. It calls lookup for ${env:NAME}; programs use os.LookupEnv. The error is of type [translate.Problems],
+// unless the file cannot be read.
 func Load(path string, lookup func(string) (string, bool)) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -250,7 +248,7 @@ func Load(path string, lookup func(string) (string, bool)) (*Config, error) {
 	return Parse(translate.File{Name: path, Data: data}, lookup)
 }
 
-// Parse is Load of a file that is in memory already. Its name says where relative paths start.
+// Parse is Load for the content of a file. Relative paths start at the folder of its name.
 func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, error) {
 	root, err := translate.ParseYAML(file)
 	if err != nil {
@@ -259,19 +257,19 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 	c := defaults()
 	c.source = &source{file: file.Name, root: root, lookup: lookup}
 	if err := root.Load(c, yaml.WithKnownFields()); err != nil {
-		return nil, c.source.readable(err)
+		return nil, c.source.yamlProblems(err)
 	}
 	c.check()
 	if len(c.source.problems) > 0 {
 		return nil, c.source.problems.Sorted()
 	}
-	c.source = nil // the file's tree, and a token that is spelled out in it, need not stay
+	c.source = nil // it may contain a token
 	return c, nil
 }
 
-// TablePath is the operation whose path a server might take another path for, nil if there is none: servers may ignore case, a
-// slash at the end, or what follows a dot.
-func (c *Config) TablePath(p string) *translate.Operation {
+// OperationWithSimilarPath returns the operation whose path a server may treat as the same as p, or nil. Servers may ignore case, a
+// slash at the end, and a suffix after a dot.
+func (c *Config) OperationWithSimilarPath(p string) *translate.Operation {
 	fold := func(p string) string {
 		p = strings.ToLower(strings.TrimRight(p, "/"))
 		return strings.TrimSuffix(p, path.Ext(p))
@@ -286,9 +284,9 @@ func (c *Config) TablePath(p string) *translate.Operation {
 	return nil
 }
 
-// UpstreamOf is the upstream that takes calls of a form untranslated: the default one, or else the first of the file that
-// speaks the form. It is nil if none does.
-func (c *Config) UpstreamOf(form translate.Form) *Upstream {
+// UpstreamOfForm returns an upstream of a form: the default one if it has the form, or else the first in the file. It returns nil if
+// no upstream has the form.
+func (c *Config) UpstreamOfForm(form translate.Form) *Upstream {
 	if u := c.Upstreams.Find(c.Route.Default); u != nil && u.Form == form {
 		return u
 	}
@@ -300,7 +298,7 @@ func (c *Config) UpstreamOf(form translate.Form) *Upstream {
 	return nil
 }
 
-// compile reads the table's files. Depth is part of the compiled table.
+// compile reads and compiles the table.
 func (c *Config) compile() {
 	base, found := billing.Table(), true
 	if c.TableFiles.File != "" {
@@ -323,13 +321,13 @@ func (c *Config) compile() {
 	c.Table = table
 }
 
-// beside is a path of the file, which starts at the file's folder.
-func (c *Config) beside(path string) string {
+// resolvePath returns the path for a path in the config file, which is relative to the folder of that file.
+func (c *Config) resolvePath(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(filepath.Dir(c.source.file), path)
 }
 
-// An Address is an upstream's base URL, with the slash at its end taken away.
+// An Address is a base URL without a slash at the end.
 type Address struct{ *url.URL }

@@ -10,8 +10,7 @@ import (
 	"billbridge/translate"
 )
 
-// Whatever is in a file, Parse comes back: with a config that a gateway can work by, or with problems that each
-// have a place.
+// For every input Parse returns a config that a gateway can use, or problems with a position.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/bad/*.yaml", "testdata/good/*.yaml"} {
 		files, err := filepath.Glob(pattern)
@@ -31,19 +30,19 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("%YAML 1.2\n---\nlisten: !!null x\n...\n"))
 	f.Add([]byte("\xff\xfel\x00i\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// A folder that has nothing in it: a file's name in the input finds no file.
+		// The folder does not exist, so the input cannot name a file that exists.
 		c, err := config.Parse(translate.File{Name: "testdata/bad/files/none/fuzz.yaml", Data: data}, lookup)
 		if err == nil {
 			if c.Table == nil || len(c.Upstreams) == 0 || c.Upstreams.Find(c.Route.Default) == nil || c.Upstreams.LongestCall() <= 0 {
-				t.Errorf("accepted, but nothing to work by: %+v", c)
+				t.Errorf("accepted without a table, an upstream or a default: %+v", c)
 			}
 			for _, u := range c.Upstreams {
 				if u.Address.URL == nil || u.Address.Host == "" || u.Connections < 1 || u.Timeout <= 0 {
-					t.Errorf("accepted, but no upstream: %+v", u)
+					t.Errorf("accepted an invalid upstream: %+v", u)
 				}
 			}
 			if c.Limits.Body <= 0 || c.Limits.Reply <= 0 || c.Timeouts.Header <= 0 || c.Timeouts.Body <= 0 {
-				t.Errorf("accepted without a bound: %+v %+v", c.Limits, c.Timeouts)
+				t.Errorf("accepted without a limit: %+v %+v", c.Limits, c.Timeouts)
 			}
 			return
 		}
@@ -53,7 +52,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, p := range problems {
 			if p.Line < 1 || p.Column < 1 || p.Text == "" || p.File == "" {
-				t.Errorf("no place: %+v", p)
+				t.Errorf("no position: %+v", p)
 			}
 		}
 	})

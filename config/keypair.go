@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A KeyPair is a certificate and its key in PEM files, which are read again when they change. It is safe for
-// concurrent use.
+// A KeyPair is a certificate and its key in PEM files. The files are read again when they change. It is safe for concurrent use.
 type KeyPair struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
@@ -18,15 +17,14 @@ type KeyPair struct {
 	stamps [2]time.Time // modification times of the files that pair was read from
 }
 
-// Certificate is the pair as the files have it now. It is asked for at every handshake, which is where a
-// renewed certificate is first needed; a watcher would be a goroutine more and would know no sooner. While the
-// files do not fit together, as they do not between two writes, the last good pair stays.
+// Certificate returns the current pair. Call it for every handshake: it reads the files again if their modification times have
+// changed. While the files do not match, as between the writes of a renewal, it returns the last valid pair.
 func (k *KeyPair) Certificate() (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var stamps [2]time.Time
 	for i, path := range []string{k.Cert, k.Key} {
-		// Stat follows links, so a swapped link is a change too.
+		// Stat follows links, so the change of a link is noticed too.
 		if info, err := os.Stat(path); err == nil {
 			stamps[i] = info.ModTime()
 		}

@@ -51,8 +51,7 @@ func (p pemPair) write(t *testing.T, cert, key string) {
 	put(t, key, p.key, 0)
 }
 
-// put writes a file as it would be written later: files of one test are written within one tick of the clock
-// that some file systems have.
+// put writes a file with a later modification time. Without it, several writes of a test could get the same time.
 func put(t *testing.T, path string, data []byte, later time.Duration) {
 	t.Helper()
 	if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -64,8 +63,8 @@ func put(t *testing.T, path string, data []byte, later time.Duration) {
 	}
 }
 
-// shown is whom the pair's certificate names now.
-func shown(t *testing.T, pair *config.KeyPair) string {
+// commonName returns the common name of the current certificate.
+func commonName(t *testing.T, pair *config.KeyPair) string {
 	t.Helper()
 	c, err := pair.Certificate()
 	if err != nil {
@@ -78,9 +77,9 @@ func shown(t *testing.T, pair *config.KeyPair) string {
 	return leaf.Subject.CommonName
 }
 
-// A renewed certificate is served from the next handshake on, and no step on the way to it takes the old one
-// away: not the new certificate beside the old key, not half a file, not no file.
-func TestKeyPairIsReadAgain(t *testing.T) {
+// A renewed certificate is served from the next handshake on. Until the renewal is complete, the old one is served: with half a file,
+// without a file, or with the new certificate and the old key.
+func TestKeyPairIsReadAgainWhenItChanges(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -90,7 +89,7 @@ func TestKeyPairIsReadAgain(t *testing.T) {
 
 	step := func(what, want string) {
 		t.Helper()
-		if got := shown(t, pair); got != want {
+		if got := commonName(t, pair); got != want {
 			t.Errorf("%s: the %s certificate is served, want the %s", what, got, want)
 		}
 	}
@@ -98,7 +97,7 @@ func TestKeyPairIsReadAgain(t *testing.T) {
 	put(t, cert, second.cert[:len(second.cert)/2], time.Second)
 	step("half a new certificate", "first")
 	put(t, cert, second.cert, 2*time.Second)
-	step("a new certificate beside the old key", "first")
+	step("a new certificate with the old key", "first")
 	put(t, key, second.key, 3*time.Second)
 	step("both new", "second")
 	if err := os.Remove(key); err != nil {
@@ -110,7 +109,7 @@ func TestKeyPairIsReadAgain(t *testing.T) {
 	step("back to the first", "first")
 }
 
-// As secrets are mounted: links to links, of which one is swapped, while the files stay as they are.
+// Mounted secrets are links to links. A change of a link is noticed, although the files do not change.
 func TestKeyPairFollowsSwappedLinks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -119,7 +118,7 @@ func TestKeyPairFollowsSwappedLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := newPair(t, name)
-		put(t, filepath.Join(dir, name, "cert.pem"), p.cert, time.Duration(-i)*time.Hour) // the later one has older files
+		put(t, filepath.Join(dir, name, "cert.pem"), p.cert, time.Duration(-i)*time.Hour) // the second has older files
 		put(t, filepath.Join(dir, name, "key.pem"), p.key, time.Duration(-i)*time.Hour)
 	}
 	current := filepath.Join(dir, "current")
@@ -137,14 +136,14 @@ func TestKeyPairFollowsSwappedLinks(t *testing.T) {
 		if err := os.Rename(next, current); err != nil {
 			t.Fatal(err)
 		}
-		if got := shown(t, pair); got != name {
+		if got := commonName(t, pair); got != name {
 			t.Errorf("the %s certificate is served, want the %s", got, name)
 		}
 	}
 }
 
-// Unchanged files are not read again: every handshake asks.
-func TestKeyPairIsKept(t *testing.T) {
+// Files are not read again as long as they do not change.
+func TestUnchangedKeyPairIsNotReadAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -165,7 +164,7 @@ func TestKeyPairIsKept(t *testing.T) {
 	handshakes.Wait()
 }
 
-func TestKeyPairThatDoesNotFit(t *testing.T) {
+func TestKeyThatDoesNotMatchItsCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -177,7 +176,7 @@ func TestKeyPairThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// What upstreams need of TLS is read with the config, so that a reload can refuse it.
+// The TLS files of an upstream are read with the config, so that a reload can refuse them.
 func TestUpstreamTLS(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"billbridge.yaml": "upstreams: {new: {form: v2, url: https://new.example.com, tls: {ca: ca.pem, client: {cert: cert.pem, key: key.pem}}}}\n"})
@@ -189,8 +188,8 @@ func TestUpstreamTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	upstream := c.Upstreams[0].TLS
-	if got := shown(t, upstream.Client); got != "billbridge" {
-		t.Errorf("shows itself as %s", got)
+	if got := commonName(t, upstream.Client); got != "billbridge" {
+		t.Errorf("the client certificate is that of %s", got)
 	}
 	block, _ := pem.Decode(ca.cert)
 	leaf, err := x509.ParseCertificate(block.Bytes)

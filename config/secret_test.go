@@ -15,26 +15,26 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The text that must not be seen, invented for this test.
-const hush = "hush-0451-token"
+// canary is a secret that must not be printed.
+const canary = "canary-0451-token"
 
-// holder keeps a secret as our own types may: fmt calls no method on an unexported field.
+// holder has a secret in an unexported field, on which fmt calls no method.
 type holder struct {
-	Shown  config.Secret
+	Public config.Secret
 	hidden config.Secret
 	nested *config.Secret
 }
 
-// A secret cannot print, whatever holds it and whatever prints it.
-func TestSecretCannotPrint(t *testing.T) {
+// A secret is never printed, whatever value contains it and whatever prints it.
+func TestSecretIsNeverPrinted(t *testing.T) {
 	t.Parallel()
-	secret := config.NewSecret(hush)
-	whole, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(one + "admin: {token: " + hush + "}\n")}, lookup)
+	secret := config.NewSecret(canary)
+	whole, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(oneUpstream + "admin: {token: " + canary + "}\n")}, lookup)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if whole.Admin.Token.Reveal() != hush || secret.Reveal() != hush {
-		t.Fatal("the secret is not in it: this test would prove nothing")
+	if whole.Admin.Token.Reveal() != canary || secret.Reveal() != canary {
+		t.Fatal("the values do not contain the secret")
 	}
 	values := map[string]any{
 		"secret": secret, "pointer": &secret, "list": []config.Secret{secret}, "map": map[string]config.Secret{"a": secret},
@@ -43,39 +43,39 @@ func TestSecretCannotPrint(t *testing.T) {
 	}
 	for name, value := range values {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "%t", "%p", "%10.3v", "%w"} {
-			hushed(t, name+" "+verb, fmt.Sprintf(verb, value))
+			checkNoSecret(t, name+" "+verb, fmt.Sprintf(verb, value))
 		}
-		hushed(t, name+" Sprint", fmt.Sprint(value))
-		hushed(t, name+" Errorf", fmt.Errorf("refused: %v", value).Error())
-		hushed(t, name+" joined", errors.Join(errors.New("refused"), fmt.Errorf("of %+v", value)).Error())
+		checkNoSecret(t, name+" Sprint", fmt.Sprint(value))
+		checkNoSecret(t, name+" Errorf", fmt.Errorf("refused: %v", value).Error())
+		checkNoSecret(t, name+" joined", errors.Join(errors.New("refused"), fmt.Errorf("with %+v", value)).Error())
 
 		var log bytes.Buffer
-		slog.New(slog.NewTextHandler(&log, nil)).Info("said", "value", value, slog.Group("of", "value", value))
-		slog.New(slog.NewJSONHandler(&log, nil)).Info("said", "value", value, slog.Group("of", "value", value))
-		hushed(t, name+" slog", log.String())
+		slog.New(slog.NewTextHandler(&log, nil)).Info("message", "value", value, slog.Group("group", "value", value))
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("message", "value", value, slog.Group("group", "value", value))
+		checkNoSecret(t, name+" slog", log.String())
 
-		if text, err := json.Marshal(value); err == nil { // a *tls.Config and the like cannot be written at all
-			hushed(t, name+" JSON", string(text))
+		if text, err := json.Marshal(value); err == nil { // some values, such as a *tls.Config, cannot be marshalled
+			checkNoSecret(t, name+" JSON", string(text))
 		}
 		if text, err := yaml.Dump(value); err == nil {
-			hushed(t, name+" YAML", string(text))
+			checkNoSecret(t, name+" YAML", string(text))
 		}
 	}
 }
 
-func hushed(t *testing.T, how, text string) {
+func checkNoSecret(t *testing.T, how, text string) {
 	t.Helper()
-	for _, form := range []string{hush, fmt.Sprintf("%x", hush), fmt.Sprintf("%X", hush), fmt.Sprintf("%d", []byte(hush))} {
+	for _, form := range []string{canary, fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary), fmt.Sprintf("%d", []byte(canary))} {
 		if strings.Contains(text, strings.Trim(form, "[]")) {
-			t.Errorf("%s shows the secret: %s", how, text)
+			t.Errorf("%s prints the secret: %s", how, text)
 		}
 	}
 }
 
-// What stands in its place, so that a reader of a log sees that there is one.
-func TestSecretShowsItself(t *testing.T) {
+// (secret) is printed instead, so that a log shows that there is one.
+func TestSecretIsPrintedAsAPlaceholder(t *testing.T) {
 	t.Parallel()
-	secret := config.NewSecret(hush)
+	secret := config.NewSecret(canary)
 	const want = "(secret)"
 	if got := fmt.Sprintf("%s", secret); got != want {
 		t.Errorf("fmt: %s", got)
@@ -91,28 +91,28 @@ func TestSecretShowsItself(t *testing.T) {
 	}
 	var none config.Secret
 	if none.IsSet() || none.Reveal() != "" || fmt.Sprint(none) != want {
-		t.Errorf("an empty one: %v", none)
+		t.Errorf("the zero value: %v", none)
 	}
 }
 
-// No message of a refused config shows a secret, wherever it was written by mistake.
-func TestRefusedConfigsShowNoSecret(t *testing.T) {
+// The errors of an invalid config contain no secret, even if it is in the wrong place.
+func TestErrorsOfAConfigContainNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"admin: {token: [" + hush + "]}\n",
-		"admin: {token: {value: " + hush + "}}\n",
-		"admin: {listen: nowhere, token: " + hush + "}\n",
-		"admin: {token: " + hush + ", listne: 127.0.0.1:9090}\n",
-		"admin: {token: " + hush + "}\nlisten: nowhere\n",
-		"upstreams: {new: {form: v2, url: \"https://operator:" + hush + "@new.example.com\"}}\n",
-		"upstreams: {new: {form: v2, url: \"https://operator:" + hush + " %@new.example.com\"}}\n",
-		"upstreams: {new: {form: v2, url: \"ftp://operator:" + hush + "@new.example.com?\"}}\n",
+		"admin: {token: [" + canary + "]}\n",
+		"admin: {token: {value: " + canary + "}}\n",
+		"admin: {listen: nowhere, token: " + canary + "}\n",
+		"admin: {token: " + canary + ", listne: 127.0.0.1:9090}\n",
+		"admin: {token: " + canary + "}\nlisten: nowhere\n",
+		"upstreams: {new: {form: v2, url: \"https://operator:" + canary + "@new.example.com\"}}\n",
+		"upstreams: {new: {form: v2, url: \"https://operator:" + canary + " %@new.example.com\"}}\n",
+		"upstreams: {new: {form: v2, url: \"ftp://operator:" + canary + "@new.example.com?\"}}\n",
 	} {
 		_, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(text)}, lookup)
 		if err == nil {
 			t.Errorf("not refused: %s", text)
 			continue
 		}
-		hushed(t, text, err.Error())
+		checkNoSecret(t, text, err.Error())
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// source is the file that a config came from, for the place of each problem.
+// source is the file of a config. It collects problems with their positions.
 type source struct {
 	file     string
 	root     *yaml.Node
@@ -21,18 +21,18 @@ type source struct {
 	problems translate.Problems
 }
 
-// problem records a mistake at the place of a key, or of the deepest section around it that the file has.
-func (s *source) problem(text string, keys ...string) {
-	p := s.place(keys...)
+// addProblem adds a problem at the position of a key.
+func (s *source) addProblem(text string, keys ...string) {
+	p := s.position(keys...)
 	p.Text = strings.Join(keys, ".") + ": " + text
 	s.problems = append(s.problems, p)
 }
 
-// place is where a key stands, or the deepest section around it that the file has.
-func (s *source) place(keys ...string) translate.Problem {
+// position returns the position of a key, or of the innermost section around it that the file has.
+func (s *source) position(keys ...string) translate.Problem {
 	n := s.root
 	for _, key := range keys {
-		next := value(n, key)
+		next := child(n, key)
 		if next == nil {
 			break
 		}
@@ -44,12 +44,13 @@ func (s *source) place(keys ...string) translate.Problem {
 func (s *source) readFile(path string, keys ...string) ([]byte, bool) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		s.problem(err.Error(), keys...)
+		s.addProblem(err.Error(), keys...)
 	}
 	return data, err == nil
 }
 
-func value(n *yaml.Node, key string) *yaml.Node {
+// child returns the value of a key in the mapping n, or nil.
+func child(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			return n.Content[i+1]
@@ -63,14 +64,14 @@ var (
 	wrongType    = regexp.MustCompile("^cannot construct !!(\\w+)(?: `(.*)`)? into (.*)$")
 )
 
-// moved are keys of earlier versions that are words of the table now.
-var moved = map[string]string{
-	"not_found":   `; codes have their meaning in the table now: write catalogue: [{code: "9980", form: legacy, means: not_found}] into an overlay (table.overlay)`,
-	"unexplained": `; it is a word of an operation in the table now: write operations: {bill.create: {explain: false}} into an overlay (table.overlay)`,
+// movedKeys are keys of earlier versions that are now in the table, with the hint for their error.
+var movedKeys = map[string]string{
+	"not_found":   `; it moved to the table: write catalogue: [{code: "9980", form: legacy, means: not_found}] into an overlay (table.overlay)`,
+	"unexplained": `; it moved to the table: write operations: {bill.create: {explain: false}} into an overlay (table.overlay)`,
 }
 
-// readable gives the YAML library's errors the words of a config's reader.
-func (s *source) readable(err error) translate.Problems {
+// yamlProblems rewords the errors of the YAML library, which name Go types.
+func (s *source) yamlProblems(err error) translate.Problems {
 	var many *yaml.LoadErrors
 	if !errors.As(err, &many) {
 		return translate.Problems{{File: s.file, Line: 1, Column: 1, Text: err.Error()}}
@@ -78,12 +79,12 @@ func (s *source) readable(err error) translate.Problems {
 	for _, e := range many.Errors {
 		text := e.Message
 		if m := unknownField.FindStringSubmatch(text); m != nil {
-			text = fmt.Sprintf("unknown key %q%s", m[1], moved[m[1]])
-			if moved[m[1]] == "" {
-				text += translate.DidYouMean(m[1], keysBeside(s.root, reflect.TypeFor[Config](), e.Mark.Line, e.Mark.Column))
+			text = fmt.Sprintf("unknown key %q%s", m[1], movedKeys[m[1]])
+			if movedKeys[m[1]] == "" {
+				text += translate.DidYouMean(m[1], knownKeys(s.root, reflect.TypeFor[Config](), e.Mark.Line, e.Mark.Column))
 			}
 		} else if m := wrongType.FindStringSubmatch(text); m != nil {
-			text = "must be " + expected(m[3])
+			text = "must be " + typeName(m[3])
 			if m[2] != "" {
 				text += fmt.Sprintf(", but is %q", m[2])
 			}
@@ -93,8 +94,8 @@ func (s *source) readable(err error) translate.Problems {
 	return s.problems.Sorted()
 }
 
-// keysBeside are the keys that the section may have in which a key stands at a line and column, by the types of the config.
-func keysBeside(n *yaml.Node, t reflect.Type, line, column int) []string {
+// knownKeys returns the keys of the section that has a key at a line and column. t is the Go type of section n.
+func knownKeys(n *yaml.Node, t reflect.Type, line, column int) []string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -107,15 +108,15 @@ func keysBeside(n *yaml.Node, t reflect.Type, line, column int) []string {
 		}
 	}
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		key, of := n.Content[i], types[n.Content[i].Value]
+		key, valueType := n.Content[i], types[n.Content[i].Value]
 		if key.Line == line && key.Column == column {
 			return known
 		}
-		if t.Kind() == reflect.Slice || t.Kind() == reflect.Map { // sections by a name that the file chooses
-			of = t.Elem()
+		if t.Kind() == reflect.Slice || t.Kind() == reflect.Map { // the file chooses the names of these sections
+			valueType = t.Elem()
 		}
-		if of != nil {
-			if found := keysBeside(n.Content[i+1], of, line, column); found != nil {
+		if valueType != nil {
+			if found := knownKeys(n.Content[i+1], valueType, line, column); found != nil {
 				return found
 			}
 		}
@@ -123,17 +124,18 @@ func keysBeside(n *yaml.Node, t reflect.Type, line, column int) []string {
 	return nil
 }
 
-func expected(goType string) string {
+// typeName returns the name of a Go type for an error.
+func typeName(goType string) string {
 	switch goType {
 	case "int":
 		return "a whole number"
 	case "bool":
 		return "true or false"
 	case "string", "translate.Form":
-		return "a word"
+		return "text"
 	}
 	if strings.HasPrefix(goType, "[]") {
 		return "a list"
 	}
-	return "a section with keys of its own"
+	return "a mapping"
 }

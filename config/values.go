@@ -19,11 +19,11 @@ import (
 // A Duration is written as 10s, 500ms or 2m.
 type Duration time.Duration
 
-// UnmarshalYAML reads a duration, which must be more than nothing.
+// UnmarshalYAML reads a duration, which must be greater than 0.
 func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
 	v, err := time.ParseDuration(n.Value)
 	if err != nil || v <= 0 {
-		return fmt.Errorf("must be a time such as 10s or 500ms, but is %q", n.Value)
+		return fmt.Errorf("must be a duration such as 10s or 500ms, but is %q", n.Value)
 	}
 	*d = Duration(v)
 	return nil
@@ -34,7 +34,7 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // A Size is a number of bytes, written as 1MiB, 512KiB or 4096.
 type Size int64
 
-// UnmarshalYAML reads a size, which must be more than nothing.
+// UnmarshalYAML reads a size, which must be greater than 0.
 func (s *Size) UnmarshalYAML(n *yaml.Node) error {
 	digits, unit := n.Value, int64(1)
 	for suffix, factor := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
@@ -60,7 +60,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// UnmarshalYAML reads one of the two words.
+// UnmarshalYAML reads own or always-200.
 func (s *Status) UnmarshalYAML(n *yaml.Node) error {
 	switch v := Status(n.Value); v {
 	case Own, Always200:
@@ -74,23 +74,22 @@ func (s *Status) UnmarshalYAML(n *yaml.Node) error {
 func (a *Address) UnmarshalYAML(n *yaml.Node) error {
 	u, err := url.Parse(n.Value)
 	switch {
-	case err == nil && u.User != nil, err != nil && strings.Contains(n.Value, "@"): // first: the others show the value
+	case err == nil && u.User != nil, err != nil && strings.Contains(n.Value, "@"): // first, since the other messages show the value
 		return errors.New("must not carry a user or password")
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Port() != "" && !isPort(u.Port()):
 		return fmt.Errorf("must be a URL such as https://billing.example.com/partner, but is %q", n.Value)
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return fmt.Errorf("must end with its path, without query or fragment, but is %q", n.Value)
+		return fmt.Errorf("must not have a query or a fragment, but is %q", n.Value)
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	a.URL = u
 	return nil
 }
 
-// A LocalAddress is the IP address of this machine that outgoing connections come from. The zero value leaves the choice
-// to the operating system.
+// A LocalAddress is the source IP address of outgoing connections. With the zero value the operating system chooses it.
 type LocalAddress struct{ netip.Addr }
 
-// UnmarshalYAML reads an address without a port. Whether the machine has it shows when it connects.
+// UnmarshalYAML reads an IP address without a port. It does not check that the machine has the address.
 func (a *LocalAddress) UnmarshalYAML(n *yaml.Node) error {
 	v, err := netip.ParseAddr(n.Value)
 	if err != nil || v.IsUnspecified() || v.IsMulticast() {
@@ -100,11 +99,11 @@ func (a *LocalAddress) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// TCP is the value for [net.Dialer.LocalAddr], nil for the zero value. A dialer that has it dials only addresses of the
-// same family, IPv4 or IPv6, and returns a [*net.AddrError] where a name has none.
+// TCP returns the value for [net.Dialer.LocalAddr], or nil for the zero value. With a local address a dialer uses only remote addresses
+// of the same family, IPv4 or IPv6. It returns a [*net.AddrError] if a name has none.
 func (a LocalAddress) TCP() net.Addr {
 	if !a.IsValid() {
-		return nil // and no nil *net.TCPAddr, which a dialer would take for an address
+		return nil // a nil *net.TCPAddr would be an address to a dialer
 	}
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.Addr, 0))
 }
@@ -115,7 +114,7 @@ func (u *Upstreams) UnmarshalYAML(n *yaml.Node) error {
 		return errors.New("must name upstreams, such as new: {form: v2, url: https://billing.example.com}")
 	}
 	var list Upstreams
-	var mistakes yaml.LoadErrors // of all upstreams, not of the first bad one alone
+	var mistakes yaml.LoadErrors // of all upstreams, not only of the first bad one
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		one := Upstream{Name: n.Content[i].Value, Timeout: Duration(10 * time.Second), Connections: 256, Wait: Duration(2 * time.Second)}
 		if err := n.Content[i+1].Load(&one, yaml.WithKnownFields()); err != nil {
@@ -134,17 +133,17 @@ func (u *Upstreams) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// A Secret cannot print: not by fmt, not by log/slog, not as JSON or YAML. In the file it is spelled out, or
-// ${env:NAME}, or ${file:PATH}.
+// A Secret does not print its value: not with fmt or log/slog, and not as JSON or YAML. In the file it is the value itself, ${env:NAME}
+// or ${file:PATH}.
 type Secret struct {
-	// A pointer, since fmt calls no method on an unexported field: there it prints an address.
+	// A pointer: for an unexported field fmt does not call Format, and prints the address.
 	value *string
 }
 
-// NewSecret keeps value.
+// NewSecret returns a secret with a value.
 func NewSecret(value string) Secret { return Secret{&value} }
 
-// Reveal is the one way to the value.
+// Reveal returns the value.
 func (s Secret) Reveal() string {
 	if s.value == nil {
 		return ""
@@ -152,24 +151,24 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// IsSet tells whether there is one.
+// IsSet reports whether the value is not empty.
 func (s Secret) IsSet() bool { return s.Reveal() != "" }
 
-const hidden = "(secret)"
+const redacted = "(secret)"
 
-// Format prints the same for every verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, hidden) }
+// Format prints the same text for every verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// LogValue is what log/slog shows.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
+// LogValue returns the text for log/slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText is what JSON and YAML show.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+// MarshalText returns the text for JSON and YAML.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// UnmarshalYAML keeps the word as the file has it; the check of the config resolves it.
+// UnmarshalYAML reads the value or the reference, which resolveSecret replaces later.
 func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
-		return errors.New("must be a word, ${env:NAME} or ${file:PATH}")
+		return errors.New("must be text, ${env:NAME} or ${file:PATH}")
 	}
 	*s = NewSecret(n.Value)
 	return nil

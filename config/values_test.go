@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Nobody can connect from what is no single address of a machine.
+// Only a single IP address of a machine is accepted.
 func TestLocalAddressIsOneIPAddress(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -29,12 +29,12 @@ func TestLocalAddressIsOneIPAddress(t *testing.T) {
 	for _, text := range []string{"eth0", "192.0.2.10:443", "192.0.2.0/24", "0.0.0.0", `"::"`, "224.0.0.1", `""`, "[192.0.2.10]"} {
 		var a config.LocalAddress
 		if err := yaml.Unmarshal([]byte(text), &a); err == nil {
-			t.Errorf("%s: taken as %s", text, a)
+			t.Errorf("%s: accepted as %s", text, a)
 		}
 	}
 }
 
-// A dialer takes a nil *net.TCPAddr for an address.
+// The zero value returns a nil net.Addr. A dialer would take a nil *net.TCPAddr for an address.
 func TestNoLocalAddressIsNil(t *testing.T) {
 	t.Parallel()
 	if a := (config.LocalAddress{}).TCP(); a != nil {
@@ -42,7 +42,7 @@ func TestNoLocalAddressIsNil(t *testing.T) {
 	}
 }
 
-// A name may have addresses of both families. Those of the other one cannot be reached from the local address.
+// A dialer with a local address uses only remote addresses of the same family.
 func TestLocalAddressDialsItsOwnFamily(t *testing.T) {
 	t.Parallel()
 	from := config.LocalAddress{Addr: netip.MustParseAddr("127.0.0.2")}

@@ -25,7 +25,7 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	if !ok {
 		return body, true
 	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreWithin)
+	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
 	// Copies of what is stored as it is: the store may write it after it was given up, when another call has the buffer
 	// of the request.

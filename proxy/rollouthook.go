@@ -31,7 +31,7 @@ func (x *exchange) decide() (ok bool) {
 		ctx = context.WithoutCancel(ctx) // a create that is recorded and given up would hold its bill where it is for good
 	}
 	wait := time.Duration(x.state.config.Rollout.Ask)
-	ctx, cancel := context.WithTimeout(ctx, config.StoreWithin+wait)
+	ctx, cancel := context.WithTimeout(ctx, config.StoreTimeout+wait)
 	defer cancel()
 	route, err := x.gateway.rollout.Route(ctx, x.decided.call, func(ctx context.Context, upstream string) rollout.ProbeResult {
 		ctx, cancel := context.WithTimeout(ctx, wait)
@@ -135,7 +135,7 @@ func (x *exchange) refuseUnowned(refused *rollout.Refused, sent string) {
 // deny has the ledger record that the caller of a write is about to be told that there is no such bill, and returns why it
 // must not be told so; nil if it may.
 func (x *exchange) deny() *rollout.Refused {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
 	var refused *rollout.Refused
 	errors.As(x.gateway.rollout.Deny(ctx, x.decided.call), &refused)
@@ -153,7 +153,7 @@ var shownWords = map[rollout.ProbeResult]string{
 // complete tells the rollout how a call ended.
 func (x *exchange) complete() {
 	call, way, shown := x.decided.call, x.decided.route, x.decided.shown
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
 	if err := x.gateway.rollout.Complete(ctx, way, x.outcome()); err != nil {
 		x.gateway.log.Error("the ledger cannot record how a create ended; it counts as one that may have been made", "id", x.id, "error", err.Error())

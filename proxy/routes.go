@@ -197,7 +197,7 @@ func Routes(c *config.Config) []Route {
 	}
 	for _, path := range c.Route.Pass {
 		form := c.Table.FormOf(path)
-		list = append(list, Route{Path: c.BasePath + path, Operation: pass, Client: form, Upstream: c.UpstreamOf(form)})
+		list = append(list, Route{Path: c.BasePath + path, Operation: pass, Client: form, Upstream: c.UpstreamOfForm(form)})
 	}
 	return list
 }
@@ -215,7 +215,7 @@ func (s *state) match(r *http.Request) *route {
 	}
 	matched := s.routes[found.Route.GetName()]
 	if matched.passes && (strings.ContainsAny(sent, "%;\\") || path.Clean(sent) != strings.TrimSuffix(sent, "/") ||
-		s.config.TablePath(strings.TrimPrefix(sent, s.config.BasePath)) != nil) {
+		s.config.OperationWithSimilarPath(strings.TrimPrefix(sent, s.config.BasePath)) != nil) {
 		return nil // an upstream might read it as another path, one of the table even
 	}
 	return matched

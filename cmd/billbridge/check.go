@@ -63,9 +63,9 @@ func probeStore(ctx context.Context, c *config.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	if err := store.Probe(ctx, c.Store.URL.Reveal()); err != nil {
-		problem := c.Store.Place
-		problem.Text = "store.url: " + err.Error()
-		return translate.Problems{problem}
+		at := c.Store.Position
+		at.Text = "store.url: " + err.Error()
+		return translate.Problems{at}
 	}
 	return nil
 }

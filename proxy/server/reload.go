@@ -35,7 +35,7 @@ func (s *Server) Reload() error {
 	}
 	if err == nil && s.rollout != nil {
 		// New backends can have the effect of a restored store. The rollout must read that before it routes a call.
-		ctx, cancel := context.WithTimeout(context.Background(), config.StoreWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), config.StoreTimeout)
 		if err = s.rollout.Follow(ctx); err == nil {
 			err = s.rollout.Accept(ctx, c)
 		}
@@ -75,7 +75,7 @@ func (s *Server) apply(c *config.Config) {
 func defaultDrainTimeout(c *config.Config) time.Duration {
 	longest := c.LongestCall()
 	if c.Callbacks != nil {
-		longest = max(longest, time.Duration(c.Callbacks.Timeout)+config.StoreWithin)
+		longest = max(longest, time.Duration(c.Callbacks.Timeout)+config.StoreTimeout)
 	}
 	return proxy.PartialRequestTimeout + longest + 5*time.Second
 }

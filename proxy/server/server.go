@@ -134,7 +134,7 @@ func (s *Server) newServers(c *config.Config) {
 	s.partnerServer = s.newServer(c, s.gateway, c.AnswerWithin())
 	s.partnerConns.track(s.partnerServer)
 	if s.callbackListener != nil {
-		s.callbackServer = s.newServer(c, http.HandlerFunc(s.gateway.AnswerCallback), time.Duration(c.Timeouts.Body)+config.StoreWithin+time.Duration(c.Timeouts.Write))
+		s.callbackServer = s.newServer(c, http.HandlerFunc(s.gateway.AnswerCallback), time.Duration(c.Timeouts.Body)+config.StoreTimeout+time.Duration(c.Timeouts.Write))
 		s.callbackConns.track(s.callbackServer)
 	}
 }

@@ -31,7 +31,7 @@ type Shadow struct {
 	dropped *prometheus.CounterVec
 
 	mu       sync.Mutex
-	config   config.Comparing
+	config   config.Shadow
 	inFlight int
 	bytes    int64
 	closed   bool
@@ -57,7 +57,7 @@ type Shadowed struct {
 }
 
 // NewShadow returns a Shadow that adds to counts. If to is nil, the metrics are not registered; if log is nil, nothing is logged.
-func NewShadow(c config.Comparing, counts *Counts, to prometheus.Registerer, log *slog.Logger) (*Shadow, error) {
+func NewShadow(c config.Shadow, counts *Counts, to prometheus.Registerer, log *slog.Logger) (*Shadow, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -92,7 +92,7 @@ func NewShadow(c config.Comparing, counts *Counts, to prometheus.Registerer, log
 }
 
 // Use replaces the config. Comparisons under way go on with the old one.
-func (s *Shadow) Use(c config.Comparing) {
+func (s *Shadow) Use(c config.Shadow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config = c

@@ -52,7 +52,7 @@ type stage struct {
 	table    map[string]evidence.Shadowed
 }
 
-func newStage(t testing.TB, c config.Comparing, overlays ...string) *stage {
+func newStage(t testing.TB, c config.Shadow, overlays ...string) *stage {
 	t.Helper()
 	s := &stage{t: t, counts: evidence.NewCounts("table", nil), registry: prometheus.NewRegistry()}
 	var err error
@@ -90,7 +90,7 @@ func (s *stage) metrics() string {
 	return strings.Join(all, ", ")
 }
 
-var whole = config.Comparing{Rate: 1, InFlight: 32, Bytes: 16 << 20}
+var whole = config.Shadow{Rate: 1, InFlight: 32, Bytes: 16 << 20}
 
 // A difference counts only if the first upstream says the same again, and the other one is still at odds with it.
 func TestDifferencesAreConfirmed(t *testing.T) {
@@ -172,15 +172,15 @@ func TestShadowIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
-			config config.Comparing
+			config config.Shadow
 			taken  int
 			want   string
 		}{
-			{config.Comparing{Rate: 1, InFlight: 3, Bytes: 16 << 20}, 3, "in_flight 14, same 6"},
-			{config.Comparing{Rate: 1, InFlight: 100, Bytes: 2 * held}, 2, "bytes 16, same 4"},
-			{config.Comparing{Rate: 1, InFlight: 100, Bytes: 2*held - 1}, 1, "bytes 18, same 2"},
-			{config.Comparing{Rate: 1, InFlight: 100, Bytes: held - 1}, 0, "bytes 20"},
-			{config.Comparing{Rate: 0, InFlight: 100, Bytes: 16 << 20}, 0, ""},
+			{config.Shadow{Rate: 1, InFlight: 3, Bytes: 16 << 20}, 3, "in_flight 14, same 6"},
+			{config.Shadow{Rate: 1, InFlight: 100, Bytes: 2 * held}, 2, "bytes 16, same 4"},
+			{config.Shadow{Rate: 1, InFlight: 100, Bytes: 2*held - 1}, 1, "bytes 18, same 2"},
+			{config.Shadow{Rate: 1, InFlight: 100, Bytes: held - 1}, 0, "bytes 20"},
+			{config.Shadow{Rate: 0, InFlight: 100, Bytes: 16 << 20}, 0, ""},
 		} {
 			s := newStage(t, test.config)
 			var now, most atomic.Int64
@@ -263,7 +263,7 @@ func TestShadowSamples(t *testing.T) {
 	in := map[string]bool{}
 	for _, rate := range []config.Fraction{0, 0.25, 0.5, 1} {
 		for replica := range 2 {
-			s := newStage(t, config.Comparing{Rate: rate, InFlight: 10_000, Bytes: 1 << 30})
+			s := newStage(t, config.Shadow{Rate: rate, InFlight: 10_000, Bytes: 1 << 30})
 			n := 0
 			for i := range 2000 {
 				c := s.table["bill.read"]
@@ -290,7 +290,7 @@ func TestReadBacksWait(t *testing.T) {
 	read := compileTable(t).Operation("bill.read")
 	for closing, want := range map[bool]string{false: "same 100", true: "closed 70, same 30"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStage(t, config.Comparing{Rate: 0, InFlight: 10, Bytes: 16 << 20})
+			s := newStage(t, config.Shadow{Rate: 0, InFlight: 10, Bytes: 16 << 20})
 			var now, most atomic.Int64
 			for i := range 100 {
 				taken := s.Check(evidence.Checked{
@@ -321,7 +321,7 @@ func TestReadBacksThatFindNoRoom(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t).Operation("bill.read")
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, config.Comparing{Rate: 0, InFlight: 1, Bytes: 16 << 20})
+		s := newStage(t, config.Shadow{Rate: 0, InFlight: 1, Bytes: 16 << 20})
 		taken := 0
 		for range 5000 {
 			if s.Check(evidence.Checked{

@@ -25,9 +25,9 @@ func parse(t *testing.T, text string) *config.Config {
 	return c
 }
 
-const one = "upstreams: {new: {form: v2, url: https://new.example.com}}\n"
+const oneUpstream = "upstreams: {new: {form: v2, url: https://new.example.com}}\n"
 
-// folder is a folder with files in it.
+// folder returns a new folder with files.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,8 +43,7 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// The example of the contract. It says `own|always-200` where a config says one of the two; nothing else of it
-// is changed. The files it names lie beside it.
+// The example of the contract is accepted. It has own|always-200 as the value of failures.status, which is replaced by each of them.
 func TestContractExample(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/good/contract.yaml")
@@ -71,7 +70,7 @@ func TestContractExample(t *testing.T) {
 			want := map[string]any{
 				"listen": "127.0.0.1:8080", "base path": "", "admin": "127.0.0.1:9090", "token": "a token of the tests",
 				"default": "new", "limits": config.Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, Connections: 10_000, AddressConnections: 1000, Memory: 256 << 20, Framing: "strict"},
-				"failures": config.Failures{Status: status, MaskHosts: true, Explain: config.Gap(3 * time.Second)},
+				"failures": config.Failures{Status: status, MaskHosts: true, Explain: config.DurationOrZero(3 * time.Second)},
 				"table":    config.TableFiles{File: filepath.Join(dir, "billing.yaml"), Overlay: filepath.Join(dir, "mine.yaml")},
 				"tls":      true,
 			}
@@ -97,12 +96,12 @@ func wantUpstreams(t *testing.T, upstreams config.Upstreams, want ...string) {
 	}
 }
 
-// What a file that names one upstream and nothing else gets. The contract's example shows the same values.
+// The defaults of a file that has only one upstream. The example of the contract has the same values.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		one,
-		one + "listen:\nadmin: {}\nlimits:\ntimeouts: {}\nfailures:\nroute:\ntable:\ntls:\nbase_path:\n",
+		oneUpstream,
+		oneUpstream + "listen:\nadmin: {}\nlimits:\ntimeouts: {}\nfailures:\nroute:\ntable:\ntls:\nbase_path:\n",
 	} {
 		c := parse(t, text)
 		got := []any{c.Listen, c.BasePath, c.Admin.Listen, c.Admin.Token.IsSet(), c.Route, c.Limits, c.Timeouts, c.Failures, c.TableFiles, c.TLS == nil}
@@ -114,7 +113,7 @@ func TestDefaults(t *testing.T) {
 				Header: config.Duration(5 * time.Second), Body: config.Duration(30 * time.Second),
 				Write: config.Duration(30 * time.Second), Idle: config.Duration(2 * time.Minute),
 			},
-			config.Failures{Status: config.Own, MaskHosts: true, Explain: config.Gap(3 * time.Second)},
+			config.Failures{Status: config.Own, MaskHosts: true, Explain: config.DurationOrZero(3 * time.Second)},
 			config.TableFiles{},
 			true,
 		}
@@ -131,18 +130,18 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// A section that names one key keeps the defaults of the others.
-func TestSectionsKeepTheOtherDefaults(t *testing.T) {
+// A section with one key keeps the defaults of its other keys.
+func TestSectionKeepsTheOtherDefaults(t *testing.T) {
 	t.Parallel()
-	c := parse(t, one+"limits: {body: 512KiB}\ntimeouts: {idle: 90s}\nfailures: {mask_hosts: false}\n")
+	c := parse(t, oneUpstream+"limits: {body: 512KiB}\ntimeouts: {idle: 90s}\nfailures: {mask_hosts: false}\n")
 	got := []any{c.Limits, c.Timeouts.Header.String(), c.Timeouts.Idle.String(), c.Failures}
-	want := []any{config.Limits{Body: 512 << 10, Depth: 32, Reply: 4 << 20, Connections: 10_000, AddressConnections: 1000, Memory: 256 << 20, Framing: "strict"}, "5s", "1m30s", config.Failures{Status: config.Own, Explain: config.Gap(3 * time.Second)}}
+	want := []any{config.Limits{Body: 512 << 10, Depth: 32, Reply: 4 << 20, Connections: 10_000, AddressConnections: 1000, Memory: 256 << 20, Framing: "strict"}, "5s", "1m30s", config.Failures{Status: config.Own, Explain: config.DurationOrZero(3 * time.Second)}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
 
-// The order of the file decides which upstream takes an operation that the default lacks.
+// Upstreams keep the order of the file. It decides which upstream takes an operation that the default lacks.
 func TestUpstreamsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	c := parse(t, `
@@ -161,15 +160,15 @@ route: {default: alpha}
 		t.Errorf("found %v", u)
 	}
 	if u := c.Upstreams.Find("Alpha"); u != nil {
-		t.Errorf("found %v by a name that is not there", u)
+		t.Errorf("found %v by an unknown name", u)
 	}
 }
 
-// The base path is what stands before every path of the interface: without a slash at its end.
+// The base path has no slash at its end.
 func TestBasePath(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"/": "", `""`: "", "/partner": "/partner", "/partner/": "/partner", "/a/b": "/a/b", "//": ""} {
-		if got := parse(t, one+"base_path: "+text).BasePath; got != want {
+		if got := parse(t, oneUpstream+"base_path: "+text).BasePath; got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
@@ -178,23 +177,23 @@ func TestBasePath(t *testing.T) {
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]config.Size{"1": 1, "4096": 4096, "512KiB": 512 << 10, "2MiB": 2 << 20, "1GiB": 1 << 30, "1 MiB": 1 << 20} {
-		got := parse(t, one+"limits: {body: "+text+"}\n").Limits.Body
+		got := parse(t, oneUpstream+"limits: {body: "+text+"}\n").Limits.Body
 		if got != want {
 			t.Errorf("%s: got %d, want %d", text, got, want)
 		}
-		if again := parse(t, one+"limits: {body: "+got.String()+"}\n").Limits.Body; again != want {
-			t.Errorf("%s is shown as %s, which is %d", text, got, again)
+		if again := parse(t, oneUpstream+"limits: {body: "+got.String()+"}\n").Limits.Body; again != want {
+			t.Errorf("%s is printed as %s, which is %d", text, got, again)
 		}
 	}
 }
 
-// Every path of the file starts at the file's folder, wherever the process runs; an absolute one stays.
-func TestPathsStartAtTheFile(t *testing.T) {
+// A relative path starts at the folder of the config file, not at the working directory. An absolute path is not changed.
+func TestPathsStartAtTheFolderOfTheConfig(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
 		"tables/billing.yaml": string(billing.Table().Data),
 		"secrets/token.txt":   "  from a file\n",
-		"conf/billbridge.yaml": one + "table: {file: ../tables/billing.yaml}\n" +
+		"conf/billbridge.yaml": oneUpstream + "table: {file: ../tables/billing.yaml}\n" +
 			"admin: {listen: 192.0.2.1:9090, token: \"${file:../secrets/token.txt}\"}\n" +
 			"tls: {cert: cert.pem, key: ../secrets/key.pem}\n",
 	})
@@ -211,13 +210,13 @@ func TestPathsStartAtTheFile(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	absolute := parse(t, one+"table: {file: "+want[0]+"}\n")
+	absolute := parse(t, oneUpstream+"table: {file: "+want[0]+"}\n")
 	if absolute.TableFiles.File != want[0] {
 		t.Errorf("an absolute path became %s", absolute.TableFiles.File)
 	}
 }
 
-// A token may be spelled out, referred to, or, on loopback, be missing for now.
+// A token can be a value or a reference. On loopback it can be missing.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ admin, want string }{
@@ -230,16 +229,16 @@ func TestTokens(t *testing.T) {
 		{`{token: 1234567890}`, "1234567890"},
 		{`{token: "costs $5 {or} more"}`, "costs $5 {or} more"},
 	} {
-		if got := parse(t, one+"admin: "+c.admin+"\n").Admin.Token.Reveal(); got != c.want {
+		if got := parse(t, oneUpstream+"admin: "+c.admin+"\n").Admin.Token.Reveal(); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.admin, got, c.want)
 		}
 	}
 }
 
-// Port 0 is any free one, so both listeners may have it.
-func TestPortZero(t *testing.T) {
+// Port 0 is any free port, so both listeners may have it.
+func TestBothListenersMayHavePortZero(t *testing.T) {
 	t.Parallel()
-	c := parse(t, one+"listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n")
+	c := parse(t, oneUpstream+"listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n")
 	if c.Listen != c.Admin.Listen {
 		t.Errorf("%s and %s", c.Listen, c.Admin.Listen)
 	}
@@ -257,31 +256,31 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// A table without a reader of bills, or with two, is good where no bill is read: without a rollout, and with no write to explain.
-func TestReaderThatIsNotNeeded(t *testing.T) {
+// A table without an operation to read bills, or with two, is accepted if no bill is read: without a rollout, and if no write is
+// explained.
+func TestReadOperationIsNotNeeded(t *testing.T) {
 	t.Parallel()
-	const upstream = "upstreams: {new: {form: v2, url: https://new.example.com}}\n"
 	for _, overlay := range []string{"no-state", "second-reader"} {
-		words, err := os.ReadFile("testdata/bad/files/" + overlay + ".yaml")
+		overlayText, err := os.ReadFile("testdata/bad/files/" + overlay + ".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}
-		var silent strings.Builder // no write is explained
+		var unexplained strings.Builder // for each write
 		for _, name := range []string{"create", "resend", "destroy", "cancel"} {
-			fmt.Fprintf(&silent, "  bill.%s: {explain: false}\n", name)
+			fmt.Fprintf(&unexplained, "  bill.%s: {explain: false}\n", name)
 		}
-		file := filepath.Join(t.TempDir(), "silent.yaml")
-		body := strings.Replace(string(words), "operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "operations:\n  bill.read: {reply: [{v2: apprState, remove: true}]}", 1)
-		if err := os.WriteFile(file, []byte(body+silent.String()), 0o644); err != nil {
+		file := filepath.Join(t.TempDir(), "unexplained.yaml")
+		body := strings.Replace(string(overlayText), "operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "operations:\n  bill.read: {reply: [{v2: apprState, remove: true}]}", 1)
+		if err := os.WriteFile(file, []byte(body+unexplained.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range []string{
 			"table: {overlay: testdata/bad/files/" + overlay + ".yaml}\nfailures: {explain: 0s}\n",
 			"table: {overlay: " + file + "}\n",
 		} {
-			c := parse(t, upstream+text)
+			c := parse(t, oneUpstream+text)
 			if _, err := billing.ReadOperation(c.Table); err == nil {
-				t.Errorf("%s: there is a reader", overlay)
+				t.Errorf("%s: the table has exactly one operation to read bills", overlay)
 			}
 		}
 	}
