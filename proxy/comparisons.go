@@ -1,12 +1,13 @@
 package proxy
 
 import (
-	"billbridge/config"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/translate/billing"
 	"bytes"
 	"context"
 	"strings"
+
+	"billbridge/config"
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/translate/billing"
 )
 
 // compare has the other upstream's answer to a read compared with the one that the partner got.
