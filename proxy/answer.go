@@ -18,7 +18,7 @@ type failure struct {
 	reason string // for the log
 }
 
-// The failures of the gateway itself; README.md lists them. What a row of the table refuses has its own code.
+// The failures, as README.md lists them. A request that a row of the table refuses has the code of the row.
 var (
 	noSuchPath  = failure{http.StatusNotFound, "ERROR", "no such path"}
 	wrongMethod = failure{http.StatusMethodNotAllowed, "ERROR", "wrong method"}

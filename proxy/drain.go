@@ -25,14 +25,14 @@ func WithQueueTime(ctx context.Context, queueTime time.Duration) context.Context
 
 type queueTimeKey struct{}
 
-// The pace that a body must keep: so many bytes a second on average, after the first seconds.
+// The minimum rate of a body, on average, after the first seconds.
 const (
-	paceAfter = 5 * time.Second
-	pace      = 1 << 10
+	minRateAfter = 5 * time.Second
+	minRate      = 1 << 10 // bytes per second
 )
 
-// drainable wraps the body of a request. The body must keep the pace and arrive within a time; when the gateway drains, it must
-// arrive soon. The caller must call end after it has read the body.
+// drainable wraps the body of a request with read deadlines: for the minimum rate, for the time within, and for the drain. The
+// caller must call end after it has read the body.
 func (g *Gateway) drainable(w http.ResponseWriter, body io.ReadCloser, within time.Duration) *drainableBody {
 	b := &drainableBody{ReadCloser: body, connection: http.NewResponseController(w), began: time.Now(), within: within}
 	b.stop = context.AfterFunc(g.draining, b.setDeadline)
@@ -45,7 +45,7 @@ type drainableBody struct {
 	stop       func() bool
 	began      time.Time
 	within     time.Duration
-	read       int64 // bytes
+	read       int64 // in bytes
 
 	mu          sync.Mutex
 	deadlineSet bool
@@ -64,7 +64,7 @@ func (b *drainableBody) setDeadline() {
 // Read removes the deadline when the body is complete, as net/http does. setDeadline may run just after net/http did, and
 // net/http would then cancel the request as if the caller had disconnected.
 func (b *drainableBody) Read(p []byte) (int, error) {
-	b.keepPace()
+	b.setRateDeadline()
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
 	if err == io.EOF {
@@ -74,12 +74,12 @@ func (b *drainableBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keepPace sets the deadline of the next bytes.
-func (b *drainableBody) keepPace() {
+// setRateDeadline sets the deadline for the next bytes, unless the drain has set one.
+func (b *drainableBody) setRateDeadline() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.deadlineSet {
-		_ = b.connection.SetReadDeadline(b.began.Add(min(b.within, paceAfter+time.Duration(b.read)*(time.Second/pace))))
+		_ = b.connection.SetReadDeadline(b.began.Add(min(b.within, minRateAfter+time.Duration(b.read)*(time.Second/minRate))))
 	}
 }
 

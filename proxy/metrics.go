@@ -69,10 +69,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			"operation", "shown"),
 	}
 	m.held = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "billbridge_body_bytes", Help: "Memory that the bodies of requests take of limits.memory.",
+		Name: "billbridge_body_bytes", Help: "Bytes of limits.memory that bodies of requests use.",
 	})
 	m.noMemory = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "billbridge_body_memory_refused_total", Help: "Requests that were refused since limits.memory was used up.",
+		Name: "billbridge_body_memory_refused_total", Help: "Requests that were refused because limits.memory was used up.",
 	})
 	if r == nil {
 		return m, nil

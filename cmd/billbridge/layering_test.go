@@ -30,7 +30,7 @@ var layers = map[string]layer{
 	"translate":         {never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
 	"translate/billing": {of: []string{"translate"}, never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
 	"config":            {of: []string{"translate", "translate/billing"}, never: webServing},
-	// Whoever names a partner imports it.
+	// The identity of a partner, for all packages.
 	"proxy/partner": {never: webServing},
 	"proxy/store":   {of: []string{"proxy/partner"}, never: webServing},
 	// It starts database servers for tests.
@@ -43,7 +43,7 @@ var layers = map[string]layer{
 		of:    []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
-	// Bytes of connections: it knows neither the gateway nor its config.
+	// It processes bytes of connections, independent of gateway and config.
 	"proxy/framing": {never: []string{"net/http", "os", "github.com/prometheus/"}},
 	// It wires the other packages.
 	"proxy/server": {

@@ -190,7 +190,7 @@ func TestCommentsCiteExistingFacts(t *testing.T) {
 	}
 }
 
-// declaredTests are the tests of the tree, fuzz targets and examples aside.
+// declaredTests returns the names of all tests, without fuzz targets and examples.
 func declaredTests(t *testing.T) map[string]bool {
 	t.Helper()
 	declared, declaration := map[string]bool{}, regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
@@ -210,7 +210,7 @@ func declaredTests(t *testing.T) map[string]bool {
 	return declared
 }
 
-// TestReadmesNameTestsThatExist: a test that a README gives as the proof of something is there.
+// Tests that a README or SECURITY.md names exist.
 func TestReadmesNameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	declared, name, named := declaredTests(t), regexp.MustCompile(`\bTest[A-Z]\w*`), 0
@@ -222,12 +222,12 @@ func TestReadmesNameTestsThatExist(t *testing.T) {
 		for i, line := range strings.Split(string(data), "\n") {
 			for _, test := range name.FindAllString(line, -1) {
 				if named++; !declared[test] {
-					t.Errorf("%s:%d: there is no %s", file, i+1, test)
+					t.Errorf("%s:%d: the test %s does not exist", file, i+1, test)
 				}
 			}
 		}
 	}
 	if named < 30 {
-		t.Errorf("%d tests are named: this tests too little", named)
+		t.Errorf("%d tests are named: too few", named)
 	}
 }

@@ -11,26 +11,25 @@ import (
 	"testing"
 )
 
-// The commands of the READMEs are run.
+// The commands in READMEs are tested.
 //
-// In a block marked sh, a line that begins with `$ ` is a command. TestReadmeCommands runs those of one README in their order, in a
-// shell and in one folder, and compares what they print with the lines below each. The folder has a config and an overlay, as
-// billbridge.yaml and mine.yaml: the README's own, or else another one's. serve and sandbox run in the background, on free ports in the
-// place of the documented ones. A block marked console is a part of what the command before it has printed. A … stands for any text,
-// and a line of it alone for any lines.
+// In a block marked sh, a line that begins with `$ ` is a command. TestReadmeCommands runs the commands of a README in their order, in
+// one folder, and compares their output with the lines below each command. The folder has a config and an overlay (billbridge.yaml and
+// mine.yaml), from this README or another one. serve and sandbox run in the background, on free ports instead of the documented ones.
+// A block marked console has a part of the output of the command before it. A … stands for any text, and a line with … alone for any
+// number of lines.
 //
-// Any other command, in a block or in backquotes, must be one that a script or such a block runs (TestReadmeMentionsAreRun).
+// Any other command, in a block or in backquotes, must be run by a script or by such a block (TestReadmeMentionsAreRun).
 
-// notRun are commands that no test can run, and why.
+// notRun are commands that no test runs, with the reason.
 var notRun = map[string]string{
-	"go test ./...":             "it runs this test",
-	".ci/run":                   "it runs this test",
-	"go build ./cmd/billbridge": "go test builds the same program, for the scripts",
-	"go run ./cmd/billbridge":   "it stands for billbridge in all commands; with one of them it is run",
+	"go test ./...":             "it would run this test again",
+	".ci/run":                   "it would run this test again",
+	"go build ./cmd/billbridge": "go test builds the program for the scripts",
+	"go run ./cmd/billbridge":   "it stands for billbridge; it is run with a command",
 }
 
-// ranElsewhere are commands that a test runs by itself, by how they begin, and the test: those of two READMEs, which it reads, and
-// those that need the id of a callback.
+// ranElsewhere are beginnings of commands that another test runs, with the name of the test.
 var ranElsewhere = map[string]string{
 	"proxy/bench/README.md: go ":         "TestReadmeBenchmarksRun",
 	"proxy/store/README.md: pg_dump ":    "TestReadmeBackupOfPostgreSQL",
@@ -40,7 +39,7 @@ var ranElsewhere = map[string]string{
 	"billbridge callbacks drop ":         "TestCallbacksCommands",
 }
 
-// elsewhere tells whether a test runs a command of a README by itself.
+// elsewhere reports whether another test runs a command of a README.
 func elsewhere(file, command string) bool {
 	for begin := range ranElsewhere {
 		if strings.HasPrefix(command, begin) || strings.HasPrefix(file+": "+command, begin) {
@@ -50,7 +49,7 @@ func elsewhere(file, command string) bool {
 	return false
 }
 
-// A shellCommand is one command of a block and what it prints.
+// A shellCommand is a command of a block and its output.
 type shellCommand struct {
 	file            string
 	line            int
@@ -71,7 +70,7 @@ func shellCommands(b block) []shellCommand {
 
 var comment = regexp.MustCompile(`\s+#.*$`)
 
-// bare is a command without the comment behind it, in the words of who has installed the program.
+// bare removes the comment of a command, and replaces go run by the program's name.
 func bare(command string) string {
 	command = comment.ReplaceAllString(command, "")
 	if with, ok := strings.CutPrefix(command, "go run ./cmd/billbridge "); ok {
@@ -80,11 +79,11 @@ func bare(command string) string {
 	return command
 }
 
-// TestReadmeCommands: what the commands are shown to print is what they print.
+// The output of every command in a README is its real output.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("no shell here to paste into")
+		t.Skip("there is no shell")
 	}
 	all := allBlocks(t)
 	for _, name := range readmes(t) {
@@ -106,27 +105,27 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// A session is a reader who types the commands of one README.
+// A session runs the commands of one README.
 type session struct {
 	t       *testing.T
 	dir     string
-	serving [2]*process       // one of each kind of server
-	at      map[string]string // by the documented address of a listener, the one that it has
-	printed string            // what the last command has printed and no block has shown yet
-	loose   bool              // the numbers in it differ from run to run
+	serving [2]*process       // one of each kind of server; may be nil
+	at      map[string]string // the actual address of a listener, by its documented address
+	printed string            // the output of the last command that no block has shown yet
+	loose   bool              // the numbers in the output differ in every run
 }
 
-// A serving is a command that runs until it is ended.
-type serving struct {
+// A serverCommand is a command that runs until it is killed.
+type serverCommand struct {
 	command   string
 	listeners [2]listener
-	started   string // the last line that it prints at its start
+	started   string // a pattern for the last line of its output at the start
 }
 
-// A listener of a server: the flag that places it, its documented address, and the line that shows the one that it has.
+// A listener of a server: its flag, its documented address, and a pattern for its actual address in the output.
 type listener struct{ flag, documented, shown string }
 
-var servers = [2]serving{
+var servers = [2]serverCommand{
 	{"billbridge serve", [2]listener{
 		{"--listen", "127.0.0.1:8080", `(?:  partners +http://|Listening for partners on )([0-9.:]+)`},
 		{"--admin", "127.0.0.1:9090", `(?:  metrics +http://|, admin on )([0-9.]+:[0-9]+)`},
@@ -137,10 +136,11 @@ var servers = [2]serving{
 	}, `^curl -s -X POST `},
 }
 
-// operates tells a command that calls the admin listener.
-var operates = regexp.MustCompile(`^billbridge (rollout|bills|callbacks|store clock)\b`)
+// adminCommand matches commands that call the admin listener.
+var adminCommand = regexp.MustCompile(`^billbridge (rollout|bills|callbacks|store clock)\b`)
 
-// run types a command, and compares what it prints. The numbers of rollout try differ: each run of it has other bills.
+// run runs a command and compares its output. In the output of rollout try the numbers are not compared: every run has
+// other bills.
 func (s *session) run(c shellCommand) {
 	s.t.Helper()
 	command := bare(c.command)
@@ -148,12 +148,12 @@ func (s *session) run(c shellCommand) {
 		return
 	}
 	s.loose = command == "billbridge rollout try"
-	kind := slices.IndexFunc(servers[:], func(k serving) bool { return strings.HasPrefix(command, k.command) })
+	kind := slices.IndexFunc(servers[:], func(k serverCommand) bool { return strings.HasPrefix(command, k.command) })
 	switch {
 	case kind >= 0:
 		s.serve(kind, strings.Fields(command)[1:])
 	case strings.HasPrefix(command, "curl ") && !hasCurl():
-		s.t.Logf("%s:%d: there is no curl here", c.file, c.line)
+		s.t.Logf("%s:%d: curl is not installed", c.file, c.line)
 		return
 	default:
 		s.shell(c, command)
@@ -162,7 +162,7 @@ func (s *session) run(c shellCommand) {
 		s.shows(c.file, c.line+1, strings.Split(output, "\n"))
 	}
 	if kind < 0 && !s.loose && strings.TrimSpace(s.printed) != "" && !strings.HasSuffix(c.output, "…\n") {
-		s.t.Errorf("%s:%d: %s\nprints more than the README shows:\n%s", c.file, c.line, c.command, s.printed)
+		s.t.Errorf("%s:%d: %s\nprints more than the README has:\n%s", c.file, c.line, c.command, s.printed)
 	}
 }
 
@@ -171,7 +171,7 @@ func hasCurl() bool {
 	return err == nil
 }
 
-// serve starts a server in the place of the one of its kind.
+// serve starts a server, and ends the one before of the same kind.
 func (s *session) serve(kind int, args []string) {
 	s.t.Helper()
 	if before := s.serving[kind]; before != nil {
@@ -199,10 +199,10 @@ func (s *session) serve(kind int, args []string) {
 	}
 }
 
-// shell types a command that ends. Its code is 0, or that of a refusal.
+// shell runs a command that ends. Its exit code must be 0 or 1.
 func (s *session) shell(c shellCommand, command string) {
 	s.t.Helper()
-	if operates.MatchString(command) {
+	if adminCommand.MatchString(command) {
 		command += " --admin http://127.0.0.1:9090"
 	}
 	if s.loose {
@@ -225,7 +225,7 @@ func (s *session) shell(c shellCommand, command string) {
 	s.printed = string(printed)
 }
 
-// shows compares lines of a README with what was printed, which goes on behind them.
+// shows compares lines of a README with the next output.
 func (s *session) shows(file string, line int, lines []string) {
 	s.t.Helper()
 	pattern := `(?m)^`
@@ -238,20 +238,20 @@ func (s *session) shows(file string, line int, lines []string) {
 	}
 	at := regexp.MustCompile(pattern).FindStringIndex(s.printed + "\n")
 	if at == nil {
-		s.t.Errorf("%s:%d: this is not what is printed:\n%s\nbut:\n%s", file, line, strings.Join(lines, "\n"), s.printed)
+		s.t.Errorf("%s:%d: the README has\n%s\nbut the output is\n%s", file, line, strings.Join(lines, "\n"), s.printed)
 		return
 	}
 	if !s.loose && strings.TrimSpace(s.printed[:at[0]]) != "" && lines[0] != "…" {
-		s.t.Errorf("%s:%d: before this it prints\n%s", file, line, s.printed[:at[0]])
+		s.t.Errorf("%s:%d: the output has before this line\n%s", file, line, s.printed[:at[0]])
 	}
 	s.printed = (s.printed + "\n")[at[1]:]
 }
 
-// varying are the parts of a line that no two runs have in common: a time, a port, an address of a bill's page, the space between
-// columns, and a number.
+// varying matches the parts of a line that differ between runs: times, ports, page tokens, the space between columns, and
+// numbers.
 var varying = regexp.MustCompile(`…|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|127\.0\.0\.1:\d+|/b/[0-9a-f]{16}|  +|\b\d[\d.,]*\b`)
 
-// expression matches what a line of a README stands for.
+// expression returns a regular expression for a line of a README.
 func expression(line string, loose bool) string {
 	pattern, end := "", 0
 	for _, at := range varying.FindAllStringIndex(line, -1) {
@@ -278,7 +278,7 @@ func expression(line string, loose bool) string {
 	return pattern + regexp.QuoteMeta(line[end:])
 }
 
-// readmeFolder is where a reader of the READMEs would be. Of several configs or overlays the last one is there.
+// readmeFolder returns a folder with a config and an overlay: the last ones of blocks.
 func readmeFolder(t *testing.T, blocks []block) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -294,7 +294,7 @@ func readmeFolder(t *testing.T, blocks []block) string {
 	return dir
 }
 
-// A mention is a command that a README names and does not show the output of.
+// A mention is a command in a README whose output is not shown.
 type mention struct {
 	file    string
 	line    int
@@ -306,7 +306,7 @@ var (
 	isCommand    = regexp.MustCompile(`^(billbridge( |$)|go (run|test|build|doc|tool|vet) |curl |pg_dump |pg_restore |systemctl |kubectl |docker |\.ci/)`)
 )
 
-// mentions are the commands of a README but for those in blocks marked sh and console.
+// mentions returns the commands of a README that are not in blocks marked sh and console.
 func mentions(t *testing.T, name string) (all []mention) {
 	t.Helper()
 	lines, blocks := readme(t, name)
@@ -335,10 +335,10 @@ func mentions(t *testing.T, name string) (all []mention) {
 	return all
 }
 
-// TestReadmeMentionsAreRun: a command that a README names is run by a script, or by TestReadmeCommands, with each of its flags.
+// Every command that a README mentions is run, with each of its flags, by a script or by TestReadmeCommands.
 func TestReadmeMentionsAreRun(t *testing.T) {
 	t.Parallel()
-	var ran []typed
+	var ran []parsedCommand
 	for _, b := range allBlocks(t) {
 		if b.language == "sh" {
 			for _, c := range shellCommands(b) {
@@ -347,7 +347,7 @@ func TestReadmeMentionsAreRun(t *testing.T) {
 		}
 	}
 	if len(ran) < 10 {
-		t.Errorf("%d commands in blocks marked sh: TestReadmeCommands tests too little", len(ran))
+		t.Errorf("%d commands in blocks marked sh: too few", len(ran))
 	}
 	scripts, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil {
@@ -370,7 +370,7 @@ func TestReadmeMentionsAreRun(t *testing.T) {
 			if notRun[m.command] != "" || elsewhere(m.file, m.command) {
 				continue
 			}
-			if !slices.ContainsFunc(ran, func(one typed) bool { return runsAs(parts(m.command), one) }) {
+			if !slices.ContainsFunc(ran, func(one parsedCommand) bool { return runsAs(parts(m.command), one) }) {
 				t.Errorf("%s:%d: no test runs this: %s", m.file, m.line, m.command)
 			}
 		}
@@ -378,23 +378,23 @@ func TestReadmeMentionsAreRun(t *testing.T) {
 	tests := declaredTests(t)
 	for command, test := range ranElsewhere {
 		if !tests[test] {
-			t.Errorf("%s should be run by %s, which is not there", command, test)
+			t.Errorf("%s should be run by %s, which does not exist", command, test)
 		}
 	}
 	if n < 10 || len(ran) < 50 {
-		t.Errorf("%d mentions, and %d commands that are run: this tests too little", n, len(ran))
+		t.Errorf("%d mentions and %d commands that are run: too few", n, len(ran))
 	}
 }
 
-// A typed is a command in its parts: the words before its flags, and these. Words of the command's own language are small letters;
-// any other is data, such as a file, an id or a number.
-type typed struct {
+// A parsedCommand has the words and flags of a command. Words in small letters are names of commands and values; other
+// words are data, such as files, ids and numbers.
+type parsedCommand struct {
 	words []string
 	flags map[string]string
 }
 
-func parts(command string) typed {
-	c := typed{flags: map[string]string{}}
+func parts(command string) parsedCommand {
+	c := parsedCommand{flags: map[string]string{}}
 	flag := ""
 	for _, word := range strings.Fields(command) {
 		switch {
@@ -416,8 +416,9 @@ var aWord = regexp.MustCompile(`^[a-z][a-z-]*$`)
 
 func same(mention, ran string) bool { return mention == ran || !aWord.MatchString(mention) }
 
-// runsAs tells whether a command that was run is the mentioned one: it has its words and flags, and may have more flags.
-func runsAs(mention, ran typed) bool {
+// runsAs reports whether a command that was run covers a mention: it has the same words and flags, and may have more
+// flags.
+func runsAs(mention, ran parsedCommand) bool {
 	_, helps := ran.flags["--help"]
 	if _, wanted := mention.flags["--help"]; helps != wanted || !slices.EqualFunc(mention.words, ran.words, same) {
 		return false

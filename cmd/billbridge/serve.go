@@ -65,7 +65,7 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 		return errors.New("systemd passed a socket named callbacks, but the config has no callbacks.listen")
 	}
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT is not set
-		// Without a limit the heap may be twice what is held, and a budget for bodies would bound half of it.
+		// Without a memory limit the heap can be twice as large as the live data, so limits.memory would not bound it.
 		debug.SetMemoryLimit(int64(checked.Limits.Memory) + 128<<20)
 	}
 	server, err := server.Listen(ctx, checked, load, sockets, build(), logger)

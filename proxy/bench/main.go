@@ -1,14 +1,16 @@
-// Command bench measures what a translated call costs: the CPU time (user and system) of the whole billbridge
-// process for one bill read, legacy in and v2 upstream, beside that of httputil.ReverseProxy passing the same
-// call through to the same backend: once as it is, and once with a transport that keeps as many idle connections
-// as ours. Neither logs, counts or limits anything. wrk, with 64 connections, asks them in turns, so that a
-// machine that changes its speed changes it for all.
+// Command bench compares the CPU time of billbridge with that of httputil.ReverseProxy, or measures the memory of
+// idle connections.
 //
 //	go run ./proxy/bench [-rounds 5] [-seconds 5] [-connections 64]
 //	go run ./proxy/bench -idle 10000
 //
-// The second form measures the memory of idle keep-alive connections instead. The command needs wrk (for the first
-// form), and Linux, whose /proc tells a process's CPU time and memory. Nothing in it decides a test.
+// The first form sends bill reads to three processes in front of one v2 backend: billbridge, which translates them
+// from legacy; ReverseProxy with the default transport; and ReverseProxy with a transport that keeps as many idle
+// connections as billbridge does. The two ReverseProxy processes translate, log, count and limit nothing.
+// The processes are measured in turn, so that a change in the speed of the machine affects all of them.
+// The CPU time is user and system time of the whole process.
+//
+// The command needs Linux, for /proc, and its first form needs wrk.
 package main
 
 import (
@@ -44,7 +46,7 @@ func main() {
 	seconds := flag.Int("seconds", 5, "duration of one measurement")
 	connections := flag.Int("connections", 64, "number of connections that wrk opens")
 	idle := flag.Int("idle", 0, "measure memory instead: open this many connections, make one call on each, and keep them open")
-	role := flag.String("role", "", "internal: the command starts itself in the roles backend, as-is and tuned")
+	role := flag.String("role", "", "internal: the command starts itself in the roles backend, default and tuned")
 	at := flag.String("at", "", "internal: the address on which a role listens")
 	to := flag.String("to", "", "internal: the address of the backend")
 	flag.Parse()
@@ -54,7 +56,7 @@ func main() {
 		err = measureIdle(*idle)
 	case *role == "backend":
 		err = backend(*at)
-	case *role == "as-is":
+	case *role == "default":
 		err = reverseProxy(*at, *to, nil)
 	case *role == "tuned":
 		transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -69,7 +71,7 @@ func main() {
 	}
 }
 
-// backend answers every call with one read reply.
+// backend answers every call with the same read reply.
 func backend(at string) error {
 	answer := []byte(v2Answer)
 	return http.ListenAndServe(at, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,36 +87,36 @@ func reverseProxy(at, to string, transport http.RoundTripper) error {
 	return http.ListenAndServe(at, &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: transport,
-		ErrorLog:  log.New(io.Discard, "", 0), // wrk breaks its connections off when its time is up
+		ErrorLog:  log.New(io.Discard, "", 0), // wrk closes its connections in the middle of a call when its time is up
 	})
 }
 
-// processes are what is measured, and the backend behind it.
+// processes are the backend and the processes that are measured.
 type processes struct {
-	ctx                       context.Context
-	dir                       string
-	asIs, tuned, bridge       int // process ids
-	asIsAt, tunedAt, bridgeAt string
-	stopAndWaitForAll         func()
+	ctx                                  context.Context
+	dir                                  string
+	billbridge, defaultProxy, tunedProxy int    // process ids
+	billbridgeAt, defaultAt, tunedAt     string // addresses
+	stopAndWaitForAll                    func()
 }
 
-// free are addresses on which nothing listens.
-func free(n int) ([]string, error) {
+// freeAddresses returns n addresses on which nothing listens.
+func freeAddresses(n int) ([]string, error) {
 	addresses := make([]string, n)
 	for i := range addresses {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = l.Close() }() // after the last: no two are one
+		defer func() { _ = l.Close() }() // after all are open, so that they differ
 		addresses[i] = l.Addr().String()
 	}
 	return addresses, nil
 }
 
-// start builds billbridge and starts everything, with this program in the other roles.
+// start builds billbridge, starts it, and starts this program in each of its roles.
 func start() (*processes, error) {
-	at, err := free(5)
+	at, err := freeAddresses(5)
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +125,9 @@ func start() (*processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	bridge, configFile := filepath.Join(dir, "billbridge"), filepath.Join(dir, "config.yaml")
-	if out, err := exec.Command("go", "build", "-o", bridge, "./cmd/billbridge").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build: %w\n%s", err, out)
+	binary, configFile := filepath.Join(dir, "billbridge"), filepath.Join(dir, "config.yaml")
+	if out, err := exec.Command("go", "build", "-o", binary, "./cmd/billbridge").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	config := fmt.Sprintf("listen: %s\nadmin: {listen: %s}\nupstreams: {new: {form: v2, url: http://%s}}\n", at[2], adminAt, backendAt)
 	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
@@ -137,7 +139,7 @@ func start() (*processes, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var started []*exec.Cmd
-	p := &processes{ctx: ctx, dir: dir, bridgeAt: at[2], asIsAt: at[3], tunedAt: at[4], stopAndWaitForAll: func() {
+	p := &processes{ctx: ctx, dir: dir, billbridgeAt: at[2], defaultAt: at[3], tunedAt: at[4], stopAndWaitForAll: func() {
 		stop()
 		for _, c := range started {
 			_ = c.Wait()
@@ -146,9 +148,9 @@ func start() (*processes, error) {
 	}}
 	for _, args := range [][]string{
 		{self, "-role", "backend", "-at", backendAt},
-		{self, "-role", "as-is", "-at", p.asIsAt, "-to", backendAt},
+		{self, "-role", "default", "-at", p.defaultAt, "-to", backendAt},
 		{self, "-role", "tuned", "-at", p.tunedAt, "-to", backendAt},
-		{bridge, "serve", "--config", configFile},
+		{binary, "serve", "--config", configFile},
 	} {
 		c := exec.CommandContext(ctx, args[0], args[1:]...)
 		if err := c.Start(); err != nil {
@@ -157,13 +159,14 @@ func start() (*processes, error) {
 		}
 		started = append(started, c)
 	}
-	p.asIs, p.tuned, p.bridge = started[1].Process.Pid, started[2].Process.Pid, started[3].Process.Pid
+	p.defaultProxy, p.tunedProxy, p.billbridge = started[1].Process.Pid, started[2].Process.Pid, started[3].Process.Pid
 	return p, nil
 }
 
+// measure prints the CPU time of one call in each process, and the ratios.
 func measure(rounds, seconds, connections int) error {
 	if _, err := exec.LookPath("wrk"); err != nil {
-		return errors.New("wrk is needed (Debian package wrk)")
+		return errors.New("wrk is not installed: install the Debian package wrk")
 	}
 	p, err := start()
 	if err != nil {
@@ -172,15 +175,15 @@ func measure(rounds, seconds, connections int) error {
 	defer p.stopAndWaitForAll()
 	ctx, dir := p.ctx, p.dir
 	subjects := []*subject{
-		{name: "billbridge", url: "http://" + p.bridgeAt + "/if/bill/read", body: legacyCall, pid: p.bridge},
-		{name: "ReverseProxy, as it is", url: "http://" + p.asIsAt + "/bill/read", body: v2Call, pid: p.asIs},
-		{name: "ReverseProxy, 256 idle", url: "http://" + p.tunedAt + "/bill/read", body: v2Call, pid: p.tuned},
+		{name: "billbridge", url: "http://" + p.billbridgeAt + "/if/bill/read", body: legacyCall, pid: p.billbridge},
+		{name: "ReverseProxy, default", url: "http://" + p.defaultAt + "/bill/read", body: v2Call, pid: p.defaultProxy},
+		{name: "ReverseProxy, 256 idle", url: "http://" + p.tunedAt + "/bill/read", body: v2Call, pid: p.tunedProxy},
 	}
 	for _, s := range subjects {
 		if err := s.prepare(dir); err != nil {
 			return err
 		}
-		if _, err := s.run(ctx, 1, connections); err != nil { // warm
+		if _, err := s.run(ctx, 1, connections); err != nil { // warm-up
 			return err
 		}
 	}
@@ -202,7 +205,7 @@ func measure(rounds, seconds, connections int) error {
 			ratios[s.name] = append(ratios[s.name], ours/cost)
 		}
 	}
-	fmt.Println("\nCPU time of a translated read over that of")
+	fmt.Println("\nCPU time of a read in billbridge, divided by that in")
 	for _, s := range subjects[1:] {
 		r := ratios[s.name]
 		slices.Sort(r)
@@ -211,7 +214,7 @@ func measure(rounds, seconds, connections int) error {
 	return nil
 }
 
-// subject is one of the two processes.
+// A subject is one process that is measured.
 type subject struct {
 	name, url, body, script string
 	pid                     int
@@ -219,7 +222,7 @@ type subject struct {
 
 type result struct{ calls, cpu float64 }
 
-// prepare writes wrk's script and waits until the process answers.
+// prepare writes the wrk script and waits until the process answers.
 func (s *subject) prepare(dir string) error {
 	s.script = filepath.Join(dir, strconv.Itoa(s.pid)+".lua")
 	lua := "wrk.method = \"POST\"\nwrk.headers[\"Content-Type\"] = \"application/json\"\nwrk.body = " + strconv.Quote(s.body) + "\n"
@@ -268,13 +271,13 @@ func (s *subject) run(ctx context.Context, seconds, connections int) (result, er
 	}
 	match := callsLine.FindSubmatch(out)
 	if match == nil {
-		return result{}, fmt.Errorf("wrk said\n%s", out)
+		return result{}, fmt.Errorf("no number of requests in the output of wrk:\n%s", out)
 	}
 	calls, err := strconv.ParseFloat(string(match[1]), 64)
 	return result{calls, after - before}, err
 }
 
-// cpuSeconds is the user and system time of a process so far (proc(5): fields 14 and 15, in ticks of 10 ms).
+// cpuSeconds returns the user and system time that a process has used (proc(5): fields 14 and 15, in ticks of 10 ms).
 func cpuSeconds(pid int) (float64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -286,24 +289,24 @@ func cpuSeconds(pid int) (float64, error) {
 	return (user + system) / 100, errors.Join(err1, err2)
 }
 
-// measureIdle opens connections that each make one call and then keep alive.
+// measureIdle opens connections, makes one call on each, keeps them open, and prints the memory of billbridge.
 func measureIdle(connections int) error {
 	p, err := start()
 	if err != nil {
 		return err
 	}
 	defer p.stopAndWaitForAll()
-	s := &subject{name: "billbridge", url: "http://" + p.bridgeAt + "/if/bill/read", body: legacyCall, pid: p.bridge}
+	s := &subject{name: "billbridge", url: "http://" + p.billbridgeAt + "/if/bill/read", body: legacyCall, pid: p.billbridge}
 	if err := s.prepare(p.dir); err != nil {
 		return err
 	}
-	before, err := memory(p.bridge)
+	before, err := residentMiB(p.billbridge)
 	if err != nil {
 		return err
 	}
-	call := fmt.Sprintf("POST /if/bill/read HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", p.bridgeAt, len(legacyCall), legacyCall)
+	call := fmt.Sprintf("POST /if/bill/read HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", p.billbridgeAt, len(legacyCall), legacyCall)
 	for i := range connections {
-		c, err := net.Dial("tcp", p.bridgeAt)
+		c, err := net.Dial("tcp", p.billbridgeAt)
 		if err != nil {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
@@ -315,7 +318,7 @@ func measureIdle(connections int) error {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
 	}
-	after, err := memory(p.bridge)
+	after, err := residentMiB(p.billbridge)
 	if err != nil {
 		return err
 	}
@@ -325,15 +328,15 @@ func measureIdle(connections int) error {
 
 var residentLine = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB`)
 
-// memory is the resident memory of a process in MiB.
-func memory(pid int) (float64, error) {
+// residentMiB returns the resident memory of a process in MiB.
+func residentMiB(pid int) (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	match := residentLine.FindSubmatch(status)
 	if match == nil {
-		return 0, errors.New("no VmRSS in /proc")
+		return 0, fmt.Errorf("/proc/%d/status has no VmRSS", pid)
 	}
 	kib, err := strconv.ParseFloat(string(match[1]), 64)
 	return kib / 1024, err

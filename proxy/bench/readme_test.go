@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestReadmeBenchmarksRun: the commands that README.md gives for its figures measure something, here with as little load as possible.
+// The commands in README.md run and print a measurement. The test runs them with minimal load.
 func TestReadmeBenchmarksRun(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
@@ -33,12 +33,12 @@ func TestReadmeBenchmarksRun(t *testing.T) {
 			case strings.HasPrefix(command, idle):
 				command, shows = idle+"20", `^resident memory: \d+ MiB before, \d+ MiB with 20 idle connections\n$`
 			case command == load:
-				command, shows = load+" -rounds 1 -seconds 1 -connections 2", `(?m)^  ReverseProxy, as it is: min \d+\.\d\d, median `
+				command, shows = load+" -rounds 1 -seconds 1 -connections 2", `(?m)^  ReverseProxy, default: min \d+\.\d\d, median `
 				if _, err := exec.LookPath("wrk"); err != nil {
 					t.Skip(err)
 				}
 			default:
-				t.Fatal("this test cannot make its load small")
+				t.Fatal("unknown command: add how to run it with minimal load")
 			}
 			shell := exec.Command("sh", "-c", command)
 			shell.Dir = "../.."
@@ -48,6 +48,6 @@ func TestReadmeBenchmarksRun(t *testing.T) {
 		})
 	}
 	if len(ran) < 8 {
-		t.Errorf("%d commands: this tests too little", len(ran))
+		t.Errorf("%d commands were found: too few", len(ran))
 	}
 }

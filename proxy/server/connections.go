@@ -13,25 +13,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// connections are the connections of partners and of upstreams that call back: how many are open, how many may be, and which were
-// refused. It is safe for concurrent use.
+// connections count and limit the connections of partners and of upstreams that send callbacks. Safe for concurrent use.
 type connections struct {
 	limits atomic.Pointer[config.Limits]
 
 	mu   sync.Mutex
 	open int
-	from map[netip.Addr]int // by source address; trusted addresses are not counted
+	from map[netip.Addr]int // connections by source address, without trusted addresses
 
 	gauge   prometheus.GaugeFunc
-	refused *prometheus.CounterVec // of connections
-	framing *prometheus.CounterVec // of requests
+	refused *prometheus.CounterVec // connections
+	framing *prometheus.CounterVec // requests
 }
 
-// newConnections registers its metrics.
+// newConnections registers the metrics.
 func newConnections(registry prometheus.Registerer) (*connections, error) {
 	c := &connections{from: map[netip.Addr]int{}}
 	c.gauge = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "billbridge_connections", Help: "Connections of partners, and of upstreams that call back, that are open.",
+		Name: "billbridge_connections", Help: "Open connections of partners, and of upstreams that send callbacks.",
 	}, func() float64 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -39,11 +38,11 @@ func newConnections(registry prometheus.Registerer) (*connections, error) {
 	})
 	c.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_connections_refused_total",
-		Help: "Connections that were closed at once: too many are open (limit all), or too many from one source address (limit address).",
+		Help: "Connections that were closed at once because of a limit: of all connections (all), or of those from one source address (address).",
 	}, []string{"limit"})
 	c.framing = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_framing_refused_total",
-		Help: "Requests that were refused with 400 because two servers could disagree about where they end, by reason.",
+		Help: "Requests that were refused with 400 because their framing is ambiguous.",
 	}, []string{"reason"})
 	for _, limit := range []string{"all", "address"} {
 		c.refused.WithLabelValues(limit)
@@ -59,7 +58,7 @@ func newConnections(registry prometheus.Registerer) (*connections, error) {
 	return c, nil
 }
 
-// admit counts a connection, unless it is one too many. release must be called when it has been closed.
+// admit counts a connection, unless a limit is reached. The caller must call release when the connection is closed.
 func (c *connections) admit(peer net.Addr) (release func(), ok bool) {
 	limits, from := c.limits.Load(), addressOf(peer)
 	trusted := slices.ContainsFunc(limits.Trusted, func(n config.Network) bool { return n.Contains(from) })
@@ -92,7 +91,7 @@ func (c *connections) closed(from netip.Addr) {
 	}
 }
 
-// addressOf is the source address of a peer; the zero address where it has none.
+// addressOf returns the IP address of a peer, or the zero address if it has none.
 func addressOf(peer net.Addr) netip.Addr {
 	tcp, ok := peer.(*net.TCPAddr)
 	if !ok {

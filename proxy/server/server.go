@@ -156,7 +156,7 @@ func (s *Server) newServer(c *config.Config, handler http.Handler, answerWithin 
 	return server
 }
 
-// framed wraps a listener: its connections are limited, and the framing of their requests is checked.
+// framed wraps a listener. It limits the connections, and checks the framing of their requests.
 func (s *Server) framed(l net.Listener) net.Listener {
 	o := framing.Options{
 		Lenient: func() bool { return s.open.limits.Load().Framing == config.Lenient },
