@@ -130,3 +130,24 @@ func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 		t.Errorf("the call came from %s", got)
 	}
 }
+
+// TestR15_SlowReaders: a client that does not read its answer loses the connection after the time for the call and timeouts.write.
+func TestR15_SlowReaders(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, says(200, `{"code":"0000","message":"`+strings.Repeat("x", 32<<20)+`","data":{"apiKey":"k","billId":"1"}}`))
+	p := newProcess(t, anywhere+strings.ReplaceAll(toOne("v2", back.url, "failures: {explain: 0s}", "limits: {reply: 64MiB}", "timeouts: {body: 100ms, write: 100ms}"), "20s", "2s"))
+	q := newCall("v2", "resend").with("billId", "1")
+	c, err := net.Dial("tcp", p.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) // the answer is larger than what the system takes of it
+	if _, err := c.Write([]byte(nextCall(q))); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return len(back.received()) == 1 }, func() string { return "no call" })
+	p.metricIs("billbridge_connections 1")
+	eventually(t, func() bool { return strings.Contains(p.operator("GET", "/metrics").body, "billbridge_connections 0\n") },
+		func() string { return p.operator("GET", "/metrics").body })
+}

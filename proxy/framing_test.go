@@ -116,3 +116,54 @@ func TestR15_ConnectionsAreCapped(t *testing.T) {
 		})
 	}
 }
+
+// A client that offers HTTP/2 in the clear, as Java's does with every call, is served in HTTP/1.1. The upstream does not see the offer.
+func TestR16_AnUpgradeIsIgnored(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	p := newProcess(t, anywhere+toOne("v2", back.url))
+	b := &bridge{t: t, url: "http://" + p.Address()}
+	q := newCall("legacy", "create")
+	upgrade := "Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+	got := b.raw(false, head(q.path(), upgrade+fmt.Sprintf("Content-Length: %d\r\n", len(q.body())))+q.body())
+	if len(got) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	got[0].holds(t, "legacy", 200, "0000")
+	for name := range back.received()[0].header {
+		if strings.HasPrefix(name, "Upgrade") || strings.HasPrefix(name, "Http2") || name == "Connection" {
+			t.Errorf("the upstream got %s", name)
+		}
+	}
+}
+
+// Chunk extensions, headers and trailers that are far larger than what they belong to end the connection, and nothing is forwarded.
+func TestR14_FloodsAreRefused(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	p := newProcess(t, anywhere+toOne("v2", back.url))
+	b := &bridge{t: t, url: "http://" + p.Address()}
+	q := newCall("v2", "create")
+	body := q.body()
+	var extensions strings.Builder
+	for i := range len(body) {
+		fmt.Fprintf(&extensions, "1;%s\r\n%c\r\n", strings.Repeat("x", 4000), body[i])
+	}
+	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n", len(body), body)
+	for name, sent := range map[string]string{
+		"headers":          head(q.path(), strings.Repeat("X-Flood: "+strings.Repeat("x", 100)+"\r\n", 1000)+fmt.Sprintf("Content-Length: %d\r\n", len(body))) + body,
+		"one header":       head(q.path(), "X-Flood: "+strings.Repeat("x", 200_000)+"\r\n"+fmt.Sprintf("Content-Length: %d\r\n", len(body))) + body,
+		"chunk extensions": head(q.path(), "Transfer-Encoding: chunked\r\n") + extensions.String() + "0\r\n\r\n",
+		"one extension":    head(q.path(), "Transfer-Encoding: chunked\r\n") + strings.Replace(chunked, "\r\n", ";"+strings.Repeat("x", 200_000)+"\r\n", 1) + "\r\n",
+		"trailers":         head(q.path(), "Transfer-Encoding: chunked\r\n") + chunked + strings.Repeat("X-Flood: "+strings.Repeat("x", 100)+"\r\n", 10_000) + "\r\n",
+	} {
+		for _, answer := range b.raw(false, sent) {
+			if answer.status < 400 {
+				t.Errorf("%s: %d %s", name, answer.status, answer.body)
+			}
+		}
+	}
+	if n := len(back.received()); n != 0 {
+		t.Errorf("%d calls reached the upstream", n)
+	}
+}
