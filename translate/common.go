@@ -6,8 +6,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// expandCommon replaces each row {common: NAME} of a message by copies of the common rows of that name.
-func (s *source) expandCommon(list *yaml.Node) {
+// expandCommon replaces each row {common: NAME} of a list by copies of the common rows of that name. message is the list of the
+// message that gets them: list itself, or the one that list is applied to.
+func (s *source) expandCommon(list, message *yaml.Node) {
 	if list.Kind != yaml.SequenceNode {
 		return // reported when the message is read
 	}
@@ -27,7 +28,7 @@ func (s *source) expandCommon(list *yaml.Node) {
 			s.errorf(name, "common: the table has no common rows %q%s", name.Value, DidYouMean(name.Value, keys(common)))
 			continue
 		}
-		s.commonIn[name.Value] = append(s.commonIn[name.Value], list)
+		s.commonIn[name.Value] = append(s.commonIn[name.Value], message)
 		for _, row := range included.Content {
 			rows = append(rows, s.deepCopy(row))
 		}
@@ -45,7 +46,7 @@ func (s *source) expandAllCommon() {
 		for _, name := range keys(operations) {
 			for _, m := range []Message{Request, Reply} {
 				if rows := child(child(operations, name), string(m)); rows != nil {
-					s.expandCommon(rows)
+					s.expandCommon(rows, rows)
 				}
 			}
 		}

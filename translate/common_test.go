@@ -23,6 +23,7 @@ func TestCommonRows(t *testing.T) {
 		"removed in all":                        {[]string{"common: {who: [{phone: rd, remove: true}]}"}, `{"isbn":"978"}`, `{"isbn":"978"}`},
 		"an operation of an overlay":            {[]string{"operations: {book.move: {new: true, desk: /move, phone: /tel/move, effect: write, request: [{common: who}], reply: []}}"}, `{"reader":{"id":"r1"},"isbn":"978"}`, `{"reader":{"id":"r1"},"isbn":"978"}`},
 		"common rows of an overlay":             {[]string{"common: {extra: [{desk: x, default: please, new: true}]}\noperations: {book.find: {request: [{common: extra}]}}"}, `{"reader":{"id":"r1"},"isbn":"978"}`, `{"reader":{"id":"r1"},"isbn":"978","x":"please"}`},
+		"included by an overlay, then changed":  {[]string{"operations: {book.find: {request: [{common: more}]}}\ncommon: {more: [{desk: x, default: please, new: true}]}", "common: {more: [{desk: x, default: now}]}"}, `{"reader":{"id":"r1"},"isbn":"978"}`, `{"reader":{"id":"r1"},"isbn":"978","x":"now"}`},
 		"included again, which changes nothing": {[]string{"operations: {book.find: {request: [{common: who}]}}"}, `{"reader":{"id":"r1"},"isbn":"978"}`, `{"reader":{"id":"r1"},"isbn":"978"}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,7 +95,7 @@ func addHint(didYouMean string) string {
 func (s *source) addOperation(operations, name, op *yaml.Node, forms []string) {
 	for _, m := range []string{"request", "reply"} {
 		if rows := child(op, m); rows != nil && rows.Kind == yaml.SequenceNode {
-			s.expandCommon(rows)
+			s.expandCommon(rows, rows)
 			for _, row := range rows.Content {
 				s.takeNew(row, forms)
 			}
@@ -109,12 +109,13 @@ func (s *source) applyOperation(name, base, op *yaml.Node, forms []string) {
 	s.fields(op, "an operation", func(key, value *yaml.Node) {
 		switch key.Value {
 		case "request", "reply":
-			s.expandCommon(value)
+			message := sequence(base, key)
+			s.expandCommon(value, message)
 			reused := s.reusedRows(op)
 			if reused == nil {
 				reused = s.reusedRows(base)
 			}
-			s.applyRows(sequence(base, key), value, forms, reused, name.Value+" "+key.Value)
+			s.applyRows(message, value, forms, reused, name.Value+" "+key.Value)
 		default:
 			set(base, key, value, key.Value == "answer" || key.Value == "under")
 		}

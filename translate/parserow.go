@@ -280,11 +280,11 @@ func (rd *rowReader) checkMeans() {
 		rd.errorf(node, "means is not allowed with as: digits, since only text has a meaning")
 	}
 	for _, p := range r.pairs { // a reply without an envelope is no success with a value that has no meaning
-		switch v := p.side[0]; {
+		switch v := p.values[0]; {
 		case v.kind != text:
-			in.errorf(in.at["values"], "values: a field with means holds text: write %q in quotes", v.text)
+			rd.errorf(rd.nodes["values"], "values: a field with means has text: write %q in quotes", v.text)
 		case v.text != "" && r.means[v.text] == "":
-			in.errorf(in.at["values"], "values: %q of %s has no meaning: add it to means", v.text, forms[0].name)
+			rd.errorf(rd.nodes["values"], "values: %q of %s has no meaning: add it to means", v.text, rd.table.forms[0].name)
 		}
 	}
 }
