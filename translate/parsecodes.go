@@ -87,10 +87,18 @@ func (s *source) readFormCode(t *Table, code string, form, means *yaml.Node) {
 	switch known := slices.Contains(t.catalogue, code); {
 	case f == 0 && !known:
 		s.errorf(form, "%q is not in the catalogue, which lists the codes of %s%s", code, form.Value, DidYouMean(code, t.catalogue))
+	case known && s.overlayOf[s.catalogued(code)] != "" && t.meanings[code] == "":
+		s.errorf(s.catalogued(code), "%q means %s in %s: to add it to the catalogue, write {code: %q, means: %[2]s}", code, m, form.Value, code)
 	case known && t.meanings[code] != m && (m != NotFound || t.meanings[code] != CallerRefused):
 		s.errorf(means, "means: %q is in the catalogue with another meaning, so it cannot mean %s", code, m)
 	}
 	t.formMeanings[f][code] = m
+}
+
+// catalogued returns the item of the catalogue that has a code for both forms.
+func (s *source) catalogued(code string) *yaml.Node {
+	items := child(s.root, "catalogue").Content
+	return items[slices.IndexFunc(items, func(item *yaml.Node) bool { return child(item, "form") == nil && codeOf(item).Value == code })]
 }
 
 // readRole reads the declaration of a role.
