@@ -15,7 +15,7 @@ import (
 func (g *Gateway) observe(x *exchange) {
 	g.metrics.observe(x)
 	level := slog.LevelInfo
-	if x.sent.asked && x.out.reason != "" {
+	if x.sent.called && x.out.reason != "" {
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()
@@ -45,7 +45,7 @@ func (g *Gateway) observe(x *exchange) {
 	if partner := x.shortPartner(); partner != "" {
 		attrs = append(attrs, slog.String("partner", partner))
 	}
-	if x.sent.asked {
+	if x.sent.called {
 		attrs = append(attrs, slog.Float64("upstream_ms", float64(x.sent.took.Microseconds())/1000))
 		if x.sent.unknown && x.route.operation.Effect == translate.Write {
 			attrs = append(attrs, slog.String("outcome", "unknown"))
@@ -57,7 +57,7 @@ func (g *Gateway) observe(x *exchange) {
 	if x.out.reason != "" {
 		attrs = append(attrs, slog.String("reason", x.out.reason))
 	}
-	if x.sent.asked && x.out.gone {
+	if x.sent.called && x.out.gone {
 		attrs = append(attrs, slog.Bool("caller_gone", true))
 	}
 	if x.out.field != "" {

@@ -66,8 +66,8 @@ func (x *exchange) answerCallError(err error) {
 	}
 	write := x.route.operation.Effect == translate.Write
 	switch {
-	case write && !failed.sent && x.in.while.Err() != nil:
-		x.giveUp()
+	case write && !failed.sent && x.in.sendCtx.Err() != nil:
+		x.failNotSent()
 	case write && failed.sent:
 		status := http.StatusBadGateway
 		if failed.reason == "timeout" {
@@ -146,8 +146,8 @@ func (x *exchange) finish() {
 	if x.call != nil {
 		x.call.Release()
 	}
-	if x.in.read != nil {
-		x.in.read.Release()
+	if x.in.readCall != nil {
+		x.in.readCall.Release()
 	}
 	x.in.body.release(!x.sent.busy)
 }

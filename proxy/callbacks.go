@@ -14,28 +14,27 @@ import (
 	"billbridge/translate/billing"
 )
 
-// swapCallbackURL puts an address of ours where the request has the partner's, so that the callback comes to us and is
-// brought on in the partner's form. A request without one stays as it is. Where ours cannot be stored nothing is sent,
-// and the exchange has been answered: a callback that nobody can place would be lost.
+// swapCallbackURL replaces the partner's callback address in the request by one of the gateway, so that the callback comes to the
+// gateway and is delivered in the partner's form. A request without an address is not changed. If the new address cannot be stored,
+// nothing is sent, since the callback would be lost. ok is false if the exchange has been answered.
 func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	if x.gateway.relay == nil {
 		return body, true
 	}
-	theirs, field, ok := x.call.StringValue(billing.Callback)
+	partnerURL, field, ok := x.call.StringValue(billing.Callback)
 	if !ok {
 		return body, true
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
-	// Copies of what is stored as it is: the store may write it after it was given up, when another call has the buffer
-	// of the request.
+	// Clones: the store may write these strings after a timeout, when another call uses the buffer of the request.
 	asked := relay.Asked{
 		Upstream: x.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
 		Key: x.call.Value(billing.Partner), OfBill: billing.AboutBill(x.route.operation), Bill: strings.Clone(x.call.Value(billing.Bill)),
 		Expiry: x.call.Value(billing.Expiry), Member: x.call.Value(billing.Member), Merchant: x.call.Value(billing.Merchant),
-		URL: strings.Clone(theirs),
+		URL: strings.Clone(partnerURL),
 	}
-	ours, err := x.gateway.relay.Bind(ctx, asked)
+	gatewayURL, err := x.gateway.relay.Bind(ctx, asked)
 	var wrong *relay.Wrong
 	switch {
 	case errors.As(err, &wrong):
@@ -43,19 +42,19 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 		x.fail(wrongAddress, field+": "+wrong.Text)
 		return nil, false
 	case err != nil:
-		if x.r.Context().Err() == nil { // else it is the caller that has gone
-			x.gateway.log.Error("a callback address cannot be kept", "id", x.id, "error", err.Error())
+		if x.r.Context().Err() == nil { // otherwise the caller has gone, which is not an error of the store
+			x.gateway.log.Error("a callback address cannot be stored", "id", x.id, "error", err.Error())
 		}
-		x.fail(notStored, "the callback address cannot be kept just now, nothing was sent")
+		x.fail(notStored, "the callback address cannot be stored now, nothing was sent")
 		return nil, false
-	case ours == theirs:
+	case gatewayURL == partnerURL:
 		return body, true
 	}
-	return x.call.Replace(nil, billing.Callback, ours), true
+	return x.call.Replace(nil, billing.Callback, gatewayURL), true
 }
 
-// AnswerCallback has the relay answer an upstream's callback. What holds for every answer of ours holds here, too: it
-// has an id, and a panic answers this request and ends nothing else (R40). The upstream then tries again.
+// AnswerCallback has the relay answer a callback of an upstream. Like every answer it has an X-Request-Id, and a panic ends only this
+// request (R40): the upstream then sends the callback again.
 func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	id := requestID(r.Header["X-Request-Id"])
 	w.Header().Set("X-Request-Id", id)

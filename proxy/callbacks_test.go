@@ -324,7 +324,7 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	if log := r.logs.String(); !strings.Contains(log, "no longer the one that was opened") {
 		t.Errorf("the log does not say why: %s", log)
 	}
-	if log := r.logs.String(); strings.Count(log, `"level":"ERROR","msg":"a callback address cannot be kept"`) != 2 {
+	if log := r.logs.String(); strings.Count(log, `"level":"ERROR","msg":"a callback address cannot be stored"`) != 2 {
 		t.Errorf("the log does not say why:\n%s", log)
 	}
 	// What needs no address goes on.

@@ -20,7 +20,7 @@ import (
 	"billbridge/translate/billing"
 )
 
-// An exchange carries one request from the caller to its answer.
+// An exchange handles one request of a caller, up to its answer.
 type exchange struct {
 	gateway *Gateway
 	state   *state
@@ -30,46 +30,46 @@ type exchange struct {
 	start   time.Time
 
 	client  translate.Form
-	route   *route          // nil until the path is known
-	in      received        // the request
-	decided decision        // by the rollout
-	target  *routeTarget    // where the call goes; nil where no upstream can take it
-	call    *translate.Call // nil until the request is read
+	route   *route // nil if the path is unknown
+	in      received
+	decided decision
+	target  *routeTarget    // where the call goes; nil if no upstream can take it
+	call    *translate.Call // nil until the request is translated
 	sent    forwarded
 	out     outcome
 }
 
 // received is the request of the caller.
 type received struct {
-	body   *heldBody       // what the calls keep points into it
-	at     time.Time       // when all of the request was there
-	waited bool            // it was there before its connection was accepted
-	while  context.Context // of a write: it is not sent any more when this has ended
-	read   *translate.Call // the request as it was read before its upstream was known; nil where no rollout decides
+	body     *heldBody       // the calls refer to its bytes
+	at       time.Time       // when the whole request had arrived
+	waited   bool            // the request arrived before its connection was accepted
+	sendCtx  context.Context // of a write: it is sent only until this context ends
+	readCall *translate.Call // the request, read before its target is known; nil if no rollout decides
 }
 
-// A decision is what the rollout says about a call. It is zero where no rollout decides.
+// A decision is the rollout's decision on a call. It is zero if no rollout decides.
 type decision struct {
-	call  rollout.Call
-	route rollout.Route
-	shown *rollout.Shown // what a read said of the bill, where that is to be recorded in the ledger; nil elsewhere
+	call       rollout.Call
+	route      rollout.Route
+	readResult *rollout.Shown // what a reply shows of the bill, if the ledger must record it; else nil
 }
 
-// forwarded is what became of the call to the upstream.
+// forwarded is what is known of the call to the upstream.
 type forwarded struct {
-	asked   bool          // whether the upstream was asked
-	unknown bool          // whether a byte of the call may have left and no answer to it is known
-	busy    bool          // whether the transport may still be reading what was sent, which may be the caller's bytes
-	took    time.Duration // from the connection to the end of the reply
+	called  bool          // the upstream was called
+	unknown bool          // a byte of the call may have left, and there is no reply
+	busy    bool          // the transport may still read the sent bytes, which may be those of the caller
+	took    time.Duration // from getting a connection to the end of the reply
 }
 
 // An outcome is how the caller was answered, for metrics and log.
 type outcome struct {
 	status int
-	code   string // in the form of the catalogue; "" where no code was given
-	gone   bool   // whether the caller had gone when the answer was due, or while it was written
-	reason string // for the log: never a value of a body
-	field  string // for the log: the path that a refusal names, if it is one of the table
+	code   string // in the form of the catalogue; "" for no code
+	gone   bool   // the caller had gone when the answer was due, or while it was written
+	reason string // for the log; never a value of a body
+	field  string // for the log: the path in a refusal, if the table has it
 }
 
 func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
@@ -83,15 +83,15 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
-// serve takes the exchange through its stages. Each either goes on or has answered.
+// serve answers the request.
 func (x *exchange) serve() {
-	// The listener's deadline for an answer was reckoned from the timeouts it started with.
-	if known := x.gateway.answerWithin; known > 0 && x.state.answerWithin > known {
+	// The listener set its write deadline by the config of its start. A reload may have extended the timeouts.
+	if deadline := x.gateway.answerWithin; deadline > 0 && x.state.answerWithin > deadline {
 		_ = http.NewResponseController(x.w).SetWriteDeadline(x.start.Add(x.state.answerWithin))
 	}
 	switch {
 	case x.route == nil:
-		x.fail(noSuchPath, "there is no operation at this path; they hang below "+cmp.Or(x.state.config.BasePath, "/"))
+		x.fail(noSuchPath, "there is no operation at this path; the operations are below "+cmp.Or(x.state.config.BasePath, "/"))
 		return
 	case x.r.Method != http.MethodPost:
 		x.w.Header().Set("Allow", http.MethodPost)
@@ -106,10 +106,10 @@ func (x *exchange) serve() {
 		x.fail(noUpstream, x.route.operation.Name+" exists in one form only, and no upstream of this gateway speaks it")
 		return
 	}
-	x.carry()
+	x.handleCall()
 }
 
-// read takes the body in, bounded by the bytes that really come.
+// read reads the body, up to the limit.
 func (x *exchange) read() bool {
 	limit := int64(x.state.config.Limits.Body)
 	err := errTooLong
@@ -119,7 +119,7 @@ func (x *exchange) read() bool {
 		x.in.body, err = x.gateway.memory.read(body, limit)
 	}
 	if err != nil {
-		// What is left of the body is not read: this connection has no next request.
+		// The rest of the body is not read, so the connection cannot be used again.
 		x.w.Header().Set("Connection", "close")
 		var late net.Error
 		switch {
@@ -142,36 +142,36 @@ func (x *exchange) read() bool {
 	return true
 }
 
-// carry finds the upstream, sends it the request in its form and answers with its reply.
-func (x *exchange) carry() {
-	defer x.bound()()
+// handleCall chooses the upstream, sends the request in its form and answers with its reply.
+func (x *exchange) handleCall() {
+	defer x.limitSending()()
 	if x.route.targets != nil {
 		if !x.decide() {
 			return
 		}
 		defer x.complete()
 	}
-	if x.target == nil { // a reload has just given the rollout other backends
-		x.fail(unowned, "the backends are being exchanged; nothing was sent")
+	if x.target == nil { // a reload has changed the backends of the rollout since newExchange
+		x.fail(unowned, "the backends of the rollout have changed; nothing was sent")
 		return
 	}
-	request, room, ok := x.translateRequest()
+	request, buffer, ok := x.translateRequest()
 	if !ok {
 		return
 	}
-	var compared []byte // the room of the request is the answer's, later
+	var compared []byte // a clone, since the answer uses the same buffer
 	if x.decided.route.Compare != "" {
 		compared = bytes.Clone(request)
 	}
-	reply := buffers.Get().(*bytes.Buffer)
+	reply := bufferPool.Get().(*bytes.Buffer)
 	response, ok := x.forward(request, reply)
 	if !ok {
 		return
 	}
 	if x.sent.busy {
-		room = new(bytes.Buffer)
+		buffer = new(bytes.Buffer)
 	}
-	answer, ok := x.translateReply(response, reply, room)
+	answer, ok := x.translateReply(response, reply, buffer)
 	if !ok {
 		return
 	}
@@ -180,63 +180,63 @@ func (x *exchange) carry() {
 		x.compare(compared, response.StatusCode, reply.Bytes())
 	}
 	if err == nil {
-		// HTTP/2 may go on reading an answer whose caller has reset the stream. On every other way that ends badly,
-		// too, the buffers are left to the garbage collector: no saving is worth another partner's bytes.
-		giveBack(room)
-		giveBack(reply)
+		// After an error the buffers are not reused: HTTP/2 may still read an answer whose caller has reset the stream, and must not
+		// send the bytes of another partner.
+		putBuffer(buffer)
+		putBuffer(reply)
 	}
 }
 
-// translateRequest brings the request to the upstream's form, in a buffer that is returned too, with an address of ours for
-// callbacks. ok is false where the exchange has been answered.
-func (x *exchange) translateRequest() (request []byte, room *bytes.Buffer, ok bool) {
-	room = buffers.Get().(*bytes.Buffer)
-	room.Grow(2 * x.in.body.Len())
-	request, err := x.startCall(room.AvailableBuffer())
+// translateRequest translates the request to the upstream's form, with a callback address of the gateway. It also returns the buffer
+// of the request. ok is false if the exchange has been answered.
+func (x *exchange) translateRequest() (request []byte, buffer *bytes.Buffer, ok bool) {
+	buffer = bufferPool.Get().(*bytes.Buffer)
+	buffer.Grow(2 * x.in.body.Len())
+	request, err := x.startCall(buffer.AvailableBuffer())
 	if err != nil {
-		giveBack(room)
+		putBuffer(buffer)
 		x.refuseRequest(x.target.translation, err)
 		return nil, nil, false
 	}
 	x.target.metrics.report("request", &x.call.Report)
-	if request, ok = x.swapCallbackURL(request); !ok || x.late() {
-		giveBack(room)
+	if request, ok = x.swapCallbackURL(request); !ok || x.tooLate() {
+		putBuffer(buffer)
 		return nil, nil, false
 	}
-	return request, room, true
+	return request, buffer, true
 }
 
-// startCall starts the call in the translation of its target. A request that the rollout has read is not read again.
+// startCall starts the call with the translation of its target. If the rollout has already read the request, it is not read again.
 func (x *exchange) startCall(dst []byte) ([]byte, error) {
-	read, translation := x.in.read, x.target.translation
+	read, translation := x.in.readCall, x.target.translation
 	switch {
 	case read == nil:
 		x.call = translation.Start()
 		return x.call.Request(dst, x.in.body.Bytes())
-	case translation == x.route.look:
-		x.call, x.in.read = read, nil
+	case translation == x.route.readTranslation:
+		x.call, x.in.readCall = read, nil
 	default:
 		x.call = translation.StartWith(read)
 	}
 	return x.call.Translate(dst)
 }
 
-// forward sends the request to the upstream and reads its reply. ok is false where the exchange has been answered.
+// forward sends the request to the upstream and reads its reply. ok is false if the exchange has been answered.
 func (x *exchange) forward(request []byte, reply *bytes.Buffer) (response *http.Response, ok bool) {
-	// A caller that goes away ends a read. A write that has left goes on: its outcome is logged.
+	// A read ends when the caller goes away. A write that was sent continues, and its outcome is logged.
 	ctx := x.r.Context()
 	if x.route.operation.Effect == translate.Write {
 		ctx = context.WithoutCancel(ctx)
 	}
 	sending := newPayload(request)
-	sending.sendCtx, sending.partner = x.in.while, x.call.Value(billing.Partner)
+	sending.sendCtx, sending.partner = x.in.sendCtx, x.call.Value(billing.Partner)
 	began := time.Now()
-	x.sent = forwarded{asked: true, unknown: true, busy: true} // what a panic from here on must assume
-	to := x.target.url
-	if x.route.passes {
-		to = x.passTarget()
+	x.sent = forwarded{called: true, unknown: true, busy: true} // if anything below panics
+	url := x.target.url
+	if x.route.passThrough {
+		url = x.passURL()
 	}
-	response, err := x.target.upstream.post(ctx, to, x.id, sending, reply, int64(x.state.config.Limits.Reply))
+	response, err := x.target.upstream.post(ctx, url, x.id, sending, reply, int64(x.state.config.Limits.Reply))
 	if !sending.connected.IsZero() {
 		began = sending.connected
 	}
@@ -248,13 +248,13 @@ func (x *exchange) forward(request []byte, reply *bytes.Buffer) (response *http.
 	return response, true
 }
 
-// translateReply brings the reply to the caller's form, in room, unless it is no answer to the call or must not be passed on.
-// ok is false where the exchange has been answered. What the answer echoes is in the caller's bytes.
-func (x *exchange) translateReply(response *http.Response, reply, room *bytes.Buffer) (answer []byte, ok bool) {
-	room.Grow(2 * reply.Len())
-	answer, err := x.call.Reply(room.AvailableBuffer(), response.StatusCode, reply.Bytes())
-	if x.route.passes {
-		answer, err = reply.Bytes(), nil // whatever it is
+// translateReply translates the reply to the caller's form, in buffer. ok is false if the exchange has been answered, because the reply
+// is unusable or must not be passed on.
+func (x *exchange) translateReply(response *http.Response, reply, buffer *bytes.Buffer) (answer []byte, ok bool) {
+	buffer.Grow(2 * reply.Len())
+	answer, err := x.call.Reply(buffer.AvailableBuffer(), response.StatusCode, reply.Bytes())
+	if x.route.passThrough {
+		answer, err = reply.Bytes(), nil // also if it is not JSON
 	}
 	if err != nil {
 		x.answerCallError(x.target.upstream.noAnswer(response.StatusCode, err))
@@ -266,38 +266,37 @@ func (x *exchange) translateReply(response *http.Response, reply, room *bytes.Bu
 	}
 	table := x.state.config.Table
 	x.out.code = table.Code(x.call.Code(), x.target.upstream.config.Form, table.Forms()[0])
-	x.keepShown()
-	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !x.route.passes {
+	x.keepReadResult()
+	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !x.route.passThrough {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}
 	return answer, true
 }
 
-// answer writes the upstream's answer. The error tells that the caller may not have got it.
+// answer writes the answer to the caller. After an error the caller may not have got it.
 func (x *exchange) answer(response *http.Response, answer []byte) error {
 	if after := response.Header.Get("Retry-After"); after != "" {
 		x.w.Header().Set("Retry-After", after)
 	}
-	// Only here, where nothing is left to fail that could be answered: until now a failure of ours must not look
-	// like a refusal of what the upstream may have done.
+	// Not earlier: until here a failure of the gateway must be answered as an unknown outcome, not as a refusal.
 	x.sent.unknown = false
-	if x.route.passes {
+	if x.route.passThrough {
 		x.w.Header()["Content-Type"] = response.Header["Content-Type"]
 	}
 	return x.write(response.StatusCode, answer)
 }
 
-// bound sets until when a write may be sent: while its caller is connected and, during a rollout or if it waited in the socket, for
+// limitSending sets until when a write may be sent: while its caller is connected and, during a rollout or if it waited in the socket, for
 // send_within (rollout/README.md, "Why it is like this", S1 and S2). release stops the timer.
-func (x *exchange) bound() (release context.CancelFunc) {
+func (x *exchange) limitSending() (release context.CancelFunc) {
 	if x.route.operation.Effect != translate.Write {
 		return func() {}
 	}
-	x.in.while = x.r.Context()
+	x.in.sendCtx = x.r.Context()
 	if x.route.targets == nil && !x.in.waited {
 		return func() {}
 	}
-	x.in.while, release = context.WithDeadline(x.in.while, x.in.at.Add(x.sendWithin()))
+	x.in.sendCtx, release = context.WithDeadline(x.in.sendCtx, x.in.at.Add(x.sendWithin()))
 	return release
 }
 
@@ -308,17 +307,17 @@ func (x *exchange) sendWithin() time.Duration {
 	return config.DefaultSendWithin
 }
 
-// late answers a write that must not be sent any more.
-func (x *exchange) late() bool {
-	if x.in.while == nil || x.in.while.Err() == nil {
+// tooLate answers a write that must not be sent any more, and reports whether it did.
+func (x *exchange) tooLate() bool {
+	if x.in.sendCtx == nil || x.in.sendCtx.Err() == nil {
 		return false
 	}
-	x.giveUp()
+	x.failNotSent()
 	return true
 }
 
-// giveUp answers a write of which nothing was sent, since its caller has gone or it came too long ago.
-func (x *exchange) giveUp() {
+// failNotSent answers a write that was not sent because its caller has gone or it arrived too long ago.
+func (x *exchange) failNotSent() {
 	if x.r.Context().Err() != nil {
 		x.fail(notSent, "the caller went away, nothing was sent")
 		x.out.status, x.out.reason = statusGone, "the caller went away"
@@ -331,14 +330,14 @@ func (x *exchange) giveUp() {
 	}
 }
 
-// refuseRequest answers a request that cannot be carried.
+// refuseRequest answers a request that cannot be translated.
 func (x *exchange) refuseRequest(translation *translate.Translation, err error) {
 	var refusal *translate.Refusal
 	errors.As(err, &refusal)
 	text := refusal.Reason
 	if refusal.Field != "" {
 		text = refusal.Field + ": " + text
-		x.out.field = other // a name that only the sender knows may be anything
+		x.out.field = other // the sender chose the name, which must not be logged
 		if translation.HasRequestField(refusal.Field) {
 			x.out.field = refusal.Field
 		}
@@ -346,32 +345,32 @@ func (x *exchange) refuseRequest(translation *translate.Translation, err error) 
 	x.refuse(http.StatusBadRequest, refusal.Code, text, "refused")
 }
 
-// buffers hold bodies. A body of the usual size is carried without an allocation.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// bufferPool holds buffers for bodies, so that a body of the usual size needs no allocation.
+var bufferPool = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// giveBack returns a buffer, unless it has grown so that keeping it would cost more than making a new one.
-func giveBack(b *bytes.Buffer) {
+// putBuffer returns a buffer to the pool, unless it is too large to keep.
+func putBuffer(b *bytes.Buffer) {
 	if b.Cap() <= 64<<10 {
 		b.Reset()
-		buffers.Put(b)
+		bufferPool.Put(b)
 	}
 }
 
-// requestID is the caller's where it is sane, else a new one.
+// requestID returns the caller's id if it has only safe characters, or a new one.
 func requestID(given []string) string {
 	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 {
-		sane := true
+		safe := true
 		for _, c := range []byte(given[0]) {
-			sane = sane && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == '.' || c == ':')
+			safe = safe && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == '.' || c == ':')
 		}
-		if sane {
+		if safe {
 			return given[0]
 		}
 	}
 	return rand.Text()
 }
 
-// isJSON tells whether the body is what the interface sends: JSON, by its type or by the lack of one.
+// isJSON reports whether the header says that the body is JSON without a content coding. A missing type counts as JSON.
 func isJSON(h http.Header) bool {
 	for _, coding := range h["Content-Encoding"] {
 		if !strings.EqualFold(coding, "identity") {

@@ -11,93 +11,92 @@ import (
 	"billbridge/translate/billing"
 )
 
-// finding is what an upstream said to a read, in the caller's form.
-type finding struct {
+// probeReply is an upstream's reply to a read of a bill, in the caller's form.
+type probeReply struct {
 	status int
-	code   string // in the catalogue's form
+	code   string // in the form of the catalogue
 	body   []byte
 	state  string // of a bill that was found
 	means  string // what the state means by the table
 	amount string // of a bill that was found
 }
 
-// explain says what a read shows of a bill after a write that has no answer. It never says that the bill does not
-// exist: a write that is late may still come to take effect.
+// explain reads the bill after a write without a reply and returns a sentence about it for the answer. The sentence never says that
+// the bill does not exist: the write may still take effect.
 func (x *exchange) explain() string {
-	operation, within := x.route.operation, time.Duration(x.state.config.Failures.Explain)
+	operation, timeout := x.route.operation, time.Duration(x.state.config.Failures.Explain)
 	if !billing.AboutBill(operation) || x.call == nil {
 		return ""
 	}
-	count := func(shown string) { x.gateway.metrics.unknownOutcomes.WithLabelValues(operation.Name, shown).Inc() }
-	said := billing.IdentityOf(x.call)
-	if said.Partner == "" || said.Bill == "" || within == 0 || x.state.read == nil || !operation.Explain {
-		count(notAsked)
+	count := func(label string) { x.gateway.metrics.unknownOutcomes.WithLabelValues(operation.Name, label).Inc() }
+	identity := billing.IdentityOf(x.call)
+	if identity.Partner == "" || identity.Bill == "" || timeout == 0 || x.state.readOperation == nil || !operation.Explain {
+		count(notRead)
 		return ""
 	}
-	// The caller may have gone; the result is logged in any case.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), within)
+	// The result is logged even if the caller has gone.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
 	defer cancel()
-	found, shown := x.ask(ctx, x.target.upstream.config.Name, said)
-	count(shownWords[found])
-	x.decided.shown = &rollout.Shown{Finding: found, State: shown.state, Ended: billing.Final(shown.means), Amount: shown.amount}
+	found, reply := x.readBill(ctx, x.target.upstream.config.Name, identity)
+	count(explanationLabels[found])
+	x.decided.readResult = &rollout.Shown{Finding: found, State: reply.state, Ended: billing.Final(reply.means), Amount: reply.amount}
 	switch {
 	case found == rollout.Present:
-		if shown.amount != "" && len(shown.amount) <= 20 && strings.Trim(shown.amount, "0123456789") == "" {
-			return " A read just now shows the bill in state " + shown.state + ", amount " + shown.amount + "."
+		if reply.amount != "" && len(reply.amount) <= 20 && strings.Trim(reply.amount, "0123456789") == "" {
+			return " A read just now shows the bill in state " + reply.state + ", amount " + reply.amount + "."
 		}
-		return " A read just now shows the bill in state " + shown.state + "."
+		return " A read just now shows the bill in state " + reply.state + "."
 	case found == rollout.Absent:
 		return " A read just now does not show the bill yet."
 	}
-	return " A read just now did not tell."
+	return " A read just now gave no clear answer."
 }
 
-// ask reads a bill at an upstream, as the partner would.
-func (x *exchange) ask(ctx context.Context, upstream string, said billing.Identity) (rollout.ProbeResult, finding) {
+// readBill reads a bill at an upstream with the identity of a partner.
+func (x *exchange) readBill(ctx context.Context, upstream string, identity billing.Identity) (rollout.ProbeResult, probeReply) {
 	s := x.state
-	read := s.reads[x.client][upstream]
-	if read == nil {
-		return rollout.Unclear, finding{}
+	target := s.readTargets[x.client][upstream]
+	if target == nil {
+		return rollout.Unclear, probeReply{}
 	}
-	call := read.translation.Start()
+	call := target.translation.Start()
 	defer call.Release()
-	question, err := s.read.Compose(nil, x.client, said.Values())
+	request, err := s.readOperation.Compose(nil, x.client, identity.Values())
 	if err != nil {
-		return rollout.Unclear, finding{}
+		return rollout.Unclear, probeReply{}
 	}
-	body, err := call.Request(nil, question)
+	body, err := call.Request(nil, request)
 	if err != nil {
-		return rollout.Unclear, finding{}
+		return rollout.Unclear, probeReply{}
 	}
-	reply := new(bytes.Buffer)
-	asking := newPayload(body)
-	asking.partner = said.Partner
-	response, err := read.upstream.post(ctx, read.url, x.id, asking, reply, int64(s.config.Limits.Reply))
+	buffer := new(bytes.Buffer)
+	sending := newPayload(body)
+	sending.partner = identity.Partner
+	response, err := target.upstream.post(ctx, target.url, x.id, sending, buffer, int64(s.config.Limits.Reply))
 	if err != nil {
-		return rollout.Unclear, finding{}
+		return rollout.Unclear, probeReply{}
 	}
-	answer, err := call.Reply(nil, response.StatusCode, reply.Bytes())
+	reply, err := call.Reply(nil, response.StatusCode, buffer.Bytes())
 	if err != nil {
-		return rollout.Unclear, finding{}
+		return rollout.Unclear, probeReply{}
 	}
-	table := s.config.Table
-	form := read.upstream.config.Form
+	table, form := s.config.Table, target.upstream.config.Form
 	found := rollout.Unclear
 	switch {
-	case call.Succeeded() && call.ReplyValue(billing.State) == "": // it shows no bill
+	case call.Succeeded() && call.ReplyValue(billing.State) == "": // without a state it does not show a bill
 	case call.Succeeded():
-		return rollout.Present, finding{
+		return rollout.Present, probeReply{
 			state: strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State), amount: strings.Clone(call.ReplyValue(billing.Amount)),
 		}
 	case table.Means(form, call.Code(), translate.NotFound):
 		found = rollout.Absent
-	// Such a refusal says nothing of the bill. A caller whom both backends refuse so gets that refusal for every operation: it is
-	// permanent, and must not look like maintenance.
+	// This refusal says nothing about the bill. If both backends refuse the caller, it gets the refusal for every operation: it is
+	// permanent and must not look like maintenance.
 	case table.Means(form, call.Code(), translate.CallerRefused, translate.Malformed):
 		found = rollout.Refusing
 	}
 	if s.config.Failures.MaskHosts {
-		answer = maskHosts(answer, table.TextName(x.client))
+		reply = maskHosts(reply, table.TextName(x.client))
 	}
-	return found, finding{status: response.StatusCode, code: table.Code(call.Code(), form, table.Forms()[0]), body: answer}
+	return found, probeReply{status: response.StatusCode, code: table.Code(call.Code(), form, table.Forms()[0]), body: reply}
 }

@@ -47,7 +47,7 @@ type Gateway struct {
 	log       *slog.Logger
 	userAgent string
 	rollout   *rollout.Router // may be nil
-	callers   callers         // the partners whose calls the rollout has routed
+	partners  knownPartners   // the partners whose calls the rollout has routed
 	relay     *relay.Relay    // may be nil
 
 	memory memory // of the bodies of requests
@@ -82,7 +82,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	g.memory.held, g.memory.refused = m.held, m.noMemory
 	g.Use(c)
 	if g.rollout != nil {
-		g.rollout.LookWith(g.look)
+		g.rollout.LookWith(g.readForOperator)
 	}
 	return g, nil
 }

@@ -68,7 +68,7 @@ func (m *memory) read(body io.Reader, limit int64) (h *heldBody, err error) {
 		return h, errNoMemory
 	}
 	h.taken = chunk
-	h.Buffer = buffers.Get().(*bytes.Buffer)
+	h.Buffer = bufferPool.Get().(*bytes.Buffer)
 	h.Grow(chunk)
 	var full [][]byte
 	var length int64
@@ -105,7 +105,7 @@ func (h *heldBody) join(parts [][]byte, length int64) error {
 	for _, part := range parts {
 		whole = append(whole, part...)
 	}
-	giveBack(h.Buffer)
+	putBuffer(h.Buffer)
 	h.Buffer = bytes.NewBuffer(whole)
 	h.memory.giveBack(h.taken)
 	h.taken = length
@@ -118,7 +118,7 @@ func (h *heldBody) release(reuse bool) {
 		return
 	}
 	if reuse && h.Buffer != nil {
-		giveBack(h.Buffer)
+		putBuffer(h.Buffer)
 	}
 	h.memory.giveBack(h.taken)
 	h.taken = 0

@@ -122,8 +122,8 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 			m.requests.WithLabelValues(l.operation, l.client, l.upstream, none, status)
 		}
 		if billing.AboutBill(o) {
-			for _, shown := range append(slices.Collect(maps.Values(shownWords)), notAsked) {
-				m.unknownOutcomes.WithLabelValues(l.operation, shown)
+			for _, label := range append(slices.Collect(maps.Values(explanationLabels)), notRead) {
+				m.unknownOutcomes.WithLabelValues(l.operation, label)
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func (m *metrics) observe(x *exchange) {
 		target := x.target.metrics
 		upstream = target.upstream
 		target.duration.Observe(duration)
-		if x.sent.asked {
+		if x.sent.called {
 			target.upstreamDuration.Observe(x.sent.took.Seconds())
 		}
 	} else {

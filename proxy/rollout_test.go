@@ -246,7 +246,7 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 // TestExplanationOfALegacyBackend: it says that there is no such bill in a word of its own (translate/README.md, Codes).
 func TestExplanationOfALegacyBackend(t *testing.T) {
 	t.Parallel()
-	for code, says := range map[string]string{"9980": "A read just now does not show the bill yet.", "9999": "A read just now did not tell."} {
+	for code, says := range map[string]string{"9980": "A read just now does not show the bill yet.", "9999": "A read just now gave no clear answer."} {
 		broken := false
 		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if !broken { // the calls come one by one

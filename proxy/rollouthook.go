@@ -19,16 +19,16 @@ import (
 	"billbridge/translate/billing"
 )
 
-// decide has the rollout decide where a call goes. ok is false where the exchange has been answered.
+// decide chooses the target by the rollout. ok is false if the exchange has been answered.
 func (x *exchange) decide() (ok bool) {
-	names, ok := x.readForRollout()
+	identity, ok := x.readForRollout()
 	if !ok {
 		return false
 	}
-	probes := &probes{answers: map[string]finding{}}
+	replies := &probeReplies{byUpstream: map[string]probeReply{}}
 	ctx := x.r.Context()
 	if x.decided.call.Writes {
-		ctx = context.WithoutCancel(ctx) // a create that is recorded and given up would hold its bill where it is for good
+		ctx = context.WithoutCancel(ctx) // a create that is recorded but not completed would bind its bill to the backend for good
 	}
 	wait := time.Duration(x.state.config.Rollout.Ask)
 	ctx, cancel := context.WithTimeout(ctx, config.StoreTimeout+wait)
@@ -36,84 +36,84 @@ func (x *exchange) decide() (ok bool) {
 	route, err := x.gateway.rollout.Route(ctx, x.decided.call, func(ctx context.Context, upstream string) rollout.ProbeResult {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		if x.in.while != nil { // what is found out later serves nothing
-			defer context.AfterFunc(x.in.while, cancel)()
+		if x.in.sendCtx != nil { // after its end a result has no use
+			defer context.AfterFunc(x.in.sendCtx, cancel)()
 		}
-		result, answer := x.ask(ctx, upstream, names)
-		probes.keep(upstream, answer)
+		result, reply := x.readBill(ctx, upstream, identity)
+		replies.set(upstream, reply)
 		return result
 	})
-	x.target = nil // until something is to be sent, neither metrics nor log may name an upstream
+	x.target = nil // metrics and log name an upstream only if the call goes there
 	var refused *rollout.Refused
 	switch {
-	case errors.As(err, &refused) && x.late():
+	case errors.As(err, &refused) && x.tooLate():
 		return false
 	case errors.As(err, &refused):
 		x.refuseUnowned(refused, "; nothing was sent")
 		return false
 	case route.Answered:
-		answer := probes.of(route.Upstream)
-		x.out.code = answer.code
-		_ = x.write(answer.status, answer.body) // a caller that has gone cannot be told
+		reply := replies.get(route.Upstream)
+		x.out.code = reply.code
+		_ = x.write(reply.status, reply.body) // it fails if the caller has gone
 		return false
 	}
 	x.decided.route, x.target = route, x.route.targets[route.Upstream]
 	return true
 }
 
-// readForRollout reads the request for what the rollout must know of it before the upstream is known.
-func (x *exchange) readForRollout() (names billing.Identity, ok bool) {
-	x.in.read = x.route.look.Start()
-	if err := x.in.read.Read(x.in.body.Bytes()); err != nil {
+// readForRollout reads from the request what the rollout needs. ok is false if the exchange has been answered.
+func (x *exchange) readForRollout() (identity billing.Identity, ok bool) {
+	x.in.readCall = x.route.readTranslation.Start()
+	if err := x.in.readCall.Read(x.in.body.Bytes()); err != nil {
 		x.target = nil
-		x.refuseRequest(x.route.look, err)
-		return names, false
+		x.refuseRequest(x.route.readTranslation, err)
+		return identity, false
 	}
-	names = billing.IdentityOf(x.in.read) // a read at a backend, and the ledger's writer, may still need it when the request was given up
+	identity = billing.IdentityOf(x.in.readCall) // a copy: a probe or the store may use it after the exchange
 	o := x.route.operation
 	x.decided.call = rollout.Call{
-		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write, Merchant: names.Merchant, Bill: names.Bill,
-		Until: relay.Until(x.in.read.Value(billing.Expiry)), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
+		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write, Merchant: identity.Merchant, Bill: identity.Bill,
+		Until: relay.Until(x.in.readCall.Value(billing.Expiry)), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
-	if names.Partner != "" {
-		x.decided.call.Partner = partner.Of(names.Partner)
+	if identity.Partner != "" {
+		x.decided.call.Partner = partner.Of(identity.Partner)
 	}
-	return names, true
+	return identity, true
 }
 
-// probes are the answers of the backends to the reads by which a call found its way. It is safe for concurrent use: a read may end
-// after the call was given up.
-type probes struct {
-	mu      sync.Mutex
-	answers map[string]finding // by upstream
+// probeReplies holds the replies of the backends to the probes of one call. It is safe for concurrent use: a probe may end after the
+// exchange.
+type probeReplies struct {
+	mu         sync.Mutex
+	byUpstream map[string]probeReply
 }
 
-func (p *probes) keep(upstream string, answer finding) {
+func (p *probeReplies) set(upstream string, reply probeReply) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answers[upstream] = answer
+	p.byUpstream[upstream] = reply
 }
 
-func (p *probes) of(upstream string) finding {
+func (p *probeReplies) get(upstream string) probeReply {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.answers[upstream]
+	return p.byUpstream[upstream]
 }
 
-// mayPassOn tells whether the upstream's reply may be the caller's answer. Where it may not, the exchange has been answered.
+// mayPassOn reports whether the caller may get the upstream's reply. If not, the exchange has been answered.
 func (x *exchange) mayPassOn() bool {
 	route := x.decided.route
 	if x.call.Succeeded() {
 		return true
 	}
 	if route.OnlyIfFound {
-		// The bill may be at the other upstream: this one's word is no answer.
+		// This backend has not found the bill, and the other one may own it.
 		x.sent.unknown = false
-		x.fail(unowned, "it is not known just now at which backend the bill is")
+		x.fail(unowned, "it is not known now which backend owns the bill")
 		return false
 	}
 	if route.Deniable && x.means(translate.NotFound) {
-		if refused := x.deny(); refused != nil {
+		if refused := x.recordDenied(); refused != nil {
 			x.sent.unknown = false
 			x.refuseUnowned(refused, "")
 			return false
@@ -122,19 +122,19 @@ func (x *exchange) mayPassOn() bool {
 	return true
 }
 
-// refuseUnowned answers a call of which it is not certain where its bill is.
-func (x *exchange) refuseUnowned(refused *rollout.Refused, sent string) {
+// refuseUnowned answers a call that the rollout has refused. note is appended to the text.
+func (x *exchange) refuseUnowned(refused *rollout.Refused, note string) {
 	if refused.Cause != nil && x.r.Context().Err() == nil {
-		x.gateway.log.Error("the ledger is out of reach", "id", x.id, "error", refused.Cause.Error())
+		x.gateway.log.Error("the ledger is unreachable", "id", x.id, "error", refused.Cause.Error())
 	}
 	f := unowned
 	f.reason += ": " + refused.Reason
-	x.fail(f, refused.Text+sent)
+	x.fail(f, refused.Text+note)
 }
 
-// deny has the ledger record that the caller of a write is about to be told that there is no such bill, and returns why it
-// must not be told so; nil if it may.
-func (x *exchange) deny() *rollout.Refused {
+// recordDenied records that the caller gets "no such bill" as the answer to a write. If it returns a refusal, the caller must get that
+// one instead.
+func (x *exchange) recordDenied() *rollout.Refused {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
 	var refused *rollout.Refused
@@ -142,52 +142,53 @@ func (x *exchange) deny() *rollout.Refused {
 	return refused
 }
 
-// notAsked is what is counted where no read was made.
-const notAsked = "not asked"
+// notRead is the metric's label if no read was made.
+const notRead = "not asked"
 
-// shownWords are what a read says of the bill of a write without an answer, for the metric.
-var shownWords = map[rollout.ProbeResult]string{
+// explanationLabels are the metric's labels for the result of a read after a write without a reply.
+var explanationLabels = map[rollout.ProbeResult]string{
 	rollout.Unclear: "unclear", rollout.Absent: "not visible yet", rollout.Present: "visible", rollout.Refusing: "unclear",
 }
 
-// complete tells the rollout how a call ended.
+// complete records how a call ended.
 func (x *exchange) complete() {
-	call, way, shown := x.decided.call, x.decided.route, x.decided.shown
+	call, route, readResult := x.decided.call, x.decided.route, x.decided.readResult
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
-	if err := x.gateway.rollout.Complete(ctx, way, x.outcome()); err != nil {
-		x.gateway.log.Error("the ledger cannot record how a create ended; it counts as one that may have been made", "id", x.id, "error", err.Error())
+	if err := x.gateway.rollout.Complete(ctx, route, x.outcome()); err != nil {
+		x.gateway.log.Error("the ledger cannot record the outcome of a create: the bill counts as possibly created", "id", x.id, "error", err.Error())
 	}
-	succeeded := x.call != nil && x.sent.asked && !x.sent.unknown && x.call.Succeeded()
-	if shown != nil && shown.Finding == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
-		if err := x.gateway.rollout.RecordFound(ctx, call, way); err != nil {
-			x.gateway.log.Error("the ledger cannot record where a bill was found; it counts as one that may have been made", "id", x.id, "error", err.Error())
+	succeeded := x.call != nil && x.sent.called && !x.sent.unknown && x.call.Succeeded()
+	if readResult != nil && readResult.Finding == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
+		if err := x.gateway.rollout.RecordFound(ctx, call, route); err != nil {
+			x.gateway.log.Error("the ledger cannot record where a bill was found: the bill counts as possibly created", "id", x.id, "error", err.Error())
 		}
 	}
-	// After it is known that the bill is there.
+	// After RecordFound: the ledger must know first that the bill exists.
 	var err error
-	if shown != nil {
-		err = x.gateway.rollout.RecordRead(ctx, call, way, *shown)
+	if readResult != nil {
+		err = x.gateway.rollout.RecordRead(ctx, call, route, *readResult)
 	}
-	// Last: it stays until a read of somebody else. A create may also have been done whose answer does not say for certain that it was not.
-	if call.Writes && x.sent.asked && (x.sent.unknown || call.Creates && x.outcome() == store.Unknown) {
-		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, way, shown))
+	// After RecordRead, since only the read of another call may end an unknown outcome. A create is also of unknown outcome if the reply
+	// does not prove that nothing was created.
+	if call.Writes && x.sent.called && (x.sent.unknown || call.Creates && x.outcome() == store.Unknown) {
+		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, route, readResult))
 	}
 	if err != nil {
-		x.gateway.log.Error("the ledger cannot record what became of a bill: billbridge bills list does not show it", "id", x.id, "error", err.Error())
+		x.gateway.log.Error("the ledger cannot record the outcome of a call: billbridge bills list does not show it", "id", x.id, "error", err.Error())
 	}
 	if succeeded {
-		x.gateway.callers.remember(call.Partner, x.call)
+		x.gateway.partners.remember(call.Partner, x.call)
 		if err := x.gateway.rollout.RecordSeen(ctx, call.Partner); err != nil {
-			x.gateway.log.Error("the store cannot record that a partner was seen; its settling period becomes longer", "id", x.id, "error", err.Error())
+			x.gateway.log.Error("the store cannot record that a partner was seen: its settling period becomes longer", "id", x.id, "error", err.Error())
 		}
 	}
-	x.count(succeeded)
+	x.countCall(succeeded)
 }
 
-// keepShown keeps what the upstream's answer shows of the bill, if it is to be recorded in the ledger. That happens when the answer has been
-// sent: another call may use the buffer of the reply then.
-func (x *exchange) keepShown() {
+// keepReadResult copies what the reply shows of the bill, if the ledger must record it. The ledger does so after the answer, when another
+// call may use the buffer of the reply.
+func (x *exchange) keepReadResult() {
 	if x.route.targets == nil {
 		return
 	}
@@ -195,57 +196,58 @@ func (x *exchange) keepShown() {
 	operation := x.route.operation
 	set, setMeans := operation.Sets(billing.State)
 	switch succeeded := x.call.Succeeded(); {
-	case succeeded && operation == x.state.read && x.call.ReplyValue(billing.State) != "":
+	case succeeded && operation == x.state.readOperation && x.call.ReplyValue(billing.State) != "":
 		shown = rollout.Shown{
 			Finding: rollout.Present, State: x.call.ReplyValue(billing.State), Ended: billing.Final(x.call.ReplyMeaning(billing.State)), Amount: x.call.ReplyValue(billing.Amount),
 		}
 	case succeeded && set != "":
 		shown = rollout.Shown{Finding: rollout.Present, State: set, Ended: billing.Final(setMeans)}
-	case !succeeded && operation == x.state.read && x.means(translate.NotFound):
+	case !succeeded && operation == x.state.readOperation && x.means(translate.NotFound):
 		shown = rollout.Shown{Finding: rollout.Absent}
 	default:
 		return
 	}
 	if x.decided.route.Relevant(shown) {
 		shown.State, shown.Amount = strings.Clone(shown.State), strings.Clone(shown.Amount)
-		x.decided.shown = &shown
+		x.decided.readResult = &shown
 	}
 }
 
-// count tells the rollout what became of a call, for its report, and has the bill read back that a canary made.
-func (x *exchange) count(succeeded bool) {
-	call, way := x.decided.call, x.decided.route
+// countCall adds the call to the evidence of the rollout. It has a bill of canary read back.
+func (x *exchange) countCall(succeeded bool) {
+	call, route := x.decided.call, x.decided.route
 	end := evidence.End{Succeeded: succeeded}
-	// What we say in a side's place is no answer of it: where its word must not be relayed, and where nobody waited for it.
-	if x.sent.asked && !strings.HasPrefix(x.out.reason, unowned.reason) && x.out.status != statusGone {
+	// The code counts only if it is the backend's: not if the gateway refused to pass on the reply, or if the caller had gone.
+	if x.sent.called && !strings.HasPrefix(x.out.reason, unowned.reason) && x.out.status != statusGone {
 		end.Code = x.codeLabel()
 	}
 	if succeeded {
 		end.Mismatched = slices.Clone(x.call.Report.Mismatched)
 	}
 	c := x.state.config.Rollout
-	for side, name := range []string{c.Old, c.New} {
+	for i, name := range []string{c.Old, c.New} {
 		switch {
-		case name != way.Upstream && succeeded:
-			end.Lacks[side] = x.lacks(name)
-		case name == way.Upstream && !x.sent.asked && x.lacks(map[string]string{c.Old: c.New, c.New: c.Old}[name]) == "":
-			end.Lacks[side] = x.lacks(name)
+		case name != route.Upstream && succeeded:
+			end.Lacks[i] = x.refusalAt(name)
+		case name == route.Upstream && !x.sent.called && x.refusalAt(map[string]string{c.Old: c.New, c.New: c.Old}[name]) == "":
+			end.Lacks[i] = x.refusalAt(name)
 		}
 	}
-	x.gateway.rollout.Count(call, way, end)
-	if way.ReadBack && succeeded {
+	x.gateway.rollout.Count(call, route, end)
+	if route.ReadBack && succeeded {
 		x.readBack()
 	}
 }
 
-// lacks is why an upstream's form cannot carry the call: the code and the field of the refusal. "" if it can.
-func (x *exchange) lacks(upstream string) string {
+// refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It returns "" if it
+// can be translated.
+func (x *exchange) refusalAt(upstream string) string {
 	translation := x.route.targets[upstream].translation
-	read := x.in.read
-	if read == nil { // the call itself is in the translation that changes the form
+	read := x.in.readCall
+	if read == nil { // startCall has made it x.call
 		read = x.call
 	}
-	if translation.SameForm() || read == nil || x.sent.asked && read == x.call {
+	if translation.SameForm() || read == nil || x.sent.called && read == x.call {
 		return ""
 	}
 	_, err := read.Translate(nil)
@@ -259,26 +261,26 @@ func (x *exchange) lacks(upstream string) string {
 	return refusal.Code
 }
 
-// outcome is what is known of a write after its exchange.
+// outcome returns the outcome of a write, for the ledger.
 func (x *exchange) outcome() store.Outcome {
 	switch {
-	case !x.sent.asked:
+	case !x.sent.called:
 		return store.NotSent
 	case x.sent.unknown:
 		return store.Unknown
 	case x.call.Succeeded():
 		return store.Succeeded
 	case x.call.Code() == "":
-		return store.NotSent // it broke off before a byte of it left
+		return store.NotSent // the call failed before a byte of it left
 	case x.means(translate.Exists):
 		return store.Taken
 	case x.out.status < http.StatusInternalServerError && x.means(translate.Refused, translate.CallerRefused, translate.Malformed):
 		return store.Refused
 	}
-	return store.Unknown // a failure, or a code of which nobody says for certain that nothing was done
+	return store.Unknown // a failure, or a code after which the write may have been done
 }
 
-// means tells what the code of the reply means, by the table.
-func (x *exchange) means(any ...translate.Meaning) bool {
-	return x.state.config.Table.Means(x.target.upstream.config.Form, x.call.Code(), any...)
+// means reports whether the code of the reply has one of the meanings in the table.
+func (x *exchange) means(meanings ...translate.Meaning) bool {
+	return x.state.config.Table.Means(x.target.upstream.config.Form, x.call.Code(), meanings...)
 }

@@ -15,33 +15,34 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// A state is what one config makes of the gateway. It is immutable; a reload swaps it whole.
+// A state is the gateway's state for one config. It is immutable. A reload replaces it as a whole.
 type state struct {
 	config    *config.Config
 	router    *mux.Router
 	routes    map[string]*route // by the name of their mux route
 	upstreams map[string]*upstream
 
-	reads map[translate.Form]map[string]*routeTarget // of the operation that shows a bill, by the client's form and the upstream
-	read  *translate.Operation                       // nil where the table has none
+	readOperation *translate.Operation                       // reads a bill; nil if the table has no such operation
+	readTargets   map[translate.Form]map[string]*routeTarget // of readOperation, by the client's form and the upstream
 
-	answerWithin time.Duration // from the end of a request's header to the end of its answer
+	answerWithin time.Duration // the longest time from the end of a request's header to the end of its answer
 }
 
-// A route is one operation in one form of the client. Its name, metrics and log lines come from the table.
+// A route is one operation in one form of the client.
 type route struct {
-	operation *translate.Operation
-	client    translate.Form
-	target    *routeTarget // nil where no upstream can take the operation
-	passes    bool         // byte for byte, to the path that was asked for; the url of its target is that of no path
+	operation   *translate.Operation
+	client      translate.Form
+	target      *routeTarget // nil if no upstream has the operation
+	passThrough bool         // a path of route.pass: bytes and path are not changed, and the URL of the target has no path
 
-	// Where a rollout decides: the targets of both of its upstreams, by name, and the translation in which a request is read
-	// before one is chosen: one that changes the form, if a target has one. Nil elsewhere.
+	// targets are the two targets between which the rollout decides, by upstream. Nil if it does not decide on the operation.
 	targets map[string]*routeTarget
-	look    *translate.Translation
+	// readTranslation reads a request before its target is known. It is the translation of one of the targets, if possible one that
+	// changes the form.
+	readTranslation *translate.Translation
 }
 
-// A routeTarget is where the calls of a route go: the upstream, and the translation to its form.
+// A routeTarget is an upstream for the calls of a route, with the translation to its form.
 type routeTarget struct {
 	upstream    *upstream
 	translation *translate.Translation
@@ -52,11 +53,11 @@ type routeTarget struct {
 func newState(c *config.Config, old *state, m *metrics, userAgent string) *state {
 	s := &state{
 		config: c,
-		// Paths are matched as they were sent and are not cleaned: mux would answer an unclean one with a 301.
-		router:    mux.NewRouter().SkipClean(true).UseEncodedPath(),
-		routes:    map[string]*route{},
-		upstreams: map[string]*upstream{},
-		reads:     map[translate.Form]map[string]*routeTarget{},
+		// Paths are matched with their escapes and are not cleaned: mux would answer an unclean path with a 301.
+		router:      mux.NewRouter().SkipClean(true).UseEncodedPath(),
+		routes:      map[string]*route{},
+		upstreams:   map[string]*upstream{},
+		readTargets: map[translate.Form]map[string]*routeTarget{},
 
 		answerWithin: c.AnswerWithin(),
 	}
@@ -68,84 +69,84 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 		}
 		s.upstreams[u.Name] = newUpstream(u, userAgent, m)
 	}
-	for _, listed := range Routes(c) {
-		name := string(listed.Client) + " " + listed.Operation
-		if listed.Operation == pass {
-			s.pass(listed, name, m)
+	for _, r := range Routes(c) {
+		name := string(r.Client) + " " + r.Operation
+		if r.Operation == passOperation {
+			s.addPassRoute(r, name, m)
 			continue
 		}
-		o := c.Table.Operation(listed.Operation)
-		s.router.Path(listed.Path).Name(name)
-		s.routes[name] = &route{operation: o, client: listed.Client}
-		if u := upstreamFor(c, o, listed.Client); u != nil {
-			s.routes[name].target = s.newTarget(o, listed.Client, u, m)
+		o := c.Table.Operation(r.Operation)
+		s.router.Path(r.Path).Name(name)
+		s.routes[name] = &route{operation: o, client: r.Client}
+		if u := upstreamFor(c, o, r.Client); u != nil {
+			s.routes[name].target = s.newTarget(o, r.Client, u, m)
 		}
-		for _, u := range listed.Backends {
-			s.routes[name].split(s.newTarget(o, listed.Client, u, m))
+		for _, u := range r.Backends {
+			s.routes[name].addTarget(s.newTarget(o, r.Client, u, m))
 		}
 	}
-	s.readers(m)
+	s.addReadTargets(m)
 	return s
 }
 
-// pass is the operation of paths that the table does not have (route.pass).
-const pass = "pass"
+// passOperation is the name of the operation for paths of route.pass.
+const passOperation = "pass"
 
-func (s *state) pass(listed Route, name string, m *metrics) {
-	if strings.HasSuffix(listed.Path, "/") {
-		s.router.PathPrefix(listed.Path).Name(name)
+func (s *state) addPassRoute(r Route, name string, m *metrics) {
+	if strings.HasSuffix(r.Path, "/") {
+		s.router.PathPrefix(r.Path).Name(name)
 	} else {
-		s.router.Path(listed.Path).Name(name)
+		s.router.Path(r.Path).Name(name)
 	}
 	if s.routes[name] == nil {
-		o := s.config.Table.PassThrough(pass, listed.Client, billing.Partner)
-		s.routes[name] = &route{operation: o, client: listed.Client, passes: true, target: s.newTarget(o, listed.Client, listed.Upstream, m)}
+		o := s.config.Table.PassThrough(passOperation, r.Client, billing.Partner)
+		s.routes[name] = &route{operation: o, client: r.Client, passThrough: true, target: s.newTarget(o, r.Client, r.Upstream, m)}
 	}
 }
 
-// split has the rollout decide whether calls go to a target.
-func (r *route) split(to *routeTarget) {
+// addTarget adds one of the targets between which the rollout decides.
+func (r *route) addTarget(target *routeTarget) {
 	if r.targets == nil {
-		r.targets, r.look = map[string]*routeTarget{}, to.translation
+		r.targets, r.readTranslation = map[string]*routeTarget{}, target.translation
 	}
-	if !to.translation.SameForm() {
-		r.look = to.translation
+	if !target.translation.SameForm() {
+		r.readTranslation = target.translation
 	}
-	r.targets[to.upstream.config.Name] = to
+	r.targets[target.upstream.config.Name] = target
 }
 
-// readers prepares the reads that the gateway makes of itself: in each form of a client, at each upstream. There are none if
-// the table has no reader of bills; then the config needs none.
-func (s *state) readers(m *metrics) {
-	reader, err := billing.ReadOperation(s.config.Table)
+// addReadTargets adds the targets for reads by the gateway itself: for each form of a client and each upstream. If the table has no
+// operation to read bills, the config needs none.
+func (s *state) addReadTargets(m *metrics) {
+	read, err := billing.ReadOperation(s.config.Table)
 	if err != nil {
 		return
 	}
-	s.read = reader
+	s.readOperation = read
 	for _, client := range s.config.Table.Forms() {
-		s.reads[client] = map[string]*routeTarget{}
+		s.readTargets[client] = map[string]*routeTarget{}
 		for i := range s.config.Upstreams {
 			u := &s.config.Upstreams[i]
-			s.reads[client][u.Name] = s.newTarget(reader, client, u, m)
+			s.readTargets[client][u.Name] = s.newTarget(read, client, u, m)
 		}
 	}
 }
 
-// newTarget goes to an upstream whose form has the operation.
+// newTarget returns a target for an operation that the upstream's form has.
 func (s *state) newTarget(o *translate.Operation, client translate.Form, u *config.Upstream, m *metrics) *routeTarget {
 	upstream := s.upstreams[u.Name]
-	l := &routeTarget{
+	t := &routeTarget{
 		upstream:    upstream,
 		translation: o.Translation(client, u.Form),
 		url:         upstream.target(o.Path(u.Form)),
 		metrics:     m.target(o.Name, string(client), u.Name),
 	}
-	l.metrics.initSeries(o, l.translation)
-	return l
+	t.metrics.initSeries(o, t.translation)
+	return t
 }
 
-// upstreamFor takes the default upstream, or, for an operation that its form lacks, the first of the file that
-// has it: sub-business operations exist in v2 only.
+// upstreamFor returns the default upstream, or the first in the file if the form of the default one lacks the operation, as legacy
+// lacks sub-business operations. It returns nil if no upstream has the operation.
 func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form) *config.Upstream {
 	if u := c.Upstreams.Find(c.Route.Default); o.Translation(client, u.Form) != nil {
 		return u
@@ -158,8 +159,9 @@ func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form
 	return nil
 }
 
-// backendsFor are both backends of the rollout, old first, if it decides on the operation and both have it.
-func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (sides []*config.Upstream) {
+// backendsFor returns the backends of the rollout, old first, or nil if the rollout does not decide on the operation. It decides on
+// operations about a bill that both backends have.
+func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (backends []*config.Upstream) {
 	if c.Rollout == nil || !billing.AboutBill(o) {
 		return nil
 	}
@@ -168,24 +170,24 @@ func backendsFor(c *config.Config, o *translate.Operation, client translate.Form
 		if o.Translation(client, u.Form) == nil {
 			return nil
 		}
-		sides = append(sides, u)
+		backends = append(backends, u)
 	}
-	return sides
+	return backends
 }
 
-// A Route is where the calls of one operation in one form go by a config.
+// A Route says where the calls of one operation in one form go.
 type Route struct {
-	Path      string // below the listener, with the base path
+	Path      string // with the base path
 	Operation string
 	Client    translate.Form
-	Upstream  *config.Upstream // nil where none can take it
+	Upstream  *config.Upstream // nil if no upstream has the operation
 
-	// Backends are the two between which the rollout decides, instead of Upstream; nil where it does not. Sub-business
-	// operations go to the same upstream in every stage.
+	// Backends are those between which the rollout decides. Nil if it does not decide: then calls go to Upstream, as those of
+	// sub-business operations do in every stage.
 	Backends []*config.Upstream
 }
 
-// Routes lists what a gateway serves by a config, in the order of the table.
+// Routes returns the routes of a gateway with this config, in the order of the table.
 func Routes(c *config.Config) []Route {
 	var list []Route
 	for _, o := range c.Table.Operations() {
@@ -197,13 +199,13 @@ func Routes(c *config.Config) []Route {
 	}
 	for _, path := range c.Route.Pass {
 		form := c.Table.FormOf(path)
-		list = append(list, Route{Path: c.BasePath + path, Operation: pass, Client: form, Upstream: c.UpstreamOfForm(form)})
+		list = append(list, Route{Path: c.BasePath + path, Operation: passOperation, Client: form, Upstream: c.UpstreamOfForm(form)})
 	}
 	return list
 }
 
-// match finds the route of a request. The router is asked directly, without its handler: that one answers
-// unclean paths and wrong methods by itself, and puts into each request's context what we have at hand.
+// match returns the route of a request, or nil. It does not use the router as a handler, since that would answer unclean paths and
+// wrong methods itself, and would add values to the context of each request.
 func (s *state) match(r *http.Request) *route {
 	sent := sentPath(r.URL)
 	if sent != r.URL.EscapedPath() {
@@ -214,37 +216,37 @@ func (s *state) match(r *http.Request) *route {
 		return nil
 	}
 	matched := s.routes[found.Route.GetName()]
-	if matched.passes && (strings.ContainsAny(sent, "%;\\") || path.Clean(sent) != strings.TrimSuffix(sent, "/") ||
+	if matched.passThrough && (strings.ContainsAny(sent, "%;\\") || path.Clean(sent) != strings.TrimSuffix(sent, "/") ||
 		s.config.OperationWithSimilarPath(strings.TrimPrefix(sent, s.config.BasePath)) != nil) {
-		return nil // an upstream might read it as another path, one of the table even
+		return nil // an upstream may treat it as another path, even as one of the table
 	}
 	return matched
 }
 
-// sentPath is the path of a request as it was sent, but with a doubled slash as one: base addresses are joined carelessly
-// (translate/README.md, Paths).
+// sentPath returns the path of a request with its escapes. A doubled slash counts as one, since some clients join base addresses
+// carelessly (translate/README.md, Paths).
 func sentPath(u *url.URL) string { return strings.ReplaceAll(u.EscapedPath(), "//", "/") }
 
-// formOf is the form that a path without a route is answered in.
+// formOf returns the form in which a path without a route is answered.
 func (s *state) formOf(u *url.URL) translate.Form {
 	return s.config.Table.FormOf(strings.TrimPrefix(sentPath(u), s.config.BasePath))
 }
 
-// passTarget is where a call of route.pass goes: the path that was asked for, below the upstream's base address.
-func (x *exchange) passTarget() *url.URL {
+// passURL returns the URL for a call of route.pass: the path of the request below the upstream's base address.
+func (x *exchange) passURL() *url.URL {
 	return x.target.upstream.target(strings.TrimPrefix(sentPath(x.r.URL), x.state.config.BasePath))
 }
 
-// sameUpstream tells whether connections made for one section serve the other.
+// sameUpstream reports whether two configs of an upstream can use the same connections.
 func sameUpstream(a, b *config.Upstream) bool {
 	if a.TLS != nil || b.TLS != nil {
-		// The files may have new content behind the same names; a reload is how an operator says so.
+		// The content of the files may have changed. A reload must use it.
 		return false
 	}
 	return reflect.DeepEqual(a, b)
 }
 
-// retire closes what the next state does not use any more. Exchanges under way keep their connections.
+// retire closes the idle connections that the next state does not use. Exchanges in progress keep theirs.
 func (s *state) retire(next *state) {
 	for name, u := range s.upstreams {
 		if next.upstreams[name] != u {

@@ -1,0 +1,71 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/translate"
+	"billbridge/translate/billing"
+)
+
+// maxKnownPartners limits the number of partners whose keys are remembered.
+const maxKnownPartners = 10_000
+
+// knownPartners holds the key, user and store of partners that have called since the start. An operator names a partner by the hash of
+// its key, and a read at a backend needs the key. The keys are only in memory.
+type knownPartners struct {
+	byHash sync.Map // by the full hash of the key: rollout.Asker
+	count  atomic.Int64
+}
+
+// remember keeps the identity of a partner's first call.
+func (p *knownPartners) remember(id partner.ID, call *translate.Call) {
+	if _, known := p.byHash.Load(id); known || p.count.Load() >= maxKnownPartners {
+		return
+	}
+	identity := billing.IdentityOf(call)
+	first := rollout.Asker{Partner: id, Key: identity.Partner, Member: identity.Member, Merchant: identity.Merchant}
+	if _, known := p.byHash.LoadOrStore(id, first); !known {
+		p.count.Add(1)
+	}
+}
+
+// complete fills the empty fields of an identity from the partner's first call.
+func (p *knownPartners) complete(asker rollout.Asker) rollout.Asker {
+	known, ok := p.byHash.Load(asker.Partner)
+	if !ok {
+		return asker
+	}
+	first := known.(rollout.Asker)
+	if asker.Key == "" {
+		asker.Key = first.Key
+	}
+	if asker.Member == "" {
+		asker.Member = first.Member
+	}
+	if asker.Merchant == "" {
+		asker.Merchant = first.Merchant
+	}
+	return asker
+}
+
+// readForOperator reads a bill at an upstream for the operator (see rollout.Look). It returns the identity that it used, which is zero
+// if the partner's key is not known.
+func (g *Gateway) readForOperator(ctx context.Context, upstream string, asker rollout.Asker, bill string) (result rollout.BackendBill, used rollout.Asker) {
+	result.Upstream = upstream
+	if asker = g.partners.complete(asker); asker.Key == "" {
+		return result, rollout.Asker{}
+	}
+	s := g.current.Load()
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.Ask))
+	defer cancel()
+	x := &exchange{gateway: g, state: s, id: requestID(nil), client: s.config.Table.Forms()[0]} // both forms have the read
+	found, reply := x.readBill(ctx, upstream, billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: bill})
+	result.Finding, result.State, result.Amount, result.Code = rollout.Findings[found], reply.state, reply.amount, reply.code
+	result.Ended = billing.Final(reply.means)
+	return result, asker
+}
