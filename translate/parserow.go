@@ -277,7 +277,7 @@ func (rd *rowReader) checkMeans() {
 		}
 	}
 	if r.digits {
-		rd.errorf(node, "means is not allowed with as: digits, since only text has a meaning")
+		rd.errorf(rd.nodes["as"], "means is not allowed with as: digits, since only text has a meaning")
 	}
 	for _, p := range r.pairs { // a reply without an envelope is no success with a value that has no meaning
 		switch v := p.values[0]; {
