@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/x509"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"path"
@@ -71,7 +72,7 @@ func (c *Config) checkLimits() {
 	for _, l := range []struct {
 		most int
 		key  string
-	}{{c.Limits.Connections, "connections"}, {c.Limits.AddressConnections, "address_connections"}} {
+	}{{c.Limits.InFlight, "in_flight"}, {c.Limits.Connections, "connections"}, {c.Limits.AddressConnections, "address_connections"}} {
 		if l.most < 1 || l.most > 1_000_000 {
 			s.addProblem(fmt.Sprintf("must be from 1 to 1000000, but is %d", l.most), "limits", l.key)
 		}
@@ -84,6 +85,28 @@ func (c *Config) checkLimits() {
 	}
 	if m := c.Limits.Memory; m < 2*c.Limits.Body || m < 1<<20 {
 		s.addProblem(fmt.Sprintf("must be at least twice limits.body, %s, and 1MiB, but is %s", c.Limits.Body, m), "limits", "memory")
+	}
+	c.checkPartnerLimit()
+}
+
+func (c *Config) checkPartnerLimit() {
+	s, l := c.source, &c.Limits.Partner
+	for _, n := range []struct {
+		most int
+		key  string
+	}{{l.InFlight, "in_flight"}, {l.Burst, "burst"}} {
+		if n.most < 0 || n.most > 1_000_000 {
+			s.addProblem(fmt.Sprintf("must be from 0 to 1000000, but is %d", n.most), "limits", "partner", n.key)
+		}
+	}
+	// With a lower rate, the partners whose calls must be remembered could be too many: callers can invent keys.
+	switch {
+	case math.IsNaN(l.Rate) || l.Rate != 0 && (l.Rate < 0.1 || l.Rate > 1_000_000):
+		s.addProblem(fmt.Sprintf("must be 0 for no limit, or from 0.1 to 1000000 calls per second, but is %v", l.Rate), "limits", "partner", "rate")
+	case l.Rate == 0 && l.Burst > 0:
+		s.addProblem("burst needs a rate", "limits", "partner", "burst")
+	case l.Burst == 0:
+		l.Burst = max(1, int(l.Rate))
 	}
 }
 

@@ -138,11 +138,21 @@ type Limits struct {
 
 	Memory Size `yaml:"memory"` // of the bodies of requests that are held at the same time; if not set, 256MiB or twice Body, whatever is more
 
+	InFlight int          `yaml:"in_flight"` // requests in progress at the same time
+	Partner  PartnerLimit `yaml:"partner"`
+
 	Connections        int       `yaml:"connections"`         // open at the same time, of partners and of upstreams that call back
 	AddressConnections int       `yaml:"address_connections"` // of these, from one source address
 	Trusted            []Network `yaml:"trusted"`             // source addresses without that limit, such as a load balancer's
 
 	Framing Framing `yaml:"framing"` // of requests in HTTP/1
+}
+
+// PartnerLimit is the limit of each partner's calls. All calls without a key count as those of one partner.
+type PartnerLimit struct {
+	InFlight int     `yaml:"in_flight"` // calls in progress at the same time; 0 for no limit
+	Rate     float64 `yaml:"rate"`      // calls per second; 0 for no limit
+	Burst    int     `yaml:"burst"`     // calls beyond Rate that may come at once; 0 in the file means one second's calls, at least 1
 }
 
 // Framing says which requests are refused because two servers could disagree about where they end.
@@ -230,7 +240,7 @@ func defaults() *Config {
 	return &Config{
 		Listen:   "127.0.0.1:8080",
 		Admin:    Admin{Listen: "127.0.0.1:9090"},
-		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, Connections: 10_000, AddressConnections: 1000, Framing: Strict},
+		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: PartnerLimit{InFlight: 64}, Connections: 10_000, AddressConnections: 1000, Framing: Strict},
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
 		Failures: Failures{Status: Own, MaskHosts: true, Explain: DurationOrZero(3 * time.Second)},
 		Store:    Store{Wait: DurationOrZero(time.Minute)},

@@ -29,6 +29,8 @@ var (
 	noUpstream  = failure{http.StatusNotFound, "PARTNER_001", "no upstream for the operation"}
 	notSent     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", ""}
 	noMemory    = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "no memory"}
+	busy        = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "too many requests in progress"}
+	tooMany     = failure{http.StatusTooManyRequests, "MAINTAINED_METHOD", "partner limit"}
 	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
 
 	unowned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"} // the owning backend is not known for certain
@@ -45,6 +47,15 @@ const statusGone = 499
 
 // fail answers with a failure.
 func (x *exchange) fail(f failure, text string) { x.refuse(f.status, f.code, text, f.reason) }
+
+// failUnread answers a request whose body is not read to its end, so that its connection cannot be used again.
+func (x *exchange) failUnread(f failure, text string) {
+	x.w.Header().Set("Connection", "close")
+	if f.status == http.StatusServiceUnavailable {
+		x.w.Header().Set("Retry-After", "1")
+	}
+	x.fail(f, text)
+}
 
 // refuse answers, in the caller's form, that the call had no effect.
 func (x *exchange) refuse(status int, code, text, reason string) {
@@ -79,6 +90,9 @@ func (x *exchange) answerCallError(err error) {
 		x.refuse(readBroke.status, readBroke.code, "the caller went away", "the caller went away")
 		x.out.status = statusGone
 	case !failed.sent:
+		if failed.after > 0 {
+			x.w.Header().Set("Retry-After", wholeSeconds(failed.after))
+		}
 		x.refuse(notSent.status, notSent.code, "nothing was sent: "+failed.text, reason)
 	default:
 		f := readBroke
@@ -136,6 +150,9 @@ func (x *exchange) finish() {
 		x.answerPanic(panicked, begun)
 	}
 	x.gateway.observe(x)
+	if x.in.leave != nil {
+		x.in.leave()
+	}
 	if panicked != nil {
 		x.in.body.release(false)
 		if begun {

@@ -68,6 +68,13 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	if g.noKeepAlives.Load() {
 		w.Header().Set("Connection", "close")
 	}
+	defer g.inFlight.leave()
+	if !g.inFlight.enter() {
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	body := g.drainable(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))
 	defer body.end()
 	r.Body = body

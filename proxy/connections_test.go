@@ -81,7 +81,7 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	b := newBridge(t, strings.Replace(toOne("v2", server.URL), "20s", fmt.Sprintf("20s, wait: 20s, connections: %d, partner_connections: %[1]d", limit), 1))
+	b := newBridge(t, strings.Replace(toOne("v2", server.URL), "20s", fmt.Sprintf("20s, wait: 20s, connections: %d, partner_connections: %[1]d", limit), 1)+"limits: {partner: {in_flight: 0}}\n")
 	var calling sync.WaitGroup
 	for c := range callers {
 		calling.Go(func() {

@@ -46,6 +46,7 @@ type received struct {
 	waited   bool            // the request arrived before its connection was accepted
 	sendCtx  context.Context // of a write: it is sent only until this context ends
 	readCall *translate.Call // the request, read before its target is known; nil if no rollout decides
+	leave    func()          // ends the call for the limits of its partner; nil if it has not been counted
 }
 
 // A decision is the rollout's decision on a call. It is zero if no rollout decides.
@@ -119,19 +120,16 @@ func (x *exchange) read() bool {
 		x.in.body, err = x.gateway.memory.read(body, limit)
 	}
 	if err != nil {
-		// The rest of the body is not read, so the connection cannot be used again.
-		x.w.Header().Set("Connection", "close")
 		var late net.Error
 		switch {
 		case errors.Is(err, errTooLong):
-			x.fail(tooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
+			x.failUnread(tooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
 		case errors.Is(err, errNoMemory):
-			x.w.Header().Set("Retry-After", "1")
-			x.fail(noMemory, "too many bodies are held just now, nothing was sent")
+			x.failUnread(noMemory, "too many bodies are held just now, nothing was sent")
 		case errors.As(err, &late) && late.Timeout():
-			x.fail(lateBody, "the body timed out, nothing was sent")
+			x.failUnread(lateBody, "the body timed out, nothing was sent")
 		default:
-			x.fail(badBody, "the body broke off, nothing was sent")
+			x.failUnread(badBody, "the body broke off, nothing was sent")
 		}
 		return false
 	}
@@ -199,6 +197,10 @@ func (x *exchange) translateRequest() (request []byte, buffer *bytes.Buffer, ok 
 		return nil, nil, false
 	}
 	x.target.metrics.report("request", &x.call.Report)
+	if x.in.leave == nil && !x.enterPartner(x.call.Value(billing.Partner)) {
+		putBuffer(buffer)
+		return nil, nil, false
+	}
 	if request, ok = x.swapCallbackURL(request); !ok || x.tooLate() {
 		putBuffer(buffer)
 		return nil, nil, false
@@ -229,7 +231,7 @@ func (x *exchange) forward(request []byte, reply *bytes.Buffer) (response *http.
 		ctx = context.WithoutCancel(ctx)
 	}
 	sending := newPayload(request)
-	sending.sendCtx, sending.partner = x.in.sendCtx, x.call.Value(billing.Partner)
+	sending.sendCtx, sending.partner, sending.write = x.in.sendCtx, x.call.Value(billing.Partner), x.in.sendCtx != nil
 	began := time.Now()
 	x.sent = forwarded{called: true, unknown: true, busy: true} // if anything below panics
 	url := x.target.url
@@ -275,7 +277,7 @@ func (x *exchange) translateReply(response *http.Response, reply, buffer *bytes.
 
 // answer writes the answer to the caller. After an error the caller may not have got it.
 func (x *exchange) answer(response *http.Response, answer []byte) error {
-	if after := response.Header.Get("Retry-After"); after != "" {
+	if after := retryAfter(response.Header); after != "" {
 		x.w.Header().Set("Retry-After", after)
 	}
 	// Not earlier: until here a failure of the gateway must be answered as an unknown outcome, not as a refusal.
@@ -343,6 +345,24 @@ func (x *exchange) refuseRequest(translation *translate.Translation, err error) 
 		}
 	}
 	x.refuse(http.StatusBadRequest, refusal.Code, text, "refused")
+}
+
+// longestRetryAfter is the longest time of an upstream's Retry-After that is passed on.
+const longestRetryAfter = 24 * time.Hour
+
+// retryAfter returns the Retry-After of a reply if it is a number of seconds up to a day or an HTTP date, else "".
+func retryAfter(h http.Header) string {
+	given := h["Retry-After"]
+	if len(given) != 1 {
+		return ""
+	}
+	if n, err := strconv.ParseUint(given[0], 10, 32); err == nil && time.Duration(n)*time.Second <= longestRetryAfter {
+		return given[0]
+	}
+	if _, err := http.ParseTime(given[0]); err == nil {
+		return given[0]
+	}
+	return ""
 }
 
 // bufferPool holds buffers for bodies, so that a body of the usual size needs no allocation.

@@ -10,3 +10,6 @@ func (g *Gateway) Trip(upstream string, wrap func(http.RoundTripper) http.RoundT
 	u := g.current.Load().upstreams[upstream]
 	u.trip = wrap(u.trip)
 }
+
+// HalfOpen ends the pause of an upstream's breaker.
+func (g *Gateway) HalfOpen(upstream string) { g.current.Load().upstreams[upstream].breaker.circuit.HalfOpen() }

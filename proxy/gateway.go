@@ -50,7 +50,9 @@ type Gateway struct {
 	partners  knownPartners   // the partners whose calls the rollout has routed
 	relay     *relay.Relay    // may be nil
 
-	memory memory // of the bodies of requests
+	memory        memory // of the bodies of requests
+	inFlight      inFlight
+	partnerLimits partnerLimits
 
 	draining     context.Context // ends when the drain begins
 	drain        context.CancelFunc
@@ -79,7 +81,8 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	}
 	draining, drain := context.WithCancel(context.Background())
 	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout, answerWithin: o.AnswerWithin}
-	g.memory.held, g.memory.refused = m.held, m.noMemory
+	g.memory.held, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
+	g.inFlight.refused, g.partnerLimits = m.limited.WithLabelValues("in_flight"), partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
 	g.Use(c)
 	if g.rollout != nil {
 		g.rollout.LookWith(g.readForOperator)
@@ -93,7 +96,7 @@ func (g *Gateway) Use(c *config.Config) {
 	g.using.Lock()
 	defer g.using.Unlock()
 	old := g.current.Load()
-	next := newState(c, old, g.metrics, g.userAgent)
+	next := newState(c, old, g.metrics, g.userAgent, g.log)
 	if g.relay != nil {
 		g.relay.Use(c) // before current changes: the relay accepts only addresses of upstreams in its config
 	}
@@ -101,6 +104,7 @@ func (g *Gateway) Use(c *config.Config) {
 		g.rollout.Use(c)
 	}
 	g.memory.most.Store(int64(c.Limits.Memory))
+	g.inFlight.most.Store(int64(c.Limits.InFlight))
 	g.current.Store(next)
 	if old != nil {
 		old.retire(next)
@@ -122,5 +126,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := newExchange(g, w, r)
 	defer x.finish()
+	defer g.inFlight.leave()
+	if !g.inFlight.enter() {
+		x.failUnread(busy, "too many requests are in progress just now, nothing was sent")
+		return
+	}
 	x.serve()
 }

@@ -49,7 +49,7 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || !response.Close || !strings.Contains(string(body), `"MAINTAINED_METHOD"`) {
 		t.Errorf("%d %v %s", response.StatusCode, response.Header, body)
 	}
-	p.metricIs("billbridge_body_memory_refused_total 1")
+	p.metricIs(`billbridge_requests_limited_total{limit="memory"} 1`)
 	p.send(q).holds(t, "legacy", 200, "0000") // a small one still fits
 	for _, c := range open {
 		_ = c.Close()

@@ -27,7 +27,9 @@ type metrics struct {
 	upstreamErrors   *prometheus.CounterVec
 	unknownOutcomes  *prometheus.CounterVec
 	held             prometheus.Gauge
-	noMemory         prometheus.Counter
+	limited          *prometheus.CounterVec
+	breakerState     *prometheus.GaugeVec
+	breakerChanges   *prometheus.CounterVec
 }
 
 // none is the label value if an exchange has no operation, upstream or code.
@@ -65,20 +67,28 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			"upstream"),
 		upstreamErrors: counter("upstream_errors_total", "Calls without a valid reply from an upstream.",
 			"upstream", "reason"),
+		limited: counter("requests_limited_total", "Requests that were refused because a limit of the config was reached.",
+			"limit"),
+		breakerState: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "billbridge_upstream_breaker_state",
+			Help: "State of the breaker of an upstream: 0 closed, 1 half-open, 2 open.",
+		}, []string{"upstream"}),
+		breakerChanges: counter("upstream_breaker_changes_total", "Changes of the breaker of an upstream, by the new state.",
+			"upstream", "state"),
 		unknownOutcomes: counter("unknown_outcomes_total", "Writes of bills with an unknown outcome, by the result of the read that followed.",
 			"operation", "shown"),
 	}
 	m.held = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_body_bytes", Help: "Bytes of limits.memory that bodies of requests use.",
 	})
-	m.noMemory = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "billbridge_body_memory_refused_total", Help: "Requests that were refused because limits.memory was used up.",
-	})
+	for _, limit := range limits {
+		m.limited.WithLabelValues(limit)
+	}
 	if r == nil {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.waiting, m.waitTime, m.upstreamErrors, m.unknownOutcomes, m.held, m.noMemory} {
+	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.waiting, m.waitTime, m.upstreamErrors, m.unknownOutcomes, m.held, m.limited, m.breakerState, m.breakerChanges} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)
@@ -95,6 +105,8 @@ func (m *metrics) deleteUpstream(upstream string) {
 	m.waiting.DeletePartialMatch(label)
 	m.waitTime.DeletePartialMatch(label)
 	m.upstreamErrors.DeletePartialMatch(label)
+	m.breakerState.DeletePartialMatch(label)
+	m.breakerChanges.DeletePartialMatch(label)
 }
 
 // targetMetrics are the metrics of one route target. The observers are looked up once.

@@ -20,6 +20,7 @@ type payload struct {
 	body           []byte
 	partner        string          // the partner's key, for the connection limit of the partner
 	noPartnerLimit bool            // the gateway makes this call for itself
+	write          bool            // the call is a write
 	sendCtx        context.Context // the call is not sent if this ends before it has a connection; if nil, only the call's context counts
 	trace          httptrace.ClientTrace
 	reading        atomic.Bool // the transport may be reading the body

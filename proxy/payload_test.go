@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -81,7 +82,7 @@ func TestR27_NoSecondConnectionForACallerThatHasGone(t *testing.T) {
 		}
 		u := newUpstream(&config.Upstream{
 			Name: "up", Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: config.Duration(time.Minute),
-		}, "test", m)
+		}, "test", m, slog.New(slog.DiscardHandler))
 		stale := &staleConn{reached: make(chan struct{}), hold: make(chan struct{})}
 		u.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, network, address)

@@ -78,6 +78,10 @@ func (x *exchange) readForRollout() (identity billing.Identity, ok bool) {
 	if identity.Partner != "" {
 		x.decided.call.Partner = partner.Of(identity.Partner)
 	}
+	if !x.enterPartner(identity.Partner) {
+		x.target = nil
+		return identity, false
+	}
 	return identity, true
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
@@ -50,7 +51,7 @@ type routeTarget struct {
 	metrics     *targetMetrics
 }
 
-func newState(c *config.Config, old *state, m *metrics, userAgent string) *state {
+func newState(c *config.Config, old *state, m *metrics, userAgent string, log *slog.Logger) *state {
 	s := &state{
 		config: c,
 		// Paths are matched with their escapes and are not cleaned: mux would answer an unclean path with a 301.
@@ -67,7 +68,7 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string) *state
 			s.upstreams[u.Name] = old.upstreams[u.Name]
 			continue
 		}
-		s.upstreams[u.Name] = newUpstream(u, userAgent, m)
+		s.upstreams[u.Name] = newUpstream(u, userAgent, m, log)
 	}
 	for _, r := range Routes(c) {
 		name := string(r.Client) + " " + r.Operation
@@ -251,6 +252,7 @@ func (s *state) retire(next *state) {
 	for name, u := range s.upstreams {
 		if next.upstreams[name] != u {
 			u.transport.CloseIdleConnections()
+			u.breaker.retire()
 		}
 		if next.upstreams[name] == nil {
 			u.metrics.deleteUpstream(name)

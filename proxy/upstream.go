@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -30,9 +31,10 @@ type upstream struct {
 	metrics   *metrics
 
 	connections *connections
+	breaker     *breaker
 }
 
-func newUpstream(c *config.Upstream, userAgent string, m *metrics) *upstream {
+func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Logger) *upstream {
 	t := &http.Transport{
 		// A dial needs its own timeout: it continues after its call was given up, and counts as a connection meanwhile.
 		DialContext:         (&net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP(), Timeout: time.Duration(c.Wait)}).DialContext,
@@ -59,7 +61,7 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics) *upstream {
 	}
 	return &upstream{
 		config: c, transport: t, trip: t, userAgent: []string{userAgent}, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
-		connections: newConnections(c, m),
+		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
 	}
 }
 
@@ -81,7 +83,28 @@ var (
 //
 // The call waits up to upstreams.NAME.wait for a connection. Its timeout starts when it has the connection, so that a wait
 // does not shorten the time for the answer.
+//
+// While the breaker is open, nothing is sent.
 func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
+	permit, ok := u.breaker.enter(p.write)
+	if !ok {
+		return nil, u.failed(ctx, p, &callError{
+			reason: "open", text: "most of the last calls to the upstream failed, so it is not called now", after: u.breaker.pause(),
+		})
+	}
+	failure := &callError{reason: "reset", sent: true} // if send panics
+	defer func() { permit.end(failure) }()
+	ctx, cancel := permit.context(ctx)
+	defer cancel()
+	var response *http.Response
+	if response, failure = u.send(ctx, to, requestID, p, buf, limit); failure != nil {
+		return nil, failure
+	}
+	return response, nil
+}
+
+// send is post while the breaker lets the call through.
+func (u *upstream) send(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, *callError) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	waiting := u.connections.startWait()
@@ -139,7 +162,7 @@ func (u *upstream) failed(ctx context.Context, p *payload, err *callError) *call
 		err = &callError{reason: "timeout", text: "the upstream did not answer in time"}
 	}
 	err.sent = p.sent()
-	if !errors.Is(context.Cause(ctx), context.Canceled) { // canceled: the caller of a read has disconnected
+	if err.gone = errors.Is(context.Cause(ctx), context.Canceled); !err.gone {
 		u.metrics.upstreamErrors.WithLabelValues(u.config.Name, err.reason).Inc()
 	}
 	return err
@@ -163,8 +186,9 @@ func (u *upstream) roundTrip(ctx context.Context, to *url.URL, requestID string,
 		return nil, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode < 200 || response.StatusCode >= 300 && response.StatusCode < 400 {
-		return nil, &callError{reason: "status", text: fmt.Sprintf("the upstream answered with HTTP %d, which is not followed", response.StatusCode)}
+	// 3xx is never followed. The answer to a 205 has no body, and a status from 600 has no meaning to callers and to other proxies.
+	if s := response.StatusCode; s < 200 || s >= 300 && s < 400 || s == http.StatusResetContent || s > 599 {
+		return nil, &callError{reason: "status", text: fmt.Sprintf("the upstream answered with HTTP %d, which is not passed on", s)}
 	}
 	return response, readReply(response, buf, limit)
 }
@@ -209,9 +233,11 @@ var errorReasons = []string{"refused", "timeout", "reset", "status", "not_json",
 // not counted.
 type callError struct {
 	reason string
-	text   string // for the caller and the log; it has no host, address or value
-	detail string // for the log
-	sent   bool   // whether a byte of the call may have left
+	text   string        // for the caller and the log; it has no host, address or value
+	detail string        // for the log
+	sent   bool          // whether a byte of the call may have left
+	gone   bool          // the caller of a read has disconnected
+	after  time.Duration // when the upstream may be called again; 0 if not known
 }
 
 func (e *callError) Error() string { return e.reason + ": " + e.text }

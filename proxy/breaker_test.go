@@ -1,0 +1,183 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// How a call ended, for a breaker.
+var (
+	answered  *callError
+	timedOut  = &callError{reason: "timeout", sent: true}
+	refused   = &callError{reason: "refused"}
+	broke     = &callError{reason: "reset", sent: true}
+	notFree   = &callError{reason: "busy"}
+	lateProbe = &callError{reason: "timeout"}
+	callerOut = &callError{reason: "refused", gone: true}
+)
+
+func newTestBreaker(t *testing.T) (*breaker, *bytes.Buffer) {
+	t.Helper()
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := new(bytes.Buffer)
+	return newBreaker("up", m, slog.New(slog.NewTextHandler(log, nil))), log
+}
+
+// calls makes calls that end so, and fails the test if the breaker refuses one.
+func (b *breaker) calls(t *testing.T, n int, write bool, end *callError) {
+	t.Helper()
+	for i := range n {
+		p, ok := b.enter(write)
+		if !ok {
+			t.Fatalf("call %d of %d is refused", i+1, n)
+		}
+		p.end(end)
+	}
+}
+
+// refuses fails the test unless the breaker refuses a read or a write.
+func (b *breaker) refuses(t *testing.T, write bool) {
+	t.Helper()
+	if _, ok := b.enter(write); ok {
+		t.Fatalf("a call is let through; it is a write: %t", write)
+	}
+}
+
+func TestBreakerOpensAfterFailuresOnly(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		ends []*callError
+		open bool
+	}{
+		{"timeouts", []*callError{timedOut}, true},
+		{"not reachable", []*callError{refused}, true},
+		{"both", []*callError{timedOut, refused}, true},
+		{"two of five fail", []*callError{timedOut, answered, refused, answered, answered}, true},
+		{"one of three fails", []*callError{timedOut, answered, answered}, false},
+		{"answers", []*callError{answered}, false},
+		{"replies that break off", []*callError{broke}, false},
+		{"no connection is free", []*callError{notFree}, false},
+		{"not sent in the time of a probe", []*callError{lateProbe}, false},
+		{"callers disconnect", []*callError{callerOut}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			b, _ := newTestBreaker(t)
+			for i := range 200 {
+				p, ok := b.enter(i%2 == 0)
+				if !ok {
+					break
+				}
+				p.end(row.ends[i%len(row.ends)])
+			}
+			if _, ok := b.enter(true); ok == row.open {
+				t.Errorf("open: %t, want %t", !ok, row.open)
+			}
+		})
+	}
+	b, _ := newTestBreaker(t)
+	b.calls(t, breakerFailures-1, true, timedOut)
+	b.calls(t, breakerCalls-breakerFailures+1, true, answered) // the first failure is the 50th call back
+	b.calls(t, 1, true, answered)
+	b.calls(t, 1, true, timedOut)
+	b.calls(t, 1, true, answered)
+}
+
+func TestBreakerLetsOneReadThroughAndThenAWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, log := newTestBreaker(t)
+		early, _ := b.enter(false)
+		b.calls(t, breakerFailures, true, timedOut)
+		b.refuses(t, false)
+		b.refuses(t, true)
+		if got := b.pause(); got != breakerPause {
+			t.Errorf("the pause is %s", got)
+		}
+		time.Sleep(breakerPause - time.Second)
+		b.refuses(t, false)
+		if got := wholeSeconds(b.pause()); got != "1" {
+			t.Errorf("Retry-After is %s", got)
+		}
+		time.Sleep(time.Second)
+		b.refuses(t, true)
+		trial, ok := b.enter(false)
+		if !ok {
+			t.Fatal("no read is let through")
+		}
+		b.refuses(t, false) // a second one
+		early.end(timedOut) // it began before the breaker opened, and does not decide
+		early.end(nil)
+		b.refuses(t, true)
+		trial.end(timedOut)
+		b.refuses(t, false) // open again
+		time.Sleep(2*breakerPause - time.Second)
+		b.refuses(t, true)
+		time.Sleep(time.Second)
+		b.calls(t, 1, true, notFree) // the write was not sent, which decides nothing: open again
+		b.refuses(t, false)
+		time.Sleep(breakerPause)
+		b.calls(t, 1, false, answered)
+		b.calls(t, breakerCalls, true, answered)
+
+		var states []string
+		for line := range strings.Lines(log.String()) {
+			for _, state := range []string{"half-open", "closed", "open"} {
+				if strings.Contains(line, "is "+state+":") {
+					states = append(states, state)
+					break
+				}
+			}
+		}
+		if got := strings.Join(states, " "); got != "open half-open open half-open open half-open closed" {
+			t.Errorf("the log has %s", got)
+		}
+		for state, label := range breakerStates {
+			want := map[string]float64{"open": 3, "half-open": 3, "closed": 1}[label]
+			if got := testutil.ToFloat64(b.changes[state]); got != want {
+				t.Errorf("%v changes to %s, want %v", got, label, want)
+			}
+		}
+	})
+}
+
+// A caller that disconnects does not end the call that decides, and a deadline does.
+func TestBreakerTrialOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	b, _ := newTestBreaker(t)
+	ctx, disconnect := context.WithTimeout(t.Context(), time.Hour)
+	deadline, _ := ctx.Deadline()
+	closed, release := permit{breaker: b}.context(ctx)
+	defer release()
+	trial, release := permit{b, true}.context(ctx)
+	defer release()
+	disconnect()
+	if closed.Err() == nil || trial.Err() != nil {
+		t.Errorf("a call: %v, a trial: %v", closed.Err(), trial.Err())
+	}
+	if got, ok := trial.Deadline(); !ok || !got.Equal(deadline) {
+		t.Errorf("the deadline of the trial is %s, want %s", got, deadline)
+	}
+}
+
+// A breaker of an upstream that a reload has removed does not report: its series may be those of the next one.
+func TestRetiredBreakerDoesNotReport(t *testing.T) {
+	t.Parallel()
+	b, log := newTestBreaker(t)
+	b.retire()
+	b.calls(t, breakerFailures, true, refused)
+	if log.Len() != 0 || testutil.ToFloat64(b.state) != 0 {
+		t.Errorf("state %v, log %s", testutil.ToFloat64(b.state), log)
+	}
+}

@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"hash/maphash"
+	"math"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"billbridge/config"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+)
+
+// limits are the values of the label limit of billbridge_requests_limited_total.
+var limits = []string{"memory", "in_flight", "partner_in_flight", "partner_rate"}
+
+// inFlight counts the requests in progress, and limits them. Safe for concurrent use.
+type inFlight struct {
+	most, now atomic.Int64
+	refused   prometheus.Counter
+}
+
+// enter counts a request. The caller must call leave at its end, also if ok is false: then the request is one too many.
+func (f *inFlight) enter() (ok bool) {
+	if f.now.Add(1) > f.most.Load() {
+		f.refused.Inc()
+		return false
+	}
+	return true
+}
+
+func (f *inFlight) leave() { f.now.Add(-1) }
+
+// partnerLimits limit the calls of each partner (limits.partner): those in progress, and their rate. Safe for concurrent use.
+type partnerLimits struct {
+	refused *prometheus.CounterVec
+
+	mu       sync.Mutex
+	partners map[uint64]*partnerCalls // by the hash of the key
+	sweepAt  int                      // when there are so many partners, those whose calls are over are removed
+}
+
+type partnerCalls struct {
+	inFlight int
+	rate     *rate.Limiter // nil without a rate
+}
+
+// overLimit is a call of a partner over its limit. A further call may be taken after the time.
+type overLimit struct {
+	text  string
+	after time.Duration
+}
+
+// enter counts a call of a partner at a time. If the partner is over a limit, it returns which one; else the caller must call leave at the
+// end of the call.
+func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Time) (leave func(), over *overLimit) {
+	if limit.InFlight == 0 && limit.Rate == 0 {
+		return func() {}, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := maphash.String(seed, key)
+	calls := p.partners[id]
+	if calls == nil {
+		p.sweep(now)
+		calls = &partnerCalls{}
+		p.partners[id] = calls
+	}
+	if limit.InFlight > 0 && calls.inFlight >= limit.InFlight {
+		p.refused.WithLabelValues("partner_in_flight").Inc()
+		return nil, &overLimit{"the partner has " + strconv.Itoa(limit.InFlight) + " calls in progress, and may not have more", time.Second}
+	}
+	if wait := calls.take(limit, now); wait > 0 {
+		p.refused.WithLabelValues("partner_rate").Inc()
+		return nil, &overLimit{"the partner may make " + strconv.FormatFloat(limit.Rate, 'f', -1, 64) + " calls per second", wait}
+	}
+	calls.inFlight++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if calls.inFlight--; calls.over(time.Now()) {
+			delete(p.partners, id)
+		}
+	}, nil
+}
+
+// take takes a call from the partner's rate, or returns when there will be one.
+func (c *partnerCalls) take(limit config.PartnerLimit, now time.Time) (wait time.Duration) {
+	if limit.Rate == 0 {
+		c.rate = nil
+		return 0
+	}
+	if c.rate == nil || c.rate.Limit() != rate.Limit(limit.Rate) || c.rate.Burst() != limit.Burst { // new, or a reload has changed it
+		c.rate = rate.NewLimiter(rate.Limit(limit.Rate), limit.Burst)
+	}
+	if c.rate.AllowN(now, 1) {
+		return 0
+	}
+	return time.Duration((1 - c.rate.TokensAt(now)) / limit.Rate * float64(time.Second))
+}
+
+// over reports whether nothing of the partner's calls must be remembered.
+func (c *partnerCalls) over(now time.Time) bool {
+	return c.inFlight == 0 && (c.rate == nil || c.rate.TokensAt(now) >= float64(c.rate.Burst()))
+}
+
+// sweep removes the partners whose calls are over. It does so each time that their number has doubled, so that its cost for each call
+// does not grow with them.
+func (p *partnerLimits) sweep(now time.Time) {
+	if len(p.partners) < p.sweepAt {
+		return
+	}
+	for id, calls := range p.partners {
+		if calls.over(now) {
+			delete(p.partners, id)
+		}
+	}
+	p.sweepAt = max(1024, 2*len(p.partners))
+}
+
+// enterPartner counts the call for the limits of its partner. ok is false if the exchange has been answered.
+func (x *exchange) enterPartner(key string) (ok bool) {
+	leave, over := x.gateway.partnerLimits.enter(key, x.state.config.Limits.Partner, time.Now())
+	if over != nil {
+		x.w.Header().Set("Retry-After", wholeSeconds(over.after))
+		x.fail(tooMany, over.text+"; nothing was sent")
+		return false
+	}
+	x.in.leave = leave
+	return true
+}
+
+// wholeSeconds returns a time as a value of Retry-After: rounded up to seconds, at least 1.
+func wholeSeconds(d time.Duration) string {
+	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+}

@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"billbridge/config"
+)
+
+func newTestPartnerLimits(t *testing.T) *partnerLimits {
+	t.Helper()
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
+}
+
+func TestPartnerRate(t *testing.T) {
+	t.Parallel()
+	p, now := newTestPartnerLimits(t), time.Now()
+	limit := config.PartnerLimit{Rate: 0.5, Burst: 3}
+	for range 3 {
+		leave, over := p.enter("a", limit, now)
+		if over != nil {
+			t.Fatal(over.text)
+		}
+		leave()
+	}
+	_, over := p.enter("a", limit, now)
+	if over == nil || wholeSeconds(over.after) != "2" || over.text != "the partner may make 0.5 calls per second" {
+		t.Fatalf("%+v", over)
+	}
+	if _, over := p.enter("a", limit, now.Add(1900*time.Millisecond)); over == nil || wholeSeconds(over.after) != "1" {
+		t.Errorf("%+v", over)
+	}
+	if _, over := p.enter("b", limit, now); over != nil {
+		t.Errorf("another partner: %s", over.text)
+	}
+	if _, over := p.enter("a", limit, now.Add(2*time.Second)); over != nil {
+		t.Errorf("after Retry-After: %s", over.text)
+	}
+	if _, over := p.enter("a", config.PartnerLimit{Rate: 100, Burst: 100}, now.Add(2*time.Second)); over != nil {
+		t.Errorf("after a reload: %s", over.text)
+	}
+}
+
+// A call that is refused because of the calls in progress takes nothing of the rate.
+func TestPartnerCallsInProgress(t *testing.T) {
+	t.Parallel()
+	p, now := newTestPartnerLimits(t), time.Now()
+	limit := config.PartnerLimit{InFlight: 2, Rate: 1, Burst: 4}
+	first, _ := p.enter("a", limit, now)
+	if _, over := p.enter("a", limit, now); over != nil {
+		t.Fatal(over.text)
+	}
+	for range 10 {
+		if _, over := p.enter("a", limit, now); over == nil || over.after != time.Second {
+			t.Fatalf("%+v", over)
+		}
+	}
+	first()
+	if _, over := p.enter("a", limit, now); over != nil {
+		t.Error(over.text)
+	}
+}
+
+// Callers can invent keys. A partner is forgotten when its calls are over.
+func TestR15_InventedKeysAreForgotten(t *testing.T) {
+	t.Parallel()
+	p, now := newTestPartnerLimits(t), time.Now()
+	for i := range 30_000 {
+		leave, over := p.enter(strconv.Itoa(i), config.PartnerLimit{InFlight: 64}, now)
+		if over != nil {
+			t.Fatal(over.text)
+		}
+		leave()
+	}
+	if n := len(p.partners); n != 0 {
+		t.Errorf("%d partners without a rate", n)
+	}
+	limit := config.PartnerLimit{Rate: 0.1, Burst: 1}
+	most := 0
+	for i := range 100_000 { // 1,000 a second: each is over after 10 s
+		if leave, over := p.enter(strconv.Itoa(i), limit, now.Add(time.Duration(i)*time.Millisecond)); over == nil {
+			leave()
+		}
+		most = max(most, len(p.partners))
+	}
+	if most > 2*10_000+1024 {
+		t.Errorf("up to %d partners with a rate", most)
+	}
+}

@@ -1,0 +1,219 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestAnUpstreamThatHangsTakesNoOtherDown: its breaker opens, and further writes are refused for certain. Calls to the other upstream are
+// answered, before and after. When it answers again, a read closes the breaker.
+func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		for _, upstream := range forms {
+			t.Run(client+"/"+upstream, func(t *testing.T) {
+				t.Parallel()
+				g := newGate("read", 20)
+				slow := newBackend(t, g.before(newService()))
+				good := newBackend(t, newService())
+				b := newBridge(t, fmt.Sprintf("upstreams:\n  slow: {form: %s, url: %q, timeout: 150ms}\n  good: {form: v2, url: %q}\n", upstream, slow.url, good.url)+
+					"route: {default: slow, pass: [/read/remain_count]}\n")
+				defer g.open()
+				other := func() {
+					t.Helper()
+					if upstream == "legacy" { // else the sub-business operations go to the slow one
+						b.post("/read/merchant", `{"apiKey":"demo-partner-key"}`).holds(t, "v2", 200, "0000")
+					}
+				}
+				var calling sync.WaitGroup
+				for range 20 {
+					calling.Go(func() {
+						q := newCall(client, "read")
+						got, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body())
+						if err != nil || got.status != 504 {
+							t.Errorf("%v %+v", err, got)
+						}
+					})
+				}
+				other()
+				calling.Wait()
+				b.scrapeHas(`billbridge_upstream_breaker_state{upstream="slow"} 2`)
+				before := len(slow.received())
+				for _, op := range operations {
+					got := b.send(newCall(client, op))
+					got.holds(t, client, 503, "MAINTAINED_METHOD")
+					if after := got.header.Get("Retry-After"); after == "" || len(after) > 2 || !strings.Contains(got.body, "nothing was sent: most of the last calls") {
+						t.Errorf("Retry-After %q, %s", after, got.body)
+					}
+				}
+				other()
+				if n := len(slow.received()); n != before {
+					t.Errorf("%d calls were sent", n-before)
+				}
+				b.HalfOpen("slow")
+				b.send(newCall(client, "create")).holds(t, client, 503, "MAINTAINED_METHOD")
+				b.send(newCall(client, "read")).holds(t, client, 200, "BILL_003")
+				b.send(newCall(client, "create")).holds(t, client, 200, "0000")
+				b.scrapeHas(
+					`billbridge_upstream_breaker_state{upstream="slow"} 0`,
+					`billbridge_upstream_breaker_changes_total{state="open",upstream="slow"} 1`,
+					`billbridge_upstream_breaker_changes_total{state="closed",upstream="slow"} 1`,
+					`billbridge_upstream_errors_total{reason="open",upstream="slow"} 6`,
+					`billbridge_upstream_breaker_changes_total{state="open",upstream="good"} 0`,
+				)
+				if log := b.logs.String(); !strings.Contains(log, "the breaker of an upstream is open") || !strings.Contains(log, "is closed: it answers again") {
+					t.Error(log)
+				}
+			})
+		}
+	}
+}
+
+// TestPartnerLimits: a partner over limits.partner gets 429 in its form, and nothing is sent. Other partners are not affected.
+func TestPartnerLimits(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		for _, upstream := range forms {
+			for _, status := range []string{"own", "always-200"} {
+				t.Run(client+"/"+upstream+"/"+status, func(t *testing.T) {
+					t.Parallel()
+					g := newGate("read", 2)
+					back := newBackend(t, g.before(newService()))
+					text := toOne(upstream, back.url, "failures: {status: "+status+"}")
+					b := newBridge(t, text+"limits: {partner: {in_flight: 2}}\n")
+					defer g.open()
+					var calling sync.WaitGroup
+					for range 2 {
+						calling.Go(func() {
+							q := newCall(client, "read")
+							if got, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
+								t.Errorf("%v %+v", err, got)
+							}
+						})
+						receive(t, g.reached, "call at the upstream")
+					}
+					want := map[string]int{"own": 429, "always-200": 200}[status]
+					wantOver := func(limit string) {
+						t.Helper()
+						got := b.send(newCall(client, "create"))
+						got.holds(t, client, want, "MAINTAINED_METHOD")
+						if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "nothing was sent") {
+							t.Errorf("%v %s", got.header, got.body)
+						}
+						b.scrapeHas(fmt.Sprintf(`billbridge_requests_limited_total{limit=%q} 1`, limit))
+					}
+					wantOver("partner_in_flight")
+					b.send(newCall(client, "read").with("apiKey", "another-partner-key")).holds(t, client, 200, "PARTNER_003")
+					g.open()
+					calling.Wait()
+					b.send(newCall(client, "create")).holds(t, client, 200, "0000")
+
+					b.Use(parse(t, text+"limits: {partner: {rate: 0.1, burst: 2}}\n"))
+					b.send(newCall(client, "read")).holds(t, client, 200, "0000")
+					b.send(newCall(client, "read")).holds(t, client, 200, "0000")
+					before := len(back.received())
+					wantOver("partner_rate")
+					b.send(newCall(client, "read").with("apiKey", "another-partner-key")).holds(t, client, 200, "PARTNER_003")
+					if n := len(back.received()); n != before+1 {
+						t.Errorf("%d calls were sent", n-before)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestRequestsInProgressAreLimited: one more gets 503 before its body is read, and its connection is closed.
+func TestRequestsInProgressAreLimited(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		g := newGate("read", 2)
+		back := newBackend(t, g.before(newService()))
+		b := newBridge(t, toOne("v2", back.url, "limits: {in_flight: 2}"))
+		defer g.open()
+		var calling sync.WaitGroup
+		for range 2 {
+			calling.Go(func() {
+				q := newCall(client, "read")
+				if got, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
+					t.Errorf("%v %+v", err, got)
+				}
+			})
+			receive(t, g.reached, "call at the upstream")
+		}
+		got := b.raw(false, head(newCall(client, "create").path(), "Content-Length: 1000000\r\n"))
+		if len(got) != 1 || got[0].header.Get("Retry-After") != "1" || got[0].header.Get("Connection") != "close" {
+			t.Fatalf("%+v", got)
+		}
+		got[0].holds(t, client, 503, "MAINTAINED_METHOD")
+		b.scrapeHas(`billbridge_requests_limited_total{limit="in_flight"} 1`)
+		g.open()
+		calling.Wait()
+		b.send(newCall(client, "create")).holds(t, client, 200, "0000")
+	}
+}
+
+// sameReplyUpstream answers each connection's first call with the same bytes.
+func sameReplyUpstream(t *testing.T, reply string) (url string) {
+	t.Helper()
+	l := newSocket(t)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func(c net.Conn) {
+				defer c.Close()
+				if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					_, _ = io.Copy(io.Discard, r.Body)
+					_, _ = io.WriteString(c, reply)
+				}
+			}(c)
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// TestR24_R26_StatusesThatAreNoReply: 205 has no body, and statuses from 600 have no meaning. A success with one of them is none.
+func TestR24_R26_StatusesThatAreNoReply(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"205", "600", "999", "301", "304"} {
+		for _, upstream := range forms {
+			body := map[string]string{"v2": `{"code":"0000","message":"ok","data":{}}`, "legacy": `{"code":"0000","msg":"ok"}`}[upstream]
+			b := newBridge(t, toOne(upstream, sameReplyUpstream(t, "HTTP/1.1 "+status+" X\r\nConnection: close\r\nContent-Length: "+fmt.Sprint(len(body))+"\r\n\r\n"+body)))
+			for _, client := range forms {
+				b.send(newCall(client, "read")).holds(t, client, 502, "ERROR")
+				if got := b.send(newCall(client, "create")); got.status != 502 || !strings.HasPrefix(got.body, `{"code":null,`) {
+					t.Errorf("%s: %d %s", status, got.status, got.body)
+				}
+			}
+			b.scrapeHas(`billbridge_upstream_errors_total{reason="status",upstream="up"} 4`)
+		}
+	}
+}
+
+func TestRetryAfterOfUpstreams(t *testing.T) {
+	t.Parallel()
+	for given, passed := range map[string]bool{
+		"0": true, "1": true, "86400": true, "Sun, 22 Nov 2026 16:00:30 GMT": true,
+		"86401": false, "-1": false, "+1": false, "1.5": false, "1e3": false, "99999999999999999999": false, "soon": false, "": false,
+		"tomorrow 01000000000": false, "1, 2": false, "0x10": false,
+	} {
+		back := newBackend(t, says(503, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", given))
+		got := newBridge(t, toOne("v2", back.url)).send(newCall("v2", "create"))
+		want := ""
+		if passed {
+			want = given
+		}
+		if got.header.Get("Retry-After") != want {
+			t.Errorf("%q is passed on as %q", given, got.header.Get("Retry-After"))
+		}
+	}
+}
