@@ -117,9 +117,11 @@ func TestBreakerLetsOneReadThroughAndThenAWrite(t *testing.T) {
 			t.Fatal("no read is let through")
 		}
 		b.refuses(t, false) // a second one
-		early.end(timedOut) // it began before the breaker opened, and does not decide
-		early.end(nil)
-		b.refuses(t, true)
+		early.end(answered) // it began before the breaker opened, and does not decide
+		early.end(timedOut)
+		if b.circuit.IsClosed() || b.circuit.IsOpen() {
+			t.Fatalf("a call that began before has changed the breaker to %s", b.circuit.State())
+		}
 		trial.end(timedOut)
 		b.refuses(t, false) // open again
 		time.Sleep(2*breakerPause - time.Second)

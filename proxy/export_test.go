@@ -12,4 +12,6 @@ func (g *Gateway) Trip(upstream string, wrap func(http.RoundTripper) http.RoundT
 }
 
 // HalfOpen ends the pause of an upstream's breaker.
-func (g *Gateway) HalfOpen(upstream string) { g.current.Load().upstreams[upstream].breaker.circuit.HalfOpen() }
+func (g *Gateway) HalfOpen(upstream string) {
+	g.current.Load().upstreams[upstream].breaker.circuit.HalfOpen()
+}
