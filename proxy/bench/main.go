@@ -1,8 +1,9 @@
 // Command bench compares the CPU time of billbridge with that of httputil.ReverseProxy, or measures the memory of
-// idle connections.
+// idle connections or of bodies that are only half sent.
 //
 //	go run ./proxy/bench [-rounds 5] [-seconds 5] [-connections 64]
 //	go run ./proxy/bench -idle 10000
+//	go run ./proxy/bench -half-sent 2000
 //
 // The first form sends bill reads to three processes in front of one v2 backend: billbridge, which translates them
 // from legacy; ReverseProxy with the default transport; and ReverseProxy with a transport that keeps as many idle
@@ -46,6 +47,7 @@ func main() {
 	seconds := flag.Int("seconds", 5, "duration of one measurement")
 	connections := flag.Int("connections", 64, "number of connections that wrk opens")
 	idle := flag.Int("idle", 0, "measure memory instead: open this many connections, make one call on each, and keep them open")
+	halfSent := flag.Int("half-sent", 0, "measure memory instead: open this many connections, and send half of a body of 1 MiB on each")
 	role := flag.String("role", "", "internal: the command starts itself in the roles backend, default and tuned")
 	at := flag.String("at", "", "internal: the address on which a role listens")
 	to := flag.String("to", "", "internal: the address of the backend")
@@ -54,6 +56,8 @@ func main() {
 	switch {
 	case *idle > 0:
 		err = measureIdle(*idle)
+	case *halfSent > 0:
+		err = measureHalfSent(*halfSent)
 	case *role == "backend":
 		err = backend(*at)
 	case *role == "default":
@@ -129,7 +133,8 @@ func start() (*processes, error) {
 	if out, err := exec.Command("go", "build", "-o", binary, "./cmd/billbridge").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	config := fmt.Sprintf("listen: %s\nadmin: {listen: %s}\nupstreams: {new: {form: v2, url: http://%s}}\n", at[2], adminAt, backendAt)
+	config := fmt.Sprintf("listen: %s\nadmin: {listen: %s}\nupstreams: {new: {form: v2, url: http://%s}}\n"+
+		"limits: {connections: 100000, address_connections: 100000, partner: {in_flight: 0}}\n", at[2], adminAt, backendAt)
 	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
@@ -287,57 +292,4 @@ func cpuSeconds(pid int) (float64, error) {
 	user, err1 := strconv.ParseFloat(fields[11], 64)
 	system, err2 := strconv.ParseFloat(fields[12], 64)
 	return (user + system) / 100, errors.Join(err1, err2)
-}
-
-// measureIdle opens connections, makes one call on each, keeps them open, and prints the memory of billbridge.
-func measureIdle(connections int) error {
-	p, err := start()
-	if err != nil {
-		return err
-	}
-	defer p.stopAndWaitForAll()
-	s := &subject{name: "billbridge", url: "http://" + p.billbridgeAt + "/if/bill/read", body: legacyCall, pid: p.billbridge}
-	if err := s.prepare(p.dir); err != nil {
-		return err
-	}
-	before, err := residentMiB(p.billbridge)
-	if err != nil {
-		return err
-	}
-	call := fmt.Sprintf("POST /if/bill/read HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", p.billbridgeAt, len(legacyCall), legacyCall)
-	for i := range connections {
-		c, err := net.Dial("tcp", p.billbridgeAt)
-		if err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
-		defer c.Close()
-		if _, err := io.WriteString(c, call); err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
-		if _, err := c.Read(make([]byte, 4096)); err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
-	}
-	after, err := residentMiB(p.billbridge)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("resident memory: %.0f MiB before, %.0f MiB with %d idle connections\n", before, after, connections)
-	return nil
-}
-
-var residentLine = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB`)
-
-// residentMiB returns the resident memory of a process in MiB.
-func residentMiB(pid int) (float64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	match := residentLine.FindSubmatch(status)
-	if match == nil {
-		return 0, fmt.Errorf("/proc/%d/status has no VmRSS", pid)
-	}
-	kib, err := strconv.ParseFloat(string(match[1]), 64)
-	return kib / 1024, err
 }

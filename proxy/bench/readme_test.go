@@ -16,6 +16,7 @@ func TestReadmeBenchmarksRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	const load, idle = "go run ./proxy/bench", "go run ./proxy/bench -idle "
+	const halfSent = "go run ./proxy/bench -half-sent "
 	ran := map[string]bool{}
 	for _, m := range regexp.MustCompile("`(go (?:test|run) [^`]+)`").FindAllSubmatch(readme, -1) {
 		command := string(m[1])
@@ -32,6 +33,8 @@ func TestReadmeBenchmarksRun(t *testing.T) {
 				command, shows = measurement+" -benchtime 1x", `(?m)^Benchmark\w+.* ns/op`
 			case strings.HasPrefix(command, idle):
 				command, shows = idle+"20", `^resident memory: \d+ MiB before, \d+ MiB with 20 idle connections\n$`
+			case strings.HasPrefix(command, halfSent):
+				command, shows = halfSent+"20", `^resident memory: \d+ MiB before, at most \d+ MiB with 20 half-sent bodies\n\d+ MiB \d+\.\d s after their end\n$`
 			case command == load:
 				command, shows = load+" -rounds 1 -seconds 1 -connections 2", `(?m)^  ReverseProxy, default: min \d+\.\d\d, median `
 				if _, err := exec.LookPath("wrk"); err != nil {
