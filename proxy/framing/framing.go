@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // Reasons are why a request is refused.
@@ -43,6 +44,10 @@ type Options struct {
 	Lenient func() bool                        // whether bare LF and equal lengths are taken, as of now for a new connection; nil: no
 	Refused func(peer net.Addr, reason string) // is called once for a connection that is refused; nil: nothing is
 
+	// IdleAfter is how long a connection waits for its next request in a goroutine of the server, before it waits in one that needs less
+	// memory (see [Idle]). 0: it always waits in the server's.
+	IdleAfter time.Duration
+
 	// Admit says whether a connection may be opened; if not, it is closed at once. release is called when it has been closed.
 	// nil: all may.
 	Admit func(peer net.Addr) (release func(), ok bool)
@@ -56,27 +61,62 @@ func Listen(l net.Listener, o Options) net.Listener {
 		o.TLS = o.TLS.Clone()
 		o.TLS.NextProtos = []string{"h2", "http/1.1"}
 	}
-	return &listener{l, o}
+	return &listener{Listener: l, options: o, accepted: make(chan accepted), closed: make(chan struct{}), idle: map[*conn]struct{}{}}
 }
 
 type listener struct {
 	net.Listener
 	options Options
+
+	accepting sync.Once
+	accepted  chan accepted
+	closing   sync.Once
+	closed    chan struct{}
+
+	mu       sync.Mutex
+	idle     map[*conn]struct{} // those that wait for their next request without the server
+	wentIdle int                // how many have begun to, since memory was last returned to the system
+	freeing  bool               // it will be returned soon
 }
 
-// Accept returns a connection whose TLS handshake, if it has one, is made by the first Read or Write.
+// accepted is what Accept returns.
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+// Accept returns a new connection, or an idle one whose next request has begun. If a new connection has a TLS handshake, it is made by the
+// first Read or Write.
 func (l *listener) Accept() (net.Conn, error) {
-	raw, release, err := l.admitted()
-	if err != nil {
-		return nil, err
+	l.accepting.Do(func() { go l.acceptNew() })
+	a := <-l.accepted
+	return a.conn, a.err
+}
+
+// acceptNew accepts new connections, until an error after which a server accepts no more.
+func (l *listener) acceptNew() {
+	for {
+		raw, release, err := l.admitted()
+		if err != nil {
+			l.accepted <- accepted{err: err}
+			if temporary, ok := err.(interface{ Temporary() bool }); ok && temporary.Temporary() {
+				continue
+			}
+			return
+		}
+		c := l.newConn(raw, nil, sync.OnceFunc(release))
+		if l.options.TLS != nil {
+			c.tls = tls.Server(raw, l.options.TLS)
+			c.Conn = c.tls
+		}
+		l.accepted <- accepted{conn: c}
 	}
-	c := &conn{Conn: raw, refused: l.options.Refused, release: release}
+}
+
+func (l *listener) newConn(below net.Conn, tls *tls.Conn, release func()) *conn {
+	c := &conn{Conn: below, tls: tls, listener: l, release: release}
 	c.scanner.lenient = l.options.Lenient != nil && l.options.Lenient()
-	if l.options.TLS != nil {
-		c.tls = tls.Server(raw, l.options.TLS)
-		c.Conn = c.tls
-	}
-	return c, nil
+	return c
 }
 
 // admitted is the next connection that may be opened.
@@ -99,10 +139,11 @@ func (l *listener) admitted() (raw net.Conn, release func(), err error) {
 // conn is one connection. Like any connection it may be read and written by two goroutines.
 type conn struct {
 	net.Conn
-	tls     *tls.Conn // nil without TLS
-	refused func(net.Addr, string)
-	release func()
-	closed  sync.Once
+	tls      *tls.Conn // nil without TLS
+	listener *listener
+	release  func() // may be called more than once
+
+	waiting waiting
 
 	begun   bool
 	http2   bool
@@ -125,7 +166,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 		return 0, io.EOF
 	}
-	n, err := c.Conn.Read(p)
+	n, err := c.read(p)
 	if !c.begun && n > 0 {
 		c.begun = true
 		c.http2 = c.tls != nil && c.tls.ConnectionState().NegotiatedProtocol == "h2"
@@ -139,8 +180,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	if reason == "" {
 		return n, err
 	}
-	if c.refused != nil {
-		c.refused(c.RemoteAddr(), reason)
+	if refused := c.listener.options.Refused; refused != nil {
+		refused(c.RemoteAddr(), reason)
 	}
 	c.ended, c.pending = true, malformed
 	begun := copy(p[passed:], c.pending)
@@ -160,9 +201,12 @@ func (c *conn) scanPreface(p []byte) (passed int, reason string) {
 	return len(p), ""
 }
 
-// Close closes the connection.
+// Close closes the connection, unless it waits for its next request without the server now.
 func (c *conn) Close() error {
-	c.closed.Do(c.release)
+	if c.startIdle() {
+		return nil
+	}
+	c.release()
 	return c.Conn.Close()
 }
 

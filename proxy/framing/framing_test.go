@@ -18,12 +18,16 @@ import (
 
 // served is an HTTP server behind a framing listener, with what it saw.
 type served struct {
-	address string
+	address  string
+	listener *listener
 
 	mu       sync.Mutex
 	requests []string // method, path and body of those whose body was there
 	refused  []string
 }
+
+// idleTimeout is longer than any test.
+const idleTimeout = time.Minute
 
 func serve(t *testing.T, o Options) *served {
 	t.Helper()
@@ -53,6 +57,12 @@ func serve(t *testing.T, o Options) *served {
 			fmt.Fprintf(w, "%d", len(s.requests))
 		}),
 		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       idleTimeout,
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateIdle {
+				Idle(c)
+			}
+		},
 	}
 	if o.TLS != nil {
 		server.Protocols = new(http.Protocols)
@@ -61,15 +71,23 @@ func serve(t *testing.T, o Options) *served {
 	}
 	s.address = l.Addr().String()
 	done := make(chan struct{})
+	s.listener = Listen(l, o).(*listener)
 	go func() {
 		defer close(done)
-		_ = server.Serve(Listen(l, o))
+		_ = server.Serve(s.listener)
 	}()
 	t.Cleanup(func() {
 		_ = server.Close()
 		<-done
 	})
 	return s
+}
+
+// idle returns how many connections wait without the server.
+func (s *served) idle() int {
+	s.listener.mu.Lock()
+	defer s.listener.mu.Unlock()
+	return len(s.listener.idle)
 }
 
 func (s *served) saw() (requests, refused []string) {

@@ -214,4 +214,7 @@ func (s *scanner) chunkSize(line []byte) (reason string) {
 	return ""
 }
 
+// betweenRequests reports whether no byte of a next request has come.
+func (s *scanner) betweenRequests() bool { return s.state == requestLine && len(s.line) == 0 }
+
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/framing"
 )
 
 // newConns are the connections of a server on which no request has begun yet. http.Server.Shutdown closes them without
@@ -44,9 +45,12 @@ func (n *newConns) track(s *http.Server) {
 		next.ServeHTTP(w, r)
 	})
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		queueTime, closed := socketState(conn)
-		if closed {
-			_ = conn.Close()
+		var queueTime time.Duration
+		if !framing.Resumed(conn) {
+			var closed bool
+			if queueTime, closed = socketState(conn); closed {
+				_ = conn.Close()
+			}
 		}
 		c := &newConn{conn: conn, queueTime: queueTime}
 		n.mu.Lock()
@@ -58,6 +62,9 @@ func (n *newConns) track(s *http.Server) {
 		// Idle without a request in the handler: net/http answered the request by itself.
 		if state == http.StateClosed || state == http.StateHijacked || state == http.StateIdle {
 			n.remove(conn)
+		}
+		if state == http.StateIdle {
+			framing.Idle(conn)
 		}
 	}
 }

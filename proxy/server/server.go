@@ -161,6 +161,8 @@ func (s *Server) framed(l net.Listener) net.Listener {
 	o := framing.Options{
 		Lenient: func() bool { return s.open.limits.Load().Framing == config.Lenient },
 		Admit:   s.open.admit,
+		// Long enough for a client that makes one call after the other.
+		IdleAfter: 5 * time.Second,
 		Refused: func(peer net.Addr, reason string) {
 			s.open.framing.WithLabelValues(reason).Inc()
 			s.log.Warn("a request was refused: its framing is ambiguous", "reason", reason, "peer", peer.String())
@@ -357,9 +359,9 @@ type serving struct {
 func (s *Server) serve() *serving {
 	serving := &serving{running: 1}
 	start := func(server *http.Server, listener net.Listener) {
-		serving.servers, serving.listeners = append(serving.servers, server), append(serving.listeners, listener)
-		serving.running++
 		framed := s.framed(listener)
+		serving.servers, serving.listeners = append(serving.servers, server), append(serving.listeners, framed)
+		serving.running++
 		serving.accepting.Go(func() { s.serveErrors <- server.Serve(framed) })
 	}
 	start(s.partnerServer, s.partnerListener)

@@ -1,0 +1,241 @@
+package framing
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const soon = time.Millisecond // IdleAfter of these tests
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, holds func() bool, otherwise string) {
+	t.Helper()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	late := time.After(20 * time.Second)
+	for !holds() {
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatal(otherwise)
+		}
+	}
+}
+
+// admitted counts open connections. It fails the test if one is released twice.
+func admitted(t *testing.T) (admit func(net.Addr) (func(), bool), open func() int64) {
+	t.Helper()
+	var n atomic.Int64
+	return func(net.Addr) (func(), bool) {
+		n.Add(1)
+		var released atomic.Bool
+		return func() {
+			if released.Swap(true) {
+				t.Error("a connection is released twice")
+			}
+			n.Add(-1)
+		}, true
+	}, n.Load
+}
+
+// Clients send requests whole, in pieces and several at once, with pauses around IdleAfter. Each request is seen once, its answer comes on its
+// connection, and no connection is left.
+func TestIdleConnectionsLoseNothing(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tls=%t", secure), func(t *testing.T) {
+			t.Parallel()
+			const clients, rounds = 30, 40
+			admit, open := admitted(t)
+			o := Options{IdleAfter: soon, Admit: admit}
+			if secure {
+				o.TLS = &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
+			}
+			s := serve(t, o)
+			var calling sync.WaitGroup
+			var resumed atomic.Int64
+			for client := range clients {
+				calling.Go(func() {
+					c := dial(t, s.address, secure, "http/1.1")
+					defer c.Close()
+					_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+					in := bufio.NewReader(c)
+					random := rand.New(rand.NewPCG(uint64(client), 1))
+					for round := range rounds {
+						together := 1 + random.IntN(3)
+						sent := ""
+						for i := range together {
+							body := fmt.Sprintf("%d-%d-%d", client, round, i)
+							sent += fmt.Sprintf("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+						}
+						if random.IntN(2) == 0 { // the first byte ends a wait, and the others come later
+							_, _ = io.WriteString(c, sent[:1])
+							pause(t, time.Duration(random.IntN(2000))*time.Microsecond)
+							sent = sent[1:]
+						}
+						if _, err := io.WriteString(c, sent); err != nil {
+							t.Error(err)
+							return
+						}
+						for range together {
+							response, err := http.ReadResponse(in, nil)
+							if err != nil || response.StatusCode != 200 {
+								t.Errorf("client %d, round %d: %v %v", client, round, response, err)
+								return
+							}
+							_, _ = io.Copy(io.Discard, response.Body)
+						}
+						if s.idle() > 0 {
+							resumed.Add(1)
+						}
+						pause(t, time.Duration(random.IntN(3000))*time.Microsecond)
+					}
+				})
+			}
+			calling.Wait()
+			requests, refused := s.saw()
+			if len(refused) != 0 {
+				t.Errorf("refused: %v", refused)
+			}
+			slices.Sort(requests)
+			if got := len(slices.Compact(requests)); got != len(requests) {
+				t.Errorf("%d requests were seen twice", len(requests)-got)
+			}
+			if resumed.Load() == 0 {
+				t.Error("no connection was ever idle: the test shows nothing")
+			}
+			eventually(t, func() bool { return open() == 0 && s.idle() == 0 }, "connections are left")
+			t.Logf("%d requests of %d clients", len(requests), clients)
+		})
+	}
+}
+
+// pause waits for a time, which the test varies around IdleAfter.
+func pause(t *testing.T, d time.Duration) {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	<-ctx.Done()
+}
+
+// call makes one call on a connection.
+func call(t *testing.T, c net.Conn) {
+	t.Helper()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(c, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || response.StatusCode != 200 {
+		t.Fatal(response, err)
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+}
+
+// The framing is checked on a connection that was idle as on a new one.
+func TestIdleConnectionsAreChecked(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{IdleAfter: soon})
+	c := dial(t, s.address, false, "")
+	defer c.Close()
+	call(t, c)
+	eventually(t, func() bool { return s.idle() == 1 }, "the connection is not idle")
+	if got := exchange(t, c, post+"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+next); !slices.Equal(got, []int{400}) {
+		t.Errorf("answers %v", got)
+	}
+	if requests, refused := s.saw(); len(requests) != 1 || !slices.Equal(refused, []string{lengthAndEncoding}) {
+		t.Errorf("requests %v, refused %v", requests, refused)
+	}
+}
+
+// A client that closes an idle connection, the idle timeout, and the end of the listener close it.
+func TestIdleConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	admit, open := admitted(t)
+	s := serve(t, Options{IdleAfter: soon, Admit: admit})
+	left, closed := dial(t, s.address, false, ""), dial(t, s.address, false, "")
+	defer closed.Close()
+	call(t, left)
+	call(t, closed)
+	eventually(t, func() bool { return s.idle() == 2 }, "the connections are not idle")
+	if open() != 2 {
+		t.Errorf("%d connections count as open", open())
+	}
+	_ = left.Close()
+	eventually(t, func() bool { return s.idle() == 1 && open() == 1 }, "the connection that its client has closed is left")
+	_ = s.listener.Close()
+	if _, err := closed.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("after the listener was closed: %v", err)
+	}
+	eventually(t, func() bool { return s.idle() == 0 && open() == 0 }, "connections are left")
+}
+
+// The idle timeout of the server counts from the end of the last answer.
+func TestIdleTimeoutHolds(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer far.Close()
+	l := Listen(nil, Options{IdleAfter: soon}).(*listener)
+	c := l.newConn(near, nil, func() {})
+	Idle(c)
+	until := time.Now().Add(50 * time.Millisecond)
+	_ = c.SetReadDeadline(until)
+	if _, err := c.Read(make([]byte, 10)); err != io.EOF {
+		t.Fatalf("%v", err)
+	}
+	_ = c.Close()
+	if _, err := far.Read(make([]byte, 1)); err != io.EOF || time.Now().Before(until) {
+		t.Errorf("%v, %s before the idle timeout", err, time.Until(until))
+	}
+	Idle(c) // a server with a timeout below IdleAfter
+	_ = c.SetReadDeadline(time.Now().Add(-time.Second))
+	if _, err := c.Read(make([]byte, 10)); err == io.EOF {
+		t.Error("a connection whose time is over waits on")
+	}
+}
+
+// A connection with a part of a request is not idle: it has the deadline of the server.
+func TestPartialRequestIsNotIdle(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{IdleAfter: soon})
+	c := dial(t, s.address, false, "")
+	defer c.Close()
+	call(t, c)
+	_, _ = io.WriteString(c, "POST /a HT")
+	eventually(t, func() bool { return s.idle() == 0 }, "it counts as idle")
+	_, _ = io.WriteString(c, strings.TrimPrefix(post, "POST /a HT")+"Connection: close\r\nContent-Length: 2\r\n\r\n")
+	if got := exchange(t, c, "{}"); !slices.Equal(got, []int{200}) {
+		t.Errorf("answers %v", got)
+	}
+}
+
+func TestHTTP2ConnectionsStayWithTheServer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{IdleAfter: soon, TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}})
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	for range 20 {
+		response, err := client.Post("https://"+s.address+"/a", "", strings.NewReader("{}"))
+		if err != nil || response.ProtoMajor != 2 {
+			t.Fatal(response, err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		pause(t, 2*soon)
+		if s.idle() != 0 {
+			t.Fatal("an HTTP/2 connection waits without the server")
+		}
+	}
+}
