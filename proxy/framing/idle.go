@@ -51,14 +51,14 @@ func Resumed(c net.Conn) bool {
 // SetReadDeadline sets the deadline of Read. The idle timeout of the server also holds while the connection waits without it.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	w := &c.waiting
-	switch w.step {
-	case deadlineSet:
-		w.step = notWaiting
-	case saidIdle:
+	switch {
+	case w.step == saidIdle && c.scanner.betweenRequests():
 		w.step, w.until = deadlineSet, t
 		if soon := time.Now().Add(c.listener.options.IdleAfter); t.IsZero() || soon.Before(t) {
 			t = soon
 		}
+	case w.step != notWaiting: // else it may be called while another goroutine reads
+		w.step = notWaiting
 	}
 	return c.Conn.SetReadDeadline(t)
 }
@@ -79,7 +79,7 @@ func (c *conn) read(p []byte) (int, error) {
 		_ = c.Conn.SetReadDeadline(w.until) // only a part of the request may have come
 		return n, err
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) && c.scanner.betweenRequests() && (w.until.IsZero() || time.Now().Before(w.until)) {
+	if errors.Is(err, os.ErrDeadlineExceeded) && (w.until.IsZero() || time.Now().Before(w.until)) {
 		w.over.Store(true)
 		return 0, io.EOF
 	}

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -198,10 +200,88 @@ func TestIdleTimeoutHolds(t *testing.T) {
 	if _, err := far.Read(make([]byte, 1)); err != io.EOF || time.Now().Before(until) {
 		t.Errorf("%v, %s before the idle timeout", err, time.Until(until))
 	}
-	Idle(c) // a server with a timeout below IdleAfter
-	_ = c.SetReadDeadline(time.Now().Add(-time.Second))
-	if _, err := c.Read(make([]byte, 10)); err == io.EOF {
-		t.Error("a connection whose time is over waits on")
+
+	near, far = net.Pipe()
+	defer far.Close()
+	c = l.newConn(near, nil, func() {})
+	Idle(c)
+	_ = c.SetReadDeadline(time.Now().Add(-time.Second)) // a server with an idle timeout below IdleAfter
+	if _, err := c.Read(make([]byte, 10)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after its idle timeout: %v", err)
+	}
+}
+
+// slow serves connections whose second request takes as long as the test wants. ended has the error of its context.
+func slow(t *testing.T) (address string, reached, release chan struct{}, ended chan error) {
+	t.Helper()
+	below, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reached, release, ended = make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/slow" {
+				return
+			}
+			close(reached)
+			<-release
+			ended <- r.Context().Err()
+		}),
+		IdleTimeout: idleTimeout,
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateIdle {
+				Idle(c)
+			}
+		},
+	}
+	go func() { _ = server.Serve(Listen(below, Options{IdleAfter: soon})) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return below.Addr().String(), reached, release, ended
+}
+
+// While a request is answered, net/http reads from its connection to see whether the client leaves. This read is not that of an idle
+// connection, also if the request came together with the one before.
+func TestSlowRequestIsNotIdle(t *testing.T) {
+	t.Parallel()
+	address, reached, release, ended := slow(t)
+	c := dial(t, address, false, "")
+	defer c.Close()
+	in := bufio.NewReader(c)
+	_, _ = io.WriteString(c, "GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-reached
+	pause(t, 50*soon)
+	close(release)
+	if err := <-ended; err != nil {
+		t.Errorf("the request was cancelled: %v", err)
+	}
+	for range 2 {
+		if response, err := http.ReadResponse(in, nil); err != nil || response.StatusCode != 200 {
+			t.Errorf("%v %v", response, err)
+		}
+	}
+}
+
+// net/http keeps the first byte of a next request that came while it answered.
+func TestByteBeforeTheAnswerIsKept(t *testing.T) {
+	t.Parallel()
+	address, reached, release, _ := slow(t)
+	c := dial(t, address, false, "")
+	defer c.Close()
+	_, _ = io.WriteString(c, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-reached
+	_, _ = io.WriteString(c, "G")
+	pause(t, 20*soon) // until net/http has read it
+	close(release)
+	in := bufio.NewReader(c)
+	if response, err := http.ReadResponse(in, nil); err != nil || response.StatusCode != 200 {
+		t.Fatal(response, err)
+	}
+	pause(t, 50*soon)
+	_, _ = io.WriteString(c, "ET /a HTTP/1.1\r\nHost: x\r\n\r\n")
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if response, err := http.ReadResponse(in, nil); err != nil || response.StatusCode != 200 {
+		t.Error(response, err)
 	}
 }
 
