@@ -220,8 +220,11 @@ func slow(t *testing.T) (address string, reached, release chan struct{}, ended c
 	}
 	reached, release, ended = make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	server := &http.Server{
-		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/slow" {
+				if r.Method != http.MethodGet || r.Context().Err() != nil {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
 				return
 			}
 			close(reached)
@@ -255,7 +258,9 @@ func TestSlowRequestIsNotIdle(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the request was cancelled: %v", err)
 	}
-	for range 2 {
+	_, _ = io.WriteString(c, "GET /b HTTP/1.1\r\nHost: x\r\n\r\n")
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	for range 3 {
 		if response, err := http.ReadResponse(in, nil); err != nil || response.StatusCode != 200 {
 			t.Errorf("%v %v", response, err)
 		}
