@@ -212,7 +212,7 @@ func TestIdleTimeoutHolds(t *testing.T) {
 }
 
 // slow serves connections whose second request takes as long as the test wants. ended has the error of its context.
-func slow(t *testing.T) (address string, reached, release chan struct{}, ended chan error) {
+func slow(t *testing.T, idleAfter time.Duration) (address string, reached, release chan struct{}, ended chan error) {
 	t.Helper()
 	below, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -238,7 +238,7 @@ func slow(t *testing.T) (address string, reached, release chan struct{}, ended c
 			}
 		},
 	}
-	go func() { _ = server.Serve(Listen(below, Options{IdleAfter: soon})) }()
+	go func() { _ = server.Serve(Listen(below, Options{IdleAfter: idleAfter})) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return below.Addr().String(), reached, release, ended
 }
@@ -247,7 +247,7 @@ func slow(t *testing.T) (address string, reached, release chan struct{}, ended c
 // connection, also if the request came together with the one before.
 func TestSlowRequestIsNotIdle(t *testing.T) {
 	t.Parallel()
-	address, reached, release, ended := slow(t)
+	address, reached, release, ended := slow(t, idleTimeout) // the last request comes on the same connection of net/http
 	c := dial(t, address, false, "")
 	defer c.Close()
 	in := bufio.NewReader(c)
@@ -272,7 +272,7 @@ func TestSlowRequestIsNotIdle(t *testing.T) {
 // net/http keeps the first byte of a next request that came while it answered.
 func TestByteBeforeTheAnswerIsKept(t *testing.T) {
 	t.Parallel()
-	address, reached, release, _ := slow(t)
+	address, reached, release, _ := slow(t, soon)
 	c := dial(t, address, false, "")
 	defer c.Close()
 	_, _ = io.WriteString(c, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
