@@ -13,10 +13,10 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestSidesOfTheConfig: what the config says of the rollout, also that it says nothing, is held to what the store knows.
-func TestSidesOfTheConfig(t *testing.T) {
+// TestConfigMustMatchTheStoredBackends: what the config says of the rollout, also that it says nothing, is held to what the store knows.
+func TestConfigMustMatchTheStoredBackends(t *testing.T) {
 	t.Parallel()
-	const upstreams = "upstreams: {a: {form: v2, url: \"" + nowhere + "\"}, b: {form: v2, url: \"" + nowhere + "\"}, c: {form: v2, url: \"" + nowhere + "\"}}\nroute: {default: a}\n"
+	const upstreams = "upstreams: {a: {form: v2, url: \"" + refusedURL + "\"}, b: {form: v2, url: \"" + refusedURL + "\"}, c: {form: v2, url: \"" + refusedURL + "\"}}\nroute: {default: a}\n"
 	staying := []string{"old", "shadow"}
 	for name, row := range map[string]struct {
 		stage    string // of the default, before
@@ -54,7 +54,7 @@ func TestSidesOfTheConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := anywhere + upstreams + "store: {url: \"" + url + "\"}\n" + row.rollout + "\n"
+			text := anyPort + upstreams + "store: {url: \"" + url + "\"}\n" + row.rollout + "\n"
 			if row.refused == "" {
 				newProcess(t, text)
 			} else if _, err := server.Listen(t.Context(), parse(t, text), nil, nil, server.Build{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), row.refused) {

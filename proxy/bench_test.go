@@ -21,13 +21,13 @@ func BenchmarkExchange(b *testing.B) {
 			for _, op := range []string{"create", "read"} {
 				b.Run(strings.Join([]string{kind, client + " from " + upstream, op}, "/"), func(b *testing.B) {
 					service := newService()
-					bring(b, service, before[op], demoBill)
+					prepareBill(b, service, stateBefore[op], demoBill)
 					direct := httptest.NewRecorder()
 					q := newCall(upstream, op)
 					service.ServeHTTP(direct, httptest.NewRequest("POST", q.path(), strings.NewReader(q.body())))
-					back := httptest.NewServer(says(200, direct.Body.String()))
+					back := httptest.NewServer(replyWith(200, direct.Body.String()))
 					defer back.Close()
-					gateway, err := proxy.New(parse(b, toOne(upstream, back.URL)), proxy.Options{})
+					gateway, err := proxy.New(parse(b, oneUpstream(upstream, back.URL)), proxy.Options{})
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -10,14 +10,14 @@ import (
 	"billbridge/proxy/rollout"
 )
 
-// TestOperatorSeesABill: its owner, its state, and what both backends say now; and decides one that both have.
-func TestOperatorSeesABill(t *testing.T) {
+// TestRolloutBillShowsLedgerAndBackends: its owner, its state, and what both backends say now; and decides one that both have.
+func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
+	m := newRolloutGateway(t, "old")
 	partner := string(partner.Of(demoKey))
 	see := func() (b rollout.Bill) {
 		t.Helper()
-		got := m.operator("GET", "/rollout/bill?partner="+partner[:12]+"&bill="+demoBill)
+		got := m.admin("GET", "/rollout/bill?partner="+partner[:12]+"&bill="+demoBill)
 		if err := json.Unmarshal([]byte(got.body), &b); got.status != 200 || err != nil || strings.Contains(got.body, demoKey) {
 			t.Fatalf("%d %s, %v", got.status, got.body, err)
 		}
@@ -26,7 +26,7 @@ func TestOperatorSeesABill(t *testing.T) {
 	if b := see(); b.AskedAs != nil || b.Ledger != nil || b.Backends[0].Finding != "not asked" {
 		t.Errorf("before the partner has called: %+v", b)
 	}
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	var b rollout.Bill
 	eventually(t, func() bool { b = see(); return b.AskedAs != nil && b.Ledger.State == "owned" }, func() string { return "the partner's call is not remembered" }) // which is after its answer
 	if b.Partner != partner[:12] || b.Ledger == nil || b.Ledger.Owner != "old" || b.Ledger.State != "owned" || b.AskedAs == nil || b.AskedAs.Merchant != "demo-store" {
@@ -41,30 +41,30 @@ func TestOperatorSeesABill(t *testing.T) {
 	if b := see().Backends[0]; b.State != "F" || b.Amount != "30000" {
 		t.Errorf("%+v", b)
 	}
-	if got := m.operator("POST", "/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna"); got.status != 409 || !strings.Contains(got.body, "new was asked for the bill: no such bill") {
+	if got := m.admin("POST", "/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna"); got.status != 409 || !strings.Contains(got.body, "new was asked for the bill: no such bill") {
 		t.Errorf("a bill that one has: %d %s", got.status, got.body)
 	}
 
 	for body, want := range map[string]string{`{"key":"another-key"}`: "not by both", "another-key": "the partner's key, or empty"} {
-		got, err := ask(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&force=true", body)
+		got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&force=true", body)
 		if err != nil || got.status != 400 || !strings.Contains(got.body, want) || strings.Contains(got.body, "another-key") {
 			t.Errorf("%s: %d %s, %v", body, got.status, got.body, err)
 		}
 	}
 
 	const both = "BOTHBACKENDSHAVEIT01"
-	bring(t, m.old, "W", both)
-	bring(t, m.fresh, "W", both)
-	m.send(newCall("v2", "destroy").with("billId", both)).holds(t, "v2", 503, "MAINTAINED_METHOD")
-	m.decide("/rollout/assign?partner=" + partner + "&bill=" + both + "&to=new&by=anna")
-	m.send(newCall("v2", "destroy").with("billId", both)).holds(t, "v2", 200, "0000")
+	prepareBill(t, m.old, "W", both)
+	prepareBill(t, m.fresh, "W", both)
+	m.send(newCall("v2", "destroy").with("billId", both)).check(t, "v2", 503, "MAINTAINED_METHOD")
+	m.mustPost("/rollout/assign?partner=" + partner + "&bill=" + both + "&to=new&by=anna")
+	m.send(newCall("v2", "destroy").with("billId", both)).check(t, "v2", 200, "0000")
 	if bill, err := m.fresh.Bill(demoKey, both); err != nil || bill.State != "D" {
 		t.Errorf("%+v, %v", bill, err)
 	}
 	if bill, err := m.old.Bill(demoKey, both); err != nil || bill.State != "W" {
 		t.Errorf("%+v, %v", bill, err)
 	}
-	if got := m.operator("GET", "/rollout/audit").body; !strings.Contains(got, `"action":"assign","by":"anna"`) || !strings.Contains(got, both) {
+	if got := m.admin("GET", "/rollout/audit").body; !strings.Contains(got, `"action":"assign","by":"anna"`) || !strings.Contains(got, both) {
 		t.Errorf("%s", got)
 	}
 	for target, want := range map[string]string{
@@ -74,18 +74,18 @@ func TestOperatorSeesABill(t *testing.T) {
 		"POST /rollout/bill?bill=" + both:                                                  "the partner's key",
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		if got := m.operator(method, path); got.status != 400 || !strings.Contains(got.body, want) {
+		if got := m.admin(method, path); got.status != 400 || !strings.Contains(got.body, want) {
 			t.Errorf("%s: %d %s", target, got.status, got.body)
 		}
 	}
 }
 
-// TestOperatorGivesTheKey of a partner that has not called since the start; it is repeated nowhere.
-func TestOperatorGivesTheKey(t *testing.T) {
+// TestRolloutBillTakesTheKeyAndDoesNotRepeatIt of a partner that has not called since the start; it is repeated nowhere.
+func TestRolloutBillTakesTheKeyAndDoesNotRepeatIt(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
-	bring(t, m.old, "W", demoBill)
-	got, err := ask(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/bill?bill="+demoBill+"&member=demo-member&merchant=demo-store", `{"key":"`+demoKey+`"}`)
+	m := newRolloutGateway(t, "old")
+	prepareBill(t, m.old, "W", demoBill)
+	got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/bill?bill="+demoBill+"&member=demo-member&merchant=demo-store", `{"key":"`+demoKey+`"}`)
 	if err != nil || got.status != 200 || !strings.Contains(got.body, `"finding":"has it","state":"W"`) || strings.Contains(got.body, demoKey) {
 		t.Errorf("%d %s, %v", got.status, got.body, err)
 	}
@@ -101,11 +101,11 @@ func TestUnknownCreateNamesTheAmount(t *testing.T) {
 			if !strings.HasSuffix(r.URL.Path, "/read") {
 				panic(http.ErrAbortHandler)
 			}
-			says(200, `{"code":"0000","message":"ok","data":{"billId":"`+demoBill+`","apprState":"F","apprPrice":"`+amount+`"}}`).ServeHTTP(w, r)
+			replyWith(200, `{"code":"0000","message":"ok","data":{"billId":"`+demoBill+`","apprState":"F","apprPrice":"`+amount+`"}}`).ServeHTTP(w, r)
 		}))
-		b := newBridge(t, toOne("v2", back.url, "failures: {explain: 20s}"))
+		b := newGateway(t, oneUpstream("v2", back.url, "failures: {explain: 20s}"))
 		got := b.send(newCall("legacy", "create"))
-		got.holds(t, "legacy", 502, "null")
+		got.check(t, "legacy", 502, "null")
 		if !strings.Contains(got.body, want) {
 			t.Errorf("%q: %s", amount, got.body)
 		}
@@ -116,10 +116,10 @@ func TestUnknownCreateNamesTheAmount(t *testing.T) {
 func TestLegacyReadWithoutABillIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []string{`{"code":"0000"}`, `{"code":"0000","msg":"성공하였습니다."}`, `{"code":"0000","bill_id":""}`, `{"code":"0000","appr_state":"W"}`} {
-		b := newBridge(t, toOne("legacy", newBackend(t, says(200, reply)).url))
-		b.send(newCall("v2", "read")).holds(t, "v2", 502, "ERROR")
+		b := newGateway(t, oneUpstream("legacy", newBackend(t, replyWith(200, reply)).url))
+		b.send(newCall("v2", "read")).check(t, "v2", 502, "ERROR")
 	}
 	whole := `{"code":"0000","msg":"ok","bill_id":"` + demoBill + `","appr_state":"W"}`
-	b := newBridge(t, toOne("legacy", newBackend(t, says(200, whole)).url))
-	b.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+	b := newGateway(t, oneUpstream("legacy", newBackend(t, replyWith(200, whole)).url))
+	b.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 }

@@ -14,14 +14,14 @@ import (
 
 // raw sends bytes to the gateway over a connection of its own, closes its side if asked, and returns all answers
 // until the gateway closes: a connection that stays open fails the test.
-func (b *bridge) raw(halfClose bool, parts ...string) []answer {
+func (b *gateway) raw(halfClose bool, parts ...string) []answer {
 	b.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(testTimeout))
 	for _, part := range parts {
 		if _, err := io.WriteString(conn, part); err != nil {
 			break // the gateway has closed already, which is what it may do
@@ -87,14 +87,14 @@ func TestR10_R12_BrokenBodies(t *testing.T) {
 			t.Run(row.name+"/"+form, func(t *testing.T) {
 				t.Parallel()
 				back := newBackend(t, newService())
-				b := newBridge(t, toOne("v2", back.url))
+				b := newGateway(t, oneUpstream("v2", back.url))
 				b.t = t
 				got := b.raw(row.halfClose, row.text)
 				if len(got) != 1 || got[0].status < 400 {
 					t.Fatalf("%d answers: %+v", len(got), got)
 				}
 				if row.enveloped {
-					got[0].holds(t, form, 400, "VALIDATION_001")
+					got[0].check(t, form, 400, "VALIDATION_001")
 					if got[0].header.Get("Connection") != "close" {
 						t.Errorf("%v", got[0].header)
 					}
@@ -141,7 +141,7 @@ func TestR13_TooLarge(t *testing.T) {
 				t.Run(row.name+"/"+form+"/"+how, func(t *testing.T) {
 					t.Parallel()
 					back := newBackend(t, newService())
-					b := newBridge(t, toOne("v2", back.url, "limits: {body: 1KiB}", "failures: {status: "+how+"}"))
+					b := newGateway(t, oneUpstream("v2", back.url, "limits: {body: 1KiB}", "failures: {status: "+how+"}"))
 					b.t = t
 					got := b.raw(row.half, row.text)
 					if len(got) != 1 {
@@ -154,7 +154,7 @@ func TestR13_TooLarge(t *testing.T) {
 					if how == "always-200" {
 						status = 200
 					}
-					got[0].holds(t, form, status, code)
+					got[0].check(t, form, status, code)
 					if n := len(back.received()); n != calls {
 						t.Errorf("%d calls reached the upstream", n)
 					}
@@ -197,19 +197,19 @@ func TestR01_R02_R03_R05_Intake(t *testing.T) {
 			t.Run(client+"/"+upstream, func(t *testing.T) {
 				t.Parallel()
 				back := newBackend(t, newService())
-				b := newBridge(t, toOne(upstream, back.url))
+				b := newGateway(t, oneUpstream(upstream, back.url))
 				q := newCall(client, "create")
 				for name, spoil := range bad {
 					t.Run(name, func(t *testing.T) {
-						b.post(q.path(), spoil(q.body())).holds(t, client, 400, "VALIDATION_001")
-						b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 0`)
+						b.post(q.path(), spoil(q.body())).check(t, client, 400, "VALIDATION_001")
+						b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
 					})
 				}
 				if n := len(back.received()); n != 0 {
 					t.Errorf("%d calls reached the upstream", n)
 				}
 				deep := strings.Replace(q.body(), "{", `{"z":`+nested(31)+",", 1)
-				b.post(q.path(), deep).holds(t, client, 200, "0000")
+				b.post(q.path(), deep).check(t, client, 200, "0000")
 			})
 		}
 	}
@@ -220,11 +220,11 @@ func nested(levels int) string { return strings.Repeat("[", levels) + strings.Re
 // TestR03_SixteenMebibytesOfBrackets are refused by a process that is still there, and that did not grow by much.
 func TestR03_SixteenMebibytesOfBrackets(t *testing.T) {
 	back := newBackend(t, newService())
-	b := newBridge(t, toOne("v2", back.url, "limits: {body: 17MiB}"))
+	b := newGateway(t, oneUpstream("v2", back.url, "limits: {body: 17MiB}"))
 	body := strings.Repeat("[", 16<<20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	b.post("/if/bill/send", body).holds(t, "legacy", 400, "VALIDATION_001")
+	b.post("/if/bill/send", body).check(t, "legacy", 400, "VALIDATION_001")
 	runtime.ReadMemStats(&after)
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 20*16<<20 { // R04, with the test's own copies
 		t.Errorf("%d MiB were allocated", grown>>20)
@@ -237,7 +237,7 @@ func TestR03_SixteenMebibytesOfBrackets(t *testing.T) {
 // TestRefusalNamesItsCodeOnce: the code stands in its own field, and the text begins with the field or the reason.
 func TestRefusalNamesItsCodeOnce(t *testing.T) {
 	t.Parallel()
-	b := newBridge(t, toOne("legacy", nowhere))
+	b := newGateway(t, oneUpstream("legacy", refusedURL))
 	for body, want := range map[string]string{
 		`price=1000`:               `{"code":"VALIDATION_001","message":"not JSON at byte 0","data":null}`,
 		`{"bill":{"price":"1.5"}}`: `{"code":"VALIDATION_001","message":"bill.price: must be a whole number in digits, but is \"1.5\"","data":null}`,

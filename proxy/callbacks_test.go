@@ -20,7 +20,7 @@ import (
 )
 
 // A relayed is a gateway that relays callbacks, between a sandbox and a partner's server.
-type relayed struct {
+type callbackGateway struct {
 	*process
 	service *sandbox.Service
 	back    *backend
@@ -29,7 +29,7 @@ type relayed struct {
 }
 
 // RoundTrip brings what the sandbox sends to public_url to the gateway's listener, as DNS and a load balancer would.
-func (r *relayed) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *callbackGateway) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Host != "bridge.example.com" {
 		return nil, fmt.Errorf("a callback went to %s, past the bridge", req.URL.Host)
 	}
@@ -41,34 +41,34 @@ func (r *relayed) RoundTrip(req *http.Request) (*http.Response, error) {
 const callbacksOn = "callbacks: {public_url: https://bridge.example.com/from-upstreams, allow: [127.0.0.0/8], ports: []}\n"
 
 // newRelayed has one upstream, up, that speaks a form. The partner's server takes every callback.
-func newRelayed(t *testing.T, upstream string) *relayed {
+func newCallbackGateway(t *testing.T, upstream string) *callbackGateway {
 	t.Helper()
-	return newRelayedWith(t, upstream, "}\n")
+	return newCallbackGatewayWith(t, upstream, "}\n")
 }
 
 // newRelayedWith has more keys at the end of the section.
-func newRelayedWith(t *testing.T, upstream, more string) *relayed {
+func newCallbackGatewayWith(t *testing.T, upstream, more string) *callbackGateway {
 	t.Helper()
-	r := &relayed{file: filepath.Join(t.TempDir(), "store.db")}
-	r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }, Transport: r, AnyCallbackURL: true})
+	r := &callbackGateway{file: filepath.Join(t.TempDir(), "store.db")}
+	r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: r, AnyCallbackURL: true})
 	t.Cleanup(func() { _ = r.service.Close() })
 	r.back = newBackend(t, r.service)
-	r.partner = newBackend(t, says(200, `{"code":"0000","msg":"성공하였습니다."}`))
-	r.process = newProcess(t, anywhere+toOne(upstream, r.back.url)+"store: {url: \"sqlite:"+r.file+"\"}\n"+strings.TrimSuffix(callbacksOn, "}\n")+more)
+	r.partner = newBackend(t, replyWith(200, `{"code":"0000","msg":"성공하였습니다."}`))
+	r.process = newProcess(t, anyPort+oneUpstream(upstream, r.back.url)+"store: {url: \"sqlite:"+r.file+"\"}\n"+strings.TrimSuffix(callbacksOn, "}\n")+more)
 	return r
 }
 
 // called waits for the nth callback of the partner's server.
-func (r *relayed) called(n int) received {
+func (r *callbackGateway) nthCallback(n int) received {
 	r.t.Helper()
-	r.await(fmt.Sprintf("%d calls of the partner", n), func() bool { return len(r.partner.received()) >= n })
+	r.waitFor(fmt.Sprintf("%d calls of the partner", n), func() bool { return len(r.partner.received()) >= n })
 	return r.partner.received()[n-1]
 }
 
 // await looks until something is so.
-func (r *relayed) await(what string, so func() bool) {
+func (r *callbackGateway) waitFor(what string, so func() bool) {
 	r.t.Helper()
-	tick, late := time.NewTicker(5*time.Millisecond), time.NewTimer(patience)
+	tick, late := time.NewTicker(5*time.Millisecond), time.NewTimer(testTimeout)
 	defer tick.Stop()
 	defer late.Stop()
 	for !so() {
@@ -81,7 +81,7 @@ func (r *relayed) await(what string, so func() bool) {
 }
 
 // ours is the address that the upstream was given in its nth call, at the place that its form has for it.
-func (r *relayed) ours(t *testing.T, n int) string {
+func (r *callbackGateway) addressAtUpstream(t *testing.T, n int) string {
 	t.Helper()
 	doc := fields(t, r.back.received()[n-1].body)
 	if bill, ok := doc["bill"].(map[string]any); ok {
@@ -97,7 +97,7 @@ func (r *relayed) ours(t *testing.T, n int) string {
 }
 
 // keeps reads the store's file for an address of ours.
-func (r *relayed) keeps(t *testing.T, ours string, want store.Address) {
+func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want store.Address) {
 	t.Helper()
 	s, err := store.Open(t.Context(), "sqlite:"+r.file)
 	if err != nil {
@@ -117,36 +117,36 @@ func (r *relayed) keeps(t *testing.T, ours string, want store.Address) {
 	}
 }
 
-// TestCallbacksInEveryPair: a bill is made in the partner's form and paid at an upstream of either form, and what the
+// TestCallbacksBetweenAllForms: a bill is made in the partner's form and paid at an upstream of either form, and what the
 // partner gets is what an upstream of its own form would have sent it.
-func TestCallbacksInEveryPair(t *testing.T) {
+func TestCallbacksBetweenAllForms(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for _, upstream := range forms {
 			t.Run(client+"/"+upstream, func(t *testing.T) {
 				t.Parallel()
-				r := newRelayed(t, upstream)
+				r := newCallbackGateway(t, upstream)
 				theirs := r.partner.url + "/paid?of=our%20bills"
 				q := newCall(client, "create").with("callbackUrl", theirs)
-				r.send(q).holds(t, client, 200, "0000")
-				ours := r.ours(t, 1)
+				r.send(q).check(t, client, 200, "0000")
+				ours := r.addressAtUpstream(t, 1)
 				if !strings.HasPrefix(ours, "https://bridge.example.com/from-upstreams/callback/") || len(ours) != len("https://bridge.example.com/from-upstreams/callback/")+32 {
 					t.Fatalf("the upstream was given %s", ours)
 				}
-				r.keeps(t, ours, store.Address{
+				r.checkStoredAddress(t, ours, store.Address{
 					Upstream: "up", Operation: "bill.create", Partner: partner.Of(demoKey), Bill: demoBill, Form: client, URL: theirs,
 					Until: time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
 				})
 				if err := r.service.Pay("", demoBill); err != nil {
 					t.Fatal(err)
 				}
-				got := r.called(1)
+				got := r.nthCallback(1)
 				if got.method != "POST" || got.target != "/paid?of=our%20bills" || got.header.Get("Content-Type") != "application/json; charset=utf-8" ||
 					!strings.HasPrefix(got.header.Get("Webhook-Id"), "cb_") {
 					t.Errorf("the partner was called by %s %s %v", got.method, got.target, got.header)
 				}
 				sent := make(chan string, 1)
-				direct := sandbox.New(sandbox.Options{Clock: func() time.Time { return noon }, Transport: carrier(func(req *http.Request) string {
+				direct := sandbox.New(sandbox.Options{Clock: func() time.Time { return fixedTime }, Transport: callbackTransport(func(req *http.Request) string {
 					body, _ := io.ReadAll(req.Body)
 					sent <- string(body)
 					return `{"code":"0000"}`
@@ -178,54 +178,54 @@ func TestCallbacksInEveryPair(t *testing.T) {
 }
 
 // carrier answers the sandbox's callbacks itself.
-type carrier func(*http.Request) string
+type callbackTransport func(*http.Request) string
 
-func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c callbackTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	_, _ = io.WriteString(w, c(r))
 	return w.Result(), nil
 }
 
-// TestCallbackOfARegistration: a bill without an address of its own notifies the one that was given at registration.
+// TestBillWithoutAddressUsesTheAddressOfTheRegistration: a bill without an address of its own notifies the one that was given at registration.
 // A registration is in v2, and so is what its address gets (field notes, Callbacks).
-func TestCallbackOfARegistration(t *testing.T) {
+func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			r := newRelayed(t, "v2")
+			r := newCallbackGateway(t, "v2")
 			register := fmt.Sprintf(`{"apiKey":%q,"memberId":"academy","merchantId":"north","businessNumber":"1234567890","callbackUrl":"%s/registered","redirectUrl":"https://partner.example.com/back"}`,
 				demoKey, r.partner.url)
 			for n := 1; n <= 2; n++ { // a sign-up that is begun again gets the address that it had
-				got, err := ask(r.client, "POST", "http://"+r.Address()+"/auth/mapping", register)
+				got, err := doRequest(r.client, "POST", "http://"+r.Address()+"/auth/mapping", register)
 				if err != nil {
 					t.Fatal(err)
 				}
-				got.holds(t, "v2", 200, "0000")
+				got.check(t, "v2", 200, "0000")
 			}
-			if first, second := r.ours(t, 1), r.ours(t, 2); first != second {
+			if first, second := r.addressAtUpstream(t, 1), r.addressAtUpstream(t, 2); first != second {
 				t.Errorf("one registration has two addresses, %s and %s", first, second)
 			}
-			got, err := ask(r.client, "POST", "http://"+r.Address()+"/auth/mapping", strings.Replace(register, "north", "south", 1))
+			got, err := doRequest(r.client, "POST", "http://"+r.Address()+"/auth/mapping", strings.Replace(register, "north", "south", 1))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got.holds(t, "v2", 200, "0000")
-			if first, another := r.ours(t, 1), r.ours(t, 3); first == another {
+			got.check(t, "v2", 200, "0000")
+			if first, another := r.addressAtUpstream(t, 1), r.addressAtUpstream(t, 3); first == another {
 				t.Errorf("two stores have one address, %s", first)
 			}
 			if err := r.service.CompleteMapping(demoKey, "academy", "north"); err != nil {
 				t.Fatal(err)
 			}
 			q := newCall(client, "create").with("callbackUrl", nil).with("member", "academy").with("merchant", "north")
-			r.send(q).holds(t, client, 200, "0000")
+			r.send(q).check(t, client, 200, "0000")
 			if call := r.back.received()[3].body; strings.Contains(call, "callback") {
 				t.Errorf("an address was added to %s", call)
 			}
 			if err := r.service.Pay("", demoBill); err != nil {
 				t.Fatal(err)
 			}
-			if got := r.called(1); got.target != "/registered" || fields(t, got.body)["billId"] != demoBill {
+			if got := r.nthCallback(1); got.target != "/registered" || fields(t, got.body)["billId"] != demoBill {
 				t.Errorf("the partner got %s %s", got.target, got.body)
 			}
 		})
@@ -235,14 +235,14 @@ func TestCallbackOfARegistration(t *testing.T) {
 // TestOnlyTheAddressIsChanged: between equal forms every other byte of a request is the partner's.
 func TestOnlyTheAddressIsChanged(t *testing.T) {
 	t.Parallel()
-	r := newRelayed(t, "v2")
+	r := newCallbackGateway(t, "v2")
 	theirs := r.partner.url + "/a"
 	body := "{ \"apiKey\":\"demo-partner-key\",\r\n\t\"extra\":[1e3,\"" + theirs + "\"], \"bill\" : {\"callbackUrl\" : \"" + strings.ReplaceAll(theirs, "/", `\/`) +
 		"\",\"billId\":\"\\u0041\", \"price\":\"030000\"} , \"callbackUrl\":\"" + theirs + "\"}\n"
-	if _, err := ask(r.client, "POST", "http://"+r.Address()+"/bill", body); err != nil {
+	if _, err := doRequest(r.client, "POST", "http://"+r.Address()+"/bill", body); err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Replace(body, strings.ReplaceAll(theirs, "/", `\/`), r.ours(t, 1), 1)
+	want := strings.Replace(body, strings.ReplaceAll(theirs, "/", `\/`), r.addressAtUpstream(t, 1), 1)
 	if got := r.back.received()[0].body; got != want {
 		t.Errorf("the upstream got\n%q, want\n%q", got, want)
 	}
@@ -253,7 +253,7 @@ func TestR32_WrongAddresses(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		field := map[string]string{"v2": "bill.callbackUrl", "legacy": "bill.callbackURL"}[client]
-		r := newRelayed(t, "v2")
+		r := newCallbackGateway(t, "v2")
 		for address, text := range map[string]string{
 			"ftp://partner.example.com/":                 "must be an http or https URL",
 			"partner.example.com/paid":                   "must be a URL such as",
@@ -264,13 +264,13 @@ func TestR32_WrongAddresses(t *testing.T) {
 			"https://partner.example.com/" + longText(2): "must be at most",
 		} {
 			got := r.send(newCall(client, "create").with("callbackUrl", address))
-			got.holds(t, client, 400, "VALIDATION_001")
+			got.check(t, client, 400, "VALIDATION_001")
 			if !strings.Contains(got.body, field+": ") || !strings.Contains(got.body, text) || strings.Contains(got.body, "169.254") || strings.Contains(got.body, "hidden1") {
 				t.Errorf("%s: %s", address, got.body)
 			}
 		}
 		got := r.send(newCall(client, "create").with("callbackUrl", r.partner.url).with("billId", "a\x00b"))
-		got.holds(t, client, 400, "VALIDATION_001")
+		got.check(t, client, 400, "VALIDATION_001")
 		if n := len(r.back.received()); n != 0 {
 			t.Errorf("%d calls reached the upstream", n)
 		}
@@ -282,15 +282,15 @@ func TestR32_WrongAddresses(t *testing.T) {
 func TestInvalidAddressIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
-		r := newRelayedWith(t, "v2", ", invalid_address: leave}\n")
+		r := newCallbackGatewayWith(t, "v2", ", invalid_address: leave}\n")
 		for n, address := range []string{"undefined/api/webhook?token=1", "http://169.254.169.254/paid"} {
-			r.send(newCall(client, "create").with("billId", fmt.Sprint("LEFT", n)).with("callbackUrl", address)).holds(t, client, 200, "0000")
-			if got := r.ours(t, n+1); got != address {
+			r.send(newCall(client, "create").with("billId", fmt.Sprint("LEFT", n)).with("callbackUrl", address)).check(t, client, 200, "0000")
+			if got := r.addressAtUpstream(t, n+1); got != address {
 				t.Errorf("the upstream got %s, want %s", got, address)
 			}
 		}
-		r.send(newCall(client, "create").with("callbackUrl", "https://학원.example/paid")).holds(t, client, 200, "0000")
-		if got := r.ours(t, 3); !strings.HasPrefix(got, "https://bridge.example.com/from-upstreams/callback/") {
+		r.send(newCall(client, "create").with("callbackUrl", "https://학원.example/paid")).check(t, client, 200, "0000")
+		if got := r.addressAtUpstream(t, 3); !strings.HasPrefix(got, "https://bridge.example.com/from-upstreams/callback/") {
 			t.Errorf("the upstream got %s", got)
 		}
 	}
@@ -301,8 +301,8 @@ func longText(kib int) string { return strings.Repeat("a", kib<<10) }
 // TestR30_NotStoredNotSent: where the address cannot be kept, the bill is not made, and the gateway is not ready.
 func TestR30_NotStoredNotSent(t *testing.T) {
 	t.Parallel()
-	r := newRelayed(t, "v2")
-	if got := r.operator("GET", "/-/ready"); got.status != 200 {
+	r := newCallbackGateway(t, "v2")
+	if got := r.admin("GET", "/-/ready"); got.status != 200 {
 		t.Fatalf("not ready: %s", got.body)
 	}
 	if err := os.Rename(r.file, r.file+".gone"); err != nil {
@@ -310,7 +310,7 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	}
 	for _, client := range forms {
 		got := r.send(newCall(client, "create").with("callbackUrl", r.partner.url))
-		got.holds(t, client, 503, "MAINTAINED_METHOD")
+		got.check(t, client, 503, "MAINTAINED_METHOD")
 		if !strings.Contains(got.body, "nothing was sent") {
 			t.Errorf("%s", got.body)
 		}
@@ -319,7 +319,7 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 		t.Errorf("%d calls reached the upstream", n)
 	}
 	eventually(t, func() bool {
-		return r.operator("GET", "/-/ready").body == "not ready: the store cannot be written to\n"
+		return r.admin("GET", "/-/ready").body == "not ready: the store cannot be written to\n"
 	}, func() string { return "it is ready" })
 	if log := r.logs.String(); !strings.Contains(log, "no longer the one that was opened") {
 		t.Errorf("the log does not say why: %s", log)
@@ -328,21 +328,21 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 		t.Errorf("the log does not say why:\n%s", log)
 	}
 	// What needs no address goes on.
-	r.send(newCall("v2", "create").with("callbackUrl", nil)).holds(t, "v2", 200, "0000")
-	r.send(newCall("legacy", "read")).holds(t, "legacy", 200, "0000")
+	r.send(newCall("v2", "create").with("callbackUrl", nil)).check(t, "v2", 200, "0000")
+	r.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
 }
 
-// TestCallbacksOutliveTheConfig: a config that relays no more leaves new addresses alone, and still takes what comes to
+// TestCallbacksContinueAfterTheSectionIsRemoved: a config that relays no more leaves new addresses alone, and still takes what comes to
 // the old ones. One that drops their upstream, or gives its name to another, is refused.
-func TestCallbacksOutliveTheConfig(t *testing.T) {
+func TestCallbacksContinueAfterTheSectionIsRemoved(t *testing.T) {
 	t.Parallel()
-	r := newRelayed(t, "v2")
-	r.send(newCall("legacy", "create").with("callbackUrl", r.partner.url)).holds(t, "legacy", 200, "0000")
+	r := newCallbackGateway(t, "v2")
+	r.send(newCall("legacy", "create").with("callbackUrl", r.partner.url)).check(t, "legacy", 200, "0000")
 	before := *r.text.Load()
 	reload := func(text string, status int, says string) {
 		t.Helper()
 		r.text.Store(&text)
-		if got := r.operator("POST", "/-/reload"); got.status != status || !strings.Contains(got.body, says) {
+		if got := r.admin("POST", "/-/reload"); got.status != status || !strings.Contains(got.body, says) {
 			t.Errorf("%d %s, want %d …%s…\nfor %s", got.status, got.body, status, says, text)
 		}
 	}
@@ -357,7 +357,7 @@ func TestCallbacksOutliveTheConfig(t *testing.T) {
 	}
 	reload(strings.Replace(before, callbacksOn, "", 1), 200, "reloaded")
 	const another = "ANOTHER0000000000001"
-	r.send(newCall("legacy", "create").with("billId", another).with("callbackUrl", r.partner.url)).holds(t, "legacy", 200, "0000")
+	r.send(newCall("legacy", "create").with("billId", another).with("callbackUrl", r.partner.url)).check(t, "legacy", 200, "0000")
 	calls := r.back.received()
 	if last := calls[len(calls)-1].body; !strings.Contains(last, r.partner.url) {
 		t.Errorf("the address was exchanged in %s", last)
@@ -366,10 +366,10 @@ func TestCallbacksOutliveTheConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It is taken and tried, by the defaults now: they allow no address of this machine.
-	r.await("an attempt", func() bool {
-		return strings.Contains(r.operator("GET", "/callbacks?bill="+demoBill).body, `"state":"waiting","attempts":1`)
+	r.waitFor("an attempt", func() bool {
+		return strings.Contains(r.admin("GET", "/callbacks?bill="+demoBill).body, `"state":"waiting","attempts":1`)
 	})
-	if got := r.operator("GET", "/callbacks").body; !strings.Contains(got, `"last_outcome":"address"`) {
+	if got := r.admin("GET", "/callbacks").body; !strings.Contains(got, `"last_outcome":"address"`) {
 		t.Errorf("%s", got)
 	}
 }
@@ -378,7 +378,7 @@ func TestCallbacksOutliveTheConfig(t *testing.T) {
 // that were given its address before.
 func TestCallbackListener(t *testing.T) {
 	t.Parallel()
-	text := anywhere + toOne("v2", nowhere) + "store: {url: \"sqlite:" + filepath.Join(t.TempDir(), "s.db") + "\"}\n" +
+	text := anyPort + oneUpstream("v2", refusedURL) + "store: {url: \"sqlite:" + filepath.Join(t.TempDir(), "s.db") + "\"}\n" +
 		strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1)
 	p := newProcess(t, text)
 	unknown := "/callback/" + strings.Repeat("0f", 16)
@@ -394,7 +394,7 @@ func TestCallbackListener(t *testing.T) {
 		{p.Address(), "POST", unknown, 404, "there is no such callback address"},
 		{p.Address(), "POST", "/callback/1", 404, "there is no operation at this path"},
 	} {
-		got, err := ask(p.client, row.method, "http://"+row.at+row.path, "{}")
+		got, err := doRequest(p.client, row.method, "http://"+row.at+row.path, "{}")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -409,27 +409,27 @@ func TestCallbackListenerHasTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	a.issue("front")
-	p := newProcess(t, anywhere+"tls: "+a.pair("front")+"\n"+toOne("v2", nowhere)+"store: {url: \"sqlite:"+filepath.Join(t.TempDir(), "s.db")+"\"}\n"+
+	p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", refusedURL)+"store: {url: \"sqlite:"+filepath.Join(t.TempDir(), "s.db")+"\"}\n"+
 		strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1))
 	client := newClient(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}})
-	got, err := ask(client, "POST", "https://"+p.CallbackAddress()+"/callback/"+strings.Repeat("0f", 16), "{}")
+	got, err := doRequest(client, "POST", "https://"+p.CallbackAddress()+"/callback/"+strings.Repeat("0f", 16), "{}")
 	if err != nil || got.status != 404 {
 		t.Errorf("%d %s, %v", got.status, got.body, err)
 	}
 }
 
-// TestDrainWaitsForAttempts: a callback that is on its way to its partner when the gateway is told to end comes there,
+// TestDrainWaitsForCallbackDeliveries: a callback that is on its way to its partner when the gateway is told to end comes there,
 // and that it did is noted.
-func TestDrainWaitsForAttempts(t *testing.T) {
+func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	t.Parallel()
-	r := newRelayed(t, "v2")
+	r := newCallbackGateway(t, "v2")
 	reached, answers := make(chan bool), make(chan bool)
 	partner := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		reached <- true
 		<-answers
 		_, _ = io.WriteString(w, `{"code":"0000"}`)
 	}))
-	r.send(newCall("v2", "create").with("callbackUrl", partner.url)).holds(t, "v2", 200, "0000")
+	r.send(newCall("v2", "create").with("callbackUrl", partner.url)).check(t, "v2", 200, "0000")
 	if err := r.service.Pay("", demoBill); err != nil {
 		t.Fatal(err)
 	}

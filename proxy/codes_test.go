@@ -9,62 +9,62 @@ import (
 
 // A slip is a call that the service refuses by a rule of its own, or that we refuse because no upstream of the
 // other form would see what is wrong with it.
-type slip struct {
+type refusedCall struct {
 	name, code string
 	ops        []string
 	state      string // of the bill that is there before
 	edit       func(call) call
 	only       string // a form of the caller that can make it
-	ours       bool   // across forms it is we who refuse, and the upstream sees nothing
+	byGateway  bool   // across forms it is we who refuse, and the upstream sees nothing
 }
 
-func change(name string, v any) func(call) call {
+func withField(name string, v any) func(call) call {
 	return func(q call) call { return q.with(name, v) }
 }
 
-func slips() []slip {
+func refusedCalls() []refusedCall {
 	long := strings.Repeat("가", 61)
-	return []slip{
-		{name: "no key", code: "PARTNER_002", ops: operations, edit: change("apiKey", "")},
-		{name: "unknown key", code: "PARTNER_003", ops: operations, edit: change("apiKey", "nobody")},
-		{name: "no contract", code: "PARTNER_006", ops: operations, edit: change("apiKey", "demo-expired-key")},
-		{name: "not granted", code: "PARTNER_007", ops: operations, edit: change("apiKey", "demo-nobill-key")},
+	return []refusedCall{
+		{name: "no key", code: "PARTNER_002", ops: operations, edit: withField("apiKey", "")},
+		{name: "unknown key", code: "PARTNER_003", ops: operations, edit: withField("apiKey", "nobody")},
+		{name: "no contract", code: "PARTNER_006", ops: operations, edit: withField("apiKey", "demo-expired-key")},
+		{name: "not granted", code: "PARTNER_007", ops: operations, edit: withField("apiKey", "demo-nobill-key")},
 		{name: "unknown store", code: "PARTNER_003", ops: operations, edit: func(q call) call {
 			return q.with("apiKey", "demo-strict-key").with("merchant", "elsewhere")
 		}},
-		{name: "member of 61", code: "VALIDATION_001", ops: operations, edit: change("member", long)},
+		{name: "member of 61", code: "VALIDATION_001", ops: operations, edit: withField("member", long)},
 		{name: "no bill", code: "BILL_003", ops: []string{"resend", "read", "destroy", "cancel"}},
-		{name: "wrong hash", code: "VALIDATION_002", ops: []string{"create"}, edit: change("hash", strings.Repeat("0", 64))},
-		{name: "wrong hash", code: "VALIDATION_002", ops: []string{"destroy"}, state: "W", edit: change("hash", strings.Repeat("0", 64))},
-		{name: "wrong hash", code: "VALIDATION_002", ops: []string{"cancel"}, state: "F", edit: change("hash", strings.Repeat("0", 64))},
-		{name: "part of the amount", code: "VALIDATION_001", ops: []string{"destroy"}, state: "W", edit: change("price", "29999")},
-		{name: "no talk", code: "BILL_009", ops: []string{"create"}, edit: change("apiKey", "demo-notalk-key")},
-		{name: "no points", code: "POINT_001", ops: []string{"create"}, edit: change("apiKey", "demo-nopoint-key")},
-		{name: "long id", code: "BILL_007", ops: []string{"create"}, edit: change("billId", "123456789012345678901")},
-		{name: "price of 99", code: "PAYMENT_003", ops: []string{"create"}, edit: change("price", "99")},
-		{name: "price of 19999", code: "PAYMENT_005", ops: []string{"create"}, edit: change("price", "19999")},
-		{name: "land line", code: "VALIDATION_004", ops: []string{"create"}, edit: change("phone", "0212345678")},
+		{name: "wrong hash", code: "VALIDATION_002", ops: []string{"create"}, edit: withField("hash", strings.Repeat("0", 64))},
+		{name: "wrong hash", code: "VALIDATION_002", ops: []string{"destroy"}, state: "W", edit: withField("hash", strings.Repeat("0", 64))},
+		{name: "wrong hash", code: "VALIDATION_002", ops: []string{"cancel"}, state: "F", edit: withField("hash", strings.Repeat("0", 64))},
+		{name: "part of the amount", code: "VALIDATION_001", ops: []string{"destroy"}, state: "W", edit: withField("price", "29999")},
+		{name: "no talk", code: "BILL_009", ops: []string{"create"}, edit: withField("apiKey", "demo-notalk-key")},
+		{name: "no points", code: "POINT_001", ops: []string{"create"}, edit: withField("apiKey", "demo-nopoint-key")},
+		{name: "long id", code: "BILL_007", ops: []string{"create"}, edit: withField("billId", "123456789012345678901")},
+		{name: "price of 99", code: "PAYMENT_003", ops: []string{"create"}, edit: withField("price", "99")},
+		{name: "price of 19999", code: "PAYMENT_005", ops: []string{"create"}, edit: withField("price", "19999")},
+		{name: "land line", code: "VALIDATION_004", ops: []string{"create"}, edit: withField("phone", "0212345678")},
 		{name: "used id", code: "BILL_001", ops: []string{"create"}, state: "W"},
 		{name: "paid", code: "BILL_006", ops: []string{"resend"}, state: "F"},
 		{name: "paid", code: "BILL_002", ops: []string{"destroy"}, state: "F"},
 		{name: "cancelled", code: "BILL_002", ops: []string{"cancel"}, state: "C"},
-		{name: "no send type", code: "BILL_008", ops: []string{"create"}, only: "v2", ours: true, edit: change("sendType", nil)},
-		{name: "another send type", code: "BILL_008", ops: []string{"create"}, only: "v2", ours: true, edit: change("sendType", "talk")},
-		{name: "url not contracted", code: "BILL_010", ops: []string{"create"}, only: "v2", ours: true, edit: func(q call) call {
+		{name: "no send type", code: "BILL_008", ops: []string{"create"}, only: "v2", byGateway: true, edit: withField("sendType", nil)},
+		{name: "another send type", code: "BILL_008", ops: []string{"create"}, only: "v2", byGateway: true, edit: withField("sendType", "talk")},
+		{name: "url not contracted", code: "BILL_010", ops: []string{"create"}, only: "v2", byGateway: true, edit: func(q call) call {
 			return q.with("apiKey", "demo-nourl-key").with("sendType", "URL")
 		}},
 	}
 }
 
-// TestEveryReachableCode: each code that a bill operation can earn comes through every crossing in the caller's
+// TestRefusalsKeepTheirCodes: each code that a bill operation can earn comes through every crossing in the caller's
 // form, with the upstream's status, after one call, and it changes nothing.
-func TestEveryReachableCode(t *testing.T) {
+func TestRefusalsKeepTheirCodes(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for _, upstream := range forms {
 			t.Run(client+"/"+upstream, func(t *testing.T) {
 				t.Parallel()
-				for _, s := range slips() {
+				for _, s := range refusedCalls() {
 					if s.only != "" && s.only != client {
 						continue
 					}
@@ -80,21 +80,21 @@ func TestEveryReachableCode(t *testing.T) {
 	}
 }
 
-func (s slip) run(t *testing.T, client, upstream, op string) {
+func (s refusedCall) run(t *testing.T, client, upstream, op string) {
 	service := newService()
-	bring(t, service, s.state, demoBill)
+	prepareBill(t, service, s.state, demoBill)
 	stored, seen := encode(service.Bills()), service.Calls()["bill."+op]
-	b := newBridge(t, toOne(upstream, newBackend(t, service).url))
+	b := newGateway(t, oneUpstream(upstream, newBackend(t, service).url))
 	q := newCall(client, op)
 	if s.edit != nil {
 		q = s.edit(q)
 	}
 	got := b.send(q)
-	want, calls := told{200, s.code}, 1
-	if s.ours && client != upstream {
+	want, calls := wantAnswer{200, s.code}, 1
+	if s.byGateway && client != upstream {
 		want.status, calls = 400, 0
 	}
-	got.holds(t, client, want.status, want.code)
+	got.check(t, client, want.status, want.code)
 	if seen = service.Calls()["bill."+op] - seen; seen != calls {
 		t.Errorf("the upstream saw %d calls, not %d", seen, calls)
 	}
@@ -103,19 +103,19 @@ func (s slip) run(t *testing.T, client, upstream, op string) {
 	}
 }
 
-// TestEveryCodeOfTheCatalogue: whatever code an upstream gives, the caller gets the same code in its form.
-func TestEveryCodeOfTheCatalogue(t *testing.T) {
+// TestCodesOfTheUpstreamPassThrough: whatever code an upstream gives, the caller gets the same code in its form.
+func TestCodesOfTheUpstreamPassThrough(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for _, upstream := range forms {
 			t.Run(client+"/"+upstream, func(t *testing.T) {
 				t.Parallel()
 				service := newService()
-				b := newBridge(t, toOne(upstream, newBackend(t, service).url))
+				b := newGateway(t, oneUpstream(upstream, newBackend(t, service).url))
 				for _, code := range append(sandbox.Catalogue()[1:], "9800", "NEW_CODE_1") {
 					for _, op := range operations {
 						service.Fault(sandbox.Fault{Operation: "bill." + op, Code: code})
-						b.send(newCall(client, op)).holds(t, client, 200, code)
+						b.send(newCall(client, op)).check(t, client, 200, code)
 					}
 				}
 			})

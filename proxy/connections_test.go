@@ -26,8 +26,8 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			p := newProcess(t, anywhere+toOne("v2", back.url, "timeouts: {"+row.timeouts+"}"))
-			b := &bridge{t: t, url: "http://" + p.Address()}
+			p := newProcess(t, anyPort+oneUpstream("v2", back.url, "timeouts: {"+row.timeouts+"}"))
+			b := &gateway{t: t, url: "http://" + p.Address()}
 			got := b.raw(false, row.text) // returns when the connection is closed
 			switch {
 			case row.code == "" && len(got) == 0:
@@ -35,7 +35,7 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 			case row.code == "" || len(got) != 1:
 				t.Errorf("%+v", got)
 			default:
-				got[0].holds(t, "legacy", map[string]int{"BILL_003": 200, "VALIDATION_001": 400}[row.code], row.code)
+				got[0].check(t, "legacy", map[string]int{"BILL_003": 200, "VALIDATION_001": 400}[row.code], row.code)
 			}
 		})
 	}
@@ -44,7 +44,7 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 func TestR16_NoTunnelAndNoProtocolUpgrade(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newBridge(t, toOne("v2", back.url))
+	b := newGateway(t, oneUpstream("v2", back.url))
 	for _, text := range []string{
 		"CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1:80\r\nConnection: close\r\n\r\n",
 		"GET /bill HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
@@ -81,13 +81,13 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	b := newBridge(t, strings.Replace(toOne("v2", server.URL), "20s", fmt.Sprintf("20s, wait: 20s, connections: %d, partner_connections: %[1]d", limit), 1)+"limits: {partner: {in_flight: 0}}\n")
+	b := newGateway(t, strings.Replace(oneUpstream("v2", server.URL), "20s", fmt.Sprintf("20s, wait: 20s, connections: %d, partner_connections: %[1]d", limit), 1)+"limits: {partner: {in_flight: 0}}\n")
 	var calling sync.WaitGroup
 	for c := range callers {
 		calling.Go(func() {
 			for range each {
 				q := newCall(forms[c%2], "read")
-				got, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body())
+				got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body())
 				if err != nil || got.status != 200 {
 					t.Errorf("%v %+v", err, got)
 				}
@@ -108,11 +108,11 @@ func TestCallWithoutConnectionIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	b := newBridge(t, strings.Replace(toOne("v2", "https://"+listener.Addr().String()), "20s", "20s, wait: 50ms", 1))
+	b := newGateway(t, strings.Replace(oneUpstream("v2", "https://"+listener.Addr().String()), "20s", "20s, wait: 50ms", 1))
 	for _, op := range operations {
-		b.send(newCall("legacy", op)).holds(t, "legacy", refused.status, refused.code)
+		b.send(newCall("legacy", op)).check(t, "legacy", refused.status, refused.code)
 	}
-	b.scrapeHas(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 5`)
+	b.checkMetrics(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 5`)
 }
 
 // An upstream that allows callers by their address sees upstreams.NAME.local_address.
@@ -124,8 +124,8 @@ func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 		from <- host
 		newService().ServeHTTP(w, r)
 	}))
-	b := newBridge(t, toBusy(back.url, "local_address: 127.0.0.3"))
-	b.send(newCall("legacy", "create")).holds(t, "legacy", success.status, success.code)
+	b := newGateway(t, fewConnections(back.url, "local_address: 127.0.0.3"))
+	b.send(newCall("legacy", "create")).check(t, "legacy", success.status, success.code)
 	if got := receive(t, from, "call"); got != "127.0.0.3" {
 		t.Errorf("the call came from %s", got)
 	}
@@ -134,8 +134,8 @@ func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 // TestR15_SlowReaders: a client that does not read its answer loses the connection after the time for the call and timeouts.write.
 func TestR15_SlowReaders(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, says(200, `{"code":"0000","message":"`+strings.Repeat("x", 8<<20)+`","data":{"apiKey":"k","billId":"1"}}`))
-	p := newProcess(t, anywhere+strings.ReplaceAll(toOne("v2", back.url, "failures: {explain: 0s}", "limits: {reply: 16MiB}", "timeouts: {body: 100ms, write: 100ms}"), "20s", "10s"))
+	back := newBackend(t, replyWith(200, `{"code":"0000","message":"`+strings.Repeat("x", 8<<20)+`","data":{"apiKey":"k","billId":"1"}}`))
+	p := newProcess(t, anyPort+strings.ReplaceAll(oneUpstream("v2", back.url, "failures: {explain: 0s}", "limits: {reply: 16MiB}", "timeouts: {body: 100ms, write: 100ms}"), "20s", "10s"))
 	q := newCall("v2", "resend").with("billId", "1")
 	c, err := net.Dial("tcp", p.Address())
 	if err != nil {
@@ -147,7 +147,7 @@ func TestR15_SlowReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() bool { return len(back.received()) == 1 }, func() string { return "no call" })
-	p.metricIs("billbridge_connections 1")
-	eventually(t, func() bool { return strings.Contains(p.operator("GET", "/metrics").body, "billbridge_connections 0\n") },
-		func() string { return p.operator("GET", "/metrics").body })
+	p.checkMetric("billbridge_connections 1")
+	eventually(t, func() bool { return strings.Contains(p.admin("GET", "/metrics").body, "billbridge_connections 0\n") },
+		func() string { return p.admin("GET", "/metrics").body })
 }

@@ -2,8 +2,10 @@ package proxy_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,26 +14,28 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
+	"billbridge/proxy/server"
 	"billbridge/proxy/store/storetest"
 )
 
 // After SIGTERM the gateway is not ready and serves for drain.delay, so that load balancers see it before it stops.
 func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 	t.Parallel()
-	p := newProcess(t, anywhere+toOne("v2", newBackend(t, newService()).url)+"drain: {delay: 5s}\n")
+	p := newProcess(t, anyPort+oneUpstream("v2", newBackend(t, newService()).url)+"drain: {delay: 5s}\n")
 	p.stop()
 	if line := p.logs.next(t); !strings.Contains(line, `"msg":"not ready, serving until the drain begins","delay":"5s"`) {
 		t.Error(line)
 	}
-	if got := p.operator("GET", "/-/ready"); got.status != 503 {
+	if got := p.admin("GET", "/-/ready"); got.status != 503 {
 		t.Errorf("/-/ready: %d %s", got.status, got.body)
 	}
-	b := &bridge{t: t, url: "http://" + p.Address()}
+	b := &gateway{t: t, url: "http://" + p.Address()}
 	got := b.raw(false, nextCall(newCall("legacy", "create"))) // returns when the connection is closed
 	if len(got) != 1 {
 		t.Fatalf("%d answers", len(got))
 	}
-	got[0].holds(t, "legacy", success.status, success.code)
+	got[0].check(t, "legacy", success.status, success.code)
 	if got[0].header.Get("Connection") != "close" {
 		t.Error("the answer has no Connection: close")
 	}
@@ -47,13 +51,13 @@ func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 func TestPartialRequestDoesNotDelayTheDrain(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newProcess(t, anywhere+toOne("v2", back.url)+"timeouts: {body: 1h}\n")
+	p := newProcess(t, anyPort+oneUpstream("v2", back.url)+"timeouts: {body: 1h}\n")
 	conn, err := net.Dial("tcp", p.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(testTimeout))
 	_, _ = io.WriteString(conn, head("/if/bill/send", "Content-Length: 100\r\nExpect: 100-continue\r\n"))
 	reader := bufio.NewReader(conn)
 	if line, err := reader.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // the gateway reads the body
@@ -67,7 +71,7 @@ func TestPartialRequestDoesNotDelayTheDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, _ := io.ReadAll(res.Body)
-	answer{res.StatusCode, res.Header, string(body)}.holds(t, "legacy", 400, "VALIDATION_001")
+	answer{res.StatusCode, res.Header, string(body)}.check(t, "legacy", 400, "VALIDATION_001")
 	if want := "the body timed out, nothing was sent"; !strings.Contains(string(body), want) || !res.Close {
 		t.Errorf("no %q in %s, or the connection stays open", want, body)
 	}
@@ -89,43 +93,43 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 	for _, mode := range []string{"required", "reported"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			m := newMoving(t, "old")
+			m := newRolloutGateway(t, "old")
 			p := newProcess(t, strings.Replace(*m.text.Load(), "admin: {", `admin: {token: "letmein", `, 1)+"ready: {store: "+mode+"}\n")
 			token := []string{"Authorization", "Bearer letmein"}
 			// On a busy machine the first pings can take longer than readiness waits for them.
-			eventually(t, func() bool { return p.operator("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" },
-				func() string { return p.operator("GET", "/-/ready?verbose").body })
-			if got := p.operator("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 1\n") {
+			eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" },
+				func() string { return p.admin("GET", "/-/ready?verbose").body })
+			if got := p.admin("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 1\n") {
 				t.Error("no billbridge_store_up 1")
 			}
-			if _, err := m.rawStore(t).Exec("ALTER TABLE billbridge_owners RENAME TO gone"); err != nil {
+			if _, err := m.storeDB(t).Exec("ALTER TABLE billbridge_owners RENAME TO gone"); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, func() bool {
-				return strings.Contains(p.operator("GET", "/-/ready?verbose").body, "cannot be written to")
+				return strings.Contains(p.admin("GET", "/-/ready?verbose").body, "cannot be written to")
 			}, func() string { return "no outage" })
 			want := answer{status: 503, body: "not ready: the store cannot be written to\nserving: ok\nstore: the store cannot be written to"}
 			if mode == "reported" {
 				want = answer{status: 200, body: "ready\nserving: ok\nstore: the store cannot be written to"}
 			}
 			end := map[string]string{"required": "\n", "reported": " (reported only)\n"}[mode]
-			if got := p.operator("GET", "/-/ready?verbose"); got.status != want.status || got.body != want.body+end {
+			if got := p.admin("GET", "/-/ready?verbose"); got.status != want.status || got.body != want.body+end {
 				t.Errorf("%d %q", got.status, got.body)
 			}
-			if got := p.operator("GET", "/-/ready?verbose", token...); got.status != want.status || !strings.Contains(got.body, "no such table: billbridge_owners") {
+			if got := p.admin("GET", "/-/ready?verbose", token...); got.status != want.status || !strings.Contains(got.body, "no such table: billbridge_owners") {
 				t.Errorf("%d %q", got.status, got.body)
 			}
-			if got := p.operator("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 0\n") {
+			if got := p.admin("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 0\n") {
 				t.Error("no billbridge_store_up 0")
 			}
 			if n := strings.Count(p.logs.String(), "the store cannot be written to"); n != 1 {
 				t.Errorf("logged %d times", n)
 			}
-			p.send(newCall("legacy", "read")).holds(t, "legacy", 503, "MAINTAINED_METHOD") // the owner of the bill cannot be looked up
-			if _, err := m.rawStore(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
+			p.send(newCall("legacy", "read")).check(t, "legacy", 503, "MAINTAINED_METHOD") // the owner of the bill cannot be looked up
+			if _, err := m.storeDB(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, func() bool { return p.operator("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" }, func() string { return "the outage does not end" })
+			eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" }, func() string { return "the outage does not end" })
 		})
 	}
 }
@@ -175,14 +179,14 @@ func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	postgres := &closableListener{Listener: l}
 	forward(t, postgres, target)
 	back := newBackend(t, newService())
-	p := newProcess(t, strings.Replace(anywhere, "admin: {", `admin: {token: "letmein", `, 1)+fmt.Sprintf("upstreams: {only: {form: v2, url: %q}}\nstore: {url: %q}\n", back.url, u))
-	if got := p.operator("GET", "/-/ready"); got.status != 200 {
+	p := newProcess(t, strings.Replace(anyPort, "admin: {", `admin: {token: "letmein", `, 1)+fmt.Sprintf("upstreams: {only: {form: v2, url: %q}}\nstore: {url: %q}\n", back.url, u))
+	if got := p.admin("GET", "/-/ready"); got.status != 200 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	postgres.closeAll()
-	eventually(t, func() bool { return p.operator("GET", "/-/ready").status == 503 }, func() string { return "no outage" })
+	eventually(t, func() bool { return p.admin("GET", "/-/ready").status == 503 }, func() string { return "no outage" })
 	for _, path := range []string{"/-/ready", "/-/ready?verbose", "/metrics", "/callbacks", "/store/clock", "/"} {
-		got := p.operator("GET", path)
+		got := p.admin("GET", path)
 		if strings.HasPrefix(path, "/-/ready") && got.status != 503 {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
@@ -194,5 +198,31 @@ func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	}
 	if got := p.logs.String(); !strings.Contains(got, "the store cannot be written to") || !strings.Contains(got, folder) {
 		t.Errorf("the log does not have the cause: %s", got)
+	}
+}
+
+// TestR38_DrainOutlivesAReload: a call under way ends by the config it began with, so a reload to shorter timeouts
+// does not shorten the drain.
+func TestR38_DrainOutlivesAReload(t *testing.T) {
+	t.Parallel()
+	text := func(timeout string) string {
+		return "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {up: {form: v2, url: " + refusedURL + ", timeout: " + timeout + "}}\n"
+	}
+	load := func() (*config.Config, error) { return parse(t, text("1s")), nil }
+	logs := newLogs()
+	s, err := server.Listen(t.Context(), parse(t, text("60s")), load, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if got := logs.String(); !strings.Contains(got, `"msg":"draining","at_most":"1m`) {
+		t.Errorf("the drain takes less than a minute: %s", got)
 	}
 }

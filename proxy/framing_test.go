@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// TestR09_R11_TwoLengthsOfABody: a proxy in front that counts by Content-Length sees one request here, one that counts by chunks sees
+// TestR09_R11_BodyWithTwoLengthsIsRefused: a proxy in front that counts by Content-Length sees one request here, one that counts by chunks sees
 // two. Neither is forwarded, the connection is closed, and the operator finds the caller.
-func TestR09_R11_TwoLengthsOfABody(t *testing.T) {
+func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
 		q := newCall(form, "create")
@@ -28,15 +28,15 @@ func TestR09_R11_TwoLengthsOfABody(t *testing.T) {
 			t.Run(form+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				back := newBackend(t, newService())
-				p := newProcess(t, anywhere+toOne(form, back.url))
-				b := &bridge{t: t, url: "http://" + p.Address()}
+				p := newProcess(t, anyPort+oneUpstream(form, back.url))
+				b := &gateway{t: t, url: "http://" + p.Address()}
 				if got := b.raw(false, row.sent+nextCall(q)); len(got) != 1 || got[0].status != 400 {
 					t.Errorf("%+v", got)
 				}
 				if n := len(back.received()); n != 0 {
 					t.Errorf("the upstream got %d calls", n)
 				}
-				p.metricIs(fmt.Sprintf(`billbridge_framing_refused_total{reason=%q} 1`, row.reason))
+				p.checkMetric(fmt.Sprintf(`billbridge_framing_refused_total{reason=%q} 1`, row.reason))
 				if log := p.logs.String(); !strings.Contains(log, `"reason":"`+row.reason+`","peer":"127.0.0.1:`) {
 					t.Error(log)
 				}
@@ -45,13 +45,13 @@ func TestR09_R11_TwoLengthsOfABody(t *testing.T) {
 	}
 }
 
-// TestLenientFraming: limits.framing takes what honest old clients send, from the next connection after a reload on.
-func TestLenientFraming(t *testing.T) {
+// TestLimitsFramingLenient: limits.framing takes what honest old clients send, from the next connection after a reload on.
+func TestLimitsFramingLenient(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	strict := anywhere + toOne("legacy", back.url)
+	strict := anyPort + oneUpstream("legacy", back.url)
 	p := newProcess(t, strict)
-	b := &bridge{t: t, url: "http://" + p.Address()}
+	b := &gateway{t: t, url: "http://" + p.Address()}
 	q := newCall("legacy", "read")
 	old := strings.ReplaceAll(head(q.path(), strings.Repeat(fmt.Sprintf("Content-Length: %d\r\n", len(q.body())), 2)+"Connection: close\r\n"), "\r\n", "\n") + q.body()
 	if got := b.raw(false, old); len(got) != 1 || got[0].status != 400 {
@@ -59,14 +59,14 @@ func TestLenientFraming(t *testing.T) {
 	}
 	lenient := strict + "limits: {framing: lenient}\n"
 	p.text.Store(&lenient)
-	p.operator("POST", "/-/reload")
+	p.admin("POST", "/-/reload")
 	if got := b.raw(false, old); len(got) != 1 || got[0].status != 200 {
 		t.Errorf("lenient: %+v", got)
 	}
 }
 
-// TestR15_ConnectionsAreCapped: in all, and for one source address unless it is trusted. A connection that ends makes room for another.
-func TestR15_ConnectionsAreCapped(t *testing.T) {
+// TestR15_ConnectionsAreLimited: in all, and for one source address unless it is trusted. A connection that ends makes room for another.
+func TestR15_ConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	for name, row := range map[string]struct {
@@ -80,7 +80,7 @@ func TestR15_ConnectionsAreCapped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newProcess(t, anywhere+toOne("v2", back.url, "limits: {"+row.limits+"}"))
+			p := newProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+row.limits+"}"))
 			q := newCall("v2", "read")
 			// call makes a call on a connection of its own, and tells whether it is answered.
 			call := func() (c net.Conn, answered bool) {
@@ -89,7 +89,7 @@ func TestR15_ConnectionsAreCapped(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = c.Close() })
-				_ = c.SetDeadline(time.Now().Add(patience))
+				_ = c.SetDeadline(time.Now().Add(testTimeout))
 				_, _ = io.WriteString(c, nextCall(q))
 				response, err := http.ReadResponse(bufio.NewReader(c), nil)
 				if err != nil {
@@ -109,10 +109,10 @@ func TestR15_ConnectionsAreCapped(t *testing.T) {
 			if _, answered := call(); answered {
 				t.Error("one too many was answered")
 			}
-			p.metricIs(fmt.Sprintf(`billbridge_connections %d`, row.most))
-			p.metricIs(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row.limit))
+			p.checkMetric(fmt.Sprintf(`billbridge_connections %d`, row.most))
+			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row.limit))
 			_ = open[0].Close()
-			eventually(t, func() bool { _, answered := call(); return answered }, func() string { return p.operator("GET", "/metrics").body })
+			eventually(t, func() bool { _, answered := call(); return answered }, func() string { return p.admin("GET", "/metrics").body })
 		})
 	}
 }
@@ -121,15 +121,15 @@ func TestR15_ConnectionsAreCapped(t *testing.T) {
 func TestR16_AnUpgradeIsIgnored(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newProcess(t, anywhere+toOne("v2", back.url))
-	b := &bridge{t: t, url: "http://" + p.Address()}
+	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	b := &gateway{t: t, url: "http://" + p.Address()}
 	q := newCall("legacy", "create")
 	upgrade := "Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
 	got := b.raw(false, head(q.path(), upgrade+fmt.Sprintf("Content-Length: %d\r\n", len(q.body())))+q.body())
 	if len(got) != 1 {
 		t.Fatalf("%+v", got)
 	}
-	got[0].holds(t, "legacy", 200, "0000")
+	got[0].check(t, "legacy", 200, "0000")
 	for name := range back.received()[0].header {
 		if strings.HasPrefix(name, "Upgrade") || strings.HasPrefix(name, "Http2") || name == "Connection" {
 			t.Errorf("the upstream got %s", name)
@@ -141,8 +141,8 @@ func TestR16_AnUpgradeIsIgnored(t *testing.T) {
 func TestR14_FloodsAreRefused(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newProcess(t, anywhere+toOne("v2", back.url))
-	b := &bridge{t: t, url: "http://" + p.Address()}
+	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	b := &gateway{t: t, url: "http://" + p.Address()}
 	q := newCall("v2", "create")
 	body := q.body()
 	var extensions strings.Builder

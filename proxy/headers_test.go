@@ -30,8 +30,8 @@ func TestR19_R20_R21_R28_Headers(t *testing.T) {
 		"X-Request-Id", "Content-Type", "Content-Length", "User-Agent", "Accept", "Accept-Encoding", "Authorization", "Cookie",
 		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X_Forwarded_For", "Forwarded", "X-Real-Ip", "X-Original-Url",
 		"X-Http-Method-Override", "Idempotency-Key", "X-Idempotency-Key", "Expect", "Range", "If-None-Match", "Via", "Host_", "Traceparent")
-	back := newBackend(t, says(200, `{"code":"BILL_003","message":"x","data":null}`))
-	b := newBridge(t, toOne("v2", back.url))
+	back := newBackend(t, replyWith(200, `{"code":"BILL_003","message":"x","data":null}`))
+	b := newGateway(t, oneUpstream("v2", back.url))
 	host := strings.TrimPrefix(back.url, "http://")
 	for _, form := range forms {
 		q := newCall(form, "read")
@@ -57,7 +57,7 @@ func TestR19_R20_R21_R28_Headers(t *testing.T) {
 					if len(got) != 1 {
 						t.Fatalf("%d answers", len(got))
 					}
-					got[0].holds(t, form, 200, "BILL_003")
+					got[0].check(t, form, 200, "BILL_003")
 					calls := back.received()
 					if len(calls) != before+1 {
 						t.Fatalf("the upstream saw %d calls", len(calls)-before)
@@ -76,12 +76,12 @@ func TestR19_R20_R21_R28_Headers(t *testing.T) {
 	}
 }
 
-// TestR28_Expect: we read the body ourselves and tell nobody to wait.
-func TestR28_Expect(t *testing.T) {
+// TestR28_ExpectIsNotForwarded: we read the body ourselves and tell nobody to wait.
+func TestR28_ExpectIsNotForwarded(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newBridge(t, toOne("v2", back.url))
-	b.send(newCall("legacy", "create"), "Expect", "100-continue").holds(t, "legacy", 200, "0000")
+	b := newGateway(t, oneUpstream("v2", back.url))
+	b.send(newCall("legacy", "create"), "Expect", "100-continue").check(t, "legacy", 200, "0000")
 	if got := back.received(); len(got) != 1 || got[0].header.Get("Expect") != "" {
 		t.Errorf("%+v", got)
 	}
@@ -95,7 +95,7 @@ func TestR22_NoBodyValueBecomesAHeader(t *testing.T) {
 		for _, upstream := range forms {
 			service := newService()
 			back := newBackend(t, service)
-			b := newBridge(t, toOne(upstream, back.url))
+			b := newGateway(t, oneUpstream(upstream, back.url))
 			for _, op := range operations {
 				for _, field := range []string{"apiKey", "member", "merchant", "billId", "productName", "memberName", "phone", "message", "hash", "callbackUrl", "cancelReason"} {
 					before := len(back.received())

@@ -16,8 +16,8 @@ func TestR18_OnlyTheDocumentedPaths(t *testing.T) {
 		for _, status := range []string{"own", "always-200"} {
 			t.Run(base+"/"+status, func(t *testing.T) {
 				t.Parallel()
-				back := newBackend(t, says(200, `{"code":"ERROR","message":"x","data":null}`))
-				b := newBridge(t, toOne("v2", back.url, "base_path: "+base+"/", "failures: {status: "+status+"}"))
+				back := newBackend(t, replyWith(200, `{"code":"ERROR","message":"x","data":null}`))
+				b := newGateway(t, oneUpstream("v2", back.url, "base_path: "+base+"/", "failures: {status: "+status+"}"))
 				for _, row := range []struct{ path, form string }{
 					{"/", "v2"},
 					{"/bills", "v2"},
@@ -49,7 +49,7 @@ func TestR18_OnlyTheDocumentedPaths(t *testing.T) {
 						}
 						t.Run(method+" "+row.path, func(t *testing.T) {
 							got := b.do(method, base+row.path, newCall(row.form, "read").body())
-							got.holds(t, row.form, want, "ERROR")
+							got.check(t, row.form, want, "ERROR")
 							if got.header.Get("Location") != "" || got.header.Get("Allow") != "" {
 								t.Errorf("%v", got.header)
 							}
@@ -57,7 +57,7 @@ func TestR18_OnlyTheDocumentedPaths(t *testing.T) {
 					}
 				}
 				if base != "" {
-					b.post("/bill/read", newCall("v2", "read").body()).holds(t, "v2", map[string]int{"own": 404, "always-200": 200}[status], "ERROR")
+					b.post("/bill/read", newCall("v2", "read").body()).check(t, "v2", map[string]int{"own": 404, "always-200": 200}[status], "ERROR")
 				}
 				if n := len(back.received()); n != 0 {
 					t.Errorf("%d calls reached the upstream", n)
@@ -72,8 +72,8 @@ func TestMethods(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
 		for status, want := range map[string]int{"own": 405, "always-200": 200} {
-			back := newBackend(t, says(200, "{}"))
-			b := newBridge(t, toOne("v2", back.url, "failures: {status: "+status+"}"))
+			back := newBackend(t, replyWith(200, "{}"))
+			b := newGateway(t, oneUpstream("v2", back.url, "failures: {status: "+status+"}"))
 			for _, op := range operations {
 				for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "post", "HEAD"} {
 					q := newCall(form, op)
@@ -85,7 +85,7 @@ func TestMethods(t *testing.T) {
 						}
 						continue
 					}
-					got.holds(t, form, want, "ERROR")
+					got.check(t, form, want, "ERROR")
 					if got.header.Get("Allow") != "POST" {
 						t.Errorf("%s %s: Allow is %q", method, q.path(), got.header.Get("Allow"))
 					}
@@ -103,9 +103,9 @@ func TestR18_QueryIsNotForwarded(t *testing.T) {
 	t.Parallel()
 	service := newService()
 	back := newBackend(t, service)
-	b := newBridge(t, toOne("v2", back.url+"/", ""))
+	b := newGateway(t, oneUpstream("v2", back.url+"/", ""))
 	q := newCall("legacy", "create")
-	b.post(q.path()+"?a=1&apikey=x;b#c", q.body()).holds(t, "legacy", 200, "0000")
+	b.post(q.path()+"?a=1&apikey=x;b#c", q.body()).check(t, "legacy", 200, "0000")
 	if got := back.received(); len(got) != 1 || got[0].target != "/bill" {
 		t.Errorf("%+v", got)
 	}
@@ -114,9 +114,9 @@ func TestR18_QueryIsNotForwarded(t *testing.T) {
 // TestUpstreamPrefix: the path of an upstream's url stands before the document's paths.
 func TestUpstreamPrefix(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, says(200, `{"code":"BILL_003","msg":"x"}`))
-	b := newBridge(t, toOne("legacy", back.url+"/a%20b/partner/"))
-	b.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_003")
+	back := newBackend(t, replyWith(200, `{"code":"BILL_003","msg":"x"}`))
+	b := newGateway(t, oneUpstream("legacy", back.url+"/a%20b/partner/"))
+	b.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_003")
 	if got := back.received(); len(got) != 1 || got[0].target != "/a%20b/partner/if/bill/send" {
 		t.Errorf("%+v", got)
 	}
@@ -148,12 +148,12 @@ func TestR17_ContentTypes(t *testing.T) {
 			t.Run(strings.Join(row.headers, " ")+"/"+form, func(t *testing.T) {
 				t.Parallel()
 				back := newBackend(t, newService())
-				b := newBridge(t, toOne("v2", back.url))
+				b := newGateway(t, oneUpstream("v2", back.url))
 				got, want := b.send(newCall(form, "create"), row.headers...), 1
 				if row.taken {
-					got.holds(t, form, 200, "0000")
+					got.check(t, form, 200, "0000")
 				} else {
-					got.holds(t, form, 415, "VALIDATION_001")
+					got.check(t, form, 415, "VALIDATION_001")
 					want = 0
 				}
 				if n := len(back.received()); n != want {
@@ -169,18 +169,18 @@ func TestR17_TwoContentTypes(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	q := newCall("legacy", "read")
-	got := newBridge(t, toOne("v2", back.url)).raw(true, head(q.path(), "Content-Type: text/plain\r\nContent-Length: "+strconv.Itoa(len(q.body()))+"\r\n")+q.body())
+	got := newGateway(t, oneUpstream("v2", back.url)).raw(true, head(q.path(), "Content-Type: text/plain\r\nContent-Length: "+strconv.Itoa(len(q.body()))+"\r\n")+q.body())
 	if len(got) != 1 || len(back.received()) != 0 {
 		t.Fatalf("%d answers, %d calls", len(got), len(back.received()))
 	}
-	got[0].holds(t, "legacy", 415, "VALIDATION_001")
+	got[0].check(t, "legacy", 415, "VALIDATION_001")
 }
 
 // TestRequestIDs: the caller's if it is sane, else ours; the same in the answer, at the upstream and in the log.
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newBridge(t, toOne("v2", back.url))
+	b := newGateway(t, oneUpstream("v2", back.url))
 	seen := map[string]bool{}
 	for _, row := range []struct {
 		given []string
@@ -225,12 +225,12 @@ func TestRequestIDs(t *testing.T) {
 func TestHeadersOfAnswers(t *testing.T) {
 	t.Parallel()
 	answer := `{"code":"MAINTAINED_METHOD","message":"점검","data":null}`
-	back := newBackend(t, says(503, answer, "Retry-After", "120", "Set-Cookie", "a=b", "Server", "x", "X-Powered-By", "y",
+	back := newBackend(t, replyWith(503, answer, "Retry-After", "120", "Set-Cookie", "a=b", "Server", "x", "X-Powered-By", "y",
 		"Content-Type", "text/html", "Via", "1.1 z", "Connection", "close", "Location", "/elsewhere", "X-Request-Id", "theirs"))
 	for _, form := range forms {
-		b := newBridge(t, toOne("v2", back.url, "failures: {status: always-200}"))
+		b := newGateway(t, oneUpstream("v2", back.url, "failures: {status: always-200}"))
 		got := b.send(newCall(form, "create"), "X-Request-Id", "mine")
-		got.holds(t, form, 503, "MAINTAINED_METHOD")
+		got.check(t, form, 503, "MAINTAINED_METHOD")
 		got.header.Del("Date")
 		want := http.Header{
 			"Content-Type": {"application/json; charset=utf-8"}, "Retry-After": {"120"}, "X-Request-Id": {"mine"},
@@ -255,9 +255,9 @@ func TestUpstreamStatusPassesThrough(t *testing.T) {
 			for _, upstream := range forms {
 				var status atomic.Int64
 				back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					says(int(status.Load()), body[upstream]).ServeHTTP(w, r)
+					replyWith(int(status.Load()), body[upstream]).ServeHTTP(w, r)
 				}))
-				b := newBridge(t, toOne(upstream, back.url, "failures: {status: "+how+"}"))
+				b := newGateway(t, oneUpstream(upstream, back.url, "failures: {status: "+how+"}"))
 				for _, want := range []int{200, 201, 400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 504, 599} {
 					status.Store(int64(want))
 					for _, op := range []string{"create", "read"} {
@@ -268,7 +268,7 @@ func TestUpstreamStatusPassesThrough(t *testing.T) {
 							}
 							continue
 						}
-						got.holds(t, client, want, "ERROR")
+						got.check(t, client, want, "ERROR")
 						if !strings.Contains(got.body, `"무엇"`) {
 							t.Errorf("the text is gone: %s", got.body)
 						}

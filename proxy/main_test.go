@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) {
 	code := m.Run()
 	http.DefaultClient.CloseIdleConnections()
-	if left := settle(func() bool { return len(running()) == 0 }, running); code == 0 && len(left) > 0 {
+	if left := waitFor(func() bool { return len(runningGoroutines()) == 0 }, runningGoroutines); code == 0 && len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "%d goroutines were left:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
 		code = 1
 	}
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 // running are the stacks of the goroutines that are neither the runtime's nor the test's own.
-func running() []string {
+func runningGoroutines() []string {
 	buf := make([]byte, 4<<20)
 	stacks := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
 	return slices.DeleteFunc(stacks, func(s string) bool {
@@ -34,7 +34,7 @@ func running() []string {
 }
 
 // settle waits until done, for some seconds at most: what was closed needs a moment to end. It returns what is left.
-func settle[T any](done func() bool, left func() T) T {
+func waitFor[T any](done func() bool, left func() T) T {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for deadline := time.Now().Add(10 * time.Second); !done() && time.Now().Before(deadline); {
@@ -48,13 +48,13 @@ func settle[T any](done func() bool, left func() T) T {
 func TestR39_Goroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("calls", func(t *testing.T) {
-		b := newBridge(t, toOne("v2", newBackend(t, newService()).url))
+		b := newGateway(t, oneUpstream("v2", newBackend(t, newService()).url))
 		var calling sync.WaitGroup
 		for c := range 20 {
 			calling.Go(func() {
 				for range 50 {
 					q := newCall(forms[c%2], operations[c%5])
-					if _, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil {
+					if _, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil {
 						t.Error(err)
 					}
 				}
@@ -62,7 +62,7 @@ func TestR39_Goroutines(t *testing.T) {
 		}
 		calling.Wait()
 	})
-	if after := settle(func() bool { return runtime.NumGoroutine() <= before }, runtime.NumGoroutine); after > before {
-		t.Errorf("%d goroutines became %d:\n%s", before, after, strings.Join(running(), "\n\n"))
+	if after := waitFor(func() bool { return runtime.NumGoroutine() <= before }, runtime.NumGoroutine); after > before {
+		t.Errorf("%d goroutines became %d:\n%s", before, after, strings.Join(runningGoroutines(), "\n\n"))
 	}
 }

@@ -73,8 +73,8 @@ func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 		"legacy": `{ "code":"ERROR", "x":{"msg":"10.0.0.7"}, "msg":"` + text + `" }`,
 	}
 	for _, upstream := range forms {
-		b := newBridge(t, toOne(upstream, newBackend(t, says(200, failure[upstream])).url))
-		unmasked := newBridge(t, toOne(upstream, newBackend(t, says(200, failure[upstream])).url, "failures: {mask_hosts: false}"))
+		b := newGateway(t, oneUpstream(upstream, newBackend(t, replyWith(200, failure[upstream])).url))
+		unmasked := newGateway(t, oneUpstream(upstream, newBackend(t, replyWith(200, failure[upstream])).url, "failures: {mask_hosts: false}"))
 		for _, client := range forms {
 			name := map[string]string{"v2": "message", "legacy": "msg"}[client]
 			got := b.send(newCall(client, "create"))
@@ -95,7 +95,7 @@ func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 		}
 	}
 	service := newService()
-	b := newBridge(t, toOne("v2", newBackend(t, service).url))
+	b := newGateway(t, oneUpstream("v2", newBackend(t, service).url))
 	service.Fault(sandbox.Fault{Body: `{"code":"0000","message":"10.0.0.7","data":{"apiKey":"10.0.0.7"}}`})
 	if got := b.send(newCall("v2", "create")); got.body != `{"code":"0000","message":"10.0.0.7","data":{"apiKey":"10.0.0.7"}}` {
 		t.Errorf("a success was changed: %s", got.body)

@@ -12,14 +12,14 @@ import (
 )
 
 // halfSent opens a connection and sends a call's head and a part of its body.
-func halfSent(t *testing.T, p *process, q call, length int, part string) net.Conn {
+func sendPart(t *testing.T, p *process, q call, length int, part string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", p.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testTimeout))
 	if _, err := io.WriteString(c, head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", length))+part); err != nil {
 		t.Fatal(err)
 	}
@@ -31,16 +31,16 @@ func halfSent(t *testing.T, p *process, q call, length int, part string) net.Con
 func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newProcess(t, anywhere+toOne("v2", back.url, "limits: {body: 512KiB, memory: 1MiB}"))
+	p := newProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {body: 512KiB, memory: 1MiB}"))
 	q := newCall("legacy", "create")
 	part := strings.Repeat(" ", 400<<10)
 	var open []net.Conn
 	for range 2 {
-		open = append(open, halfSent(t, p, q, 500<<10, part))
+		open = append(open, sendPart(t, p, q, 500<<10, part))
 	}
-	held := func() string { return p.operator("GET", "/metrics").body }
+	held := func() string { return p.admin("GET", "/metrics").body }
 	eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 851968\n") }, held) // 26 chunks of 16 KiB each
-	third := halfSent(t, p, q, 500<<10, part)
+	third := sendPart(t, p, q, 500<<10, part)
 	response, err := http.ReadResponse(bufio.NewReader(third), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -49,27 +49,27 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || !response.Close || !strings.Contains(string(body), `"MAINTAINED_METHOD"`) {
 		t.Errorf("%d %v %s", response.StatusCode, response.Header, body)
 	}
-	p.metricIs(`billbridge_requests_limited_total{limit="memory"} 1`)
-	p.send(q).holds(t, "legacy", 200, "0000") // a small one still fits
+	p.checkMetric(`billbridge_requests_limited_total{limit="memory"} 1`)
+	p.send(q).check(t, "legacy", 200, "0000") // a small one still fits
 	for _, c := range open {
 		_ = c.Close()
 	}
 	eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
 	long := strings.Replace(q.body(), "{", "{"+strings.Repeat(" ", 450<<10), 1)
-	if got, err := ask(p.client, http.MethodPost, "http://"+p.Address()+q.path(), long); err != nil || got.status != 200 {
+	if got, err := doRequest(p.client, http.MethodPost, "http://"+p.Address()+q.path(), long); err != nil || got.status != 200 {
 		t.Errorf("%v %+v", err, got)
 	}
 	if n := len(back.received()); n != 2 {
 		t.Errorf("the upstream got %d calls", n)
 	}
-	p.metricIs("billbridge_body_bytes 0")
+	p.checkMetric("billbridge_body_bytes 0")
 }
 
 // TestBodiesOfEverySizeArriveWhole: in one chunk, in several, and at their edges.
 func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newBridge(t, toOne("v2", back.url))
+	b := newGateway(t, oneUpstream("v2", back.url))
 	q := newCall("v2", "create")
 	for _, length := range []int{0, 1000, 16383, 16384, 16385, 32767, 32768, 32769, 100_000, 1 << 20} {
 		body := q.body()
@@ -90,10 +90,10 @@ func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
 func TestR15_SlowBodies(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newProcess(t, anywhere+toOne("v2", back.url, "timeouts: {body: 10m}"))
+	p := newProcess(t, anyPort+oneUpstream("v2", back.url, "timeouts: {body: 10m}"))
 	q := newCall("v2", "read")
 	began := time.Now()
-	c := halfSent(t, p, q, 2000, strings.Repeat(" ", 1000))
+	c := sendPart(t, p, q, 2000, strings.Repeat(" ", 1000))
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil || response.StatusCode != 400 {
 		t.Fatalf("%v %+v", err, response)

@@ -19,7 +19,7 @@ func TestMetricsOfCalls(t *testing.T) {
 	t.Parallel()
 	service := newService()
 	back := newBackend(t, service)
-	b := newBridge(t, toOne("v2", back.url, "limits: {reply: 4KiB, body: 64KiB}"))
+	b := newGateway(t, oneUpstream("v2", back.url, "limits: {reply: 4KiB, body: 64KiB}"))
 	create := newCall("legacy", "create")
 	b.send(create)
 	b.post(create.path(), strings.Replace(create.body(), "{", `{"a":1,"b":{"c":2},`, 1)) // BILL_001, with two unknown fields
@@ -75,7 +75,7 @@ billbridge_upstream_errors_total{reason="too_large",upstream="up"} 1
 	if diff := cmp.Diff(want, counted.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	b.scrapeHas(
+	b.checkMetrics(
 		`billbridge_request_duration_seconds_count{client="legacy",operation="bill.destroy",upstream="up"} 7`,
 		`billbridge_upstream_duration_seconds_count{operation="bill.destroy",upstream="up"} 7`,
 		`billbridge_upstream_duration_seconds_count{operation="bill.create",upstream="up"} 2`,
@@ -85,14 +85,14 @@ billbridge_upstream_errors_total{reason="too_large",upstream="up"} 1
 
 func TestUpstreamErrorsRefusedAndTimeout(t *testing.T) {
 	t.Parallel()
-	b := newBridge(t, toOne("v2", nowhere))
-	b.send(newCall("legacy", "create")).holds(t, "legacy", 503, "MAINTAINED_METHOD")
-	b.scrapeHas(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 1`)
+	b := newGateway(t, oneUpstream("v2", refusedURL))
+	b.send(newCall("legacy", "create")).check(t, "legacy", 503, "MAINTAINED_METHOD")
+	b.checkMetrics(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 1`)
 
 	stuck := newBackend(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	b = newBridge(t, strings.Replace(toOne("v2", stuck.url), "20s", "50ms", 1))
-	b.send(newCall("legacy", "create")).holds(t, "legacy", 504, "null")
-	b.scrapeHas(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 1`)
+	b = newGateway(t, strings.Replace(oneUpstream("v2", stuck.url), "20s", "50ms", 1))
+	b.send(newCall("legacy", "create")).check(t, "legacy", 504, "null")
+	b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 1`)
 }
 
 func TestRequestsInFlightCountsCallsWithoutReply(t *testing.T) {
@@ -103,28 +103,28 @@ func TestRequestsInFlightCountsCallsWithoutReply(t *testing.T) {
 		<-goOn
 		newService().ServeHTTP(w, r)
 	}))
-	b := newBridge(t, toOne("v2", back.url))
+	b := newGateway(t, oneUpstream("v2", back.url))
 	done := make(chan answer, 3)
 	for range 3 {
 		go func() {
-			got, _ := ask(b.client, http.MethodPost, b.url+"/if/bill/read", newCall("legacy", "read").body())
+			got, _ := doRequest(b.client, http.MethodPost, b.url+"/if/bill/read", newCall("legacy", "read").body())
 			done <- got
 		}()
 		receive(t, arrived, "call at the upstream")
 	}
-	b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 3`)
+	b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 3`)
 	close(goOn)
 	for range 3 {
-		receive(t, done, "answer").holds(t, "legacy", 200, "BILL_003")
+		receive(t, done, "answer").check(t, "legacy", 200, "BILL_003")
 	}
-	b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 0`)
+	b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
 }
 
 // After each kind of outcome has occurred, random paths, methods, codes, fields, ids and partners add no series.
 func TestR37_SeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	service := newService()
-	b := newBridge(t, toOne("v2", newBackend(t, service).url))
+	b := newGateway(t, oneUpstream("v2", newBackend(t, service).url))
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func() string { return fmt.Sprintf("w%x", random.Uint64()) }
 	methods := []string{"GET", "PUT", "DELETE", "PATCH"}
@@ -164,7 +164,7 @@ func TestR37_SeriesAreBounded(t *testing.T) {
 	for range 5 {
 		round()
 	}
-	c := parse(t, toOne("v2", "http://127.0.0.1:1"))
+	c := parse(t, oneUpstream("v2", "http://127.0.0.1:1"))
 	if atStart, maximum, err := server.Series(t.Context(), c, server.Build{}); atStart > first || first > maximum || err != nil {
 		t.Errorf("%d series, want %d to %d, %v", first, atStart, maximum, err)
 	}
@@ -177,7 +177,7 @@ func TestR37_SeriesAreBounded(t *testing.T) {
 func TestCodeLabelsDoNotChangeWithReusedBuffers(t *testing.T) {
 	t.Parallel()
 	service := newService()
-	b := newBridge(t, toOne("v2", newBackend(t, service).url))
+	b := newGateway(t, oneUpstream("v2", newBackend(t, service).url))
 	for _, form := range forms {
 		for _, code := range sandbox.Catalogue()[1:] {
 			service.Fault(sandbox.Fault{Body: `{"code":"` + code + `","message":"x","data":null}`})
@@ -190,7 +190,7 @@ func TestCodeLabelsDoNotChangeWithReusedBuffers(t *testing.T) {
 	}
 	for _, form := range forms {
 		for _, code := range sandbox.Catalogue()[1:] {
-			b.scrapeHas(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="bill.read",status="200",upstream="up"} 1`, form, code))
+			b.checkMetrics(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="bill.read",status="200",upstream="up"} 1`, form, code))
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestCodeLabelsDoNotChangeWithReusedBuffers(t *testing.T) {
 func TestAccessLog(t *testing.T) {
 	t.Parallel()
 	service := newService()
-	b := newBridge(t, toOne("v2", newBackend(t, service).url))
+	b := newGateway(t, oneUpstream("v2", newBackend(t, service).url))
 	partner := partner.Of(demoKey).Short()
 	for _, row := range []struct {
 		do   func()

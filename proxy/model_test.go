@@ -25,29 +25,29 @@ import (
 
 // The partners of the model. What each may live through is what the rules promise something of:
 const (
-	mover    = "mover"    // has bills from before the bridge; is never drained, as its old bills are still there
-	newcomer = "newcomer" // has none; goes through every stage
-	stranger = "stranger" // was not seen for long enough: it may still be sending to the old backend past the bridge
+	existingPartner = "mover"    // has bills from before the bridge; is never drained, as its old bills are still there
+	newPartner      = "newcomer" // has none; goes through every stage
+	directCaller    = "stranger" // was not seen for long enough: it may still be sending to the old backend past the bridge
 )
 
 // A tally counts what a run lived through.
-type tally struct {
-	runs, calls, direct, acknowledged, refused, unknown, aborted, faulty, bills, stages, stops, crashes, outages, backups, restores, pays atomic.Int64
-	story                                                                                                                                 string // of the first run that failed, which may not fail again
-	left, unsent, denied, losses, exchanges, clocks, sweeps                                                                               atomic.Int64
+type modelCounts struct {
+	runs, calls, directCalls, acknowledged, refused, unknown, aborted, faults, bills, stages, stops, crashes, outages, backups, restores, pays atomic.Int64
+	firstFailure                                                                                                                               string // of the first run that failed, which may not fail again
+	gaveUp, notSent, noSuchBill, lostStores, swaps, clocks, sweeps                                                                             atomic.Int64
 }
 
-func (n *tally) String() string {
+func (n *modelCounts) String() string {
 	return fmt.Sprintf("%d runs: %d calls (%d acknowledged, %d refused, %d of unknown outcome, %d cut off by a crash), %d past the bridge, %d bills, %d faults, "+
 		"%d stage changes, %d stops and resumes, %d crashes, %d store outages, %d backups, %d restores, %d payments, "+
 		"%d callers that gave up, %d writes not sent any more, %d writes told of no such bill, %d lost stores, %d exchanged addresses, %d wrong clocks, %d sweeps",
-		n.runs.Load(), n.calls.Load(), n.acknowledged.Load(), n.refused.Load(), n.unknown.Load(), n.aborted.Load(), n.direct.Load(), n.bills.Load(), n.faulty.Load(),
+		n.runs.Load(), n.calls.Load(), n.acknowledged.Load(), n.refused.Load(), n.unknown.Load(), n.aborted.Load(), n.directCalls.Load(), n.bills.Load(), n.faults.Load(),
 		n.stages.Load(), n.stops.Load(), n.crashes.Load(), n.outages.Load(), n.backups.Load(), n.restores.Load(), n.pays.Load(),
-		n.left.Load(), n.unsent.Load(), n.denied.Load(), n.losses.Load(), n.exchanges.Load(), n.clocks.Load(), n.sweeps.Load())
+		n.gaveUp.Load(), n.notSent.Load(), n.noSuchBill.Load(), n.lostStores.Load(), n.swaps.Load(), n.clocks.Load(), n.sweeps.Load())
 }
 
 // A sending is one call of a partner and what came of it.
-type sending struct {
+type modelCall struct {
 	id            string
 	q             call
 	at            billAt
@@ -57,64 +57,64 @@ type sending struct {
 	before, after [2]string // the bill's state at either backend
 	answer        answer
 	err           error
-	patience      time.Duration // after which its caller gives up; 0 for never
+	timeout       time.Duration // after which its caller gives up; 0 for never
 	delay         time.Duration // it is sent so much later than the others of its wave
 	arrived       time.Time     // at a replica
 	answered      time.Time
-	effective     time.Time // when it took effect at a side, if it did
+	effectAt      time.Time // when it took effect at a side, if it did
 	epoch         int       // of the store: each restore or loss begins another
 }
 
 // A world is two backends, the replicas between them and the partners, and the store.
-type world struct {
-	run      *tally
-	folder   string
-	sides    [2]*side
-	operator *store.Store
-	replicas []*replica
-	client   *http.Client
-	config   string
-	servers  []*httptest.Server
-	busy     gauge // calls on their way to a side or there
-	stopped  bool
-	restored bool
-	lost     bool
-	epoch    int
-	settled  bool          // so much time has passed that no call past the gateway is on its way any more
-	clock    time.Duration // how far the replicas' clocks are ahead
-	copying  sync.Mutex    // the store's file: what is only compared may go on when a wave is over, and make a backup then
-	backup   bool
-	copyIn   atomic.Int64 // events on the wire until a backup is made; below zero when it was
-	t        rapid.TB
-	all      []*sending
-	history  []string
+type model struct {
+	run           *modelCounts
+	folder        string
+	backends      [2]*modelBackend
+	operator      *store.Store
+	replicas      []*replica
+	client        *http.Client
+	config        string
+	servers       []*httptest.Server
+	inFlight      inFlightCount // calls on their way to a side or there
+	stopped       bool
+	restored      bool
+	lost          bool
+	epoch         int
+	settlingOver  bool          // so much time has passed that no call past the gateway is on its way any more
+	clock         time.Duration // how far the replicas' clocks are ahead
+	storeFile     sync.Mutex    // the store's file: what is only compared may go on when a wave is over, and make a backup then
+	backup        bool
+	stepsToBackup atomic.Int64 // events on the wire until a backup is made; below zero when it was
+	t             rapid.TB
+	all           []*modelCall
+	history       []string
 
-	mu      sync.Mutex
-	byID    map[string]*sending
-	visits  map[string]int            // of writes, by call
-	effects map[string]int            // by call
-	maybe   map[billAt]map[*side]int  // creates that may have made the bill, or may yet
-	unsure  map[billAt]map[*side]bool // one of them ended so that it will never be known
-	broken  []string
+	mu                sync.Mutex
+	byID              map[string]*modelCall
+	received          map[string]int                    // of writes, by call
+	effects           map[string]int                    // by call
+	possibleCreates   map[billAt]map[*modelBackend]int  // creates that may have made the bill, or may yet
+	unresolvedCreates map[billAt]map[*modelBackend]bool // one of them ended so that it will never be known
+	violations        []string
 }
 
-func newWorld(t rapid.TB, run *tally, folder string) *world {
-	w := &world{
-		t: t, run: run, folder: folder, busy: newGauge(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: patience},
-		byID: map[string]*sending{}, visits: map[string]int{}, effects: map[string]int{},
-		maybe: map[billAt]map[*side]int{}, unsure: map[billAt]map[*side]bool{},
+func newModel(t rapid.TB, run *modelCounts, folder string) *model {
+	w := &model{
+		t: t, run: run, folder: folder, inFlight: newInFlightCount(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: testTimeout},
+		byID: map[string]*modelCall{}, received: map[string]int{}, effects: map[string]int{},
+		possibleCreates: map[billAt]map[*modelBackend]int{}, unresolvedCreates: map[billAt]map[*modelBackend]bool{},
 	}
 	for i, form := range []string{"legacy", "v2"} {
 		var partners []sandbox.Partner
-		for _, key := range []string{mover, newcomer, stranger} {
+		for _, key := range []string{existingPartner, newPartner, directCaller} {
 			partners = append(partners, sandbox.Partner{Key: key, Name: key})
 		}
-		s := &side{form: form, world: w, service: sandbox.New(sandbox.Options{
-			BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }, Transport: noCallbacks{}, Partners: partners,
+		s := &modelBackend{form: form, model: w, service: sandbox.New(sandbox.Options{
+			BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}, Partners: partners,
 		})}
 		server := httptest.NewServer(s)
 		w.servers = append(w.servers, server)
-		s.url, w.sides[i] = server.URL, s
+		s.url, w.backends[i] = server.URL, s
 	}
 	w.config = fmt.Sprintf(`
 upstreams:
@@ -124,104 +124,104 @@ route: {default: old}
 failures: {explain: %s}
 rollout: {old: old, new: new, ask: %s, send_within: 110ms}
 store: {url: "sqlite:%s"}
-`, w.sides[0].url, steerWithin, w.sides[1].url, steerWithin, steerWithin, steerWithin, w.file())
+`, w.backends[0].url, modelTimeout, w.backends[1].url, modelTimeout, modelTimeout, modelTimeout, w.file())
 	w.open(t)
 	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, time.Now())
 	must(t, err)
 	must(t, w.operator.Begin(context.Background(), "test", time.Now()))
-	for _, key := range []string{mover, newcomer} {
+	for _, key := range []string{existingPartner, newPartner} {
 		must(t, w.operator.Seen(context.Background(), partner.Of(key), time.Now().Add(-time.Hour)))
 	}
 	w.replicate(t)
 	return w
 }
 
-func (w *world) file() string { return filepath.Join(w.folder, "store.db") }
+func (w *model) file() string { return filepath.Join(w.folder, "store.db") }
 
-func (w *world) open(t rapid.TB) {
+func (w *model) open(t rapid.TB) {
 	var err error
 	w.operator, err = store.Open(context.Background(), "sqlite:"+w.file())
 	must(t, err)
 }
 
-func (w *world) shut() {
-	w.quiet()
-	w.copying.Lock()
-	defer w.copying.Unlock()
+func (w *model) close() {
+	w.stopReplicas()
+	w.storeFile.Lock()
+	defer w.storeFile.Unlock()
 	_ = w.operator.Close()
 	w.client.CloseIdleConnections()
 	for i, server := range w.servers {
 		server.Close()
-		w.run.bills.Add(int64(len(w.sides[i].service.Bills())))
-		_ = w.sides[i].service.Close()
+		w.run.bills.Add(int64(len(w.backends[i].service.Bills())))
+		_ = w.backends[i].service.Close()
 	}
 }
 
-func (w *world) note(format string, args ...any) {
+func (w *model) logEvent(format string, args ...any) {
 	w.history = append(w.history, fmt.Sprintf(format, args...))
 }
 
-func (w *world) breach(format string, args ...any) {
-	w.broken = append(w.broken, fmt.Sprintf(format, args...))
+func (w *model) violation(format string, args ...any) {
+	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
 // faultOf is what goes wrong with a call at a side.
-func (w *world) faultOf(id string, s *side, op string) fault {
+func (w *model) faultOf(id string, s *modelBackend, op string) fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.byID[id]
 	switch {
 	case c == nil || c.replica == nil:
-		return sound
+		return noFault
 	case isWrite(op):
 		return c.write
-	case s == w.sides[0]:
+	case s == w.backends[0]:
 		return c.reads[0]
 	}
 	return c.reads[1]
 }
 
-func (w *world) other(s *side) *side {
-	if s == w.sides[0] {
-		return w.sides[1]
+func (w *model) other(s *modelBackend) *modelBackend {
+	if s == w.backends[0] {
+		return w.backends[1]
 	}
-	return w.sides[0]
+	return w.backends[0]
 }
 
 // arrive holds a call that reached a side to the rules: no write comes where the bill is not, and no create where the
 // other side may have made the bill.
-func (w *world) arrive(s *side, id, op string, at billAt) *visit {
-	w.busy.add(1)
-	v := &visit{side: s, id: id, op: op, at: at, fault: w.faultOf(id, s, op)}
+func (w *model) checkArrival(s *modelBackend, id, op string, at billAt) *backendCall {
+	w.inFlight.add(1)
+	v := &backendCall{backend: s, id: id, op: op, at: at, fault: w.faultOf(id, s, op)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if v.fault != sound {
-		w.run.faulty.Add(1)
+	if v.fault != noFault {
+		w.run.faults.Add(1)
 	}
 	c := w.byID[id]
 	if v.direct = c == nil || c.replica == nil; v.direct || !isWrite(op) {
 		return v
 	}
-	w.visits[id]++
+	w.received[id]++
 	other := w.other(s)
-	if n := slices.Index(w.sides[:], other); c.before[n] != "" {
-		w.breach("%s: a %s of %v came to the %s side, and the bill is at the %s one", id, op, at, s.form, other.form)
+	if n := slices.Index(w.backends[:], other); c.before[n] != "" {
+		w.violation("%s: a %s of %v came to the %s side, and the bill is at the %s one", id, op, at, s.form, other.form)
 	}
 	if op != "create" {
 		return v
 	}
-	if w.maybe[at][other] > 0 || w.unsure[at][other] {
-		w.breach("%s: a create of %v came to the %s side after one at the %s side that may have made it", id, at, s.form, other.form)
+	if w.possibleCreates[at][other] > 0 || w.unresolvedCreates[at][other] {
+		w.violation("%s: a create of %v came to the %s side after one at the %s side that may have made it", id, at, s.form, other.form)
 	}
-	if w.maybe[at] == nil {
-		w.maybe[at], w.unsure[at] = map[*side]int{}, map[*side]bool{}
+	if w.possibleCreates[at] == nil {
+		w.possibleCreates[at], w.unresolvedCreates[at] = map[*modelBackend]int{}, map[*modelBackend]bool{}
 	}
-	w.maybe[at][s]++
+	w.possibleCreates[at][s]++
 	return v
 }
 
 // leave ends a visit, once.
-func (w *world) leave(v *visit, certain bool) {
+func (w *model) finishCall(v *backendCall, certain bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if v.finished {
@@ -231,25 +231,25 @@ func (w *world) leave(v *visit, certain bool) {
 	if v.direct || v.op != "create" {
 		return
 	}
-	w.maybe[v.at][v.side]--
+	w.possibleCreates[v.at][v.backend]--
 	if !certain {
-		w.unsure[v.at][v.side] = true
+		w.unresolvedCreates[v.at][v.backend] = true
 	}
 }
 
-func (w *world) effect(v *visit) {
+func (w *model) recordEffect(v *backendCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c := w.byID[v.id]; c != nil {
-		c.effective = time.Now()
+		c.effectAt = time.Now()
 	}
 	if w.effects[v.id]++; w.effects[v.id] > 1 {
-		w.breach("%s: it took effect twice", v.id)
+		w.violation("%s: it took effect twice", v.id)
 	}
 }
 
 // atOnce is within what two calls arrived at the same time: which of them was read first is not known.
-const atOnce = 20 * time.Millisecond
+const sameTime = 20 * time.Millisecond
 
 // runsByDefault keeps the model to some seconds, beside the other tests; -rapid.checks asks for more.
 const runsByDefault = 25
@@ -259,15 +259,15 @@ func isSet(name string) (set bool) {
 	return set
 }
 
-// TestSteeringModel lets partners, customers, operators and accidents do what they like, and holds every call to what
+// TestRolloutModel lets partners, customers, operators and accidents do what they like, and holds every call to what
 // the rollout promises.
-func TestSteeringModel(t *testing.T) {
+func TestRolloutModel(t *testing.T) {
 	t.Parallel()
-	run, folder := &tally{}, t.TempDir()
+	run, folder := &modelCounts{}, t.TempDir()
 	defer func() {
 		t.Log(run)
-		if run.story != "" {
-			t.Log("the first that failed:\n" + run.story)
+		if run.firstFailure != "" {
+			t.Log("the first that failed:\n" + run.firstFailure)
 		}
 	}()
 	var n atomic.Int64
@@ -278,50 +278,50 @@ func TestSteeringModel(t *testing.T) {
 		}
 		own := filepath.Join(folder, fmt.Sprint(n.Add(1)))
 		must(t, os.Mkdir(own, 0o700))
-		w := newWorld(t, run, own)
-		defer w.shut()
+		w := newModel(t, run, own)
+		defer w.close()
 		defer func() {
 			if t.Failed() {
 				if !failed {
-					run.story = strings.Join(append(w.history, w.broken...), "\n")
+					run.firstFailure = strings.Join(append(w.history, w.violations...), "\n")
 				}
 				failed = true // from here on it is made smaller
 				t.Log(strings.Join(w.history, "\n"))
 			}
 		}()
 		run.runs.Add(1)
-		w.before(t)
+		w.createBeforeRollout(t)
 		w.stage(t)
 		w.stage(t)
 		events := slices.Concat(slices.Repeat([]func(*rapid.T){w.calls}, 12),
-			[]func(*rapid.T){w.stage, w.stage, w.stage, w.stage, w.stop, w.pay, w.pay, w.direct, w.restart, w.backUp, w.restore, w.lose, w.exchange, w.wrongClock, w.sweep, w.pass})
-		t.Repeat(map[string]func(*rapid.T){"": w.check, "event": func(t *rapid.T) { pick(t, "event", events...)(t) }})
-		w.quiet()
+			[]func(*rapid.T){w.stage, w.stage, w.stage, w.stage, w.stop, w.pay, w.pay, w.callDirectly, w.restart, w.backUp, w.restore, w.loseStore, w.swapAddresses, w.wrongClock, w.sweep, w.passSettlingPeriod})
+		t.Repeat(map[string]func(*rapid.T){"": w.checkOneBackend, "event": func(t *rapid.T) { pick(t, "event", events...)(t) }})
+		w.stopReplicas()
 		w.readAll(t)
-		w.quiet()
-		w.judgeAll()
-		w.check(t)
+		w.stopReplicas()
+		w.checkWrites()
+		w.checkOneBackend(t)
 	})
 }
 
 // A state is named in an answer to a read, and where an outcome is explained.
 var namedState = regexp.MustCompile(`bill in state ([A-Z])\.|"appr_?[sS]tate": ?"([A-Z])"`)
 
-var rank = map[string]int{"": -1, "W": 0, "F": 1, "D": 1, "C": 2}
+var stateRank = map[string]int{"": -1, "W": 0, "F": 1, "D": 1, "C": 2}
 
 // lived tells whether a bill was in a state at a moment between two others. States only go on: W, F, C or W, D.
-func lived(before, state, after string) bool {
-	if rank[before] > rank[state] || rank[state] > rank[after] {
+func possibleBetween(before, state, after string) bool {
+	if stateRank[before] > stateRank[state] || stateRank[state] > stateRank[after] {
 		return false
 	}
-	return rank[state] != 1 || (before != "F" && before != "D" || before == state) && (after != "F" && after != "D" || after == state) && (after != "C" || state == "F")
+	return stateRank[state] != 1 || (before != "F" && before != "D" || before == state) && (after != "F" && after != "D" || after == state) && (after != "C" || state == "F")
 }
 
 // judge holds one answer to what the sides had.
-func (w *world) judge(t *rapid.T, c *sending, storeOut bool) {
+func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
 	if c.err != nil {
-		if c.patience > 0 {
-			w.run.left.Add(1)
+		if c.timeout > 0 {
+			w.run.gaveUp.Add(1)
 			return
 		}
 		if c.replica == nil || !c.replica.dead.Load() {
@@ -342,46 +342,46 @@ func (w *world) judge(t *rapid.T, c *sending, storeOut bool) {
 		w.run.refused.Add(1)
 	}
 	if strings.Contains(c.answer.body, "could not be sent within") {
-		w.run.unsent.Add(1)
+		w.run.notSent.Add(1)
 	}
 	existed := c.before[0] != "" || c.before[1] != ""
 	exists := c.after[0] != "" || c.after[1] != ""
 	switch code {
 	case "BILL_003":
 		if existed {
-			w.breach("%s: not found, and the bill is there: %q", c.id, c.before)
+			w.violation("%s: not found, and the bill is there: %q", c.id, c.before)
 		}
 	case "BILL_001", "BILL_002", "BILL_006":
 		if !exists {
-			w.breach("%s: %s of a bill that does not exist", c.id, code)
+			w.violation("%s: %s of a bill that does not exist", c.id, code)
 		}
 	}
 	for _, m := range namedState.FindAllStringSubmatch(c.answer.body, -1) {
 		state := m[1] + m[2]
-		if !lived(c.before[0], state, c.after[0]) && !lived(c.before[1], state, c.after[1]) {
-			w.breach("%s: it names state %s, and the bill was %q, then %q", c.id, state, c.before, c.after)
+		if !possibleBetween(c.before[0], state, c.after[0]) && !possibleBetween(c.before[1], state, c.after[1]) {
+			w.violation("%s: it names state %s, and the bill was %q, then %q", c.id, state, c.before, c.after)
 		}
 	}
 	if storeOut && isWrite(c.q.op) && code == "0000" {
-		w.breach("%s: a write was sent without the ledger", c.id)
+		w.violation("%s: a write was sent without the ledger", c.id)
 	}
-	if strings.Contains(c.answer.body, "nothing was sent") && w.visits[c.id] > 0 {
-		w.breach("%s: it says that nothing was sent", c.id)
+	if strings.Contains(c.answer.body, "nothing was sent") && w.received[c.id] > 0 {
+		w.violation("%s: it says that nothing was sent", c.id)
 	}
 }
 
 // readAll finds every bill again, and no other, when nothing is wrong any more.
-func (w *world) readAll(t *rapid.T) {
+func (w *model) readAll(t *rapid.T) {
 	w.replicate(t)
-	for _, partner := range []string{mover, newcomer, stranger} {
-		for n := range billsEach {
-			var c *sending
+	for _, partner := range []string{existingPartner, newPartner, directCaller} {
+		for n := range billsPerPartner {
+			var c *modelCall
 			code := ""
 			for try := 0; try < 20 && code != "0000" && code != "BILL_003"; try++ { // the machine may be busy
-				c = w.newSending(forms[n%2], "read", partner, n)
+				c = w.newCall(forms[n%2], "read", partner, n)
 				c.replica = w.replicas[0]
 				w.send(t, c)
-				w.judge(t, c, false)
+				w.checkAnswer(t, c, false)
 				code = codeOf(t, c.q.form, c.answer.body)
 			}
 			if exists := c.after[0]+c.after[1] != ""; exists != (code == "0000") || !exists != (code == "BILL_003") {
@@ -392,7 +392,7 @@ func (w *world) readAll(t *rapid.T) {
 }
 
 // judgeAll holds all writes to what they did, when nothing is under way any more.
-func (w *world) judgeAll() {
+func (w *model) checkWrites() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.all {
@@ -402,41 +402,41 @@ func (w *world) judgeAll() {
 		n, refusal := w.effects[c.id], regexp.MustCompile(`"code": ?"`).MatchString(c.answer.body) && !strings.Contains(c.answer.body, `"0000"`)
 		switch {
 		case strings.Contains(c.answer.body, `"0000"`) && n != 1:
-			w.breach("%s: it was acknowledged and took effect %d times", c.id, n)
+			w.violation("%s: it was acknowledged and took effect %d times", c.id, n)
 		case refusal && c.answer.status < 500 && n != 0:
-			w.breach("%s: it was refused and took effect", c.id)
-		case refusal && strings.Contains(c.answer.body, "nothing was sent") && w.visits[c.id] > 0:
-			w.breach("%s: it says that nothing was sent", c.id)
+			w.violation("%s: it was refused and took effect", c.id)
+		case refusal && strings.Contains(c.answer.body, "nothing was sent") && w.received[c.id] > 0:
+			w.violation("%s: it says that nothing was sent", c.id)
 		}
 	}
 	for _, told := range w.all {
 		if !isWrite(told.q.op) || told.q.op == "create" || told.replica == nil || told.err != nil || !strings.Contains(told.answer.body, `"BILL_003"`) {
 			continue
 		}
-		w.run.denied.Add(1)
+		w.run.noSuchBill.Add(1)
 		for _, c := range w.all {
-			if c.q.op == "create" && c.at == told.at && c.replica != nil && c.epoch == told.epoch && told.arrived.Sub(c.arrived) > atOnce && c.effective.After(told.answered) {
-				w.breach("%s: it was made after %s, which arrived later, was told that there is no such bill", c.id, told.id)
+			if c.q.op == "create" && c.at == told.at && c.replica != nil && c.epoch == told.epoch && told.arrived.Sub(c.arrived) > sameTime && c.effectAt.After(told.answered) {
+				w.violation("%s: it was made after %s, which arrived later, was told that there is no such bill", c.id, told.id)
 			}
 		}
 	}
-	for id, n := range w.visits {
+	for id, n := range w.received {
 		if n > 1 {
-			w.breach("%s: it was sent %d times", id, n)
+			w.violation("%s: it was sent %d times", id, n)
 		}
 	}
 }
 
 // check holds the sides to one rule: a bill is in one place. Whatever else was broken is told here.
-func (w *world) check(t *rapid.T) {
-	for _, b := range w.sides[0].service.Bills() {
-		if w.sides[1].state(billAt{b.Partner, b.ID}) != "" {
+func (w *model) checkOneBackend(t *rapid.T) {
+	for _, b := range w.backends[0].service.Bills() {
+		if w.backends[1].state(billAt{b.Partner, b.ID}) != "" {
 			t.Errorf("%s of %s is at both backends", b.ID, b.Partner)
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, text := range w.broken {
+	for _, text := range w.violations {
 		t.Error(text)
 	}
 	if t.Failed() {

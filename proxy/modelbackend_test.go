@@ -25,43 +25,43 @@ import (
 )
 
 // steerWithin is how long the gateway of the model waits for a side: short, since many calls are made to wait for nothing.
-const steerWithin = 150 * time.Millisecond
+const modelTimeout = 150 * time.Millisecond
 
 // A fault is what goes wrong with one call at one side. The sandbox's own faults hit whichever call comes next; these are
 // bound to a call, so that a run is the same however its calls overlap.
 type fault string
 
 const (
-	sound       fault = ""
+	noFault     fault = ""
 	unreachable fault = "unreachable"     // no connection: certainly nothing was sent
 	lost        fault = "lost"            // it breaks off, and nothing was done
 	dropped     fault = "dropped"         // done, and no answer
 	cut         fault = "cut"             // done, and half an answer
 	failed      fault = "ERROR"           // not done
-	maintained  fault = "maintenance"     // not done
-	page        fault = "page"            // done, and HTTP 500 with a page of HTML
-	oddly       fault = "odd status"      // done, and the right answer with HTTP 500
+	maintenance fault = "maintenance"     // not done
+	htmlPage    fault = "page"            // done, and HTTP 500 with a page of HTML
+	oddStatus   fault = "odd status"      // done, and the right answer with HTTP 500
 	late        fault = "late"            // done, and the answer comes when nobody waits for it any more
 	later       fault = "done later"      // nobody waits any more when it is done
 	slow        fault = "slow"            // done, and nearly too late
-	foreign     fault = "of another bill" // not done, and a success that names another bill
+	otherBill   fault = "of another bill" // not done, and a success that names another bill
 )
 
-var faults = []fault{unreachable, lost, dropped, cut, failed, maintained, page, oddly, late, later, slow, slow, foreign}
+var faults = []fault{unreachable, lost, dropped, cut, failed, maintenance, htmlPage, oddStatus, late, later, slow, slow, otherBill}
 
 // A side is a backend: a sandbox behind a socket, and what it is known to have done.
-type side struct {
+type modelBackend struct {
 	form    string
 	url     string
 	service *sandbox.Service
-	world   *world
+	model   *model
 }
 
 // billAt names a bill of a partner.
 type billAt struct{ partner, id string }
 
 // parsed is what a call says in the form of a side.
-func (s *side) parsed(path string, body []byte) (op string, at billAt) {
+func (s *modelBackend) parseCall(path string, body []byte) (op string, at billAt) {
 	var in struct {
 		V2     string `json:"apiKey"`
 		Legacy string `json:"apikey"`
@@ -81,7 +81,7 @@ func (s *side) parsed(path string, body []byte) (op string, at billAt) {
 }
 
 // state is that of a bill, "" if the side has none.
-func (s *side) state(at billAt) string {
+func (s *modelBackend) state(at billAt) string {
 	b, err := s.service.Bill(at.partner, at.id)
 	if err != nil {
 		return ""
@@ -89,24 +89,24 @@ func (s *side) state(at billAt) string {
 	return b.State
 }
 
-func (s *side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *modelBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	op, at := s.parsed(r.URL.Path, body)
-	v := s.world.arrive(s, r.Header.Get("X-Request-Id"), op, at)
-	defer s.world.busy.add(-1)
+	op, at := s.parseCall(r.URL.Path, body)
+	v := s.model.checkArrival(s, r.Header.Get("X-Request-Id"), op, at)
+	defer s.model.inFlight.add(-1)
 	certain := false // whether the gateway is told for sure that nothing was done
-	defer func() { s.world.leave(v, certain) }()
+	defer func() { s.model.finishCall(v, certain) }()
 	f := v.fault
 	switch f {
 	case lost:
 		panic(http.ErrAbortHandler)
-	case failed, maintained, foreign:
-		s.say(w, f, op, at)
+	case failed, maintenance, otherBill:
+		s.replyInstead(w, f, op, at)
 		return
 	case slow:
-		time.Sleep(steerWithin * 2 / 3)
+		time.Sleep(modelTimeout * 2 / 3)
 	case later:
-		time.Sleep(steerWithin * 3 / 2) // longer than anybody waits; no event tells of that
+		time.Sleep(modelTimeout * 3 / 2) // longer than anybody waits; no event tells of that
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answer := httptest.NewRecorder()
@@ -117,22 +117,22 @@ func (s *side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.Unmarshal(answer.Body.Bytes(), &said)
 	if isWrite(op) && said.Code == "0000" {
-		s.world.effect(v)
+		s.model.recordEffect(v)
 	}
 	status, sent := answer.Code, answer.Body.Bytes()
 	switch f {
 	case dropped:
 		panic(http.ErrAbortHandler)
-	case page:
+	case htmlPage:
 		status, sent = 500, []byte("<html>something failed</html>")
-	case oddly:
+	case oddStatus:
 		status = 500
 	case late:
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	}
-	certain = (f == sound || f == slow) && said.Code != "0000" && said.Code != "BILL_001"
-	s.world.leave(v, certain) // before anybody can know of it
+	certain = (f == noFault || f == slow) && said.Code != "0000" && said.Code != "BILL_001"
+	s.model.finishCall(v, certain) // before anybody can know of it
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(sent)))
 	w.WriteHeader(status)
@@ -145,17 +145,17 @@ func (s *side) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // say answers what the sandbox was not asked.
-func (s *side) say(w http.ResponseWriter, f fault, op string, at billAt) {
-	code, text := map[fault]string{failed: "ERROR", maintained: "MAINTAINED_METHOD", foreign: "0000"}[f], "a fault"
+func (s *modelBackend) replyInstead(w http.ResponseWriter, f fault, op string, at billAt) {
+	code, text := map[fault]string{failed: "ERROR", maintenance: "MAINTAINED_METHOD", otherBill: "0000"}[f], "a fault"
 	var answer any = map[string]any{"code": code, "msg": text}
 	switch {
-	case s.form == "v2" && f == foreign:
+	case s.form == "v2" && f == otherBill:
 		answer = map[string]any{"code": code, "message": text, "data": map[string]any{"apiKey": at.partner, "billId": "ANOTHER", "apprState": "F"}}
 	case s.form == "v2":
 		answer = map[string]any{"code": code, "message": text, "data": nil}
-	case f == foreign && op == "read":
+	case f == otherBill && op == "read":
 		answer = map[string]any{"apikey": at.partner, "bill_id": "ANOTHER", "appr_state": "F"}
-	case f == foreign: // of a write it would say that it was done: a resend names no bill
+	case f == otherBill: // of a write it would say that it was done: a resend names no bill
 		answer = map[string]any{"code": "ERROR", "msg": text}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -163,8 +163,8 @@ func (s *side) say(w http.ResponseWriter, f fault, op string, at billAt) {
 }
 
 // A visit is a call that reached a side.
-type visit struct {
-	side     *side
+type backendCall struct {
+	backend  *modelBackend
 	id, op   string
 	at       billAt
 	fault    fault
@@ -175,14 +175,14 @@ type visit struct {
 // A replica is a gateway with its router and its own hold on the store. It can die like a process: at once, in the
 // middle of whatever it does.
 type replica struct {
-	gateway *proxy.Gateway
-	store   *store.Store
-	router  *rollout.Router
-	server  *httptest.Server
-	world   *world
-	dead    atomic.Bool
-	once    sync.Once
-	left    atomic.Int64 // events on the wire until it dies
+	gateway   *proxy.Gateway
+	store     *store.Store
+	router    *rollout.Router
+	server    *httptest.Server
+	model     *model
+	dead      atomic.Bool
+	once      sync.Once
+	stepsLeft atomic.Int64 // events on the wire until it dies
 }
 
 var errDead = errors.New("the process is dead")
@@ -196,13 +196,13 @@ func (r *replica) kill() {
 }
 
 // wire tells whether the replica is still alive after one more event.
-func (r *replica) wire() error {
-	if r.world.copyIn.Load() > 0 && r.world.copyIn.Add(-1) == 0 {
-		r.world.copy(r.world.t)
-		r.world.copyIn.Store(-1)
+func (r *replica) step() error {
+	if r.model.stepsToBackup.Load() > 0 && r.model.stepsToBackup.Add(-1) == 0 {
+		r.model.makeBackup(r.model.t)
+		r.model.stepsToBackup.Store(-1)
 	}
-	if r.left.Add(-1) == 0 {
-		r.world.run.crashes.Add(1)
+	if r.stepsLeft.Add(-1) == 0 {
+		r.model.run.crashes.Add(1)
 		r.kill()
 	}
 	if r.dead.Load() {
@@ -212,7 +212,7 @@ func (r *replica) wire() error {
 }
 
 func (r *replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	q.Body = &arrival{ReadCloser: q.Body, world: r.world, id: q.Header.Get("X-Request-Id")}
+	q.Body = &arrivalRecorder{ReadCloser: q.Body, model: r.model, id: q.Header.Get("X-Request-Id")}
 	answer := httptest.NewRecorder()
 	if !r.dead.Load() {
 		r.gateway.ServeHTTP(answer, q)
@@ -228,18 +228,18 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 }
 
 // An arrival notes when a replica has read all of a call.
-type arrival struct {
+type arrivalRecorder struct {
 	io.ReadCloser
-	world *world
+	model *model
 	id    string
 }
 
-func (a *arrival) Read(p []byte) (int, error) {
+func (a *arrivalRecorder) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	if err == io.EOF {
-		a.world.mu.Lock()
-		defer a.world.mu.Unlock()
-		if c := a.world.byID[a.id]; c != nil {
+		a.model.mu.Lock()
+		defer a.model.mu.Unlock()
+		if c := a.model.byID[a.id]; c != nil {
 			c.arrived = time.Now()
 		}
 	}
@@ -247,29 +247,29 @@ func (a *arrival) Read(p []byte) (int, error) {
 }
 
 // A wiretap stands between a replica and a side.
-type wiretap struct {
+type modelTransport struct {
 	replica *replica
-	side    *side
+	backend *modelBackend
 	next    http.RoundTripper
 }
 
-func (t wiretap) RoundTrip(q *http.Request) (*http.Response, error) {
-	if err := t.replica.wire(); err != nil {
+func (t modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
+	if err := t.replica.step(); err != nil {
 		return nil, err
 	}
 	op := operations[2]
 	for _, op = range operations {
-		if q.URL.Path == (call{form: t.side.form, op: op}).path() {
+		if q.URL.Path == (call{form: t.backend.form, op: op}).path() {
 			break
 		}
 	}
-	if t.replica.world.faultOf(q.Header.Get("X-Request-Id"), t.side, op) == unreachable {
+	if t.replica.model.faultOf(q.Header.Get("X-Request-Id"), t.backend, op) == unreachable {
 		return nil, errors.New("no connection")
 	}
-	t.replica.world.busy.add(1)
-	defer t.replica.world.busy.add(-1)
+	t.replica.model.inFlight.add(1)
+	defer t.replica.model.inFlight.add(-1)
 	response, err := t.next.RoundTrip(q)
-	if dead := t.replica.wire(); dead != nil && err == nil {
+	if dead := t.replica.step(); dead != nil && err == nil {
 		_ = response.Body.Close()
 		return nil, dead
 	}
@@ -278,13 +278,13 @@ func (t wiretap) RoundTrip(q *http.Request) (*http.Response, error) {
 
 // replicate starts one more replica, which knows what was decided by now. Those that run keep what they know: to them a
 // change comes late, as it does to replicas that ask once a second. No more than two run.
-func (w *world) replicate(t rapid.TB) {
-	r := &replica{world: w}
-	r.left.Store(1 << 40)
+func (w *model) replicate(t rapid.TB) {
+	r := &replica{model: w}
+	r.stepsLeft.Store(1 << 40)
 	var err error
 	r.store, err = store.Open(context.Background(), "sqlite:"+w.file())
 	must(t, err)
-	c, err := config.Parse(file(w.config), func(string) (string, bool) { return "", false })
+	c, err := config.Parse(configFile(w.config), func(string) (string, bool) { return "", false })
 	must(t, err)
 	ahead := w.clock
 	now := func() time.Time { return time.Now().Add(ahead) }
@@ -295,17 +295,17 @@ func (w *world) replicate(t rapid.TB) {
 	r.gateway, err = proxy.New(c, proxy.Options{Rollout: r.router, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	for i, name := range []string{"old", "new"} {
-		r.gateway.Trip(name, func(next http.RoundTripper) http.RoundTripper { return wiretap{r, w.sides[i], next} })
+		r.gateway.Trip(name, func(next http.RoundTripper) http.RoundTripper { return modelTransport{r, w.backends[i], next} })
 	}
 	r.server = httptest.NewServer(r)
 	w.replicas = append(w.replicas, r)
 	if len(w.replicas) > 2 {
-		w.end(w.replicas[0])
+		w.removeReplica(w.replicas[0])
 	}
 }
 
 // end takes a replica out, dead or not. No call of a partner is under way.
-func (w *world) end(r *replica) {
+func (w *model) removeReplica(r *replica) {
 	w.replicas = slices.DeleteFunc(w.replicas, func(other *replica) bool { return other == r })
 	w.client.CloseIdleConnections()
 	r.server.Close()
@@ -313,30 +313,30 @@ func (w *world) end(r *replica) {
 }
 
 // quiet ends every replica and waits until nothing is under way any more.
-func (w *world) quiet() {
+func (w *model) stopReplicas() {
 	for len(w.replicas) > 0 {
-		w.end(w.replicas[0])
+		w.removeReplica(w.replicas[0])
 	}
-	w.busy.none()
+	w.inFlight.waitForZero()
 }
 
 // A gauge is waited for until it is at zero. Unlike a WaitGroup it may rise from there meanwhile: what is only compared
 // begins when it likes.
-type gauge struct {
+type inFlightCount struct {
 	*sync.Cond
 	n int
 }
 
-func newGauge() gauge { return gauge{Cond: sync.NewCond(&sync.Mutex{})} }
+func newInFlightCount() inFlightCount { return inFlightCount{Cond: sync.NewCond(&sync.Mutex{})} }
 
-func (g *gauge) add(n int) {
+func (g *inFlightCount) add(n int) {
 	g.L.Lock()
 	defer g.L.Unlock()
 	g.n += n
 	g.Broadcast()
 }
 
-func (g *gauge) none() {
+func (g *inFlightCount) waitForZero() {
 	g.L.Lock()
 	defer g.L.Unlock()
 	for g.n > 0 {
@@ -346,8 +346,8 @@ func (g *gauge) none() {
 
 // drawFault is sound most of the time.
 func drawFault(t *rapid.T, label string, oneIn int) fault {
-	if number(t, label+" fails", oneIn) != 1 {
-		return sound
+	if drawInt(t, label+" fails", oneIn) != 1 {
+		return noFault
 	}
 	return pick(t, label, faults...)
 }

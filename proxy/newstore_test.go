@@ -13,25 +13,25 @@ import (
 )
 
 // gaugeIs wants a line among the metrics.
-func (p *process) metricIs(line string) {
+func (p *process) checkMetric(line string) {
 	p.t.Helper()
-	if got := p.operator("GET", "/metrics").body; !strings.Contains("\n"+got, "\n"+line) {
+	if got := p.admin("GET", "/metrics").body; !strings.Contains("\n"+got, "\n"+line) {
 		name, _, _ := strings.Cut(line, " ")
-		p.t.Errorf("no %s in\n%s", line, only(got, name))
+		p.t.Errorf("no %s in\n%s", line, filterMetrics(got, name))
 	}
 }
 
 // decide has the operator decide.
-func (p *process) decide(target string) string {
+func (p *process) mustPost(target string) string {
 	p.t.Helper()
-	got := p.operator("POST", target)
+	got := p.admin("POST", target)
 	if got.status != 200 {
 		p.t.Fatalf("%s: %d %s", target, got.status, got.body)
 	}
 	return got.body
 }
 
-func (p *process) end() {
+func (p *process) stopAndWait() {
 	p.t.Helper()
 	p.stop()
 	if err := receive(p.t, p.ended, "end of the server"); err != nil {
@@ -47,9 +47,9 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 	for _, way := range []string{"deleted", "truncated", "another path"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			m := newMoving(t, "new")
-			m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-			m.end()
+			m := newRolloutGateway(t, "new")
+			m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+			m.stopAndWait()
 			if err := m.store.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -69,20 +69,20 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 				text = strings.ReplaceAll(text, m.file, filepath.Join(t.TempDir(), "elsewhere.db"))
 			}
 			m.process = newProcess(t, text)
-			m.untilLogged(`"level":"WARN"`, "the store is new: both backends are asked", "billbridge rollout begin")
-			m.metricIs("billbridge_rollout_begun 0")
-			if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"started":`) || strings.Contains(got, `"begun":`) {
+			m.waitForLog(`"level":"WARN"`, "the store is new: both backends are asked", "billbridge rollout begin")
+			m.checkMetric("billbridge_rollout_begun 0")
+			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"started":`) || strings.Contains(got, `"begun":`) {
 				t.Errorf("%s", got)
 			}
-			m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001") // the new backend shows it
-			m.decide("/rollout/stop?by=anna")
-			m.send(newCall("legacy", "read")).holds(t, "legacy", 200, "0000")
-			m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001")
+			m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001") // the new backend shows it
+			m.mustPost("/rollout/stop?by=anna")
+			m.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
+			m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
 			// Of another bill both say that there is none: that is believed after the settling period, for a create may be on its way.
 			q, got := newCall("v2", "create").with("billId", "ANOTHER0000000000001"), answer{}
 			asked := len(m.newCalls.received())
 			eventually(t, func() bool { got = m.send(q); return got.status == 200 }, func() string { return got.body })
-			got.holds(t, "v2", 200, "0000")
+			got.check(t, "v2", 200, "0000")
 			if len(m.newCalls.received()) == asked {
 				t.Error("the new backend was not asked while the kill switch was thrown")
 			}
@@ -97,204 +97,204 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 // stage old asks nobody, as before.
 func TestNewStoreRefusesBillsUntilItIsBegun(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
-	m.end()
+	m := newRolloutGateway(t, "old")
+	m.stopAndWait()
 	text := strings.ReplaceAll(*m.text.Load(), m.file, filepath.Join(t.TempDir(), "first.db"))
 	m.process = newProcess(t, text)
 	got := m.send(newCall("v2", "create"))
-	got.holds(t, "v2", 503, "MAINTAINED_METHOD")
+	got.check(t, "v2", 503, "MAINTAINED_METHOD")
 	if !strings.Contains(got.body, "nothing was sent") {
 		t.Errorf("%s", got.body)
 	}
-	m.send(newCall("v2", "destroy")).holds(t, "v2", 503, "MAINTAINED_METHOD")
-	m.send(newCall("v2", "read")).holds(t, "v2", 200, "BILL_003")
-	m.decide("/rollout/begin?by=anna")
-	m.metricIs("billbridge_rollout_begun 1")
+	m.send(newCall("v2", "destroy")).check(t, "v2", 503, "MAINTAINED_METHOD")
+	m.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003")
+	m.mustPost("/rollout/begin?by=anna")
+	m.checkMetric("billbridge_rollout_begun 1")
 	old, fresh := len(m.oldCalls.received()), len(m.newCalls.received())
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-	m.counts(t, old+1, fresh)
-	if got := m.operator("POST", "/rollout/begin?by=ben"); got.status != 409 || !strings.Contains(got.body, "by anna") {
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.checkCalls(t, old+1, fresh)
+	if got := m.admin("POST", "/rollout/begin?by=ben"); got.status != 409 || !strings.Contains(got.body, "by anna") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
 
-// TestBeginIsDoubted: bills of the new backend that were found there say that it is no first start.
-func TestBeginIsDoubted(t *testing.T) {
+// TestBeginWithBillsAtTheNewBackendNeedsForce: bills of the new backend that were found there say that it is no first start.
+func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
-	bring(t, m.fresh, "W", demoBill)
-	m.end()
+	m := newRolloutGateway(t, "old")
+	prepareBill(t, m.fresh, "W", demoBill)
+	m.stopAndWait()
 	m.process = newProcess(t, strings.ReplaceAll(*m.text.Load(), m.file, filepath.Join(t.TempDir(), "first.db")))
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001")
-	if got := m.operator("POST", "/rollout/begin?by=anna"); got.status != 409 || !strings.Contains(got.body, "the ledger, which is new, has 1 bills at new already") {
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
+	if got := m.admin("POST", "/rollout/begin?by=anna"); got.status != 409 || !strings.Contains(got.body, "the ledger, which is new, has 1 bills at new already") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := m.decide("/rollout/begin?by=anna&force=true"); !strings.Contains(got, `"forced":true`) {
+	if got := m.mustPost("/rollout/begin?by=anna&force=true"); !strings.Contains(got, `"forced":true`) {
 		t.Errorf("%s", got)
 	}
 }
 
-// TestExchangedAddressesAreRefusedAtAReload, and at a start: every bill would be looked for at the other backend, and made there
+// TestSwappedAddressesAreRefused, and at a start: every bill would be looked for at the other backend, and made there
 // again. The good config stays.
-func TestExchangedAddressesAreRefusedAtAReload(t *testing.T) {
+func TestSwappedAddressesAreRefused(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m := newRolloutGateway(t, "old")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	was := *m.text.Load()
 	swapped := strings.NewReplacer(m.oldCalls.url, m.newCalls.url, m.newCalls.url, m.oldCalls.url).Replace(was)
 	m.text.Store(&swapped)
-	got := m.operator("POST", "/-/reload")
+	got := m.admin("POST", "/-/reload")
 	if got.status != 400 || !strings.Contains(got.body, `that is the address that upstream "new" had`) && !strings.Contains(got.body, `that is the address that upstream "old" had`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	m.metricIs("billbridge_config_last_reload_successful 0")
-	if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"reload":{"at":`) || !strings.Contains(got, "is the address that upstream") {
+	m.checkMetric("billbridge_config_last_reload_successful 0")
+	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"reload":{"at":`) || !strings.Contains(got, "is the address that upstream") {
 		t.Errorf("%s", got)
 	}
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
 	m.text.Store(&was)
-	m.decide("/-/reload")
-	if got := m.operator("GET", "/rollout").body; strings.Contains(got, `"reload":`) {
+	m.mustPost("/-/reload")
+	if got := m.admin("GET", "/rollout").body; strings.Contains(got, `"reload":`) {
 		t.Errorf("%s", got)
 	}
 }
 
-// TestMovedBackendWantsAWord: a backend with bills gets another address when somebody has said that it is the same one.
-func TestMovedBackendWantsAWord(t *testing.T) {
+// TestChangedAddressMustBeConfirmed: a backend with bills gets another address when somebody has said that it is the same one.
+func TestChangedAddressMustBeConfirmed(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m := newRolloutGateway(t, "old")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	moved := strings.Replace(*m.text.Load(), m.oldCalls.url, strings.Replace(m.oldCalls.url, "127.0.0.1", "localhost", 1), 1)
 	m.text.Store(&moved)
 	for _, want := range []int{400, 200} {
-		got := m.operator("POST", "/-/reload")
+		got := m.admin("POST", "/-/reload")
 		if got.status != want || want == 400 && !strings.Contains(got.body, "billbridge rollout moved old --by NAME") {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 		if want == 400 {
-			m.decide("/rollout/moved?upstream=old&by=anna")
-			if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"may_move":{"by":"anna"`) {
+			m.mustPost("/rollout/moved?upstream=old&by=anna")
+			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"may_move":{"by":"anna"`) {
 				t.Errorf("%s", got)
 			}
 		}
 	}
-	if got := m.operator("GET", "/rollout").body; strings.Contains(got, `"may_move":`) || !strings.Contains(got, "localhost") {
+	if got := m.admin("GET", "/rollout").body; strings.Contains(got, `"may_move":`) || !strings.Contains(got, "localhost") {
 		t.Errorf("%s", got)
 	}
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
 }
 
-// TestDefaultByTheConfigIsHeldToThePreconditions that rollout set --default has, at a reload and at a start.
-func TestDefaultByTheConfigIsHeldToThePreconditions(t *testing.T) {
+// TestDefaultInTheConfigMustMeetThePreconditions that rollout set --default has, at a reload and at a start.
+func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
-	m.decide("/rollout/unset?partner=default&by=test")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m := newRolloutGateway(t, "old")
+	m.mustPost("/rollout/unset?partner=default&by=test")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	was := *m.text.Load()
 	next := strings.Replace(was, "new: new}", "new: new, default: new}", 1)
-	asked := m.operator("POST", "/rollout/stage?partner=default&stage=new&by=anna")
+	asked := m.admin("POST", "/rollout/stage?partner=default&stage=new&by=anna")
 	_, reasons, ok := strings.Cut(asked.body, "Reasons:\n")
 	if asked.status != 409 || !ok {
 		t.Fatalf("%d %s", asked.status, asked.body)
 	}
 	m.text.Store(&next)
-	got := m.operator("POST", "/-/reload")
+	got := m.admin("POST", "/-/reload")
 	if got.status != 400 || !strings.Contains(got.body, "rollout.default is new, was old: not changed") || !strings.Contains(got.body, strings.TrimSpace(reasons)) {
 		t.Errorf("%d %s\nwant %s", got.status, got.body, reasons)
 	}
-	m.metricIs("billbridge_config_last_reload_successful 0")
-	if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"default":{"stage":"old"}`) || !strings.Contains(got, "rollout.default is new, was old") {
+	m.checkMetric("billbridge_config_last_reload_successful 0")
+	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"default":{"stage":"old"}`) || !strings.Contains(got, "rollout.default is new, was old") {
 		t.Errorf("%s", got)
 	}
-	m.send(newCall("v2", "create").with("billId", "ANOTHER0000000000001")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "ANOTHER0000000000001")).check(t, "v2", 200, "0000")
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
-	m.end()
+	m.stopAndWait()
 	m.process = newProcess(t, next) // the one before it stays at a start, too
-	m.untilLogged(`"level":"ERROR"`, "rollout.default is new, was old: not changed")
-	if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"default":{"stage":"old"}`) || !strings.Contains(got, "rollout.default is new, was old") {
+	m.waitForLog(`"level":"ERROR"`, "rollout.default is new, was old: not changed")
+	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"default":{"stage":"old"}`) || !strings.Contains(got, "rollout.default is new, was old") {
 		t.Errorf("%s", got)
 	}
-	m.send(newCall("v2", "create").with("billId", "AFTERTHESTART0000001")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "AFTERTHESTART0000001")).check(t, "v2", 200, "0000")
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
-	m.decide("/rollout/stage?partner=default&stage=new&by=anna&force=true")
+	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&force=true")
 	m.text.Store(&next)
-	m.decide("/-/reload")
+	m.mustPost("/-/reload")
 	shadow := strings.Replace(was, "new: new}", "new: new, default: shadow}", 1)
 	m.text.Store(&shadow) // nothing speaks against the way back
-	m.decide("/-/reload")
+	m.mustPost("/-/reload")
 }
 
-// TestWrongClockSweepsNothing: at a start the machine's clock is four years from what the store knows. The operator sees it, and
+// TestWrongClockRemovesNoRows: at a start the machine's clock is four years from what the store knows. The operator sees it, and
 // nothing is removed until it is confirmed.
-func TestWrongClockSweepsNothing(t *testing.T) {
+func TestWrongClockRemovesNoRows(t *testing.T) {
 	t.Parallel()
 	for name, off := range map[string]time.Duration{"ahead": 4 * 365 * 24 * time.Hour, "behind": -4 * 365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMoving(t, "old")
-			m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-			m.end()
+			m := newRolloutGateway(t, "old")
+			m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+			m.stopAndWait()
 			if err := m.store.ConfirmClock(t.Context(), "test", time.Now().Add(-off)); err != nil {
 				t.Fatal(err)
 			}
 			m.process = newProcess(t, *m.text.Load())
-			m.untilLogged(`"level":"WARN"`, "the clock and the store's clock differ by more than a day: expired rows are not removed", "billbridge store clock --confirm")
-			if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"stepped":true`) {
+			m.waitForLog(`"level":"WARN"`, "the clock and the store's clock differ by more than a day: expired rows are not removed", "billbridge store clock --confirm")
+			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"stepped":true`) {
 				t.Errorf("%s", got)
 			}
-			if got := m.operator("GET", "/store/clock").body; !strings.Contains(got, `"stepped":true`) || !strings.Contains(got, fmt.Sprintf(`"store":"%d-`, time.Now().Add(-off).UTC().Year())) {
+			if got := m.admin("GET", "/store/clock").body; !strings.Contains(got, `"stepped":true`) || !strings.Contains(got, fmt.Sprintf(`"store":"%d-`, time.Now().Add(-off).UTC().Year())) {
 				t.Errorf("%s", got)
 			}
-			m.metricIs(map[bool]string{true: "billbridge_store_clock_offset_seconds 1.26", false: "billbridge_store_clock_offset_seconds -1.26"}[off > 0])
-			m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
-			if got := m.decide("/store/clock?by=anna"); !strings.Contains(got, `"stepped":false`) {
+			m.checkMetric(map[bool]string{true: "billbridge_store_clock_offset_seconds 1.26", false: "billbridge_store_clock_offset_seconds -1.26"}[off > 0])
+			m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
+			if got := m.mustPost("/store/clock?by=anna"); !strings.Contains(got, `"stepped":false`) {
 				t.Errorf("%s", got)
 			}
-			m.untilLogged("the clock was confirmed", `"by":"anna"`)
-			m.untilLogged("the clock and the store's clock agree again")
-			if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"stepped":false`) {
+			m.waitForLog("the clock was confirmed", `"by":"anna"`)
+			m.waitForLog("the clock and the store's clock agree again")
+			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"stepped":false`) {
 				t.Errorf("%s", got)
 			}
 		})
 	}
 }
 
-// TestAbsentIsNotBelievedRightAfterARestore: the first try of a create is still on its way to the old backend, and the backup
+// TestNoSuchBillDoesNotCountRightAfterARestore: the first try of a create is still on its way to the old backend, and the backup
 // does not have its row. That backend says "no such bill": the bill is not made at the other one until the settling period
 // is over, and no caller is told that there is none.
-func TestAbsentIsNotBelievedRightAfterARestore(t *testing.T) {
+func TestNoSuchBillDoesNotCountRightAfterARestore(t *testing.T) {
 	t.Parallel()
 	g := newGate("/send", 1)
 	defer g.open()
-	m := newMovingOver(t, "legacy", "v2", "old", g.atOld, "")
+	m := newRolloutWith(t, "legacy", "v2", "old", g.holdOld, "")
 	created := make(chan answer, 1)
 	go func() { created <- m.send(newCall("v2", "create")) }()
 	receive(t, g.reached, "the first create")
-	if _, err := m.rawStore(t).Exec("DELETE FROM billbridge_owners"); err != nil { // the backup is older
+	if _, err := m.storeDB(t).Exec("DELETE FROM billbridge_owners"); err != nil { // the backup is older
 		t.Fatal(err)
 	}
-	m.decide("/rollout/restored?by=anna")
-	m.decide("/rollout/stage?partner=default&stage=new&by=anna&force=true")
+	m.mustPost("/rollout/restored?by=anna")
+	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&force=true")
 	for _, op := range []string{"create", "destroy", "cancel", "resend"} {
 		got := m.send(newCall("legacy", op))
-		got.holds(t, "legacy", 503, "MAINTAINED_METHOD")
+		got.check(t, "legacy", 503, "MAINTAINED_METHOD")
 		if !strings.Contains(got.body, "was restored or made anew") {
 			t.Errorf("%s: %s", op, got.body)
 		}
 	}
-	if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"believes":"`) {
+	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"believes":"`) {
 		t.Errorf("%s", got)
 	}
 	g.open()
-	receive(t, created, "the bill").holds(t, "v2", 200, "0000")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001")
+	receive(t, created, "the bill").check(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}

@@ -20,22 +20,22 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 			t.Run(client+"/"+upstream, func(t *testing.T) {
 				t.Parallel()
 				g := newGate("read", 20)
-				slow := newBackend(t, g.before(newService()))
+				slow := newBackend(t, g.holdCalls(newService()))
 				good := newBackend(t, newService())
-				b := newBridge(t, fmt.Sprintf("upstreams:\n  slow: {form: %s, url: %q, timeout: 150ms}\n  good: {form: v2, url: %q}\n", upstream, slow.url, good.url)+
+				b := newGateway(t, fmt.Sprintf("upstreams:\n  slow: {form: %s, url: %q, timeout: 150ms}\n  good: {form: v2, url: %q}\n", upstream, slow.url, good.url)+
 					"route: {default: slow, pass: [/read/remain_count]}\n")
 				defer g.open()
 				other := func() {
 					t.Helper()
 					if upstream == "legacy" { // else the sub-business operations go to the slow one
-						b.post("/read/merchant", `{"apiKey":"demo-partner-key"}`).holds(t, "v2", 200, "0000")
+						b.post("/read/merchant", `{"apiKey":"demo-partner-key"}`).check(t, "v2", 200, "0000")
 					}
 				}
 				var calling sync.WaitGroup
 				for range 20 {
 					calling.Go(func() {
 						q := newCall(client, "read")
-						got, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body())
+						got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body())
 						if err != nil || got.status != 504 {
 							t.Errorf("%v %+v", err, got)
 						}
@@ -43,11 +43,11 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 				}
 				other()
 				calling.Wait()
-				b.scrapeHas(`billbridge_upstream_breaker_state{upstream="slow"} 2`)
+				b.checkMetrics(`billbridge_upstream_breaker_state{upstream="slow"} 2`)
 				before := len(slow.received())
 				for _, op := range operations {
 					got := b.send(newCall(client, op))
-					got.holds(t, client, 503, "MAINTAINED_METHOD")
+					got.check(t, client, 503, "MAINTAINED_METHOD")
 					if after := got.header.Get("Retry-After"); after == "" || len(after) > 2 || !strings.Contains(got.body, "nothing was sent: most of the last calls") {
 						t.Errorf("Retry-After %q, %s", after, got.body)
 					}
@@ -57,10 +57,10 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 					t.Errorf("%d calls were sent", n-before)
 				}
 				b.HalfOpen("slow")
-				b.send(newCall(client, "create")).holds(t, client, 503, "MAINTAINED_METHOD")
-				b.send(newCall(client, "read")).holds(t, client, 200, "BILL_003")
-				b.send(newCall(client, "create")).holds(t, client, 200, "0000")
-				b.scrapeHas(
+				b.send(newCall(client, "create")).check(t, client, 503, "MAINTAINED_METHOD")
+				b.send(newCall(client, "read")).check(t, client, 200, "BILL_003")
+				b.send(newCall(client, "create")).check(t, client, 200, "0000")
+				b.checkMetrics(
 					`billbridge_upstream_breaker_state{upstream="slow"} 0`,
 					`billbridge_upstream_breaker_changes_total{state="open",upstream="slow"} 1`,
 					`billbridge_upstream_breaker_changes_total{state="closed",upstream="slow"} 1`,
@@ -84,15 +84,15 @@ func TestPartnerLimits(t *testing.T) {
 				t.Run(client+"/"+upstream+"/"+status, func(t *testing.T) {
 					t.Parallel()
 					g := newGate("read", 2)
-					back := newBackend(t, g.before(newService()))
-					text := toOne(upstream, back.url, "failures: {status: "+status+"}")
-					b := newBridge(t, text+"limits: {partner: {in_flight: 2}}\n")
+					back := newBackend(t, g.holdCalls(newService()))
+					text := oneUpstream(upstream, back.url, "failures: {status: "+status+"}")
+					b := newGateway(t, text+"limits: {partner: {in_flight: 2}}\n")
 					defer g.open()
 					var calling sync.WaitGroup
 					for range 2 {
 						calling.Go(func() {
 							q := newCall(client, "read")
-							if got, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
+							if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
 								t.Errorf("%v %+v", err, got)
 							}
 						})
@@ -102,24 +102,24 @@ func TestPartnerLimits(t *testing.T) {
 					wantOver := func(limit string) {
 						t.Helper()
 						got := b.send(newCall(client, "create"))
-						got.holds(t, client, want, "MAINTAINED_METHOD")
+						got.check(t, client, want, "MAINTAINED_METHOD")
 						if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "nothing was sent") {
 							t.Errorf("%v %s", got.header, got.body)
 						}
-						b.scrapeHas(fmt.Sprintf(`billbridge_requests_limited_total{limit=%q} 1`, limit))
+						b.checkMetrics(fmt.Sprintf(`billbridge_requests_limited_total{limit=%q} 1`, limit))
 					}
 					wantOver("partner_in_flight")
-					b.send(newCall(client, "read").with("apiKey", "another-partner-key")).holds(t, client, 200, "PARTNER_003")
+					b.send(newCall(client, "read").with("apiKey", "another-partner-key")).check(t, client, 200, "PARTNER_003")
 					g.open()
 					calling.Wait()
-					b.send(newCall(client, "create")).holds(t, client, 200, "0000")
+					b.send(newCall(client, "create")).check(t, client, 200, "0000")
 
 					b.Use(parse(t, text+"limits: {partner: {rate: 0.1, burst: 2}}\n"))
-					b.send(newCall(client, "read")).holds(t, client, 200, "0000")
-					b.send(newCall(client, "read")).holds(t, client, 200, "0000")
+					b.send(newCall(client, "read")).check(t, client, 200, "0000")
+					b.send(newCall(client, "read")).check(t, client, 200, "0000")
 					before := len(back.received())
 					wantOver("partner_rate")
-					b.send(newCall(client, "read").with("apiKey", "another-partner-key")).holds(t, client, 200, "PARTNER_003")
+					b.send(newCall(client, "read").with("apiKey", "another-partner-key")).check(t, client, 200, "PARTNER_003")
 					if n := len(back.received()); n != before+1 {
 						t.Errorf("%d calls were sent", n-before)
 					}
@@ -134,14 +134,14 @@ func TestRequestsInProgressAreLimited(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		g := newGate("read", 2)
-		back := newBackend(t, g.before(newService()))
-		b := newBridge(t, toOne("v2", back.url, "limits: {in_flight: 2}"))
+		back := newBackend(t, g.holdCalls(newService()))
+		b := newGateway(t, oneUpstream("v2", back.url, "limits: {in_flight: 2}"))
 		defer g.open()
 		var calling sync.WaitGroup
 		for range 2 {
 			calling.Go(func() {
 				q := newCall(client, "read")
-				if got, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
+				if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
 					t.Errorf("%v %+v", err, got)
 				}
 			})
@@ -151,11 +151,11 @@ func TestRequestsInProgressAreLimited(t *testing.T) {
 		if len(got) != 1 || got[0].header.Get("Retry-After") != "1" || got[0].header.Get("Connection") != "close" {
 			t.Fatalf("%+v", got)
 		}
-		got[0].holds(t, client, 503, "MAINTAINED_METHOD")
-		b.scrapeHas(`billbridge_requests_limited_total{limit="in_flight"} 1`)
+		got[0].check(t, client, 503, "MAINTAINED_METHOD")
+		b.checkMetrics(`billbridge_requests_limited_total{limit="in_flight"} 1`)
 		g.open()
 		calling.Wait()
-		b.send(newCall(client, "create")).holds(t, client, 200, "0000")
+		b.send(newCall(client, "create")).check(t, client, 200, "0000")
 	}
 }
 
@@ -187,14 +187,14 @@ func TestR24_R26_StatusesThatAreNoReply(t *testing.T) {
 	for _, status := range []string{"205", "600", "999", "301", "304"} {
 		for _, upstream := range forms {
 			body := map[string]string{"v2": `{"code":"0000","message":"ok","data":{}}`, "legacy": `{"code":"0000","msg":"ok"}`}[upstream]
-			b := newBridge(t, toOne(upstream, sameReplyUpstream(t, "HTTP/1.1 "+status+" X\r\nConnection: close\r\nContent-Length: "+fmt.Sprint(len(body))+"\r\n\r\n"+body)))
+			b := newGateway(t, oneUpstream(upstream, sameReplyUpstream(t, "HTTP/1.1 "+status+" X\r\nConnection: close\r\nContent-Length: "+fmt.Sprint(len(body))+"\r\n\r\n"+body)))
 			for _, client := range forms {
-				b.send(newCall(client, "read")).holds(t, client, 502, "ERROR")
+				b.send(newCall(client, "read")).check(t, client, 502, "ERROR")
 				if got := b.send(newCall(client, "create")); got.status != 502 || !strings.HasPrefix(got.body, `{"code":null,`) {
 					t.Errorf("%s: %d %s", status, got.status, got.body)
 				}
 			}
-			b.scrapeHas(`billbridge_upstream_errors_total{reason="status",upstream="up"} 4`)
+			b.checkMetrics(`billbridge_upstream_errors_total{reason="status",upstream="up"} 4`)
 		}
 	}
 }
@@ -206,8 +206,8 @@ func TestRetryAfterOfUpstreams(t *testing.T) {
 		"86401": false, "-1": false, "+1": false, "1.5": false, "1e3": false, "99999999999999999999": false, "soon": false, "": false,
 		"tomorrow 01000000000": false, "1, 2": false, "0x10": false,
 	} {
-		back := newBackend(t, says(503, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", given))
-		got := newBridge(t, toOne("v2", back.url)).send(newCall("v2", "create"))
+		back := newBackend(t, replyWith(503, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", given))
+		got := newGateway(t, oneUpstream("v2", back.url)).send(newCall("v2", "create"))
 		want := ""
 		if passed {
 			want = given

@@ -16,12 +16,12 @@ import (
 	"billbridge/proxy/store"
 )
 
-// TestOwnershipIsNotSwitchedOff: a config that would lose what the ledger knows is refused, when it is read again and at a
+// TestOwnershipCannotBeSwitchedOff: a config that would lose what the ledger knows is refused, when it is read again and at a
 // start.
-func TestOwnershipIsNotSwitchedOff(t *testing.T) {
+func TestOwnershipCannotBeSwitchedOff(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "new")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m := newRolloutGateway(t, "new")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	was := *m.text.Load()
 	for name, row := range map[string]struct{ old, now, says string }{
 		"shared":   {"rollout: {old: old, new: new}", "rollout: {old: old, new: new, bills: shared}", "rollout.bills has changed: restart to change it"},
@@ -30,12 +30,12 @@ func TestOwnershipIsNotSwitchedOff(t *testing.T) {
 	} {
 		text := strings.Replace(was, row.old, row.now, 1)
 		m.text.Store(&text)
-		if got := m.operator("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, row.says) {
+		if got := m.admin("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, row.says) {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
 	}
 	m.text.Store(&was)
-	if got := m.operator("POST", "/-/reload"); got.status != 200 {
+	if got := m.admin("POST", "/-/reload"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	m.stop()
@@ -74,13 +74,13 @@ func startOf(t *testing.T, text string) error {
 	return err
 }
 
-// TestOwnersAgain: what was made while nobody owned a bill is looked for from the first call on when each has an owner.
-func TestOwnersAgain(t *testing.T) {
+// TestBillsCreatedWithoutOwnersAreLookedUp: what was made while nobody owned a bill is looked for from the first call on when each has an owner.
+func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 	t.Parallel()
-	m := newMovingOver(t, "legacy", "v2", "drained", func(_ string, service http.Handler) http.Handler { return service }, ", bills: shared")
+	m := newRolloutWith(t, "legacy", "v2", "drained", func(_ string, service http.Handler) http.Handler { return service }, ", bills: shared")
 	separate := strings.Replace(*m.text.Load(), ", bills: shared", "", 1)
 	m.text.Store(&separate)
-	if got := m.operator("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, "rollout.bills has changed: restart to change it") {
+	if got := m.admin("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, "rollout.bills has changed: restart to change it") {
 		t.Fatal(got)
 	}
 	m.stop()
@@ -90,19 +90,19 @@ func TestOwnersAgain(t *testing.T) {
 	separate = strings.Replace(strings.ReplaceAll(separate, "{form:", "{timeout: 500ms, wait: 50ms, form:"), "new: new}", "new: new, settle: 600ms}", 1)
 	m.process = newProcess(t, separate)
 	// A create from that time may still be on its way to the old backend, until the settling period is over.
-	m.send(newCall("v2", "create")).holds(t, "v2", 503, "MAINTAINED_METHOD")
-	m.counts(t, 1, 0) // the old backend was asked
+	m.send(newCall("v2", "create")).check(t, "v2", 503, "MAINTAINED_METHOD")
+	m.checkCalls(t, 1, 0) // the old backend was asked
 	var got answer
 	eventually(t, func() bool { got = m.send(newCall("v2", "create")); return got.status == 200 }, func() string { return got.body })
-	got.holds(t, "v2", 200, "0000")
+	got.check(t, "v2", 200, "0000")
 	if n := len(m.fresh.Bills()); n != 1 || len(m.old.Bills()) != 0 {
 		t.Errorf("%d bills at the new backend, %d at the old one", n, len(m.old.Bills()))
 	}
 }
 
-// TestBillFromATimeWithoutTheRollout: while the section was away, a create went to the old backend and timed out there. It is
+// TestCreateFromATimeWithoutTheRolloutIsNotRepeated: while the section was away, a create went to the old backend and timed out there. It is
 // not made at the new backend, where the stage has it, when the section is back.
-func TestBillFromATimeWithoutTheRollout(t *testing.T) {
+func TestCreateFromATimeWithoutTheRolloutIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, forced := range []bool{false, true} {
 		t.Run(map[bool]string{false: "by the default", true: "by force"}[forced], func(t *testing.T) {
@@ -148,7 +148,7 @@ func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	}))
 	newCalls := newBackend(t, fresh)
 	text := func(rollout string) string {
-		return anywhere + fmt.Sprintf(`
+		return anyPort + fmt.Sprintf(`
 upstreams:
   old: {form: legacy, url: %q, timeout: 300ms}
   new: {form: v2, url: %q}
@@ -158,13 +158,13 @@ store: {url: "sqlite:%s"}
 `, oldCalls.url, newCalls.url, rollout, file)
 	}
 	p := newProcess(t, text(""))
-	p.send(newCall("v2", "create")).holds(t, "v2", 504, "null")
+	p.send(newCall("v2", "create")).check(t, "v2", 504, "null")
 	p.stop()
 	if err := receive(t, p.ended, "end of the server"); err != nil {
 		t.Fatal(err)
 	}
 	p = newProcess(t, text("rollout: {old: old, new: new, default: new}"))
-	p.send(newCall("v2", "create")).holds(t, "v2", 503, "MAINTAINED_METHOD")
+	p.send(newCall("v2", "create")).check(t, "v2", 503, "MAINTAINED_METHOD")
 	close(release)
 	receive(t, made, "the bill")
 	if n := len(fresh.Bills()); n != 0 {

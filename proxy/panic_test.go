@@ -9,9 +9,9 @@ import (
 )
 
 // A trip is a transport that a test writes.
-type trip func(*http.Request) (*http.Response, error)
+type roundTripFunc func(*http.Request) (*http.Response, error)
 
-func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A panicky body is a reply in the middle of which something panics.
 type panickyBody struct{ io.Reader }
@@ -25,10 +25,10 @@ func TestR40_Panics(t *testing.T) {
 	t.Parallel()
 	for name, wreck := range map[string]func(http.RoundTripper) http.RoundTripper{
 		"before it is sent": func(http.RoundTripper) http.RoundTripper {
-			return trip(func(*http.Request) (*http.Response, error) { panic(canaryKey) })
+			return roundTripFunc(func(*http.Request) (*http.Response, error) { panic(canaryKey) })
 		},
 		"after it was sent": func(next http.RoundTripper) http.RoundTripper {
-			return trip(func(r *http.Request) (*http.Response, error) {
+			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
 				res, err := next.RoundTrip(r)
 				if err == nil {
 					_ = res.Body.Close()
@@ -37,7 +37,7 @@ func TestR40_Panics(t *testing.T) {
 			})
 		},
 		"in its reply": func(next http.RoundTripper) http.RoundTripper {
-			return trip(func(r *http.Request) (*http.Response, error) {
+			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
 				res, err := next.RoundTrip(r)
 				if err == nil {
 					_ = res.Body.Close()
@@ -47,22 +47,22 @@ func TestR40_Panics(t *testing.T) {
 			})
 		},
 		"without a reply": func(http.RoundTripper) http.RoundTripper {
-			return trip(func(*http.Request) (*http.Response, error) { return nil, nil })
+			return roundTripFunc(func(*http.Request) (*http.Response, error) { return nil, nil })
 		},
 	} {
 		for _, client := range forms {
 			t.Run(name+"/"+client, func(t *testing.T) {
 				t.Parallel()
 				back := newBackend(t, newService())
-				b := newBridge(t, "upstreams: {up: {form: v2, url: "+back.url+"}, other: {form: v2, url: "+back.url+"}}\nroute: {default: up}\nfailures: {status: always-200}\n")
+				b := newGateway(t, "upstreams: {up: {form: v2, url: "+back.url+"}, other: {form: v2, url: "+back.url+"}}\nroute: {default: up}\nfailures: {status: always-200}\n")
 				b.Trip("up", wreck)
 				for _, op := range operations {
 					got := b.send(newCall(client, op))
-					want := told{200, "ERROR"} // always-200: it is a refusal of ours
+					want := wantAnswer{200, "ERROR"} // always-200: it is a refusal of ours
 					if isWrite(op) {
 						want = unknown
 					}
-					got.holds(t, client, want.status, want.code)
+					got.check(t, client, want.status, want.code)
 					if text := b.logs.String() + got.body; strings.Contains(text, canaryKey) {
 						t.Errorf("the value of the panic is shown: %s", text)
 					}
@@ -75,8 +75,8 @@ func TestR40_Panics(t *testing.T) {
 				}
 				// The gateway is as it was.
 				b.Trip("up", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
-				b.send(newCall(client, "create").with("billId", "1234567890ABCDEFGHIK")).holds(t, client, 200, "0000")
-				b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 0`)
+				b.send(newCall(client, "create").with("billId", "1234567890ABCDEFGHIK")).check(t, client, 200, "0000")
+				b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
 			})
 		}
 	}
@@ -84,12 +84,12 @@ func TestR40_Panics(t *testing.T) {
 
 // A panickyWriter panics when the header is asked for the first time: with a reply that says Retry-After, that is between
 // the upstream's answer and ours.
-type panickyWriter struct {
+type panicOnHeader struct {
 	http.ResponseWriter
 	panicked bool
 }
 
-func (w *panickyWriter) Header() http.Header {
+func (w *panicOnHeader) Header() http.Header {
 	if !w.panicked {
 		w.panicked = true
 		panic(canaryKey)
@@ -97,47 +97,47 @@ func (w *panickyWriter) Header() http.Header {
 	return w.ResponseWriter.Header()
 }
 
-// TestR40_AfterTheAnswerOfTheUpstream: what the upstream did is done, and a failure of ours then must not look like a
+// TestR40_PanicAfterTheReplyIsAnUnknownOutcome: what the upstream did is done, and a failure of ours then must not look like a
 // refusal of it.
-func TestR40_AfterTheAnswerOfTheUpstream(t *testing.T) {
+func TestR40_PanicAfterTheReplyIsAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, says(200, `{"code":"0000","message":"x","data":{"apiKey":"k","billId":"`+demoBill+`"}}`, "Retry-After", "1"))
-	b := newBridge(t, toOne("v2", back.url))
+	back := newBackend(t, replyWith(200, `{"code":"0000","message":"x","data":{"apiKey":"k","billId":"`+demoBill+`"}}`, "Retry-After", "1"))
+	b := newGateway(t, oneUpstream("v2", back.url))
 	for _, client := range forms {
-		for op, want := range map[string]told{"create": unknown, "destroy": unknown, "read": {500, "ERROR"}} {
+		for op, want := range map[string]wantAnswer{"create": unknown, "destroy": unknown, "read": {500, "ERROR"}} {
 			q := newCall(client, op)
 			w := httptest.NewRecorder()
-			b.ServeHTTP(&panickyWriter{ResponseWriter: w}, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())))
-			answer{w.Code, w.Header(), w.Body.String()}.holds(t, client, want.status, want.code)
+			b.ServeHTTP(&panicOnHeader{ResponseWriter: w}, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())))
+			answer{w.Code, w.Header(), w.Body.String()}.check(t, client, want.status, want.code)
 		}
 	}
 }
 
 // A tornWriter panics in the middle of the answer.
-type tornWriter struct{ http.ResponseWriter }
+type panicOnWrite struct{ http.ResponseWriter }
 
-func (w tornWriter) Write(p []byte) (int, error) {
+func (w panicOnWrite) Write(p []byte) (int, error) {
 	_, _ = w.ResponseWriter.Write(p[:len(p)/2])
 	panic(canaryKey)
 }
 
-// TestR40_InTheMiddleOfTheAnswer: the connection is given up, so that half an answer is not taken for the whole; the
+// TestR40_PanicWithinTheAnswerClosesTheConnection: the connection is given up, so that half an answer is not taken for the whole; the
 // request is counted and logged like any other.
-func TestR40_InTheMiddleOfTheAnswer(t *testing.T) {
+func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 	t.Parallel()
-	b := newBridge(t, toOne("v2", newBackend(t, newService()).url))
+	b := newGateway(t, oneUpstream("v2", newBackend(t, newService()).url))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b.ServeHTTP(tornWriter{w}, r)
+		b.ServeHTTP(panicOnWrite{w}, r)
 	}))
 	t.Cleanup(server.Close)
 	q := newCall("legacy", "create")
-	if got, err := ask(b.client, http.MethodPost, server.URL+q.path(), q.body()); err == nil {
+	if got, err := doRequest(b.client, http.MethodPost, server.URL+q.path(), q.body()); err == nil {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	b.logs.next(t) // the panic
 	if line := fields(t, b.logs.next(t)); line["msg"] != "request" || line["reason"] != "internal error" {
 		t.Errorf("%v", line)
 	}
-	b.scrapeHas(`billbridge_requests_total{client="legacy",code="0000",operation="bill.create",status="200",upstream="up"} 1`)
-	b.send(newCall("legacy", "read")).holds(t, "legacy", 200, "0000")
+	b.checkMetrics(`billbridge_requests_total{client="legacy",code="0000",operation="bill.create",status="200",upstream="up"} 1`)
+	b.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
 }

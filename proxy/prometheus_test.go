@@ -79,7 +79,7 @@ scrape_configs:
 // value is what a query gives, "" if it is nothing.
 func (p *scraper) value(query string) string {
 	p.t.Helper()
-	got, err := ask(p.client, http.MethodGet, p.url+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), "")
+	got, err := doRequest(p.client, http.MethodGet, p.url+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), "")
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -95,11 +95,11 @@ func (p *scraper) value(query string) string {
 	return fmt.Sprint(answer.Data.Result[0].Value[1])
 }
 
-// TestPrometheusSeesTheFirstEvent: a counter appeared with its first event, and increase() of it was 0.
-func TestPrometheusSeesTheFirstEvent(t *testing.T) {
+// TestIncreaseIncludesTheFirstEvent: a counter appeared with its first event, and increase() of it was 0.
+func TestIncreaseIncludesTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	gateway := newProcess(t, anywhere+toOne("v2", back.url))
+	gateway := newProcess(t, anyPort+oneUpstream("v2", back.url))
 	p := newPrometheus(t, gateway.AdminAddress())
 	series := []string{
 		`billbridge_requests_total{operation="bill.create",client="legacy",upstream="up",code="none",status="502"}`,
@@ -109,7 +109,7 @@ func TestPrometheusSeesTheFirstEvent(t *testing.T) {
 	for _, s := range series {
 		eventually(t, func() bool { return p.value(s) == "0" }, func() string { return s + " is " + p.value(s) })
 	}
-	gateway.send(newCall("legacy", "create")).holds(t, "legacy", 502, "null")
+	gateway.send(newCall("legacy", "create")).check(t, "legacy", 502, "null")
 	for _, s := range series {
 		increase := "increase(" + s + "[5m]) > 0"
 		eventually(t, func() bool { return p.value(increase) != "" }, func() string { return s + " is " + p.value(s) + ", and its increase is nothing" })
@@ -117,7 +117,7 @@ func TestPrometheusSeesTheFirstEvent(t *testing.T) {
 }
 
 // alerting are the series of a moving partner's gateway that alerts look at, at its start.
-func alerting(upstreams ...string) (lines []string) {
+func alertSeries(upstreams ...string) (lines []string) {
 	for _, up := range upstreams {
 		for _, client := range forms {
 			for _, op := range []string{"create", "resend", "destroy", "cancel"} {
@@ -153,27 +153,27 @@ func alerting(upstreams ...string) (lines []string) {
 // series as check says.
 func TestCountersBeginAtZero(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
+	m := newRolloutGateway(t, "old")
 	want := func(when string, upstreams ...string) {
 		t.Helper()
-		got := m.operator("GET", "/metrics").body
-		for _, line := range alerting(upstreams...) {
+		got := m.admin("GET", "/metrics").body
+		for _, line := range alertSeries(upstreams...) {
 			if !strings.Contains(got, line+"\n") {
 				t.Errorf("%s: no %s", when, line)
 			}
 		}
 		start, most, err := server.Series(t.Context(), parse(t, *m.text.Load()), server.Build{})
-		if n := strings.Count(only(got, "billbridge_"), "\n"); n != start || start > most || err != nil {
+		if n := strings.Count(filterMetrics(got, "billbridge_"), "\n"); n != start || start > most || err != nil {
 			t.Errorf("%s: %d series where %d, and at most %d, were promised, %v", when, n, start, most, err)
 		}
 	}
 	want("at the start", "old", "new")
 	text := strings.Replace(*m.text.Load(), "route:", "  third: {form: v2, url: \"http://127.0.0.1:1\"}\nroute:", 1)
 	m.text.Store(&text)
-	if got := m.operator("POST", "/-/reload"); got.status != 200 {
+	if got := m.admin("POST", "/-/reload"); got.status != 200 {
 		t.Fatal(got.body)
 	}
-	got := m.operator("GET", "/metrics").body
+	got := m.admin("GET", "/metrics").body
 	if line := `billbridge_upstream_errors_total{reason="reset",upstream="third"} 0`; !strings.Contains(got, line) {
 		t.Errorf("after the reload: no %s", line)
 	}

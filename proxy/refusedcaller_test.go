@@ -10,32 +10,32 @@ import (
 )
 
 // refuses answers every call in a form with a code.
-func refuses(form, code, text string) http.Handler {
+func refuseWith(form, code, text string) http.Handler {
 	if form == "legacy" {
-		return says(200, fmt.Sprintf(`{"code":%q,"msg":%q}`, code, text))
+		return replyWith(200, fmt.Sprintf(`{"code":%q,"msg":%q}`, code, text))
 	}
-	return says(200, fmt.Sprintf(`{"code":%q,"message":%q,"data":null}`, code, text))
+	return replyWith(200, fmt.Sprintf(`{"code":%q,"message":%q,"data":null}`, code, text))
 }
 
-// TestCallerWhomBothRefuseIsRefused: a create of a caller whom both backends refuse by its key, its store or its contract gets
+// TestRefusalOfBothBackendsIsPassedOn: a create of a caller whom both backends refuse by its key, its store or its contract gets
 // that refusal in every stage. In stage new it was reported as maintenance, which clients retry.
-func TestCallerWhomBothRefuseIsRefused(t *testing.T) {
+func TestRefusalOfBothBackendsIsPassedOn(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"PARTNER_003", "PARTNER_005", "PARTNER_006", "PARTNER_007", "VALIDATION_001"} {
 		for _, stage := range []string{"old", "new"} {
 			t.Run(code+"/"+stage, func(t *testing.T) {
 				t.Parallel()
-				m := newMovingOver(t, "legacy", "v2", stage, func(side string, _ http.Handler) http.Handler {
-					return refuses(map[string]string{"old": "legacy", "new": "v2"}[side], code, side+" says no")
+				m := newRolloutWith(t, "legacy", "v2", stage, func(side string, _ http.Handler) http.Handler {
+					return refuseWith(map[string]string{"old": "legacy", "new": "v2"}[side], code, side+" says no")
 				}, "")
 				for _, client := range forms {
 					got := m.send(newCall(client, "create"))
-					got.holds(t, client, 200, code)
+					got.check(t, client, 200, code)
 					if !strings.Contains(got.body, stage+" says no") {
 						t.Errorf("%s", got.body)
 					}
 				}
-				if n := writesAt(m.oldCalls) + writesAt(m.newCalls); stage == "new" && n != 0 {
+				if n := writesOf(m.oldCalls) + writesOf(m.newCalls); stage == "new" && n != 0 {
 					t.Errorf("%d writes", n)
 				}
 			})
@@ -49,7 +49,7 @@ func TestCreateWithoutAMerchantIsRefused(t *testing.T) {
 	for _, client := range forms {
 		codes := map[string]string{}
 		for _, stage := range []string{"old", "new"} {
-			m := newMoving(t, stage)
+			m := newRolloutGateway(t, stage)
 			got := m.send(newCall(client, "create").with("merchant", ""))
 			codes[stage] = codeOf(t, client, got.body)
 			if got.status != 200 || codes[stage] == "MAINTAINED_METHOD" || len(m.old.Bills())+len(m.fresh.Bills()) != 0 {
@@ -78,9 +78,9 @@ func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 					}
 					more = "}\ntable: {overlay: " + file // the section of the rollout ends before it
 				}
-				m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+				m := newRolloutWith(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
 					if side == "old" {
-						return refuses("legacy", code, "who is it?")
+						return refuseWith("legacy", code, "who is it?")
 					}
 					return service
 				}, more)
@@ -89,7 +89,7 @@ func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 					t.Errorf("%d %s", got.status, got.body)
 				}
 				if want == 503 {
-					m.metricIs(`billbridge_rollout_refused_total{reason="barred"} 1`)
+					m.checkMetric(`billbridge_rollout_refused_total{reason="barred"} 1`)
 				}
 			})
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // A moving is a gateway between two sandboxes with bills of their own each, and the store that both it and a test have.
-type moving struct {
+type rolloutGateway struct {
 	*process
 	old, fresh         *sandbox.Service
 	oldCalls, newCalls *backend
@@ -24,23 +24,23 @@ type moving struct {
 	file               string // the store's
 }
 
-func newMoving(t *testing.T, stage string, admin ...string) *moving {
+func newRolloutGateway(t *testing.T, stage string, admin ...string) *rolloutGateway {
 	t.Helper()
-	return newMovingBetween(t, "legacy", "v2", stage, admin...)
+	return newRolloutBetween(t, "legacy", "v2", stage, admin...)
 }
 
 // newMovingBetween is newMoving with the forms that the sides speak.
-func newMovingBetween(t *testing.T, old, fresh, stage string, admin ...string) *moving {
+func newRolloutBetween(t *testing.T, old, fresh, stage string, admin ...string) *rolloutGateway {
 	t.Helper()
-	return newMovingOver(t, old, fresh, stage, func(_ string, service http.Handler) http.Handler { return service }, "", admin...)
+	return newRolloutWith(t, old, fresh, stage, func(_ string, service http.Handler) http.Handler { return service }, "", admin...)
 }
 
 // newMovingOver is newMovingBetween with something in front of the sides' services, and more in the section of the rollout.
 // Whatever a test does, no write may reach both backends.
-func newMovingOver(t *testing.T, old, fresh, stage string, front func(side string, service http.Handler) http.Handler, more string, admin ...string) *moving {
+func newRolloutWith(t *testing.T, old, fresh, stage string, front func(side string, service http.Handler) http.Handler, more string, admin ...string) *rolloutGateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
-	m := &moving{old: newService(), fresh: newService(), file: file}
+	m := &rolloutGateway{old: newService(), fresh: newService(), file: file}
 	m.oldCalls, m.newCalls = newBackend(t, front("old", m.old)), newBackend(t, front("new", m.fresh))
 	t.Cleanup(func() {
 		writes := map[string]int{}
@@ -67,7 +67,7 @@ func newMovingOver(t *testing.T, old, fresh, stage string, front func(side strin
 	if err := m.store.Seen(t.Context(), partner.Of(demoKey), time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	m.process = newProcess(t, strings.Replace(anywhere, "0}", strings.Join(append([]string{"0"}, admin...), ", ")+"}", 1)+fmt.Sprintf(`
+	m.process = newProcess(t, strings.Replace(anyPort, "0}", strings.Join(append([]string{"0"}, admin...), ", ")+"}", 1)+fmt.Sprintf(`
 upstreams:
   old: {form: %s, url: %q}
   new: {form: %s, url: %q}
@@ -78,7 +78,7 @@ store: {url: "sqlite:%s"}
 	return m
 }
 
-func (m *moving) counts(t *testing.T, old, fresh int) {
+func (m *rolloutGateway) checkCalls(t *testing.T, old, fresh int) {
 	t.Helper()
 	a, b := 0, 0
 	eventually(t, func() bool { // what is only compared comes later
@@ -97,7 +97,7 @@ func eventually(t testing.TB, is func() bool, otherwise func() string) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for late := time.After(patience); !is(); {
+	for late := time.After(testTimeout); !is(); {
 		select {
 		case <-look.C:
 		case <-late:
@@ -113,8 +113,8 @@ func TestStagesDecideOnCreates(t *testing.T) {
 		for _, client := range forms {
 			t.Run(stage+"/"+client, func(t *testing.T) {
 				t.Parallel()
-				m := newMoving(t, stage)
-				m.send(newCall(client, "create")).holds(t, client, 200, "0000")
+				m := newRolloutGateway(t, stage)
+				m.send(newCall(client, "create")).check(t, client, 200, "0000")
 				old, fresh := 1, 0
 				if isNew {
 					old, fresh = 1, 1 // the old backend is asked first
@@ -122,10 +122,10 @@ func TestStagesDecideOnCreates(t *testing.T) {
 				if stage == "drained" {
 					old = 0
 				}
-				m.counts(t, old, fresh)
-				m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001") // by the owner itself
-				m.send(newCall(client, "read")).holds(t, client, 200, "0000")
-				m.send(newCall(client, "destroy")).holds(t, client, 200, "0000")
+				m.checkCalls(t, old, fresh)
+				m.send(newCall(client, "create")).check(t, client, 200, "BILL_001") // by the owner itself
+				m.send(newCall(client, "read")).check(t, client, 200, "0000")
+				m.send(newCall(client, "destroy")).check(t, client, 200, "0000")
 				if isNew {
 					fresh += 3
 				} else {
@@ -134,47 +134,47 @@ func TestStagesDecideOnCreates(t *testing.T) {
 				if stage == "shadow" {
 					fresh++ // the read: what it answers is compared
 				}
-				m.counts(t, old, fresh)
-				if scraped := m.operator("GET", "/metrics").body; !strings.Contains(scraped, `billbridge_rollout_routed_total{reason="owner"`) {
-					t.Errorf("%s", only(scraped, "billbridge_rollout"))
+				m.checkCalls(t, old, fresh)
+				if scraped := m.admin("GET", "/metrics").body; !strings.Contains(scraped, `billbridge_rollout_routed_total{reason="owner"`) {
+					t.Errorf("%s", filterMetrics(scraped, "billbridge_rollout"))
 				}
 			})
 		}
 	}
 }
 
-// TestBillFromBeforeTheBridge: what the old backend has already is not made at the new one, and is served where it is.
-func TestBillFromBeforeTheBridge(t *testing.T) {
+// TestBillFromBeforeTheRollout: what the old backend has already is not made at the new one, and is served where it is.
+func TestBillFromBeforeTheRollout(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
-		m := newMoving(t, "new")
+		m := newRolloutGateway(t, "new")
 		q := newCall("legacy", "create")
-		got, err := ask(m.client, "POST", m.oldCalls.url+q.path(), q.body())
+		got, err := doRequest(m.client, "POST", m.oldCalls.url+q.path(), q.body())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if codeOf(t, "legacy", got.body) != "0000" {
 			t.Fatalf("%s", got.body)
 		}
-		m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001")
-		m.send(newCall(client, "destroy")).holds(t, client, 200, "0000")
+		m.send(newCall(client, "create")).check(t, client, 200, "BILL_001")
+		m.send(newCall(client, "destroy")).check(t, client, 200, "0000")
 		if n := len(m.fresh.Bills()); n != 0 {
 			t.Errorf("the new backend has %d bills", n)
 		}
-		m.send(newCall(client, "destroy").with("billId", "NOWHERE0000000000001")).holds(t, client, 200, "BILL_003")
+		m.send(newCall(client, "destroy").with("billId", "NOWHERE0000000000001")).check(t, client, 200, "BILL_003")
 	}
 }
 
-// TestTakenBillIsNotReleased: a create that is answered with "already used" was no refusal that frees the bill. Its upstream
+// TestUsedBillIDIsNotReleased: a create that is answered with "already used" was no refusal that frees the bill. Its upstream
 // has one of that id, by whomever, and the ledger keeps that in every later stage, also where no backend is probed any more.
-func TestTakenBillIsNotReleased(t *testing.T) {
+func TestUsedBillIDIsNotReleased(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			m := newMoving(t, "old")
-			bring(t, m.old, "W", demoBill) // past the bridge
-			m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001")
+			m := newRolloutGateway(t, "old")
+			prepareBill(t, m.old, "W", demoBill) // past the bridge
+			m.send(newCall(client, "create")).check(t, client, 200, "BILL_001")
 			id := partner.Of(demoKey)
 			for !strings.Contains(m.logs.next(t), `"msg":"request"`) { // which comes after the ledger has it
 			}
@@ -182,10 +182,10 @@ func TestTakenBillIsNotReleased(t *testing.T) {
 			if err != nil || row.State != store.Pending || !row.Uncertain || row.Open != 0 || row.Upstream != "old" {
 				t.Errorf("the ledger has %+v, %v", row, err)
 			}
-			if got := m.operator("POST", "/rollout/stage?by=test&force=true&stage=drained&partner="+string(id)); got.status != 200 {
+			if got := m.admin("POST", "/rollout/stage?by=test&force=true&stage=drained&partner="+string(id)); got.status != 200 {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
-			m.send(newCall(client, "create")).holds(t, client, 200, "BILL_001")
+			m.send(newCall(client, "create")).check(t, client, 200, "BILL_001")
 			if n := len(m.fresh.Bills()); n != 0 {
 				t.Errorf("the new backend has %d bills", n)
 			}
@@ -224,27 +224,27 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 					if err := os.WriteFile(overlay, []byte("operations: {bill.create: {explain: false}}"), 0o600); err != nil {
 						t.Fatal(err)
 					}
-					b := newBridge(t, toOne(upstream, back.url, "failures: {"+strings.Replace(row.more, "OVERLAY", overlay, 1)+"}"))
+					b := newGateway(t, oneUpstream(upstream, back.url, "failures: {"+strings.Replace(row.more, "OVERLAY", overlay, 1)+"}"))
 					if row.fault != nil {
 						service.Fault(*row.fault)
 					}
 					got := b.send(newCall(client, "create"))
-					got.holds(t, client, 502, "null")
+					got.check(t, client, 502, "null")
 					if !strings.Contains(got.body, row.says) || strings.Contains(got.body, "not exist") {
 						t.Errorf("%s", got.body)
 					}
 					if n := len(back.received()); n != row.calls {
 						t.Errorf("the upstream saw %d calls", n)
 					}
-					b.scrapeHas(fmt.Sprintf(`billbridge_unknown_outcomes_total{operation="bill.create",shown=%q} 1`, row.shown))
+					b.checkMetrics(fmt.Sprintf(`billbridge_unknown_outcomes_total{operation="bill.create",shown=%q} 1`, row.shown))
 				})
 			}
 		}
 	}
 }
 
-// TestExplanationOfALegacyBackend: it says that there is no such bill in a word of its own (translate/README.md, Codes).
-func TestExplanationOfALegacyBackend(t *testing.T) {
+// TestNoSuchBillCodeOfALegacyBackend: it says that there is no such bill in a word of its own (translate/README.md, Codes).
+func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 	t.Parallel()
 	for code, says := range map[string]string{"9980": "A read just now does not show the bill yet.", "9999": "A read just now gave no clear answer."} {
 		broken := false
@@ -255,39 +255,39 @@ func TestExplanationOfALegacyBackend(t *testing.T) {
 			}
 			_, _ = fmt.Fprintf(w, `{"code":%q,"msg":"no"}`, code)
 		}))
-		b := newBridge(t, toOne("legacy", back.url, "failures: {explain: 20s}"))
+		b := newGateway(t, oneUpstream("legacy", back.url, "failures: {explain: 20s}"))
 		if got := b.send(newCall("legacy", "create")); !strings.Contains(got.body, says) {
 			t.Errorf("%s: %s", code, got.body)
 		}
 	}
 }
 
-// TestOperatorOfRollout: the operator decides with the token alone, and the next call goes by it.
-func TestOperatorOfRollout(t *testing.T) {
+// TestStageChangeTakesEffectAtTheNextCall: the operator decides with the token alone, and the next call goes by it.
+func TestStageChangeTakesEffectAtTheNextCall(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "new", "token: s3cret")
+	m := newRolloutGateway(t, "new", "token: s3cret")
 	for _, target := range []string{"GET /rollout", "GET /rollout/audit", "POST /rollout/stop?by=anna", "POST /rollout/stage?by=anna&partner=default&stage=old"} {
 		method, path, _ := strings.Cut(target, " ")
 		for _, given := range []string{"-", "Bearer s3cre"} {
-			if got := m.operator(method, path, "Authorization", given); got.status != 401 {
+			if got := m.admin(method, path, "Authorization", given); got.status != 401 {
 				t.Errorf("%s with %q: %d %s", target, given, got.status, got.body)
 			}
 		}
 	}
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-	m.counts(t, 1, 1)
-	if got := m.operator("POST", "/rollout/stop?by=anna", "Authorization", "Bearer s3cret"); got.status != 200 {
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.checkCalls(t, 1, 1)
+	if got := m.admin("POST", "/rollout/stop?by=anna", "Authorization", "Bearer s3cret"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001")).holds(t, "v2", 200, "0000")
-	m.counts(t, 2, 1)
-	if got := m.operator("GET", "/rollout", "Authorization", "Bearer s3cret"); got.status != 200 || !strings.Contains(got.body, `"stopped":{"by":"anna"`) {
+	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001")).check(t, "v2", 200, "0000")
+	m.checkCalls(t, 2, 1)
+	if got := m.admin("GET", "/rollout", "Authorization", "Bearer s3cret"); got.status != 200 || !strings.Contains(got.body, `"stopped":{"by":"anna"`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
 
 // rawStore is the store's database, past the store.
-func (m *moving) rawStore(t *testing.T) *sql.DB {
+func (m *rolloutGateway) storeDB(t *testing.T) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+m.file+"?_pragma=busy_timeout(20000)")
 	if err != nil {

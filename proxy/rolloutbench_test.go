@@ -42,14 +42,14 @@ func BenchmarkLedgered(b *testing.B) {
 			{"new/postgres", "new", storetest.Postgres},
 		} {
 			b.Run(fmt.Sprintf("callers=%d/%s", callers, row.name), func(b *testing.B) {
-				old := httptest.NewServer(says(200, `{"code":"9980","msg":"no such bill"}`))
+				old := httptest.NewServer(replyWith(200, `{"code":"9980","msg":"no such bill"}`))
 				if row.stage != "new" {
-					old.Config.Handler = says(200, `{"code":"0000","msg":"ok","shortURL":"https://pay.example.com/b/1"}`)
+					old.Config.Handler = replyWith(200, `{"code":"0000","msg":"ok","shortURL":"https://pay.example.com/b/1"}`)
 				}
 				defer old.Close()
-				fresh := httptest.NewServer(says(200, `{"code":"0000","message":"ok","data":{"shortUrl":"https://pay.example.com/b/1"}}`))
+				fresh := httptest.NewServer(replyWith(200, `{"code":"0000","message":"ok","data":{"shortUrl":"https://pay.example.com/b/1"}}`))
 				defer fresh.Close()
-				config := fmt.Sprintf("%s\nupstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: old}\n", anywhere, old.URL, fresh.URL)
+				config := fmt.Sprintf("%s\nupstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: old}\n", anyPort, old.URL, fresh.URL)
 				var o proxy.Options
 				if row.stage != "" {
 					config += "rollout: {old: old, new: new, default: " + row.stage + "}\nstore: {url: \"sqlite:unused.db\"}\n"

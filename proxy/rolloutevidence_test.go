@@ -25,7 +25,7 @@ func (p *process) report(t *testing.T, far func(rollout.Report) bool) (r rollout
 	t.Helper()
 	body := ""
 	eventually(t, func() bool {
-		got := p.operator("GET", "/rollout/report")
+		got := p.admin("GET", "/rollout/report")
 		body = got.body
 		r = rollout.Report{}
 		if err := json.Unmarshal([]byte(body), &r); err != nil || got.status != 200 {
@@ -57,7 +57,7 @@ func (b *backend) writes() (n int) {
 }
 
 // newSharing is a gateway between two forms of one service, so that both upstreams see the same bills.
-func newSharing(t *testing.T, stage, overlay string) (p *process, service *sandbox.Service, old, fresh *backend) {
+func newSharedBills(t *testing.T, stage, overlay string) (p *process, service *sandbox.Service, old, fresh *backend) {
 	t.Helper()
 	service = newService()
 	old, fresh = newBackend(t, service), newBackend(t, service)
@@ -69,7 +69,7 @@ func newSharing(t *testing.T, stage, overlay string) (p *process, service *sandb
 		}
 		table = "table: {overlay: " + file + "}\n"
 	}
-	p = newProcess(t, anywhere+fmt.Sprintf(`
+	p = newProcess(t, anyPort+fmt.Sprintf(`
 upstreams:
   old: {form: legacy, url: %q}
   new: {form: v2, url: %q}
@@ -79,9 +79,9 @@ rollout: {old: old, new: new, bills: shared, default: %s, shadow: {ignore: [appr
 	return p, service, old, fresh
 }
 
-// TestShadowCompares: reads of a partner in shadow are put to the other upstream, too, and no write ever is. The report
+// TestShadowComparesReads: reads of a partner in shadow are put to the other upstream, too, and no write ever is. The report
 // tells what came of it; a mistake in the table is found, and one that is none is not.
-func TestShadowCompares(t *testing.T) {
+func TestShadowComparesReads(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for name, row := range map[string]struct {
@@ -94,9 +94,9 @@ func TestShadowCompares(t *testing.T) {
 		} {
 			t.Run(client+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				p, service, old, fresh := newSharing(t, "shadow", row.overlay)
+				p, service, old, fresh := newSharedBills(t, "shadow", row.overlay)
 				read := func(bill string, n int) (v evidence.Verdict) { // once it is paid, what is compared before has moved
-					p.send(newCall(client, "read").with("billId", bill)).holds(t, client, 200, "0000")
+					p.send(newCall(client, "read").with("billId", bill)).check(t, client, 200, "0000")
 					p.report(t, func(r rollout.Report) bool {
 						v = verdictOn(r, "bill.read", evidence.ByShadow)
 						return v.Compared != nil && v.Number == n
@@ -106,13 +106,13 @@ func TestShadowCompares(t *testing.T) {
 				var v evidence.Verdict
 				for i := range 3 {
 					bill := fmt.Sprintf("SHADOW%014d", i)
-					p.send(newCall(client, "create").with("billId", bill)).holds(t, client, 200, "0000")
+					p.send(newCall(client, "create").with("billId", bill)).check(t, client, 200, "0000")
 					read(bill, 2*i+1)
 					if err := service.Pay(demoKey, bill); err != nil {
 						t.Fatal(err)
 					}
 					v = read(bill, 2*i+2)
-					p.send(newCall(client, "resend").with("billId", bill)).holds(t, client, 200, "BILL_006")
+					p.send(newCall(client, "resend").with("billId", bill)).check(t, client, 200, "BILL_006")
 				}
 				if v.Ruling != row.ruling || !strings.HasPrefix(v.Reason, row.reason) || v.Bills != 3 || (v.Differed > 0) != (name == "mistake") {
 					t.Errorf("%+v %+v", v, v.Compared)
@@ -123,9 +123,9 @@ func TestShadowCompares(t *testing.T) {
 				if n := old.writes(); n != 6 {
 					t.Errorf("%d writes reached the old backend, want 6", n)
 				}
-				scraped := p.operator("GET", "/metrics").body
+				scraped := p.admin("GET", "/metrics").body
 				if !strings.Contains(scraped, `billbridge_rollout_comparisons_total{class="`+map[evidence.Ruling]string{evidence.Fail: "differs", evidence.Inconclusive: "same"}[row.ruling]+`"} `) {
-					t.Errorf("%s", only(scraped, "billbridge_rollout"))
+					t.Errorf("%s", filterMetrics(scraped, "billbridge_rollout"))
 				}
 			})
 		}
@@ -139,12 +139,12 @@ func TestCanaryIsReadBack(t *testing.T) {
 	for _, client := range forms {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			m := newMoving(t, "old")
-			if got := m.operator("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force=true"); got.status != 200 {
+			m := newRolloutGateway(t, "old")
+			if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force=true"); got.status != 200 {
 				t.Fatal(got)
 			}
 			for i := range 5 {
-				m.send(newCall(client, "create").with("billId", fmt.Sprintf("CANARY%014d", i))).holds(t, client, 200, "0000")
+				m.send(newCall(client, "create").with("billId", fmt.Sprintf("CANARY%014d", i))).check(t, client, 200, "0000")
 			}
 			if n := len(m.fresh.Bills()); n != 5 {
 				t.Errorf("%d bills at the new backend", n)
@@ -167,37 +167,37 @@ func TestCanaryIsReadBack(t *testing.T) {
 	}
 }
 
-// TestStopSaysWhatItCosts: bills that only the new backend's form can carry are told of before the switch is thrown, which
+// TestStopWarnsOfBillsOnlyTheNewBackendCanCarry: bills that only the new backend's form can carry are told of before the switch is thrown, which
 // then wants force.
-func TestStopSaysWhatItCosts(t *testing.T) {
+func TestStopWarnsOfBillsOnlyTheNewBackendCanCarry(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "new")
-	m.send(newCall("v2", "create").with("sendType", "URL")).holds(t, "v2", 200, "0000")
-	eventually(t, func() bool { return strings.Contains(m.operator("GET", "/rollout/report").body, `"calls"`) }, func() string { return m.logs.String() })
-	got := m.operator("POST", "/rollout/stop?by=anna")
+	m := newRolloutGateway(t, "new")
+	m.send(newCall("v2", "create").with("sendType", "URL")).check(t, "v2", 200, "0000")
+	eventually(t, func() bool { return strings.Contains(m.admin("GET", "/rollout/report").body, `"calls"`) }, func() string { return m.logs.String() })
+	got := m.admin("POST", "/rollout/stop?by=anna")
 	if got.status != http.StatusConflict || !strings.Contains(got.body, "old cannot carry bill.create for BILL_010 bill.sendType (1, the last ") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := m.operator("POST", "/rollout/stop?by=anna&force=true"); got.status != 200 {
+	if got := m.admin("POST", "/rollout/stop?by=anna&force=true"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001").with("sendType", "URL")).holds(t, "v2", 400, "BILL_010")
+	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001").with("sendType", "URL")).check(t, "v2", 400, "BILL_010")
 }
 
-// TestR35_ReportsNameNobody: two backends of which each answers with amounts, names, phones, cards and keys of its own. The
+// TestR35_ReportsShowNoPersonalData: two backends of which each answers with amounts, names, phones, cards and keys of its own. The
 // report shows amounts, codes and dates as they are, the bill, the call and the time, and nothing of a person or a key.
-func TestR35_ReportsNameNobody(t *testing.T) {
+func TestR35_ReportsShowNoPersonalData(t *testing.T) {
 	t.Parallel()
 	secrets := []string{canaryKey, canaryPhone, canaryName, canaryHash, canaryCard, strings.ReplaceAll(canaryCard, "-", ""), "4518429900007731"}
 	odd := strings.NewReplacer("PHONE", canaryPhone, "NAME", canaryName, "CARD", canaryCard, "PAN", "4518429900007731", "KEY", canaryKey, "HASH", canaryHash)
-	old := says(200, odd.Replace(`{"apikey":"KEY","bill_id":"B1","appr_state":"F","appr_price":"20000","appr_dt":"20261121123456","appr_origin_dt":"PHONE","appr_res_cd":"9802",`+
+	old := replyWith(200, odd.Replace(`{"apikey":"KEY","bill_id":"B1","appr_state":"F","appr_price":"20000","appr_dt":"20261121123456","appr_origin_dt":"PHONE","appr_res_cd":"9802",`+
 		`"appr_issuer":"NAME","appr_issuer_num":"CARD","appr_issuer_cd":"PAN","appr_num":"PHONE","appr_cash_num":"x","appr_pay_type":"OFFLINE_CASH","appr_card_type":"NAME","appr_monthly":"KEY"}`))
-	fresh := says(200, odd.Replace(`{"code":"0000","message":"NAME","data":{"apiKey":"KEY","billId":"B1","apprState":"W","apprPrice":30000,"apprDt":20261121123457,"apprOriginDt":0,"apprResCd":"0000",`+
+	fresh := replyWith(200, odd.Replace(`{"code":"0000","message":"NAME","data":{"apiKey":"KEY","billId":"B1","apprState":"W","apprPrice":30000,"apprDt":20261121123457,"apprOriginDt":0,"apprResCd":"0000",`+
 		`"apprIssuer":"x","apprIssuerNum":"PAN","apprIssuerCd":"CARD","apprNum":"HASH","apprCashNum":"PHONE","apprPayType":"PHONE","apprCardType":"PAN","apprMonthly":"03"}}`))
-	m := newProcess(t, anywhere+fmt.Sprintf("upstreams:\n  old: {form: legacy, url: %q}\n  new: {form: v2, url: %q}\nroute: {default: old}\nrollout: {old: old, new: new, bills: shared, default: shadow}\n",
+	m := newProcess(t, anyPort+fmt.Sprintf("upstreams:\n  old: {form: legacy, url: %q}\n  new: {form: v2, url: %q}\nroute: {default: old}\nrollout: {old: old, new: new, bills: shared, default: shadow}\n",
 		newBackend(t, old).url, newBackend(t, fresh).url))
 	q := newCall("v2", "read").with("apiKey", canaryKey).with("billId", "B1")
-	got, err := ask(m.client, "POST", "http://"+m.Address()+q.path(), q.body(), "X-Request-Id", "call-to-follow-up")
+	got, err := doRequest(m.client, "POST", "http://"+m.Address()+q.path(), q.body(), "X-Request-Id", "call-to-follow-up")
 	if err != nil || got.status != 200 {
 		t.Fatal(got, err)
 	}
@@ -209,14 +209,14 @@ func TestR35_ReportsNameNobody(t *testing.T) {
 		}
 	}
 	for _, secret := range secrets {
-		if all := text.String() + m.logs.String() + m.operator("GET", "/metrics").body; strings.Contains(all, secret) {
+		if all := text.String() + m.logs.String() + m.admin("GET", "/metrics").body; strings.Contains(all, secret) {
 			t.Errorf("%s is shown in\n%s", secret, all)
 		}
 	}
 	shown := map[string][2]string{}
 	for _, f := range verdictOn(r, "bill.read", evidence.ByShadow).Fields {
 		shown[f.Path] = [2]string{f.Old, f.New}
-		if f.Bill != "B1" || f.Request != "call-to-follow-up" || time.Since(f.At) > patience {
+		if f.Bill != "B1" || f.Request != "call-to-follow-up" || time.Since(f.At) > testTimeout {
 			t.Errorf("%+v cannot be followed up", f)
 		}
 	}
@@ -235,8 +235,8 @@ func TestR35_ReportsNameNobody(t *testing.T) {
 func TestReportNamesTheBackends(t *testing.T) {
 	t.Parallel()
 	var has atomic.Bool
-	record := says(200, `{"bill_id":"`+demoBill+`","appr_state":"W","appr_price":"111"}`)
-	m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+	record := replyWith(200, `{"bill_id":"`+demoBill+`","appr_state":"W","appr_price":"111"}`)
+	m := newRolloutWith(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if side == "old" && has.Load() {
 				record.ServeHTTP(w, r)
@@ -245,12 +245,12 @@ func TestReportNamesTheBackends(t *testing.T) {
 			service.ServeHTTP(w, r)
 		})
 	}, "")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-	if got := m.operator("POST", "/rollout/stage?by=a&partner=default&stage=shadow&force=true"); got.status != 200 {
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=shadow&force=true"); got.status != 200 {
 		t.Fatal(got)
 	}
 	has.Store(true)
-	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 	r := m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.read", evidence.ByShadow).Compared != nil })
 	fields := verdictOn(r, "bill.read", evidence.ByShadow).Fields
 	if len(fields) == 0 || fields[0].Old != "111" || fields[0].New != "(empty)" {
@@ -268,22 +268,22 @@ func masked(text string) string {
 	}, text)
 }
 
-// TestNoPartnerNoEvidence: a read that names no partner, and that a side answers all the same, is nobody's, and keeps the
+// TestCallsWithoutAPartnerAreNoEvidence: a read that names no partner, and that a side answers all the same, is nobody's, and keeps the
 // report from nothing.
-func TestNoPartnerNoEvidence(t *testing.T) {
+func TestCallsWithoutAPartnerAreNoEvidence(t *testing.T) {
 	t.Parallel()
-	always := says(200, `{"code":"0000","msg":"ok","appr_state":"W"}`)
-	m := newMovingOver(t, "legacy", "v2", "shadow", func(side string, service http.Handler) http.Handler {
+	always := replyWith(200, `{"code":"0000","msg":"ok","appr_state":"W"}`)
+	m := newRolloutWith(t, "legacy", "v2", "shadow", func(side string, service http.Handler) http.Handler {
 		if side == "old" {
 			return always
 		}
 		return service
 	}, "")
-	got, err := ask(m.client, "POST", "http://"+m.Address()+"/if/bill/read", `{"member":"m","merchant":"s","bill_id":"B1"}`)
+	got, err := doRequest(m.client, "POST", "http://"+m.Address()+"/if/bill/read", `{"member":"m","merchant":"s","bill_id":"B1"}`)
 	if err != nil || got.status != 200 {
 		t.Fatal(err, got)
 	}
-	m.send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
+	m.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
 	if r := m.report(t, func(r rollout.Report) bool { return true }); len(r.Verdicts) != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -292,48 +292,48 @@ func TestNoPartnerNoEvidence(t *testing.T) {
 	}
 }
 
-// TestLacksAreOfCallsThatTheOtherSideTakes: what one side refuses anyway tells nothing against the other's form; what
+// TestFieldLossCountsOnlyWhereTheOtherBackendAccepts: what one side refuses anyway tells nothing against the other's form; what
 // was refused for the form of the side in use, and the other one can carry, tells against this one's.
-func TestLacksAreOfCallsThatTheOtherSideTakes(t *testing.T) {
+func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 	t.Parallel()
-	m := newMovingBetween(t, "v2", "legacy", "old")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-	m.send(newCall("v2", "create").with("billId", "REFUSED0000000000001").with("tax", "1819").with("price", "50")).holds(t, "v2", 200, "PAYMENT_003")
+	m := newRolloutBetween(t, "v2", "legacy", "old")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "REFUSED0000000000001").with("tax", "1819").with("price", "50")).check(t, "v2", 200, "PAYMENT_003")
 	if r := m.report(t, func(rollout.Report) bool { return true }); len(r.Verdicts) != 0 {
 		t.Errorf("%+v", r)
 	}
-	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).check(t, "v2", 200, "0000")
 	r := m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
 	if v := verdictOn(r, "bill.create", evidence.ByCalls); v.Ruling != evidence.Fail || v.Reason != "its form cannot carry VALIDATION_001 bill.tax in 1" {
 		t.Errorf("%+v", v)
 	}
 
-	m = newMovingBetween(t, "legacy", "v2", "old")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).holds(t, "v2", 400, "VALIDATION_001")
-	if got := m.operator("POST", "/rollout/stage?by=a&partner=default&stage=new&force=true"); got.status != 200 {
+	m = newRolloutBetween(t, "legacy", "v2", "old")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).check(t, "v2", 400, "VALIDATION_001")
+	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=new&force=true"); got.status != 200 {
 		t.Fatal(got)
 	}
-	m.send(newCall("v2", "create").with("billId", "ATTHENEWSIDE00000001")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "ATTHENEWSIDE00000001")).check(t, "v2", 200, "0000")
 	// What the old backend was never asked is no answer of it: that it was refused speaks for the new backend, not against it.
 	r = m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
 	if b := verdictOn(r, "bill.create", evidence.ByCalls).CallStats; b == nil || b.Calls != [2]int{1, 1} || len(b.Codes) != 1 {
 		t.Errorf("%+v", b)
 	}
-	if got := m.operator("POST", "/rollout/stop?by=a"); got.status != 409 || !strings.Contains(got.body, "old cannot carry bill.create for VALIDATION_001 bill.tax (1, the last ") {
+	if got := m.admin("POST", "/rollout/stop?by=a"); got.status != 409 || !strings.Contains(got.body, "old cannot carry bill.create for VALIDATION_001 bill.tax (1, the last ") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
 
-// TestOnlyWhatWasMadeIsReadBack.
-func TestOnlyWhatWasMadeIsReadBack(t *testing.T) {
+// TestOnlyCreatedBillsAreReadBack.
+func TestOnlyCreatedBillsAreReadBack(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
-	if got := m.operator("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force=true"); got.status != 200 {
+	m := newRolloutGateway(t, "old")
+	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force=true"); got.status != 200 {
 		t.Fatal(got)
 	}
-	m.send(newCall("v2", "create").with("billId", "REFUSED0000000000001").with("price", "50")).holds(t, "v2", 200, "PAYMENT_003")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "REFUSED0000000000001").with("price", "50")).check(t, "v2", 200, "PAYMENT_003")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.create", evidence.ByReadBack).Compared != nil })
 	reads := 0
 	for _, got := range m.newCalls.received() {
@@ -349,25 +349,25 @@ func TestOnlyWhatWasMadeIsReadBack(t *testing.T) {
 	}
 }
 
-// TestSubBusinessStaysWhereItIs: its operations go to one upstream in every stage, also between two that have them.
-func TestSubBusinessStaysWhereItIs(t *testing.T) {
+// TestSubBusinessCallsKeepTheirUpstream: its operations go to one upstream in every stage, also between two that have them.
+func TestSubBusinessCallsKeepTheirUpstream(t *testing.T) {
 	t.Parallel()
 	for _, stage := range rollout.Stages {
-		m := newMovingBetween(t, "v2", "v2", string(stage))
-		got, err := ask(m.client, "POST", "http://"+m.Address()+"/read/mapping", `{"apiKey":"`+demoKey+`"}`)
+		m := newRolloutBetween(t, "v2", "v2", string(stage))
+		got, err := doRequest(m.client, "POST", "http://"+m.Address()+"/read/mapping", `{"apiKey":"`+demoKey+`"}`)
 		if err != nil || codeOf(t, "v2", got.body) != "0000" {
 			t.Fatal(got, err)
 		}
-		m.counts(t, 1, 0)
+		m.checkCalls(t, 1, 0)
 	}
 }
 
-// TestCountsOutliveTheServer: what was counted is kept when it ends.
-func TestCountsOutliveTheServer(t *testing.T) {
+// TestCountsAreStoredAtTheEnd: what was counted is kept when it ends.
+func TestCountsAreStoredAtTheEnd(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "new")
+	m := newRolloutGateway(t, "new")
 	table := m.report(t, func(rollout.Report) bool { return true }).Table // before the call: a report keeps what was counted
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	m.stop()
 	if err := receive(t, m.ended, "end of the server"); err != nil {
 		t.Fatal(err)

@@ -15,17 +15,17 @@ import (
 
 // A fallback is a partner who carries both forms by hand and cannot know which backend it will meet: every call is made in
 // the v2 form, and again in the legacy form on HTTP 403, 404 and 405.
-type fallback struct {
-	*moving
+type twoFormPartner struct {
+	*rolloutGateway
 	calls, requests int
 }
 
-func (f *fallback) send(op, bill string) (got answer, form string) {
+func (f *twoFormPartner) send(op, bill string) (got answer, form string) {
 	f.t.Helper()
 	f.calls++
 	for _, form = range forms {
 		f.requests++
-		got = f.moving.send(newCall(form, op).with("billId", bill))
+		got = f.rolloutGateway.send(newCall(form, op).with("billId", bill))
 		if !slices.Contains([]int{http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed}, got.status) {
 			break
 		}
@@ -34,20 +34,20 @@ func (f *fallback) send(op, bill string) (got answer, form string) {
 }
 
 // stage puts all partners into a stage; of canary it names the percentage, too.
-func (f *fallback) stage(stage string) {
+func (f *twoFormPartner) stage(stage string) {
 	f.t.Helper()
 	stage, percent, _ := strings.Cut(stage, " ")
 	q := url.Values{"by": {"test"}, "partner": {string(partner.Of(demoKey))}, "stage": {stage}, "force": {"true"}}
 	if percent != "" {
 		q.Set("percent", percent)
 	}
-	if got := f.operator(http.MethodPost, "/rollout/stage?"+q.Encode()); got.status != http.StatusOK {
+	if got := f.admin(http.MethodPost, "/rollout/stage?"+q.Encode()); got.status != http.StatusOK {
 		f.t.Fatalf("%d %s", got.status, got.body)
 	}
 }
 
 // writes are how many reached either backend.
-func (f *fallback) writes() (n [2]int) {
+func (f *twoFormPartner) writes() (n [2]int) {
 	for side, calls := range []*backend{f.oldCalls, f.newCalls} {
 		for _, c := range calls.received() {
 			if !strings.HasSuffix(c.target, "/read") {
@@ -64,16 +64,16 @@ var documented = map[string]string{
 	"cancel": "apiKey apprCancelDt apprNum apprOriginNum billId hash member merchant",
 }
 
-// TestFallbackIsNeverNeeded: partners that carry both forms by hand have their answer at the first try, in the v2 form,
+// TestPartnerNeedsNoSecondForm: partners that carry both forms by hand have their answer at the first try, in the v2 form,
 // whatever stage they are in, whatever form the backend speaks and wherever the bill is, and each write reaches the
 // bill's owner once. So they can delete that code before they are moved.
-func TestFallbackIsNeverNeeded(t *testing.T) {
+func TestPartnerNeedsNoSecondForm(t *testing.T) {
 	t.Parallel()
 	for _, sides := range [][2]string{{"legacy", "v2"}, {"v2", "legacy"}} {
 		for stage, makes := range map[string]int{"old": 0, "shadow": 0, "canary 0": 0, "canary 100": 1, "new": 1, "drained": 1} {
 			t.Run(strings.Join(append(sides[:], stage), "/"), func(t *testing.T) {
 				t.Parallel()
-				f := &fallback{moving: newMovingBetween(t, sides[0], sides[1], "old")}
+				f := &twoFormPartner{rolloutGateway: newRolloutBetween(t, sides[0], sides[1], "old")}
 				// has makes a call of a bill that is at a side, or is to be.
 				has := func(op, bill string, side int) {
 					t.Helper()
@@ -81,7 +81,7 @@ func TestFallbackIsNeverNeeded(t *testing.T) {
 					if isWrite(op) {
 						want[side]++
 					}
-					f.answers(op, bill, "0000")
+					f.checkFirstTry(op, bill, "0000")
 					if got := f.writes(); got != want {
 						t.Errorf("%s of %s: the sides have %v writes, want %v", op, bill, got, want)
 					}
@@ -89,7 +89,7 @@ func TestFallbackIsNeverNeeded(t *testing.T) {
 				bill := func(op string, side int) string { return fmt.Sprint(strings.ToUpper(op), side) }
 				for side, service := range []*sandbox.Service{f.old, f.fresh} {
 					f.stage([]string{"old", "new"}[side])
-					for op, state := range before {
+					for op, state := range stateBefore {
 						if state != "" {
 							has("create", bill(op, side), side)
 						}
@@ -102,28 +102,28 @@ func TestFallbackIsNeverNeeded(t *testing.T) {
 				}
 				f.stage(stage)
 				has("create", "CREATE", makes)
-				f.answers("create", "CREATE", "BILL_001")
+				f.checkFirstTry("create", "CREATE", "BILL_001")
 				for _, op := range operations[1:] {
 					for side := range sides {
 						has(op, bill(op, side), side)
 					}
-					f.answers(op, "NOWHERE", "BILL_003")
+					f.checkFirstTry(op, "NOWHERE", "BILL_003")
 				}
-				f.reached()
+				f.checkRequestCount()
 			})
 		}
 	}
 }
 
 // answers makes a call, whose answer must come at the first try, as the v2 form has it.
-func (f *fallback) answers(op, bill, code string) {
+func (f *twoFormPartner) checkFirstTry(op, bill, code string) {
 	f.t.Helper()
 	was := f.requests
 	got, form := f.send(op, bill)
 	if n := f.requests - was; n != 1 || form != "v2" {
 		f.t.Errorf("%s of %s: the answer came with request %d, in the %s form", op, bill, n, form)
 	}
-	got.holds(f.t, "v2", http.StatusOK, code)
+	got.check(f.t, "v2", http.StatusOK, code)
 	if code != "0000" {
 		return
 	}
@@ -138,7 +138,7 @@ func (f *fallback) answers(op, bill, code string) {
 }
 
 // reached holds the gateway's own log to the calls: one request each.
-func (f *fallback) reached() {
+func (f *twoFormPartner) checkRequestCount() {
 	f.t.Helper()
 	const request = `"msg":"request"`
 	for n := 0; n < f.requests; {

@@ -8,7 +8,7 @@ import (
 )
 
 // logged is the access log's line of the next request.
-func (m *moving) logged() map[string]any {
+func (m *rolloutGateway) nextRequestLog() map[string]any {
 	m.t.Helper()
 	for {
 		if line := fields(m.t, m.logs.next(m.t)); line["msg"] == "request" {
@@ -18,9 +18,9 @@ func (m *moving) logged() map[string]any {
 }
 
 // logsNext wants what the line of the next request says; "" is for what it has not.
-func (m *moving) logsNext(of string, pairs ...string) {
+func (m *rolloutGateway) checkNextLog(of string, pairs ...string) {
 	m.t.Helper()
-	line := m.logged()
+	line := m.nextRequestLog()
 	for i := 0; i < len(pairs); i += 2 {
 		if got, _ := line[pairs[i]].(string); got != pairs[i+1] {
 			m.t.Errorf("%s: %s is %q, want %q in %v", of, pairs[i], got, pairs[i+1], line)
@@ -28,65 +28,65 @@ func (m *moving) logsNext(of string, pairs ...string) {
 	}
 }
 
-// TestLogSaysWhyThere: where the rollout decided, a line says why the call went to that side; elsewhere it says nothing of it.
-func TestLogSaysWhyThere(t *testing.T) {
+// TestLogShowsTheReasonForTheBackend: where the rollout decided, a line says why the call went to that side; elsewhere it says nothing of it.
+func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
+	m := newRolloutGateway(t, "old")
 	decide := func(target string) {
 		t.Helper()
-		if got := m.operator("POST", target); got.status != 200 {
+		if got := m.admin("POST", target); got.status != 200 {
 			t.Fatalf("%s: %d %s", target, got.status, got.body)
 		}
 	}
-	create := func(bill string) { m.send(newCall("v2", "create").with("billId", bill)).holds(t, "v2", 200, "0000") }
+	create := func(bill string) { m.send(newCall("v2", "create").with("billId", bill)).check(t, "v2", 200, "0000") }
 	create("A")
-	m.logsNext("a create", "upstream", "old", "route", "stage")
-	m.send(newCall("v2", "read").with("billId", "A")).holds(t, "v2", 200, "0000")
-	m.logsNext("a read of it", "upstream", "old", "route", "owner")
-	bring(t, m.old, "W", demoBill) // past the bridge
-	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
-	m.logsNext("a read of what the ledger does not know", "upstream", "old", "route", "probe")
+	m.checkNextLog("a create", "upstream", "old", "route", "stage")
+	m.send(newCall("v2", "read").with("billId", "A")).check(t, "v2", 200, "0000")
+	m.checkNextLog("a read of it", "upstream", "old", "route", "owner")
+	prepareBill(t, m.old, "W", demoBill) // past the bridge
+	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
+	m.checkNextLog("a read of what the ledger does not know", "upstream", "old", "route", "probe")
 	decide("/rollout/stage?by=anna&force=true&partner=default&stage=canary&percent=100")
 	create("B")
-	m.logsNext("a create in canary", "upstream", "new", "route", "canary")
+	m.checkNextLog("a create in canary", "upstream", "new", "route", "canary")
 	decide("/rollout/stop?by=anna&force=true")
 	create("C")
-	m.logsNext("a create after the stop", "upstream", "old", "route", "stop")
-	if _, err := ask(m.client, "POST", "http://"+m.Address()+"/read/mapping", `{"apiKey":"`+demoKey+`"}`); err != nil {
+	m.checkNextLog("a create after the stop", "upstream", "old", "route", "stop")
+	if _, err := doRequest(m.client, "POST", "http://"+m.Address()+"/read/mapping", `{"apiKey":"`+demoKey+`"}`); err != nil {
 		t.Fatal(err)
 	}
-	m.logsNext("an operation that the rollout does not decide on", "upstream", "new", "route", "")
+	m.checkNextLog("an operation that the rollout does not decide on", "upstream", "new", "route", "")
 }
 
-// TestLogOfWhatIsNotSent: a call that the rollout refuses, or whose bill neither side has, is the partner's all the same, and
+// TestLogOfCallsThatAreNotSent: a call that the rollout refuses, or whose bill neither side has, is the partner's all the same, and
 // no upstream's: its line lacked the one and named the other, and the metric with it.
-func TestLogOfWhatIsNotSent(t *testing.T) {
+func TestLogOfCallsThatAreNotSent(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
-			m := newMoving(t, "new")
+			m := newRolloutGateway(t, "new")
 			partner := partner.Of(demoKey).Short()
-			m.send(newCall(client, "read")).holds(t, client, 200, "BILL_003")
-			m.logsNext("a read of no bill", "upstream", "none", "partner", partner, "route", "", "reason", "")
-			bring(t, m.old, "W", demoBill)
-			bring(t, m.fresh, "W", demoBill)
-			m.send(newCall(client, "destroy")).holds(t, client, 503, "MAINTAINED_METHOD")
-			m.logsNext("a write of a bill that is at both", "upstream", "none", "partner", partner, "route", "", "reason", "rollout: both")
-			if _, err := ask(m.client, "POST", "http://"+m.Address()+newCall(client, "read").path(), "{"); err != nil {
+			m.send(newCall(client, "read")).check(t, client, 200, "BILL_003")
+			m.checkNextLog("a read of no bill", "upstream", "none", "partner", partner, "route", "", "reason", "")
+			prepareBill(t, m.old, "W", demoBill)
+			prepareBill(t, m.fresh, "W", demoBill)
+			m.send(newCall(client, "destroy")).check(t, client, 503, "MAINTAINED_METHOD")
+			m.checkNextLog("a write of a bill that is at both", "upstream", "none", "partner", partner, "route", "", "reason", "rollout: both")
+			if _, err := doRequest(m.client, "POST", "http://"+m.Address()+newCall(client, "read").path(), "{"); err != nil {
 				t.Fatal(err)
 			}
-			m.logsNext("a call that is no call", "upstream", "none", "reason", "refused")
-			m.send(newCall(client, "read")).holds(t, client, 200, "0000")
-			m.logsNext("a read of a bill that is at both", "upstream", "new", "partner", partner, "route", "probe")
-			scraped := m.operator("GET", "/metrics").body
+			m.checkNextLog("a call that is no call", "upstream", "none", "reason", "refused")
+			m.send(newCall(client, "read")).check(t, client, 200, "0000")
+			m.checkNextLog("a read of a bill that is at both", "upstream", "new", "partner", partner, "route", "probe")
+			scraped := m.admin("GET", "/metrics").body
 			for _, series := range []string{
 				`code="BILL_003",operation="bill.read",status="200",upstream="none"} 1`,
 				`code="MAINTAINED_METHOD",operation="bill.destroy",status="503",upstream="none"} 1`,
 				`code="0000",operation="bill.read",status="200",upstream="new"} 1`,
 			} {
 				if series = `billbridge_requests_total{client="` + client + `",` + series; !strings.Contains(scraped, series) {
-					t.Errorf("no %s in\n%s", series, only(scraped, "billbridge_requests_total"))
+					t.Errorf("no %s in\n%s", series, filterMetrics(scraped, "billbridge_requests_total"))
 				}
 			}
 		})

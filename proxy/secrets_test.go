@@ -57,8 +57,8 @@ func TestR35_Canaries(t *testing.T) {
 		for _, upstream := range forms {
 			t.Run(client+"/"+upstream, func(t *testing.T) {
 				t.Parallel()
-				service := sandbox.New(sandbox.Options{Partners: partners, Clock: func() time.Time { return noon }, Transport: noCallbacks{}})
-				b := newBridge(t, strings.Replace(toOne(upstream, newBackend(t, service).url), "20s", "2s", 1))
+				service := sandbox.New(sandbox.Options{Partners: partners, Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}})
+				b := newGateway(t, strings.Replace(oneUpstream(upstream, newBackend(t, service).url), "20s", "2s", 1))
 				failures := 0
 				faults := []*sandbox.Fault{
 					nil,
@@ -125,7 +125,7 @@ func TestR35_Canaries(t *testing.T) {
 func TestR36_LogValuesAreEscaped(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newBridge(t, toOne("v2", back.url))
+	b := newGateway(t, oneUpstream("v2", back.url))
 	evil := "\n{\"msg\":\"request\",\"partner\":\"evil\"}\n\x1b[31m\u202e"
 	calls := 0
 	for _, op := range operations {

@@ -34,7 +34,7 @@ func (g *gate) open() { g.once.Do(func() { close(g.release) }) }
 
 // before holds calls up that end so, until they are released. A caller that goes away does not end them: its call is on
 // the wire.
-func (g *gate) before(service http.Handler) http.Handler {
+func (g *gate) holdCalls(service http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, g.end) && g.hold.Add(-1) >= 0 {
 			g.reached <- struct{}{}
@@ -45,15 +45,15 @@ func (g *gate) before(service http.Handler) http.Handler {
 }
 
 // atOld puts a gate before the old backend.
-func (g *gate) atOld(side string, service http.Handler) http.Handler {
+func (g *gate) holdOld(side string, service http.Handler) http.Handler {
 	if side == "old" {
-		return g.before(service)
+		return g.holdCalls(service)
 	}
 	return service
 }
 
 // leaving sends a call whose caller goes away when leave is called. Its end closes the channel.
-func (m *moving) leaving(q call) (leave context.CancelFunc, ended chan struct{}) {
+func (m *rolloutGateway) sendAndLeave(q call) (leave context.CancelFunc, ended chan struct{}) {
 	m.t.Helper()
 	ctx, leave := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, "POST", "http://"+m.Address()+q.path(), strings.NewReader(q.body()))
@@ -72,7 +72,7 @@ func (m *moving) leaving(q call) (leave context.CancelFunc, ended chan struct{})
 }
 
 // untilLogged waits for a line that has all words.
-func (m *moving) untilLogged(words ...string) {
+func (m *rolloutGateway) waitForLog(words ...string) {
 	m.t.Helper()
 	for {
 		line, missing := m.logs.next(m.t), false
@@ -86,7 +86,7 @@ func (m *moving) untilLogged(words ...string) {
 }
 
 // writes are the calls at a backend that are no reads.
-func writesAt(b *backend) (n int) {
+func writesOf(b *backend) (n int) {
 	for _, got := range b.received() {
 		if !strings.HasSuffix(got.target, "/read") {
 			n++
@@ -95,47 +95,47 @@ func writesAt(b *backend) (n int) {
 	return n
 }
 
-// TestCreateNobodyWaitsForIsNotSent: the old backend takes its time over the gateway's own read, and the partner gives up.
+// TestCreateIsNotSentAfterItsCallerLeft: the old backend takes its time over the gateway's own read, and the partner gives up.
 // It destroys the bill, is told that there is none, and makes another: the first one must not be made after that.
-func TestCreateNobodyWaitsForIsNotSent(t *testing.T) {
+func TestCreateIsNotSentAfterItsCallerLeft(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			g := newGate("/read", 1)
 			defer g.open()
-			m := newMovingOver(t, "legacy", "v2", "new", g.atOld, ", ask: 20s, send_within: 20s")
-			leave, ended := m.leaving(newCall(client, "create"))
+			m := newRolloutWith(t, "legacy", "v2", "new", g.holdOld, ", ask: 20s, send_within: 20s")
+			leave, ended := m.sendAndLeave(newCall(client, "create"))
 			receive(t, g.reached, "the read at the old backend")
 			leave()
 			receive(t, ended, "the end of the call")
-			m.untilLogged(`"status":499`, `"operation":"bill.create"`, "the caller went away", `"upstream":"none"`)
-			m.send(newCall(client, "destroy")).holds(t, client, 200, "BILL_003")
-			m.send(newCall(client, "create").with("billId", "ANOTHER0000000000001")).holds(t, client, 200, "0000")
+			m.waitForLog(`"status":499`, `"operation":"bill.create"`, "the caller went away", `"upstream":"none"`)
+			m.send(newCall(client, "destroy")).check(t, client, 200, "BILL_003")
+			m.send(newCall(client, "create").with("billId", "ANOTHER0000000000001")).check(t, client, 200, "0000")
 			g.open()
-			m.send(newCall(client, "read")).holds(t, client, 200, "BILL_003")
-			if bills := m.fresh.Bills(); len(bills) != 1 || len(m.old.Bills()) != 0 || writesAt(m.newCalls) != 1 {
-				t.Errorf("the new backend has %v after %d writes", bills, writesAt(m.newCalls))
+			m.send(newCall(client, "read")).check(t, client, 200, "BILL_003")
+			if bills := m.fresh.Bills(); len(bills) != 1 || len(m.old.Bills()) != 0 || writesOf(m.newCalls) != 1 {
+				t.Errorf("the new backend has %v after %d writes", bills, writesOf(m.newCalls))
 			}
 		})
 	}
 }
 
-// TestCreateThatComesTooLateIsNotSent: a load balancer may hide that the partner has given up. What arrived too long ago is
+// TestCreateIsNotSentAfterSendWithin: a load balancer may hide that the partner has given up. What arrived too long ago is
 // not sent, says so, and owns no bill.
-func TestCreateThatComesTooLateIsNotSent(t *testing.T) {
+func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 	t.Parallel()
-	late := func(t *testing.T, m *moving, got answer) {
+	late := func(t *testing.T, m *rolloutGateway, got answer) {
 		t.Helper()
-		got.holds(t, "v2", 503, "MAINTAINED_METHOD")
+		got.check(t, "v2", 503, "MAINTAINED_METHOD")
 		if !strings.Contains(got.body, "could not be sent within 100ms, nothing was sent") {
 			t.Errorf("%s", got.body)
 		}
-		m.untilLogged(`"operation":"bill.create"`, "rollout: too late")
+		m.waitForLog(`"operation":"bill.create"`, "rollout: too late")
 		if o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill); err == nil && o.State != store.Released {
 			t.Errorf("the ledger has %+v", o)
 		}
-		if n := writesAt(m.oldCalls) + writesAt(m.newCalls); n != 0 {
+		if n := writesOf(m.oldCalls) + writesOf(m.newCalls); n != 0 {
 			t.Errorf("%d writes", n)
 		}
 	}
@@ -143,13 +143,13 @@ func TestCreateThatComesTooLateIsNotSent(t *testing.T) {
 		t.Parallel()
 		g := newGate("/read", 1)
 		defer g.open()
-		m := newMovingOver(t, "legacy", "v2", "new", g.atOld, ", ask: 20s, send_within: 100ms")
+		m := newRolloutWith(t, "legacy", "v2", "new", g.holdOld, ", ask: 20s, send_within: 100ms")
 		late(t, m, m.send(newCall("v2", "create")))
 		g.open()
 	})
 	t.Run("a locked store", func(t *testing.T) {
 		t.Parallel()
-		m := newMovingOver(t, "legacy", "v2", "old", func(_ string, s http.Handler) http.Handler { return s }, ", send_within: 100ms")
+		m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, s http.Handler) http.Handler { return s }, ", send_within: 100ms")
 		release := holdStore(t, m)
 		got := make(chan answer, 1)
 		began := time.Now()
@@ -165,9 +165,9 @@ func TestCreateThatComesTooLateIsNotSent(t *testing.T) {
 }
 
 // holdStore keeps everybody else from writing to the store until it is released.
-func holdStore(t *testing.T, m *moving) (release func()) {
+func holdStore(t *testing.T, m *rolloutGateway) (release func()) {
 	t.Helper()
-	db := m.rawStore(t)
+	db := m.storeDB(t)
 	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
@@ -178,36 +178,36 @@ func holdStore(t *testing.T, m *moving) (release func()) {
 	}
 }
 
-// TestWriteWhoseCallerLeavesBeforeItIsSent: without a rollout, too, a write that waits for a connection is not sent when its
+// TestWaitingWriteIsNotSentAfterItsCallerLeft: without a rollout, too, a write that waits for a connection is not sent when its
 // caller has gone.
-func TestWriteWhoseCallerLeavesBeforeItIsSent(t *testing.T) {
+func TestWaitingWriteIsNotSentAfterItsCallerLeft(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill", 1)
 	defer g.open()
 	service := newService()
-	back := newBackend(t, g.before(service))
-	p := newProcess(t, anywhere+fmt.Sprintf("upstreams: {only: {form: v2, url: %q, connections: 1, wait: 20s}}\n", back.url))
-	m := &moving{process: p}
+	back := newBackend(t, g.holdCalls(service))
+	p := newProcess(t, anyPort+fmt.Sprintf("upstreams: {only: {form: v2, url: %q, connections: 1, wait: 20s}}\n", back.url))
+	m := &rolloutGateway{process: p}
 	first := make(chan answer, 1)
 	go func() { first <- p.send(newCall("v2", "create")) }()
 	receive(t, g.reached, "the first create")
-	leave, ended := m.leaving(newCall("v2", "create").with("billId", "SECOND00000000000001"))
+	leave, ended := m.sendAndLeave(newCall("v2", "create").with("billId", "SECOND00000000000001"))
 	eventually(t, func() bool {
-		return strings.Contains(p.operator("GET", "/metrics").body, `billbridge_upstream_waiting{upstream="only"} 1`)
+		return strings.Contains(p.admin("GET", "/metrics").body, `billbridge_upstream_waiting{upstream="only"} 1`)
 	}, func() string { return "the second call does not wait" })
 	leave()
 	receive(t, ended, "the end of the second")
-	m.untilLogged(`"status":499`, "the caller went away")
+	m.waitForLog(`"status":499`, "the caller went away")
 	g.open()
-	receive(t, first, "the first answer").holds(t, "v2", 200, "0000")
+	receive(t, first, "the first answer").check(t, "v2", 200, "0000")
 	if n := len(service.Bills()); n != 1 || len(back.received()) != 1 {
 		t.Errorf("%d bills after %d calls", n, len(back.received()))
 	}
 }
 
-// TestNoSuchBillWhileACreateIsUnderWay: "no such bill" of its backend is no answer to a write while the bill may be made a
+// TestNoSuchBillDoesNotCountDuringACreate: "no such bill" of its backend is no answer to a write while the bill may be made a
 // moment later, through this gateway or another one.
-func TestNoSuchBillWhileACreateIsUnderWay(t *testing.T) {
+func TestNoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"old", "new", "drained"} {
 		for _, client := range forms {
@@ -215,9 +215,9 @@ func TestNoSuchBillWhileACreateIsUnderWay(t *testing.T) {
 				t.Parallel()
 				g := newGate(map[bool]string{true: "/send", false: "/bill"}[stage == "old"], 1)
 				defer g.open()
-				m := newMovingOver(t, "legacy", "v2", stage, func(side string, service http.Handler) http.Handler {
+				m := newRolloutWith(t, "legacy", "v2", stage, func(side string, service http.Handler) http.Handler {
 					if (side == "old") == (stage == "old") {
-						return g.before(service)
+						return g.holdCalls(service)
 					}
 					return service
 				}, "")
@@ -228,27 +228,27 @@ func TestNoSuchBillWhileACreateIsUnderWay(t *testing.T) {
 				for _, through := range []*process{m.process, other} {
 					for _, op := range []string{"destroy", "cancel", "resend"} {
 						got := through.send(newCall(client, op))
-						got.holds(t, client, 503, "MAINTAINED_METHOD")
+						got.check(t, client, 503, "MAINTAINED_METHOD")
 						if !strings.Contains(got.body, "a create of the bill is under way or has an unknown outcome") {
 							t.Errorf("%s: %s", op, got.body)
 						}
 					}
-					through.send(newCall(client, "read")).holds(t, client, 200, "BILL_003") // which is so at this moment
+					through.send(newCall(client, "read")).check(t, client, 200, "BILL_003") // which is so at this moment
 				}
 				g.open()
-				receive(t, created, "the bill").holds(t, client, 200, "0000")
-				m.send(newCall(client, "destroy")).holds(t, client, 200, "0000")
+				receive(t, created, "the bill").check(t, client, 200, "0000")
+				m.send(newCall(client, "destroy")).check(t, client, 200, "0000")
 			})
 		}
 	}
 }
 
-// TestNoSuchBillAfterAnUnknownOutcome: a create that broke off may still be in its backend's queue. When it is too old for that,
+// TestNoSuchBillCountsAMinuteAfterAnUnknownCreate: a create that broke off may still be in its backend's queue. When it is too old for that,
 // the backend's word counts again.
-func TestNoSuchBillAfterAnUnknownOutcome(t *testing.T) {
+func TestNoSuchBillCountsAMinuteAfterAnUnknownCreate(t *testing.T) {
 	t.Parallel()
 	broken := false
-	m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
+	m := newRolloutWith(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/send") && !broken { // the calls come one by one
 				broken = true
@@ -257,30 +257,30 @@ func TestNoSuchBillAfterAnUnknownOutcome(t *testing.T) {
 			service.ServeHTTP(w, r)
 		})
 	}, "")
-	m.send(newCall("v2", "create")).holds(t, "v2", 502, "null")
+	m.send(newCall("v2", "create")).check(t, "v2", 502, "null")
 	got := m.send(newCall("v2", "destroy"))
-	got.holds(t, "v2", 503, "MAINTAINED_METHOD")
+	got.check(t, "v2", 503, "MAINTAINED_METHOD")
 	if strings.Contains(got.body, "nothing was sent") {
 		t.Errorf("the destroy was sent: %s", got.body)
 	}
 	// As if it had been made a minute ago.
-	if _, err := m.rawStore(t).Exec("UPDATE billbridge_owners SET tried = tried - 60000, changed = changed - 60000"); err != nil {
+	if _, err := m.storeDB(t).Exec("UPDATE billbridge_owners SET tried = tried - 60000, changed = changed - 60000"); err != nil {
 		t.Fatal(err)
 	}
-	m.send(newCall("v2", "destroy")).holds(t, "v2", 200, "BILL_003")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "destroy")).check(t, "v2", 200, "BILL_003")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 }
 
-// TestCreateIsNotSentAfterItsBillWasDenied: a create asks the old backend, which is slow, and its caller, whom a load balancer
+// TestCreateIsNotSentAfterNoSuchBillWasReported: a create asks the old backend, which is slow, and its caller, whom a load balancer
 // hides, destroys the bill, through this gateway or another. It is told that there is none: then the create is not sent.
-func TestCreateIsNotSentAfterItsBillWasDenied(t *testing.T) {
+func TestCreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
 	t.Parallel()
 	for _, through := range []string{"this gateway", "another"} {
 		t.Run(through, func(t *testing.T) {
 			t.Parallel()
 			g := newGate("/read", 1)
 			defer g.open()
-			m := newMovingOver(t, "legacy", "v2", "new", g.atOld, ", ask: 20s, send_within: 20s")
+			m := newRolloutWith(t, "legacy", "v2", "new", g.holdOld, ", ask: 20s, send_within: 20s")
 			other := m.process
 			if through == "another" {
 				other = newProcess(t, *m.text.Load())
@@ -288,15 +288,15 @@ func TestCreateIsNotSentAfterItsBillWasDenied(t *testing.T) {
 			created := make(chan answer, 1)
 			go func() { created <- m.send(newCall("v2", "create")) }()
 			receive(t, g.reached, "the read at the old backend")
-			other.send(newCall("legacy", "destroy")).holds(t, "legacy", 200, "BILL_003")
+			other.send(newCall("legacy", "destroy")).check(t, "legacy", 200, "BILL_003")
 			g.open()
 			got := receive(t, created, "the end of the create")
-			got.holds(t, "v2", 503, "MAINTAINED_METHOD")
+			got.check(t, "v2", 503, "MAINTAINED_METHOD")
 			if !strings.Contains(got.body, "nothing was sent") {
 				t.Errorf("%s", got.body)
 			}
-			m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000") // a new one is
-			if n := writesAt(m.newCalls); n != 1 {
+			m.send(newCall("v2", "create")).check(t, "v2", 200, "0000") // a new one is
+			if n := writesOf(m.newCalls); n != 1 {
 				t.Errorf("%d writes", n)
 			}
 		})

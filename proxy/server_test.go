@@ -28,21 +28,21 @@ type process struct {
 	ended  chan error
 }
 
-const anywhere = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n"
+const anyPort = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n"
 
 // newProcess runs a server by a config; a reload reads the text that process.text has by then.
 func newProcess(t testing.TB, text string) *process {
 	t.Helper()
-	return onSockets(t, text, nil)
+	return newProcessOnSockets(t, text, nil)
 }
 
 // onSockets is newProcess with listeners that were opened before it, as systemd does.
-func onSockets(t testing.TB, text string, sockets map[string]net.Listener) *process {
+func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Listener) *process {
 	t.Helper()
 	p := &process{t: t, logs: newLogs(), client: newClient(t, nil), ended: make(chan error, 1)}
 	p.text.Store(&text)
 	lookup := func(string) (string, bool) { return "", false }
-	load := func() (*config.Config, error) { return config.Parse(file(*p.text.Load()), lookup) }
+	load := func() (*config.Config, error) { return config.Parse(configFile(*p.text.Load()), lookup) }
 	var err error
 	p.Server, err = server.Listen(t.Context(), parse(t, text), load, sockets, server.Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1"},
 		slog.New(slog.NewJSONHandler(p.logs, nil)))
@@ -62,9 +62,9 @@ func onSockets(t testing.TB, text string, sockets map[string]net.Listener) *proc
 	return p
 }
 
-func (p *process) operator(method, path string, headers ...string) answer {
+func (p *process) admin(method, path string, headers ...string) answer {
 	p.t.Helper()
-	got, err := ask(p.client, method, "http://"+p.AdminAddress()+path, "", headers...)
+	got, err := doRequest(p.client, method, "http://"+p.AdminAddress()+path, "", headers...)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -73,19 +73,19 @@ func (p *process) operator(method, path string, headers ...string) answer {
 
 func (p *process) send(q call) answer {
 	p.t.Helper()
-	got, err := ask(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
+	got, err := doRequest(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return got
 }
 
-// TestOperator: health, build, reloads, and what Prometheus needs to know of them.
-func TestOperator(t *testing.T) {
+// TestAdminListener: health, build, reloads, and what Prometheus needs to know of them.
+func TestAdminListener(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newProcess(t, anywhere+toOne("v2", back.url))
-	p.send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
+	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	p.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
 	if got := back.received()[0].header.Get("User-Agent"); got != "billbridge/1.2.3" {
 		t.Errorf("the user agent is %q", got)
 	}
@@ -104,11 +104,11 @@ func TestOperator(t *testing.T) {
 		{"POST", "/metrics", 405, ""},
 		{"GET", "/nothing", 404, "404 page not found\n"},
 	} {
-		if got := p.operator(row.method, row.path); got.status != row.status || got.body != row.body {
+		if got := p.admin(row.method, row.path); got.status != row.status || got.body != row.body {
 			t.Errorf("%s %s: %d %q", row.method, row.path, got.status, got.body)
 		}
 	}
-	scraped := only(p.operator("GET", "/metrics").body, "billbridge_config", "billbridge_build")
+	scraped := filterMetrics(p.admin("GET", "/metrics").body, "billbridge_config", "billbridge_build")
 	got := regexp.MustCompile(`\d\.\d+e\+09`).ReplaceAllString(scraped, "NOW")
 	want := `billbridge_build_info{goversion="go1",revision="abc",version="1.2.3"} 1
 billbridge_config_last_reload_success_timestamp_seconds NOW
@@ -118,16 +118,16 @@ billbridge_config_last_reload_successful 1
 		t.Errorf("%s", got)
 	}
 	for _, name := range []string{"go_goroutines ", "process_open_fds ", "billbridge_requests_total{"} {
-		if !strings.Contains(p.operator("GET", "/metrics").body, "\n"+name) {
+		if !strings.Contains(p.admin("GET", "/metrics").body, "\n"+name) {
 			t.Errorf("no %s", name)
 		}
 	}
 }
 
-// TestOperatorToken guards all but the two probes.
-func TestOperatorToken(t *testing.T) {
+// TestAdminToken guards all but the two probes.
+func TestAdminToken(t *testing.T) {
 	t.Parallel()
-	p := newProcess(t, strings.Replace(anywhere, "0}", "0, token: s3cret}", 1)+toOne("v2", nowhere))
+	p := newProcess(t, strings.Replace(anyPort, "0}", "0, token: s3cret}", 1)+oneUpstream("v2", refusedURL))
 	for _, row := range []struct {
 		authorization string
 		status        int
@@ -143,13 +143,13 @@ func TestOperatorToken(t *testing.T) {
 	} {
 		for _, path := range []string{"GET /metrics", "POST /-/reload"} {
 			method, path, _ := strings.Cut(path, " ")
-			got := p.operator(method, path, "Authorization", row.authorization)
+			got := p.admin(method, path, "Authorization", row.authorization)
 			if got.status != row.status || row.status == 401 && got.header.Get("WWW-Authenticate") != "Bearer" {
 				t.Errorf("%s with %q: %d", path, row.authorization, got.status)
 			}
 		}
 		for _, path := range []string{"/-/healthy", "/-/ready"} {
-			if got := p.operator("GET", path, "Authorization", row.authorization); got.status != 200 {
+			if got := p.admin("GET", path, "Authorization", row.authorization); got.status != 200 {
 				t.Errorf("%s with %q: %d", path, row.authorization, got.status)
 			}
 		}
@@ -163,10 +163,10 @@ func TestOperatorToken(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Parallel()
 	first, second := newBackend(t, newService()), newBackend(t, newService())
-	good := anywhere + toOne("v2", first.url)
+	good := anyPort + oneUpstream("v2", first.url)
 	p := newProcess(t, good)
 	asked := func() (int, int) {
-		p.send(newCall("legacy", "read")).holds(t, "legacy", 200, "BILL_003")
+		p.send(newCall("legacy", "read")).check(t, "legacy", 200, "BILL_003")
 		return len(first.received()), len(second.received())
 	}
 	asked()
@@ -179,26 +179,26 @@ func TestReload(t *testing.T) {
 		{good + "timeouts: {idle: 1s}\n", "timeouts has changed: restart to change it"},
 	} {
 		p.text.Store(&row.text)
-		got := p.operator("POST", "/-/reload")
+		got := p.admin("POST", "/-/reload")
 		if got.status != 400 || !strings.Contains(got.body, row.says) || !strings.HasPrefix(got.body, "not reloaded, the last good config stays:\n") {
 			t.Errorf("%d %s, want %s", got.status, got.body, row.says)
 		}
-		if gauge := only(p.operator("GET", "/metrics").body, "billbridge_config_last_reload_successful"); gauge != "billbridge_config_last_reload_successful 0\n" {
+		if gauge := filterMetrics(p.admin("GET", "/metrics").body, "billbridge_config_last_reload_successful"); gauge != "billbridge_config_last_reload_successful 0\n" {
 			t.Error(gauge)
 		}
 	}
 	if a, b := asked(); a != 2 || b != 0 {
 		t.Errorf("after bad reloads the upstreams saw %d and %d calls", a, b)
 	}
-	next := anywhere + "upstreams: {other: {form: v2, url: " + second.url + "}}\n"
+	next := anyPort + "upstreams: {other: {form: v2, url: " + second.url + "}}\n"
 	p.text.Store(&next)
-	if got := p.operator("POST", "/-/reload"); got.status != 200 {
+	if got := p.admin("POST", "/-/reload"); got.status != 200 {
 		t.Fatal(got.body)
 	}
 	if a, b := asked(); a != 2 || b != 1 {
 		t.Errorf("after a good reload the upstreams saw %d and %d calls", a, b)
 	}
-	metrics := p.operator("GET", "/metrics").body
+	metrics := p.admin("GET", "/metrics").body
 	if !strings.Contains(metrics, "billbridge_config_last_reload_successful 1\n") || strings.Contains(metrics, `upstream="up"`) {
 		t.Error("the metrics know an upstream that is gone, or no reload")
 	}
@@ -217,7 +217,7 @@ func TestListenErrors(t *testing.T) {
 		if key == "admin.listen" {
 			text = fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: %q}\n", taken.Addr())
 		}
-		_, err := server.Listen(t.Context(), parse(t, text+toOne("v2", nowhere)), nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
+		_, err := server.Listen(t.Context(), parse(t, text+oneUpstream("v2", refusedURL)), nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") {
 			t.Errorf("%v", err)
 		}
@@ -237,12 +237,12 @@ func TestR38_Drain(t *testing.T) {
 		<-goOn
 		service.ServeHTTP(w, r)
 	}))
-	p := newProcess(t, anywhere+toOne("v2", back.url))
+	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
 	done := make(chan answer, 8)
 	for i := range 8 {
 		q := newCall("legacy", "create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))
 		go func() {
-			got, _ := ask(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
+			got, _ := doRequest(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
 			done <- got
 		}()
 	}
@@ -253,10 +253,10 @@ func TestR38_Drain(t *testing.T) {
 	if line := p.logs.next(t); !strings.Contains(line, "draining") {
 		t.Error(line)
 	}
-	if got := p.operator("GET", "/-/ready"); got.status != 503 {
+	if got := p.admin("GET", "/-/ready"); got.status != 503 {
 		t.Errorf("while it drains it says %d %s", got.status, got.body)
 	}
-	for deadline := time.Now().Add(patience); ; { // the listener closes right after
+	for deadline := time.Now().Add(testTimeout); ; { // the listener closes right after
 		conn, err := net.Dial("tcp", p.Address())
 		if err != nil {
 			break
@@ -273,7 +273,7 @@ func TestR38_Drain(t *testing.T) {
 	}
 	release()
 	for range 8 {
-		receive(t, done, "answer").holds(t, "legacy", 200, "0000")
+		receive(t, done, "answer").check(t, "legacy", 200, "0000")
 	}
 }
 
@@ -284,10 +284,10 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 	service := newService()
 	a, b := newBackend(t, service), newBackend(t, service)
 	texts := []string{
-		anywhere + toOne("v2", a.url),
-		anywhere + strings.Replace(toOne("v2", a.url), "20s", "21s", 1),
-		anywhere + toOne("legacy", b.url),
-		anywhere + "upstreams: {x: {form: legacy, url: " + b.url + "}, up: {form: v2, url: " + a.url + "}}\nroute: {default: up}\n",
+		anyPort + oneUpstream("v2", a.url),
+		anyPort + strings.Replace(oneUpstream("v2", a.url), "20s", "21s", 1),
+		anyPort + oneUpstream("legacy", b.url),
+		anyPort + "upstreams: {x: {form: legacy, url: " + b.url + "}, up: {form: v2, url: " + a.url + "}}\nroute: {default: up}\n",
 	}
 	p := newProcess(t, texts[0])
 	const callers, each = 8, 40
@@ -297,7 +297,7 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 		calling.Go(func() {
 			for i := range each {
 				q := newCall(forms[i%2], "create").with("billId", fmt.Sprintf("12345678%04d%08d", c, i))
-				got, err := ask(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
+				got, err := doRequest(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
 				if err != nil || got.status != 200 || codeOf(t, q.form, got.body) != "0000" {
 					t.Errorf("%v %d %s", err, got.status, got.body)
 				}
@@ -321,12 +321,12 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 	}
 }
 
-// TestOperatorUnderAnotherName: to the browser, a page whose name was pointed at this machine is of the same origin. Without
+// TestAdminRefusesOtherHostNames: to the browser, a page whose name was pointed at this machine is of the same origin. Without
 // a token it is told by that name.
-func TestOperatorUnderAnotherName(t *testing.T) {
+func TestAdminRefusesOtherHostNames(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", "s3cret"} {
-		m := newMoving(t, "old", map[bool][]string{true: {"token: " + token}}[token != ""]...)
+		m := newRolloutGateway(t, "old", map[bool][]string{true: {"token: " + token}}[token != ""]...)
 		_, port, _ := strings.Cut(m.AdminAddress(), ":")
 		for host, own := range map[string]bool{
 			"127.0.0.1:" + port: true, "localhost:" + port: true, "[::1]:" + port: true, "localhost": true, "[::1]": true,
@@ -355,17 +355,17 @@ func TestOperatorUnderAnotherName(t *testing.T) {
 	}
 }
 
-// TestOperatorIsNotAPageOfAnother: a page that the operator's browser shows cannot reload, replay or drop anything.
-func TestOperatorIsNotAPageOfAnother(t *testing.T) {
+// TestAdminRefusesCrossSiteRequests: a page that the operator's browser shows cannot reload, replay or drop anything.
+func TestAdminRefusesCrossSiteRequests(t *testing.T) {
 	t.Parallel()
-	r := newRelayed(t, "v2")
+	r := newCallbackGateway(t, "v2")
 	for _, path := range []string{"/-/reload", "/callbacks/drop?by=tester"} {
 		for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://elsewhere.example.com"} {
-			if got := r.operator("POST", path, header, value); got.status != 403 {
+			if got := r.admin("POST", path, header, value); got.status != 403 {
 				t.Errorf("%s with %s %s: %d", path, header, value, got.status)
 			}
 		}
-		if got := r.operator("POST", path); got.status != 200 {
+		if got := r.admin("POST", path); got.status != 200 {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}

@@ -16,57 +16,57 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestNotReadyWhileNoBillCanBeMade: what a create needs of the store is gone.
-func TestNotReadyWhileNoBillCanBeMade(t *testing.T) {
+// TestNotReadyWhileNoBillCanBeCreated: what a create needs of the store is gone.
+func TestNotReadyWhileNoBillCanBeCreated(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
-	if got := m.operator("GET", "/-/ready"); got.status != 200 {
+	m := newRolloutGateway(t, "old")
+	if got := m.admin("GET", "/-/ready"); got.status != 200 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	if _, err := m.rawStore(t).Exec("ALTER TABLE billbridge_owners RENAME TO gone"); err != nil {
+	if _, err := m.storeDB(t).Exec("ALTER TABLE billbridge_owners RENAME TO gone"); err != nil {
 		t.Fatal(err)
 	}
-	m.send(newCall("v2", "create")).holds(t, "v2", 503, "MAINTAINED_METHOD")
+	m.send(newCall("v2", "create")).check(t, "v2", 503, "MAINTAINED_METHOD")
 	ready := func(status int) {
 		t.Helper()
-		eventually(t, func() bool { return m.operator("GET", "/-/ready").status == status }, func() string { return fmt.Sprintf("/-/ready does not come to %d", status) })
+		eventually(t, func() bool { return m.admin("GET", "/-/ready").status == status }, func() string { return fmt.Sprintf("/-/ready does not come to %d", status) })
 	}
 	ready(503)
-	if _, err := m.rawStore(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
+	if _, err := m.storeDB(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
 		t.Fatal(err)
 	}
 	ready(200)
 }
 
-// TestStopHoldsWhereItCannotBeStored: the kill switch works at once on this gateway, says that it is not stored, and is stored when
+// TestStopTakesEffectBeforeItIsStored: the kill switch works at once on this gateway, says that it is not stored, and is stored when
 // that is possible. Until then it can be taken back.
-func TestStopHoldsWhereItCannotBeStored(t *testing.T) {
+func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	for _, then := range []string{"it is stored later", "it is taken back", "another stopped it"} {
 		t.Run(then, func(t *testing.T) {
 			t.Parallel()
-			m := newMoving(t, "new")
+			m := newRolloutGateway(t, "new")
 			rename := func(from, to string) {
 				t.Helper()
-				if _, err := m.rawStore(t).Exec("ALTER TABLE " + from + " RENAME TO " + to); err != nil {
+				if _, err := m.storeDB(t).Exec("ALTER TABLE " + from + " RENAME TO " + to); err != nil {
 					t.Fatal(err)
 				}
 			}
 			rename("billbridge_audit", "away") // every change of the rollout fails, and nothing else does
-			if got := m.decide("/rollout/stop?by=anna"); !strings.Contains(got, `"unstored":"store: `) {
+			if got := m.mustPost("/rollout/stop?by=anna"); !strings.Contains(got, `"unstored":"store: `) {
 				t.Errorf("%s", got)
 			}
-			m.untilLogged(`"level":"ERROR"`, "stopped on this gateway, but that cannot be stored")
-			m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+			m.waitForLog(`"level":"ERROR"`, "stopped on this gateway, but that cannot be stored")
+			m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 			if len(m.old.Bills()) != 1 || len(m.fresh.Bills()) != 0 {
 				t.Error("it was made at the new backend")
 			}
-			if got := m.operator("GET", "/rollout").body; !strings.Contains(got, `"stopped":{"by":"anna"`) || !strings.Contains(got, `"unstored":true`) {
+			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"stopped":{"by":"anna"`) || !strings.Contains(got, `"unstored":true`) {
 				t.Errorf("%s", got)
 			}
 			switch then {
 			case "it is taken back":
-				m.decide("/rollout/resume?by=ben")
+				m.mustPost("/rollout/resume?by=ben")
 				rename("away", "billbridge_audit")
 			case "another stopped it":
 				rename("away", "billbridge_audit")
@@ -78,18 +78,18 @@ func TestStopHoldsWhereItCannotBeStored(t *testing.T) {
 				if then == "it is stored later" {
 					rename("away", "billbridge_audit")
 				}
-				eventually(t, func() bool { return !strings.Contains(m.operator("GET", "/rollout").body, `"unstored"`) }, func() string { return "it is not stored" })
+				eventually(t, func() bool { return !strings.Contains(m.admin("GET", "/rollout").body, `"unstored"`) }, func() string { return "it is not stored" })
 				r, err := m.store.Rollout(t.Context())
 				if err != nil || r.Stopped.At.IsZero() {
 					t.Errorf("%+v, %v", r, err)
 				}
-				m.decide("/rollout/resume?by=ben")
+				m.mustPost("/rollout/resume?by=ben")
 			}
-			m.send(newCall("v2", "create").with("billId", "ANOTHER0000000000001")).holds(t, "v2", 200, "0000")
+			m.send(newCall("v2", "create").with("billId", "ANOTHER0000000000001")).check(t, "v2", 200, "0000")
 			if len(m.fresh.Bills()) != 1 {
 				t.Error("the stages do not decide again")
 			}
-			if got := m.operator("GET", "/rollout").body; strings.Contains(got, `"stopped"`) {
+			if got := m.admin("GET", "/rollout").body; strings.Contains(got, `"stopped"`) {
 				t.Errorf("%s", got)
 			}
 		})
@@ -155,7 +155,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	}()
 	client := newClient(t, nil)
 	eventually(t, func() bool {
-		got, err := ask(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
+		got, err := doRequest(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
 		return err == nil && got.status == 503 && strings.Contains(got.body, "waiting for its store")
 	}, func() string { return "the admin listener does not answer" })
 	for line := logs.next(t); !strings.Contains(line, "the store is unreachable: the gateway is not ready and retries"); line = logs.next(t) {
@@ -177,7 +177,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	got, err := ask(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
+	got, err := doRequest(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
 	if err != nil || got.status != 200 {
 		t.Errorf("%v %s %v", got.status, got.body, err)
 	}
@@ -188,12 +188,12 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	}
 }
 
-// TestStartDoesNotWaitForWhatStaysWrong: a database that is not there does not come by waiting; nor does a start outlive the
+// TestStartDoesNotWaitForPermanentErrors: a database that is not there does not come by waiting; nor does a start outlive the
 // wait, or somebody who stops it.
-func TestStartDoesNotWaitForWhatStaysWrong(t *testing.T) {
+func TestStartDoesNotWaitForPermanentErrors(t *testing.T) {
 	t.Parallel()
 	listen := func(ctx context.Context, store string) error {
-		s, err := server.Listen(ctx, parse(t, anywhere+"upstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\nstore: "+store+"\n"), nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
+		s, err := server.Listen(ctx, parse(t, anyPort+"upstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\nstore: "+store+"\n"), nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
 		if err == nil {
 			t.Errorf("it started: %v", s)
 		}

@@ -11,8 +11,8 @@ var subBusiness = map[string]string{
 	"/auth/merchant/mapping": "merchant.map", "/read/merchant": "merchant.list",
 }
 
-// TestSubBusinessPassesUntouched: byte for byte, both ways, to a v2 upstream, also when the default one is legacy.
-func TestSubBusinessPassesUntouched(t *testing.T) {
+// TestSubBusinessCallsAreNotChanged: byte for byte, both ways, to a v2 upstream, also when the default one is legacy.
+func TestSubBusinessCallsAreNotChanged(t *testing.T) {
 	t.Parallel()
 	request := "{ \"apiKey\" : \"demo-partner-key\",\n\t\"memberId\":\"m\",\"extra\":[1e3, {\"b\":\"\\u0041\"}] }\n"
 	answer := " {\"data\":[{\"apiKey\":1.0,\"a\":\"\\u0041\"}],\r\n\"code\":\"0000\", \"message\":\"성공\"} "
@@ -20,9 +20,9 @@ func TestSubBusinessPassesUntouched(t *testing.T) {
 		"upstreams: {new: {form: v2, url: NEW}}\n",
 		"upstreams: {old: {form: legacy, url: OLD}, new: {form: v2, url: NEW}}\nroute: {default: old}\n",
 	} {
-		fresh := newBackend(t, says(200, answer))
-		old := newBackend(t, says(200, `{"code":"ERROR","msg":"x"}`))
-		b := newBridge(t, replaced(config, "NEW", fresh.url, "OLD", old.url))
+		fresh := newBackend(t, replyWith(200, answer))
+		old := newBackend(t, replyWith(200, `{"code":"ERROR","msg":"x"}`))
+		b := newGateway(t, quoteInto(config, "NEW", fresh.url, "OLD", old.url))
 		n := 0
 		for path := range subBusiness {
 			got := b.post(path, request)
@@ -44,28 +44,28 @@ func TestSubBusinessPassesUntouched(t *testing.T) {
 func TestSubBusinessWithoutAV2Upstream(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newBridge(t, toOne("legacy", back.url))
+	b := newGateway(t, oneUpstream("legacy", back.url))
 	for path := range subBusiness {
-		b.post(path, `{"apiKey":"demo-partner-key"}`).holds(t, "v2", 404, "PARTNER_001")
+		b.post(path, `{"apiKey":"demo-partner-key"}`).check(t, "v2", 404, "PARTNER_001")
 	}
 	if n := len(back.received()); n != 0 {
 		t.Errorf("%d calls reached the upstream", n)
 	}
 }
 
-// TestR26_SubBusiness: what registers and maps is a write, what lists and looks up is a read.
-func TestR26_SubBusiness(t *testing.T) {
+// TestR26_SubBusinessFailures: what registers and maps is a write, what lists and looks up is a read.
+func TestR26_SubBusinessFailures(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		panic(http.ErrAbortHandler)
 	}))
-	b := newBridge(t, toOne("v2", back.url))
+	b := newGateway(t, oneUpstream("v2", back.url))
 	for path, want := range map[string]string{
 		"/auth/mapping": "null", "/auth/merchant/mapping": "null",
 		"/read/mapping": "ERROR", "/auth/mapping/status": "ERROR", "/read/merchant": "ERROR",
 	} {
-		b.post(path, `{"apiKey":"demo-partner-key"}`).holds(t, "v2", 502, want)
+		b.post(path, `{"apiKey":"demo-partner-key"}`).check(t, "v2", 502, want)
 	}
 	if n := len(back.received()); n != 5 {
 		t.Errorf("the upstream saw %d calls", n)

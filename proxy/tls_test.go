@@ -110,7 +110,7 @@ func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	serial := a.issue("front")
 	service := newService()
-	p := newProcess(t, anywhere+"tls: "+a.pair("front")+"\n"+toOne("v2", newBackend(t, service).url))
+	p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", newBackend(t, service).url))
 	calls := 0
 	call := func(h2 bool) (proto string, got int64) {
 		t.Helper()
@@ -127,7 +127,7 @@ func TestTLS(t *testing.T) {
 		}
 		defer res.Body.Close()
 		body, _ := io.ReadAll(res.Body)
-		answer{res.StatusCode, res.Header, string(body)}.holds(t, "legacy", 200, "0000")
+		answer{res.StatusCode, res.Header, string(body)}.check(t, "legacy", 200, "0000")
 		return res.Proto, res.TLS.PeerCertificates[0].SerialNumber.Int64()
 	}
 	for _, step := range []struct {
@@ -186,11 +186,11 @@ func TestUpstreamTLS(t *testing.T) {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: a.pool, ClientAuth: tls.RequireAndVerifyClientCert}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	with := func(section string) *bridge {
-		return newBridge(t, fmt.Sprintf("upstreams: {up: {form: v2, url: %q, tls: %s}}\n", server.URL, section))
+	with := func(section string) *gateway {
+		return newGateway(t, fmt.Sprintf("upstreams: {up: {form: v2, url: %q, tls: %s}}\n", server.URL, section))
 	}
 	ca := fmt.Sprintf("{ca: %q", a.path("ca.pem"))
-	with(ca+", client: "+a.pair("us")+"}").send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
+	with(ca+", client: "+a.pair("us")+"}").send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
 	if shown != "us" {
 		t.Errorf("the upstream was shown %q", shown)
 	}
@@ -200,7 +200,7 @@ func TestUpstreamTLS(t *testing.T) {
 		b := with(section)
 		for _, op := range operations {
 			got := b.send(newCall("legacy", op))
-			got.holds(t, "legacy", 503, "MAINTAINED_METHOD")
+			got.check(t, "legacy", 503, "MAINTAINED_METHOD")
 			if strings.Contains(got.body, "127.0.0.1") || strings.Contains(got.body, "x509") {
 				t.Errorf("%s: %s", name, got.body)
 			}
@@ -220,11 +220,11 @@ func TestCallbackListenerWithTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	a.issue("front")
-	p := newProcess(t, anywhere+"tls: "+a.pair("front")+"\n"+toOne("v2", nowhere)+"store: {url: \"sqlite:"+filepath.Join(t.TempDir(), "s.db")+"\"}\n"+
+	p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", refusedURL)+"store: {url: \"sqlite:"+filepath.Join(t.TempDir(), "s.db")+"\"}\n"+
 		strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1))
 	client := newClient(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}, ForceAttemptHTTP2: true})
 	for _, at := range []string{p.Address(), p.CallbackAddress()} {
-		got, err := ask(client, http.MethodPost, "https://"+at+"/callback/"+strings.Repeat("0f", 16), "{}")
+		got, err := doRequest(client, http.MethodPost, "https://"+at+"/callback/"+strings.Repeat("0f", 16), "{}")
 		if err != nil || got.status != 404 {
 			t.Errorf("%s: %d %v", at, got.status, err)
 		}

@@ -16,27 +16,27 @@ import (
 )
 
 // toBusy is the config of a gateway whose upstream has few connections.
-func toBusy(url, more string) string {
+func fewConnections(url, more string) string {
 	return fmt.Sprintf("upstreams: {up: {form: v2, url: %q, %s}}\n", url, more)
 }
 
 // refusesBusy wants the refusal of a call that got no connection.
-func refusesBusy(t *testing.T, got answer, form string) {
+func checkBusyRefusal(t *testing.T, got answer, form string) {
 	t.Helper()
-	got.holds(t, form, http.StatusServiceUnavailable, "MAINTAINED_METHOD")
+	got.check(t, form, http.StatusServiceUnavailable, "MAINTAINED_METHOD")
 	if want := "nothing was sent: no connection to the upstream was free within 50ms"; !strings.Contains(got.body, want) {
 		t.Errorf("%s does not say %s", got.body, want)
 	}
 }
 
-// TestCallsThatWaitAreRefusedForCertain: 30 creates come at once to an upstream with 5 connections that answers none of them
+// TestCallWithoutConnectionHasNoUnknownOutcome: 30 creates come at once to an upstream with 5 connections that answers none of them
 // for a while. 5 are sent. The other 25 are refused after wait, none of them with an unknown outcome.
-func TestCallsThatWaitAreRefusedForCertain(t *testing.T) {
+func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	const connections, calls = 5, 30
 	g := newGate("/bill", connections)
-	back := newBackend(t, g.before(newService()))
-	b := newBridge(t, toBusy(back.url, "connections: 5, partner_connections: 5, wait: 50ms"))
+	back := newBackend(t, g.holdCalls(newService()))
+	b := newGateway(t, fewConnections(back.url, "connections: 5, partner_connections: 5, wait: 50ms"))
 	defer g.open()
 	var calling sync.WaitGroup
 	var mu sync.Mutex
@@ -44,7 +44,7 @@ func TestCallsThatWaitAreRefusedForCertain(t *testing.T) {
 	for n := range calls {
 		calling.Go(func() {
 			q := newCall("legacy", "create").with("billId", fmt.Sprintf("B%019d", n))
-			a, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body())
+			a, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body())
 			if err != nil {
 				t.Error(err)
 				return
@@ -56,7 +56,7 @@ func TestCallsThatWaitAreRefusedForCertain(t *testing.T) {
 				return
 			}
 			got["refused"]++
-			refusesBusy(t, a, "legacy")
+			checkBusyRefusal(t, a, "legacy")
 			if got["refused"] == calls-connections {
 				g.open()
 			}
@@ -66,7 +66,7 @@ func TestCallsThatWaitAreRefusedForCertain(t *testing.T) {
 	if n := len(back.received()); got["done"] != connections || got["refused"] != calls-connections || n != connections {
 		t.Errorf("%v, and %d calls at the upstream", got, n)
 	}
-	b.scrapeHas(
+	b.checkMetrics(
 		`billbridge_upstream_errors_total{reason="busy",upstream="up"} 25`,
 		`billbridge_upstream_waiting{upstream="up"} 0`,
 		`billbridge_upstream_wait_seconds_count{upstream="up"} 30`,
@@ -78,45 +78,45 @@ func TestCallsThatWaitAreRefusedForCertain(t *testing.T) {
 func TestTheTimeoutStartsWithAConnection(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
-	b := newBridge(t, toBusy(newBackend(t, g.before(newService())).url, "connections: 1, wait: 30s, timeout: 300ms"))
+	b := newGateway(t, fewConnections(newBackend(t, g.holdCalls(newService())).url, "connections: 1, wait: 30s, timeout: 300ms"))
 	defer g.open()
 	read := newCall("v2", "read")
 	late := make(chan answer, 1)
 	go func() {
-		got, err := ask(b.client, http.MethodPost, b.url+read.path(), read.body())
+		got, err := doRequest(b.client, http.MethodPost, b.url+read.path(), read.body())
 		if err != nil {
 			t.Error(err)
 		}
 		late <- got
 	}()
 	receive(t, g.reached, "call at the upstream")
-	b.send(newCall("v2", "create")).holds(t, "v2", http.StatusOK, "0000")
-	receive(t, late, "answer").holds(t, "v2", http.StatusGatewayTimeout, "ERROR")
+	b.send(newCall("v2", "create")).check(t, "v2", http.StatusOK, "0000")
+	receive(t, late, "answer").check(t, "v2", http.StatusGatewayTimeout, "ERROR")
 }
 
-// TestSlowCallsOfAPartnerHoldOnlyItsShare: a partner has a quarter of the connections if the config does not say otherwise. Its
+// TestSlowCallsOfAPartnerUseOnlyItsShare: a partner has a quarter of the connections if the config does not say otherwise. Its
 // further calls wait, and those of others go past them.
-func TestSlowCallsOfAPartnerHoldOnlyItsShare(t *testing.T) {
+func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
-	back := newBackend(t, g.before(says(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
-	b := newBridge(t, toBusy(back.url, "connections: 4, wait: 50ms"))
+	back := newBackend(t, g.holdCalls(replyWith(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
+	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 50ms"))
 	defer g.open()
 	slow := newCall("v2", "read")
 	ended := make(chan answer, 1)
 	go func() {
-		got, err := ask(b.client, http.MethodPost, b.url+slow.path(), slow.body())
+		got, err := doRequest(b.client, http.MethodPost, b.url+slow.path(), slow.body())
 		if err != nil {
 			t.Error(err)
 		}
 		ended <- got
 	}()
 	receive(t, g.reached, "call at the upstream")
-	refusesBusy(t, b.send(newCall("legacy", "read")), "legacy")
-	b.send(newCall("legacy", "read").with("apiKey", "another-partner-key")).holds(t, "legacy", http.StatusOK, "BILL_003")
+	checkBusyRefusal(t, b.send(newCall("legacy", "read")), "legacy")
+	b.send(newCall("legacy", "read").with("apiKey", "another-partner-key")).check(t, "legacy", http.StatusOK, "BILL_003")
 	g.open()
-	receive(t, ended, "answer").holds(t, "v2", http.StatusOK, "BILL_003")
-	b.send(newCall("legacy", "read")).holds(t, "legacy", http.StatusOK, "BILL_003")
+	receive(t, ended, "answer").check(t, "v2", http.StatusOK, "BILL_003")
+	b.send(newCall("legacy", "read")).check(t, "legacy", http.StatusOK, "BILL_003")
 	if n := len(back.received()); n != 3 {
 		t.Errorf("%d calls at the upstream, want 3", n)
 	}
@@ -126,26 +126,26 @@ func TestSlowCallsOfAPartnerHoldOnlyItsShare(t *testing.T) {
 func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	t.Parallel()
 	g := newGate("/cash-receipt/issue", 1)
-	back := newBackend(t, g.before(says(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
-	b := newBridge(t, toBusy(back.url, "connections: 2, partner_connections: 1, wait: 50ms")+"route: {pass: [/cash-receipt/]}\n")
+	back := newBackend(t, g.holdCalls(replyWith(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
+	b := newGateway(t, fewConnections(back.url, "connections: 2, partner_connections: 1, wait: 50ms")+"route: {pass: [/cash-receipt/]}\n")
 	defer g.open()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := ask(b.client, http.MethodPost, b.url+"/cash-receipt/issue", `{}`)
+		_, err := doRequest(b.client, http.MethodPost, b.url+"/cash-receipt/issue", `{}`)
 		ended <- err
 	}()
 	receive(t, g.reached, "call at the upstream")
-	refusesBusy(t, b.post("/cash-receipt/read", `{}`), "v2")
-	b.send(newCall("legacy", "read")).holds(t, "legacy", http.StatusOK, "BILL_003")
+	checkBusyRefusal(t, b.post("/cash-receipt/read", `{}`), "v2")
+	b.send(newCall("legacy", "read")).check(t, "legacy", http.StatusOK, "BILL_003")
 	g.open()
 	if err := receive(t, ended, "answer"); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestHungHandshakesGiveTheirConnectionsBack: a dial goes on when its call has given up. When the upstream is there again, it is
+// TestHungHandshakesReleaseTheirConnections: a dial goes on when its call has given up. When the upstream is there again, it is
 // called again.
-func TestHungHandshakesGiveTheirConnectionsBack(t *testing.T) {
+func TestHungHandshakesReleaseTheirConnections(t *testing.T) {
 	t.Parallel()
 	service := httptest.NewTLSServer(newService())
 	t.Cleanup(service.Close)
@@ -175,9 +175,9 @@ func TestHungHandshakesGiveTheirConnectionsBack(t *testing.T) {
 			go func() { _, _ = io.Copy(in, out) }()
 		}
 	}()
-	b := newBridge(t, toBusy("https://"+l.Addr().String(), fmt.Sprintf("connections: 2, partner_connections: 2, wait: 200ms, tls: {ca: %q}", roots)))
+	b := newGateway(t, fewConnections("https://"+l.Addr().String(), fmt.Sprintf("connections: 2, partner_connections: 2, wait: 200ms, tls: {ca: %q}", roots)))
 	for range 4 {
-		b.send(newCall("legacy", "read")).holds(t, "legacy", refused.status, refused.code)
+		b.send(newCall("legacy", "read")).check(t, "legacy", refused.status, refused.code)
 	}
 	hang.Store(false)
 	eventually(t, func() bool { return b.send(newCall("legacy", "read")).status == http.StatusOK }, func() string { return "it is not called again" })
@@ -187,7 +187,7 @@ func TestHungHandshakesGiveTheirConnectionsBack(t *testing.T) {
 func TestWaitingCallsAreCounted(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
-	b := newBridge(t, toBusy(newBackend(t, g.before(newService())).url, "connections: 1, wait: 30s"))
+	b := newGateway(t, fewConnections(newBackend(t, g.holdCalls(newService())).url, "connections: 1, wait: 30s"))
 	defer g.open()
 	var calling sync.WaitGroup
 	defer calling.Wait()
@@ -195,12 +195,12 @@ func TestWaitingCallsAreCounted(t *testing.T) {
 	for range 3 {
 		calling.Go(func() {
 			q := newCall("v2", "read")
-			if _, err := ask(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil {
+			if _, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	want := `billbridge_upstream_waiting{upstream="up"} 2`
 	eventually(t, func() bool { return strings.Contains(b.scrape(), want) }, func() string { return "no " + want + " in\n" + b.scrape() })
-	b.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 1`)
+	b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 1`)
 }

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// TestBoundAddressesAreNotOverwritten: a caller that goes away leaves its address with the store, which may still write
+// TestStoredCallbackAddressIsNotOverwritten: a caller that goes away leaves its address with the store, which may still write
 // it. By then another call may have the buffer of its request, and must not find its way into that row: the same
 // registration, asked for again, would be given the row.
-func TestBoundAddressesAreNotOverwritten(t *testing.T) {
+func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 	t.Parallel()
-	r := newRelayed(t, "v2")
+	r := newCallbackGateway(t, "v2")
 	db, err := sql.Open("sqlite", r.file)
 	if err != nil {
 		t.Fatal(err)
@@ -32,10 +32,10 @@ func TestBoundAddressesAreNotOverwritten(t *testing.T) {
 	theirs := "https://partner.example.com/" + strings.Repeat("a", 500)
 	q := newCall("v2", "create").with("callbackUrl", theirs)
 	kept, spoilt := 0, 0
-	r.await("rows of callers that had left", func() bool {
+	r.waitFor("rows of callers that had left", func() bool {
 		do("BEGIN IMMEDIATE") // the store waits for its end
 		before := strings.Count(r.logs.String(), `"reason":"store`)
-		r.await("caller that left while its address was to be kept", func() bool {
+		r.waitFor("caller that left while its address was to be kept", func() bool {
 			ctx, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer leave()
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Address()+q.path(), strings.NewReader(q.body()))
@@ -51,7 +51,7 @@ func TestBoundAddressesAreNotOverwritten(t *testing.T) {
 		var others sync.WaitGroup
 		for range 64 {
 			others.Go(func() {
-				got, err := ask(r.client, http.MethodPost, "http://"+r.Address()+q.path(), strings.Repeat("z", len(q.body())))
+				got, err := doRequest(r.client, http.MethodPost, "http://"+r.Address()+q.path(), strings.Repeat("z", len(q.body())))
 				if err != nil || got.status != 400 {
 					t.Errorf("%d %v", got.status, err)
 				}
@@ -59,7 +59,7 @@ func TestBoundAddressesAreNotOverwritten(t *testing.T) {
 		}
 		others.Wait()
 		do("COMMIT")
-		if got := r.operator("GET", "/-/ready"); got.status != 200 { // which writes, after all that waited
+		if got := r.admin("GET", "/-/ready"); got.status != 200 { // which writes, after all that waited
 			t.Fatal(got.body)
 		}
 		if err := db.QueryRowContext(t.Context(), "SELECT count(*), count(*) FILTER (WHERE url <> $1 OR bill <> $2) FROM billbridge_addresses",

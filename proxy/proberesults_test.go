@@ -13,8 +13,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// TestCallersWhomNeitherSideKnows get the refusal that the side of their stage gives, and nothing but reads is sent.
-func TestCallersWhomNeitherSideKnows(t *testing.T) {
+// TestCallRefusedByBothBackends get the refusal that the side of their stage gives, and nothing but reads is sent.
+func TestCallRefusedByBothBackends(t *testing.T) {
 	t.Parallel()
 	for code, final := range map[string][]string{
 		"PARTNER_003": {"read", "resend", "destroy", "cancel"}, "PARTNER_006": {"read", "resend", "destroy", "cancel"},
@@ -23,20 +23,20 @@ func TestCallersWhomNeitherSideKnows(t *testing.T) {
 		for _, stage := range []string{"old", "new"} {
 			t.Run(code+"/"+stage, func(t *testing.T) {
 				t.Parallel()
-				m := newMovingOver(t, "legacy", "v2", stage, func(side string, _ http.Handler) http.Handler {
+				m := newRolloutWith(t, "legacy", "v2", stage, func(side string, _ http.Handler) http.Handler {
 					if side == "old" {
-						return says(200, `{"code":"`+code+`","msg":"old says no"}`)
+						return replyWith(200, `{"code":"`+code+`","msg":"old says no"}`)
 					}
-					return says(200, `{"code":"`+code+`","message":"new says no","data":null}`)
+					return replyWith(200, `{"code":"`+code+`","message":"new says no","data":null}`)
 				}, "")
 				for _, client := range forms {
 					for _, op := range []string{"read", "resend", "destroy", "cancel"} {
 						got := m.send(newCall(client, op))
 						if !slices.Contains(final, op) {
-							got.holds(t, client, 503, "MAINTAINED_METHOD")
+							got.check(t, client, 503, "MAINTAINED_METHOD")
 							continue
 						}
-						got.holds(t, client, 200, code)
+						got.check(t, client, 200, code)
 						if !strings.Contains(got.body, stage+" says no") {
 							t.Errorf("%s %s: %s", client, op, got.body)
 						}
@@ -52,13 +52,13 @@ func TestCallersWhomNeitherSideKnows(t *testing.T) {
 	}
 }
 
-// TestSuccessThatShowsNothing: a success without a bill in it does not say that a side has the bill, nor that it has none.
-func TestSuccessThatShowsNothing(t *testing.T) {
+// TestSuccessWithoutABillDoesNotShowTheBill: a success without a bill in it does not say that a side has the bill, nor that it has none.
+func TestSuccessWithoutABillDoesNotShowTheBill(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"code":"0000","message":"ok","data":null}`, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","message":"ok","data":{"billId":"` + demoBill + `"}}`} {
-		m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
+		m := newRolloutWith(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
 			if side == "new" {
-				return says(200, body)
+				return replyWith(200, body)
 			}
 			return service
 		}, "")
@@ -70,28 +70,28 @@ func TestSuccessThatShowsNothing(t *testing.T) {
 		if o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", body, o, err)
 		}
-		m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+		m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 		if n := len(m.old.Bills()); n != 1 {
 			t.Errorf("%s: the old backend has %d bills", body, n)
 		}
 	}
 }
 
-// TestCreateWithoutItsResponse: PAYMENT_001 and PAYMENT_002 say that a response was missing, POINT_001 that the bill could not
+// TestCreateCodesThatKeepTheBillPending: PAYMENT_001 and PAYMENT_002 say that a response was missing, POINT_001 that the bill could not
 // be sent to its customer. It may have been made, and no other side gets it.
-func TestCreateWithoutItsResponse(t *testing.T) {
+func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 	t.Parallel()
 	for code, outcome := range map[string]store.Ownership{
 		"PAYMENT_001": store.Pending, "PAYMENT_002": store.Pending, "ERROR": store.Pending, "MAINTAINED_METHOD": store.Pending, "OWN_CODE": store.Pending,
 		"BILL_001": store.Pending, "POINT_001": store.Pending, "VALIDATION_002": store.Released, "BILL_009": store.Released,
 	} {
-		m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+		m := newRolloutWith(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
 			if side == "new" {
-				return says(200, `{"code":"`+code+`","message":"no","data":null}`)
+				return replyWith(200, `{"code":"`+code+`","message":"no","data":null}`)
 			}
 			return service
 		}, "")
-		m.send(newCall("v2", "create")).holds(t, "v2", 200, code)
+		m.send(newCall("v2", "create")).check(t, "v2", 200, code)
 		var o store.Owner
 		eventually(t, func() bool { // it is noted after the answer
 			var err error
@@ -104,8 +104,8 @@ func TestCreateWithoutItsResponse(t *testing.T) {
 	}
 }
 
-// TestBillThatAReadShows after a create of which nobody knows: from then on it is known to be there.
-func TestBillThatAReadShows(t *testing.T) {
+// TestReadConfirmsAnUnknownCreate after a create of which nobody knows: from then on it is known to be there.
+func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		more  string // of the config
@@ -118,14 +118,14 @@ func TestBillThatAReadShows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMoving(t, "old")
+			m := newRolloutGateway(t, "old")
 			text := *m.text.Load() + row.more
 			m.text.Store(&text)
-			if got := m.operator("POST", "/-/reload"); got.status != 200 {
+			if got := m.admin("POST", "/-/reload"); got.status != 200 {
 				t.Fatal(got)
 			}
 			m.old.Fault(sandbox.Fault{Truncate: true})
-			m.send(newCall("v2", "create")).holds(t, "v2", 502, "null")
+			m.send(newCall("v2", "create")).check(t, "v2", 502, "null")
 			if row.shows != "" {
 				m.send(newCall("v2", row.shows))
 			}
@@ -146,18 +146,18 @@ func TestBillThatAReadShows(t *testing.T) {
 	}
 }
 
-// TestReadWhileTheNewSideHangs: a partner that has not left the old backend is answered by it, however long the new one takes.
-func TestReadWhileTheNewSideHangs(t *testing.T) {
+// TestReadIsAnsweredWhileTheNewBackendHangs: a partner that has not left the old backend is answered by it, however long the new one takes.
+func TestReadIsAnsweredWhileTheNewBackendHangs(t *testing.T) {
 	t.Parallel()
-	m := newMovingOver(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
+	m := newRolloutWith(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
 		if side == "new" {
 			return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		}
 		return service
 	}, ", ask: 10m, settle: 20m")
 	q := newCall("legacy", "create")
-	if got, err := ask(m.client, "POST", m.oldCalls.url+q.path(), q.body()); err != nil || codeOf(t, "legacy", got.body) != "0000" {
+	if got, err := doRequest(m.client, "POST", m.oldCalls.url+q.path(), q.body()); err != nil || codeOf(t, "legacy", got.body) != "0000" {
 		t.Fatal(err, got)
 	}
-	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 }

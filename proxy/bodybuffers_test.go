@@ -11,32 +11,32 @@ import (
 )
 
 // A sent body is one that a transport has been given and has not read yet.
-type sent struct {
+type unreadBody struct {
 	body io.Reader
 	want string
 }
 
-// TestBodiesAreNotReusedWhileTheyAreRead: a transport may answer, or give up, and go on reading what it was to send. Until
+// TestBodyBuffersAreNotReusedWhileTheyAreRead: a transport may answer, or give up, and go on reading what it was to send. Until
 // it says that it has written the request, no other call may get those bytes.
-func TestBodiesAreNotReusedWhileTheyAreRead(t *testing.T) {
+func TestBodyBuffersAreNotReusedWhileTheyAreRead(t *testing.T) {
 	t.Parallel()
 	const answer = `{"code":"0000","message":"answer","data":{"apiKey":"answer","billId":"answer"}}`
 	for name, failure := range map[string]error{"answered": nil, "given up": errors.New("broke off")} {
 		for _, client := range forms {
 			t.Run(name+"/"+client, func(t *testing.T) {
 				t.Parallel()
-				b := newBridge(t, toOne("v2", newBackend(t, newService()).url))
-				var unread []sent
+				b := newGateway(t, oneUpstream("v2", newBackend(t, newService()).url))
+				var unread []unreadBody
 				slow := true
 				b.Trip("up", func(next http.RoundTripper) http.RoundTripper {
-					return trip(func(r *http.Request) (*http.Response, error) {
+					return roundTripFunc(func(r *http.Request) (*http.Response, error) {
 						if !slow {
 							return next.RoundTrip(r)
 						}
 						again, _ := r.GetBody()
 						want, _ := io.ReadAll(again)
 						httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
-						unread = append(unread, sent{r.Body, string(want)})
+						unread = append(unread, unreadBody{r.Body, string(want)})
 						if failure != nil {
 							return nil, failure
 						}

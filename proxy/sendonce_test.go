@@ -84,15 +84,15 @@ func TestR23_NoWriteIsSentTwice(t *testing.T) {
 				t.Run(strings.Join([]string{name, op, strconv.Itoa(reused)}, "/"), func(t *testing.T) {
 					t.Parallel()
 					up := newRawUpstream(t, func(n int) (bool, bool) { return n <= reused, n > reused })
-					b := newBridge(t, toOne("v2", up.url))
+					b := newGateway(t, oneUpstream("v2", up.url))
 					for range reused {
-						b.send(newCall("legacy", op)).holds(t, "legacy", 200, "BILL_003")
+						b.send(newCall("legacy", op)).check(t, "legacy", 200, "BILL_003")
 					}
 					want := unknown
 					if !isWrite(op) {
 						want = brokenRead
 					}
-					b.send(newCall("legacy", op), headers...).holds(t, "legacy", want.status, want.code)
+					b.send(newCall("legacy", op), headers...).check(t, "legacy", want.status, want.code)
 					if n := up.requests.Load(); n != int64(reused+1) {
 						t.Errorf("the upstream read %d requests, want %d", n, reused+1)
 					}
@@ -110,7 +110,7 @@ func TestR23_ClosedIdleConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			up := newRawUpstream(t, func(int) (bool, bool) { return true, true })
-			b := newBridge(t, toOne("v2", up.url))
+			b := newGateway(t, oneUpstream("v2", up.url))
 			answered := int64(0)
 			for range 50 {
 				got := b.send(newCall("legacy", "create"), headers...)
@@ -135,11 +135,11 @@ func TestR29_RedirectsAreNotFollowed(t *testing.T) {
 	var visits atomic.Int64
 	target := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visits.Add(1) }))
 	for _, status := range []int{300, 301, 302, 303, 305, 307, 308, 399} {
-		back := newBackend(t, says(status, `{"code":"0000","message":"x","data":{}}`, "Location", target.url+"/bill"))
-		b := newBridge(t, toOne("v2", back.url))
+		back := newBackend(t, replyWith(status, `{"code":"0000","message":"x","data":{}}`, "Location", target.url+"/bill"))
+		b := newGateway(t, oneUpstream("v2", back.url))
 		for _, form := range forms {
-			b.send(newCall(form, "read")).holds(t, form, 502, "ERROR")
-			b.send(newCall(form, "create")).holds(t, form, 502, "null")
+			b.send(newCall(form, "read")).check(t, form, 502, "ERROR")
+			b.send(newCall(form, "create")).check(t, form, 502, "null")
 		}
 		if n := len(back.received()); n != 4 {
 			t.Errorf("%d: the upstream saw %d calls, not 4", status, n)
@@ -150,8 +150,8 @@ func TestR29_RedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestR24_Floods: an upstream that goes on with interim answers or with headers is given up.
-func TestR24_Floods(t *testing.T) {
+// TestR24_RepliesWithoutEndAreGivenUp: an upstream that goes on with interim answers or with headers is given up.
+func TestR24_RepliesWithoutEndAreGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, flood := range map[string]string{
 		"interim answers": strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: <"+strings.Repeat("a", 1000)+">\r\n\r\n", 1000),
@@ -179,7 +179,7 @@ func TestR24_Floods(t *testing.T) {
 				if op == "destroy" {
 					want = unknown
 				}
-				newBridge(t, toOne("v2", back.url)).send(newCall("legacy", op)).holds(t, "legacy", want.status, want.code)
+				newGateway(t, oneUpstream("v2", back.url)).send(newCall("legacy", op)).check(t, "legacy", want.status, want.code)
 				if n := len(back.received()); n != 1 {
 					t.Errorf("the upstream saw %d calls", n)
 				}
@@ -191,26 +191,26 @@ func TestR24_Floods(t *testing.T) {
 // TestR25_GzipBomb: the limit counts what comes out of a compressed reply, and nothing beyond it is unpacked.
 func TestR25_GzipBomb(t *testing.T) {
 	t.Parallel()
-	bomb := zipped(make([]byte, 8<<20))
-	back := newBackend(t, says(200, string(bomb), "Content-Encoding", "gzip"))
-	b := newBridge(t, toOne("v2", back.url, "limits: {reply: 64KiB}"))
+	bomb := gzipped(make([]byte, 8<<20))
+	back := newBackend(t, replyWith(200, string(bomb), "Content-Encoding", "gzip"))
+	b := newGateway(t, oneUpstream("v2", back.url, "limits: {reply: 64KiB}"))
 	for _, form := range forms {
-		b.send(newCall(form, "read")).holds(t, form, 502, "ERROR")
-		b.send(newCall(form, "create")).holds(t, form, 502, "null")
+		b.send(newCall(form, "read")).check(t, form, 502, "ERROR")
+		b.send(newCall(form, "create")).check(t, form, 502, "null")
 	}
-	b.scrapeHas(`billbridge_upstream_errors_total{reason="too_large",upstream="up"} 4`)
+	b.checkMetrics(`billbridge_upstream_errors_total{reason="too_large",upstream="up"} 4`)
 }
 
-// TestR27_CallerGoesAway: it ends a read at the upstream, and no write: that one comes to its end, and the log has its
+// TestR27_DisconnectCancelsReadsNotWrites: it ends a read at the upstream, and no write: that one comes to its end, and the log has its
 // outcome.
-func TestR27_CallerGoesAway(t *testing.T) {
+func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 	t.Parallel()
 	for _, op := range operations {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
 			arrived, ended, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			service := newService()
-			bring(t, service, before[op], demoBill)
+			prepareBill(t, service, stateBefore[op], demoBill)
 			back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				close(arrived)
 				if isWrite(op) {
@@ -221,7 +221,7 @@ func TestR27_CallerGoesAway(t *testing.T) {
 				<-r.Context().Done()
 				close(ended)
 			}))
-			b := newBridge(t, toOne("v2", back.url))
+			b := newGateway(t, oneUpstream("v2", back.url))
 			ctx, leave := context.WithCancel(context.Background())
 			q := newCall("legacy", op)
 			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, b.url+q.path(), strings.NewReader(q.body()))
@@ -265,9 +265,9 @@ func TestR27_CallerGoesAway(t *testing.T) {
 	}
 }
 
-// TestR27_CallerClosesItsSide: one that has only said all it has to say looks like one that has gone. It still gets an answer to
+// TestR27_HalfClosedCallerGetsAnAnswer: one that has only said all it has to say looks like one that has gone. It still gets an answer to
 // read, in its form: that its read broke off, or that its write was not sent.
-func TestR27_CallerClosesItsSide(t *testing.T) {
+func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"read", "create"} {
 		hang := make(chan struct{})
@@ -280,7 +280,7 @@ func TestR27_CallerClosesItsSide(t *testing.T) {
 			}
 			newService().ServeHTTP(w, r)
 		}))
-		b := newBridge(t, toOne("v2", back.url))
+		b := newGateway(t, oneUpstream("v2", back.url))
 		q := newCall("legacy", op)
 		got := b.raw(true, head(q.path(), "Connection: close\r\nContent-Length: "+strconv.Itoa(len(q.body()))+"\r\n")+q.body())
 		close(hang)
@@ -288,14 +288,14 @@ func TestR27_CallerClosesItsSide(t *testing.T) {
 			t.Fatalf("%d answers", len(got))
 		}
 		if op == "read" {
-			got[0].holds(t, "legacy", brokenRead.status, brokenRead.code)
+			got[0].check(t, "legacy", brokenRead.status, brokenRead.code)
 			continue
 		}
 		calls := 0 // it was seen to be gone, or it was sent before that
 		if strings.Contains(got[0].body, "nothing was sent") {
-			got[0].holds(t, "legacy", 503, "MAINTAINED_METHOD")
+			got[0].check(t, "legacy", 503, "MAINTAINED_METHOD")
 		} else {
-			got[0].holds(t, "legacy", success.status, success.code)
+			got[0].check(t, "legacy", success.status, success.code)
 			calls = 1
 		}
 		if n := len(back.received()); n != calls {
@@ -304,14 +304,14 @@ func TestR27_CallerClosesItsSide(t *testing.T) {
 	}
 }
 
-// TestR26_LateAnswer: an upstream that begins its reply in time and does not end it is late all the same, also when what
+// TestR26_SlowReplyTimesOut: an upstream that begins its reply in time and does not end it is late all the same, also when what
 // came of it is compressed.
-func TestR26_LateAnswer(t *testing.T) {
+func TestR26_SlowReplyTimesOut(t *testing.T) {
 	t.Parallel()
 	for _, coding := range []string{"identity", "gzip"} {
 		reply := []byte(`{"code":"0000",`)
 		if coding == "gzip" {
-			reply = zipped(reply)[:12]
+			reply = gzipped(reply)[:12]
 		}
 		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", coding)
@@ -319,9 +319,9 @@ func TestR26_LateAnswer(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}))
-		b := newBridge(t, strings.Replace(toOne("v2", back.url), "20s", "50ms", 1))
-		b.send(newCall("legacy", "cancel")).holds(t, "legacy", 504, "null")
-		b.send(newCall("legacy", "read")).holds(t, "legacy", 504, "ERROR")
-		b.scrapeHas(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 2`, `billbridge_requests_in_flight{upstream="up"} 0`)
+		b := newGateway(t, strings.Replace(oneUpstream("v2", back.url), "20s", "50ms", 1))
+		b.send(newCall("legacy", "cancel")).check(t, "legacy", 504, "null")
+		b.send(newCall("legacy", "read")).check(t, "legacy", 504, "ERROR")
+		b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 2`, `billbridge_requests_in_flight{upstream="up"} 0`)
 	}
 }

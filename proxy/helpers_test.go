@@ -24,20 +24,20 @@ import (
 )
 
 // patience ends a test that would hang. Nothing is ever slept for.
-const patience = 30 * time.Second
+const testTimeout = 30 * time.Second
 
 // nowhere refuses every connection: only tests that never listen there know the address.
-const nowhere = "http://127.0.0.2:9"
+const refusedURL = "http://127.0.0.2:9"
 
 // noon is 12:34:56 in Seoul.
-var noon = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
+var fixedTime = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
 
 // forms are the two forms of the interface, as tests cross them.
 var forms = []string{"v2", "legacy"}
 
 func parse(t testing.TB, text string) *config.Config {
 	t.Helper()
-	c, err := config.Parse(file(text), func(string) (string, bool) { return "", false })
+	c, err := config.Parse(configFile(text), func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
@@ -47,17 +47,17 @@ func parse(t testing.TB, text string) *config.Config {
 	return c
 }
 
-func file(text string) translate.File {
+func configFile(text string) translate.File {
 	return translate.File{Name: "billbridge.yaml", Data: []byte(text)}
 }
 
 // toOne is the config of a gateway with one upstream, and more lines if there are any.
-func toOne(form, url string, more ...string) string {
+func oneUpstream(form, url string, more ...string) string {
 	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\n", form, url) + strings.Join(more, "\n") + "\n"
 }
 
 // A bridge is a gateway behind a real listener, and somebody who calls it.
-type bridge struct {
+type gateway struct {
 	*proxy.Gateway
 	t        testing.TB
 	url      string
@@ -66,9 +66,9 @@ type bridge struct {
 	registry *prometheus.Registry
 }
 
-func newBridge(t testing.TB, text string) *bridge {
+func newGateway(t testing.TB, text string) *gateway {
 	t.Helper()
-	b := &bridge{t: t, logs: newLogs(), registry: prometheus.NewRegistry()}
+	b := &gateway{t: t, logs: newLogs(), registry: prometheus.NewRegistry()}
 	var err error
 	b.Gateway, err = proxy.New(parse(t, text), proxy.Options{
 		Registerer: b.registry, Logger: slog.New(slog.NewJSONHandler(b.logs, nil)),
@@ -89,7 +89,7 @@ func newClient(t testing.TB, transport *http.Transport) *http.Client {
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{
-		Transport: transport, Timeout: patience,
+		Transport: transport, Timeout: testTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -102,21 +102,21 @@ type answer struct {
 }
 
 // post makes one call. Headers come in pairs; a Content-Type of "-" is none at all.
-func (b *bridge) post(path, body string, headers ...string) answer {
+func (b *gateway) post(path, body string, headers ...string) answer {
 	b.t.Helper()
 	return b.do(http.MethodPost, path, body, headers...)
 }
 
-func (b *bridge) do(method, path, body string, headers ...string) answer {
+func (b *gateway) do(method, path, body string, headers ...string) answer {
 	b.t.Helper()
-	got, err := ask(b.client, method, b.url+path, body, headers...)
+	got, err := doRequest(b.client, method, b.url+path, body, headers...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return got
 }
 
-func ask(client *http.Client, method, url, body string, headers ...string) (answer, error) {
+func doRequest(client *http.Client, method, url, body string, headers ...string) (answer, error) {
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		return answer{}, err
@@ -142,15 +142,15 @@ func ask(client *http.Client, method, url, body string, headers ...string) (answ
 }
 
 // scrape is what Prometheus would read, without the comments; with names, only the lines that begin with one.
-func (b *bridge) scrape(names ...string) string {
+func (b *gateway) scrape(names ...string) string {
 	b.t.Helper()
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(b.registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	return only(w.Body.String(), names...)
+	return filterMetrics(w.Body.String(), names...)
 }
 
 // scrapeHas wants each line among what Prometheus would read.
-func (b *bridge) scrapeHas(lines ...string) {
+func (b *gateway) checkMetrics(lines ...string) {
 	b.t.Helper()
 	got := b.scrape()
 	for _, line := range lines {
@@ -160,7 +160,7 @@ func (b *bridge) scrapeHas(lines ...string) {
 	}
 }
 
-func only(text string, names ...string) string {
+func filterMetrics(text string, names ...string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {
 		if line[0] != '#' && (len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(line, n) })) {
@@ -201,7 +201,7 @@ func (l *logs) next(t testing.TB) string {
 // receive waits for a value, but not for ever.
 func receive[T any](t testing.TB, c <-chan T, what string) T {
 	t.Helper()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(testTimeout)
 	defer timer.Stop()
 	select {
 	case v := <-c:
@@ -250,7 +250,7 @@ func (b *backend) received() []received {
 }
 
 // says is an upstream that always answers the same.
-func says(status int, body string, headers ...string) http.Handler {
+func replyWith(status int, body string, headers ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
 			w.Header().Set(headers[i], headers[i+1])
@@ -262,7 +262,7 @@ func says(status int, body string, headers ...string) http.Handler {
 
 // newService is a sandbox whose answers are the same at every run.
 func newService() *sandbox.Service {
-	return sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }, Transport: noCallbacks{}})
+	return sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}})
 }
 
 // noCallbacks carries no callback of a sandbox anywhere.
@@ -273,7 +273,7 @@ func (noCallbacks) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 // replaced is text with words of it replaced by values, as YAML strings.
-func replaced(text string, pairs ...string) string {
+func quoteInto(text string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
 		text = strings.ReplaceAll(text, pairs[i], fmt.Sprintf("%q", pairs[i+1]))
 	}

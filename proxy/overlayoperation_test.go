@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestOperationOfAnOverlay: the operation that the overlay in the table's README adds is translated by a gateway, from each
+// TestOperationOfAnOverlayIsTranslated: the operation that the overlay in the table's README adds is translated by a gateway, from each
 // form to the other, and so is the field.
-func TestOperationOfAnOverlay(t *testing.T) {
+func TestOperationOfAnOverlayIsTranslated(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../translate/README.md")
 	if err != nil {
@@ -28,15 +28,15 @@ func TestOperationOfAnOverlay(t *testing.T) {
 		for _, upstream := range forms {
 			t.Run(client+" to "+upstream, func(t *testing.T) {
 				t.Parallel()
-				back := newBackend(t, says(200, says200[upstream]))
-				b := newBridge(t, toOne(upstream, back.url, "table: {overlay: "+file+"}"))
+				back := newBackend(t, replyWith(200, says200[upstream]))
+				b := newGateway(t, oneUpstream(upstream, back.url, "table: {overlay: "+file+"}"))
 				if got := b.post(paths[client], asked[client]); got.status != 200 || got.body != says200[client] {
 					t.Errorf("the partner got %d %s", got.status, got.body)
 				}
 				if got := back.received(); len(got) != 1 || got[0].target != paths[upstream] || got[0].body != asked[upstream] {
 					t.Errorf("the backend got %+v", got)
 				}
-				b.scrapeHas(`billbridge_requests_total{client="` + client + `",code="0000",operation="points.left",status="200",upstream="up"} 1`)
+				b.checkMetrics(`billbridge_requests_total{client="` + client + `",code="0000",operation="points.left",status="200",upstream="up"} 1`)
 
 				create := map[string]string{"v2": `{"apiKey":"k","bill":{"billId":"1","sendType":"TALK","memo":"3"}}`, "legacy": `{"apikey":"k","bill":{"bill_id":"1","memo":"3"}}`}
 				b.post(map[string]string{"v2": "/bill", "legacy": "/if/bill/send"}[client], create[client])

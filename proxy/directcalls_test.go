@@ -20,21 +20,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLockstep makes the same random calls to a service itself, in the caller's form, and through the bridge to
+// TestCallsThroughTheGatewayEqualDirectCalls makes the same random calls to a service itself, in the caller's form, and through the bridge to
 // another one, in the upstream's form. Both live through the same events. After every call the codes, the answers
 // field by field and what is stored are the same, but for the differences that are declared in declared_test.go.
-func TestLockstep(t *testing.T) {
+func TestCallsThroughTheGatewayEqualDirectCalls(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for _, upstream := range forms {
 			t.Run(client+" from "+upstream, func(t *testing.T) {
 				t.Parallel()
-				newLockstep := bridged(t, client, upstream)
+				newLockstep := newComparisons(t, client, upstream)
 				rapid.Check(t, func(t *rapid.T) {
 					l := newLockstep()
 					defer l.close()
-					t.Repeat(map[string]func(*rapid.T){"": func(t *rapid.T) { l.compare(t) }, "event": l.event})
-					if a, b := partners(l.beside), partners(l.behind); a != b {
+					t.Repeat(map[string]func(*rapid.T){"": func(t *rapid.T) { l.compareBills(t) }, "event": l.event})
+					if a, b := partners(l.direct), partners(l.behindGateway); a != b {
 						t.Fatalf("partners beside the bridge are %s, behind it %s", a, b)
 					}
 				})
@@ -44,19 +44,19 @@ func TestLockstep(t *testing.T) {
 }
 
 // bridged starts a bridge, which stays, and returns what puts two new services beside and behind it.
-func bridged(t *testing.T, client, upstream string) func() *lockstep {
+func newComparisons(t *testing.T, client, upstream string) func() *comparison {
 	var behind atomic.Pointer[sandbox.Service]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { behind.Load().ServeHTTP(w, r) }))
-	gateway, err := proxy.New(parse(t, toOne(upstream, server.URL)), proxy.Options{})
+	gateway, err := proxy.New(parse(t, oneUpstream(upstream, server.URL)), proxy.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	front, caller := httptest.NewServer(gateway), newClient(t, nil)
 	t.Cleanup(func() { caller.CloseIdleConnections(); front.Close(); gateway.Close(); server.Close() })
-	return func() *lockstep {
-		l := &lockstep{client: client, upstream: upstream, url: front.URL, caller: caller, beside: newService(), behind: newService()}
-		behind.Store(l.behind)
-		for _, s := range []*sandbox.Service{l.beside, l.behind} {
+	return func() *comparison {
+		l := &comparison{client: client, upstream: upstream, url: front.URL, caller: caller, direct: newService(), behindGateway: newService()}
+		behind.Store(l.behindGateway)
+		for _, s := range []*sandbox.Service{l.direct, l.behindGateway} {
 			_ = s.SetPoints("demo-nopoint-key", 2)
 		}
 		return l
@@ -64,25 +64,25 @@ func bridged(t *testing.T, client, upstream string) func() *lockstep {
 }
 
 // A lockstep is two services that should not come apart.
-type lockstep struct {
-	client, upstream string
-	url              string // of the bridge
-	caller           *http.Client
-	beside, behind   *sandbox.Service // asked directly, and through the bridge
-	calls            int              // that the bridge should have made
-	maintenance      bool
+type comparison struct {
+	client, upstream      string
+	url                   string // of the bridge
+	caller                *http.Client
+	direct, behindGateway *sandbox.Service // asked directly, and through the bridge
+	wantCalls             int              // that the bridge should have made
+	maintenance           bool
 }
 
-func (l *lockstep) close() {
-	_ = l.beside.Close()
-	_ = l.behind.Close()
+func (l *comparison) close() {
+	_ = l.direct.Close()
+	_ = l.behindGateway.Close()
 }
 
 // event is a call or something else that happens. What comes first is drawn more often.
-func (l *lockstep) event(t *rapid.T) {
+func (l *comparison) event(t *rapid.T) {
 	switch what := rapid.SampledFrom([]string{"create", "pay", "read", "cancel", "resend", "destroy", "networks", "clock", "fail", "points", "maintenance"}).Draw(t, "event"); what {
 	case "pay":
-		at := l.place(t, "W")
+		at := l.pickBill(t, "W")
 		p := rapid.SampledFrom([]sandbox.Payment{
 			{},
 			{Method: "KEYIN", Months: 3},
@@ -91,38 +91,38 @@ func (l *lockstep) event(t *rapid.T) {
 			{Method: "OFFLINE_CARD", Months: 12},
 			{Method: "OFFLINE_CASH"},
 		}).Draw(t, "payment")
-		l.both(t, func(s *sandbox.Service) error { return s.PayWith(at.key, at.text(), p) })
+		l.applyToBoth(t, func(s *sandbox.Service) error { return s.PayWith(at.key, at.text(), p) })
 	case "fail":
-		at := l.place(t, "W")
-		l.both(t, func(s *sandbox.Service) error { return s.Fail(at.key, at.text(), "PAYMENT_001") })
+		at := l.pickBill(t, "W")
+		l.applyToBoth(t, func(s *sandbox.Service) error { return s.Fail(at.key, at.text(), "PAYMENT_001") })
 	case "networks":
 		code := rapid.SampledFrom([]string{"0000", "PAYMENT_002", "PAYMENT_004", "BILL_004"}).Draw(t, "code")
-		l.both(t, func(s *sandbox.Service) error { return s.Networks(code, 1) })
+		l.applyToBoth(t, func(s *sandbox.Service) error { return s.Networks(code, 1) })
 	case "clock":
 		by := rapid.SampledFrom([]time.Duration{time.Second, 12 * time.Hour, 48 * time.Hour}).Draw(t, "by")
-		l.both(t, func(s *sandbox.Service) error { return s.SetClock(s.Now().Add(by)) })
+		l.applyToBoth(t, func(s *sandbox.Service) error { return s.SetClock(s.Now().Add(by)) })
 	case "points":
 		points := rapid.IntRange(0, 3).Draw(t, "points")
-		l.both(t, func(s *sandbox.Service) error { return s.SetPoints("demo-nopoint-key", points) })
+		l.applyToBoth(t, func(s *sandbox.Service) error { return s.SetPoints("demo-nopoint-key", points) })
 	case "maintenance":
 		l.maintenance = !l.maintenance && rapid.IntRange(0, 3).Draw(t, "begins") == 3
-		l.both(t, func(s *sandbox.Service) error { return s.SetMaintenance(l.maintenance) })
+		l.applyToBoth(t, func(s *sandbox.Service) error { return s.SetMaintenance(l.maintenance) })
 	default:
-		q, difference := l.draw(t, what)
-		l.call(t, q, difference)
+		q, difference := l.drawCall(t, what)
+		l.compareCall(t, q, difference)
 	}
 }
 
-func (l *lockstep) both(t *rapid.T, do func(*sandbox.Service) error) {
-	if a, b := fmt.Sprint(do(l.beside)), fmt.Sprint(do(l.behind)); a != b {
+func (l *comparison) applyToBoth(t *rapid.T, do func(*sandbox.Service) error) {
+	if a, b := fmt.Sprint(do(l.direct)), fmt.Sprint(do(l.behindGateway)); a != b {
 		t.Fatalf("one service says %s, the other %s", a, b)
 	}
 }
 
 // call makes one call both ways.
-func (l *lockstep) call(t rapid.TB, q wire, difference difference) {
+func (l *comparison) compareCall(t rapid.TB, q rawCall, difference difference) {
 	t.Logf("%s %s", q.path(l.client), q.body(l.client))
-	got, err := ask(l.caller, http.MethodPost, l.url+q.path(l.client), q.body(l.client))
+	got, err := doRequest(l.caller, http.MethodPost, l.url+q.path(l.client), q.body(l.client))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func (l *lockstep) call(t rapid.TB, q wire, difference difference) {
 		if got.status != http.StatusBadRequest || code != difference.code {
 			t.Fatalf("HTTP %d with %s, not 400 with %s: %s", got.status, code, difference.code, got.body)
 		}
-		if difference.alone || l.maintenance {
+		if difference.gatewayOnly || l.maintenance {
 			return
 		}
 		if direct := codeOf(t, l.client, q.direct(l)); direct != code {
@@ -139,12 +139,12 @@ func (l *lockstep) call(t rapid.TB, q wire, difference difference) {
 		}
 		return
 	}
-	l.calls++
+	l.wantCalls++
 	if got.status != http.StatusOK {
 		t.Fatalf("HTTP %d: %s", got.status, got.body)
 	}
-	if difference.ask != nil {
-		q = q.with(difference.field, difference.ask(q.fields[difference.field]))
+	if difference.sendInstead != nil {
+		q = q.with(difference.field, difference.sendInstead(q.fields[difference.field]))
 	}
 	direct := q.direct(l)
 	if want := codeOf(t, l.client, direct); code != want {
@@ -161,7 +161,7 @@ func (l *lockstep) call(t rapid.TB, q wire, difference difference) {
 		return
 	}
 	if l.client != l.upstream && q.op == "read" {
-		declareRead(l.client, want)
+		applyReadDifferences(l.client, want)
 	}
 	if diff := cmp.Diff(want, result(t, l.client, got.body)); diff != "" {
 		t.Fatalf("%s (-the service itself, +through the bridge):\n%s", q.op, diff)
@@ -169,26 +169,26 @@ func (l *lockstep) call(t rapid.TB, q wire, difference difference) {
 }
 
 // compare holds the bills of the two services against each other, and counts what the bridge has asked.
-func (l *lockstep) compare(t rapid.TB) {
-	a, b := l.beside.Bills(), l.behind.Bills()
+func (l *comparison) compareBills(t rapid.TB) {
+	a, b := l.direct.Bills(), l.behindGateway.Bills()
 	for _, all := range [][]sandbox.Bill{a, b} {
 		for i := range all {
 			if l.client != l.upstream {
-				declareBill(l.client, &all[i])
+				removeStoredDifferences(l.client, &all[i])
 			}
 		}
 	}
 	if !reflect.DeepEqual(a, b) { // cheaper than a diff, after every step
 		t.Fatalf("what is stored (-beside the bridge, +behind it):\n%s", cmp.Diff(a, b))
 	}
-	if made := l.made(); made != l.calls {
-		t.Fatalf("the bridge has made %d calls, not %d", made, l.calls)
+	if made := l.upstreamCalls(); made != l.wantCalls {
+		t.Fatalf("the bridge has made %d calls, not %d", made, l.wantCalls)
 	}
 }
 
 // made is how many calls have reached the service behind the bridge.
-func (l *lockstep) made() (all int) {
-	for _, n := range l.behind.Calls() {
+func (l *comparison) upstreamCalls() (all int) {
+	for _, n := range l.behindGateway.Calls() {
 		all += n
 	}
 	return all
@@ -202,11 +202,11 @@ func partners(s *sandbox.Service) string {
 }
 
 // A place is where a bill is, or could be. The identifier is as it is spelled in JSON.
-type place struct{ key, id string }
+type billRef struct{ key, id string }
 
-func (p place) text() string { return unquoted(p.id) }
+func (p billRef) text() string { return unquoted(p.id) }
 
-var places = []place{
+var billRefs = []billRef{
 	{demoKey, `"1234567890ABCDEFGHIJ"`},
 	{demoKey, `"청구서7"`},
 	{"demo-nopoint-key", `"A\u0042C"`},
@@ -214,10 +214,10 @@ var places = []place{
 }
 
 // place is mostly one where a bill in that state is, or, for "", none.
-func (l *lockstep) place(t *rapid.T, state string) place {
-	var fit, rest []place
-	for _, p := range places {
-		if b, err := l.beside.Bill(p.key, p.text()); err == nil && b.State == state || err != nil && state == "" {
+func (l *comparison) pickBill(t *rapid.T, state string) billRef {
+	var fit, rest []billRef
+	for _, p := range billRefs {
+		if b, err := l.direct.Bill(p.key, p.text()); err == nil && b.State == state || err != nil && state == "" {
 			fit = append(fit, p)
 		} else {
 			rest = append(rest, p)
@@ -231,15 +231,15 @@ func (l *lockstep) place(t *rapid.T, state string) place {
 
 // A wire is a call whose fields, by their v2 names, are raw JSON; "" leaves one out. bill stands for the whole of
 // the object, body for the whole of the request.
-type wire struct {
+type rawCall struct {
 	op     string
 	fields map[string]string
 }
 
-func (q wire) path(form string) string { return call{form: form, op: q.op}.path() }
+func (q rawCall) path(form string) string { return call{form: form, op: q.op}.path() }
 
 // body spells the call. A name that a form does not have is spelled as it is.
-func (q wire) body(form string) string {
+func (q rawCall) body(form string) string {
 	if broken := q.fields["body"]; broken != "" {
 		return broken
 	}
@@ -272,21 +272,21 @@ func (q wire) body(form string) string {
 }
 
 // direct makes the call to the service itself.
-func (q wire) direct(l *lockstep) string {
+func (q rawCall) direct(l *comparison) string {
 	w := httptest.NewRecorder()
-	l.beside.ServeHTTP(w, httptest.NewRequest(http.MethodPost, q.path(l.client), strings.NewReader(q.body(l.client))))
+	l.direct.ServeHTTP(w, httptest.NewRequest(http.MethodPost, q.path(l.client), strings.NewReader(q.body(l.client))))
 	return w.Body.String()
 }
 
 // with is the call with a field changed.
-func (q wire) with(field, raw string) wire {
+func (q rawCall) with(field, raw string) rawCall {
 	q.fields = maps.Clone(q.fields)
 	q.fields[field] = raw
 	return q
 }
 
 // signed is the call with the hash that it needs.
-func (q wire) signed() wire {
+func (q rawCall) signed() rawCall {
 	phone := ""
 	if q.op == "create" {
 		phone = unquoted(q.fields["phone"])
@@ -298,12 +298,12 @@ func (q wire) signed() wire {
 }
 
 // draw makes up a call with at most one odd value, and finds what is declared of it.
-func (l *lockstep) draw(t *rapid.T, op string) (wire, difference) {
-	at := l.place(t, before[op])
-	q := wire{op, map[string]string{"apiKey": `"` + at.key + `"`, "member": `"데모 \"회원\""`, "merchant": `"demo-store"`, "billId": at.id}}
+func (l *comparison) drawCall(t *rapid.T, op string) (rawCall, difference) {
+	at := l.pickBill(t, stateBefore[op])
+	q := rawCall{op, map[string]string{"apiKey": `"` + at.key + `"`, "member": `"데모 \"회원\""`, "merchant": `"demo-store"`, "billId": at.id}}
 	one := func(name string, raws ...string) { q.fields[name] = rapid.SampledFrom(raws).Draw(t, name) }
 	price := "30000"
-	if known, err := l.beside.Bill(at.key, at.text()); err == nil {
+	if known, err := l.direct.Bill(at.key, at.text()); err == nil {
 		price = known.Price
 	}
 	switch op {
@@ -327,13 +327,13 @@ func (l *lockstep) draw(t *rapid.T, op string) (wire, difference) {
 	if rapid.IntRange(0, 4).Draw(t, "odd") < 4 {
 		return q.signed(), difference{}
 	}
-	row := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(oddities), func(o oddity) bool { return !o.of(op) })).Draw(t, "fields")
+	row := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(unusual), func(o unusualValues) bool { return !o.appliesTo(op) })).Draw(t, "fields")
 	field, raw := rapid.SampledFrom(strings.Fields(row.fields)).Draw(t, "field"), rapid.SampledFrom(row.raws).Draw(t, "value")
-	return q.odd(field, raw), l.declared(op, field, raw)
+	return q.withUnusual(field, raw), l.differenceFor(op, field, raw)
 }
 
 // odd is the call with a value of the oddities in it, signed as it then is.
-func (q wire) odd(field, raw string) wire {
+func (q rawCall) withUnusual(field, raw string) rawCall {
 	if raw == "bare" {
 		raw = unquoted(q.fields["price"])
 	}

@@ -114,7 +114,7 @@ func (q call) body() string {
 }
 
 // send makes the call.
-func (b *bridge) send(q call, headers ...string) answer {
+func (b *gateway) send(q call, headers ...string) answer {
 	b.t.Helper()
 	return b.post(q.path(), q.body(), headers...)
 }
@@ -181,7 +181,7 @@ func codeOf(t rapid.TB, form, body string) string {
 }
 
 // holds checks status, code and the headers of an answer.
-func (a answer) holds(t testing.TB, form string, status int, code string) {
+func (a answer) check(t testing.TB, form string, status int, code string) {
 	t.Helper()
 	if got := codeOf(t, form, a.body); a.status != status || got != code {
 		t.Errorf("HTTP %d with code %s, want %d with %s: %s", a.status, got, status, code, a.body)

@@ -15,9 +15,9 @@ import (
 )
 
 // verdicts is what the report says.
-func (m *moving) verdicts(t *testing.T) []evidence.Verdict {
+func (m *rolloutGateway) verdicts(t *testing.T) []evidence.Verdict {
 	t.Helper()
-	got := m.operator("GET", "/rollout/report")
+	got := m.admin("GET", "/rollout/report")
 	var r rollout.Report
 	if err := json.Unmarshal([]byte(got.body), &r); err != nil {
 		t.Fatal(err, got.body)
@@ -26,7 +26,7 @@ func (m *moving) verdicts(t *testing.T) []evidence.Verdict {
 }
 
 // sound fails for every verdict that is a FAIL.
-func (m *moving) sound(t *testing.T) {
+func (m *rolloutGateway) checkNoFail(t *testing.T) {
 	t.Helper()
 	all := m.verdicts(t)
 	if len(all) == 0 {
@@ -39,38 +39,38 @@ func (m *moving) sound(t *testing.T) {
 	}
 }
 
-// TestOutageOfTheStoreIsNoFailure of a side: that a bill was not found there, while it was not known where it is, is not
+// TestStoreOutageIsNotCountedAgainstABackend of a side: that a bill was not found there, while it was not known where it is, is not
 // what the side said of it.
-func TestOutageOfTheStoreIsNoFailure(t *testing.T) {
+func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "new")
+	m := newRolloutGateway(t, "new")
 	file := regexp.MustCompile(`sqlite:([^"]+)"`).FindStringSubmatch(*m.text.Load())[1]
-	bring(t, m.old, "W", demoBill)
-	m.send(newCall("v2", "create").with("billId", "OFTHENEWSIDE00000001")).holds(t, "v2", 200, "0000")
+	prepareBill(t, m.old, "W", demoBill)
+	m.send(newCall("v2", "create").with("billId", "OFTHENEWSIDE00000001")).check(t, "v2", 200, "0000")
 	for range 110 {
-		m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+		m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 	}
 	if err := os.Rename(file, file+".away"); err != nil {
 		t.Fatal(err)
 	}
 	for range 12 {
-		m.send(newCall("v2", "read")).holds(t, "v2", 503, "MAINTAINED_METHOD")
+		m.send(newCall("v2", "read")).check(t, "v2", 503, "MAINTAINED_METHOD")
 	}
-	m.send(newCall("v2", "read").with("billId", "OFTHENEWSIDE00000001")).holds(t, "v2", 200, "0000")
+	m.send(newCall("v2", "read").with("billId", "OFTHENEWSIDE00000001")).check(t, "v2", 200, "0000")
 	if err := os.Rename(file+".away", file); err != nil {
 		t.Fatal(err)
 	}
-	m.sound(t)
+	m.checkNoFail(t)
 	if v := m.verdicts(t); v[0].Operation != "bill.create" || v[1].Operation != "bill.read" || v[1].Calls != [2]int{110, 1} {
 		t.Errorf("%+v", v)
 	}
 }
 
-// TestCallersThatGoAwayAreNoFailure of the side that they did not wait for.
-func TestCallersThatGoAwayAreNoFailure(t *testing.T) {
+// TestDisconnectsAreNotCountedAgainstABackend of the side that they did not wait for.
+func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 	t.Parallel()
 	var slow atomic.Bool
-	m := newMovingOver(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+	m := newRolloutWith(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if side == "new" && slow.Load() {
 				<-r.Context().Done()
@@ -79,11 +79,11 @@ func TestCallersThatGoAwayAreNoFailure(t *testing.T) {
 			service.ServeHTTP(w, r)
 		})
 	}, "")
-	bring(t, m.old, "W", "OFTHEOLDSIDE00000001")
-	m.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-	m.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+	prepareBill(t, m.old, "W", "OFTHEOLDSIDE00000001")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 	for range 110 {
-		m.send(newCall("v2", "read").with("billId", "OFTHEOLDSIDE00000001")).holds(t, "v2", 200, "0000")
+		m.send(newCall("v2", "read").with("billId", "OFTHEOLDSIDE00000001")).check(t, "v2", 200, "0000")
 	}
 	slow.Store(true)
 	for range 12 {
@@ -107,5 +107,5 @@ func TestCallersThatGoAwayAreNoFailure(t *testing.T) {
 		for !strings.Contains(m.logs.next(t), `"status":499`) {
 		}
 	}
-	m.sound(t)
+	m.checkNoFail(t)
 }

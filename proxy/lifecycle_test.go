@@ -12,7 +12,7 @@ import (
 
 // declared is how an answer through the bridge differs from what the service itself answers in the caller's form,
 // by the pair of forms, the operation and the state of the bill. The reasons stand in the table beside the rows.
-var declared = map[string]map[string]any{
+var lifecycleDifferences = map[string]map[string]any{
 	// No public table pairs the words of legacy with the numbers of v2, of which 0 is a payment method.
 	"legacy from v2 read W": {"appr_pay_type": "0"},
 	"legacy from v2 read D": {"appr_pay_type": "0"},
@@ -27,17 +27,17 @@ var declared = map[string]map[string]any{
 // v2Only are the fields of a v2 read that a legacy upstream does not have.
 var v2Only = []string{"apprCardMerchantNum", "dscTxNum", "cardType", "apprSign", "udItem"}
 
-// TestAWholeLife takes two bills from their making to their end through the bridge, in all four pairs of forms, and
+// TestBillLifecycle takes two bills from their making to their end through the bridge, in all four pairs of forms, and
 // holds every answer, field by field, to what the service answers directly in the caller's form.
-func TestAWholeLife(t *testing.T) {
+func TestBillLifecycle(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for _, upstream := range forms {
 			t.Run(client+" from "+upstream, func(t *testing.T) {
 				t.Parallel()
 				behind, beside := newService(), newService()
-				through := newBridge(t, toOne(upstream, newBackend(t, behind).url))
-				direct := newBridge(t, toOne(client, newBackend(t, beside).url))
+				through := newGateway(t, oneUpstream(upstream, newBackend(t, behind).url))
+				direct := newGateway(t, oneUpstream(client, newBackend(t, beside).url))
 				direct.url = newBackend(t, beside).url
 				for _, life := range []struct {
 					billID string
@@ -61,21 +61,21 @@ func TestAWholeLife(t *testing.T) {
 						}
 						q := newCall(client, name).with("billId", life.billID)
 						got := through.send(q)
-						got.holds(t, client, 200, "0000")
+						got.check(t, client, 200, "0000")
 						want := result(t, client, direct.send(q).body)
 						if client == "v2" && upstream == "legacy" && name == "read" {
 							for _, field := range v2Only {
 								delete(want, field)
 							}
 						}
-						maps.Copy(want, declared[client+" from "+upstream+" "+op])
+						maps.Copy(want, lifecycleDifferences[client+" from "+upstream+" "+op])
 						if diff := cmp.Diff(want, result(t, client, got.body)); diff != "" {
 							t.Errorf("%s (-the service itself, +through the bridge):\n%s", op, diff)
 						}
 					}
 				}
-				through.scrapeHas(`billbridge_requests_in_flight{upstream="up"} 0`)
-				if a, b := encode(bills(behind)), encode(bills(beside)); a != b {
+				through.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
+				if a, b := encode(billsWithoutForm(behind)), encode(billsWithoutForm(beside)); a != b {
 					t.Errorf("the service behind the bridge keeps other bills than the one beside it:\n%s%s", a, b)
 				}
 			})
@@ -84,7 +84,7 @@ func TestAWholeLife(t *testing.T) {
 }
 
 // bills are those of a service without the form that each was made in.
-func bills(s *sandbox.Service) []sandbox.Bill {
+func billsWithoutForm(s *sandbox.Service) []sandbox.Bill {
 	all := s.Bills()
 	for i := range all {
 		all[i].Form = ""

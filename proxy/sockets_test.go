@@ -26,9 +26,9 @@ func newSocket(t *testing.T) net.Listener {
 	return l
 }
 
-// TestCallsThatWaitedInTheSocket: a create that came before the gateway started is sent only if its caller is still there, and
+// TestWriteThatWaitedInTheSocketIsSentOnlyInTime: a create that came before the gateway started is sent only if its caller is still there, and
 // not when it came too long ago. A caller that gave up may have made another bill. Reads are answered.
-func TestCallsThatWaitedInTheSocket(t *testing.T) {
+func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux says how long data was in a socket")
@@ -45,7 +45,7 @@ func TestCallsThatWaitedInTheSocket(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(patience))
+				_ = conn.SetDeadline(time.Now().Add(testTimeout))
 				q := newCall("legacy", "create").with("billId", fmt.Sprintf("B%019d", n))
 				if n%2 == 1 {
 					q = newCall("legacy", "read")
@@ -55,15 +55,15 @@ func TestCallsThatWaitedInTheSocket(t *testing.T) {
 					_ = conn.Close()
 				}
 			}
-			sent, text := time.Now(), anywhere+toOne("v2", newBackend(t, service).url)
+			sent, text := time.Now(), anyPort+oneUpstream("v2", newBackend(t, service).url)
 			if when == "late" { // the time for a write to be sent is over before the gateway starts
 				text = strings.Replace(text, "}}", "}, other: {form: v2, url: \"http://127.0.0.1:1\"}}", 1) +
 					"route: {default: up}\nrollout: {old: up, new: other, bills: shared, send_within: 200ms}\n"
 				eventually(t, func() bool { return time.Since(sent) > 400*time.Millisecond }, func() string { return "no time passes" })
 			}
-			p := onSockets(t, text, map[string]net.Listener{"listen": l})
+			p := newProcessOnSockets(t, text, map[string]net.Listener{"listen": l})
 			if when == "gone" {
-				p.send(newCall("v2", "read")).holds(t, "v2", 200, "BILL_003") // the connections before it have been accepted
+				p.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003") // the connections before it have been accepted
 				p.stop()
 				if err := receive(t, p.ended, "end of the server"); err != nil {
 					t.Error(err)
@@ -81,14 +81,14 @@ func TestCallsThatWaitedInTheSocket(t *testing.T) {
 				got := answer{res.StatusCode, res.Header, string(body)}
 				switch {
 				case n%2 == 1:
-					got.holds(t, "legacy", 200, "BILL_003")
+					got.check(t, "legacy", 200, "BILL_003")
 				case when == "late":
-					got.holds(t, "legacy", 503, "MAINTAINED_METHOD")
+					got.check(t, "legacy", 503, "MAINTAINED_METHOD")
 					if !strings.Contains(got.body, "it could not be sent within 200ms, nothing was sent") {
 						t.Error(got.body)
 					}
 				default:
-					got.holds(t, "legacy", 200, "0000")
+					got.check(t, "legacy", 200, "0000")
 				}
 			}
 			if n, want := len(service.Bills()), map[string]int{"in time": calls / 2}[when]; n != want {
@@ -113,13 +113,13 @@ func (h heldListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// TestACallThatIsJustAcceptedIsAnswered: the drain begins between the moment in which its connection is accepted and that in which
+// TestDrainAnswersACallJustAccepted: the drain begins between the moment in which its connection is accepted and that in which
 // it is served.
-func TestACallThatIsJustAcceptedIsAnswered(t *testing.T) {
+func TestDrainAnswersACallJustAccepted(t *testing.T) {
 	t.Parallel()
 	held := heldListener{newSocket(t), make(chan struct{}, 1), make(chan struct{})}
-	p := onSockets(t, anywhere+toOne("v2", newBackend(t, newService()).url), map[string]net.Listener{"listen": held})
-	b := &bridge{t: t, url: "http://" + p.Address()}
+	p := newProcessOnSockets(t, anyPort+oneUpstream("v2", newBackend(t, newService()).url), map[string]net.Listener{"listen": held})
+	b := &gateway{t: t, url: "http://" + p.Address()}
 	got := make(chan []answer, 1)
 	go func() { got <- b.raw(false, nextCall(newCall("legacy", "create"))) }()
 	receive(t, held.got, "connection")
@@ -131,22 +131,22 @@ func TestACallThatIsJustAcceptedIsAnswered(t *testing.T) {
 	if len(answers) != 1 {
 		t.Fatalf("%d answers", len(answers))
 	}
-	answers[0].holds(t, "legacy", 200, "0000")
+	answers[0].check(t, "legacy", 200, "0000")
 }
 
-// TestAnswersEndTheirConnectionsWhileItDrains: also while the drain still waits for a connection that says nothing. The next call
+// TestDrainClosesConnectionsAfterTheirAnswers: also while the drain still waits for a connection that says nothing. The next call
 // on a connection that stays open would be lost.
-func TestAnswersEndTheirConnectionsWhileItDrains(t *testing.T) {
+func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
-	p := newProcess(t, anywhere+toOne("v2", newBackend(t, g.before(newService())).url))
+	p := newProcess(t, anyPort+oneUpstream("v2", newBackend(t, g.holdCalls(newService())).url))
 	defer g.open()
 	silent, err := net.Dial("tcp", p.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	b := &bridge{t: t, url: "http://" + p.Address()}
+	b := &gateway{t: t, url: "http://" + p.Address()}
 	got := make(chan []answer, 1)
 	go func() { got <- b.raw(false, nextCall(newCall("legacy", "read"))) }()
 	receive(t, g.reached, "call at the upstream")
@@ -168,26 +168,26 @@ func TestAnAdminSocketNeedsATokenOrLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s, err := server.Listen(t.Context(), parse(t, anywhere+toOne("v2", nowhere)), nil, map[string]net.Listener{"admin.listen": l}, server.Build{}, slog.New(slog.DiscardHandler))
+	s, err := server.Listen(t.Context(), parse(t, anyPort+oneUpstream("v2", refusedURL)), nil, map[string]net.Listener{"admin.listen": l}, server.Build{}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.HasPrefix(err.Error(), "admin.token is not set, and the admin socket listens on ") {
 		t.Errorf("%v %v", s, err)
 	}
 }
 
-// TestProbesDoNotQueueForAStoreThatHangs: each gets its answer in time for a probe.
-func TestProbesDoNotQueueForAStoreThatHangs(t *testing.T) {
+// TestReadinessIsAnsweredWhileTheStoreHangs: each gets its answer in time for a probe.
+func TestReadinessIsAnsweredWhileTheStoreHangs(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, "old")
+	m := newRolloutGateway(t, "old")
 	p := newProcess(t, *m.text.Load()+"ready: {store: reported}\n")
 	release := holdStore(t, m)
 	defer release()
 	eventually(t, func() bool {
-		return strings.Contains(p.operator("GET", "/-/ready?verbose").body, "cannot be written to")
+		return strings.Contains(p.admin("GET", "/-/ready?verbose").body, "cannot be written to")
 	}, func() string { return "no outage" })
 	var probes sync.WaitGroup
 	for range 40 {
 		probes.Go(func() {
-			if got, err := ask(p.client, "GET", "http://"+p.AdminAddress()+"/-/ready", ""); err != nil || got.status != 200 {
+			if got, err := doRequest(p.client, "GET", "http://"+p.AdminAddress()+"/-/ready", ""); err != nil || got.status != 200 {
 				t.Errorf("%+v %v", got, err)
 			}
 		})

@@ -15,23 +15,23 @@ import (
 )
 
 // A leaver is a caller's end of an exchange: what happens when its answer is written, and when it is flushed.
-type leaver struct {
+type callerWriter struct {
 	*httptest.ResponseRecorder
 	write, flush func() error
 }
 
-func (l leaver) Write(p []byte) (int, error) {
+func (l callerWriter) Write(p []byte) (int, error) {
 	if err := l.write(); err != nil {
 		return 0, err
 	}
 	return l.ResponseRecorder.Write(p)
 }
 
-func (l leaver) FlushError() error { return l.flush() }
+func (l callerWriter) FlushError() error { return l.flush() }
 
-// TestCallerWithItsAnswerIsNotGone: a caller that asked for the end of its connection hangs up when it has its answer, while the
+// TestDisconnectAfterTheAnswerIsNotLogged: a caller that asked for the end of its connection hangs up when it has its answer, while the
 // ledger is still told how the call ended. The log called it gone.
-func TestCallerWithItsAnswerIsNotGone(t *testing.T) {
+func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 	t.Parallel()
 	nothing := func(func()) error { return nil }
 	broken := func(func()) error { return errors.New("broken pipe") }
@@ -69,7 +69,7 @@ func TestCallerWithItsAnswerIsNotGone(t *testing.T) {
 			}
 			defer g.Close()
 			q := newCall("v2", "create") // a write, which goes on without its caller
-			w := leaver{httptest.NewRecorder(), func() error { return row.write(leave) }, func() error { return row.flush(leave) }}
+			w := callerWriter{httptest.NewRecorder(), func() error { return row.write(leave) }, func() error { return row.flush(leave) }}
 			g.ServeHTTP(w, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())).WithContext(ctx))
 			if got := fields(t, log.next(t)); (got["caller_gone"] == true) != row.gone || got["code"] != "0000" {
 				t.Errorf("%v", got)

@@ -8,14 +8,14 @@ import (
 )
 
 // toBoth is the config of a gateway with an upstream of each form, both behind a path prefix, that passes paths through.
-func toBoth(old, fresh, pass string) string {
+func twoUpstreams(old, fresh, pass string) string {
 	return fmt.Sprintf("base_path: /partner\nupstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: new, pass: %s}\n",
 		old+"/a", fresh+"/b", pass)
 }
 
-// TestPassedPathsGoByteForByte: operations that the document does not have reach the upstream of their form untouched, and so
+// TestPassedPathsAreNotChanged: operations that the document does not have reach the upstream of their form untouched, and so
 // do its replies, whatever they are. A query string is no part of that.
-func TestPassedPathsGoByteForByte(t *testing.T) {
+func TestPassedPathsAreNotChanged(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		path, target, reply, kind string
@@ -30,8 +30,8 @@ func TestPassedPathsGoByteForByte(t *testing.T) {
 	} {
 		t.Run(row.path, func(t *testing.T) {
 			t.Parallel()
-			back := newBackend(t, says(row.status, row.reply, "Content-Type", row.kind))
-			b := newBridge(t, toBoth(back.url, back.url, "[/if/read/open, /cash-receipt/]"))
+			back := newBackend(t, replyWith(row.status, row.reply, "Content-Type", row.kind))
+			b := newGateway(t, twoUpstreams(back.url, back.url, "[/if/read/open, /cash-receipt/]"))
 			key := map[bool]string{true: "apikey", false: "apiKey"}[strings.HasPrefix(row.path, "/if/")]
 			body := `{ "` + key + `":"demo-partner-key", "price": 20000.00, "memo":"가\uac00", "z":{"a":[1e2]} }`
 			got := b.post("/partner"+row.path, body)
@@ -44,7 +44,7 @@ func TestPassedPathsGoByteForByte(t *testing.T) {
 			}
 			upstream := map[bool]string{true: "old", false: "new"}[key == "apikey"]
 			client := map[bool]string{true: "legacy", false: "v2"}[key == "apikey"]
-			b.scrapeHas(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="pass",status="%d",upstream=%q} 1`, client, row.code, row.status, upstream))
+			b.checkMetrics(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="pass",status="%d",upstream=%q} 1`, client, row.code, row.status, upstream))
 			if line := fields(t, b.logs.next(t)); line["operation"] != "pass" || line["partner"] != "5f7b2ed74a97" {
 				t.Errorf("logged %v", line)
 			}
@@ -52,12 +52,12 @@ func TestPassedPathsGoByteForByte(t *testing.T) {
 	}
 }
 
-// TestPassedPathsPassTheIntakeChecks: what no other call may be, these may not be either, and no other path is reached
+// TestPassedPathsHaveIntakeChecks: what no other call may be, these may not be either, and no other path is reached
 // through a prefix.
-func TestPassedPathsPassTheIntakeChecks(t *testing.T) {
+func TestPassedPathsHaveIntakeChecks(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, says(200, `{"code":"0000"}`))
-	b := newBridge(t, toBoth(back.url, back.url, "[/if/, /cash-receipt/issue]")+"limits: {body: 1KiB}\n")
+	back := newBackend(t, replyWith(200, `{"code":"0000"}`))
+	b := newGateway(t, twoUpstreams(back.url, back.url, "[/if/, /cash-receipt/issue]")+"limits: {body: 1KiB}\n")
 	for _, row := range []struct {
 		method, path, body, kind string
 		status                   int
@@ -89,41 +89,41 @@ func TestPassedPathsPassTheIntakeChecks(t *testing.T) {
 		if row.path == "/if/read/open" {
 			form = "legacy" // also outside of the base path
 		}
-		t.Run(row.method+row.path, func(t *testing.T) { got.holds(t, form, row.status, row.code) })
+		t.Run(row.method+row.path, func(t *testing.T) { got.check(t, form, row.status, row.code) })
 	}
 	if n := len(back.received()); n != 0 {
 		t.Errorf("%d calls reached the upstream", n)
 	}
 }
 
-// TestTheTableServesItsPathsBelowAPassedPrefix: a bill is translated, whatever route.pass says.
-func TestTheTableServesItsPathsBelowAPassedPrefix(t *testing.T) {
+// TestPathsOfTheTableAreTranslatedBelowAPassedPrefix: a bill is translated, whatever route.pass says.
+func TestPathsOfTheTableAreTranslatedBelowAPassedPrefix(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newBridge(t, fmt.Sprintf("upstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: new, pass: [/if/bill/, /if/]}\n", nowhere, back.url))
-	b.send(newCall("legacy", "create")).holds(t, "legacy", success.status, success.code)
+	b := newGateway(t, fmt.Sprintf("upstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: new, pass: [/if/bill/, /if/]}\n", refusedURL, back.url))
+	b.send(newCall("legacy", "create")).check(t, "legacy", success.status, success.code)
 	if calls := back.received(); len(calls) != 1 || calls[0].target != "/bill" {
 		t.Errorf("the upstream got %+v", calls)
 	}
 }
 
-// TestAPassedCallWithoutAnAnswerMayHaveBeenDone: nobody knows whether it is a write.
-func TestAPassedCallWithoutAnAnswerMayHaveBeenDone(t *testing.T) {
+// TestPassedCallWithoutAnswerIsUnknown: nobody knows whether it is a write.
+func TestPassedCallWithoutAnswerIsUnknown(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	b := newBridge(t, toBoth(back.url, back.url, "[/cash-receipt/]"))
-	b.post("/partner/cash-receipt/issue", `{"apiKey":"demo-partner-key"}`).holds(t, "v2", unknown.status, unknown.code)
+	b := newGateway(t, twoUpstreams(back.url, back.url, "[/cash-receipt/]"))
+	b.post("/partner/cash-receipt/issue", `{"apiKey":"demo-partner-key"}`).check(t, "v2", unknown.status, unknown.code)
 	if n := len(back.received()); n != 1 {
 		t.Errorf("%d calls at the upstream", n)
 	}
 }
 
-// TestADoubledSlashIsOne: base addresses are joined carelessly. Nothing else of a path is cleaned.
-func TestADoubledSlashIsOne(t *testing.T) {
+// TestDoubledSlashCountsAsOne: base addresses are joined carelessly. Nothing else of a path is cleaned.
+func TestDoubledSlashCountsAsOne(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"", "/partner"} {
 		back := newBackend(t, newService())
-		b := newBridge(t, "base_path: "+base+"/\n"+toOne("v2", back.url))
+		b := newGateway(t, "base_path: "+base+"/\n"+oneUpstream("v2", back.url))
 		for _, form := range forms {
 			for _, op := range operations {
 				q := newCall(form, op)
@@ -141,8 +141,8 @@ func TestADoubledSlashIsOne(t *testing.T) {
 				}
 			}
 		}
-		b.post("/"+base+"/if/none", "{}").holds(t, "legacy", 404, "ERROR")
-		b.post(base+"//if/none", "{}").holds(t, "legacy", 404, "ERROR")
-		b.do("GET", base+"//if/bill/read", "").holds(t, "legacy", 405, "ERROR")
+		b.post("/"+base+"/if/none", "{}").check(t, "legacy", 404, "ERROR")
+		b.post(base+"//if/none", "{}").check(t, "legacy", 404, "ERROR")
+		b.do("GET", base+"//if/bill/read", "").check(t, "legacy", 405, "ERROR")
 	}
 }

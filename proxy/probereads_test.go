@@ -19,9 +19,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestSecondReadIsNotTheReader: an overlay adds a read with role: bill, in one form or in both. Bills are still read by
+// TestOverlayReadIsNotUsedForProbes: an overlay adds a read with role: bill, in one form or in both. Bills are still read by
 // bill.read. The last such operation was taken, so that every read of an unknown bill panicked, and a create was not sent.
-func TestSecondReadIsNotTheReader(t *testing.T) {
+func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]string{
 		"in one form":   `v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: bill.billId, role: bill}], reply: [{v2: billId}]`,
@@ -33,16 +33,16 @@ func TestSecondReadIsNotTheReader(t *testing.T) {
 			if err := os.WriteFile(overlay, []byte("operations: {bill.check: {new: true, "+second+"}}"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			m := newMovingOver(t, "legacy", "v2", "new", func(_ string, service http.Handler) http.Handler { return service },
+			m := newRolloutWith(t, "legacy", "v2", "new", func(_ string, service http.Handler) http.Handler { return service },
 				"}\ntable: {overlay: "+overlay) // the section of the rollout ends before it
 			for _, client := range forms {
-				m.send(newCall(client, "read")).holds(t, client, 200, "BILL_003")
+				m.send(newCall(client, "read")).check(t, client, 200, "BILL_003")
 			}
-			m.send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
+			m.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
 			if n := len(m.fresh.Bills()); n != 1 {
 				t.Errorf("%d bills at the new backend", n)
 			}
-			m.send(newCall("legacy", "read")).holds(t, "legacy", 200, "0000")
+			m.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
 			for _, side := range []*backend{m.oldCalls, m.newCalls} {
 				for _, got := range side.received() {
 					if strings.HasSuffix(got.target, "/check") {
@@ -57,9 +57,9 @@ func TestSecondReadIsNotTheReader(t *testing.T) {
 	}
 }
 
-// TestProbeOfACreateThatPanics: it is not clear then whether the other backend has the bill, so nothing is sent and the caller
+// TestPanicInAProbeSendsNothing: it is not clear then whether the other backend has the bill, so nothing is sent and the caller
 // gets 503. The panic ended the whole create with a 500, ERROR.
-func TestProbeOfACreateThatPanics(t *testing.T) {
+func TestPanicInAProbeSendsNothing(t *testing.T) {
 	t.Parallel()
 	old, fresh := newBackend(t, newService()), newBackend(t, newService())
 	opened, err := store.Open(t.Context(), "memory:")
@@ -78,7 +78,7 @@ func TestProbeOfACreateThatPanics(t *testing.T) {
 	}
 	c := parse(t, fmt.Sprintf("upstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: old}\n"+
 		"store: {url: sqlite:unused.db}\nrollout: {old: old, new: new}\n", old.url, fresh.url))
-	b := &bridge{t: t, logs: newLogs(), registry: prometheus.NewRegistry()}
+	b := &gateway{t: t, logs: newLogs(), registry: prometheus.NewRegistry()}
 	logger := slog.New(slog.NewJSONHandler(b.logs, nil))
 	router, err := rollout.New(t.Context(), c, rollout.Options{Store: opened, Registerer: b.registry, Logger: logger})
 	if err != nil {
@@ -92,12 +92,12 @@ func TestProbeOfACreateThatPanics(t *testing.T) {
 	b.url, b.client = server.URL, newClient(t, nil)
 
 	b.Trip("old", func(http.RoundTripper) http.RoundTripper {
-		return trip(func(*http.Request) (*http.Response, error) { panic(canaryKey) })
+		return roundTripFunc(func(*http.Request) (*http.Response, error) { panic(canaryKey) })
 	})
 	for n, client := range forms {
 		got := b.send(newCall(client, "create"))
-		got.holds(t, client, 503, "MAINTAINED_METHOD")
-		b.scrapeHas(fmt.Sprintf(`billbridge_rollout_refused_total{reason="unclear"} %d`, n+1))
+		got.check(t, client, 503, "MAINTAINED_METHOD")
+		b.checkMetrics(fmt.Sprintf(`billbridge_rollout_refused_total{reason="unclear"} %d`, n+1))
 		if text := b.logs.String() + got.body; strings.Contains(text, canaryKey) || strings.Count(text, "panic in a question") != n+1 {
 			t.Errorf("the log is %s", text)
 		}
@@ -107,32 +107,32 @@ func TestProbeOfACreateThatPanics(t *testing.T) {
 	}
 	// The bill is not held: it is made once the old backend answers.
 	b.Trip("old", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
-	b.send(newCall("legacy", "create")).holds(t, "legacy", 200, "0000")
+	b.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
 }
 
-// TestReadWithoutAStateShowsNoBill: the success of a read that an overlay adds says nothing of the bill, so that a bill whose
+// TestReadWithoutAStateDoesNotShowTheBill: the success of a read that an overlay adds says nothing of the bill, so that a bill whose
 // create has an unknown outcome stays one that may have been made. Only the state in a reply shows that it is there.
-func TestReadWithoutAStateShowsNoBill(t *testing.T) {
+func TestReadWithoutAStateDoesNotShowTheBill(t *testing.T) {
 	t.Parallel()
 	overlay := filepath.Join(t.TempDir(), "mine.yaml")
 	if err := os.WriteFile(overlay, []byte("operations: {bill.check: {new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, "+
 		"request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: valid, legacy: valid}]}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := newMovingOver(t, "legacy", "v2", "new", func(_ string, service http.Handler) http.Handler {
+	m := newRolloutWith(t, "legacy", "v2", "new", func(_ string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/bill":
 				panic(http.ErrAbortHandler)
 			case "/bill/check":
-				says(200, `{"code":"0000","message":"ok","data":{"valid":"Y"}}`).ServeHTTP(w, r)
+				replyWith(200, `{"code":"0000","message":"ok","data":{"valid":"Y"}}`).ServeHTTP(w, r)
 			default:
 				service.ServeHTTP(w, r)
 			}
 		})
 	}, "}\ntable: {overlay: "+overlay)
-	m.send(newCall("v2", "create")).holds(t, "v2", unknown.status, unknown.code)
-	got, err := ask(m.client, http.MethodPost, "http://"+m.Address()+"/bill/check", `{"apiKey":"`+demoKey+`","bill":{"billId":"`+demoBill+`"}}`)
+	m.send(newCall("v2", "create")).check(t, "v2", unknown.status, unknown.code)
+	got, err := doRequest(m.client, http.MethodPost, "http://"+m.Address()+"/bill/check", `{"apiKey":"`+demoKey+`","bill":{"billId":"`+demoBill+`"}}`)
 	if err != nil || got.status != 200 || !strings.Contains(got.body, `"valid":"Y"`) {
 		t.Fatalf("%v, %d %s", err, got.status, got.body)
 	}

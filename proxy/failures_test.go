@@ -15,38 +15,38 @@ import (
 )
 
 // A wreck is a way in which a call ends without an answer, and what its caller is told: of a read, and of a write.
-type wreck struct {
+type failureCase struct {
 	name        string
 	config      string // more lines, such as a limit
 	timeout     string
 	url         string // instead of the sandbox's
 	fault       *sandbox.Fault
 	deliver     func(http.ResponseWriter, *httptest.ResponseRecorder) // brings the sandbox's reply, instead of itself
-	read, write told
+	read, write wantAnswer
 	calls       int // that the upstream must have seen
 }
 
-type told struct {
+type wantAnswer struct {
 	status int
 	code   string // "null" for an unknown outcome
 }
 
 var (
-	brokenRead   = told{http.StatusBadGateway, "ERROR"}
-	lateRead     = told{http.StatusGatewayTimeout, "ERROR"}
-	unknown      = told{http.StatusBadGateway, "null"}
-	unknownLate  = told{http.StatusGatewayTimeout, "null"}
-	refused      = told{http.StatusServiceUnavailable, "MAINTAINED_METHOD"}
-	success      = told{http.StatusOK, "0000"}
-	hour         = &sandbox.Fault{Delay: time.Hour}
+	brokenRead   = wantAnswer{http.StatusBadGateway, "ERROR"}
+	lateRead     = wantAnswer{http.StatusGatewayTimeout, "ERROR"}
+	unknown      = wantAnswer{http.StatusBadGateway, "null"}
+	unknownLate  = wantAnswer{http.StatusGatewayTimeout, "null"}
+	refused      = wantAnswer{http.StatusServiceUnavailable, "MAINTAINED_METHOD"}
+	success      = wantAnswer{http.StatusOK, "0000"}
+	noReply      = &sandbox.Fault{Delay: time.Hour}
 	longReply    = `{"code":"0000","message":"` + strings.Repeat("a", 5000) + `"}`
 	shortReplies = "limits: {reply: 4KiB}"
 )
 
-func body(text string) *sandbox.Fault { return &sandbox.Fault{Body: text} }
+func bodyFault(text string) *sandbox.Fault { return &sandbox.Fault{Body: text} }
 
 // headed changes the reply's header or body before it is sent.
-func headed(change func(h http.Header, body []byte) []byte) func(http.ResponseWriter, *httptest.ResponseRecorder) {
+func changedReply(change func(h http.Header, body []byte) []byte) func(http.ResponseWriter, *httptest.ResponseRecorder) {
 	return func(w http.ResponseWriter, reply *httptest.ResponseRecorder) {
 		changed := change(w.Header(), reply.Body.Bytes())
 		w.WriteHeader(reply.Code)
@@ -54,7 +54,7 @@ func headed(change func(h http.Header, body []byte) []byte) func(http.ResponseWr
 	}
 }
 
-func zipped(data []byte) []byte {
+func gzipped(data []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	_, _ = z.Write(data)
@@ -62,54 +62,54 @@ func zipped(data []byte) []byte {
 	return b.Bytes()
 }
 
-func wrecks() []wreck {
+func failureCases() []failureCase {
 	encoded := func(coding string, change func([]byte) []byte) func(http.ResponseWriter, *httptest.ResponseRecorder) {
-		return headed(func(h http.Header, body []byte) []byte {
+		return changedReply(func(h http.Header, body []byte) []byte {
 			h.Set("Content-Encoding", coding)
 			return change(body)
 		})
 	}
-	return []wreck{
+	return []failureCase{
 		{name: "success", read: success, write: success, calls: 1},
 		{name: "gzip", fault: &sandbox.Fault{Gzip: true}, read: success, write: success, calls: 1},
-		{name: "gzip in capitals", deliver: encoded("GZIP", zipped), read: success, write: success, calls: 1},
-		{name: "timeout", timeout: "50ms", fault: hour, read: lateRead, write: unknownLate, calls: 1},
-		{name: "connection refused", url: nowhere, read: refused, write: refused},
+		{name: "gzip in capitals", deliver: encoded("GZIP", gzipped), read: success, write: success, calls: 1},
+		{name: "timeout", timeout: "50ms", fault: noReply, read: lateRead, write: unknownLate, calls: 1},
+		{name: "connection refused", url: refusedURL, read: refused, write: refused},
 		{name: "connection dropped", fault: &sandbox.Fault{Drop: true}, read: brokenRead, write: unknown, calls: 1},
 		{name: "truncated", fault: &sandbox.Fault{Truncate: true}, read: brokenRead, write: unknown, calls: 1},
 		{name: "truncated gzip", fault: &sandbox.Fault{Truncate: true, Gzip: true}, read: brokenRead, write: unknown, calls: 1},
-		{name: "not JSON", fault: body("oops"), read: brokenRead, write: unknown, calls: 1},
-		{name: "JSON twice", fault: body(`{"code":"0000","message":"a"}{"code":"0000"}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "duplicate code", fault: body(`{"code":"0000","c\u006fde":"ERROR","message":"a","msg":"a"}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "an array", fault: body(`[{"code":"0000"}]`), read: brokenRead, write: unknown, calls: 1},
-		{name: "an empty object", fault: body(`{}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "not UTF-8", fault: body("{\"code\":\"0000\",\"message\":\"\xff\"}"), read: brokenRead, write: unknown, calls: 1},
+		{name: "not JSON", fault: bodyFault("oops"), read: brokenRead, write: unknown, calls: 1},
+		{name: "JSON twice", fault: bodyFault(`{"code":"0000","message":"a"}{"code":"0000"}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "duplicate code", fault: bodyFault(`{"code":"0000","c\u006fde":"ERROR","message":"a","msg":"a"}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "an array", fault: bodyFault(`[{"code":"0000"}]`), read: brokenRead, write: unknown, calls: 1},
+		{name: "an empty object", fault: bodyFault(`{}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "not UTF-8", fault: bodyFault("{\"code\":\"0000\",\"message\":\"\xff\"}"), read: brokenRead, write: unknown, calls: 1},
 		{name: "HTML 404", fault: &sandbox.Fault{Status: 404, Body: "<html>no</html>"}, read: brokenRead, write: unknown, calls: 1},
 		{name: "HTML 502", fault: &sandbox.Fault{Status: 502, Body: "<html>no</html>"}, read: brokenRead, write: unknown, calls: 1},
-		{name: "HTML 200", fault: body("<html>login</html>"), read: brokenRead, write: unknown, calls: 1},
-		{name: "a number for a code", fault: body(`{"code":0,"message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "null for a code", fault: body(`{"code":null,"message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "an empty code", fault: body(`{"code":"","message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "HTML 200", fault: bodyFault("<html>login</html>"), read: brokenRead, write: unknown, calls: 1},
+		{name: "a number for a code", fault: bodyFault(`{"code":0,"message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "null for a code", fault: bodyFault(`{"code":null,"message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
+		{name: "an empty code", fault: bodyFault(`{"code":"","message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
 		{name: "302", fault: &sandbox.Fault{Status: 302}, read: brokenRead, write: unknown, calls: 1},
 		{name: "307", fault: &sandbox.Fault{Status: 307}, read: brokenRead, write: unknown, calls: 1},
 		{name: "304", deliver: func(w http.ResponseWriter, _ *httptest.ResponseRecorder) { w.WriteHeader(304) }, read: brokenRead, write: unknown, calls: 1},
 		{name: "204", deliver: func(w http.ResponseWriter, _ *httptest.ResponseRecorder) { w.WriteHeader(204) }, read: brokenRead, write: unknown, calls: 1},
-		{name: "empty body", deliver: headed(func(http.Header, []byte) []byte { return nil }), read: brokenRead, write: unknown, calls: 1},
-		{name: "too large", config: shortReplies, fault: body(longReply), read: brokenRead, write: unknown, calls: 1},
+		{name: "empty body", deliver: changedReply(func(http.Header, []byte) []byte { return nil }), read: brokenRead, write: unknown, calls: 1},
+		{name: "too large", config: shortReplies, fault: bodyFault(longReply), read: brokenRead, write: unknown, calls: 1},
 		{name: "too large unzipped", config: shortReplies, fault: &sandbox.Fault{Body: longReply, Gzip: true}, read: brokenRead, write: unknown, calls: 1},
 		{name: "gzip that is none", deliver: encoded("gzip", func(b []byte) []byte { return b }), read: brokenRead, write: unknown, calls: 1},
-		{name: "gzip cut off", deliver: encoded("gzip", func(b []byte) []byte { z := zipped(b); return z[:len(z)-9] }), read: brokenRead, write: unknown, calls: 1},
-		{name: "gzip with a wrong sum", deliver: encoded("gzip", func(b []byte) []byte { z := zipped(b); z[len(z)-6] ^= 1; return z }), read: brokenRead, write: unknown, calls: 1},
+		{name: "gzip cut off", deliver: encoded("gzip", func(b []byte) []byte { z := gzipped(b); return z[:len(z)-9] }), read: brokenRead, write: unknown, calls: 1},
+		{name: "gzip with a wrong sum", deliver: encoded("gzip", func(b []byte) []byte { z := gzipped(b); z[len(z)-6] ^= 1; return z }), read: brokenRead, write: unknown, calls: 1},
 		{name: "a coding we do not read", deliver: encoded("br", func(b []byte) []byte { return b }), read: brokenRead, write: unknown, calls: 1},
 	}
 }
 
-// TestR24_R26_Matrix crosses both forms of the caller with both of the upstream, every bill operation, and every
+// TestR24_R26_FailuresOfEveryOperation crosses both forms of the caller with both of the upstream, every bill operation, and every
 // way in which a call can end, by both kinds of status. A write with an unknown outcome is never told as a
 // refusal and never with HTTP 200, and no call is ever made twice.
-func TestR24_R26_Matrix(t *testing.T) {
+func TestR24_R26_FailuresOfEveryOperation(t *testing.T) {
 	t.Parallel()
-	for _, w := range wrecks() {
+	for _, w := range failureCases() {
 		for _, client := range forms {
 			for _, upstream := range forms {
 				for _, status := range []string{"own", "always-200"} {
@@ -126,7 +126,7 @@ func TestR24_R26_Matrix(t *testing.T) {
 	}
 }
 
-func (w wreck) run(t *testing.T, client, upstream, status string) {
+func (w failureCase) run(t *testing.T, client, upstream, status string) {
 	service := newService()
 	back := newBackend(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if w.deliver == nil {
@@ -144,11 +144,11 @@ func (w wreck) run(t *testing.T, client, upstream, status string) {
 	if w.timeout != "" {
 		timeout = w.timeout
 	}
-	b := newBridge(t, strings.ReplaceAll(toOne(upstream, url, w.config, "failures: {status: "+status+"}"), "20s", timeout))
+	b := newGateway(t, strings.ReplaceAll(oneUpstream(upstream, url, w.config, "failures: {status: "+status+"}"), "20s", timeout))
 	for i, op := range operations {
 		t.Run(op, func(t *testing.T) {
 			billID := "1234567890ABCDEFGHI" + strconv.Itoa(i)
-			bring(t, service, before[op], billID)
+			prepareBill(t, service, stateBefore[op], billID)
 			seen, passed := service.Calls()["bill."+op], len(back.received())
 			if w.fault != nil {
 				service.Fault(*w.fault)
@@ -161,7 +161,7 @@ func (w wreck) run(t *testing.T, client, upstream, status string) {
 			if status == "always-200" && want.code != "null" {
 				want.status = http.StatusOK
 			}
-			got.holds(t, client, want.status, want.code)
+			got.check(t, client, want.status, want.code)
 			if want.code == "null" && !strings.Contains(got.body, "outcome unknown") {
 				t.Errorf("the text does not say that the outcome is unknown: %s", got.body)
 			}
@@ -174,10 +174,10 @@ func (w wreck) run(t *testing.T, client, upstream, status string) {
 }
 
 // before is the state that a bill must be in for an operation to succeed; "" is no bill.
-var before = map[string]string{"create": "", "resend": "W", "read": "F", "destroy": "W", "cancel": "F"}
+var stateBefore = map[string]string{"create": "", "resend": "W", "read": "F", "destroy": "W", "cancel": "F"}
 
 // bring makes the bill at the service and moves it to a state.
-func bring(t testing.TB, s *sandbox.Service, state, billID string) {
+func prepareBill(t testing.TB, s *sandbox.Service, state, billID string) {
 	t.Helper()
 	direct := func(op string) {
 		q := newCall("v2", op).with("billId", billID)
@@ -211,7 +211,7 @@ func TestR24_BareLegacyRead(t *testing.T) {
 		name   string
 		status int
 		body   string
-		want   told
+		want   wantAnswer
 	}{
 		{"the bill that was asked for", 200, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, success},
 		{"another bill", 200, `{"bill_id":"0000000000ABCDEFGHIJ","appr_state":"F"}`, brokenRead},
@@ -219,7 +219,7 @@ func TestR24_BareLegacyRead(t *testing.T) {
 		{"a state that there is not", 200, `{"bill_id":"` + demoBill + `","appr_state":"X"}`, brokenRead},
 		{"another status", 201, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, brokenRead},
 		{"an error status", 500, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, brokenRead},
-		{"a code all the same", 200, `{"code":"BILL_003","msg":"없음","bill_id":"` + demoBill + `","appr_state":"F"}`, told{200, "BILL_003"}},
+		{"a code all the same", 200, `{"code":"BILL_003","msg":"없음","bill_id":"` + demoBill + `","appr_state":"F"}`, wantAnswer{200, "BILL_003"}},
 		{"on a write", 200, `{"bill_id":"` + demoBill + `","appr_state":"D"}`, unknown},
 	} {
 		for _, client := range forms {
@@ -229,7 +229,7 @@ func TestR24_BareLegacyRead(t *testing.T) {
 				if row.name == "on a write" {
 					op = "destroy"
 				}
-				b := newBridge(t, toOne("legacy", newBackend(t, says(row.status, row.body)).url))
+				b := newGateway(t, oneUpstream("legacy", newBackend(t, replyWith(row.status, row.body)).url))
 				got := b.send(newCall(client, op))
 				if client == "legacy" && row.want.code == "BILL_003" {
 					if got.status != 200 || got.body != row.body {
@@ -237,7 +237,7 @@ func TestR24_BareLegacyRead(t *testing.T) {
 					}
 					return
 				}
-				got.holds(t, client, row.want.status, row.want.code)
+				got.check(t, client, row.want.status, row.want.code)
 			})
 		}
 	}
@@ -250,7 +250,7 @@ func TestR26_Always200DoesNotHideAnUnknownOutcome(t *testing.T) {
 	for _, client := range forms {
 		for _, op := range writes {
 			back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-			b := newBridge(t, toOne("v2", back.url, "failures: {status: always-200}"))
+			b := newGateway(t, oneUpstream("v2", back.url, "failures: {status: always-200}"))
 			got := b.send(newCall(client, op))
 			if got.status/100 == 2 || fields(t, got.body)["code"] != nil || !slices.Contains([]int{502, 504}, got.status) {
 				t.Errorf("%s %s: HTTP %d %s", client, op, got.status, got.body)

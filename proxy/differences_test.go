@@ -18,14 +18,14 @@ var texts = []string{
 
 // An oddity is values that are not what the document asks for, or that the two forms do not agree upon. "bare" is the
 // price of the bill as a number.
-type oddity struct {
+type unusualValues struct {
 	ops, fields string
 	raws        []string
 }
 
-func (o oddity) of(op string) bool { return o.ops == "any" || has(o.ops, op) }
+func (o unusualValues) appliesTo(op string) bool { return o.ops == "any" || containsWord(o.ops, op) }
 
-var oddities = []oddity{
+var unusual = []unusualValues{
 	{"create destroy cancel", "price", []string{
 		`"30002"`, "bare", "", "null", `""`, "true", "-30000", "30000.0", "3e4", `"3만"`, `" 30000"`, `"30,000"`, `"030000"`, `"\u0033\u0030000"`, "{}", "[30000]",
 	}},
@@ -49,12 +49,12 @@ var oddities = []oddity{
 }
 
 // odd are the odd values of an operation, by their fields.
-func odd(op string) iter.Seq2[string, string] {
+func unusualFields(op string) iter.Seq2[string, string] {
 	return func(yield func(field, raw string) bool) {
-		for _, o := range oddities {
+		for _, o := range unusual {
 			for field := range strings.FieldsSeq(o.fields) {
 				for _, raw := range o.raws {
-					if o.of(op) && !yield(field, raw) {
+					if o.appliesTo(op) && !yield(field, raw) {
 						return
 					}
 				}
@@ -63,25 +63,25 @@ func odd(op string) iter.Seq2[string, string] {
 	}
 }
 
-// TestOddities makes every call with every odd value once, in all four pairs of forms. A declared difference that
+// TestUnusualValues makes every call with every odd value once, in all four pairs of forms. A declared difference that
 // none of them meets is none.
-func TestOddities(t *testing.T) {
+func TestUnusualValues(t *testing.T) {
 	t.Parallel()
 	met := map[string]bool{}
 	for _, client := range forms {
 		for _, upstream := range forms {
-			newLockstep := bridged(t, client, upstream)
+			newLockstep := newComparisons(t, client, upstream)
 			for _, op := range operations {
-				for field, raw := range odd(op) {
+				for field, raw := range unusualFields(op) {
 					l := newLockstep()
-					for _, s := range []*sandbox.Service{l.beside, l.behind} {
-						bring(t, s, before[op], demoBill)
+					for _, s := range []*sandbox.Service{l.direct, l.behindGateway} {
+						prepareBill(t, s, stateBefore[op], demoBill)
 					}
-					l.calls = l.made()
-					difference := l.declared(op, field, raw)
+					l.wantCalls = l.upstreamCalls()
+					difference := l.differenceFor(op, field, raw)
 					met[difference.why] = true
-					l.call(t, usual(op).odd(field, raw), difference)
-					l.compare(t)
+					l.compareCall(t, usualCall(op).withUnusual(field, raw), difference)
+					l.compareBills(t)
 					l.close()
 					if t.Failed() {
 						t.Fatalf("%s from %s: %s with %s: %s", client, upstream, op, field, raw)
@@ -98,9 +98,9 @@ func TestOddities(t *testing.T) {
 }
 
 // usual is a call with nothing odd in it.
-func usual(op string) wire {
+func usualCall(op string) rawCall {
 	c := newCall("v2", op)
-	q := wire{op, map[string]string{"apiKey": encode(c.key), "member": encode(c.member), "merchant": encode(c.merchant)}}
+	q := rawCall{op, map[string]string{"apiKey": encode(c.key), "member": encode(c.member), "merchant": encode(c.merchant)}}
 	for name, v := range c.bill {
 		q.fields[name] = encode(v)
 	}
@@ -109,21 +109,21 @@ func usual(op string) wire {
 
 // A difference is one between a call through the bridge and the same call to the service itself.
 type difference struct {
-	why      string
-	ops      string // all if empty
-	from, to string // forms of client and upstream; if empty, any that differ
-	field    string // one or more, v2 names
-	raws     []string
-	code     string                  // with which the bridge refuses by itself, so that nobody behind it is asked
-	alone    bool                    // the service itself would not: it has a place for the value, or reads it otherwise
-	ask      func(raw string) string // what the service itself is asked with, instead
+	why         string
+	ops         string // all if empty
+	from, to    string // forms of client and upstream; if empty, any that differ
+	field       string // one or more, v2 names
+	raws        []string
+	code        string                  // with which the bridge refuses by itself, so that nobody behind it is asked
+	gatewayOnly bool                    // the service itself would not: it has a place for the value, or reads it otherwise
+	sendInstead func(raw string) string // what the service itself is asked with, instead
 }
 
 // differences are all that are declared of calls.
 var differences = []difference{
 	// Before anything is read, also between equal forms (design, Rules of translation).
 	{why: "not one JSON object without duplicate names, in UTF-8", from: "any", field: "body", code: "VALIDATION_001"},
-	{why: "a lone surrogate is no text; the service mends it", from: "any", field: "message memberName", raws: []string{`"\ud800"`}, code: "VALIDATION_001", alone: true},
+	{why: "a lone surrogate is no text; the service mends it", from: "any", field: "message memberName", raws: []string{`"\ud800"`}, code: "VALIDATION_001", gatewayOnly: true},
 
 	// Shapes: a mapped leaf is a scalar, a mapped parent an object.
 	{why: "a key that is no scalar, also between equal forms", from: "any", field: "apiKey", raws: []string{"{}", "[]"}, code: "PARTNER_002"},
@@ -136,22 +136,22 @@ var differences = []difference{
 
 	// `as: digits`
 	{why: "no whole number in digits", field: "price", raws: []string{`""`, "true", "-30000", "30000.0", "3e4", `"3만"`, `" 30000"`, `"30,000"`, "{}", "[30000]"}, code: "VALIDATION_001"},
-	{why: "digits that are no JSON number; the service takes any", field: "price", raws: []string{`"030000"`, `"\u0033\u0030000"`}, code: "VALIDATION_001", alone: true},
+	{why: "digits that are no JSON number; the service takes any", field: "price", raws: []string{`"030000"`, `"\u0033\u0030000"`}, code: "VALIDATION_001", gatewayOnly: true},
 
 	// What legacy has no place for.
-	{why: "no URL bill can be asked for", from: "v2", to: "legacy", field: "sendType", raws: []string{`"URL"`, `"U\u0052L"`}, code: "BILL_010", alone: true},
+	{why: "no URL bill can be asked for", from: "v2", to: "legacy", field: "sendType", raws: []string{`"URL"`, `"U\u0052L"`}, code: "BILL_010", gatewayOnly: true},
 	{why: "nobody behind the bridge sees a send type", from: "v2", to: "legacy", field: "sendType", raws: []string{`"MAIL"`, `""`, "", "null", "1", "{}"}, code: "BILL_008"},
-	{why: "a create without a bill has no send type either, and that is what the bridge sees", ops: "create", from: "v2", to: "legacy", field: "bill", raws: []string{""}, code: "BILL_008", alone: true},
-	{why: "both change what is charged", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{`"2727"`}, code: "VALIDATION_001", alone: true},
+	{why: "a create without a bill has no send type either, and that is what the bridge sees", ops: "create", from: "v2", to: "legacy", field: "bill", raws: []string{""}, code: "BILL_008", gatewayOnly: true},
+	{why: "both change what is charged", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{`"2727"`}, code: "VALIDATION_001", gatewayOnly: true},
 	{why: "both change what is charged, and are text", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{"2727"}, code: "VALIDATION_001"},
-	{why: "dropped, so nobody judges its type", from: "v2", to: "legacy", field: "pageRedirectUrl cancelReason", raws: []string{"7"}, ask: func(string) string { return "" }},
+	{why: "dropped, so nobody judges its type", from: "v2", to: "legacy", field: "pageRedirectUrl cancelReason", raws: []string{"7"}, sendInstead: func(string) string { return "" }},
 }
 
 // declared is what is declared of a value in a call.
-func (l *lockstep) declared(op, field, raw string) difference {
+func (l *comparison) differenceFor(op, field, raw string) difference {
 	for _, d := range differences {
 		pair := d.from == "any" || l.client != l.upstream && (d.from == "" || d.from == l.client)
-		if pair && (d.ops == "" || has(d.ops, op)) && has(d.field, field) && (d.raws == nil || slices.Contains(d.raws, raw)) {
+		if pair && (d.ops == "" || containsWord(d.ops, op)) && containsWord(d.field, field) && (d.raws == nil || slices.Contains(d.raws, raw)) {
 			d.field = field
 			return d
 		}
@@ -159,7 +159,7 @@ func (l *lockstep) declared(op, field, raw string) difference {
 	return difference{}
 }
 
-func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
+func containsWord(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 
 // readDifferences are those of a read by the caller's form: the value that the service itself shows, or "unpaid" of
 // a bill that was never paid, and what the bridge shows for it.
@@ -176,7 +176,7 @@ var readDifferences = map[string]map[string]map[string]any{
 }
 
 // declareRead changes what the service itself shows into what the bridge is to show.
-func declareRead(client string, show map[string]any) {
+func applyReadDifferences(client string, show map[string]any) {
 	state := show[map[string]string{"v2": "apprState", "legacy": "appr_state"}[client]]
 	for field, pairs := range readDifferences[client] {
 		value := fmt.Sprint(show[field])
@@ -196,7 +196,7 @@ func declareRead(client string, show map[string]any) {
 
 // declareBill takes away what the services may store differently: the form that a bill was made in, and what
 // legacy has no place for and the table drops.
-func declareBill(client string, b *sandbox.Bill) {
+func removeStoredDifferences(client string, b *sandbox.Bill) {
 	b.Form = ""
 	if client != "v2" {
 		return

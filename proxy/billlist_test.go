@@ -1,0 +1,308 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+)
+
+// bills are the bills that the ledger lists.
+func (m *rolloutGateway) listBills(query string) (list rollout.BillList) {
+	m.t.Helper()
+	got := m.admin("GET", "/rollout/bills?"+query)
+	if err := json.Unmarshal([]byte(got.body), &list); got.status != 200 || err != nil || strings.Contains(got.body, demoKey) {
+		m.t.Fatalf("%s: %d %s, %v", query, got.status, got.body, err)
+	}
+	return list
+}
+
+// open are the ids of the bills that may be open at the old backend, and how many stand against draining the partner.
+func (m *rolloutGateway) openBills() (ids []string) {
+	m.t.Helper()
+	list := m.listBills("owner=old&open=true&partner=" + partner.Of(demoKey).Short())
+	for _, b := range list.Bills {
+		ids = append(ids, b.Bill)
+	}
+	got := m.admin("POST", "/rollout/stage?partner="+string(partner.Of(demoKey))+"&stage=drained&by=anna")
+	want := ""
+	if len(ids) > 0 {
+		want = "may still be open at old: " + string(rune('0'+len(ids))) + ","
+	}
+	if got.status != 409 || !strings.Contains(got.body, want) || want == "" && strings.Contains(got.body, "may still be open") {
+		m.t.Errorf("draining with %v open: %d %s", ids, got.status, got.body)
+	}
+	return ids
+}
+
+// TestEndedBillsAreNotCountedAsOpen: the gateway has seen the bills destroyed and cancelled, and counted them as open until their last day.
+func TestEndedBillsAreNotCountedAsOpen(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"v2", "legacy"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			m := newRolloutGateway(t, "old")
+			const destroyed, cancelled, outside, paid = "DESTROYED", "CANCELLED", "CANCELLEDOUTSIDE", "PAID"
+			for _, bill := range []string{destroyed, cancelled, outside, paid} {
+				m.send(newCall(client, "create").with("billId", bill)).check(t, client, 200, "0000")
+			}
+			eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 4 }, func() string { return "4 bills" })
+			for _, bill := range []string{cancelled, outside, paid} {
+				if err := m.old.Pay(demoKey, bill); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m.send(newCall(client, "destroy").with("billId", paid)) // refused: it is paid
+			m.send(newCall(client, "destroy").with("billId", destroyed)).check(t, client, 200, "0000")
+			m.send(newCall(client, "cancel").with("billId", cancelled)).check(t, client, 200, "0000")
+			past := newGateway(t, oneUpstream("legacy", m.oldCalls.url)) // another way to the backend
+			past.send(newCall("legacy", "cancel").with("billId", outside)).check(t, "legacy", 200, "0000")
+			m.send(newCall(client, "read").with("billId", paid))
+			eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 2 }, func() string { return m.admin("GET", "/rollout/bills?open=true").body })
+			if got := m.openBills(); strings.Join(got, " ") != outside+" "+paid {
+				t.Errorf("open: %s", got)
+			}
+			// A read shows it.
+			m.send(newCall(client, "read").with("billId", outside))
+			eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 1 }, func() string { return m.admin("GET", "/rollout/bills?open=true").body })
+			if got := m.openBills(); strings.Join(got, " ") != paid {
+				t.Errorf("open: %s", got)
+			}
+			if list := m.listBills("bill=" + destroyed); len(list.Bills) != 1 || list.Bills[0].Ended == nil || list.Bills[0].State != "owned" {
+				t.Errorf("%+v", list)
+			}
+		})
+	}
+}
+
+// TestUnknownOutcomeIsLoggedListedAndResolved: the log did not name the bill, nothing listed it, and nothing read it.
+func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
+	t.Parallel()
+	var breaks atomic.Value // the path whose answer is lost
+	breaks.Store("")
+	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, breaks.Load().(string)) && breaks.Load() != "" {
+				service.ServeHTTP(discardWriter{}, r)
+				panic(http.ErrAbortHandler)
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, "}\nfailures: {explain: 20s")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	if line := m.nextRequestLog(); line["bill"] != nil {
+		t.Errorf("the bill of a call with an answer: %v", line)
+	}
+	if err := m.old.Pay(demoKey, demoBill); err != nil {
+		t.Fatal(err)
+	}
+	breaks.Store("/cancel")
+	m.send(newCall("v2", "cancel")).check(t, "v2", 502, "null")
+	line := m.nextRequestLog()
+	if line["bill"] != demoBill || line["outcome"] != "unknown" {
+		t.Errorf("%v", line)
+	}
+	list := m.listBills("outcome=unknown")
+	if len(list.Bills) != 1 || list.LeftOut != 0 {
+		t.Fatalf("%+v", list)
+	}
+	b := list.Bills[0]
+	if w := b.Write; b.Bill != demoBill || b.Owner != "old" || b.State != "owned" || b.Ended == nil || w.Operation != "bill.cancel" || w.Request != line["id"] ||
+		w.Finding != "has it" || w.State != "C" || w.Amount != "30000" || w.ReadAt == nil {
+		t.Errorf("%+v %+v", b, w)
+	}
+	calls := len(m.oldCalls.received())
+	query := url.Values{"partner": {partner.Of(demoKey).Short()}, "bill": {demoBill}}.Encode()
+	got := m.admin("POST", "/rollout/read?"+query)
+	var read rollout.Bill
+	if err := json.Unmarshal([]byte(got.body), &read); got.status != 200 || err != nil || strings.Contains(got.body, demoKey) {
+		t.Fatalf("%d %s, %v", got.status, got.body, err)
+	}
+	if len(read.Backends) != 1 || read.Backends[0].Upstream != "old" || read.Backends[0].State != "C" || read.Ledger == nil || read.Ledger.Ended == nil {
+		t.Errorf("%s", got.body)
+	}
+	m.checkCalls(t, calls+1, 0) // the owning backend alone was asked
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 0 {
+		t.Errorf("a read has shown what became of it: %+v", list)
+	}
+	if list := m.listBills("open=true"); len(list.Bills) != 0 {
+		t.Errorf("open: %+v", list)
+	}
+}
+
+// discard is a response that nobody gets.
+type discardWriter struct{}
+
+func (discardWriter) Header() http.Header         { return http.Header{} }
+func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (discardWriter) WriteHeader(int)             {}
+
+// TestEarlyReadDoesNotResolveAnUnknownOutcome: a write may still come to take effect, so that a read right after it resolves nothing.
+func TestEarlyReadDoesNotResolveAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/destroy") {
+				panic(http.ErrAbortHandler) // it stands in a queue
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, "")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.send(newCall("v2", "destroy")).check(t, "v2", 502, "null")
+	m.nextRequestLog()
+	m.nextRequestLog() // after it is recorded
+	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
+	query := url.Values{"partner": {partner.Of(demoKey).Short()}, "bill": {demoBill}}.Encode()
+	if got := m.admin("POST", "/rollout/read?"+query); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.State != "W" {
+		t.Errorf("%+v", list)
+	}
+	// A minute later no write is on its way.
+	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
+		t.Fatal(err)
+	}
+	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
+	eventually(t, func() bool { return len(m.listBills("outcome=unknown").Bills) == 0 }, func() string { return m.admin("GET", "/rollout/bills?outcome=unknown").body })
+}
+
+// TestLateReadResolvesAnUnknownCreate: a minute later a read says that there is no such bill, and that resolves it.
+func TestLateReadResolvesAnUnknownCreate(t *testing.T) {
+	t.Parallel()
+	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/send") {
+				panic(http.ErrAbortHandler) // before anything is done
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, "")
+	m.send(newCall("v2", "create")).check(t, "v2", 502, "null")
+	m.nextRequestLog() // after it is recorded
+	m.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003")
+	m.nextRequestLog()
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.Finding != "no such bill" || list.Bills[0].State != "pending" {
+		t.Errorf("it may still take effect: %+v", list)
+	}
+	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
+		t.Fatal(err)
+	}
+	m.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003")
+	m.nextRequestLog()
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestUnknownOutcomeOfASharedBill: where both backends see the same bills nobody owns one, and its unknown outcome is listed and resolved.
+func TestUnknownOutcomeOfASharedBill(t *testing.T) {
+	t.Parallel()
+	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/destroy") {
+				panic(http.ErrAbortHandler)
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, ", bills: shared")
+	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.send(newCall("v2", "destroy")).check(t, "v2", 502, "null")
+	m.nextRequestLog()
+	m.nextRequestLog() // after it is recorded
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].State != "" || list.Bills[0].Owner != "old" || list.Bills[0].Write.Operation != "bill.destroy" {
+		t.Fatalf("%+v", list)
+	}
+	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
+		t.Fatal(err)
+	}
+	got := m.admin("POST", "/rollout/read?"+url.Values{"partner": {partner.Of(demoKey).Short()}, "bill": {demoBill}}.Encode())
+	if got.status != 200 || !strings.Contains(got.body, `"upstream":"old","finding":"has it","state":"W"`) || strings.Contains(got.body, `"ledger"`) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestBillListRefusesInvalidQueries: a question that is not understood is not taken for one about all bills.
+func TestBillListRefusesInvalidQueries(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "old")
+	for target, want := range map[string]string{
+		"GET /rollout/bills?owner=legacy":                                               "owner is old or new",
+		"GET /rollout/bills?open=yes":                                                   "open is true or false",
+		"GET /rollout/bills?outcome=known":                                              "outcome can only be unknown",
+		"GET /rollout/bills?limit=0":                                                    "limit is from 1 to 10000",
+		"GET /rollout/bills?partner=default":                                            "leave partner out for all",
+		"GET /rollout/bills?bill=":                                                      "bill must not be empty",
+		"GET /rollout/bills?partner=" + demoKey:                                         "12 to 64 lower-case hex digits",
+		"POST /rollout/read?bill=B1":                                                    "say which partner",
+		"POST /rollout/read?partner=" + string(partner.Of(demoKey)):                     "say which bill",
+		"POST /rollout/read?partner=" + string(partner.Of(demoKey)) + "&owner=" + "old": "there is no key",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		if got := m.admin(method, path); got.status != 400 || !strings.Contains(got.body, want) {
+			t.Errorf("%s: %d %s", target, got.status, got.body)
+		}
+	}
+}
+
+// TestCreateWithAnUnclearCodeHasAnUnknownOutcome: a code that does not say that nothing was done leaves the outcome of a create unknown, as
+// no answer does.
+func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	m := newRolloutWith(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
+		if side == "old" {
+			return replyWith(http.StatusInternalServerError, `{"code":"9999","msg":"failed"}`)
+		}
+		return service
+	}, "")
+	m.send(newCall("v2", "create")).check(t, "v2", 500, "9999")
+	m.nextRequestLog()
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.Operation != "bill.create" || list.Bills[0].Write.Finding != "not asked" {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestPartnerReadResolvesABillWithoutALedgerRow: a drained partner's bill has no row in the ledger, and a write of it without an answer is
+// resolved by the partner's own read.
+func TestPartnerReadResolvesABillWithoutALedgerRow(t *testing.T) {
+	t.Parallel()
+	broken := true
+	m := newRolloutWith(t, "legacy", "v2", "drained", func(side string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/destroy") && broken {
+				panic(http.ErrAbortHandler)
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, "")
+	// A bill that was made past the gateway.
+	q := newCall("v2", "create")
+	if got, err := doRequest(m.client, http.MethodPost, m.newCalls.url+q.path(), q.body()); err != nil || !strings.Contains(got.body, `"0000"`) {
+		t.Fatalf("%+v %v", got, err)
+	}
+	m.send(newCall("v2", "destroy")).check(t, "v2", 502, "null")
+	m.nextRequestLog()
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.storeDB(t).Exec("DELETE FROM billbridge_owners"); err != nil {
+		t.Fatal(err)
+	}
+	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
+	m.nextRequestLog()
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 0 {
+		t.Errorf("%+v", list)
+	}
+}
