@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// TestStoredCallbackAddressIsNotOverwritten: a caller that goes away leaves its address with the store, which may still write
-// it. By then another call may have the buffer of its request, and must not find its way into that row: the same
-// registration, asked for again, would be given the row.
+// When a caller disconnects, the store may still write its callback address. By then another call may use the same
+// buffer; its bytes must not get into the row.
 func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")

@@ -13,7 +13,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestConfigMustMatchTheStoredBackends: what the config says of the rollout, also that it says nothing, is held to what the store knows.
+// At a start the section rollout, or its absence, must fit the backends, stages and bills in the store.
 func TestConfigMustMatchTheStoredBackends(t *testing.T) {
 	t.Parallel()
 	const upstreams = "upstreams: {a: {form: v2, url: \"" + refusedURL + "\"}, b: {form: v2, url: \"" + refusedURL + "\"}, c: {form: v2, url: \"" + refusedURL + "\"}}\nroute: {default: a}\n"

@@ -8,9 +8,9 @@ import (
 	"billbridge/proxy"
 )
 
-// BenchmarkExchange is one call from the handler to the answer, over a real connection to an upstream in this process:
-// bytes that pass, and bytes that are converted. What the HTTP server towards the caller costs is not in it, what the
-// upstream costs is. Compare the rows with each other; `go run ./proxy/bench` measures whole processes.
+// BenchmarkExchange measures one call from the handler to the answer, over a real connection to an upstream in this
+// process, with and without translation. It includes the cost of the upstream, but not of the HTTP server on the side
+// of the caller. Compare its rows only with each other; `go run ./proxy/bench` measures whole processes.
 func BenchmarkExchange(b *testing.B) {
 	for _, client := range forms {
 		for _, upstream := range forms {

@@ -12,7 +12,7 @@ import (
 	"billbridge/proxy/rollout"
 )
 
-// bills are the bills that the ledger lists.
+// listBills returns the bills that the ledger lists.
 func (m *rolloutGateway) listBills(query string) (list rollout.BillList) {
 	m.t.Helper()
 	got := m.admin("GET", "/rollout/bills?"+query)
@@ -22,7 +22,8 @@ func (m *rolloutGateway) listBills(query string) (list rollout.BillList) {
 	return list
 }
 
-// open are the ids of the bills that may be open at the old backend, and how many stand against draining the partner.
+// openBills returns the ids of the bills that may be open at the old backend. It checks that their number is a reason
+// against draining the partner.
 func (m *rolloutGateway) openBills() (ids []string) {
 	m.t.Helper()
 	list := m.listBills("owner=old&open=true&partner=" + partner.Of(demoKey).Short())
@@ -40,7 +41,8 @@ func (m *rolloutGateway) openBills() (ids []string) {
 	return ids
 }
 
-// TestEndedBillsAreNotCountedAsOpen: the gateway has seen the bills destroyed and cancelled, and counted them as open until their last day.
+// Bills that were destroyed or cancelled through the gateway are not open. Earlier versions counted them as open until
+// their last day.
 func TestEndedBillsAreNotCountedAsOpen(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"v2", "legacy"} {
@@ -80,7 +82,7 @@ func TestEndedBillsAreNotCountedAsOpen(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomeIsLoggedListedAndResolved: the log did not name the bill, nothing listed it, and nothing read it.
+// The log has the bill of a write with an unknown outcome, `bills list` lists it, and a read resolves it.
 func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
 	t.Parallel()
 	var breaks atomic.Value // the path whose answer is lost
@@ -135,14 +137,15 @@ func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
 	}
 }
 
-// discard is a response that nobody gets.
+// A discardWriter is a ResponseWriter that discards the answer.
 type discardWriter struct{}
 
 func (discardWriter) Header() http.Header         { return http.Header{} }
 func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (discardWriter) WriteHeader(int)             {}
 
-// TestEarlyReadDoesNotResolveAnUnknownOutcome: a write may still come to take effect, so that a read right after it resolves nothing.
+// Right after a write without an answer, the write may still take effect. A read resolves its outcome only after a
+// minute.
 func TestEarlyReadDoesNotResolveAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
@@ -173,7 +176,7 @@ func TestEarlyReadDoesNotResolveAnUnknownOutcome(t *testing.T) {
 	eventually(t, func() bool { return len(m.listBills("outcome=unknown").Bills) == 0 }, func() string { return m.admin("GET", "/rollout/bills?outcome=unknown").body })
 }
 
-// TestLateReadResolvesAnUnknownCreate: a minute later a read says that there is no such bill, and that resolves it.
+// A minute after a create without an answer, the reply "no such bill" resolves it.
 func TestLateReadResolvesAnUnknownCreate(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
@@ -201,7 +204,7 @@ func TestLateReadResolvesAnUnknownCreate(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomeOfASharedBill: where both backends see the same bills nobody owns one, and its unknown outcome is listed and resolved.
+// With bills: shared no bill has an owner. An unknown outcome is still listed and resolved.
 func TestUnknownOutcomeOfASharedBill(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
@@ -231,7 +234,7 @@ func TestUnknownOutcomeOfASharedBill(t *testing.T) {
 	}
 }
 
-// TestBillListRefusesInvalidQueries: a question that is not understood is not taken for one about all bills.
+// An invalid query is refused, and not answered as if it asked for all bills.
 func TestBillListRefusesInvalidQueries(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -254,8 +257,7 @@ func TestBillListRefusesInvalidQueries(t *testing.T) {
 	}
 }
 
-// TestCreateWithAnUnclearCodeHasAnUnknownOutcome: a code that does not say that nothing was done leaves the outcome of a create unknown, as
-// no answer does.
+// After a code that does not say that nothing was done, the outcome of a create is unknown, as without an answer.
 func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
@@ -271,8 +273,8 @@ func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestPartnerReadResolvesABillWithoutALedgerRow: a drained partner's bill has no row in the ledger, and a write of it without an answer is
-// resolved by the partner's own read.
+// The ledger has no row for a bill of a drained partner. The partner's own read resolves the unknown outcome of its
+// write.
 func TestPartnerReadResolvesABillWithoutALedgerRow(t *testing.T) {
 	t.Parallel()
 	broken := true

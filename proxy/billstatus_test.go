@@ -10,7 +10,8 @@ import (
 	"billbridge/proxy/rollout"
 )
 
-// TestRolloutBillShowsLedgerAndBackends: its owner, its state, and what both backends say now; and decides one that both have.
+// /rollout/bill shows the owner, the state, and what both backends have. /rollout/assign decides on a bill that both
+// have.
 func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -80,7 +81,7 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	}
 }
 
-// TestRolloutBillTakesTheKeyAndDoesNotRepeatIt of a partner that has not called since the start; it is repeated nowhere.
+// The operator gives the key of a partner that has not called since the start.
 func TestRolloutBillTakesTheKeyAndDoesNotRepeatIt(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -91,7 +92,7 @@ func TestRolloutBillTakesTheKeyAndDoesNotRepeatIt(t *testing.T) {
 	}
 }
 
-// TestUnknownCreateNamesTheAmount that the read showed.
+// The text of an unknown create has the amount that the read showed.
 func TestUnknownCreateNamesTheAmount(t *testing.T) {
 	t.Parallel()
 	for amount, want := range map[string]string{
@@ -112,7 +113,7 @@ func TestUnknownCreateNamesTheAmount(t *testing.T) {
 	}
 }
 
-// TestLegacyReadWithoutABillIsNoSuccess in v2: a code alone shows no bill.
+// The code 0000 of a legacy read does not show a bill.
 func TestLegacyReadWithoutABillIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []string{`{"code":"0000"}`, `{"code":"0000","msg":"성공하였습니다."}`, `{"code":"0000","bill_id":""}`, `{"code":"0000","appr_state":"W"}`} {

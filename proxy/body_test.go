@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// raw sends bytes to the gateway over a connection of its own, closes its side if asked, and returns all answers
-// until the gateway closes: a connection that stays open fails the test.
+// raw sends bytes over a new connection and returns all answers until the gateway closes the connection. With halfClose
+// it closes its own direction first. A connection that stays open fails the test.
 func (b *gateway) raw(halfClose bool, parts ...string) []answer {
 	b.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
@@ -52,13 +52,13 @@ func head(path, more string) string {
 	return "POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n" + more + "\r\n"
 }
 
-// next is a whole call that stands behind a bad one on the same connection.
+// nextCall is a whole request, which follows a bad one on the same connection.
 func nextCall(q call) string {
 	return head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", len(q.body()))) + q.body()
 }
 
-// TestR10_R12_BrokenBodies: a body that breaks off or whose chunks are bad is a 400 in the caller's form, the connection is
-// closed, what follows on it is not taken for a request, and nothing is forwarded.
+// A body that breaks off, or has bad chunks, is answered with 400 in the form of the caller. The gateway closes the
+// connection, does not read what follows as a request, and forwards nothing.
 func TestR10_R12_BrokenBodies(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
@@ -107,7 +107,7 @@ func TestR10_R12_BrokenBodies(t *testing.T) {
 	}
 }
 
-// TestR13_TooLarge counts the bytes that come, with a length, without one and with a length that lies below it.
+// The limit counts the received bytes: with a length, without one, and with a length that is too small.
 func TestR13_TooLarge(t *testing.T) {
 	t.Parallel()
 	const limit = 1024
@@ -164,8 +164,8 @@ func TestR13_TooLarge(t *testing.T) {
 	}
 }
 
-// TestR01_R02_R03_R05_Intake: what is not one JSON object that everybody reads alike is refused, whichever forms meet, and
-// reaches nobody.
+// A body that is not one valid JSON object, or that two parsers could read differently, is refused between all forms.
+// Nothing is sent.
 func TestR01_R02_R03_R05_Intake(t *testing.T) {
 	t.Parallel()
 	bad := map[string]func(string) string{
@@ -217,7 +217,7 @@ func TestR01_R02_R03_R05_Intake(t *testing.T) {
 
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// TestR03_SixteenMebibytesOfBrackets are refused by a process that is still there, and that did not grow by much.
+// The process refuses 16 MiB of brackets and uses little memory for them.
 func TestR03_SixteenMebibytesOfBrackets(t *testing.T) {
 	back := newBackend(t, newService())
 	b := newGateway(t, oneUpstream("v2", back.url, "limits: {body: 17MiB}"))
@@ -234,7 +234,7 @@ func TestR03_SixteenMebibytesOfBrackets(t *testing.T) {
 	}
 }
 
-// TestRefusalNamesItsCodeOnce: the code stands in its own field, and the text begins with the field or the reason.
+// The code is only in its own field. The text begins with the field or the reason.
 func TestRefusalNamesItsCodeOnce(t *testing.T) {
 	t.Parallel()
 	b := newGateway(t, oneUpstream("legacy", refusedURL))

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// A sent body is one that a transport has been given and has not read yet.
+// An unreadBody is a body that a transport has got and has not read yet.
 type unreadBody struct {
 	body io.Reader
 	want string
 }
 
-// TestBodyBuffersAreNotReusedWhileTheyAreRead: a transport may answer, or give up, and go on reading what it was to send. Until
-// it says that it has written the request, no other call may get those bytes.
+// A transport can return while it still reads the body of the request. Until it reports that the request is written, no
+// other call may get the buffer.
 func TestBodyBuffersAreNotReusedWhileTheyAreRead(t *testing.T) {
 	t.Parallel()
 	const answer = `{"code":"0000","message":"answer","data":{"apiKey":"answer","billId":"answer"}}`
@@ -28,7 +28,7 @@ func TestBodyBuffersAreNotReusedWhileTheyAreRead(t *testing.T) {
 				b := newGateway(t, oneUpstream("v2", newBackend(t, newService()).url))
 				var unread []unreadBody
 				slow := true
-				b.Trip("up", func(next http.RoundTripper) http.RoundTripper {
+				b.WrapTransport("up", func(next http.RoundTripper) http.RoundTripper {
 					return roundTripFunc(func(r *http.Request) (*http.Response, error) {
 						if !slow {
 							return next.RoundTrip(r)

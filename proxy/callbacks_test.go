@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A relayed is a gateway that relays callbacks, between a sandbox and a partner's server.
+// A callbackGateway relays callbacks between a sandbox and the server of a partner.
 type callbackGateway struct {
 	*process
 	service *sandbox.Service
@@ -28,7 +28,8 @@ type callbackGateway struct {
 	file    string // of the store
 }
 
-// RoundTrip brings what the sandbox sends to public_url to the gateway's listener, as DNS and a load balancer would.
+// RoundTrip sends the callbacks of the sandbox to the listener of the gateway, as DNS and a load balancer would do with
+// public_url.
 func (r *callbackGateway) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Host != "bridge.example.com" {
 		return nil, fmt.Errorf("a callback went to %s, past the bridge", req.URL.Host)
@@ -40,13 +41,13 @@ func (r *callbackGateway) RoundTrip(req *http.Request) (*http.Response, error) {
 
 const callbacksOn = "callbacks: {public_url: https://bridge.example.com/from-upstreams, allow: [127.0.0.0/8], ports: []}\n"
 
-// newRelayed has one upstream, up, that speaks a form. The partner's server takes every callback.
+// newCallbackGateway has one upstream, up. The server of the partner accepts every callback.
 func newCallbackGateway(t *testing.T, upstream string) *callbackGateway {
 	t.Helper()
 	return newCallbackGatewayWith(t, upstream, "}\n")
 }
 
-// newRelayedWith has more keys at the end of the section.
+// newCallbackGatewayWith has further keys at the end of the section callbacks.
 func newCallbackGatewayWith(t *testing.T, upstream, more string) *callbackGateway {
 	t.Helper()
 	r := &callbackGateway{file: filepath.Join(t.TempDir(), "store.db")}
@@ -58,14 +59,14 @@ func newCallbackGatewayWith(t *testing.T, upstream, more string) *callbackGatewa
 	return r
 }
 
-// called waits for the nth callback of the partner's server.
+// nthCallback waits for the nth callback at the server of the partner.
 func (r *callbackGateway) nthCallback(n int) received {
 	r.t.Helper()
 	r.waitFor(fmt.Sprintf("%d calls of the partner", n), func() bool { return len(r.partner.received()) >= n })
 	return r.partner.received()[n-1]
 }
 
-// await looks until something is so.
+// waitFor polls until so is true.
 func (r *callbackGateway) waitFor(what string, so func() bool) {
 	r.t.Helper()
 	tick, late := time.NewTicker(5*time.Millisecond), time.NewTimer(testTimeout)
@@ -80,7 +81,7 @@ func (r *callbackGateway) waitFor(what string, so func() bool) {
 	}
 }
 
-// ours is the address that the upstream was given in its nth call, at the place that its form has for it.
+// addressAtUpstream returns the callback address in the nth call that the upstream got.
 func (r *callbackGateway) addressAtUpstream(t *testing.T, n int) string {
 	t.Helper()
 	doc := fields(t, r.back.received()[n-1].body)
@@ -96,7 +97,7 @@ func (r *callbackGateway) addressAtUpstream(t *testing.T, n int) string {
 	return ""
 }
 
-// keeps reads the store's file for an address of ours.
+// checkStoredAddress compares the row of an address in the store.
 func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want store.Address) {
 	t.Helper()
 	s, err := store.Open(t.Context(), "sqlite:"+r.file)
@@ -117,8 +118,8 @@ func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want sto
 	}
 }
 
-// TestCallbacksBetweenAllForms: a bill is made in the partner's form and paid at an upstream of either form, and what the
-// partner gets is what an upstream of its own form would have sent it.
+// A bill is created in the form of the partner and paid at an upstream of either form. The partner gets the callback
+// that an upstream of its own form would have sent.
 func TestCallbacksBetweenAllForms(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -177,7 +178,7 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 	}
 }
 
-// carrier answers the sandbox's callbacks itself.
+// A callbackTransport answers the callbacks of a sandbox itself.
 type callbackTransport func(*http.Request) string
 
 func (c callbackTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -186,8 +187,8 @@ func (c callbackTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// TestBillWithoutAddressUsesTheAddressOfTheRegistration: a bill without an address of its own notifies the one that was given at registration.
-// A registration is in v2, and so is what its address gets (field notes, Callbacks).
+// A bill without its own address notifies the address of the registration. A registration is in v2, and so are the
+// callbacks to its address (field notes, Callbacks).
 func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -232,7 +233,7 @@ func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
 	}
 }
 
-// TestOnlyTheAddressIsChanged: between equal forms every other byte of a request is the partner's.
+// Between equal forms every other byte of a request stays as it is.
 func TestOnlyTheAddressIsChanged(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
@@ -248,7 +249,7 @@ func TestOnlyTheAddressIsChanged(t *testing.T) {
 	}
 }
 
-// TestR32_WrongAddresses earn VALIDATION_001 and the name of the field in the partner's form, and nothing is sent.
+// A wrong address is refused with VALIDATION_001 and the name of the field in the form of the partner. Nothing is sent.
 func TestR32_WrongAddresses(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -277,8 +278,7 @@ func TestR32_WrongAddresses(t *testing.T) {
 	}
 }
 
-// TestInvalidAddressIsLeft: the bill goes out with the partner's address as it is, in the upstream's form, where the config
-// says so. An address that can be called is ours.
+// With invalid_address: leave the bill is sent with the partner's address unchanged. A valid address is replaced.
 func TestInvalidAddressIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -298,7 +298,7 @@ func TestInvalidAddressIsLeft(t *testing.T) {
 
 func longText(kib int) string { return strings.Repeat("a", kib<<10) }
 
-// TestR30_NotStoredNotSent: where the address cannot be kept, the bill is not made, and the gateway is not ready.
+// While a callback address cannot be stored, the bill is not created and the gateway is not ready.
 func TestR30_NotStoredNotSent(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
@@ -332,8 +332,8 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	r.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
 }
 
-// TestCallbacksContinueAfterTheSectionIsRemoved: a config that relays no more leaves new addresses alone, and still takes what comes to
-// the old ones. One that drops their upstream, or gives its name to another, is refused.
+// A config without callbacks does not replace new addresses, but still accepts callbacks to stored ones. A config that
+// drops or renames their upstream is refused.
 func TestCallbacksContinueAfterTheSectionIsRemoved(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
@@ -374,8 +374,8 @@ func TestCallbacksContinueAfterTheSectionIsRemoved(t *testing.T) {
 	}
 }
 
-// TestCallbackListener: a listener of their own takes callbacks and nothing else; the partners' goes on to take those
-// that were given its address before.
+// callbacks.listen accepts only callbacks. The partners' listener still accepts callbacks to addresses that were given
+// out before.
 func TestCallbackListener(t *testing.T) {
 	t.Parallel()
 	text := anyPort + oneUpstream("v2", refusedURL) + "store: {url: \"sqlite:" + filepath.Join(t.TempDir(), "s.db") + "\"}\n" +
@@ -404,7 +404,7 @@ func TestCallbackListener(t *testing.T) {
 	}
 }
 
-// TestCallbackListenerHasTLS where the partners' listener has it.
+// The listener for callbacks uses TLS if the partners' listener does.
 func TestCallbackListenerHasTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -418,8 +418,7 @@ func TestCallbackListenerHasTLS(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForCallbackDeliveries: a callback that is on its way to its partner when the gateway is told to end comes there,
-// and that it did is noted.
+// A delivery that is in progress at the stop is completed, and the store has its result.
 func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")

@@ -25,7 +25,7 @@ var (
 
 func isWrite(op string) bool { return slices.Contains(writes, op) }
 
-// A call is a call of a bill operation by its v2 names, whichever form it is made in.
+// A call is a call of a bill operation in either form. Its fields have their v2 names.
 type call struct {
 	form, op, key, member, merchant string
 	bill                            map[string]any // price by its digits; nil leaves a field out
@@ -46,7 +46,7 @@ func newCall(form, op string) call {
 	return q
 }
 
-// with returns the call with a field changed; apiKey, member and merchant stand beside the bill's.
+// with returns the call with a changed field; apiKey, member and merchant are not fields of the bill.
 func (q call) with(name string, v any) call {
 	switch name {
 	case "apiKey":
@@ -80,7 +80,7 @@ func (q call) path() string {
 	return "/if/bill/" + q.op
 }
 
-// body spells the call in its form, and signs it unless it carries a hash.
+// body returns the JSON of the call in its form. It adds the hash unless the call has one.
 func (q call) body() string {
 	bill := maps.Clone(q.bill)
 	maps.DeleteFunc(bill, func(_ string, v any) bool { return v == nil })
@@ -129,7 +129,7 @@ func encode(v any) string {
 	return b.String()
 }
 
-// fields is a JSON object with its numbers as they stand.
+// fields decodes a JSON object and keeps numbers as they are written.
 func fields(t rapid.TB, body string) map[string]any {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader([]byte(body)))
@@ -141,8 +141,8 @@ func fields(t rapid.TB, body string) map[string]any {
 	return m
 }
 
-// codeOf holds an answer to the envelope of a form, to the letter, and returns its code: null is "null", and a
-// bare legacy read that succeeded is 0000.
+// codeOf checks the envelope of an answer and returns its code: "null" for null, 0000 for a legacy read that succeeded
+// without a code.
 func codeOf(t rapid.TB, form, body string) string {
 	t.Helper()
 	m := fields(t, body)
@@ -180,7 +180,7 @@ func codeOf(t rapid.TB, form, body string) string {
 	return ""
 }
 
-// holds checks status, code and the headers of an answer.
+// check checks the status, the code and the headers of an answer.
 func (a answer) check(t testing.TB, form string, status int, code string) {
 	t.Helper()
 	if got := codeOf(t, form, a.body); a.status != status || got != code {

@@ -7,8 +7,8 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// A slip is a call that the service refuses by a rule of its own, or that we refuse because no upstream of the
-// other form would see what is wrong with it.
+// A refusedCall is a call that the service refuses by its own rules, or that the gateway refuses because an upstream of
+// the other form could not see the error.
 type refusedCall struct {
 	name, code string
 	ops        []string
@@ -56,8 +56,8 @@ func refusedCalls() []refusedCall {
 	}
 }
 
-// TestRefusalsKeepTheirCodes: each code that a bill operation can earn comes through every crossing in the caller's
-// form, with the upstream's status, after one call, and it changes nothing.
+// Every code with which a call of a bill can be refused reaches the caller in its form, between all forms, with the
+// status of the upstream, after one call and without a change at the service.
 func TestRefusalsKeepTheirCodes(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -103,7 +103,7 @@ func (s refusedCall) run(t *testing.T, client, upstream, op string) {
 	}
 }
 
-// TestCodesOfTheUpstreamPassThrough: whatever code an upstream gives, the caller gets the same code in its form.
+// Whatever code an upstream returns, the caller gets the same code in its form.
 func TestCodesOfTheUpstreamPassThrough(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {

@@ -10,13 +10,13 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// texts are what a partner may write into a field.
+// texts are values that a partner may write into a text field.
 var texts = []string{
 	`"3월 수강료"`, `"a"`, `""`, "null", "", `"\"<&>'\\ \/ 😀"`, `"\ud83d\ude00 \u0041\n\t\u0000"`, `"` + strings.Repeat("긴 글 ", 200) + `"`,
 	`"{\"price\":1}"`, `"전화 10.0.0.1:8080"`,
 }
 
-// An oddity is values that are not what the document asks for, or that the two forms do not agree upon. "bare" is the
+// unusualValues are values that the document does not allow, or that the two forms treat differently. "bare" is the
 // price of the bill as a number.
 type unusualValues struct {
 	ops, fields string
@@ -48,7 +48,7 @@ var unusual = []unusualValues{
 	{"any", "body", []string{"x", "[]", `{"apiKey":"a","apiKey":"b","apikey":"a","apik\u0065y":"b"}`, `{"bill":`, "{} {}", "{\"member\":\"\xff\"}"}},
 }
 
-// odd are the odd values of an operation, by their fields.
+// unusualFields yields the unusual values of an operation with their fields.
 func unusualFields(op string) iter.Seq2[string, string] {
 	return func(yield func(field, raw string) bool) {
 		for _, o := range unusual {
@@ -63,8 +63,7 @@ func unusualFields(op string) iter.Seq2[string, string] {
 	}
 }
 
-// TestUnusualValues makes every call with every odd value once, in all four pairs of forms. A declared difference that
-// none of them meets is none.
+// Every operation is called with every unusual value, between all forms. Each declared difference must occur.
 func TestUnusualValues(t *testing.T) {
 	t.Parallel()
 	met := map[string]bool{}
@@ -97,7 +96,7 @@ func TestUnusualValues(t *testing.T) {
 	}
 }
 
-// usual is a call with nothing odd in it.
+// usualCall returns a call without unusual values.
 func usualCall(op string) rawCall {
 	c := newCall("v2", op)
 	q := rawCall{op, map[string]string{"apiKey": encode(c.key), "member": encode(c.member), "merchant": encode(c.merchant)}}
@@ -107,7 +106,7 @@ func usualCall(op string) rawCall {
 	return q.signed()
 }
 
-// A difference is one between a call through the bridge and the same call to the service itself.
+// A difference is a declared one between a call through the gateway and the same call to the service itself.
 type difference struct {
 	why         string
 	ops         string // all if empty
@@ -119,7 +118,7 @@ type difference struct {
 	sendInstead func(raw string) string // what the service itself is asked with, instead
 }
 
-// differences are all that are declared of calls.
+// differences are all that are declared for calls.
 var differences = []difference{
 	// Before anything is read, also between equal forms (design, Rules of translation).
 	{why: "not one JSON object without duplicate names, in UTF-8", from: "any", field: "body", code: "VALIDATION_001"},
@@ -147,7 +146,7 @@ var differences = []difference{
 	{why: "dropped, so nobody judges its type", from: "v2", to: "legacy", field: "pageRedirectUrl cancelReason", raws: []string{"7"}, sendInstead: func(string) string { return "" }},
 }
 
-// declared is what is declared of a value in a call.
+// differenceFor returns the declared difference for a value in a call.
 func (l *comparison) differenceFor(op, field, raw string) difference {
 	for _, d := range differences {
 		pair := d.from == "any" || l.client != l.upstream && (d.from == "" || d.from == l.client)
@@ -161,8 +160,8 @@ func (l *comparison) differenceFor(op, field, raw string) difference {
 
 func containsWord(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 
-// readDifferences are those of a read by the caller's form: the value that the service itself shows, or "unpaid" of
-// a bill that was never paid, and what the bridge shows for it.
+// readDifferences are the declared differences of reads, by the form of the caller: the value that the service itself
+// shows ("unpaid" for a bill that was never paid), and the value that the gateway shows instead.
 var readDifferences = map[string]map[string]map[string]any{
 	"legacy": {
 		// No public table pairs the words of legacy with the numbers of v2, nor the classes of a cash receipt with words.
@@ -175,7 +174,7 @@ var readDifferences = map[string]map[string]map[string]any{
 	},
 }
 
-// declareRead changes what the service itself shows into what the bridge is to show.
+// applyReadDifferences changes the reply of the service itself into the expected reply of the gateway.
 func applyReadDifferences(client string, show map[string]any) {
 	state := show[map[string]string{"v2": "apprState", "legacy": "appr_state"}[client]]
 	for field, pairs := range readDifferences[client] {
@@ -194,8 +193,8 @@ func applyReadDifferences(client string, show map[string]any) {
 	}
 }
 
-// declareBill takes away what the services may store differently: the form that a bill was made in, and what
-// legacy has no place for and the table drops.
+// removeStoredDifferences removes what the two services may store differently: the form of the create, and the fields
+// that the table drops.
 func removeStoredDifferences(client string, b *sandbox.Bill) {
 	b.Form = ""
 	if client != "v2" {

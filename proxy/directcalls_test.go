@@ -20,9 +20,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestCallsThroughTheGatewayEqualDirectCalls makes the same random calls to a service itself, in the caller's form, and through the bridge to
-// another one, in the upstream's form. Both live through the same events. After every call the codes, the answers
-// field by field and what is stored are the same, but for the differences that are declared in declared_test.go.
+// Random calls are made to one service directly, and through the gateway to another one. Both services get the same
+// events. After every call the codes, the fields of the answers and the stored bills must be equal, except for the
+// differences in differences_test.go.
 func TestCallsThroughTheGatewayEqualDirectCalls(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -43,7 +43,8 @@ func TestCallsThroughTheGatewayEqualDirectCalls(t *testing.T) {
 	}
 }
 
-// bridged starts a bridge, which stays, and returns what puts two new services beside and behind it.
+// newComparisons starts a gateway and returns a function that puts a new service behind it, and another one beside it
+// for direct calls.
 func newComparisons(t *testing.T, client, upstream string) func() *comparison {
 	var behind atomic.Pointer[sandbox.Service]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { behind.Load().ServeHTTP(w, r) }))
@@ -63,7 +64,7 @@ func newComparisons(t *testing.T, client, upstream string) func() *comparison {
 	}
 }
 
-// A lockstep is two services that should not come apart.
+// A comparison is two services that must stay equal.
 type comparison struct {
 	client, upstream      string
 	url                   string // of the bridge
@@ -78,7 +79,7 @@ func (l *comparison) close() {
 	_ = l.behindGateway.Close()
 }
 
-// event is a call or something else that happens. What comes first is drawn more often.
+// event makes a call or changes both services. Earlier items of the list are drawn more often.
 func (l *comparison) event(t *rapid.T) {
 	switch what := rapid.SampledFrom([]string{"create", "pay", "read", "cancel", "resend", "destroy", "networks", "clock", "fail", "points", "maintenance"}).Draw(t, "event"); what {
 	case "pay":
@@ -119,7 +120,7 @@ func (l *comparison) applyToBoth(t *rapid.T, do func(*sandbox.Service) error) {
 	}
 }
 
-// call makes one call both ways.
+// compareCall makes one call to both services and compares the answers.
 func (l *comparison) compareCall(t rapid.TB, q rawCall, difference difference) {
 	t.Logf("%s %s", q.path(l.client), q.body(l.client))
 	got, err := doRequest(l.caller, http.MethodPost, l.url+q.path(l.client), q.body(l.client))
@@ -168,7 +169,7 @@ func (l *comparison) compareCall(t rapid.TB, q rawCall, difference difference) {
 	}
 }
 
-// compare holds the bills of the two services against each other, and counts what the bridge has asked.
+// compareBills compares the bills of the two services, and the number of calls that the gateway has made.
 func (l *comparison) compareBills(t rapid.TB) {
 	a, b := l.direct.Bills(), l.behindGateway.Bills()
 	for _, all := range [][]sandbox.Bill{a, b} {
@@ -186,7 +187,7 @@ func (l *comparison) compareBills(t rapid.TB) {
 	}
 }
 
-// made is how many calls have reached the service behind the bridge.
+// upstreamCalls is the number of calls that the service behind the gateway got.
 func (l *comparison) upstreamCalls() (all int) {
 	for _, n := range l.behindGateway.Calls() {
 		all += n
@@ -194,14 +195,14 @@ func (l *comparison) upstreamCalls() (all int) {
 	return all
 }
 
-// partners is what the tester's side shows of them: their points, above all.
+// partners returns the partners of a service with their points, as its control API shows them.
 func partners(s *sandbox.Service) string {
 	w := httptest.NewRecorder()
 	s.Control().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/partners", nil))
 	return w.Body.String()
 }
 
-// A place is where a bill is, or could be. The identifier is as it is spelled in JSON.
+// A billRef names a bill, which may not exist. Its id is raw JSON.
 type billRef struct{ key, id string }
 
 func (p billRef) text() string { return unquoted(p.id) }
@@ -213,7 +214,7 @@ var billRefs = []billRef{
 	{"demo-nopoint-key", `"1234567890ABCDEFGHIJ"`},
 }
 
-// place is mostly one where a bill in that state is, or, for "", none.
+// pickBill usually picks a bill in this state, or for "" one that does not exist.
 func (l *comparison) pickBill(t *rapid.T, state string) billRef {
 	var fit, rest []billRef
 	for _, p := range billRefs {
@@ -229,8 +230,8 @@ func (l *comparison) pickBill(t *rapid.T, state string) billRef {
 	return rapid.SampledFrom(fit).Draw(t, "bill")
 }
 
-// A wire is a call whose fields, by their v2 names, are raw JSON; "" leaves one out. bill stands for the whole of
-// the object, body for the whole of the request.
+// A rawCall is a call whose fields, by their v2 names, are raw JSON; "" leaves a field out. The field bill replaces the
+// whole object, body the whole request.
 type rawCall struct {
 	op     string
 	fields map[string]string
@@ -238,7 +239,7 @@ type rawCall struct {
 
 func (q rawCall) path(form string) string { return call{form: form, op: q.op}.path() }
 
-// body spells the call. A name that a form does not have is spelled as it is.
+// body returns the JSON of the call in a form. A name that the form does not have stays as it is.
 func (q rawCall) body(form string) string {
 	if broken := q.fields["body"]; broken != "" {
 		return broken
@@ -278,14 +279,14 @@ func (q rawCall) direct(l *comparison) string {
 	return w.Body.String()
 }
 
-// with is the call with a field changed.
+// with returns the call with a changed field.
 func (q rawCall) with(field, raw string) rawCall {
 	q.fields = maps.Clone(q.fields)
 	q.fields[field] = raw
 	return q
 }
 
-// signed is the call with the hash that it needs.
+// signed returns the call with its hash.
 func (q rawCall) signed() rawCall {
 	phone := ""
 	if q.op == "create" {
@@ -297,7 +298,7 @@ func (q rawCall) signed() rawCall {
 	return q.with("hash", `"`+sandbox.Hash(unquoted(q.fields["billId"]), phone, unquoted(q.fields["price"]))+`"`)
 }
 
-// draw makes up a call with at most one odd value, and finds what is declared of it.
+// drawCall returns a random call with at most one unusual value, and the declared difference for it.
 func (l *comparison) drawCall(t *rapid.T, op string) (rawCall, difference) {
 	at := l.pickBill(t, stateBefore[op])
 	q := rawCall{op, map[string]string{"apiKey": `"` + at.key + `"`, "member": `"데모 \"회원\""`, "merchant": `"demo-store"`, "billId": at.id}}
@@ -332,7 +333,7 @@ func (l *comparison) drawCall(t *rapid.T, op string) (rawCall, difference) {
 	return q.withUnusual(field, raw), l.differenceFor(op, field, raw)
 }
 
-// odd is the call with a value of the oddities in it, signed as it then is.
+// withUnusual returns the call with an unusual value, and with a hash over it.
 func (q rawCall) withUnusual(field, raw string) rawCall {
 	if raw == "bare" {
 		raw = unquoted(q.fields["price"])
@@ -343,7 +344,7 @@ func (q rawCall) withUnusual(field, raw string) rawCall {
 	return q.with(field, raw).signed()
 }
 
-// unquoted is the text of a scalar; null has none.
+// unquoted returns the text of a JSON string, and any other value as it is.
 func unquoted(raw string) string {
 	var text string
 	if json.Unmarshal([]byte(raw), &text) != nil {

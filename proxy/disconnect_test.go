@@ -14,7 +14,7 @@ import (
 	"billbridge/proxy/rollout"
 )
 
-// A leaver is a caller's end of an exchange: what happens when its answer is written, and when it is flushed.
+// A callerWriter is the ResponseWriter of a caller that disconnects while its answer is written or flushed.
 type callerWriter struct {
 	*httptest.ResponseRecorder
 	write, flush func() error
@@ -29,8 +29,8 @@ func (l callerWriter) Write(p []byte) (int, error) {
 
 func (l callerWriter) FlushError() error { return l.flush() }
 
-// TestDisconnectAfterTheAnswerIsNotLogged: a caller that asked for the end of its connection hangs up when it has its answer, while the
-// ledger is still told how the call ended. The log called it gone.
+// A caller may disconnect as soon as it has its answer, while the ledger still records the call. The log must not
+// report it as gone.
 func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 	t.Parallel()
 	nothing := func(func()) error { return nil }

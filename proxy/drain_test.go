@@ -160,7 +160,7 @@ func (l *closableListener) closeAll() {
 	}
 }
 
-// PostgreSQL is down, and the errors of its driver name user, database and host.
+// While PostgreSQL is down, the errors of its driver name the user, the database and the host.
 func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(storetest.Postgres(t))
@@ -201,8 +201,8 @@ func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	}
 }
 
-// TestR38_DrainOutlivesAReload: a call under way ends by the config it began with, so a reload to shorter timeouts
-// does not shorten the drain.
+// A call in progress keeps the timeouts of the config with which it started. A reload to shorter timeouts does not
+// shorten the drain.
 func TestR38_DrainOutlivesAReload(t *testing.T) {
 	t.Parallel()
 	text := func(timeout string) string {

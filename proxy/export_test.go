@@ -2,11 +2,11 @@ package proxy
 
 import "net/http"
 
-// Mask is mask, for a table of texts.
+// Mask exports mask for its test.
 var Mask = mask
 
-// Trip puts a transport of a test's own before an upstream.
-func (g *Gateway) Trip(upstream string, wrap func(http.RoundTripper) http.RoundTripper) {
+// WrapTransport puts a test's transport before the one of an upstream.
+func (g *Gateway) WrapTransport(upstream string, wrap func(http.RoundTripper) http.RoundTripper) {
 	u := g.current.Load().upstreams[upstream]
 	u.trip = wrap(u.trip)
 }

@@ -14,7 +14,7 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// A wreck is a way in which a call ends without an answer, and what its caller is told: of a read, and of a write.
+// A failureCase is one way in which a call to an upstream fails, and the expected answers to a read and to a write.
 type failureCase struct {
 	name        string
 	config      string // more lines, such as a limit
@@ -26,6 +26,7 @@ type failureCase struct {
 	calls       int // that the upstream must have seen
 }
 
+// A wantAnswer is an expected answer.
 type wantAnswer struct {
 	status int
 	code   string // "null" for an unknown outcome
@@ -45,7 +46,7 @@ var (
 
 func bodyFault(text string) *sandbox.Fault { return &sandbox.Fault{Body: text} }
 
-// headed changes the reply's header or body before it is sent.
+// changedReply changes the header or the body of the sandbox's reply.
 func changedReply(change func(h http.Header, body []byte) []byte) func(http.ResponseWriter, *httptest.ResponseRecorder) {
 	return func(w http.ResponseWriter, reply *httptest.ResponseRecorder) {
 		changed := change(w.Header(), reply.Body.Bytes())
@@ -104,9 +105,8 @@ func failureCases() []failureCase {
 	}
 }
 
-// TestR24_R26_FailuresOfEveryOperation crosses both forms of the caller with both of the upstream, every bill operation, and every
-// way in which a call can end, by both kinds of status. A write with an unknown outcome is never told as a
-// refusal and never with HTTP 200, and no call is ever made twice.
+// Every failure occurs in every bill operation, between all forms, with both values of failures.status. A write with an
+// unknown outcome is never answered as refused and never with HTTP 200. No call is sent twice.
 func TestR24_R26_FailuresOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	for _, w := range failureCases() {
@@ -173,10 +173,10 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 	}
 }
 
-// before is the state that a bill must be in for an operation to succeed; "" is no bill.
+// stateBefore is the state in which a bill must be for an operation to succeed; "" means no bill.
 var stateBefore = map[string]string{"create": "", "resend": "W", "read": "F", "destroy": "W", "cancel": "F"}
 
-// bring makes the bill at the service and moves it to a state.
+// prepareBill creates a bill at the service and brings it into a state.
 func prepareBill(t testing.TB, s *sandbox.Service, state, billID string) {
 	t.Helper()
 	direct := func(op string) {
@@ -204,7 +204,7 @@ func prepareBill(t testing.TB, s *sandbox.Service, state, billID string) {
 	}
 }
 
-// TestR24_BareLegacyRead: a legacy read has no code when it succeeds, so what it must have instead is proved.
+// A legacy read that succeeds has no code. It is a success only with HTTP 200, the requested bill and a known state.
 func TestR24_BareLegacyRead(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -243,8 +243,7 @@ func TestR24_BareLegacyRead(t *testing.T) {
 	}
 }
 
-// TestR26_Always200DoesNotHideAnUnknownOutcome is the rule by itself: a client that reads bodies only, and one that reads
-// statuses only, both see that nothing is known.
+// A client that reads only bodies and one that reads only statuses both see that the outcome is unknown.
 func TestR26_Always200DoesNotHideAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestR09_R11_BodyWithTwoLengthsIsRefused: a proxy in front that counts by Content-Length sees one request here, one that counts by chunks sees
-// two. Neither is forwarded, the connection is closed, and the operator finds the caller.
+// A proxy in front of the gateway that uses Content-Length sees one request here; one that uses the chunks sees two.
+// Neither is forwarded, the connection is closed, and the log names the caller.
 func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
@@ -45,7 +45,7 @@ func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
 	}
 }
 
-// TestLimitsFramingLenient: limits.framing takes what honest old clients send, from the next connection after a reload on.
+// limits.framing: lenient accepts what harmless old clients send, from the next connection after a reload.
 func TestLimitsFramingLenient(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -65,7 +65,7 @@ func TestLimitsFramingLenient(t *testing.T) {
 	}
 }
 
-// TestR15_ConnectionsAreLimited: in all, and for one source address unless it is trusted. A connection that ends makes room for another.
+// In total, and for each source address that is not trusted. A connection that ends makes room for another.
 func TestR15_ConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -117,7 +117,8 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 	}
 }
 
-// A client that offers HTTP/2 in the clear, as Java's does with every call, is served in HTTP/1.1. The upstream does not see the offer.
+// A client that offers HTTP/2 in cleartext, as Java's does with every call, is served with HTTP/1.1. The upstream does
+// not see the offer.
 func TestR16_AnUpgradeIsIgnored(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -137,7 +138,7 @@ func TestR16_AnUpgradeIsIgnored(t *testing.T) {
 	}
 }
 
-// Chunk extensions, headers and trailers that are far larger than what they belong to end the connection, and nothing is forwarded.
+// Oversized chunk extensions, headers and trailers end the connection, and nothing is forwarded.
 func TestR14_FloodsAreRefused(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// ours are the headers of a call to an upstream, all of them.
+// ours are all headers that an upstream gets.
 func ours(id string, length int) http.Header {
 	return http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json"}, "Accept-Encoding": {"identity"},
@@ -18,8 +18,8 @@ func ours(id string, length int) http.Header {
 	}
 }
 
-// TestR19_R20_R21_R28_Headers: whatever a caller sends as a header, and whatever it names in Connection, the upstream gets
-// ours, and a Host of the config. The names are those of RFC 9110 7.6.1 and what proxies are known to trip over.
+// Whatever headers a caller sends, or names in Connection, the upstream gets only those of the gateway, and the Host of
+// the config. The names are those of RFC 9110 7.6.1 and others that proxies are known to mishandle.
 func TestR19_R20_R21_R28_Headers(t *testing.T) {
 	t.Parallel()
 	corpus, err := os.ReadFile("testdata/headers-hop-by-hop/standard_hop_by_hop.txt")
@@ -76,7 +76,7 @@ func TestR19_R20_R21_R28_Headers(t *testing.T) {
 	}
 }
 
-// TestR28_ExpectIsNotForwarded: we read the body ourselves and tell nobody to wait.
+// The gateway reads the body itself and sends no Expect.
 func TestR28_ExpectIsNotForwarded(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -87,7 +87,7 @@ func TestR28_ExpectIsNotForwarded(t *testing.T) {
 	}
 }
 
-// TestR22_NoBodyValueBecomesAHeader: line breaks and NUL in every value of a body stay inside it.
+// Line breaks and NUL in any value of a body do not become headers.
 func TestR22_NoBodyValueBecomesAHeader(t *testing.T) {
 	t.Parallel()
 	nasty := "a\r\nX-Evil: 1\r\n\r\nGET / HTTP/1.1\x00\n가"

@@ -23,16 +23,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// patience ends a test that would hang. Nothing is ever slept for.
+// testTimeout ends a test that would hang. No test sleeps.
 const testTimeout = 30 * time.Second
 
-// nowhere refuses every connection: only tests that never listen there know the address.
+// refusedURL is an address at which nothing listens: it refuses every connection.
 const refusedURL = "http://127.0.0.2:9"
 
-// noon is 12:34:56 in Seoul.
+// fixedTime is 12:34:56 in Seoul.
 var fixedTime = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
 
-// forms are the two forms of the interface, as tests cross them.
+// forms are the two forms of the interface. Most tests run for each pair of them.
 var forms = []string{"v2", "legacy"}
 
 func parse(t testing.TB, text string) *config.Config {
@@ -51,12 +51,12 @@ func configFile(text string) translate.File {
 	return translate.File{Name: "billbridge.yaml", Data: []byte(text)}
 }
 
-// toOne is the config of a gateway with one upstream, and more lines if there are any.
+// oneUpstream returns the config of a gateway with one upstream, and the given further lines.
 func oneUpstream(form, url string, more ...string) string {
 	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\n", form, url) + strings.Join(more, "\n") + "\n"
 }
 
-// A bridge is a gateway behind a real listener, and somebody who calls it.
+// A gateway is a proxy.Gateway behind a real listener, and a client that calls it.
 type gateway struct {
 	*proxy.Gateway
 	t        testing.TB
@@ -82,7 +82,7 @@ func newGateway(t testing.TB, text string) *gateway {
 	return b
 }
 
-// newClient is a partner's client: it follows nothing and keeps its connections.
+// newClient returns a client that does not follow redirects and keeps its connections open.
 func newClient(t testing.TB, transport *http.Transport) *http.Client {
 	if transport == nil {
 		transport = &http.Transport{MaxIdleConnsPerHost: 64}
@@ -94,14 +94,14 @@ func newClient(t testing.TB, transport *http.Transport) *http.Client {
 	}
 }
 
-// An answer is what a caller got.
+// An answer is the gateway's answer to a caller.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// post makes one call. Headers come in pairs; a Content-Type of "-" is none at all.
+// post makes one call. Headers come in pairs; the Content-Type "-" means no Content-Type.
 func (b *gateway) post(path, body string, headers ...string) answer {
 	b.t.Helper()
 	return b.do(http.MethodPost, path, body, headers...)
@@ -141,7 +141,7 @@ func doRequest(client *http.Client, method, url, body string, headers ...string)
 	return answer{res.StatusCode, res.Header, string(got)}, err
 }
 
-// scrape is what Prometheus would read, without the comments; with names, only the lines that begin with one.
+// scrape returns the metrics without comments. With names, it returns only the lines that begin with one of them.
 func (b *gateway) scrape(names ...string) string {
 	b.t.Helper()
 	w := httptest.NewRecorder()
@@ -149,7 +149,7 @@ func (b *gateway) scrape(names ...string) string {
 	return filterMetrics(w.Body.String(), names...)
 }
 
-// scrapeHas wants each line among what Prometheus would read.
+// checkMetrics fails unless each line is among the metrics.
 func (b *gateway) checkMetrics(lines ...string) {
 	b.t.Helper()
 	got := b.scrape()
@@ -170,7 +170,7 @@ func filterMetrics(text string, names ...string) string {
 	return kept.String()
 }
 
-// logs keep what was logged, a line each.
+// logs keeps the lines of the log.
 type logs struct {
 	mu    sync.Mutex
 	all   bytes.Buffer
@@ -198,7 +198,7 @@ func (l *logs) next(t testing.TB) string {
 	return receive(t, l.lines, "a line of the log")
 }
 
-// receive waits for a value, but not for ever.
+// receive waits for a value, at most testTimeout.
 func receive[T any](t testing.TB, c <-chan T, what string) T {
 	t.Helper()
 	timer := time.NewTimer(testTimeout)
@@ -219,14 +219,14 @@ type received struct {
 	body                 string
 }
 
-// A backend is an upstream that keeps what it got.
+// A backend is an upstream that keeps the calls that it got.
 type backend struct {
 	url string
 	mu  sync.Mutex
 	got []received
 }
 
-// newBackend serves h; the body of a call is h's to read once more.
+// newBackend serves h. h can read the body of a call again.
 func newBackend(t testing.TB, h http.Handler) *backend {
 	t.Helper()
 	b := &backend{}
@@ -249,7 +249,7 @@ func (b *backend) received() []received {
 	return slices.Clone(b.got)
 }
 
-// says is an upstream that always answers the same.
+// replyWith is an upstream that gives the same reply to every call.
 func replyWith(status int, body string, headers ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
@@ -260,19 +260,19 @@ func replyWith(status int, body string, headers ...string) http.Handler {
 	})
 }
 
-// newService is a sandbox whose answers are the same at every run.
+// newService returns a sandbox with a fixed clock, so that its replies are the same in every run.
 func newService() *sandbox.Service {
 	return sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}})
 }
 
-// noCallbacks carries no callback of a sandbox anywhere.
+// noCallbacks fails every callback of a sandbox.
 type noCallbacks struct{}
 
 func (noCallbacks) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("callbacks go nowhere in this test")
 }
 
-// replaced is text with words of it replaced by values, as YAML strings.
+// quoteInto replaces words of text by values, as quoted YAML strings.
 func quoteInto(text string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
 		text = strings.ReplaceAll(text, pairs[i], fmt.Sprintf("%q", pairs[i+1]))

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestR18_OnlyTheDocumentedPaths: a path is matched as it was sent, and what is none of the fifteen is answered in the
-// form that lives there, also with a base path, and under always-200.
+// Paths are matched as they were sent. Any other path is answered in the form of its prefix, also with a base path and
+// with always-200.
 func TestR18_OnlyTheDocumentedPaths(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"", "/partner", "/a.b/c"} {
@@ -67,7 +67,7 @@ func TestR18_OnlyTheDocumentedPaths(t *testing.T) {
 	}
 }
 
-// TestMethods: another method on a documented path is a 405 with Allow, and its envelope.
+// Another method on a documented path is a 405 with Allow and an envelope.
 func TestMethods(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
@@ -98,7 +98,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestR18_QueryIsNotForwarded: what stands behind a ? is neither looked at nor passed on.
+// A query string is ignored and not forwarded.
 func TestR18_QueryIsNotForwarded(t *testing.T) {
 	t.Parallel()
 	service := newService()
@@ -111,7 +111,7 @@ func TestR18_QueryIsNotForwarded(t *testing.T) {
 	}
 }
 
-// TestUpstreamPrefix: the path of an upstream's url stands before the document's paths.
+// The path in an upstream's url is put before the paths of the document.
 func TestUpstreamPrefix(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"BILL_003","msg":"x"}`))
@@ -122,7 +122,8 @@ func TestUpstreamPrefix(t *testing.T) {
 	}
 }
 
-// TestR17_ContentTypes: JSON by its type or by the lack of one; all else is a 415 (R17 for codings), and goes nowhere.
+// JSON is recognised by its content type, or if there is none. Everything else, and any content coding, is refused with
+// 415 and not sent.
 func TestR17_ContentTypes(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -164,7 +165,7 @@ func TestR17_ContentTypes(t *testing.T) {
 	}
 }
 
-// TestR17_TwoContentTypes: which of them holds is nobody's to guess.
+// A request with two content types is refused.
 func TestR17_TwoContentTypes(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -176,7 +177,8 @@ func TestR17_TwoContentTypes(t *testing.T) {
 	got[0].check(t, "legacy", 415, "VALIDATION_001")
 }
 
-// TestRequestIDs: the caller's if it is sane, else ours; the same in the answer, at the upstream and in the log.
+// The id of the caller is used if it is valid, otherwise a new one. The answer, the upstream and the log have the same
+// id.
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -221,7 +223,7 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// TestHeadersOfAnswers: nothing of an upstream's header reaches the caller but Retry-After.
+// Of the header of an upstream's reply only Retry-After reaches the caller.
 func TestHeadersOfAnswers(t *testing.T) {
 	t.Parallel()
 	answer := `{"code":"MAINTAINED_METHOD","message":"점검","data":null}`
@@ -242,8 +244,8 @@ func TestHeadersOfAnswers(t *testing.T) {
 	}
 }
 
-// TestUpstreamStatusPassesThrough: an upstream's own status and envelope are the caller's, whatever failures.status
-// says: that is about refusals of ours.
+// The status and the envelope of an upstream reach the caller with any failures.status, which changes only the
+// gateway's own refusals.
 func TestUpstreamStatusPassesThrough(t *testing.T) {
 	t.Parallel()
 	body := map[string]string{

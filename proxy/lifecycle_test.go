@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// declared is how an answer through the bridge differs from what the service itself answers in the caller's form,
-// by the pair of forms, the operation and the state of the bill. The reasons stand in the table beside the rows.
+// lifecycleDifferences are the declared differences between an answer through the gateway and the service's own answer
+// in the form of the caller. The reasons are in the table beside the rows.
 var lifecycleDifferences = map[string]map[string]any{
 	// No public table pairs the words of legacy with the numbers of v2, of which 0 is a payment method.
 	"legacy from v2 read W": {"appr_pay_type": "0"},
@@ -27,8 +27,8 @@ var lifecycleDifferences = map[string]map[string]any{
 // v2Only are the fields of a v2 read that a legacy upstream does not have.
 var v2Only = []string{"apprCardMerchantNum", "dscTxNum", "cardType", "apprSign", "udItem"}
 
-// TestBillLifecycle takes two bills from their making to their end through the bridge, in all four pairs of forms, and
-// holds every answer, field by field, to what the service answers directly in the caller's form.
+// Two bills go from their create to their end through the gateway, between all forms. Every answer must equal, field by
+// field, the answer of the service itself in the form of the caller.
 func TestBillLifecycle(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -83,7 +83,7 @@ func TestBillLifecycle(t *testing.T) {
 	}
 }
 
-// bills are those of a service without the form that each was made in.
+// billsWithoutForm returns the bills of a service without the form of their create.
 func billsWithoutForm(s *sandbox.Service) []sandbox.Bill {
 	all := s.Bills()
 	for i := range all {
@@ -92,7 +92,7 @@ func billsWithoutForm(s *sandbox.Service) []sandbox.Bill {
 	return all
 }
 
-// result is what an answer says, flat: of v2 what is in data, beside code and message.
+// result returns an answer as one flat map: for v2 the fields of data together with code and message.
 func result(t rapid.TB, form, body string) map[string]any {
 	t.Helper()
 	m := fields(t, body)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain holds the whole run to what TestR39 holds one gateway to: nothing runs on when all is closed.
+// TestMain fails if goroutines are left after all tests of the package.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	http.DefaultClient.CloseIdleConnections()
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// running are the stacks of the goroutines that are neither the runtime's nor the test's own.
+// runningGoroutines returns the stacks of the goroutines that neither the runtime nor the testing package started.
 func runningGoroutines() []string {
 	buf := make([]byte, 4<<20)
 	stacks := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
@@ -33,7 +33,8 @@ func runningGoroutines() []string {
 	})
 }
 
-// settle waits until done, for some seconds at most: what was closed needs a moment to end. It returns what is left.
+// waitFor polls done for at most 10 seconds and then returns left(). Goroutines of closed connections need a moment to
+// end.
 func waitFor[T any](done func() bool, left func() T) T {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -43,8 +44,8 @@ func waitFor[T any](done func() bool, left func() T) T {
 	return left()
 }
 
-// TestR39_Goroutines: a thousand calls over many connections leave as many goroutines behind as there were before. It
-// runs alone: the tests that run side by side wait for it.
+// A thousand calls over many connections leave no goroutine behind. This test is not parallel, so that it counts only
+// its own.
 func TestR39_Goroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("calls", func(t *testing.T) {
@@ -63,6 +64,6 @@ func TestR39_Goroutines(t *testing.T) {
 		calling.Wait()
 	})
 	if after := waitFor(func() bool { return runtime.NumGoroutine() <= before }, runtime.NumGoroutine); after > before {
-		t.Errorf("%d goroutines became %d:\n%s", before, after, strings.Join(runningGoroutines(), "\n\n"))
+		t.Errorf("%d goroutines before, %d after:\n%s", before, after, strings.Join(runningGoroutines(), "\n\n"))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// halfSent opens a connection and sends a call's head and a part of its body.
+// sendPart opens a connection and sends the header of a call and a part of its body.
 func sendPart(t *testing.T, p *process, q call, length int, part string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", p.Address())
@@ -26,8 +26,8 @@ func sendPart(t *testing.T, p *process, q call, length int, part string) net.Con
 	return c
 }
 
-// TestR04_R15_BodiesHaveABudget: a body takes what has arrived of it. When the budget is used up, calls get a 503 that says when to come
-// again, and nothing is sent; when it is free again, they are taken.
+// A body counts with the bytes that have arrived. While the budget is used up, calls get a 503 with Retry-After and
+// nothing is sent. When memory is free again, calls are accepted.
 func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -65,7 +65,7 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	p.checkMetric("billbridge_body_bytes 0")
 }
 
-// TestBodiesOfEverySizeArriveWhole: in one chunk, in several, and at their edges.
+// Bodies of one chunk, of several chunks, and at the limits between them.
 func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -86,7 +86,7 @@ func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
 	}
 }
 
-// TestR15_SlowBodies: a body that brings less than 1 KiB a second ends long before timeouts.body.
+// A body that arrives with less than 1 KiB per second is refused long before timeouts.body.
 func TestR15_SlowBodies(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())

@@ -30,7 +30,7 @@ const (
 	directCaller    = "stranger" // was not seen for long enough: it may still be sending to the old backend past the bridge
 )
 
-// A tally counts what a run lived through.
+// modelCounts counts what happened in the runs.
 type modelCounts struct {
 	runs, calls, directCalls, acknowledged, refused, unknown, aborted, faults, bills, stages, stops, crashes, outages, backups, restores, pays atomic.Int64
 	firstFailure                                                                                                                               string // of the first run that failed, which may not fail again
@@ -46,7 +46,7 @@ func (n *modelCounts) String() string {
 		n.gaveUp.Load(), n.notSent.Load(), n.noSuchBill.Load(), n.lostStores.Load(), n.swaps.Load(), n.clocks.Load(), n.sweeps.Load())
 }
 
-// A sending is one call of a partner and what came of it.
+// A modelCall is one call of a partner and its result.
 type modelCall struct {
 	id            string
 	q             call
@@ -65,7 +65,7 @@ type modelCall struct {
 	epoch         int       // of the store: each restore or loss begins another
 }
 
-// A world is two backends, the replicas between them and the partners, and the store.
+// A model is two backends, the partners, the replicas of the gateway between them, and the store.
 type model struct {
 	run           *modelCounts
 	folder        string
@@ -165,7 +165,7 @@ func (w *model) violation(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
-// faultOf is what goes wrong with a call at a side.
+// faultOf returns the fault of a call at a backend.
 func (w *model) faultOf(id string, s *modelBackend, op string) fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,8 +188,8 @@ func (w *model) other(s *modelBackend) *modelBackend {
 	return w.backends[0]
 }
 
-// arrive holds a call that reached a side to the rules: no write comes where the bill is not, and no create where the
-// other side may have made the bill.
+// checkArrival checks a call that reached a backend: no write goes to a backend that does not have the bill, and no
+// create to one while the other may have created it.
 func (w *model) checkArrival(s *modelBackend, id, op string, at billAt) *backendCall {
 	w.inFlight.add(1)
 	v := &backendCall{backend: s, id: id, op: op, at: at, fault: w.faultOf(id, s, op)}
@@ -220,7 +220,7 @@ func (w *model) checkArrival(s *modelBackend, id, op string, at billAt) *backend
 	return v
 }
 
-// leave ends a visit, once.
+// finishCall ends a call at a backend, once.
 func (w *model) finishCall(v *backendCall, certain bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,10 +248,10 @@ func (w *model) recordEffect(v *backendCall) {
 	}
 }
 
-// atOnce is within what two calls arrived at the same time: which of them was read first is not known.
+// sameTime is the interval within which the order of two calls is unknown.
 const sameTime = 20 * time.Millisecond
 
-// runsByDefault keeps the model to some seconds, beside the other tests; -rapid.checks asks for more.
+// runsByDefault limits the model to a few seconds. -rapid.checks changes it.
 const runsByDefault = 25
 
 func isSet(name string) (set bool) {
@@ -259,8 +259,7 @@ func isSet(name string) (set bool) {
 	return set
 }
 
-// TestRolloutModel lets partners, customers, operators and accidents do what they like, and holds every call to what
-// the rollout promises.
+// Partners, customers, operators and faults act at random. Every call is checked against the guarantees of the rollout.
 func TestRolloutModel(t *testing.T) {
 	t.Parallel()
 	run, folder := &modelCounts{}, t.TempDir()
@@ -304,12 +303,14 @@ func TestRolloutModel(t *testing.T) {
 	})
 }
 
-// A state is named in an answer to a read, and where an outcome is explained.
+// namedState finds the state in the answer to a read and in the explanation of an unknown outcome.
 var namedState = regexp.MustCompile(`bill in state ([A-Z])\.|"appr_?[sS]tate": ?"([A-Z])"`)
 
+// stateRank orders the states of a bill.
 var stateRank = map[string]int{"": -1, "W": 0, "F": 1, "D": 1, "C": 2}
 
-// lived tells whether a bill was in a state at a moment between two others. States only go on: W, F, C or W, D.
+// possibleBetween reports whether a bill can have had a state between two others. States change only from W to F to C,
+// or from W to D.
 func possibleBetween(before, state, after string) bool {
 	if stateRank[before] > stateRank[state] || stateRank[state] > stateRank[after] {
 		return false
@@ -317,7 +318,7 @@ func possibleBetween(before, state, after string) bool {
 	return stateRank[state] != 1 || (before != "F" && before != "D" || before == state) && (after != "F" && after != "D" || after == state) && (after != "C" || state == "F")
 }
 
-// judge holds one answer to what the sides had.
+// checkAnswer compares one answer with the bills of the backends.
 func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
 	if c.err != nil {
 		if c.timeout > 0 {
@@ -370,7 +371,7 @@ func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
 	}
 }
 
-// readAll finds every bill again, and no other, when nothing is wrong any more.
+// readAll reads every bill when there are no more faults: each bill must be found, and no other.
 func (w *model) readAll(t *rapid.T) {
 	w.replicate(t)
 	for _, partner := range []string{existingPartner, newPartner, directCaller} {
@@ -391,7 +392,7 @@ func (w *model) readAll(t *rapid.T) {
 	}
 }
 
-// judgeAll holds all writes to what they did, when nothing is under way any more.
+// checkWrites compares the answers of all writes with their effects, when no call is in progress any more.
 func (w *model) checkWrites() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -427,7 +428,7 @@ func (w *model) checkWrites() {
 	}
 }
 
-// check holds the sides to one rule: a bill is in one place. Whatever else was broken is told here.
+// checkOneBackend fails if a bill is at both backends, and for every violation so far.
 func (w *model) checkOneBackend(t *rapid.T) {
 	for _, b := range w.backends[0].service.Bills() {
 		if w.backends[1].state(billAt{b.Partner, b.ID}) != "" {

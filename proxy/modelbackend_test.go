@@ -24,11 +24,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// steerWithin is how long the gateway of the model waits for a side: short, since many calls are made to wait for nothing.
+// modelTimeout is the timeout of the upstreams. It is short, because many calls run into it.
 const modelTimeout = 150 * time.Millisecond
 
-// A fault is what goes wrong with one call at one side. The sandbox's own faults hit whichever call comes next; these are
-// bound to a call, so that a run is the same however its calls overlap.
+// A fault is what goes wrong with one call at one backend. The faults of the sandbox hit whichever call comes next;
+// these belong to a call, so that a run is reproducible however its calls overlap.
 type fault string
 
 const (
@@ -49,7 +49,7 @@ const (
 
 var faults = []fault{unreachable, lost, dropped, cut, failed, maintenance, htmlPage, oddStatus, late, later, slow, slow, otherBill}
 
-// A side is a backend: a sandbox behind a socket, and what it is known to have done.
+// A modelBackend is a sandbox behind a socket.
 type modelBackend struct {
 	form    string
 	url     string
@@ -57,10 +57,10 @@ type modelBackend struct {
 	model   *model
 }
 
-// billAt names a bill of a partner.
+// billAt is a bill of a partner.
 type billAt struct{ partner, id string }
 
-// parsed is what a call says in the form of a side.
+// parseCall returns the operation and the bill of a call in the form of the backend.
 func (s *modelBackend) parseCall(path string, body []byte) (op string, at billAt) {
 	var in struct {
 		V2     string `json:"apiKey"`
@@ -80,7 +80,7 @@ func (s *modelBackend) parseCall(path string, body []byte) (op string, at billAt
 	return op, billAt{in.V2 + in.Legacy, in.ID + in.Bill.V2 + in.Bill.Legacy}
 }
 
-// state is that of a bill, "" if the side has none.
+// state is the state of a bill, "" if the backend does not have it.
 func (s *modelBackend) state(at billAt) string {
 	b, err := s.service.Bill(at.partner, at.id)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *modelBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(sent)
 }
 
-// say answers what the sandbox was not asked.
+// replyInstead answers a call that the sandbox does not get.
 func (s *modelBackend) replyInstead(w http.ResponseWriter, f fault, op string, at billAt) {
 	code, text := map[fault]string{failed: "ERROR", maintenance: "MAINTAINED_METHOD", otherBill: "0000"}[f], "a fault"
 	var answer any = map[string]any{"code": code, "msg": text}
@@ -162,7 +162,7 @@ func (s *modelBackend) replyInstead(w http.ResponseWriter, f fault, op string, a
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// A visit is a call that reached a side.
+// A backendCall is a call that reached a backend.
 type backendCall struct {
 	backend  *modelBackend
 	id, op   string
@@ -172,8 +172,8 @@ type backendCall struct {
 	finished bool
 }
 
-// A replica is a gateway with its router and its own hold on the store. It can die like a process: at once, in the
-// middle of whatever it does.
+// A replica is a gateway with its own router and its own connection to the store. It can die at any moment, as a
+// process can.
 type replica struct {
 	gateway   *proxy.Gateway
 	store     *store.Store
@@ -195,7 +195,7 @@ func (r *replica) kill() {
 	})
 }
 
-// wire tells whether the replica is still alive after one more event.
+// step counts an event on the connections and returns errDead if the replica is dead.
 func (r *replica) step() error {
 	if r.model.stepsToBackup.Load() > 0 && r.model.stepsToBackup.Add(-1) == 0 {
 		r.model.makeBackup(r.model.t)
@@ -227,7 +227,7 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// An arrival notes when a replica has read all of a call.
+// An arrivalRecorder records when a replica has read the whole body of a call.
 type arrivalRecorder struct {
 	io.ReadCloser
 	model *model
@@ -246,7 +246,7 @@ func (a *arrivalRecorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A wiretap stands between a replica and a side.
+// A modelTransport is between a replica and a backend.
 type modelTransport struct {
 	replica *replica
 	backend *modelBackend
@@ -276,8 +276,8 @@ func (t modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// replicate starts one more replica, which knows what was decided by now. Those that run keep what they know: to them a
-// change comes late, as it does to replicas that ask once a second. No more than two run.
+// replicate starts another replica, which knows all decisions so far. A running replica learns of a change later, as
+// replicas poll once a second. At most two run.
 func (w *model) replicate(t rapid.TB) {
 	r := &replica{model: w}
 	r.stepsLeft.Store(1 << 40)
@@ -295,7 +295,7 @@ func (w *model) replicate(t rapid.TB) {
 	r.gateway, err = proxy.New(c, proxy.Options{Rollout: r.router, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	for i, name := range []string{"old", "new"} {
-		r.gateway.Trip(name, func(next http.RoundTripper) http.RoundTripper { return modelTransport{r, w.backends[i], next} })
+		r.gateway.WrapTransport(name, func(next http.RoundTripper) http.RoundTripper { return modelTransport{r, w.backends[i], next} })
 	}
 	r.server = httptest.NewServer(r)
 	w.replicas = append(w.replicas, r)
@@ -304,7 +304,7 @@ func (w *model) replicate(t rapid.TB) {
 	}
 }
 
-// end takes a replica out, dead or not. No call of a partner is under way.
+// removeReplica ends a replica, dead or not. No call of a partner is in progress.
 func (w *model) removeReplica(r *replica) {
 	w.replicas = slices.DeleteFunc(w.replicas, func(other *replica) bool { return other == r })
 	w.client.CloseIdleConnections()
@@ -312,7 +312,7 @@ func (w *model) removeReplica(r *replica) {
 	r.kill()
 }
 
-// quiet ends every replica and waits until nothing is under way any more.
+// stopReplicas ends all replicas and waits until no call is in progress.
 func (w *model) stopReplicas() {
 	for len(w.replicas) > 0 {
 		w.removeReplica(w.replicas[0])
@@ -320,8 +320,8 @@ func (w *model) stopReplicas() {
 	w.inFlight.waitForZero()
 }
 
-// A gauge is waited for until it is at zero. Unlike a WaitGroup it may rise from there meanwhile: what is only compared
-// begins when it likes.
+// An inFlightCount can be waited for until it is zero. Unlike a WaitGroup it may rise again meanwhile: comparisons
+// start at any time.
 type inFlightCount struct {
 	*sync.Cond
 	n int
@@ -344,7 +344,7 @@ func (g *inFlightCount) waitForZero() {
 	}
 }
 
-// drawFault is sound most of the time.
+// drawFault returns noFault most of the time.
 func drawFault(t *rapid.T, label string, oneIn int) fault {
 	if drawInt(t, label+" fails", oneIn) != 1 {
 		return noFault

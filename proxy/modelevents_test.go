@@ -20,8 +20,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// number is below n. Each is as likely as another: rapid's own are small ones most of the time, which would leave most
-// of the events out.
+// drawInt returns a number below n, each with the same probability. The generators of rapid prefer small numbers, and
+// most events would be rare.
 func drawInt(t *rapid.T, label string, n int) int {
 	return rapid.Custom(func(t *rapid.T) (bits int) {
 		for range 10 {
@@ -36,10 +36,10 @@ func drawInt(t *rapid.T, label string, n int) int {
 
 func pick[T any](t *rapid.T, label string, from ...T) T { return from[drawInt(t, label, len(from))] }
 
-// billsEach is how many ids a partner uses.
+// billsPerPartner is how many ids a partner uses.
 const billsPerPartner = 7
 
-// The bills of a partner that calls are about: few, so that they meet.
+// drawBill picks a bill. There are few, so that calls meet.
 func drawBill(t *rapid.T) (partner string, n int) {
 	return pick(t, "partner", existingPartner, newPartner, newPartner, existingPartner, directCaller), drawInt(t, "bill", billsPerPartner)
 }
@@ -55,7 +55,7 @@ func (w *model) newCall(form, op, partner string, n int) *modelCall {
 	return c
 }
 
-// calls are made at the same time. In their midst a replica may die, or the store be out of reach.
+// calls makes calls at the same time. During them a replica can die, or the store be unreachable.
 func (w *model) calls(t *rapid.T) {
 	var wave []*modelCall
 	out := drawInt(t, "store out of reach", 20) == 1
@@ -114,7 +114,7 @@ func (w *model) calls(t *rapid.T) {
 	}
 }
 
-// send makes calls, all at the same time.
+// send makes all calls at the same time.
 func (w *model) send(t *rapid.T, wave ...*modelCall) {
 	var all sync.WaitGroup
 	for _, c := range wave {
@@ -152,7 +152,7 @@ func (w *model) send(t *rapid.T, wave ...*modelCall) {
 	}
 }
 
-// stage moves a partner, or all that have no stage of their own, and one more replica knows of it.
+// stage changes the stage of a partner, or the default one, and starts a replica that knows it.
 func (w *model) stage(t *rapid.T) {
 	key, stages := pick(t, "whose stage", existingPartner, newPartner, "", newPartner, directCaller), rollout.Stages
 	if key != newPartner || w.lost { // the ledger lacks its bills at the old backend
@@ -171,7 +171,8 @@ func (w *model) stage(t *rapid.T) {
 	w.replicate(t)
 }
 
-// stop throws the kill switch or takes it back. After a restore it is not thrown: it asks nobody, which is a rule.
+// stop stops or resumes the rollout. After a restore the model does not stop it, because a stop sends creates without a
+// probe.
 func (w *model) stop(t *rapid.T) {
 	if w.restored {
 		t.Skip()
@@ -187,7 +188,7 @@ func (w *model) stop(t *rapid.T) {
 	w.replicate(t)
 }
 
-// pay is a customer.
+// pay pays a bill.
 func (w *model) pay(t *rapid.T) {
 	partner, n := drawBill(t)
 	id := fmt.Sprintf("BILL%d", n)
@@ -199,7 +200,7 @@ func (w *model) pay(t *rapid.T) {
 	}
 }
 
-// before is what was made at the old backend before the bridge was there.
+// createBeforeRollout creates bills at the old backend before the gateway is used.
 func (w *model) createBeforeRollout(t *rapid.T) {
 	for n := range billsPerPartner {
 		if drawInt(t, "from before the bridge", 2) == 1 {
@@ -208,7 +209,7 @@ func (w *model) createBeforeRollout(t *rapid.T) {
 	}
 }
 
-// direct is what a stranger still does past the bridge.
+// callDirectly makes a call to the old backend that does not go through the gateway.
 func (w *model) callDirectly(t *rapid.T) {
 	if w.settlingOver {
 		t.Skip()
@@ -217,7 +218,7 @@ func (w *model) callDirectly(t *rapid.T) {
 	w.send(t, w.newCall("legacy", pick(t, "operation", "create", "create", "destroy"), directCaller, n))
 }
 
-// restart kills every replica while nothing is under way but what nobody waits for any more.
+// restart ends every replica. Only calls whose callers have given up are in progress.
 func (w *model) restart(t *rapid.T) {
 	for _, r := range slices.Clone(w.replicas) {
 		w.removeReplica(r)
@@ -226,7 +227,7 @@ func (w *model) restart(t *rapid.T) {
 	w.replicate(t)
 }
 
-// copy makes a backup, also while others write.
+// makeBackup makes a backup, also during calls.
 func (w *model) makeBackup(t rapid.TB) {
 	w.storeFile.Lock()
 	defer w.storeFile.Unlock()
@@ -245,7 +246,7 @@ func (w *model) backUp(t *rapid.T) {
 	w.logEvent("backup")
 }
 
-// restore puts the backup in the place of the store, and says so. Nothing is under way then.
+// restore replaces the store by the backup, as an operator does. No call is in progress.
 func (w *model) restore(t *rapid.T) {
 	w.storeFile.Lock()
 	none := !w.backup
@@ -272,7 +273,7 @@ func (w *model) restore(t *rapid.T) {
 	w.ledgerLost(t)
 }
 
-// forgotten is the world after the ledger has lost what it knew. Nothing is under way.
+// ledgerLost resets the expectations of the model after the ledger has lost its rows. No call is in progress.
 func (w *model) ledgerLost(t *rapid.T) {
 	w.epoch++
 	w.mu.Lock()
@@ -285,7 +286,7 @@ func (w *model) ledgerLost(t *rapid.T) {
 	w.replicate(t)
 }
 
-// lose removes the store: the next start makes a new one, and knows nothing. The stages are gone with it.
+// loseStore removes the store. The next start creates an empty one, without stages.
 func (w *model) loseStore(t *rapid.T) {
 	if w.isWrong() {
 		w.wrongClock(t) // right again: what a new store sees first it takes for the time, until somebody confirms another
@@ -310,7 +311,7 @@ func (w *model) loseStore(t *rapid.T) {
 	}
 }
 
-// pass lets the settling period pass: for partners that were seen, and since a restore or a loss.
+// passSettlingPeriod moves the clocks to the end of the settling periods of partners and of a restore.
 func (w *model) passSettlingPeriod(t *rapid.T) {
 	w.stopReplicas()
 	w.clock += 20 * time.Minute
@@ -319,7 +320,7 @@ func (w *model) passSettlingPeriod(t *rapid.T) {
 	w.replicate(t)
 }
 
-// wrongClock has the replicas start with a clock that is years off, or right again.
+// wrongClock moves the clock of the replicas by years, or back.
 func (w *model) wrongClock(t *rapid.T) {
 	w.stopReplicas()
 	off := pick(t, "years off", yearsOff, -yearsOff)
@@ -338,7 +339,7 @@ func (w *model) isWrong() bool { return w.clock > yearsOff/2 || w.clock < -years
 
 func (w *model) now() time.Time { return time.Now().Add(w.clock) }
 
-// sweep is what every gateway does by itself. No bill is so old that it might lose its row.
+// sweep runs the removal of old rows. No bill is old enough to lose its row.
 func (w *model) sweep(t *rapid.T) {
 	w.stopReplicas() // nothing else releases a bill meanwhile
 	w.replicate(t)
@@ -364,7 +365,7 @@ func (w *model) upstreams() []store.Upstream {
 	return []store.Upstream{{Name: "old", Form: "legacy", URL: w.backends[0].url}, {Name: "new", Form: "v2", URL: w.backends[1].url}}
 }
 
-// exchange tries a config in which the backends have changed places.
+// swapAddresses tries a config in which the addresses of the backends are swapped.
 func (w *model) swapAddresses(t *rapid.T) {
 	swapped := w.upstreams()
 	swapped[0].URL, swapped[1].URL = swapped[1].URL, swapped[0].URL

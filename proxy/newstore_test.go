@@ -12,7 +12,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// gaugeIs wants a line among the metrics.
+// checkMetric fails unless the line is among the metrics.
 func (p *process) checkMetric(line string) {
 	p.t.Helper()
 	if got := p.admin("GET", "/metrics").body; !strings.Contains("\n"+got, "\n"+line) {
@@ -21,7 +21,7 @@ func (p *process) checkMetric(line string) {
 	}
 }
 
-// decide has the operator decide.
+// mustPost posts to the admin listener and requires 200.
 func (p *process) mustPost(target string) string {
 	p.t.Helper()
 	got := p.admin("POST", target)
@@ -31,6 +31,7 @@ func (p *process) mustPost(target string) string {
 	return got.body
 }
 
+// stopAndWait stops the server and waits until it has ended.
 func (p *process) stopAndWait() {
 	p.t.Helper()
 	p.stop()
@@ -39,9 +40,8 @@ func (p *process) stopAndWait() {
 	}
 }
 
-// TestLostStoreIsNotAFirstStart: the store of a running rollout is gone, and a new one takes its place without a word. A bill
-// that was made at the new backend, and is sent again, must not be made at the old one, where the default stage has it; nor
-// while the kill switch is thrown.
+// The store of a running rollout is lost, and the gateway starts with an empty one. A bill that was created at the new
+// backend must not be created again at the old one, which is the default stage's backend, nor during a stop.
 func TestLostStoreIsNotAFirstStart(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"deleted", "truncated", "another path"} {
@@ -93,8 +93,8 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 	}
 }
 
-// TestNewStoreRefusesBillsUntilItIsBegun: nothing but the operator's word says that this is a first start. After it a create in
-// stage old asks nobody, as before.
+// With a new store bills are refused until the operator confirms that this is the first start. After it a create in
+// stage old needs no probe.
 func TestNewStoreRefusesBillsUntilItIsBegun(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -118,7 +118,7 @@ func TestNewStoreRefusesBillsUntilItIsBegun(t *testing.T) {
 	}
 }
 
-// TestBeginWithBillsAtTheNewBackendNeedsForce: bills of the new backend that were found there say that it is no first start.
+// Bills that were found at the new backend contradict a first start.
 func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -134,8 +134,8 @@ func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	}
 }
 
-// TestSwappedAddressesAreRefused, and at a start: every bill would be looked for at the other backend, and made there
-// again. The good config stays.
+// At a reload and at a start. With swapped addresses every bill would be looked up at the wrong backend and created
+// there again. The last good config stays.
 func TestSwappedAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -162,7 +162,7 @@ func TestSwappedAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// TestChangedAddressMustBeConfirmed: a backend with bills gets another address when somebody has said that it is the same one.
+// The address of a backend with bills can change only after the operator has confirmed that it is the same backend.
 func TestChangedAddressMustBeConfirmed(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -187,7 +187,7 @@ func TestChangedAddressMustBeConfirmed(t *testing.T) {
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
 }
 
-// TestDefaultInTheConfigMustMeetThePreconditions that rollout set --default has, at a reload and at a start.
+// rollout.default in the config has the preconditions of `rollout set --default`, at a reload and at a start.
 func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -231,8 +231,8 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	m.mustPost("/-/reload")
 }
 
-// TestWrongClockRemovesNoRows: at a start the machine's clock is four years from what the store knows. The operator sees it, and
-// nothing is removed until it is confirmed.
+// At the start the clock of the machine is four years from the clock of the store. The status and the metrics show it,
+// and no row is removed until the operator confirms the clock.
 func TestWrongClockRemovesNoRows(t *testing.T) {
 	t.Parallel()
 	for name, off := range map[string]time.Duration{"ahead": 4 * 365 * 24 * time.Hour, "behind": -4 * 365 * 24 * time.Hour} {
@@ -266,9 +266,9 @@ func TestWrongClockRemovesNoRows(t *testing.T) {
 	}
 }
 
-// TestNoSuchBillDoesNotCountRightAfterARestore: the first try of a create is still on its way to the old backend, and the backup
-// does not have its row. That backend says "no such bill": the bill is not made at the other one until the settling period
-// is over, and no caller is told that there is none.
+// A create is still on its way to the old backend when its row is lost by a restore. The old backend replies "no such
+// bill". During the settling period the bill is not created at the new backend, and no caller is told that it does not
+// exist.
 func TestNoSuchBillDoesNotCountRightAfterARestore(t *testing.T) {
 	t.Parallel()
 	g := newGate("/send", 1)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestOperationOfAnOverlayIsTranslated: the operation that the overlay in the table's README adds is translated by a gateway, from each
-// form to the other, and so is the field.
+// The overlay in translate/README.md adds an operation and a field. A gateway with this overlay translates both between
+// all forms.
 func TestOperationOfAnOverlayIsTranslated(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../translate/README.md")

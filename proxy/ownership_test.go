@@ -16,8 +16,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// TestOwnershipCannotBeSwitchedOff: a config that would lose what the ledger knows is refused, when it is read again and at a
-// start.
+// A config that would lose bill ownership is refused at a reload and at a start.
 func TestOwnershipCannotBeSwitchedOff(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
@@ -62,7 +61,7 @@ func TestOwnershipCannotBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// startOf is the error of a start with a config, and of an end at once.
+// startOf starts a server, stops it at once, and returns the error of the start.
 func startOf(t *testing.T, text string) error {
 	t.Helper()
 	s, err := server.Listen(t.Context(), parse(t, text), nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
@@ -74,7 +73,8 @@ func startOf(t *testing.T, text string) error {
 	return err
 }
 
-// TestBillsCreatedWithoutOwnersAreLookedUp: what was made while nobody owned a bill is looked for from the first call on when each has an owner.
+// Bills that were created while bills were shared have no owner. When each bill has an owner again, unknown bills are
+// looked up from the first call on.
 func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "legacy", "v2", "drained", func(_ string, service http.Handler) http.Handler { return service }, ", bills: shared")
@@ -100,8 +100,8 @@ func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 	}
 }
 
-// TestCreateFromATimeWithoutTheRolloutIsNotRepeated: while the section was away, a create went to the old backend and timed out there. It is
-// not made at the new backend, where the stage has it, when the section is back.
+// While the section rollout was removed, a create went to the old backend and timed out. When the section is back, the
+// bill is not created at the new backend.
 func TestCreateFromATimeWithoutTheRolloutIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, forced := range []bool{false, true} {

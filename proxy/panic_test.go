@@ -8,19 +8,19 @@ import (
 	"testing"
 )
 
-// A trip is a transport that a test writes.
+// A roundTripFunc is a transport of a test.
 type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A panicky body is a reply in the middle of which something panics.
+// A panickyBody is the body of a reply that panics when it is read.
 type panickyBody struct{ io.Reader }
 
 func (panickyBody) Read([]byte) (int, error) { panic(canaryKey) }
 func (panickyBody) Close() error             { return nil }
 
-// TestR40_Panics: a panic is an answer of its own request: of a write whose bytes may have left, that nothing is known,
-// of all else an ERROR. It shows nothing of its value, and other requests go on.
+// A panic is answered for its own request: with an unknown outcome for a write that may have been sent, otherwise with
+// ERROR. The value of the panic is not shown, and other requests continue.
 func TestR40_Panics(t *testing.T) {
 	t.Parallel()
 	for name, wreck := range map[string]func(http.RoundTripper) http.RoundTripper{
@@ -55,7 +55,7 @@ func TestR40_Panics(t *testing.T) {
 				t.Parallel()
 				back := newBackend(t, newService())
 				b := newGateway(t, "upstreams: {up: {form: v2, url: "+back.url+"}, other: {form: v2, url: "+back.url+"}}\nroute: {default: up}\nfailures: {status: always-200}\n")
-				b.Trip("up", wreck)
+				b.WrapTransport("up", wreck)
 				for _, op := range operations {
 					got := b.send(newCall(client, op))
 					want := wantAnswer{200, "ERROR"} // always-200: it is a refusal of ours
@@ -74,7 +74,7 @@ func TestR40_Panics(t *testing.T) {
 					t.Errorf("%d requests are in the log", n)
 				}
 				// The gateway is as it was.
-				b.Trip("up", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
+				b.WrapTransport("up", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
 				b.send(newCall(client, "create").with("billId", "1234567890ABCDEFGHIK")).check(t, client, 200, "0000")
 				b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
 			})
@@ -82,8 +82,8 @@ func TestR40_Panics(t *testing.T) {
 	}
 }
 
-// A panickyWriter panics when the header is asked for the first time: with a reply that says Retry-After, that is between
-// the upstream's answer and ours.
+// A panicOnHeader panics at the first access to its header: with a reply that has Retry-After, that is between the
+// upstream's reply and the gateway's answer.
 type panicOnHeader struct {
 	http.ResponseWriter
 	panicked bool
@@ -97,8 +97,7 @@ func (w *panicOnHeader) Header() http.Header {
 	return w.ResponseWriter.Header()
 }
 
-// TestR40_PanicAfterTheReplyIsAnUnknownOutcome: what the upstream did is done, and a failure of ours then must not look like a
-// refusal of it.
+// The upstream may have executed the write, so the failure must not look like a refusal.
 func TestR40_PanicAfterTheReplyIsAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"0000","message":"x","data":{"apiKey":"k","billId":"`+demoBill+`"}}`, "Retry-After", "1"))
@@ -113,7 +112,7 @@ func TestR40_PanicAfterTheReplyIsAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// A tornWriter panics in the middle of the answer.
+// A panicOnWrite panics within the answer.
 type panicOnWrite struct{ http.ResponseWriter }
 
 func (w panicOnWrite) Write(p []byte) (int, error) {
@@ -121,8 +120,8 @@ func (w panicOnWrite) Write(p []byte) (int, error) {
 	panic(canaryKey)
 }
 
-// TestR40_PanicWithinTheAnswerClosesTheConnection: the connection is given up, so that half an answer is not taken for the whole; the
-// request is counted and logged like any other.
+// The connection is closed, so that the caller does not take a part of the answer for the whole. The request is counted
+// and logged.
 func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 	t.Parallel()
 	b := newGateway(t, oneUpstream("v2", newBackend(t, newService()).url))

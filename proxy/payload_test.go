@@ -18,8 +18,8 @@ import (
 	"billbridge/config"
 )
 
-// A call that is given up before it has a connection sends no byte. A call that has one is not cancelled: its outcome would be
-// unknown.
+// A call that is given up before it has a connection sends nothing. A call that has one is not cancelled: its outcome
+// would be unknown.
 func TestR27_GiveUpCancelsOnlyCallsWithoutConnection(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"given up", "connection"} {
@@ -45,7 +45,7 @@ func TestR27_GiveUpCancelsOnlyCallsWithoutConnection(t *testing.T) {
 	}
 }
 
-// A staleConn sends one request. Writing the second fails, as on a connection that the server has just closed.
+// A staleConn sends one request. Writing the second one fails, as on a connection that the server has just closed.
 type staleConn struct {
 	net.Conn
 	writes        int
@@ -61,8 +61,8 @@ func (c *staleConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// The transport takes another connection when the idle one turns out to be closed. The call is not sent on it if its caller
-// has disconnected meanwhile.
+// When the server has closed the idle connection, the transport takes another one. The call is not sent on it if its
+// caller has disconnected.
 func TestR27_NoSecondConnectionForACallerThatHasGone(t *testing.T) {
 	t.Parallel()
 	for _, disconnects := range []bool{false, true} {

@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestOverlayReadIsNotUsedForProbes: an overlay adds a read with role: bill, in one form or in both. Bills are still read by
-// bill.read. The last such operation was taken, so that every read of an unknown bill panicked, and a create was not sent.
+// An overlay adds a read with role: bill in one form or in both. Probes still use bill.read. With the added read every
+// read of an unknown bill panicked, and creates were not sent.
 func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]string{
@@ -57,8 +57,8 @@ func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 	}
 }
 
-// TestPanicInAProbeSendsNothing: it is not clear then whether the other backend has the bill, so nothing is sent and the caller
-// gets 503. The panic ended the whole create with a 500, ERROR.
+// After a panic in a probe it is unknown whether the other backend has the bill. Nothing is sent and the caller gets
+// 503.
 func TestPanicInAProbeSendsNothing(t *testing.T) {
 	t.Parallel()
 	old, fresh := newBackend(t, newService()), newBackend(t, newService())
@@ -91,7 +91,7 @@ func TestPanicInAProbeSendsNothing(t *testing.T) {
 	t.Cleanup(server.Close)
 	b.url, b.client = server.URL, newClient(t, nil)
 
-	b.Trip("old", func(http.RoundTripper) http.RoundTripper {
+	b.WrapTransport("old", func(http.RoundTripper) http.RoundTripper {
 		return roundTripFunc(func(*http.Request) (*http.Response, error) { panic(canaryKey) })
 	})
 	for n, client := range forms {
@@ -106,12 +106,12 @@ func TestPanicInAProbeSendsNothing(t *testing.T) {
 		t.Errorf("%d calls at the new backend", n)
 	}
 	// The bill is not held: it is made once the old backend answers.
-	b.Trip("old", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
+	b.WrapTransport("old", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
 	b.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
 }
 
-// TestReadWithoutAStateDoesNotShowTheBill: the success of a read that an overlay adds says nothing of the bill, so that a bill whose
-// create has an unknown outcome stays one that may have been made. Only the state in a reply shows that it is there.
+// A read that an overlay adds can succeed without the state of the bill. Only a state shows that a bill with an unknown
+// create exists.
 func TestReadWithoutAStateDoesNotShowTheBill(t *testing.T) {
 	t.Parallel()
 	overlay := filepath.Join(t.TempDir(), "mine.yaml")

@@ -13,7 +13,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// TestCallRefusedByBothBackends get the refusal that the side of their stage gives, and nothing but reads is sent.
+// A caller whom both backends refuse gets the refusal of the backend that its stage selects. Only reads are sent.
 func TestCallRefusedByBothBackends(t *testing.T) {
 	t.Parallel()
 	for code, final := range map[string][]string{
@@ -52,7 +52,7 @@ func TestCallRefusedByBothBackends(t *testing.T) {
 	}
 }
 
-// TestSuccessWithoutABillDoesNotShowTheBill: a success without a bill in it does not say that a side has the bill, nor that it has none.
+// A success that contains no bill shows neither that a backend has the bill nor that it does not.
 func TestSuccessWithoutABillDoesNotShowTheBill(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"code":"0000","message":"ok","data":null}`, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","message":"ok","data":{"billId":"` + demoBill + `"}}`} {
@@ -77,8 +77,8 @@ func TestSuccessWithoutABillDoesNotShowTheBill(t *testing.T) {
 	}
 }
 
-// TestCreateCodesThatKeepTheBillPending: PAYMENT_001 and PAYMENT_002 say that a response was missing, POINT_001 that the bill could not
-// be sent to its customer. It may have been made, and no other side gets it.
+// PAYMENT_001 and PAYMENT_002 say that a response was missing, POINT_001 that the bill could not be sent to its
+// customer. The bill may exist, so it stays pending at this backend, and the other one must not get it.
 func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 	t.Parallel()
 	for code, outcome := range map[string]store.Ownership{
@@ -104,7 +104,7 @@ func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 	}
 }
 
-// TestReadConfirmsAnUnknownCreate after a create of which nobody knows: from then on it is known to be there.
+// After a create without an answer, a reply that shows the bill makes its backend the owner.
 func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -146,7 +146,7 @@ func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 	}
 }
 
-// TestReadIsAnsweredWhileTheNewBackendHangs: a partner that has not left the old backend is answered by it, however long the new one takes.
+// A read of a partner in stage old is answered by the old backend, however long the new one takes.
 func TestReadIsAnsweredWhileTheNewBackendHangs(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {

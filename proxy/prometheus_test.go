@@ -23,8 +23,8 @@ type scraper struct {
 	url    string
 }
 
-// newPrometheus starts one, which ends with the test. Without Prometheus on this machine the test is skipped, unless CI=true: then
-// it fails.
+// newPrometheus starts Prometheus for the test. Without Prometheus on the PATH the test is skipped; with CI=true it
+// fails.
 func newPrometheus(t testing.TB, target string) *scraper {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
@@ -76,7 +76,7 @@ scrape_configs:
 	return &scraper{t, newClient(t, nil), "http://" + receive(t, at, "address of Prometheus")}
 }
 
-// value is what a query gives, "" if it is nothing.
+// value returns the result of a query, "" if it is empty.
 func (p *scraper) value(query string) string {
 	p.t.Helper()
 	got, err := doRequest(p.client, http.MethodGet, p.url+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), "")
@@ -95,7 +95,7 @@ func (p *scraper) value(query string) string {
 	return fmt.Sprint(answer.Data.Result[0].Value[1])
 }
 
-// TestIncreaseIncludesTheFirstEvent: a counter appeared with its first event, and increase() of it was 0.
+// increase() of a counter includes its first event only if the counter was 0 before.
 func TestIncreaseIncludesTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
@@ -116,7 +116,7 @@ func TestIncreaseIncludesTheFirstEvent(t *testing.T) {
 	}
 }
 
-// alerting are the series of a moving partner's gateway that alerts look at, at its start.
+// alertSeries returns the series that alerts use, as a gateway with a rollout has them at its start.
 func alertSeries(upstreams ...string) (lines []string) {
 	for _, up := range upstreams {
 		for _, client := range forms {
@@ -149,8 +149,8 @@ func alertSeries(upstreams ...string) (lines []string) {
 		`billbridge_rollout_comparisons_dropped_total{bound="in_flight"} 0`)
 }
 
-// TestCountersBeginAtZero: what alerts look at is there from the start, of an upstream that a reload adds too, and there are as many
-// series as check says.
+// The counters that alerts use exist from the start, also for an upstream that a reload adds. The number of series is
+// within the bounds that `check` prints.
 func TestCountersBeginAtZero(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")

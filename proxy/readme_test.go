@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestReadmeListsTheFailures: README.md has a row with the status and the code of each failure of the gateway.
+// README.md has a row with the status and the code of each failure in answer.go.
 func TestReadmeListsTheFailures(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")

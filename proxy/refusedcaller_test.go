@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// refuses answers every call in a form with a code.
+// refuseWith refuses every call with a code.
 func refuseWith(form, code, text string) http.Handler {
 	if form == "legacy" {
 		return replyWith(200, fmt.Sprintf(`{"code":%q,"msg":%q}`, code, text))
@@ -17,8 +17,8 @@ func refuseWith(form, code, text string) http.Handler {
 	return replyWith(200, fmt.Sprintf(`{"code":%q,"message":%q,"data":null}`, code, text))
 }
 
-// TestRefusalOfBothBackendsIsPassedOn: a create of a caller whom both backends refuse by its key, its store or its contract gets
-// that refusal in every stage. In stage new it was reported as maintenance, which clients retry.
+// Both backends refuse the key, the store or the contract of the caller. Its create gets this refusal in every stage,
+// and not MAINTAINED_METHOD, after which clients try again.
 func TestRefusalOfBothBackendsIsPassedOn(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"PARTNER_003", "PARTNER_005", "PARTNER_006", "PARTNER_007", "VALIDATION_001"} {
@@ -43,7 +43,7 @@ func TestRefusalOfBothBackendsIsPassedOn(t *testing.T) {
 	}
 }
 
-// TestCreateWithoutAMerchantIsRefused in stage new as in stage old, by the backends themselves.
+// The backends refuse a create without a merchant, in stage new as in stage old.
 func TestCreateWithoutAMerchantIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -62,8 +62,8 @@ func TestCreateWithoutAMerchantIsRefused(t *testing.T) {
 	}
 }
 
-// TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne, where the table says that the refusal means that it has none. Where it
-// does not, it is not known whether the old one has the bill.
+// The table can say that this refusal means "no such bill". If it does not, it is unknown whether the old backend has
+// the bill.
 func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"PARTNER_002", "PARTNER_003", "PARTNER_004", "PARTNER_005", "PARTNER_006", "PARTNER_007"} {

@@ -15,7 +15,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A moving is a gateway between two sandboxes with bills of their own each, and the store that both it and a test have.
+// A rolloutGateway is a gateway between two sandboxes, each with its own bills. The test can use its store.
 type rolloutGateway struct {
 	*process
 	old, fresh         *sandbox.Service
@@ -29,14 +29,14 @@ func newRolloutGateway(t *testing.T, stage string, admin ...string) *rolloutGate
 	return newRolloutBetween(t, "legacy", "v2", stage, admin...)
 }
 
-// newMovingBetween is newMoving with the forms that the sides speak.
+// newRolloutBetween is newRolloutGateway with the forms of the backends.
 func newRolloutBetween(t *testing.T, old, fresh, stage string, admin ...string) *rolloutGateway {
 	t.Helper()
 	return newRolloutWith(t, old, fresh, stage, func(_ string, service http.Handler) http.Handler { return service }, "", admin...)
 }
 
-// newMovingOver is newMovingBetween with something in front of the sides' services, and more in the section of the rollout.
-// Whatever a test does, no write may reach both backends.
+// newRolloutWith is newRolloutBetween with a handler in front of the backends, and with further keys in the section
+// rollout. At the end it fails if a write reached the backends more
 func newRolloutWith(t *testing.T, old, fresh, stage string, front func(side string, service http.Handler) http.Handler, more string, admin ...string) *rolloutGateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
@@ -92,7 +92,7 @@ func (m *rolloutGateway) checkCalls(t *testing.T, old, fresh int) {
 	}
 }
 
-// eventually waits until something is so.
+// eventually polls until is returns true.
 func eventually(t testing.TB, is func() bool, otherwise func() string) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
@@ -106,7 +106,7 @@ func eventually(t testing.TB, is func() bool, otherwise func() string) {
 	}
 }
 
-// TestStagesDecideOnCreates, and the owner on everything else.
+// The stage decides where a bill is created. All other calls go to the owner of the bill.
 func TestStagesDecideOnCreates(t *testing.T) {
 	t.Parallel()
 	for stage, isNew := range map[string]bool{"old": false, "shadow": false, "new": true, "drained": true} {
@@ -143,7 +143,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 	}
 }
 
-// TestBillFromBeforeTheRollout: what the old backend has already is not made at the new one, and is served where it is.
+// A bill that the old backend already has is not created at the new one. Its calls go to the old backend.
 func TestBillFromBeforeTheRollout(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -165,8 +165,8 @@ func TestBillFromBeforeTheRollout(t *testing.T) {
 	}
 }
 
-// TestUsedBillIDIsNotReleased: a create that is answered with "already used" was no refusal that frees the bill. Its upstream
-// has one of that id, by whomever, and the ledger keeps that in every later stage, also where no backend is probed any more.
+// A create that is refused with "already used" does not release the bill: its backend has a bill with this id, whoever
+// created it. The ledger keeps the owner in every later stage, also when no backend is probed any more.
 func TestUsedBillIDIsNotReleased(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -193,8 +193,8 @@ func TestUsedBillIDIsNotReleased(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomesAreExplained by a read, which says what it shows and never that the bill does not exist. The write
-// is not sent again.
+// After an unknown outcome the gateway reads the bill once and puts the result into the text. It never says that the
+// bill does not exist, and does not send the write again.
 func TestUnknownOutcomesAreExplained(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -243,7 +243,7 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 	}
 }
 
-// TestNoSuchBillCodeOfALegacyBackend: it says that there is no such bill in a word of its own (translate/README.md, Codes).
+// A legacy backend reports "no such bill" with its own code (translate/README.md, Codes).
 func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 	t.Parallel()
 	for code, says := range map[string]string{"9980": "A read just now does not show the bill yet.", "9999": "A read just now gave no clear answer."} {
@@ -262,7 +262,7 @@ func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 	}
 }
 
-// TestStageChangeTakesEffectAtTheNextCall: the operator decides with the token alone, and the next call goes by it.
+// An operator needs only the token to change a stage.
 func TestStageChangeTakesEffectAtTheNextCall(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new", "token: s3cret")
@@ -286,7 +286,7 @@ func TestStageChangeTakesEffectAtTheNextCall(t *testing.T) {
 	}
 }
 
-// rawStore is the store's database, past the store.
+// storeDB opens the database of the store.
 func (m *rolloutGateway) storeDB(t *testing.T) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+m.file+"?_pragma=busy_timeout(20000)")

@@ -18,7 +18,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// flushed is an answer that knows when it was sent.
+// A flushed is a ResponseWriter that records when the answer was sent.
 type flushed struct {
 	*httptest.ResponseRecorder
 	at time.Time
@@ -26,9 +26,9 @@ type flushed struct {
 
 func (f *flushed) Flush() { f.at = time.Now() }
 
-// BenchmarkLedgered is what the ledger adds to a create, at one caller and at 64: from the handler to the answer, over
-// real connections to upstreams in this process. "plain" has no rollout; "old" notes each create before it is sent and
-// when it has ended; "new" asks the old backend first, too. Compare p50-ms with that of plain.
+// BenchmarkLedgered measures what the ledger adds to a create, with 1 and with 64 callers: from the handler to the
+// answer, over real connections to upstreams in this process. "plain" has no rollout; "old" writes to the ledger before
+// and after each create; "new" also probes the old backend. Compare p50-ms with that of plain.
 func BenchmarkLedgered(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		for _, row := range []struct {

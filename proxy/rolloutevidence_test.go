@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// report is what the operator sees, once it has come so far.
+// report returns the report of the rollout as soon as far accepts it.
 func (p *process) report(t *testing.T, far func(rollout.Report) bool) (r rollout.Report) {
 	t.Helper()
 	body := ""
@@ -36,7 +36,7 @@ func (p *process) report(t *testing.T, far func(rollout.Report) bool) (r rollout
 	return r
 }
 
-// verdictOn is the verdict on an operation by some evidence.
+// verdictOn returns the verdict on an operation by one kind of evidence.
 func verdictOn(r rollout.Report, operation string, by evidence.Evidence) evidence.Verdict {
 	for _, v := range r.Verdicts {
 		if v.Operation == operation && v.Evidence == by {
@@ -46,7 +46,7 @@ func verdictOn(r rollout.Report, operation string, by evidence.Evidence) evidenc
 	return evidence.Verdict{}
 }
 
-// writes are the calls of a backend that are no reads.
+// writes is the number of calls that are not reads.
 func (b *backend) writes() (n int) {
 	for _, got := range b.received() {
 		if !strings.HasSuffix(got.target, "/read") {
@@ -56,7 +56,7 @@ func (b *backend) writes() (n int) {
 	return n
 }
 
-// newSharing is a gateway between two forms of one service, so that both upstreams see the same bills.
+// newSharedBills is a gateway between the two forms of one service, so that both upstreams have the same bills.
 func newSharedBills(t *testing.T, stage, overlay string) (p *process, service *sandbox.Service, old, fresh *backend) {
 	t.Helper()
 	service = newService()
@@ -79,8 +79,8 @@ rollout: {old: old, new: new, bills: shared, default: %s, shadow: {ignore: [appr
 	return p, service, old, fresh
 }
 
-// TestShadowComparesReads: reads of a partner in shadow are put to the other upstream, too, and no write ever is. The report
-// tells what came of it; a mistake in the table is found, and one that is none is not.
+// Reads of a partner in stage shadow are also sent to the other upstream, writes never. The report finds an error in
+// the table and does not report correct rows.
 func TestShadowComparesReads(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -132,8 +132,7 @@ func TestShadowComparesReads(t *testing.T) {
 	}
 }
 
-// TestCanaryIsReadBack: each bill that a canary makes at the new backend is read there once, and what came of calls is
-// counted by side.
+// Each bill that a canary creates at the new backend is read there once. Calls are counted by backend.
 func TestCanaryIsReadBack(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -167,8 +166,7 @@ func TestCanaryIsReadBack(t *testing.T) {
 	}
 }
 
-// TestStopWarnsOfBillsOnlyTheNewBackendCanCarry: bills that only the new backend's form can carry are told of before the switch is thrown, which
-// then wants force.
+// If there are bills that only the form of the new backend can carry, `rollout stop` lists them and needs --force.
 func TestStopWarnsOfBillsOnlyTheNewBackendCanCarry(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
@@ -184,8 +182,8 @@ func TestStopWarnsOfBillsOnlyTheNewBackendCanCarry(t *testing.T) {
 	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001").with("sendType", "URL")).check(t, "v2", 400, "BILL_010")
 }
 
-// TestR35_ReportsShowNoPersonalData: two backends of which each answers with amounts, names, phones, cards and keys of its own. The
-// report shows amounts, codes and dates as they are, the bill, the call and the time, and nothing of a person or a key.
+// The replies of two backends differ in amounts, names, phones, cards and keys. The report shows amounts, codes and
+// dates as they are, and the bill, the call and the time, but no personal data and no key.
 func TestR35_ReportsShowNoPersonalData(t *testing.T) {
 	t.Parallel()
 	secrets := []string{canaryKey, canaryPhone, canaryName, canaryHash, canaryCard, strings.ReplaceAll(canaryCard, "-", ""), "4518429900007731"}
@@ -231,7 +229,7 @@ func TestR35_ReportsShowNoPersonalData(t *testing.T) {
 	}
 }
 
-// TestReportNamesTheBackends: the answers to a read of a bill at the new backend are shown as old and new, as all others are.
+// A difference in the read of a bill at the new backend is shown as old and new, like all others.
 func TestReportNamesTheBackends(t *testing.T) {
 	t.Parallel()
 	var has atomic.Bool
@@ -258,7 +256,7 @@ func TestReportNamesTheBackends(t *testing.T) {
 	}
 }
 
-// masked is a text with its letters as a and its digits as 9.
+// masked replaces the letters of a text by a and its digits by 9.
 func masked(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' {
@@ -268,8 +266,7 @@ func masked(text string) string {
 	}, text)
 }
 
-// TestCallsWithoutAPartnerAreNoEvidence: a read that names no partner, and that a side answers all the same, is nobody's, and keeps the
-// report from nothing.
+// A read without a key, which a backend answers, is not counted for any partner and does not prevent a verdict.
 func TestCallsWithoutAPartnerAreNoEvidence(t *testing.T) {
 	t.Parallel()
 	always := replyWith(200, `{"code":"0000","msg":"ok","appr_state":"W"}`)
@@ -292,8 +289,8 @@ func TestCallsWithoutAPartnerAreNoEvidence(t *testing.T) {
 	}
 }
 
-// TestFieldLossCountsOnlyWhereTheOtherBackendAccepts: what one side refuses anyway tells nothing against the other's form; what
-// was refused for the form of the side in use, and the other one can carry, tells against this one's.
+// A call that one backend refuses anyway does not count against the form of the other. A call that was refused because
+// of the form of its backend, and that the other form can carry, counts against the form of its backend.
 func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 	t.Parallel()
 	m := newRolloutBetween(t, "v2", "legacy", "old")
@@ -325,7 +322,7 @@ func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 	}
 }
 
-// TestOnlyCreatedBillsAreReadBack.
+// A create that was refused is not read back.
 func TestOnlyCreatedBillsAreReadBack(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -349,7 +346,7 @@ func TestOnlyCreatedBillsAreReadBack(t *testing.T) {
 	}
 }
 
-// TestSubBusinessCallsKeepTheirUpstream: its operations go to one upstream in every stage, also between two that have them.
+// Sub-business operations go to one upstream in every stage, also if both upstreams have them.
 func TestSubBusinessCallsKeepTheirUpstream(t *testing.T) {
 	t.Parallel()
 	for _, stage := range rollout.Stages {
@@ -362,7 +359,7 @@ func TestSubBusinessCallsKeepTheirUpstream(t *testing.T) {
 	}
 }
 
-// TestCountsAreStoredAtTheEnd: what was counted is kept when it ends.
+// The call statistics are stored when the server ends.
 func TestCountsAreStoredAtTheEnd(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")

@@ -13,8 +13,8 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// A fallback is a partner who carries both forms by hand and cannot know which backend it will meet: every call is made in
-// the v2 form, and again in the legacy form on HTTP 403, 404 and 405.
+// A twoFormPartner is a partner that supports both forms: it makes every call in v2, and again in legacy on HTTP 403,
+// 404 and 405.
 type twoFormPartner struct {
 	*rolloutGateway
 	calls, requests int
@@ -33,7 +33,7 @@ func (f *twoFormPartner) send(op, bill string) (got answer, form string) {
 	return got, form
 }
 
-// stage puts all partners into a stage; of canary it names the percentage, too.
+// stage changes the stage of the partner. The stage canary is followed by its percentage.
 func (f *twoFormPartner) stage(stage string) {
 	f.t.Helper()
 	stage, percent, _ := strings.Cut(stage, " ")
@@ -46,7 +46,7 @@ func (f *twoFormPartner) stage(stage string) {
 	}
 }
 
-// writes are how many reached either backend.
+// writes is the number of writes that each backend got.
 func (f *twoFormPartner) writes() (n [2]int) {
 	for side, calls := range []*backend{f.oldCalls, f.newCalls} {
 		for _, c := range calls.received() {
@@ -58,15 +58,15 @@ func (f *twoFormPartner) writes() (n [2]int) {
 	return n
 }
 
-// documented is what the v2 form names in the data of a success; that of a read is longer.
+// documented are the fields of data in the v2 success of a write.
 var documented = map[string]string{
 	"create": "apiKey billId hash member merchant shortUrl", "resend": "apiKey billId", "destroy": "apiKey billId",
 	"cancel": "apiKey apprCancelDt apprNum apprOriginNum billId hash member merchant",
 }
 
-// TestPartnerNeedsNoSecondForm: partners that carry both forms by hand have their answer at the first try, in the v2 form,
-// whatever stage they are in, whatever form the backend speaks and wherever the bill is, and each write reaches the
-// bill's owner once. So they can delete that code before they are moved.
+// A partner that supports both forms gets every answer at the first try, in v2, in every stage, for both forms of the
+// backends and wherever the bill is. Each write reaches the owner of the bill once. So partners can remove their second
+// form before the rollout.
 func TestPartnerNeedsNoSecondForm(t *testing.T) {
 	t.Parallel()
 	for _, sides := range [][2]string{{"legacy", "v2"}, {"v2", "legacy"}} {
@@ -115,7 +115,7 @@ func TestPartnerNeedsNoSecondForm(t *testing.T) {
 	}
 }
 
-// answers makes a call, whose answer must come at the first try, as the v2 form has it.
+// checkFirstTry makes a call and checks that it is answered at the first try, in v2.
 func (f *twoFormPartner) checkFirstTry(op, bill, code string) {
 	f.t.Helper()
 	was := f.requests
@@ -137,7 +137,7 @@ func (f *twoFormPartner) checkFirstTry(op, bill, code string) {
 	}
 }
 
-// reached holds the gateway's own log to the calls: one request each.
+// checkRequestCount compares the access log with the calls: one request each.
 func (f *twoFormPartner) checkRequestCount() {
 	f.t.Helper()
 	const request = `"msg":"request"`

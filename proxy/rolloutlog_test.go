@@ -7,7 +7,7 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// logged is the access log's line of the next request.
+// nextRequestLog returns the next line of the access log.
 func (m *rolloutGateway) nextRequestLog() map[string]any {
 	m.t.Helper()
 	for {
@@ -17,7 +17,7 @@ func (m *rolloutGateway) nextRequestLog() map[string]any {
 	}
 }
 
-// logsNext wants what the line of the next request says; "" is for what it has not.
+// checkNextLog checks keys of the next line of the access log; "" means that the key must be absent.
 func (m *rolloutGateway) checkNextLog(of string, pairs ...string) {
 	m.t.Helper()
 	line := m.nextRequestLog()
@@ -28,7 +28,7 @@ func (m *rolloutGateway) checkNextLog(of string, pairs ...string) {
 	}
 }
 
-// TestLogShowsTheReasonForTheBackend: where the rollout decided, a line says why the call went to that side; elsewhere it says nothing of it.
+// During a rollout the line of a call has the reason for its backend. The lines of other calls have no reason.
 func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -58,8 +58,8 @@ func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 	m.checkNextLog("an operation that the rollout does not decide on", "upstream", "new", "route", "")
 }
 
-// TestLogOfCallsThatAreNotSent: a call that the rollout refuses, or whose bill neither side has, is the partner's all the same, and
-// no upstream's: its line lacked the one and named the other, and the metric with it.
+// The line and the metric of a call that is not sent have the partner and no upstream. Earlier versions had the
+// upstream and not the partner.
 func TestLogOfCallsThatAreNotSent(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {

@@ -7,14 +7,15 @@ import (
 	"testing"
 )
 
-// toBoth is the config of a gateway with an upstream of each form, both behind a path prefix, that passes paths through.
+// twoUpstreams returns the config of a gateway with one upstream per form, each with a path prefix, and with passed
+// paths.
 func twoUpstreams(old, fresh, pass string) string {
 	return fmt.Sprintf("base_path: /partner\nupstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: new, pass: %s}\n",
 		old+"/a", fresh+"/b", pass)
 }
 
-// TestPassedPathsAreNotChanged: operations that the document does not have reach the upstream of their form untouched, and so
-// do its replies, whatever they are. A query string is no part of that.
+// Operations that are not in the document reach the upstream of their form unchanged, and so do their replies. The
+// query string is dropped.
 func TestPassedPathsAreNotChanged(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -52,8 +53,7 @@ func TestPassedPathsAreNotChanged(t *testing.T) {
 	}
 }
 
-// TestPassedPathsHaveIntakeChecks: what no other call may be, these may not be either, and no other path is reached
-// through a prefix.
+// Passed paths have the intake checks of all calls, and a prefix does not reach other paths.
 func TestPassedPathsHaveIntakeChecks(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"0000"}`))
@@ -96,7 +96,7 @@ func TestPassedPathsHaveIntakeChecks(t *testing.T) {
 	}
 }
 
-// TestPathsOfTheTableAreTranslatedBelowAPassedPrefix: a bill is translated, whatever route.pass says.
+// A bill is translated even if route.pass contains its path.
 func TestPathsOfTheTableAreTranslatedBelowAPassedPrefix(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -107,7 +107,7 @@ func TestPathsOfTheTableAreTranslatedBelowAPassedPrefix(t *testing.T) {
 	}
 }
 
-// TestPassedCallWithoutAnswerIsUnknown: nobody knows whether it is a write.
+// A passed call without an answer may be a write, so its outcome is unknown.
 func TestPassedCallWithoutAnswerIsUnknown(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
@@ -118,7 +118,7 @@ func TestPassedCallWithoutAnswerIsUnknown(t *testing.T) {
 	}
 }
 
-// TestDoubledSlashCountsAsOne: base addresses are joined carelessly. Nothing else of a path is cleaned.
+// Clients join base addresses carelessly. Other parts of a path are not cleaned.
 func TestDoubledSlashCountsAsOne(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"", "/partner"} {

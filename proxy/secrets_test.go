@@ -23,7 +23,7 @@ const (
 
 var canaries = []string{canaryKey, canaryPhone, canaryName, canaryHash, canaryCard}
 
-// canaryCalls are calls that carry the canaries: good ones, and such as are refused for what stands around them.
+// canaryCalls are calls with the canaries: valid ones, and ones that are refused for other parts of the call.
 func canaryCalls(client, op string) map[string]string {
 	q := newCall(client, op).with("apiKey", canaryKey).with("memberName", canaryName).with("phone", canaryPhone)
 	text := q.body()
@@ -42,8 +42,8 @@ func canaryCalls(client, op string) map[string]string {
 	}
 }
 
-// TestR35_Canaries makes every operation, in every pair of forms, in good calls and bad ones, over good replies and
-// broken ones, and then looks for the canaries in the log, in the metrics, and in every answer that is no success.
+// All operations are called between all forms, with valid and invalid calls, valid and broken replies. No canary may be
+// in the log, in the metrics, or in an answer that is not a success.
 func TestR35_Canaries(t *testing.T) {
 	t.Parallel()
 	partners := append(sandbox.DefaultPartners(), sandbox.Partner{Key: canaryKey})
@@ -121,7 +121,7 @@ func TestR35_Canaries(t *testing.T) {
 	}
 }
 
-// TestR36_LogValuesAreEscaped: nothing that a caller sends can end a line of the log or begin another.
+// No value that a caller sends ends a line of the log or begins another one.
 func TestR36_LogValuesAreEscaped(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// A rawUpstream speaks HTTP by hand: it counts the requests that it read whole, and ends its connections as a test
-// wants. end gets the number of the request on its connection, from 1, and tells whether to answer it and whether to
-// close after it.
+// A rawUpstream counts the complete requests that it reads and closes connections as a test wants. end gets the number
+// of the request on its connection, from 1, and returns whether to answer it and whether to close the connection after
+// it.
 type rawUpstream struct {
 	url      string
 	requests atomic.Int64
@@ -69,13 +69,13 @@ func newRawUpstream(t testing.TB, end func(n int) (answer, closes bool)) *rawUps
 	return u
 }
 
-// replayHeaders are what makes Go's transport send a POST a second time, if they reach it.
+// replayHeaders are headers with which Go's transport would send a POST a second time.
 var replayHeaders = map[string][]string{
 	"plain": nil, "Idempotency-Key": {"Idempotency-Key", "1"}, "X-Idempotency-Key": {"X-Idempotency-Key", "1"},
 }
 
-// TestR23_NoWriteIsSentTwice: an upstream that has read a write and closes without a word, on a new connection and on
-// one that served before, gets it once, and the caller is told that nothing is known. The same goes for reads.
+// An upstream reads a request and closes the connection without an answer, on a new connection and on a reused one. It
+// gets each write and each read once, and the outcome of a write is unknown.
 func TestR23_NoWriteIsSentTwice(t *testing.T) {
 	t.Parallel()
 	for name, headers := range replayHeaders {
@@ -102,8 +102,8 @@ func TestR23_NoWriteIsSentTwice(t *testing.T) {
 	}
 }
 
-// TestR23_ClosedIdleConnections: an upstream that answers and then closes, without saying that it will, gets every call
-// once. A call may be told as unknown then, or as not taken, but never be made twice.
+// An upstream closes connections after its answers without announcing it. It gets every call at most once; the answer
+// may be an unknown outcome or a refusal.
 func TestR23_ClosedIdleConnections(t *testing.T) {
 	t.Parallel()
 	for name, headers := range replayHeaders {
@@ -129,7 +129,7 @@ func TestR23_ClosedIdleConnections(t *testing.T) {
 	}
 }
 
-// TestR29_RedirectsAreNotFollowed: whatever the status, its target is never asked.
+// Redirects of any status are not followed.
 func TestR29_RedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	var visits atomic.Int64
@@ -150,7 +150,7 @@ func TestR29_RedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestR24_RepliesWithoutEndAreGivenUp: an upstream that goes on with interim answers or with headers is given up.
+// A reply with endless interim answers or headers, or that is not HTTP, is given up.
 func TestR24_RepliesWithoutEndAreGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, flood := range map[string]string{
@@ -188,7 +188,7 @@ func TestR24_RepliesWithoutEndAreGivenUp(t *testing.T) {
 	}
 }
 
-// TestR25_GzipBomb: the limit counts what comes out of a compressed reply, and nothing beyond it is unpacked.
+// The limit counts the decompressed bytes, and no more are decompressed.
 func TestR25_GzipBomb(t *testing.T) {
 	t.Parallel()
 	bomb := gzipped(make([]byte, 8<<20))
@@ -201,8 +201,7 @@ func TestR25_GzipBomb(t *testing.T) {
 	b.checkMetrics(`billbridge_upstream_errors_total{reason="too_large",upstream="up"} 4`)
 }
 
-// TestR27_DisconnectCancelsReadsNotWrites: it ends a read at the upstream, and no write: that one comes to its end, and the log has its
-// outcome.
+// When its caller disconnects, a read is cancelled at the upstream. A write is completed, and the log has its outcome.
 func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 	t.Parallel()
 	for _, op := range operations {
@@ -265,8 +264,8 @@ func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 	}
 }
 
-// TestR27_HalfClosedCallerGetsAnAnswer: one that has only said all it has to say looks like one that has gone. It still gets an answer to
-// read, in its form: that its read broke off, or that its write was not sent.
+// A caller that closes only its sending direction looks like one that has disconnected. It still gets an answer in its
+// form: the read was cancelled, or the write was not sent.
 func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"read", "create"} {
@@ -304,8 +303,7 @@ func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 	}
 }
 
-// TestR26_SlowReplyTimesOut: an upstream that begins its reply in time and does not end it is late all the same, also when what
-// came of it is compressed.
+// A reply that begins in time and does not end in time is a timeout, also if its beginning is compressed.
 func TestR26_SlowReplyTimesOut(t *testing.T) {
 	t.Parallel()
 	for _, coding := range []string{"identity", "gzip"} {

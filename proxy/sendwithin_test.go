@@ -14,7 +14,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A gate stands before a backend and holds calls up.
+// A gate holds calls before they reach a backend.
 type gate struct {
 	hold    atomic.Int32  // how many more calls to the path's end
 	reached chan struct{} // one for each that is held
@@ -29,11 +29,11 @@ func newGate(end string, hold int32) *gate {
 	return g
 }
 
-// open lets all calls go on. It must be called before the test ends, or the end of the gateway waits for them.
+// open releases all calls. It must be called before the test ends, because the gateway waits for them at its end.
 func (g *gate) open() { g.once.Do(func() { close(g.release) }) }
 
-// before holds calls up that end so, until they are released. A caller that goes away does not end them: its call is on
-// the wire.
+// holdCalls holds calls whose path has this end. A caller that disconnects does not end them: the backend already has
+// the call.
 func (g *gate) holdCalls(service http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, g.end) && g.hold.Add(-1) >= 0 {
@@ -44,7 +44,7 @@ func (g *gate) holdCalls(service http.Handler) http.Handler {
 	})
 }
 
-// atOld puts a gate before the old backend.
+// holdOld puts the gate before the old backend.
 func (g *gate) holdOld(side string, service http.Handler) http.Handler {
 	if side == "old" {
 		return g.holdCalls(service)
@@ -52,7 +52,7 @@ func (g *gate) holdOld(side string, service http.Handler) http.Handler {
 	return service
 }
 
-// leaving sends a call whose caller goes away when leave is called. Its end closes the channel.
+// sendAndLeave sends a call; leave disconnects its caller. ended is closed when the call has ended.
 func (m *rolloutGateway) sendAndLeave(q call) (leave context.CancelFunc, ended chan struct{}) {
 	m.t.Helper()
 	ctx, leave := context.WithCancel(context.Background())
@@ -71,7 +71,7 @@ func (m *rolloutGateway) sendAndLeave(q call) (leave context.CancelFunc, ended c
 	return leave, ended
 }
 
-// untilLogged waits for a line that has all words.
+// waitForLog waits for a line that contains all words.
 func (m *rolloutGateway) waitForLog(words ...string) {
 	m.t.Helper()
 	for {
@@ -85,7 +85,7 @@ func (m *rolloutGateway) waitForLog(words ...string) {
 	}
 }
 
-// writes are the calls at a backend that are no reads.
+// writesOf is the number of calls at a backend that are not reads.
 func writesOf(b *backend) (n int) {
 	for _, got := range b.received() {
 		if !strings.HasSuffix(got.target, "/read") {
@@ -95,8 +95,8 @@ func writesOf(b *backend) (n int) {
 	return n
 }
 
-// TestCreateIsNotSentAfterItsCallerLeft: the old backend takes its time over the gateway's own read, and the partner gives up.
-// It destroys the bill, is told that there is none, and makes another: the first one must not be made after that.
+// The old backend is slow to answer the gateway's probe, and the partner gives up. The partner destroys the bill, is
+// told that it does not exist, and creates another one. The first create must not be sent after that.
 func TestCreateIsNotSentAfterItsCallerLeft(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -121,8 +121,8 @@ func TestCreateIsNotSentAfterItsCallerLeft(t *testing.T) {
 	}
 }
 
-// TestCreateIsNotSentAfterSendWithin: a load balancer may hide that the partner has given up. What arrived too long ago is
-// not sent, says so, and owns no bill.
+// A load balancer can hide that the partner has given up. A create that is older than send_within is refused, with this
+// reason, and its bill has no owner.
 func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 	t.Parallel()
 	late := func(t *testing.T, m *rolloutGateway, got answer) {
@@ -164,7 +164,7 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 	})
 }
 
-// holdStore keeps everybody else from writing to the store until it is released.
+// holdStore blocks all other writers of the store until release.
 func holdStore(t *testing.T, m *rolloutGateway) (release func()) {
 	t.Helper()
 	db := m.storeDB(t)
@@ -178,8 +178,7 @@ func holdStore(t *testing.T, m *rolloutGateway) (release func()) {
 	}
 }
 
-// TestWaitingWriteIsNotSentAfterItsCallerLeft: without a rollout, too, a write that waits for a connection is not sent when its
-// caller has gone.
+// Also without a rollout: a write that waits for a connection is not sent after its caller has disconnected.
 func TestWaitingWriteIsNotSentAfterItsCallerLeft(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill", 1)
@@ -205,8 +204,8 @@ func TestWaitingWriteIsNotSentAfterItsCallerLeft(t *testing.T) {
 	}
 }
 
-// TestNoSuchBillDoesNotCountDuringACreate: "no such bill" of its backend is no answer to a write while the bill may be made a
-// moment later, through this gateway or another one.
+// While a create is in progress, through this gateway or another one, a write of the same bill is not answered with the
+// "no such bill" of its backend.
 func TestNoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"old", "new", "drained"} {
@@ -243,8 +242,7 @@ func TestNoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 	}
 }
 
-// TestNoSuchBillCountsAMinuteAfterAnUnknownCreate: a create that broke off may still be in its backend's queue. When it is too old for that,
-// the backend's word counts again.
+// A create without an answer may still be in the queue of its backend. After a minute "no such bill" counts again.
 func TestNoSuchBillCountsAMinuteAfterAnUnknownCreate(t *testing.T) {
 	t.Parallel()
 	broken := false
@@ -271,8 +269,8 @@ func TestNoSuchBillCountsAMinuteAfterAnUnknownCreate(t *testing.T) {
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 }
 
-// TestCreateIsNotSentAfterNoSuchBillWasReported: a create asks the old backend, which is slow, and its caller, whom a load balancer
-// hides, destroys the bill, through this gateway or another. It is told that there is none: then the create is not sent.
+// During a create the gateway probes the slow old backend. The caller, whose disconnect a load balancer hides, destroys
+// the bill through this gateway or another one, and is told that it does not exist. Then the create is not sent.
 func TestCreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
 	t.Parallel()
 	for _, through := range []string{"this gateway", "another"} {

@@ -17,7 +17,7 @@ import (
 	"billbridge/proxy/server"
 )
 
-// A process is a server that runs, and what its operator can do.
+// A process is a server that runs in this process, and its admin listener.
 type process struct {
 	*server.Server
 	t      testing.TB
@@ -30,13 +30,13 @@ type process struct {
 
 const anyPort = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n"
 
-// newProcess runs a server by a config; a reload reads the text that process.text has by then.
+// newProcess starts a server. A reload reads the current process.text.
 func newProcess(t testing.TB, text string) *process {
 	t.Helper()
 	return newProcessOnSockets(t, text, nil)
 }
 
-// onSockets is newProcess with listeners that were opened before it, as systemd does.
+// newProcessOnSockets is newProcess with listeners that are already open, as systemd passes them.
 func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Listener) *process {
 	t.Helper()
 	p := &process{t: t, logs: newLogs(), client: newClient(t, nil), ended: make(chan error, 1)}
@@ -80,7 +80,7 @@ func (p *process) send(q call) answer {
 	return got
 }
 
-// TestAdminListener: health, build, reloads, and what Prometheus needs to know of them.
+// Health, build info, reload and the metrics of reloads.
 func TestAdminListener(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -124,7 +124,7 @@ billbridge_config_last_reload_successful 1
 	}
 }
 
-// TestAdminToken guards all but the two probes.
+// Every path except the two probes needs the token.
 func TestAdminToken(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, strings.Replace(anyPort, "0}", "0, token: s3cret}", 1)+oneUpstream("v2", refusedURL))
@@ -159,7 +159,7 @@ func TestAdminToken(t *testing.T) {
 	}
 }
 
-// TestReload: a bad config and one that would need a restart leave the last good one in place, and say so.
+// An invalid config, and one that needs a restart, leave the last good config in use. Answer and metrics show it.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	first, second := newBackend(t, newService()), newBackend(t, newService())
@@ -204,7 +204,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestListenErrors name the key, and leave no listener behind.
+// An error of a listener names its key, and the other listeners are closed.
 func TestListenErrors(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -224,8 +224,7 @@ func TestListenErrors(t *testing.T) {
 	}
 }
 
-// TestR38_Drain: once it is told to stop, the server is not ready and takes no new connection, and what is under way comes
-// to its end.
+// After the signal to stop, the server is not ready and accepts no new connection. Calls in progress are completed.
 func TestR38_Drain(t *testing.T) {
 	t.Parallel()
 	arrived, goOn := make(chan struct{}, 8), make(chan struct{})
@@ -277,8 +276,7 @@ func TestR38_Drain(t *testing.T) {
 	}
 }
 
-// TestR38_ReloadUnderLoadDropsNothing: hundreds of calls while the config changes again and again, between two sections
-// of one upstream and between upstreams.
+// During hundreds of calls the config changes between two settings of one upstream, and between upstreams.
 func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 	t.Parallel()
 	service := newService()
@@ -321,8 +319,8 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 	}
 }
 
-// TestAdminRefusesOtherHostNames: to the browser, a page whose name was pointed at this machine is of the same origin. Without
-// a token it is told by that name.
+// DNS rebinding: for a browser, a page whose name resolves to this machine has the same origin. Without a token the
+// Host of such requests is refused.
 func TestAdminRefusesOtherHostNames(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", "s3cret"} {
@@ -355,7 +353,7 @@ func TestAdminRefusesOtherHostNames(t *testing.T) {
 	}
 }
 
-// TestAdminRefusesCrossSiteRequests: a page that the operator's browser shows cannot reload, replay or drop anything.
+// Another page in the operator's browser cannot reload, retry or drop anything.
 func TestAdminRefusesCrossSiteRequests(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")

@@ -26,8 +26,8 @@ func newSocket(t *testing.T) net.Listener {
 	return l
 }
 
-// TestWriteThatWaitedInTheSocketIsSentOnlyInTime: a create that came before the gateway started is sent only if its caller is still there, and
-// not when it came too long ago. A caller that gave up may have made another bill. Reads are answered.
+// A create that arrived before the gateway started is sent only if its caller is still connected and send_within is not
+// over. A caller that gave up may have created another bill. Reads are answered.
 func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -98,7 +98,7 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 	}
 }
 
-// heldListener gives out a connection only when it is released.
+// A heldListener returns an accepted connection only after release.
 type heldListener struct {
 	net.Listener
 	got, release chan struct{}
@@ -113,8 +113,7 @@ func (h heldListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// TestDrainAnswersACallJustAccepted: the drain begins between the moment in which its connection is accepted and that in which
-// it is served.
+// The drain begins after the connection of a call is accepted and before it is served.
 func TestDrainAnswersACallJustAccepted(t *testing.T) {
 	t.Parallel()
 	held := heldListener{newSocket(t), make(chan struct{}, 1), make(chan struct{})}
@@ -134,8 +133,8 @@ func TestDrainAnswersACallJustAccepted(t *testing.T) {
 	answers[0].check(t, "legacy", 200, "0000")
 }
 
-// TestDrainClosesConnectionsAfterTheirAnswers: also while the drain still waits for a connection that says nothing. The next call
-// on a connection that stays open would be lost.
+// Also while the drain still waits for a silent connection. The next call on a connection that stays open would be
+// lost.
 func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
@@ -160,7 +159,7 @@ func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 	}
 }
 
-// TestAnAdminSocketNeedsATokenOrLoopback: the address of the config says nothing about a socket that was handed over.
+// The admin socket that systemd passes can have another address than the config.
 func TestAnAdminSocketNeedsATokenOrLoopback(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "0.0.0.0:0")
@@ -174,7 +173,7 @@ func TestAnAdminSocketNeedsATokenOrLoopback(t *testing.T) {
 	}
 }
 
-// TestReadinessIsAnsweredWhileTheStoreHangs: each gets its answer in time for a probe.
+// 40 probes of /-/ready at the same time do not wait for each other. One after the other they would take 80 seconds.
 func TestReadinessIsAnsweredWhileTheStoreHangs(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")

@@ -16,7 +16,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestNotReadyWhileNoBillCanBeCreated: what a create needs of the store is gone.
+// A table that creates need is missing in the store.
 func TestNotReadyWhileNoBillCanBeCreated(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -38,8 +38,8 @@ func TestNotReadyWhileNoBillCanBeCreated(t *testing.T) {
 	ready(200)
 }
 
-// TestStopTakesEffectBeforeItIsStored: the kill switch works at once on this gateway, says that it is not stored, and is stored when
-// that is possible. Until then it can be taken back.
+// If the store is down, `rollout stop` takes effect on this gateway at once, reports that it is not stored, and is
+// stored as soon as possible. Until then it can be revoked.
 func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	for _, then := range []string{"it is stored later", "it is taken back", "another stopped it"} {
@@ -96,7 +96,7 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 	}
 }
 
-// forward carries connections from a listener to a socket.
+// forward copies connections from a listener to a socket.
 func forward(t *testing.T, from net.Listener, to string) {
 	t.Helper()
 	go func() {
@@ -120,8 +120,8 @@ func forward(t *testing.T, from net.Listener, to string) {
 	t.Cleanup(func() { _ = from.Close() })
 }
 
-// TestStartWaitsForPostgres: a gateway that starts while PostgreSQL is down is not ready, takes no call, and serves when
-// PostgreSQL is there.
+// A gateway that starts while PostgreSQL is down is not ready and takes no calls. It serves as soon as PostgreSQL is
+// up.
 func TestStartWaitsForPostgres(t *testing.T) {
 	t.Parallel()
 	real := storetest.Postgres(t)
@@ -188,8 +188,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	}
 }
 
-// TestStartDoesNotWaitForPermanentErrors: a database that is not there does not come by waiting; nor does a start outlive the
-// wait, or somebody who stops it.
+// A missing database, and a wait that is over or cancelled, end the start.
 func TestStartDoesNotWaitForPermanentErrors(t *testing.T) {
 	t.Parallel()
 	listen := func(ctx context.Context, store string) error {

@@ -11,7 +11,7 @@ var subBusiness = map[string]string{
 	"/auth/merchant/mapping": "merchant.map", "/read/merchant": "merchant.list",
 }
 
-// TestSubBusinessCallsAreNotChanged: byte for byte, both ways, to a v2 upstream, also when the default one is legacy.
+// Sub-business calls and replies pass byte for byte to a v2 upstream, also if the default upstream is legacy.
 func TestSubBusinessCallsAreNotChanged(t *testing.T) {
 	t.Parallel()
 	request := "{ \"apiKey\" : \"demo-partner-key\",\n\t\"memberId\":\"m\",\"extra\":[1e3, {\"b\":\"\\u0041\"}] }\n"
@@ -40,7 +40,7 @@ func TestSubBusinessCallsAreNotChanged(t *testing.T) {
 	}
 }
 
-// TestSubBusinessWithoutAV2Upstream is refused clearly: a legacy upstream has no such operation.
+// A legacy upstream has no sub-business operations: the call is refused.
 func TestSubBusinessWithoutAV2Upstream(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -53,7 +53,7 @@ func TestSubBusinessWithoutAV2Upstream(t *testing.T) {
 	}
 }
 
-// TestR26_SubBusinessFailures: what registers and maps is a write, what lists and looks up is a read.
+// Operations that register or map are writes, those that list or look up are reads.
 func TestR26_SubBusinessFailures(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// An authority signs certificates for 127.0.0.1 and keeps the files of a test.
+// An authority issues certificates for 127.0.0.1 and keeps the files of a test.
 type authority struct {
 	t      testing.TB
 	dir    string
@@ -57,7 +57,7 @@ func newAuthority(t testing.TB) *authority {
 
 func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
 
-// write puts a file in place as a renewal does: whole, under its name at once, and younger than what it replaces.
+// write replaces a file as a renewal does: by a rename, with a newer time.
 func (a *authority) write(name string, data []byte) {
 	a.t.Helper()
 	if err := os.WriteFile(a.path(name+".new"), data, 0o600); err != nil {
@@ -103,8 +103,8 @@ func (a *authority) pair(name string) string {
 	return fmt.Sprintf("{cert: %q, key: %q}", a.path(name+".crt"), a.path(name+".key"))
 }
 
-// TestTLS: partners call by HTTP/1.1 and HTTP/2, and the next handshake after the files were replaced shows the new
-// certificate; a replacement that is none keeps the last good one.
+// Partners can use HTTP/1.1 and HTTP/2. After the files are replaced, the next handshake uses the new certificate. An
+// invalid replacement leaves the last good one in use.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -161,8 +161,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestUpstreamTLS: an upstream with a certificate of a private CA, which wants one of ours. One that cannot be trusted
-// gets nothing at all, so that a write is refused and not unknown.
+// The upstream has a certificate of a private CA and requires a client certificate. To an upstream whose certificate is
+// not trusted nothing is sent, so a write is refused and its outcome is not unknown.
 func TestUpstreamTLS(t *testing.T) {
 	t.Parallel()
 	a, stranger := newAuthority(t), newAuthority(t)
@@ -215,7 +215,7 @@ func TestUpstreamTLS(t *testing.T) {
 	}
 }
 
-// TestCallbackListenerWithTLS: both listeners begin to serve at the same time, by the same certificate.
+// Both listeners start at the same time, with the same certificate.
 func TestCallbackListenerWithTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// A cutCall is one operation in one form, with what an upstream of each form answers to it.
+// A cutCall is one operation in one form, with the reply of an upstream of each form.
 type cutCall struct {
 	form, path, body string
 	write            bool
 	replies          map[string]string // by the upstream's form
 }
 
-// cutCalls are all fifteen calls of the interface.
+// cutCalls returns all fifteen calls of the interface.
 func cutCalls() map[string]cutCall {
 	const who = `"apiKey":"k","member":"m","merchant":"s"`
 	const legacyWho = `"apikey":"k","member":"m","merchant":"s"`
@@ -51,7 +51,7 @@ func cutCalls() map[string]cutCall {
 	return calls
 }
 
-// cutter is an upstream that answers each call with the first bytes of a reply and closes the connection.
+// truncatingUpstream answers each call with the first bytes of a reply and closes the connection.
 func truncatingUpstream(t *testing.T, reply string, chunked bool) (url string, whole int, at *atomic.Int64, calls *atomic.Int64) {
 	t.Helper()
 	head, body := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(reply)), reply
@@ -91,8 +91,8 @@ func truncatingUpstream(t *testing.T, reply string, chunked bool) (url string, w
 	return "http://" + l.Addr().String(), len(bytes), at, calls
 }
 
-// TestR24_R26_RepliesAreCutAtEveryByte: of every call, to an upstream of each form that can take it, with a length and in chunks. No
-// part of a reply is passed on: a read fails, a write has an unknown outcome. Each call is sent once.
+// The replies of all operations are cut at every byte, with a length and in chunks. No part of a reply is passed on: a
+// read fails, a write has an unknown outcome. Each call is sent once.
 func TestR24_R26_RepliesAreCutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	for name, q := range cutCalls() {
@@ -128,7 +128,7 @@ func TestR24_R26_RepliesAreCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestR10_RequestsAreCutAtEveryByte: nothing of a request that is not there whole reaches the upstream.
+// No byte of an incomplete request reaches the upstream.
 func TestR10_RequestsAreCutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	for name, q := range cutCalls() {

@@ -14,7 +14,7 @@ import (
 	"billbridge/proxy/rollout/evidence"
 )
 
-// verdicts is what the report says.
+// verdicts returns the verdicts of the report.
 func (m *rolloutGateway) verdicts(t *testing.T) []evidence.Verdict {
 	t.Helper()
 	got := m.admin("GET", "/rollout/report")
@@ -25,7 +25,7 @@ func (m *rolloutGateway) verdicts(t *testing.T) []evidence.Verdict {
 	return r.Verdicts
 }
 
-// sound fails for every verdict that is a FAIL.
+// checkNoFail fails for every verdict that is FAIL.
 func (m *rolloutGateway) checkNoFail(t *testing.T) {
 	t.Helper()
 	all := m.verdicts(t)
@@ -39,8 +39,8 @@ func (m *rolloutGateway) checkNoFail(t *testing.T) {
 	}
 }
 
-// TestStoreOutageIsNotCountedAgainstABackend of a side: that a bill was not found there, while it was not known where it is, is not
-// what the side said of it.
+// While the store is down, the owner of a bill is unknown. A backend's reply "no such bill" must not count as its
+// failure then.
 func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
@@ -66,7 +66,7 @@ func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 	}
 }
 
-// TestDisconnectsAreNotCountedAgainstABackend of the side that they did not wait for.
+// A caller that disconnects does not count as a failure of the backend.
 func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 	t.Parallel()
 	var slow atomic.Bool

@@ -15,12 +15,12 @@ import (
 	"testing"
 )
 
-// toBusy is the config of a gateway whose upstream has few connections.
+// fewConnections returns the config of a gateway whose upstream has few connections.
 func fewConnections(url, more string) string {
 	return fmt.Sprintf("upstreams: {up: {form: v2, url: %q, %s}}\n", url, more)
 }
 
-// refusesBusy wants the refusal of a call that got no connection.
+// checkBusyRefusal checks the refusal of a call that got no connection.
 func checkBusyRefusal(t *testing.T, got answer, form string) {
 	t.Helper()
 	got.check(t, form, http.StatusServiceUnavailable, "MAINTAINED_METHOD")
@@ -29,8 +29,8 @@ func checkBusyRefusal(t *testing.T, got answer, form string) {
 	}
 }
 
-// TestCallWithoutConnectionHasNoUnknownOutcome: 30 creates come at once to an upstream with 5 connections that answers none of them
-// for a while. 5 are sent. The other 25 are refused after wait, none of them with an unknown outcome.
+// 30 creates arrive at the same time for an upstream with 5 connections that does not answer for a while. 5 are sent.
+// The other 25 are refused after upstreams.NAME.wait, none with an unknown outcome.
 func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	const connections, calls = 5, 30
@@ -73,8 +73,8 @@ func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 	)
 }
 
-// TestTheTimeoutStartsWithAConnection: a create that waits for the only connection while another call uses up its whole
-// timeout still has its own.
+// A create waits for the only connection while another call uses its whole timeout. The create still has its full
+// timeout.
 func TestTheTimeoutStartsWithAConnection(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
@@ -94,8 +94,8 @@ func TestTheTimeoutStartsWithAConnection(t *testing.T) {
 	receive(t, late, "answer").check(t, "v2", http.StatusGatewayTimeout, "ERROR")
 }
 
-// TestSlowCallsOfAPartnerUseOnlyItsShare: a partner has a quarter of the connections if the config does not say otherwise. Its
-// further calls wait, and those of others go past them.
+// By default a partner has a quarter of the connections. Its further calls wait, and calls of other partners do not
+// wait for them.
 func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
@@ -122,7 +122,7 @@ func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	}
 }
 
-// TestCallsWithoutAKeyHaveAShare: they are all of one partner that nobody knows.
+// Calls without a key share the connections of one partner.
 func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	t.Parallel()
 	g := newGate("/cash-receipt/issue", 1)
@@ -143,8 +143,7 @@ func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	}
 }
 
-// TestHungHandshakesReleaseTheirConnections: a dial goes on when its call has given up. When the upstream is there again, it is
-// called again.
+// A dial continues after its call has given up. When the upstream answers again, it is called again.
 func TestHungHandshakesReleaseTheirConnections(t *testing.T) {
 	t.Parallel()
 	service := httptest.NewTLSServer(newService())
@@ -183,7 +182,7 @@ func TestHungHandshakesReleaseTheirConnections(t *testing.T) {
 	eventually(t, func() bool { return b.send(newCall("legacy", "read")).status == http.StatusOK }, func() string { return "it is not called again" })
 }
 
-// TestWaitingCallsAreCounted: the gauge shows them while they wait.
+// The gauge counts calls while they wait.
 func TestWaitingCallsAreCounted(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSuccessForAnotherBillIsNoAnswer: an upstream that has lost count of its replies must not make one partner's success
-// another's. It is no answer, so a write's outcome is unknown; a refusal names no bill and passes.
+// A success that names another bill, from an upstream that mixes up its replies, is not passed on: it is no answer, and
+// the outcome of a write is unknown. A refusal names no bill and is passed on.
 func TestSuccessForAnotherBillIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	replies := map[string]string{
