@@ -20,7 +20,7 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	db.SetMaxOpenConns(1) // so that a lock and its end are of one connection
+	db.SetMaxOpenConns(1) // BEGIN and COMMIT must use the same connection
 	do := func(statement string) {
 		t.Helper()
 		if _, err := db.ExecContext(t.Context(), statement); err != nil {
@@ -31,10 +31,10 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 	theirs := "https://partner.example.com/" + strings.Repeat("a", 500)
 	q := newCall("v2", "create").with("callbackUrl", theirs)
 	kept, spoilt := 0, 0
-	r.waitFor("rows of callers that had left", func() bool {
-		do("BEGIN IMMEDIATE") // the store waits for its end
+	r.waitFor("rows of disconnected callers", func() bool {
+		do("BEGIN IMMEDIATE") // the store waits until COMMIT
 		before := strings.Count(r.logs.String(), `"reason":"store`)
-		r.waitFor("caller that left while its address was to be kept", func() bool {
+		r.waitFor("caller that disconnected while its address waited for the store", func() bool {
 			ctx, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer leave()
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Address()+q.path(), strings.NewReader(q.body()))
@@ -58,16 +58,16 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 		}
 		others.Wait()
 		do("COMMIT")
-		if got := r.admin("GET", "/-/ready"); got.status != 200 { // which writes, after all that waited
+		if got := r.admin("GET", "/-/ready"); got.status != 200 { // it writes to the store after all waiting writers
 			t.Fatal(got.body)
 		}
 		if err := db.QueryRowContext(t.Context(), "SELECT count(*), count(*) FILTER (WHERE url <> $1 OR bill <> $2) FROM billbridge_addresses",
 			theirs, demoBill).Scan(&kept, &spoilt); err != nil {
 			t.Fatal(err)
 		}
-		return kept >= 10 // a call that the store has not begun with is passed over, and a buffer may not be used again
+		return kept >= 10 // the store skips calls that it has not started, and not every buffer is used again
 	})
 	if spoilt > 0 {
-		t.Errorf("%d of %d rows hold bytes of other calls", spoilt, kept)
+		t.Errorf("%d of %d rows have bytes of other calls", spoilt, kept)
 	}
 }

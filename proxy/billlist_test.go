@@ -36,7 +36,7 @@ func (m *rolloutGateway) openBills() (ids []string) {
 		want = "may still be open at old: " + string(rune('0'+len(ids))) + ","
 	}
 	if got.status != 409 || !strings.Contains(got.body, want) || want == "" && strings.Contains(got.body, "may still be open") {
-		m.t.Errorf("draining with %v open: %d %s", ids, got.status, got.body)
+		m.t.Errorf("stage drained with open bills %v: %d %s", ids, got.status, got.body)
 	}
 	return ids
 }
@@ -62,14 +62,14 @@ func TestEndedBillsAreNotCountedAsOpen(t *testing.T) {
 			m.send(newCall(client, "destroy").with("billId", paid)) // refused: it is paid
 			m.send(newCall(client, "destroy").with("billId", destroyed)).check(t, client, 200, "0000")
 			m.send(newCall(client, "cancel").with("billId", cancelled)).check(t, client, 200, "0000")
-			past := newGateway(t, oneUpstream("legacy", m.oldCalls.url)) // another way to the backend
-			past.send(newCall("legacy", "cancel").with("billId", outside)).check(t, "legacy", 200, "0000")
+			withoutRollout := newGateway(t, oneUpstream("legacy", m.oldCalls.url)) // a gateway that does not use the ledger
+			withoutRollout.send(newCall("legacy", "cancel").with("billId", outside)).check(t, "legacy", 200, "0000")
 			m.send(newCall(client, "read").with("billId", paid))
 			eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 2 }, func() string { return m.admin("GET", "/rollout/bills?open=true").body })
 			if got := m.openBills(); strings.Join(got, " ") != outside+" "+paid {
 				t.Errorf("open: %s", got)
 			}
-			// A read shows it.
+			// A read shows the new state to the ledger.
 			m.send(newCall(client, "read").with("billId", outside))
 			eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 1 }, func() string { return m.admin("GET", "/rollout/bills?open=true").body })
 			if got := m.openBills(); strings.Join(got, " ") != paid {
@@ -85,7 +85,7 @@ func TestEndedBillsAreNotCountedAsOpen(t *testing.T) {
 // The log has the bill of a write with an unknown outcome, `bills list` lists it, and a read resolves it.
 func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
 	t.Parallel()
-	var breaks atomic.Value // the path whose answer is lost
+	var breaks atomic.Value // the path whose reply is lost
 	breaks.Store("")
 	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,7 @@ func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
 	}, "}\nfailures: {explain: 20s")
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	if line := m.nextRequestLog(); line["bill"] != nil {
-		t.Errorf("the bill of a call with an answer: %v", line)
+		t.Errorf("the line of a call with a known outcome names its bill: %v", line)
 	}
 	if err := m.old.Pay(demoKey, demoBill); err != nil {
 		t.Fatal(err)
@@ -128,9 +128,9 @@ func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
 	if len(read.Backends) != 1 || read.Backends[0].Upstream != "old" || read.Backends[0].State != "C" || read.Ledger == nil || read.Ledger.Ended == nil {
 		t.Errorf("%s", got.body)
 	}
-	m.checkCalls(t, calls+1, 0) // the owning backend alone was asked
+	m.checkCalls(t, calls+1, 0) // only the owning backend was probed
 	if list := m.listBills("outcome=unknown"); len(list.Bills) != 0 {
-		t.Errorf("a read has shown what became of it: %+v", list)
+		t.Errorf("still listed after a read has resolved it: %+v", list)
 	}
 	if list := m.listBills("open=true"); len(list.Bills) != 0 {
 		t.Errorf("open: %+v", list)
@@ -151,7 +151,7 @@ func TestEarlyReadDoesNotResolveAnUnknownOutcome(t *testing.T) {
 	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/destroy") {
-				panic(http.ErrAbortHandler) // it stands in a queue
+				panic(http.ErrAbortHandler) // as if the call waits in a queue
 			}
 			service.ServeHTTP(w, r)
 		})
@@ -159,7 +159,7 @@ func TestEarlyReadDoesNotResolveAnUnknownOutcome(t *testing.T) {
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	m.send(newCall("v2", "destroy")).check(t, "v2", 502, "null")
 	m.nextRequestLog()
-	m.nextRequestLog() // after it is recorded
+	m.nextRequestLog() // the line is written after the ledger has the outcome
 	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 	query := url.Values{"partner": {partner.Of(demoKey).Short()}, "bill": {demoBill}}.Encode()
 	if got := m.admin("POST", "/rollout/read?"+query); got.status != 200 {
@@ -168,7 +168,7 @@ func TestEarlyReadDoesNotResolveAnUnknownOutcome(t *testing.T) {
 	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.State != "W" {
 		t.Errorf("%+v", list)
 	}
-	// A minute later no write is on its way.
+	// After a minute the write cannot take effect any more.
 	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
 		t.Fatal(err)
 	}
@@ -182,17 +182,17 @@ func TestLateReadResolvesAnUnknownCreate(t *testing.T) {
 	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/send") {
-				panic(http.ErrAbortHandler) // before anything is done
+				panic(http.ErrAbortHandler) // before the bill is created
 			}
 			service.ServeHTTP(w, r)
 		})
 	}, "")
 	m.send(newCall("v2", "create")).check(t, "v2", 502, "null")
-	m.nextRequestLog() // after it is recorded
+	m.nextRequestLog() // the line is written after the ledger has the outcome
 	m.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003")
 	m.nextRequestLog()
 	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.Finding != "no such bill" || list.Bills[0].State != "pending" {
-		t.Errorf("it may still take effect: %+v", list)
+		t.Errorf("the create may still take effect, so it must be listed: %+v", list)
 	}
 	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestUnknownOutcomeOfASharedBill(t *testing.T) {
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	m.send(newCall("v2", "destroy")).check(t, "v2", 502, "null")
 	m.nextRequestLog()
-	m.nextRequestLog() // after it is recorded
+	m.nextRequestLog() // the line is written after the ledger has the outcome
 	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].State != "" || list.Bills[0].Owner != "old" || list.Bills[0].Write.Operation != "bill.destroy" {
 		t.Fatalf("%+v", list)
 	}
@@ -260,8 +260,8 @@ func TestBillListRefusesInvalidQueries(t *testing.T) {
 // After a code that does not say that nothing was done, the outcome of a create is unknown, as without an answer.
 func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	m := newRolloutWith(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
-		if side == "old" {
+	m := newRolloutWith(t, "legacy", "v2", "old", func(backendName string, service http.Handler) http.Handler {
+		if backendName == "old" {
 			return replyWith(http.StatusInternalServerError, `{"code":"9999","msg":"failed"}`)
 		}
 		return service
@@ -278,7 +278,7 @@ func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) {
 func TestPartnerReadResolvesABillWithoutALedgerRow(t *testing.T) {
 	t.Parallel()
 	broken := true
-	m := newRolloutWith(t, "legacy", "v2", "drained", func(side string, service http.Handler) http.Handler {
+	m := newRolloutWith(t, "legacy", "v2", "drained", func(backendName string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/destroy") && broken {
 				panic(http.ErrAbortHandler)
@@ -286,7 +286,7 @@ func TestPartnerReadResolvesABillWithoutALedgerRow(t *testing.T) {
 			service.ServeHTTP(w, r)
 		})
 	}, "")
-	// A bill that was made past the gateway.
+	// A bill that was not created through the gateway.
 	q := newCall("v2", "create")
 	if got, err := doRequest(m.client, http.MethodPost, m.newCalls.url+q.path(), q.body()); err != nil || !strings.Contains(got.body, `"0000"`) {
 		t.Fatalf("%+v %v", got, err)

@@ -25,11 +25,11 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 		return b
 	}
 	if b := see(); b.AskedAs != nil || b.Ledger != nil || b.Backends[0].Finding != "not asked" {
-		t.Errorf("before the partner has called: %+v", b)
+		t.Errorf("before the first call of the partner: %+v", b)
 	}
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	var b rollout.Bill
-	eventually(t, func() bool { b = see(); return b.AskedAs != nil && b.Ledger.State == "owned" }, func() string { return "the partner's call is not remembered" }) // which is after its answer
+	eventually(t, func() bool { b = see(); return b.AskedAs != nil && b.Ledger.State == "owned" }, func() string { return "the ledger does not have the create" }) // it is recorded after the answer
 	if b.Partner != partner[:12] || b.Ledger == nil || b.Ledger.Owner != "old" || b.Ledger.State != "owned" || b.AskedAs == nil || b.AskedAs.Merchant != "demo-store" {
 		t.Errorf("%+v", b)
 	}
@@ -43,7 +43,7 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	if got := m.admin("POST", "/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna"); got.status != 409 || !strings.Contains(got.body, "new was asked for the bill: no such bill") {
-		t.Errorf("a bill that one has: %d %s", got.status, got.body)
+		t.Errorf("a bill that only one backend has was assigned: %d %s", got.status, got.body)
 	}
 
 	for body, want := range map[string]string{`{"key":"another-key"}`: "not by both", "another-key": "the partner's key, or empty"} {

@@ -24,7 +24,7 @@ func (b *gateway) raw(halfClose bool, parts ...string) []answer {
 	_ = conn.SetDeadline(time.Now().Add(testTimeout))
 	for _, part := range parts {
 		if _, err := io.WriteString(conn, part); err != nil {
-			break // the gateway has closed already, which is what it may do
+			break // the gateway may close the connection earlier
 		}
 	}
 	if halfClose {
@@ -41,7 +41,7 @@ func (b *gateway) raw(halfClose bool, parts ...string) []answer {
 			return answers
 		}
 		body, _ := io.ReadAll(res.Body)
-		if res.Close { // where ReadResponse puts it
+		if res.Close { // ReadResponse moves the header Connection there
 			res.Header.Set("Connection", "close")
 		}
 		answers = append(answers, answer{res.StatusCode, res.Header, string(body)})
@@ -68,7 +68,7 @@ func TestR10_R12_BrokenBodies(t *testing.T) {
 			name      string
 			text      string
 			halfClose bool
-			enveloped bool // else it is net/http that refuses, before a handler runs
+			enveloped bool // false: net/http refuses it before a handler runs
 		}{
 			{"breaks off", head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", len(whole)+9)) + whole, true, true},
 			{"breaks off at once", head(q.path(), "Content-Length: 9\r\n"), true, true},
@@ -135,7 +135,7 @@ func TestR13_TooLarge(t *testing.T) {
 			{"much over, chunked", chunked(padded(limit * 600)), false, 413},
 			{"much over", sized(padded(limit*600), ""), false, 413},
 			{"a length of 16 EiB", head(q.path(), "Content-Length: 9223372036854775807\r\n"), false, 413},
-			{"waits to be told to go on", head(q.path(), "Expect: 100-continue\r\nContent-Length: 2000\r\n"), true, 413},
+			{"waits for 100 Continue", head(q.path(), "Expect: 100-continue\r\nContent-Length: 2000\r\n"), true, 413},
 		} {
 			for _, how := range []string{"own", "always-200"} {
 				t.Run(row.name+"/"+form+"/"+how, func(t *testing.T) {
@@ -175,9 +175,9 @@ func TestR01_R02_R03_R05_Intake(t *testing.T) {
 		"text":                 func(string) string { return `"a"` },
 		"null":                 func(string) string { return "null" },
 		"cut off":              func(s string) string { return s[:len(s)-3] },
-		"more behind":          func(s string) string { return s + "x" },
+		"trailing text":        func(s string) string { return s + "x" },
 		"twice":                func(s string) string { return s + s },
-		"bad at its end":       func(s string) string { return strings.TrimSuffix(s, "}\n") + `,"z":tru}` },
+		"bad at the end":       func(s string) string { return strings.TrimSuffix(s, "}\n") + `,"z":tru}` },
 		"a comment":            func(s string) string { return "//a\n" + s },
 		"byte order mark":      func(s string) string { return "\ufeff" + s },
 		"UTF-16":               func(s string) string { return "{\x00}\x00" },
@@ -226,11 +226,11 @@ func TestR03_SixteenMebibytesOfBrackets(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	b.post("/if/bill/send", body).check(t, "legacy", 400, "VALIDATION_001")
 	runtime.ReadMemStats(&after)
-	if grown := after.TotalAlloc - before.TotalAlloc; grown > 20*16<<20 { // R04, with the test's own copies
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 20*16<<20 { // R04; the test's own copies count too
 		t.Errorf("%d MiB were allocated", grown>>20)
 	}
 	if len(back.received()) != 0 {
-		t.Error("it reached the upstream")
+		t.Error("the body reached the upstream")
 	}
 }
 

@@ -57,11 +57,11 @@ func TestBodyBuffersAreNotReusedWhileTheyAreRead(t *testing.T) {
 				}
 				for i, s := range unread {
 					if got, _ := io.ReadAll(s.body); string(got) != s.want {
-						t.Fatalf("body %d of %d became\n%s\nfrom\n%s", i, len(unread), got, s.want)
+						t.Fatalf("body %d of %d is\n%s\nwant\n%s", i, len(unread), got, s.want)
 					}
 				}
 				if len(unread) != 20 {
-					t.Errorf("%d bodies", len(unread))
+					t.Errorf("%d bodies were not read, want 20", len(unread))
 				}
 			})
 		}

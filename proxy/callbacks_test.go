@@ -32,7 +32,7 @@ type callbackGateway struct {
 // public_url.
 func (r *callbackGateway) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Host != "bridge.example.com" {
-		return nil, fmt.Errorf("a callback went to %s, past the bridge", req.URL.Host)
+		return nil, fmt.Errorf("a callback went to %s and not to the gateway", req.URL.Host)
 	}
 	req = req.Clone(req.Context())
 	req.URL.Scheme, req.URL.Host = "http", r.Address()
@@ -62,7 +62,7 @@ func newCallbackGatewayWith(t *testing.T, upstream, more string) *callbackGatewa
 // nthCallback waits for the nth callback at the server of the partner.
 func (r *callbackGateway) nthCallback(n int) received {
 	r.t.Helper()
-	r.waitFor(fmt.Sprintf("%d calls of the partner", n), func() bool { return len(r.partner.received()) >= n })
+	r.waitFor(fmt.Sprintf("%d callbacks at the partner", n), func() bool { return len(r.partner.received()) >= n })
 	return r.partner.received()[n-1]
 }
 
@@ -110,7 +110,7 @@ func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want sto
 		t.Fatal(err)
 	}
 	if age := time.Since(got.Created); age < 0 || age > time.Hour || !got.Until.Equal(want.Until) {
-		t.Errorf("made %s ago, over at %s", age, got.Until)
+		t.Errorf("created %s ago, expires at %s", age, got.Until)
 	}
 	got.ID, got.Created, got.Until, want.Until = "", time.Time{}, time.Time{}, time.Time{}
 	if got != want {
@@ -144,7 +144,7 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 				got := r.nthCallback(1)
 				if got.method != "POST" || got.target != "/paid?of=our%20bills" || got.header.Get("Content-Type") != "application/json; charset=utf-8" ||
 					!strings.HasPrefix(got.header.Get("Webhook-Id"), "cb_") {
-					t.Errorf("the partner was called by %s %s %v", got.method, got.target, got.header)
+					t.Errorf("the partner got %s %s %v", got.method, got.target, got.header)
 				}
 				sent := make(chan string, 1)
 				direct := sandbox.New(sandbox.Options{Clock: func() time.Time { return fixedTime }, Transport: callbackTransport(func(req *http.Request) string {
@@ -158,9 +158,9 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 				if err := direct.Pay("", demoBill); err != nil {
 					t.Fatal(err)
 				}
-				want, relayed := fields(t, receive(t, sent, "callback of the sandbox beside the bridge")), fields(t, got.body)
+				want, relayed := fields(t, receive(t, sent, "callback of the direct service")), fields(t, got.body)
 				if client != upstream {
-					// No public table pairs the words of one form with the numbers of the other, and a legacy upstream
+					// No public document pairs the words of one form with the numbers of the other, and a legacy upstream
 					// has no place for the rest.
 					for _, name := range []string{"apprPayType", "appr_pay_type", "apprCardMerchantNum", "apprSign", "cardType", "dscTxNum", "udItem"} {
 						delete(want, name)
@@ -168,10 +168,10 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 					}
 				}
 				if diff := cmp.Diff(want, relayed); diff != "" {
-					t.Errorf("-beside the bridge +through it\n%s", diff)
+					t.Errorf("-direct +through the gateway\n%s", diff)
 				}
 				if client == upstream && got.body != r.service.Callbacks()[0].Body {
-					t.Errorf("between equal forms bytes pass as they are, but these became %s", got.body)
+					t.Errorf("between equal forms the body must not change, got %s", got.body)
 				}
 			})
 		}
@@ -197,7 +197,7 @@ func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
 			r := newCallbackGateway(t, "v2")
 			register := fmt.Sprintf(`{"apiKey":%q,"memberId":"academy","merchantId":"north","businessNumber":"1234567890","callbackUrl":"%s/registered","redirectUrl":"https://partner.example.com/back"}`,
 				demoKey, r.partner.url)
-			for n := 1; n <= 2; n++ { // a sign-up that is begun again gets the address that it had
+			for n := 1; n <= 2; n++ { // a repeated registration gets the same address
 				got, err := doRequest(r.client, "POST", "http://"+r.Address()+"/auth/mapping", register)
 				if err != nil {
 					t.Fatal(err)
@@ -205,7 +205,7 @@ func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
 				got.check(t, "v2", 200, "0000")
 			}
 			if first, second := r.addressAtUpstream(t, 1), r.addressAtUpstream(t, 2); first != second {
-				t.Errorf("one registration has two addresses, %s and %s", first, second)
+				t.Errorf("a repeated registration got another address: %s, then %s", first, second)
 			}
 			got, err := doRequest(r.client, "POST", "http://"+r.Address()+"/auth/mapping", strings.Replace(register, "north", "south", 1))
 			if err != nil {
@@ -213,7 +213,7 @@ func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
 			}
 			got.check(t, "v2", 200, "0000")
 			if first, another := r.addressAtUpstream(t, 1), r.addressAtUpstream(t, 3); first == another {
-				t.Errorf("two stores have one address, %s", first)
+				t.Errorf("two merchants got the same address %s", first)
 			}
 			if err := r.service.CompleteMapping(demoKey, "academy", "north"); err != nil {
 				t.Fatal(err)
@@ -320,14 +320,14 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	}
 	eventually(t, func() bool {
 		return r.admin("GET", "/-/ready").body == "not ready: the store cannot be written to\n"
-	}, func() string { return "it is ready" })
+	}, func() string { return "still ready" })
 	if log := r.logs.String(); !strings.Contains(log, "no longer the one that was opened") {
 		t.Errorf("the log does not say why: %s", log)
 	}
 	if log := r.logs.String(); strings.Count(log, `"level":"ERROR","msg":"a callback address cannot be stored"`) != 2 {
 		t.Errorf("the log does not say why:\n%s", log)
 	}
-	// What needs no address goes on.
+	// Calls without an address still work.
 	r.send(newCall("v2", "create").with("callbackUrl", nil)).check(t, "v2", 200, "0000")
 	r.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
 }
@@ -360,12 +360,12 @@ func TestCallbacksContinueAfterTheSectionIsRemoved(t *testing.T) {
 	r.send(newCall("legacy", "create").with("billId", another).with("callbackUrl", r.partner.url)).check(t, "legacy", 200, "0000")
 	calls := r.back.received()
 	if last := calls[len(calls)-1].body; !strings.Contains(last, r.partner.url) {
-		t.Errorf("the address was exchanged in %s", last)
+		t.Errorf("the address was replaced in %s", last)
 	}
 	if err := r.service.Pay("", demoBill); err != nil {
 		t.Fatal(err)
 	}
-	// It is taken and tried, by the defaults now: they allow no address of this machine.
+	// It is accepted and attempted, with the default of callbacks.allow now, which refuses addresses of this machine.
 	r.waitFor("an attempt", func() bool {
 		return strings.Contains(r.admin("GET", "/callbacks?bill="+demoBill).body, `"state":"waiting","attempts":1`)
 	})
@@ -438,7 +438,7 @@ func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	}
 	select {
 	case err := <-r.ended:
-		t.Fatalf("it has ended: %v", err)
+		t.Fatalf("the server has ended: %v", err)
 	default:
 	}
 	close(answers)

@@ -17,7 +17,7 @@ const (
 	demoBill = "1234567890ABCDEFGHIJ"
 )
 
-// The five bill operations, and those of them that change something.
+// The five bill operations, and those that are writes.
 var (
 	operations = []string{"create", "resend", "read", "destroy", "cancel"}
 	writes     = []string{"create", "resend", "destroy", "cancel"}
@@ -28,7 +28,7 @@ func isWrite(op string) bool { return slices.Contains(writes, op) }
 // A call is a call of a bill operation in either form. Its fields have their v2 names.
 type call struct {
 	form, op, key, member, merchant string
-	bill                            map[string]any // price by its digits; nil leaves a field out
+	bill                            map[string]any // price is a string of digits; nil leaves a field out
 }
 
 func newCall(form, op string) call {
@@ -164,11 +164,11 @@ func codeOf(t rapid.TB, form, body string) string {
 	if form == "v2" {
 		want = []string{"code", "data", "message"}
 		if m["data"] != nil {
-			t.Errorf("data of a failure: %s", body)
+			t.Errorf("a failure has data: %s", body)
 		}
 	}
 	if got := slices.Sorted(maps.Keys(m)); !slices.Equal(got, want) {
-		t.Errorf("a failure has %v, not %v: %s", got, want, body)
+		t.Errorf("a failure has the fields %v, want %v: %s", got, want, body)
 	}
 	switch code := code.(type) {
 	case nil:

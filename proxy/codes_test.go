@@ -12,10 +12,10 @@ import (
 type refusedCall struct {
 	name, code string
 	ops        []string
-	state      string // of the bill that is there before
+	state      string // of the bill before the call
 	edit       func(call) call
-	only       string // a form of the caller that can make it
-	byGateway  bool   // across forms it is we who refuse, and the upstream sees nothing
+	only       string // the form in which the call is possible; empty: both
+	byGateway  bool   // between different forms the gateway refuses it, and the upstream gets nothing
 }
 
 func withField(name string, v any) func(call) call {
@@ -96,10 +96,10 @@ func (s refusedCall) run(t *testing.T, client, upstream, op string) {
 	}
 	got.check(t, client, want.status, want.code)
 	if seen = service.Calls()["bill."+op] - seen; seen != calls {
-		t.Errorf("the upstream saw %d calls, not %d", seen, calls)
+		t.Errorf("the upstream got %d calls, want %d", seen, calls)
 	}
 	if now := encode(service.Bills()); now != stored {
-		t.Errorf("a refusal changed the store:\n%s%s", stored, now)
+		t.Errorf("a refused call changed the bills:\n%s%s", stored, now)
 	}
 }
 

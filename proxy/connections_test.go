@@ -142,7 +142,7 @@ func TestR15_SlowReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) // the answer is larger than what the system takes of it
+	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) // so that the answer does not fit into the buffers of the system
 	if _, err := c.Write([]byte(nextCall(q))); err != nil {
 		t.Fatal(err)
 	}

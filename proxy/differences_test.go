@@ -66,7 +66,7 @@ func unusualFields(op string) iter.Seq2[string, string] {
 // Every operation is called with every unusual value, between all forms. Each declared difference must occur.
 func TestUnusualValues(t *testing.T) {
 	t.Parallel()
-	met := map[string]bool{}
+	occurred := map[string]bool{}
 	for _, client := range forms {
 		for _, upstream := range forms {
 			newLockstep := newComparisons(t, client, upstream)
@@ -78,7 +78,7 @@ func TestUnusualValues(t *testing.T) {
 					}
 					l.wantCalls = l.upstreamCalls()
 					difference := l.differenceFor(op, field, raw)
-					met[difference.why] = true
+					occurred[difference.why] = true
 					l.compareCall(t, usualCall(op).withUnusual(field, raw), difference)
 					l.compareBills(t)
 					l.close()
@@ -90,8 +90,8 @@ func TestUnusualValues(t *testing.T) {
 		}
 	}
 	for _, d := range differences {
-		if !met[d.why] {
-			t.Errorf("no call shows this difference: %s", d.why)
+		if !occurred[d.why] {
+			t.Errorf("no call has this declared difference: %s", d.why)
 		}
 	}
 }
@@ -109,41 +109,41 @@ func usualCall(op string) rawCall {
 // A difference is a declared one between a call through the gateway and the same call to the service itself.
 type difference struct {
 	why         string
-	ops         string // all if empty
-	from, to    string // forms of client and upstream; if empty, any that differ
+	ops         string // empty: all
+	from, to    string // forms of caller and upstream; empty: any two that differ
 	field       string // one or more, v2 names
 	raws        []string
-	code        string                  // with which the bridge refuses by itself, so that nobody behind it is asked
-	gatewayOnly bool                    // the service itself would not: it has a place for the value, or reads it otherwise
-	sendInstead func(raw string) string // what the service itself is asked with, instead
+	code        string                  // the gateway refuses with this code and sends nothing
+	gatewayOnly bool                    // the service itself accepts the value
+	sendInstead func(raw string) string // the value that the direct call has instead
 }
 
 // differences are all that are declared for calls.
 var differences = []difference{
-	// Before anything is read, also between equal forms (design, Rules of translation).
+	// Intake checks, also between equal forms (design, Rules of translation).
 	{why: "not one JSON object without duplicate names, in UTF-8", from: "any", field: "body", code: "VALIDATION_001"},
-	{why: "a lone surrogate is no text; the service mends it", from: "any", field: "message memberName", raws: []string{`"\ud800"`}, code: "VALIDATION_001", gatewayOnly: true},
+	{why: "a lone surrogate is not valid text; the service replaces it", from: "any", field: "message memberName", raws: []string{`"\ud800"`}, code: "VALIDATION_001", gatewayOnly: true},
 
 	// Shapes: a mapped leaf is a scalar, a mapped parent an object.
-	{why: "a key that is no scalar, also between equal forms", from: "any", field: "apiKey", raws: []string{"{}", "[]"}, code: "PARTNER_002"},
-	{why: "a value that the gateway goes by and that is no scalar, also between equal forms", from: "any", field: "member merchant billId", raws: []string{"{}", "[]"}, code: "VALIDATION_001"},
-	{why: "an amount that is no scalar, also between equal forms", ops: "create", from: "any", field: "price", raws: []string{"{}", "[30000]"}, code: "VALIDATION_001"},
-	{why: "a leaf that is no scalar", field: "hash phone message memberName", raws: []string{"{}", "[]"}, code: "VALIDATION_001"},
-	{why: "a leaf that is no scalar, also one that would be dropped", from: "v2", field: "tax supplyPrice pageRedirectUrl cancelReason", raws: []string{"{}"}, code: "VALIDATION_001"},
-	{why: "a bill that is no object", from: "v2", field: "bill", raws: []string{"null", `"x"`, "[]"}, code: "VALIDATION_001"},
-	{why: "a bill that is no object, where legacy has one", ops: "create", from: "legacy", field: "bill", raws: []string{"null", `"x"`, "[]"}, code: "VALIDATION_001"},
+	{why: "a key that is not a scalar, also between equal forms", from: "any", field: "apiKey", raws: []string{"{}", "[]"}, code: "PARTNER_002"},
+	{why: "a value that the gateway uses and that is not a scalar, also between equal forms", from: "any", field: "member merchant billId", raws: []string{"{}", "[]"}, code: "VALIDATION_001"},
+	{why: "an amount that is not a scalar, also between equal forms", ops: "create", from: "any", field: "price", raws: []string{"{}", "[30000]"}, code: "VALIDATION_001"},
+	{why: "a leaf that is not a scalar", field: "hash phone message memberName", raws: []string{"{}", "[]"}, code: "VALIDATION_001"},
+	{why: "a leaf that is not a scalar, also one that would be dropped", from: "v2", field: "tax supplyPrice pageRedirectUrl cancelReason", raws: []string{"{}"}, code: "VALIDATION_001"},
+	{why: "a bill that is not an object", from: "v2", field: "bill", raws: []string{"null", `"x"`, "[]"}, code: "VALIDATION_001"},
+	{why: "a bill that is not an object, where legacy has one", ops: "create", from: "legacy", field: "bill", raws: []string{"null", `"x"`, "[]"}, code: "VALIDATION_001"},
 
 	// `as: digits`
-	{why: "no whole number in digits", field: "price", raws: []string{`""`, "true", "-30000", "30000.0", "3e4", `"3만"`, `" 30000"`, `"30,000"`, "{}", "[30000]"}, code: "VALIDATION_001"},
-	{why: "digits that are no JSON number; the service takes any", field: "price", raws: []string{`"030000"`, `"\u0033\u0030000"`}, code: "VALIDATION_001", gatewayOnly: true},
+	{why: "not a whole number in digits", field: "price", raws: []string{`""`, "true", "-30000", "30000.0", "3e4", `"3만"`, `" 30000"`, `"30,000"`, "{}", "[30000]"}, code: "VALIDATION_001"},
+	{why: "digits that are not a JSON number; the service accepts them", field: "price", raws: []string{`"030000"`, `"\u0033\u0030000"`}, code: "VALIDATION_001", gatewayOnly: true},
 
-	// What legacy has no place for.
-	{why: "no URL bill can be asked for", from: "v2", to: "legacy", field: "sendType", raws: []string{`"URL"`, `"U\u0052L"`}, code: "BILL_010", gatewayOnly: true},
-	{why: "nobody behind the bridge sees a send type", from: "v2", to: "legacy", field: "sendType", raws: []string{`"MAIL"`, `""`, "", "null", "1", "{}"}, code: "BILL_008"},
-	{why: "a create without a bill has no send type either, and that is what the bridge sees", ops: "create", from: "v2", to: "legacy", field: "bill", raws: []string{""}, code: "BILL_008", gatewayOnly: true},
-	{why: "both change what is charged", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{`"2727"`}, code: "VALIDATION_001", gatewayOnly: true},
-	{why: "both change what is charged, and are text", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{"2727"}, code: "VALIDATION_001"},
-	{why: "dropped, so nobody judges its type", from: "v2", to: "legacy", field: "pageRedirectUrl cancelReason", raws: []string{"7"}, sendInstead: func(string) string { return "" }},
+	// Fields that legacy does not have.
+	{why: "legacy cannot create a URL bill", from: "v2", to: "legacy", field: "sendType", raws: []string{`"URL"`, `"U\u0052L"`}, code: "BILL_010", gatewayOnly: true},
+	{why: "a legacy upstream gets no send type", from: "v2", to: "legacy", field: "sendType", raws: []string{`"MAIL"`, `""`, "", "null", "1", "{}"}, code: "BILL_008"},
+	{why: "a create without a bill has no send type, which the gateway checks first", ops: "create", from: "v2", to: "legacy", field: "bill", raws: []string{""}, code: "BILL_008", gatewayOnly: true},
+	{why: "both change the charged amount", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{`"2727"`}, code: "VALIDATION_001", gatewayOnly: true},
+	{why: "both change the charged amount, and are strings", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{"2727"}, code: "VALIDATION_001"},
+	{why: "dropped, so its type does not matter", from: "v2", to: "legacy", field: "pageRedirectUrl cancelReason", raws: []string{"7"}, sendInstead: func(string) string { return "" }},
 }
 
 // differenceFor returns the declared difference for a value in a call.
@@ -164,7 +164,7 @@ func containsWord(list, word string) bool { return slices.Contains(strings.Field
 // shows ("unpaid" for a bill that was never paid), and the value that the gateway shows instead.
 var readDifferences = map[string]map[string]map[string]any{
 	"legacy": {
-		// No public table pairs the words of legacy with the numbers of v2, nor the classes of a cash receipt with words.
+		// No public document pairs the words of legacy with the numbers of v2, or the classes of a cash receipt with words.
 		"appr_pay_type":    {"unpaid": "0", "SIMPLE_PAY": "0", "CARD_VAN": "1", "KEYIN": "2", "OFFLINE_CARD": "3", "OFFLINE_CASH": "4"},
 		"appr_cash_trader": {"0": "PERSONAL", "1": "BUSINESS"},
 	},
@@ -187,7 +187,7 @@ func applyReadDifferences(client string, show map[string]any) {
 		}
 	}
 	if client == "v2" {
-		for _, field := range v2Only { // legacy has none of them
+		for _, field := range v2Only { // legacy does not have them
 			delete(show, field)
 		}
 	}

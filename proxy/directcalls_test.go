@@ -35,7 +35,7 @@ func TestCallsThroughTheGatewayEqualDirectCalls(t *testing.T) {
 					defer l.close()
 					t.Repeat(map[string]func(*rapid.T){"": func(t *rapid.T) { l.compareBills(t) }, "event": l.event})
 					if a, b := partners(l.direct), partners(l.behindGateway); a != b {
-						t.Fatalf("partners beside the bridge are %s, behind it %s", a, b)
+						t.Fatalf("partners of the direct service are %s, of the one behind the gateway %s", a, b)
 					}
 				})
 			})
@@ -67,10 +67,10 @@ func newComparisons(t *testing.T, client, upstream string) func() *comparison {
 // A comparison is two services that must stay equal.
 type comparison struct {
 	client, upstream      string
-	url                   string // of the bridge
+	url                   string // of the gateway
 	caller                *http.Client
-	direct, behindGateway *sandbox.Service // asked directly, and through the bridge
-	wantCalls             int              // that the bridge should have made
+	direct, behindGateway *sandbox.Service // called directly, and through the gateway
+	wantCalls             int              // that the gateway must have made
 	maintenance           bool
 }
 
@@ -116,7 +116,7 @@ func (l *comparison) event(t *rapid.T) {
 
 func (l *comparison) applyToBoth(t *rapid.T, do func(*sandbox.Service) error) {
 	if a, b := fmt.Sprint(do(l.direct)), fmt.Sprint(do(l.behindGateway)); a != b {
-		t.Fatalf("one service says %s, the other %s", a, b)
+		t.Fatalf("the direct service returns %s, the other %s", a, b)
 	}
 }
 
@@ -128,15 +128,15 @@ func (l *comparison) compareCall(t rapid.TB, q rawCall, difference difference) {
 		t.Fatal(err)
 	}
 	code := codeOf(t, l.client, got.body)
-	if difference.code != "" { // the bridge's own refusal
+	if difference.code != "" { // refused by the gateway
 		if got.status != http.StatusBadRequest || code != difference.code {
-			t.Fatalf("HTTP %d with %s, not 400 with %s: %s", got.status, code, difference.code, got.body)
+			t.Fatalf("HTTP %d with %s, want 400 with %s: %s", got.status, code, difference.code, got.body)
 		}
 		if difference.gatewayOnly || l.maintenance {
 			return
 		}
 		if direct := codeOf(t, l.client, q.direct(l)); direct != code {
-			t.Fatalf("the bridge refuses with %s, the service itself with %s", code, direct)
+			t.Fatalf("the gateway refuses with %s, the service itself with %s", code, direct)
 		}
 		return
 	}
@@ -149,15 +149,15 @@ func (l *comparison) compareCall(t rapid.TB, q rawCall, difference difference) {
 	}
 	direct := q.direct(l)
 	if want := codeOf(t, l.client, direct); code != want {
-		t.Fatalf("%s through the bridge, %s from the service itself: %s", code, want, direct)
+		t.Fatalf("%s through the gateway, %s from the service itself: %s", code, want, direct)
 	}
 	want := result(t, l.client, direct)
 	if code != "0000" {
-		// The text of a refusal names the field at fault, as the upstream spells it.
+		// The text of a refusal names the invalid field by its name in the form of the upstream.
 		name := map[string]string{"v2": "message", "legacy": "msg"}[l.client]
 		text, _, _ := strings.Cut(fields(t, got.body)[name].(string), " (")
 		if direct, _, _ := strings.Cut(want[name].(string), " ("); text != direct {
-			t.Fatalf("the text of %s is %q, not %q", code, text, direct)
+			t.Fatalf("the text of %s is %q, want %q", code, text, direct)
 		}
 		return
 	}
@@ -165,7 +165,7 @@ func (l *comparison) compareCall(t rapid.TB, q rawCall, difference difference) {
 		applyReadDifferences(l.client, want)
 	}
 	if diff := cmp.Diff(want, result(t, l.client, got.body)); diff != "" {
-		t.Fatalf("%s (-the service itself, +through the bridge):\n%s", q.op, diff)
+		t.Fatalf("%s (-the service itself, +through the gateway):\n%s", q.op, diff)
 	}
 }
 
@@ -180,10 +180,10 @@ func (l *comparison) compareBills(t rapid.TB) {
 		}
 	}
 	if !reflect.DeepEqual(a, b) { // cheaper than a diff, after every step
-		t.Fatalf("what is stored (-beside the bridge, +behind it):\n%s", cmp.Diff(a, b))
+		t.Fatalf("the bills differ (-direct, +behind the gateway):\n%s", cmp.Diff(a, b))
 	}
-	if made := l.upstreamCalls(); made != l.wantCalls {
-		t.Fatalf("the bridge has made %d calls, not %d", made, l.wantCalls)
+	if got := l.upstreamCalls(); got != l.wantCalls {
+		t.Fatalf("the gateway has made %d calls, want %d", got, l.wantCalls)
 	}
 }
 

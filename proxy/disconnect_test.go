@@ -41,12 +41,12 @@ func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 		asked, write, flush func(leave func()) error
 		gone                bool
 	}{
-		"stays":                         {nothing, nothing, nothing, false},
-		"leaves with its answer":        {nothing, nothing, leaves, false},
-		"behind a writer without flush": {nothing, nothing, unable, false},
-		"leaves while it is written":    {nothing, broken, nothing, true},
-		"leaves before it is flushed":   {nothing, nothing, broken, true},
-		"leaves before it is written":   {leaves, nothing, nothing, true},
+		"stays":                       {nothing, nothing, nothing, false},
+		"leaves with its answer":      {nothing, nothing, leaves, false},
+		"at a writer without flush":   {nothing, nothing, unable, false},
+		"leaves while it is written":  {nothing, broken, nothing, true},
+		"leaves before it is flushed": {nothing, nothing, broken, true},
+		"leaves before it is written": {leaves, nothing, nothing, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +68,7 @@ func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer g.Close()
-			q := newCall("v2", "create") // a write, which goes on without its caller
+			q := newCall("v2", "create") // a write, which continues without its caller
 			w := callerWriter{httptest.NewRecorder(), func() error { return row.write(leave) }, func() error { return row.flush(leave) }}
 			g.ServeHTTP(w, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())).WithContext(ctx))
 			if got := fields(t, log.next(t)); (got["caller_gone"] == true) != row.gone || got["code"] != "0000" {

@@ -96,7 +96,7 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 			m := newRolloutGateway(t, "old")
 			p := newProcess(t, strings.Replace(*m.text.Load(), "admin: {", `admin: {token: "letmein", `, 1)+"ready: {store: "+mode+"}\n")
 			token := []string{"Authorization", "Bearer letmein"}
-			// On a busy machine the first pings can take longer than readiness waits for them.
+			// On a busy machine the first pings can take longer than readiness waits.
 			eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" },
 				func() string { return p.admin("GET", "/-/ready?verbose").body })
 			if got := p.admin("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 1\n") {

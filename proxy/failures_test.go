@@ -17,13 +17,13 @@ import (
 // A failureCase is one way in which a call to an upstream fails, and the expected answers to a read and to a write.
 type failureCase struct {
 	name        string
-	config      string // more lines, such as a limit
+	config      string // further lines, such as a limit
 	timeout     string
-	url         string // instead of the sandbox's
+	url         string // instead of the URL of the sandbox
 	fault       *sandbox.Fault
-	deliver     func(http.ResponseWriter, *httptest.ResponseRecorder) // brings the sandbox's reply, instead of itself
+	deliver     func(http.ResponseWriter, *httptest.ResponseRecorder) // if set, sends the sandbox's reply
 	read, write wantAnswer
-	calls       int // that the upstream must have seen
+	calls       int // that the upstream must get
 }
 
 // A wantAnswer is an expected answer.
@@ -98,10 +98,10 @@ func failureCases() []failureCase {
 		{name: "empty body", deliver: changedReply(func(http.Header, []byte) []byte { return nil }), read: brokenRead, write: unknown, calls: 1},
 		{name: "too large", config: shortReplies, fault: bodyFault(longReply), read: brokenRead, write: unknown, calls: 1},
 		{name: "too large unzipped", config: shortReplies, fault: &sandbox.Fault{Body: longReply, Gzip: true}, read: brokenRead, write: unknown, calls: 1},
-		{name: "gzip that is none", deliver: encoded("gzip", func(b []byte) []byte { return b }), read: brokenRead, write: unknown, calls: 1},
+		{name: "not gzip", deliver: encoded("gzip", func(b []byte) []byte { return b }), read: brokenRead, write: unknown, calls: 1},
 		{name: "gzip cut off", deliver: encoded("gzip", func(b []byte) []byte { z := gzipped(b); return z[:len(z)-9] }), read: brokenRead, write: unknown, calls: 1},
-		{name: "gzip with a wrong sum", deliver: encoded("gzip", func(b []byte) []byte { z := gzipped(b); z[len(z)-6] ^= 1; return z }), read: brokenRead, write: unknown, calls: 1},
-		{name: "a coding we do not read", deliver: encoded("br", func(b []byte) []byte { return b }), read: brokenRead, write: unknown, calls: 1},
+		{name: "gzip with a wrong checksum", deliver: encoded("gzip", func(b []byte) []byte { z := gzipped(b); z[len(z)-6] ^= 1; return z }), read: brokenRead, write: unknown, calls: 1},
+		{name: "an unknown content coding", deliver: encoded("br", func(b []byte) []byte { return b }), read: brokenRead, write: unknown, calls: 1},
 	}
 }
 
@@ -114,7 +114,7 @@ func TestR24_R26_FailuresOfEveryOperation(t *testing.T) {
 			for _, upstream := range forms {
 				for _, status := range []string{"own", "always-200"} {
 					if status == "always-200" && (client == upstream || !slices.Contains([]string{"success", "timeout", "connection refused", "connection dropped", "HTML 502"}, w.name)) {
-						continue // the code that differs is the same for the rest
+						continue // failures.status has the same effect in the other cases
 					}
 					t.Run(strings.Join([]string{w.name, client, upstream, status}, "/"), func(t *testing.T) {
 						t.Parallel()
@@ -167,7 +167,7 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 			}
 			seen, passed = service.Calls()["bill."+op]-seen, len(back.received())-passed
 			if seen != w.calls || passed != w.calls {
-				t.Errorf("the upstream saw %d calls in %d requests, not %d", seen, passed, w.calls)
+				t.Errorf("the upstream got %d calls in %d requests, want %d", seen, passed, w.calls)
 			}
 		})
 	}
@@ -213,13 +213,13 @@ func TestR24_BareLegacyRead(t *testing.T) {
 		body   string
 		want   wantAnswer
 	}{
-		{"the bill that was asked for", 200, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, success},
+		{"the requested bill", 200, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, success},
 		{"another bill", 200, `{"bill_id":"0000000000ABCDEFGHIJ","appr_state":"F"}`, brokenRead},
 		{"no bill", 200, `{"appr_state":"F"}`, brokenRead},
-		{"a state that there is not", 200, `{"bill_id":"` + demoBill + `","appr_state":"X"}`, brokenRead},
+		{"an unknown state", 200, `{"bill_id":"` + demoBill + `","appr_state":"X"}`, brokenRead},
 		{"another status", 201, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, brokenRead},
 		{"an error status", 500, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, brokenRead},
-		{"a code all the same", 200, `{"code":"BILL_003","msg":"없음","bill_id":"` + demoBill + `","appr_state":"F"}`, wantAnswer{200, "BILL_003"}},
+		{"with a code", 200, `{"code":"BILL_003","msg":"없음","bill_id":"` + demoBill + `","appr_state":"F"}`, wantAnswer{200, "BILL_003"}},
 		{"on a write", 200, `{"bill_id":"` + demoBill + `","appr_state":"D"}`, unknown},
 	} {
 		for _, client := range forms {
@@ -233,7 +233,7 @@ func TestR24_BareLegacyRead(t *testing.T) {
 				got := b.send(newCall(client, op))
 				if client == "legacy" && row.want.code == "BILL_003" {
 					if got.status != 200 || got.body != row.body {
-						t.Errorf("bytes were touched: %s", got.body)
+						t.Errorf("the body was changed: %s", got.body)
 					}
 					return
 				}

@@ -82,7 +82,7 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 			t.Parallel()
 			p := newProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+row.limits+"}"))
 			q := newCall("v2", "read")
-			// call makes a call on a connection of its own, and tells whether it is answered.
+			// call makes a call on a new connection and reports whether it is answered.
 			call := func() (c net.Conn, answered bool) {
 				c, err := net.Dial("tcp", p.Address())
 				if err != nil {
@@ -107,7 +107,7 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 				open = append(open, c)
 			}
 			if _, answered := call(); answered {
-				t.Error("one too many was answered")
+				t.Error("a connection over the limit was answered")
 			}
 			p.checkMetric(fmt.Sprintf(`billbridge_connections %d`, row.most))
 			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row.limit))

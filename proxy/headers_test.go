@@ -46,7 +46,7 @@ func TestR19_R20_R21_R28_Headers(t *testing.T) {
 				if how == "as a header" || how == "as both" {
 					switch name {
 					case "Transfer-Encoding", "Content-Length", "Content-Type", "Expect", "Connection", "Trailer":
-						continue // these change what the request is: TestR10, TestR17
+						continue // these change the request itself: TestR10, TestR17
 					}
 				}
 				t.Run(strings.Join([]string{form, name, how}, "/"), func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestR19_R20_R21_R28_Headers(t *testing.T) {
 					got[0].check(t, form, 200, "BILL_003")
 					calls := back.received()
 					if len(calls) != before+1 {
-						t.Fatalf("the upstream saw %d calls", len(calls)-before)
+						t.Fatalf("the upstream got %d calls", len(calls)-before)
 					}
 					call := calls[before]
 					id := got[0].header.Get("X-Request-Id")

@@ -158,7 +158,7 @@ func TestR17_ContentTypes(t *testing.T) {
 					want = 0
 				}
 				if n := len(back.received()); n != want {
-					t.Errorf("the upstream saw %d calls", n)
+					t.Errorf("the upstream got %d calls", n)
 				}
 			})
 		}
@@ -207,10 +207,10 @@ func TestRequestIDs(t *testing.T) {
 		got := b.send(newCall("legacy", "read"), headers...)
 		id := got.header.Get("X-Request-Id")
 		if row.kept != (len(row.given) > 0 && id == row.given[0]) || len(id) < 5 || len(got.header["X-Request-Id"]) != 1 {
-			t.Errorf("%q became %q", row.given, id)
+			t.Errorf("the id %q became %q", row.given, id)
 		}
 		if seen[id] {
-			t.Errorf("%q was given twice", id)
+			t.Errorf("two calls got the id %q", id)
 		}
 		seen[id] = true
 		calls := back.received()
@@ -272,7 +272,7 @@ func TestUpstreamStatusPassesThrough(t *testing.T) {
 						}
 						got.check(t, client, want, "ERROR")
 						if !strings.Contains(got.body, `"무엇"`) {
-							t.Errorf("the text is gone: %s", got.body)
+							t.Errorf("the text is missing: %s", got.body)
 						}
 					}
 				}

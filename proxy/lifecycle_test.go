@@ -13,7 +13,7 @@ import (
 // lifecycleDifferences are the declared differences between an answer through the gateway and the service's own answer
 // in the form of the caller. The reasons are in the table beside the rows.
 var lifecycleDifferences = map[string]map[string]any{
-	// No public table pairs the words of legacy with the numbers of v2, of which 0 is a payment method.
+	// No public document pairs the words of legacy with the numbers of v2. The number 0 is a payment method.
 	"legacy from v2 read W": {"appr_pay_type": "0"},
 	"legacy from v2 read D": {"appr_pay_type": "0"},
 	"legacy from v2 read F": {"appr_pay_type": "1"},
@@ -35,21 +35,21 @@ func TestBillLifecycle(t *testing.T) {
 		for _, upstream := range forms {
 			t.Run(client+" from "+upstream, func(t *testing.T) {
 				t.Parallel()
-				behind, beside := newService(), newService()
-				through := newGateway(t, oneUpstream(upstream, newBackend(t, behind).url))
-				direct := newGateway(t, oneUpstream(client, newBackend(t, beside).url))
-				direct.url = newBackend(t, beside).url
-				for _, life := range []struct {
+				behindGateway, directService := newService(), newService()
+				through := newGateway(t, oneUpstream(upstream, newBackend(t, behindGateway).url))
+				direct := newGateway(t, oneUpstream(client, newBackend(t, directService).url))
+				direct.url = newBackend(t, directService).url
+				for _, bill := range []struct {
 					billID string
 					ops    []string
 				}{
 					{"1234567890ABCDEFGHIJ", []string{"create", "read W", "resend", "pay", "read F", "cancel", "read C"}},
 					{"1234567890JIHGFEDCBA", []string{"create", "resend", "read W", "destroy", "read D"}},
 				} {
-					for _, op := range life.ops {
+					for _, op := range bill.ops {
 						if op == "pay" {
-							for _, s := range []*sandbox.Service{behind, beside} {
-								if err := s.Pay(demoKey, life.billID); err != nil {
+							for _, s := range []*sandbox.Service{behindGateway, directService} {
+								if err := s.Pay(demoKey, bill.billID); err != nil {
 									t.Fatal(err)
 								}
 							}
@@ -59,7 +59,7 @@ func TestBillLifecycle(t *testing.T) {
 						if op[:4] == "read" {
 							name = "read"
 						}
-						q := newCall(client, name).with("billId", life.billID)
+						q := newCall(client, name).with("billId", bill.billID)
 						got := through.send(q)
 						got.check(t, client, 200, "0000")
 						want := result(t, client, direct.send(q).body)
@@ -70,13 +70,13 @@ func TestBillLifecycle(t *testing.T) {
 						}
 						maps.Copy(want, lifecycleDifferences[client+" from "+upstream+" "+op])
 						if diff := cmp.Diff(want, result(t, client, got.body)); diff != "" {
-							t.Errorf("%s (-the service itself, +through the bridge):\n%s", op, diff)
+							t.Errorf("%s (-the service itself, +through the gateway):\n%s", op, diff)
 						}
 					}
 				}
 				through.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
-				if a, b := encode(billsWithoutForm(behind)), encode(billsWithoutForm(beside)); a != b {
-					t.Errorf("the service behind the bridge keeps other bills than the one beside it:\n%s%s", a, b)
+				if a, b := encode(billsWithoutForm(behindGateway)), encode(billsWithoutForm(directService)); a != b {
+					t.Errorf("the service behind the gateway has other bills than the direct one:\n%s%s", a, b)
 				}
 			})
 		}

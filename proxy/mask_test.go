@@ -85,7 +85,7 @@ func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 			if client == upstream {
 				inner, _ := m[map[string]string{"v2": "data", "legacy": "x"}[client]].(map[string]any)
 				if inner[name] != "10.0.0.7" {
-					t.Errorf("a field that is not the text was changed: %s", got.body)
+					t.Errorf("a field other than the text was changed: %s", got.body)
 				}
 			}
 			got = unmasked.send(newCall(client, "create"))

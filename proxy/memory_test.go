@@ -50,7 +50,7 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 		t.Errorf("%d %v %s", response.StatusCode, response.Header, body)
 	}
 	p.checkMetric(`billbridge_requests_limited_total{limit="memory"} 1`)
-	p.send(q).check(t, "legacy", 200, "0000") // a small one still fits
+	p.send(q).check(t, "legacy", 200, "0000") // a small body still fits
 	for _, c := range open {
 		_ = c.Close()
 	}

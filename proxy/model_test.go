@@ -23,24 +23,24 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The partners of the model. What each may live through is what the rules promise something of:
+// The partners of the model. The guarantees of the rollout hold for what each of them does:
 const (
-	existingPartner = "mover"    // has bills from before the bridge; is never drained, as its old bills are still there
-	newPartner      = "newcomer" // has none; goes through every stage
-	directCaller    = "stranger" // was not seen for long enough: it may still be sending to the old backend past the bridge
+	existingPartner = "existing" // has bills from before the rollout; never gets the stage drained, because it has bills at the old backend
+	newPartner      = "new"      // has no bills before the rollout; gets every stage
+	directCaller    = "direct"   // was seen only recently: it may still send calls to the old backend directly
 )
 
 // modelCounts counts what happened in the runs.
 type modelCounts struct {
 	runs, calls, directCalls, acknowledged, refused, unknown, aborted, faults, bills, stages, stops, crashes, outages, backups, restores, pays atomic.Int64
-	firstFailure                                                                                                                               string // of the first run that failed, which may not fail again
+	firstFailure                                                                                                                               string // of the first run that failed; rapid may not be able to repeat it
 	gaveUp, notSent, noSuchBill, lostStores, swaps, clocks, sweeps                                                                             atomic.Int64
 }
 
 func (n *modelCounts) String() string {
-	return fmt.Sprintf("%d runs: %d calls (%d acknowledged, %d refused, %d of unknown outcome, %d cut off by a crash), %d past the bridge, %d bills, %d faults, "+
+	return fmt.Sprintf("%d runs: %d calls (%d acknowledged, %d refused, %d of unknown outcome, %d cut off by a crash), %d direct calls, %d bills, %d faults, "+
 		"%d stage changes, %d stops and resumes, %d crashes, %d store outages, %d backups, %d restores, %d payments, "+
-		"%d callers that gave up, %d writes not sent any more, %d writes told of no such bill, %d lost stores, %d exchanged addresses, %d wrong clocks, %d sweeps",
+		"%d callers that gave up, %d writes not sent after send_within, %d writes answered with no such bill, %d lost stores, %d swapped addresses, %d wrong clocks, %d sweeps",
 		n.runs.Load(), n.calls.Load(), n.acknowledged.Load(), n.refused.Load(), n.unknown.Load(), n.aborted.Load(), n.directCalls.Load(), n.bills.Load(), n.faults.Load(),
 		n.stages.Load(), n.stops.Load(), n.crashes.Load(), n.outages.Load(), n.backups.Load(), n.restores.Load(), n.pays.Load(),
 		n.gaveUp.Load(), n.notSent.Load(), n.noSuchBill.Load(), n.lostStores.Load(), n.swaps.Load(), n.clocks.Load(), n.sweeps.Load())
@@ -51,18 +51,18 @@ type modelCall struct {
 	id            string
 	q             call
 	at            billAt
-	replica       *replica // nil: straight to the old backend
-	reads         [2]fault // of a read at either backend, the gateway's own too
+	replica       *replica // nil: a direct call to the old backend
+	reads         [2]fault // of reads at either backend, also of probes
 	write         fault
-	before, after [2]string // the bill's state at either backend
+	before, after [2]string // state of the bill at either backend
 	answer        answer
 	err           error
-	timeout       time.Duration // after which its caller gives up; 0 for never
-	delay         time.Duration // it is sent so much later than the others of its wave
-	arrived       time.Time     // at a replica
+	timeout       time.Duration // of the caller; 0: none
+	delay         time.Duration // after which it is sent
+	arrived       time.Time     // when a replica has read it
 	answered      time.Time
-	effectAt      time.Time // when it took effect at a side, if it did
-	epoch         int       // of the store: each restore or loss begins another
+	effectAt      time.Time // when it took effect at a backend, if it did
+	epoch         int       // of the store: each restore or loss begins a new one
 }
 
 // A model is two backends, the partners, the replicas of the gateway between them, and the store.
@@ -75,26 +75,26 @@ type model struct {
 	client        *http.Client
 	config        string
 	servers       []*httptest.Server
-	inFlight      inFlightCount // calls on their way to a side or there
+	inFlight      inFlightCount // calls to backends
 	stopped       bool
 	restored      bool
 	lost          bool
 	epoch         int
-	settlingOver  bool          // so much time has passed that no call past the gateway is on its way any more
+	settlingOver  bool          // after the settling period no direct call can be in progress
 	clock         time.Duration // how far the replicas' clocks are ahead
-	storeFile     sync.Mutex    // the store's file: what is only compared may go on when a wave is over, and make a backup then
+	storeFile     sync.Mutex    // comparisons continue after their calls have ended, and can reach the step of a backup
 	backup        bool
-	stepsToBackup atomic.Int64 // events on the wire until a backup is made; below zero when it was
+	stepsToBackup atomic.Int64 // steps until a backup is made; negative after it
 	t             rapid.TB
 	all           []*modelCall
 	history       []string
 
 	mu                sync.Mutex
 	byID              map[string]*modelCall
-	received          map[string]int                    // of writes, by call
+	received          map[string]int                    // writes at backends, by call
 	effects           map[string]int                    // by call
-	possibleCreates   map[billAt]map[*modelBackend]int  // creates that may have made the bill, or may yet
-	unresolvedCreates map[billAt]map[*modelBackend]bool // one of them ended so that it will never be known
+	possibleCreates   map[billAt]map[*modelBackend]int  // creates in progress at a backend
+	unresolvedCreates map[billAt]map[*modelBackend]bool // a create has ended with an unknown outcome
 	violations        []string
 }
 
@@ -205,13 +205,13 @@ func (w *model) checkArrival(s *modelBackend, id, op string, at billAt) *backend
 	w.received[id]++
 	other := w.other(s)
 	if n := slices.Index(w.backends[:], other); c.before[n] != "" {
-		w.violation("%s: a %s of %v came to the %s side, and the bill is at the %s one", id, op, at, s.form, other.form)
+		w.violation("%s: a %s of %v was sent to the %s backend, but the bill is at the %s one", id, op, at, s.form, other.form)
 	}
 	if op != "create" {
 		return v
 	}
 	if w.possibleCreates[at][other] > 0 || w.unresolvedCreates[at][other] {
-		w.violation("%s: a create of %v came to the %s side after one at the %s side that may have made it", id, at, s.form, other.form)
+		w.violation("%s: a create of %v was sent to the %s backend after a create at the %s backend that may have taken effect", id, at, s.form, other.form)
 	}
 	if w.possibleCreates[at] == nil {
 		w.possibleCreates[at], w.unresolvedCreates[at] = map[*modelBackend]int{}, map[*modelBackend]bool{}
@@ -244,7 +244,7 @@ func (w *model) recordEffect(v *backendCall) {
 		c.effectAt = time.Now()
 	}
 	if w.effects[v.id]++; w.effects[v.id] > 1 {
-		w.violation("%s: it took effect twice", v.id)
+		w.violation("%s: took effect twice", v.id)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestRolloutModel(t *testing.T) {
 	defer func() {
 		t.Log(run)
 		if run.firstFailure != "" {
-			t.Log("the first that failed:\n" + run.firstFailure)
+			t.Log("the first run that failed:\n" + run.firstFailure)
 		}
 	}()
 	var n atomic.Int64
@@ -284,7 +284,7 @@ func TestRolloutModel(t *testing.T) {
 				if !failed {
 					run.firstFailure = strings.Join(append(w.history, w.violations...), "\n")
 				}
-				failed = true // from here on it is made smaller
+				failed = true // the following runs make the failed one smaller
 				t.Log(strings.Join(w.history, "\n"))
 			}
 		}()
@@ -350,24 +350,24 @@ func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
 	switch code {
 	case "BILL_003":
 		if existed {
-			w.violation("%s: not found, and the bill is there: %q", c.id, c.before)
+			w.violation("%s: answered with no such bill, but the bill exists: %q", c.id, c.before)
 		}
 	case "BILL_001", "BILL_002", "BILL_006":
 		if !exists {
-			w.violation("%s: %s of a bill that does not exist", c.id, code)
+			w.violation("%s: answered with %s, but the bill does not exist", c.id, code)
 		}
 	}
 	for _, m := range namedState.FindAllStringSubmatch(c.answer.body, -1) {
 		state := m[1] + m[2]
 		if !possibleBetween(c.before[0], state, c.after[0]) && !possibleBetween(c.before[1], state, c.after[1]) {
-			w.violation("%s: it names state %s, and the bill was %q, then %q", c.id, state, c.before, c.after)
+			w.violation("%s: the answer has state %s, but the bill was in %q before and in %q after it", c.id, state, c.before, c.after)
 		}
 	}
 	if storeOut && isWrite(c.q.op) && code == "0000" {
-		w.violation("%s: a write was sent without the ledger", c.id)
+		w.violation("%s: a write succeeded while the store was down", c.id)
 	}
 	if strings.Contains(c.answer.body, "nothing was sent") && w.received[c.id] > 0 {
-		w.violation("%s: it says that nothing was sent", c.id)
+		w.violation("%s: the answer says that nothing was sent, but a backend got it", c.id)
 	}
 }
 
@@ -378,7 +378,7 @@ func (w *model) readAll(t *rapid.T) {
 		for n := range billsPerPartner {
 			var c *modelCall
 			code := ""
-			for try := 0; try < 20 && code != "0000" && code != "BILL_003"; try++ { // the machine may be busy
+			for try := 0; try < 20 && code != "0000" && code != "BILL_003"; try++ { // a busy machine can cause timeouts
 				c = w.newCall(forms[n%2], "read", partner, n)
 				c.replica = w.replicas[0]
 				w.send(t, c)
@@ -386,7 +386,7 @@ func (w *model) readAll(t *rapid.T) {
 				code = codeOf(t, c.q.form, c.answer.body)
 			}
 			if exists := c.after[0]+c.after[1] != ""; exists != (code == "0000") || !exists != (code == "BILL_003") {
-				t.Errorf("%s: a bill of %q is read as %s", c.id, c.after, c.answer.body)
+				t.Errorf("%s: a bill in the states %q is answered with %s", c.id, c.after, c.answer.body)
 			}
 		}
 	}
@@ -403,27 +403,27 @@ func (w *model) checkWrites() {
 		n, refusal := w.effects[c.id], regexp.MustCompile(`"code": ?"`).MatchString(c.answer.body) && !strings.Contains(c.answer.body, `"0000"`)
 		switch {
 		case strings.Contains(c.answer.body, `"0000"`) && n != 1:
-			w.violation("%s: it was acknowledged and took effect %d times", c.id, n)
+			w.violation("%s: succeeded, but took effect %d times", c.id, n)
 		case refusal && c.answer.status < 500 && n != 0:
-			w.violation("%s: it was refused and took effect", c.id)
+			w.violation("%s: refused, but took effect", c.id)
 		case refusal && strings.Contains(c.answer.body, "nothing was sent") && w.received[c.id] > 0:
-			w.violation("%s: it says that nothing was sent", c.id)
+			w.violation("%s: the answer says that nothing was sent, but a backend got it", c.id)
 		}
 	}
-	for _, told := range w.all {
-		if !isWrite(told.q.op) || told.q.op == "create" || told.replica == nil || told.err != nil || !strings.Contains(told.answer.body, `"BILL_003"`) {
+	for _, denied := range w.all {
+		if !isWrite(denied.q.op) || denied.q.op == "create" || denied.replica == nil || denied.err != nil || !strings.Contains(denied.answer.body, `"BILL_003"`) {
 			continue
 		}
 		w.run.noSuchBill.Add(1)
 		for _, c := range w.all {
-			if c.q.op == "create" && c.at == told.at && c.replica != nil && c.epoch == told.epoch && told.arrived.Sub(c.arrived) > sameTime && c.effectAt.After(told.answered) {
-				w.violation("%s: it was made after %s, which arrived later, was told that there is no such bill", c.id, told.id)
+			if c.q.op == "create" && c.at == denied.at && c.replica != nil && c.epoch == denied.epoch && denied.arrived.Sub(c.arrived) > sameTime && c.effectAt.After(denied.answered) {
+				w.violation("%s: the create took effect after %s, which arrived later, was answered with no such bill", c.id, denied.id)
 			}
 		}
 	}
 	for id, n := range w.received {
 		if n > 1 {
-			w.violation("%s: it was sent %d times", id, n)
+			w.violation("%s: sent %d times", id, n)
 		}
 	}
 }

@@ -33,18 +33,18 @@ type fault string
 
 const (
 	noFault     fault = ""
-	unreachable fault = "unreachable"     // no connection: certainly nothing was sent
-	lost        fault = "lost"            // it breaks off, and nothing was done
-	dropped     fault = "dropped"         // done, and no answer
-	cut         fault = "cut"             // done, and half an answer
-	failed      fault = "ERROR"           // not done
-	maintenance fault = "maintenance"     // not done
-	htmlPage    fault = "page"            // done, and HTTP 500 with a page of HTML
-	oddStatus   fault = "odd status"      // done, and the right answer with HTTP 500
-	late        fault = "late"            // done, and the answer comes when nobody waits for it any more
-	later       fault = "done later"      // nobody waits any more when it is done
-	slow        fault = "slow"            // done, and nearly too late
-	otherBill   fault = "of another bill" // not done, and a success that names another bill
+	unreachable fault = "unreachable"     // no connection, nothing was sent
+	lost        fault = "lost"            // not executed, and the connection is closed
+	dropped     fault = "dropped"         // executed, and the connection is closed
+	cut         fault = "cut"             // executed, and half of the reply is sent
+	failed      fault = "ERROR"           // not executed
+	maintenance fault = "maintenance"     // not executed
+	htmlPage    fault = "page"            // executed, and HTTP 500 with a page of HTML
+	oddStatus   fault = "odd status"      // executed, and the correct body with HTTP 500
+	late        fault = "late"            // executed, and the reply comes after the timeout
+	later       fault = "done later"      // executed after the timeout
+	slow        fault = "slow"            // executed, and the reply comes shortly before the timeout
+	otherBill   fault = "of another bill" // not executed, and a success that names another bill
 )
 
 var faults = []fault{unreachable, lost, dropped, cut, failed, maintenance, htmlPage, oddStatus, late, later, slow, slow, otherBill}
@@ -94,7 +94,7 @@ func (s *modelBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	op, at := s.parseCall(r.URL.Path, body)
 	v := s.model.checkArrival(s, r.Header.Get("X-Request-Id"), op, at)
 	defer s.model.inFlight.add(-1)
-	certain := false // whether the gateway is told for sure that nothing was done
+	certain := false // whether the reply says that nothing was done
 	defer func() { s.model.finishCall(v, certain) }()
 	f := v.fault
 	switch f {
@@ -106,7 +106,7 @@ func (s *modelBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case slow:
 		time.Sleep(modelTimeout * 2 / 3)
 	case later:
-		time.Sleep(modelTimeout * 3 / 2) // longer than anybody waits; no event tells of that
+		time.Sleep(modelTimeout * 3 / 2) // longer than the gateway's timeout, which the backend cannot observe
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answer := httptest.NewRecorder()
@@ -132,7 +132,7 @@ func (s *modelBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	certain = (f == noFault || f == slow) && said.Code != "0000" && said.Code != "BILL_001"
-	s.model.finishCall(v, certain) // before anybody can know of it
+	s.model.finishCall(v, certain) // before the reply is sent
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(sent)))
 	w.WriteHeader(status)
@@ -155,7 +155,7 @@ func (s *modelBackend) replyInstead(w http.ResponseWriter, f fault, op string, a
 		answer = map[string]any{"code": code, "message": text, "data": nil}
 	case f == otherBill && op == "read":
 		answer = map[string]any{"apikey": at.partner, "bill_id": "ANOTHER", "appr_state": "F"}
-	case f == otherBill: // of a write it would say that it was done: a resend names no bill
+	case f == otherBill: // the success of a legacy resend names no bill, so it would be a real success
 		answer = map[string]any{"code": "ERROR", "msg": text}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -168,7 +168,7 @@ type backendCall struct {
 	id, op   string
 	at       billAt
 	fault    fault
-	direct   bool // past the gateway
+	direct   bool // not through the gateway
 	finished bool
 }
 
@@ -182,14 +182,14 @@ type replica struct {
 	model     *model
 	dead      atomic.Bool
 	once      sync.Once
-	stepsLeft atomic.Int64 // events on the wire until it dies
+	stepsLeft atomic.Int64 // until it dies
 }
 
-var errDead = errors.New("the process is dead")
+var errDead = errors.New("the replica is dead")
 
 func (r *replica) kill() {
 	r.once.Do(func() {
-		_ = r.store.Close() // first: a dead process notes nothing
+		_ = r.store.Close() // first: a dead process writes nothing to the store
 		r.dead.Store(true)
 		r.gateway.Close()
 	})

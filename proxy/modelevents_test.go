@@ -57,8 +57,8 @@ func (w *model) newCall(form, op, partner string, n int) *modelCall {
 
 // calls makes calls at the same time. During them a replica can die, or the store be unreachable.
 func (w *model) calls(t *rapid.T) {
-	var wave []*modelCall
-	out := drawInt(t, "store out of reach", 20) == 1
+	var batch []*modelCall
+	out := drawInt(t, "store down", 20) == 1
 	partner, n := drawBill(t)
 	one := drawInt(t, "about one bill", 4) == 1
 	for range 1 + drawInt(t, "calls", 7) {
@@ -77,11 +77,11 @@ func (w *model) calls(t *rapid.T) {
 		}
 		c.replica = w.replicas[drawInt(t, "replica", len(w.replicas))]
 		c.delay = time.Duration(max(0, drawInt(t, "sent later", 6)-3)) * 2 * sameTime
-		wave = append(wave, c)
+		batch = append(batch, c)
 	}
 	crash := drawInt(t, "crash", 12) == 1
 	if crash {
-		wave[0].replica.stepsLeft.Store(int64(1 + drawInt(t, "crash after", 16)))
+		batch[0].replica.stepsLeft.Store(int64(1 + drawInt(t, "crash after", 16)))
 	}
 	if !out && drawInt(t, "backup under way", 6) == 1 {
 		w.stepsToBackup.Store(int64(1 + drawInt(t, "backup after", 16)))
@@ -92,9 +92,9 @@ func (w *model) calls(t *rapid.T) {
 		defer w.storeFile.Unlock()
 		must(t, os.Rename(w.file(), w.file()+".away"))
 	}
-	w.send(t, wave...)
+	w.send(t, batch...)
 	if w.stepsToBackup.Swap(0) < 0 {
-		w.logEvent("backup in the midst of these")
+		w.logEvent("backup during these calls")
 	}
 	if out {
 		must(t, os.Rename(w.file()+".away", w.file()))
@@ -109,22 +109,22 @@ func (w *model) calls(t *rapid.T) {
 	if len(w.replicas) == 0 {
 		w.replicate(t)
 	}
-	for _, c := range wave {
+	for _, c := range batch {
 		w.checkAnswer(t, c, out)
 	}
 }
 
 // send makes all calls at the same time.
-func (w *model) send(t *rapid.T, wave ...*modelCall) {
+func (w *model) send(t *rapid.T, batch ...*modelCall) {
 	var all sync.WaitGroup
-	for _, c := range wave {
+	for _, c := range batch {
 		all.Go(func() {
 			time.Sleep(c.delay)
 			url := w.backends[0].url
 			if c.replica != nil {
 				url = c.replica.server.URL
 			}
-			w.mu.Lock() // a side looks at it
+			w.mu.Lock() // the backends read it
 			c.before = [2]string{w.backends[0].state(c.at), w.backends[1].state(c.at)}
 			w.mu.Unlock()
 			client := w.client
@@ -139,7 +139,7 @@ func (w *model) send(t *rapid.T, wave ...*modelCall) {
 		})
 	}
 	all.Wait()
-	for _, c := range wave {
+	for _, c := range batch {
 		how := "direct"
 		if c.replica != nil {
 			how = fmt.Sprintf("replica %d of %d", 1+slices.Index(w.replicas, c.replica), len(w.replicas))
@@ -155,7 +155,7 @@ func (w *model) send(t *rapid.T, wave ...*modelCall) {
 // stage changes the stage of a partner, or the default one, and starts a replica that knows it.
 func (w *model) stage(t *rapid.T) {
 	key, stages := pick(t, "whose stage", existingPartner, newPartner, "", newPartner, directCaller), rollout.Stages
-	if key != newPartner || w.lost { // the ledger lacks its bills at the old backend
+	if key != newPartner || w.lost { // the ledger does not have its bills at the old backend
 		stages = stages[:4]
 	}
 	s := store.Stage{Stage: string(pick(t, "stage", stages...)), By: "test", At: time.Now()}
@@ -194,7 +194,7 @@ func (w *model) pay(t *rapid.T) {
 	id := fmt.Sprintf("BILL%d", n)
 	for _, s := range w.backends {
 		if s.service.Pay(partner, id) == nil {
-			w.logEvent("%s of %s is paid at the %s side", id, partner, s.form)
+			w.logEvent("%s of %s is paid at the %s backend", id, partner, s.form)
 			w.run.pays.Add(1)
 		}
 	}
@@ -203,7 +203,7 @@ func (w *model) pay(t *rapid.T) {
 // createBeforeRollout creates bills at the old backend before the gateway is used.
 func (w *model) createBeforeRollout(t *rapid.T) {
 	for n := range billsPerPartner {
-		if drawInt(t, "from before the bridge", 2) == 1 {
+		if drawInt(t, "from before the rollout", 2) == 1 {
 			w.send(t, w.newCall("legacy", "create", existingPartner, n))
 		}
 	}
@@ -254,17 +254,17 @@ func (w *model) restore(t *rapid.T) {
 	if none || w.restored {
 		t.Skip()
 	}
-	w.stopReplicas() // first: who makes a backup may have to come to its end for it
+	w.stopReplicas() // before the lock: a call in progress may be making a backup
 	w.storeFile.Lock()
 	defer w.storeFile.Unlock()
 	must(t, w.operator.Close())
 	for _, end := range []string{"-wal", "-shm"} {
-		_ = os.Remove(w.file() + end) // the last that closed it did so
+		_ = os.Remove(w.file() + end) // the last connection has written them back
 	}
 	must(t, os.Rename(w.file()+".backup", w.file()))
 	w.open(t)
 	must(t, w.operator.Restored(context.Background(), "test", time.Now()))
-	if err := w.operator.Resume(context.Background(), "test", time.Now()); err != nil && !errors.Is(err, store.ErrState) { // it may have been stopped in the backup
+	if err := w.operator.Resume(context.Background(), "test", time.Now()); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
 		t.Fatal(err)
 	}
 	w.restored, w.stopped = true, false
@@ -277,7 +277,7 @@ func (w *model) restore(t *rapid.T) {
 func (w *model) ledgerLost(t *rapid.T) {
 	w.epoch++
 	w.mu.Lock()
-	// The ledger does not know of them any more. Nothing of them is on its way: whoever asks finds what they made.
+	// The ledger has no rows of these creates. None is in progress, so a probe finds the bills that they created.
 	maps.DeleteFunc(w.unresolvedCreates, func(billAt, map[*modelBackend]bool) bool { return true })
 	for at := range w.possibleCreates {
 		w.unresolvedCreates[at] = map[*modelBackend]bool{}
@@ -289,7 +289,7 @@ func (w *model) ledgerLost(t *rapid.T) {
 // loseStore removes the store. The next start creates an empty one, without stages.
 func (w *model) loseStore(t *rapid.T) {
 	if w.isWrong() {
-		w.wrongClock(t) // right again: what a new store sees first it takes for the time, until somebody confirms another
+		w.wrongClock(t) // a correct clock: a new store takes the first time that it gets as its own
 	}
 	w.stopReplicas()
 	w.storeFile.Lock()
@@ -306,7 +306,7 @@ func (w *model) loseStore(t *rapid.T) {
 	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, w.now())
 	must(t, err)
 	if drawInt(t, "begun", 3) == 1 && len(w.backends[1].service.Bills()) == 0 {
-		must(t, w.operator.Begin(context.Background(), "test", w.now())) // which is true
+		must(t, w.operator.Begin(context.Background(), "test", w.now())) // correct: the new backend has no bills
 		w.logEvent("begun")
 	}
 }
@@ -341,7 +341,7 @@ func (w *model) now() time.Time { return time.Now().Add(w.clock) }
 
 // sweep runs the removal of old rows. No bill is old enough to lose its row.
 func (w *model) sweep(t *rapid.T) {
-	w.stopReplicas() // nothing else releases a bill meanwhile
+	w.stopReplicas() // no call in progress may release a bill
 	w.replicate(t)
 	rows := func() (n int) {
 		all, err := w.operator.OpenBills(context.Background(), "", time.Now())
@@ -357,7 +357,7 @@ func (w *model) sweep(t *rapid.T) {
 	w.replicas[0].router.Run(ctx)
 	w.run.sweeps.Add(1)
 	if after := rows(); after < before {
-		w.violation("a sweep removed %d of %d bills by a clock that is off by %s", before-after, before, w.clock)
+		w.violation("a sweep removed %d of %d bills with a clock that is off by %s", before-after, before, w.clock)
 	}
 }
 
@@ -374,13 +374,13 @@ func (w *model) swapAddresses(t *rapid.T) {
 	bills, err := w.operator.OpenBills(context.Background(), "", time.Now())
 	must(t, err)
 	if len(used) == 0 && !slices.ContainsFunc(bills, func(b store.Bills) bool { return b.Pending+b.Owned > 0 }) {
-		t.Skip("nobody has called")
+		t.Skip("no partner has called yet")
 	}
 	if _, err := w.operator.Reconcile(context.Background(), swapped, true, w.now()); err == nil || !strings.Contains(err.Error(), "is the address that upstream") {
-		w.violation("the backends changed places: %v", err)
+		w.violation("swapped addresses were accepted: %v", err)
 	}
 	w.run.swaps.Add(1)
-	w.logEvent("exchanged addresses were refused")
+	w.logEvent("swapped addresses were refused")
 }
 
 func must(t rapid.TB, err error) {

@@ -74,17 +74,17 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"started":`) || strings.Contains(got, `"begun":`) {
 				t.Errorf("%s", got)
 			}
-			m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001") // the new backend shows it
+			m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001") // a probe finds the bill at the new backend
 			m.mustPost("/rollout/stop?by=anna")
 			m.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
 			m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
-			// Of another bill both say that there is none: that is believed after the settling period, for a create may be on its way.
+			// Both backends reply "no such bill" for another one. That counts after the settling period, since a create may be in progress.
 			q, got := newCall("v2", "create").with("billId", "ANOTHER0000000000001"), answer{}
 			asked := len(m.newCalls.received())
 			eventually(t, func() bool { got = m.send(q); return got.status == 200 }, func() string { return got.body })
 			got.check(t, "v2", 200, "0000")
 			if len(m.newCalls.received()) == asked {
-				t.Error("the new backend was not asked while the kill switch was thrown")
+				t.Error("the new backend was not probed during the stop")
 			}
 			if o, n := m.old.Bills(), m.fresh.Bills(); len(o) != 1 || len(n) != 1 || o[0].ID == n[0].ID {
 				t.Errorf("the old backend has %v, the new one %v", o, n)
@@ -214,7 +214,7 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 		t.Errorf("the new backend has %d bills", n)
 	}
 	m.stopAndWait()
-	m.process = newProcess(t, next) // the one before it stays at a start, too
+	m.process = newProcess(t, next) // at a start, too, the previous default stays
 	m.waitForLog(`"level":"ERROR"`, "rollout.default is new, was old: not changed")
 	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"default":{"stage":"old"}`) || !strings.Contains(got, "rollout.default is new, was old") {
 		t.Errorf("%s", got)
@@ -227,7 +227,7 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	m.text.Store(&next)
 	m.mustPost("/-/reload")
 	shadow := strings.Replace(was, "new: new}", "new: new, default: shadow}", 1)
-	m.text.Store(&shadow) // nothing speaks against the way back
+	m.text.Store(&shadow) // the way back is not refused
 	m.mustPost("/-/reload")
 }
 
@@ -277,7 +277,7 @@ func TestNoSuchBillDoesNotCountRightAfterARestore(t *testing.T) {
 	created := make(chan answer, 1)
 	go func() { created <- m.send(newCall("v2", "create")) }()
 	receive(t, g.reached, "the first create")
-	if _, err := m.storeDB(t).Exec("DELETE FROM billbridge_owners"); err != nil { // the backup is older
+	if _, err := m.storeDB(t).Exec("DELETE FROM billbridge_owners"); err != nil { // as after a restore of an older backup
 		t.Fatal(err)
 	}
 	m.mustPost("/rollout/restored?by=anna")

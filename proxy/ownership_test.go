@@ -49,7 +49,7 @@ func TestOwnershipCannotBeSwitchedOff(t *testing.T) {
 	if err := start(without); err == nil || !strings.Contains(err.Error(), `"new"`) {
 		t.Errorf("without a rollout: %v", err)
 	}
-	// Where every bill is, all calls may go. When there is a rollout again, what was made meanwhile is looked for.
+	// All calls may go to the backend that has all bills. When the rollout is back, bills of the meantime are looked up.
 	if err := start(strings.Replace(without, "route: {default: old}", "route: {default: new}", 1)); err != nil {
 		t.Errorf("without a rollout, to where the bills are: %v", err)
 	}
@@ -89,14 +89,14 @@ func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 	}
 	separate = strings.Replace(strings.ReplaceAll(separate, "{form:", "{timeout: 500ms, wait: 50ms, form:"), "new: new}", "new: new, settle: 600ms}", 1)
 	m.process = newProcess(t, separate)
-	// A create from that time may still be on its way to the old backend, until the settling period is over.
+	// During the settling period a create of that time may still be in progress at the old backend.
 	m.send(newCall("v2", "create")).check(t, "v2", 503, "MAINTAINED_METHOD")
-	m.checkCalls(t, 1, 0) // the old backend was asked
+	m.checkCalls(t, 1, 0) // the old backend was probed
 	var got answer
 	eventually(t, func() bool { got = m.send(newCall("v2", "create")); return got.status == 200 }, func() string { return got.body })
 	got.check(t, "v2", 200, "0000")
 	if n := len(m.fresh.Bills()); n != 1 || len(m.old.Bills()) != 0 {
-		t.Errorf("%d bills at the new backend, %d at the old one", n, len(m.old.Bills()))
+		t.Errorf("%d bills at the new backend, %d at the old one, want 0 and 1", n, len(m.old.Bills()))
 	}
 }
 
@@ -140,7 +140,7 @@ func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	release, made := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	oldCalls := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/send") { // it takes its time
+		if strings.HasSuffix(r.URL.Path, "/send") { // slow
 			defer once.Do(func() { close(made) })
 			<-release
 		}

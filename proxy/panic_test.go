@@ -58,7 +58,7 @@ func TestR40_Panics(t *testing.T) {
 				b.WrapTransport("up", wreck)
 				for _, op := range operations {
 					got := b.send(newCall(client, op))
-					want := wantAnswer{200, "ERROR"} // always-200: it is a refusal of ours
+					want := wantAnswer{200, "ERROR"} // with always-200, as a refusal of the gateway
 					if isWrite(op) {
 						want = unknown
 					}
@@ -68,12 +68,12 @@ func TestR40_Panics(t *testing.T) {
 					}
 				}
 				if n := strings.Count(b.logs.String(), `"msg":"panic"`); n != 5 {
-					t.Errorf("%d panics are in the log", n)
+					t.Errorf("the log has %d panics", n)
 				}
 				if n := strings.Count(b.logs.String(), `"msg":"request"`); n != 5 {
-					t.Errorf("%d requests are in the log", n)
+					t.Errorf("the log has %d requests", n)
 				}
-				// The gateway is as it was.
+				// The gateway still works.
 				b.WrapTransport("up", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
 				b.send(newCall(client, "create").with("billId", "1234567890ABCDEFGHIK")).check(t, client, 200, "0000")
 				b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)

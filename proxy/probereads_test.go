@@ -34,7 +34,7 @@ func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := newRolloutWith(t, "legacy", "v2", "new", func(_ string, service http.Handler) http.Handler { return service },
-				"}\ntable: {overlay: "+overlay) // the section of the rollout ends before it
+				"}\ntable: {overlay: "+overlay) // after the end of the section rollout
 			for _, client := range forms {
 				m.send(newCall(client, "read")).check(t, client, 200, "BILL_003")
 			}
@@ -43,10 +43,10 @@ func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 				t.Errorf("%d bills at the new backend", n)
 			}
 			m.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
-			for _, side := range []*backend{m.oldCalls, m.newCalls} {
-				for _, got := range side.received() {
+			for _, b := range []*backend{m.oldCalls, m.newCalls} {
+				for _, got := range b.received() {
 					if strings.HasSuffix(got.target, "/check") {
-						t.Errorf("a bill was read by %s", got.target)
+						t.Errorf("a bill was read with %s", got.target)
 					}
 				}
 			}
@@ -105,7 +105,7 @@ func TestPanicInAProbeSendsNothing(t *testing.T) {
 	if n := len(fresh.received()); n != 0 {
 		t.Errorf("%d calls at the new backend", n)
 	}
-	// The bill is not held: it is made once the old backend answers.
+	// The bill is not blocked: it is created once the old backend answers.
 	b.WrapTransport("old", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
 	b.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
 }
@@ -137,7 +137,7 @@ func TestReadWithoutAStateDoesNotShowTheBill(t *testing.T) {
 		t.Fatalf("%v, %d %s", err, got.status, got.body)
 	}
 	id := partner.Of(demoKey)
-	m.send(newCall("v2", "read").with("billId", "another")) // on the same connection: what the call before it had to record is there
+	m.send(newCall("v2", "read").with("billId", "another")) // on the same connection, so the previous call is recorded
 	if row, err := m.store.Owner(t.Context(), id, demoBill); err != nil || row.State != store.Pending || row.Upstream != "new" {
 		t.Errorf("the ledger has %+v, %v", row, err)
 	}

@@ -23,8 +23,8 @@ func TestCallRefusedByBothBackends(t *testing.T) {
 		for _, stage := range []string{"old", "new"} {
 			t.Run(code+"/"+stage, func(t *testing.T) {
 				t.Parallel()
-				m := newRolloutWith(t, "legacy", "v2", stage, func(side string, _ http.Handler) http.Handler {
-					if side == "old" {
+				m := newRolloutWith(t, "legacy", "v2", stage, func(backendName string, _ http.Handler) http.Handler {
+					if backendName == "old" {
 						return replyWith(200, `{"code":"`+code+`","msg":"old says no"}`)
 					}
 					return replyWith(200, `{"code":"`+code+`","message":"new says no","data":null}`)
@@ -56,8 +56,8 @@ func TestCallRefusedByBothBackends(t *testing.T) {
 func TestSuccessWithoutABillDoesNotShowTheBill(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"code":"0000","message":"ok","data":null}`, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","message":"ok","data":{"billId":"` + demoBill + `"}}`} {
-		m := newRolloutWith(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
-			if side == "new" {
+		m := newRolloutWith(t, "legacy", "v2", "old", func(backendName string, service http.Handler) http.Handler {
+			if backendName == "new" {
 				return replyWith(200, body)
 			}
 			return service
@@ -85,8 +85,8 @@ func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 		"PAYMENT_001": store.Pending, "PAYMENT_002": store.Pending, "ERROR": store.Pending, "MAINTAINED_METHOD": store.Pending, "OWN_CODE": store.Pending,
 		"BILL_001": store.Pending, "POINT_001": store.Pending, "VALIDATION_002": store.Released, "BILL_009": store.Released,
 	} {
-		m := newRolloutWith(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
-			if side == "new" {
+		m := newRolloutWith(t, "legacy", "v2", "new", func(backendName string, service http.Handler) http.Handler {
+			if backendName == "new" {
 				return replyWith(200, `{"code":"`+code+`","message":"no","data":null}`)
 			}
 			return service
@@ -149,8 +149,8 @@ func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 // A read of a partner in stage old is answered by the old backend, however long the new one takes.
 func TestReadIsAnsweredWhileTheNewBackendHangs(t *testing.T) {
 	t.Parallel()
-	m := newRolloutWith(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
-		if side == "new" {
+	m := newRolloutWith(t, "legacy", "v2", "old", func(backendName string, service http.Handler) http.Handler {
+		if backendName == "new" {
 			return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		}
 		return service

@@ -32,7 +32,7 @@ func newPrometheus(t testing.TB, target string) *scraper {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("no prometheus on the PATH")
 		}
-		t.Skip("no prometheus on the PATH: that increase() sees the first event is not shown")
+		t.Skip("no prometheus on the PATH: not tested that increase() includes the first event")
 	}
 	folder := t.TempDir()
 	file := filepath.Join(folder, "prometheus.yml")
@@ -87,7 +87,7 @@ func (p *scraper) value(query string) string {
 		Data struct{ Result []struct{ Value [2]any } }
 	}
 	if err := json.Unmarshal([]byte(got.body), &answer); err != nil {
-		return "" // it starts
+		return "" // still starting
 	}
 	if len(answer.Data.Result) == 0 {
 		return ""
@@ -164,7 +164,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 		}
 		start, most, err := server.Series(t.Context(), parse(t, *m.text.Load()), server.Build{})
 		if n := strings.Count(filterMetrics(got, "billbridge_"), "\n"); n != start || start > most || err != nil {
-			t.Errorf("%s: %d series where %d, and at most %d, were promised, %v", when, n, start, most, err)
+			t.Errorf("%s: %d series, but check prints %d, at most %d, %v", when, n, start, most, err)
 		}
 	}
 	want("at the start", "old", "new")

@@ -25,8 +25,8 @@ func TestRefusalOfBothBackendsIsPassedOn(t *testing.T) {
 		for _, stage := range []string{"old", "new"} {
 			t.Run(code+"/"+stage, func(t *testing.T) {
 				t.Parallel()
-				m := newRolloutWith(t, "legacy", "v2", stage, func(side string, _ http.Handler) http.Handler {
-					return refuseWith(map[string]string{"old": "legacy", "new": "v2"}[side], code, side+" says no")
+				m := newRolloutWith(t, "legacy", "v2", stage, func(backendName string, _ http.Handler) http.Handler {
+					return refuseWith(map[string]string{"old": "legacy", "new": "v2"}[backendName], code, backendName+" says no")
 				}, "")
 				for _, client := range forms {
 					got := m.send(newCall(client, "create"))
@@ -76,10 +76,10 @@ func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 					if err := os.WriteFile(file, []byte("catalogue: [{code: "+code+", form: legacy, means: not_found}]"), 0o600); err != nil {
 						t.Fatal(err)
 					}
-					more = "}\ntable: {overlay: " + file // the section of the rollout ends before it
+					more = "}\ntable: {overlay: " + file // after the end of the section rollout
 				}
-				m := newRolloutWith(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
-					if side == "old" {
+				m := newRolloutWith(t, "legacy", "v2", "new", func(backendName string, service http.Handler) http.Handler {
+					if backendName == "old" {
 						return refuseWith("legacy", code, "who is it?")
 					}
 					return service

@@ -37,7 +37,7 @@ func newRolloutBetween(t *testing.T, old, fresh, stage string, admin ...string) 
 
 // newRolloutWith is newRolloutBetween with a handler in front of the backends, and with further keys in the section
 // rollout. At the end it fails if a write reached the backends more
-func newRolloutWith(t *testing.T, old, fresh, stage string, front func(side string, service http.Handler) http.Handler, more string, admin ...string) *rolloutGateway {
+func newRolloutWith(t *testing.T, old, fresh, stage string, front func(backendName string, service http.Handler) http.Handler, more string, admin ...string) *rolloutGateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
 	m := &rolloutGateway{old: newService(), fresh: newService(), file: file}
@@ -47,7 +47,7 @@ func newRolloutWith(t *testing.T, old, fresh, stage string, front func(side stri
 		for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
 			if id := got.header.Get("X-Request-Id"); !strings.HasSuffix(got.target, "/read") && id != "" {
 				if writes[id]++; writes[id] > 1 {
-					t.Errorf("the write %s reached the sides %d times", id, writes[id])
+					t.Errorf("the write %s reached the backends %d times", id, writes[id])
 				}
 			}
 		}
@@ -63,7 +63,7 @@ func newRolloutWith(t *testing.T, old, fresh, stage string, front func(side stri
 	if err := m.store.Begin(t.Context(), "test", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	// Seen long ago, so that it may leave.
+	// First seen long ago, so that the settling period of the partner is over.
 	if err := m.store.Seen(t.Context(), partner.Of(demoKey), time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ store: {url: "sqlite:%s"}
 func (m *rolloutGateway) checkCalls(t *testing.T, old, fresh int) {
 	t.Helper()
 	a, b := 0, 0
-	eventually(t, func() bool { // what is only compared comes later
+	eventually(t, func() bool { // comparisons come later
 		a, b = len(m.oldCalls.received()), len(m.newCalls.received())
 		return a >= old && b >= fresh
 	}, func() string {
@@ -117,13 +117,13 @@ func TestStagesDecideOnCreates(t *testing.T) {
 				m.send(newCall(client, "create")).check(t, client, 200, "0000")
 				old, fresh := 1, 0
 				if isNew {
-					old, fresh = 1, 1 // the old backend is asked first
+					old, fresh = 1, 1 // the old backend is probed first
 				}
 				if stage == "drained" {
 					old = 0
 				}
 				m.checkCalls(t, old, fresh)
-				m.send(newCall(client, "create")).check(t, client, 200, "BILL_001") // by the owner itself
+				m.send(newCall(client, "create")).check(t, client, 200, "BILL_001") // from the owner
 				m.send(newCall(client, "read")).check(t, client, 200, "0000")
 				m.send(newCall(client, "destroy")).check(t, client, 200, "0000")
 				if isNew {
@@ -132,7 +132,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 					old += 3
 				}
 				if stage == "shadow" {
-					fresh++ // the read: what it answers is compared
+					fresh++ // the comparison of the read
 				}
 				m.checkCalls(t, old, fresh)
 				if scraped := m.admin("GET", "/metrics").body; !strings.Contains(scraped, `billbridge_rollout_routed_total{reason="owner"`) {
@@ -173,10 +173,10 @@ func TestUsedBillIDIsNotReleased(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			m := newRolloutGateway(t, "old")
-			prepareBill(t, m.old, "W", demoBill) // past the bridge
+			prepareBill(t, m.old, "W", demoBill) // not through the gateway
 			m.send(newCall(client, "create")).check(t, client, 200, "BILL_001")
 			id := partner.Of(demoKey)
-			for !strings.Contains(m.logs.next(t), `"msg":"request"`) { // which comes after the ledger has it
+			for !strings.Contains(m.logs.next(t), `"msg":"request"`) { // logged after the ledger has the create
 			}
 			row, err := m.store.Owner(t.Context(), id, demoBill)
 			if err != nil || row.State != store.Pending || !row.Uncertain || row.Open != 0 || row.Upstream != "old" {
@@ -214,7 +214,7 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 					service := newService()
 					broken := false
 					back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						if row.fault == nil && !broken { // before anything is done; the calls come one by one
+						if row.fault == nil && !broken { // before the call is executed; the calls come one after the other
 							broken = true
 							panic(http.ErrAbortHandler)
 						}
@@ -234,7 +234,7 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 						t.Errorf("%s", got.body)
 					}
 					if n := len(back.received()); n != row.calls {
-						t.Errorf("the upstream saw %d calls", n)
+						t.Errorf("the upstream got %d calls", n)
 					}
 					b.checkMetrics(fmt.Sprintf(`billbridge_unknown_outcomes_total{operation="bill.create",shown=%q} 1`, row.shown))
 				})
@@ -249,7 +249,7 @@ func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 	for code, says := range map[string]string{"9980": "A read just now does not show the bill yet.", "9999": "A read just now gave no clear answer."} {
 		broken := false
 		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if !broken { // the calls come one by one
+			if !broken { // the calls come one after the other
 				broken = true
 				panic(http.ErrAbortHandler)
 			}

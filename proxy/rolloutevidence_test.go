@@ -95,7 +95,7 @@ func TestShadowComparesReads(t *testing.T) {
 			t.Run(client+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				p, service, old, fresh := newSharedBills(t, "shadow", row.overlay)
-				read := func(bill string, n int) (v evidence.Verdict) { // once it is paid, what is compared before has moved
+				read := func(bill string, n int) (v evidence.Verdict) { // the next payment must come after the comparison
 					p.send(newCall(client, "read").with("billId", bill)).check(t, client, 200, "0000")
 					p.report(t, func(r rollout.Report) bool {
 						v = verdictOn(r, "bill.read", evidence.ByShadow)
@@ -215,7 +215,7 @@ func TestR35_ReportsShowNoPersonalData(t *testing.T) {
 	for _, f := range verdictOn(r, "bill.read", evidence.ByShadow).Fields {
 		shown[f.Path] = [2]string{f.Old, f.New}
 		if f.Bill != "B1" || f.Request != "call-to-follow-up" || time.Since(f.At) > testTimeout {
-			t.Errorf("%+v cannot be followed up", f)
+			t.Errorf("%+v has no bill, call or time", f)
 		}
 	}
 	want := map[string][2]string{
@@ -234,9 +234,9 @@ func TestReportNamesTheBackends(t *testing.T) {
 	t.Parallel()
 	var has atomic.Bool
 	record := replyWith(200, `{"bill_id":"`+demoBill+`","appr_state":"W","appr_price":"111"}`)
-	m := newRolloutWith(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+	m := newRolloutWith(t, "legacy", "v2", "new", func(backendName string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if side == "old" && has.Load() {
+			if backendName == "old" && has.Load() {
 				record.ServeHTTP(w, r)
 				return
 			}
@@ -270,8 +270,8 @@ func masked(text string) string {
 func TestCallsWithoutAPartnerAreNoEvidence(t *testing.T) {
 	t.Parallel()
 	always := replyWith(200, `{"code":"0000","msg":"ok","appr_state":"W"}`)
-	m := newRolloutWith(t, "legacy", "v2", "shadow", func(side string, service http.Handler) http.Handler {
-		if side == "old" {
+	m := newRolloutWith(t, "legacy", "v2", "shadow", func(backendName string, service http.Handler) http.Handler {
+		if backendName == "old" {
 			return always
 		}
 		return service
@@ -311,8 +311,8 @@ func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=new&force=true"); got.status != 200 {
 		t.Fatal(got)
 	}
-	m.send(newCall("v2", "create").with("billId", "ATTHENEWSIDE00000001")).check(t, "v2", 200, "0000")
-	// What the old backend was never asked is no answer of it: that it was refused speaks for the new backend, not against it.
+	m.send(newCall("v2", "create").with("billId", "ATTHENEWBACKEND00001")).check(t, "v2", 200, "0000")
+	// The refused create was never sent to the old backend, so it is not one of its calls.
 	r = m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
 	if b := verdictOn(r, "bill.create", evidence.ByCalls).CallStats; b == nil || b.Calls != [2]int{1, 1} || len(b.Codes) != 1 {
 		t.Errorf("%+v", b)
@@ -363,7 +363,7 @@ func TestSubBusinessCallsKeepTheirUpstream(t *testing.T) {
 func TestCountsAreStoredAtTheEnd(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
-	table := m.report(t, func(rollout.Report) bool { return true }).Table // before the call: a report keeps what was counted
+	table := m.report(t, func(rollout.Report) bool { return true }).Table // before the call: a report stores the counts
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	m.stop()
 	if err := receive(t, m.ended, "end of the server"); err != nil {

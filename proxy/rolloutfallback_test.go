@@ -48,10 +48,10 @@ func (f *twoFormPartner) stage(stage string) {
 
 // writes is the number of writes that each backend got.
 func (f *twoFormPartner) writes() (n [2]int) {
-	for side, calls := range []*backend{f.oldCalls, f.newCalls} {
+	for owner, calls := range []*backend{f.oldCalls, f.newCalls} {
 		for _, c := range calls.received() {
 			if !strings.HasSuffix(c.target, "/read") {
-				n[side]++
+				n[owner]++
 			}
 		}
 	}
@@ -69,43 +69,43 @@ var documented = map[string]string{
 // form before the rollout.
 func TestPartnerNeedsNoSecondForm(t *testing.T) {
 	t.Parallel()
-	for _, sides := range [][2]string{{"legacy", "v2"}, {"v2", "legacy"}} {
-		for stage, makes := range map[string]int{"old": 0, "shadow": 0, "canary 0": 0, "canary 100": 1, "new": 1, "drained": 1} {
-			t.Run(strings.Join(append(sides[:], stage), "/"), func(t *testing.T) {
+	for _, backendForms := range [][2]string{{"legacy", "v2"}, {"v2", "legacy"}} {
+		for stage, createsAt := range map[string]int{"old": 0, "shadow": 0, "canary 0": 0, "canary 100": 1, "new": 1, "drained": 1} {
+			t.Run(strings.Join(append(backendForms[:], stage), "/"), func(t *testing.T) {
 				t.Parallel()
-				f := &twoFormPartner{rolloutGateway: newRolloutBetween(t, sides[0], sides[1], "old")}
-				// has makes a call of a bill that is at a side, or is to be.
-				has := func(op, bill string, side int) {
+				f := &twoFormPartner{rolloutGateway: newRolloutBetween(t, backendForms[0], backendForms[1], "old")}
+				// callOwner makes a call of a bill and checks that only its owner gets a write.
+				callOwner := func(op, bill string, owner int) {
 					t.Helper()
 					want := f.writes()
 					if isWrite(op) {
-						want[side]++
+						want[owner]++
 					}
 					f.checkFirstTry(op, bill, "0000")
 					if got := f.writes(); got != want {
-						t.Errorf("%s of %s: the sides have %v writes, want %v", op, bill, got, want)
+						t.Errorf("%s of %s: the backends have %v writes, want %v", op, bill, got, want)
 					}
 				}
-				bill := func(op string, side int) string { return fmt.Sprint(strings.ToUpper(op), side) }
-				for side, service := range []*sandbox.Service{f.old, f.fresh} {
-					f.stage([]string{"old", "new"}[side])
+				bill := func(op string, owner int) string { return fmt.Sprint(strings.ToUpper(op), owner) }
+				for owner, service := range []*sandbox.Service{f.old, f.fresh} {
+					f.stage([]string{"old", "new"}[owner])
 					for op, state := range stateBefore {
 						if state != "" {
-							has("create", bill(op, side), side)
+							callOwner("create", bill(op, owner), owner)
 						}
 						if state == "F" {
-							if err := service.Pay(demoKey, bill(op, side)); err != nil {
+							if err := service.Pay(demoKey, bill(op, owner)); err != nil {
 								t.Fatal(err)
 							}
 						}
 					}
 				}
 				f.stage(stage)
-				has("create", "CREATE", makes)
+				callOwner("create", "CREATE", createsAt)
 				f.checkFirstTry("create", "CREATE", "BILL_001")
 				for _, op := range operations[1:] {
-					for side := range sides {
-						has(op, bill(op, side), side)
+					for owner := range backendForms {
+						callOwner(op, bill(op, owner), owner)
 					}
 					f.checkFirstTry(op, "NOWHERE", "BILL_003")
 				}
@@ -121,7 +121,7 @@ func (f *twoFormPartner) checkFirstTry(op, bill, code string) {
 	was := f.requests
 	got, form := f.send(op, bill)
 	if n := f.requests - was; n != 1 || form != "v2" {
-		f.t.Errorf("%s of %s: the answer came with request %d, in the %s form", op, bill, n, form)
+		f.t.Errorf("%s of %s: answered at request %d, in the %s form", op, bill, n, form)
 	}
 	got.check(f.t, "v2", http.StatusOK, code)
 	if code != "0000" {

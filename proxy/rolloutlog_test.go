@@ -43,7 +43,7 @@ func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 	m.checkNextLog("a create", "upstream", "old", "route", "stage")
 	m.send(newCall("v2", "read").with("billId", "A")).check(t, "v2", 200, "0000")
 	m.checkNextLog("a read of it", "upstream", "old", "route", "owner")
-	prepareBill(t, m.old, "W", demoBill) // past the bridge
+	prepareBill(t, m.old, "W", demoBill) // not through the gateway
 	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 	m.checkNextLog("a read of what the ledger does not know", "upstream", "old", "route", "probe")
 	decide("/rollout/stage?by=anna&force=true&partner=default&stage=canary&percent=100")

@@ -77,7 +77,7 @@ func TestPassedPathsHaveIntakeChecks(t *testing.T) {
 		{"POST", "/partner/if/read/a%2Fb", `{}`, "application/json", 404, "ERROR"},
 		{"POST", "/partner/if/read/./open", `{}`, "application/json", 404, "ERROR"},
 		{"POST", "/partner/if/read////open", `{}`, "application/json", 404, "ERROR"},
-		// A server may take these for paths of the table, and do what they say.
+		// A server may treat these as paths of the table.
 		{"POST", "/partner/if/bill/send/", `{}`, "application/json", 404, "ERROR"},
 		{"POST", "/partner/if/bill/Send", `{}`, "application/json", 404, "ERROR"},
 		{"POST", "/partner/if/bill/send.json", `{}`, "application/json", 404, "ERROR"},

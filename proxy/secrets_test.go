@@ -12,7 +12,7 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// The canaries stand where a partner's key, a phone, a name, a hash and card digits stand; none is found anywhere else.
+// The canaries are values of a key, a phone, a name, a hash and a card number that occur nowhere else.
 const (
 	canaryKey   = "canary-key-5e0b1c"
 	canaryPhone = "01000007777"
@@ -87,13 +87,13 @@ func TestR35_Canaries(t *testing.T) {
 							got := b.post(newCall(client, op).path(), body)
 							m := fields(t, got.body)
 							if got.status == http.StatusOK {
-								continue // what the upstream itself said, translated
+								continue // the upstream's own refusal, translated
 							}
 							if failures++; got.status == http.StatusInternalServerError && m["code"] != "ERROR" {
 								t.Errorf("%s", got.body)
 							}
 							for _, canary := range canaries {
-								// A refusal says to the sender alone which of its names stands twice: a name is no value.
+								// The refusal may name the duplicate field to its sender: it is a name and not a value.
 								if strings.Contains(got.body, canary) && !strings.Contains(name, "twice") {
 									t.Errorf("%s %s, fault %d: %s", op, name, i, got.body)
 								}
@@ -102,7 +102,7 @@ func TestR35_Canaries(t *testing.T) {
 					}
 				}
 				if failures < 20 {
-					t.Errorf("only %d failures were told", failures)
+					t.Errorf("only %d answers were failures", failures)
 				}
 				log, metrics := b.logs.String(), b.scrape()
 				for _, canary := range canaries {
@@ -114,7 +114,7 @@ func TestR35_Canaries(t *testing.T) {
 					}
 				}
 				if !strings.Contains(log, `"partner":"`+partner.Of(canaryKey).Short()+`"`) {
-					t.Error("the log does not show whose calls these were")
+					t.Error("the log does not have the partner of the calls")
 				}
 			})
 		}

@@ -142,11 +142,11 @@ func TestR29_RedirectsAreNotFollowed(t *testing.T) {
 			b.send(newCall(form, "create")).check(t, form, 502, "null")
 		}
 		if n := len(back.received()); n != 4 {
-			t.Errorf("%d: the upstream saw %d calls, not 4", status, n)
+			t.Errorf("%d: the upstream got %d calls, want 4", status, n)
 		}
 	}
 	if visits.Load() != 0 {
-		t.Error("the target was visited")
+		t.Error("the target of the redirect was called")
 	}
 }
 
@@ -181,7 +181,7 @@ func TestR24_RepliesWithoutEndAreGivenUp(t *testing.T) {
 				}
 				newGateway(t, oneUpstream("v2", back.url)).send(newCall("legacy", op)).check(t, "legacy", want.status, want.code)
 				if n := len(back.received()); n != 1 {
-					t.Errorf("the upstream saw %d calls", n)
+					t.Errorf("the upstream got %d calls", n)
 				}
 			})
 		}
@@ -251,9 +251,9 @@ func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 				t.Errorf("the log says %s, want %s: %v", got, want, line)
 			}
 			if n := len(back.received()); n != 1 {
-				t.Errorf("the upstream saw %d calls", n)
+				t.Errorf("the upstream got %d calls", n)
 			}
-			if !isWrite(op) { // it is no error of the upstream's
+			if !isWrite(op) { // not counted as an error of the upstream
 				for line := range strings.Lines(b.scrape("billbridge_upstream_errors_total")) {
 					if !strings.HasSuffix(line, " 0\n") {
 						t.Error(line)
@@ -290,7 +290,7 @@ func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 			got[0].check(t, "legacy", brokenRead.status, brokenRead.code)
 			continue
 		}
-		calls := 0 // it was seen to be gone, or it was sent before that
+		calls := 0 // the disconnect was noticed before the call was sent, or after it
 		if strings.Contains(got[0].body, "nothing was sent") {
 			got[0].check(t, "legacy", 503, "MAINTAINED_METHOD")
 		} else {

@@ -16,7 +16,7 @@ import (
 
 // A gate holds calls before they reach a backend.
 type gate struct {
-	hold    atomic.Int32  // how many more calls to the path's end
+	hold    atomic.Int32  // how many more calls to hold
 	reached chan struct{} // one for each that is held
 	release chan struct{}
 	end     string // of the path: /read, /send
@@ -45,8 +45,8 @@ func (g *gate) holdCalls(service http.Handler) http.Handler {
 }
 
 // holdOld puts the gate before the old backend.
-func (g *gate) holdOld(side string, service http.Handler) http.Handler {
-	if side == "old" {
+func (g *gate) holdOld(backendName string, service http.Handler) http.Handler {
+	if backendName == "old" {
 		return g.holdCalls(service)
 	}
 	return service
@@ -214,8 +214,8 @@ func TestNoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 				t.Parallel()
 				g := newGate(map[bool]string{true: "/send", false: "/bill"}[stage == "old"], 1)
 				defer g.open()
-				m := newRolloutWith(t, "legacy", "v2", stage, func(side string, service http.Handler) http.Handler {
-					if (side == "old") == (stage == "old") {
+				m := newRolloutWith(t, "legacy", "v2", stage, func(backendName string, service http.Handler) http.Handler {
+					if (backendName == "old") == (stage == "old") {
 						return g.holdCalls(service)
 					}
 					return service
@@ -232,7 +232,7 @@ func TestNoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 							t.Errorf("%s: %s", op, got.body)
 						}
 					}
-					through.send(newCall(client, "read")).check(t, client, 200, "BILL_003") // which is so at this moment
+					through.send(newCall(client, "read")).check(t, client, 200, "BILL_003") // correct at this moment
 				}
 				g.open()
 				receive(t, created, "the bill").check(t, client, 200, "0000")
@@ -246,9 +246,9 @@ func TestNoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 func TestNoSuchBillCountsAMinuteAfterAnUnknownCreate(t *testing.T) {
 	t.Parallel()
 	broken := false
-	m := newRolloutWith(t, "legacy", "v2", "old", func(side string, service http.Handler) http.Handler {
+	m := newRolloutWith(t, "legacy", "v2", "old", func(backendName string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, "/send") && !broken { // the calls come one by one
+			if strings.HasSuffix(r.URL.Path, "/send") && !broken { // the calls come one after the other
 				broken = true
 				panic(http.ErrAbortHandler)
 			}
@@ -261,7 +261,7 @@ func TestNoSuchBillCountsAMinuteAfterAnUnknownCreate(t *testing.T) {
 	if strings.Contains(got.body, "nothing was sent") {
 		t.Errorf("the destroy was sent: %s", got.body)
 	}
-	// As if it had been made a minute ago.
+	// As if the create were a minute old.
 	if _, err := m.storeDB(t).Exec("UPDATE billbridge_owners SET tried = tried - 60000, changed = changed - 60000"); err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestCreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
 			if !strings.Contains(got.body, "nothing was sent") {
 				t.Errorf("%s", got.body)
 			}
-			m.send(newCall("v2", "create")).check(t, "v2", 200, "0000") // a new one is
+			m.send(newCall("v2", "create")).check(t, "v2", 200, "0000") // a new create is sent
 			if n := writesOf(m.newCalls); n != 1 {
 				t.Errorf("%d writes", n)
 			}

@@ -188,7 +188,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	if a, b := asked(); a != 2 || b != 0 {
-		t.Errorf("after bad reloads the upstreams saw %d and %d calls", a, b)
+		t.Errorf("after bad reloads the upstreams got %d and %d calls", a, b)
 	}
 	next := anyPort + "upstreams: {other: {form: v2, url: " + second.url + "}}\n"
 	p.text.Store(&next)
@@ -196,11 +196,11 @@ func TestReload(t *testing.T) {
 		t.Fatal(got.body)
 	}
 	if a, b := asked(); a != 2 || b != 1 {
-		t.Errorf("after a good reload the upstreams saw %d and %d calls", a, b)
+		t.Errorf("after a good reload the upstreams got %d and %d calls", a, b)
 	}
 	metrics := p.admin("GET", "/metrics").body
 	if !strings.Contains(metrics, "billbridge_config_last_reload_successful 1\n") || strings.Contains(metrics, `upstream="up"`) {
-		t.Error("the metrics know an upstream that is gone, or no reload")
+		t.Error("the metrics still have the removed upstream, or no reload")
 	}
 }
 
@@ -253,7 +253,7 @@ func TestR38_Drain(t *testing.T) {
 		t.Error(line)
 	}
 	if got := p.admin("GET", "/-/ready"); got.status != 503 {
-		t.Errorf("while it drains it says %d %s", got.status, got.body)
+		t.Errorf("/-/ready during the drain: %d %s", got.status, got.body)
 	}
 	for deadline := time.Now().Add(testTimeout); ; { // the listener closes right after
 		conn, err := net.Dial("tcp", p.Address())
@@ -262,7 +262,7 @@ func TestR38_Drain(t *testing.T) {
 		}
 		_ = conn.Close()
 		if time.Now().After(deadline) {
-			t.Fatal("new connections are taken while it drains")
+			t.Fatal("new connections are accepted during the drain")
 		}
 	}
 	select {
@@ -315,7 +315,7 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 		t.Errorf("only %d reloads", reloads)
 	}
 	if n := service.Calls()["bill.create"]; n != callers*each || len(service.Bills()) != n {
-		t.Errorf("%d calls made %d bills of %d", n, len(service.Bills()), callers*each)
+		t.Errorf("%d calls created %d bills of %d", n, len(service.Bills()), callers*each)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestAdminRefusesOtherHostNames(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = got.Body.Close()
-				probe := path == "/-/healthy" || path == "/-/ready" // whoever asks
+				probe := path == "/-/healthy" || path == "/-/ready" // allowed for every host
 				if refused := got.StatusCode == 403; refused == (own || probe || token != "") {
 					t.Errorf("token %q: %s at %q: %d", token, target, host, got.StatusCode)
 				}

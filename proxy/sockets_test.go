@@ -31,7 +31,7 @@ func newSocket(t *testing.T) net.Listener {
 func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux says how long data was in a socket")
+		t.Skip("only Linux reports how long data waited in a socket")
 	}
 	for _, when := range []string{"gone", "late", "in time"} {
 		t.Run(when, func(t *testing.T) {
@@ -56,14 +56,14 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 				}
 			}
 			sent, text := time.Now(), anyPort+oneUpstream("v2", newBackend(t, service).url)
-			if when == "late" { // the time for a write to be sent is over before the gateway starts
+			if when == "late" { // send_within is over before the gateway starts
 				text = strings.Replace(text, "}}", "}, other: {form: v2, url: \"http://127.0.0.1:1\"}}", 1) +
 					"route: {default: up}\nrollout: {old: up, new: other, bills: shared, send_within: 200ms}\n"
-				eventually(t, func() bool { return time.Since(sent) > 400*time.Millisecond }, func() string { return "no time passes" })
+				eventually(t, func() bool { return time.Since(sent) > 400*time.Millisecond }, func() string { return "the clock stands still" })
 			}
 			p := newProcessOnSockets(t, text, map[string]net.Listener{"listen": l})
 			if when == "gone" {
-				p.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003") // the connections before it have been accepted
+				p.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003") // then the earlier connections have been accepted
 				p.stop()
 				if err := receive(t, p.ended, "end of the server"); err != nil {
 					t.Error(err)
@@ -92,7 +92,7 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 				}
 			}
 			if n, want := len(service.Bills()), map[string]int{"in time": calls / 2}[when]; n != want {
-				t.Errorf("%d bills were made, want %d", n, want)
+				t.Errorf("%d bills were created, want %d", n, want)
 			}
 		})
 	}

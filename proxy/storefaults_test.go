@@ -42,7 +42,7 @@ func TestNotReadyWhileNoBillCanBeCreated(t *testing.T) {
 // stored as soon as possible. Until then it can be revoked.
 func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 	t.Parallel()
-	for _, then := range []string{"it is stored later", "it is taken back", "another stopped it"} {
+	for _, then := range []string{"it is stored later", "it is revoked", "another gateway stops"} {
 		t.Run(then, func(t *testing.T) {
 			t.Parallel()
 			m := newRolloutGateway(t, "new")
@@ -52,25 +52,25 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			rename("billbridge_audit", "away") // every change of the rollout fails, and nothing else does
+			rename("billbridge_audit", "away") // only changes of the rollout fail
 			if got := m.mustPost("/rollout/stop?by=anna"); !strings.Contains(got, `"unstored":"store: `) {
 				t.Errorf("%s", got)
 			}
 			m.waitForLog(`"level":"ERROR"`, "stopped on this gateway, but that cannot be stored")
 			m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 			if len(m.old.Bills()) != 1 || len(m.fresh.Bills()) != 0 {
-				t.Error("it was made at the new backend")
+				t.Error("the bill was created at the new backend")
 			}
 			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"stopped":{"by":"anna"`) || !strings.Contains(got, `"unstored":true`) {
 				t.Errorf("%s", got)
 			}
 			switch then {
-			case "it is taken back":
+			case "it is revoked":
 				m.mustPost("/rollout/resume?by=ben")
 				rename("away", "billbridge_audit")
-			case "another stopped it":
+			case "another gateway stops":
 				rename("away", "billbridge_audit")
-				if err := m.store.Stop(t.Context(), "carl", time.Now()); err != nil && !strings.Contains(err.Error(), "already") { // it may have been stored by now
+				if err := m.store.Stop(t.Context(), "carl", time.Now()); err != nil && !strings.Contains(err.Error(), "already") { // the first stop may be stored already
 					t.Fatal(err)
 				}
 				fallthrough
@@ -78,7 +78,7 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 				if then == "it is stored later" {
 					rename("away", "billbridge_audit")
 				}
-				eventually(t, func() bool { return !strings.Contains(m.admin("GET", "/rollout").body, `"unstored"`) }, func() string { return "it is not stored" })
+				eventually(t, func() bool { return !strings.Contains(m.admin("GET", "/rollout").body, `"unstored"`) }, func() string { return "the stop is not stored" })
 				r, err := m.store.Rollout(t.Context())
 				if err != nil || r.Stopped.At.IsZero() {
 					t.Errorf("%+v, %v", r, err)
@@ -87,7 +87,7 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 			}
 			m.send(newCall("v2", "create").with("billId", "ANOTHER0000000000001")).check(t, "v2", 200, "0000")
 			if len(m.fresh.Bills()) != 1 {
-				t.Error("the stages do not decide again")
+				t.Error("after the resume the bill was not created at the new backend")
 			}
 			if got := m.admin("GET", "/rollout").body; strings.Contains(got, `"stopped"`) {
 				t.Errorf("%s", got)
@@ -129,7 +129,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The server's socket, and one in its place that is not there yet.
+	// The socket of the server, and one in front of it that does not exist yet.
 	const socket = "/.s.PGSQL.5432"
 	query := u.Query()
 	target, folder := query.Get("host")+socket, t.TempDir()
@@ -162,7 +162,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	}
 	select {
 	case s := <-listening:
-		t.Fatalf("it did not wait: %v", s.err)
+		t.Fatalf("the start did not wait: %v", s.err)
 	default:
 	}
 	there, err := net.Listen("unix", folder+socket)
@@ -194,7 +194,7 @@ func TestStartDoesNotWaitForPermanentErrors(t *testing.T) {
 	listen := func(ctx context.Context, store string) error {
 		s, err := server.Listen(ctx, parse(t, anyPort+"upstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\nstore: "+store+"\n"), nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
 		if err == nil {
-			t.Errorf("it started: %v", s)
+			t.Errorf("the server started: %v", s)
 		}
 		return err
 	}

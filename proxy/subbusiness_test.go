@@ -68,6 +68,6 @@ func TestR26_SubBusinessFailures(t *testing.T) {
 		b.post(path, `{"apiKey":"demo-partner-key"}`).check(t, "v2", 502, want)
 	}
 	if n := len(back.received()); n != 5 {
-		t.Errorf("the upstream saw %d calls", n)
+		t.Errorf("the upstream got %d calls, want 5", n)
 	}
 }

@@ -16,7 +16,7 @@ import (
 type cutCall struct {
 	form, path, body string
 	write            bool
-	replies          map[string]string // by the upstream's form
+	replies          map[string]string // by the form of the upstream
 }
 
 // cutCalls returns all fifteen calls of the interface.

@@ -30,7 +30,7 @@ func (m *rolloutGateway) checkNoFail(t *testing.T) {
 	t.Helper()
 	all := m.verdicts(t)
 	if len(all) == 0 {
-		t.Error("nothing was counted")
+		t.Error("the report has no verdicts")
 	}
 	for _, v := range all {
 		if v.Ruling == evidence.Fail {
@@ -46,7 +46,7 @@ func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 	m := newRolloutGateway(t, "new")
 	file := regexp.MustCompile(`sqlite:([^"]+)"`).FindStringSubmatch(*m.text.Load())[1]
 	prepareBill(t, m.old, "W", demoBill)
-	m.send(newCall("v2", "create").with("billId", "OFTHENEWSIDE00000001")).check(t, "v2", 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "ATTHENEWBACKEND00001")).check(t, "v2", 200, "0000")
 	for range 110 {
 		m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 	}
@@ -56,7 +56,7 @@ func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 	for range 12 {
 		m.send(newCall("v2", "read")).check(t, "v2", 503, "MAINTAINED_METHOD")
 	}
-	m.send(newCall("v2", "read").with("billId", "OFTHENEWSIDE00000001")).check(t, "v2", 200, "0000")
+	m.send(newCall("v2", "read").with("billId", "ATTHENEWBACKEND00001")).check(t, "v2", 200, "0000")
 	if err := os.Rename(file+".away", file); err != nil {
 		t.Fatal(err)
 	}
@@ -70,20 +70,20 @@ func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 	t.Parallel()
 	var slow atomic.Bool
-	m := newRolloutWith(t, "legacy", "v2", "new", func(side string, service http.Handler) http.Handler {
+	m := newRolloutWith(t, "legacy", "v2", "new", func(backendName string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if side == "new" && slow.Load() {
+			if backendName == "new" && slow.Load() {
 				<-r.Context().Done()
 				return
 			}
 			service.ServeHTTP(w, r)
 		})
 	}, "")
-	prepareBill(t, m.old, "W", "OFTHEOLDSIDE00000001")
+	prepareBill(t, m.old, "W", "ATTHEOLDBACKEND00001")
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 	for range 110 {
-		m.send(newCall("v2", "read").with("billId", "OFTHEOLDSIDE00000001")).check(t, "v2", 200, "0000")
+		m.send(newCall("v2", "read").with("billId", "ATTHEOLDBACKEND00001")).check(t, "v2", 200, "0000")
 	}
 	slow.Store(true)
 	for range 12 {
@@ -102,7 +102,7 @@ func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 		eventually(t, func() bool { return len(m.newCalls.received()) > before }, func() string { return "the call did not arrive" })
 		leave()
 		if err := receive(t, left, "the caller"); err == nil {
-			t.Fatal("it was answered")
+			t.Fatal("the call was answered")
 		}
 		for !strings.Contains(m.logs.next(t), `"status":499`) {
 		}

@@ -25,7 +25,7 @@ func checkBusyRefusal(t *testing.T, got answer, form string) {
 	t.Helper()
 	got.check(t, form, http.StatusServiceUnavailable, "MAINTAINED_METHOD")
 	if want := "nothing was sent: no connection to the upstream was free within 50ms"; !strings.Contains(got.body, want) {
-		t.Errorf("%s does not say %s", got.body, want)
+		t.Errorf("%s does not contain %s", got.body, want)
 	}
 }
 
