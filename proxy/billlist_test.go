@@ -115,7 +115,7 @@ func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
 	}
 	b := list.Bills[0]
 	if w := b.Write; b.Bill != demoBill || b.Owner != "old" || b.State != "owned" || b.Ended == nil || w.Operation != "bill.cancel" || w.Request != line["id"] ||
-		w.Finding != "has it" || w.State != "C" || w.Amount != "30000" || w.ReadAt == nil {
+		w.Result != "has it" || w.State != "C" || w.Amount != "30000" || w.ReadAt == nil {
 		t.Errorf("%+v %+v", b, w)
 	}
 	calls := len(m.oldCalls.received())
@@ -191,7 +191,7 @@ func TestLateReadResolvesAnUnknownCreate(t *testing.T) {
 	m.nextRequestLog() // the line is written after the ledger has the outcome
 	m.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003")
 	m.nextRequestLog()
-	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.Finding != "no such bill" || list.Bills[0].State != "pending" {
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.Result != "no such bill" || list.Bills[0].State != "pending" {
 		t.Errorf("the create may still take effect, so it must be listed: %+v", list)
 	}
 	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
@@ -226,7 +226,7 @@ func TestUnknownOutcomeOfASharedBill(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := m.admin("POST", "/rollout/read?"+url.Values{"partner": {partner.Of(demoKey).Short()}, "bill": {demoBill}}.Encode())
-	if got.status != 200 || !strings.Contains(got.body, `"upstream":"old","finding":"has it","state":"W"`) || strings.Contains(got.body, `"ledger"`) {
+	if got.status != 200 || !strings.Contains(got.body, `"upstream":"old","result":"has it","state":"W"`) || strings.Contains(got.body, `"ledger"`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if list := m.listBills("outcome=unknown"); len(list.Bills) != 0 {
@@ -239,15 +239,15 @@ func TestBillListRefusesInvalidQueries(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
 	for target, want := range map[string]string{
-		"GET /rollout/bills?owner=legacy":                                               "owner is old or new",
-		"GET /rollout/bills?open=yes":                                                   "open is true or false",
-		"GET /rollout/bills?outcome=known":                                              "outcome can only be unknown",
-		"GET /rollout/bills?limit=0":                                                    "limit is from 1 to 10000",
+		"GET /rollout/bills?owner=legacy":                                               "owner must be old or new",
+		"GET /rollout/bills?open=yes":                                                   "open must be true or false",
+		"GET /rollout/bills?outcome=known":                                              "outcome must be unknown",
+		"GET /rollout/bills?limit=0":                                                    "limit must be 1 to 10000",
 		"GET /rollout/bills?partner=default":                                            "leave partner out for all",
 		"GET /rollout/bills?bill=":                                                      "bill must not be empty",
 		"GET /rollout/bills?partner=" + demoKey:                                         "12 to 64 lower-case hex digits",
-		"POST /rollout/read?bill=B1":                                                    "say which partner",
-		"POST /rollout/read?partner=" + string(partner.Of(demoKey)):                     "say which bill",
+		"POST /rollout/read?bill=B1":                                                    "partner is missing: name one",
+		"POST /rollout/read?partner=" + string(partner.Of(demoKey)):                     "partner and bill are required",
 		"POST /rollout/read?partner=" + string(partner.Of(demoKey)) + "&owner=" + "old": "there is no key",
 	} {
 		method, path, _ := strings.Cut(target, " ")
@@ -268,7 +268,7 @@ func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) {
 	}, "")
 	m.send(newCall("v2", "create")).check(t, "v2", 500, "9999")
 	m.nextRequestLog()
-	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.Operation != "bill.create" || list.Bills[0].Write.Finding != "not asked" {
+	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.Operation != "bill.create" || list.Bills[0].Write.Result != "not asked" {
 		t.Errorf("%+v", list)
 	}
 }

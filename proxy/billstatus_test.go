@@ -24,16 +24,16 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 		}
 		return b
 	}
-	if b := see(); b.AskedAs != nil || b.Ledger != nil || b.Backends[0].Finding != "not asked" {
+	if b := see(); b.ReadAs != nil || b.Ledger != nil || b.Backends[0].Result != "not asked" {
 		t.Errorf("before the first call of the partner: %+v", b)
 	}
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	var b rollout.Bill
-	eventually(t, func() bool { b = see(); return b.AskedAs != nil && b.Ledger.State == "owned" }, func() string { return "the ledger does not have the create" }) // it is recorded after the answer
-	if b.Partner != partner[:12] || b.Ledger == nil || b.Ledger.Owner != "old" || b.Ledger.State != "owned" || b.AskedAs == nil || b.AskedAs.Merchant != "demo-store" {
+	eventually(t, func() bool { b = see(); return b.ReadAs != nil && b.Ledger.State == "owned" }, func() string { return "the ledger does not have the create" }) // it is recorded after the answer
+	if b.Partner != partner[:12] || b.Ledger == nil || b.Ledger.Owner != "old" || b.Ledger.State != "owned" || b.ReadAs == nil || b.ReadAs.Merchant != "demo-store" {
 		t.Errorf("%+v", b)
 	}
-	if b.Backends[0].Finding != "has it" || b.Backends[0].State != "W" || b.Backends[1].Finding != "no such bill" || b.Backends[1].Code != "BILL_003" {
+	if b.Backends[0].Result != "has it" || b.Backends[0].State != "W" || b.Backends[1].Result != "no such bill" || b.Backends[1].Code != "BILL_003" {
 		t.Errorf("%+v", b.Backends)
 	}
 	if err := m.old.Pay(demoKey, demoBill); err != nil {
@@ -42,11 +42,11 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	if b := see().Backends[0]; b.State != "F" || b.Amount != "30000" {
 		t.Errorf("%+v", b)
 	}
-	if got := m.admin("POST", "/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna"); got.status != 409 || !strings.Contains(got.body, "new was asked for the bill: no such bill") {
+	if got := m.admin("POST", "/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna"); got.status != 409 || !strings.Contains(got.body, "the read of the bill at new: no such bill") {
 		t.Errorf("a bill that only one backend has was assigned: %d %s", got.status, got.body)
 	}
 
-	for body, want := range map[string]string{`{"key":"another-key"}`: "not by both", "another-key": "the partner's key, or empty"} {
+	for body, want := range map[string]string{`{"key":"another-key"}`: "not both", "another-key": "the partner's key, or empty"} {
 		got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&force=true", body)
 		if err != nil || got.status != 400 || !strings.Contains(got.body, want) || strings.Contains(got.body, "another-key") {
 			t.Errorf("%s: %d %s, %v", body, got.status, got.body, err)
@@ -69,9 +69,9 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	for target, want := range map[string]string{
-		"POST /rollout/assign?partner=" + partner + "&bill=" + both + "&to=legacy&by=anna": "to is old or new",
-		"POST /rollout/assign?partner=" + partner + "&to=old&by=anna":                      "say which bill",
-		"GET /rollout/bill?partner=default&bill=" + both:                                   "say which bill",
+		"POST /rollout/assign?partner=" + partner + "&bill=" + both + "&to=legacy&by=anna": "to must be old or new",
+		"POST /rollout/assign?partner=" + partner + "&to=old&by=anna":                      "partner and bill are required",
+		"GET /rollout/bill?partner=default&bill=" + both:                                   "partner and bill are required",
 		"POST /rollout/bill?bill=" + both:                                                  "the partner's key",
 	} {
 		method, path, _ := strings.Cut(target, " ")
@@ -87,7 +87,7 @@ func TestRolloutBillTakesTheKeyAndDoesNotRepeatIt(t *testing.T) {
 	m := newRolloutGateway(t, "old")
 	prepareBill(t, m.old, "W", demoBill)
 	got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/bill?bill="+demoBill+"&member=demo-member&merchant=demo-store", `{"key":"`+demoKey+`"}`)
-	if err != nil || got.status != 200 || !strings.Contains(got.body, `"finding":"has it","state":"W"`) || strings.Contains(got.body, demoKey) {
+	if err != nil || got.status != 200 || !strings.Contains(got.body, `"result":"has it","state":"W"`) || strings.Contains(got.body, demoKey) {
 		t.Errorf("%d %s, %v", got.status, got.body, err)
 	}
 }

@@ -53,7 +53,7 @@ type received struct {
 type decision struct {
 	call       rollout.Call
 	route      rollout.Route
-	readResult *rollout.Shown // what a reply shows of the bill, if the ledger must record it; else nil
+	readResult *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
 }
 
 // forwarded is what is known of the call to the upstream.

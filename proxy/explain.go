@@ -39,7 +39,7 @@ func (x *exchange) explain() string {
 	defer cancel()
 	found, reply := x.readBill(ctx, x.target.upstream.config.Name, identity)
 	count(explanationLabels[found])
-	x.decided.readResult = &rollout.Shown{Finding: found, State: reply.state, Ended: billing.Final(reply.means), Amount: reply.amount}
+	x.decided.readResult = &rollout.ReadResult{Result: found, State: reply.state, Ended: billing.Final(reply.means), Amount: reply.amount}
 	switch {
 	case found == rollout.Present:
 		if reply.amount != "" && len(reply.amount) <= 20 && strings.Trim(reply.amount, "0123456789") == "" {

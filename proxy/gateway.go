@@ -85,7 +85,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	g.inFlight.refused, g.partnerLimits = m.limited.WithLabelValues("in_flight"), partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
 	g.Use(c)
 	if g.rollout != nil {
-		g.rollout.LookWith(g.readForOperator)
+		g.rollout.ReadBillsWith(g.readForOperator)
 	}
 	return g, nil
 }

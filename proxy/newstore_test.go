@@ -126,7 +126,7 @@ func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	m.stopAndWait()
 	m.process = newProcess(t, strings.ReplaceAll(*m.text.Load(), m.file, filepath.Join(t.TempDir(), "first.db")))
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
-	if got := m.admin("POST", "/rollout/begin?by=anna"); got.status != 409 || !strings.Contains(got.body, "the ledger, which is new, has 1 bills at new already") {
+	if got := m.admin("POST", "/rollout/begin?by=anna"); got.status != 409 || !strings.Contains(got.body, "the ledger is new and already has 1 bills at new") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if got := m.mustPost("/rollout/begin?by=anna&force=true"); !strings.Contains(got, `"forced":true`) {
@@ -285,11 +285,11 @@ func TestNoSuchBillDoesNotCountRightAfterARestore(t *testing.T) {
 	for _, op := range []string{"create", "destroy", "cancel", "resend"} {
 		got := m.send(newCall("legacy", op))
 		got.check(t, "legacy", 503, "MAINTAINED_METHOD")
-		if !strings.Contains(got.body, "was restored or made anew") {
+		if !strings.Contains(got.body, "was restored or created a short") {
 			t.Errorf("%s: %s", op, got.body)
 		}
 	}
-	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"believes":"`) {
+	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"refused_until":"`) {
 		t.Errorf("%s", got)
 	}
 	g.open()

@@ -18,7 +18,7 @@ const maxKnownPartners = 10_000
 // knownPartners holds the key, user and store of partners that have called since the start. An operator names a partner by the hash of
 // its key, and a read at a backend needs the key. The keys are only in memory.
 type knownPartners struct {
-	byHash sync.Map // by the full hash of the key: rollout.Asker
+	byHash sync.Map // by the full hash of the key: rollout.Credentials
 	count  atomic.Int64
 }
 
@@ -28,19 +28,19 @@ func (p *knownPartners) remember(id partner.ID, call *translate.Call) {
 		return
 	}
 	identity := billing.IdentityOf(call)
-	first := rollout.Asker{Partner: id, Key: identity.Partner, Member: identity.Member, Merchant: identity.Merchant}
+	first := rollout.Credentials{Partner: id, Key: identity.Partner, Member: identity.Member, Merchant: identity.Merchant}
 	if _, known := p.byHash.LoadOrStore(id, first); !known {
 		p.count.Add(1)
 	}
 }
 
 // complete fills the empty fields of an identity from the partner's first call.
-func (p *knownPartners) complete(asker rollout.Asker) rollout.Asker {
+func (p *knownPartners) complete(asker rollout.Credentials) rollout.Credentials {
 	known, ok := p.byHash.Load(asker.Partner)
 	if !ok {
 		return asker
 	}
-	first := known.(rollout.Asker)
+	first := known.(rollout.Credentials)
 	if asker.Key == "" {
 		asker.Key = first.Key
 	}
@@ -53,19 +53,19 @@ func (p *knownPartners) complete(asker rollout.Asker) rollout.Asker {
 	return asker
 }
 
-// readForOperator reads a bill at an upstream for the operator (see rollout.Look). It returns the identity that it used, which is zero
+// readForOperator reads a bill at an upstream for the operator (see rollout.ReadBill). It returns the identity that it used, which is zero
 // if the partner's key is not known.
-func (g *Gateway) readForOperator(ctx context.Context, upstream string, asker rollout.Asker, bill string) (result rollout.BackendBill, used rollout.Asker) {
+func (g *Gateway) readForOperator(ctx context.Context, upstream string, asker rollout.Credentials, bill string) (result rollout.BackendBill, used rollout.Credentials) {
 	result.Upstream = upstream
 	if asker = g.partners.complete(asker); asker.Key == "" {
-		return result, rollout.Asker{}
+		return result, rollout.Credentials{}
 	}
 	s := g.current.Load()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.Ask))
 	defer cancel()
 	x := &exchange{gateway: g, state: s, id: requestID(nil), client: s.config.Table.Forms()[0]} // both forms have the read
 	found, reply := x.readBill(ctx, upstream, billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: bill})
-	result.Finding, result.State, result.Amount, result.Code = rollout.Findings[found], reply.state, reply.amount, reply.code
+	result.Result, result.State, result.Amount, result.Code = rollout.ResultTexts[found], reply.state, reply.amount, reply.code
 	result.Ended = billing.Final(reply.means)
 	return result, asker
 }

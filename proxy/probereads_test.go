@@ -98,7 +98,7 @@ func TestPanicInAProbeSendsNothing(t *testing.T) {
 		got := b.send(newCall(client, "create"))
 		got.check(t, client, 503, "MAINTAINED_METHOD")
 		b.checkMetrics(fmt.Sprintf(`billbridge_rollout_refused_total{reason="unclear"} %d`, n+1))
-		if text := b.logs.String() + got.body; strings.Contains(text, canaryKey) || strings.Count(text, "panic in a question") != n+1 {
+		if text := b.logs.String() + got.body; strings.Contains(text, canaryKey) || strings.Count(text, "panic in a probe") != n+1 {
 			t.Errorf("the log is %s", text)
 		}
 	}

@@ -89,7 +89,7 @@ func TestShadowComparesReads(t *testing.T) {
 			ruling  evidence.Ruling
 			reason  string
 		}{
-			"right":   {"", evidence.Inconclusive, "6 compared, at least 100 are needed"},
+			"right":   {"", evidence.Inconclusive, "6 comparisons, at least 100 are needed"},
 			"mistake": {"operations: {bill.read: {reply: [{v2: apprPrice, remove: true}, {v2: apprPrice, legacy: appr_num, role: amount}]}}", evidence.Fail, "differs: apprPrice (money) in"},
 		} {
 			t.Run(client+"/"+name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestStopWarnsOfBillsOnlyTheNewBackendCanCarry(t *testing.T) {
 	m.send(newCall("v2", "create").with("sendType", "URL")).check(t, "v2", 200, "0000")
 	eventually(t, func() bool { return strings.Contains(m.admin("GET", "/rollout/report").body, `"calls"`) }, func() string { return m.logs.String() })
 	got := m.admin("POST", "/rollout/stop?by=anna")
-	if got.status != http.StatusConflict || !strings.Contains(got.body, "old cannot carry bill.create for BILL_010 bill.sendType (1, the last ") {
+	if got.status != http.StatusConflict || !strings.Contains(got.body, "old cannot carry bill.create: BILL_010 bill.sendType (calls: 1, the last at ") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if got := m.admin("POST", "/rollout/stop?by=anna&force=true"); got.status != 200 {
@@ -301,7 +301,7 @@ func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 	}
 	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).check(t, "v2", 200, "0000")
 	r := m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
-	if v := verdictOn(r, "bill.create", evidence.ByCalls); v.Ruling != evidence.Fail || v.Reason != "its form cannot carry VALIDATION_001 bill.tax in 1" {
+	if v := verdictOn(r, "bill.create", evidence.ByCalls); v.Ruling != evidence.Fail || v.Reason != "the form of the new backend cannot carry VALIDATION_001 bill.tax (calls: 1)" {
 		t.Errorf("%+v", v)
 	}
 
@@ -317,7 +317,7 @@ func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 	if b := verdictOn(r, "bill.create", evidence.ByCalls).CallStats; b == nil || b.Calls != [2]int{1, 1} || len(b.Codes) != 1 {
 		t.Errorf("%+v", b)
 	}
-	if got := m.admin("POST", "/rollout/stop?by=a"); got.status != 409 || !strings.Contains(got.body, "old cannot carry bill.create for VALIDATION_001 bill.tax (1, the last ") {
+	if got := m.admin("POST", "/rollout/stop?by=a"); got.status != 409 || !strings.Contains(got.body, "old cannot carry bill.create: VALIDATION_001 bill.tax (calls: 1, the last at ") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }

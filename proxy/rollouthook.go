@@ -163,7 +163,7 @@ func (x *exchange) complete() {
 		x.gateway.log.Error("the ledger cannot record the outcome of a create: the bill counts as possibly created", "id", x.id, "error", err.Error())
 	}
 	succeeded := x.call != nil && x.sent.called && !x.sent.unknown && x.call.Succeeded()
-	if readResult != nil && readResult.Finding == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
+	if readResult != nil && readResult.Result == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
 		if err := x.gateway.rollout.RecordFound(ctx, call, route); err != nil {
 			x.gateway.log.Error("the ledger cannot record where a bill was found: the bill counts as possibly created", "id", x.id, "error", err.Error())
 		}
@@ -196,18 +196,18 @@ func (x *exchange) keepReadResult() {
 	if x.route.targets == nil {
 		return
 	}
-	var shown rollout.Shown
+	var shown rollout.ReadResult
 	operation := x.route.operation
 	set, setMeans := operation.Sets(billing.State)
 	switch succeeded := x.call.Succeeded(); {
 	case succeeded && operation == x.state.readOperation && x.call.ReplyValue(billing.State) != "":
-		shown = rollout.Shown{
-			Finding: rollout.Present, State: x.call.ReplyValue(billing.State), Ended: billing.Final(x.call.ReplyMeaning(billing.State)), Amount: x.call.ReplyValue(billing.Amount),
+		shown = rollout.ReadResult{
+			Result: rollout.Present, State: x.call.ReplyValue(billing.State), Ended: billing.Final(x.call.ReplyMeaning(billing.State)), Amount: x.call.ReplyValue(billing.Amount),
 		}
 	case succeeded && set != "":
-		shown = rollout.Shown{Finding: rollout.Present, State: set, Ended: billing.Final(setMeans)}
+		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: billing.Final(setMeans)}
 	case !succeeded && operation == x.state.readOperation && x.means(translate.NotFound):
-		shown = rollout.Shown{Finding: rollout.Absent}
+		shown = rollout.ReadResult{Result: rollout.Absent}
 	default:
 		return
 	}

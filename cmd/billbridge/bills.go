@@ -94,7 +94,7 @@ func printBills(out io.Writer, lines []rollout.BillLine, writes bool) error {
 	}
 	for _, l := range lines {
 		if u := l.Write; u != nil {
-			read := u.Finding
+			read := u.Result
 			if u.State != "" {
 				read += ": state " + quoted(u.State)
 			}

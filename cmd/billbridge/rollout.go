@@ -283,7 +283,7 @@ type rolloutBegin struct {
 func (rolloutBegin) Help() string {
 	return examples("billbridge rollout begin --by anna") +
 		"\n\nA new store may replace one that was lost. Until this command is run, both backends are probed for every bill that is not in" +
-		"\nthe ledger, and no bill is created during the settling period. If there was a store before, do not run this command:" +
+		"\nthe ledger, and creates of such bills are refused during the settling period. If there was a store before, do not run this command:" +
 		"\nrestore the store from its backup, and run billbridge rollout restored."
 }
 
@@ -362,8 +362,8 @@ type rolloutRestored struct{ decisionFlags }
 func (rolloutRestored) Help() string {
 	return examples("billbridge rollout restored --by anna") +
 		"\n\nRun this after you have restored the store from a backup: at one gateway, before other gateways start and before partners call." +
-		"\nAfterwards both backends are probed for every bill that is not in the ledger, also for drained partners, and during the" +
-		"\nsettling period no such bill is created. This cannot be undone."
+		"\nAfterwards both backends are probed for every bill that is not in the ledger, also for drained partners. Creates of" +
+		"\nsuch bills are refused during the settling period.\n\nThis cannot be undone."
 }
 
 // Run declares the store restored.

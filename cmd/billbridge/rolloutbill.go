@@ -109,7 +109,7 @@ func printBill(out io.Writer, b rollout.Bill) error {
 	}
 	found := 0
 	for _, backend := range b.Backends {
-		text := backend.Finding
+		text := backend.Result
 		if backend.State != "" {
 			text += ": state " + quoted(backend.State)
 			found++
@@ -122,14 +122,14 @@ func printBill(out io.Writer, b rollout.Bill) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\n", backend.Upstream, text)
 	}
-	if as := b.AskedAs; as != nil {
+	if as := b.ReadAs; as != nil {
 		fmt.Fprintf(w, "read as\tmember %s, merchant %s\n", quoted(as.Member), quoted(as.Merchant))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	switch {
-	case b.AskedAs == nil:
+	case b.ReadAs == nil:
 		fmt.Fprintln(out, "\nThe backends were not read: the partner has not called this gateway since it started. Give the partner's key with --key-file.")
 	case found == 2:
 		fmt.Fprintln(out, "\nBoth backends have this bill. Set its owner with --assign old or --assign new, and destroy or cancel the other bill at its backend.")

@@ -123,8 +123,8 @@ func begunLines(s rollout.Status) [][2]string {
 
 // noticeLines report what may need an action of the operator.
 func noticeLines(s rollout.Status) (lines [][2]string) {
-	if s.Believes != nil {
-		lines = append(lines, [2]string{"new bills", "refused until " + formatTime(*s.Believes) + ": a create that is not in the ledger may still be under way"})
+	if s.RefusedUntil != nil {
+		lines = append(lines, [2]string{"new bills", "refused until " + formatTime(*s.RefusedUntil) + ": a create that is not in the ledger may still be under way"})
 	}
 	if s.Unstored {
 		lines = append(lines, [2]string{"not stored", "only this gateway is stopped, because the store did not record it; the gateway retries every second"})

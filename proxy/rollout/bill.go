@@ -15,30 +15,30 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A Look reads a bill at an upstream as a partner would; the Finding of its answer is one of Findings. Without a key it uses the key
+// A ReadBill reads a bill at an upstream as a partner would; its Result is one of ResultTexts. Without a key it uses the key
 // of the partner's first call. If the partner has not called, asked is empty.
-type Look func(ctx context.Context, upstream string, as Asker, bill string) (says BackendBill, asked Asker)
+type ReadBill func(ctx context.Context, upstream string, as Credentials, bill string) (says BackendBill, asked Credentials)
 
-// An Asker is the partner, user and merchant in whose name a bill is read.
-type Asker struct {
+// Credentials are the partner, member and merchant with which a bill is read.
+type Credentials struct {
 	Partner  partner.ID `json:"-"` // full
 	Key      string     `json:"-"` // "" if the operator did not give it
 	Member   string     `json:"member,omitempty"`
 	Merchant string     `json:"merchant,omitempty"`
 }
 
-// A BackendBill is what a backend answers about a bill now.
+// A BackendBill is the result of a read of a bill at a backend.
 type BackendBill struct {
 	Upstream string `json:"upstream"`
-	Finding  string `json:"finding"` // one of Findings, or "not asked"
+	Result   string `json:"result"` // one of ResultTexts, or "not asked"
 	State    string `json:"state,omitempty"`
 	Ended    bool   `json:"-"` // whether the bill stays in the state
 	Amount   string `json:"amount,omitempty"`
 	Code     string `json:"code,omitempty"`
 }
 
-// Findings are the findings in the operator's words.
-var Findings = map[ProbeResult]string{Unclear: "no clear answer", Absent: "no such bill", Present: "has it", Refusing: "refuses the partner"}
+// ResultTexts are the results of reads in the operator's words.
+var ResultTexts = map[ProbeResult]string{Unclear: "no clear answer", Absent: "no such bill", Present: "has it", Refusing: "refuses the partner"}
 
 const notAsked = "not asked"
 
@@ -47,23 +47,23 @@ type Bill struct {
 	Partner  string        `json:"partner"`
 	Bill     string        `json:"bill"`
 	Ledger   *LedgerBill   `json:"ledger,omitempty"` // nil if the ledger does not have it
-	Backends []BackendBill `json:"backends"`         // old and new, or the one that was asked
-	AskedAs  *Asker        `json:"asked_as,omitempty"`
+	Backends []BackendBill `json:"backends"`         // old and new, or the one that was read
+	ReadAs   *Credentials  `json:"read_as,omitempty"`
 }
 
 // A LedgerBill is a bill's row in the ledger.
 type LedgerBill struct {
 	Owner   string     `json:"owner"`
 	State   string     `json:"state"`             // pending, owned, released
-	Since   time.Time  `json:"since"`             // it is in this state
-	Open    int        `json:"open,omitempty"`    // creates that were not completed: under way, or their gateway ended first
+	Since   time.Time  `json:"since"`             // since when it is in this state
+	Open    int        `json:"open,omitempty"`    // creates that were not completed: under way, or interrupted by the end of their gateway
 	Unknown bool       `json:"unknown,omitempty"` // a create had an unknown outcome
-	Ends    time.Time  `json:"ends"`              // when the bill is taken for over
+	Ends    time.Time  `json:"ends"`              // when the bill ends
 	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
 }
 
-// LookWith sets how bills are read for operators. It must be called before the first of their calls.
-func (r *Router) LookWith(look Look) { r.look = look }
+// ReadBillsWith sets how bills are read for operators. It must be called before the first of their calls.
+func (r *Router) ReadBillsWith(read ReadBill) { r.readBill = read }
 
 // bill answers GET /rollout/bill, and POST with {"key": …} where the gateway does not know the partner's key.
 func (r *Router) bill(w http.ResponseWriter, req *http.Request) {
@@ -74,8 +74,8 @@ func (r *Router) bill(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 	}
-	answering(func(ctx context.Context, query string) (Bill, error) {
-		q, err := asked(query, "partner", "bill", "member", "merchant")
+	jsonHandler(func(ctx context.Context, query string) (Bill, error) {
+		q, err := parseQuery(query, "partner", "bill", "member", "merchant")
 		if err != nil {
 			return Bill{}, err
 		}
@@ -90,8 +90,8 @@ func (r *Router) read(w http.ResponseWriter, req *http.Request) {
 	if !ok {
 		return
 	}
-	answering(func(ctx context.Context, query string) (Bill, error) {
-		q, err := asked(query, "partner", "bill", "member", "merchant")
+	jsonHandler(func(ctx context.Context, query string) (Bill, error) {
+		q, err := parseQuery(query, "partner", "bill", "member", "merchant")
 		if err != nil {
 			return Bill{}, err
 		}
@@ -110,10 +110,10 @@ func keyIn(w http.ResponseWriter, req *http.Request) (key string, ok bool) {
 }
 
 // partnerOf is the full ID of the partner whose key the operator gave, or whom the query names.
-func (r *Router) partnerOf(ctx context.Context, q answers, key string) (partner.ID, error) {
+func (r *Router) partnerOf(ctx context.Context, q params, key string) (partner.ID, error) {
 	switch _, named := q["partner"]; {
 	case key != "" && named:
-		return "", misunderstood("name the partner by partner or by its key, not by both")
+		return "", badRequest("give partner or the partner's key, not both")
 	case key == "":
 		return r.named(ctx, q["partner"])
 	}
@@ -122,16 +122,16 @@ func (r *Router) partnerOf(ctx context.Context, q answers, key string) (partner.
 
 // lookUp finds what the ledger and both backends have of a bill. With read, only the owning backend is asked, if there is one, and
 // its answer is recorded in the ledger.
-func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (b Bill, err error) {
+func (r *Router) lookUp(ctx context.Context, q params, key string, read bool) (b Bill, err error) {
 	if err := r.stored(); err != nil {
 		return b, err
 	}
-	as := Asker{Key: key, Member: q["member"], Merchant: q["merchant"]}
+	as := Credentials{Key: key, Member: q["member"], Merchant: q["merchant"]}
 	if as.Partner, err = r.partnerOf(ctx, q, key); err != nil {
 		return b, err
 	}
 	if as.Partner == "" || q["bill"] == "" {
-		return b, misunderstood("say which bill of which partner: partner and bill, and not the default")
+		return b, badRequest("partner and bill are required, and partner cannot be default")
 	}
 	b.Partner, b.Bill = as.Partner.Short(), q["bill"]
 	if err := r.inLedger(ctx, as.Partner, &b); err != nil {
@@ -144,18 +144,18 @@ func (r *Router) lookUp(ctx context.Context, q answers, key string, read bool) (
 	}
 	sent := r.now()
 	for _, upstream := range backends {
-		says, askedAs := BackendBill{}, Asker{}
-		if r.look != nil {
-			says, askedAs = r.look(ctx, upstream, as, b.Bill)
+		says, askedAs := BackendBill{}, Credentials{}
+		if r.readBill != nil {
+			says, askedAs = r.readBill(ctx, upstream, as, b.Bill)
 		}
 		if askedAs.Key == "" {
-			says = BackendBill{Upstream: upstream, Finding: notAsked}
+			says = BackendBill{Upstream: upstream, Result: notAsked}
 		} else {
-			b.AskedAs = &askedAs
+			b.ReadAs = &askedAs
 		}
 		b.Backends = append(b.Backends, says)
 	}
-	if read && b.AskedAs != nil {
+	if read && b.ReadAs != nil {
 		return b, r.recordReads(ctx, as.Partner, &b, owned, sent)
 	}
 	return b, nil
@@ -173,19 +173,19 @@ func (r *Router) inLedger(ctx context.Context, partner partner.ID, b *Bill) erro
 	return nil
 }
 
-// recordReads records in the ledger what backends answered about a bill, as after a partner's read. Only an answer of the owning
-// backend makes the bill owned: if both were asked, a create may be under way.
+// recordReads records the results of reads of a bill in the ledger, as after a partner's read. Only an answer of the owning
+// backend makes the bill owned: if both backends were read, a create may be under way.
 func (r *Router) recordReads(ctx context.Context, partner partner.ID, b *Bill, owned bool, sent time.Time) error {
-	ctx, cancel := anew(ctx) // the backends may have taken all the time there was
+	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
 	defer cancel()
 	for _, says := range b.Backends {
-		s := Shown{Finding: Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount}
-		for finding, words := range Findings {
-			if words == says.Finding {
-				s.Finding = finding
+		s := ReadResult{Result: Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount}
+		for finding, words := range ResultTexts {
+			if words == says.Result {
+				s.Result = finding
 			}
 		}
-		if owned && s.Finding == Present {
+		if owned && s.Result == Present {
 			if _, err := r.store.Found(ctx, partner, b.Bill, says.Upstream, r.now()); err != nil {
 				return err
 			}
@@ -204,15 +204,15 @@ func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 	if !ok {
 		return
 	}
-	answering(func(ctx context.Context, query string) (c Changed, err error) {
-		q, c, force, err := r.deciding(query, store.Assigned, "partner", "bill", "member", "merchant", "to")
+	jsonHandler(func(ctx context.Context, query string) (c Changed, err error) {
+		q, c, force, err := r.parseChange(query, store.Assigned, "partner", "bill", "member", "merchant", "to")
 		if err != nil {
 			return c, err
 		}
 		s := r.current.Load()
 		to, ok := map[string]string{"old": s.backends[evidence.Old], "new": s.backends[evidence.New]}[q["to"]]
 		if !ok {
-			return c, misunderstood("to is old or new, not %q", q["to"])
+			return c, badRequest("to must be old or new, but is %q", q["to"])
 		}
 		b, err := r.lookUp(ctx, q, key, false)
 		if err != nil {
@@ -220,18 +220,18 @@ func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 		}
 		var reasons []string
 		for _, backend := range b.Backends {
-			if backend.Finding != Findings[Present] {
-				reasons = append(reasons, fmt.Sprintf("%s was asked for the bill: %s", backend.Upstream, backend.Finding))
+			if backend.Result != ResultTexts[Present] {
+				reasons = append(reasons, fmt.Sprintf("the read of the bill at %s: %s", backend.Upstream, backend.Result))
 			}
 		}
-		if c.Forced, err = heeded(reasons, force); err != nil {
+		if c.Forced, err = unlessForced(reasons, force); err != nil {
 			return c, err
 		}
 		partner, err := r.partnerOf(ctx, q, key)
 		if err != nil {
 			return c, err
 		}
-		ctx, cancel := anew(ctx)
+		ctx, cancel := withNewTimeout(ctx)
 		defer cancel()
 		if err := r.store.Assign(ctx, partner, b.Bill, to, c.By, c.At, c.Forced); err != nil {
 			return c, err

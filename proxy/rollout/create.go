@@ -9,10 +9,10 @@ import (
 	"billbridge/proxy/store"
 )
 
-// create routes a create to the backend that may make the bill, and records it.
+// create routes a create to the backend that may create the bill, and records it.
 func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.create()
-	if to.ask {
+	if to.probe {
 		other := s.backends[1-to.backend]
 		switch r.probe(ctx, ask, other) {
 		case Present:
@@ -25,12 +25,12 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 			if preferred := s.backends[to.backend]; r.probe(ctx, ask, preferred) == Refusing {
 				return Route{Upstream: preferred, Reason: byProbe, Answered: true}, nil
 			}
-			return Route{}, &Refused{Reason: "barred", Text: barred}
+			return Route{}, &Refused{Reason: "barred", Text: callerRefused}
 		case Unclear:
-			return Route{}, &Refused{Reason: "unclear", Text: "it is not known whether the bill has been made at the other backend"}
+			return Route{}, &Refused{Reason: "unclear", Text: "it is not known whether the bill was created at the other backend"}
 		case Absent:
-			if at.incomplete() && !r.believes(s, d) {
-				return Route{}, &Refused{Reason: "unclear", Text: young}
+			if at.incomplete() && !r.absentCounts(s, d) {
+				return Route{}, &Refused{Reason: "unclear", Text: ledgerIncomplete}
 			}
 		}
 	}
@@ -41,21 +41,21 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 	case errors.Is(err, store.ErrBill): // no backend takes such an id: the backend refuses it
 		return Route{Upstream: s.backends[to.backend], Reason: to.reason}, nil
 	case errors.Is(err, store.ErrDenied):
-		return Route{}, &Refused{Reason: "denied", Text: "since this create arrived it was said that there is no such bill"}
+		return Route{}, &Refused{Reason: "denied", Text: "a later call was answered with no such bill, so this create was not sent"}
 	case err != nil:
-		return Route{}, outOfReach(err)
+		return Route{}, storeUnavailable(err)
 	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.backends[to.backend]: // the bill had an owner, or another create was faster
 		to.reason = byOwner
-		if _, ok := s.backend(create.Upstream); !ok { // recorded by a replica with other backends: nothing is sent from here
+		if _, ok := s.backend(create.Upstream); !ok { // recorded by a replica with another config: this one sends nothing
 			_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
-			return Route{}, &Refused{Reason: "stranger", Text: strange, Cause: err}
+			return Route{}, &Refused{Reason: "other_upstream", Text: atOtherUpstream, Cause: err}
 		}
 	}
 	return Route{Upstream: create.Upstream, Reason: to.reason, create: &create}, nil
 }
 
 // Deny is called before a call whose route is Deniable gets the answer that there is no such bill. After an error, which is a
-// [*Refused], it must not get that answer: the bill may be made a moment later. Creates that arrived earlier and are not recorded
+// [*Refused], it must not get that answer: the bill may be created a moment later. Creates that arrived earlier and are not recorded
 // yet will not be sent.
 func (r *Router) Deny(ctx context.Context, c Call) error {
 	if refused := r.deny(ctx, r.current.Load(), c); refused != nil {
@@ -79,9 +79,9 @@ func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
 		time.Sleep(min(time.Millisecond, time.Millisecond-r.now().Sub(r.arrived(c))))
 		return nil
 	case errors.Is(err, store.ErrMaking):
-		return &Refused{Reason: "making", Text: making}
+		return &Refused{Reason: "making", Text: createOpen}
 	}
-	return outOfReach(err)
+	return storeUnavailable(err)
 }
 
 // arrived is when a call arrived.
@@ -92,9 +92,9 @@ func (r *Router) arrived(c Call) time.Time {
 	return c.Arrived
 }
 
-// believes reports whether "no such bill" of both backends can be relied on while the ledger is incomplete: only after the settling
+// absentCounts reports whether "no such bill" of both backends can be relied on while the ledger is incomplete: only after the settling
 // period, as a create that the ledger lost may be under way.
-func (r *Router) believes(s *settings, d *decisions) bool {
+func (r *Router) absentCounts(s *settings, d *decisions) bool {
 	return r.now().Sub(d.counted) >= time.Duration(s.config.Settle)
 }
 
@@ -103,7 +103,7 @@ func (r *Router) Complete(ctx context.Context, w Route, outcome store.Outcome) e
 	if w.create == nil {
 		return nil
 	}
-	defer r.metrics.timed("settle")()
+	defer r.metrics.timed("complete")()
 	_, err := r.store.Complete(ctx, *w.create, outcome, r.now())
 	if errors.Is(err, store.ErrOtherOwner) {
 		r.metrics.doubled.Inc()

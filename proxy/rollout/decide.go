@@ -2,7 +2,7 @@ package rollout
 
 import "billbridge/proxy/rollout/evidence"
 
-// A Reason is why a call goes where it goes, for the metric of routed calls and the access log.
+// A Reason is why a call is sent to its backend, for the metric of routed calls and the access log.
 type Reason string
 
 // The reasons.
@@ -10,7 +10,7 @@ const (
 	byOwner  Reason = "owner"  // the ledger has the owner of the bill
 	byStage  Reason = "stage"  // of the partner
 	byCanary Reason = "canary" // the bill, or its merchant, is in the percentage, or is not
-	byProbe  Reason = "probe"  // the backends were asked for the bill
+	byProbe  Reason = "probe"  // a probe of the backends
 	byStop   Reason = "stop"   // the kill switch
 )
 
@@ -31,17 +31,17 @@ type situation struct {
 type decision struct {
 	backend evidence.Backend
 	reason  Reason
-	// ask: a create may be sent only after the other backend answered a probe that it certainly has no such bill; for any other
+	// probe: a create may be sent only after a probe has shown that the other backend does not have the bill; for any other
 	// operation both backends are probed.
-	ask bool
+	probe bool
 }
 
 // incomplete reports whether the ledger may lack bills that went through the gateway.
 func (s situation) incomplete() bool { return s.restored || s.unbegun }
 
-// asks reports whether the other backend must be probed before a create without a known owner is sent to a backend
+// probes reports whether the other backend must be probed before a create without a known owner is sent to a backend
 // (README.md, "Why it is like this", P1 to P3).
-func (s situation) asks(backend evidence.Backend) bool {
+func (s situation) probes(backend evidence.Backend) bool {
 	switch {
 	case s.shared:
 		return false
@@ -51,7 +51,7 @@ func (s situation) asks(backend evidence.Backend) bool {
 	return s.unbegun || s.restored && !s.stopped
 }
 
-// create decides where a create is sent. Whether the bill can be made there, the backend answers.
+// create decides where a create is sent. The backend decides whether the bill can be created.
 func (s situation) create() decision {
 	d := s.byStage()
 	switch {
@@ -59,10 +59,10 @@ func (s situation) create() decision {
 		return d
 	case s.owner != nil:
 		return decision{backend: *s.owner, reason: byOwner}
-	case s.stale != nil: // after the backup it may have been refused there, and made at the other backend
+	case s.stale != nil: // after the backup it may have been refused there, and created at the other backend
 		d = decision{backend: *s.stale, reason: byOwner}
 	}
-	d.ask = s.asks(d.backend)
+	d.probe = s.probes(d.backend)
 	return d
 }
 
@@ -76,7 +76,7 @@ func (s situation) other() decision {
 	case s.position.stage == StageDrained && s.settled && !s.incomplete():
 		return decision{backend: evidence.New, reason: byStage}
 	}
-	return decision{backend: s.byStage().backend, reason: byProbe, ask: true}
+	return decision{backend: s.byStage().backend, reason: byProbe, probe: true}
 }
 
 // byStage is the backend that the stage prefers.

@@ -51,28 +51,28 @@ func judgeCreate(t *testing.T, name string, s situation) {
 	switch {
 	case !s.shared && s.owner != nil:
 		// A bill stays with its owner in every situation; no backend is probed.
-		if d.backend != *s.owner || d.ask || d.reason != byOwner {
+		if d.backend != *s.owner || d.probe || d.reason != byOwner {
 			t.Errorf("%s: %+v", name, d)
 		}
 	case !s.shared && s.stale != nil:
-		if d.backend != *s.stale || d.ask != s.asks(d.backend) {
+		if d.backend != *s.stale || d.probe != s.probes(d.backend) {
 			t.Errorf("%s: %+v", name, d)
 		}
-	case d.backend != s.byStage().backend || d.ask != s.asks(d.backend):
+	case d.backend != s.byStage().backend || d.probe != s.probes(d.backend):
 		t.Errorf("%s: %+v", name, d)
 	}
 	// Nothing new is made on the new backend that is stopped, unsettled, or not that far.
 	mayLeave := !s.stopped && s.settled && (s.position.stage == StageNew || s.position.stage == StageDrained || s.position.stage == StageCanary && s.chosen)
-	if d := s.byStage(); (d.backend == evidence.New) != mayLeave || d.ask {
+	if d := s.byStage(); (d.backend == evidence.New) != mayLeave || d.probe {
 		t.Errorf("%s: %+v", name, d)
 	}
 	// The new backend gets none that the old one was not asked for, unless it is drained and the ledger is complete.
-	if want := !s.shared && (s.position.stage != StageDrained || s.restored || s.unbegun); s.asks(evidence.New) != want {
+	if want := !s.shared && (s.position.stage != StageDrained || s.restored || s.unbegun); s.probes(evidence.New) != want {
 		t.Errorf("%s: asks before a create at the new backend: %v", name, !want)
 	}
 	// The new backend is asked only where the ledger is not complete; after a restore the kill switch asks it nothing.
 	want := map[bool]bool{false: s.unbegun || s.restored, true: s.unbegun}[s.stopped] && !s.shared
-	if s.asks(evidence.Old) != want {
+	if s.probes(evidence.Old) != want {
 		t.Errorf("%s: asks before a create at the old backend: %v", name, !want)
 	}
 }
@@ -81,19 +81,19 @@ func judgeOther(t *testing.T, name string, s situation, d decision) {
 	t.Helper()
 	switch {
 	case !s.shared && s.owner != nil:
-		if d.backend != *s.owner || d.ask {
+		if d.backend != *s.owner || d.probe {
 			t.Errorf("%s: %+v", name, d)
 		}
 	case s.shared:
-		if d.ask {
+		if d.probe {
 			t.Errorf("%s: %+v", name, d)
 		}
 	case s.position.stage == StageDrained && s.settled && !s.restored && !s.unbegun && s.stale == nil:
-		if d.backend != evidence.New || d.ask {
+		if d.backend != evidence.New || d.probe {
 			t.Errorf("%s: %+v", name, d)
 		}
 	default:
-		if !d.ask {
+		if !d.probe {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // stop turns the kill switch on, unless there are blocking reasons and no force: calls that the old backend cannot carry. Reasons
-// that cannot be found out do not block. It takes effect here at once, also if it cannot be stored; then it is stored later.
+// that cannot be looked up do not block. The stop takes effect here at once, also if it cannot be stored; then it is stored later.
 func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) {
-	_, c, force, err := r.deciding(query, store.Stopped)
+	_, c, force, err := r.parseChange(query, store.Stopped)
 	if err != nil {
 		return c, err
 	}
@@ -23,7 +23,7 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	if force { // the reasons do not matter
 		within /= 6
 	}
-	if c.Forced, err = heeded(r.reasonsAgainstStop(ctx, within), force); err != nil {
+	if c.Forced, err = unlessForced(r.reasonsAgainstStop(ctx, within), force); err != nil {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/6)
 		defer cancel()
 		if decided, unread := r.store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
@@ -37,7 +37,7 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 			ours = first
 		}
 	}
-	ctx, cancel := anew(ctx)
+	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
 	err = r.store.Stop(ctx, ours.By, ours.At)
 	var was *store.Standing
@@ -48,7 +48,7 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 			return r.standing(ctx, was.Declaration)
 		}
 	case err != nil:
-		r.log.Error("the rollout is stopped on this gateway, but that cannot be stored; it is tried again every second", "by", ours.By, "error", err.Error())
+		r.log.Error("the rollout is stopped on this gateway, but that cannot be stored; retrying every second", "by", ours.By, "error", err.Error())
 		c.By, c.At, c.Already = ours.By, ours.At, !ours.At.Equal(c.At)
 		c.Unstored = err.Error()
 		return c, nil
@@ -61,7 +61,7 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 func (r *Router) standing(ctx context.Context, first store.Declaration) (Changed, error) {
 	err := r.follow(context.WithoutCancel(ctx))
 	if err != nil {
-		err = fmt.Errorf("it is stopped already, but this replica does not follow it yet, since it cannot read it: %w", err)
+		err = fmt.Errorf("the rollout is stopped already, but not yet on this gateway, which could not read it: %w", err)
 	}
 	return Changed{Revision: r.decided.Load().revision, Action: string(store.Stopped), By: first.By, At: first.At, Already: true}, err
 }
@@ -74,7 +74,7 @@ func (r *Router) resume(ctx context.Context, query string) (Changed, error) {
 		pending := r.stopping.Load()
 		err := r.store.Resume(ctx, by, at)
 		if errors.Is(err, store.ErrState) && pending == nil {
-			return &denied{http.StatusConflict, "Not changed: it is not stopped, and the stages decide."}
+			return &operatorError{http.StatusConflict, "Not changed: the rollout is not stopped."}
 		}
 		if err == nil || errors.Is(err, store.ErrState) {
 			r.stopping.CompareAndSwap(pending, nil)
@@ -91,13 +91,13 @@ func (r *Router) restored(ctx context.Context, query string) (Changed, error) {
 
 // moved declares that an upstream will get another address.
 func (r *Router) moved(ctx context.Context, query string) (c Changed, err error) {
-	q, err := asked(query, "upstream", "by")
+	q, err := parseQuery(query, "upstream", "by")
 	if err != nil {
 		return c, err
 	}
 	name := q["upstream"]
 	if !slices.Contains(r.current.Load().upstreams, name) {
-		return c, misunderstood("upstream: there is no upstream %q in the config: %s", name, strings.Join(r.current.Load().upstreams, ", "))
+		return c, badRequest("there is no upstream %q in the config: the upstreams are %s", name, strings.Join(r.current.Load().upstreams, ", "))
 	}
 	delete(q, "upstream")
 	c, err = r.declared(ctx, q, store.Moved, func(ctx context.Context, by string, at time.Time) error { return r.store.AllowMove(ctx, name, by, at) })
@@ -108,7 +108,7 @@ func (r *Router) moved(ctx context.Context, query string) (c Changed, err error)
 // begin declares that the new backend has no bills of partners except those in the ledger. Bills at the new backend in the ledger are
 // a blocking reason: on a new store they were found there, unless a stage was set before.
 func (r *Router) begin(ctx context.Context, query string) (c Changed, err error) {
-	_, c, force, err := r.deciding(query, store.Begun)
+	_, c, force, err := r.parseChange(query, store.Begun)
 	if err != nil {
 		return c, err
 	}
@@ -117,12 +117,12 @@ func (r *Router) begin(ctx context.Context, query string) (c Changed, err error)
 	case err != nil:
 		return c, err
 	case !decided.Begun.At.IsZero():
-		return c, &denied{http.StatusConflict, fmt.Sprintf("Not changed: the rollout was begun at %s by %s.", decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By)}
+		return c, &operatorError{http.StatusConflict, fmt.Sprintf("Not changed: the rollout was begun at %s by %s.", decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By)}
 	}
-	if c.Forced, err = heeded(r.reasonsAgainstBegin(ctx), force); err != nil {
+	if c.Forced, err = unlessForced(r.reasonsAgainstBegin(ctx), force); err != nil {
 		return c, err
 	}
-	ctx, cancel := anew(ctx)
+	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
 	if err := r.store.Begin(ctx, c.By, c.At); err != nil {
 		return c, err
@@ -132,14 +132,14 @@ func (r *Router) begin(ctx context.Context, query string) (c Changed, err error)
 
 // declare makes a change that takes no other argument than who makes it.
 func (r *Router) declare(ctx context.Context, query string, action store.Action, change func(ctx context.Context, by string, at time.Time) error) (c Changed, err error) {
-	q, err := asked(query, "by")
+	q, err := parseQuery(query, "by")
 	if err != nil {
 		return c, err
 	}
 	return r.declared(ctx, q, action, change)
 }
 
-func (r *Router) declared(ctx context.Context, q answers, action store.Action, change func(ctx context.Context, by string, at time.Time) error) (c Changed, err error) {
+func (r *Router) declared(ctx context.Context, q params, action store.Action, change func(ctx context.Context, by string, at time.Time) error) (c Changed, err error) {
 	c = Changed{Action: string(action), At: r.now()}
 	if c.By, err = q.by(); err != nil {
 		return c, err

@@ -25,7 +25,7 @@ func (r *Router) Count(c Call, w Route, end evidence.End) {
 }
 
 // flush adds the counts of this replica to those in the store. When ctx ends it returns, but the write that has begun is not
-// cancelled, until Close: only after its end is it known what was not added and is kept for the next flush. A cancelled write might
+// cancelled before Close: only after its end it is known which counts were not added and are kept for the next flush. A cancelled write might
 // have been added, and would be counted again.
 func (r *Router) flush(ctx context.Context) error {
 	if r.store == nil {
@@ -34,9 +34,9 @@ func (r *Router) flush(ctx context.Context) error {
 	select {
 	case r.flushing <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("what was counted is still being kept: %w", context.Cause(ctx))
+		return fmt.Errorf("the counts are still being stored: %w", context.Cause(ctx))
 	}
-	ended := make(chan error, 1) // nobody may be receiving
+	ended := make(chan error, 1) // the result may not be received
 	go func() {
 		err := r.keep(r.keeping)
 		<-r.flushing
@@ -46,7 +46,7 @@ func (r *Router) flush(ctx context.Context) error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("what was counted is still being kept: %w", context.Cause(ctx))
+		return fmt.Errorf("the counts are still being stored: %w", context.Cause(ctx))
 	}
 }
 
@@ -77,7 +77,7 @@ func (r *Router) keep(ctx context.Context) error {
 	})
 	if err != nil {
 		counted.Counts = counted.Counts[added:]
-		_ = r.counts.Merge(counted) // it fails if the table has changed: then these counts are worth nothing
+		_ = r.counts.Merge(counted) // it fails if the table has changed, and these counts are not needed then
 	}
 	return err
 }
@@ -122,7 +122,7 @@ func (r *Router) kept(ctx context.Context, version string, partner partner.ID, m
 	for _, row := range rows {
 		var n evidence.Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
-			return evidence.Snapshot{}, fmt.Errorf("what was counted of %s by %s: %w", row.Operation, row.Partner.Short(), err)
+			return evidence.Snapshot{}, fmt.Errorf("the counts of %s of %s: %w", row.Operation, row.Partner.Short(), err)
 		}
 		if n.Since.Before(s.Since) {
 			s.Since = n.Since

@@ -17,7 +17,7 @@ var (
 func (r *Router) Counts() *evidence.Counts { return r.counts }
 
 // Weigh makes the gauges anew, as Run does again and again.
-func (r *Router) Weigh(ctx context.Context) error { return r.weigh(ctx) }
+func (r *Router) Weigh(ctx context.Context) error { return r.setGauges(ctx) }
 
 // OpenBills counts the bills in the ledger.
 func (r *Router) OpenBills(ctx context.Context) ([]store.Bills, error) { return r.openBills(ctx, "") }

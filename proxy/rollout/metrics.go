@@ -22,19 +22,19 @@ type metrics struct {
 func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		routed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billbridge_rollout_routed_total", Help: "Calls by the upstream that they went to and why.",
+			Name: "billbridge_rollout_routed_total", Help: "Calls by the upstream to which they were sent, and the reason.",
 		}, []string{"upstream", "reason"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billbridge_rollout_refused_total", Help: "Calls that were not sent, or not answered as the upstream did, since it was not certain where their bill is.",
+			Name: "billbridge_rollout_refused_total", Help: "Calls that were refused because it was not certain which backend has their bill.",
 		}, []string{"reason"}),
 		doubled: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "billbridge_rollout_doubled_total", Help: "Times that a bill was found at both upstreams. An alarm.",
+			Name: "billbridge_rollout_doubled_total", Help: "How often a bill was found at both backends. An operator must decide on each of these bills.",
 		}),
 		begun: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "billbridge_rollout_begun", Help: "0 while the store is new and rollout begin was not run: both backends are asked about every bill that it does not know. Else 1.",
+			Name: "billbridge_rollout_begun", Help: "0 while the store is new and rollout begin was not run: both backends are probed for every bill that the ledger does not know. Otherwise 1.",
 		}),
 		ledger: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "billbridge_rollout_ledger_seconds", Help: "Time that the ledger of bills took, by what was asked of it.",
+			Name: "billbridge_rollout_ledger_seconds", Help: "Duration of operations of the ledger.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"operation"}),
 		partners: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -50,10 +50,10 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	for _, ruling := range evidence.Rulings {
 		m.verdicts.WithLabelValues(string(ruling))
 	}
-	for _, reason := range refusals {
+	for _, reason := range refusalReasons {
 		m.refused.WithLabelValues(reason)
 	}
-	for _, operation := range []string{"owner", "own", "found", "settle", "deny"} {
+	for _, operation := range []string{"owner", "own", "found", "complete", "deny"} {
 		m.ledger.WithLabelValues(operation)
 	}
 	if to == nil {
@@ -67,7 +67,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// know makes the counters of both backends, at zero, so that the first event is an increase.
+// know creates the counters of both backends with 0, so that increase() includes the first event.
 func (m *metrics) know(c *config.Rollout) {
 	for _, backend := range []string{c.Old, c.New} {
 		for _, reason := range []Reason{byOwner, byStage, byCanary, byProbe, byStop} {
@@ -82,8 +82,8 @@ func (m *metrics) timed(operation string) func() {
 	return func() { m.ledger.WithLabelValues(operation).Observe(time.Since(began).Seconds()) }
 }
 
-// weigh sets the gauges. Each replica shows those of all partners.
-func (r *Router) weigh(ctx context.Context) error {
+// setGauges sets the gauges. Each replica has those of all partners.
+func (r *Router) setGauges(ctx context.Context) error {
 	counted, err := r.counted(ctx, "")
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func TestGauges(t *testing.T) {
 			}
 		}
 	}
-	if len(asked) != 5 || asked["owner"] != 1 || asked["own"] != 1 || asked["settle"] != 0 {
+	if len(asked) != 5 || asked["owner"] != 1 || asked["own"] != 1 || asked["complete"] != 0 {
 		t.Errorf("the ledger's latency: %v", asked)
 	}
 }

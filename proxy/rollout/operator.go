@@ -16,7 +16,7 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// forDefault in place of a partner means all partners without a stage of their own. A missing partner, for example of an unset
+// forDefault in place of a partner means all partners without a stage of their own. A missing partner, for example from an unset
 // variable, must not mean that.
 const forDefault = "default"
 
@@ -29,84 +29,84 @@ const forAll = "all"
 //	GET  /rollout/report?partner=
 //	GET  /rollout/audit?limit=                                   the last change first
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=true  partner=default for all without a stage of their own
-//	POST /rollout/unset?partner=&by=&force=true                  a partner's own stage: it follows the default again; partner=default for what was set of that
+//	POST /rollout/unset?partner=&by=&force=true                  a partner's own stage; with partner=default the default that was set
 //	POST /rollout/stop?by=&force=true                            the kill switch
 //	POST /rollout/resume?by=
 //	POST /rollout/restored?by=                                   the store was restored from a backup
-//	POST /rollout/begin?by=&force=true                           the new backend has no bills but those in the ledger
+//	POST /rollout/begin?by=&force=true                           the new backend has only the bills that are in the ledger
 //	POST /rollout/moved?upstream=&by=                            an upstream will get another address
-//	GET  /rollout/bill?partner=&bill=&member=&merchant=          owner and state of a bill, and what both backends say now
+//	GET  /rollout/bill?partner=&bill=&member=&merchant=          owner and state of a bill, and a read at both backends
 //	POST /rollout/bill?bill=&member=&merchant=                   the same, with the partner's key in the body: {"key": …}
 //	POST /rollout/read?partner=&bill=&member=&merchant=          reads a bill at its owning backend and records the result; the key may be in the body
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=unknown&limit=   bills of the ledger
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=true       the owning backend of a bill: to=old or to=new
 //	POST /rollout/reset?partner=&by=&force=true                  removes the counts of the report; partner=all for all of them
 //
-// partner is the ID of a partner, or its first digits, at least 12, if the partner is known. A POST answers with the [Changed]
-// that it made. It is in effect here when the answer is sent, and on other replicas within seconds. A second stop changes nothing
-// and answers with the first one.
+// partner is the ID of a partner, or at least its first 12 digits if the partner is known. A POST is answered with its [Changed].
+// The change is in effect on this replica when the answer is sent, and on others within seconds. A second stop changes nothing
+// and is answered with the first one.
 func (r *Router) Operator() http.Handler {
 	m := mux.NewRouter()
-	m.Path("/rollout").Methods(http.MethodGet).HandlerFunc(answering(r.status))
-	m.Path("/rollout/report").Methods(http.MethodGet).HandlerFunc(answering(r.report))
-	m.Path("/rollout/audit").Methods(http.MethodGet).HandlerFunc(answering(r.audit))
-	m.Path("/rollout/stage").Methods(http.MethodPost).HandlerFunc(answering(r.stage))
-	m.Path("/rollout/unset").Methods(http.MethodPost).HandlerFunc(answering(r.unset))
-	m.Path("/rollout/reset").Methods(http.MethodPost).HandlerFunc(answering(r.reset))
-	m.Path("/rollout/stop").Methods(http.MethodPost).HandlerFunc(answering(r.stop))
-	m.Path("/rollout/resume").Methods(http.MethodPost).HandlerFunc(answering(r.resume))
-	m.Path("/rollout/restored").Methods(http.MethodPost).HandlerFunc(answering(r.restored))
-	m.Path("/rollout/begin").Methods(http.MethodPost).HandlerFunc(answering(r.begin))
+	m.Path("/rollout").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.status))
+	m.Path("/rollout/report").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.report))
+	m.Path("/rollout/audit").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.audit))
+	m.Path("/rollout/stage").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.stage))
+	m.Path("/rollout/unset").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.unset))
+	m.Path("/rollout/reset").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.reset))
+	m.Path("/rollout/stop").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.stop))
+	m.Path("/rollout/resume").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.resume))
+	m.Path("/rollout/restored").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.restored))
+	m.Path("/rollout/begin").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.begin))
 	m.Path("/rollout/bill").Methods(http.MethodGet, http.MethodPost).HandlerFunc(r.bill)
 	m.Path("/rollout/read").Methods(http.MethodPost).HandlerFunc(r.read)
-	m.Path("/rollout/bills").Methods(http.MethodGet).HandlerFunc(answering(r.bills))
+	m.Path("/rollout/bills").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.bills))
 	m.Path("/rollout/assign").Methods(http.MethodPost).HandlerFunc(r.assign)
-	m.Path("/rollout/moved").Methods(http.MethodPost).HandlerFunc(answering(r.moved))
+	m.Path("/rollout/moved").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.moved))
 	return m
 }
 
-// denied is an operator's call that was refused; nothing was changed.
-type denied struct {
+// An operatorError answers an operator's call that was refused. Nothing was changed.
+type operatorError struct {
 	status int
 	text   string
 }
 
-func (d *denied) Error() string { return d.text }
+func (d *operatorError) Error() string { return d.text }
 
-func misunderstood(format string, args ...any) error {
-	return &denied{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+func badRequest(format string, args ...any) error {
+	return &operatorError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// withinReach is how long a call of an operator waits for the store.
-const withinReach = 10 * time.Second
+// storeTimeout is how long a call of an operator waits for the store.
+const storeTimeout = 10 * time.Second
 
-// anew gives a change its own timeout: the checks before it may have used up the first one, and the kill switch must work then,
+// withNewTimeout gives a change its own timeout: the checks before it may have used up the first one, and the kill switch must work then,
 // too.
-func anew(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), withinReach)
+func withNewTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 }
 
-func answering[T any](do func(ctx context.Context, query string) (T, error)) http.HandlerFunc {
+func jsonHandler[T any](do func(ctx context.Context, query string) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
-		ctx, cancel := context.WithTimeout(req.Context(), withinReach)
+		ctx, cancel := context.WithTimeout(req.Context(), storeTimeout)
 		defer cancel()
 		answer, err := do(ctx, req.URL.RawQuery)
 		if err != nil {
 			status := http.StatusInternalServerError
-			if d := (*denied)(nil); errors.As(err, &d) {
+			if d := (*operatorError)(nil); errors.As(err, &d) {
 				status = d.status
 			}
 			http.Error(w, err.Error(), status)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_ = json.NewEncoder(w).Encode(answer) // if the operator has gone, there is nobody to report to
+		_ = json.NewEncoder(w).Encode(answer) // an error means that the operator has disconnected
 	}
 }
 
 // stage puts a partner, or the default, into a stage.
 func (r *Router) stage(ctx context.Context, query string) (c Changed, err error) {
-	q, err := asked(query, "partner", "stage", "percent", "by", "force")
+	q, err := parseQuery(query, "partner", "stage", "percent", "by", "force")
 	if err != nil {
 		return c, err
 	}
@@ -135,10 +135,10 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	}
 	from, _ := placingOf(r.current.Load().stages(decided), set.Partner)
 	m := move{set.Partner, from.position(), to}
-	if set.Forced, err = heeded(r.blockingReasons(ctx, decided, m), force); err != nil {
+	if set.Forced, err = unlessForced(r.blockingReasons(ctx, decided, m), force); err != nil {
 		return c, err
 	}
-	ctx, cancel := anew(ctx)
+	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
 	if err := r.store.SetStage(ctx, set); err != nil {
 		return c, err
@@ -154,17 +154,17 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	return c, r.changed(ctx, &c)
 }
 
-// heeded refuses a change that has blocking reasons and is not forced. forced reports whether there were any.
-func heeded(reasons []string, force bool) (forced bool, err error) {
+// unlessForced refuses a change that has blocking reasons and is not forced. forced reports whether there were any.
+func unlessForced(reasons []string, force bool) (forced bool, err error) {
 	if len(reasons) > 0 && !force {
-		return false, &denied{http.StatusConflict, "Not changed. To change it anyway, add --force. Reasons:\n  " + strings.Join(reasons, "\n  ")}
+		return false, &operatorError{http.StatusConflict, "Not changed. To change it anyway, add --force. Reasons:\n  " + strings.Join(reasons, "\n  ")}
 	}
 	return len(reasons) > 0, nil
 }
 
-// deciding reads the query of a change that may be forced.
-func (r *Router) deciding(query string, action store.Action, keys ...string) (q answers, c Changed, force bool, err error) {
-	if q, err = asked(query, append(keys, "by", "force")...); err != nil {
+// parseChange reads the query of a change that may be forced.
+func (r *Router) parseChange(query string, action store.Action, keys ...string) (q params, c Changed, force bool, err error) {
+	if q, err = parseQuery(query, append(keys, "by", "force")...); err != nil {
 		return q, c, false, err
 	}
 	c = Changed{Action: string(action), At: r.now()}
@@ -179,7 +179,7 @@ func (r *Router) deciding(query string, action store.Action, keys ...string) (q 
 
 // unset removes a partner's own stage.
 func (r *Router) unset(ctx context.Context, query string) (c Changed, err error) {
-	q, c, force, err := r.deciding(query, store.Staged, "partner")
+	q, c, force, err := r.parseChange(query, store.Staged, "partner")
 	if err != nil {
 		return c, err
 	}
@@ -198,12 +198,12 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 		own, to = to.At != nil, r.current.Load().stages(store.Rollout{})[""]
 	}
 	if !own {
-		return c, &denied{http.StatusNotFound, map[bool]string{false: "the partner has no stage of its own: it follows the default", true: "the default was not set: it is the config's"}[partner == ""]}
+		return c, &operatorError{http.StatusNotFound, map[bool]string{false: "the partner has no stage of its own: the default applies to it", true: "no default was set: the default of the config applies"}[partner == ""]}
 	}
-	if c.Forced, err = heeded(r.blockingReasons(ctx, decided, move{partner, from.position(), to.position()}), force); err != nil {
+	if c.Forced, err = unlessForced(r.blockingReasons(ctx, decided, move{partner, from.position(), to.position()}), force); err != nil {
 		return c, err
 	}
-	ctx, cancel := anew(ctx)
+	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
 	if err := r.store.UnsetStage(ctx, partner, c.By, c.At); err != nil {
 		return c, err
@@ -216,7 +216,7 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 
 // reset removes the counts of one partner or of all, after the cause of a FAIL was fixed.
 func (r *Router) reset(ctx context.Context, query string) (c Changed, err error) {
-	q, c, force, err := r.deciding(query, store.Reset, "partner")
+	q, c, force, err := r.parseChange(query, store.Reset, "partner")
 	if err != nil {
 		return c, err
 	}
@@ -226,14 +226,14 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 			return c, err
 		}
 		if partner == "" {
-			return c, misunderstood("say which partner, or %s", forAll)
+			return c, badRequest("partner is missing: name one, or %s", forAll)
 		}
 		c.Partner = partner.Short()
 	}
-	if c.Forced, err = heeded(r.reasonsAgainstReset(ctx, partner), force); err != nil {
+	if c.Forced, err = unlessForced(r.reasonsAgainstReset(ctx, partner), force); err != nil {
 		return c, err
 	}
-	ctx, cancel := anew(ctx)
+	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
 	if err := r.store.ResetCounts(ctx, partner, c.By, c.At); err != nil {
 		return c, err
@@ -242,7 +242,7 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 	return c, r.changed(ctx, &c)
 }
 
-// changed logs a change that was made, and applies it to this replica.
+// changed logs a stored change, and applies it to this replica.
 func (r *Router) changed(ctx context.Context, c *Changed) error {
 	what := []any{"action", c.Action, "by", c.By}
 	if c.Partner != "" {
@@ -253,7 +253,7 @@ func (r *Router) changed(ctx context.Context, c *Changed) error {
 	}
 	r.log.Warn("the rollout was changed", what...)
 	if err := r.follow(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("the change was made, but this replica does not follow it yet, since it cannot read it: %w", err)
+		return fmt.Errorf("the change is stored, but not yet in effect on this gateway, which could not read it: %w", err)
 	}
 	c.Revision = r.decided.Load().revision
 	return nil
@@ -262,14 +262,14 @@ func (r *Router) changed(ctx context.Context, c *Changed) error {
 // stored refuses a change if there is no store.
 func (r *Router) stored() error {
 	if r.store == nil {
-		return &denied{http.StatusConflict, "the config names no store, so that nothing can be changed while it runs: stages are what the config says"}
+		return &operatorError{http.StatusConflict, "the config has no store, so the stages are those of the config and cannot be changed while the gateway runs"}
 	}
 	return nil
 }
 
 // oneOrAll is the full ID of the partner in a query, "" if there is none.
 func (r *Router) oneOrAll(ctx context.Context, query string) (only partner.ID, err error) {
-	q, err := asked(query, "partner")
+	q, err := parseQuery(query, "partner")
 	if err != nil {
 		return "", err
 	}
@@ -278,12 +278,12 @@ func (r *Router) oneOrAll(ctx context.Context, query string) (only partner.ID, e
 		return "", nil
 	}
 	if only, err = r.named(ctx, name); err == nil && only == "" {
-		err = misunderstood("the default is part of every answer: leave partner out")
+		err = badRequest("partner cannot be default here: leave partner out, every answer has the default")
 	}
 	return only, err
 }
 
-// named is the full ID of the partner that an operator named, "" for the default. Its errors do not repeat a name that is no ID: it
+// named is the full ID of the partner that an operator named, "" for the default. Its errors do not repeat a name that is not an ID: it
 // might be a key.
 func (r *Router) named(ctx context.Context, name string) (partner.ID, error) {
 	id, ok := partner.Parse(name)
@@ -291,21 +291,21 @@ func (r *Router) named(ctx context.Context, name string) (partner.ID, error) {
 	case name == forDefault:
 		return "", nil
 	case name == "":
-		return "", misunderstood("say which partner, or %s for all that have no stage of their own", forDefault)
+		return "", badRequest("partner is missing: name one, or %s for all without a stage of their own", forDefault)
 	case !ok:
-		return "", misunderstood("a partner is named by 12 to 64 lower-case hex digits of the SHA-256 of its key")
+		return "", badRequest("a partner is named by 12 to 64 lower-case hex digits of the SHA-256 of its key")
 	case id.IsFull():
 		return id, nil
 	case r.store == nil:
-		return "", misunderstood("without a store a partner is named by all 64 digits of its hash")
+		return "", badRequest("without a store a partner is named by all 64 digits of its hash")
 	}
 	full, err := r.store.Partner(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrAmbiguous):
-		return "", misunderstood("more than one partner's hash begins with %s: give more of its digits", id)
+		return "", badRequest("the hashes of several partners begin with %s: give more digits", id)
 	case errors.Is(err, store.ErrNotFound):
-		return "", &denied{http.StatusNotFound, fmt.Sprintf(
-			"no partner whose hash begins with %s was seen, has a stage or a bill: give all 64 digits if it is right", id)}
+		return "", &operatorError{http.StatusNotFound, fmt.Sprintf(
+			"no known partner has a hash that begins with %s: for a new partner give all 64 digits", id)}
 	}
 	return full, err
 }

@@ -257,7 +257,7 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	d.seen("k", time.Hour)
 	d.proves("k")
 	answers[rollout.Changed](d, "POST", "/rollout/stage?stage=new&by=anna&partner="+hash("k"))
-	d.denies(409, "POST", "/rollout/resume?by=carl", "Not changed: it is not stopped")
+	d.denies(409, "POST", "/rollout/resume?by=carl", "Not changed: the rollout is not stopped")
 	first := answers[rollout.Changed](d, "POST", "/rollout/stop?by=ben")
 	log := d.ask("GET", "/rollout/audit").Body.String()
 	if first.Already || strings.Count(log, `"action"`) != 3 {
@@ -285,7 +285,7 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	answers[rollout.Changed](d, "POST", "/rollout/resume?by=carl")
-	d.denies(409, "POST", "/rollout/resume?by=ben", "Not changed: it is not stopped")
+	d.denies(409, "POST", "/rollout/resume?by=ben", "Not changed: the rollout is not stopped")
 	d.denies(409, "POST", "/rollout/stop?by=carl", "the store was restored from a backup")
 }
 
@@ -326,7 +326,7 @@ func TestOperatorShows(t *testing.T) {
 		"nobody": `{"partner":"` + hash("nobody")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"settled":false}`,
 	}
 	head := `{"old":"legacy","new":"fresh","bills":"separate","split":"bill","settle":"15m","stopped":{"by":"ben","at":"2026-11-21T03:34:56Z"},` +
-		`"restored":{"by":"carl","at":"2026-11-21T03:34:56Z"},` + begun + `"believes":"2026-11-21T03:49:56Z","default":{"stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z"},` + clock + `"partners":[`
+		`"restored":{"by":"carl","at":"2026-11-21T03:34:56Z"},` + begun + `"refused_until":"2026-11-21T03:49:56Z","default":{"stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z"},` + clock + `"partners":[`
 	var all []string
 	for key := range of {
 		if key != "nobody" {
@@ -365,7 +365,7 @@ func TestOperatorWithoutStore(t *testing.T) {
 	d.denies(400, "GET", "/rollout?partner="+hash("k")[:12], "without a store a partner is named by all 64 digits")
 	for _, target := range []string{"GET /rollout/audit", "POST /rollout/stop?by=a", "POST /rollout/resume?by=a", "POST /rollout/restored?by=a", "POST /rollout/stage?by=a&stage=old&partner=default"} {
 		method, path, _ := strings.Cut(target, " ")
-		d.denies(409, method, path, "the config names no store")
+		d.denies(409, method, path, "the config has no store")
 	}
 }
 

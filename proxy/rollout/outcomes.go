@@ -11,21 +11,21 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A Shown is what a read showed of a bill.
-type Shown struct {
-	Finding       ProbeResult
-	State, Amount string // if the finding is Present
+// A ReadResult is the result of a read of a bill.
+type ReadResult struct {
+	Result        ProbeResult
+	State, Amount string // if the result is Present
 	Ended         bool   // whether the bill stays in the state
 }
 
 // Relevant reports whether [Router.RecordRead] would record what the answer to a call with this route showed.
-func (w Route) Relevant(s Shown) bool {
-	return w.kept && (w.unknown || s.Finding == Present && s.Ended && !w.ended)
+func (w Route) Relevant(s ReadResult) bool {
+	return w.kept && (w.unknown || s.Result == Present && s.Ended && !w.ended)
 }
 
 // RecordRead records what the answer to a call showed of its bill: a cancelled or destroyed bill does not count as open any more,
 // and writes with an unknown outcome may be resolved.
-func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s Shown) error {
+func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s ReadResult) error {
 	if !w.Relevant(s) {
 		return nil
 	}
@@ -33,25 +33,25 @@ func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s Shown) error
 }
 
 // recordRead records what a read showed. It was not sent before at.
-func (r *Router) recordRead(ctx context.Context, partner partner.ID, bill, upstream string, s Shown, at time.Time) error {
-	if s.Finding != Present && s.Finding != Absent { // the read showed nothing of the bill
+func (r *Router) recordRead(ctx context.Context, partner partner.ID, bill, upstream string, s ReadResult, at time.Time) error {
+	if s.Result != Present && s.Result != Absent { // the read showed nothing of the bill
 		return nil
 	}
 	// A write that ended later may still take effect.
 	resolves := at.Add(-r.current.Load().wire[upstream])
-	err := r.store.RecordRead(ctx, partner, bill, upstream, s.reading(at), resolves, s.Finding == Present && s.Ended)
+	err := r.store.RecordRead(ctx, partner, bill, upstream, s.reading(at), resolves, s.Result == Present && s.Ended)
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
 		return nil
 	}
 	return err
 }
 
-func (s Shown) reading(at time.Time) store.Reading {
-	return store.Reading{Finding: Findings[s.Finding], State: s.State, Amount: s.Amount, At: at}
+func (s ReadResult) reading(at time.Time) store.Reading {
+	return store.Reading{Finding: ResultTexts[s.Result], State: s.State, Amount: s.Amount, At: at}
 }
 
 // RecordUnknown records a write whose outcome is unknown, and what a read of the bill showed after it; s is nil if there was none.
-func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *Shown) error {
+func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *ReadResult) error {
 	if r.store == nil || c.Partner == "" || c.Bill == "" {
 		return nil
 	}
@@ -81,8 +81,8 @@ type BillLine struct {
 	Bill    string        `json:"bill"`
 	Owner   string        `json:"owner"`           // the backend; if the ledger does not have the bill, where the write was sent
 	State   string        `json:"state,omitempty"` // pending, owned, released; none if the ledger does not have the bill
-	Since   *time.Time    `json:"since,omitempty"` // it is in this state
-	Ends    *time.Time    `json:"ends,omitempty"`  // when the bill is taken for over
+	Since   *time.Time    `json:"since,omitempty"` // since when it is in this state
+	Ends    *time.Time    `json:"ends,omitempty"`  // when the bill ends
 	Ended   *time.Time    `json:"ended,omitempty"` // when it was seen destroyed or cancelled
 	Write   *UnknownWrite `json:"write,omitempty"`
 }
@@ -90,9 +90,9 @@ type BillLine struct {
 // An UnknownWrite is a write that ended without an answer.
 type UnknownWrite struct {
 	Operation string     `json:"operation"`
-	Request   string     `json:"request,omitempty"` // the id of the call in the access log. None for a create that was cut off with its gateway
+	Request   string     `json:"request,omitempty"` // the id of the call in the access log. None for a create that was interrupted by the end of its gateway
 	At        time.Time  `json:"at"`
-	Finding   string     `json:"finding"` // of the last read; one of Findings, or "not asked"
+	Result    string     `json:"result"` // of the last read; one of ResultTexts, or "not asked"
 	State     string     `json:"bill_state,omitempty"`
 	Amount    string     `json:"amount,omitempty"`
 	ReadAt    *time.Time `json:"read_at,omitempty"`
@@ -103,7 +103,7 @@ const listedMost = 10_000
 
 // bills answers GET /rollout/bills.
 func (r *Router) bills(ctx context.Context, query string) (answer BillList, err error) {
-	q, err := asked(query, "partner", "bill", "owner", "open", "outcome", "limit")
+	q, err := parseQuery(query, "partner", "bill", "owner", "open", "outcome", "limit")
 	if err != nil {
 		return answer, err
 	}
@@ -123,19 +123,19 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 			return answer, err
 		}
 		if f.PartnerPrefix == "" {
-			return answer, misunderstood("bills are those of one partner, or of all: leave partner out for all")
+			return answer, badRequest("partner cannot be default here: leave partner out for all")
 		}
 	}
 	if owner, given := q["owner"]; given {
 		if f.Upstream = map[string]string{"old": s.backends[evidence.Old], "new": s.backends[evidence.New]}[owner]; f.Upstream == "" {
-			return answer, misunderstood("owner is old or new, not %q", owner)
+			return answer, badRequest("owner must be old or new, but is %q", owner)
 		}
 	}
 	outcome, unknown := q["outcome"]
 	if unknown && outcome != "unknown" {
-		return answer, misunderstood("outcome can only be unknown, not %q", outcome)
+		return answer, badRequest("outcome must be unknown, but is %q", outcome)
 	}
-	within, cancel := context.WithTimeout(ctx, withinReach/2)
+	within, cancel := context.WithTimeout(ctx, storeTimeout/2)
 	defer cancel()
 	list, all, err := r.listBills(within, f, unknown)
 	switch {
@@ -151,7 +151,7 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 	return answer, nil
 }
 
-var errUnlisted = errors.New("the ledger is too large to look through all of it within " + short(withinReach/2) + ": name a partner")
+var errUnlisted = errors.New("the ledger is too large to search it within " + short(storeTimeout/2) + ": name a partner")
 
 // listBills reads the ledger, one at a time together with openBills.
 func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown bool) ([]store.ListedBill, int, error) {
@@ -176,14 +176,14 @@ func lineOf(b store.ListedBill) BillLine {
 	}
 	if w := b.Write; w != nil {
 		line.Write = &UnknownWrite{
-			Operation: w.Operation, Request: w.Request, At: w.At, Finding: cmp.Or(w.Read.Finding, notAsked),
+			Operation: w.Operation, Request: w.Request, At: w.At, Result: cmp.Or(w.Read.Finding, notAsked),
 			State: w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At),
 		}
 	}
 	return line
 }
 
-// known is a pointer to a time, nil if it is not known.
+// known is a pointer to a time, nil for an unknown time.
 func known(t time.Time) *time.Time {
 	if t.IsZero() || t.UnixMilli() == 0 { // of a released bill
 		return nil

@@ -27,14 +27,14 @@ const recent = 35 * 24 * time.Hour
 // preconditionsWithin bounds the search for blocking reasons: an operator may be waiting for the kill switch.
 const preconditionsWithin = 3 * time.Second
 
-// blockingReasons are the reasons against a move, in words for the operator. A check that fails is one, too.
+// blockingReasons are the reasons against a move, in words for the operator. A check that cannot be made is a reason, too.
 func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m move) (all []string) {
-	for _, look := range []func(context.Context, store.Rollout, move) ([]string, error){r.unsettled, r.undrained, r.unproven, r.uncarried} {
+	for _, check := range []func(context.Context, store.Rollout, move) ([]string, error){r.unsettled, r.undrained, r.unproven, r.uncarried} {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
-		found, err := look(ctx, decided, m)
+		found, err := check(ctx, decided, m)
 		cancel()
 		if err != nil {
-			found = []string{"what else speaks against it cannot be found out: " + err.Error()}
+			found = []string{"a precondition could not be checked: " + err.Error()}
 		}
 		all = append(all, found...)
 	}
@@ -53,7 +53,7 @@ func (p position) percentage() int {
 	return 0
 }
 
-// unsettled: calls that the partner sent directly to the old backend may still be under way there. For a move of the default, each
+// unsettled: calls that the partner sent to the old backend without the gateway may still be under way. For a move of the default, each
 // partner's settling period is checked when it calls.
 func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]string, error) {
 	s := r.current.Load()
@@ -64,12 +64,12 @@ func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]stri
 	seen, want := r.now().Sub(first), time.Duration(s.config.Settle)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return []string{fmt.Sprintf("no call of the partner was seen yet, and it leaves %s only %s after the first: until then what it sent past us may be on its way",
+		return []string{fmt.Sprintf("no call of the partner was seen yet. It can leave %s %s after its first call: until then calls that it sent there without the gateway may still be under way",
 			s.backends[evidence.Old], short(want))}, nil
 	case err != nil:
 		return nil, err
 	case seen < want:
-		return []string{fmt.Sprintf("the partner was seen for %s of %s: what it sent past us before may still be on its way to %s",
+		return []string{fmt.Sprintf("the first call of the partner was seen %s ago, and the settling period is %s: calls that it sent to %s without the gateway may still be under way",
 			short(seen), short(want), s.backends[evidence.Old])}, nil
 	}
 	return nil, nil
@@ -98,7 +98,7 @@ func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) (
 	if m.partner != "" {
 		list += " --partner " + m.partner.Short()
 	}
-	return []string{fmt.Sprintf("bills that may still be open at %s: %d, those not past their last day that were not seen destroyed or cancelled. "+
+	return []string{fmt.Sprintf("bills that may still be open at %s: %d, which are not past their last day and were not seen destroyed or cancelled. "+
 		"Known bills keep working; bills that the ledger does not know will not be looked up at %s. To list them: %s", old, open, old, list)}, nil
 }
 
@@ -137,7 +137,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	var all []string
 	if len(partners) == 0 { // there is no evidence
 		if why := m.lacksPass(nil, s.config.Bills == config.Shared); why != "" {
-			all = append(all, "no partner that follows the default was seen yet: "+why)
+			all = append(all, "no partner without a stage of its own was seen yet: "+why)
 		}
 	}
 	for _, partner := range partners {
@@ -151,9 +151,9 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 
 // lacksPass is why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), "" if they do.
 func (m move) lacksPass(own []evidence.Verdict, shared bool) string {
-	making, compared := map[string]bool{}, false
+	creates, compared := map[string]bool{}, false
 	for _, v := range own {
-		making[v.Operation] = making[v.Operation] || v.Evidence == evidence.ByReadBack
+		creates[v.Operation] = creates[v.Operation] || v.Evidence == evidence.ByReadBack
 		compared = compared || v.Evidence == evidence.ByShadow && v.Compared.Number > 0
 	}
 	first := m.from.percentage() == 0 && m.to.stage == StageCanary
@@ -162,7 +162,7 @@ func (m move) lacksPass(own []evidence.Verdict, shared bool) string {
 	var against []string
 	proved := false
 	for _, v := range own {
-		needed := first && v.Evidence == evidence.ByShadow || !first && making[v.Operation]
+		needed := first && v.Evidence == evidence.ByShadow || !first && creates[v.Operation]
 		proved = proved || needed
 		switch {
 		case bare && v.Ruling != evidence.Fail:
@@ -177,11 +177,11 @@ func (m move) lacksPass(own []evidence.Verdict, shared bool) string {
 	case proved || raised || bare:
 		return ""
 	case first && !shared && m.from.stage == StageShadow:
-		return "no read was compared yet in stage shadow; unless the new backend is fed a copy of the bills, none will be: set old, then canary"
+		return "no read was compared yet in stage shadow, and none will be unless the new backend gets a copy of the bills: set old, then canary"
 	case first:
 		return "no read was compared yet in stage shadow"
 	}
-	return "no bill of canary was made at the new backend and read back yet"
+	return "no bill was created at the new backend by canary and read back yet"
 }
 
 // warning is what an operator should know about a move without blocking reasons.
@@ -190,8 +190,8 @@ func (r *Router) warning(m move) string {
 	if m.to.stage != StageShadow || s.config.Bills == config.Shared {
 		return ""
 	}
-	return fmt.Sprintf("bills are separate: %[2]s has none of the bills that are read at %[1]s, so that shadow proves nothing unless %[2]s is fed a copy of them. "+
-		"Otherwise set old, then canary: its new bills are read back", s.backends[evidence.Old], s.backends[evidence.New])
+	return fmt.Sprintf("with bills: separate, shadow compares nothing unless %[2]s gets a copy of the bills of %[1]s. "+
+		"Without a copy set old, then canary, whose new bills are read back", s.backends[evidence.Old], s.backends[evidence.New])
 }
 
 // uncarried: recent calls that cannot be carried by the backend that will get more of them.
@@ -220,7 +220,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 		counted, err = r.lately(ctx, "")
 	}
 	if err != nil { // the kill switch must work without the store, too
-		r.log.Error("what stopping the rollout would cost cannot be found out", "error", err.Error())
+		r.log.Error("the calls that the old backend cannot carry could not be looked up before the stop", "error", err.Error())
 		return nil
 	}
 	s := r.current.Load()
@@ -230,7 +230,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 		return at.position().percentage() > 0
 	})
 	if !decided.Restored.At.IsZero() && s.config.Bills == config.Separate {
-		all = append(all, fmt.Sprintf("the store was restored from a backup: a bill that was made at %s after that backup, and is sent again, will be made at %s too, since the kill switch does not probe",
+		all = append(all, fmt.Sprintf("the store was restored from a backup: a bill that was created at %s after that backup, and is sent again, will be created at %s too, because %[1]s is not probed while stopped",
 			s.backends[evidence.New], s.backends[evidence.Old]))
 	}
 	return all
@@ -240,7 +240,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
 	bills, err := r.openBills(ctx, "")
 	if err != nil {
-		return []string{"whether the new backend has bills cannot be found out: " + err.Error()}
+		return []string{"the bills of the new backend could not be counted: " + err.Error()}
 	}
 	found, name := 0, r.current.Load().backends[evidence.New]
 	for _, b := range bills {
@@ -251,8 +251,8 @@ func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
 	if found == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the ledger, which is new, has %d bills at %s already: if they were not made by a stage that was set since, %s has bills of partners from before, "+
-		"and bills that the ledger does not know would be made twice", found, name, name)}
+	return []string{fmt.Sprintf("the ledger is new and already has %d bills at %s. Unless they were created by a stage that was set since, %s has older bills of partners, "+
+		"and bills that the ledger does not know would be created twice", found, name, name)}
 }
 
 // Check is why a config cannot take effect, nil if it can: a changed rollout.default moves all partners without a stage of their
@@ -290,7 +290,7 @@ func (r *Router) Accept(ctx context.Context, c *config.Config) error {
 func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (all []string) {
 	counted, err := r.counted(ctx, partner)
 	if err != nil {
-		return []string{"what would be forgotten cannot be found out: " + err.Error()}
+		return []string{"the verdicts could not be looked up: " + err.Error()}
 	}
 	for _, v := range evidence.Verdicts(counted, r.limits()) {
 		if v.Ruling == evidence.Fail {
@@ -309,7 +309,7 @@ func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, co
 		}
 		for _, lack := range evidence.LacksOf(n.Backends[backend]) {
 			if r.now().Sub(lack.Last) < recent {
-				all = append(all, fmt.Sprintf("%s: %s cannot carry %s for %s (%d, the last %s)", n.Partner.Short(), r.current.Load().backends[backend], n.Operation, lack.Why,
+				all = append(all, fmt.Sprintf("%s: %s cannot carry %s: %s (calls: %d, the last at %s)", n.Partner.Short(), r.current.Load().backends[backend], n.Operation, lack.Why,
 					lack.Count, lack.Last.UTC().Format(time.RFC3339)))
 			}
 		}
@@ -323,5 +323,5 @@ func shortened(all []string) []string {
 	if len(all) <= most {
 		return all
 	}
-	return append(slices.Clone(all[:most]), fmt.Sprintf("%d more of the kind", len(all)-most))
+	return append(slices.Clone(all[:most]), fmt.Sprintf("%d more reasons of this kind", len(all)-most))
 }

@@ -68,7 +68,7 @@ func TestLaterStagesWantProof(t *testing.T) {
 				d.ends("k", "bill.create", evidence.Old, 200, fine)
 				d.ends("k", "bill.create", evidence.New, 200, evidence.End{Code: "ERROR"})
 			},
-			"bill.create by calls is FAIL, significantly more often: ERROR 200 of 200 beside 0 of 200",
+			"bill.create by calls is FAIL, significantly more often: ERROR 200 of 200, at the old backend 0 of 200",
 		},
 		"old to canary, after a few calls":     {"separate", "old", "canary&percent=5", func(d *desk) { d.ends("k", "bill.create", evidence.New, 3, fine) }, ""},
 		"old to canary, of the same bills":     {"shared", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
@@ -76,15 +76,15 @@ func TestLaterStagesWantProof(t *testing.T) {
 		"shadow to canary of none":             {"separate", "shadow", "canary&percent=0", nil, ""},
 		"canary of none to canary of all":      {"shared", "canary&percent=0", "canary&percent=100", nil, "no read was compared yet in stage shadow"},
 		"shadow to canary, where all is there": {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 100, evidence.Same) }, ""},
-		"shadow to canary, too few":            {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 99, evidence.Same) }, "bill.read by shadow is INCONCLUSIVE, 99 compared, at least 100 are needed"},
+		"shadow to canary, too few":            {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 99, evidence.Same) }, "bill.read by shadow is INCONCLUSIVE, 99 comparisons, at least 100 are needed"},
 		"shadow to canary, where nothing was there": {
 			"separate", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 500, evidence.NotThere) },
-			"bill.read by shadow is INCONCLUSIVE, 0 compared, at least 100 are needed",
+			"bill.read by shadow is INCONCLUSIVE, 0 comparisons, at least 100 are needed",
 		},
-		"shadow to new":        {"shared", "shadow", "new", func(d *desk) { d.compares("k", 100, evidence.Same) }, "no bill of canary was made at the new backend and read back yet"},
-		"old to drained":       {"separate", "old", "drained", nil, "no bill of canary was made at the new backend and read back yet"},
+		"shadow to new":        {"shared", "shadow", "new", func(d *desk) { d.compares("k", 100, evidence.Same) }, "no bill was created at the new backend by canary and read back yet"},
+		"old to drained":       {"separate", "old", "drained", nil, "no bill was created at the new backend by canary and read back yet"},
 		"canary to new":        {"separate", "canary&percent=100", "new", func(d *desk) { d.proves("k") }, ""},
-		"canary to new of few": {"separate", "canary&percent=100", "new", nil, "no bill of canary was made at the new backend and read back yet"},
+		"canary to new of few": {"separate", "canary&percent=100", "new", nil, "no bill was created at the new backend by canary and read back yet"},
 		"canary to new, a rare operation": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
 			d.ends("k", "bill.cancel", evidence.New, 3, fine)
@@ -92,7 +92,7 @@ func TestLaterStagesWantProof(t *testing.T) {
 		"canary to new, a rare operation with a code of its own": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
 			d.ends("k", "bill.cancel", evidence.New, 1, evidence.End{Code: "PAYMENT_002"})
-		}, "bill.cancel by calls is INCONCLUSIVE, never at the old backend: PAYMENT_002 1 of 1 beside 0 of 0"},
+		}, "bill.cancel by calls is INCONCLUSIVE, never at the old backend: PAYMENT_002 1 of 1, at the old backend 0 of 0"},
 		"canary to new, after a FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
 			d.proves("k")
 			d.compares("k", 1, evidence.Differs, wrong)
@@ -104,7 +104,7 @@ func TestLaterStagesWantProof(t *testing.T) {
 		}, ""},
 		"canary lowered after a FAIL": {"separate", "canary&percent=50", "canary&percent=10", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
 		"new to old after a FAIL":     {"separate", "new", "old", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
-		"new to drained":              {"separate", "new", "drained", nil, "no bill of canary was made"},
+		"new to drained":              {"separate", "new", "drained", nil, "no bill was created at the new backend by canary"},
 		"somebody else's FAIL":        {"separate", "canary&percent=50", "new", func(d *desk) { d.proves("k"); d.compares("else", 1, evidence.Differs, wrong) }, ""},
 	} {
 		for _, of := range []string{hash("k"), "default"} {
@@ -142,7 +142,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
 	answers[rollout.Changed](d, "POST", set+"new")
 	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
-	text := "\n  " + hash("k")[:12] + ": legacy cannot carry bill.create for BILL_010 bill.sendType (2, the last 2026-11-21T03:34:56Z)"
+	text := "\n  " + hash("k")[:12] + ": legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2, the last at 2026-11-21T03:34:56Z)"
 	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=" + hash("k")} {
 		d.denies(409, "POST", back, text)
 	}
@@ -164,7 +164,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	}
 	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")
 	answers[rollout.Changed](d, "POST", "/rollout/restored?by=a")
-	d.denies(409, "POST", "/rollout/stop?by=a", "a bill that was made at fresh after that backup, and is sent again, will be made at legacy too")
+	d.denies(409, "POST", "/rollout/stop?by=a", "a bill that was created at fresh after that backup, and is sent again, will be created at legacy too")
 }
 
 // What partners send does not change with the table, so that what was counted by another version speaks against it, too.
@@ -184,8 +184,8 @@ func TestCallsThatTheTargetCouldNotCarryByAnotherTable(t *testing.T) {
 	}
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
 	answers[rollout.Changed](d, "POST", set+"new&force=true")
-	d.denies(409, "POST", "/rollout/stop?by=a", "legacy cannot carry bill.create for BILL_010 bill.sendType (2,")
-	d.denies(409, "POST", set+"old", "legacy cannot carry bill.create for BILL_010 bill.sendType (2,")
+	d.denies(409, "POST", "/rollout/stop?by=a", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
+	d.denies(409, "POST", set+"old", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
 	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
 		t.Errorf("the report is of this one: %+v", r)
 	}
@@ -255,11 +255,11 @@ func TestDefaultThatNobodyProves(t *testing.T) {
 	for _, stage := range []string{"new", "drained"} {
 		d := newDesk(t, open(t, "memory:"), separate)
 		set := "/rollout/stage?by=a&partner=default&stage="
-		d.denies(409, "POST", set+stage, "no partner that follows the default was seen yet: no bill of canary was made")
+		d.denies(409, "POST", set+stage, "no partner without a stage of its own was seen yet: no bill was created at the new backend by canary")
 		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as of a partner of its own
 			answers[rollout.Changed](d, "POST", set+stage)
 		}
-		d.denies(409, "POST", set+"canary&percent=5", "no partner that follows the default was seen yet: no read was compared")
+		d.denies(409, "POST", set+"canary&percent=5", "no partner without a stage of its own was seen yet: no read was compared")
 		if c := answers[rollout.Changed](d, "POST", set+stage+"&force=true"); !c.Forced {
 			t.Errorf("%+v", c)
 		}
@@ -285,7 +285,7 @@ func TestCountsThatCannotBeKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.seen("k", time.Hour)
-	d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"), "what else speaks against it cannot be found out: ")
+	d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"), "a precondition could not be checked: ")
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&force=true&partner="+hash("k")); !c.Forced {
 		t.Errorf("%+v", c)
 	}

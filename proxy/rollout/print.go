@@ -41,7 +41,7 @@ func (r Report) WriteText(w io.Writer) error {
 			out.WriteString(s.note + "\n")
 		}
 	}
-	// Without padding at the ends of lines.
+	// trimLines removes the padding at the ends of lines.
 	_, err := io.WriteString(w, trimLines(out.String()))
 	return err
 }

@@ -17,25 +17,25 @@ import (
 
 // A Report is what an operator reads before a partner gets a later stage.
 type Report struct {
-	Table      string             `json:"table"` // the version of the table that the comparisons went by
-	Since      time.Time          `json:"since"` // when the first of it was counted
+	Table      string             `json:"table"` // the version of the table in the comparisons
+	Since      time.Time          `json:"since"` // when counting started
 	Until      time.Time          `json:"until"`
 	Limits     evidence.Limits    `json:"limits"`
 	Ignored    []string           `json:"ignored,omitempty"` // fields that may differ, by the config
 	Assumption string             `json:"assumption"`
 	Partners   []Standing         `json:"partners"`
-	Uncounted  string             `json:"uncounted,omitempty"` // why no partner has bills here
+	Uncounted  string             `json:"uncounted,omitempty"` // why the numbers of bills are missing
 	Verdicts   []evidence.Verdict `json:"verdicts"`            // each partner by its short hash
-	Lost       int                `json:"lost"`                // comparisons that found no place among the counts
+	Lost       int                `json:"lost"`                // comparisons that were not counted, over the limit of counts
 }
 
-// unknowable is the note on the numbers of bills.
-const unknowable = "Bills that were made before the bridge was there, or past it, are not among these: it cannot know of them. " +
-	"A bill that is over may still be cancelled."
+// notCounted is the note on the numbers of bills.
+const notCounted = "Bills that were created before the gateway was in use, or not through it, are not counted. " +
+	"A bill past its last day may still be cancelled."
 
 // examples is the note on the values of fields that differ.
-const examples = "Each line has the first example of its field. Amounts, states, codes and dates are shown as they are, where the table says that a field is one. " +
-	"In all other fields digits are shown as 9 and letters as a; keys are not shown. Of a bill of canary, old is what its create asked for."
+const examples = "Each line has the first example of its field. Amounts, states, codes and dates are shown unchanged, for fields that the table declares as such. " +
+	"In all other fields digits are shown as 9 and letters as a; keys are not shown. For a bill of canary, old is the value in its create."
 
 // newReport makes the report of what was counted until a time.
 func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []Standing) Report {
@@ -74,18 +74,18 @@ type section struct {
 func (r Report) head() []string {
 	lines := []string{
 		"Table " + r.Table + ", from " + r.Since.UTC().Format(time.RFC3339) + " to " + r.Until.UTC().Format(time.RFC3339) + ".",
-		fmt.Sprintf("PASS asks for %d comparisons of %d distinct bills, no difference in money, state, code or bill, others in no more than %s of the calls, and no answer to no more than %s. "+
-			"Of calls it asks for %d at either backend, no code that is more often at the new one than chance would have it, and none that its form cannot carry.",
+		fmt.Sprintf("PASS of comparisons needs %d comparisons of %d distinct bills, no difference in money, state, code or bill, other differences in at most %s of them, and at most %s without an answer. "+
+			"PASS of calls needs %d calls at each backend, no code significantly more often at the new one, and no call that the form of the new one cannot carry.",
 			r.Limits.Comparisons, r.Limits.Bills, evidence.Percent(r.Limits.Mismatch), evidence.Percent(r.Limits.Unclear), r.Limits.Comparisons),
 	}
 	if len(r.Ignored) > 0 {
 		lines = append(lines, "Not compared, by rollout.shadow.ignore: "+strings.Join(r.Ignored, ", ")+".")
 	}
 	if r.Uncounted != "" {
-		lines = append(lines, "Bills are left out: "+r.Uncounted+".")
+		lines = append(lines, "Bills are not counted: "+r.Uncounted+".")
 	}
 	if r.Lost > 0 {
-		lines = append(lines, fmt.Sprintf("%d comparisons found no place among the counts.", r.Lost))
+		lines = append(lines, fmt.Sprintf("%d comparisons were not counted: the limit of counts was reached.", r.Lost))
 	}
 	return lines
 }
@@ -96,9 +96,9 @@ func (r Report) sections() []section {
 	return slices.DeleteFunc(all, func(s section) bool { return len(s.rows) == 0 })
 }
 
-// partners is where each partner stands.
+// partners is the section with the stage and the bills of each partner.
 func (r Report) partners() section {
-	all := section{title: "Partners", note: unknowable, columns: []string{"partner", "stage", "seen since", "bills that may be open, by owner"}}
+	all := section{title: "Partners", note: notCounted, columns: []string{"partner", "stage", "seen since", "bills that may be open, by owner"}}
 	for _, p := range r.Partners {
 		stage, seen := p.String(), "-"
 		if p.Default {
@@ -143,12 +143,12 @@ func (r Report) comparisons() []section {
 	return []section{compared, fields}
 }
 
-// calls are the verdicts of calls, and what they rest on.
+// calls are the verdicts of calls, and their evidence.
 func (r Report) calls() []section {
 	calls := section{title: "Calls at both backends", columns: []string{"partner", "operation", "verdict", "old", "new", "why"}}
 	codes := section{title: "Codes", columns: []string{"partner", "operation", "code", "old", "new"}}
 	lacks := section{title: "Calls that the new backend's form cannot carry", columns: []string{"partner", "operation", "why", "count", "last"}}
-	mismatched := section{title: "Replies that did not fit their documented type", columns: []string{"partner", "operation", "field", "old", "new"}}
+	mismatched := section{title: "Replies with another type than documented", columns: []string{"partner", "operation", "field", "old", "new"}}
 	for _, v := range r.Verdicts {
 		s := v.CallStats
 		if s == nil {

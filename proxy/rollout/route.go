@@ -20,19 +20,19 @@ type Call struct {
 	Creates, Writes bool
 	Partner         partner.ID // full; "" if the call names none
 	Merchant, Bill  string
-	Until           time.Time // when the bill is over; zero if that is not known
+	Until           time.Time // when the bill ends; zero if that is not known
 	Arrived         time.Time // if zero, now
 }
 
-// A ProbeResult is what a backend answered to a probe.
+// A ProbeResult is the result of a probe of a backend.
 type ProbeResult int
 
 // The results. Every failure, also an answer that is not well-formed, is Unclear.
 const (
 	Unclear  ProbeResult = iota
-	Absent               // it certainly has no such bill
+	Absent               // it has no such bill
 	Present              // it shows the bill
-	Refusing             // it refuses the caller, whatever the bill, so that it shows nothing of the bill
+	Refusing             // it refuses the caller, which says nothing about the bill
 )
 
 // A Probe reads the call's bill at an upstream.
@@ -52,7 +52,7 @@ type Route struct {
 
 	// Compare is the other upstream, if its answer to the same call is to be compared (see Shadow), else "".
 	Compare string
-	// ReadBack: if the call makes a bill, that is one of canary and is to be read back.
+	// ReadBack: the call creates a bill by canary, which must be read back.
 	ReadBack bool
 	// Deniable: Deny must be called before the call gets the answer that there is no such bill.
 	Deniable bool
@@ -64,21 +64,21 @@ type Route struct {
 	pending bool // by the ledger the bill may be at Upstream: a create may have been sent
 }
 
-// refusals are the values of Refused.Reason.
-var refusals = []string{"unclear", "barred", "making", "denied", "both", "stranger", "store"}
+// refusalReasons are the values of Refused.Reason.
+var refusalReasons = []string{"unclear", "barred", "making", "denied", "both", "other_upstream", "store"}
 
 // Texts of more than one refusal.
 const (
-	strange = "the bill is at an upstream that is no part of the rollout"
-	unclear = "it is not known at which backend the bill is"
-	making  = "a create of the bill is under way or has an unknown outcome, so that it is not certain that there is no such bill"
-	barred  = "the other backend refuses the partner, so that it is not known whether the bill has been made there"
-	young   = "the ledger was restored or made anew a short time ago. A call that it does not have may still be on its way"
+	atOtherUpstream  = "the bill is at an upstream that is neither rollout.old nor rollout.new"
+	ownerUnknown     = "it is not known at which backend the bill is"
+	createOpen       = "a create of the bill is under way or has an unknown outcome, so it is not certain that there is no such bill"
+	callerRefused    = "the other backend refuses the partner, so it is not known whether the bill was created there"
+	ledgerIncomplete = "the ledger was restored or created a short time ago. A create that it does not have may still be under way"
 )
 
 // A Refused call is not sent, because it is not certain which backend has its bill. Text is for the partner.
 type Refused struct {
-	Reason string // one of refusals, for metric and log
+	Reason string // one of refusalReasons, for metric and log
 	Text   string
 	Cause  error // may be nil
 }
@@ -135,7 +135,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 		route := at.byStage()
 		return Route{Upstream: s.backends[route.backend], Reason: route.reason}, nil
 	}
-	if c.Creates && !at.incomplete() && !at.create().ask {
+	if c.Creates && !at.incomplete() && !at.create().probe {
 		return r.create(ctx, s, d, at, c, ask) // without a probe, recording the create finds the owner
 	}
 	done := r.metrics.timed("owner")
@@ -149,7 +149,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 		owner, ok := s.backend(row.Upstream)
 		switch {
 		case !ok:
-			return Route{}, &Refused{Reason: "stranger", Text: strange}
+			return Route{}, &Refused{Reason: "other_upstream", Text: atOtherUpstream}
 		case row.State == store.Owned || row.Changed.After(d.restored):
 			at.owner = &owner
 		default:
@@ -169,7 +169,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 // other routes any other operation to the owner of the bill.
 func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.other()
-	if !to.ask {
+	if !to.probe {
 		return Route{Upstream: s.backends[to.backend], Reason: to.reason}, nil
 	}
 	found := r.askBoth(ctx, s, ask, to.backend, c.Writes)
@@ -177,8 +177,8 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
 		if c.Writes {
-			if at.incomplete() && !r.believes(s, d) {
-				return Route{}, &Refused{Reason: "unclear", Text: young}
+			if at.incomplete() && !r.absentCounts(s, d) {
+				return Route{}, &Refused{Reason: "unclear", Text: ledgerIncomplete}
 			}
 			if refused := r.deny(ctx, s, c); refused != nil {
 				return Route{}, refused
@@ -208,7 +208,7 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 			route.OnlyIfFound = true // its answer may differ from that to the probe
 			return route, nil
 		}
-		return Route{}, &Refused{Reason: "unclear", Text: unclear}
+		return Route{}, &Refused{Reason: "unclear", Text: ownerUnknown}
 	}
 	if refused := r.found(ctx, c, route.Upstream); refused != nil {
 		return Route{}, refused
@@ -216,8 +216,8 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 	return route, nil
 }
 
-// aside is how long a read that the preferred backend can answer waits for the other backend.
-const aside = 250 * time.Millisecond
+// otherBackendWait is how long a read that the preferred backend can answer waits for the other backend.
+const otherBackendWait = 250 * time.Millisecond
 
 // askBoth probes both backends at once. For a read of a bill that the preferred backend has, it waits for the other one only a
 // short time: the preferred one answers in any case.
@@ -228,7 +228,7 @@ func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred 
 		backend evidence.Backend
 		found   ProbeResult
 	}
-	answers := make(chan answer, 2) // nobody may be receiving the second
+	answers := make(chan answer, 2) // the second one may not be received
 	for backend, upstream := range s.backends {
 		go func() { answers <- answer{evidence.Backend(backend), r.probe(ctx, ask, upstream)} }()
 	}
@@ -236,7 +236,7 @@ func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred 
 	found[first.backend] = first.found
 	var late <-chan time.Time
 	if !writes && first.backend == preferred && first.found == Present {
-		timer := time.NewTimer(aside)
+		timer := time.NewTimer(otherBackendWait)
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -254,7 +254,7 @@ func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found P
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			found = Unclear
-			r.log.Error("panic in a question", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+			r.log.Error("panic in a probe", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 		}
 	}()
 	return ask(ctx, upstream)
@@ -270,12 +270,12 @@ func (r *Router) found(ctx context.Context, c Call, upstream string) *Refused {
 	case errors.Is(err, store.ErrOtherOwner) && row.State == store.Owned:
 		return r.both(c)
 	case errors.Is(err, store.ErrOtherOwner): // a create of it is under way at the other backend
-		return &Refused{Reason: "unclear", Text: unclear}
+		return &Refused{Reason: "unclear", Text: ownerUnknown}
 	}
-	return outOfReach(err)
+	return storeUnavailable(err)
 }
 
-// both raises the alarm that a bill is at both backends.
+// both reports that a bill is at both backends.
 func (r *Router) both(c Call) *Refused {
 	r.metrics.doubled.Inc()
 	r.log.Error("a bill is at both upstreams", "id", c.ID, "partner", c.Partner.Short(), "operation", c.Operation)
@@ -285,14 +285,14 @@ func (r *Router) both(c Call) *Refused {
 // withoutLedger decides without the ledger.
 func (r *Router) withoutLedger(s *settings, at situation, c Call, err error) (Route, error) {
 	if c.Writes {
-		return Route{}, outOfReach(err)
+		return Route{}, storeUnavailable(err)
 	}
 	d := at.byStage()
 	return Route{Upstream: s.backends[d.backend], Reason: d.reason, OnlyIfFound: true}, nil
 }
 
-func outOfReach(err error) *Refused {
-	return &Refused{Reason: "store", Text: "the ledger cannot record the owning backend of the bill just now", Cause: err}
+func storeUnavailable(err error) *Refused {
+	return &Refused{Reason: "store", Text: "the ledger is unreachable, so the owning backend of the bill is not known or cannot be recorded", Cause: err}
 }
 
 // RecordFound records that a call, or a read after a create without an answer, showed the bill at the upstream of the route.
@@ -322,7 +322,7 @@ func (r *Router) RecordSeen(ctx context.Context, partner partner.ID) error {
 	return nil
 }
 
-// isSettled reports whether the settling period of a partner is over: no call that it sent past the gateway is under way.
+// isSettled reports whether the settling period of a partner is over: no call that it sent without the gateway is under way.
 func (r *Router) isSettled(ctx context.Context, s *settings, partner partner.ID) (bool, error) {
 	if _, known := r.settled.Load(partner); known || r.store == nil {
 		return true, nil

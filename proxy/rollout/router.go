@@ -61,13 +61,13 @@ type Router struct {
 	metrics  *metrics
 	counts   *evidence.Counts
 	shadow   *evidence.Shadow
-	lost     atomic.Int64 // comparisons that found no place among the counts
+	lost     atomic.Int64 // comparisons that were not counted, over the limit
 	current  atomic.Pointer[settings]
 	decided  atomic.Pointer[decisions]
 	stopping atomic.Pointer[store.Declaration] // a kill switch that was turned on here and could not be stored yet
 	refused  *config.Config                    // that of the start, if its default stage did not take effect; set by New alone
 	before   string                            // the default stage that stayed then
-	look     Look
+	readBill ReadBill
 	reload   atomic.Pointer[FailedReload] // the last one, nil if it took effect
 	settled  sync.Map                     // partners whose settling period is over: partner.ID
 	recorded sync.Map                     // partners that are recorded as seen: partner.ID
@@ -227,7 +227,7 @@ func (r *Router) Run(ctx context.Context) {
 	}{
 		{followEvery, r.follow, "what was decided of the rollout cannot be read, the last of it holds"},
 		{flushEvery, r.flush, "what was counted of the rollout cannot be kept, it is tried again"},
-		{weighEvery, r.weigh, "the metrics of the rollout's partners are those of some time ago"},
+		{weighEvery, r.setGauges, "the metrics of the rollout's partners are those of some time ago"},
 		{sweepEvery, r.sweep, "what the ledger need not know any more cannot be removed"},
 	} {
 		all.Go(func() {

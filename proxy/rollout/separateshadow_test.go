@@ -19,15 +19,15 @@ func TestShadowOfSeparateBillsNamesTheWayOut(t *testing.T) {
 	d.seen("k", time.Hour)
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
 	if c := answers[rollout.Changed](d, "POST", set+"shadow"); c.Forced ||
-		c.Warning != "bills are separate: fresh has none of the bills that are read at legacy, so that shadow proves nothing unless fresh is fed a copy of them. "+
-			"Otherwise set old, then canary: its new bills are read back" {
+		c.Warning != "with bills: separate, shadow compares nothing unless fresh gets a copy of the bills of legacy. "+
+			"Without a copy set old, then canary, whose new bills are read back" {
 		t.Errorf("%+v", c)
 	}
-	d.denies(409, "POST", set+"canary&percent=10", "\n  "+hash("k")[:12]+": no read was compared yet in stage shadow; unless the new backend is fed a copy of the bills, none will be: set old, then canary\n")
+	d.denies(409, "POST", set+"canary&percent=10", "\n  "+hash("k")[:12]+": no read was compared yet in stage shadow, and none will be unless the new backend gets a copy of the bills: set old, then canary\n")
 	for i := range 2193 {
 		d.Counts().Add(partner.Of("k"), "bill.read", evidence.Comparison{Class: evidence.NotThere, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, false}})
 	}
-	const reason = "the new backend had none of the bills of 2,193 reads: with bills: separate, shadow proves nothing unless the new backend is fed a copy of them; set old, then canary"
+	const reason = "the new backend had none of the bills of 2,193 reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; set old, then canary"
 	r := answers[rollout.Report](d, "GET", "/rollout/report")
 	if v := r.Verdicts[0]; v.Ruling != evidence.Inconclusive || v.Reason != reason {
 		t.Errorf("%+v", v)
@@ -39,10 +39,10 @@ func TestShadowOfSeparateBillsNamesTheWayOut(t *testing.T) {
 	if c := answers[rollout.Changed](d, "POST", set+"canary&percent=10"); c.Forced || c.Warning != "" {
 		t.Errorf("%+v", c)
 	}
-	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=shadow"); !strings.HasPrefix(c.Warning, "bills are separate") {
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=shadow"); !strings.HasPrefix(c.Warning, "with bills: separate") {
 		t.Errorf("%+v", c)
 	}
-	if c := answers[rollout.Changed](d, "POST", "/rollout/unset?by=a&partner="+hash("k")); !strings.HasPrefix(c.Warning, "bills are separate") {
+	if c := answers[rollout.Changed](d, "POST", "/rollout/unset?by=a&partner="+hash("k")); !strings.HasPrefix(c.Warning, "with bills: separate") {
 		t.Errorf("%+v", c)
 	}
 	shared := newDesk(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))

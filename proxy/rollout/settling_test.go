@@ -16,11 +16,11 @@ func TestOperatorSettling(t *testing.T) {
 	d.proves("unseen")
 	young, unseen := "/rollout/stage?by=a&partner="+hash("young"), "/rollout/stage?by=a&partner="+hash("unseen")
 	for _, stage := range []string{"new", "drained", "canary&percent=1"} {
-		d.denies(409, "POST", young+"&stage="+stage, "the partner was seen for 3m of 15m: what it sent past us before may still be on its way to legacy\n")
-		d.denies(409, "POST", unseen+"&stage="+stage, "no call of the partner was seen yet, and it leaves legacy only 15m after the first")
+		d.denies(409, "POST", young+"&stage="+stage, "the first call of the partner was seen 3m ago, and the settling period is 15m: calls that it sent to legacy without the gateway may still be under way\n")
+		d.denies(409, "POST", unseen+"&stage="+stage, "no call of the partner was seen yet. It can leave legacy 15m after its first call")
 	}
 	d.later.Store(int64(12*time.Minute - time.Second))
-	d.denies(409, "POST", young+"&stage=new", "seen for 14m59s of 15m")
+	d.denies(409, "POST", young+"&stage=new", "seen 14m59s ago, and the settling period is 15m")
 	for _, stage := range []string{"old", "shadow", "canary&percent=0"} { // it stays where it is
 		answers[rollout.Changed](d, "POST", young+"&stage="+stage)
 	}
@@ -58,7 +58,7 @@ func TestOperatorDrained(t *testing.T) {
 	d.owns("none", "legacy", 0, 0, 4)
 	d.owns("none", "fresh", 1, 5, 0)
 	stage := func(key string) string { return "/rollout/stage?by=a&stage=drained&partner=" + key }
-	d.denies(409, "POST", stage(hash("k")), "bills that may still be open at legacy: 5, those not past their last day that were not seen destroyed or cancelled. "+
+	d.denies(409, "POST", stage(hash("k")), "bills that may still be open at legacy: 5, which are not past their last day and were not seen destroyed or cancelled. "+
 		"Known bills keep working; bills that the ledger does not know will not be looked up at legacy. To list them: billbridge bills list --owner old --open --partner "+hash("k")[:12]+"\n")
 	d.denies(409, "POST", stage(hash("one")[:12]), "may still be open at legacy: 1, ")
 	if c := answers[rollout.Changed](d, "POST", stage(hash("none"))); c.Forced {
@@ -72,5 +72,5 @@ func TestOperatorDrained(t *testing.T) {
 	d.seen("young", time.Minute)
 	d.proves("young")
 	d.owns("young", "legacy", 1, 0, 0)
-	d.denies(409, "POST", stage(hash("young")), "seen for 1m of 15m: what it sent past us before may still be on its way to legacy\n  bills that may still be open at legacy: 1, ")
+	d.denies(409, "POST", stage(hash("young")), "seen 1m ago, and the settling period is 15m: calls that it sent to legacy without the gateway may still be under way\n  bills that may still be open at legacy: 1, ")
 }

@@ -28,7 +28,7 @@ func (s *settings) chosen(c Call, percent int) bool {
 type Effect struct {
 	Split     config.Split `json:"split"`
 	Percent   int          `json:"percent"`             // about how much of the new bills goes to the new backend
-	Bills     int          `json:"bills"`               // made in the last day, at either backend
+	Bills     int          `json:"bills"`               // created in the last day, at either backend
 	Merchants int          `json:"merchants"`           // of these bills
 	Reached   int          `json:"reached"`             // merchants with new bills at the new backend
 	Uncounted bool         `json:"uncounted,omitempty"` // there were more merchants than are counted apart
@@ -75,7 +75,7 @@ func (r *Router) forEffect(ctx context.Context, partner partner.ID) (counted evi
 	defer cancel()
 	counted, err := r.lately(ctx, partner)
 	if err != nil {
-		r.log.Error("what a percentage comes to cannot be found out", "error", err.Error())
+		r.log.Error("the effect of a percentage could not be estimated", "error", err.Error())
 	}
 	return counted, err == nil
 }
@@ -92,13 +92,13 @@ func (s *settings) effect(at position, counted evidence.Snapshot, now time.Time,
 			continue
 		}
 		for merchant, slots := range n.Recent {
-			made := 0
+			created := 0
 			for slot, bills := range slots {
 				if evidence.InLastDay(slot, evidence.SlotOf(now)) {
-					made += bills
+					created += bills
 				}
 			}
-			if e.Bills += made; made == 0 {
+			if e.Bills += created; created == 0 {
 				continue
 			}
 			if merchant == evidence.OtherMerchants {
@@ -106,10 +106,10 @@ func (s *settings) effect(at position, counted evidence.Snapshot, now time.Time,
 				continue
 			}
 			e.Merchants++
-			apart += made
+			apart += created
 			if reached := at.percent > 0; reached && (e.Split == config.ByBill || s.chosen(Call{Partner: n.Partner, Merchant: merchant}, at.percent)) {
 				e.Reached++
-				chosen += made
+				chosen += created
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func parseStage(word string) (Stage, error) {
 	if s := Stage(word); slices.Contains(Stages, s) {
 		return s, nil
 	}
-	return "", fmt.Errorf("a stage is one of %v, not %q", Stages, word)
+	return "", fmt.Errorf("stage must be one of %v, but is %q", Stages, word)
 }
 
 // later reports whether a stage comes after another.
@@ -43,8 +43,8 @@ type position struct {
 	forced  bool // set in spite of blocking reasons: the settling period of the partner is skipped
 }
 
-// inPercentage reports whether canary sends a bill or a merchant of a partner to the new backend. For one salt the answer is the same
-// on every replica. What is in at a percentage is in at every higher one: raising the percentage moves nothing back.
+// inPercentage reports whether canary sends a bill or a merchant of a partner to the new backend. With one salt the result is the same
+// on every replica. What is selected at a percentage is selected at every higher one: raising the percentage moves nothing back.
 func inPercentage(salt string, partner partner.ID, drawn string, percent int) bool {
 	// With the lengths, different parts cannot be joined to the same text.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%d:%s", len(salt), salt, len(partner), partner, len(drawn), drawn))

@@ -60,7 +60,7 @@ func TestStages(t *testing.T) {
 			}
 		}
 	}
-	if _, err := parseStage("NEW"); err == nil || err.Error() != `a stage is one of [old shadow canary new drained], not "NEW"` {
+	if _, err := parseStage("NEW"); err == nil || err.Error() != `stage must be one of [old shadow canary new drained], but is "NEW"` {
 		t.Error(err)
 	}
 }

@@ -16,18 +16,18 @@ import (
 
 // A Status is the state of a rollout, as the operator sees it.
 type Status struct {
-	Old      string     `json:"old"` // the two upstreams
-	New      string     `json:"new"`
-	Bills    string     `json:"bills"`
-	Split    string     `json:"split"`  // what canary takes a percentage of
-	Settle   string     `json:"settle"` // the settling period: how long a partner must have been seen before it leaves the old backend
-	Stopped  *Declared  `json:"stopped,omitempty"`
-	Unstored bool       `json:"unstored,omitempty"` // it is stopped on this gateway alone: that could not be stored yet
-	Restored *Declared  `json:"restored,omitempty"`
-	Begun    *Declared  `json:"begun,omitempty"`    // nil before: both backends are probed for every bill that the store does not know
-	Started  *time.Time `json:"started,omitempty"`  // before it has begun: since when the rollout runs on this store
-	Believes *time.Time `json:"believes,omitempty"` // until then creates that depend on "no such bill" are refused
-	Default  Placing    `json:"default"`
+	Old          string     `json:"old"` // the two upstreams
+	New          string     `json:"new"`
+	Bills        string     `json:"bills"`
+	Split        string     `json:"split"`  // what canary takes a percentage of
+	Settle       string     `json:"settle"` // the settling period: how long a partner must have been seen before it leaves the old backend
+	Stopped      *Declared  `json:"stopped,omitempty"`
+	Unstored     bool       `json:"unstored,omitempty"` // it is stopped on this gateway only, because the stop could not be stored yet
+	Restored     *Declared  `json:"restored,omitempty"`
+	Begun        *Declared  `json:"begun,omitempty"`         // nil before: both backends are probed for every bill that the store does not know
+	Started      *time.Time `json:"started,omitempty"`       // before it has begun: since when the rollout runs on this store
+	RefusedUntil *time.Time `json:"refused_until,omitempty"` // until then creates that depend on "no such bill" are refused
+	Default      Placing    `json:"default"`
 
 	Backends []Backend     `json:"backends,omitempty"` // all upstreams that the store knows
 	Clock    *Clock        `json:"clock,omitempty"`
@@ -122,7 +122,7 @@ type Standing struct {
 	Bills   []Held     `json:"bills,omitempty"`
 }
 
-// Held are the numbers of bills that an upstream has of a partner, by the ledger: without those made before the gateway was there.
+// Held are the numbers of bills that an upstream has of a partner, by the ledger: without those created before the gateway was in use.
 type Held struct {
 	Upstream string `json:"upstream"`
 	Pending  int    `json:"pending"`
@@ -147,9 +147,9 @@ type Changed struct {
 	To          string    `json:"to,omitempty"`
 	ToPercent   *int      `json:"to_percent,omitempty"`
 	Forced      bool      `json:"forced,omitempty"`
-	Already     bool      `json:"already,omitempty"`  // nothing was changed now: this is the change made before
+	Already     bool      `json:"already,omitempty"`  // nothing was changed: this is the earlier change
 	Effect      *Effect   `json:"effect,omitempty"`   // of canary
-	Warning     string    `json:"warning,omitempty"`  // what the change, which was made, does not achieve
+	Warning     string    `json:"warning,omitempty"`  // what the operator should know of the change
 	Subject     string    `json:"subject,omitempty"`  // the bill that was assigned, the upstream that may move
 	Unstored    string    `json:"unstored,omitempty"` // why a stop could not be stored: it is in effect on this gateway alone
 }
@@ -187,9 +187,9 @@ func (r *Router) certainty(ctx context.Context, s *settings, decided store.Rollo
 	if !decided.Started.IsZero() {
 		answer.Started = &decided.Started
 	}
-	if d := r.decided.Load(); !d.since.IsZero() && !r.believes(s, d) {
+	if d := r.decided.Load(); !d.since.IsZero() && !r.absentCounts(s, d) {
 		until := d.counted.Add(time.Duration(s.config.Settle))
-		answer.Believes = &until
+		answer.RefusedUntil = &until
 	}
 	known, err := r.store.Upstreams(ctx)
 	if err != nil {
@@ -322,7 +322,7 @@ func (r *Router) known(ctx context.Context, only partner.ID) (seen []store.Sight
 	if err != nil {
 		return nil, nil, err
 	}
-	count, cancel := context.WithTimeout(ctx, withinReach/2)
+	count, cancel := context.WithTimeout(ctx, storeTimeout/2)
 	defer cancel()
 	if bills, err = r.openBills(count, only); err != nil && ctx.Err() == nil && count.Err() != nil {
 		return seen, nil, errUncounted
@@ -342,13 +342,13 @@ func (r *Router) openBills(ctx context.Context, only partner.ID) ([]store.Bills,
 }
 
 // errUncounted: the ledger is too large to count it while an operator waits.
-var errUncounted = errors.New("the ledger is too large to count its bills within " + short(withinReach/2))
+var errUncounted = errors.New("the ledger is too large to count its bills within " + short(storeTimeout/2))
 
 // auditedMost is the most entries of the audit log in one answer.
 const auditedMost = 10_000
 
 func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
-	q, err := asked(query, "limit")
+	q, err := parseQuery(query, "limit")
 	if err != nil {
 		return nil, err
 	}

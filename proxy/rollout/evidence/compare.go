@@ -27,9 +27,9 @@ type Class string
 const (
 	Same     Class = "same"
 	Differs  Class = "differs"
-	NotThere Class = "not_there" // a backend certainly has no such bill: the comparison counts neither for nor against it
-	Moved    Class = "moved"     // the first upstream's answer had changed when it was asked again
-	NoAnswer Class = "unclear"   // a backend did not answer, or answered that it cannot just now
+	NotThere Class = "not_there" // a backend has no such bill: the comparison does not count
+	Moved    Class = "moved"     // the first upstream's answer had changed when it was called again
+	NoAnswer Class = "unclear"   // a backend did not answer, or is in maintenance
 )
 
 // classes are all of them.
@@ -38,7 +38,7 @@ var classes = []Class{Same, Differs, NotThere, Moved, NoAnswer}
 // A Kind is the kind of a difference.
 type Kind string
 
-// The kinds. A difference in one of the first four is a mistake, however rare.
+// The kinds. One difference of the first four kinds is enough for FAIL.
 const (
 	InBill  Kind = "bill" // the answer is about another bill
 	InCode  Kind = "code"
@@ -94,7 +94,7 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 	case first.why != "":
 		c.Class, c.Why = NoAnswer, "first: "+first.why
 	case second.another != "":
-		c.Class, c.Differences = Differs, []Difference{{second.another, InBill, "(as asked)", "(another)"}}
+		c.Class, c.Differences = Differs, []Difference{{second.another, InBill, "(requested)", "(another)"}}
 	case second.why != "":
 		c.Class, c.Why = NoAnswer, "second: "+second.why
 	case first.missing || second.missing:
@@ -114,8 +114,8 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 
 // A reading is what was read from an answer.
 type reading struct {
-	why     string // why it is no answer; "" if it is one
-	another string // for a success about something else than the request: the path, in the upstream's form, of the field that shows it
+	why     string // why the answer cannot be used; "" if it can
+	another string // for a success about another bill: the path, in the upstream's form, of the field that shows it
 	code    string // in the catalogue's form
 	success bool
 	missing bool
@@ -144,7 +144,7 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	}
 	table := op.Table()
 	r.code, r.success = table.Code(call.Code(), a.Form, table.Forms()[0]), call.Succeeded()
-	if table.Means(a.Form, call.Code(), translate.Unavailable) { // that the other backend was available just then is no difference
+	if table.Means(a.Form, call.Code(), translate.Unavailable) { // unavailable at one of two moments is not a difference
 		r.why = r.code
 		return r
 	}
@@ -153,17 +153,17 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	return r
 }
 
-// Created is what a create asked for and a read can show.
+// Created are the values of a create that a read shows.
 type Created struct{ Bill, Amount string }
 
-// compareCreated compares what a read shows of a bill shortly after its create with what the create asked for: the bill, its state,
-// and its amount if it is paid or shows one. If the bill is cancelled or destroyed by then, the class is Moved.
+// compareCreated compares the read of a bill shortly after its create with the create: the bill, its state,
+// and its amount if it is paid or the read has one. If the bill is already cancelled or destroyed, the class is Moved.
 func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
 	shown := read(op, a, false)
 	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true}
 	switch {
 	case shown.another != "":
-		c.Differences = []Difference{{shown.another, InBill, "(as asked)", "(another)"}}
+		c.Differences = []Difference{{shown.another, InBill, "(requested)", "(another)"}}
 	case shown.why != "":
 		c.Class, c.Why = NoAnswer, shown.why
 		return c
@@ -175,8 +175,8 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 	default:
 		state, amount := shown.of(billing.State), shown.of(billing.Amount)
 		switch {
-		case state.Empty: // then it shows no bill
-			c.Class, c.Why = NoAnswer, "no state in it"
+		case state.Empty: // a success without a state shows no bill
+			c.Class, c.Why = NoAnswer, "it has no state"
 			return c
 		case state.Means == billing.Unpaid || state.Means == billing.Paid:
 		case billing.Final(state.Means):
@@ -186,7 +186,7 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 			c.Differences = append(c.Differences, Difference{state.Path, InState, billing.Unpaid + expected, example(state, shown.key)})
 		}
 		if state.Means == billing.Paid && amount.Empty && asked.Amount != "" {
-			c.Class, c.Why = NoAnswer, "paid, and no amount in it"
+			c.Class, c.Why = NoAnswer, "it is paid and has no amount"
 			return c
 		}
 		shows := !amount.Empty && (state.Means == billing.Paid || strings.Trim(amount.Text, "0") != "")
@@ -200,8 +200,8 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 	return c
 }
 
-// expected follows a value that a create asked for, and no backend answered.
-const expected = " (as asked)"
+// expected follows a value of a create, which is not from the answer of a backend.
+const expected = " (requested)"
 
 // of is the first fact of a role, an empty one if the table has none.
 func (r reading) of(role string) translate.Fact {
@@ -223,7 +223,7 @@ func (r reading) unapproved() bool {
 // the same rows.
 func compareFacts(first, second reading, ignore []string) []Difference {
 	var found []Difference
-	// Numbers of an approval mean nothing without an approval: a 0, else a payment method, is then equal to an empty value.
+	// Without an approval its numbers have no meaning: 0, which is otherwise a payment method, is then equal to an empty value.
 	unapproved := first.unapproved() && second.unapproved()
 	for i, f := range first.facts {
 		g := second.facts[i]

@@ -130,7 +130,7 @@ codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERR
 		{name: "nowhere, in one form", a: v2Fails("BILL_003"), b: v2Fails("BILL_003"), want: evidence.NotThere},
 		{name: "another bill", a: v2(``), b: answer("legacy", `{"bill_id":"2","appr_state":"F"}`), want: evidence.NoAnswer},
 		{name: "another bill in an envelope", a: answer("v2", `{"billId":"2"}`), b: legacy(``), want: evidence.NoAnswer},
-		{name: "another bill from the one that is compared", a: legacy(``), b: answer("v2", `{"billId":"2"}`), want: evidence.Differs, differs: "billId bill (as asked) (another)"},
+		{name: "another bill from the one that is compared", a: legacy(``), b: answer("v2", `{"billId":"2"}`), want: evidence.Differs, differs: "billId bill (requested) (another)"},
 		{name: "a bare body with another status", a: v2(``), b: status(legacy(``), 500), want: evidence.NoAnswer},
 		{name: "a gateway's page", a: v2(``), b: answer("legacy", `<html>`), want: evidence.NoAnswer},
 		{name: "nothing at all", a: v2(``), b: answer("v2", ``), want: evidence.NoAnswer},

@@ -1,11 +1,11 @@
-// Package evidence compares what the two backends of a rollout say, counts it, and gives verdicts.
+// Package evidence compares the answers of the two backends of a rollout, counts the results, and gives verdicts.
 //
 //	counts := evidence.NewCounts(tableVersion, time.Now)
 //	shadow, err := evidence.NewShadow(limits, counts, registry, logger)
-//	shadow.Offer(read)                                       // a read that one backend answered: the other one is asked, too
+//	shadow.Offer(read)                                       // a read that one backend answered: the other one is called, too
 //	verdicts := evidence.Verdicts(counts.Snapshot(), limits) // PASS, FAIL or INCONCLUSIVE for each partner and operation
 //
-// It decides nothing: package rollout asks for the verdicts before a partner moves.
+// It makes no decision: package rollout uses the verdicts before a partner moves.
 package evidence
 
 import (
@@ -20,7 +20,7 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// The bounds of Counts, so that partners cannot make them grow. What finds no place is lost, and the losses are counted.
+// The limits of Counts, so that partners cannot make them grow. What exceeds them is lost, and the losses are counted.
 const (
 	maxCounts = 4096    // partners and operations
 	maxFields = 64      // of each
@@ -34,16 +34,16 @@ type Counts struct {
 
 	mu     sync.Mutex
 	all    Snapshot
-	proved map[partner.ID]bool // partners that certainly exist: they were seen, or a call of them succeeded
+	proved map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
 }
 
 // A Snapshot is what Counts have counted, to be stored as JSON. It contains no keys, only the bills of examples, and only merchants
-// that made bills lately.
+// that created bills in the last day.
 type Snapshot struct {
-	Table  string    `json:"table"` // the version of the table that the comparisons went by
+	Table  string    `json:"table"` // the version of the table in the comparisons
 	Since  time.Time `json:"since"`
 	Counts []Count   `json:"counts"` // by partner, then operation
-	Lost   int       `json:"lost"`   // comparisons that found no place
+	Lost   int       `json:"lost"`   // comparisons over the limit
 
 	index map[place]int
 	whole bool // without bounds
@@ -61,8 +61,8 @@ type Count struct {
 	Operation string     `json:"operation"`
 	Since     time.Time  `json:"since"`
 
-	// Comparisons: of the answers of both backends to reads, or, for an operation that makes bills, of each bill of canary as a
-	// read showed it with what its create asked for.
+	// Comparisons: of the answers of both backends to reads, or, for an operation that creates bills, of each bill of canary as a
+	// read showed it with its create.
 	Creates  bool `json:"creates,omitempty"` // the latter
 	Compared int  `json:"compared"`          // both backends answered, at least one with a success: a verdict depends on these
 	Differed int  `json:"differed"`          // of Compared, with a confirmed difference
@@ -77,11 +77,11 @@ type Count struct {
 
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
 
-	Recent Recent `json:"recent,omitempty"` // bills that were made in the last day
+	Recent Recent `json:"recent,omitempty"` // bills that were created in the last day
 }
 
 // A Field is the count of one field that differs, with its first example. The values are masked unless the field is public by the
-// table. For a bill that was read back, Old is what its create asked for.
+// table. For a bill that was read back, Old is the value in its create.
 type Field struct {
 	Kind    Kind      `json:"kind"`
 	Count   int       `json:"count"`
@@ -96,7 +96,7 @@ type Field struct {
 type Calls struct {
 	Number     int             `json:"number"`
 	Codes      map[string]int  `json:"codes"`      // of the catalogue, "other" and "none"
-	Mismatched map[string]int  `json:"mismatched"` // values of replies that did not fit their documented type, by field
+	Mismatched map[string]int  `json:"mismatched"` // values of replies with another than their documented type, by field
 	Lacks      map[string]Lack `json:"lacks"`      // calls that this backend's form cannot carry and the other's can, by reason
 }
 
@@ -110,9 +110,9 @@ type Lack struct {
 type End struct {
 	Code       string // in the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was not called
 	Succeeded  bool
-	Creates    bool      // it makes a bill
+	Creates    bool      // it creates a bill
 	Merchant   string    // of the call
-	Mismatched []string  // fields of the reply that did not fit their documented type
+	Mismatched []string  // fields of the reply with another than their documented type
 	Lacks      [2]string // by backend: why its form cannot carry the call if the other's can, as code and field
 }
 
@@ -142,7 +142,7 @@ func newSnapshot(table string, since time.Time) Snapshot {
 	return Snapshot{Table: table, Since: since, index: map[place]int{}}
 }
 
-// Use begins anew if the version of the table has changed: counts by one version mean nothing for another.
+// Use starts the counts again if the version of the table has changed: counts with one version do not count for another.
 func (t *Counts) Use(table string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,7 +158,7 @@ func (t *Counts) Table() string {
 	return t.all.Table
 }
 
-// Forget removes what was counted of a partner, or of all for "", and not drained yet.
+// Forget removes the counts of a partner, or of all for "", that were not drained yet.
 func (t *Counts) Forget(partner partner.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,7 +171,7 @@ func (t *Counts) Forget(partner partner.ID) {
 	}
 }
 
-// Drain returns what was counted, and begins anew.
+// Drain returns the counts and starts them again.
 func (t *Counts) Drain() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -193,8 +193,8 @@ func (t *Counts) know(partner partner.ID) {
 	}
 }
 
-// count is the count of a partner and operation, nil if it has no place. A partner without a success may not exist: invented keys
-// must not take the places of partners.
+// count is the count of a partner and operation, nil over the limit. A partner without a success may not exist: invented keys
+// must not use up the limit.
 func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Count {
 	if succeeded {
 		t.know(partner)
@@ -260,7 +260,7 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 		n.Recent.add(end.Merchant, SlotOf(t.now()))
 	}
 	at := &n.Backends[backend]
-	if end.Code != "" { // else the gateway refused the call
+	if end.Code != "" { // otherwise the gateway refused the call
 		at.Number++
 		add(&at.Codes, end.Code, 1)
 	}
@@ -306,7 +306,7 @@ func (c *Calls) merge(more Calls) {
 	}
 }
 
-// count is the count of a partner and operation, nil if there is no place left.
+// count is the count of a partner and operation, nil over the limit.
 func (s *Snapshot) count(partner partner.ID, operation string, now func() time.Time) *Count {
 	at := place{partner, operation}
 	i, ok := s.index[at]
@@ -337,7 +337,7 @@ func (n *Count) field(path string, f Field) {
 	}
 }
 
-// Merge adds what was counted elsewhere for the same partner and operation.
+// Merge adds another count of the same partner and operation.
 func (n *Count) Merge(more Count) {
 	if n.Fields == nil {
 		n.Fields = map[string]Field{}
@@ -387,7 +387,7 @@ func (n Count) clone() Count {
 	return n
 }
 
-// Merge adds a count, and reports whether there was a place for it.
+// Merge adds a count, and reports whether it was within the limit.
 func (s *Snapshot) Merge(more Count) bool {
 	n := s.count(more.Partner, more.Operation, func() time.Time { return more.Since })
 	if n == nil {

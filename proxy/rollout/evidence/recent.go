@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Recent are the numbers of bills that were made lately, by merchant and by time in slots of slotLength.
+// Recent are the numbers of recently created bills, by merchant and by time in slots of slotLength.
 type Recent map[string]map[int64]int
 
 const (
 	slotLength = 3 * time.Hour
 	aDay       = int64(24 * time.Hour / slotLength)
-	maxSlots   = 2 * int(aDay) // more than a day, as slots of a clock that is ahead take places, too
+	maxSlots   = 2 * int(aDay) // more than a day, because slots of a clock that is ahead need space, too
 
-	maxMerchants   = 256 // that are counted apart
+	maxMerchants   = 256 // that are counted separately
 	OtherMerchants = ""  // all others
 )
 
@@ -67,7 +67,7 @@ func (r Recent) forget() {
 	}
 }
 
-// merge adds what was counted elsewhere.
+// merge adds other counts.
 func (r *Recent) merge(more Recent) {
 	for _, merchant := range slices.Sorted(maps.Keys(more)) {
 		for slot, bills := range more[merchant] {

@@ -42,7 +42,7 @@ type Shadow struct {
 	wait   sync.WaitGroup
 }
 
-// A Shadowed is a call that the first upstream has answered.
+// A Shadowed is a call that the first upstream has answered, to be compared.
 type Shadowed struct {
 	ID        string     // of the call
 	At        time.Time  // when it arrived. ID and At decide whether it is sampled: a caller may give all its calls one id
@@ -64,13 +64,13 @@ func NewShadow(c config.Shadow, counts *Counts, to prometheus.Registerer, log *s
 	s := &Shadow{
 		counts: counts, log: log, config: c,
 		done: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billbridge_rollout_comparisons_total", Help: "Answers of the two upstreams that were compared, by what came of it.",
+			Name: "billbridge_rollout_comparisons_total", Help: "Comparisons of the answers of both backends, by result.",
 		}, []string{"class"}),
 		read: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billbridge_rollout_read_backs_total", Help: "Bills of canary that were read back after their create, by what came of it.",
+			Name: "billbridge_rollout_read_backs_total", Help: "Reads of canary bills after their create, by result.",
 		}, []string{"class"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billbridge_rollout_comparisons_dropped_total", Help: "What was not compared or read back, by the bound that they would have broken.",
+			Name: "billbridge_rollout_comparisons_dropped_total", Help: "Comparisons and reads that were skipped, by the limit that was reached.",
 		}, []string{"bound"}),
 	}
 	for _, class := range classes {
@@ -91,7 +91,7 @@ func NewShadow(c config.Shadow, counts *Counts, to prometheus.Registerer, log *s
 	return s, nil
 }
 
-// Use replaces the config. Comparisons under way go on with the old one.
+// Use replaces the config. Comparisons under way keep the old one.
 func (s *Shadow) Use(c config.Shadow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,12 +165,12 @@ func (s *Shadow) begin(held int64, do func(ignore []string)) {
 	}()
 }
 
-// A Checked is a bill of canary that was made.
+// A Checked is a bill that canary created.
 type Checked struct {
 	ID        string     // of the call
 	At        time.Time  // when it arrived
 	Partner   partner.ID // full
-	Operation string     // that made it
+	Operation string     // that created it
 	Read      *translate.Operation
 	Asked     Created
 	Show      func(ctx context.Context, most int64) (Answer, error) // as of Shadowed
@@ -227,14 +227,14 @@ func (s *Shadow) next() {
 // finish makes a comparison and counts its result. A panic must not end the process. The value of the panic is not logged: it may
 // contain parts of an answer.
 func (s *Shadow) finish(id string, at time.Time, partner partner.ID, operation string, done *prometheus.CounterVec, compare func() Comparison) {
-	result := Comparison{Class: NoAnswer, Why: "something failed here"}
+	result := Comparison{Class: NoAnswer, Why: "an internal error occurred"}
 	table := s.counts.Table()
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			s.log.Error("panic in a comparison", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 		}
 		done.WithLabelValues(string(result.Class)).Inc()
-		if s.counts.Table() == table { // a comparison by an old table means nothing for the new one
+		if s.counts.Table() == table { // comparisons with an old table do not count for the new one
 			result.Request, result.At = id, at
 			s.counts.Add(partner, operation, result)
 		}
@@ -271,7 +271,7 @@ func (s *Shadow) compare(c Shadowed, most int64, ignore []string) {
 		}
 		again, err := ask(s.run, most, c.Again)
 		if err != nil {
-			found.Class, found.Differences, found.Why = NoAnswer, nil, "first, asked again: "+err.Error()
+			found.Class, found.Differences, found.Why = NoAnswer, nil, "first, called again: "+err.Error()
 			return found
 		}
 		return confirm(c.Operation, found, c.First, other, again, ignore)
@@ -293,13 +293,13 @@ func ask(ctx context.Context, most int64, upstream func(context.Context, int64) 
 	return a, nil
 }
 
-// confirm keeps the differences that are still there after the first upstream was asked again, in fields where its own answer has
+// confirm keeps the differences that remain after the first upstream was called again, in fields where its own answer has
 // not changed: a bill that was paid between the two answers is no difference.
 func confirm(op *translate.Operation, found Comparison, first, other, again Answer, ignore []string) Comparison {
 	moved, still := compareAnswers(op, first, again, ignore), compareAnswers(op, again, other, ignore)
 	switch {
 	case moved.Class == NoAnswer || still.Class == NoAnswer:
-		found.Class, found.Differences, found.Why = NoAnswer, nil, "first, asked again: no answer"
+		found.Class, found.Differences, found.Why = NoAnswer, nil, "first, called again: no answer"
 		return found
 	case moved.Class == NotThere || still.Class == NotThere:
 		found.Class, found.Differences = NotThere, nil

@@ -377,7 +377,7 @@ func TestExamplesCanBeFollowedUp(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]evidence.Field{"apprPrice": {Kind: evidence.InMoney, Count: 1, Old: "20000 (as asked)", New: "30000", Bill: "1", Request: "call-2", At: at}}
+	want := map[string]evidence.Field{"apprPrice": {Kind: evidence.InMoney, Count: 1, Old: "20000 (requested)", New: "30000", Bill: "1", Request: "call-2", At: at}}
 	if diff := cmp.Diff(want, s.counts.Snapshot().Counts[0].Fields); diff != "" {
 		t.Errorf("read back, -want +got:\n%s", diff)
 	}

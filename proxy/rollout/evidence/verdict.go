@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// A Ruling is one of the three words of a verdict.
+// A Ruling is the result of a verdict.
 type Ruling string
 
 // The rulings.
@@ -60,8 +60,8 @@ type Verdict struct {
 	Reason    string     `json:"reason"`
 	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE only because there were too few comparisons or calls
 
-	*Compared  `json:"compared,omitempty"` // ByShadow, ByReadBack
-	*CallStats `json:"beside,omitempty"`   // ByCalls
+	*Compared  `json:"compared,omitempty"`   // ByShadow, ByReadBack
+	*CallStats `json:"call_stats,omitempty"` // ByCalls
 }
 
 // Compared are the counts of comparisons.
@@ -104,17 +104,17 @@ type LackReport struct {
 	Lack
 }
 
-// Assumption is what the bound rests on.
+// Assumption describes the bound and its assumptions.
 const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided, at 95 % confidence (none in n: about 3/n). " +
-	"It takes the compared calls for independent draws from the calls that will come: calls of the same bill, or of a time " +
-	"when some kind of bill was rare, say less than it claims."
+	"It assumes that the compared calls are independent and like the later ones. If many of them are about the same bills, or if some kind of bill " +
+	"was rare at the time, the true rate can be higher."
 
 // Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
 func Verdicts(s Snapshot, limits Limits) []Verdict {
 	limits = limits.Filled()
 	all := []Verdict{}
 	for _, n := range s.Counts {
-		// A create is a write: its comparisons are those of the bills that it made.
+		// A create is a write: its comparisons are those of the created bills.
 		if evidence := ByShadow; n.Compared+n.Refused+n.NotThere+n.Moved+n.Unclear > 0 {
 			if n.Creates {
 				evidence = ByReadBack
@@ -185,10 +185,10 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why stri
 		if n.Compared > 0 {
 			had = fmt.Sprintf("%d", n.Compared)
 		}
-		return Inconclusive, fmt.Sprintf("the new backend had %s of the bills of %s reads: with bills: separate, shadow proves nothing unless the new backend is fed a copy of them; set old, then canary",
+		return Inconclusive, fmt.Sprintf("the new backend had %s of the bills of %s reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; set old, then canary",
 			had, grouped(n.Compared+n.OldOnly)), true
 	case n.Compared < limits.Comparisons:
-		return Inconclusive, fmt.Sprintf("%d compared, at least %d are needed", n.Compared, limits.Comparisons), true
+		return Inconclusive, fmt.Sprintf("%d comparisons, at least %d are needed", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:
 		return Fail, fmt.Sprintf("%d of %d differ: certainly more than %s", n.Differed, n.Compared, Percent(limits.Mismatch)), false
 	case c.Bills > 0 && c.Bills < limits.Bills:
@@ -243,7 +243,7 @@ const success = "0000"
 
 func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few bool) {
 	compared := func(of string, times [2]int) string {
-		return fmt.Sprintf("%s %d of %d beside %d of %d", of, times[New], b.Calls[New], times[Old], b.Calls[Old])
+		return fmt.Sprintf("%s %d of %d, at the old backend %d of %d", of, times[New], b.Calls[New], times[Old], b.Calls[Old])
 	}
 	more := func(times [2]int) bool {
 		return chanceOfMore(times[New], b.Calls[New], times[Old], b.Calls[Old]) < byChance
@@ -253,7 +253,7 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 	}
 	var lacking, against, open []string
 	for _, lack := range b.Lacks {
-		lacking = append(lacking, fmt.Sprintf("%s in %d", lack.Why, lack.Count))
+		lacking = append(lacking, fmt.Sprintf("%s (calls: %d)", lack.Why, lack.Count))
 	}
 	failed := b.Calls
 	for _, code := range b.Codes {
@@ -263,7 +263,7 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 		case more(code.Times):
 			against = append(against, "significantly more often: "+compared(code.Of, code.Times))
 		case creates && less(code.Times):
-			// Only for creates: whether another call fails depends on its bill, and the bills of the old backend are older.
+			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend are older.
 			against = append(against, "significantly less often: "+compared(code.Of, code.Times))
 		case code.Times[Old] == 0:
 			open = append(open, "never at the old backend: "+compared(code.Of, code.Times))
@@ -274,12 +274,12 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 	}
 	for _, field := range b.Mismatched {
 		if more(field.Times) {
-			open = append(open, compared("replies that do not fit in "+field.Of, field.Times))
+			open = append(open, compared("replies with another type of "+field.Of, field.Times))
 		}
 	}
 	switch {
 	case len(lacking) > 0:
-		return Fail, "its form cannot carry " + strings.Join(lacking, ", "), false
+		return Fail, "the form of the new backend cannot carry " + strings.Join(lacking, ", "), false
 	case len(against) > 0:
 		return Fail, strings.Join(against, ", "), false
 	case len(open) > 0:
@@ -324,7 +324,7 @@ func grouped(n int) string {
 	return text
 }
 
-// Percent is a rate for people, rounded up, as it must not claim too much.
+// Percent is a rate for people, rounded up, so that a bound is not shown too small.
 func Percent(rate float64) string {
 	return fmt.Sprintf("%.2f %%", math.Ceil(rate*10_000-1e-6)/100)
 }
@@ -333,15 +333,15 @@ func Percent(rate float64) string {
 const missed = 0.05
 
 // upperBound is the upper bound of Clopper and Pearson for the rate of which k in n were seen: a quantile of the Beta
-// distribution. At a higher rate, k or fewer would be seen in less than one of twenty cases.
+// distribution. At a higher rate, the probability of k or fewer is below 0.05.
 func upperBound(k, n int) float64 {
 	if k >= n {
-		return 1 // also where nothing was compared, and nothing is known
+		return 1 // also if nothing was compared
 	}
-	return mathext.InvRegIncBeta(float64(max(k, 0)+1), float64(n-k), 1-missed) // it panics unless the first two are positive
+	return mathext.InvRegIncBeta(float64(max(k, 0)+1), float64(n-k), 1-missed) // the function panics unless the first two are positive
 }
 
-// lowerBound is its mirror: the calls that are alike are the rest.
+// lowerBound is the lower bound, by the upper bound for the equal calls.
 func lowerBound(k, n int) float64 {
 	if n == 0 {
 		return 0
