@@ -28,7 +28,7 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
 	// Clones: the store may write these strings after a timeout, when another call uses the buffer of the request.
-	asked := relay.Asked{
+	asked := relay.Binding{
 		Upstream: x.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
 		Key: x.call.Value(billing.Partner), OfBill: billing.AboutBill(x.route.operation), Bill: strings.Clone(x.call.Value(billing.Bill)),
 		Expiry: x.call.Value(billing.Expiry), Member: x.call.Value(billing.Member), Merchant: x.call.Value(billing.Merchant),

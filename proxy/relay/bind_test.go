@@ -22,28 +22,28 @@ func TestBindKeepsWhereCallbacksGo(t *testing.T) {
 	s := newStation(t, setup{now: c.now})
 	const theirs = "https://partner.example.com/paid?token=1#top"
 	for name, want := range map[string]struct {
-		asked relay.Asked
+		asked relay.Binding
 		row   store.Address
 	}{
 		"bill": {
-			relay.Asked{Upstream: "up", Operation: "bill.create", Form: "legacy", Key: key, OfBill: true, Bill: bill, Member: "m", Merchant: "s", Expiry: "2026-11-30", URL: theirs},
+			relay.Binding{Upstream: "up", Operation: "bill.create", Form: "legacy", Key: key, OfBill: true, Bill: bill, Member: "m", Merchant: "s", Expiry: "2026-11-30", URL: theirs},
 			// Midnight in Korea at the end of that day.
 			store.Address{Operation: "bill.create", Bill: bill, Form: "legacy", Until: time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC)},
 		},
 		"bill whose id is not known": {
-			relay.Asked{Upstream: "up", Operation: "bill.send", Form: "v2", Key: key, OfBill: true, Member: "m", Merchant: "s", URL: theirs},
+			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Key: key, OfBill: true, Member: "m", Merchant: "s", URL: theirs},
 			store.Address{Operation: "bill.send", Form: "v2"},
 		},
 		"bill whose expiry is no date": {
-			relay.Asked{Upstream: "up", Operation: "bill.send", Form: "v2", Key: key, OfBill: true, Expiry: "20261130", URL: theirs},
+			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Key: key, OfBill: true, Expiry: "20261130", URL: theirs},
 			store.Address{Operation: "bill.send", Form: "v2"},
 		},
 		"registration": {
-			relay.Asked{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, Member: "m", Merchant: `s" "`, URL: theirs},
+			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, Member: "m", Merchant: `s" "`, URL: theirs},
 			store.Address{Operation: "mapping.register", Form: "v2", Store: `"m" "s\" \""`},
 		},
 		"registration without a store": {
-			relay.Asked{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, URL: theirs},
+			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, URL: theirs},
 			store.Address{Operation: "mapping.register", Form: "v2", Store: `"" ""`}, // what makes it none of a bill
 		},
 	} {
@@ -156,10 +156,10 @@ func TestBindToAnUpstreamThatIsGone(t *testing.T) {
 func TestLongNamesAreNotBound(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
-	for _, change := range []func(a *relay.Asked, name string){
-		func(a *relay.Asked, name string) { a.Bill = name },
-		func(a *relay.Asked, name string) { a.OfBill, a.Bill, a.Member = false, "", name },
-		func(a *relay.Asked, name string) { a.OfBill, a.Bill, a.Merchant = false, "", name },
+	for _, change := range []func(a *relay.Binding, name string){
+		func(a *relay.Binding, name string) { a.Bill = name },
+		func(a *relay.Binding, name string) { a.OfBill, a.Bill, a.Member = false, "", name },
+		func(a *relay.Binding, name string) { a.OfBill, a.Bill, a.Merchant = false, "", name },
 	} {
 		a := asked("v2", "https://partner.example.com/")
 		change(&a, strings.Repeat("n", 1000))
@@ -211,7 +211,7 @@ func TestInvalidAddressesAreLeft(t *testing.T) {
 	invalid := []string{"undefined/api/webhook", "undefined/api/webhook?token=canary", "http://10.0.0.7:8080/paid?token=canary", "https://user:canary@partner.example.com/"}
 	s := newStation(t, setup{callbacks: ", invalid_address: leave"})
 	for _, address := range invalid {
-		for _, a := range []relay.Asked{asked("v2", address), registration("v2", "s", address)} {
+		for _, a := range []relay.Binding{asked("v2", address), registration("v2", "s", address)} {
 			ours, err := s.Bind(t.Context(), a)
 			if err != nil || ours != address {
 				t.Errorf("%s: %s, %v", address, ours, err)

@@ -29,7 +29,7 @@ const (
 	// claimWithin bounds a claim. It is less than leaseSlack, as an attempt that begins at the end of its lease could be made
 	// twice at once. It also keeps a database server without an answer from blocking delivery until TCP times out.
 	claimWithin = 10 * time.Second
-	// lookAgain is the longest sleep of the deliverer: callbacks of a replica that has gone may be due.
+	// lookAgain is the longest sleep of the deliverer: callbacks of a replica that has ended may be due.
 	lookAgain = 5 * time.Second
 	// longestWait is the longest Retry-After that is followed.
 	longestWait = 24 * time.Hour
@@ -47,7 +47,7 @@ func (r *Relay) Run(ctx context.Context) {
 		now := r.now() // the same for Claim and NextDue, so that nothing becomes due between them
 		began, err := r.round(ctx, now, &attempts)
 		if err != nil && ctx.Err() == nil {
-			r.log.Error("callbacks cannot be read", "error", err.Error())
+			r.log.Error("callbacks cannot be read from the store", "error", err.Error())
 		}
 		if began > 0 {
 			continue
@@ -75,9 +75,9 @@ func (r *Relay) sweep(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			r.log.Error("callbacks that are over cannot be removed", "error", err.Error())
+			r.log.Error("old callbacks and addresses could not be removed", "error", err.Error())
 		} else if n > 0 {
-			r.log.Info("callbacks and addresses that are over are removed", "count", n)
+			r.log.Info("old callbacks and addresses were removed", "count", n)
 		}
 		select {
 		case <-ctx.Done():
@@ -154,8 +154,8 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
 	if err := r.store.Finish(done, c, result); err != nil {
-		// When the lease has expired, it is tried again (at least once).
-		r.log.Error("the attempt at a callback is not written down", "callback", c.ID, "error", err.Error())
+		// When the lease has expired, the callback is attempted again (at least once).
+		r.log.Error("the result of an attempt could not be stored", "callback", c.ID, "error", err.Error())
 		return
 	}
 	switch result.State {
@@ -163,7 +163,7 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 		r.metrics.delivered.WithLabelValues(c.Upstream).Inc()
 	case store.Dead:
 		r.metrics.died.WithLabelValues(c.Upstream).Inc()
-		r.log.Warn("a callback could not be delivered, and waits for a decision", "callback", c.ID, "upstream", c.Upstream,
+		r.log.Warn("a callback failed: no more attempts are made, and it waits for a decision", "callback", c.ID, "upstream", c.Upstream,
 			"partner", c.Partner.Short(), "attempts", c.Attempts+1, "outcome", result.Outcome)
 	}
 }

@@ -108,14 +108,14 @@ func onStore(t testing.TB, s setup, opened *store.Store) *station {
 }
 
 // asked is a bill's address of a partner that speaks form.
-func asked(form translate.Form, address string) relay.Asked {
-	return relay.Asked{
+func asked(form translate.Form, address string) relay.Binding {
+	return relay.Binding{
 		Upstream: "up", Operation: "bill.create", Form: form, Key: key, OfBill: true, Bill: bill, Member: "m", Merchant: "s", URL: address,
 	}
 }
 
 // bind returns the path of an address of ours.
-func (s *station) bind(a relay.Asked) string {
+func (s *station) bind(a relay.Binding) string {
 	s.t.Helper()
 	ours, err := s.Bind(s.t.Context(), a)
 	if err != nil {

@@ -23,7 +23,7 @@ type metrics struct {
 
 var (
 	queueDepth = prometheus.NewDesc("billbridge_callbacks_waiting", "Callbacks that are stored and not delivered yet.", []string{"upstream"}, nil)
-	deadDepth  = prometheus.NewDesc("billbridge_callbacks_dead", "Callbacks that could not be delivered and wait for a decision.", []string{"upstream"}, nil)
+	deadDepth  = prometheus.NewDesc("billbridge_callbacks_dead", "Failed callbacks: their attempts are over, and they wait for an operator's decision.", []string{"upstream"}, nil)
 	oldest     = prometheus.NewDesc("billbridge_callbacks_oldest_waiting_seconds", "Age of the oldest callback that is not delivered yet.", []string{"upstream"}, nil)
 )
 
@@ -35,15 +35,15 @@ func newMetrics(to prometheus.Registerer, r *Relay) (*metrics, error) {
 		relay: r, known: map[string]bool{},
 		accepted:  counter("accepted", "Callbacks of upstreams that were stored and acknowledged."),
 		repeated:  counter("repeated", "Callbacks that an upstream sent again, acknowledged without a second delivery."),
-		delivered: counter("delivered", "Callbacks that a partner took."),
-		died:      counter("died", "Callbacks whose last attempt failed."),
-		attempts:  counter("attempts", "Attempts to deliver, by what came of them.", "outcome"),
-		refused:   counter("refused", "Callbacks, and addresses of partners, that were refused. another_partner and another_bill are an alarm.", "reason"),
+		delivered: counter("delivered", "Callbacks that were delivered."),
+		died:      counter("died", "Callbacks that failed: no more attempts are made."),
+		attempts:  counter("attempts", "Attempts to deliver callbacks, by outcome.", "outcome"),
+		refused:   counter("refused", "Callbacks, and addresses of partners, that were refused. another_partner and another_bill can be an attack.", "reason"),
 		passed:    counter("passed", "Callbacks that passed byte for byte: in the partner's form already, sent as a form (application/x-www-form-urlencoded), or not recognised by the table.", "as"),
-		otherForm: counter("other_form", "Callbacks in the form that their upstream does not speak: translated for partners that speak the upstream's form, passed to those that speak the other."),
-		keyless:   counter("without_key", "Callbacks that were stored though their body names no partner's key: the address alone says whose they are."),
-		left:      counter("addresses_left", "Bills and registrations whose callback address is never called from here and went out as it is (callbacks.invalid_address)."),
-		fields:    counter("fields", "Fields that translated callbacks lost, or that did not fit and passed as they are or are missing; unknown are all that the table does not name.", "what", "field"),
+		otherForm: counter("other_form", "Callbacks that are not in the form of their upstream: translated for partners that use the form of the upstream, otherwise passed."),
+		keyless:   counter("without_key", "Callbacks that were stored although their body has no partner's key: only the address identifies the partner."),
+		left:      counter("addresses_left", "Bills and registrations whose callback address is never called and was sent unchanged (callbacks.invalid_address: leave)."),
+		fields:    counter("fields", "Fields of translated callbacks: dropped ones, and mismatched ones, which have another type than documented or are missing. unknown: all fields that are not in the table.", "what", "field"),
 	}
 	if to == nil {
 		return m, nil
@@ -61,7 +61,7 @@ var refusals = []string{
 	"path", "method", "unknown_address", "too_large", "broken", "coding", "type", "ambiguous", "no_key", "another_partner", "another_bill", "store", "address",
 }
 
-// know makes an upstream's counters, at zero, so that the first event is an increase. The fields are those of the table.
+// know creates the counters of an upstream with 0, so that increase() includes the first event. The fields are those of the table.
 func (m *metrics) know(upstream string, t *translate.Table) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

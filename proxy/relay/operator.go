@@ -80,7 +80,7 @@ type Progress struct {
 //	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   the newest first
 //	GET  /callbacks/audit?limit=
 //	GET  /callbacks/{id}
-//	POST /callbacks/replay?by=&…   dead ones, by the same filter; the answer has a line of Progress after each batch
+//	POST /callbacks/replay?by=&…   failed ones (state dead), by the same filter; the answer has a line of Progress after each batch
 //	POST /callbacks/drop?by=&…
 //	POST /callbacks/{id}/replay?by=
 //	POST /callbacks/{id}/drop?by=
@@ -145,7 +145,7 @@ func (r *Relay) audit(w http.ResponseWriter, req *http.Request) {
 	for key, values := range q {
 		n, wrong := strconv.Atoi(values[0])
 		if key != "limit" || len(values) > 1 || wrong != nil || n < 1 || n > auditedMost {
-			err = fmt.Errorf("one limit can be given, from 1 to %d", auditedMost)
+			err = fmt.Errorf("limit must be given once, from 1 to %d", auditedMost)
 		}
 		limit = n
 	}
@@ -187,7 +187,7 @@ func decisionOf(query string) (d decision, rest string, err error) {
 		d.dry = true
 	case len(by) != 1 || by[0] == "" || !utf8.ValidString(by[0]) || utf8.RuneCountInString(by[0]) > 100 ||
 		strings.ContainsFunc(by[0], func(c rune) bool { return !unicode.IsPrint(c) }):
-		return d, "", fmt.Errorf("%w: say who you are with by: a name of up to 100 letters that print, for the audit log", store.ErrFilter)
+		return d, "", fmt.Errorf("%w: by must be your name, for the audit log: 1 to 100 printable characters", store.ErrFilter)
 	default:
 		d.by = by[0]
 	}
@@ -313,8 +313,8 @@ func listed(c store.Callback) Listed {
 	return l
 }
 
-// filterOf reads a filter. Unknown keys, repeated keys and empty values are errors: an empty value comes from an unset variable, and a
-// replay of more than was meant cannot be undone.
+// filterOf reads a filter. Unknown keys, repeated keys and empty values are errors: an empty value can come from an unset variable, and a
+// replay of too many callbacks cannot be undone.
 func filterOf(query string) (f store.Filter, err error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
@@ -370,7 +370,7 @@ func fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, store.ErrFilter), errors.Is(err, store.ErrAmbiguous):
 		status = http.StatusBadRequest
 	case errors.Is(err, store.ErrNotFound):
-		status, err = http.StatusNotFound, errors.New("there is no callback of that id, or it was over for longer than the retention")
+		status, err = http.StatusNotFound, errors.New("there is no callback with this id, or it was removed after callbacks.retention")
 	case errors.Is(err, store.ErrState):
 		status = http.StatusConflict
 	}
@@ -379,5 +379,5 @@ func fail(w http.ResponseWriter, err error) {
 
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	_ = json.NewEncoder(w).Encode(v) // if the operator has gone, there is nobody to report to
+	_ = json.NewEncoder(w).Encode(v) // an error means that the operator has disconnected
 }

@@ -216,8 +216,8 @@ func TestR31_APartnerOfManyHosts(t *testing.T) {
 }
 
 // registration is an address that a merchant gave when it registered.
-func registration(form translate.Form, merchant, address string) relay.Asked {
-	return relay.Asked{Upstream: "up", Operation: "mapping.register", Form: form, Key: key, Member: "m", Merchant: merchant, URL: address}
+func registration(form translate.Form, merchant, address string) relay.Binding {
+	return relay.Binding{Upstream: "up", Operation: "mapping.register", Form: form, Key: key, Member: "m", Merchant: merchant, URL: address}
 }
 
 // A status that comes back is news. The partner gets all three, and the later ones only after the first, however the

@@ -2,7 +2,7 @@
 //
 //	r, err := relay.New(config, relay.Options{Store: opened, Registerer: registry, Logger: logger})
 //	go r.Run(ctx)                                         // delivers
-//	ours, err := r.Bind(ctx, relay.Asked{URL: theirs, …}) // before a create is sent: the address that the upstream gets
+//	ours, err := r.Bind(ctx, relay.Binding{URL: theirs, …}) // before a create is sent: the address that the upstream gets
 //	http.Handle("/callback/", r)                          // what the upstream then calls
 //
 // The callback address of a bill or a registration is replaced by one of ours. When the upstream calls it, the callback is
@@ -36,7 +36,7 @@ import (
 // Options are the dependencies of a relay.
 type Options struct {
 	Store      *store.Store
-	Registerer prometheus.Registerer // if nil, the metrics are kept but nobody sees them
+	Registerer prometheus.Registerer // if nil, the metrics are not registered
 	Logger     *slog.Logger          // if nil, nothing is logged
 	UserAgent  string                // towards partners; if empty, "billbridge"
 	Now        func() time.Time      // if nil, time.Now
@@ -92,7 +92,7 @@ func New(c *config.Config, o Options) (*Relay, error) {
 	return r, nil
 }
 
-// Use replaces the config. Attempts under way go on with the old one.
+// Use replaces the config. Attempts under way keep the old one.
 func (r *Relay) Use(c *config.Config) {
 	next := &settings{config: c, callbacks: config.DefaultCallbacks(), rows: c.Table.Callback()}
 	if c.Callbacks != nil {
@@ -109,9 +109,9 @@ func (r *Relay) Use(c *config.Config) {
 	r.wake()
 }
 
-// Asked is a partner's call with a callback address. Bill and URL must not be parts of a buffer that is reused: the store may still
+// A Binding is a partner's callback address, and the call that has it. Bill and URL must not be parts of a buffer that is reused: the store may still
 // read them after Bind returned an error.
-type Asked struct {
+type Binding struct {
 	Upstream, Operation string
 	Form                translate.Form // the partner's
 	Key                 string         // the partner's
@@ -122,15 +122,15 @@ type Asked struct {
 	URL                 string // the partner's address
 }
 
-// A Wrong address is refused before anything is sent. Its text is for the partner and shows nothing of the address.
+// A Wrong is the refusal of a callback address, before anything is sent. Its text is for the partner and shows nothing of the address.
 type Wrong struct{ Text string }
 
 func (w *Wrong) Error() string { return w.Text }
 
 // Bind stores the callback address of a call, and returns the address of ours that the upstream gets in its place. It returns the
 // partner's own if the config relays no callbacks, or if it leaves addresses that are never called unchanged. After an error the
-// call must not be sent. The error is a [*Wrong] if the address is at fault; else it could not be stored.
-func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
+// call must not be sent. The error is a [*Wrong] if the address is wrong; otherwise it could not be stored.
+func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	s := r.current.Load()
 	if s.config.Callbacks == nil {
 		return a.URL, nil
@@ -142,7 +142,7 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 	if _, err := s.guard.check(a.URL); err != nil {
 		if s.callbacks.InvalidAddress == config.LeaveInvalid {
 			r.metrics.left.WithLabelValues(a.Upstream).Inc()
-			r.log.Warn("a callback address that is never called from here goes out as it is", "upstream", a.Upstream,
+			r.log.Warn("a callback address that is never called from here was sent unchanged", "upstream", a.Upstream,
 				"partner", partner.Of(a.Key).Short(), "operation", a.Operation, "reason", err.Error())
 			return a.URL, nil
 		}
@@ -150,10 +150,10 @@ func (r *Relay) Bind(ctx context.Context, a Asked) (string, error) {
 		return "", &Wrong{err.Error()}
 	}
 	if strings.ContainsRune(a.Bill, 0) { // a database cannot store it, and the id must not be changed
-		return "", &Wrong{"can be kept only for a bill whose id has no zero character"}
+		return "", &Wrong{"can be stored only for a bill id without a NUL character"}
 	}
 	if max(len(a.Bill), len(a.Member), len(a.Merchant)) > longestName {
-		return "", &Wrong{fmt.Sprintf("can be kept only for a bill, a member and a merchant with names of at most %d bytes", longestName)}
+		return "", &Wrong{fmt.Sprintf("can be stored only for a bill, a member and a merchant of at most %d bytes each", longestName)}
 	}
 	row := store.Address{
 		ID: random(), Upstream: a.Upstream, Operation: a.Operation,
@@ -192,7 +192,7 @@ func random() string {
 // seoul is Korean local time, the time zone of the interface (translate/README.md, Dates).
 var seoul = time.FixedZone("KST", 9*60*60)
 
-// Until is when a bill with that expiry is over: at the end of that day. It is zero if the expiry is no date.
+// Until is when a bill with that expiry ends: at the end of that day. It is zero if the expiry is not a date.
 func Until(expiry string) time.Time {
 	day, err := time.ParseInLocation(time.DateOnly, expiry, seoul)
 	if err != nil {
@@ -205,6 +205,6 @@ func Until(expiry string) time.Time {
 func (r *Relay) wake() {
 	select {
 	case r.arrived <- struct{}{}:
-	default: // it will wake anyway
+	default: // it is already awake
 	}
 }

@@ -76,7 +76,7 @@ func TestR35_NothingIsTold(t *testing.T) {
 		s.round()
 		clock.add(10 * time.Second)
 	}
-	// An attempt that is not written down, and a callback that is not stored.
+	// An attempt whose result is not stored, and a callback that is not stored.
 	a := asked("v2", "https://partner.example.com/canary?token=canary")
 	a.Key = secretKey
 	path := s.bind(a)
@@ -91,7 +91,7 @@ func TestR35_NothingIsTold(t *testing.T) {
 	post(path, notice("v2", secretKey, bill, body))
 	log := s.logs.String()
 	for _, line := range []string{
-		"a callback is refused", "a callback could not be delivered", "the attempt at a callback is not written down", "a callback cannot be taken", "callbacks replayed",
+		"a callback is refused", "a callback failed", "the result of an attempt could not be stored", "a callback cannot be taken", "callbacks replayed",
 	} {
 		if !strings.Contains(log, line) {
 			t.Errorf("it does not come to that: %s", line) // or the test would not see what that tells
