@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A Callback is a message that the upstream sends by itself to an address of the partner (translate/README.md, Events). It is in
+// A Callback is a message that the upstream sends, without a request, to an address of the partner (translate/README.md, Events). It is in
 // the upstream's form, and the partner's server reads the partner's form. A Callback is immutable and safe for concurrent use.
 type Callback struct {
 	operation    *Operation

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// An ID is the SHA-256 of a partner's key in 64 lower-case hex digits, or the first digits of it, at least 12: so many are shown
-// to operators, and so many must be typed. The type does not guarantee either: see IsFull and IsPrefix. "" is no partner.
+// An ID is the SHA-256 of a partner's key in 64 lower-case hex digits, or the first digits of it, at least 12: operators see the
+// first 12, and must type at least 12. The type does not guarantee either: see IsFull and IsPrefix. "" is no partner.
 type ID string
 
 const (

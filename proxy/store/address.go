@@ -12,18 +12,18 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// An Address is a callback address of ours that an upstream got in place of the partner's own.
+// An Address is a callback address of the gateway, which an upstream got in place of the partner's own.
 type Address struct {
 	ID        string // the unique part of its path: 32 lower-case hex digits that cannot be guessed
 	Upstream  string // that got it
 	Operation string // of the call that carried it
 	Partner   partner.ID
-	Bill      string    // "" for a registration, and for a bill whose id is not known
-	Store     string    // the member or merchant of a registration; "" for a bill, and that is what makes it one
+	Bill      string    // "" for a registration, and for a bill without a known id
+	Store     string    // the member and merchant of a registration; "" means that the address is of a bill
 	Form      string    // the partner's
 	URL       string    // the partner's own address
 	Created   time.Time // must not be zero
-	Until     time.Time // the bill is over then; zero if that is not known, and for a registration
+	Until     time.Time // the end of the bill; zero if it is not known, and for a registration
 }
 
 // Bind stores an address before the upstream gets it, and returns the id to use: a.ID if the address is new.
@@ -45,7 +45,7 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	}); err != nil {
 		return "", err
 	}
-	// An end before the creation is one that we do not understand: 0001-01-01 may mean a bill without an end. The next sweep
+	// An end before the creation is not plausible: 0001-01-01 may mean a bill without an end. The next sweep
 	// must not remove the address.
 	over := a.Until
 	if over.Before(a.Created) {

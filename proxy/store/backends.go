@@ -52,8 +52,8 @@ func (e *renamedError) swapped() bool { return e.Old == e.NewWas && e.New == e.O
 // Backends are the two upstreams between which partners move, or the one that all calls go to.
 type Backends struct {
 	Old, New string
-	Shared   bool     // both see the same bills: nobody owns one
-	Staying  []string // the stages in which nothing of a partner is made at the new backend
+	Shared   bool     // both see the same bills, which have no owner
+	Staying  []string // the stages in which no bill of a partner is created at the new backend
 
 	Alone string // without a rollout: where all calls go
 	Look  bool   // change nothing: only report whether it would be refused
@@ -133,7 +133,7 @@ func settleAgain(ctx context.Context, q queries, now time.Time) error {
 	if _, err := q.ExecContext(ctx, "UPDATE billbridge_seen SET seen = $1 WHERE seen < $1", now.UnixMilli()); err != nil {
 		return err
 	}
-	// Whoever forced a stage was warned of the calls that were under way then, not of these.
+	// An operator who forced a stage was warned of the calls under way then, not of these.
 	result, err := q.ExecContext(ctx, "UPDATE billbridge_stages SET forced = 0 WHERE forced = 1")
 	if err != nil {
 		return err

@@ -30,18 +30,18 @@ type Callback struct {
 	Bill        string
 	Form        string // the partner's
 	URL         string // of the partner
-	Host        string // of URL; the number of attempts at once is limited by it
+	Host        string // of URL; the number of concurrent attempts is limited for each host
 	Order       string // callbacks with equal Order are delivered in the order in which they were accepted
 	Digest      [32]byte
 	ContentType string
-	Body        []byte    // as it is to be delivered; List leaves it out
+	Body        []byte    // as it will be delivered; List does not return it
 	Received    time.Time // must not be zero
 	State       State
 	Attempts    int       // that have ended
 	Next        time.Time // when the next attempt is due, if it is waiting
 	LastAt      time.Time // when the last attempt ended; zero before the first
 	LastStatus  int       // the HTTP status of the last attempt; 0 if there was no answer
-	LastOutcome string    // of the last attempt, in words; it must hold nothing secret
+	LastOutcome string    // of the last attempt, one of the relay's outcomes; it must contain nothing secret
 	Cursor      int64     // grows with each callback; for Filter.After
 }
 

@@ -14,7 +14,7 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// Counts are what all replicas together counted for one partner and operation. Only the caller knows the meaning of Data.
+// Counts are the counts of all replicas for one partner and operation. Only the caller interprets Data.
 type Counts struct {
 	Partner   partner.ID // full
 	Operation string

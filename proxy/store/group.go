@@ -32,11 +32,11 @@ func (e *sqliteEngine) write(ctx context.Context, f func(context.Context, querie
 		return ctx.Err()
 	case <-e.gone:
 	}
-	select { // it may have been the writer's last job
+	select { // the job may have been the writer's last one
 	case err := <-j.done:
 		return err
 	default:
-		return errClosed // it came after the writer had ended
+		return errClosed // the job came after the writer had ended
 	}
 }
 

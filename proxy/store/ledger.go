@@ -21,7 +21,7 @@ var (
 	ErrMaking = errors.New("store: a create of the bill is under way")
 	// ErrDenied: after the create arrived, another call got the answer that there is no such bill.
 	ErrDenied = errors.New("store: a caller got the answer that there is no such bill")
-	// ErrBill: the id of the bill cannot be stored. No documented id is like that.
+	// ErrBill: the id of the bill cannot be stored. Documented ids can.
 	ErrBill = errors.New("store: not the id of a bill that can be kept")
 )
 
@@ -41,11 +41,11 @@ type Owner struct {
 	Bill      string
 	Upstream  string
 	State     Ownership
-	Open      int       // creates that were not completed: under way, or their process ended first
+	Open      int       // creates that were not completed: under way, or interrupted by the end of their gateway
 	Uncertain bool      // a create ended Unknown or Taken: the bill will not be released
 	Changed   time.Time // when it came into its state
 	Tried     time.Time // when its last create was recorded; if there was none, as Changed
-	Ends      time.Time // when the bill is over: it is swept some time later. 1970 for a released row
+	Ends      time.Time // when the bill ends; its row is removed rollout.keep later. 1970 for a released row
 	Ended     time.Time // when an owned bill was seen destroyed or cancelled; zero if it was not
 	Unknown   bool      // a write of it has an unknown outcome that is not resolved (see RecordUnknown); set by Store.Owner alone
 }
@@ -73,10 +73,10 @@ type Outcome string
 
 // The outcomes. In doubt it is Unknown.
 const (
-	Succeeded Outcome = "succeeded" // the upstream said so
-	Refused   Outcome = "refused"   // the upstream refused it, for another reason than that the id is used
+	Succeeded Outcome = "succeeded" // the upstream answered with a success
+	Refused   Outcome = "refused"   // the upstream refused it, but not because the id is used
 	Taken     Outcome = "taken"     // the upstream has a bill with that id, from whichever call (BILL_001)
-	NotSent   Outcome = "not sent"  // certainly not one byte was sent
+	NotSent   Outcome = "not sent"  // no byte was sent
 	Unknown   Outcome = "unknown"
 )
 
