@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -79,7 +78,8 @@ func (c *conn) read(p []byte) (int, error) {
 		_ = c.Conn.SetReadDeadline(w.until) // only a part of the request may have come
 		return n, err
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) && (w.until.IsZero() || time.Now().Before(w.until)) {
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() && (w.until.IsZero() || time.Now().Before(w.until)) {
 		w.over.Store(true)
 		return 0, io.EOF
 	}
