@@ -34,6 +34,7 @@ func (c *Config) check() {
 	if c.Table != nil {
 		c.checkReadOperation()
 	}
+	c.checkStoreTLS()
 }
 
 func (c *Config) checkBasePath() {
@@ -145,12 +146,13 @@ func (c *Config) checkListeners() {
 		c.checkListener(l.address, l.path...)
 	}
 	if _, port, _ := net.SplitHostPort(c.Listen); c.Listen == c.Admin.Listen && port != "0" {
-		s.addProblem(fmt.Sprintf("must differ from listen, but both are %s", c.Listen), "admin", "listen")
+		s.addProblem(fmt.Sprintf("must differ from listen, but both are %q", c.Listen), "admin", "listen")
 	}
+	c.Admin.Position = s.position("admin", "listen")
 	inFile := c.Admin.Token.Reveal()
 	resolved := c.resolveSecret(&c.Admin.Token, "admin", "token")
 	if host, _, err := net.SplitHostPort(c.Admin.Listen); err == nil && resolved && !c.Admin.Token.IsSet() && !Loopback(host) {
-		text := "a token is needed, since admin.listen is not loopback: " + c.Admin.Listen
+		text := fmt.Sprintf("a token is needed, since admin.listen is not loopback: %q", c.Admin.Listen)
 		if inFile != "" { // it is a reference, since the token itself is empty
 			text += "; " + inFile + " is not set"
 		}
@@ -159,10 +161,13 @@ func (c *Config) checkListeners() {
 	if c.TLS != nil {
 		c.checkKeyPair(c.TLS, "tls")
 	}
+	if c.Admin.TLS != nil {
+		c.checkKeyPair(c.Admin.TLS, "admin", "tls")
+	}
 }
 
 func (c *Config) checkListener(address string, key ...string) {
-	if _, port, err := net.SplitHostPort(address); err != nil || !isPort(port) {
+	if host, port, err := net.SplitHostPort(address); err != nil || !isPort(port) || strings.ContainsAny(host, "@/?#") {
 		c.source.addProblem(fmt.Sprintf("must be HOST:PORT such as 127.0.0.1:8080, but is %q", address), key...)
 	}
 }
@@ -201,7 +206,7 @@ func (c *Config) checkUpstreams() {
 		}
 		if u.TLS != nil {
 			if u.Address.URL != nil && u.Address.Scheme != "https" {
-				s.addProblem("needs an https url, but the url is "+u.Address.String(), at("tls")...)
+				s.addProblem(fmt.Sprintf("needs an https url, but the url is %q", u.Address.String()), at("tls")...)
 			}
 			c.checkUpstreamTLS(u, at("tls"))
 		}
@@ -212,8 +217,17 @@ func (c *Config) checkUpstreams() {
 	case c.Route.Default == "":
 		s.addProblem("default is needed, since there is more than one upstream", "route")
 	case c.Upstreams.Find(c.Route.Default) == nil:
-		s.addProblem(fmt.Sprintf("there is no upstream %q%s", c.Route.Default, translate.DidYouMean(c.Route.Default, c.Upstreams.names())), "route", "default")
+		s.addProblem(c.Upstreams.unknown(c.Route.Default), "route", "default")
 	}
+}
+
+// unknown returns the text of a problem with a name that no upstream has.
+func (u Upstreams) unknown(name string) string {
+	hint := translate.DidYouMean(name, u.names())
+	if hint == "" {
+		hint = "; the upstreams are " + strings.Join(slices.DeleteFunc(u.names(), func(name string) bool { return !upstreamName.MatchString(name) }), ", ")
+	}
+	return fmt.Sprintf("there is no upstream %q%s", name, hint)
 }
 
 // plainPath matches paths without escapes, path parameters and dots, which a server could change.
@@ -230,10 +244,10 @@ func (c *Config) checkPass() {
 			continue
 		}
 		if o := c.OperationWithSimilarPath(p); o != nil {
-			c.source.addProblem(fmt.Sprintf("%s is the path of %s in the table, or so similar that a server may treat it as the same", p, o.Name), "route", "pass")
+			c.source.addProblem(fmt.Sprintf("%q is the path of %s in the table, or so similar that a server may treat it as the same", p, o.Name), "route", "pass")
 		}
 		if form := c.Table.FormOf(p); c.UpstreamOfForm(form) == nil {
-			c.source.addProblem(fmt.Sprintf("%s is a path of the %s form, but no upstream has this form", p, form), "route", "pass")
+			c.source.addProblem(fmt.Sprintf("%q is a path of the %s form, but no upstream has this form", p, form), "route", "pass")
 		}
 	}
 }
@@ -243,7 +257,7 @@ func (c *Config) checkUpstreamTLS(u *Upstream, key []string) {
 		pem, ok := c.source.readFile(u.TLS.CA, append(key, "ca")...)
 		u.TLS.Roots = x509.NewCertPool()
 		if !u.TLS.Roots.AppendCertsFromPEM(pem) && ok {
-			c.source.addProblem("there is no PEM certificate in "+u.TLS.CA, append(key, "ca")...)
+			c.source.addProblem("there is no PEM certificate in "+shownFile(u.TLS.CA), append(key, "ca")...)
 		}
 	}
 	if u.TLS.Client != nil {
@@ -258,7 +272,7 @@ func (c *Config) checkKeyPair(pair *KeyPair, key ...string) {
 	}
 	pair.Cert, pair.Key = c.resolvePath(pair.Cert), c.resolvePath(pair.Key)
 	if _, err := pair.Certificate(); err != nil {
-		c.source.addProblem(err.Error(), append(key, "cert")...)
+		c.source.addFileProblem(err, append(key, "cert")...)
 	}
 }
 
@@ -279,7 +293,7 @@ func (c *Config) resolveSecret(secret *Secret, key ...string) bool {
 	default:
 		data, ok := c.source.readFile(c.resolvePath(match[2]), key...)
 		if *secret = NewSecret(strings.TrimSpace(string(data))); ok && !secret.IsSet() {
-			c.source.addProblem("the file is empty: "+match[2], key...)
+			c.source.addProblem("the file is empty: "+shownFile(match[2]), key...)
 		}
 		return secret.IsSet()
 	}

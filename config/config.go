@@ -47,6 +47,8 @@ type Config struct {
 	TableFiles TableFiles       `yaml:"table"`
 	Table      *translate.Table `yaml:"-"` // compiled from TableFiles
 
+	warnings translate.Problems // those that [Config.Warnings] cannot find later
+
 	source *source
 }
 
@@ -54,6 +56,11 @@ type Config struct {
 type Admin struct {
 	Listen string `yaml:"listen"`
 	Token  Secret `yaml:"token"` // bearer token; required if Listen is not loopback
+
+	TLS *KeyPair `yaml:"tls"` // nil for plain HTTP
+
+	// Position is the position of Listen in the file, for warnings. Its Text is empty.
+	Position translate.Problem `yaml:"-"`
 }
 
 // An Upstream is a billing backend.
@@ -262,10 +269,18 @@ func Load(path string, lookup func(string) (string, bool)) (*Config, error) {
 func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, error) {
 	root, err := translate.ParseYAML(file)
 	if err != nil {
+		if problems := (translate.Problems)(nil); errors.As(err, &problems) {
+			for i := range problems {
+				problems[i].Text = withoutSecrets(problems[i].Text)
+			}
+		}
 		return nil, err
 	}
 	c := defaults()
 	c.source = &source{file: file.Name, root: root, lookup: lookup}
+	if c.source.checkNodes(root); len(c.source.problems) > 0 {
+		return nil, c.source.problems.Sorted()
+	}
 	if err := root.Load(c, yaml.WithKnownFields()); err != nil {
 		return nil, c.source.yamlProblems(err)
 	}

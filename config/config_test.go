@@ -101,7 +101,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		oneUpstream,
-		oneUpstream + "listen:\nadmin: {}\nlimits:\ntimeouts: {}\nfailures:\nroute:\ntable:\ntls:\nbase_path:\n",
+		oneUpstream + "admin: {}\nlimits: {}\ntimeouts: {}\nfailures: {}\nroute: {}\ntable: {}\n",
 	} {
 		c := parse(t, text)
 		got := []any{c.Listen, c.BasePath, c.Admin.Listen, c.Admin.Token.IsSet(), c.Route, c.Limits, c.Timeouts, c.Failures, c.TableFiles, c.TLS == nil}

@@ -132,6 +132,7 @@ func fullConfig(t *testing.T) (file string, root map[string]any) {
 	newPair(t, "gateway").write(t, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	const text = `
 tls: {cert: cert.pem, key: key.pem}
+admin: {tls: {cert: cert.pem, key: key.pem}}
 upstreams:
   old: {form: legacy, url: https://old.example.com}
   new: {form: v2, url: https://new.example.com, tls: {client: {cert: cert.pem, key: key.pem}}}

@@ -149,7 +149,7 @@ func (c *Config) checkBackends(r *Rollout) {
 		if backend.name == "" {
 			s.addProblem("is missing: the upstream that partners move "+backend.direction, "rollout", backend.key)
 		} else if c.Upstreams.Find(backend.name) == nil {
-			s.addProblem(fmt.Sprintf("there is no upstream %q%s", backend.name, translate.DidYouMean(backend.name, c.Upstreams.names())), "rollout", backend.key)
+			s.addProblem(c.Upstreams.unknown(backend.name), "rollout", backend.key)
 		}
 	}
 	if r.Old != "" && r.Old == r.New {

@@ -116,3 +116,39 @@ func TestErrorsOfAConfigContainNoSecret(t *testing.T) {
 		checkNoSecret(t, text, err.Error())
 	}
 }
+
+// Warnings are about connections in plain text to or from other machines, and have the position of the key.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	const admin = "test.yaml:2:17: admin.listen: the admin token crosses the network in plain text, since the address is not loopback: set admin.tls"
+	const postgres = "test.yaml:2:14: store.url: the connection to PostgreSQL may be in plain text: add sslmode=verify-full to the URL, or sslmode=require if its certificate cannot be verified"
+	dir := folder(t, nil)
+	newPair(t, "admin").write(t, dir+"/cert.pem", dir+"/key.pem")
+	for text, want := range map[string]string{
+		"admin: {listen: 127.0.0.1:9090, token: a}": "",
+		"admin: {listen: 0.0.0.0:9090, token: a}":   admin,
+		"admin: {listen: ':9090', token: a}":        admin,
+		"admin: {listen: 192.0.2.1:9090, token: a, tls: {cert: " + dir + "/cert.pem, key: " + dir + "/key.pem}}": "",
+		"store: {url: 'sqlite:billbridge.db'}":                                       "",
+		"store: {url: 'postgres://u:p@127.0.0.1/db'}":                                "",
+		"store: {url: 'postgres://u:p@localhost:5432/db?sslmode=disable'}":           "",
+		"store: {url: 'postgres://u:p@[::1]:5432/db'}":                               "",
+		"store: {url: 'postgres:///db?host=/run/postgresql'}":                        "",
+		"store: {url: 'postgres://u:p@db.example.com/db'}":                           postgres,
+		"store: {url: 'postgresql://u:p@192.0.2.1:5432/db?sslmode=prefer'}":          postgres,
+		"store: {url: 'postgres://u:p@127.0.0.1:5432,db.example.com:5432/db'}":       postgres,
+		"store: {url: 'postgres:///db?host=/run/postgresql,db.example.com'}":         postgres,
+		"store: {url: 'postgres://u:p@db.example.com/db?sslmode=disable'}":           postgres,
+		"store: {url: 'postgres://u:p@db.example.com/db?sslmode=verify-full'}":       "",
+		"store: {url: 'postgres://u:p@db.example.com/db?sslmode=require&user=else'}": "",
+	} {
+		if got := parse(t, oneUpstream+text+"\n").Warnings(); got.Error() != want {
+			t.Errorf("%s\ngot  %s\nwant %s", text, got, want)
+		}
+	}
+	modeInEnvironment := func(name string) (string, bool) { return "require", name == "PGSSLMODE" }
+	c, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(oneUpstream + "store: {url: 'postgres://u:p@db.example.com/db'}\n")}, modeInEnvironment)
+	if err != nil || len(c.Warnings()) > 0 {
+		t.Errorf("PGSSLMODE is ignored: %v, %v", c.Warnings(), err)
+	}
+}

@@ -3,9 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"billbridge/translate"
@@ -24,8 +26,17 @@ type source struct {
 // addProblem adds a problem at the position of a key.
 func (s *source) addProblem(text string, keys ...string) {
 	p := s.position(keys...)
-	p.Text = strings.Join(keys, ".") + ": " + text
+	path := slices.Clone(keys)
+	if len(path) > 1 && path[0] == "upstreams" && len(path[1]) > 4 && !upstreamName.MatchString(path[1]) {
+		path[1] = notShown
+	}
+	p.Text = strings.Join(path, ".") + ": " + withoutSecrets(text)
 	s.problems = append(s.problems, p)
+}
+
+// problemAt returns a problem at the position of a node.
+func (s *source) problemAt(n *yaml.Node, text string) translate.Problem {
+	return translate.Problem{File: s.file, Line: n.Line, Column: n.Column, Text: text}
 }
 
 // position returns the position of a key, or of the innermost section around it that the file has.
@@ -38,15 +49,24 @@ func (s *source) position(keys ...string) translate.Problem {
 		}
 		n = next
 	}
-	return translate.Problem{File: s.file, Line: n.Line, Column: n.Column}
+	return s.problemAt(n, "")
 }
 
 func (s *source) readFile(path string, keys ...string) ([]byte, bool) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		s.addProblem(err.Error(), keys...)
+		s.addFileProblem(err, keys...)
 	}
 	return data, err == nil
+}
+
+// addFileProblem adds a problem with a file. What is in the place of its path may be a secret.
+func (s *source) addFileProblem(err error, keys ...string) {
+	text := err.Error()
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		text = failed.Op + " " + shownFile(failed.Path) + ": " + failed.Err.Error()
+	}
+	s.addProblem(text, keys...)
 }
 
 // child returns the value of a key in the mapping n, or nil.
@@ -74,7 +94,7 @@ var movedKeys = map[string]string{
 func (s *source) yamlProblems(err error) translate.Problems {
 	var many *yaml.LoadErrors
 	if !errors.As(err, &many) {
-		return translate.Problems{{File: s.file, Line: 1, Column: 1, Text: err.Error()}}
+		return translate.Problems{{File: s.file, Line: 1, Column: 1, Text: withoutSecrets(err.Error())}}
 	}
 	for _, e := range many.Errors {
 		text := e.Message
@@ -89,7 +109,7 @@ func (s *source) yamlProblems(err error) translate.Problems {
 				text += fmt.Sprintf(", but is %q", m[2])
 			}
 		}
-		s.problems = append(s.problems, translate.Problem{File: s.file, Line: e.Mark.Line, Column: e.Mark.Column, Text: text})
+		s.problems = append(s.problems, translate.Problem{File: s.file, Line: e.Mark.Line, Column: e.Mark.Column, Text: withoutSecrets(text)})
 	}
 	return s.problems.Sorted()
 }

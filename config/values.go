@@ -170,6 +170,9 @@ func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
 		return errors.New("must be text, ${env:NAME} or ${file:PATH}")
 	}
+	if n.Value == "" {
+		return errors.New("is empty: write text, ${env:NAME} or ${file:PATH}, or remove the key")
+	}
 	*s = NewSecret(n.Value)
 	return nil
 }
