@@ -1,36 +1,99 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"billbridge/config"
+	"billbridge/translate"
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// startAdmin serves the admin listener. Until completeAdmin is called it has health, readiness, which fails, and metrics.
+func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (err error) {
+	if s.adminListener, err = s.listener("admin.listen", c.Admin.Listen); err != nil {
+		return err
+	}
+	if at, ok := s.adminListener.Addr().(*net.TCPAddr); ok && !c.Admin.Token.IsSet() && !at.IP.IsLoopback() {
+		return fmt.Errorf("admin.token is not set, and the admin socket listens on %s, which is not loopback: set admin.token in the config", at)
+	}
+	if s.tokens, err = newTokens(c.Admin.Token, s.log, registry); err != nil {
+		return err
+	}
+	s.logWarnings(c)
+	reload := func() error { return errors.New("the gateway is starting and has just read the config") }
+	handler := newAdminHandler(s.tokens, registry, s.ready, reload, nil)
+	s.adminHandler.Store(&handler)
+	s.adminServer = http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.adminHandler.Load()).ServeHTTP(w, r) }),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	serving := s.adminListener
+	if c.Admin.TLS != nil {
+		s.adminTLS.Store(c.Admin.TLS)
+		serving = tls.NewListener(serving, &tls.Config{NextProtos: []string{"http/1.1"}, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return s.adminTLS.Load().Certificate()
+		}})
+	}
+	go func() { s.serveErrors <- s.adminServer.Serve(serving) }()
+	return nil
+}
+
+// logWarnings logs the warnings about a config, and the one about an admin socket that another process opened.
+func (s *Server) logWarnings(c *config.Config) {
+	warnings := c.Warnings()
+	isPlainAdmin := func(w translate.Problem) bool { return w.Text == config.PlainAdmin }
+	if s.sockets["admin.listen"] != nil {
+		warnings = slices.DeleteFunc(warnings, isPlainAdmin)
+		if at, ok := s.adminListener.Addr().(*net.TCPAddr); ok && c.Admin.TLS == nil && !at.IP.IsLoopback() {
+			warnings = append(warnings, translate.Problem{Text: config.PlainAdmin})
+		}
+	}
+	for _, w := range warnings {
+		s.log.Warn(w.Text, "file", w.File, "line", w.Line)
+	}
+}
+
+// completeAdmin adds reload, callbacks, store and rollout to the admin listener.
+func (s *Server) completeAdmin(c *config.Config, registry prometheus.Gatherer) {
+	handlers := map[string]http.Handler{}
+	if s.relay != nil {
+		handlers["/callbacks"], handlers["/store"] = s.relay.Operator(), s.storeHandler()
+	}
+	if s.rollout != nil {
+		handlers["/rollout"] = s.rollout.Operator()
+	}
+	handler := newAdminHandler(s.tokens, registry, s.ready, s.Reload, handlers)
+	s.adminHandler.Store(&handler)
+}
+
 // newAdminHandler returns the handler of the admin listener: metrics, health, readiness, reload, and the handlers of
 // handlers, each below its path prefix. If a token is set, every path but /-/healthy and /-/ready requires it as a
 // bearer token. An error of reload is in the response.
-func newAdminHandler(token config.Secret, metrics prometheus.Gatherer, ready func() []check, reload func() error, handlers map[string]http.Handler) http.Handler {
+func newAdminHandler(t *tokens, metrics prometheus.Gatherer, ready func() []check, reload func() error, handlers map[string]http.Handler) http.Handler {
 	r := mux.NewRouter()
 	for prefix, handler := range handlers {
-		r.PathPrefix(prefix).Handler(requireToken(token, handler))
+		r.PathPrefix(prefix).Handler(requireToken(t, handler))
 	}
-	r.Path("/metrics").Methods(http.MethodGet).Handler(requireToken(token, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
+	r.Path("/metrics").Methods(http.MethodGet).Handler(requireToken(t, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
 	r.Path("/-/healthy").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusOK, "healthy")
 	})
 	r.Path("/-/ready").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeReadiness(token, ready(), w, r)
+		writeReadiness(t, ready(), w, r)
 	})
-	r.Path("/-/reload").Methods(http.MethodPost).Handler(requireToken(token, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	r.Path("/-/reload").Methods(http.MethodPost).Handler(requireToken(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := reload(); err != nil {
 			writeText(w, http.StatusBadRequest, "not reloaded, the last good config stays:\n"+err.Error())
 			return
@@ -43,8 +106,8 @@ func newAdminHandler(token config.Secret, metrics prometheus.Gatherer, ready fun
 
 // requireToken passes requests on that have the token. Without a token in the config it passes on requests to a loopback
 // name only.
-func requireToken(token config.Secret, next http.Handler) http.Handler {
-	if !token.IsSet() {
+func requireToken(t *tokens, next http.Handler) http.Handler {
+	if !t.want.IsSet() {
 		// The config guarantees that the listener is on loopback. Checking the Host header prevents DNS rebinding: a
 		// page under another name that resolves to 127.0.0.1 has the same origin as this listener.
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,20 +123,17 @@ func requireToken(token config.Secret, next http.Handler) http.Handler {
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !hasToken(token, r) {
+		switch ok, status := t.check(r); {
+		case ok:
+			next.ServeHTTP(w, r)
+		case status == http.StatusTooManyRequests:
+			w.Header().Set("Retry-After", "1")
+			writeText(w, status, "too many requests at once from your address, which has sent wrong admin tokens: try again in a second")
+		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			writeText(w, http.StatusUnauthorized, "the admin token is missing or wrong: send the header Authorization: Bearer TOKEN")
-			return
+			writeText(w, status, "the admin token is missing or wrong: send the header Authorization: Bearer TOKEN")
 		}
-		next.ServeHTTP(w, r)
 	})
-}
-
-// hasToken reports whether a request has the token. It compares hashes, so that the duration reveals nothing.
-func hasToken(token config.Secret, r *http.Request) bool {
-	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token.Reveal()))
-	return bearer && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {

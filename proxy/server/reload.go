@@ -53,12 +53,14 @@ func (s *Server) Reload() error {
 	s.config = c
 	s.apply(c)
 	s.log.Info("config reloaded")
+	s.logWarnings(c)
 	return nil
 }
 
 // apply sets what a reload can change in the server itself.
 func (s *Server) apply(c *config.Config) {
 	s.tls.Store(c.TLS)
+	s.adminTLS.Store(c.Admin.TLS)
 	s.open.limits.Store(&c.Limits)
 	s.storeOptional.Store(c.Ready.Store == config.Reported)
 	if c.Drain.AtMost != 0 {

@@ -38,6 +38,9 @@ func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximu
 	if _, err := newConnections(registry); err != nil {
 		return 0, 0, err
 	}
+	if _, err := newTokens(c.Admin.Token, s.log, registry); err != nil {
+		return 0, 0, err
+	}
 	families, err := registry.Gather()
 	if err != nil {
 		return 0, 0, err

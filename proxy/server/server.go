@@ -53,7 +53,8 @@ type Server struct {
 	serving       atomic.Bool // a part of readiness
 	storeOptional atomic.Bool // the gateway is ready while the store cannot be written to
 	clockStepped  atomic.Bool // the clock differs from the store's by more than a day, as last logged
-	tls           atomic.Pointer[config.KeyPair]
+	tls, adminTLS atomic.Pointer[config.KeyPair]
+	tokens        *tokens
 	open          *connections
 
 	store   *store.Store // nil if the config has none
@@ -202,39 +203,6 @@ func (s *Server) registerMetrics(registry prometheus.Registerer, build Build) er
 	return nil
 }
 
-// startAdmin serves the admin listener. Until completeAdmin is called it has health, readiness, which fails, and metrics.
-func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (err error) {
-	if s.adminListener, err = s.listener("admin.listen", c.Admin.Listen); err != nil {
-		return err
-	}
-	if at, ok := s.adminListener.Addr().(*net.TCPAddr); ok && !c.Admin.Token.IsSet() && !at.IP.IsLoopback() {
-		return fmt.Errorf("admin.token is not set, and the admin socket listens on %s, which is not loopback: set admin.token in the config", at)
-	}
-	reload := func() error { return errors.New("the gateway is starting and has just read the config") }
-	handler := newAdminHandler(c.Admin.Token, registry, s.ready, reload, nil)
-	s.adminHandler.Store(&handler)
-	s.adminServer = http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.adminHandler.Load()).ServeHTTP(w, r) }),
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
-	go func() { s.serveErrors <- s.adminServer.Serve(s.adminListener) }()
-	return nil
-}
-
-// completeAdmin adds reload, callbacks, store and rollout to the admin listener.
-func (s *Server) completeAdmin(c *config.Config, registry prometheus.Gatherer) {
-	handlers := map[string]http.Handler{}
-	if s.relay != nil {
-		handlers["/callbacks"], handlers["/store"] = s.relay.Operator(), s.storeHandler()
-	}
-	if s.rollout != nil {
-		handlers["/rollout"] = s.rollout.Operator()
-	}
-	handler := newAdminHandler(c.Admin.Token, registry, s.ready, s.Reload, handlers)
-	s.adminHandler.Store(&handler)
-}
-
 // listen opens the listeners for partners and callbacks.
 func (s *Server) listen(c *config.Config) (err error) {
 	if s.partnerListener, err = s.listener("listen", c.Listen); err != nil {
@@ -269,6 +237,9 @@ func (s *Server) listener(key, address string) (net.Listener, error) {
 // closeAll closes what a failed start has opened.
 func (s *Server) closeAll() {
 	_ = s.adminServer.Close()
+	if s.tokens != nil {
+		s.tokens.close()
+	}
 	for _, l := range []net.Listener{s.partnerListener, s.adminListener, s.callbackListener} {
 		if l != nil {
 			_ = l.Close()
@@ -331,6 +302,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-drain.Done():
 	}
 	err = errors.Join(err, s.adminServer.Shutdown(drain))
+	s.tokens.close()
 	for ; serving.running > 0; serving.running-- {
 		if stopped := <-s.serveErrors; !errors.Is(stopped, http.ErrServerClosed) && !errors.Is(stopped, net.ErrClosed) {
 			err = errors.Join(err, stopped)

@@ -1,0 +1,216 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"billbridge/config"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Wrong tokens are slowed down per source address: an IPv4 address, or the /64 network of an IPv6 address, which one machine can have as a
+// whole.
+const (
+	freeGuesses      = 5               // wrong tokens of an address that are answered at once
+	tokenDelay       = time.Second     // of every answer to an address with more wrong tokens
+	maxWaiting       = 8               // requests of one address that are delayed; further ones get 429
+	maxWaitingAll    = 256             // the same for all addresses
+	forgetAfter      = 5 * time.Minute // without a wrong token
+	tokenLogInterval = time.Minute
+	maxAddresses     = 1024 // further addresses count as one
+)
+
+// tokens checks the bearer token of requests to the admin listener. It is safe for concurrent use.
+type tokens struct {
+	want    config.Secret
+	log     *slog.Logger
+	refused *prometheus.CounterVec
+
+	mu      sync.Mutex
+	from    map[netip.Prefix]*wrongTokens // the zero Prefix is all addresses beyond maxAddresses
+	waiting int
+	sweep   *time.Timer // runs while from has entries; nil otherwise
+	closed  bool
+}
+
+// wrongTokens are the failures of one source address.
+type wrongTokens struct {
+	wrong            int // since the address was last forgotten
+	unlogged         int // requests with a wrong token, or none, since the last log line
+	waiting          int
+	lastWrong, lines time.Time // of the last failure, of the last log line
+}
+
+// newTokens registers the metric.
+func newTokens(want config.Secret, log *slog.Logger, registry prometheus.Registerer) (*tokens, error) {
+	t := &tokens{want: want, log: log, from: map[netip.Prefix]*wrongTokens{}}
+	t.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "billbridge_admin_token_refused_total",
+		Help: "Requests to the admin listener that were refused: without a token (missing), with a wrong token (wrong), or too many at once from an address with wrong tokens (busy).",
+	}, []string{"reason"})
+	for _, reason := range []string{"missing", "wrong", "busy"} {
+		t.refused.WithLabelValues(reason)
+	}
+	return t, registry.Register(t.refused)
+}
+
+// check reports whether a request has the token. It may wait for tokenDelay. status is that of the refusal.
+func (t *tokens) check(r *http.Request) (ok bool, status int) {
+	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	from := sourceOf(r.RemoteAddr)
+	if !bearer {
+		t.fail(from, "missing")
+		return false, http.StatusUnauthorized
+	}
+	// Right tokens are delayed too: if they were not, a caller could give up a guess that is not answered at once.
+	if !t.wait(r.Context(), from) {
+		t.refused.WithLabelValues("busy").Inc()
+		return false, http.StatusTooManyRequests
+	}
+	// The hashes are compared, so that the duration reveals nothing.
+	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(t.want.Reveal()))
+	if subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
+		return true, http.StatusOK
+	}
+	t.fail(from, "wrong")
+	return false, http.StatusUnauthorized
+}
+
+// wait waits for tokenDelay if the address has sent too many wrong tokens. It returns false if too many requests wait, or ctx ends.
+func (t *tokens) wait(ctx context.Context, from netip.Prefix) bool {
+	t.mu.Lock()
+	f := t.entry(from)
+	if f == nil || f.wrong < freeGuesses {
+		t.mu.Unlock()
+		return true
+	}
+	if f.waiting >= maxWaiting || t.waiting >= maxWaitingAll {
+		t.mu.Unlock()
+		return false
+	}
+	f.waiting++
+	t.waiting++
+	t.mu.Unlock()
+	delay := time.NewTimer(tokenDelay)
+	defer delay.Stop()
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		f.waiting--
+		t.waiting--
+	}()
+	select {
+	case <-delay.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// entry returns the failures of an address, or nil if it has none. An address beyond maxAddresses has those of all such addresses.
+func (t *tokens) entry(from netip.Prefix) *wrongTokens {
+	if f := t.from[from]; f != nil || len(t.from) < maxAddresses {
+		return f
+	}
+	return t.from[netip.Prefix{}]
+}
+
+// fail counts a refused request. It logs the first of an address; logDue logs the number of further ones.
+func (t *tokens) fail(from netip.Prefix, reason string) {
+	t.refused.WithLabelValues(reason).Inc()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	f := t.entry(from)
+	if f == nil {
+		if len(t.from) >= maxAddresses {
+			from = netip.Prefix{}
+		}
+		f = &wrongTokens{}
+		t.from[from] = f
+	}
+	if reason == "wrong" {
+		f.wrong++
+	}
+	f.unlogged++
+	f.lastWrong = time.Now()
+	if f.lines.IsZero() {
+		t.logLine(from, f)
+	}
+	if t.sweep == nil {
+		t.sweep = time.AfterFunc(tokenLogInterval, t.logDue)
+	}
+}
+
+// logDue logs, for each address, the failures of the last minute, and forgets addresses without recent ones.
+func (t *tokens) logDue() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sweep = nil
+	if t.closed {
+		return
+	}
+	now := time.Now()
+	for from, f := range t.from {
+		if f.unlogged > 0 && now.Sub(f.lines) >= tokenLogInterval {
+			t.logLine(from, f)
+		}
+		if f.unlogged == 0 && f.waiting == 0 && now.Sub(f.lastWrong) >= forgetAfter {
+			delete(t.from, from)
+		}
+	}
+	if len(t.from) > 0 {
+		t.sweep = time.AfterFunc(tokenLogInterval/4, t.logDue)
+	}
+}
+
+func (t *tokens) logLine(from netip.Prefix, f *wrongTokens) {
+	address := "others"
+	switch {
+	case from.IsSingleIP():
+		address = from.Addr().String()
+	case from.IsValid():
+		address = from.String()
+	}
+	t.log.Warn("the admin token was missing or wrong", "address", address, "count", f.unlogged)
+	f.unlogged, f.lines = 0, time.Now()
+}
+
+// close logs what is not logged yet, and stops the timer.
+func (t *tokens) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	if t.sweep != nil {
+		t.sweep.Stop()
+	}
+	for from, f := range t.from {
+		if f.unlogged > 0 {
+			t.logLine(from, f)
+		}
+	}
+}
+
+// sourceOf returns the network whose wrong tokens are counted together.
+func sourceOf(remote string) netip.Prefix {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	bits, from := 32, at.Addr().Unmap().WithZone("")
+	if from.Is6() {
+		bits = 64
+	}
+	network, _ := from.Prefix(bits) // never fails for 32 and 64
+	return network
+}
