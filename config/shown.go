@@ -23,7 +23,7 @@ var (
 	keyName   = regexp.MustCompile(`^[A-Za-z][A-Za-z_]{0,15}$`)
 	envName   = regexp.MustCompile(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$`)
 	hostName  = regexp.MustCompile(`^(?:localhost|[a-z0-9-]{1,30}(?:\.[a-z0-9-]{1,30})*\.[a-z]{2,10})$`)
-	baseURL   = regexp.MustCompile(`^((?:[a-z]{2,10}://)?)([^/?#:\[\]]*|\[[0-9a-f:.]*\])((?::[A-Za-z0-9]{0,5})?)((?:/[^?#]*)?)(\??)[^#]*(#?).*$`)
+	baseURL   = regexp.MustCompile(`^((?:[a-z]{2,10}://)?)([^/?#:\[\]]*|\[[0-9a-f:.]*\])((?::[A-Za-z0-9]{0,5})?)((?:/[^?#]*)?)((?:\?[^#]*)?)((?:#.*)?)$`)
 	plainFile = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,100}\.(?:pem|crt|cer|key|ya?ml|json|db|sqlite3?|txt|secret|token)$`)
 )
 

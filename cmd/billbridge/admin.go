@@ -3,18 +3,22 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 )
 
 // adminFlags name the gateway.
 type adminFlags struct {
 	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" help:"The gateway's admin listener (${default})."`
+	CA    string `name:"admin-ca" env:"BILLBRIDGE_ADMIN_CA" placeholder:"FILE" help:"PEM file of the CA that signed the certificate of an https URL. If omitted, the CAs of the system are trusted."`
 	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"The gateway's admin token, if it has one. Prefer the environment variable: other users can see the arguments of a process."`
 }
 
@@ -39,9 +43,14 @@ func (a *adminFlags) get(ctx context.Context, path string, into any) error {
 // call sends a request to the admin listener. body and read may be nil.
 func (a *adminFlags) call(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	base, err := url.Parse(a.Admin)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return usageError(fmt.Sprintf("--admin must be a URL such as http://127.0.0.1:9090, but is %q", a.Admin))
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
+		return usageError("--admin must be a URL such as http://127.0.0.1:9090, without user and password (the token is given by --token)")
 	}
+	client, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.Admin, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -49,12 +58,12 @@ func (a *adminFlags) call(ctx context.Context, method, path string, body []byte,
 	if a.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+a.Token)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		if failed := (*url.Error)(nil); errors.As(err, &failed) {
 			err = failed.Err // without the URL, whose query may have the full hash of a partner's key
 		}
-		return fmt.Errorf("cannot reach the gateway at %s: %w\nIs it running? Give the URL of its admin listener with --admin", base.Redacted(), err)
+		return fmt.Errorf("cannot reach the gateway at %s: %w\n%s", base, err, a.advice(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
@@ -63,12 +72,52 @@ func (a *adminFlags) call(ctx context.Context, method, path string, body []byte,
 		if response.StatusCode == http.StatusNotFound && bytes.Contains(text, []byte("404 page not found")) {
 			return fmt.Errorf("the gateway at %s has no %s", a.Admin, missingSection(path))
 		}
+		if response.StatusCode == http.StatusBadRequest && bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
+			return fmt.Errorf("the admin listener at %s uses TLS (admin.tls in its config): give an https URL with --admin", a.Admin)
+		}
 		return &adminError{response.StatusCode, string(text)}
 	}
 	if read == nil {
 		return nil
 	}
 	return read(response.Body)
+}
+
+// client returns the HTTP client for the admin listener.
+func (a *adminFlags) client() (*http.Client, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if a.CA != "" {
+		pem, err := os.ReadFile(a.CA)
+		if err != nil {
+			return nil, fmt.Errorf("--admin-ca: %w", err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--admin-ca: there is no PEM certificate in %s", a.CA)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	}
+	return &http.Client{Transport: transport}, nil
+}
+
+// advice says what to do after an error of the connection.
+func (a *adminFlags) advice(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown) && a.CA == "":
+		return "If a private CA signed the certificate, give its PEM file with --admin-ca or in BILLBRIDGE_ADMIN_CA"
+	case errors.As(err, &unknown):
+		return "The certificate is not signed by a CA in " + a.CA + ": give the file of the CA that signed it with --admin-ca"
+	case errors.As(err, &name):
+		return "Give a host name of the certificate with --admin, or add this name to the certificate"
+	case errors.As(err, &invalid):
+		return "Renew the certificate of the admin listener (admin.tls.cert in its config), or check the clock of this machine"
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return "The admin listener has no TLS: give an http URL with --admin, or set admin.tls in its config"
+	}
+	return "Is it running? Give the URL of its admin listener with --admin"
 }
 
 // decodeInto returns a function that decodes JSON into a value.

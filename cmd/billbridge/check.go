@@ -27,7 +27,8 @@ func (checkCommand) Help() string {
 	return examples("billbridge check --config billbridge.yaml", "billbridge check --config billbridge.yaml --offline",
 		"billbridge check --config billbridge.yaml --addresses addresses.txt") +
 		"\n\nA mistake is printed as FILE:LINE:COLUMN: TEXT, an address that would be refused as FILE:LINE: REASON: ADDRESS; the exit" +
-		"\ncode is then 1. The query, user and password of an address are not printed, because they can be secret."
+		"\ncode is then 1. The query, user and password of an address are not printed, because they can be secret; a value that may be" +
+		"\na secret is printed as …. A warning on stderr does not change the exit code."
 }
 
 // Run checks the config or the addresses, and prints the result.
@@ -38,6 +39,10 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 	}
 	if c.Addresses != nil {
 		return checkAddresses(checked, *c.Addresses, s)
+	}
+	for _, warning := range checked.Warnings() {
+		warning.Text = "warning: " + warning.Text
+		fmt.Fprintln(s.err, warning)
 	}
 	if !c.Offline {
 		if err := probeStore(ctx, checked); err != nil {
@@ -78,12 +83,14 @@ func loadOrBuiltIn(path string, s system) (*config.Config, error) {
 }
 
 func printGateway(w io.Writer, c *config.Config, metrics string) {
-	scheme := "http"
-	if c.TLS != nil {
-		scheme = "https"
+	scheme := func(tls *config.KeyPair) string {
+		if tls != nil {
+			return "https"
+		}
+		return "http"
 	}
-	fmt.Fprintf(w, "partners\t%s://%s%s\n", scheme, c.Listen, c.BasePath)
-	fmt.Fprintf(w, "admin\thttp://%s\nmetrics\t%s\n\nupstreams\n", c.Admin.Listen, metrics)
+	fmt.Fprintf(w, "partners\t%s://%s%s\n", scheme(c.TLS), c.Listen, c.BasePath)
+	fmt.Fprintf(w, "admin\t%s://%s\nmetrics\t%s\n\nupstreams\n", scheme(c.Admin.TLS), c.Admin.Listen, metrics)
 	for _, u := range c.Upstreams {
 		fmt.Fprintf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections, %d for one partner, wait %s\n",
 			u.Name, u.Form, u.Address, u.Timeout, u.Connections, u.PartnerConnections, u.Wait)

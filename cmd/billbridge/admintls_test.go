@@ -1,0 +1,100 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// folderWithCertificate returns a new folder with a certificate for 127.0.0.1, front.crt and front.key, and its CA, ca.pem.
+func folderWithCertificate(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, block := range map[string]*pem.Block{"front.crt": {Type: "CERTIFICATE", Bytes: cert}, "ca.pem": {Type: "CERTIFICATE", Bytes: cert}, "front.key": {Type: "PRIVATE KEY", Bytes: der}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// The commands reach an admin listener with TLS and a private CA. Each mistake about the certificate has an error that says what to do.
+func TestCommandsReachAnAdminListenerWithTLS(t *testing.T) {
+	t.Parallel()
+	dir, other := folderWithCertificate(t), folderWithCertificate(t)
+	const text = `
+listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.key}}
+upstreams: {new: {form: v2, url: https://new.example.com}}
+store: {url: "sqlite:billbridge.db"}
+`
+	if err := os.WriteFile(filepath.Join(dir, "billbridge.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gateway, err := launch(dir, "billbridge", "serve", "--config", "billbridge.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gateway.kill)
+	found, err := gateway.await("stdout", `, admin on (?P<at>[0-9.:]+)\.$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := found["at"]
+	_, port, _ := net.SplitHostPort(at)
+	ca, wrongCA := filepath.Join(dir, "ca.pem"), filepath.Join(other, "ca.pem")
+	for name, c := range map[string]struct {
+		args []string
+		ca   string // in the environment
+		code int
+		want string
+	}{
+		"flag":           {[]string{"--admin", "https://" + at, "--admin-ca", ca}, "", exitOK, "machine "},
+		"environment":    {[]string{"--admin", "https://" + at}, ca, exitOK, "machine "},
+		"no CA":          {[]string{"--admin", "https://" + at}, "", exitError, "give its PEM file with --admin-ca or in BILLBRIDGE_ADMIN_CA"},
+		"another CA":     {[]string{"--admin", "https://" + at, "--admin-ca", wrongCA}, "", exitError, "--admin-ca"},
+		"another name":   {[]string{"--admin", "https://localhost:" + port, "--admin-ca", ca}, "", exitError, "Give a host name of the certificate with --admin"},
+		"no certificate": {[]string{"--admin", "https://" + at, "--admin-ca", filepath.Join(dir, "front.key")}, "", exitError, "--admin-ca: there is no PEM certificate in "},
+		"no file":        {[]string{"--admin", "https://" + at, "--admin-ca", filepath.Join(dir, "none.pem")}, "", exitError, "--admin-ca: open "},
+		"no TLS":         {[]string{"--admin", "http://" + at}, "", exitError, "uses TLS (admin.tls in its config): give an https URL with --admin"},
+		"password":       {[]string{"--admin", "https://user:s3cr3t@" + at}, "", exitUsage, "without user and password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command := exec.Command("billbridge", append([]string{"store", "clock", "--token", "a-token"}, c.args...)...)
+			command.Env = append(os.Environ(), noRaceSleep, "BILLBRIDGE_ADMIN_CA="+c.ca)
+			out, _ := command.CombinedOutput() // the exit code is checked
+			if code := command.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.want) || strings.Contains(string(out), "s3cr3t") {
+				t.Errorf("exit code %d, output:\n%s\nwant %d and %q", code, out, c.code, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// everyKey is a config with every section. Its file names are those of a folder with a certificate.
+const everyKey = `
+listen: 127.0.0.1:0
+base_path: /partner
+tls: {cert: front.crt, key: front.key}
+admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.key}}
+upstreams:
+  new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, partner_connections: 8, wait: 2s, local_address: 192.0.2.10, tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
+  old: {form: legacy, url: https://old.example.com, timeout: 10s}
+route: {default: new, pass: [/if/read/open, /cash-receipt/]}
+limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, connections: 100, address_connections: 10, trusted: [10.0.0.0/8], framing: strict}
+timeouts: {header: 5s, body: 30s, write: 30s, idle: 2m}
+drain: {delay: 0s, at_most: 60s}
+ready: {store: required}
+failures: {status: own, mask_hosts: true, explain: 3s}
+store: {url: "sqlite:billbridge.db", wait: 0s}
+callbacks: {public_url: https://bridge.example.com, listen: 127.0.0.1:0, success: documented, timeout: 15s, schedule: [0s, 5s], jitter: 0.1, at_once: 256, per_host: 4, local_address: 192.0.2.10, https_only: false, ports: [443], allow: [10.20.0.0/16], invalid_address: refuse, require_key: false, window: 25h, retention: 9600h}
+rollout: {old: old, new: new, bills: separate, default: old, settle: 15m, split: bill, salt: billbridge, ask: 3s, send_within: 3s, shadow: {rate: 1, in_flight: 8, bytes: 16MiB, ignore: [apprDt]}, verdict: {comparisons: 100, bills: 30, mismatch: 0.03, unclear: 0.05}, keep: 17520h}
+table: {file: billing.yaml, overlay: mine.yaml}
+`
+
+const pastedSecret = "s3cr3t-Tukan-0451-xyz"
+
+// partOfSecret finds the secret, a part of it, and the secret in lower case.
+var partOfSecret = regexp.MustCompile(`(?i)s3cr3|tukan|0451`)
+
+// wronglyPasted are the ways in which a secret gets to a place of the file, as YAML.
+var wronglyPasted = []string{
+	pastedSecret, `"` + pastedSecret + `"`, "!" + pastedSecret, "&" + pastedSecret, "*" + pastedSecret, "!!binary " + pastedSecret,
+	"[" + pastedSecret + "]", "{" + pastedSecret + ": a}", "{token:" + pastedSecret + "}", "[a, !" + pastedSecret + " b]",
+	`"https://user:` + pastedSecret + `@h.example.com/x"`, `"https://` + pastedSecret + `@h.example.com:99999"`, `"https://pass/` + pastedSecret + `@h.example.com?a"`,
+	`"https://h.example.com/x?key=` + pastedSecret + `"`, `"https://h.example.com/x#` + pastedSecret + `"`, `"https://h.example.com/` + pastedSecret + `?a=b"`,
+	`"postgres://user:` + pastedSecret + `@db.example.com/billbridge"`, `"postgres://db.example.com/x?password=` + pastedSecret + `"`,
+	`"${env:` + pastedSecret + `}"`, `"${file:` + pastedSecret + `}"`, `"${` + pastedSecret + `}"`,
+	`"` + pastedSecret + `@127.0.0.1:80"`, `"127.0.0.1:` + pastedSecret + `"`, `"sqlite:` + pastedSecret + `"`, `"10s ` + pastedSecret + `"`,
+}
+
+// scalars returns the keys and values of a tree.
+func scalars(n *yaml.Node) (list []*yaml.Node) {
+	if n.Kind == yaml.ScalarNode {
+		list = append(list, n)
+	}
+	for _, child := range n.Content {
+		list = append(list, scalars(child)...)
+	}
+	return list
+}
+
+// check and serve print no secret, wherever in a config it was put by mistake.
+func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
+	t.Parallel()
+	dir := folderWithCertificate(t)
+	var table bytes.Buffer
+	if run(t.Context(), []string{"map", "--format", "yaml"}, system{out: &table, err: &table, env: noEnvironment}) != exitOK {
+		t.Fatal(table.String())
+	}
+	for name, data := range map[string]string{"billing.yaml": table.String(), "mine.yaml": "{}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var root yaml.Node
+	if err := yaml.Load([]byte(everyKey), &root); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := checkConfig(t, filepath.Join(dir, "good.yaml"), everyKey); code != exitOK {
+		t.Fatalf("the config of this test is invalid:\n%s", out)
+	}
+	valid, invalid := 0, 0
+	for i, n := range scalars(&root) {
+		original := *n
+		const place = "PLACE-OF-THE-SECRET"
+		*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: place}
+		text, err := yaml.Dump(&root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*n = original
+		for j, pasted := range wronglyPasted {
+			if j > 1 && (i+j)%6 != 0 { // all of them at every place would take a minute
+				continue
+			}
+			file := filepath.Join(dir, fmt.Sprintf("config-%d-%d.yaml", i, j))
+			config := strings.Replace(string(text), place, pasted, 1)
+			code, out := checkConfig(t, file, config)
+			if code == exitOK {
+				valid++
+				out += serveOnce(t, file)
+				_ = os.Remove(filepath.Join(dir, pastedSecret)) // a store: a file that exists has a name that is no secret
+			} else {
+				invalid++
+			}
+			if partOfSecret.MatchString(out) {
+				t.Errorf("%s, which is at %q, is printed:\n%s", pasted, original.Value, out)
+			}
+		}
+	}
+	if valid < 10 || invalid < 800 {
+		t.Errorf("%d configs were valid and %d invalid: this test does not try what it should", valid, invalid)
+	}
+}
+
+func noEnvironment(string) (string, bool) { return "", false }
+
+// checkConfig runs check for the text of a config, and returns the exit code and the output.
+func checkConfig(t *testing.T, file, text string) (int, string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	code := run(t.Context(), []string{"check", "--offline", "--config", file}, system{out: &out, err: &out, env: noEnvironment})
+	return code, out.String()
+}
+
+// serveOnce starts a gateway, stops it when it serves, and returns its output.
+func serveOnce(t *testing.T, file string) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out := &stopWhenServing{stop: stop}
+	run(ctx, []string{"serve", "--config", file}, system{out: out, err: out, env: noEnvironment})
+	return out.text.String()
+}
+
+// stopWhenServing is the output of a gateway. It is safe for concurrent use.
+type stopWhenServing struct {
+	stop context.CancelFunc
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (w *stopWhenServing) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.text.Write(p); strings.Contains(w.text.String(), "Listening for partners") {
+		w.stop()
+	}
+	return len(p), nil
+}
