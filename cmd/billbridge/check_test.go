@@ -45,6 +45,7 @@ var wronglyPasted = []string{
 	pastedSecret, `"` + pastedSecret + `"`, "!" + pastedSecret, "&" + pastedSecret, "*" + pastedSecret, "!!binary " + pastedSecret,
 	"[" + pastedSecret + "]", "{" + pastedSecret + ": a}", "{token:" + pastedSecret + "}", "[a, !" + pastedSecret + " b]",
 	`"https://user:` + pastedSecret + `@h.example.com/x"`, `"https://` + pastedSecret + `@h.example.com:99999"`, `"https://pass/` + pastedSecret + `@h.example.com?a"`,
+	`"https://s3cr3t.tukan/0451@h.example.com?a"`,
 	`"https://h.example.com/x?key=` + pastedSecret + `"`, `"https://h.example.com/x#` + pastedSecret + `"`, `"https://h.example.com/` + pastedSecret + `?a=b"`,
 	`"postgres://user:` + pastedSecret + `@db.example.com/billbridge"`, `"postgres://db.example.com/x?password=` + pastedSecret + `"`,
 	`"${env:` + pastedSecret + `}"`, `"${file:` + pastedSecret + `}"`, `"${` + pastedSecret + `}"`,
@@ -93,7 +94,7 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 		}
 		*n = original
 		for j, pasted := range wronglyPasted {
-			if j > 1 && (i+j)%6 != 0 { // all of them at every place would take a minute
+			if j > 1 && (i+j)%6 != 0 && !strings.ContainsAny(original.Value, ":") { // all of them at every place would take a minute
 				continue
 			}
 			file := filepath.Join(dir, fmt.Sprintf("config-%d-%d.yaml", i, j))
