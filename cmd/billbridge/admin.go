@@ -43,8 +43,11 @@ func (a *adminFlags) get(ctx context.Context, path string, into any) error {
 // call sends a request to the admin listener. body and read may be nil.
 func (a *adminFlags) call(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	base, err := url.Parse(a.Admin)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
-		return usageError("--admin must be a URL such as http://127.0.0.1:9090, without user and password (the token is given by --token)")
+	switch {
+	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
+		return usageError("--admin must be a URL such as http://127.0.0.1:9090, but is " + withoutSecrets(a.Admin))
+	case base.User != nil:
+		return usageError("--admin must be a URL without user and password, but is " + withoutSecrets(a.Admin) + ": give the token with --token")
 	}
 	client, err := a.client()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/sandbox"
 )
 
@@ -18,6 +19,8 @@ type sandboxCommand struct {
 	Data        string `placeholder:"FILE" help:"Keep the data in this SQLite file, also after a restart or a kill. If omitted, in memory."`
 	Environment string `default:"development" enum:"development,production" help:"development or production. They differ in the minimum amount and, with --bill-ids=exact, in the bill ids."`
 	BaseURL     string `name:"base-url" placeholder:"URL" help:"The base of short URLs and registration URLs. If omitted, the host that the caller used."`
+
+	ControlToken string `env:"BILLBRIDGE_SANDBOX_TOKEN" placeholder:"TOKEN" help:"Require this bearer token for the control API. Required if --control is not loopback, and for the pages if --listen is not. Prefer the environment variable: other users can see the arguments of a process."`
 
 	CallbackInterval time.Duration `default:"1h" group:"Callbacks" placeholder:"TIME" help:"The time between two attempts (${default})."`
 	CallbackRetries  int           `default:"24" group:"Callbacks" placeholder:"N" help:"The number of attempts after the first (${default})."`
@@ -49,13 +52,15 @@ type sandboxCommand struct {
 // Help implements kong's detailed help.
 func (sandboxCommand) Help() string {
 	return examples("billbridge sandbox", "billbridge sandbox --data demo.db --environment production",
-		"curl -s -X POST http://127.0.0.1:8082/bills/BILL_ID/pay", "curl -s http://127.0.0.1:8082/callbacks")
+		"curl -s -X POST http://127.0.0.1:8082/bills/BILL_ID/pay", "curl -s http://127.0.0.1:8082/callbacks",
+		`BILLBRIDGE_SANDBOX_TOKEN=… billbridge sandbox --listen 0.0.0.0:8081 --control 0.0.0.0:8082`,
+		`curl -s -H "Authorization: Bearer $BILLBRIDGE_SANDBOX_TOKEN" http://sandbox.example.com:8082/bills`)
 }
 
 // options returns the options of the sandbox, and checks what the parser does not check.
 func (c *sandboxCommand) options(s system) (o sandbox.Options, err error) {
 	o = sandbox.Options{
-		BaseURL: c.BaseURL, FailureStatus: c.FailureStatus, FailureData: c.FailureData, LegacyCodes: c.LegacyCode,
+		BaseURL: c.BaseURL, ControlToken: c.ControlToken, FailureStatus: c.FailureStatus, FailureData: c.FailureData, LegacyCodes: c.LegacyCode,
 		SwapLegacySend: c.SwapLegacySend, NoLegacyShortURL: c.NoLegacyShortURL, GlobalBillIDs: c.GlobalBillIDs,
 		BillIDs: map[string]sandbox.BillIDRule{
 			"letters-digits-hyphens": sandbox.LettersDigitsHyphens, "letters-or-digits": sandbox.LettersOrDigits,
@@ -72,6 +77,9 @@ func (c *sandboxCommand) options(s system) (o sandbox.Options, err error) {
 	}
 	if o.Environment, err = sandbox.ParseEnvironment(c.Environment); err != nil {
 		return o, usageError(err.Error())
+	}
+	if host, _, err := net.SplitHostPort(c.Control); err == nil && c.ControlToken == "" && !config.Loopback(host) {
+		return o, usageError("--control " + c.Control + " is not loopback: set --control-token, or BILLBRIDGE_SANDBOX_TOKEN in the environment")
 	}
 	if c.CallbackRetries == 0 {
 		o.CallbackRetries = -1 // none; in Options 0 is the default
@@ -143,7 +151,11 @@ func (c *sandboxCommand) greeting(partners, control string) string {
 	for _, form := range []string{"legacy", "v2"} {
 		text += "\nA first call in the " + form + " form:\n\n" + firstCall(form, partners) + "\n"
 	}
-	return text + "\nThe short URL in the reply is a page that pays the bill. To pay it without a browser:\n\ncurl -s -X POST " + control + "/bills/BILL_ID/pay\n\n"
+	token := ""
+	if c.ControlToken != "" {
+		token = ` -H "Authorization: Bearer $BILLBRIDGE_SANDBOX_TOKEN"`
+	}
+	return text + "\nThe short URL in the reply is a page that pays the bill. To pay it without a browser:\n\ncurl -s -X POST" + token + " " + control + "/bills/BILL_ID/pay\n\n"
 }
 
 const (

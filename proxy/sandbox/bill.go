@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"io"
 	"net/url"
 	"regexp"
 	"strings"
@@ -102,7 +104,7 @@ func (s *Service) create(t *tables, c *call) result {
 		Issuer: c.issuer, Product: c.product, Price: c.price, SupplyPrice: c.supplyPrice, Tax: c.tax,
 		MemberName: c.memberName, Phone: c.phone, Message: c.message, ExpireDt: c.expireDt,
 		CallbackURL: c.callbackURL, PageRedirectURL: c.pageRedirectURL,
-		ShortURL: c.base + payPath + token("bill", c.key, c.billID), Created: t.now,
+		ShortURL: c.base + payPath + t.token("bill", c.key, c.billID), Created: t.now,
 	}
 	if c.sendType == sendTalk {
 		if !t.takePoint(p) {
@@ -277,10 +279,15 @@ func (s *Service) findToEnd(t *tables, c *call, from, refused string) (Bill, res
 	return b, succeeded
 }
 
-// token returns the name of a page in a URL. It is the same in every run, and does not reveal the key.
-func token(kind string, parts ...string) string {
-	sum := sha256.Sum256([]byte(kind + "\x00" + strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:8])
+// token returns the name of a page in a URL. It is the same in every run, and does not reveal the key. With a control token only who
+// knows that can compute it.
+func (t *tables) token(kind string, parts ...string) string {
+	sum := sha256.New()
+	if t.controlToken != "" {
+		sum = hmac.New(sha256.New, []byte(t.controlToken))
+	}
+	_, _ = io.WriteString(sum, kind+"\x00"+strings.Join(parts, "\x00")) // a hash takes everything
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 func isDigits(s string) bool {

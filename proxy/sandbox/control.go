@@ -13,7 +13,8 @@ import (
 
 // Control returns the handler of the control API, which does what customers, card networks and the service's operator do. It
 // needs its own listener. Requests and responses are JSON; an error is {"error": "…"}. The partner of a bill may be omitted
-// unless several partners have a bill with this id.
+// unless several partners have a bill with this id. Requests from web pages of another origin are refused. With Options.ControlToken
+// every request needs the token. Without it only connections to a loopback address are answered, under a loopback name.
 //
 //	GET    /partners               the partners, their keys, contracts and merchants
 //	GET    /bills                  all bills; ?partner=KEY for those of one partner
@@ -55,7 +56,9 @@ func (s *Service) Control() http.Handler {
 	r.HandleFunc("/calls", s.showCalls).Methods(http.MethodGet)
 	r.NotFoundHandler = controlErrorHandler(http.StatusNotFound, "no such path")
 	r.MethodNotAllowedHandler = controlErrorHandler(http.StatusMethodNotAllowed, "method not allowed")
-	return r
+	return guard{token: s.opt.ControlToken, bearer: true, refuse: func(w http.ResponseWriter, status int, text localized) {
+		writeControlError(w, status, text.EN)
+	}}.protect(r)
 }
 
 type partnerView struct {

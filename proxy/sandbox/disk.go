@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,10 +22,14 @@ const (
 
 // disk is the data file: an SQLite database with a table for each kind of row, in which each row has a key and the row as
 // JSON. The service reads the file at the start, and writes every transaction before it answers.
-type disk struct{ db *sql.DB }
+type disk struct {
+	db   *sql.DB
+	file string
+	log  *slog.Logger
+}
 
 // openDisk opens or creates a data file, locks it against other processes, and loads its rows.
-func openDisk(file string, kinds []kind) (*disk, error) {
+func openDisk(file string, kinds []kind, log *slog.Logger) (*disk, error) {
 	fail := func(err error) (*disk, error) { return nil, fmt.Errorf("data file %s: %w", file, err) }
 	absolute, err := filepath.Abs(file)
 	if err != nil {
@@ -38,12 +44,15 @@ func openDisk(file string, kinds []kind) (*disk, error) {
 		"_txlock": {"immediate"},
 		"_pragma": {"locking_mode(EXCLUSIVE)", "synchronous(FULL)"},
 	}.Encode()}
+	if err := createPrivate(absolute); err != nil {
+		return fail(err)
+	}
 	db, err := sql.Open("sqlite", source.String())
 	if err != nil {
 		return fail(err)
 	}
 	db.SetMaxOpenConns(1) // the exclusive lock excludes a second connection too
-	d := &disk{db}
+	d := &disk{db: db, file: absolute, log: log}
 	if err := d.prepare(kinds); err != nil {
 		_ = db.Close()
 		var cause *sqlite.Error
@@ -65,6 +74,9 @@ var errNotOurs = errors.New("it is not a data file of the sandbox")
 // prepare checks the header of an existing file, creates missing tables, and loads every row.
 func (d *disk) prepare(kinds []kind) error {
 	if err := d.checkHeader(); err != nil {
+		return err
+	}
+	if err := d.makePrivate(); err != nil {
 		return err
 	}
 	// The pragma writes the header, so it comes after checkHeader.
@@ -94,6 +106,43 @@ func (d *disk) prepare(kinds []kind) error {
 		}
 	}
 	return tx.Commit()
+}
+
+// createPrivate creates the file if it is missing. Only its owner can read it: it has the keys and phones of a test.
+func createPrivate(file string) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+			err = failed.Err // the path is added by openDisk
+		}
+		return err
+	}
+	return f.Close()
+}
+
+// makePrivate takes the permissions of other users away from an existing file and its log files, and reports that.
+func (d *disk) makePrivate() error {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(d.file + suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if was := info.Mode().Perm(); was&0o077 != 0 {
+			mode := slog.String("mode_before", fmt.Sprintf("%#o", was))
+			if err := os.Chmod(d.file+suffix, 0o600); err != nil {
+				d.log.Warn("other users can read the data file, and its mode cannot be changed", "file", d.file+suffix, "error", err.Error(), mode)
+				continue
+			}
+			d.log.Warn("other users could read the data file; its mode is 0600 now", "file", d.file+suffix, mode)
+		}
+	}
+	return nil
 }
 
 // checkHeader returns an error unless the file is new or a data file of this schema. It changes nothing.

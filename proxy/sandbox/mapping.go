@@ -108,7 +108,7 @@ func (s *Service) register(t *tables, c *call) result {
 	}
 	m.CallbackURL, m.RedirectURL, m.Updated = c.callbackURL, c.redirectURL, t.now
 	t.mappings.put(m)
-	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + token("signup", m.Partner, m.MemberID, m.MerchantID)}}
+	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + t.token("signup", m.Partner, m.MemberID, m.MerchantID)}}
 }
 
 // CompleteMapping completes a sign-up. Fields that the registration does not have get example values. It fails if there

@@ -64,6 +64,9 @@ type Options struct {
 	Environment Environment
 	// BaseURL is the base of shortUrl and of registration URLs. If empty, it is the scheme and host that the caller used.
 	BaseURL string
+	// ControlToken is the bearer token of the control API, and the key of the addresses of pages. If empty, control API and pages are
+	// served on loopback addresses only.
+	ControlToken string
 	// Clock is time.Now if nil. All times are shown in the zone of Korea.
 	Clock func() time.Time
 	// Partners is DefaultPartners() if nil.
@@ -131,7 +134,7 @@ type Options struct {
 	CallbackCancelDestroy bool
 	// Transport sends callbacks. If nil, that of net/http.
 	Transport http.RoundTripper
-	// Log receives errors of the data file. If nil, they are not logged.
+	// Log receives errors and warnings about the data file. If nil, they are not logged.
 	Log *slog.Logger
 }
 

@@ -141,7 +141,7 @@ func (s *Service) answerPage(w http.ResponseWriter, a screen) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer") // whoever knows the address can pay
+	h.Set("Referrer-Policy", "same-origin") // whoever knows the address can pay; with no-referrer a form would have no Origin
 	h.Set("Cache-Control", "no-store")
 	if a.to != "" {
 		h.Set("Location", a.to) // http.Redirect would make it absolute
@@ -157,6 +157,11 @@ func (s *Service) answerPage(w http.ResponseWriter, a screen) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(a.status)
 	_, _ = w.Write(b.Bytes())
+}
+
+// refusePage answers a request that a guard refused.
+func (s *Service) refusePage(w http.ResponseWriter, status int, text localized) {
+	s.answerPage(w, notice(status, localized{"요청이 거부되었습니다", "The request was refused"}, text))
 }
 
 // notice returns a screen with a message.

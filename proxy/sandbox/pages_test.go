@@ -78,7 +78,7 @@ func (p pageAnswer) isSafe(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff",
-		"Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+		"Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 	} {
 		if got := p.header.Get(name); got != want && !(p.body == "" && strings.HasPrefix(got, want)) {
 			t.Errorf("status %d: %s: %q, not %q", p.status, name, got, want)

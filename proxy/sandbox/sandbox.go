@@ -44,6 +44,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -82,7 +83,7 @@ func Open(file string, o Options) (*Service, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	st, err := openStore(file, o.Partners, o.Clock)
+	st, err := openStore(file, o)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +159,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := formOf(path)
 	op := operationOf(path)
 	if strings.HasPrefix(path, payPath) || strings.HasPrefix(path, signUpPath) {
-		s.page(w, r)
+		guard{token: s.opt.ControlToken, host: s.baseHost(), refuse: s.refusePage}.protect(http.HandlerFunc(s.page)).ServeHTTP(w, r)
 		return
 	}
 	if op == opNone {
@@ -296,6 +297,15 @@ func (s *Service) dispatch(t *tables, c *call) result {
 	case opNone:
 	}
 	return refuse(codeError)
+}
+
+// baseHost returns the host name of the BaseURL, or "" if there is none.
+func (s *Service) baseHost() string {
+	base, err := url.Parse(s.opt.BaseURL)
+	if err != nil {
+		return ""
+	}
+	return base.Hostname()
 }
 
 func (s *Service) baseURL(r *http.Request) string {

@@ -118,6 +118,8 @@ func (*state) key() struct{} { return struct{}{} }
 
 // tables are all data of the service, in a transaction.
 type tables struct {
+	controlToken string // keys the tokens of pages; may be empty
+
 	now       time.Time // the time of the service at the start of the transaction
 	contracts []*Partner
 	byKey     map[string]*Partner
@@ -144,27 +146,28 @@ type store struct {
 }
 
 // openStore loads the data file, if there is one, and adds partners and merchants that it does not have.
-func openStore(file string, partners []Partner, clock func() time.Time) (*store, error) {
-	st := &store{clock: clock, t: tables{
-		byKey:     map[string]*Partner{},
-		billsByID: map[string][]billKey{},
-		merchants: map[string][]mappingKey{},
-		pages:     map[string]billKey{},
-		signups:   map[string]mappingKey{},
-		open:      map[callbackKey]struct{}{},
+func openStore(file string, o Options) (*store, error) {
+	st := &store{clock: o.Clock, t: tables{
+		controlToken: o.ControlToken,
+		byKey:        map[string]*Partner{},
+		billsByID:    map[string][]billKey{},
+		merchants:    map[string][]mappingKey{},
+		pages:        map[string]billKey{},
+		signups:      map[string]mappingKey{},
+		open:         map[callbackKey]struct{}{},
 	}}
 	t := &st.t
 	t.accounts = newTable("partner", (*account).key, nil)
 	t.bills = newTable("bill", (*Bill).key, func(b *Bill, isNew bool) {
 		if isNew {
 			t.billsByID[b.ID] = append(t.billsByID[b.ID], b.key())
-			t.pages[token("bill", b.Partner, b.ID)] = b.key()
+			t.pages[t.token("bill", b.Partner, b.ID)] = b.key()
 		}
 	})
 	t.mappings = newTable("mapping", (*mapping).key, func(m *mapping, isNew bool) {
 		if isNew {
 			t.merchants[m.Partner] = append(t.merchants[m.Partner], m.key())
-			t.signups[token("signup", m.Partner, m.MemberID, m.MerchantID)] = m.key()
+			t.signups[t.token("signup", m.Partner, m.MemberID, m.MerchantID)] = m.key()
 		}
 	})
 	t.callbacks = newTable("callback", (*Callback).key, func(c *Callback, _ bool) {
@@ -177,11 +180,11 @@ func openStore(file string, partners []Partner, clock func() time.Time) (*store,
 	t.state = newTable("state", (*state).key, nil)
 	if file != "" {
 		var err error
-		if st.disk, err = openDisk(file, t.kinds()); err != nil {
+		if st.disk, err = openDisk(file, t.kinds(), o.Log); err != nil {
 			return nil, err
 		}
 	}
-	for _, p := range partners {
+	for _, p := range o.Partners {
 		t.contracts = append(t.contracts, &p)
 		t.byKey[p.Key] = &p
 	}
