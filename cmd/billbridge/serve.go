@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -243,12 +242,4 @@ func trialGreeting(server *server.Server, c *config.Config) string {
 		"",
 		"",
 	}, "\n")
-}
-
-// newLogger logs text to a terminal, and JSON otherwise.
-func newLogger(s system) *slog.Logger {
-	if s.terminal {
-		return slog.New(slog.NewTextHandler(s.err, nil))
-	}
-	return slog.New(slog.NewJSONHandler(s.err, nil))
 }
