@@ -7,12 +7,14 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -97,4 +99,56 @@ store: {url: "sqlite:billbridge.db"}
 			}
 		})
 	}
+}
+
+// A renewed certificate of the admin listener is used from the next connection on, and a reload can name other files.
+func TestAdminCertificateIsRenewed(t *testing.T) {
+	t.Parallel()
+	dir, renewed, moved := folderWithCertificate(t), folderWithCertificate(t), folderWithCertificate(t)
+	file := filepath.Join(dir, "billbridge.yaml")
+	config := func(folder string) {
+		text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, tls: {cert: " + folder + "/front.crt, key: " + folder + "/front.key}}\n" +
+			"upstreams: {new: {form: v2, url: https://new.example.com}}\nstore: {url: \"sqlite:billbridge.db\"}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config(dir)
+	gateway, err := launch(dir, "billbridge", "serve", "--config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gateway.kill)
+	found, err := gateway.await("stdout", `, admin on (?P<at>[0-9.:]+)\.$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reached := func(when, ca string) {
+		t.Helper()
+		var out strings.Builder
+		args := []string{"store", "clock", "--admin", "https://" + found["at"], "--admin-ca", filepath.Join(ca, "ca.pem")}
+		if code := run(t.Context(), args, system{out: &out, err: &out, env: noEnvironment}); code != exitOK {
+			t.Fatalf("%s: exit code %d: %s", when, code, out.String())
+		}
+	}
+	reached("at the start", dir)
+	later := time.Now().Add(time.Minute)
+	for _, name := range []string{"front.crt", "front.key"} {
+		data, err := os.ReadFile(filepath.Join(renewed, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), data, 0o600), os.Chtimes(filepath.Join(dir, name), later, later)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reached("renewed", renewed)
+	config(moved)
+	if err := gateway.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gateway.await("stderr", `"config reloaded"`); err != nil {
+		t.Fatal(err)
+	}
+	reached("after a reload with other files", moved)
 }
