@@ -269,7 +269,7 @@ func Load(path string, lookup func(string) (string, bool)) (*Config, error) {
 func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, error) {
 	root, err := translate.ParseYAML(file)
 	if err != nil {
-		if problems := (translate.Problems)(nil); errors.As(err, &problems) {
+		if problems := translate.Problems(nil); errors.As(err, &problems) {
 			for i := range problems {
 				problems[i].Text = withoutSecrets(problems[i].Text)
 			}

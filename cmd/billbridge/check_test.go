@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ upstreams:
   new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, partner_connections: 8, wait: 2s, local_address: 192.0.2.10, tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
   old: {form: legacy, url: https://old.example.com, timeout: 10s}
 route: {default: new, pass: [/if/read/open, /cash-receipt/]}
-limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, connections: 100, address_connections: 10, trusted: [10.0.0.0/8], framing: strict}
+limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, connections: 100, address_connections: 10, trusted: [10.0.0.0/8], framing: strict, in_flight: 100, partner: {in_flight: 64, rate: 0, burst: 0}}
 timeouts: {header: 5s, body: 30s, write: 30s, idle: 2m}
 drain: {delay: 0s, at_most: 60s}
 ready: {store: required}
@@ -80,6 +81,7 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 	if err := yaml.Load([]byte(everyKey), &root); err != nil {
 		t.Fatal(err)
 	}
+	checkEveryKey(t, &root)
 	if code, out := checkConfig(t, filepath.Join(dir, "good.yaml"), everyKey); code != exitOK {
 		t.Fatalf("the config of this test is invalid:\n%s", out)
 	}
@@ -114,6 +116,30 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 	}
 	if valid < 10 || invalid < 800 {
 		t.Errorf("%d configs were valid and %d invalid: this test does not try what it should", valid, invalid)
+	}
+}
+
+// checkEveryKey checks that a config has every key that config/README.md documents.
+func checkEveryKey(t *testing.T, root *yaml.Node) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(module, "config", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := regexp.MustCompile("(?m)^\\| `([A-Za-z_.]+)`").FindAllStringSubmatch(string(text), -1)
+	if len(keys) < 80 {
+		t.Errorf("config/README.md has only %d keys", len(keys))
+	}
+	for _, key := range keys {
+		at := root.Content[0]
+		for part := range strings.SplitSeq(strings.ReplaceAll(key[1], "NAME", "new"), ".") {
+			i := slices.IndexFunc(at.Content, func(n *yaml.Node) bool { return n.Value == part })
+			if i < 0 || i%2 != 0 {
+				t.Errorf("the config of this test has no %s", key[1])
+				break
+			}
+			at = at.Content[i+1]
+		}
 	}
 }
 
