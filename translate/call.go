@@ -17,16 +17,20 @@ type Translation struct {
 
 	echoSlots  []int // by slot of the reply: the slot of the request that is echoed there, or -1
 	equalSlots []int // by slot of the reply: the slot of the request that a success must equal, or -1
-	calls      sync.Pool
+	// By slot of the reply: the field is secret by its own role, or since the request has a field with the same path and a secret role.
+	secretSlots []bool
+	calls       sync.Pool
 }
 
 // link finds the slots of the request that the reply refers to.
 func (t *Translation) link() {
+	slots := [2]map[string]int{{}, {}}
+	for slot, r := range t.request.rows {
+		slots[0][r.path[0]], slots[1][r.path[1]] = slot, slot
+	}
 	slotOf := func(form int, path string) int {
-		for slot, r := range t.request.rows {
-			if path != "" && r.path[form] == path {
-				return slot
-			}
+		if slot, ok := slots[form][path]; ok && path != "" {
+			return slot
 		}
 		return -1
 	}
@@ -38,6 +42,8 @@ func (t *Translation) link() {
 		}
 		t.echoSlots = append(t.echoSlots, echo)
 		t.equalSlots = append(t.equalSlots, slotOf(0, r.mustEqual))
+		requested := slotOf(0, r.path[0])
+		t.secretSlots = append(t.secretSlots, r.isSecret() || requested >= 0 && t.request.rows[requested].isSecret())
 	}
 	t.calls.New = func() any {
 		return &Call{translation: t, request: make([]value, t.request.slots()), reply: make([]value, t.reply.slots())}

@@ -28,6 +28,10 @@ type answer struct{ json, code string }
 // compile makes the plans for all directions.
 func (c *Callback) compile() {
 	rows := c.operation.rows[callbackMessage]
+	paths := [2]map[string]bool{{}, {}}
+	for _, r := range rows {
+		paths[0][r.path[0]], paths[1][r.path[1]] = true, true
+	}
 	for from := range c.plans {
 		for to := range c.plans {
 			c.plans[from][to] = c.operation.plan(callbackMessage, from, to)
@@ -37,7 +41,7 @@ func (c *Callback) compile() {
 			if r.role != nil && slices.Contains(c.identifiedBy, r.role.name) {
 				c.rolePaths[from][r.role.name] = r.path[from]
 			}
-			if r.path[from] != "" && !slices.ContainsFunc(rows, func(o *row) bool { return o.path[1-from] == r.path[from] }) {
+			if r.path[from] != "" && !paths[1-from][r.path[from]] {
 				c.ownFields[from] = append(c.ownFields[from], r.path[from])
 			}
 		}
@@ -53,7 +57,7 @@ func (c *Callback) otherFormPlan(form int) *plan {
 	both.rows = map[Message][]*row{callbackMessage: rows}
 	p := both.plan(callbackMessage, 1-form, form)
 	p.unknown = "pass"
-	p.connectObjects(p.result)
+	p.connectObjects()
 	return p
 }
 

@@ -48,7 +48,7 @@ func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bo
 	if v.kind == null {
 		return append(dst, v.raw...), true
 	}
-	if len(r.pairs) > 0 && v.kind != composite {
+	if len(r.pairs.list) > 0 && v.kind != composite {
 		if paired, ok := r.pairs.find(from, v.text()); ok {
 			return append(dst, paired.json...), true
 		}

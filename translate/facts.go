@@ -53,7 +53,7 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.path[0], Secret: c.isSecret(r), Empty: v.countsAsAbsent() || r.isEmpty(v)}
+		f := Fact{Path: r.path[0], Secret: c.translation.secretSlots[slot], Empty: v.countsAsAbsent() || r.isEmpty(v)}
 		public := r.digits
 		if r.role != nil {
 			f.Role, public = r.role.name, public || r.role.public
@@ -86,24 +86,13 @@ func (r *row) noValue(v value, from int) (certain, possible bool) {
 
 // inFirstForm returns a copy of a value, translated to the first form, and whether the row has a pair for it.
 func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired bool) {
-	if len(r.pairs) > 0 && v.kind != composite {
+	if len(r.pairs.list) > 0 && v.kind != composite {
 		if _, paired = r.pairs.find(from, v.text()); from == 0 || !paired {
 			return string([]byte(v.raw)), paired
 		}
 	}
 	out, _ := r.appendValue(nil, v, from, digits, true)
 	return string(out), paired
-}
-
-// isSecret reports whether a field of the reply is secret: by its own role, or since the request has a field with the same path
-// and a secret role.
-func (c *Call) isSecret(r *row) bool {
-	for _, requested := range c.translation.request.rows {
-		if requested.role != nil && requested.role.secret && requested.path[0] == r.path[0] {
-			return true
-		}
-	}
-	return r.role != nil && r.role.secret
 }
 
 // ReplyPaths returns the paths that Facts of a reply of the operation can have.

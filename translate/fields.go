@@ -65,7 +65,7 @@ func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
 		case r.digits:
 			say("as", as.String())
 		}
-		if len(r.pairs) > 0 {
+		if len(r.pairs.list) > 0 {
 			say("by value pairs")
 		}
 	case only == to && r.defaultValue != nil:

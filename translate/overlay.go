@@ -48,10 +48,20 @@ func (s *source) applyOverlay(overlay *yaml.Node) {
 // applyCatalogue adds codes. A code of one form replaces the same code of that form. The meaning of a code of the catalogue cannot
 // be changed, since the interface defines it.
 func (s *source) applyCatalogue(catalogue, overlay *yaml.Node) {
+	index := map[codeKey]int{}
+	add := func(item *yaml.Node, at int) {
+		if _, ok := index[keyOfCode(item)]; !ok && codeOf(item).Kind == yaml.ScalarNode {
+			index[keyOfCode(item)] = at
+		}
+	}
+	for at, item := range catalogue.Content {
+		add(item, at)
+	}
 	s.items(overlay, "catalogue", func(item *yaml.Node) {
-		at := slices.IndexFunc(catalogue.Content, func(known *yaml.Node) bool { return sameCode(known, item) })
+		at, known := index[keyOfCode(item)]
 		switch {
-		case at < 0:
+		case !known:
+			add(item, len(catalogue.Content))
 			catalogue.Content = append(catalogue.Content, item)
 		case child(item, "form") != nil:
 			catalogue.Content[at] = item
@@ -137,17 +147,20 @@ func (s *source) reusedRows(callback *yaml.Node) *yaml.Node {
 // applyRows applies rows, or pairs of codes, to the list base. If base belongs to a callback that reuses rows, a removal also applies
 // to those. message is the name of the message in errors; it is "" for pairs, which need no new: true.
 func (s *source) applyRows(base, overlay *yaml.Node, forms []string, reused *yaml.Node, message string) {
-	known := slices.Clone(base.Content)
+	var reusable knownPaths
+	rows := base.Content
 	if reused != nil {
-		known = append(known, reused.Content...)
+		reusable = pathsOf(reused.Content, forms)
+		rows = slices.Concat(rows, reused.Content)
 	}
+	known := pathsOf(rows, forms)
 	if message != "" && overlay.Kind == yaml.SequenceNode {
 		for _, row := range overlay.Content {
 			s.checkNew(row, known, forms, message)
 		}
 	}
 	for _, row := range s.replaceRows(base, overlay, forms, reused != nil) {
-		if reused == nil || !slices.ContainsFunc(reused.Content, func(r *yaml.Node) bool { return samePath(r, row, forms) }) {
+		if !reusable.hasAny(pathKeys(row, forms)) {
 			hint, _ := s.similarPath(row, known, forms)
 			s.errorf(row, "remove: no row has this path%s", hint)
 		}
@@ -157,17 +170,17 @@ func (s *source) applyRows(base, overlay *yaml.Node, forms []string, reused *yam
 // checkNew adds a problem for a row without new: true if no known row has one of its paths, or if a path is similar to that of a
 // known row. A misspelled path would add a field that nobody sends, and the field that was meant would be dropped. A known field
 // may get another name in one form without new: true.
-func (s *source) checkNew(row *yaml.Node, known []*yaml.Node, forms []string, message string) {
+func (s *source) checkNew(row *yaml.Node, known knownPaths, forms []string, message string) {
 	if s.takeNew(row, forms) || child(row, "remove") != nil || slices.Contains(forms, newKey) {
 		return
 	}
-	matched := slices.ContainsFunc(known, func(k *yaml.Node) bool { return samePath(k, row, forms) })
+	matched := known.hasAny(pathKeys(row, forms))
 	for _, form := range forms {
-		path, thisForm := child(row, form), []string{form}
-		if path == nil || path.Kind != yaml.ScalarNode || path.Value == "" || slices.ContainsFunc(known, func(k *yaml.Node) bool { return samePath(k, row, thisForm) }) {
+		path := child(row, form)
+		if path == nil || path.Kind != yaml.ScalarNode || path.Value == "" || known.has[pathKey{form, path.Value}] {
 			continue
 		}
-		if hint, similar := s.similarPath(row, known, thisForm); similar || !matched {
+		if hint, similar := s.similarPath(row, known, []string{form}); similar || !matched {
 			s.missingNew = append(s.missingNew, s.problem(path, "%s has no path %s%s", message, path.Value, addHint(hint)))
 			matched = true // one problem per row is enough, unless the other path is similar to a known one
 		}
@@ -176,19 +189,13 @@ func (s *source) checkNew(row *yaml.Node, known []*yaml.Node, forms []string, me
 
 // similarPath returns DidYouMean for the paths of a row, and whether any known path is similar. The hint is "" if several known paths
 // are equally similar.
-func (s *source) similarPath(row *yaml.Node, known []*yaml.Node, forms []string) (hint string, similar bool) {
+func (s *source) similarPath(row *yaml.Node, known knownPaths, forms []string) (hint string, similar bool) {
 	for _, form := range forms {
 		path := child(row, form)
 		if path == nil {
 			continue
 		}
-		var paths []string
-		for _, k := range known {
-			if p := child(k, form); p != nil {
-				paths = append(paths, p.Value)
-			}
-		}
-		best, found := mostSimilar(path.Value, paths)
+		best, found := mostSimilar(path.Value, known.byForm[form])
 		similar = similar || found
 		if hint = didYouMean(best); hint != "" {
 			return hint, true
@@ -218,6 +225,7 @@ func (s *source) takeNew(n *yaml.Node, forms []string) bool {
 // itself an overlay then. unused are the rows with remove: true that match no row.
 func (s *source) replaceRows(base, overlay *yaml.Node, forms []string, keep bool) (unused []*yaml.Node) {
 	s.inherit(base, overlay, forms)
+	list := newRowList(base.Content, overlay.Content, forms)
 	s.items(overlay, "rows", func(row *yaml.Node) {
 		if row.Kind != yaml.MappingNode {
 			s.errorf(row, "a row must be a mapping")
@@ -225,30 +233,23 @@ func (s *source) replaceRows(base, overlay *yaml.Node, forms []string, keep bool
 		}
 		remove := child(row, "remove")
 		removes := remove != nil && s.boolean(remove, "remove")
-		kept, at := make([]*yaml.Node, 0, len(base.Content)+1), -1
-		for _, b := range base.Content {
-			if slices.Contains(overlay.Content, b) || !samePath(b, row, forms) {
-				kept = append(kept, b)
-				continue
-			}
-			if at < 0 {
-				at = len(kept)
-				if !removes || keep {
-					kept = append(kept, row)
-				}
+		found := list.replace(row, func(removed *yaml.Node, first bool) (with []*yaml.Node) {
+			if first && (!removes || keep) {
+				with = append(with, row)
 			}
 			if keep {
-				kept = append(kept, s.removalRows(b, row, forms)...)
+				with = append(with, s.removalRows(removed, row, forms)...)
 			}
-		}
-		if at < 0 && removes {
+			return with
+		})
+		if !found && removes {
 			unused = append(unused, row)
 		}
-		if at < 0 && (!removes || keep) {
-			kept = append(kept, row)
+		if !found && (!removes || keep) {
+			list.add(row)
 		}
-		base.Content = kept
 	})
+	base.Content = list.rows()
 	return unused
 }
 
@@ -267,16 +268,18 @@ func (s *source) inherit(base, overlay *yaml.Node, forms []string) {
 	}
 	done := map[*yaml.Node]bool{} // rows of both lists that matched by an earlier form
 	for _, form := range forms {
-		matched := map[*yaml.Node]bool{}
+		byPath, matched := map[string][]*yaml.Node{}, map[*yaml.Node]bool{}
+		for _, b := range base.Content {
+			if p := child(b, form); p != nil && !done[b] {
+				byPath[p.Value] = append(byPath[p.Value], b)
+			}
+		}
 		for _, row := range overlay.Content {
 			path := child(row, form)
 			if path == nil || done[row] || child(row, "remove") != nil {
 				continue
 			}
-			for _, b := range base.Content {
-				if p := child(b, form); p == nil || p.Value != path.Value || done[b] {
-					continue
-				}
+			for _, b := range byPath[path.Value] {
 				matched[row], matched[b] = true, true
 				inheritKey(row, b, "about")
 				if role := child(b, "role"); role != nil && !given[role.Value] {
@@ -325,11 +328,6 @@ func (s *source) removalRows(b, row *yaml.Node, forms []string) []*yaml.Node {
 		list = append(list, removal)
 	}
 	return list
-}
-
-// samePath reports whether two rows have the same path in one of the forms.
-func samePath(a, b *yaml.Node, forms []string) bool {
-	return slices.ContainsFunc(forms, func(form string) bool { return sameText(child(a, form), child(b, form)) })
 }
 
 // keys returns the keys of a mapping.

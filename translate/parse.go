@@ -15,7 +15,7 @@ var operationKeys = []string{"effect", "creates", "sets", "no_envelope", "explai
 func (s *source) readTable(t *Table) {
 	t.unknown = map[Message][2]string{Request: {"drop", "drop"}, Reply: {"drop", "drop"}}
 	t.bounds = "upstream"
-	t.options, t.roles = map[string]bool{}, map[string]*role{}
+	t.options, t.roles, t.interned = map[string]bool{}, map[string]*role{}, map[string]string{}
 	if s.readNames(t); len(s.problems) > 0 {
 		return
 	}
@@ -53,8 +53,9 @@ func (s *source) readNames(t *Table) {
 			s.fields(value, "roles", func(name, v *yaml.Node) { t.roles[name.Value] = s.readRole(name, v) })
 		case "catalogue":
 			s.items(value, "catalogue", func(item *yaml.Node) {
-				if code := codeOf(item); child(item, "form") == nil {
-					t.catalogue = append(t.catalogue, s.str(code, "a code"))
+				if child(item, "form") == nil {
+					code := s.str(codeOf(item), "a code")
+					t.catalogue, t.interned[code] = append(t.catalogue, code), code
 				}
 			})
 		case "success", "invalid", "unknown", "bounds", "codes", "operations", "callbacks":
@@ -145,7 +146,7 @@ func (s *source) readCodePairs(t *Table, n *yaml.Node) {
 	if len(s.problems) > before {
 		return
 	}
-	for i, p := range t.codes {
+	for i, p := range t.codes.list {
 		for form, c := range p.values {
 			switch {
 			case c.kind != text || c.text == "":
@@ -332,8 +333,8 @@ func (s *source) checkUniquePaths(t *Table, n *yaml.Node) {
 // code returns a code of the catalogue.
 func (s *source) code(t *Table, n *yaml.Node) string {
 	code := s.str(n, "a code")
-	if code != "" && len(t.catalogue) > 0 && !slices.Contains(t.catalogue, code) {
-		s.errorf(n, "%q is not in the catalogue%s", code, DidYouMean(code, t.catalogue))
+	if code != "" && len(t.catalogue) > 0 && !t.InCatalogue(code) {
+		s.errorf(n, "%q is not in the catalogue%s", code, s.suggest(code, t.catalogue))
 	}
 	return code
 }

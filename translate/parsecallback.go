@@ -155,14 +155,16 @@ func (s *source) reuseRows(fields, own, operations *yaml.Node) *yaml.Node {
 	if own == nil {
 		return list
 	}
+	removals := map[*yaml.Node]bool{}
 	for _, row := range s.replaceRows(list, own, s.formNames(), false) {
 		if _, ofOverlay := s.overlayOf[row]; !ofOverlay {
 			s.errorf(row, "remove: no row has this path")
 			continue
 		}
 		// It removed a row when the overlay was applied. Without it the table can be written and read again.
-		own.Content = slices.DeleteFunc(own.Content, func(n *yaml.Node) bool { return n == row })
+		removals[row] = true
 	}
+	own.Content = slices.DeleteFunc(own.Content, func(n *yaml.Node) bool { return removals[n] })
 	return list
 }
 

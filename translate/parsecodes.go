@@ -17,24 +17,28 @@ func codeOf(item *yaml.Node) *yaml.Node {
 	return item
 }
 
-// sameCode reports whether two items of the catalogue are about the same code of the same form.
-func sameCode(a, b *yaml.Node) bool {
-	form := func(n *yaml.Node) string {
-		if f := child(n, "form"); f != nil {
-			return f.Value
-		}
-		return ""
+// A codeKey is the code of an item of the catalogue, and its form; form is "" for a code of the catalogue.
+type codeKey struct{ code, form string }
+
+func keyOfCode(item *yaml.Node) codeKey {
+	key := codeKey{code: codeOf(item).Value}
+	if form := child(item, "form"); form != nil {
+		key.form = form.Value
 	}
-	return codeOf(a).Kind == yaml.ScalarNode && codeOf(a).Value == codeOf(b).Value && form(a) == form(b)
+	return key
 }
 
 // readMeanings reads the meanings of codes. The codes of the catalogue have been read before.
 func (s *source) readMeanings(t *Table, n *yaml.Node) {
 	t.meanings, t.formMeanings = map[string]Meaning{}, [2]map[string]Meaning{{}, {}}
 	var later []func() // reads codes of one form, which are checked against the catalogue
-	for i, item := range n.Content {
-		if slices.ContainsFunc(n.Content[:i], func(before *yaml.Node) bool { return sameCode(before, item) }) {
-			s.errorf(item, "the catalogue has the code %q twice", codeOf(item).Value)
+	s.codeItems = map[codeKey]*yaml.Node{}
+	for _, item := range n.Content {
+		key := keyOfCode(item)
+		if s.codeItems[key] != nil {
+			s.errorf(item, "the catalogue has the code %q twice", key.code)
+		} else if codeOf(item).Kind == yaml.ScalarNode {
+			s.codeItems[key] = item
 		}
 		if item.Kind != yaml.MappingNode {
 			continue
@@ -84,21 +88,16 @@ func (s *source) readFormCode(t *Table, code string, form, means *yaml.Node) {
 		return // an overlay removes the meaning of the code
 	}
 	m := Meaning(s.oneOf(means, "means", allMeanings...))
-	switch known := slices.Contains(t.catalogue, code); {
+	catalogued := s.codeItems[codeKey{code: code}]
+	switch known := catalogued != nil; {
 	case f == 0 && !known:
-		s.errorf(form, "%q is not in the catalogue, which lists the codes of %s%s", code, form.Value, DidYouMean(code, t.catalogue))
-	case known && s.overlayOf[s.catalogued(code)] != "" && t.meanings[code] == "":
-		s.errorf(s.catalogued(code), "%q means %s in %s: to add it to the catalogue, write {code: %q, means: %[2]s}", code, m, form.Value, code)
+		s.errorf(form, "%q is not in the catalogue, which lists the codes of %s%s", code, form.Value, s.suggest(code, t.catalogue))
+	case known && s.overlayOf[catalogued] != "" && t.meanings[code] == "":
+		s.errorf(catalogued, "%q means %s in %s: to add it to the catalogue, write {code: %q, means: %[2]s}", code, m, form.Value, code)
 	case known && t.meanings[code] != m && (m != NotFound || t.meanings[code] != CallerRefused):
 		s.errorf(means, "means: %q is in the catalogue with another meaning, so it cannot mean %s", code, m)
 	}
 	t.formMeanings[f][code] = m
-}
-
-// catalogued returns the item of the catalogue that has a code for both forms.
-func (s *source) catalogued(code string) *yaml.Node {
-	items := child(s.root, "catalogue").Content
-	return items[slices.IndexFunc(items, func(item *yaml.Node) bool { return child(item, "form") == nil && codeOf(item).Value == code })]
 }
 
 // readRole reads the declaration of a role.

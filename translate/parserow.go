@@ -3,7 +3,6 @@ package translate
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -19,7 +18,8 @@ var reservedNames = slices.Concat(rowKeys, operationKeys, []string{"prefer", "co
 
 // readRows reads the rows of a message, without those that an option switches off, and checks that no two contradict each other.
 func (s *source) readRows(t *Table, o *Operation, m Message, n *yaml.Node) {
-	lines := [2]map[string]int{{}, {}} // by form and path: the line of the row
+	var used [2]usedPaths
+	byRole := map[*role][]placedRow{}
 	var nodes []*yaml.Node
 	s.items(n, string(m), func(item *yaml.Node) {
 		before := len(s.problems)
@@ -27,8 +27,11 @@ func (s *source) readRows(t *Table, o *Operation, m Message, n *yaml.Node) {
 		if !enabled || len(s.problems) > before {
 			return
 		}
-		s.checkPaths(t, m, r, item, lines)
-		s.checkRole(m, r, item, o.rows[m], nodes)
+		s.checkPaths(t, m, r, item, &used)
+		if r.role != nil && m != Reply { // a reply can have a role several times
+			s.checkRole(r, item, byRole[r.role])
+			byRole[r.role] = append(byRole[r.role], placedRow{r, item})
+		}
 		o.rows[m], nodes = append(o.rows[m], r), append(nodes, item)
 	})
 	if m == Reply {
@@ -36,18 +39,21 @@ func (s *source) readRows(t *Table, o *Operation, m Message, n *yaml.Node) {
 	}
 }
 
-// checkPaths checks that the paths of a row do not overlap with those of the rows before it, whose lines are given.
-func (s *source) checkPaths(t *Table, m Message, r *row, item *yaml.Node, lines [2]map[string]int) {
+// A placedRow is a row and its node.
+type placedRow struct {
+	*row
+	node *yaml.Node
+}
+
+// checkPaths checks that the paths of a row do not overlap with those of the rows before it.
+func (s *source) checkPaths(t *Table, m Message, r *row, item *yaml.Node, used *[2]usedPaths) {
 	for f, path := range r.path {
 		if path == "" {
 			continue
 		}
-		for other, line := range lines[f] {
-			if other == path || strings.HasPrefix(other, path+".") || strings.HasPrefix(path, other+".") {
-				s.errorf(item, "%s: the row on line %d already has the path %s", path, line, other)
-			}
+		if other, overlaps := used[f].add(path, item.Line); overlaps {
+			s.errorf(item, "%s: the row on line %d already has the path %s", path, other.line, other.path)
 		}
-		lines[f][path] = item.Line
 		envelope := t.forms[f]
 		if first := segments(path)[0]; m == Reply && envelope.result == "" && (first == envelope.code || first == envelope.text) {
 			s.errorf(item, "%s: the envelope of %s has a field of this name", path, envelope.name)
@@ -55,12 +61,12 @@ func (s *source) checkPaths(t *Table, m Message, r *row, item *yaml.Node, lines 
 	}
 }
 
-// checkRole checks that no other row of the message has the role in the same form. A reply can have a role several times.
-func (s *source) checkRole(m Message, r *row, item *yaml.Node, others []*row, nodes []*yaml.Node) {
-	for i, other := range others {
+// checkRole checks that no other row of the message has the role in the same form. others are the rows before it with the role.
+func (s *source) checkRole(r *row, item *yaml.Node, others []placedRow) {
+	for _, other := range others {
 		differentForms := r.onlyForm() >= 0 && other.onlyForm() >= 0 && r.onlyForm() != other.onlyForm()
-		if r.role != nil && r.role == other.role && !differentForms && m != Reply {
-			s.errorf(item, "role: the row on line %d already has the role %s", nodes[i].Line, r.role.name)
+		if !differentForms {
+			s.errorf(item, "role: the row on line %d already has the role %s", other.node.Line, r.role.name)
 			return
 		}
 	}
@@ -68,14 +74,15 @@ func (s *source) checkRole(m Message, r *row, item *yaml.Node, others []*row, no
 
 // checkRequestPaths checks the paths by which rows of a reply refer to the request. nodes are the nodes of these rows.
 func (s *source) checkRequestPaths(t *Table, o *Operation, nodes []*yaml.Node) {
-	has := func(f int, path string) bool {
-		return slices.ContainsFunc(o.rows[Request], func(r *row) bool { return r.path[f] == path })
+	paths := [2]map[string]bool{{}, {}}
+	for _, r := range o.rows[Request] {
+		paths[0][r.path[0]], paths[1][r.path[1]] = true, true
 	}
 	for i, r := range o.rows[Reply] {
-		if r.echo != "" && !has(r.onlyForm(), r.echo) {
+		if r.echo != "" && !paths[r.onlyForm()][r.echo] {
 			s.errorf(nodes[i], "echo: the request of %s has no row with the path %s in %s", o.Name, r.echo, t.forms[r.onlyForm()].name)
 		}
-		if r.mustEqual != "" && !has(0, r.mustEqual) {
+		if r.mustEqual != "" && !paths[0][r.mustEqual] {
 			s.errorf(nodes[i], "must_equal_request: the request of %s has no row with the path %s in %s", o.Name, r.mustEqual, t.forms[0].name)
 		}
 	}
@@ -233,7 +240,7 @@ func (rd *rowReader) checkForms() {
 	case only >= 0 && rd.operation.paths[1-only] != "" && !saysWhatHappens:
 		rd.errorf(rd.node, "%s is in %s only: add default, echo or loss", r.path[only], rd.table.forms[only].name)
 	}
-	if only >= 0 && r.pairs != nil {
+	if only >= 0 && len(r.pairs.list) > 0 {
 		rd.errorf(rd.node, "values: the row needs a path in both forms")
 	}
 }
@@ -249,14 +256,14 @@ func (rd *rowReader) checkEmpty() {
 		rd.errorf(node, "empty is not allowed with role: %s, which has zero_is_a_value", r.role.name)
 	case r.onlyForm() >= 0 || !r.digits || forms[0].digits == forms[1].digits:
 		rd.errorf(node, "empty needs as: digits and a path in both forms, of which one has digits: number and the other digits: string")
-	case len(r.pairs) > 0:
+	case len(r.pairs.list) > 0:
 		rd.errorf(node, "empty is not allowed with values: add a pair for the empty value instead")
 	}
 }
 
 // checkConversion checks whether the role of the row allows a conversion.
 func (rd *rowReader) checkConversion() {
-	if r := rd.row; r.role != nil && r.role.unconverted && (r.digits || r.pairs != nil) {
+	if r := rd.row; r.role != nil && r.role.unconverted && (r.digits || len(r.pairs.list) > 0) {
 		rd.errorf(rd.node, "as and values are not allowed with role: %s, which is unconverted", r.role.name)
 	}
 }
@@ -279,7 +286,7 @@ func (rd *rowReader) checkMeans() {
 	if r.digits {
 		rd.errorf(rd.nodes["as"], "means is not allowed with as: digits, since only text has a meaning")
 	}
-	for _, p := range r.pairs { // a reply without an envelope is no success with a value that has no meaning
+	for _, p := range r.pairs.list { // a reply without an envelope is no success with a value that has no meaning
 		switch v := p.values[0]; {
 		case v.kind != text:
 			rd.errorf(rd.nodes["values"], "values: a field with means has text: write %q in quotes", v.text)
@@ -323,63 +330,6 @@ func (s *source) texts(n *yaml.Node, what string) []string {
 		s.errorf(n, "%s needs at least one value", what)
 	}
 	return list
-}
-
-// readPairs reads pairs of values or codes. If several pairs share a value, exactly one of them must have prefer: true.
-func (s *source) readPairs(t *Table, n *yaml.Node) pairs {
-	var list pairs
-	var nodes []*yaml.Node
-	s.items(n, "pairs", func(item *yaml.Node) {
-		if p, ok := s.readPair(t, item); ok {
-			list, nodes = append(list, p), append(nodes, item)
-		}
-	})
-	for i := range list {
-		for f := range list[i].values {
-			s.checkSharedValue(t, list, nodes, i, f)
-		}
-	}
-	return list
-}
-
-func (s *source) readPair(t *Table, item *yaml.Node) (p pair, ok bool) {
-	var valid [2]bool
-	s.fields(item, "a pair", func(key, v *yaml.Node) {
-		switch i := t.formIndex(Form(key.Value)); {
-		case i >= 0:
-			p.values[i], valid[i] = s.constant(v)
-		case key.Value == "prefer":
-			p.prefer = s.boolean(v, "prefer")
-		default:
-			s.unknownKey(key, "a pair", append(t.formNames(), "prefer")...)
-		}
-	})
-	for _, f := range t.forms {
-		if item.Kind == yaml.MappingNode && child(item, string(f.name)) == nil {
-			s.errorf(item, "a pair needs a value for %s", f.name)
-		}
-	}
-	return p, valid == [2]bool{true, true}
-}
-
-// checkSharedValue checks that exactly one of the pairs that share a value of form f is preferred. It reports once for all of them,
-// at the second.
-func (s *source) checkSharedValue(t *Table, list pairs, nodes []*yaml.Node, i, f int) {
-	same, preferred, before := 0, 0, 0
-	for j, other := range list {
-		if other.values[f].text != list[i].values[f].text {
-			continue
-		}
-		if same++; other.prefer {
-			preferred++
-		}
-		if j < i {
-			before++
-		}
-	}
-	if before == 1 && preferred != 1 {
-		s.errorf(nodes[i], "%q of %s is in %d pairs: add prefer: true to the one that is used towards %s", list[i].values[f].text, t.forms[f].name, same, t.forms[1-f].name)
-	}
 }
 
 // constant returns a scalar of the table: a whole number, true or false, or text.

@@ -163,7 +163,7 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		p.objects[0].names[t.forms[to].code], p.objects[0].names[t.forms[to].text] = true, true
 	}
 	if p.unknown == "pass" {
-		p.connectObjects(p.result)
+		p.connectObjects()
 	}
 	return p
 }
@@ -190,15 +190,21 @@ func (p *plan) flatten(n *node) int {
 
 // connectObjects sets the output of each object of the input to the object with the same path. A field without a row passes into
 // it.
-func (p *plan) connectObjects(n *node) {
+func (p *plan) connectObjects() {
+	outputs := map[string]int{}
 	for i, o := range p.objects {
-		if o.path == n.path {
-			n.output = i
-		}
+		outputs[o.path] = i
+	}
+	p.result.connect(outputs)
+}
+
+func (n *node) connect(outputs map[string]int) {
+	if i, ok := outputs[n.path]; ok {
+		n.output = i
 	}
 	for _, e := range n.names {
 		if e.node != nil {
-			p.connectObjects(e.node)
+			e.node.connect(outputs)
 		}
 	}
 }

@@ -53,6 +53,9 @@ type role struct {
 // hasRole reports whether the row has the role.
 func (r *row) hasRole(role string) bool { return r.role != nil && r.role.name == role }
 
+// isSecret reports whether the value is never shown.
+func (r *row) isSecret() bool { return r.role != nil && r.role.secret }
+
 // onlyForm returns the only form that has the field, or -1 if both have it.
 func (r *row) onlyForm() int {
 	switch {
@@ -85,29 +88,6 @@ type constant struct {
 	kind kind
 	text string // without quotes and escapes
 	json string
-}
-
-// A pair is one line of `values` or `codes`.
-type pair struct {
-	values [2]constant
-	prefer bool
-}
-
-type pairs []pair
-
-// find returns the other form's value for a value of form from. If several pairs have the value, it uses the preferred one: the
-// table has exactly one.
-func (p pairs) find(from int, value string) (constant, bool) {
-	var found *pair
-	for i := range p {
-		if p[i].values[from].text == value && (found == nil || p[i].prefer) {
-			found = &p[i]
-		}
-	}
-	if found == nil {
-		return constant{}, false
-	}
-	return found.values[1-from], true
 }
 
 // segments splits a path into names. Paths come from the table only, never from a message.

@@ -58,6 +58,8 @@ type source struct {
 	usedOptions  map[string]bool         // options in the when or unless of a row
 	refusalCodes []*yaml.Node            // codes that a refusal of the gateway can have
 	hasProblems  map[string]bool         // by name of an operation
+	codeItems    map[codeKey]*yaml.Node  // the items of the catalogue
+	compared     int                     // the names that were compared for suggestions
 	problems     Problems
 	missingNew   Problems // additions of an overlay without new: true; they do not keep other mistakes from being found
 }

@@ -9,6 +9,17 @@ func DidYouMean(name string, known []string) string {
 	return didYouMean(best)
 }
 
+// maxCompared limits the work on suggestions. A table with many mistakes and many names has suggestions for the first mistakes only.
+const maxCompared = 300_000
+
+// suggest is DidYouMean with a limit.
+func (s *source) suggest(name string, known []string) string {
+	if s.compared += len(known); s.compared > maxCompared {
+		return ""
+	}
+	return DidYouMean(name, known)
+}
+
 func didYouMean(name string) string {
 	if name == "" {
 		return ""
@@ -36,12 +47,11 @@ func mostSimilar(name string, known []string) (best string, found bool) {
 
 // edits returns the number of insertions, deletions, replacements and swaps of neighbours that turn a into b.
 func edits(a, b string) int {
-	before, row := []int(nil), make([]int, len(b)+1)
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		next := make([]int, len(b)+1)
 		next[0] = i + 1
 		for j := range len(b) {
 			next[j+1] = row[j] + 1
@@ -53,7 +63,7 @@ func edits(a, b string) int {
 				next[j+1] = min(next[j+1], before[j-1]+1)
 			}
 		}
-		before, row = row, next
+		before, row, next = row, next, before
 	}
 	return row[len(b)]
 }

@@ -32,6 +32,7 @@ type Table struct {
 	options      map[string]bool
 	roles        map[string]*role
 	catalogue    []string
+	interned     map[string]string     // by code of the catalogue: the code itself
 	meanings     map[string]Meaning    // by code of the catalogue
 	formMeanings [2]map[string]Meaning // by form and code of this form
 	codes        pairs
@@ -191,6 +192,12 @@ func (t *Table) Callback() *Callback { return t.callback }
 // Forms returns the two forms of the table. The catalogue lists the codes of the first.
 func (t *Table) Forms() [2]Form { return [2]Form{t.forms[0].name, t.forms[1].name} }
 
+// InCatalogue reports whether the catalogue has the code.
+func (t *Table) InCatalogue(code string) bool {
+	_, ok := t.interned[code]
+	return ok
+}
+
 // Catalogue returns the codes that refusals and metrics may name. The caller must not modify it.
 func (t *Table) Catalogue() []string { return t.catalogue }
 
@@ -219,10 +226,8 @@ func (t *Table) Code(code string, from, to Form) string {
 
 // intern returns a code as a string that does not refer to the message: that of the catalogue, or a copy.
 func (t *Table) intern(code string) string {
-	for _, known := range t.catalogue {
-		if known == code {
-			return known
-		}
+	if known, ok := t.interned[code]; ok {
+		return known
 	}
 	return strings.Clone(code)
 }

@@ -1,0 +1,162 @@
+package translate_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"billbridge/translate"
+	"billbridge/translate/billing"
+)
+
+// An overlay has this many codes, pairs or rows. With quadratic work these tests take minutes to hours.
+const (
+	manyCodes = 100_000
+	manyRows  = 10_000
+)
+
+// overlayOf returns an overlay that begins with head and has one line for each number.
+func overlayOf(head string, n int, line string) translate.File {
+	var text bytes.Buffer
+	text.WriteString(head)
+	for i := range n {
+		fmt.Fprintf(&text, line, i)
+	}
+	return translate.File{Name: "many.yaml", Data: text.Bytes()}
+}
+
+func codesOverlay(n int) translate.File {
+	return overlayOf("catalogue:\n", n, "  - {code: NEW_%06d, means: exists}\n")
+}
+
+func formCodesOverlay(n int) translate.File {
+	return overlayOf("catalogue:\n", n, "  - {code: \"9%06d\", form: legacy, means: exists}\n")
+}
+
+func codePairsOverlay(n int) translate.File {
+	return overlayOf("codes:\n", n, "  - {v2: NEW_%06[1]d, legacy: \"8%06[1]d\"}\n")
+}
+
+func valuesOverlay(n int) translate.File {
+	return overlayOf("operations:\n  bill.read:\n    reply:\n      - v2: apprAcquirerNm\n        legacy: appr_acquirer_nm\n        values:\n",
+		n, "          - {v2: V%06[1]d, legacy: L%06[1]d}\n")
+}
+
+func rowsOverlay(n int) translate.File {
+	return overlayOf("operations:\n  bill.read:\n    reply:\n", n, "      - {v2: deep.field%[1]dx, legacy: field_%[1]d_x, new: true}\n")
+}
+
+func compileMany(tb testing.TB, overlays ...translate.File) *translate.Table {
+	tb.Helper()
+	table, err := translate.Compile(32, billing.Table(), overlays...)
+	if err != nil {
+		tb.Fatal(strings.SplitN(err.Error(), "\n", 2)[0])
+	}
+	return table
+}
+
+func TestManyCodes(t *testing.T) {
+	t.Parallel()
+	// The second time, each code replaces itself.
+	table := compileMany(t, codesOverlay(manyCodes), formCodesOverlay(manyCodes), formCodesOverlay(manyCodes))
+	known := len(compileMany(t).Catalogue())
+	if got := len(table.Catalogue()); got != known+manyCodes {
+		t.Errorf("%d codes in the catalogue, want %d", got, known+manyCodes)
+	}
+	for _, code := range []string{"NEW_000000", "NEW_099999"} {
+		if !table.InCatalogue(code) || !table.Means("v2", code, translate.Exists) {
+			t.Errorf("%s is not in the catalogue, or has no meaning", code)
+		}
+	}
+	if table.InCatalogue("9099999") || !table.Means("legacy", "9099999", translate.Exists) || table.Means("v2", "9099999", translate.Exists) {
+		t.Error("a code of legacy has no meaning in legacy, or is one of the catalogue")
+	}
+}
+
+func TestManyPairsOfCodes(t *testing.T) {
+	t.Parallel()
+	table := compileMany(t, codesOverlay(manyCodes), codePairsOverlay(manyCodes), codePairsOverlay(manyCodes))
+	for i := range manyCodes {
+		first, second := fmt.Sprintf("NEW_%06d", i), fmt.Sprintf("8%06d", i)
+		if table.Code(first, "v2", "legacy") != second || table.Code(second, "legacy", "v2") != first {
+			t.Fatalf("%s and %s are no pair", first, second)
+		}
+	}
+}
+
+func TestManyValues(t *testing.T) {
+	t.Parallel()
+	table := compileMany(t, valuesOverlay(manyCodes))
+	call := table.Operation("bill.read").Translation("legacy", "v2").Start()
+	out, err := call.Reply(nil, 200, []byte(`{"code":"0000","message":"m","data":{"billId":"1","apprState":"F","apprAcquirerNm":"V099999"}}`))
+	if err != nil || !bytes.Contains(out, []byte(`"appr_acquirer_nm":"L099999"`)) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+func TestManyRows(t *testing.T) {
+	t.Parallel()
+	table := compileMany(t, rowsOverlay(manyRows))
+	call := table.Operation("bill.read").Translation("legacy", "v2").Start()
+	out, err := call.Reply(nil, 200, []byte(`{"code":"0000","message":"m","data":{"billId":"1","apprState":"F","deep":{"field9999x":"last"}}}`))
+	if err != nil || !bytes.Contains(out, []byte(`"field_9999_x":"last"`)) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// A suggestion compares a name with all known names, so only the first mistakes have one.
+func TestManyMistakes(t *testing.T) {
+	t.Parallel()
+	_, err := translate.Compile(32, billing.Table(), codesOverlay(manyCodes), overlayOf("codes:\n", manyCodes, "  - {v2: NOW_%06[1]d, legacy: \"8%06[1]d\"}\n"))
+	problems, ok := err.(translate.Problems)
+	if !ok || len(problems) != manyCodes {
+		t.Fatalf("%d problems, want %d", len(problems), manyCodes)
+	}
+	if want := `"NOW_000000" is not in the catalogue; did you mean NEW_000000?`; problems[0].Text != want {
+		t.Errorf("got %s, want %s", problems[0].Text, want)
+	}
+	if want := `"NOW_099999" is not in the catalogue`; problems[manyCodes-1].Text != want {
+		t.Errorf("got %s, want %s", problems[manyCodes-1].Text, want)
+	}
+}
+
+// A row of an overlay stands in the place of the first row that it replaces, and at the end if nothing is left to replace.
+func TestPlaceOfAReplacedRow(t *testing.T) {
+	t.Parallel()
+	table := compileMany(t, translate.File{Name: "o.yaml", Data: []byte(`
+operations:
+  bill.destroy:
+    request:
+      - {v2: apiKey, legacy: merchant}
+      - {v2: merchant, legacy: apikey}
+`)})
+	var got []string
+	for _, f := range table.Operation("bill.destroy").Fields() {
+		if f.Message == "request" && f.From == "v2" {
+			got = append(got, f.Source+"="+f.Target)
+		}
+	}
+	if joined := strings.Join(got, " "); !strings.HasPrefix(joined, "apiKey=merchant member=member bill.billId=") || !strings.HasSuffix(joined, " merchant=apikey") {
+		t.Errorf("got %s", joined)
+	}
+}
+
+// BenchmarkCompile compiles the billing table with a large overlay.
+func BenchmarkCompile(b *testing.B) {
+	for name, overlays := range map[string][]translate.File{
+		"no overlay":          nil,
+		"100000 codes":        {codesOverlay(manyCodes)},
+		"100000 legacy codes": {formCodesOverlay(manyCodes)},
+		"100000 code pairs":   {codesOverlay(manyCodes), codePairsOverlay(manyCodes)},
+		"100000 values":       {valuesOverlay(manyCodes)},
+		"10000 rows":          {rowsOverlay(manyRows)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				compileMany(b, overlays...)
+			}
+		})
+	}
+}
