@@ -223,6 +223,7 @@ func printMap(out io.Writer, t *translate.Table) error {
 
 func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
 	var rows []*mapRow
+	known := map[[3]string]*mapRow{} // by message and field names
 	for _, f := range fields {
 		first, second, toSecond := f.Source, f.Target, true
 		if f.From == forms[1] {
@@ -231,15 +232,11 @@ func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
 		if f.Class == translate.Passed {
 			second = ""
 		}
-		var row *mapRow
-		for _, r := range rows {
-			if r.message == f.Message && r.first == first && r.second == second {
-				row = r
-			}
-		}
+		key := [3]string{f.Message, first, second}
+		row := known[key]
 		if row == nil {
 			row = &mapRow{message: f.Message, first: first, second: second, about: f.About}
-			rows = append(rows, row)
+			rows, known[key] = append(rows, row), row
 		}
 		class := string(f.Class)
 		if f.Detail != "" {
