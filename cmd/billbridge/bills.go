@@ -80,7 +80,7 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 		return err
 	}
 	if list.LeftOut > 0 {
-		fmt.Fprintf(summary, "%d more rows are not shown. To see them, raise --limit, or filter by --partner, --bill or --owner.\n", list.LeftOut)
+		printf(summary, "%d more rows are not shown. To see them, raise --limit, or filter by --partner, --bill or --owner.\n", list.LeftOut)
 	}
 	return nil
 }
@@ -88,9 +88,9 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 func printBills(out io.Writer, lines []rollout.BillLine, writes bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if writes {
-		fmt.Fprintln(w, "AT\tWRITE\tPARTNER\tBILL\tOWNER\tLEDGER\tREAD\tREAD AT\tREQUEST")
+		printf(w, "AT\tWRITE\tPARTNER\tBILL\tOWNER\tLEDGER\tREAD\tREAD AT\tREQUEST\n")
 	} else {
-		fmt.Fprintln(w, "PARTNER\tBILL\tOWNER\tLEDGER\tSINCE\tENDS\tSEEN ENDED")
+		printf(w, "PARTNER\tBILL\tOWNER\tLEDGER\tSINCE\tENDS\tSEEN ENDED\n")
 	}
 	for _, l := range lines {
 		if u := l.Write; u != nil {
@@ -101,11 +101,11 @@ func printBills(out io.Writer, lines []rollout.BillLine, writes bool) error {
 			if u.Amount != "" {
 				read += ", amount " + quoted(u.Amount)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(u.At), u.Operation, l.Partner, quoted(l.Bill), l.Owner,
+			printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(u.At), u.Operation, l.Partner, quoted(l.Bill), l.Owner,
 				cmp.Or(l.State, "-"), read, formatOptionalTime(u.ReadAt), cmp.Or(u.Request, "not known, the gateway ended"))
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Partner, quoted(l.Bill), l.Owner, l.State,
+		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Partner, quoted(l.Bill), l.Owner, l.State,
 			formatOptionalTime(l.Since), formatOptionalTime(l.Ends), formatOptionalTime(l.Ended))
 	}
 	return w.Flush()

@@ -94,7 +94,7 @@ func (c *callbackList) Run(ctx context.Context, s system) error {
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	if !c.JSON {
-		fmt.Fprintln(w, "RECEIVED\tSTATE\tATTEMPTS\tLAST\tUPSTREAM\tPARTNER\tBILL\tID")
+		printf(w, "RECEIVED\tSTATE\tATTEMPTS\tLAST\tUPSTREAM\tPARTNER\tBILL\tID\n")
 	}
 	for printed := 0; c.Limit == 0 || printed < c.Limit; {
 		page := maxPage
@@ -113,7 +113,7 @@ func (c *callbackList) Run(ctx context.Context, s system) error {
 				}
 				continue
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", formatTime(l.Received), l.State, l.Attempts, lastResult(l), l.Upstream, l.Partner, quoted(cmp.Or(l.Bill, "-")), l.ID)
+			printf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", formatTime(l.Received), l.State, l.Attempts, lastResult(l), l.Upstream, l.Partner, quoted(cmp.Or(l.Bill, "-")), l.ID)
 		}
 		if printed += len(list); len(list) < page {
 			break
@@ -159,7 +159,7 @@ func (c *callbackShow) Run(ctx context.Context, s system) error {
 		return json.NewEncoder(s.out).Encode(l)
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) { fmt.Fprintf(w, "%s\t%s\n", name, value) }
+	line := func(name, value string) { printf(w, "%s\t%s\n", name, value) }
 	line("id", l.ID)
 	line("received", formatTime(l.Received))
 	line("from", l.Upstream)
@@ -178,13 +178,13 @@ func (c *callbackShow) Run(ctx context.Context, s system) error {
 	if err := w.Flush(); err != nil || len(l.History) == 0 {
 		return err
 	}
-	fmt.Fprintln(w, "\nATTEMPT\tENDED\tTOOK\tSTATUS\tCODE\tRESULT")
+	printf(w, "\nATTEMPT\tENDED\tTOOK\tSTATUS\tCODE\tRESULT\n")
 	for _, a := range l.History {
 		status := "-"
 		if a.Status != 0 {
 			status = strconv.Itoa(a.Status)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%.3fs\t%s\t%s\t%s\n", a.Number, formatTime(a.At), a.Took, status, cmp.Or(a.Code, "-"), cmp.Or(a.Reason, a.Outcome))
+		printf(w, "%d\t%s\t%.3fs\t%s\t%s\t%s\n", a.Number, formatTime(a.At), a.Took, status, cmp.Or(a.Code, "-"), cmp.Or(a.Reason, a.Outcome))
 	}
 	return w.Flush()
 }
@@ -247,7 +247,7 @@ func (c *selectFlags) change(ctx context.Context, s system, action, outcome stri
 		if err := c.call(ctx, http.MethodPost, "/callbacks/"+url.PathEscape(*c.ID)+"/"+action+"?"+q.Encode(), nil, nil); err != nil {
 			return err
 		}
-		fmt.Fprintf(s.out, "1 callback %s.\n", printed)
+		printf(s.out, "1 callback %s.\n", printed)
 		return nil
 	}
 	last, err := c.changeFailed(ctx, s, "/callbacks/"+action+"?"+q.Encode())
@@ -265,7 +265,7 @@ func (c *selectFlags) change(ctx context.Context, s system, action, outcome stri
 	if n == 1 {
 		noun = "callback"
 	}
-	fmt.Fprintf(s.out, "%d failed %s %s.\n", n, noun, printed)
+	printf(s.out, "%d failed %s %s.\n", n, noun, printed)
 	return nil
 }
 
@@ -304,11 +304,11 @@ func (c *selectFlags) changeFailed(ctx context.Context, s system, path string) (
 				return err
 			}
 			if s.terminal && !last.Over {
-				fmt.Fprintf(s.err, "\r%d of %d", last.Done, last.Of)
+				fmt.Fprintf(s.progress, "\r%d of %d", last.Done, last.Of)
 			}
 		}
 		if s.terminal {
-			fmt.Fprint(s.err, "\r\x1b[K")
+			fmt.Fprint(s.progress, "\r\x1b[K")
 		}
 		return lines.Err()
 	})
@@ -344,7 +344,7 @@ func (c *callbackAudit) Run(ctx context.Context, s system) error {
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	if !c.JSON {
-		fmt.Fprintln(w, "AT\tBY\tACTION\tPARTNER\tSTATE BEFORE\tCALLBACKS")
+		printf(w, "AT\tBY\tACTION\tPARTNER\tSTATE BEFORE\tCALLBACKS\n")
 	}
 	for _, d := range log {
 		if c.JSON {
@@ -353,7 +353,7 @@ func (c *callbackAudit) Run(ctx context.Context, s system) error {
 			}
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(d.At), d.By, d.Action, cmp.Or(d.Partner, "-"), d.From, quoted(d.What))
+		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(d.At), d.By, d.Action, cmp.Or(d.Partner, "-"), d.From, quoted(d.What))
 	}
 	return w.Flush()
 }

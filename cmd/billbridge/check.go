@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -49,7 +48,7 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 			return err
 		}
 	}
-	fmt.Fprintf(s.out, "%s: ok\n\n", cmp.Or(c.Config, "built-in config"))
+	printf(s.out, "%s: ok\n\n", cmp.Or(c.Config, "built-in config"))
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	atStart, maximum, err := server.Series(ctx, checked, build())
 	if err != nil {
@@ -89,31 +88,31 @@ func printGateway(w io.Writer, c *config.Config, metrics string) {
 		}
 		return "http"
 	}
-	fmt.Fprintf(w, "partners\t%s://%s%s\n", scheme(c.TLS), c.Listen, c.BasePath)
-	fmt.Fprintf(w, "admin\t%s://%s\nmetrics\t%s\n\nupstreams\n", scheme(c.Admin.TLS), c.Admin.Listen, metrics)
+	printf(w, "partners\t%s://%s%s\n", scheme(c.TLS), c.Listen, c.BasePath)
+	printf(w, "admin\t%s://%s\nmetrics\t%s\n\nupstreams\n", scheme(c.Admin.TLS), c.Admin.Listen, metrics)
 	for _, u := range c.Upstreams {
-		fmt.Fprintf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections, %d for one partner, wait %s\n",
+		printf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections, %d for one partner, wait %s\n",
 			u.Name, u.Form, u.Address, u.Timeout, u.Connections, u.PartnerConnections, u.Wait)
 	}
 	if b := c.Callbacks; b != nil {
-		fmt.Fprintf(w, "\ncallbacks\n  upstreams call\t%s\n", b.PublicURL.JoinPath("callback", "ID"))
-		fmt.Fprintf(w, "  success\t%s\n  attempts\tat most %d\n", map[config.Success]string{
+		printf(w, "\ncallbacks\n  upstreams call\t%s\n", b.PublicURL.JoinPath("callback", "ID"))
+		printf(w, "  success\t%s\n  attempts\tat most %d\n", map[config.Success]string{
 			config.Documented: "HTTP 200 with code 0000", config.Any2xx: "any HTTP 2xx",
 		}[b.Success], len(b.Schedule))
 		if b.LocalAddress.IsValid() {
-			fmt.Fprintf(w, "  sent from\t%s\n", b.LocalAddress)
+			printf(w, "  sent from\t%s\n", b.LocalAddress)
 		}
 	}
 	if r := c.Rollout; r != nil {
-		fmt.Fprintf(w, "\nrollout\n  old backend\t%s\n  new backend\t%s\n  default stage\t%s\n", r.Old, r.New, r.Default)
+		printf(w, "\nrollout\n  old backend\t%s\n  new backend\t%s\n  default stage\t%s\n", r.Old, r.New, r.Default)
 		if r.Bills == config.Shared {
-			fmt.Fprintf(w, "  bills\tshared: both backends have the same bills\n")
+			printf(w, "  bills\tshared: both backends have the same bills\n")
 		} else {
-			fmt.Fprintf(w, "  bills\tseparate: each backend has its own bills, and the ledger records the owner of each\n")
-			fmt.Fprintf(w, "  settling period\t%s\n", r.Settle)
+			printf(w, "  bills\tseparate: each backend has its own bills, and the ledger records the owner of each\n")
+			printf(w, "  settling period\t%s\n", r.Settle)
 		}
 	}
-	fmt.Fprintf(w, "\nroutes\n")
+	printf(w, "\nroutes\n")
 	for _, r := range proxy.Routes(c) {
 		target := "refused: no upstream has this operation"
 		switch {
@@ -122,7 +121,7 @@ func printGateway(w io.Writer, c *config.Config, metrics string) {
 		case r.Upstream != nil:
 			target = routeTarget(r.Upstream, r.Client)
 		}
-		fmt.Fprintf(w, "  POST %s\t%s\t%s\t%s\n", r.Path, r.Operation, r.Client, target)
+		printf(w, "  POST %s\t%s\t%s\t%s\n", r.Path, r.Operation, r.Client, target)
 	}
 }
 
@@ -151,11 +150,14 @@ func printOperation(w io.Writer, name string, fields []translate.Field) {
 			head = fmt.Sprintf("%s %s, %s only", name, f.Message, f.From)
 		}
 		if head != last {
-			fmt.Fprintf(w, "\n%s\n", head)
+			printf(w, "\n%s\n", head)
 			last = head
 		}
-		line := fmt.Sprintf("  %s\t%s\t%s\t%s", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"), f.Detail)
-		fmt.Fprintln(w, strings.TrimRight(line, "\t")) // no trailing blanks
+		printf(w, "  %s\t%s\t%s", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"))
+		if f.Detail != "" {
+			printf(w, "\t%s", f.Detail)
+		}
+		printf(w, "\n")
 	}
 }
 
@@ -194,7 +196,7 @@ func (c *mapCommand) Run(s system) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.out.Write(text)
+		_, err = s.documents.Write(text)
 		return err
 	}
 	return printMap(s.out, table)
@@ -207,16 +209,16 @@ func printMap(out io.Writer, t *translate.Table) error {
 	forms := t.Forms()
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, o := range t.Operations() {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Name, cmp.Or(o.Path(forms[0]), "-"), cmp.Or(o.Path(forms[1]), "-"), o.Effect)
+		printf(w, "%s\t%s\t%s\t%s\n", o.Name, cmp.Or(o.Path(forms[0]), "-"), cmp.Or(o.Path(forms[1]), "-"), o.Effect)
 		printRows(w, forms, o.Fields())
 	}
 	if c := t.Callback(); c != nil {
 		// A callback has no path: the upstream sends it to an address from a request.
-		fmt.Fprintf(w, "%s\t%s\t%[2]s\tsent by the upstream\n", c.Name(), c.Method())
+		printf(w, "%s\t%s\t%[2]s\tsent by the upstream\n", c.Name(), c.Method())
 		printRows(w, forms, c.Fields())
 	}
 	for _, m := range t.Meanings() {
-		fmt.Fprintf(w, "code %s\t%s\tmeans %s\n", m.Code, cmp.Or(string(m.Form), "both forms"), m.Means)
+		printf(w, "code %s\t%s\tmeans %s\n", m.Code, cmp.Or(string(m.Form), "both forms"), m.Means)
 	}
 	return w.Flush()
 }
@@ -249,9 +251,9 @@ func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
 		}
 	}
 	for _, r := range rows {
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", r.message, cmp.Or(r.first, "-"), cmp.Or(r.second, "-"), cmp.Or(r.about, "-"), r.classes(forms))
+		printf(w, "  %s\t%s\t%s\t%s\t%s\n", r.message, cmp.Or(r.first, "-"), cmp.Or(r.second, "-"), cmp.Or(r.about, "-"), r.classes(forms))
 	}
-	fmt.Fprintln(w)
+	printf(w, "\n")
 }
 
 // classes describes both directions, or one if they are equal.

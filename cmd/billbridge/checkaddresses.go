@@ -37,7 +37,7 @@ func checkAddresses(c *config.Config, file string, s system) error {
 			all++
 			if reason := check(address); reason != nil {
 				invalid++
-				if _, err := fmt.Fprintf(s.out, "%s:%d: %v: %s\n", name, n, reason, withoutSecrets(address)); err != nil {
+				if err := printfErr(s.out, "%s:%d: %v: %s\n", name, n, reason, withoutSecrets(address)); err != nil {
 					return err
 				}
 			}
@@ -50,7 +50,7 @@ func checkAddresses(c *config.Config, file string, s system) error {
 	if leaveInvalid {
 		outcome = "would be sent unchanged (callbacks.invalid_address: leave)"
 	}
-	if _, err := fmt.Fprintf(s.out, "%d of %d addresses %s.\n", invalid, all, outcome); err != nil {
+	if err := printfErr(s.out, "%d of %d addresses %s.\n", invalid, all, outcome); err != nil {
 		return err
 	}
 	if invalid > 0 && !leaveInvalid {

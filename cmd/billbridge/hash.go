@@ -2,8 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
+	"strconv"
 
 	"billbridge/proxy/sandbox"
 )
@@ -36,9 +36,9 @@ func (c *hashCommand) Run(s system) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "text: %s\nhash: %s\n", signed.Text, signed.Hash)
+	printf(s.out, "text: %s\nhash: %s\n", signed.Text, signed.Hash)
 	if signed.Carried != "" && signed.Carried != signed.Hash {
-		fmt.Fprintf(s.err, "The hash in the request is different: %q\n", signed.Carried)
+		printf(s.err, "The hash in the request is different: %s\n", strconv.Quote(signed.Carried))
 	}
 	return nil
 }

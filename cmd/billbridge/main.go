@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -55,6 +54,9 @@ type system struct {
 	env      func(string) (string, bool)
 	hangup   <-chan os.Signal // each signal causes a reload
 	terminal bool             // whether err is a terminal
+
+	// documents is out for JSON documents, which are printed byte for byte; progress is err for progress on a terminal. Only run sets them.
+	documents, progress io.Writer
 }
 
 type commands struct {
@@ -88,6 +90,8 @@ func run(ctx context.Context, args []string, s system) (code int) {
 			code = int(status)
 		}
 	}()
+	s.documents, s.progress = s.out, s.err
+	s.out, s.err = terminalWriter{s.out}, terminalWriter{s.err}
 	var c commands
 	parser := kong.Must(&c, kong.Name("billbridge"), kong.Description(description),
 		kong.Writers(s.out, s.err), kong.Exit(func(code int) { panic(parserExit(code)) }),
@@ -95,7 +99,7 @@ func run(ctx context.Context, args []string, s system) (code int) {
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(s.err, "billbridge: %v\nTry: billbridge --help\n", err)
+		printf(s.err, "billbridge: %v\nTry: billbridge --help\n", linesOf(err))
 		return exitUsage
 	}
 	err = parsed.Run()
@@ -108,13 +112,13 @@ func run(ctx context.Context, args []string, s system) (code int) {
 		return exitError
 	case errors.As(err, &usage):
 		command, _, _ := strings.Cut(parsed.Command(), " <") // without its arguments
-		fmt.Fprintf(s.err, "billbridge: %v\nTry: billbridge %s --help\n", err, command)
+		printf(s.err, "billbridge: %v\nTry: billbridge %s --help\n", linesOf(err), command)
 		return exitUsage
 	case errors.As(err, &problems): // one FILE:LINE:COLUMN: TEXT per line, which editors recognise
-		fmt.Fprintln(s.err, problems)
+		printf(s.err, "%v\n", linesOf(problems))
 		return exitError
 	}
-	fmt.Fprintf(s.err, "billbridge: %v\n", err)
+	printf(s.err, "billbridge: %v\n", linesOf(err))
 	return exitError
 }
 

@@ -151,7 +151,7 @@ func (f *decisionFlags) changeOnly(ctx context.Context, s system, action, messag
 	if _, err := f.change(ctx, s, action, url.Values{}, nil); err != nil {
 		return err
 	}
-	fmt.Fprintln(s.out, message)
+	printf(s.out, "%s\n", message)
 	return nil
 }
 
@@ -193,7 +193,7 @@ func (c *rolloutSet) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: %s, was %s%s\n", changed.Partner, rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
+	printf(s.out, "%s: %s, was %s%s\n", changed.Partner, rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
 	printEffect(s, changed)
 	return nil
 }
@@ -201,12 +201,12 @@ func (c *rolloutSet) Run(ctx context.Context, s system) error {
 // printEffect prints the warning of a change, and its effect on new bills.
 func printEffect(s system, changed rollout.Changed) {
 	if changed.Warning != "" {
-		fmt.Fprintf(s.err, "Warning: %s.\n", changed.Warning)
+		printf(s.err, "Warning: %s.\n", changed.Warning)
 	}
 	if e := changed.Effect; e != nil {
-		fmt.Fprintf(s.out, "At the new backend: %s.\n", e)
+		printf(s.out, "At the new backend: %s.\n", e)
 		if p := *changed.ToPercent; e.Bills > 0 && e.Percent != p && (e.Percent == 0 || e.Percent == 100) {
-			fmt.Fprintln(s.out, "With rollout.split: merchant, all bills of a merchant go to one backend. To divide them, set rollout.split: bill in the config.")
+			printf(s.out, "With rollout.split: merchant, all bills of a merchant go to one backend. To divide them, set rollout.split: bill in the config.\n")
 		}
 	}
 }
@@ -231,7 +231,7 @@ func (c *rolloutUnset) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: follows %s, was %s%s\n", changed.Partner, rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
+	printf(s.out, "%s: follows %s, was %s%s\n", changed.Partner, rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
 	printEffect(s, changed)
 	return nil
 }
@@ -263,14 +263,14 @@ func (c *rolloutStop) Run(ctx context.Context, s system) error {
 	case err != nil:
 		return err
 	case changed.Already:
-		fmt.Fprintf(s.out, "Already stopped at %s by %s: new bills are created at the old backend.\n", formatTime(changed.At), changed.By)
+		printf(s.out, "Already stopped at %s by %s: new bills are created at the old backend.\n", formatTime(changed.At), changed.By)
 		return nil
 	}
 	if changed.Unstored != "" {
 		return fmt.Errorf("stopped on this gateway only, which creates new bills at the old backend. The store did not record it: %s\n"+
 			"The gateway retries every second. Until the store has recorded it, other gateways are not stopped, and a restart of this one ends it", changed.Unstored)
 	}
-	fmt.Fprintln(s.out, "Stopped: new bills are created at the old backend.")
+	printf(s.out, "Stopped: new bills are created at the old backend.\n")
 	return nil
 }
 
@@ -293,7 +293,7 @@ func (c *rolloutBegin) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "Begun%s: bills that are not in the ledger are not at the new backend.\n", forcedSuffix(changed.Forced))
+	printf(s.out, "Begun%s: bills that are not in the ledger are not at the new backend.\n", forcedSuffix(changed.Forced))
 	return nil
 }
 
@@ -315,7 +315,7 @@ func (c *rolloutMoved) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "The url of upstream %s may change once until %s. Change it in the config, and reload.\n", changed.Subject, formatTime(changed.At.Add(24*time.Hour)))
+	printf(s.out, "The url of upstream %s may change once until %s. Change it in the config, and reload.\n", changed.Subject, formatTime(changed.At.Add(24*time.Hour)))
 	return nil
 }
 
@@ -342,7 +342,7 @@ func (c *rolloutReset) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: the counts of the report start again\n", changed.Partner)
+	printf(s.out, "%s: the counts of the report start again\n", changed.Partner)
 	return nil
 }
 

@@ -78,7 +78,7 @@ func (c *rolloutBill) Run(ctx context.Context, s system) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(s.out, "The owner of bill %s of partner %s is now %s%s.\n", quoted(changed.Subject), changed.Partner, changed.To, forcedSuffix(changed.Forced))
+		printf(s.out, "The owner of bill %s of partner %s is now %s%s.\n", quoted(changed.Subject), changed.Partner, changed.To, forcedSuffix(changed.Forced))
 		return nil
 	}
 	method := http.MethodGet
@@ -102,10 +102,10 @@ func showBill(ctx context.Context, s system, admin *adminFlags, method, path str
 
 func printBill(out io.Writer, b rollout.Bill) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "partner\t%s\nbill\t%s\n", b.Partner, quoted(b.Bill))
-	fmt.Fprintf(w, "ledger\t%s\n", ledgerText(b.Ledger))
+	printf(w, "partner\t%s\nbill\t%s\n", b.Partner, quoted(b.Bill))
+	printf(w, "ledger\t%s\n", ledgerText(b.Ledger))
 	if l := b.Ledger; l != nil && l.Ended != nil {
-		fmt.Fprintf(w, "ended\tseen destroyed or cancelled at %s\n", formatTime(*l.Ended))
+		printf(w, "ended\tseen destroyed or cancelled at %s\n", formatTime(*l.Ended))
 	}
 	found := 0
 	for _, backend := range b.Backends {
@@ -120,19 +120,19 @@ func printBill(out io.Writer, b rollout.Bill) error {
 		if backend.Code != "" {
 			text += " (" + quoted(backend.Code) + ")"
 		}
-		fmt.Fprintf(w, "%s\t%s\n", backend.Upstream, text)
+		printf(w, "%s\t%s\n", backend.Upstream, text)
 	}
 	if as := b.ReadAs; as != nil {
-		fmt.Fprintf(w, "read as\tmember %s, merchant %s\n", quoted(as.Member), quoted(as.Merchant))
+		printf(w, "read as\tmember %s, merchant %s\n", quoted(as.Member), quoted(as.Merchant))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	switch {
 	case b.ReadAs == nil:
-		fmt.Fprintln(out, "\nThe backends were not read: the partner has not called this gateway since it started. Give the partner's key with --key-file.")
+		printf(out, "\nThe backends were not read: the partner has not called this gateway since it started. Give the partner's key with --key-file.\n")
 	case found == 2:
-		fmt.Fprintln(out, "\nBoth backends have this bill. Set its owner with --assign old or --assign new, and destroy or cancel the other bill at its backend.")
+		printf(out, "\nBoth backends have this bill. Set its owner with --assign old or --assign new, and destroy or cancel the other bill at its backend.\n")
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (c *rolloutAudit) Run(ctx context.Context, s system) error {
 		return failed
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "AT\tBY\tACTION\tPARTNER\tFROM\tTO")
+	printf(w, "AT\tBY\tACTION\tPARTNER\tFROM\tTO\n")
 	for _, changed := range log {
 		none := "-"
 		switch {
@@ -93,7 +93,7 @@ func (c *rolloutAudit) Run(ctx context.Context, s system) error {
 		if changed.Subject != "" { // a bill, or an upstream
 			changed.Partner = strings.TrimPrefix(changed.Partner+" "+quoted(changed.Subject), " ")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(changed.At), changed.By, changed.Action, cmp.Or(changed.Partner, "-"),
+		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(changed.At), changed.By, changed.Action, cmp.Or(changed.Partner, "-"),
 			cmp.Or(rollout.InWords(changed.From, changed.FromPercent), none), cmp.Or(rollout.InWords(changed.To, changed.ToPercent), none)+forcedSuffix(changed.Forced))
 	}
 	return w.Flush()

@@ -77,16 +77,16 @@ func printRollout(w *tabwriter.Writer, status rollout.Status) {
 		lines = append(lines, [2]string{"", "at the new backend: " + e.String()})
 	}
 	for _, line := range append(lines, noticeLines(status)...) {
-		fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
+		printf(w, "%s\t%s\n", line[0], line[1])
 	}
 }
 
 // printPartners prints one row per partner.
 func printPartners(w *tabwriter.Writer, status rollout.Status) {
 	if status.Uncounted != "" {
-		fmt.Fprintf(w, "\nThe bills are not counted: %s.\n", status.Uncounted)
+		printf(w, "\nThe bills are not counted: %s.\n", status.Uncounted)
 	}
-	fmt.Fprint(w, "\nPARTNER\tSTAGE\tSEEN SINCE\tBILLS\tCANARY AT THE NEW BACKEND\n")
+	printf(w, "\nPARTNER\tSTAGE\tSEEN SINCE\tBILLS\tCANARY AT THE NEW BACKEND\n")
 	for _, p := range status.Partners {
 		stage, seen := stageText(p.Placing), "-"
 		if p.Default {
@@ -102,7 +102,7 @@ func printPartners(w *tabwriter.Writer, status rollout.Status) {
 		if p.Effect != nil {
 			effect = p.Effect.String()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Partner, stage, seen, billCounts(p.Bills), effect)
+		printf(w, "%s\t%s\t%s\t%s\t%s\n", p.Partner, stage, seen, billCounts(p.Bills), effect)
 	}
 }
 

@@ -68,7 +68,7 @@ type rolloutTrial struct {
 }
 
 func (t *rolloutTrial) createBills(ctx context.Context) error {
-	fmt.Fprintf(t.s.out, "# %d bills of the demo partner are created, in the legacy form, and every third one is paid.\n", shadowBills)
+	printf(t.s.out, "# %d bills of the demo partner are created, in the legacy form, and every third one is paid.\n", shadowBills)
 	for i := range shadowBills {
 		page, err := t.create(ctx, t.billID(i))
 		if err == nil && i%3 == 0 {
@@ -85,7 +85,7 @@ func (t *rolloutTrial) shadow(ctx context.Context) error {
 	if err := t.setStage(ctx, rollout.StageShadow, nil); err != nil {
 		return err
 	}
-	fmt.Fprintf(t.s.out, "\n# Each bill is read %d times, in both forms. The new backend gets the same reads, and the replies are compared.\n", shadowReads)
+	printf(t.s.out, "\n# Each bill is read %d times, in both forms. The new backend gets the same reads, and the replies are compared.\n", shadowReads)
 	for n := range shadowReads {
 		for i := range shadowBills {
 			if err := t.read(ctx, t.billID(i), n%2 == 0); err != nil {
@@ -104,7 +104,7 @@ func (t *rolloutTrial) canary(ctx context.Context) error {
 	if err := t.setStage(ctx, rollout.StageCanary, &percent); err != nil {
 		return err
 	}
-	fmt.Fprintf(t.s.out, "\n# %d more bills are created. The gateway reads back those that are created at the new backend.\n", canaryBills)
+	printf(t.s.out, "\n# %d more bills are created. The gateway reads back those that are created at the new backend.\n", canaryBills)
 	for i := range canaryBills {
 		if _, err := t.create(ctx, t.billID(shadowBills+i)); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (t *rolloutTrial) moveToNew(ctx context.Context) error {
 
 // run prints a rollout command and runs it.
 func (t *rolloutTrial) run(args string, command func() error) error {
-	fmt.Fprintf(t.s.out, "\n$ billbridge rollout %s\n", args)
+	printf(t.s.out, "\n$ billbridge rollout %s\n", args)
 	return command()
 }
 

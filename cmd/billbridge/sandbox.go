@@ -115,7 +115,7 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 		_, _ = partners.Close(), control.Close()
 		return err
 	}
-	fmt.Fprint(s.out, c.greeting("http://"+partners.Addr().String(), "http://"+control.Addr().String()))
+	printf(s.out, "%s", lines(c.greeting("http://"+partners.Addr().String(), "http://"+control.Addr().String())))
 	servers := []*http.Server{
 		{Handler: service, ReadHeaderTimeout: 5 * time.Second},
 		{Handler: service.Control(), ReadHeaderTimeout: 5 * time.Second},

@@ -87,9 +87,9 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 		}
 	}()
 	if c.Config == "" {
-		fmt.Fprint(s.out, trialGreeting(server, checked))
+		printf(s.out, "%s", lines(trialGreeting(server, checked)))
 	} else {
-		fmt.Fprintf(s.out, "Listening for partners on %s, admin on %s.\n", server.Address(), server.AdminAddress())
+		printf(s.out, "Listening for partners on %s, admin on %s.\n", server.Address(), server.AdminAddress())
 	}
 	return server.Run(ctx)
 }

@@ -41,19 +41,21 @@ func (c *storeBackup) Run(ctx context.Context, s system) error {
 	}
 	var progress func(written, of int64)
 	if s.terminal {
-		progress = func(written, of int64) { fmt.Fprintf(s.err, "\r%s of about %s", mebibytes(written), mebibytes(of)) }
+		progress = func(written, of int64) {
+			fmt.Fprintf(s.progress, "\r%s of about %s", mebibytes(written), mebibytes(of))
+		}
 	}
 	copied, err := store.Backup(ctx, url, c.File, progress)
 	if s.terminal {
-		fmt.Fprint(s.err, "\r\x1b[K")
+		fmt.Fprint(s.progress, "\r\x1b[K")
 	}
 	if err != nil {
 		return fmt.Errorf("the backup failed: %w", err)
 	}
-	fmt.Fprintf(s.out, "Wrote %s, %s, as of %s. Bills: %d, callback addresses: %d, callbacks: %d.\n", c.File, mebibytes(copied.Size),
+	printf(s.out, "Wrote %s, %s, as of %s. Bills: %d, callback addresses: %d, callbacks: %d.\n", c.File, mebibytes(copied.Size),
 		copied.At.Local().Format(time.RFC3339Nano), copied.Bills, copied.Addresses, copied.Callbacks)
 	if checked.Rollout != nil {
-		fmt.Fprintln(s.out, "Later bills are not in the backup. After a restore, run billbridge rollout restored before partners call.")
+		printf(s.out, "Later bills are not in the backup. After a restore, run billbridge rollout restored before partners call.\n")
 	}
 	return nil
 }

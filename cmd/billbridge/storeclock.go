@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -41,12 +40,12 @@ func (c *storeClock) Run(ctx context.Context, s system) error {
 	if err := c.call(ctx, method, path, nil, decodeInto(&clocks)); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "store    %s\nmachine  %s\n", formatTime(clocks.Store), formatTime(clocks.Machine()))
+	printf(s.out, "store    %s\nmachine  %s\n", formatTime(clocks.Store), formatTime(clocks.Machine()))
 	switch {
 	case clocks.Stepped:
-		fmt.Fprintln(s.out, "The clocks differ by more than a day: expired rows are not removed. If the machine's clock is right, run billbridge store clock --confirm")
+		printf(s.out, "The clocks differ by more than a day: expired rows are not removed. If the machine's clock is right, run billbridge store clock --confirm\n")
 	case c.Confirm:
-		fmt.Fprintln(s.out, "Confirmed: expired rows are removed by the machine's clock.")
+		printf(s.out, "Confirmed: expired rows are removed by the machine's clock.\n")
 	}
 	return nil
 }

@@ -37,8 +37,8 @@ func (translateCommand) Help() string {
 // maxDepth is the maximum nesting of a document. The gateway uses limits.depth of its config instead.
 const maxDepth = 32
 
-// maxDocument bounds the size of a document, in bytes.
-const maxDocument = 64 << 20
+// maxDocument bounds the size of a document, in bytes. With --lines it bounds the memory.
+const maxDocument = 16 << 20
 
 // Run translates.
 func (c *translateCommand) Run(s system) error {
@@ -55,7 +55,7 @@ func (c *translateCommand) Run(s system) error {
 			return err
 		}
 	}
-	out := bufio.NewWriter(s.out)
+	out := bufio.NewWriter(s.documents)
 	if c.Lines {
 		err = c.translateLines(translator, request, s, out)
 	} else {
@@ -150,33 +150,52 @@ func (c *translateCommand) callbackTranslator(callback *translate.Callback) (tra
 	}, nil
 }
 
-// translateLines translates line by line. It reports a refused line by its number, and continues.
+// translateLines translates line by line. It reports a refused line, and a line that is too long, by its number, and continues.
 func (c *translateCommand) translateLines(translator translator, request []byte, s system, out *bufio.Writer) error {
-	scanner := bufio.NewScanner(s.in)
-	scanner.Buffer(nil, maxDocument)
-	refused, n := 0, 0
-	for scanner.Scan() {
-		n++
-		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
-			continue
+	in := bufio.NewReader(s.in)
+	var line []byte
+	refused, end := 0, false
+	for n := 1; !end; n++ {
+		var tooLong bool
+		var err error
+		line, tooLong, err = readLine(in, line[:0])
+		if end = errors.Is(err, io.EOF); err != nil && !end {
+			return fmt.Errorf("line %d: %w", n, err)
 		}
-		err := c.translateDocument(translator, request, scanner.Bytes(), fmt.Sprintf("line %d: ", n), s, out)
-		if errors.Is(err, errReported) {
+		switch {
+		case tooLong:
+			printf(s.err, "line %d: larger than %d MiB, skipped\n", n, maxDocument>>20)
 			refused++
-		} else if err != nil {
-			return err
+		case len(bytes.TrimSpace(line)) > 0:
+			err := c.translateDocument(translator, request, line, fmt.Sprintf("line %d: ", n), s, out)
+			if errors.Is(err, errReported) {
+				refused++
+			} else if err != nil {
+				return err
+			}
 		}
 		if s.terminal && n%10000 == 0 {
-			fmt.Fprintf(s.err, "%d lines, %d refused\n", n, refused)
+			printf(s.err, "%d lines, %d refused\n", n, refused)
 		}
-	}
-	if err := scanner.Err(); err != nil {
-		return fmt.Errorf("line %d: %w", n+1, err)
 	}
 	if refused > 0 {
 		return errReported
 	}
 	return nil
+}
+
+// readLine appends the next line to line, without its end. A line larger than maxDocument is read to its end, but not kept. At the
+// end of the input the error is io.EOF, also if it has a line.
+func readLine(in *bufio.Reader, line []byte) (read []byte, tooLong bool, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		if tooLong = tooLong || len(line)+len(bytes.TrimRight(part, "\r\n")) > maxDocument; !tooLong {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), tooLong, err
+		}
+	}
 }
 
 // translateDocument translates one document and prints its report. place precedes every line of the report.
@@ -186,34 +205,34 @@ func (c *translateCommand) translateDocument(translator translator, request, doc
 	var wrongRequest requestError
 	switch {
 	case errors.As(err, &wrongRequest):
-		fmt.Fprintf(s.err, "%s%s: %v\n", place, c.Request, err)
+		printf(s.err, "%s%s: %v\n", place, c.Request, err)
 		return errReported
 	case errors.As(err, &refusal):
 		field := refusal.Field
 		if field == "" {
 			field = "body"
 		}
-		fmt.Fprintf(s.err, "%s%s %s: %s\n", place, refusal.Code, field, refusal.Reason)
+		printf(s.err, "%s%s %s: %s\n", place, refusal.Code, field, refusal.Reason)
 		return errReported
 	case err != nil:
-		fmt.Fprintf(s.err, "%s%v\n", place, err)
+		printf(s.err, "%s%v\n", place, err)
 		return errReported
 	}
 	printFields := func(what string, fields []string) {
 		for _, field := range fields {
-			fmt.Fprintf(s.err, "%s%s %s\n", place, what, field)
+			printf(s.err, "%s%s %s\n", place, what, field)
 		}
 	}
 	printFields("dropped", report.Dropped)
 	printFields("dropped unknown", report.UnknownNames)
 	if more := report.Unknown - len(report.UnknownNames); more > 0 {
-		fmt.Fprintf(s.err, "%sdropped unknown, not listed: %d\n", place, more)
+		printf(s.err, "%sdropped unknown, not listed: %d\n", place, more)
 	}
 	printFields("defaulted", report.Defaulted)
 	printFields("echoed", report.Echoed)
 	printFields("missing or of the wrong type", report.Mismatched)
 	if note != "" {
-		fmt.Fprintf(s.err, "%s%s\n", place, note)
+		printf(s.err, "%s%s\n", place, note)
 	}
 	_, err = out.Write(append(bytes.TrimRight(result, "\n"), '\n'))
 	return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -20,8 +19,7 @@ func (versionCommand) Help() string { return examples("billbridge version") }
 // Run prints the build.
 func (versionCommand) Run(s system) error {
 	b := build()
-	_, err := fmt.Fprintf(s.out, "billbridge %s, commit %s, %s\n", b.Version, b.Revision, b.GoVersion)
-	return err
+	return printfErr(s.out, "billbridge %s, commit %s, %s\n", b.Version, b.Revision, b.GoVersion)
 }
 
 // build returns the version of this program. The commit is "unknown" if the Go tool did not record it.

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
+)
+
+// hostile is a value of a caller that must not reach a terminal as it is: it would change colours and titles, overwrite and forge
+// lines, and reorder text.
+const hostile = "한글\x1b[31m\x1b]0;title\x07\r\nFORGED\v\f\b\x00\x7f\t\u0085\u009b31m\u202e\u2066\u2069\u200e\u200f\u061c\u2028\U000e0041\xff"
+
+// fillHostile sets every text in v to the hostile value, and every other value to one that shows it.
+func fillHostile(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(hostile)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Float64:
+		v.SetFloat(1)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillHostile(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillHostile(v.Index(0))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fillHostile(key)
+		fillHostile(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(1_800_000_000, 0)))
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fillHostile(v.Field(i))
+			}
+		}
+	}
+}
+
+// filled returns the JSON of a value of the type with hostile texts.
+func filled[T any](t *testing.T) []byte {
+	t.Helper()
+	v := new(T)
+	fillHostile(reflect.ValueOf(v).Elem())
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// showsRaw returns the first character of an output that a terminal could obey, or "".
+func showsRaw(output string) string {
+	for i, r := range output {
+		_, size := utf8.DecodeRuneInString(output[i:])
+		if r == utf8.RuneError && size == 1 || r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)) {
+			return output[max(0, i-60):min(len(output), i+20)]
+		}
+	}
+	return ""
+}
+
+// hostileAdmin is an admin listener whose replies have hostile texts in all fields. With status it fails with a hostile text.
+func hostileAdmin(t *testing.T, status int) string {
+	replies := map[string][]byte{
+		"GET /callbacks": filled[[]relay.Listed](t), "GET /callbacks/audit": filled[[]relay.Decided](t), "GET /callbacks/" + hostileID: filled[relay.Listed](t),
+		"POST /callbacks/replay": filled[relay.Progress](t), "POST /callbacks/" + hostileID + "/replay": nil,
+		"GET /rollout": filled[rollout.Status](t), "GET /rollout/report": filled[rollout.Report](t), "GET /rollout/audit": filled[[]rollout.Changed](t),
+		"GET /rollout/bills": filled[rollout.BillList](t), "POST /rollout/read": filled[rollout.Bill](t), "GET /rollout/bill": filled[rollout.Bill](t),
+		"POST /rollout/bill": filled[rollout.Bill](t), "GET /store/clock": filled[rollout.Clock](t), "POST /store/clock": filled[rollout.Clock](t),
+	}
+	for _, action := range []string{"stage", "unset", "stop", "resume", "begin", "moved", "restored", "reset", "assign"} {
+		replies["POST /rollout/"+action] = filled[rollout.Changed](t)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reply, known := replies[r.Method+" "+r.URL.Path]
+		switch {
+		case status != 0:
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(hostile))
+		case !known:
+			t.Errorf("%s %s has no reply", r.Method, r.URL.Path)
+		default:
+			_, _ = w.Write(reply)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+const hostileID = "cb_00112233445566778899aabbccddeeff"
+
+// hostileRun runs a command and returns its output.
+func hostileRun(t *testing.T, in string, args ...string) (out, stderr string) {
+	var stdout, errors bytes.Buffer
+	run(t.Context(), args, system{in: strings.NewReader(in), out: &stdout, err: &errors, env: func(string) (string, bool) { return "", false }})
+	return stdout.String(), errors.String()
+}
+
+func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	const ref = "6e2b0f4cd1aa"
+	replies := hostileAdmin(t, 0)
+	refusals, failures := hostileAdmin(t, http.StatusConflict), hostileAdmin(t, http.StatusInternalServerError)
+	for _, command := range []string{
+		"callbacks list --limit 1", "callbacks list --limit 1 --json", "callbacks show " + hostileID, "callbacks show " + hostileID + " --json", "callbacks audit",
+		"callbacks audit --json", "callbacks replay --all --by x", "bills list", "bills list --json", "bills list --outcome unknown",
+		"bills read A --partner " + ref, "bills read A --json --partner " + ref, "rollout status", "rollout status --json", "rollout report", "rollout report --format markdown",
+		"rollout report --format json", "rollout audit", "rollout audit --json", "rollout set --default --stage new --by x", "rollout unset --default --by x",
+		"rollout stop --by x", "rollout resume --by x", "rollout begin --by x", "rollout moved old --by x", "rollout restored --by x", "rollout reset --all --by x",
+		"rollout bill --bill A --partner " + ref, "rollout bill --json --bill A --partner " + ref, "rollout bill --bill A --assign old --by x --partner " + ref,
+		"store clock", "store clock --confirm --by x",
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(command)
+			for _, admin := range []string{replies, refusals, failures} {
+				out, stderr := hostileRun(t, "", append(args, "--admin", admin)...)
+				if raw := showsRaw(out + stderr); raw != "" {
+					t.Errorf("a terminal would obey %q", raw)
+				}
+				if out+stderr == "" {
+					t.Error("no output")
+				}
+				masked := strings.HasPrefix(command, "rollout report") // the gateway masks the values in a report
+				if admin == replies && !masked && strings.Contains("\n"+out, "\nFORGED") {
+					t.Errorf("a value is a line of its own:\n%s", out)
+				}
+				if strings.Contains(command, "--json") && admin == replies {
+					if !json.Valid([]byte(strings.SplitN(out, "\n", 2)[0])) {
+						t.Errorf("not JSON: %s", out)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Each of these commands prints a value of its input or of its arguments.
+func TestInputOutputShowsNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	quotedHostile, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inJSON := string(quotedHostile)
+	raw := strings.Map(func(r rune) rune { // what JSON allows without an escape
+		if r < ' ' || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, hostile)
+	translate := []string{"translate", "--operation", "bill.create", "--from", "legacy", "--to", "v2", "--message"}
+	for name, c := range map[string]struct {
+		in   string
+		args []string
+	}{
+		"unknown name":        {`{"apikey":"k",` + inJSON + `:1}`, append(translate, "request")},
+		"raw unknown name":    {`{"apikey":"k","` + raw + `":1}`, append(translate, "request")},
+		"duplicate name":      {`{"` + raw + `":1,"` + raw + `":2}`, append(translate, "request")},
+		"value":               {`{"apikey":{},"bill":` + inJSON + `}`, append(translate, "request")},
+		"lines":               {`{"apikey":"k",` + inJSON + `:1}`, append(translate, "request", "--lines")},
+		"no JSON":             {hostile, append(translate, "request")},
+		"reply":               {`{"code":"0000","message":1,"data":{` + inJSON + `:1,"apiKey":{"` + raw + `":1}}}`, []string{"translate", "--operation", "bill.create", "--from", "v2", "--to", "legacy", "--message", "reply"}},
+		"request file":        {`{}`, append(translate, "reply", "--request", file(raw, `{"`+raw+`":`))},
+		"hash":                {`{"bill":{"bill_id":` + inJSON + `,"price":"1","hash":` + inJSON + `}}`, []string{"hash", "--operation", "bill.create", "--form", "legacy"}},
+		"price to hash":       {`{"bill":{"bill_id":"1","price":` + inJSON + `}}`, []string{"hash", "--operation", "bill.create", "--form", "legacy"}},
+		"address":             {"http://" + strings.ReplaceAll(hostile, "\n", "") + "\n", []string{"check", "--addresses", "-"}},
+		"argument":            {"", []string{"callbacks", "show", hostile}},
+		"flag":                {"", []string{"--" + hostile}},
+		"value of a flag":     {"", append(translate, hostile)},
+		"name of a file":      {"", []string{"check", "--config", hostile}},
+		"key of the config":   {"", []string{"check", "--config", file("key.yaml", inJSON+": 1\n")}},
+		"value of the config": {"", []string{"check", "--config", file("value.yaml", "upstreams: {a: {form: "+inJSON+"}}\n")}},
+		"config is no YAML":   {"", []string{"check", "--config", file("raw.yaml", hostile)}},
+		"address of an admin": {"", []string{"rollout", "status", "--admin", hostile}},
+		"overlay":             {"", []string{"map", "--overlay", file("overlay.yaml", inJSON+": 1\ncatalogue: ["+inJSON+", "+inJSON+"]\n")}},
+		"about of an overlay": {"", []string{"map", "--overlay", file("about.yaml", `operations: {bill.read: {reply: [{v2: apprIssuer, legacy: appr_issuer, about: `+inJSON+`}]}}`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, stderr := hostileRun(t, c.in, c.args...)
+			if c.args[0] == "translate" {
+				out = "" // a document, byte for byte
+			}
+			if out+stderr == "" {
+				t.Error("no output")
+			}
+			if raw := showsRaw(out + stderr); raw != "" {
+				t.Errorf("a terminal would obey %q", raw)
+			}
+		})
+	}
+}
+
+func TestPrintableText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "", "A-1": "A-1", "김하늘 11월 수강료": "김하늘 11월 수강료", `a "b" \c`: `a "b" \c`, "한글\x1b[31m": `"한글\x1b[31m"`, "a\nb": `"a\nb"`, "a\tb": `"a\tb"`,
+		"\u202eA": `"\u202eA"`, "\xff": `"\xff"`, "\u009b": `"\u009b"`,
+	} {
+		if got := printable(text); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+	var out bytes.Buffer
+	w := terminalWriter{&out}
+	text := "한글 \x1b[31m\t\n\u202e\U000e0041\xff\n"
+	if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
+		t.Errorf("Write: %d, %v", n, err)
+	}
+	if want := "한글 \\u001b[31m\t\n\\u202e\\udb40\\udc41\\xff\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// Output that does not go through printf could show a text of a caller as lines and columns.
+func TestCommandsPrintWithPrintf(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := map[string]int{"output.go": 1, "callbacks.go": 2, "storebackup.go": 2} // printf itself, and progress
+	found := map[string]int{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if p, ok := s.X.(*ast.Ident); ok && p.Name == "fmt" && (strings.HasPrefix(s.Sel.Name, "Fprint") || strings.HasPrefix(s.Sel.Name, "Print")) {
+					found[file]++
+				}
+			}
+			return true
+		})
+	}
+	if !maps.Equal(found, allowed) {
+		t.Errorf("calls of fmt.Print… and fmt.Fprint…: %v, want %v", found, allowed)
+	}
+}
