@@ -16,24 +16,28 @@ func (r *row) checkBounds(v value, path string, all bool) *Refusal {
 		}
 		return nil
 	}
-	if r.oneOf != nil && (v.kind != text || !slices.Contains(r.oneOf, v.text())) {
-		return &Refusal{r.refuse, path, "must be " + strings.Join(r.oneOf, " or ") + ", but is " + display(v)}
+	switch allowed := strings.Join(r.oneOf, " or "); {
+	case r.oneOf == nil:
+	case v.kind != text:
+		return &Refusal{r.refuse, path, wrongType(allowed, v.typeName())}
+	case !slices.Contains(r.oneOf, v.text()):
+		return &Refusal{r.refuse, path, "must be " + allowed}
 	}
 	if !all {
 		return nil
 	}
 	if v.kind == composite {
-		return &Refusal{r.malformed, path, "must be a single value, but is " + v.typeName()}
+		return &Refusal{r.malformed, path, wrongType("a single value", v.typeName())}
 	}
 	content := v.text()
 	if r.digits {
 		switch {
 		case !isDigits(content):
-			return &Refusal{r.malformed, path, "must be a whole number in digits, but is " + display(v)}
+			return &Refusal{r.malformed, path, wrongType(wholeNumber, v.notDigits())}
 		case r.min > 0 && less(content, r.min):
-			return &Refusal{r.refuse, path, "must be at least " + strconv.Itoa(r.min) + ", but is " + display(v)}
+			return &Refusal{r.refuse, path, "must be at least " + strconv.Itoa(r.min)}
 		case r.max > 0 && !less(content, r.max+1):
-			return &Refusal{r.refuse, path, "must be at most " + strconv.Itoa(r.max) + ", but is " + display(v)}
+			return &Refusal{r.refuse, path, "must be at most " + strconv.Itoa(r.max)}
 		}
 		return nil
 	}
@@ -70,12 +74,31 @@ func allDigits(s string) bool {
 	return true
 }
 
-// display returns a value for the text of a refusal. If only the type is wrong, use typeName instead: the value may be a secret.
-func display(v value) string {
-	if v.kind == composite {
-		return v.typeName()
+// A reason of a refusal never has the value of a field: it could be a key, a name or a phone, and it ends in logs of the caller.
+// wrongType returns the reason for a value of another type. got is a type or a kind of value.
+func wrongType(want, got string) string { return "has the wrong type: want " + want + ", got " + got }
+
+// wholeNumber is what a field with as: digits wants.
+const wholeNumber = "a whole number in digits"
+
+// notDigits says why a value is not a whole number in digits, without the value.
+func (v value) notDigits() string {
+	content := v.text()
+	switch {
+	case v.kind == number && strings.ContainsAny(content, "eE"):
+		return "a number with an exponent"
+	case v.kind == number && strings.Contains(content, "."):
+		return "a number with a fraction"
+	case v.kind == number:
+		return "a negative number"
+	case v.kind == text && content == "":
+		return "empty text"
+	case v.kind == text && allDigits(content):
+		return "text with a leading zero"
+	case v.kind == text:
+		return "text with other characters than digits"
 	}
-	return shorten(v.raw)
+	return v.typeName()
 }
 
 // typeName returns the JSON type of a value, for the text of a refusal.

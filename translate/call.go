@@ -152,7 +152,7 @@ func (c *Call) parse(src []byte) *Refusal {
 	}
 	doc := gjson.Parse(unsafeString(src))
 	if !doc.IsObject() {
-		return &Refusal{p.table.invalid, "", "must be a JSON object, but is " + valueOf(doc).typeName()}
+		return &Refusal{p.table.invalid, "", wrongType("an object", valueOf(doc).typeName())}
 	}
 	c.walk(p, p.root, doc, c.request)
 	if c.rejected != nil {
@@ -201,9 +201,9 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 	dst, slot := c.emit(p, dst, c.request)
 	if slot >= 0 {
 		r, v := p.rows[slot], c.request[slot]
-		reason := "must be a whole number in digits, but is " + display(v)
-		if !r.digits {
-			reason = "has no counterpart in " + string(p.table.forms[p.to].name) + ": " + display(v)
+		reason := wrongType(wholeNumber, v.notDigits())
+		if !r.digits || len(r.pairs.list) > 0 && v.kind != composite {
+			reason = "has a value without a counterpart in " + string(p.table.forms[p.to].name)
 		}
 		return nil, &Refusal{r.malformed, r.path[p.from], reason}
 	}
@@ -229,7 +229,11 @@ func (c *Call) checkLoss(p *plan, r *row, v value, enforce bool) *Refusal {
 		c.Report.Dropped = append(c.Report.Dropped, path)
 		return nil
 	}
-	return &Refusal{r.lossCode, path, string(p.table.forms[p.to].name) + " has no place for it: " + display(v)}
+	reason := string(p.table.forms[p.to].name) + " has no place for it"
+	if r.defaultValue != nil {
+		reason = string(p.table.forms[p.to].name) + " has no place for it: there it is always " + r.defaultValue.text
+	}
+	return &Refusal{r.lossCode, path, reason}
 }
 
 // unsafeString returns src as a string without a copy. The caller must not modify src as long as the string is used.

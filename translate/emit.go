@@ -35,7 +35,7 @@ func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, refused int
 			}
 			if v.kind == absent {
 				if lenient && !r.optional && (r.path[p.from] != "" || c.translation.echoSlots[s.slot] >= 0) {
-					c.Report.Mismatched = append(c.Report.Mismatched, reportPath(r, p))
+					c.Report.mismatch(reportPath(r, p), Mismatch{})
 				}
 				continue
 			}
@@ -45,11 +45,22 @@ func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, refused int
 				if !lenient {
 					return dst, s.slot
 				}
-				c.Report.Mismatched = append(c.Report.Mismatched, reportPath(r, p))
+				c.Report.mismatch(reportPath(r, p), r.mismatchOf(v))
 			}
 		}
 	}
 	return c.appendPassed(dst, 0), -1
+}
+
+// mismatchOf returns what is wrong with a value that does not fit.
+func (r *row) mismatchOf(v value) Mismatch {
+	switch {
+	case len(r.pairs.list) > 0 && v.kind != composite:
+		return Mismatch{"", v.typeName()}
+	case r.digits:
+		return Mismatch{wholeNumber, v.notDigits()}
+	}
+	return Mismatch{"text", v.typeName()}
 }
 
 // reportPath returns the path by which reports name a row: in the form of the source, or for an echo in the form of the target.

@@ -29,8 +29,8 @@ func TestR01_NamesThatDifferInCaseOnly(t *testing.T) {
 		"another field":                 {"bill.cancel", "legacy", `{"apikey":"k","bill_id":"1","bill-id":"2","billid":"3"}`, ""},
 		"at another place":              {"bill.create", "v2", `{"bill":{"sendType":"TALK","billId":"1"},"BillId":"2","meta":{"BILLID":"3"}}`, ""},
 		"a sub-business operation":      {"mapping.list", "v2", `{"apiKey":"k","APIKEY":"l"}`, "VALIDATION_001 APIKEY: differs from apiKey in case only"},
-		"an object for a bill":          {"bill.read", "v2", `{"apiKey":"k","bill":{"billId":{"$ne":""}}}`, "VALIDATION_001 bill.billId: must be a single value, but is an object"},
-		"an array for a key":            {"bill.read", "legacy", `{"apikey":["k"],"bill_id":"1"}`, "PARTNER_002 apikey: must be a single value, but is an array"},
+		"an object for a bill":          {"bill.read", "v2", `{"apiKey":"k","bill":{"billId":{"$ne":""}}}`, "VALIDATION_001 bill.billId: has the wrong type: want a single value, got an object"},
+		"an array for a key":            {"bill.read", "legacy", `{"apikey":["k"],"bill_id":"1"}`, "PARTNER_002 apikey: has the wrong type: want a single value, got an array"},
 		"an array at an ordinary field": {"mapping.register", "v2", `{"apiKey":"k","redirectUrl":["x"]}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

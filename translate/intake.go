@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -43,11 +45,11 @@ func findFault(doc []byte) *fault {
 	if !errors.As(err, &syntax) {
 		return &fault{reason: "not JSON"}
 	}
-	field := strings.ReplaceAll(strings.TrimPrefix(string(syntax.JSONPointer), "/"), "/", ".")
+	field := quoteName(pathOf(string(syntax.JSONPointer)))
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return &fault{field: shorten(field), reason: duplicateName}
+		return &fault{field: field, reason: duplicateName}
 	}
-	return &fault{field: shorten(field), reason: fmt.Sprintf("not JSON at byte %d", syntax.ByteOffset)}
+	return &fault{field: field, reason: fmt.Sprintf("not JSON at byte %d", syntax.ByteOffset)}
 }
 
 // tooDeepAt returns the offset of the first bracket that nests deeper than depth, or -1. doc may be anything, not only JSON.
@@ -78,13 +80,35 @@ func tooDeepAt(doc []byte, depth int) int {
 	return -1
 }
 
-// shorten cuts a long name of a message.
-func shorten(name string) string {
-	const most = 60
-	if len(name) <= most {
-		return name
+// maxName is the number of characters of a name of a message in a text.
+const maxName = 64
+
+// quoteName returns a name, or a path, of a message for a text: what is not printable is escaped, and a long name is cut.
+func quoteName(name string) string {
+	var out []byte
+	for i, length := 0, 0; i < len(name); {
+		r, size := utf8.DecodeRuneInString(name[i:])
+		piece := name[i : i+size]
+		switch {
+		case r == utf8.RuneError && size == 1:
+			piece = fmt.Sprintf(`\x%02x`, name[i])
+		case r > 0xffff && !unicode.IsGraphic(r):
+			piece = fmt.Sprintf(`\U%08x`, r)
+		case !unicode.IsGraphic(r):
+			piece = fmt.Sprintf(`\u%04x`, r)
+		}
+		if length += utf8.RuneCountInString(piece); length > maxName {
+			return string(out) + "…"
+		}
+		out = append(out, piece...)
+		i += size
 	}
-	return strings.ToValidUTF8(name[:most], "") + "…"
+	return string(out)
+}
+
+// pathOf returns the path of a JSON pointer.
+func pathOf(pointer string) string {
+	return strings.NewReplacer("/", ".", "~1", "/", "~0", "~").Replace(strings.TrimPrefix(pointer, "/"))
 }
 
 // appendString appends text as a JSON string. Invalid UTF-8 is left out.

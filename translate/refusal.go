@@ -1,12 +1,10 @@
 package translate
 
-import "strings"
-
 // A Refusal is the error of a request that cannot be translated. Nothing of the request may be sent.
 type Refusal struct {
 	Code   string // a code of the catalogue
 	Field  string // path in the client's form; "" for the whole document
-	Reason string // for the client only, since it may quote the value
+	Reason string // never has the value of a field; it can have names of the client
 }
 
 func (r *Refusal) Error() string {
@@ -33,8 +31,31 @@ type Report struct {
 	Mismatched []string // in the source form: values that did not fit, and missing fields
 	Unknown    int      // the number of dropped fields without a row
 
+	// Mismatches has, for each of Mismatched, what is wrong with it.
+	Mismatches []Mismatch
+
 	// UnknownNames are the first names of the Unknown fields. The sender chose them: they must not be logged or become a metric.
 	UnknownNames []string
+}
+
+// A Mismatch is what is wrong with a field of a reply or a callback. Neither text has the value.
+type Mismatch struct {
+	Want string // "" if the value has the right type, but no pair
+	Got  string // "" if the field is missing
+}
+
+func (m Mismatch) String() string {
+	switch {
+	case m.Got == "":
+		return "is missing"
+	case m.Want == "":
+		return "has a value without a pair"
+	}
+	return wrongType(m.Want, m.Got)
+}
+
+func (r *Report) mismatch(path string, m Mismatch) {
+	r.Mismatched, r.Mismatches = append(r.Mismatched, path), append(r.Mismatches, m)
 }
 
 // maxUnknownNames limits the memory that a message with many unknown fields can use.
@@ -42,6 +63,7 @@ const maxUnknownNames = 16
 
 func (r *Report) reset() {
 	r.Dropped, r.Defaulted, r.Echoed, r.Mismatched = r.Dropped[:0], r.Defaulted[:0], r.Echoed[:0], r.Mismatched[:0]
+	r.Mismatches = r.Mismatches[:0]
 	clear(r.UnknownNames) // so that the strings can be freed
 	r.Unknown, r.UnknownNames = 0, r.UnknownNames[:0]
 }
@@ -49,7 +71,7 @@ func (r *Report) reset() {
 func (r *Report) unknown(parent, name string) {
 	r.Unknown++
 	if len(r.UnknownNames) < maxUnknownNames {
-		r.UnknownNames = append(r.UnknownNames, strings.Clone(shorten(joinPath(parent, name))))
+		r.UnknownNames = append(r.UnknownNames, quoteName(joinPath(parent, name)))
 	}
 }
 

@@ -64,7 +64,7 @@ func (c *Call) readCode(status int) *UnusableReply {
 	case code.kind == text:
 		return &UnusableReply{Reason: name + " is empty"}
 	default:
-		return &UnusableReply{Reason: name + " must be text, but is " + code.kind.String()}
+		return &UnusableReply{Reason: name + " " + wrongType("text", code.typeName())}
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	v := c.reply[p.textSlot()]
 	if v.kind == absent {
 		if code.kind != absent || p.table.success.text == "" {
-			c.Report.Mismatched = append(c.Report.Mismatched, p.table.forms[p.from].text)
+			c.Report.mismatch(p.table.forms[p.from].text, Mismatch{})
 			return dst
 		}
 		c.Report.Defaulted = append(c.Report.Defaulted, to.text)
@@ -140,7 +140,7 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	dst = append(append(append(dst, `,"`...), to.text...), `":`...)
 	dst, fits := unconverted.appendValue(dst, v, p.from, text, true)
 	if !fits {
-		c.Report.Mismatched = append(c.Report.Mismatched, p.table.forms[p.from].text)
+		c.Report.mismatch(p.table.forms[p.from].text, unconverted.mismatchOf(v))
 	}
 	return dst
 }

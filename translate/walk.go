@@ -25,9 +25,9 @@ func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 		case v.IsObject():
 			c.walk(p, e.node, v, slots)
 		case p.message == Request && p.from != p.to:
-			c.keepRefusal(p.table.invalid, e.node.path, "must be an object, but is "+valueOf(v).typeName())
+			c.keepRefusal(p.table.invalid, e.node.path, wrongType("an object", valueOf(v).typeName()))
 		case v.Type != gjson.Null && p.from != p.to:
-			c.Report.Mismatched = append(c.Report.Mismatched, joinPath(n.path, e.name))
+			c.Report.mismatch(joinPath(n.path, e.name), Mismatch{"an object", valueOf(v).typeName()})
 		}
 		return true // also after a refusal: the gateway needs the roles of a refused request
 	})
@@ -36,7 +36,7 @@ func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
 // refuseComposite refuses an object or an array where a row of a request has a single value. Between equal forms the upstream
 // decides, unless the row has a role.
 func (c *Call) refuseComposite(p *plan, r *row, path string, v value) {
-	switch reason := "must be a single value, but is " + v.typeName(); {
+	switch reason := wrongType("a single value", v.typeName()); {
 	case r.role != nil:
 		c.reject(r.malformed, path, reason)
 	case p.from != p.to:
@@ -58,7 +58,7 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	if known.node == nil {
 		code = p.rows[known.slot].malformed
 	}
-	c.reject(code, shorten(joinPath(n.path, name)), "differs from "+known.name+" in case only")
+	c.reject(code, quoteName(joinPath(n.path, name)), "differs from "+known.name+" in case only")
 	return true
 }
 
@@ -87,7 +87,7 @@ func (c *Call) handleUnknown(p *plan, n *node, key, v gjson.Result) {
 	}
 	switch p.unknown {
 	case "refuse":
-		c.keepRefusal(p.table.invalid, strings.Clone(shorten(joinPath(n.path, key.Str))), "is not a field of this operation")
+		c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, key.Str)), "is not a field of this operation")
 	case "pass":
 		if n.output < 0 {
 			break
@@ -97,7 +97,7 @@ func (c *Call) handleUnknown(p *plan, n *node, key, v gjson.Result) {
 			return
 		}
 		if p.message == Request {
-			c.keepRefusal(p.table.invalid, strings.Clone(shorten(joinPath(n.path, key.Str))), "cannot pass: "+string(p.table.forms[p.to].name)+" has another field of this name")
+			c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, key.Str)), "cannot pass: "+string(p.table.forms[p.to].name)+" has another field of this name")
 			return
 		}
 	}

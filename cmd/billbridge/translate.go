@@ -230,7 +230,9 @@ func (c *translateCommand) translateDocument(translator translator, request, doc
 	}
 	printFields("defaulted", report.Defaulted)
 	printFields("echoed", report.Echoed)
-	printFields("missing or of the wrong type", report.Mismatched)
+	for i, field := range report.Mismatched {
+		printf(s.err, "%s%s %s\n", place, field, report.Mismatches[i])
+	}
 	if note != "" {
 		printf(s.err, "%s%s\n", place, note)
 	}
