@@ -88,7 +88,7 @@ func load(base File, overlays ...File) (*source, error) {
 	return s, nil
 }
 
-// ParseYAML returns the tree of one YAML document. Aliases and duplicate keys are errors. A file without content is an empty mapping.
+// ParseYAML returns the tree of one YAML document. Tags, anchors, aliases and duplicate keys are errors. A file without content is an empty mapping.
 // The error is of type [Problems].
 func ParseYAML(file File) (*yaml.Node, error) {
 	loader, err := yaml.NewLoader(bytes.NewReader(file.Data))
@@ -138,11 +138,17 @@ func syntaxProblems(file string, err error) Problems {
 	return problems
 }
 
-// inspect adds a problem for each duplicate key, for each key that is not text, and for each alias, since aliases can expand without
-// limit.
+// inspect adds a problem for each duplicate key, for each key that is not text, for each tag, which would change the type of a value,
+// and for each anchor and alias, since aliases can expand without limit.
 func inspect(file string, n *yaml.Node, problems *Problems) {
 	add := func(n *yaml.Node, text string, args ...any) {
 		*problems = append(*problems, Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)})
+	}
+	if n.Style&yaml.TaggedStyle != 0 {
+		add(n, "the tag %s is not supported: remove it", n.Tag)
+	}
+	if n.Anchor != "" {
+		add(n, "the anchor &%s is not supported: remove it, and write the value itself at each place", n.Anchor)
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
