@@ -271,6 +271,11 @@ func (rd *rowReader) checkConversion() {
 // checkMeans checks the meanings of values against those of the role.
 func (rd *rowReader) checkMeans() {
 	r, node := rd.row, rd.nodes["means"]
+	if missing := node == nil || node.Kind == yaml.MappingNode && len(node.Content) == 0; missing && rd.message == Reply && r.role != nil && r.role.means != nil {
+		// Without it a rollout could not tell a paid bill, and a reply without an envelope would never be a success.
+		rd.errorf(rd.nodes["role"], "role: %s needs means: write what each value means, as in means: {VALUE: %s}", r.role.name, r.role.means[0])
+		return
+	}
 	if r.means == nil {
 		return
 	}

@@ -90,9 +90,9 @@ func TestOverlayKeepsRoles(t *testing.T) {
 		"by the path in legacy":             {[]string{"operations: {bill.read: {reply: [{v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "paidPrice", "apprState"},
 		"by the path in legacy, of another": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "", "apprState"},
 		"beside its replacement":            {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}, {v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"another role, its row removed":     {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, remove: true}]}}"}, "bill.cancel", "bill.create", "", "apprPrice"},
+		"another role, its row removed":     {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}, {v2: apprState, remove: true}]}}"}, "bill.cancel", "bill.create", "", "apprPrice"},
 		"the role is given to another row":  {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}, {v2: sum, legacy: sum, role: amount, new: true}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
-		"two roles exchanged":               {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state}, {v2: apprState, legacy: appr_state, role: amount}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
+		"two roles exchanged":               {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}, {v2: apprState, legacy: appr_state, role: amount}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
