@@ -197,7 +197,7 @@ func (x *exchange) codeLabel() string {
 	switch {
 	case x.out.code == "":
 		return none
-	case slices.Contains(x.state.config.Table.Catalogue(), x.out.code):
+	case x.state.config.Table.InCatalogue(x.out.code):
 		return x.out.code
 	}
 	return other
