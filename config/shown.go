@@ -42,7 +42,7 @@ func withoutSecrets(text string) string {
 		}
 		return quoted[:1] + shown(value, quoted[1:len(quoted)-1], known) + quoted[:1]
 	})
-	if strings.HasPrefix(text, "the alias ") || strings.HasPrefix(text, "unknown anchor ") {
+	if strings.HasPrefix(text, "unknown anchor ") { // the YAML library's error for an alias
 		return "an alias is not supported: write the value itself, and put a value that begins with * in quotes"
 	}
 	return envReference.ReplaceAllStringFunc(text, func(reference string) string {

@@ -144,15 +144,16 @@ func inspect(file string, n *yaml.Node, problems *Problems) {
 	add := func(n *yaml.Node, text string, args ...any) {
 		*problems = append(*problems, Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)})
 	}
-	if n.Style&yaml.TaggedStyle != 0 {
-		add(n, "the tag %s is not supported: remove it", n.Tag)
+	// The texts have no names: in a config they may be a secret that begins with one of these characters.
+	if n.Style&yaml.TaggedStyle != 0 || n.Tag != "" && !strings.HasPrefix(n.Tag, "!!") {
+		add(n, "a tag is not supported; put a value that begins with ! in quotes")
 	}
 	if n.Anchor != "" {
-		add(n, "the anchor &%s is not supported: remove it, and write the value itself at each place", n.Anchor)
+		add(n, "an anchor is not supported; put a value that begins with & in quotes")
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		add(n, "the alias *%s is not supported: write the value itself", n.Value)
+		add(n, "an alias is not supported: write the value itself, and put a value that begins with * in quotes")
 		return
 	case yaml.MappingNode:
 		seen := map[string]int{}

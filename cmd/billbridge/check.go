@@ -41,7 +41,7 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 	}
 	for _, warning := range checked.Warnings() {
 		warning.Text = "warning: " + warning.Text
-		fmt.Fprintln(s.err, warning)
+		printf(s.err, "%s\n", warning)
 	}
 	if !c.Offline {
 		if err := probeStore(ctx, checked); err != nil {

@@ -31,6 +31,15 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], s))
 }
 
+// newLogger logs text to a terminal, and JSON otherwise. The writer s.err of a command escapes what is not printable, which the JSON handler
+// leaves as it is.
+func newLogger(s system) *slog.Logger {
+	if s.terminal {
+		return slog.New(slog.NewTextHandler(s.err, nil))
+	}
+	return slog.New(slog.NewJSONHandler(s.err, nil))
+}
+
 // redactedLog is the output of the standard logger, which net/http uses. It logs that there was a message, without the text:
 // the text can quote the first bytes of an upstream's reply, with keys and names (R35).
 type redactedLog struct{ log *slog.Logger }

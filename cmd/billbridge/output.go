@@ -60,6 +60,10 @@ func (w terminalWriter) Write(text []byte) (int, error) {
 	var out []byte
 	done := 0 // text[:done] is in out
 	for i := 0; i < len(text); {
+		if b := text[i]; b >= ' ' && b < 0x7f || b == '\n' { // nearly all of a log
+			i++
+			continue
+		}
 		r, size := utf8.DecodeRune(text[i:])
 		if invalid := r == utf8.RuneError && size == 1; invalid || !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
 			out = append(out, text[done:i]...)

@@ -20,14 +20,14 @@ import (
 	"unicode"
 )
 
-// hostile ends a line of the log, begins another, and has characters that a terminal obeys: controls of ASCII and ISO 8859-1, and marks
+// hostileLine ends a line of the log, begins another, and has characters that a terminal obeys: controls of ASCII and ISO 8859-1, and marks
 // that change the direction of text or are invisible.
-const hostile = "\n{\"level\":\"ERROR\",\"msg\":\"forged\"}\nlevel=ERROR msg=forged\r\x1b[31m\x7f\u0085\u009b31m\u202e\u2066\u2028\u200b\ufeff\U000e0041=\"\\"
+const hostileLine = "\n{\"level\":\"ERROR\",\"msg\":\"forged\"}\nlevel=ERROR msg=forged\r\x1b[31m\x7f\u0085\u009b31m\u202e\u2066\u2028\u200b\ufeff\U000e0041=\"\\"
 
 // hostileUpstream breaks off every create, and answers all other calls with hostile values.
 func hostileUpstream(t *testing.T) string {
 	t.Helper()
-	text, err := json.Marshal(hostile)
+	text, err := json.Marshal(hostileLine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,9 +37,9 @@ func hostileUpstream(t *testing.T) string {
 		case "/bill":
 			panic(http.ErrAbortHandler)
 		case "/bill/cancel":
-			_, _ = io.WriteString(w, hostile)
+			_, _ = io.WriteString(w, hostileLine)
 		case "/bill/destroy":
-			w.Header().Set("Location", "http://127.0.0.1/"+url.PathEscape(hostile))
+			w.Header().Set("Location", "http://127.0.0.1/"+url.PathEscape(hostileLine))
 			w.WriteHeader(http.StatusFound)
 		default:
 			w.Header().Set("Content-Type", "application/json")
@@ -53,7 +53,7 @@ func hostileUpstream(t *testing.T) string {
 // provoke sends hostile values to a gateway, in every place that a caller, an upstream or an operator can fill.
 func provoke(t *testing.T, partners, admin string) {
 	t.Helper()
-	text, err := json.Marshal(hostile)
+	text, err := json.Marshal(hostileLine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func provoke(t *testing.T, partners, admin string) {
 	bill := "ID\u202e\u009b\u2066" // it fits into the limit of a bill id
 	header := map[string]string{"X-Request-Id": "a\u202e\u009b\u2028", "User-Agent": "\u202e", "X-Forwarded-For": "\u202e"}
 	for _, path := range []string{"/bill", "/bill/resend", "/bill/read", "/bill/destroy", "/bill/cancel", "/auth/mapping", "/if/bill/send", "/if/bill/resend", "/if/bill/read", "/if/bill/destroy", "/if/bill/cancel"} {
-		for _, id := range []string{bill, hostile} {
+		for _, id := range []string{bill, hostileLine} {
 			quoted, _ := json.Marshal(id)
 			for _, value := range []string{`"1"`, string(text)} {
 				body := `{"apiKey":"k","member":%[2]s,"merchant":%[2]s,"memberId":%[2]s,"merchantId":%[2]s,"callbackUrl":"http://127.0.0.1:1/%[3]s","more %[3]s":%[2]s,"bill":{"billId":%[1]s,"sendType":"URL","price":1,"hash":%[2]s,"callbackUrl":"http://127.0.0.1:1/%[3]s"}}`
@@ -87,13 +87,13 @@ func provoke(t *testing.T, partners, admin string) {
 			}
 		}
 	}
-	send("POST", partners+"/"+url.PathEscape(hostile), hostile, header)
-	send("POST", partners+"/callback/"+url.PathEscape(hostile), hostile, header)
-	send("POST", partners+"/bill", hostile, header)
-	evil := url.QueryEscape(hostile)
+	send("POST", partners+"/"+url.PathEscape(hostileLine), hostileLine, header)
+	send("POST", partners+"/callback/"+url.PathEscape(hostileLine), hostileLine, header)
+	send("POST", partners+"/bill", hostileLine, header)
+	evil := url.QueryEscape(hostileLine)
 	for _, target := range []string{
 		"/store/clock?by=" + evil, "/store/clock?by=" + url.QueryEscape("an operator\u00a0\u202e"), "/callbacks/drop?by=" + evil + "&bill=" + evil + "&upstream=" + evil,
-		"/callbacks/replay?by=o&bill=" + evil, "/callbacks/drop?by=o&bill=" + evil, "/-/reload?x=" + evil, "/" + url.PathEscape(hostile),
+		"/callbacks/replay?by=o&bill=" + evil, "/callbacks/drop?by=o&bill=" + evil, "/-/reload?x=" + evil, "/" + url.PathEscape(hostileLine),
 	} {
 		send("POST", admin+target, "", map[string]string{"Authorization": "Bearer right"})
 		send("POST", admin+target, "", map[string]string{"Authorization": "Bearer \u202e\u009b"})
@@ -195,7 +195,7 @@ func (f *firstLine) Write(p []byte) (int, error) {
 func TestR36_EscapedLogValuesAreReadBack(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	newLogger(system{err: &out}).Info(hostile, "이름", hostile, slog.Group("a\u202e", "b", "결제 \U0001f600"), "invalid", "\xff\xc0")
+	newLogger(system{err: terminalWriter{&out}}).Info(hostileLine, "이름", hostileLine, slog.Group("a\u202e", "b", "결제 \U0001f600"), "invalid", "\xff\xc0")
 	line := strings.TrimSuffix(out.String(), "\n")
 	if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		t.Errorf("%q", line)
@@ -204,7 +204,7 @@ func TestR36_EscapedLogValuesAreReadBack(t *testing.T) {
 	if err := json.Unmarshal([]byte(line), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got["msg"] != hostile || got["이름"] != hostile || got["invalid"] != "\ufffd\ufffd" || got["a\u202e"].(map[string]any)["b"] != "결제 \U0001f600" {
+	if got["msg"] != hostileLine || got["이름"] != hostileLine || got["invalid"] != "\ufffd\ufffd" || got["a\u202e"].(map[string]any)["b"] != "결제 \U0001f600" {
 		t.Errorf("%q", got)
 	}
 	if !strings.Contains(line, "이름") || !strings.Contains(line, "결제 \U0001f600") {
