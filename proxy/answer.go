@@ -31,6 +31,7 @@ var (
 	noMemory    = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "no memory"}
 	busy        = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "too many requests in progress"}
 	tooMany     = failure{http.StatusTooManyRequests, "MAINTAINED_METHOD", "partner limit"}
+	tooManyRows = failure{http.StatusTooManyRequests, "MAINTAINED_METHOD", "too many rows"}
 	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
 
 	unowned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"} // the owning backend is not known for certain
@@ -131,8 +132,8 @@ func (x *exchange) write(status int, body []byte) error {
 	x.w.WriteHeader(status)
 	_, err := x.w.Write(body)
 	var flushErr error
-	if x.route != nil && x.route.targets != nil {
-		// The ledger records the outcome of a create after the answer, so that the partner does not wait for it. Until then
+	if x.bound != "" || x.route != nil && x.route.targets != nil {
+		// The store records the outcome of a create after the answer, so that the partner does not wait for it. Until then
 		// the ledger holds the create as pending, which is safe. (HTTP/2 completes an answer only when its handler returns.)
 		flushErr = http.NewResponseController(x.w).Flush()
 	}

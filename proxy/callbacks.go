@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
+	"billbridge/proxy/store"
 	"billbridge/translate/billing"
 )
 
@@ -24,6 +26,9 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	partnerURL, field, ok := x.call.StringValue(billing.Callback)
 	if !ok {
 		return body, true
+	}
+	if x.route.targets == nil && x.state.config.Callbacks != nil && !x.mayHoldRows(partner.Of(x.call.Value(billing.Partner))) {
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
@@ -50,7 +55,53 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	case gatewayURL == partnerURL:
 		return body, true
 	}
+	x.bound = gatewayURL
 	return x.call.Replace(nil, billing.Callback, gatewayURL), true
+}
+
+// mayHoldRows answers a call of a partner that has no success yet and holds as many rows of the store as it can. ok is false if it did.
+func (x *exchange) mayHoldRows(id partner.ID) (ok bool) {
+	if x.gateway.relay == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
+	defer cancel()
+	if x.gateway.relay.MayHold(ctx, id) {
+		return true
+	}
+	x.w.Header().Set("Retry-After", "60")
+	x.fail(tooManyRows, "no call with this key has succeeded yet, and too many were made; nothing was sent. A call that succeeds, such as a read of a bill, ends this")
+	return false
+}
+
+// keepRows removes the callback address of a call that certainly had no effect, and records that the key of a successful call is valid.
+func (x *exchange) keepRows() {
+	if x.gateway.relay == nil || x.call == nil {
+		return
+	}
+	if x.sent.called && !x.sent.unknown && x.call.Succeeded() {
+		id := x.decided.call.Partner
+		if key := x.call.Value(billing.Partner); id == "" && key != "" {
+			id = partner.Of(key)
+		}
+		if id != "" {
+			x.gateway.relay.Prove(id)
+		}
+		return
+	}
+	if x.bound == "" {
+		return
+	}
+	switch x.outcome() {
+	case store.NotSent, store.Refused:
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
+	defer cancel()
+	if err := x.gateway.relay.Unbind(ctx, x.bound); err != nil {
+		x.gateway.log.Error("the callback address of a call without an effect cannot be removed", "id", x.id, "error", err.Error())
+	}
 }
 
 // AnswerCallback has the relay answer a callback of an upstream. Like every answer it has an X-Request-Id, and a panic ends only this

@@ -35,6 +35,7 @@ type exchange struct {
 	decided decision
 	target  *routeTarget    // where the call goes; nil if no upstream can take it
 	call    *translate.Call // nil until the request is translated
+	bound   string          // the callback address of the gateway that the upstream gets; "" if there is none
 	sent    forwarded
 	out     outcome
 }
@@ -153,6 +154,7 @@ func (x *exchange) handleCall() {
 		x.fail(unowned, "the backends of the rollout have changed; nothing was sent")
 		return
 	}
+	defer x.keepRows()
 	request, buffer, ok := x.translateRequest()
 	if !ok {
 		return

@@ -25,6 +25,10 @@ func (x *exchange) decide() (ok bool) {
 	if !ok {
 		return false
 	}
+	if call := x.decided.call; call.Writes && call.Partner != "" && !x.mayHoldRows(call.Partner) {
+		x.target = nil
+		return false
+	}
 	replies := &probeReplies{byUpstream: map[string]probeReply{}}
 	ctx := x.r.Context()
 	if x.decided.call.Writes {

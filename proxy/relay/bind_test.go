@@ -15,6 +15,36 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestDayInARequestIsCapped: a caller does not choose how long its row stays. Neither does a clock that is behind the store's.
+func TestDayInARequestIsCapped(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := newStation(t, setup{now: c.now, callbacks: ", retention: 240h"})
+	until := func(expiry string) time.Time {
+		t.Helper()
+		a := asked("v2", "https://partner.example.com/paid")
+		a.Expiry = expiry
+		row, err := s.store.Address(t.Context(), strings.TrimPrefix(s.bind(a), "/callback/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row.Until
+	}
+	day := func(after time.Duration) string { return c.now().Add(after).Format(time.DateOnly) }
+	if got := until("9999-12-31"); !got.Equal(c.now().Add(240 * time.Hour)) {
+		t.Errorf("until %s", got)
+	}
+	if got := until(day(120 * time.Hour)); !got.Equal(relay.Until(day(120 * time.Hour))) {
+		t.Errorf("a day before that became %s", got)
+	}
+	if _, err := s.store.Tick(t.Context(), c.now().Add(100*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if got := until("9999-12-31"); !got.Equal(c.now().Add(340 * time.Hour)) {
+		t.Errorf("with a clock that is behind, until %s", got)
+	}
+}
+
 // What is kept of an address, for each kind of call.
 func TestBindKeepsWhereCallbacksGo(t *testing.T) {
 	t.Parallel()

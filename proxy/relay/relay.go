@@ -51,6 +51,7 @@ type Relay struct {
 	metrics   *metrics
 	current   atomic.Pointer[settings]
 	arrived   chan struct{} // holds one: a callback may be due
+	proving   chan struct{} // holds as many as valid keys are recorded at the same time
 
 	claimWithin time.Duration // the constant, except in tests
 
@@ -82,7 +83,7 @@ func New(c *config.Config, o Options) (*Relay, error) {
 	}
 	r := &Relay{
 		store: o.Store, log: o.Logger, userAgent: o.UserAgent, now: o.Now,
-		arrived: make(chan struct{}, 1), busy: map[string]int{}, claimWithin: claimWithin,
+		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{}, claimWithin: claimWithin,
 	}
 	var err error
 	if r.metrics, err = newMetrics(o.Registerer, r); err != nil {
@@ -157,7 +158,7 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	}
 	row := store.Address{
 		ID: random(), Upstream: a.Upstream, Operation: a.Operation,
-		Partner: partner.Of(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: Until(a.Expiry),
+		Partner: partner.Of(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: r.until(s, a.Expiry),
 	}
 	if !a.OfBill {
 		row.Store = fmt.Sprintf("%q %q", a.Member, a.Merchant)
@@ -199,6 +200,56 @@ func Until(expiry string) time.Time {
 		return time.Time{}
 	}
 	return day.AddDate(0, 0, 1)
+}
+
+// until is Until for the row of an address, at most the retention from now: a caller without a valid key must not choose how long
+// its rows stay. A clock that is behind the store's does not make it earlier.
+func (r *Relay) until(s *settings, expiry string) time.Time {
+	now := r.now()
+	if vouched := r.store.Clock(now).Vouched; vouched.After(now) {
+		now = vouched
+	}
+	until, most := Until(expiry), now.Add(time.Duration(s.callbacks.Retention))
+	if until.After(most) {
+		return most
+	}
+	return until
+}
+
+// Unbind is called after a call with an address from Bind that certainly had no effect: the address is removed, unless another
+// registration has it.
+func (r *Relay) Unbind(ctx context.Context, address string) error {
+	return r.store.Unbind(ctx, idOf(address))
+}
+
+// MayHold reports whether a call of a partner may add rows to the store. If the store cannot be read, it is true: then no row can be
+// added either.
+func (r *Relay) MayHold(ctx context.Context, partner partner.ID) bool {
+	may, err := r.store.MayHold(ctx, partner)
+	return may || err != nil
+}
+
+// provedWithin bounds how long the store takes to record that a key is valid.
+const provedWithin = 5 * time.Second
+
+// Prove records that a call of a partner succeeded. It does not wait for the store: if that fails, the next success is recorded.
+func (r *Relay) Prove(partner partner.ID) {
+	if r.store.KnownProven(partner) {
+		return
+	}
+	select {
+	case r.proving <- struct{}{}:
+	default: // enough are under way
+		return
+	}
+	go func() {
+		defer func() { <-r.proving }()
+		ctx, cancel := context.WithTimeout(context.Background(), provedWithin)
+		defer cancel()
+		if err := r.store.Prove(ctx, partner); err != nil {
+			r.log.Warn("the store cannot record that a partner's key is valid: its rows stay limited", "partner", partner.Short(), "error", err.Error())
+		}
+	}()
 }
 
 // wake wakes the deliverer.

@@ -28,9 +28,11 @@ type Address struct {
 
 // Bind stores an address before the upstream gets it, and returns the id to use: a.ID if the address is new.
 //
-// Addresses of registrations are never removed: the upstream may have refused the last registration and still use an earlier
-// one. A registration with the same upstream, operation, partner, store, form and url as a stored one gets the stored id, so
-// that repeated registrations do not fill the store. Two calls for one bill store two addresses: the upstream may use either.
+// Addresses of registrations are not swept: the upstream may have refused the last registration and still use an earlier one. A
+// registration with the same upstream, operation, partner, store, form and url as a stored one gets the stored id, so that repeated
+// registrations do not fill the store. Two calls for one bill store two addresses: the upstream may use either.
+//
+// If the call certainly had no effect, Unbind takes it back.
 func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	if a.ID == "" || a.Created.IsZero() {
 		return "", errors.New("store: an address needs an id and the time it was made")
@@ -60,25 +62,42 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	if a.Store != "" {
 		ends, registration = nil, a.registration()
 	}
+	var unproven any
+	if _, known := s.proven.Load(a.Partner); !known {
+		unproven = a.Partner
+	}
 	return write(ctx, s, "keeping a callback address", func(ctx context.Context, q queries) (id string, err error) {
 		err = q.QueryRowContext(ctx, `
-			INSERT INTO billbridge_addresses (
-				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-			ON CONFLICT (registration) DO NOTHING RETURNING id`,
+			INSERT INTO billbridge_addresses AS was (
+				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds, unproven)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13)
+			ON CONFLICT (registration) DO UPDATE SET holds = was.holds + 1 RETURNING id`,
 			a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, a.URL, registration,
-			a.Created.UnixMilli(), millis(a.Until), ends).Scan(&id)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = q.QueryRowContext(ctx, "SELECT id FROM billbridge_addresses WHERE registration = $1", registration).Scan(&id)
-		}
+			a.Created.UnixMilli(), millis(a.Until), ends, unproven).Scan(&id)
 		return id, err
 	})
 }
 
+// Unbind takes back the Bind of one call that certainly had no effect. The address is removed if no other call has it. An address
+// that has been called stays, whatever the upstream has answered.
+func (s *Store) Unbind(ctx context.Context, id string) error {
+	_, err := write(ctx, s, "removing a callback address", func(ctx context.Context, q queries) (none struct{}, err error) {
+		// First the number, which locks the row: a Bind at the same time either counts, or finds no row and makes a new one.
+		if _, err = q.ExecContext(ctx, `
+			UPDATE billbridge_addresses SET holds = holds - 1
+			WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE address = $1)`, id); err != nil {
+			return none, err
+		}
+		_, err = q.ExecContext(ctx, "DELETE FROM billbridge_addresses WHERE id = $1 AND holds <= 0", id)
+		return none, err
+	})
+	return err
+}
+
 // registration is equal for two registrations that need only one row. It is a hash because an address is too long for an index
-// of PostgreSQL.
+// of PostgreSQL. The number keeps the rows apart from those of gateways of version 5, which do not count in holds.
 func (a Address) registration() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{a.Upstream, a.Operation, string(a.Partner), a.Store, a.Form, a.URL}))
+	sum := sha256.Sum256(fmt.Appendf(nil, "6 %q", []string{a.Upstream, a.Operation, string(a.Partner), a.Store, a.Form, a.URL}))
 	return hex.EncodeToString(sum[:])
 }
 

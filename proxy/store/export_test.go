@@ -47,10 +47,11 @@ func (s *Store) Ask(ctx context.Context, question string) (string, error) {
 
 // Clear removes every row.
 func (s *Store) Clear(ctx context.Context) error {
+	s.proven.Clear()
 	_, err := write(ctx, s, "clearing", func(ctx context.Context, q queries) (none struct{}, err error) {
 		for _, table := range []string{
 			"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks", "billbridge_owners", "billbridge_stages",
-			"billbridge_audit", "billbridge_seen", "billbridge_counts", "billbridge_unknown",
+			"billbridge_audit", "billbridge_seen", "billbridge_counts", "billbridge_unknown", "billbridge_proven",
 		} {
 			if _, err := q.ExecContext(ctx, "DELETE FROM "+table); err != nil {
 				return none, err

@@ -44,6 +44,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -72,6 +73,7 @@ type Store struct {
 	postgres bool // the statements differ in a few places
 	batch    int  // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
+	proven   sync.Map // partners whose key is known to be valid: partner.ID
 }
 
 // An engine runs statements in one of the databases.

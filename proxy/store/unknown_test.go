@@ -228,7 +228,8 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 			t.Fatal(err)
 		}
 		db := raw(t, url)
-		run(t, db, "DELETE FROM billbridge_schema WHERE version = (SELECT max(version) FROM billbridge_schema)",
+		backToVersion5(t, db)
+		run(t, db, "DELETE FROM billbridge_schema WHERE version = 5",
 			"ALTER TABLE billbridge_owners DROP COLUMN ended", "DROP TABLE billbridge_unknown")
 		if err := db.Close(); err != nil {
 			t.Fatal(err)

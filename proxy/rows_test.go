@@ -1,0 +1,221 @@
+package proxy_test
+
+import (
+	"database/sql"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
+)
+
+// A kept is a gateway with a rollout and callbacks, and its database.
+type kept struct {
+	*process
+	url     string
+	db      *sql.DB
+	service *sandbox.Service
+}
+
+// newKept has the given backend; nil is a sandbox.
+func newKept(t *testing.T, url string, back http.Handler) *kept {
+	t.Helper()
+	k := &kept{url: url, service: newService()}
+	if back == nil {
+		back = k.service
+	}
+	upstream := httptest.NewServer(back) // not a backend, which would keep all calls in memory
+	t.Cleanup(upstream.Close)
+	s, err := store.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Begin(t.Context(), "test", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	driver, source := "pgx", url
+	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		driver, source = "sqlite", "file:"+file+"?_pragma=busy_timeout(20000)"
+	}
+	if k.db, err = sql.Open(driver, source); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.db.Close() })
+	k.process = newProcess(t, anywhere+fmt.Sprintf(`
+upstreams:
+  old: {form: v2, url: %q}
+  new: {form: v2, url: "http://127.0.0.2:9"}
+route: {default: old}
+rollout: {old: old, new: new}
+store: {url: %q}
+limits: {address_connections: 10000}
+callbacks: {public_url: https://bridge.example.com}
+`, upstream.URL, url))
+	return k
+}
+
+// rows are the numbers of rows of the tables that calls add to.
+func (k *kept) rows() map[string]int {
+	k.t.Helper()
+	all := map[string]int{}
+	for _, table := range []string{"addresses", "owners", "unknown", "callbacks", "seen", "proven", "counts"} {
+		var n int
+		if err := k.db.QueryRow("SELECT count(*) FROM billbridge_" + table).Scan(&n); err != nil {
+			k.t.Fatal(err)
+		}
+		all[table] = n
+	}
+	return all
+}
+
+// size is that of the SQLite file, with all of its log in it; 0 for PostgreSQL, which frees space in its own time.
+func (k *kept) size() int64 {
+	k.t.Helper()
+	file, ok := strings.CutPrefix(k.url, "sqlite:")
+	if !ok {
+		return 0
+	}
+	if err := k.db.QueryRow("PRAGMA wal_checkpoint(TRUNCATE)").Scan(new(int), new(int), new(int)); err != nil {
+		k.t.Fatal(err)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// flood makes n calls, many at a time, half of them creates and half registrations. It returns how many had which code.
+func (k *kept) flood(n int, key func(i int) string) (codes map[string]int) {
+	k.t.Helper()
+	codes = map[string]int{}
+	var mu sync.Mutex
+	var callers sync.WaitGroup
+	for worker := range 32 {
+		callers.Go(func() {
+			for i := worker; i < n; i += 32 {
+				path, body := "/auth/mapping", fmt.Sprintf(`{"apiKey":%q,"memberId":"academy","merchantId":"m%d","businessNumber":"1234567890","callbackUrl":"https://partner.example.com/%d","redirectUrl":"https://partner.example.com/back"}`, key(i), i, i)
+				if i%2 == 0 {
+					q := newCall("v2", "create").with("apiKey", key(i)).with("billId", fmt.Sprintf("FLOOD%015d", i)).with("expireDt", "9999-12-31")
+					path, body = q.path(), q.body()
+				}
+				got, err := ask(k.client, http.MethodPost, "http://"+k.Address()+path, body)
+				if err != nil {
+					k.t.Error(err)
+					return
+				}
+				mu.Lock()
+				codes[strings.Trim(gjson.Get(got.body, "code").Raw, `"`)]++
+				mu.Unlock()
+			}
+		})
+	}
+	callers.Wait()
+	return codes
+}
+
+// TestInventedKeysLeaveTheStoreAsItWas: calls that the backend refuses leave no address, and no row of the ledger after the next sweep.
+func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		k := newKept(t, url, nil)
+		k.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
+		eventually(t, func() bool { r := k.rows(); return r["proven"] == 1 && r["seen"] == 1 }, func() string { return fmt.Sprint(k.rows()) })
+		before, size := k.rows(), k.size()
+		keys := 30_000
+		if size == 0 {
+			keys = 3000
+		}
+		if codes := k.flood(keys, func(i int) string { return fmt.Sprintf("%032d", i) }); codes["PARTNER_003"] != keys {
+			t.Errorf("codes %v", codes)
+		}
+		owners := 0
+		want := maps.Clone(before)
+		same := func() string { // but for the counts of the report, which are stored every few seconds
+			now := k.rows()
+			owners, now["owners"], now["counts"], want["owners"], want["counts"] = now["owners"], 0, 0, 0, 0
+			return cmp.Diff(want, now)
+		}
+		eventually(t, func() bool { return same() == "" }, func() string { return "rows at once: -before +after\n" + same() })
+		t.Logf("%d calls: %d rows and %d bytes, then %d rows of the ledger and %d bytes", keys, before["owners"], size, owners, k.size())
+		s, err := store.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if n, err := s.SweepOwners(t.Context(), time.Now(), time.Now(), 2*365*24*time.Hour); err != nil || n != keys/2 {
+			t.Errorf("swept %d of %d, %v", n, owners, err)
+		}
+		if diff := same(); diff != "" || owners != 1 {
+			t.Errorf("after the sweep: %d bills\n%s", owners, diff)
+		}
+		if now := k.size(); now > size+64<<10 {
+			t.Errorf("the file has %d bytes, and had %d", now, size)
+		}
+	})
+}
+
+// TestKeyWithoutASuccessHoldsFewRows: a key with calls of unknown outcome alone is refused in the end, and a success ends that.
+func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		var answering sync.Map // nil: writes have no answer
+		service := newService()
+		k := newKept(t, url, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, on := answering.Load("on"); !on && !strings.HasSuffix(r.URL.Path, "/read") {
+				w.WriteHeader(http.StatusOK)
+				_, _ = w.Write([]byte("not JSON"))
+				return
+			}
+			service.ServeHTTP(w, r)
+		}))
+		codes := k.flood(1200, func(int) string { return demoKey })
+		rows := k.rows()
+		if held := rows["addresses"] + rows["owners"] + rows["unknown"]; held < store.UnprovenRows || held > store.UnprovenRows+200 {
+			t.Errorf("%d rows are held: %v", held, rows)
+		}
+		if codes["MAINTAINED_METHOD"] < 200 || codes["null"] < 300 {
+			t.Errorf("codes %v", codes)
+		}
+		answering.Store("on", nil)
+		q := newCall("v2", "create").with("billId", "ONEMOREBILL000000001")
+		got := k.send(q)
+		got.holds(t, "v2", 429, "MAINTAINED_METHOD")
+		if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "nothing was sent") {
+			t.Errorf("%v %s", got.header, got.body)
+		}
+		before := k.rows()
+		// A bill that the backend has: the read succeeds, and the key is valid from then on.
+		direct := httptest.NewServer(service)
+		defer direct.Close()
+		if _, err := ask(k.client, http.MethodPost, direct.URL+newCall("v2", "create").path(), newCall("v2", "create").body()); err != nil {
+			t.Fatal(err)
+		}
+		k.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+		s, err := store.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		eventually(t, func() bool { may, err := s.MayHold(t.Context(), partner.Of(demoKey)); return may && err == nil }, func() string { return "no success was recorded" })
+		k.send(q).holds(t, "v2", 200, "0000")
+		if after := k.rows(); after["addresses"] != before["addresses"]+1 {
+			t.Errorf("%v, and before %v", after, before)
+		}
+	})
+}

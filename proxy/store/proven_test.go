@@ -1,0 +1,181 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+func unbind(t testing.TB, s *store.Store, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		if err := s.Unbind(t.Context(), id); err != nil {
+			t.Fatalf("Unbind(%s): %v", id, err)
+		}
+	}
+}
+
+// TestUnbindRemovesTheAddressOfOneCallAlone: what another call gave to the upstream stays.
+func TestUnbindRemovesTheAddressOfOneCallAlone(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		bind(t, s, address("first", "bill-1"), address("again", "bill-1"), registration("shared", "s", noon), registration("alone", "t", noon))
+		if id, err := s.Bind(t.Context(), registration("late", "s", noon)); id != "shared" || err != nil {
+			t.Fatalf("%q, %v", id, err)
+		}
+		all := []string{"first", "again", "shared", "alone"}
+		unbind(t, s, "again", "shared", "none")
+		equal(t, "there", bound(t, s, all...), []string{"first", "shared", "alone"})
+		unbind(t, s, "again", "shared", "alone")
+		equal(t, "there when no call has them", bound(t, s, all...), []string{"first"})
+		bind(t, s, registration("anew", "s", noon))
+		equal(t, "there after the next registration", bound(t, s, "shared", "anew"), []string{"anew"})
+	})
+}
+
+// TestUnbindKeepsAnAddressThatWasCalled: the upstream uses it, whatever it has answered.
+func TestUnbindKeepsAnAddressThatWasCalled(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		bind(t, s, address("address-of-b1", "b1"), address("address-of-b2", "b2"))
+		accept(t, s, callback("c1", "b1"))
+		unbind(t, s, "address-of-b1", "address-of-b1", "address-of-b2")
+		equal(t, "there", bound(t, s, "address-of-b1", "address-of-b2"), []string{"address-of-b1"})
+	})
+}
+
+// TestUnbindKeepsRowsOfEarlierVersions: gateways of those do not count how many calls have an address.
+func TestUnbindKeepsRowsOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		if err := open(t, url).Close(); err != nil {
+			t.Fatal(err)
+		}
+		db := raw(t, url)
+		backToVersion5(t, db)
+		// The hash of a registration as version 5 made it must not be that of today.
+		run(t, db, `INSERT INTO billbridge_addresses (id, upstream, operation, partner, bill, store, form, url, registration, created)
+			VALUES ('old', 'old', 'mapping.register', '`+string(partner.Of("one"))+`', '', 's', 'v2', 'https://one.example.com/paid',
+			'`+string(partner.Of(fmt.Sprintf("%q", []string{"old", "mapping.register", string(partner.Of("one")), "s", "v2", "https://one.example.com/paid"})))+`', 1)`)
+		s := open(t, url)
+		bind(t, s, registration("new", "s", noon))
+		unbind(t, s, "new")
+		equal(t, "there", bound(t, s, "old", "new"), []string{"old"})
+	})
+}
+
+// TestUnbindAtOnce: of two registrations at a time, through two replicas, one that is refused does not take the address of the other.
+func TestUnbindAtOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		for round := range 50 {
+			var given [8]string
+			var calls sync.WaitGroup
+			for i := range given {
+				calls.Go(func() {
+					var err error
+					if given[i], err = replicas[i%2].Bind(t.Context(), registration(fmt.Sprintf("%d-%d", round, i), fmt.Sprint(round), noon)); err != nil {
+						t.Error(err)
+						return
+					}
+					if i > 0 { // all but one are refused
+						if err := replicas[i%2].Unbind(t.Context(), given[i]); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			calls.Wait()
+			equal(t, "there", bound(t, replicas[0], given[0]), []string{given[0]})
+			unbind(t, replicas[1], given[0])
+			equal(t, "left", bound(t, replicas[0], given[:]...), nil)
+		}
+	})
+}
+
+// TestKeyWithoutASuccessMayHoldFewRows: rows of addresses, of the ledger and of unknown outcomes count together, until one replica
+// records a success.
+func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		may := func(s *store.Store, key string, want bool) {
+			t.Helper()
+			if got, err := s.MayHold(t.Context(), partner.Of(key)); got != want || err != nil {
+				t.Fatalf("MayHold(%s) = %v, %v", key, got, err)
+			}
+		}
+		s := replicas[0]
+		for i := range 400 {
+			bind(t, s, address(fmt.Sprint("a", i), fmt.Sprint("b", i)))
+			own(t, s, fmt.Sprint("b", i), "new")
+		}
+		for i := range 199 {
+			u := store.UnknownWrite{
+				Partner: partner.Of("one"), Bill: fmt.Sprint("b", i), Operation: "bill.create", Upstream: "new", At: noon, Read: store.Reading{Finding: "not asked"},
+			}
+			if err := s.RecordUnknown(t.Context(), u); err != nil {
+				t.Fatal(err)
+			}
+		}
+		may(s, "one", true) // it has 999
+		bind(t, s, address("last", "last"))
+		may(s, "one", false)
+		may(replicas[1], "one", false)
+		may(s, "two", true)
+		unbind(t, s, "last")
+		may(s, "one", true)
+		bind(t, s, address("last", "last"))
+		if err := replicas[1].Prove(t.Context(), partner.Of("one")); err != nil {
+			t.Fatal(err)
+		}
+		may(s, "one", true)
+		if err := s.Prove(t.Context(), partner.Of("one")[:12]); err == nil {
+			t.Error("an abbreviated hash is recorded")
+		}
+	})
+}
+
+// TestUpgradeKnowsValidKeys: partners that were seen, that own a bill or that were called are not limited after an upgrade.
+func TestUpgradeKnowsValidKeys(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, err := store.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Seen(t.Context(), partner.Of("seen"), noon); err != nil {
+			t.Fatal(err)
+		}
+		accept(t, s, callback("c1", "b1")) // of "one"
+		c, err := s.Own(t.Context(), partner.Of("owner"), "b2", "new", noon, time.Time{})
+		if err == nil {
+			_, err = s.Complete(t.Context(), c, store.Succeeded, noon)
+		}
+		if _, pending := s.Own(t.Context(), partner.Of("pending"), "b2", "new", noon, time.Time{}); errors.Join(err, pending, s.Close()) != nil {
+			t.Fatal(err, pending)
+		}
+		db := raw(t, url)
+		backToVersion5(t, db)
+		_ = open(t, url)
+		rows, err := db.Query("SELECT partner FROM billbridge_proven ORDER BY partner")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		proven := map[string]bool{}
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				t.Fatal(err)
+			}
+			proven[id] = true
+		}
+		equal(t, "proven", proven, map[string]bool{string(partner.Of("seen")): true, string(partner.Of("one")): true, string(partner.Of("owner")): true})
+	})
+}
