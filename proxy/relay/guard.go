@@ -2,6 +2,7 @@ package relay
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -21,6 +22,7 @@ import (
 type guard struct {
 	httpsOnly bool
 	ports     []int // if empty, any
+	allow     []config.Network
 	dial      *ssrf.Guardian
 }
 
@@ -44,7 +46,7 @@ func newGuard(c *config.Callbacks) *guard {
 		}
 		ports = ssrf.WithPorts(list...)
 	}
-	return &guard{httpsOnly: c.HTTPSOnly, ports: c.Ports, dial: ssrf.New(
+	return &guard{httpsOnly: c.HTTPSOnly, ports: c.Ports, allow: c.Allow, dial: ssrf.New(
 		ports, ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...),
 		ssrf.WithDeniedV4Prefixes(metadata),
 	)}
@@ -55,7 +57,32 @@ func (g *guard) control(network, address string, _ syscall.RawConn) error {
 	if err := g.dial.Safe(network, address, nil); err != nil {
 		return &refused{err}
 	}
+	if to, err := netip.ParseAddrPort(address); err != nil || !g.mayCall(to) {
+		return &refused{errISATAP}
+	}
 	return nil
+}
+
+var errISATAP = errors.New("it embeds an IPv4 address (ISATAP)")
+
+// mayCall reports whether a literal address may be called.
+func (g *guard) mayCall(to netip.AddrPort) bool {
+	ip := to.Addr()
+	allowed := slices.ContainsFunc(g.allow, func(n config.Network) bool { return n.Contains(ip) })
+	return (allowed || !isISATAP(ip)) && g.dial.SafeAddrPort(to) == nil
+}
+
+// isISATAP reports whether the interface id of an address embeds an IPv4 address, as RFC 5214 has it: a router in the partner's prefix
+// would send the call on to that address.
+func isISATAP(ip netip.Addr) bool {
+	b := ip.As16()
+	return ip.Is6() && !ip.Is4In6() && b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
+}
+
+// isLocalhost reports whether a name is that of the machine itself (RFC 6761).
+func isLocalhost(host string) bool {
+	host = "." + strings.ToLower(strings.TrimSuffix(host, "."))
+	return strings.HasSuffix(host, ".localhost")
 }
 
 // refused is the error of an address that is not allowed.
@@ -113,16 +140,23 @@ func (g *guard) check(address string) (*url.URL, error) {
 		u.Host = host
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		if ip.Zone() != "" || g.dial.SafeAddrPort(netip.AddrPortFrom(ip, uint16(port))) != nil {
-			return nil, fmt.Errorf("its host is an address that is not called from here")
+		if ip.Zone() != "" || !g.mayCall(netip.AddrPortFrom(ip, uint16(port))) {
+			return nil, errNotCalled
 		}
 		return u, nil
+	}
+	if isLocalhost(host) && !slices.ContainsFunc([]netip.Addr{netip.IPv6Loopback(), netip.AddrFrom4([4]byte{127, 0, 0, 1})}, func(ip netip.Addr) bool {
+		return g.mayCall(netip.AddrPortFrom(ip, uint16(port)))
+	}) {
+		return nil, errNotCalled
 	}
 	if !isName(host) {
 		return nil, fmt.Errorf("its host is no name of a host")
 	}
 	return u, nil
 }
+
+var errNotCalled = errors.New("its host is an address that is not called from here")
 
 // maxAddress is the most bytes of an address.
 const maxAddress = 2000

@@ -70,6 +70,32 @@ func TestR32_CorpusIsRefused(t *testing.T) {
 	}
 }
 
+// TestR32_ISATAPAndLocalhostAreRefusedWhenTheBillIsMade, unless the config allows their networks.
+func TestR32_ISATAPAndLocalhostAreRefusedWhenTheBillIsMade(t *testing.T) {
+	t.Parallel()
+	c := config.DefaultCallbacks()
+	c.Allow = []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}, {Prefix: netip.MustParsePrefix("2606:4700:9::/48")}}
+	g, allowing := strict(), newGuard(&c)
+	for host, want := range map[string][2]bool{
+		"[2606:4700::5efe:10.0.0.1]": {}, "[2606:4700::200:5efe:10.0.0.1]": {}, "[2606:4700::200:5efe:808:808]": {}, "[2606:4700:1:2:0:5efe:7f00:1]": {},
+		"[2606:4700:9::5efe:10.0.0.1]": {false, true},
+		"[2606:4700::5eff:10.0.0.1]":   {true, true}, "[2606:4700::100:5efe:10.0.0.1]": {true, true}, "[2606:4700::5efe:1:2:3]": {true, true},
+		"localhost": {false, true}, "LocalHost": {false, true}, "localhost.": {false, true}, "a.localhost": {false, true}, "a.b.LOCALHOST.": {false, true},
+		"localhost.example.com": {true, true}, "notlocalhost.com": {true, true}, "xlocalhost": {true, true},
+	} {
+		for i, g := range []*guard{g, allowing} {
+			if _, err := g.check("https://" + host + "/paid"); (err == nil) != want[i] {
+				t.Errorf("%s: %v", host, err)
+			}
+			if to, err := netip.ParseAddrPort(host + ":443"); err == nil {
+				if err := g.control("tcp6", to.String(), nil); (err == nil) != want[i] {
+					t.Errorf("dialling %s: %v", host, err)
+				}
+			}
+		}
+	}
+}
+
 // TestPortsHaveOneSpelling: by another one, a host would have a second share of the attempts.
 func TestPortsHaveOneSpelling(t *testing.T) {
 	t.Parallel()
@@ -129,7 +155,7 @@ func TestR32_Face(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://partner.example.com/paid?x=1#y": "", "http://partner.example.com": "", "HTTPS://Partner.Example.COM:443/": "",
 		"https://partner.example.com./": "", "https://8.8.8.8/": "", "https://[2606:4700::1]/": "", "https://xn--9t4b11yi5a.example/": "",
-		"https://a_b.example.com/": "", "https://1.example.com": "", "https://localhost/": "", // resolved when it is dialled, and refused then
+		"https://a_b.example.com/": "", "https://1.example.com": "", "https://localhost/": "not called",
 		"": "must be a URL", "partner.example.com/paid": "must be a URL", "/paid": "must be a URL", "https:partner.example.com": "must be a URL",
 		"https://": "must be a URL", "https://:443/": "must be a URL", "://x": "must be a URL", "https://a b/": "must be a URL", "https://a\x00b/": "must be a URL",
 		"ftp://partner.example.com/": "http or https", "file:///etc/passwd": "must be a URL", "gopher://partner.example.com/": "http or https", "javascript://x/%0aalert(1)": "http or https",

@@ -130,7 +130,7 @@ func TestReasonsOfAttempts(t *testing.T) {
 			s.reasons(c.outcome, c.reason)
 		})
 	}
-	s := newStation(t, setup{callbacks: ", ports: []"})
+	s := newStation(t, setup{callbacks: localhostByIPv4})
 	s.deliverable("http://localhost:"+untouched(t)+secret, "A")
 	s.round()
 	s.reasons("address", "the host resolves to an address that is not called from here")
