@@ -1,11 +1,15 @@
 package config
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +42,8 @@ type Callbacks struct {
 
 	Window    Duration `yaml:"window"`    // within this time a callback that repeats the last one of its bill or merchant is not delivered again
 	Retention Duration `yaml:"retention"` // how long addresses are kept after the last day of the bill
+
+	KeepBodies Duration `yaml:"keep_bodies"` // how long the body of a callback is kept after its delivery
 }
 
 // UnmarshalYAML reads the section. Missing keys keep their defaults.
@@ -57,6 +63,7 @@ func DefaultCallbacks() Callbacks {
 		Success: Documented, Timeout: Duration(15 * time.Second), Jitter: 0.1, AtOnce: 256, PerHost: 4,
 		InvalidAddress: RefuseInvalid,
 		Ports:          []int{80, 443, 8080, 8443}, Window: Duration(25 * time.Hour), Retention: Duration(400 * 24 * time.Hour),
+		KeepBodies: Duration(7 * 24 * time.Hour),
 	}
 	for _, wait := range []time.Duration{
 		0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
@@ -153,6 +160,10 @@ func (w *Network) UnmarshalYAML(n *yaml.Node) error {
 type Store struct {
 	// URL is sqlite:PATH or postgres://…, which may contain a password. It may be empty if nothing needs a store.
 	URL Secret `yaml:"url"`
+	// Key encrypts callback addresses and bodies: 32 bytes as 64 hex digits or base64. If it is empty, they are not encrypted.
+	Key Secret `yaml:"key"`
+	// OldKeys are keys that were Key before. They only decrypt.
+	OldKeys []Secret `yaml:"old_keys"`
 	// Wait is how long the gateway waits at its start for a PostgreSQL server that cannot be reached.
 	Wait DurationOrZero `yaml:"wait"`
 
@@ -166,6 +177,7 @@ const Memory = "memory:"
 func (c *Config) checkStore() {
 	s := c.source
 	c.Store.Position = s.position("store", "url")
+	c.checkStoreKeys()
 	inFile := c.Store.URL.Reveal()
 	resolved := c.resolveSecret(&c.Store.URL, "store", "url")
 	switch engine, rest, _ := strings.Cut(c.Store.URL.Reveal(), ":"); {
@@ -190,6 +202,51 @@ func (c *Config) checkStore() {
 	}
 	if c.Store.URL.IsSet() && c.Table != nil && c.Table.Callback() == nil {
 		s.addProblem("the table has no callback, so the callbacks in the store cannot be delivered", "store")
+	}
+}
+
+// storeKeyLength is the number of bytes of a key of the store.
+const storeKeyLength = 32
+
+// Keys returns the value of Key, nil if there is none, and those of OldKeys.
+func (s *Store) Keys() (key []byte, old [][]byte) {
+	if s.Key.IsSet() {
+		key = storeKey(s.Key)
+	}
+	for _, secret := range s.OldKeys {
+		old = append(old, storeKey(secret))
+	}
+	return key, old
+}
+
+// storeKey returns the bytes of a key, nil if it is not one.
+func storeKey(secret Secret) []byte {
+	for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.StdEncoding.DecodeString} {
+		if key, err := decode(secret.Reveal()); err == nil && len(key) == storeKeyLength {
+			return key
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkStoreKeys() {
+	all := map[string]*Secret{}
+	if c.Store.Key.Reveal() != "" {
+		all["key"] = &c.Store.Key
+	}
+	for i := range c.Store.OldKeys {
+		all[fmt.Sprintf("old_keys[%d]", i)] = &c.Store.OldKeys[i]
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		secret, inFile := all[name], all[name].Reveal()
+		switch resolved := c.resolveSecret(secret, "store", name); {
+		case !resolved: // has been reported
+		case !secret.IsSet() && inFile != "":
+			c.source.addProblem(inFile+" is not set", "store", name)
+		case storeKey(*secret) == nil:
+			c.source.addProblem(fmt.Sprintf("must be %d bytes as %d hex digits or base64 (openssl rand -hex %d), but has %d characters",
+				storeKeyLength, 2*storeKeyLength, storeKeyLength, len(secret.Reveal())), "store", name)
+		}
 	}
 }
 

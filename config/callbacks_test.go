@@ -1,6 +1,9 @@
 package config_test
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -35,6 +38,7 @@ func TestCallbackDefaults(t *testing.T) {
 		},
 		Jitter: 0.1, AtOnce: 256, PerHost: 4, Ports: []int{80, 443, 8080, 8443},
 		Window: config.Duration(25 * time.Hour), Retention: config.Duration(9600 * time.Hour), InvalidAddress: config.RefuseInvalid,
+		KeepBodies: config.Duration(168 * time.Hour),
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(config.Callbacks{}, "PublicURL", "LocalAddress")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -44,17 +48,45 @@ func TestCallbackDefaults(t *testing.T) {
 	}
 }
 
+// TestStoreKeysAreReadInEitherForm: hex, base64, and from a file with a newline at its end.
+func TestStoreKeysAreReadInEitherForm(t *testing.T) {
+	t.Parallel()
+	want := bytes.Repeat([]byte{7}, 32)
+	inHex, in64 := hex.EncodeToString(want), base64.StdEncoding.EncodeToString(want)
+	file := filepath.Join(t.TempDir(), "store.key")
+	if err := os.WriteFile(file, []byte(inHex+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := parse(t, oneUpstream+"store: {url: sqlite:store.db, key: '${file:"+file+"}', old_keys: ["+inHex+", "+in64+"]}\n")
+	key, old := c.Store.Keys()
+	if diff := cmp.Diff([][]byte{want, want, want}, append([][]byte{key}, old...)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if key, old := parse(t, oneUpstream).Store.Keys(); key != nil || old != nil {
+		t.Errorf("without keys: %v, %v", key, old)
+	}
+	for _, next := range []string{"key: " + inHex, "key: " + inHex + ", old_keys: [" + in64 + "]"} {
+		changed := parse(t, oneUpstream+"store: {url: sqlite:store.db, "+next+"}\n")
+		if got := parse(t, oneUpstream+"store: {url: sqlite:store.db, key: "+strings.Repeat("11", 32)+"}\n").NeedsRestart(changed); got != "store.key" {
+			t.Errorf("needs a restart for %q", got)
+		}
+	}
+	if got := parse(t, oneUpstream+"store: {url: sqlite:store.db, key: "+inHex+"}\n").NeedsRestart(c); got != "store.old_keys" {
+		t.Errorf("needs a restart for %q", got)
+	}
+}
+
 func TestCallbackKeys(t *testing.T) {
 	t.Parallel()
 	c := parse(t, withCallbacks+`, listen: "127.0.0.1:8090", success: any-2xx, timeout: 45s, schedule: [0s, 90s], jitter: 0,
-  at_once: 1, per_host: 2, https_only: true, ports: [], allow: [10.1.0.0/16, "fd00::/8"], window: 1m, retention: 48h, require_key: true,
+  at_once: 1, per_host: 2, https_only: true, ports: [], allow: [10.1.0.0/16, "fd00::/8"], window: 1m, retention: 48h, keep_bodies: 24h, require_key: true,
   local_address: 192.0.2.10, invalid_address: leave}`)
 	got := *c.Callbacks
 	want := config.Callbacks{
 		Listen: "127.0.0.1:8090", Success: config.Any2xx, Timeout: config.Duration(45 * time.Second),
 		Schedule: []config.DurationOrZero{0, config.DurationOrZero(90 * time.Second)}, AtOnce: 1, PerHost: 2, HTTPSOnly: true, Ports: []int{},
 		Allow:  []config.Network{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}, {Prefix: netip.MustParsePrefix("fd00::/8")}},
-		Window: config.Duration(time.Minute), Retention: config.Duration(48 * time.Hour), RequireKey: true,
+		Window: config.Duration(time.Minute), Retention: config.Duration(48 * time.Hour), KeepBodies: config.Duration(24 * time.Hour), RequireKey: true,
 		InvalidAddress: config.LeaveInvalid, LocalAddress: config.LocalAddress{Addr: netip.MustParseAddr("192.0.2.10")},
 	}
 	same := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })

@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // NeedsRestart is the first key or section in which next differs from c and that a running gateway cannot change, "" if there is
 // none. README.md has the same in its column "changed by".
 func (c *Config) NeedsRestart(next *Config) string {
@@ -16,6 +18,8 @@ func (c *Config) NeedsRestart(next *Config) string {
 		{"rollout", (next.Rollout == nil) != (c.Rollout == nil)},
 		{"rollout.bills", next.Rollout != nil && c.Rollout != nil && next.Rollout.Bills != c.Rollout.Bills},
 		{"store.url", next.Store.URL.Reveal() != c.Store.URL.Reveal()},
+		{"store.key", next.Store.Key.Reveal() != c.Store.Key.Reveal()},
+		{"store.old_keys", !slices.EqualFunc(next.Store.OldKeys, c.Store.OldKeys, func(a, b Secret) bool { return a.Reveal() == b.Reveal() })},
 		{"callbacks.listen", next.callbackListener() != c.callbackListener()},
 	} {
 		if k.changed {

@@ -174,7 +174,11 @@ func (c *callbackShow) Run(ctx context.Context, s system) error {
 	if l.Next != nil {
 		line("next", formatTime(*l.Next))
 	}
-	line("body", fmt.Sprintf("%d bytes, %s, not shown; SHA-256 of the upstream's body: %s", l.Size, l.Type, l.Digest))
+	body := fmt.Sprintf("%d bytes, %s, not shown", l.Size, l.Type)
+	if l.Deleted != nil {
+		body = "deleted at " + formatTime(*l.Deleted) + ", cannot be delivered again"
+	}
+	line("body", body+"; SHA-256 of the upstream's body: "+l.Digest)
 	if err := w.Flush(); err != nil || len(l.History) == 0 {
 		return err
 	}
@@ -213,7 +217,7 @@ type callbackReplay struct{ selectFlags }
 func (callbackReplay) Help() string {
 	return examples("billbridge callbacks replay --partner 6e2b0f4cd1aa --since 24h --by kim --dry-run", "billbridge callbacks replay cb_00112233445566778899aabbccddeeff",
 		"billbridge callbacks replay --all") +
-		"\n\nA delivered callback can be replayed by its id. The partner recognises the repetition by its webhook-id."
+		"\n\nA delivered callback can be replayed by its id until its body is deleted (callbacks.keep_bodies). The partner recognises the repetition by its webhook-id."
 }
 
 // Run replays callbacks.

@@ -66,7 +66,9 @@ func probeStore(ctx context.Context, c *config.Config) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	if err := store.Probe(ctx, c.Store.URL.Reveal()); err != nil {
+	var keys store.Keys
+	keys.Key, keys.Old = c.Store.Keys()
+	if err := store.Probe(ctx, c.Store.URL.Reveal(), keys); err != nil {
 		at := c.Store.Position
 		at.Text = "store.url: " + err.Error()
 		return translate.Problems{at}

@@ -45,6 +45,9 @@ func TestDayInARequestIsCapped(t *testing.T) {
 	}
 }
 
+// merchantOf is what is stored of the names of a member and a merchant.
+func merchantOf(names string) string { return "merchant " + string(partner.Of(string(partner.Of(key))+" "+names)) }
+
 // What is kept of an address, for each kind of call.
 func TestBindKeepsWhereCallbacksGo(t *testing.T) {
 	t.Parallel()
@@ -70,11 +73,11 @@ func TestBindKeepsWhereCallbacksGo(t *testing.T) {
 		},
 		"registration": {
 			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, Member: "m", Merchant: `s" "`, URL: theirs},
-			store.Address{Operation: "mapping.register", Form: "v2", Store: `"m" "s\" \""`},
+			store.Address{Operation: "mapping.register", Form: "v2", Store: merchantOf(`"m" "s\" \""`)},
 		},
 		"registration without a store": {
 			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, URL: theirs},
-			store.Address{Operation: "mapping.register", Form: "v2", Store: `"" ""`}, // what makes it none of a bill
+			store.Address{Operation: "mapping.register", Form: "v2", Store: merchantOf(`"" ""`)}, // what makes it none of a bill
 		},
 	} {
 		id := strings.TrimPrefix(s.bind(want.asked), "/callback/")

@@ -62,28 +62,46 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// sweep removes callbacks and addresses that have been over for longer than the retention, now and every hour.
+// sweep removes callbacks and addresses that have been over for longer than the retention, and the bodies of delivered callbacks, now
+// and every hour. It encrypts rows that are not encrypted with the current key.
 func (r *Relay) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
-		n, err := 0, error(nil)
+		n, bodies, err := 0, 0, error(nil)
 		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else the clock may be wrong, and removed rows are lost
-			n, err = r.store.Sweep(ctx, clock.Vouched, time.Duration(r.current.Load().callbacks.Retention))
+			keep := r.current.Load().callbacks
+			n, err = r.store.Sweep(ctx, clock.Vouched, time.Duration(keep.Retention))
+			if err == nil {
+				bodies, err = r.store.SweepBodies(ctx, clock.Vouched, time.Duration(keep.KeepBodies))
+			}
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
 			r.log.Error("old callbacks and addresses could not be removed", "error", err.Error())
-		} else if n > 0 {
-			r.log.Info("old callbacks and addresses were removed", "count", n)
+		} else if n > 0 || bodies > 0 {
+			r.log.Info("old callbacks and addresses were removed", "count", n, "bodies", bodies)
 		}
+		r.recrypt(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// recrypt encrypts rows that are not encrypted with the current key.
+func (r *Relay) recrypt(ctx context.Context) {
+	n, err := r.store.Recrypt(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		r.log.Error("rows of the store cannot be encrypted with the current key", "count", n, "error", err.Error())
+	case n > 0:
+		r.log.Info("rows of the store were encrypted with the current key: keys before it are not needed for them any more", "count", n)
 	}
 }
 
@@ -100,9 +118,6 @@ func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGro
 	ctx, cancel := context.WithTimeout(ctx, r.claimWithin)
 	defer cancel()
 	claimed, err := r.store.Claim(ctx, now, lease, free, s.callbacks.PerHost, s.perPartner(), busy)
-	if err != nil {
-		return 0, err
-	}
 	for _, c := range claimed {
 		r.count(c, 1)
 		attempts.Go(func() {
@@ -111,7 +126,7 @@ func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGro
 			r.wake()
 		})
 	}
-	return len(claimed), nil
+	return len(claimed), err
 }
 
 // count adds n to the attempts under way.

@@ -37,9 +37,10 @@ type Listed struct {
 	Form     string     `json:"form"`
 	Address  string     `json:"address"`
 	Type     string     `json:"content_type"`
-	Size     int        `json:"size,omitempty"`   // of the body, in bytes; only of a single callback
-	Digest   string     `json:"digest,omitempty"` // SHA-256 of the upstream's body in canonical form; only of a single callback
-	Cursor   int64      `json:"cursor"`           // for after
+	Size     int        `json:"size,omitempty"`         // of the body, in bytes; only of a single callback
+	Deleted  *time.Time `json:"body_deleted,omitempty"` // when the body was deleted: the callback cannot be delivered again
+	Digest   string     `json:"digest,omitempty"`       // SHA-256 of the upstream's body in canonical form; only of a single callback
+	Cursor   int64      `json:"cursor"`                 // for after
 
 	// History are the last attempts, in their order; only of a single callback. Attempts that were cut off are missing.
 	History []Attempted `json:"history,omitempty"`
@@ -268,8 +269,12 @@ func (r *Relay) decideOne(what string, change func(_ context.Context, id, by str
 		case err != nil:
 		case d.dry:
 			var c store.Callback
-			if c, err = r.store.Get(req.Context(), id); err == nil && !slices.Contains(states, c.State) {
+			switch c, err = r.store.Get(req.Context(), id); {
+			case err != nil:
+			case !slices.Contains(states, c.State):
 				err = wrong(c)
+			case !c.Erased.IsZero():
+				err = store.ErrErased
 			}
 		default:
 			if err = change(req.Context(), id, d.by, r.now()); errors.Is(err, store.ErrState) {
@@ -302,7 +307,7 @@ func listed(c store.Callback) Listed {
 	l := Listed{
 		ID: c.ID, Received: c.Received, Partner: c.Partner.Short(), Bill: c.Bill, Upstream: c.Upstream, State: string(c.State),
 		Attempts: c.Attempts, LastAt: at(c.LastAt), Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
-		Type: c.ContentType, Cursor: c.Cursor,
+		Type: c.ContentType, Cursor: c.Cursor, Deleted: at(c.Erased),
 	}
 	if c.State == store.Waiting {
 		l.Next = at(c.Next)
@@ -373,6 +378,8 @@ func fail(w http.ResponseWriter, err error) {
 		status, err = http.StatusNotFound, errors.New("there is no callback with this id, or it was removed after callbacks.retention")
 	case errors.Is(err, store.ErrState):
 		status = http.StatusConflict
+	case errors.Is(err, store.ErrErased):
+		status, err = http.StatusConflict, errors.New("the body of the callback was deleted, as callbacks.keep_bodies after its delivery are over: it cannot be delivered again")
 	}
 	http.Error(w, err.Error(), status)
 }

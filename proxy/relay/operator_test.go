@@ -225,6 +225,29 @@ func TestOperatorShows(t *testing.T) {
 	}
 }
 
+// TestOperatorLearnsThatABodyWasDeleted: the callback is shown with the time, and cannot be replayed, also not in a dry run.
+func TestOperatorLearnsThatABodyWasDeleted(t *testing.T) {
+	t.Parallel()
+	s, clock := office(t)
+	_, list := s.list("?bill=taken")
+	path := "/callbacks/" + list[0].ID
+	if n, err := s.store.SweepBodies(t.Context(), clock.now().Add(time.Hour), time.Minute); n < 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	var shown relay.Listed
+	if w := s.ask("GET", path); json.Unmarshal(w.Body.Bytes(), &shown) != nil || shown.Deleted == nil || !shown.Deleted.Equal(clock.now().Add(time.Hour)) || shown.Size != 0 || shown.Digest == "" {
+		t.Errorf("%s", w.Body)
+	}
+	for _, query := range []string{"", "?dry_run=true"} {
+		if w := s.ask("POST", path+"/replay"+query); w.Code != 409 || !strings.Contains(w.Body.String(), "the body of the callback was deleted") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if c := s.callback(list[0].ID); c.State != store.Delivered {
+		t.Errorf("%+v", c)
+	}
+}
+
 // A callback that is replayed begins its schedule anew, under the id it had.
 func TestOperatorReplaysOne(t *testing.T) {
 	t.Parallel()

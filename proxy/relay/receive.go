@@ -205,12 +205,22 @@ func subject(a store.Address, bill string) string {
 	switch {
 	case bill != "":
 		return string(a.Partner) + " " + bill
-	case a.Store != "":
-		// Hashed because an index of PostgreSQL takes no long text. The subject of a bill never begins with "merchant".
-		sum := sha256.Sum256([]byte(string(a.Partner) + " " + a.Store))
-		return "merchant " + hex.EncodeToString(sum[:])
+	case strings.HasPrefix(a.Store, merchantMark):
+		return a.Store
+	case a.Store != "": // of an earlier version, which stored the names
+		return merchant(a.Partner, a.Store)
 	}
 	return a.ID
+}
+
+// merchantMark begins the subject of a merchant. That of a bill never begins with it, nor do the quoted names of earlier versions.
+const merchantMark = "merchant "
+
+// merchant is the subject of the merchant of a registration. The names are hashed, as they need not be sent, and because an index of
+// PostgreSQL takes no long text.
+func merchant(id partner.ID, names string) string {
+	sum := sha256.Sum256([]byte(string(id) + " " + names))
+	return merchantMark + hex.EncodeToString(sum[:])
 }
 
 // fault answers that the gateway cannot take the callback now, so that the upstream tries again.

@@ -161,7 +161,7 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 		Partner: partner.Of(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: r.until(s, a.Expiry),
 	}
 	if !a.OfBill {
-		row.Store = fmt.Sprintf("%q %q", a.Member, a.Merchant)
+		row.Store = merchant(row.Partner, fmt.Sprintf("%q %q", a.Member, a.Merchant))
 	}
 	id, err := r.store.Bind(ctx, row)
 	if err != nil {

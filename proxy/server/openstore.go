@@ -27,7 +27,9 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 	began := time.Now()
 	for try := 0; ; try++ {
 		opening, cancel := context.WithTimeout(ctx, 30*time.Second)
-		opened, err := store.Open(opening, c.Store.URL.Reveal())
+		var keys store.Keys
+		keys.Key, keys.Old = c.Store.Keys()
+		opened, err := store.Open(opening, c.Store.URL.Reveal(), keys)
 		cancel()
 		switch {
 		case err == nil:
@@ -51,6 +53,9 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 
 func (s *Server) setStore(opened *store.Store) {
 	s.store, s.pinger = opened, pinger{store: opened, log: s.log}
+	if was := opened.Narrowed(); was != 0 {
+		s.log.Warn("others than the owner had rights to the file of the store: they were removed, also from -wal and -shm", "mode_before", was.String())
+	}
 }
 
 // openRelayAndRollout creates the relay if there is a store, and the rollout if the config has one.

@@ -19,7 +19,7 @@ type Address struct {
 	Operation string // of the call that carried it
 	Partner   partner.ID
 	Bill      string    // "" for a registration, and for a bill without a known id
-	Store     string    // the member and merchant of a registration; "" means that the address is of a bill
+	Store     string    // the merchant of a registration, hashed; "" means that the address is of a bill
 	Form      string    // the partner's
 	URL       string    // the partner's own address
 	Created   time.Time // must not be zero
@@ -66,14 +66,15 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	if _, known := s.proven.Load(a.Partner); !known {
 		unproven = a.Partner
 	}
+	url := s.keys.sealText(a.URL, urlOfAddress(a.ID))
 	return write(ctx, s, "keeping a callback address", func(ctx context.Context, q queries) (id string, err error) {
 		err = q.QueryRowContext(ctx, `
 			INSERT INTO billbridge_addresses AS was (
-				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds, unproven)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13)
+				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds, unproven, key_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14)
 			ON CONFLICT (registration) DO UPDATE SET holds = was.holds + 1 RETURNING id`,
-			a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, a.URL, registration,
-			a.Created.UnixMilli(), millis(a.Until), ends, unproven).Scan(&id)
+			a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, url, registration,
+			a.Created.UnixMilli(), millis(a.Until), ends, unproven, s.keys.current).Scan(&id)
 		return id, err
 	})
 }
@@ -107,12 +108,16 @@ func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 		return Address{}, ErrNotFound
 	}
 	return read(ctx, s, "reading a callback address", func(ctx context.Context, q queries) (a Address, err error) {
+		var key string
 		err = q.QueryRowContext(ctx, `
-			SELECT id, upstream, operation, partner, bill, store, form, url, created, until
+			SELECT id, upstream, operation, partner, bill, store, form, url, created, until, key_id
 			FROM billbridge_addresses WHERE id = $1`, id).Scan(
-			&a.ID, &a.Upstream, &a.Operation, &a.Partner, &a.Bill, &a.Store, &a.Form, &a.URL, moment{&a.Created}, moment{&a.Until})
+			&a.ID, &a.Upstream, &a.Operation, &a.Partner, &a.Bill, &a.Store, &a.Form, &a.URL, moment{&a.Created}, moment{&a.Until}, &key)
 		if errors.Is(err, sql.ErrNoRows) {
 			err = ErrNotFound
+		}
+		if err == nil {
+			a.URL, err = s.keys.openText(key, a.URL, urlOfAddress(a.ID))
 		}
 		return a, err
 	})

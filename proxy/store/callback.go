@@ -42,6 +42,7 @@ type Callback struct {
 	LastAt      time.Time // when the last attempt ended; zero before the first
 	LastStatus  int       // the HTTP status of the last attempt; 0 if there was no answer
 	LastOutcome string    // of the last attempt, one of the relay's outcomes; it must contain nothing secret
+	Erased      time.Time // when the body was deleted; zero if it is there
 	Cursor      int64     // grows with each callback; for Filter.After
 }
 
@@ -67,9 +68,8 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 	if c.Next.IsZero() {
 		c.Next = c.Received
 	}
-	if c.Body == nil {
-		c.Body = []byte{} // NULL would be refused
-	}
+	url := s.keys.sealText(c.URL, urlOfCallback(c.ID))
+	body := notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID)))
 	return write(ctx, s, "keeping a callback", func(ctx context.Context, q queries) (fresh bool, err error) {
 		// Callbacks of one order must be committed in the order of their numbers, and the statement below must see the last one
 		// committed: no two of them may run at once.
@@ -79,11 +79,11 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 		result, err := q.ExecContext(ctx, `
 			INSERT INTO billbridge_callbacks (
 				id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
-				state, attempts, next, due, lease, last_status, last_outcome)
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, ''
+				state, attempts, next, due, lease, last_status, last_outcome, key_id)
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16
 			WHERE NOT EXISTS (SELECT 1 FROM (`+lastOfOrder+`) AS last WHERE last.address = $2 AND last.digest = $10 AND last.received > $15)`,
-			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, c.URL, c.Host, c.Order, c.Digest[:], c.ContentType,
-			c.Body, c.Received.UnixMilli(), c.Next.UnixMilli(), c.Received.Add(-window).UnixMilli())
+			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
+			body, c.Received.UnixMilli(), c.Next.UnixMilli(), c.Received.Add(-window).UnixMilli(), s.keys.current)
 		if err != nil {
 			return false, err
 		}
@@ -114,27 +114,39 @@ const claims = "claims"
 // The columns of a callback, in the order of scan.
 const (
 	columns = `seq, id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, received,
-		state, attempts, next, last_at, last_status, last_outcome`
+		state, attempts, next, last_at, last_status, last_outcome, key_id, erased`
 	columnsAndBody = columns + ", body"
 )
 
-// scan reads a row of columns, and the columns after them into rest.
-func scan(row interface{ Scan(...any) error }, rest ...any) (c Callback, err error) {
+// scan reads a row of columns, or of columnsAndBody if there is a place for the body, and the columns after them into rest.
+func (s *Store) scan(row interface{ Scan(...any) error }, body *[]byte, rest ...any) (c Callback, err error) {
 	var digest []byte
-	if err := row.Scan(append([]any{
+	var key string
+	to := []any{
 		&c.Cursor, &c.ID, &c.Address, &c.Upstream, &c.Partner, &c.Bill, &c.Form, &c.URL, &c.Host, &c.Order, &digest,
 		&c.ContentType,
 		moment{&c.Received},
 		&c.State, &c.Attempts,
 		moment{&c.Next},
 		moment{&c.LastAt},
-		&c.LastStatus, &c.LastOutcome,
-	}, rest...)...); err != nil {
+		&c.LastStatus, &c.LastOutcome, &key,
+		moment{&c.Erased},
+	}
+	if body != nil {
+		to = append(to, body)
+	}
+	if err := row.Scan(append(to, rest...)...); err != nil {
 		return Callback{}, err
 	}
 	if len(digest) != len(c.Digest) {
 		return Callback{}, fmt.Errorf("callback %s: its digest has %d bytes", c.ID, len(digest))
 	}
 	copy(c.Digest[:], digest)
-	return c, nil
+	if c.URL, err = s.keys.openText(key, c.URL, urlOfCallback(c.ID)); err != nil {
+		return Callback{}, err
+	}
+	if body != nil && c.Erased.IsZero() {
+		c.Body, err = s.keys.open(key, *body, bodyOfCallback(c.ID))
+	}
+	return c, err
 }

@@ -50,7 +50,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Callback, error) {
 		rows, err := q.QueryContext(ctx, fmt.Sprintf(`
 			SELECT %s FROM billbridge_callbacks WHERE %s ORDER BY seq DESC LIMIT $%d`, columns, where, len(args)), args...)
 		return collect(rows, err, func(c *Callback, row *sql.Rows) (err error) {
-			*c, err = scan(row)
+			*c, err = s.scan(row, nil)
 			return err
 		})
 	})
@@ -83,11 +83,10 @@ func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
 	}
 	return read(ctx, s, "reading a callback", func(ctx context.Context, q queries) (Callback, error) {
 		var body []byte
-		c, err := scan(q.QueryRowContext(ctx, "SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id), &body)
+		c, err := s.scan(q.QueryRowContext(ctx, "SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id), &body)
 		if errors.Is(err, sql.ErrNoRows) {
 			err = ErrNotFound
 		}
-		c.Body = body
 		return c, err
 	})
 }
@@ -120,8 +119,8 @@ func (s *Store) Drop(ctx context.Context, f Filter, by string, now time.Time, pr
 	return s.decide(ctx, f, discard, by, now, progress)
 }
 
-// ReplayOne is Replay for one dead or delivered callback. It returns ErrNotFound if there is none with that id, and ErrState if it
-// is in another state.
+// ReplayOne is Replay for one dead or delivered callback. It returns ErrNotFound if there is none with that id, ErrState if it is in
+// another state, and ErrErased if its body was deleted.
 func (s *Store) ReplayOne(ctx context.Context, id, by string, now time.Time) error {
 	return s.decideOne(ctx, id, revive, by, now, Dead, Delivered)
 }
@@ -199,7 +198,8 @@ func (s *Store) decideOne(ctx context.Context, id string, d decision, by string,
 			return nil, err
 		}
 		c := Change{Action: d.action, By: by, At: now, Subject: id, To: string(d.to)}
-		err = q.QueryRowContext(ctx, "SELECT partner, state FROM billbridge_callbacks WHERE id = $1", id).Scan(&c.Partner, &c.From)
+		var erased bool
+		err = q.QueryRowContext(ctx, "SELECT partner, state, erased IS NOT NULL FROM billbridge_callbacks WHERE id = $1", id).Scan(&c.Partner, &c.From, &erased)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return ErrNotFound, nil
@@ -207,9 +207,11 @@ func (s *Store) decideOne(ctx context.Context, id string, d decision, by string,
 			return nil, err
 		case !slices.Contains(states, State(c.From)):
 			return ErrState, nil
+		case erased && d.to == Waiting:
+			return ErrErased, nil
 		}
-		// The state is compared again: an attempt may have ended since.
-		changed, err := numbers(ctx, q, "UPDATE billbridge_callbacks SET "+d.set+" WHERE id = $2 AND state = $3 RETURNING seq", now.UnixMilli(), id, c.From)
+		// The state is compared again: an attempt may have ended since, or a sweep may have deleted the body.
+		changed, err := numbers(ctx, q, "UPDATE billbridge_callbacks SET "+d.set+" WHERE id = $2 AND state = $3 AND erased IS NULL RETURNING seq", now.UnixMilli(), id, c.From)
 		if err == nil && len(changed) == 0 {
 			return ErrState, nil
 		}

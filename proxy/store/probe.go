@@ -41,7 +41,7 @@ func probeSQLite(ctx context.Context, file string, o options) error {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	for {
-		err := tryToWrite(ctx, db)
+		err := tryToWrite(ctx, db, o)
 		if code(err) != sqlite3.SQLITE_BUSY {
 			return explained(err)
 		}
@@ -64,7 +64,7 @@ func roomFor(path string) error {
 
 // tryToWrite checks a file as Open does, in a transaction that is rolled back. It makes the first write of Open, because SQLite
 // grants the lock on a read-only file, too, and not every system reports that earlier.
-func tryToWrite(ctx context.Context, db *sql.DB) error {
+func tryToWrite(ctx context.Context, db *sql.DB, o options) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -73,13 +73,17 @@ func tryToWrite(ctx context.Context, db *sql.DB) error {
 	if _, err := recognise(ctx, tx); err != nil {
 		return err
 	}
-	if _, err := examine(ctx, tx, forSQLite); err != nil {
+	s, err := examine(ctx, tx, forSQLite)
+	if err != nil {
+		return err
+	}
+	if err := o.checkKeys(ctx, tx, s); err != nil {
 		return err
 	}
 	return mark(ctx, tx)
 }
 
-func probePostgres(ctx context.Context, url string) error {
+func probePostgres(ctx context.Context, url string, o options) error {
 	db, err := pool(url, 1)
 	if err != nil {
 		return err
@@ -98,7 +102,19 @@ func probePostgres(ctx context.Context, url string) error {
 	if s.version < len(s.files) {
 		return mayCreate(ctx, db)
 	}
-	return mayWrite(ctx, db)
+	if err := mayWrite(ctx, db); err != nil {
+		return err
+	}
+	return o.checkKeys(ctx, db, s)
+}
+
+// checkKeys is the check of keys that Open makes, if the tables are up to date. Older tables have no encrypted rows.
+func (o options) checkKeys(ctx context.Context, q queries, s schema) error {
+	keys, err := newKeyring(o.keys)
+	if err != nil || s.version < len(s.files) {
+		return err
+	}
+	return keys.check(ctx, q)
 }
 
 func mayCreate(ctx context.Context, q queries) error {

@@ -68,6 +68,8 @@ const (
 //
 // A claim lasts for lease. If it is not finished by then, because its process died, the callback can be claimed again. So lease
 // must be longer than an attempt plus the difference between the clocks of replicas. Two replicas never hold one callback at once.
+//
+// A callback whose key this process does not have is left to other replicas. Then there is an error beside those that were claimed.
 func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, limit, perHost, perPartner int, busy map[string]int) ([]Claimed, error) {
 	if limit <= 0 || perHost <= 0 || perPartner <= 0 {
 		return nil, nil
@@ -77,19 +79,22 @@ func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, l
 		find = claimPostgres
 	}
 	expires := now.Add(lease)
-	return write(ctx, s, "claiming callbacks", func(ctx context.Context, q queries) ([]Claimed, error) {
+	type claim struct {
+		claimed    []Claimed
+		unreadable error
+	}
+	r, err := write(ctx, s, "claiming callbacks", func(ctx context.Context, q queries) (r claim, err error) {
 		if err := s.lockShared(ctx, q, claims); err != nil { // with other claims; see betweenClaims
-			return nil, err
+			return r, err
 		}
 		found, err := candidates(ctx, q, find, now, perHost)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		token := newToken()
 		taken := map[string]int{}
-		var claimed []Claimed
 		for _, f := range found {
-			if len(claimed) == limit {
+			if len(r.claimed) == limit {
 				break
 			}
 			if busy[f.host]+taken[f.host] >= perHost || busy[f.partner]+taken[f.partner] >= perPartner {
@@ -99,17 +104,24 @@ func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, l
 			taken[f.partner]++
 			var body []byte
 			c := Claimed{lease: token}
-			c.Callback, err = scan(q.QueryRowContext(ctx, `
+			c.Callback, err = s.scan(q.QueryRowContext(ctx, `
 				UPDATE billbridge_callbacks SET lease = $1, due = $2 WHERE seq = $3 RETURNING `+columnsAndBody+`, due`,
 				token, expires.UnixMilli(), f.seq), &body, moment{&c.expires})
-			if err != nil {
-				return nil, err
+			if errors.As(err, new(*keyError)) {
+				r.unreadable = err
+				continue
 			}
-			c.Body = body
-			claimed = append(claimed, c)
+			if err != nil {
+				return r, err
+			}
+			r.claimed = append(r.claimed, c)
 		}
-		return claimed, nil
+		return r, nil
 	})
+	if err == nil {
+		err = r.unreadable
+	}
+	return r.claimed, err
 }
 
 type candidate struct {

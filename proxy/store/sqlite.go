@@ -76,6 +76,7 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o options) (err er
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", o.busy.Milliseconds()),
 		"synchronous(FULL)",            // a commit is on the disk when it returns
+		"secure_delete(1)",             // what is deleted or encrypted later does not stay in free parts of the file
 		"journal_size_limit(67108864)", // a log that grew larger is truncated
 	}
 	if o.pages > 0 {

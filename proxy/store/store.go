@@ -43,8 +43,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -56,6 +58,8 @@ var (
 	errLeaseLost = errors.New("store: the lease was lost")
 	// ErrState: the callback is not in a state in which it can be replayed or dropped.
 	ErrState = errors.New("store: not in that state")
+	// ErrErased: the body of the callback was deleted, so that it cannot be delivered again.
+	ErrErased = errors.New("store: the body of the callback was deleted")
 	// ErrAmbiguous: the short hash of a partner fits more than one.
 	ErrAmbiguous = errors.New("store: the partner's short hash fits more than one partner")
 	// errClosed: the store was closed.
@@ -74,6 +78,16 @@ type Store struct {
 	batch    int  // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
 	proven   sync.Map // partners whose key is known to be valid: partner.ID
+	keys     keyring
+	walked   atomic.Bool // Recrypt has seen all rows
+	narrowed os.FileMode
+}
+
+// Keys encrypt what the store must keep in full, because it is sent later: callback addresses and bodies. With no key it is not
+// encrypted.
+type Keys struct {
+	Key []byte   // of KeyLength bytes, for what is written; nil for none
+	Old [][]byte // only for what is read; Recrypt replaces them
 }
 
 // An engine runs statements in one of the databases.
@@ -101,15 +115,22 @@ type queries interface {
 //
 // A database with a schema newer than this billbridge knows, and a file that is not a store of billbridge, are
 // refused and left as they are. No error shows the URL's password. ctx bounds the opening only.
-func Open(ctx context.Context, url string) (*Store, error) {
-	return open(ctx, url, options{busy: 5 * time.Second, batch: 1000})
+//
+// A database with rows that none of the keys decrypts is refused.
+func Open(ctx context.Context, url string, keys ...Keys) (*Store, error) {
+	return open(ctx, url, options{busy: 5 * time.Second, batch: 1000, keys: append(keys, Keys{})[0]})
 }
+
+// Narrowed returns the mode that the file of an SQLite store had, if others than its owner had rights to it. Open takes these away. It
+// returns 0 if there was nothing to do.
+func (s *Store) Narrowed() os.FileMode { return s.narrowed }
 
 // options are what tests set.
 type options struct {
 	busy  time.Duration // how long SQLite waits for the lock of another process
 	pages int           // how many pages SQLite's file may have; 0 for no limit
 	batch int           // as in Store
+	keys  Keys
 }
 
 func open(ctx context.Context, url string, o options) (*Store, error) {
@@ -118,6 +139,9 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{postgres: p.postgres, batch: o.batch}
+	if s.keys, err = newKeyring(o.keys); err != nil {
+		return nil, p.failed(err)
+	}
 	if p.postgres {
 		s.engine, err = openPostgres(ctx, url)
 	} else {
@@ -126,13 +150,20 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 	if err != nil {
 		return nil, p.failed(err)
 	}
+	if err := s.read(ctx, s.keys.check); err != nil {
+		_ = s.Close()
+		return nil, p.failed(err)
+	}
+	if p.file != "" { // only now: it is a store for certain
+		s.narrowed = narrow(p.file)
+	}
 	return s, nil
 }
 
 // Probe returns nil if the store at a URL could be opened and written to now, else an error like Open's. It creates and
 // changes nothing, and does not disturb processes that have the store open.
-func Probe(ctx context.Context, url string) error {
-	return probe(ctx, url, options{busy: 5 * time.Second})
+func Probe(ctx context.Context, url string, keys ...Keys) error {
+	return probe(ctx, url, options{busy: 5 * time.Second, keys: append(keys, Keys{})[0]})
 }
 
 func probe(ctx context.Context, url string, o options) error {
@@ -142,7 +173,7 @@ func probe(ctx context.Context, url string, o options) error {
 	}
 	switch {
 	case p.postgres:
-		err = probePostgres(ctx, url)
+		err = probePostgres(ctx, url, o)
 	case p.file != "":
 		err = probeSQLite(ctx, p.file, o)
 	}
@@ -251,7 +282,7 @@ func write[T any](ctx context.Context, s *Store, doing string, f func(context.Co
 }
 
 // sentinels are the errors that need no context.
-var sentinels = []error{ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, ErrFilter, ErrOtherOwner, errNotOpen, ErrBill}
+var sentinels = []error{ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, ErrFilter, ErrOtherOwner, errNotOpen, ErrBill, ErrErased}
 
 func failed(doing string, err error) error {
 	if err == nil {

@@ -30,6 +30,15 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 	return n + addresses, err
 }
 
+// SweepBodies deletes the bodies of callbacks that were delivered or dropped more than keep ago, and returns their number. The rows
+// stay until Sweep removes them. Dead callbacks keep their bodies until an operator decides.
+func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
+	return s.sweep(ctx, `
+		UPDATE billbridge_callbacks SET body = $1, erased = $2 WHERE seq IN (
+			SELECT seq FROM billbridge_callbacks WHERE done < $3 AND erased IS NULL ORDER BY done LIMIT $4 `+s.passOver()+`)`,
+		[]byte{}, now.UnixMilli(), now.Add(-keep).UnixMilli())
+}
+
 // SweepOwners removes released rows and the rows of bills that have been over for longer than retention, by the store's clock, in
 // batches as Sweep does, and returns their number. The owner of a removed bill is not known any more, so retention must be longer
 // than calls about a bill can come. Rows with a denial stay for deniedFor, by the machine's clock.

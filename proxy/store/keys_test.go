@@ -1,0 +1,263 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+var (
+	keyA = bytes.Repeat([]byte{0xA}, store.KeyLength)
+	keyB = bytes.Repeat([]byte{0xB}, store.KeyLength)
+)
+
+// openWith opens a store with keys; the first encrypts, if it is not nil.
+func openWith(t testing.TB, url string, key []byte, old ...[]byte) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), url, store.Keys{Key: key, Old: old})
+	return closed(t, s, err)
+}
+
+// keyIDs are the keys of the rows of a database, by table.
+func keyIDs(t testing.TB, url string) string {
+	t.Helper()
+	var all []string
+	for _, table := range []string{"addresses", "callbacks"} {
+		rows, err := raw(t, url).Query("SELECT DISTINCT key_id FROM billbridge_" + table + " ORDER BY key_id")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, id)
+		}
+		_ = rows.Close()
+	}
+	return strings.Join(all, " ")
+}
+
+// TestR35_KeyEncryptsWhatIsSent: with a key no address and no body lies in the database, and both come back as they were.
+func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := openWith(t, url, keyA)
+		a, c := address("a", "b"), callback("c1", "b")
+		a.URL, c.URL, c.Body = "https://one.example.com/?canary-1", "https://one.example.com/?canary-2", []byte("canary-3")
+		bind(t, s, a)
+		accept(t, s, c)
+		empty := callback("c2", "b2")
+		empty.Body = nil
+		accept(t, s, empty)
+		got, err := s.Address(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "address", got, a)
+		list, err := s.List(t.Context(), store.Filter{Bill: "b"})
+		if err != nil || len(list) != 1 || list[0].URL != c.URL {
+			t.Errorf("List: %+v, %v", list, err)
+		}
+		for _, got := range []store.Callback{get(t, s, "c1"), claim(t, s, noon)[0].Callback} {
+			if got.URL != c.URL || string(got.Body) != "canary-3" {
+				t.Errorf("%+v", got)
+			}
+		}
+		equal(t, "an empty body", len(get(t, s, "c2").Body), 0)
+		var address, callback string
+		var body []byte
+		if err := errors.Join(
+			raw(t, url).QueryRow("SELECT url FROM billbridge_addresses").Scan(&address),
+			raw(t, url).QueryRow("SELECT url, body FROM billbridge_callbacks WHERE id = 'c1'").Scan(&callback, &body),
+		); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{address, callback, string(body)} {
+			if strings.Contains(text, "canary") || strings.Contains(text, "example") || text == "" {
+				t.Errorf("the database has %q", text)
+			}
+		}
+		// A value of another row is not taken for that of this one.
+		run(t, raw(t, url), "UPDATE billbridge_callbacks SET body = (SELECT body FROM billbridge_callbacks WHERE id = 'c2') WHERE id = 'c1'")
+		if _, err := s.Get(t.Context(), "c1"); err == nil || !strings.Contains(err.Error(), "the body of callback c1 cannot be decrypted") {
+			t.Errorf("a changed row: %v", err)
+		}
+	})
+}
+
+// TestMissingKeyIsRefusedAtTheStart, with its id, and nothing is lost.
+func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := openWith(t, url, keyA)
+		bind(t, s, address("a", "b"))
+		accept(t, s, callback("c1", "b"))
+		for _, keys := range []store.Keys{{}, {Key: keyB}, {Old: [][]byte{keyB}}} {
+			_, opened := store.Open(t.Context(), url, keys)
+			for _, err := range []error{opened, store.Probe(t.Context(), url, keys)} {
+				if err == nil || !strings.Contains(err.Error(), "encrypted with the key "+store.KeyID(keyA)+", which is neither store.key nor one of store.old_keys (given: ") ||
+					keys.Key != nil && !strings.Contains(err.Error(), store.KeyID(keyB)) {
+					t.Errorf("%v", err)
+				}
+			}
+		}
+		for _, key := range [][]byte{{}, keyA[1:], bytes.Repeat(keyA, 2)} {
+			if _, err := store.Open(t.Context(), url, store.Keys{Key: key}); err == nil || !strings.Contains(err.Error(), "but must have 32") {
+				t.Errorf("%d bytes: %v", len(key), err)
+			}
+		}
+		for _, keys := range []store.Keys{{Key: keyA}, {Key: keyB, Old: [][]byte{keyA}}, {Old: [][]byte{keyB, keyA}}} {
+			if err := store.Probe(t.Context(), url, keys); err != nil {
+				t.Error(err)
+			}
+			again := openWith(t, url, keys.Key, keys.Old...)
+			equal(t, "the body", string(get(t, again, "c1").Body), `{"id":"c1"}`)
+		}
+	})
+}
+
+// TestKeysCanBeChanged: rows without encryption, and those of an old key, get the current one; without one they are decrypted.
+func TestKeysCanBeChanged(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		const many = 450 // more than two batches
+		s := open(t, url)
+		for i := range many {
+			bind(t, s, address(fmt.Sprintf("a%03d", i), "b"))
+			accept(t, s, callback(fmt.Sprintf("c%03d", i), fmt.Sprint("b", i)))
+		}
+		bind(t, s, registration("r", "s", noon))
+		become(t, s, callback("erased", "e"), store.Delivered)
+		if n, err := s.SweepBodies(t.Context(), noon.Add(time.Hour), time.Minute); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		a, b := store.KeyID(keyA), store.KeyID(keyB)
+		for _, step := range []struct {
+			key  []byte
+			old  [][]byte
+			n    int
+			want string
+		}{
+			{nil, nil, 0, " "},
+			{keyA, nil, 2*many + 2, a + " " + a},
+			{keyB, [][]byte{keyA}, 2*many + 2, b + " " + b},
+			{keyB, nil, 0, b + " " + b},
+			{nil, [][]byte{keyB}, 2*many + 2, " "},
+		} {
+			s := openWith(t, url, step.key, step.old...)
+			for _, want := range []int{step.n, 0} {
+				if n, err := s.Recrypt(t.Context()); n != want || err != nil {
+					t.Errorf("Recrypt = %d, %v, want %d", n, err, want)
+				}
+			}
+			equal(t, "the keys", keyIDs(t, url), step.want)
+			for _, i := range []int{0, 199, 200, many - 1} {
+				c := get(t, s, fmt.Sprintf("c%03d", i))
+				equal(t, "body", string(c.Body), string(callback(c.ID, "b").Body))
+				equal(t, "url", c.URL, callback("", "").URL)
+				if got, err := s.Address(t.Context(), fmt.Sprintf("a%03d", i)); err != nil || got.URL != address("", "").URL {
+					t.Errorf("%s, %v", got.URL, err)
+				}
+			}
+			if c := get(t, s, "erased"); len(c.Body) > 0 || c.Erased.IsZero() {
+				t.Errorf("%+v", c)
+			}
+		}
+	})
+}
+
+// TestCallbackOfAnotherKeyIsLeftToOtherReplicas: a replica that does not have the new key delivers what it can read.
+func TestCallbackOfAnotherKeyIsLeftToOtherReplicas(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		behind, ahead := openWith(t, url, keyA), openWith(t, url, keyB, keyA)
+		accept(t, ahead, callback("new", "b1"))
+		accept(t, behind, callback("old", "b2"))
+		claimed, err := behind.Claim(t.Context(), noon, time.Minute, 10, 10, 10, nil)
+		if err == nil || !strings.Contains(err.Error(), store.KeyID(keyB)) {
+			t.Errorf("%v", err)
+		}
+		equal(t, "claimed", ids(claimed), []string{"old"})
+		equal(t, "claimed by the other", ids(claim(t, ahead, noon.Add(2*time.Minute))), []string{"new", "old"})
+	})
+}
+
+// TestBodiesOfDeliveredCallbacksAreDeleted: the row stays, repetitions are still recognised, and a replay is refused.
+func TestBodiesOfDeliveredCallbacksAreDeleted(t *testing.T) {
+	t.Parallel()
+	const keep = 7 * 24 * time.Hour
+	for _, key := range [][]byte{nil, keyA} {
+		storetest.Each(t, func(t *testing.T, url string) {
+			s := openWith(t, url, key)
+			become(t, s, callback("delivered", "b1"), store.Delivered)
+			become(t, s, callback("replayed", "b2"), store.Delivered)
+			become(t, s, callback("dead", "b3"), store.Dead)
+			accept(t, s, callback("waiting", "b4"))
+			sweep := func(at time.Time, want int) {
+				t.Helper()
+				if n, err := s.SweepBodies(t.Context(), at, keep); n != want || err != nil {
+					t.Errorf("SweepBodies = %d, %v, want %d", n, err, want)
+				}
+			}
+			sweep(noon.Add(keep), 0)
+			if err := s.ReplayOne(t.Context(), "replayed", "kim", noon.Add(keep)); err != nil {
+				t.Error(err)
+			}
+			late := noon.Add(keep + time.Millisecond)
+			sweep(late, 1)
+			sweep(late, 0)
+			sweep(noon.Add(1000*keep), 0) // neither dead nor waiting
+			c := get(t, s, "delivered")
+			if len(c.Body) > 0 || !c.Erased.Equal(late) || c.State != store.Delivered {
+				t.Errorf("%+v", c)
+			}
+			for _, id := range []string{"replayed", "dead", "waiting"} {
+				equal(t, id, string(get(t, s, id).Body), `{"id":"`+id+`"}`)
+			}
+			if err := s.ReplayOne(t.Context(), "delivered", "kim", late); !errors.Is(err, store.ErrErased) {
+				t.Errorf("%v", err)
+			}
+			again := callback("delivered", "b1")
+			again.ID = "again"
+			if fresh, err := s.Accept(t.Context(), again, time.Hour); fresh || err != nil {
+				t.Errorf("the repetition: %v, %v", fresh, err)
+			}
+		})
+	}
+}
+
+// TestFileOfTheStoreIsNarrowed: rights of others to it, its log and its index are taken away and reported.
+func TestFileOfTheStoreIsNarrowed(t *testing.T) {
+	t.Parallel()
+	url := storetest.SQLite(t)
+	file := strings.TrimPrefix(url, "sqlite:")
+	first := open(t, url)
+	equal(t, "of a new file", first.Narrowed(), 0)
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Chmod(file+suffix, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := file + ".link"
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "before", open(t, "sqlite:"+link).Narrowed(), 0o644)
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(file + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, suffix, info.Mode().Perm(), 0o600)
+	}
+	equal(t, "the next time", open(t, url).Narrowed(), 0)
+}
