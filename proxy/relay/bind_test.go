@@ -46,7 +46,9 @@ func TestDayInARequestIsCapped(t *testing.T) {
 }
 
 // merchantOf is what is stored of the names of a member and a merchant.
-func merchantOf(names string) string { return "merchant " + string(partner.Of(string(partner.Of(key))+" "+names)) }
+func merchantOf(names string) string {
+	return "merchant " + string(partner.Of(string(partner.Of(key))+" "+names))
+}
 
 // What is kept of an address, for each kind of call.
 func TestBindKeepsWhereCallbacksGo(t *testing.T) {
