@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,7 +16,8 @@ import (
 type rolloutStatus struct {
 	adminFlags
 	partnerFlags
-	JSON bool `name:"json" help:"Print JSON instead of a table."`
+	Limit int  `default:"100" placeholder:"N" help:"The maximum number of partners (${default}); 0 for all."`
+	JSON  bool `name:"json" help:"Print JSON instead of a table."`
 }
 
 // Help implements kong's detailed help.
@@ -26,12 +28,15 @@ func (rolloutStatus) Help() string {
 
 // Run shows the status.
 func (c *rolloutStatus) Run(ctx context.Context, s system) error {
+	if c.Limit < 0 {
+		return usageError(fmt.Sprintf("--limit must not be negative, but is %d", c.Limit))
+	}
 	path, err := c.withPartner("/rollout")
 	if err != nil {
 		return err
 	}
-	var status rollout.Status
-	if err := c.get(ctx, path, &status); err != nil {
+	status, err := c.pages(ctx, path)
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -43,7 +48,35 @@ func (c *rolloutStatus) Run(ctx context.Context, s system) error {
 		return err
 	}
 	printPartners(w, status)
-	return w.Flush()
+	if err := w.Flush(); err != nil || status.Next == "" {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "There are more partners than these %d. To print all, add --limit 0.\n", len(status.Partners))
+	return err
+}
+
+// pages gets the status with the partners of as many pages as are wanted.
+func (c *rolloutStatus) pages(ctx context.Context, path string) (all rollout.Status, err error) {
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	for after := ""; ; {
+		page := maxPage
+		if c.Limit > 0 {
+			page = min(page, c.Limit-len(all.Partners))
+		}
+		var status rollout.Status
+		if err := c.get(ctx, path+separator+"limit="+strconv.Itoa(page)+after, &status); err != nil {
+			return all, err
+		}
+		status.Partners = append(all.Partners, status.Partners...)
+		status.Uncounted = cmp.Or(all.Uncounted, status.Uncounted)
+		if all = status; all.Next == "" || c.Limit > 0 && len(all.Partners) >= c.Limit {
+			return all, nil
+		}
+		after = "&after=" + all.Next
+	}
 }
 
 // printRollout prints what concerns all partners.

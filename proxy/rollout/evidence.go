@@ -138,7 +138,11 @@ func (r *Router) kept(ctx context.Context, version string, partner partner.ID, m
 
 // report is for GET /rollout/report.
 func (r *Router) report(ctx context.Context, query string) (answer Report, err error) {
-	only, err := r.oneOrAll(ctx, query)
+	q, err := asked(query, "partner")
+	if err != nil {
+		return answer, err
+	}
+	only, err := r.oneOrAll(ctx, q)
 	if err != nil {
 		return answer, err
 	}
@@ -146,7 +150,7 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 	if err != nil {
 		return answer, err
 	}
-	standings, uncounted, err := r.standings(ctx, decided, only)
+	standings, uncounted, err := r.standings(ctx, decided, only, store.AllPartners)
 	if err != nil {
 		return answer, err
 	}

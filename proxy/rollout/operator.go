@@ -25,7 +25,7 @@ const forAll = "all"
 
 // Operator serves the rollout on the admin listener:
 //
-//	GET  /rollout?partner=
+//	GET  /rollout?partner=&after=&limit=                         partners in pages; after is the next of the page before
 //	GET  /rollout/report?partner=
 //	GET  /rollout/audit?limit=                                   the last change first
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=true  partner=default for all without a stage of their own
@@ -268,11 +268,7 @@ func (r *Router) stored() error {
 }
 
 // oneOrAll is the full ID of the partner in a query, "" if there is none.
-func (r *Router) oneOrAll(ctx context.Context, query string) (only partner.ID, err error) {
-	q, err := parseQuery(query, "partner")
-	if err != nil {
-		return "", err
-	}
+func (r *Router) oneOrAll(ctx context.Context, q answers) (only partner.ID, err error) {
 	name, given := q["partner"]
 	if !given {
 		return "", nil

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -349,6 +350,53 @@ func TestOperatorShows(t *testing.T) {
 	if shown := answers[rollout.Status](d, "GET", "/rollout"); shown.Partners[0].Partner > shown.Partners[1].Partner {
 		t.Errorf("in no order: %+v", shown.Partners)
 	}
+}
+
+// TestStatusHasPages: partners that were seen, that have a stage and that have bills come in one order, each once.
+func TestStatusHasPages(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	var want []string
+	for i := range 20 {
+		key := fmt.Sprint("key", i)
+		want = append(want, hash(key)[:12])
+		switch i % 3 {
+		case 0:
+			if err := d.store.Seen(t.Context(), partner.ID(hash(key)), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		case 1:
+			d.owns(key, "legacy", 1, 0, 0)
+		default:
+			if err := d.store.SetStage(t.Context(), store.Stage{Partner: partner.ID(hash(key)), Stage: "shadow", By: "kim", At: time.Now()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	slices.Sort(want)
+	for _, limit := range []int{1, 3, 19, 20, 21} {
+		var got []string
+		bills, pages := 0, 0
+		for after := ""; ; pages++ {
+			page := answers[rollout.Status](d, "GET", fmt.Sprintf("/rollout?limit=%d%s", limit, after))
+			if len(page.Partners) > limit {
+				t.Errorf("a page of %d has %d", limit, len(page.Partners))
+			}
+			for _, p := range page.Partners {
+				got = append(got, p.Partner)
+				bills += len(p.Bills)
+			}
+			if page.Next == "" {
+				break
+			}
+			after = "&after=" + page.Next
+		}
+		if diff := cmp.Diff(want, got); diff != "" || bills != 7 || pages != (20-1)/limit {
+			t.Errorf("pages of %d: %d, bills %d\n%s", limit, pages, bills, diff)
+		}
+	}
+	d.denies(400, "GET", "/rollout?limit=0", "limit is from 1 to 10000")
+	d.denies(400, "GET", "/rollout?after=x", "after is the next of the page before")
 }
 
 // Without a store the config decides, and nobody else.

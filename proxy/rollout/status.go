@@ -34,7 +34,8 @@ type Status struct {
 	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
 
 	Uncounted string     `json:"uncounted,omitempty"` // why the numbers of bills are missing
-	Partners  []Standing `json:"partners"`            // that were seen, have a stage of their own or a bill in the ledger
+	Partners  []Standing `json:"partners"`            // a page of those that were seen, have a stage of their own or a bill in the ledger
+	Next      string     `json:"next,omitempty"`      // there are more partners: the value of after for the next page
 }
 
 // Declared is who declared something, and when.
@@ -155,9 +156,21 @@ type Changed struct {
 }
 
 func (r *Router) status(ctx context.Context, query string) (answer Status, err error) {
-	only, err := r.oneOrAll(ctx, query)
+	q, err := asked(query, "partner", "after", "limit")
 	if err != nil {
 		return answer, err
+	}
+	only, err := r.oneOrAll(ctx, q)
+	if err != nil {
+		return answer, err
+	}
+	limit, err := q.limit(listedMost)
+	if err != nil {
+		return answer, err
+	}
+	after, given := partner.Parse(q["after"])
+	if _, wanted := q["after"]; wanted && !given {
+		return answer, misunderstood("after is the next of the page before")
 	}
 	s := r.current.Load()
 	answer = Status{Old: s.backends[evidence.Old], New: s.backends[evidence.New], Bills: string(s.config.Bills), Split: string(s.config.Split), Settle: short(time.Duration(s.config.Settle))}
@@ -175,8 +188,39 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 	}
 	answer.Default = s.stages(decided)[""]
 	answer.Default.Effect = r.effect(ctx, decided, move{to: answer.Default.position()})
-	answer.Partners, answer.Uncounted, err = r.standings(ctx, decided, only)
+	in := store.AllPartners
+	if only == "" {
+		if in, answer.Next, err = r.page(ctx, s.stages(decided), after, limit); err != nil {
+			return Status{}, err
+		}
+	}
+	answer.Partners, answer.Uncounted, err = r.standings(ctx, decided, only, in)
 	return answer, err
+}
+
+// page is the range of the first limit partners after one. next is the last of them, "" if there are no more.
+func (r *Router) page(ctx context.Context, stages map[partner.ID]Placing, after partner.ID, limit int) (in store.Range, next string, err error) {
+	in = store.AllPartners
+	if after != "" {
+		in = store.After(after)
+	}
+	var ids []partner.ID
+	if r.store != nil {
+		if ids, err = r.store.PartnersIn(ctx, in, limit+1); err != nil {
+			return in, "", err
+		}
+	}
+	for id := range stages {
+		if id != "" && in.Has(id) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) <= limit {
+		return in, "", nil
+	}
+	last := partner.ID(ids[limit-1].Short()) // with all that look alike
+	return in.Through(last), string(last), nil
 }
 
 // certainty adds what the ledger depends on: whether it is complete, the addresses of the upstreams, and the clock.
@@ -211,11 +255,11 @@ func (r *Router) all(ctx context.Context) (store.Rollout, error) {
 	return r.store.Rollout(ctx)
 }
 
-// standings are those of one partner, or of all for "". uncounted is why the numbers of bills are missing.
-func (r *Router) standings(ctx context.Context, decided store.Rollout, only partner.ID) (answer []Standing, uncounted string, err error) {
+// standings are those of one partner, or for "" of those in a range. uncounted is why the numbers of bills are missing.
+func (r *Router) standings(ctx context.Context, decided store.Rollout, only partner.ID, in store.Range) (answer []Standing, uncounted string, err error) {
 	s := r.current.Load()
 	stages := s.stages(decided)
-	seen, bills, err := r.known(ctx, only)
+	seen, bills, err := r.known(ctx, only, in)
 	switch {
 	case errors.Is(err, errUncounted):
 		uncounted = err.Error()
@@ -243,7 +287,7 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only part
 		of(only) // also if nothing is known of it
 	} else {
 		for partner := range stages {
-			if partner != "" {
+			if partner != "" && in.Has(partner) {
 				of(partner)
 			}
 		}
@@ -309,13 +353,13 @@ func declared(d store.Declaration) *Declared {
 	return &Declared{d.By, d.At}
 }
 
-// known are the partners that were seen, and those that have bills.
-func (r *Router) known(ctx context.Context, only partner.ID) (seen []store.Sight, bills []store.Bills, err error) {
+// known are the partners that were seen, and those that have bills: one partner, or for "" those in a range.
+func (r *Router) known(ctx context.Context, only partner.ID, in store.Range) (seen []store.Sight, bills []store.Bills, err error) {
 	if r.store == nil {
 		return nil, nil, nil
 	}
 	if only == "" {
-		seen, err = r.store.Sights(ctx)
+		seen, err = r.store.SightsIn(ctx, in)
 	} else if first, lost := r.store.FirstSeen(ctx, only); !errors.Is(lost, store.ErrNotFound) {
 		seen, err = []store.Sight{{Partner: only, First: first}}, lost
 	}
@@ -324,18 +368,26 @@ func (r *Router) known(ctx context.Context, only partner.ID) (seen []store.Sight
 	}
 	count, cancel := context.WithTimeout(ctx, storeTimeout/2)
 	defer cancel()
-	if bills, err = r.openBills(count, only); err != nil && ctx.Err() == nil && count.Err() != nil {
+	if only != "" {
+		in = in.Of(only)
+	}
+	if bills, err = r.openBillsIn(count, in); err != nil && ctx.Err() == nil && count.Err() != nil {
 		return seen, nil, errUncounted
 	}
 	return seen, bills, err
 }
 
-// openBills counts the bills in the ledger, one count at a time: several would leave SQLite no reader for the calls of partners.
+// openBills counts the bills of one partner or, for "", of all.
 func (r *Router) openBills(ctx context.Context, only partner.ID) ([]store.Bills, error) {
+	return r.openBillsIn(ctx, store.AllPartners.Of(only))
+}
+
+// openBillsIn counts the bills in the ledger, one count at a time: several would leave SQLite no reader for the calls of partners.
+func (r *Router) openBillsIn(ctx context.Context, in store.Range) ([]store.Bills, error) {
 	select {
 	case r.counting <- struct{}{}:
 		defer func() { <-r.counting }()
-		return r.store.OpenBills(ctx, only, r.now())
+		return r.store.OpenBillsIn(ctx, in, r.now())
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

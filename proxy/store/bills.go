@@ -25,14 +25,23 @@ func (s *Store) OpenBills(ctx context.Context, prefix partner.ID, now time.Time)
 			return nil, err
 		}
 	}
-	return read(ctx, s, "counting bills", func(ctx context.Context, q queries) (all []Bills, err error) {
-		if err := onePartner(ctx, q, "billbridge_owners", prefix); err != nil {
+	if prefix != "" {
+		if _, err := read(ctx, s, "counting bills", func(ctx context.Context, q queries) (none struct{}, err error) {
+			return none, onePartner(ctx, q, "billbridge_owners", prefix)
+		}); err != nil {
 			return nil, err
 		}
+	}
+	return s.OpenBillsIn(ctx, Range{prefix, beyond(prefix)}, now)
+}
+
+// OpenBillsIn is OpenBills for the partners of a range.
+func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {
+	return read(ctx, s, "counting bills", func(ctx context.Context, q queries) (all []Bills, err error) {
 		rows, err := q.QueryContext(ctx, `
 			SELECT partner, upstream, state, count(*), count(CASE WHEN ends <= $3 THEN 1 END),
 				count(CASE WHEN ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END) FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
-			GROUP BY partner, upstream, state ORDER BY partner, upstream, state`, prefix, beyond(prefix), now.UnixMilli())
+			GROUP BY partner, upstream, state ORDER BY partner, upstream, state`, in.From, in.Before, now.UnixMilli())
 		err = each(rows, err, func(row *sql.Rows) error {
 			var partner partner.ID
 			var upstream string

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -49,10 +50,62 @@ type Sight struct {
 	First   time.Time
 }
 
+// A Range is a part of the partners in their order.
+type Range struct{ From, Before partner.ID }
+
+// AllPartners is the range of all partners.
+var AllPartners = Range{"", beyond("")}
+
+// After is the range of all partners whose ID comes after those that begin with prefix.
+func After(prefix partner.ID) Range { return Range{beyond(prefix), beyond("")} }
+
+// Through is the part of a range up to the partners whose ID begins with prefix.
+func (r Range) Through(prefix partner.ID) Range { return Range{r.From, beyond(prefix)} }
+
+// Of is the range of one partner; for "" it is the range itself.
+func (r Range) Of(id partner.ID) Range {
+	if id == "" {
+		return r
+	}
+	return Range{id, beyond(id)}
+}
+
+// Has reports whether a partner is in the range.
+func (r Range) Has(id partner.ID) bool { return id >= r.From && id < r.Before }
+
+// PartnersIn returns the first partners of a range that were seen or are in the ledger, sorted, at most limit. It reads one entry of an
+// index for each.
+func (s *Store) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.ID, error) {
+	return read(ctx, s, "reading partners", func(ctx context.Context, q queries) (all []partner.ID, err error) {
+		for _, query := range []string{
+			"SELECT partner FROM billbridge_seen WHERE partner >= $1 AND partner < $2 AND partner <> '' ORDER BY partner LIMIT $3",
+			`WITH RECURSIVE found (partner) AS (
+				SELECT min(partner) FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND partner <> ''
+				UNION ALL
+				SELECT (SELECT min(o.partner) FROM billbridge_owners o WHERE o.partner > found.partner AND o.partner < $2)
+				FROM found WHERE found.partner IS NOT NULL
+			) SELECT partner FROM found WHERE partner IS NOT NULL LIMIT $3`,
+		} {
+			rows, err := q.QueryContext(ctx, query, in.From, in.Before, limit)
+			found, err := collect(rows, err, column[partner.ID])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+		slices.Sort(all)
+		all = slices.Compact(all)
+		return all[:min(limit, len(all))], nil
+	})
+}
+
 // Sights returns all partners that were seen, sorted by partner.
-func (s *Store) Sights(ctx context.Context) ([]Sight, error) {
+func (s *Store) Sights(ctx context.Context) ([]Sight, error) { return s.SightsIn(ctx, AllPartners) }
+
+// SightsIn is Sights for the partners of a range.
+func (s *Store) SightsIn(ctx context.Context, in Range) ([]Sight, error) {
 	return read(ctx, s, "reading which partners were seen", func(ctx context.Context, q queries) ([]Sight, error) {
-		rows, err := q.QueryContext(ctx, "SELECT partner, seen FROM billbridge_seen ORDER BY partner")
+		rows, err := q.QueryContext(ctx, "SELECT partner, seen FROM billbridge_seen WHERE partner >= $1 AND partner < $2 ORDER BY partner", in.From, in.Before)
 		return collect(rows, err, func(s *Sight, row *sql.Rows) error { return row.Scan(&s.Partner, moment{&s.First}) })
 	})
 }
