@@ -56,7 +56,7 @@ func newKept(t *testing.T, url string, back http.Handler) *kept {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.db.Close() })
-	k.process = newProcess(t, anywhere+fmt.Sprintf(`
+	k.process = newProcess(t, anyPort+fmt.Sprintf(`
 upstreams:
   old: {form: v2, url: %q}
   new: {form: v2, url: "http://127.0.0.2:9"}
@@ -114,7 +114,7 @@ func (k *kept) flood(n int, key func(i int) string) (codes map[string]int) {
 					q := newCall("v2", "create").with("apiKey", key(i)).with("billId", fmt.Sprintf("FLOOD%015d", i)).with("expireDt", "9999-12-31")
 					path, body = q.path(), q.body()
 				}
-				got, err := ask(k.client, http.MethodPost, "http://"+k.Address()+path, body)
+				got, err := doRequest(k.client, http.MethodPost, "http://"+k.Address()+path, body)
 				if err != nil {
 					k.t.Error(err)
 					return
@@ -134,8 +134,8 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		k := newKept(t, url, nil)
-		k.send(newCall("v2", "create")).holds(t, "v2", 200, "0000")
-		k.send(newCall("v2", "create")).holds(t, "v2", 200, "BILL_001") // the backend may use the second address, too
+		k.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+		k.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001") // the backend may use the second address, too
 		eventually(t, func() bool { r := k.rows(); return r["proven"] == 1 && r["seen"] == 1 && r["addresses"] == 2 }, func() string { return fmt.Sprint(k.rows()) })
 		before, size := k.rows(), k.size()
 		keys := 30_000
@@ -196,7 +196,7 @@ func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 		answering.Store("on", nil)
 		q := newCall("v2", "create").with("billId", "ONEMOREBILL000000001")
 		got := k.send(q)
-		got.holds(t, "v2", 429, "MAINTAINED_METHOD")
+		got.check(t, "v2", 429, "MAINTAINED_METHOD")
 		if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "nothing was sent") {
 			t.Errorf("%v %s", got.header, got.body)
 		}
@@ -204,17 +204,17 @@ func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 		// A bill that the backend has: the read succeeds, and the key is valid from then on.
 		direct := httptest.NewServer(service)
 		defer direct.Close()
-		if _, err := ask(k.client, http.MethodPost, direct.URL+newCall("v2", "create").path(), newCall("v2", "create").body()); err != nil {
+		if _, err := doRequest(k.client, http.MethodPost, direct.URL+newCall("v2", "create").path(), newCall("v2", "create").body()); err != nil {
 			t.Fatal(err)
 		}
-		k.send(newCall("v2", "read")).holds(t, "v2", 200, "0000")
+		k.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 		s, err := store.Open(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
 		eventually(t, func() bool { may, err := s.MayHold(t.Context(), partner.Of(demoKey)); return may && err == nil }, func() string { return "no success was recorded" })
-		k.send(q).holds(t, "v2", 200, "0000")
+		k.send(q).check(t, "v2", 200, "0000")
 		if after := k.rows(); after["addresses"] != before["addresses"]+1 {
 			t.Errorf("%v, and before %v", after, before)
 		}

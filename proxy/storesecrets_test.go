@@ -21,9 +21,9 @@ func TestR35_StoreWithAKeyShowsNoSecret(t *testing.T) {
 	for name, store := range map[string]string{"without a key": "", "with a key": ", key: " + strings.Repeat("5a", 32)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &relayed{file: filepath.Join(t.TempDir(), "store.db")}
+			r := &callbackGateway{file: filepath.Join(t.TempDir(), "store.db")}
 			const name, phone, token = "김카나리아", "01098765432", "canary-0451-token"
-			r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return noon }, Transport: r, AnyCallbackURL: true})
+			r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: r, AnyCallbackURL: true})
 			t.Cleanup(func() { _ = r.service.Close() })
 			r.back = newBackend(t, r.service)
 			var down atomic.Bool
@@ -34,17 +34,17 @@ func TestR35_StoreWithAKeyShowsNoSecret(t *testing.T) {
 				}
 				_, _ = w.Write([]byte(`{"code":"0000"}`))
 			}))
-			r.process = newProcess(t, anywhere+toOne("v2", r.back.url)+"store: {url: \"sqlite:"+r.file+"\""+store+"}\n"+callbacksOn)
+			r.process = newProcess(t, anyPort+oneUpstream("v2", r.back.url)+"store: {url: \"sqlite:"+r.file+"\""+store+"}\n"+callbacksOn)
 			for i, id := range []string{"BILLTHATISNOTIFIED01", "BILLTHATISUNDERWAY01"} {
 				down.Store(i == 1)
 				r.send(newCall("v2", "create").with("billId", id).with("memberName", name).with("phone", phone).
-					with("callbackUrl", r.partner.url+"/paid?token="+token)).holds(t, "v2", 200, "0000")
+					with("callbackUrl", r.partner.url+"/paid?token="+token)).check(t, "v2", 200, "0000")
 				if err := r.service.Pay("", id); err != nil {
 					t.Fatal(err)
 				}
-				r.called(i + 1)
+				r.nthCallback(i + 1)
 			}
-			if got, err := ask(r.client, http.MethodPost, "http://"+r.Address()+"/auth/mapping", `{"apiKey":"`+demoKey+`","memberId":"`+name+
+			if got, err := doRequest(r.client, http.MethodPost, "http://"+r.Address()+"/auth/mapping", `{"apiKey":"`+demoKey+`","memberId":"`+name+
 				`","merchantId":"north","businessNumber":"1234567890","callbackUrl":"`+r.partner.url+`/r?token=`+token+`","redirectUrl":"https://partner.example.com/back"}`); err != nil || got.status != 200 {
 				t.Fatal(got, err)
 			}

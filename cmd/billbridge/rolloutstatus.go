@@ -61,6 +61,7 @@ func (c *rolloutStatus) pages(ctx context.Context, path string) (all rollout.Sta
 	if strings.Contains(path, "?") {
 		separator = "&"
 	}
+	all.Partners = []rollout.Standing{} // a list in JSON, also when it is empty
 	for after := ""; ; {
 		page := maxPage
 		if c.Limit > 0 {

@@ -138,7 +138,7 @@ func (r *Router) kept(ctx context.Context, version string, partner partner.ID, m
 
 // report is for GET /rollout/report.
 func (r *Router) report(ctx context.Context, query string) (answer Report, err error) {
-	q, err := asked(query, "partner")
+	q, err := parseQuery(query, "partner")
 	if err != nil {
 		return answer, err
 	}

@@ -268,7 +268,7 @@ func (r *Router) stored() error {
 }
 
 // oneOrAll is the full ID of the partner in a query, "" if there is none.
-func (r *Router) oneOrAll(ctx context.Context, q answers) (only partner.ID, err error) {
+func (r *Router) oneOrAll(ctx context.Context, q params) (only partner.ID, err error) {
 	name, given := q["partner"]
 	if !given {
 		return "", nil

@@ -156,7 +156,7 @@ type Changed struct {
 }
 
 func (r *Router) status(ctx context.Context, query string) (answer Status, err error) {
-	q, err := asked(query, "partner", "after", "limit")
+	q, err := parseQuery(query, "partner", "after", "limit")
 	if err != nil {
 		return answer, err
 	}
@@ -170,7 +170,7 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 	}
 	after, given := partner.Parse(q["after"])
 	if _, wanted := q["after"]; wanted && !given {
-		return answer, misunderstood("after is the next of the page before")
+		return answer, badRequest("after is the next of the page before")
 	}
 	s := r.current.Load()
 	answer = Status{Old: s.backends[evidence.Old], New: s.backends[evidence.New], Bills: string(s.config.Bills), Split: string(s.config.Split), Settle: short(time.Duration(s.config.Settle))}
@@ -196,31 +196,6 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 	}
 	answer.Partners, answer.Uncounted, err = r.standings(ctx, decided, only, in)
 	return answer, err
-}
-
-// page is the range of the first limit partners after one. next is the last of them, "" if there are no more.
-func (r *Router) page(ctx context.Context, stages map[partner.ID]Placing, after partner.ID, limit int) (in store.Range, next string, err error) {
-	in = store.AllPartners
-	if after != "" {
-		in = store.After(after)
-	}
-	var ids []partner.ID
-	if r.store != nil {
-		if ids, err = r.store.PartnersIn(ctx, in, limit+1); err != nil {
-			return in, "", err
-		}
-	}
-	for id := range stages {
-		if id != "" && in.Has(id) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	if ids = slices.Compact(ids); len(ids) <= limit {
-		return in, "", nil
-	}
-	last := partner.ID(ids[limit-1].Short()) // with all that look alike
-	return in.Through(last), string(last), nil
 }
 
 // certainty adds what the ledger depends on: whether it is complete, the addresses of the upstreams, and the clock.
@@ -352,49 +327,6 @@ func declared(d store.Declaration) *Declared {
 	}
 	return &Declared{d.By, d.At}
 }
-
-// known are the partners that were seen, and those that have bills: one partner, or for "" those in a range.
-func (r *Router) known(ctx context.Context, only partner.ID, in store.Range) (seen []store.Sight, bills []store.Bills, err error) {
-	if r.store == nil {
-		return nil, nil, nil
-	}
-	if only == "" {
-		seen, err = r.store.SightsIn(ctx, in)
-	} else if first, lost := r.store.FirstSeen(ctx, only); !errors.Is(lost, store.ErrNotFound) {
-		seen, err = []store.Sight{{Partner: only, First: first}}, lost
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	count, cancel := context.WithTimeout(ctx, storeTimeout/2)
-	defer cancel()
-	if only != "" {
-		in = in.Of(only)
-	}
-	if bills, err = r.openBillsIn(count, in); err != nil && ctx.Err() == nil && count.Err() != nil {
-		return seen, nil, errUncounted
-	}
-	return seen, bills, err
-}
-
-// openBills counts the bills of one partner or, for "", of all.
-func (r *Router) openBills(ctx context.Context, only partner.ID) ([]store.Bills, error) {
-	return r.openBillsIn(ctx, store.AllPartners.Of(only))
-}
-
-// openBillsIn counts the bills in the ledger, one count at a time: several would leave SQLite no reader for the calls of partners.
-func (r *Router) openBillsIn(ctx context.Context, in store.Range) ([]store.Bills, error) {
-	select {
-	case r.counting <- struct{}{}:
-		defer func() { <-r.counting }()
-		return r.store.OpenBillsIn(ctx, in, r.now())
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// errUncounted: the ledger is too large to count it while an operator waits.
-var errUncounted = errors.New("the ledger is too large to count its bills within " + short(storeTimeout/2))
 
 // auditedMost is the most entries of the audit log in one answer.
 const auditedMost = 10_000

@@ -1,0 +1,72 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/store"
+)
+
+// TestPartnersInARange: those that were seen and those of the ledger, each once, as many as are wanted.
+func TestPartnersInARange(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		var want []partner.ID
+		for i := range 9 {
+			id := partner.Of(fmt.Sprint(i))
+			want = append(want, id)
+			if i%3 != 1 {
+				if err := s.Seen(t.Context(), id, noon); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for bill := range i % 3 * 2 {
+				if _, err := s.Own(t.Context(), id, fmt.Sprint("b", bill), "new", noon, time.Time{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		slices.Sort(want)
+		for _, row := range []struct {
+			in    store.Range
+			limit int
+			want  []partner.ID
+		}{
+			{store.AllPartners, 100, want},
+			{store.AllPartners, 9, want},
+			{store.AllPartners, 4, want[:4]},
+			{store.After(want[2][:12]), 100, want[3:]},
+			{store.After(want[2][:12]).Through(want[5]), 100, want[3:6]},
+			{store.After(want[8]), 100, nil},
+			{store.AllPartners.Of(want[4]), 100, want[4:5]},
+		} {
+			got, err := s.PartnersIn(t.Context(), row.in, row.limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, fmt.Sprint(row.in), got, row.want)
+			sights, err := s.SightsIn(t.Context(), row.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bills, err := s.OpenBillsIn(t.Context(), row.in, noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range append(partnersOf(sights, func(s store.Sight) partner.ID { return s.Partner }), partnersOf(bills, func(b store.Bills) partner.ID { return b.Partner })...) {
+				if !row.in.Has(id) {
+					t.Errorf("%s is not in %v", id, row.in)
+				}
+			}
+		}
+	})
+}
+
+func partnersOf[T any](all []T, of func(T) partner.ID) (ids []partner.ID) {
+	for _, one := range all {
+		ids = append(ids, of(one))
+	}
+	return ids
+}
