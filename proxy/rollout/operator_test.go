@@ -395,7 +395,7 @@ func TestStatusHasPages(t *testing.T) {
 			t.Errorf("pages of %d: %d, bills %d\n%s", limit, pages, bills, diff)
 		}
 	}
-	d.denies(400, "GET", "/rollout?limit=0", "limit is from 1 to 10000")
+	d.denies(400, "GET", "/rollout?limit=0", "limit must be 1 to 10000, but is")
 	d.denies(400, "GET", "/rollout?after=x", "after is the next of the page before")
 }
 
