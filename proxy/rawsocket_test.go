@@ -1,0 +1,338 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/server"
+	"billbridge/translate"
+)
+
+// wireTimeout ends a test that would hang.
+const wireTimeout = 60 * time.Second
+
+// A wireGateway is a whole server on real listeners, started from the text of a config.
+type wireGateway struct {
+	*server.Server
+	log  *wireLog
+	text atomic.Pointer[string] // a reload reads it
+}
+
+// startWireGateway starts a server, which ends with the test. sockets may be nil.
+func startWireGateway(t testing.TB, text string, sockets map[string]net.Listener) *wireGateway {
+	t.Helper()
+	g := &wireGateway{log: &wireLog{}}
+	g.text.Store(&text)
+	load := func() (*config.Config, error) {
+		return config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(*g.text.Load())}, func(string) (string, bool) { return "", false })
+	}
+	c, err := load()
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if g.Server, err = server.Listen(context.Background(), c, load, sockets, server.Build{Version: "1"}, slog.New(slog.NewJSONHandler(g.log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+const wireListen = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n"
+
+// A wireLog keeps what was logged.
+type wireLog struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *wireLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *wireLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// take returns what was logged since the last take.
+func (l *wireLog) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := l.all.String()
+	l.all.Reset()
+	return text
+}
+
+// A wireCall is one call as an upstream read it from its connection.
+type wireCall struct{ path, id, body string }
+
+// A wireUpstream is a TCP listener that reads the calls byte by byte with a parser of its own. It answers each one with HTTP 200 and the
+// id of the call as the text, and notes everything that the gateway never sends.
+type wireUpstream struct {
+	url, host, form string
+
+	mu          sync.Mutex
+	calls       []wireCall
+	violations  []string
+	connections int
+}
+
+func newWireUpstream(t testing.TB, form string) *wireUpstream {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &wireUpstream{url: "http://" + l.Addr().String(), host: l.Addr().String(), form: form}
+	var serving sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); serving.Wait() })
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			u.mu.Lock()
+			u.connections++
+			u.mu.Unlock()
+			serving.Go(func() { u.serve(c) })
+		}
+	})
+	return u
+}
+
+// serve reads calls until the gateway closes the connection.
+func (u *wireUpstream) serve(c net.Conn) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for {
+		call, violation := readWireCall(in, u.host, u.form)
+		if violation == io.EOF {
+			return
+		}
+		u.mu.Lock()
+		u.calls = append(u.calls, call)
+		if violation != nil {
+			u.violations = append(u.violations, violation.Error())
+		}
+		u.mu.Unlock()
+		if violation != nil {
+			return
+		}
+		reply := fmt.Sprintf(`{"code":"BILL_003","message":%q,"data":null}`, call.id)
+		if u.form == "legacy" {
+			reply = fmt.Sprintf(`{"code":"BILL_003","msg":%q}`, call.id)
+		}
+		if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(reply), reply); err != nil {
+			return
+		}
+	}
+}
+
+// seen returns the calls and the violations since the last time.
+func (u *wireUpstream) seen() (calls []wireCall, violations []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	calls, violations, u.calls, u.violations = u.calls, u.violations, nil, nil
+	return calls, violations
+}
+
+var (
+	wirePaths = map[string][]string{
+		"v2": {
+			"/bill", "/bill/resend", "/bill/read", "/bill/destroy", "/bill/cancel",
+			"/auth/mapping", "/read/mapping", "/auth/mapping/status", "/auth/merchant/mapping", "/read/merchant",
+		},
+		"legacy": {"/if/bill/send", "/if/bill/resend", "/if/bill/read", "/if/bill/destroy", "/if/bill/cancel"},
+	}
+	wireID     = regexp.MustCompile(`^[0-9A-Za-z._:-]{1,128}$`)
+	wireNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
+)
+
+// readWireCall reads one call strictly: a POST to a documented path, each of the gateway's own headers once and no other, exactly as
+// many bytes as Content-Length says, all of them one JSON object, and nothing behind it. The error is io.EOF if there is no call.
+func readWireCall(in *bufio.Reader, host, form string) (call wireCall, violation error) {
+	var lines []string
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil && len(lines) == 0 && line == "" {
+			return call, io.EOF
+		}
+		text, ended := strings.CutSuffix(line, "\r\n")
+		if err != nil || !ended || strings.ContainsAny(text, "\r\n\x00") {
+			return call, fmt.Errorf("the line %q after %q: %v", line, lines, err)
+		}
+		if text == "" {
+			break
+		}
+		lines = append(lines, text)
+	}
+	if len(lines) == 0 {
+		return call, errors.New("an empty line before a call")
+	}
+	path, isPost := strings.CutPrefix(lines[0], "POST ")
+	path, isHTTP := strings.CutSuffix(path, " HTTP/1.1")
+	if call.path = path; !isPost || !isHTTP || !slices.Contains(wirePaths[form], path) {
+		return call, fmt.Errorf("the request line %q", lines[0])
+	}
+	got := map[string]string{}
+	for _, line := range lines[1:] {
+		name, value, found := strings.Cut(line, ": ")
+		if _, twice := got[name]; !found || twice {
+			return call, fmt.Errorf("the header line %q in %q", line, lines)
+		}
+		got[name] = value
+	}
+	call.id = got["X-Request-Id"]
+	length, size := 0, got["Content-Length"]
+	if !wireID.MatchString(call.id) || !wireNumber.MatchString(size) {
+		return call, fmt.Errorf("the id or the length in %q", lines)
+	}
+	length, _ = strconv.Atoi(size)
+	want := map[string]string{
+		"Host": host, "User-Agent": "billbridge/1", "Content-Length": size, "Accept": "application/json",
+		"Accept-Encoding": "identity", "Content-Type": "application/json", "X-Request-Id": call.id,
+	}
+	for name, value := range got {
+		if want[name] != value || len(got) != len(want) {
+			return call, fmt.Errorf("the headers %q", lines)
+		}
+	}
+	body := make([]byte, length)
+	_, err := io.ReadFull(in, body)
+	call.body = string(body)
+	switch trimmed := bytes.TrimSpace(body); {
+	case err != nil:
+		return call, fmt.Errorf("a body of %d bytes: %w", length, err)
+	case in.Buffered() > 0:
+		return call, fmt.Errorf("%d bytes behind the call %q", in.Buffered(), lines)
+	case !json.Valid(body) || trimmed[0] != '{':
+		return call, fmt.Errorf("the body is not a JSON object: %q", body)
+	}
+	return call, nil
+}
+
+// A wireAnswer is one answer of the gateway. id is its X-Request-Id, which an answer of net/http itself lacks.
+type wireAnswer struct {
+	status   int
+	id, body string
+}
+
+var wireHead = regexp.MustCompile(`^HTTP/1\.[01] ([1-9][0-9]{2}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n`)
+
+// wireAnswers splits what the gateway sent on one connection. whole is false if a part of an answer is missing. Interim answers are
+// left out.
+func wireAnswers(sent []byte) (answers []wireAnswer, whole bool) {
+	for len(sent) > 0 {
+		match := wireHead.FindSubmatch(sent)
+		if match == nil {
+			return answers, false
+		}
+		sent = sent[len(match[0]):]
+		var a wireAnswer
+		a.status, _ = strconv.Atoi(string(match[1]))
+		if a.status < 200 {
+			continue
+		}
+		length := len(sent) // without Content-Length, the answer of net/http ends with the connection
+		for line := range strings.SplitSeq(string(match[2]), "\r\n") {
+			if v, ok := strings.CutPrefix(line, "Content-Length: "); ok {
+				length, _ = strconv.Atoi(v)
+			}
+			if v, ok := strings.CutPrefix(line, "X-Request-Id: "); ok {
+				a.id = v
+			}
+		}
+		if bytes.HasPrefix(sent, []byte("HTTP/1.")) { // an answer to HEAD
+			length = 0
+		}
+		if length > len(sent) {
+			return answers, false
+		}
+		a.body, sent = string(sent[:length]), sent[length:]
+		answers = append(answers, a)
+	}
+	return answers, true
+}
+
+// wireDial connects to a gateway.
+func wireDial(t testing.TB, address string) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(wireTimeout))
+	return c.(*net.TCPConn)
+}
+
+// wireExchange writes the parts to a new connection and returns what the gateway sends until it closes. From the second part on, it
+// first waits for a whole answer to what it has written. halfClose ends the caller's side.
+func wireExchange(t testing.TB, address string, halfClose bool, parts ...string) []byte {
+	t.Helper()
+	c := wireDial(t, address)
+	defer c.Close()
+	var got []byte
+	buffer := make([]byte, 64<<10)
+	closed := false
+	read := func() {
+		n, err := c.Read(buffer)
+		got = append(got, buffer[:n]...)
+		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+			t.Fatalf("the connection was left open after %q", parts)
+		}
+		closed = err != nil
+	}
+	for i, part := range parts {
+		for i > 0 && !closed {
+			if answers, whole := wireAnswers(got); whole && len(answers) >= i {
+				break
+			}
+			read()
+		}
+		writing := make(chan struct{})
+		go func() { // the gateway may answer and close before it has read everything
+			defer close(writing)
+			_, _ = io.WriteString(c, part)
+			if halfClose && i == len(parts)-1 {
+				_ = c.CloseWrite()
+			}
+		}()
+		if i == len(parts)-1 {
+			defer func() { <-writing }()
+			break
+		}
+		<-writing
+	}
+	for !closed {
+		read()
+	}
+	return got
+}

@@ -1,0 +1,156 @@
+package proxy_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A wireStage is a gateway between a caller of one form and an upstream of one form, over real sockets, and what was counted.
+type wireStage struct {
+	t              *testing.T
+	gateway        *wireGateway
+	upstream       *wireUpstream
+	path, body     string // of a harmless request
+	streams, calls int
+	requests       int // that the gateway answered
+}
+
+// onWireStages runs a test for each pair of forms, with a body limit of 512 KiB, and prints the counts.
+func onWireStages(t *testing.T, run func(*wireStage)) {
+	t.Parallel()
+	for _, client := range []string{"v2", "legacy"} {
+		for _, upstream := range []string{"v2", "legacy"} {
+			t.Run(client+"/"+upstream, func(t *testing.T) {
+				t.Parallel()
+				u := newWireUpstream(t, upstream)
+				text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\nlimits: {body: 512KiB}\nfailures: {explain: 0s}\n", upstream, u.url)
+				s := &wireStage{t: t, gateway: startWireGateway(t, wireListen+text, nil), upstream: u}
+				s.path, s.body = "/bill/destroy", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}`
+				if client == "legacy" {
+					s.path, s.body = "/if/bill/destroy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`
+				}
+				run(s)
+				if strings.Contains(s.gateway.log.String(), `"msg":"panic"`) {
+					t.Error(s.gateway.log)
+				}
+				if s.upstream.connections > s.streams/2 {
+					t.Errorf("%d connections to the upstream for %d calls: they are not kept open", s.upstream.connections, s.calls)
+				}
+				t.Logf("%d streams, %d requests answered, %d calls at the upstream over %d connections", s.streams, s.requests, s.calls, s.upstream.connections)
+			})
+		}
+	}
+}
+
+// request is a whole request with a Content-Length.
+func (s *wireStage) request(id, body string, lines ...string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nX-Request-Id: %s\r\nContent-Length: %d\r\n%s\r\n%s",
+		s.path, id, len(body), strings.Join(append(lines, ""), "\r\n"), body)
+}
+
+// chunked is a whole request in chunks of a size.
+func (s *wireStage) chunked(id, body string, size int, lines ...string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nX-Request-Id: %s\r\nTransfer-Encoding: chunked\r\n%s\r\n%s",
+		s.path, id, strings.Join(append(lines, ""), "\r\n"), wireChunks(body, size))
+}
+
+// second is the harmless request that stands behind each stream. The gateway closes the connection after it.
+func (s *wireStage) second() string { return s.request("second", s.body, "Connection: close") }
+
+// smuggled is a request that only ever stands inside the body of another one.
+func (s *wireStage) smuggled() string { return s.request("smuggled", s.body) }
+
+// send sends the parts and compares what the gateway answered with what the upstream got: as many calls as answers with HTTP 200, in the
+// same order, each answer with the reply to its own request. With halfClose, the caller ends its side after the last part.
+func (s *wireStage) send(name string, halfClose bool, parts ...string) (answers []wireAnswer, calls []wireCall) {
+	s.t.Helper()
+	if halfClose { // a connection whose caller has ended its side before it is accepted gets no answer
+		parts = append([]string{s.request("before", s.body)}, parts...)
+	}
+	answers, whole := wireAnswers(wireExchange(s.t, s.gateway.Address(), halfClose, parts...))
+	calls, violations := s.upstream.seen()
+	s.streams, s.calls, s.requests = s.streams+1, s.calls+len(calls), s.requests+len(answers)
+	var answered, called []string
+	for _, a := range answers {
+		if a.status == 200 && a.id != "" {
+			answered = append(answered, a.id)
+			if !strings.Contains(a.body, `"`+a.id+`"`) {
+				s.t.Errorf("%s: the request %s got the answer %s", name, a.id, a.body)
+			}
+		}
+	}
+	for _, c := range calls {
+		called = append(called, c.id)
+	}
+	if !whole || !slices.Equal(called, answered) || len(violations) > 0 || slices.Contains(called, "smuggled") {
+		s.t.Errorf("%s: whole answers %v, %q answered with 200, %q called, violations %q\n%+v\nsent %.600q", name, whole, answered, called, violations, answers, parts)
+	}
+	if halfClose && len(answers) > 0 && len(calls) > 0 {
+		return answers[1:], calls[1:]
+	}
+	return answers, calls
+}
+
+// isLast reports whether the second request was answered, as the last one.
+func isLast(answers []wireAnswer) bool {
+	return len(answers) > 0 && answers[len(answers)-1].id == "second" && answers[len(answers)-1].status == 200
+}
+
+// TestR11_JSONTestSuite sends each file of the suite as the body and as the value of a field, with a length and in chunks, in one write
+// with the next request and in two.
+func TestR11_JSONTestSuite(t *testing.T) {
+	files, err := filepath.Glob("../translate/testdata/jsontestsuite/test_parsing/*.json")
+	if err != nil || len(files) < 300 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	onWireStages(t, func(s *wireStage) {
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			name, text := filepath.Base(file), string(data)
+			inside := strings.TrimSuffix(s.body, "}") + `,"x":` + text + "}"
+			for how, body := range map[string]string{"as the body": text, "as a value": inside} {
+				for framing, first := range map[string]string{"length": s.request("first", body), "chunks": s.chunked("first", body, 7+len(body)/100)} {
+					for _, parts := range [][]string{{first + s.second()}, {first, s.second()}} {
+						where := fmt.Sprintf("%s %s, %s, %d writes", name, how, framing, len(parts))
+						answers, calls := s.send(where, false, parts...)
+						if len(answers) != 2 || !isLast(answers) || answers[0].id != "first" {
+							s.t.Fatalf("%s: %+v", where, answers)
+						}
+						switch first := answers[0].status; {
+						case first == 200 && s.path == s.upstreamPath() && calls[0].body != body:
+							s.t.Errorf("%s: the upstream got %q", where, calls[0].body)
+						case first == 200 && name[0] == 'n', first != 200 && first != 400:
+							s.t.Errorf("%s: %+v", where, answers[0])
+						case first != 200 && name[0] == 'y' && how == "as a value" && !strings.Contains(name, "duplicated"):
+							s.t.Errorf("%s: %+v", where, answers[0])
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// upstreamPath is the path of the harmless request at the upstream.
+func (s *wireStage) upstreamPath() string {
+	if s.upstream.form == "legacy" {
+		return "/if/bill/destroy"
+	}
+	return "/bill/destroy"
+}
+
+// wireChunks is a body in chunks of a size, with the last chunk.
+func wireChunks(body string, size int) string {
+	var b strings.Builder
+	for part := range slices.Chunk([]byte(body), size) {
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(part), part)
+	}
+	return b.String() + "0\r\n\r\n"
+}
