@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A wireEdge is a first request at the edges of RFC 9112. In its text, PATH and BODY are those of a harmless request, LEN and HEX the
@@ -177,6 +178,38 @@ func TestR11_EdgesOfFraming(t *testing.T) {
 				if len(answers) == 0 || answers[0].status != edge.status || isLast(answers) != edge.goesOn || len(answers) > 2 {
 					s.t.Errorf("%s, %d writes: %+v", edge.name, len(parts), answers)
 				}
+			}
+		}
+	})
+}
+
+// TestR11_EdgesBehindARequest: whatever stands behind a good request in the same write, the good request is answered, and first.
+func TestR11_EdgesBehindARequest(t *testing.T) {
+	onWireStages(t, func(s *wireStage) {
+		inner := s.smuggled()
+		words := strings.NewReplacer("PATH", s.path, "BODY", s.body, "ILEN", fmt.Sprint(len(inner)), "INNER", inner, "LEN", fmt.Sprint(len(s.body)), "HEX", fmt.Sprintf("%x", len(s.body)))
+		for _, edge := range wireEdges {
+			if edge.halfClose { // a caller that closes its side cancels its requests
+				continue
+			}
+			answers, _ := s.send(edge.name, false, s.request("before", s.body)+words.Replace(edge.text)+s.second())
+			if len(answers) < 2 || answers[0].id != "before" || answers[0].status != 200 || answers[1].status != edge.status || isLast(answers) != edge.goesOn {
+				s.t.Errorf("%s: %+v", edge.name, answers)
+			}
+		}
+	})
+}
+
+// TestR11_MalformedBytesDoNotCancelTheRequestBeforeThem: old clients send one more CR LF behind a body. Their read is answered, and then
+// the connection is closed.
+func TestR11_MalformedBytesDoNotCancelTheRequestBeforeThem(t *testing.T) {
+	onWireStages(t, func(s *wireStage) {
+		s.upstream.hold = 50 * time.Millisecond
+		s.path = strings.Replace(s.path, "destroy", "read", 1)
+		for _, behind := range []string{"\r\n", "\n", "\x00\r\n", "GET / HTTP/1.1\nHost: a\n\n", "CONNECT a:80 HTTP/1.1\r\n\r\n", s.second() + "\r\n"} {
+			answers, _ := s.send(fmt.Sprintf("%.20q", behind), false, s.request("before", s.body)+behind)
+			if len(answers) < 2 || answers[0].status != 200 || answers[1].status != 400 && answers[1].status != 200 {
+				s.t.Errorf("%.20q: %+v", behind, answers)
 			}
 		}
 	})

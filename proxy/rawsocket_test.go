@@ -97,6 +97,7 @@ type wireCall struct{ path, id, body string }
 // id of the call as the text, and notes everything that the gateway never sends.
 type wireUpstream struct {
 	url, host, form string
+	hold            time.Duration // before each reply, it waits so long for the gateway to give the call up
 
 	mu          sync.Mutex
 	calls       []wireCall
@@ -145,6 +146,13 @@ func (u *wireUpstream) serve(c net.Conn) {
 		u.mu.Unlock()
 		if violation != nil {
 			return
+		}
+		if u.hold > 0 {
+			_ = c.SetReadDeadline(time.Now().Add(u.hold))
+			if _, err := in.Peek(1); errors.Is(err, io.EOF) {
+				return
+			}
+			_ = c.SetReadDeadline(time.Time{})
 		}
 		reply := fmt.Sprintf(`{"code":"BILL_003","message":%q,"data":null}`, call.id)
 		if u.form == "legacy" {

@@ -74,12 +74,23 @@ func (s *wireStage) send(name string, halfClose bool, parts ...string) (answers 
 	answers, whole := wireAnswers(wireExchange(s.t, s.gateway.Address(), halfClose, parts...))
 	calls, violations := s.upstream.seen()
 	s.streams, s.calls, s.requests = s.streams+1, s.calls+len(calls), s.requests+len(answers)
+	if problem := compareWire(answers, whole, calls, violations); problem != "" {
+		s.t.Errorf("%s: %s\n%+v\nsent %.600q", name, problem, answers, parts)
+	}
+	if halfClose && len(answers) > 0 && len(calls) > 0 {
+		return answers[1:], calls[1:]
+	}
+	return answers, calls
+}
+
+// compareWire returns what is wrong between what the gateway answered and what the upstream got, or "".
+func compareWire(answers []wireAnswer, whole bool, calls []wireCall, violations []string) string {
 	var answered, called []string
 	for _, a := range answers {
 		if a.status == 200 && a.id != "" {
 			answered = append(answered, a.id)
 			if !strings.Contains(a.body, `"`+a.id+`"`) {
-				s.t.Errorf("%s: the request %s got the answer %s", name, a.id, a.body)
+				return fmt.Sprintf("the request %s got the answer %s", a.id, a.body)
 			}
 		}
 	}
@@ -87,12 +98,9 @@ func (s *wireStage) send(name string, halfClose bool, parts ...string) (answers 
 		called = append(called, c.id)
 	}
 	if !whole || !slices.Equal(called, answered) || len(violations) > 0 || slices.Contains(called, "smuggled") {
-		s.t.Errorf("%s: whole answers %v, %q answered with 200, %q called, violations %q\n%+v\nsent %.600q", name, whole, answered, called, violations, answers, parts)
+		return fmt.Sprintf("whole answers %v, %q answered with 200, %q called, violations %q", whole, answered, called, violations)
 	}
-	if halfClose && len(answers) > 0 && len(calls) > 0 {
-		return answers[1:], calls[1:]
-	}
-	return answers, calls
+	return ""
 }
 
 // isLast reports whether the second request was answered, as the last one.

@@ -184,9 +184,11 @@ func (c *conn) Read(p []byte) (int, error) {
 		refused(c.RemoteAddr(), reason)
 	}
 	c.ended, c.pending = true, malformed
-	begun := copy(p[passed:], c.pending)
-	c.pending = c.pending[begun:]
-	return passed + begun, nil
+	if passed > 0 {
+		// malformed is read apart: during a request net/http looks for the next byte, and cancels the request if it finds the end.
+		return passed, nil
+	}
+	return c.Read(p)
 }
 
 // scanPreface holds a connection on which HTTP/2 was agreed on to its preface: net/http would serve anything else as HTTP/1.
