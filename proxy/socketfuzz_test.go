@@ -1,0 +1,107 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// wireEnd stands behind each input. In every state of a connection it is malformed, or it makes the body longer than the limit, so that
+// the gateway closes the connection. (A caller that closed its side instead would cancel its own requests.)
+var wireEnd = []byte(strings.Repeat("\x00\r\n", 400))
+
+// FuzzSocket writes bytes to a listening gateway whose upstream reads its calls byte by byte. Whatever the bytes are, the upstream gets
+// exactly the calls that are answered with HTTP 200, in their order and well-formed, no request panics, and the connection ends.
+func FuzzSocket(f *testing.F) {
+	type stage struct {
+		gateway  *wireGateway
+		upstream *wireUpstream
+	}
+	stages := map[bool]stage{}
+	for legacy, form := range map[bool]string{false: "v2", true: "legacy"} {
+		u := newWireUpstream(f, form)
+		text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\nlimits: {body: 1KiB, connections: 100000, address_connections: 100000}\nfailures: {explain: 0s}\n", form, u.url)
+		stages[legacy] = stage{startWireGateway(f, wireListen+text, nil), u}
+	}
+	for _, seed := range wireSeeds() {
+		f.Add([]byte(seed), false)
+		f.Add([]byte(seed), true)
+	}
+	f.Fuzz(func(t *testing.T, sent []byte, legacy bool) {
+		s := stages[legacy]
+		c := wireDial(t, s.gateway.Address())
+		defer c.Close()
+		go func() { _, _ = c.Write(append(sent[:len(sent):len(sent)], wireEnd...)) }()
+		got, gone := readToEnd(t, c)
+		answers, whole := wireAnswers(got)
+		calls, violations := s.upstream.seen()
+		if problem := compareWire(answers, whole, calls, violations); problem != "" && !gone {
+			t.Fatalf("%s\n%q", problem, got)
+		}
+		if len(calls) > len(answers) || len(violations) > 0 {
+			t.Fatalf("%d calls, %d answers, %q\n%q", len(calls), len(answers), violations, got)
+		}
+		if log := s.gateway.log.take(); strings.Contains(log, `"msg":"panic"`) {
+			t.Fatal(log)
+		}
+	})
+}
+
+// readToEnd reads until the gateway closes. A request whose body is larger than what follows is answered only when its body has come or
+// the caller has closed its side: gone reports that it had to.
+func readToEnd(t *testing.T, c *net.TCPConn) (got []byte, gone bool) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	got, err := io.ReadAll(c)
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		_ = c.CloseWrite()
+		_ = c.SetReadDeadline(time.Now().Add(wireTimeout))
+		var rest []byte
+		rest, err = io.ReadAll(c)
+		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+			t.Fatalf("the connection was left open after %q", got)
+		}
+		return append(got, rest...), true
+	}
+	return got, false
+}
+
+// wireSeeds are the edges of framing in both forms with a request behind them, and all fifteen calls, in chunks too.
+func wireSeeds() (seeds []string) {
+	type request struct{ path, body string }
+	requests := []request{
+		{"/bill", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":1000}}`},
+		{"/bill/resend", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`},
+		{"/bill/read", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`},
+		{"/bill/destroy", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}`},
+		{"/bill/cancel", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h","cancelReason":"r"}}`},
+		{"/if/bill/send", `{"apikey":"k","member":"m","merchant":"s","bill":{"bill_id":"B1","price":"1000"}}`},
+		{"/if/bill/resend", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`},
+		{"/if/bill/read", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`},
+		{"/if/bill/destroy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`},
+		{"/if/bill/cancel", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`},
+		{"/auth/mapping", `{"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com"}`},
+		{"/read/mapping", `{"apiKey":"k"}`},
+		{"/auth/mapping/status", `{"apiKey":"k","member":"m","merchant":"s"}`},
+		{"/auth/merchant/mapping", `{"apiKey":"k","memberId":"m","merchantId":"s"}`},
+		{"/read/merchant", `{"apiKey":"k"}`},
+	}
+	whole := func(r request) string {
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", r.path, len(r.body), r.body)
+	}
+	for _, r := range requests {
+		seeds = append(seeds, whole(r)+whole(requests[3]),
+			fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%s", r.path, wireChunks(r.body, 30))+whole(requests[8]))
+	}
+	for _, r := range []request{requests[3], requests[8]} {
+		inner := whole(r)
+		words := strings.NewReplacer("PATH", r.path, "BODY", r.body, "ILEN", fmt.Sprint(len(inner)), "INNER", inner, "LEN", fmt.Sprint(len(r.body)), "HEX", fmt.Sprintf("%x", len(r.body)))
+		for _, edge := range wireEdges {
+			seeds = append(seeds, words.Replace(edge.text)+whole(r))
+		}
+	}
+	return seeds
+}
