@@ -39,14 +39,11 @@ func startWireGateway(t testing.TB, text string, sockets map[string]net.Listener
 	t.Helper()
 	g := &wireGateway{log: &wireLog{}}
 	g.text.Store(&text)
-	load := func() (*config.Config, error) {
-		return config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(*g.text.Load())}, func(string) (string, bool) { return "", false })
-	}
-	c, err := load()
+	c, err := g.load()
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	if g.Server, err = server.Listen(context.Background(), c, load, sockets, server.Build{Version: "1"}, slog.New(slog.NewJSONHandler(g.log, nil))); err != nil {
+	if g.Server, err = server.Listen(context.Background(), c, g.load, sockets, server.Build{Version: "1"}, slog.New(slog.NewJSONHandler(g.log, nil))); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -59,6 +56,11 @@ func startWireGateway(t testing.TB, text string, sockets map[string]net.Listener
 		}
 	})
 	return g
+}
+
+// load reads the config.
+func (g *wireGateway) load() (*config.Config, error) {
+	return config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(*g.text.Load())}, func(string) (string, bool) { return "", false })
 }
 
 const wireListen = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n"
