@@ -134,8 +134,8 @@ func TestCallbacksCommands(t *testing.T) {
 	p.setReaction(func(string, int) reaction { return accept })
 	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* fits more than one partner\n`, "replay", "--partner", twin)
 	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* fits more than one partner\n`, "drop", "--partner", twin)
-	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* at least 12 lower-case hex digits, not "`+mine[:11]+`"\n`, "replay", "--partner", mine[:11])
-	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* at least 12 lower-case hex digits, not "MINE0"\n`, "drop", "--partner", "MINE0")
+	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* 12 to 64 lower-case hex digits of the SHA-256 of its key\n`, "replay", "--partner", mine[:11])
+	does(exitError, "", `billbridge: the gateway refused the request \(400\): .* 12 to 64 lower-case hex digits of the SHA-256 of its key\n`, "drop", "--partner", "MINE0")
 	afterwards()
 	lists(latest, "--state", "dead")
 

@@ -317,7 +317,8 @@ func beyond(prefix partner.ID) partner.ID { return prefix + "g" }
 
 func checkPrefix(prefix partner.ID) error {
 	if !prefix.IsPrefix() {
-		return fmt.Errorf("%w: a partner is named by at least 12 lower-case hex digits, not %q", ErrFilter, prefix)
+		// The text may be a key, and is not repeated.
+		return fmt.Errorf("%w: a partner is named by 12 to 64 lower-case hex digits of the SHA-256 of its key", ErrFilter)
 	}
 	return nil
 }
