@@ -1,0 +1,354 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+)
+
+// wireSecrets are values that stand in calls, replies and callbacks, and must be found nowhere else. The last two are a part of the
+// query of a callback address and of the address of a redirect.
+var wireSecrets = map[string]string{
+	"key": "canary-key-91b7", "another key": "canary-key-77aa", "phone": "01055559137", "name": "카나리아고객", "hash": strings.Repeat("c4a9", 16),
+	"card": "5412-88**-****-3391", "approval": "90417731", "message": "canary-message", "token": "canary-token", "redirect": "canary-redirect",
+}
+
+// A wireBackend answers by the bill of the call, with secrets wherever a reply has a place, and keeps the callback addresses.
+type wireBackend struct {
+	form    string
+	server  *httptest.Server
+	arrived chan struct{} // of calls of the bill "held"
+	release chan struct{}
+
+	mu        sync.Mutex
+	addresses map[string]string // by bill
+}
+
+func newWireBackend(t *testing.T, form string) *wireBackend {
+	b := &wireBackend{form: form, arrived: make(chan struct{}, 100), release: make(chan struct{}), addresses: map[string]string{}}
+	b.server = httptest.NewServer(b)
+	t.Cleanup(b.server.Close)
+	return b
+}
+
+// withSecrets replaces words by secrets.
+func withSecrets(text string) string {
+	s := wireSecrets
+	return strings.NewReplacer("KEY", s["key"], "PHONE", s["phone"], "NAME", s["name"], "HASH", s["hash"], "CARD", s["card"], "NUM", s["approval"], "MESSAGE", s["message"], "TOKEN", s["token"]).Replace(text)
+}
+
+func (b *wireBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	f, _ := soakRead(body)
+	b.mu.Lock()
+	if f.callback != "" {
+		b.addresses[f.id] = f.callback
+	}
+	b.mu.Unlock()
+	kind, _, _ := strings.Cut(f.id, "-")
+	read := strings.HasSuffix(r.URL.Path, "/read")
+	say := func(status int, v2, legacy string) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, withSecrets(strings.ReplaceAll(map[string]string{"v2": v2, "legacy": legacy}[b.form], "ID", f.id)))
+	}
+	record := [2]string{
+		`{"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","billId":"ID","apprState":"F","apprPrice":30000,"apprDt":20261122101112,"apprIssuer":"NAME","apprIssuerNum":"CARD","apprNum":"NUM","extra":"PHONE"}}`,
+		`{"apikey":"KEY","bill_id":"ID","appr_state":"F","appr_price":"30000","appr_dt":"20261122101112","appr_issuer":"NAME","appr_issuer_num":"CARD","appr_num":"NUM","extra":"PHONE"}`,
+	}
+	switch {
+	case kind == "held":
+		b.arrived <- struct{}{}
+		<-b.release
+		panic(http.ErrAbortHandler)
+	case read && kind == "differs" && b.form == "v2":
+		say(200, strings.NewReplacer("NAME", "PHONE", "CARD", "HASH", "30000", "40000").Replace(record[0]), "")
+	case read && kind != "good" && kind != "differs":
+		say(200, `{"code":"BILL_003","message":"MESSAGE NAME","data":null}`, `{"code":"9980","msg":"MESSAGE NAME"}`)
+	case read:
+		say(200, record[0], record[1])
+	case kind == "refused":
+		say(400, `{"code":"VALIDATION_002","message":"HASH of PHONE is wrong","data":{"apiKey":"KEY"}}`, `{"code":"VALIDATION_002","msg":"HASH of PHONE is wrong","apikey":"KEY"}`)
+	case kind == "page":
+		say(502, `<html>KEY NAME PHONE</html>`, `<html>KEY NAME PHONE</html>`)
+	case kind == "odd":
+		say(200, `{"code":{"KEY":"NAME"},"message":"MESSAGE"}`, `{"code":["KEY"],"msg":"MESSAGE"}`)
+	case kind == "twice":
+		say(200, `{"code":"0000","PHONE":1,"PHONE":2}`, `{"code":"0000","NAME":1,"NAME":2}`)
+	case kind == "moved":
+		w.Header().Set("Location", "http://"+wireSecrets["redirect"]+".example.com/"+wireSecrets["key"])
+		w.WriteHeader(302)
+	case kind == "lost":
+		panic(http.ErrAbortHandler)
+	default:
+		say(200, `{"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","member":"NAME","merchant":"s","billId":"ID","hash":"HASH","shortUrl":"https://x.example.com/TOKEN","PHONE":1}}`,
+			`{"code":"0000","msg":"MESSAGE","apikey":"KEY","member":"NAME","merchant":"s","bill_id":"ID","hash":"HASH","PHONE":1}`)
+	}
+}
+
+// A secretRun is a gateway with a rollout and callbacks whose calls all carry secrets, and the texts that must not show them.
+type secretRun struct {
+	t         *testing.T
+	gateway   *wireGateway
+	backends  []*wireBackend
+	partner   *httptest.Server
+	shown     map[string]*strings.Builder // by where it is shown
+	failures  int
+	callbacks map[int]int // by the status of the answer
+}
+
+func (s *secretRun) show(where, text string) {
+	if s.shown[where] == nil {
+		s.shown[where] = &strings.Builder{}
+	}
+	s.shown[where].WriteString(text + "\n")
+}
+
+// A refusal tells its sender, and no log, which name appears twice and which price is not a number, so no secret stands there.
+
+// post sends a body and keeps the answer, unless it is one of the backend itself: a success or a refusal with its text.
+func (s *secretRun) post(target, body string) (status int) {
+	response, err := http.Post(target, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	if own := bytes.Contains(text, []byte(wireSecrets["message"])) || bytes.Contains(text, []byte("is wrong")); response.StatusCode == 200 || own && response.StatusCode == 400 {
+		return response.StatusCode
+	}
+	s.failures++
+	var header strings.Builder
+	_ = response.Header.Write(&header)
+	s.show("answers", fmt.Sprintf("%d %s %s", response.StatusCode, header.String(), text))
+	return response.StatusCode
+}
+
+// calls makes all operations of a bill in both forms, whole and in ways that are refused.
+func (s *secretRun) calls(bill string) {
+	for _, op := range []string{"create", "read", "resend", "cancel", "destroy"} {
+		more := ""
+		if op == "create" {
+			more = fmt.Sprintf(`,"expireDt":"2030-12-31","sendType":"TALK","memberName":"NAME","phone":"PHONE","message":"MESSAGE","productName":"NAME","callbackUrl":"%s/paid?token=TOKEN"`, s.partner.URL)
+		}
+		v2 := withSecrets(fmt.Sprintf(`{"apiKey":"KEY","member":"m","merchant":"s","bill":{"billId":%q,"price":30000,"hash":"HASH"%s}}`, bill, more))
+		legacy := withSecrets(fmt.Sprintf(`{"apikey":"KEY","member":"m","merchant":"s","bill_id":%q,"price":"30000","hash":"HASH"}`, bill))
+		paths := []string{"/bill/" + op, "/if/bill/" + op}
+		if op == "create" {
+			paths = []string{"/bill", "/if/bill/send"}
+			legacy = strings.NewReplacer("apiKey", "apikey", "billId", "bill_id", "expireDt", "expire_dt", "memberName", "member_nm", "productName", "product_nm", "callbackUrl", "callbackURL", `"sendType":"TALK",`, "", "30000", `"30000"`).Replace(v2)
+		}
+		for i, body := range []string{v2, legacy} {
+			at := "http://" + s.gateway.Address() + paths[i]
+			s.post(at, body)
+			s.post(at, body[:len(body)-5])
+			s.post(at, strings.ReplaceAll(body, `"`+wireSecrets["key"]+`"`, `{"`+wireSecrets["phone"]+`":"`+wireSecrets["name"]+`"}`))
+			s.post(at, strings.ReplaceAll(body, "30000", "3e9"))
+			s.post(at+"/"+wireSecrets["key"]+"?"+wireSecrets["token"], body)
+			s.post(at, strings.Replace(body, s.partner.URL, "http://user:"+wireSecrets["token"]+"@127.0.0.1", 1))
+		}
+	}
+}
+
+// notify sends callbacks to the address of a bill, whole and in ways that are refused.
+func (s *secretRun) notify(b *wireBackend, bill, address string) {
+	whole := withSecrets(strings.ReplaceAll(`{"apiKey":"KEY","billId":"ID","apprState":"F","apprPrice":30000,"apprIssuer":"NAME","apprIssuerNum":"CARD","apprNum":"NUM","PHONE":"TOKEN"}`, "ID", bill))
+	if b.form == "legacy" {
+		whole = withSecrets(strings.ReplaceAll(`{"apikey":"KEY","bill_id":"ID","appr_state":"F","appr_price":"30000","appr_issuer":"NAME","appr_issuer_num":"CARD","appr_num":"NUM","PHONE":"TOKEN"}`, "ID", bill))
+	}
+	for _, body := range []string{
+		whole, whole[:len(whole)-4], strings.Replace(whole, wireSecrets["key"], wireSecrets["another key"], 1), strings.Replace(whole, bill, wireSecrets["token"], 1),
+		strings.Replace(whole, "{", `{"appr_state":"`+wireSecrets["phone"]+`","apprState":"`+wireSecrets["name"]+`",`, 1), strings.Replace(whole, `"F"`, `["`+wireSecrets["name"]+`"]`, 1), "KEY=" + wireSecrets["key"],
+	} {
+		s.callbacks[s.post(address, body)]++
+	}
+	s.post(address+wireSecrets["token"], whole)
+}
+
+// admin asks the admin listener for everything that it shows, also with a key where the name of a partner belongs.
+func (s *secretRun) admin(bills []string) {
+	id := partner.Of(wireSecrets["key"]).Short()
+	ask := func(method, path string) []byte {
+		r, err := http.NewRequest(method, "http://"+s.gateway.AdminAddress()+path, nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, _ := io.ReadAll(response.Body)
+		s.show("admin listener", fmt.Sprintf("%s %s: %d %s", method, strings.ReplaceAll(path, wireSecrets["key"], "KEY"), response.StatusCode, text))
+		return text
+	}
+	paths := []string{"/", "/metrics", "/-/ready?verbose", "/callbacks", "/callbacks/audit", "/rollout", "/rollout/report", "/rollout/report?partner=" + id, "/rollout/audit", "/rollout/bills", "/rollout/bills?outcome=unknown", "/store/clock"}
+	for _, path := range []string{"/rollout/report?partner=", "/rollout/bills?partner=", "/callbacks?partner=", "/rollout/bill?bill=good-0&partner="} {
+		paths = append(paths, path+url.QueryEscape(wireSecrets["key"]))
+	}
+	for _, bill := range bills {
+		paths = append(paths, "/rollout/bill?partner="+id+"&bill="+bill)
+	}
+	for _, path := range paths {
+		ask("GET", path)
+	}
+	for _, path := range []string{"/rollout/stage?stage=new&by=a&partner=", "/rollout/unset?by=a&partner=", "/rollout/reset?by=a&force=true&partner=", "/callbacks/replay?by=a&partner=", "/rollout/assign?by=a&owner=old&bill=good-0&partner="} {
+		ask("POST", path+url.QueryEscape(wireSecrets["key"]))
+	}
+	for _, bill := range bills {
+		ask("POST", "/rollout/read?by=a&partner="+id+"&bill="+bill)
+	}
+	var listed []struct{ ID string }
+	if err := json.Unmarshal(ask("GET", "/callbacks"), &listed); err != nil || len(listed) == 0 {
+		s.t.Errorf("%d callbacks are listed: %v", len(listed), err)
+	}
+	for _, c := range listed {
+		ask("GET", "/callbacks/"+c.ID)
+	}
+}
+
+// dump keeps the stacks of all goroutines while calls are held at both backends.
+func (s *secretRun) dump() {
+	var calling sync.WaitGroup
+	for path, body := range map[string]string{
+		"/bill":         `{"apiKey":"KEY","member":"m","merchant":"s","bill":{"billId":"held-0","sendType":"TALK","price":30000,"hash":"HASH","memberName":"NAME","phone":"PHONE"}}`,
+		"/if/bill/send": `{"apikey":"KEY","member":"m","merchant":"s","bill":{"bill_id":"held-1","price":"30000","hash":"HASH","member_nm":"NAME","phone":"PHONE"}}`,
+	} {
+		calling.Go(func() { s.held("http://"+s.gateway.Address()+path, withSecrets(body)) })
+	}
+	for range 2 {
+		select {
+		case <-s.backends[0].arrived:
+		case <-s.backends[1].arrived:
+		case <-time.After(wireTimeout):
+			s.t.Fatal("no call is held at a backend")
+		}
+	}
+	stacks := make([]byte, 8<<20)
+	s.show("goroutines", string(stacks[:runtime.Stack(stacks, true)]))
+	for debug := 1; debug <= 2; debug++ {
+		var b strings.Builder
+		if err := pprof.Lookup("goroutine").WriteTo(&b, debug); err != nil {
+			s.t.Fatal(err)
+		}
+		s.show("goroutines", b.String())
+	}
+	for _, b := range s.backends {
+		close(b.release)
+	}
+	calling.Wait()
+}
+
+// held is a call whose answer comes after the dump.
+func (s *secretRun) held(target, body string) {
+	response, err := http.Post(target, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	_ = response.Body.Close()
+}
+
+// TestR35_SecretsOfARollout: good, refused and unknown calls, callbacks and every question of an operator, in each stage of a rollout.
+// The secrets are in no log, metric, answer of the gateway, answer of the admin listener or stack of a goroutine.
+func TestR35_SecretsOfARollout(t *testing.T) {
+	t.Parallel()
+	s := &secretRun{t: t, backends: []*wireBackend{newWireBackend(t, "legacy"), newWireBackend(t, "v2")}, shown: map[string]*strings.Builder{}, callbacks: map[int]int{}}
+	var mu sync.Mutex
+	answers := 0
+	s.partner = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		answers++
+		n := answers % 4
+		mu.Unlock()
+		w.Header().Set("Location", "http://"+wireSecrets["redirect"]+".example.com/")
+		w.Header().Set("Retry-After", wireSecrets["token"])
+		w.WriteHeader([]int{200, 302, 500, 200}[n])
+		_, _ = io.WriteString(w, []string{`{"code":"0000"}`, wireSecrets["key"], wireSecrets["name"], `{"code":"9999","` + wireSecrets["phone"] + `":1}`}[n])
+	}))
+	t.Cleanup(s.partner.Close)
+	callbacks, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.gateway = startWireGateway(t, wireListen+fmt.Sprintf(`upstreams:
+  old: {form: legacy, url: %q, timeout: 10s}
+  new: {form: v2, url: %q, timeout: 10s}
+route: {default: old}
+failures: {explain: 1s}
+rollout: {old: old, new: new, settle: 1m}
+callbacks: {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 10ms, 10ms], jitter: 0}
+store: {url: "sqlite:%s"}
+`, s.backends[0].server.URL, s.backends[1].server.URL, callbacks.Addr(), callbacks.Addr(), filepath.Join(t.TempDir(), "store.db")), map[string]net.Listener{"callbacks.listen": callbacks})
+	operator := func(path string) {
+		t.Helper()
+		response, err := http.Post("http://"+s.gateway.AdminAddress()+path, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != 200 {
+			t.Fatalf("%s: %d %s", path, response.StatusCode, text)
+		}
+	}
+	operator("/rollout/begin?by=a")
+	var bills []string
+	for n, stage := range []string{"old", "shadow", "canary&percent=50", "new", "drained"} {
+		if n > 0 {
+			operator("/rollout/stage?by=a&force=true&partner=" + partner.Of(wireSecrets["key"]).Short() + "&stage=" + stage)
+		}
+		for _, kind := range []string{"good", "differs", "refused", "page", "odd", "twice", "moved", "lost"} {
+			bill := fmt.Sprintf("%s-%d", kind, n)
+			bills = append(bills, bill)
+			s.calls(bill)
+		}
+	}
+	for _, b := range s.backends {
+		b.mu.Lock()
+		addresses := make(map[string]string, len(b.addresses))
+		for bill, address := range b.addresses {
+			addresses[bill] = address
+		}
+		b.mu.Unlock()
+		for bill, address := range addresses {
+			s.notify(b, bill, address)
+		}
+	}
+	s.dump()
+	s.admin(bills)
+	s.show("log", s.gateway.log.String())
+	for where, text := range s.shown {
+		for name, secret := range wireSecrets {
+			for _, at := range regexp.MustCompile(regexp.QuoteMeta(secret)).FindAllStringIndex(text.String(), 3) {
+				t.Errorf("%s is in %s: …%s", name, where, text.String()[max(0, at[0]-300):min(text.Len(), at[1]+100)])
+			}
+		}
+		t.Logf("%d bytes of %s have none of the %d secrets", text.Len(), where, len(wireSecrets))
+	}
+	t.Logf("%d failures were answered by the gateway itself; callbacks by the status of their answer: %v", s.failures, s.callbacks)
+	log := s.gateway.log.String()
+	for _, shown := range []string{`"outcome":"unknown"`, "could not be delivered", "a callback is refused", partner.Of(wireSecrets["key"]).Short()} {
+		if !strings.Contains(log, shown) {
+			t.Errorf("the log has no %s", shown)
+		}
+	}
+	if s.failures < 500 || s.callbacks[200] == 0 || len(s.callbacks) < 3 || !slices.Contains(bills, "lost-4") {
+		t.Error("it did not come to everything that it is about")
+	}
+}
