@@ -346,3 +346,27 @@ func wireExchange(t testing.TB, address string, halfClose bool, parts ...string)
 	}
 	return got
 }
+
+// A wireRequest is a good request of one operation in one form.
+type wireRequest struct{ path, body string }
+
+// wireRequests are the fifteen requests of the interface.
+func wireRequests() []wireRequest {
+	return []wireRequest{
+		{"/bill", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":1000}}`},
+		{"/bill/resend", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`},
+		{"/bill/read", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`},
+		{"/bill/destroy", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}`},
+		{"/bill/cancel", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h","cancelReason":"r"}}`},
+		{"/if/bill/send", `{"apikey":"k","member":"m","merchant":"s","bill":{"bill_id":"B1","price":"1000"}}`},
+		{"/if/bill/resend", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`},
+		{"/if/bill/read", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`},
+		{"/if/bill/destroy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`},
+		{"/if/bill/cancel", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`},
+		{"/auth/mapping", `{"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com"}`},
+		{"/read/mapping", `{"apiKey":"k"}`},
+		{"/auth/mapping/status", `{"apiKey":"k","member":"m","merchant":"s"}`},
+		{"/auth/merchant/mapping", `{"apiKey":"k","memberId":"m","merchantId":"s"}`},
+		{"/read/merchant", `{"apiKey":"k"}`},
+	}
+}

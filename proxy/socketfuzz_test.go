@@ -71,32 +71,15 @@ func readToEnd(t *testing.T, c *net.TCPConn) (got []byte, gone bool) {
 
 // wireSeeds are the edges of framing in both forms with a request behind them, and all fifteen calls, in chunks too.
 func wireSeeds() (seeds []string) {
-	type request struct{ path, body string }
-	requests := []request{
-		{"/bill", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":1000}}`},
-		{"/bill/resend", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`},
-		{"/bill/read", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`},
-		{"/bill/destroy", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}`},
-		{"/bill/cancel", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h","cancelReason":"r"}}`},
-		{"/if/bill/send", `{"apikey":"k","member":"m","merchant":"s","bill":{"bill_id":"B1","price":"1000"}}`},
-		{"/if/bill/resend", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`},
-		{"/if/bill/read", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`},
-		{"/if/bill/destroy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`},
-		{"/if/bill/cancel", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`},
-		{"/auth/mapping", `{"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com"}`},
-		{"/read/mapping", `{"apiKey":"k"}`},
-		{"/auth/mapping/status", `{"apiKey":"k","member":"m","merchant":"s"}`},
-		{"/auth/merchant/mapping", `{"apiKey":"k","memberId":"m","merchantId":"s"}`},
-		{"/read/merchant", `{"apiKey":"k"}`},
-	}
-	whole := func(r request) string {
+	requests := wireRequests()
+	whole := func(r wireRequest) string {
 		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", r.path, len(r.body), r.body)
 	}
 	for _, r := range requests {
 		seeds = append(seeds, whole(r)+whole(requests[3]),
 			fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%s", r.path, wireChunks(r.body, 30))+whole(requests[8]))
 	}
-	for _, r := range []request{requests[3], requests[8]} {
+	for _, r := range []wireRequest{requests[3], requests[8]} {
 		inner := whole(r)
 		words := strings.NewReplacer("PATH", r.path, "BODY", r.body, "ILEN", fmt.Sprint(len(inner)), "INNER", inner, "LEN", fmt.Sprint(len(r.body)), "HEX", fmt.Sprintf("%x", len(r.body)))
 		for _, edge := range wireEdges {
