@@ -162,11 +162,15 @@ var wireEdges = []wireEdge{
 	{name: "largest length", text: wireStart + "Content-Length: 999999999999999999\r\n\r\nINNER", status: 413},
 }
 
+// edgeWords fills the words of an edge in.
+func edgeWords(path, body, inner string) *strings.Replacer {
+	return strings.NewReplacer("PATH", path, "BODY", body, "ILEN", fmt.Sprint(len(inner)), "INNER", inner, "LEN", fmt.Sprint(len(body)), "HEX", fmt.Sprintf("%x", len(body)))
+}
+
 // TestR11_EdgesOfFraming sends each edge with the harmless request behind it, in one write and in two.
 func TestR11_EdgesOfFraming(t *testing.T) {
 	onWireStages(t, func(s *wireStage) {
-		inner := s.smuggled()
-		words := strings.NewReplacer("PATH", s.path, "BODY", s.body, "ILEN", fmt.Sprint(len(inner)), "INNER", inner, "LEN", fmt.Sprint(len(s.body)), "HEX", fmt.Sprintf("%x", len(s.body)))
+		words := edgeWords(s.path, s.body, s.smuggled())
 		for _, edge := range wireEdges {
 			first := words.Replace(edge.text)
 			streams := [][]string{{first + s.second()}}
@@ -183,11 +187,25 @@ func TestR11_EdgesOfFraming(t *testing.T) {
 	})
 }
 
+// TestR11_EdgesOfLenientFraming: limits.framing lenient takes more first requests, and the upstream still gets exactly those that are
+// answered with 200.
+func TestR11_EdgesOfLenientFraming(t *testing.T) {
+	onWireStagesWith(t, "lenient", func(s *wireStage) {
+		words := edgeWords(s.path, s.body, s.smuggled())
+		taken := map[string]bool{"two equal lengths": true, "LF ends the lines": true, "LF ends one line": true, "LF ends the head": true}
+		for _, edge := range wireEdges {
+			answers, _ := s.send(edge.name, edge.halfClose, words.Replace(edge.text)+s.second())
+			if goesOn := edge.goesOn || taken[edge.name]; !strings.Contains(edge.text, "chunked") && isLast(answers) != goesOn {
+				s.t.Errorf("%s: %+v", edge.name, answers)
+			}
+		}
+	})
+}
+
 // TestR11_EdgesBehindARequest: whatever stands behind a good request in the same write, the good request is answered, and first.
 func TestR11_EdgesBehindARequest(t *testing.T) {
 	onWireStages(t, func(s *wireStage) {
-		inner := s.smuggled()
-		words := strings.NewReplacer("PATH", s.path, "BODY", s.body, "ILEN", fmt.Sprint(len(inner)), "INNER", inner, "LEN", fmt.Sprint(len(s.body)), "HEX", fmt.Sprintf("%x", len(s.body)))
+		words := edgeWords(s.path, s.body, s.smuggled())
 		for _, edge := range wireEdges {
 			if edge.halfClose { // a caller that closes its side cancels its requests
 				continue

@@ -54,7 +54,7 @@ func FuzzSocket(f *testing.F) {
 // the caller has closed its side: gone reports that it had to.
 func readToEnd(t *testing.T, c *net.TCPConn) (got []byte, gone bool) {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	got, err := io.ReadAll(c)
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 		_ = c.CloseWrite()
@@ -72,18 +72,13 @@ func readToEnd(t *testing.T, c *net.TCPConn) (got []byte, gone bool) {
 // wireSeeds are the edges of framing in both forms with a request behind them, and all fifteen calls, in chunks too.
 func wireSeeds() (seeds []string) {
 	requests := wireRequests()
-	whole := func(r wireRequest) string {
-		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", r.path, len(r.body), r.body)
-	}
 	for _, r := range requests {
-		seeds = append(seeds, whole(r)+whole(requests[3]),
-			fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%s", r.path, wireChunks(r.body, 30))+whole(requests[8]))
+		seeds = append(seeds, r.inLength()+requests[3].inLength(), r.inChunks()+requests[8].inLength())
 	}
 	for _, r := range []wireRequest{requests[3], requests[8]} {
-		inner := whole(r)
-		words := strings.NewReplacer("PATH", r.path, "BODY", r.body, "ILEN", fmt.Sprint(len(inner)), "INNER", inner, "LEN", fmt.Sprint(len(r.body)), "HEX", fmt.Sprintf("%x", len(r.body)))
+		words := edgeWords(r.path, r.body, r.inLength())
 		for _, edge := range wireEdges {
-			seeds = append(seeds, words.Replace(edge.text)+whole(r))
+			seeds = append(seeds, words.Replace(edge.text)+r.inLength())
 		}
 	}
 	return seeds
