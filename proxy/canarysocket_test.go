@@ -343,7 +343,7 @@ store: {url: "sqlite:%s"}
 	}
 	t.Logf("%d failures were answered by the gateway itself; callbacks by the status of their answer: %v", s.failures, s.callbacks)
 	log := s.gateway.log.String()
-	for _, shown := range []string{`"outcome":"unknown"`, "could not be delivered", "a callback is refused", partner.Of(wireSecrets["key"]).Short()} {
+	for _, shown := range []string{`"outcome":"unknown"`, "no more attempts are made", "a callback is refused", partner.Of(wireSecrets["key"]).Short()} {
 		if !strings.Contains(log, shown) {
 			t.Errorf("the log has no %s", shown)
 		}

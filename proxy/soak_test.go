@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -201,8 +202,12 @@ func (s *soak) caller(n int, stop <-chan struct{}) {
 		case code == "0000" && (f.price != fmt.Sprint(soakPrice(id)) || f.state != "W" && f.state != "F" || f.id != id):
 			s.note("a read of %s shows %+v", id, f)
 		}
-		if soakPrice(id)%3 == 1 {
-			s.write(client, "destroy", id)
+		if soakPrice(id)%3 != 1 {
+			continue
+		}
+		destroyed := s.write(client, "destroy", id)
+		if missing := destroyed == "BILL_003" || destroyed == "9980"; destroyed == "BILL_002" || missing && created == "0000" {
+			s.note("the create of %s was answered with %s, and its destroy with %s", id, created, destroyed)
 		}
 	}
 }
@@ -353,7 +358,9 @@ func (s *soak) settle(notAbove *soakFigure) (f soakFigure) {
 			return ""
 		}
 		f = s.measure()
-		return fmt.Sprintf("before: %s\nafter:  %s\n%s", notAbove, f, strings.Join(running(), "\n\n"))
+		var stacks strings.Builder
+		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+		return fmt.Sprintf("before: %s\nafter:  %s\n%s", notAbove, f, stacks.String())
 	})
 	return f
 }
