@@ -119,7 +119,7 @@ func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := office(t)
 	for query, says := range map[string]string{
-		"?limits=1": `limits "1": there is no such key`, "?State=dead": "no such key", "?partner=" + hash(key)[:11]: "12 lower-case hex digits", "?partner=" + strings.ToUpper(hash(key)): "12 lower-case hex digits",
+		"?limits=1": `limits "1": there is no such key`, "?State=dead": "no such key", "?partner=" + hash(key)[:11]: "12 to 64 lower-case hex digits", "?partner=" + strings.ToUpper(hash(key)): "12 to 64 lower-case hex digits",
 		"?state=gone": `no state "gone"`, "?since=2h": `since "2h": must be a time such as 2026-11-21T09:00:00+09:00`, "?until=2026-11-21": "must be a time", "?limit=x": `limit "x"`, "?limit=-1": "the limit is -1",
 		"?bill=a&bill=b": "bill is given more than once", "?bill=%00": "bill is not a text that can be stored", "?limit=99999999999999999999": "limit",
 	} {
