@@ -16,6 +16,10 @@ type soakFigure struct {
 	heap                      uint64
 }
 
+// soakStoreFiles is how many descriptors more the store may have: it opens connections for reading when many read at the same time, and
+// keeps them.
+const soakStoreFiles = 16
+
 func (f soakFigure) String() string {
 	return fmt.Sprintf("%d goroutines, %d descriptors, %d KiB of heap, %d series", f.goroutines, f.files, f.heap>>10, f.series)
 }
@@ -43,7 +47,8 @@ func (s *soak) measure() (f soakFigure) {
 			f.series++
 		}
 		_, _ = fmt.Sscanf(line, "process_open_fds %d", &f.files)
-		if strings.Contains(line, `upstream="extra"`) {
+		// The series of callbacks stay: some of a removed upstream may wait to be delivered.
+		if strings.Contains(line, `upstream="extra"`) && !strings.HasPrefix(line, "billbridge_callbacks_") {
 			s.t.Errorf("a series of an upstream that is gone: %s", line)
 		}
 	}
@@ -93,7 +98,7 @@ func (s *soak) settle(notAbove *soakFigure) (f soakFigure) {
 	})
 	f = s.measure()
 	s.await(func() string {
-		if notAbove == nil || f.goroutines <= notAbove.goroutines && f.files <= notAbove.files {
+		if notAbove == nil || f.goroutines <= notAbove.goroutines && f.files <= notAbove.files+soakStoreFiles {
 			return ""
 		}
 		f = s.measure()
