@@ -203,9 +203,9 @@ func (c *conn) scanPreface(p []byte) (passed int, reason string) {
 	return len(p), ""
 }
 
-// Close closes the connection, unless it waits for its next request without the server now.
+// Close closes the connection, unless it waits for its next request without the server now, or has done so.
 func (c *conn) Close() error {
-	if c.startIdle() {
+	if c.waiting.left.Load() || c.startIdle() {
 		return nil
 	}
 	c.release()

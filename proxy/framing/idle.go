@@ -15,6 +15,7 @@ type waiting struct {
 	step  waitingStep
 	until time.Time   // the idle timeout of the server; zero if it has none
 	over  atomic.Bool // the server has been told that the connection has ended: its Close keeps it open
+	left  atomic.Bool // the connection waits or is served as another conn: Close has no effect
 
 	first    [1]byte // of the request that has ended the wait
 	hasFirst bool
@@ -86,8 +87,8 @@ func (c *conn) read(p []byte) (int, error) {
 	return n, err
 }
 
-// startIdle has the connection wait for its next request without the server, if the server has been told that it has ended. Only the first
-// call does so.
+// startIdle has the connection wait for its next request without the server, if the server has been told that it has ended. Only one call
+// does so.
 func (c *conn) startIdle() bool {
 	if !c.waiting.over.CompareAndSwap(true, false) {
 		return false
@@ -102,6 +103,7 @@ func (c *conn) startIdle() bool {
 	default:
 	}
 	l.idle[resumed] = struct{}{}
+	c.waiting.left.Store(true)
 	_ = c.Conn.SetReadDeadline(c.waiting.until)
 	go resumed.awaitRequest()
 	l.countIdle()

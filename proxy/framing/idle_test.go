@@ -211,6 +211,34 @@ func TestIdleTimeoutHolds(t *testing.T) {
 	}
 }
 
+// http.Server.Shutdown can close a connection whose goroutine has just closed it. By then the connection may have its next request.
+func TestSecondCloseOfAnIdleConnection(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer far.Close()
+	var released atomic.Bool
+	l := Listen(nil, Options{IdleAfter: soon}).(*listener)
+	c := l.newConn(near, nil, func() { released.Store(true) })
+	Idle(c)
+	_ = c.SetReadDeadline(time.Now().Add(idleTimeout))
+	if _, err := c.Read(make([]byte, 10)); err != io.EOF {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	_ = c.Close()
+	_ = far.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(far, "P"); err != nil || released.Load() {
+		t.Fatalf("%v, released: %t", err, released.Load())
+	}
+	resumed := (<-l.accepted).conn
+	defer resumed.Close()
+	go func() { _, _ = io.WriteString(far, "OST") }()
+	got := make([]byte, 4)
+	if _, err := io.ReadFull(resumed, got); err != nil || string(got) != "POST" {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
 // slow serves connections whose second request takes as long as the test wants. ended has the error of its context.
 func slow(t *testing.T, idleAfter time.Duration) (address string, reached, release chan struct{}, ended chan error) {
 	t.Helper()
