@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,17 +25,24 @@ const (
 type breaker struct {
 	circuit circuitbreaker.CircuitBreaker[any]
 	opened  atomic.Pointer[time.Time]
-	retired atomic.Bool // the config does not have the upstream any more
 
 	upstream string
 	log      *slog.Logger
-	state    prometheus.Gauge
-	changes  map[circuitbreaker.State]prometheus.Counter
+
+	mu      sync.Mutex // guards the fields below
+	retired bool       // a reload has removed or replaced the upstream
+	state   prometheus.Gauge
+	changes map[circuitbreaker.State]prometheus.Counter
 }
 
 // breakerStates are the states, with their values of billbridge_upstream_breaker_changes_total.
 var breakerStates = map[circuitbreaker.State]string{
 	circuitbreaker.ClosedState: "closed", circuitbreaker.HalfOpenState: "half-open", circuitbreaker.OpenState: "open",
+}
+
+// stateValues are the values of billbridge_upstream_breaker_state.
+var stateValues = map[circuitbreaker.State]float64{
+	circuitbreaker.ClosedState: 0, circuitbreaker.HalfOpenState: 1, circuitbreaker.OpenState: 2,
 }
 
 func newBreaker(upstream string, m *metrics, log *slog.Logger) *breaker {
@@ -58,25 +66,29 @@ func (b *breaker) changed(e circuitbreaker.StateChangedEvent) {
 		now := time.Now()
 		b.opened.Store(&now)
 	}
-	if b.retired.Load() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.retired {
 		return
 	}
 	b.changes[e.NewState].Inc()
+	b.state.Set(stateValues[b.circuit.State()]) // not that of e: calls can report their changes in another order
 	switch e.NewState {
 	case circuitbreaker.OpenState:
-		b.state.Set(2)
 		b.log.Warn("the breaker of an upstream is open: most of its last calls failed, and it is not called", "upstream", b.upstream, "pause", breakerPause.String())
 	case circuitbreaker.HalfOpenState:
-		b.state.Set(1)
 		b.log.Info("the breaker of an upstream is half-open: one call is let through", "upstream", b.upstream)
 	case circuitbreaker.ClosedState:
-		b.state.Set(0)
 		b.log.Info("the breaker of an upstream is closed: it answers again", "upstream", b.upstream)
 	}
 }
 
 // retire ends the reports: the series may be those of another breaker now.
-func (b *breaker) retire() { b.retired.Store(true) }
+func (b *breaker) retire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.retired = true
+}
 
 // A permit is the right to make one call. Its end must be called.
 type permit struct {

@@ -9,6 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/config"
+	"billbridge/translate"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
@@ -182,4 +186,44 @@ func TestRetiredBreakerDoesNotReport(t *testing.T) {
 	if log.Len() != 0 || testutil.ToFloat64(b.state) != 0 {
 		t.Errorf("state %v, log %s", testutil.ToFloat64(b.state), log)
 	}
+}
+
+// Two calls can report their changes in another order than they made them.
+func TestBreakerStateIsTheLatest(t *testing.T) {
+	t.Parallel()
+	b, _ := newTestBreaker(t)
+	b.calls(t, breakerFailures, true, refused)
+	b.circuit.HalfOpen()
+	b.calls(t, 1, false, answered)
+	b.changed(circuitbreaker.StateChangedEvent{NewState: circuitbreaker.HalfOpenState})
+	if got := testutil.ToFloat64(b.state); got != 0 {
+		t.Errorf("the breaker is %s, and its state is reported as %v", b.circuit.State(), got)
+	}
+}
+
+// The series of a breaker are those of the next one before the reload is complete.
+func TestReplacedBreakerDoesNotReport(t *testing.T) {
+	t.Parallel()
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	before := newState(parseConfig(t, "10s"), nil, m, "", log)
+	newState(parseConfig(t, "20s"), before, m, "", log)
+	replaced := before.upstreams["up"].breaker
+	replaced.calls(t, breakerFailures, true, refused)
+	if got := testutil.ToFloat64(replaced.state); got != 0 {
+		t.Errorf("a breaker that was replaced has set the state to %v", got)
+	}
+}
+
+func parseConfig(t *testing.T, timeout string) *config.Config {
+	t.Helper()
+	text := "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: " + timeout + "}}\n"
+	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -64,9 +64,12 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 	}
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
-		if old != nil && old.upstreams[u.Name] != nil && sameUpstream(old.upstreams[u.Name].config, u) {
-			s.upstreams[u.Name] = old.upstreams[u.Name]
-			continue
+		if old != nil && old.upstreams[u.Name] != nil {
+			if sameUpstream(old.upstreams[u.Name].config, u) {
+				s.upstreams[u.Name] = old.upstreams[u.Name]
+				continue
+			}
+			old.upstreams[u.Name].breaker.retire() // before the next one sets the series
 		}
 		s.upstreams[u.Name] = newUpstream(u, userAgent, m, log)
 	}
@@ -252,9 +255,9 @@ func (s *state) retire(next *state) {
 	for name, u := range s.upstreams {
 		if next.upstreams[name] != u {
 			u.transport.CloseIdleConnections()
-			u.breaker.retire()
 		}
 		if next.upstreams[name] == nil {
+			u.breaker.retire()
 			u.metrics.deleteUpstream(name)
 		}
 	}
