@@ -126,7 +126,7 @@ func alertSeries(upstreams ...string) (lines []string) {
 				}
 			}
 		}
-		for _, reason := range []string{"refused", "timeout", "reset", "status", "not_json", "too_large"} {
+		for _, reason := range []string{"refused", "timeout", "reset", "status", "not_json", "too_large", "busy", "open"} {
 			lines = append(lines, fmt.Sprintf(`billbridge_upstream_errors_total{reason=%q,upstream=%q} 0`, reason, up))
 		}
 		for _, reason := range []string{"another_partner", "another_bill", "ambiguous", "store"} {

@@ -226,8 +226,8 @@ func unzipError(err error) error {
 	return &callError{reason: "not_json", text: "the upstream's reply is not valid gzip"}
 }
 
-// errorReasons are the values of the label reason that billbridge_upstream_errors_total has from the start.
-var errorReasons = []string{"refused", "timeout", "reset", "status", "not_json", "too_large"}
+// errorReasons are the values of the label reason of billbridge_upstream_errors_total.
+var errorReasons = []string{"refused", "timeout", "reset", "status", "not_json", "too_large", "busy", "open"}
 
 // A callError is a call without an answer. reason is a label of billbridge_upstream_errors_total, or "given up", which is
 // not counted.
