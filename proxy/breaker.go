@@ -126,13 +126,13 @@ func (p permit) context(ctx context.Context) (context.Context, context.CancelFun
 // end reports how the call ended. err is nil if there was an answer.
 func (p permit) end(err *callError) {
 	circuit := p.breaker.circuit
-	switch failed := err != nil && (err.reason == "timeout" && err.sent || err.reason == "refused" && !err.gone); {
+	switch failed := err != nil && (err.reason == "timeout" && err.sent && !err.early || err.reason == "refused" && !err.gone); {
 	case !p.trial && !circuit.IsClosed(): // the call began before the breaker opened
 	case failed:
 		circuit.RecordFailure()
-	case err == nil || err.sent && !err.gone:
+	case err == nil || err.sent && !err.gone && !err.early:
 		circuit.RecordSuccess()
-	case p.trial: // it was not sent
+	case p.trial: // it was not sent, or ended too early to know
 		circuit.RecordFailure()
 	}
 }

@@ -24,6 +24,7 @@ var (
 	broke     = &callError{reason: "reset", sent: true}
 	notFree   = &callError{reason: "busy"}
 	lateProbe = &callError{reason: "timeout"}
+	sentProbe = &callError{reason: "timeout", sent: true, early: true}
 	callerOut = &callError{reason: "refused", gone: true}
 )
 
@@ -73,6 +74,8 @@ func TestBreakerOpensAfterFailuresOnly(t *testing.T) {
 		{"replies that break off", []*callError{broke}, false},
 		{"no connection is free", []*callError{notFree}, false},
 		{"not sent in the time of a probe", []*callError{lateProbe}, false},
+		{"no answer in the time of a probe", []*callError{sentProbe}, false},
+		{"no answer in the time of a probe, between failures", []*callError{sentProbe, timedOut}, true},
 		{"callers disconnect", []*callError{callerOut}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -217,3 +217,25 @@ func TestRetryAfterOfUpstreams(t *testing.T) {
 		}
 	}
 }
+
+// TestReadsOfTheGatewayOpenNoBreaker: failures.explain is shorter than the timeout of the upstream. An upstream that is slower than the
+// first and faster than the second is called.
+func TestReadsOfTheGatewayOpenNoBreaker(t *testing.T) {
+	t.Parallel()
+	g := newGate("read", 20)
+	service := g.holdCalls(newService())
+	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == newCall("v2", "create").path() {
+			panic(http.ErrAbortHandler) // an unknown outcome: the gateway reads the bill
+		}
+		service.ServeHTTP(w, r)
+	}))
+	b := newGateway(t, oneUpstream("v2", back.url, "failures: {explain: 20ms}"))
+	defer g.open()
+	for range 20 {
+		b.send(newCall("v2", "create")).check(t, "v2", 502, "null")
+	}
+	b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20`, `billbridge_upstream_breaker_state{upstream="up"} 0`)
+	g.open()
+	b.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003")
+}

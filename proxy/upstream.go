@@ -159,7 +159,7 @@ func (u *upstream) failed(ctx context.Context, p *payload, err *callError) *call
 	case cause == errTimeout:
 		err = &callError{reason: "timeout", text: "the upstream did not answer within " + u.config.Timeout.String()}
 	case errors.Is(cause, context.DeadlineExceeded): // a call that the gateway makes for itself
-		err = &callError{reason: "timeout", text: "the upstream did not answer in time"}
+		err = &callError{reason: "timeout", text: "the upstream did not answer in time", early: true}
 	}
 	err.sent = p.sent()
 	if err.gone = errors.Is(context.Cause(ctx), context.Canceled); !err.gone {
@@ -237,6 +237,7 @@ type callError struct {
 	detail string        // for the log
 	sent   bool          // whether a byte of the call may have left
 	gone   bool          // the caller of a read has disconnected
+	early  bool          // the call ended before the upstream's timeout
 	after  time.Duration // when the upstream may be called again; 0 if not known
 }
 
