@@ -51,8 +51,7 @@ func (c *rolloutStatus) Run(ctx context.Context, s system) error {
 	if err := w.Flush(); err != nil || status.Next == "" {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "There are more partners than these %d. To print all, add --limit 0.\n", len(status.Partners))
-	return err
+	return printfErr(s.out, "There are more partners than these %d. To print all, add --limit 0.\n", len(status.Partners))
 }
 
 // pages gets the status with the partners of as many pages as are wanted.

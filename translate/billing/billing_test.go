@@ -18,13 +18,13 @@ func TestReadOperation(t *testing.T) {
 	for name, row := range map[string]struct{ overlay, want, err string }{
 		"the table":             {"", "bill.read", ""},
 		"one more without":      {"operations: {bill.check: " + check + "]}}", "bill.read", ""},
-		"one more of one form":  {"operations: {bill.check: {new: true, v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: billId, role: bill}], reply: [{v2: apprState, role: state}]}}", "bill.read", ""},
-		"one more with state":   {"operations: {bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state}]}}", "", "the table has several operations that read a bill, bill.read and bill.check; remove role: state from the reply of all but one"},
-		"a write with state":    {"operations: {bill.cancel: {reply: [{v2: apprState, legacy: appr_state, role: state, new: true}]}}", "bill.read", ""},
+		"one more of one form":  {"operations: {bill.check: {new: true, v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: billId, role: bill}], reply: [{v2: apprState, role: state, means: {W: unpaid}}]}}", "bill.read", ""},
+		"one more with state":   {"operations: {bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {W: unpaid}}]}}", "", "the table has several operations that read a bill, bill.read and bill.check; remove role: state from the reply of all but one"},
+		"a write with state":    {"operations: {bill.cancel: {reply: [{v2: apprState, legacy: appr_state, role: state, means: {W: unpaid}, new: true}]}}", "bill.read", ""},
 		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "", none},
 		"no bill":               {"operations: {bill.read: {request: [{v2: bill.billId, legacy: bill_id, role: expiry}]}}", "", none},
 		"no partner":            {"operations: {bill.read: {request: [{v2: apiKey, legacy: apikey, role: expiry}]}}", "", none},
-		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: amount}]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state}]}}", "bill.check", ""},
+		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: amount}]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {W: unpaid}}]}}", "bill.check", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
