@@ -115,9 +115,10 @@ func (c *conn) awaitRequest() {
 	n, _ := c.Conn.Read(c.waiting.first[:])
 	l := c.listener
 	l.mu.Lock()
+	_, open := l.idle[c]
 	delete(l.idle, c)
 	l.mu.Unlock()
-	if n == 0 {
+	if n == 0 || !open { // a TLS connection that is closed still returns what it has decrypted
 		_ = c.Close()
 		return
 	}
@@ -137,6 +138,7 @@ func (l *listener) Close() error {
 	for c := range l.idle {
 		_ = c.Close()
 	}
+	clear(l.idle)
 	return l.Listener.Close()
 }
 

@@ -239,6 +239,51 @@ func TestSecondCloseOfAnIdleConnection(t *testing.T) {
 	}
 }
 
+// closing is a connection whose listener is closed while a byte of it arrives.
+type closing struct {
+	net.Conn
+	listener *listener
+}
+
+func (c closing) Read(p []byte) (int, error) {
+	_ = c.listener.Close()
+	return copy(p, "P"), nil
+}
+
+// A TLS connection can hold the rest of a request. After Close the request would be served, and its answer lost.
+func TestConnectionThatTheListenerClosedIsNotServed(t *testing.T) {
+	t.Parallel()
+	for range 1000 {
+		below, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, far := net.Pipe()
+		l := Listen(below, Options{IdleAfter: soon}).(*listener)
+		c := l.newConn(closing{near, l}, nil, func() {})
+		l.idle[c] = struct{}{}
+		waited := make(chan struct{})
+		var served net.Conn
+		var accepting sync.WaitGroup
+		accepting.Go(func() {
+			select {
+			case a := <-l.accepted:
+				served = a.conn
+			case <-waited:
+			}
+		})
+		c.awaitRequest()
+		close(waited)
+		accepting.Wait()
+		if served != nil {
+			t.Fatal("Accept returns a connection that is closed")
+		}
+		if _, err := far.Read(make([]byte, 1)); err != io.EOF {
+			t.Fatal(err)
+		}
+	}
+}
+
 // slow serves connections whose second request takes as long as the test wants. ended has the error of its context.
 func slow(t *testing.T, idleAfter time.Duration) (address string, reached, release chan struct{}, ended chan error) {
 	t.Helper()
