@@ -149,7 +149,7 @@ type Limits struct {
 	Partner  PartnerLimit `yaml:"partner"`
 
 	Connections        int       `yaml:"connections"`         // open at the same time, of partners and of upstreams that call back
-	AddressConnections int       `yaml:"address_connections"` // of these, from one source address
+	AddressConnections int       `yaml:"address_connections"` // of these, from one source address; also its most requests in progress
 	Trusted            []Network `yaml:"trusted"`             // source addresses without that limit, such as a load balancer's
 
 	Framing Framing `yaml:"framing"` // of requests in HTTP/1

@@ -144,6 +144,9 @@ func (x *exchange) write(status int, body []byte) error {
 // finish ends the exchange: it answers after a panic, and updates metrics and access log.
 func (x *exchange) finish() {
 	panicked := recover()
+	if x.in.leave != nil {
+		defer x.in.leave()
+	}
 	// If the answer has begun, the connection is aborted below. The caller sees from Content-Length that the answer is
 	// incomplete.
 	begun := x.out.status != 0
@@ -151,9 +154,6 @@ func (x *exchange) finish() {
 		x.answerPanic(panicked, begun)
 	}
 	x.gateway.observe(x)
-	if x.in.leave != nil {
-		x.in.leave()
-	}
 	if panicked != nil {
 		x.in.body.release(false)
 		if begun {

@@ -119,15 +119,18 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	if g.noKeepAlives.Load() {
 		w.Header().Set("Connection", "close")
 	}
-	defer g.inFlight.leave()
-	if !g.inFlight.enter() {
+	from, ok := g.inFlight.enter(r)
+	if !ok {
 		w.Header().Set("Connection", "close")
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
+	defer g.inFlight.leave(from)
 	body := g.drainable(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))
 	defer body.end()
-	r.Body = body
+	counted := &countedBody{ReadCloser: body, memory: &g.memory}
+	defer counted.release()
+	r.Body = counted
 	g.relay.ServeHTTP(w, r)
 }

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +83,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	draining, drain := context.WithCancel(context.Background())
 	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout, answerWithin: o.AnswerWithin}
 	g.memory.held, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
+	g.inFlight.from = map[netip.Addr]int{}
 	g.inFlight.refused, g.partnerLimits = m.limited.WithLabelValues("in_flight"), partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
 	g.Use(c)
 	if g.rollout != nil {
@@ -104,7 +106,7 @@ func (g *Gateway) Use(c *config.Config) {
 		g.rollout.Use(c)
 	}
 	g.memory.most.Store(int64(c.Limits.Memory))
-	g.inFlight.most.Store(int64(c.Limits.InFlight))
+	g.inFlight.limits.Store(&c.Limits)
 	g.current.Store(next)
 	if old != nil {
 		old.retire(next)
@@ -126,10 +128,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := newExchange(g, w, r)
 	defer x.finish()
-	defer g.inFlight.leave()
-	if !g.inFlight.enter() {
-		x.failUnread(busy, "too many requests are in progress just now, nothing was sent")
+	from, ok := g.inFlight.enter(r)
+	if !ok {
+		x.failUnread(busy, "too many requests are in progress, nothing was sent")
 		return
 	}
+	defer g.inFlight.leave(from)
 	x.serve()
 }

@@ -3,6 +3,9 @@ package proxy
 import (
 	"hash/maphash"
 	"math"
+	"net/http"
+	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -17,22 +20,50 @@ import (
 // limits are the values of the label limit of billbridge_requests_limited_total.
 var limits = []string{"memory", "in_flight", "partner_in_flight", "partner_rate"}
 
-// inFlight counts the requests in progress, and limits them. Safe for concurrent use.
+// inFlight counts the requests in progress, and limits them: all of them (limits.in_flight), and those from one source address, which has
+// the limit of its connections: over HTTP/2 one connection can have many requests. Safe for concurrent use.
 type inFlight struct {
-	most, now atomic.Int64
-	refused   prometheus.Counter
+	limits  atomic.Pointer[config.Limits]
+	refused prometheus.Counter
+
+	mu   sync.Mutex
+	now  int
+	from map[netip.Addr]int // by source address, without trusted ones
 }
 
-// enter counts a request. The caller must call leave at its end, also if ok is false: then the request is one too many.
-func (f *inFlight) enter() (ok bool) {
-	if f.now.Add(1) > f.most.Load() {
-		f.refused.Inc()
-		return false
+// enter counts a request. If ok is true, the caller must call leave with the address at its end.
+func (f *inFlight) enter(r *http.Request) (from netip.Addr, ok bool) {
+	limits := f.limits.Load()
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		from = peer.Addr().Unmap().WithZone("")
 	}
-	return true
+	if slices.ContainsFunc(limits.Trusted, func(n config.Network) bool { return n.Contains(from) }) {
+		from = netip.Addr{}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now >= limits.InFlight || from.IsValid() && f.from[from] >= limits.AddressConnections {
+		f.refused.Inc()
+		return netip.Addr{}, false
+	}
+	f.now++
+	if from.IsValid() {
+		f.from[from]++
+	}
+	return from, true
 }
 
-func (f *inFlight) leave() { f.now.Add(-1) }
+func (f *inFlight) leave(from netip.Addr) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now--
+	if !from.IsValid() {
+		return
+	}
+	if f.from[from]--; f.from[from] == 0 {
+		delete(f.from, from)
+	}
+}
 
 // partnerLimits limit the calls of each partner (limits.partner): those in progress, and their rate. Safe for concurrent use.
 type partnerLimits struct {

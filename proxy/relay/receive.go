@@ -92,6 +92,9 @@ type inbound struct {
 	address store.Address
 }
 
+// ErrNoMemory is the error of a request's body for which there is no memory. The upstream has to try again.
+var ErrNoMemory = errors.New("there is no memory for the body")
+
 // read reads the body, bounded (R34).
 func (in *inbound) read(req *http.Request) ([]byte, bool) {
 	limit := int64(in.s.config.Limits.Body)
@@ -102,6 +105,10 @@ func (in *inbound) read(req *http.Request) ([]byte, bool) {
 	case int64(body.Len()) > limit:
 		in.w.Header().Set("Connection", "close")
 		in.fail(http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
+	case errors.Is(err, ErrNoMemory):
+		in.w.Header().Set("Connection", "close")
+		in.w.Header().Set("Retry-After", "1")
+		in.fail(http.StatusServiceUnavailable, "no_memory", "too many bodies are held now")
 	case err != nil:
 		in.w.Header().Set("Connection", "close")
 		in.fail(http.StatusBadRequest, "broken", "the body broke off")
