@@ -11,10 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The breaker opens when breakerFailures of the last breakerCalls calls failed, and is half-open after breakerPause.
+// The breaker opens when breakerFailures of the last breakerCalls calls failed, and is half-open after breakerPause. One partner's calls count
+// as partnerFailures of them at most while other partners get answers.
 const (
 	breakerFailures = 20
 	breakerCalls    = 50
+	partnerFailures = breakerFailures / 2
 	breakerPause    = 10 * time.Second
 )
 
@@ -30,7 +32,8 @@ type breaker struct {
 	log      *slog.Logger
 
 	mu      sync.Mutex // guards the fields below
-	retired bool       // a reload has removed or replaced the upstream
+	recent  recentCalls
+	retired bool // a reload has removed or replaced the upstream
 	state   prometheus.Gauge
 	changes map[circuitbreaker.State]prometheus.Counter
 }
@@ -93,18 +96,66 @@ func (b *breaker) retire() {
 // A permit is the right to make one call. Its end must be called.
 type permit struct {
 	breaker *breaker
+	partner uint64 // hash of the partner's key
+	began   time.Time
 	trial   bool // the breaker was not closed, and the result of this call decides
 }
 
+// recentCalls are the last calls while the breaker was closed. They tell an upstream that hangs from calls of one partner that hang.
+type recentCalls struct {
+	failed   [breakerCalls]uint64 // the partner of a call that failed, 0 for a call with an answer
+	next     int
+	answered [2]struct { // the last answer, and the last one to another partner
+		partner uint64
+		at      time.Time
+	}
+}
+
+func (r *recentCalls) add(failed uint64) {
+	r.failed[r.next] = failed
+	r.next = (r.next + 1) % len(r.failed)
+}
+
+// answer records a call with an answer.
+func (r *recentCalls) answer(partner uint64, now time.Time) {
+	r.add(0)
+	if r.answered[0].partner != partner {
+		r.answered[1] = r.answered[0]
+	}
+	r.answered[0].partner, r.answered[0].at = partner, now
+}
+
+// fail records a call that failed. It reports false if the call must not count: the partner has many of the failures, and another partner got
+// an answer meanwhile.
+func (r *recentCalls) fail(p permit) (counts bool) {
+	n := 0
+	for _, partner := range r.failed {
+		if partner == p.partner {
+			n++
+		}
+	}
+	if n >= partnerFailures {
+		for _, other := range r.answered {
+			if other.partner != p.partner && other.at.After(p.began) {
+				return false
+			}
+		}
+	}
+	r.add(p.partner)
+	return true
+}
+
 // enter asks for a permit. Without one nothing must be sent.
-func (b *breaker) enter(write bool) (p permit, ok bool) {
+func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
+	p = permit{breaker: b, partner: max(partner, 1), began: time.Now()}
 	if b.circuit.IsClosed() {
-		return permit{breaker: b}, true
+		return p, true
 	}
 	if opened := b.opened.Load(); write && opened != nil && time.Since(*opened) < 2*breakerPause {
-		return permit{}, false
+		return p, false
 	}
-	return permit{b, true}, b.circuit.TryAcquirePermit()
+	p.trial = true
+	return p, b.circuit.TryAcquirePermit()
 }
 
 // pause returns how long the breaker stays open, at least.
@@ -125,14 +176,26 @@ func (p permit) context(ctx context.Context) (context.Context, context.CancelFun
 
 // end reports how the call ended. err is nil if there was an answer.
 func (p permit) end(err *callError) {
-	circuit := p.breaker.circuit
-	switch failed := err != nil && (err.reason == "timeout" && err.sent && !err.early || err.reason == "refused" && !err.gone); {
-	case !p.trial && !circuit.IsClosed(): // the call began before the breaker opened
+	b := p.breaker
+	failed := err != nil && (err.reason == "timeout" && err.sent && !err.early || err.reason == "refused" && !err.gone)
+	answered := err == nil || !failed && err.sent && !err.gone && !err.early
+	switch closed := b.circuit.IsClosed(); {
+	case p.trial && !answered: // it failed, was not sent, or ended too early to know
+		b.circuit.RecordFailure()
+	case p.trial:
+		b.circuit.RecordSuccess()
+	case !closed: // the call began before the breaker opened
+	case answered:
+		b.mu.Lock()
+		b.recent.answer(p.partner, time.Now())
+		b.mu.Unlock()
+		b.circuit.RecordSuccess()
 	case failed:
-		circuit.RecordFailure()
-	case err == nil || err.sent && !err.gone && !err.early:
-		circuit.RecordSuccess()
-	case p.trial: // it was not sent, or ended too early to know
-		circuit.RecordFailure()
+		b.mu.Lock()
+		counts := b.recent.fail(p)
+		b.mu.Unlock()
+		if counts { // not under the lock: it may call changed
+			b.circuit.RecordFailure()
+		}
 	}
 }

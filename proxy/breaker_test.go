@@ -42,7 +42,7 @@ func newTestBreaker(t *testing.T) (*breaker, *bytes.Buffer) {
 func (b *breaker) calls(t *testing.T, n int, write bool, end *callError) {
 	t.Helper()
 	for i := range n {
-		p, ok := b.enter(write)
+		p, ok := b.enter(1, write)
 		if !ok {
 			t.Fatalf("call %d of %d is refused", i+1, n)
 		}
@@ -53,7 +53,7 @@ func (b *breaker) calls(t *testing.T, n int, write bool, end *callError) {
 // refuses fails the test unless the breaker refuses a read or a write.
 func (b *breaker) refuses(t *testing.T, write bool) {
 	t.Helper()
-	if _, ok := b.enter(write); ok {
+	if _, ok := b.enter(1, write); ok {
 		t.Fatalf("a call is let through; it is a write: %t", write)
 	}
 }
@@ -82,13 +82,13 @@ func TestBreakerOpensAfterFailuresOnly(t *testing.T) {
 			t.Parallel()
 			b, _ := newTestBreaker(t)
 			for i := range 200 {
-				p, ok := b.enter(i%2 == 0)
+				p, ok := b.enter(1, i%2 == 0)
 				if !ok {
 					break
 				}
 				p.end(row.ends[i%len(row.ends)])
 			}
-			if _, ok := b.enter(true); ok == row.open {
+			if _, ok := b.enter(1, true); ok == row.open {
 				t.Errorf("open: %t, want %t", !ok, row.open)
 			}
 		})
@@ -105,7 +105,7 @@ func TestBreakerLetsOneReadThroughAndThenAWrite(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, log := newTestBreaker(t)
-		early, _ := b.enter(false)
+		early, _ := b.enter(1, false)
 		b.calls(t, breakerFailures, true, timedOut)
 		b.refuses(t, false)
 		b.refuses(t, true)
@@ -119,7 +119,7 @@ func TestBreakerLetsOneReadThroughAndThenAWrite(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		b.refuses(t, true)
-		trial, ok := b.enter(false)
+		trial, ok := b.enter(1, false)
 		if !ok {
 			t.Fatal("no read is let through")
 		}
@@ -169,7 +169,7 @@ func TestBreakerTrialOutlivesItsCaller(t *testing.T) {
 	deadline, _ := ctx.Deadline()
 	closed, release := permit{breaker: b}.context(ctx)
 	defer release()
-	trial, release := permit{b, true}.context(ctx)
+	trial, release := permit{breaker: b, trial: true}.context(ctx)
 	defer release()
 	disconnect()
 	if closed.Err() == nil || trial.Err() != nil {
@@ -229,4 +229,51 @@ func parseConfig(t *testing.T, timeout string) *config.Config {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// Calls of one partner that hang do not stop the others: they count as half of the failures that open the breaker. If nobody gets an answer, or
+// the partner is alone, they all count.
+func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name     string
+		partners uint64 // whose calls fail
+		answered uint64 // whose call is answered meanwhile, 0 for none
+		open     bool
+	}{
+		{"one partner, another gets answers", 1, 9, false},
+		{"one partner, it gets answers", 1, 1, true},
+		{"one partner, nobody gets answers", 1, 0, true},
+		{"two partners", 2, 9, true},
+		{"many partners", 20, 9, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b, _ := newTestBreaker(t)
+				for range 3 { // bursts, as when calls begin together and reach their timeout together
+					var failing []permit
+					for i := range uint64(40) {
+						p, ok := b.enter(1+i%row.partners, true)
+						if !ok {
+							break
+						}
+						failing = append(failing, p)
+					}
+					time.Sleep(time.Second)
+					if row.answered != 0 {
+						if p, ok := b.enter(row.answered, false); ok {
+							p.end(answered)
+						}
+					}
+					for _, p := range failing {
+						p.end(timedOut)
+					}
+				}
+				if open := b.circuit.IsOpen(); open != row.open {
+					t.Errorf("open: %t, want %t", open, row.open)
+				}
+			})
+		})
+	}
 }

@@ -6,9 +6,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestAnUpstreamThatHangsTakesNoOtherDown: its breaker opens, and further writes are refused for certain. Calls to the other upstream are
@@ -238,4 +240,97 @@ func TestReadsOfTheGatewayOpenNoBreaker(t *testing.T) {
 	b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20`, `billbridge_upstream_breaker_state{upstream="up"} 0`)
 	g.open()
 	b.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003")
+}
+
+// TestRequestsOfOneAddressAreLimited: one source address has at most limits.address_connections requests in progress, unless it is trusted.
+func TestRequestsOfOneAddressAreLimited(t *testing.T) {
+	t.Parallel()
+	for limits, status := range map[string]int{
+		"address_connections: 2":                              503,
+		"address_connections: 2, trusted: [192.0.2.0/24]":     503,
+		"address_connections: 2, trusted: [127.0.0.0/8]":      200,
+		"address_connections: 3":                              200,
+		"in_flight: 2":                                        503,
+		"in_flight: 2, trusted: [127.0.0.0/8, '::1/128']":     503,
+		"in_flight: 10, address_connections: 1000, depth: 32": 200,
+	} {
+		g := newGate("read", 2)
+		back := newBackend(t, g.holdCalls(newService()))
+		b := newGateway(t, oneUpstream("v2", back.url, "limits: {"+limits+"}"))
+		defer g.open()
+		var calling sync.WaitGroup
+		for range 2 {
+			calling.Go(func() {
+				q := newCall("v2", "read")
+				if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
+					t.Errorf("%v %+v", err, got)
+				}
+			})
+			receive(t, g.reached, "call at the upstream")
+		}
+		if got := b.send(newCall("legacy", "create")); got.status != status {
+			t.Errorf("%s: %d %s, want %d", limits, got.status, got.body, status)
+		}
+		g.open()
+		calling.Wait()
+		for range 3 { // nothing is counted any more
+			if got := b.send(newCall("legacy", "read")); got.status != 200 {
+				t.Errorf("%s: then %d %s", limits, got.status, got.body)
+			}
+		}
+	}
+}
+
+// TestR04_BodiesOfCallbacksCount: callbacks of which a part has come use limits.memory too. When it is used up, a callback gets 503 with
+// Retry-After and is not stored; the upstream sends it again.
+func TestR04_BodiesOfCallbacksCount(t *testing.T) {
+	t.Parallel()
+	r := newCallbackGatewayWith(t, "v2", "}\nlimits: {body: 512KiB, memory: 1MiB}\n")
+	r.send(newCall("legacy", "create").with("callbackUrl", r.partner.url)).check(t, "legacy", 200, "0000")
+	address, err := url.Parse(r.addressAtUpstream(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := "POST " + address.Path + " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+	part := fmt.Sprintf(header, 500<<10) + strings.Repeat(" ", 490<<10)
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", r.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(testTimeout))
+		return c
+	}
+	held := func() string { return r.admin("GET", "/metrics").body }
+	var open []net.Conn
+	for range 2 {
+		c := dial()
+		if _, err := io.WriteString(c, part); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 1.00352e+06\n") }, held)
+	third := dial()
+	_, _ = io.WriteString(third, part) // an error: the answer has come before its end
+	response, err := http.ReadResponse(bufio.NewReader(third), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || !response.Close {
+		t.Errorf("%d %v", response.StatusCode, response.Header)
+	}
+	r.checkMetric(`billbridge_callbacks_refused_total{reason="no_memory",upstream="up"} 1`)
+	for _, c := range open {
+		_ = c.Close()
+	}
+	eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
+	again := dial()
+	callback := `{"apiKey":"demo-partner-key","billId":"` + demoBill + `","apprState":"F","apprPrice":"30000"}`
+	_, _ = fmt.Fprintf(again, header+"%s", len(callback), callback)
+	if response, err := http.ReadResponse(bufio.NewReader(again), nil); err != nil || response.StatusCode != 200 {
+		t.Fatalf("%v %+v", err, response)
+	}
+	r.nthCallback(1)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"net"
@@ -86,7 +87,7 @@ var (
 //
 // While the breaker is open, nothing is sent.
 func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
-	permit, ok := u.breaker.enter(p.write)
+	permit, ok := u.breaker.enter(maphash.String(seed, p.partner), p.write)
 	if !ok {
 		return nil, u.failed(ctx, p, &callError{
 			reason: "open", text: "most of the last calls to the upstream failed, so it is not called now", after: u.breaker.pause(),
