@@ -237,15 +237,16 @@ func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name     string
-		partners uint64 // whose calls fail
-		answered uint64 // whose call is answered meanwhile, 0 for none
+		partners uint64   // whose calls fail
+		answered []uint64 // whose calls are answered meanwhile
 		open     bool
 	}{
-		{"one partner, another gets answers", 1, 9, false},
-		{"one partner, it gets answers", 1, 1, true},
-		{"one partner, nobody gets answers", 1, 0, true},
-		{"two partners", 2, 9, true},
-		{"many partners", 20, 9, true},
+		{"one partner, another gets answers", 1, []uint64{9}, false},
+		{"one partner, another gets answers, and then it too", 1, []uint64{9, 1}, false},
+		{"one partner, it gets answers", 1, []uint64{1}, true},
+		{"one partner, nobody gets answers", 1, nil, true},
+		{"two partners", 2, []uint64{9}, true},
+		{"many partners", 20, []uint64{9}, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -261,8 +262,8 @@ func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 						failing = append(failing, p)
 					}
 					time.Sleep(time.Second)
-					if row.answered != 0 {
-						if p, ok := b.enter(row.answered, false); ok {
+					for _, partner := range row.answered {
+						if p, ok := b.enter(partner, false); ok {
 							p.end(answered)
 						}
 					}
