@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -229,5 +230,29 @@ func TestReadmesNameTestsThatExist(t *testing.T) {
 	}
 	if named < 30 {
 		t.Errorf("%d tests are named: too few", named)
+	}
+}
+
+// SECURITY.md has one row for each of the forty promises, with tests that have its number.
+func TestSecurityListsEveryPromise(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(module, "SECURITY.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| (R\d\d) \| .+ \| (.+) \|$`).FindAllSubmatch(data, -1)
+	if len(rows) != 40 {
+		t.Errorf("there are %d rows", len(rows))
+	}
+	for i, row := range rows {
+		number := fmt.Sprintf("R%02d", i+1)
+		if string(row[1]) != number {
+			t.Errorf("row %d is %s", i+1, row[1])
+		}
+		for test := range strings.SplitSeq(string(row[2]), ", ") {
+			if !strings.HasPrefix(test, "`TestR") || !strings.Contains(test, number+"_") {
+				t.Errorf("%s names %s, whose name does not have this number", number, test)
+			}
+		}
 	}
 }
