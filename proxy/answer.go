@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"time"
 
 	"billbridge/config"
 	"billbridge/translate"
@@ -110,6 +111,24 @@ func (x *exchange) unknown(status int, text, reason, explanation string) {
 	x.out.code, x.out.reason = "", reason
 	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, "",
 		"outcome unknown: "+text+". The call may have taken effect: read the bill (or the mapping) before you send it again."+explanation))
+}
+
+// longestRetryAfter is the longest time of an upstream's Retry-After that is passed on.
+const longestRetryAfter = 24 * time.Hour
+
+// retryAfter returns the Retry-After of a reply if it is a number of seconds up to a day or an HTTP date, else "".
+func retryAfter(h http.Header) string {
+	given := h["Retry-After"]
+	if len(given) != 1 {
+		return ""
+	}
+	if n, err := strconv.ParseUint(given[0], 10, 32); err == nil && time.Duration(n)*time.Second <= longestRetryAfter {
+		return given[0]
+	}
+	if _, err := http.ParseTime(given[0]); err == nil {
+		return given[0]
+	}
+	return ""
 }
 
 // jsonUTF8 is a header value that all answers share. It must not be modified.

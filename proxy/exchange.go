@@ -349,24 +349,6 @@ func (x *exchange) refuseRequest(translation *translate.Translation, err error) 
 	x.refuse(http.StatusBadRequest, refusal.Code, text, "refused")
 }
 
-// longestRetryAfter is the longest time of an upstream's Retry-After that is passed on.
-const longestRetryAfter = 24 * time.Hour
-
-// retryAfter returns the Retry-After of a reply if it is a number of seconds up to a day or an HTTP date, else "".
-func retryAfter(h http.Header) string {
-	given := h["Retry-After"]
-	if len(given) != 1 {
-		return ""
-	}
-	if n, err := strconv.ParseUint(given[0], 10, 32); err == nil && time.Duration(n)*time.Second <= longestRetryAfter {
-		return given[0]
-	}
-	if _, err := http.ParseTime(given[0]); err == nil {
-		return given[0]
-	}
-	return ""
-}
-
 // bufferPool holds buffers for bodies, so that a body of the usual size needs no allocation.
 var bufferPool = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
