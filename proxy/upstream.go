@@ -90,7 +90,7 @@ func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *p
 	permit, ok := u.breaker.enter(maphash.String(seed, p.partner), p.write)
 	if !ok {
 		return nil, u.failed(ctx, p, &callError{
-			reason: "open", text: "most of the last calls to the upstream failed, so it is not called now", after: u.breaker.pause(),
+			reason: "open", text: "many of the last calls to the upstream failed, so it is not called now", after: u.breaker.pause(),
 		})
 	}
 	failure := &callError{reason: "reset", sent: true} // if send panics
