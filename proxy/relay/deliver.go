@@ -245,7 +245,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	}
 	form := translate.Form(c.Form)
 	e := end{
-		status: res.StatusCode, outcome: badStatus, reason: reasonOfStatus(res.StatusCode), code: s.answeredCode(form, answer),
+		status: res.StatusCode, outcome: badStatus, reason: reasonOfStatus(res.StatusCode), code: s.answeredCode(c, answer),
 		after: retryAfter(res.Header.Get("Retry-After"), r.now()),
 	}
 	switch code := res.StatusCode; {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"billbridge/proxy/store"
 	"billbridge/translate"
 
 	"code.dny.dev/ssrf"
@@ -125,13 +127,20 @@ func (s *settings) reasonOf200(form translate.Form, answer []byte, code string) 
 	return but + "no code in the body"
 }
 
-// answeredCode is the code of a partner's answer, "" if it has none that may be stored and shown.
-func (s *settings) answeredCode(form translate.Form, answer []byte) string {
-	const most = 24 // characters; the longest code of the catalogue has 19
-	code := s.rows.AnsweredCode(form, answer)
+// answeredCode is the code of a partner's answer to a callback, "" if it has none that may be stored and shown. A partner may
+// answer with its key or a phone number as the code.
+func (s *settings) answeredCode(c store.Claimed, answer []byte) string {
+	const (
+		most  = 24 // characters; the longest code of the catalogue has 19
+		short = 6  // characters; keys, phones and cards have more
+	)
+	code := s.rows.AnsweredCode(translate.Form(c.Form), answer)
 	if len(code) > most || strings.ContainsFunc(code, func(r rune) bool {
 		return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.'
 	}) {
+		return ""
+	}
+	if len(code) > short && (strings.Trim(code, "0123456789-.") == "" || bytes.Contains(c.Body, []byte(code)) || strings.Contains(c.URL, code)) {
 		return ""
 	}
 	return code

@@ -191,6 +191,11 @@ func TestReasonsOfAnswers(t *testing.T) {
 		{200, `{"code":200,"message":"canary"}`, "answer", "200", "HTTP 200 but code 200"},
 		{200, `{"code":"canary canary"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},
 		{200, `{"code":"` + strings.Repeat("9", 25) + `"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},
+		{200, `{"code":"01098765432"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},         // a phone
+		{200, `{"code":1098765432}`, "answer", "", "HTTP 200 but a code that cannot be shown"},            // a phone as a number
+		{200, `{"code":"` + key + `"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},         // a value of the callback
+		{200, `{"code":"partner.example.com"}`, "answer", "", "HTTP 200 but a code that cannot be shown"}, // a part of the address
+		{500, `{"code":"BILL_005"}`, "status", "BILL_005", "HTTP 500"},
 		{200, `{"code":"","code":"0000"}`, "answer", "", "HTTP 200 but no code in the body"},
 		{201, documented["v2"], "status", "0000", "HTTP 201: 200 is needed"},
 		{302, "canary", "redirected", "", "HTTP 302: redirects are not followed"},
