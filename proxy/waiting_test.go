@@ -24,7 +24,7 @@ func fewConnections(url, more string) string {
 func checkBusyRefusal(t *testing.T, got answer, form string) {
 	t.Helper()
 	got.check(t, form, http.StatusServiceUnavailable, "MAINTAINED_METHOD")
-	if want := "nothing was sent: no connection to the upstream was free within 50ms"; !strings.Contains(got.body, want) {
+	if want := "nothing was sent: no connection to the upstream was free within 500ms"; !strings.Contains(got.body, want) {
 		t.Errorf("%s does not contain %s", got.body, want)
 	}
 }
@@ -36,7 +36,7 @@ func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 	const connections, calls = 5, 30
 	g := newGate("/bill", connections)
 	back := newBackend(t, g.holdCalls(newService()))
-	b := newGateway(t, fewConnections(back.url, "connections: 5, partner_connections: 5, wait: 50ms"))
+	b := newGateway(t, fewConnections(back.url, "connections: 5, partner_connections: 5, wait: 500ms"))
 	defer g.open()
 	var calling sync.WaitGroup
 	var mu sync.Mutex
@@ -100,7 +100,7 @@ func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
 	back := newBackend(t, g.holdCalls(replyWith(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
-	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 50ms"))
+	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 500ms"))
 	defer g.open()
 	slow := newCall("v2", "read")
 	ended := make(chan answer, 1)
@@ -127,7 +127,7 @@ func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	t.Parallel()
 	g := newGate("/cash-receipt/issue", 1)
 	back := newBackend(t, g.holdCalls(replyWith(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
-	b := newGateway(t, fewConnections(back.url, "connections: 2, partner_connections: 1, wait: 50ms")+"route: {pass: [/cash-receipt/]}\n")
+	b := newGateway(t, fewConnections(back.url, "connections: 2, partner_connections: 1, wait: 500ms")+"route: {pass: [/cash-receipt/]}\n")
 	defer g.open()
 	ended := make(chan error, 1)
 	go func() {

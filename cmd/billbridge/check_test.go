@@ -39,7 +39,7 @@ table: {file: billing.yaml, overlay: mine.yaml}
 const pastedSecret = "s3cr3t-Tukan-0451-xyz"
 
 // partOfSecret finds the secret, a part of it, and the secret in lower case.
-var partOfSecret = regexp.MustCompile(`(?i)s3cr3|tukan|0451`)
+var partOfSecret = regexp.MustCompile(`(?i)s3cr3|tukan|-0451`)
 
 // wronglyPasted are the ways in which a secret gets to a place of the file, as YAML.
 var wronglyPasted = []string{

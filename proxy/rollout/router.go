@@ -150,8 +150,8 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 		r.log.Info("partners are in canary: its percentage is drawn by rollout.split", "split", string(c.Rollout.Split))
 	}
 	if r.decided.Load().unbegun {
-		r.log.Warn("the store is new: both backends are asked about every bill that it does not know. "+
-			"If the new backend has no bills of partners that come through here, run billbridge rollout begin. "+
+		r.log.Warn("the store is new: both backends are probed for every bill that is not in the ledger. "+
+			"If the new backend has no bills of these partners, run billbridge rollout begin. "+
 			"If there was a store before, restore it from its backup", "old", c.Rollout.Old, "new", c.Rollout.New, "since", r.decided.Load().since)
 	}
 	return r, nil
