@@ -155,7 +155,7 @@ func TestCanaryIsReadBack(t *testing.T) {
 			if v := verdictOn(r, "bill.create", evidence.ByReadBack); v.Ruling != evidence.Inconclusive || v.Bills != 5 || v.Differed != 0 || v.NotThere != 0 {
 				t.Errorf("%+v %+v", v, v.Compared)
 			}
-			if v := verdictOn(r, "bill.create", evidence.ByCalls); v.CallStats == nil || v.CallStats.Calls[evidence.New] != 5 || len(v.Lacks) != 0 {
+			if v := verdictOn(r, "bill.create", evidence.ByCalls); v.CallStats == nil || v.CallStats.Calls[evidence.New] != 5 || len(v.Unsupported) != 0 {
 				t.Errorf("%+v %+v", v, v.CallStats)
 			}
 			reads := len(m.newCalls.received()) - m.newCalls.writes()

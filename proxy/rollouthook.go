@@ -236,9 +236,9 @@ func (x *exchange) countCall(succeeded bool) {
 	for i, name := range []string{c.Old, c.New} {
 		switch {
 		case name != route.Upstream && succeeded:
-			end.Lacks[i] = x.refusalAt(name)
+			end.Unsupported[i] = x.refusalAt(name)
 		case name == route.Upstream && !x.sent.called && x.refusalAt(map[string]string{c.Old: c.New, c.New: c.Old}[name]) == "":
-			end.Lacks[i] = x.refusalAt(name)
+			end.Unsupported[i] = x.refusalAt(name)
 		}
 	}
 	x.gateway.rollout.Count(call, route, end)

@@ -60,7 +60,7 @@ func (c *rolloutStatus) pages(ctx context.Context, path string) (all rollout.Sta
 	if strings.Contains(path, "?") {
 		separator = "&"
 	}
-	all.Partners = []rollout.Standing{} // a list in JSON, also when it is empty
+	all.Partners = []rollout.PartnerStatus{} // a list in JSON, also when it is empty
 	for after := ""; ; {
 		page := maxPage
 		if c.Limit > 0 {
@@ -121,7 +121,7 @@ func printPartners(w *tabwriter.Writer, status rollout.Status) {
 	}
 	printf(w, "\nPARTNER\tSTAGE\tSEEN SINCE\tBILLS\tCANARY AT THE NEW BACKEND\n")
 	for _, p := range status.Partners {
-		stage, seen := stageText(p.Placing), "-"
+		stage, seen := stageText(p.StageSetting), "-"
 		if p.Default {
 			stage = p.String() + ", the default"
 		}
@@ -177,7 +177,7 @@ func noticeLines(s rollout.Status) (lines [][2]string) {
 }
 
 // stageText describes a stage and who set it.
-func stageText(p rollout.Placing) string {
+func stageText(p rollout.StageSetting) string {
 	if p.At == nil {
 		return p.String() + ", from the config"
 	}
@@ -185,7 +185,7 @@ func stageText(p rollout.Placing) string {
 }
 
 // billCounts describes how many bills of each backend may be open.
-func billCounts(held []rollout.Held) string {
+func billCounts(held []rollout.BillCounts) string {
 	var parts []string
 	for _, h := range held {
 		if h.Open() == 0 {

@@ -123,7 +123,7 @@ func (r *Router) partnerOf(ctx context.Context, q params, key string) (partner.I
 // lookUp finds what the ledger and both backends have of a bill. With read, only the owning backend is asked, if there is one, and
 // its answer is recorded in the ledger.
 func (r *Router) lookUp(ctx context.Context, q params, key string, read bool) (b Bill, err error) {
-	if err := r.stored(); err != nil {
+	if err := r.requireStore(); err != nil {
 		return b, err
 	}
 	as := Credentials{Key: key, Member: q["member"], Merchant: q["merchant"]}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Decisions about callbacks are in the same log as those of the rollout, in words of their own.
+// Decisions about callbacks are in the same audit log as those about the rollout, with their own actions.
 func TestAuditHasDecisionsAboutCallbacks(t *testing.T) {
 	t.Parallel()
 	s := open(t, "memory:")

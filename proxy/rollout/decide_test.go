@@ -7,7 +7,7 @@ import (
 	"billbridge/proxy/rollout/evidence"
 )
 
-// Every situation there is, against the rules in the words of the package comment.
+// Every possible situation, against the rules of the package comment.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	oldSide, newSide := evidence.Old, evidence.New
@@ -22,7 +22,7 @@ func TestDecisions(t *testing.T) {
 						shared: is(0), restored: is(1), unbegun: is(2), stopped: is(3), settled: is(4), chosen: is(5),
 						position: position{stage: stage}, owner: owner, stale: stale,
 					}
-					if stale != nil && (owner != nil || !s.restored) { // the one excludes the other
+					if stale != nil && (owner != nil || !s.restored) { // they exclude each other
 						continue
 					}
 					name := fmt.Sprintf("%+v owner %s stale %s", s, shownSide(owner), shownSide(stale))
@@ -61,16 +61,16 @@ func judgeCreate(t *testing.T, name string, s situation) {
 	case d.backend != s.byStage().backend || d.probe != s.probes(d.backend):
 		t.Errorf("%s: %+v", name, d)
 	}
-	// Nothing new is made on the new backend that is stopped, unsettled, or not that far.
+	// No bill is created at the new backend while the kill switch is on, before the settling period is over, or in an earlier stage.
 	mayLeave := !s.stopped && s.settled && (s.position.stage == StageNew || s.position.stage == StageDrained || s.position.stage == StageCanary && s.chosen)
 	if d := s.byStage(); (d.backend == evidence.New) != mayLeave || d.probe {
 		t.Errorf("%s: %+v", name, d)
 	}
-	// The new backend gets none that the old one was not asked for, unless it is drained and the ledger is complete.
+	// A create goes to the new backend only after a probe of the old one, unless the partner is drained and the ledger is complete.
 	if want := !s.shared && (s.position.stage != StageDrained || s.restored || s.unbegun); s.probes(evidence.New) != want {
 		t.Errorf("%s: asks before a create at the new backend: %v", name, !want)
 	}
-	// The new backend is asked only where the ledger is not complete; after a restore the kill switch asks it nothing.
+	// The new backend is probed only if the ledger is incomplete; after a restore, not while the kill switch is on.
 	want := map[bool]bool{false: s.unbegun || s.restored, true: s.unbegun}[s.stopped] && !s.shared
 	if s.probes(evidence.Old) != want {
 		t.Errorf("%s: asks before a create at the old backend: %v", name, !want)

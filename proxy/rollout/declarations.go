@@ -27,7 +27,7 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/6)
 		defer cancel()
 		if decided, unread := r.store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
-			return r.standing(ctx, decided.Stopped) // it is on already: the reasons do not matter
+			return r.alreadyStopped(ctx, decided.Stopped) // it is on already: the reasons do not matter
 		}
 		return c, err
 	}
@@ -40,12 +40,12 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
 	err = r.store.Stop(ctx, ours.By, ours.At)
-	var was *store.Standing
+	var was *store.AlreadyStopped
 	switch {
 	case errors.As(err, &was):
 		// If it is equal to ours, it is ours: an earlier attempt was stored, but its answer was lost.
 		if was.By != c.By || was.At.UnixMilli() != c.At.UnixMilli() {
-			return r.standing(ctx, was.Declaration)
+			return r.alreadyStopped(ctx, was.Declaration)
 		}
 	case err != nil:
 		r.log.Error("the rollout is stopped on this gateway, but that cannot be stored; retrying every second", "by", ours.By, "error", err.Error())
@@ -57,8 +57,8 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	return c, r.changed(ctx, &c)
 }
 
-// standing answers a stop while the kill switch is on: with the first stop, which stays. Another replica may have made it.
-func (r *Router) standing(ctx context.Context, first store.Declaration) (Changed, error) {
+// alreadyStopped answers a stop while the kill switch is on: with the first stop, which stays. Another replica may have made it.
+func (r *Router) alreadyStopped(ctx context.Context, first store.Declaration) (Changed, error) {
 	err := r.follow(context.WithoutCancel(ctx))
 	if err != nil {
 		err = fmt.Errorf("the rollout is stopped already, but not yet on this gateway, which could not read it: %w", err)
@@ -144,7 +144,7 @@ func (r *Router) declared(ctx context.Context, q params, action store.Action, ch
 	if c.By, err = q.by(); err != nil {
 		return c, err
 	}
-	if err := r.stored(); err != nil {
+	if err := r.requireStore(); err != nil {
 		return c, err
 	}
 	if err := change(ctx, c.By, c.At); err != nil {

@@ -86,33 +86,33 @@ func (r *Router) keep(ctx context.Context) error {
 // be missing.
 func (r *Router) counted(ctx context.Context, partner partner.ID) (evidence.Snapshot, error) {
 	if r.store == nil {
-		return r.here(partner), nil
+		return r.unstored(partner), nil
 	}
 	keep, cancel := context.WithTimeout(ctx, keepWithin)
 	defer cancel()
 	if err := r.flush(keep); err != nil {
 		return evidence.Snapshot{}, err
 	}
-	return r.kept(ctx, r.counts.Table(), partner)
+	return r.fromStore(ctx, r.counts.Table(), partner)
 }
 
-// lately is what was counted by any version of the table: with the last seconds of this replica, but not of others.
-func (r *Router) lately(ctx context.Context, partner partner.ID) (evidence.Snapshot, error) {
+// ofAllTables is what was counted by any version of the table: with the last seconds of this replica, but not of others.
+func (r *Router) ofAllTables(ctx context.Context, partner partner.ID) (evidence.Snapshot, error) {
 	if r.store == nil {
-		return r.here(partner), nil
+		return r.unstored(partner), nil
 	}
-	return r.kept(ctx, "", partner, r.here(partner).Counts...)
+	return r.fromStore(ctx, "", partner, r.unstored(partner).Counts...)
 }
 
-// here is what this replica counted that is not in the store yet.
-func (r *Router) here(partner partner.ID) evidence.Snapshot {
+// unstored is what this replica counted that is not in the store yet.
+func (r *Router) unstored(partner partner.ID) evidence.Snapshot {
 	s := r.counts.Snapshot()
 	s.Counts = slices.DeleteFunc(s.Counts, func(n evidence.Count) bool { return partner != "" && n.Partner != partner })
 	return s
 }
 
-// kept is what the store has for a version of the table, or for all for "", merged with more.
-func (r *Router) kept(ctx context.Context, version string, partner partner.ID, more ...evidence.Count) (evidence.Snapshot, error) {
+// fromStore is what the store has for a version of the table, or for all for "", merged with more.
+func (r *Router) fromStore(ctx context.Context, version string, partner partner.ID, more ...evidence.Count) (evidence.Snapshot, error) {
 	s := evidence.NewSnapshot(version, r.now().UTC().Truncate(time.Second))
 	s.Lost = int(r.lost.Load())
 	rows, err := r.store.Counts(ctx, version, partner)
@@ -150,7 +150,7 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 	if err != nil {
 		return answer, err
 	}
-	standings, uncounted, err := r.standings(ctx, decided, only, store.AllPartners)
+	partnerStatuses, uncounted, err := r.partnerStatuses(ctx, decided, only, store.AllPartners)
 	if err != nil {
 		return answer, err
 	}
@@ -158,7 +158,7 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 	if err != nil {
 		return answer, err
 	}
-	answer = newReport(counted, r.limits(), r.now(), standings)
+	answer = newReport(counted, r.limits(), r.now(), partnerStatuses)
 	answer.Uncounted, answer.Ignored = uncounted, r.current.Load().config.Shadow.Ignore
 	return answer, nil
 }

@@ -7,29 +7,29 @@ import (
 	"billbridge/proxy/store"
 )
 
-// NewReport and TableVersion are of the report.
+// NewReport and TableVersion are functions of the report.
 var (
 	NewReport    = newReport
 	TableVersion = tableVersion
 )
 
-// Counts is what was counted here and not yet kept.
+// Counts are the counts of this replica that are not in the store yet.
 func (r *Router) Counts() *evidence.Counts { return r.counts }
 
-// Weigh makes the gauges anew, as Run does again and again.
+// Weigh sets the gauges, as Run does at intervals.
 func (r *Router) Weigh(ctx context.Context) error { return r.setGauges(ctx) }
 
 // OpenBills counts the bills in the ledger.
 func (r *Router) OpenBills(ctx context.Context) ([]store.Bills, error) { return r.openBills(ctx, "") }
 
-// CountsBills is somebody who counts the bills in the ledger until it is released.
+// CountsBills holds the lock of the count of bills until it is released.
 func (r *Router) CountsBills() (release func()) {
 	r.counting <- struct{}{}
 	return func() { <-r.counting }
 }
 
-// Flush adds what was counted here to what the store has, as Run does again and again.
+// Flush adds the counts of this replica to those in the store, as Run does at intervals.
 func (r *Router) Flush(ctx context.Context) error { return r.flush(ctx) }
 
-// Sweep removes what is over, as Run does again and again.
+// Sweep removes old rows, as Run does at intervals.
 func (r *Router) Sweep(ctx context.Context) error { return r.sweep(ctx) }

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Partners by their stage, those who follow the default among them, and verdicts.
+// The gauges count partners by stage, also those that follow the default, and verdicts.
 func TestGauges(t *testing.T) {
 	t.Parallel()
 	s := open(t, "memory:")

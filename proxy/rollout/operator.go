@@ -123,7 +123,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	if err != nil {
 		return c, err
 	}
-	if err := r.stored(); err != nil {
+	if err := r.requireStore(); err != nil {
 		return c, err
 	}
 	if set.Partner, err = r.named(ctx, q["partner"]); err != nil {
@@ -133,7 +133,7 @@ func (r *Router) stage(ctx context.Context, query string) (c Changed, err error)
 	if err != nil {
 		return c, err
 	}
-	from, _ := placingOf(r.current.Load().stages(decided), set.Partner)
+	from, _ := stageOf(r.current.Load().stages(decided), set.Partner)
 	m := move{set.Partner, from.position(), to}
 	if set.Forced, err = unlessForced(r.blockingReasons(ctx, decided, m), force); err != nil {
 		return c, err
@@ -174,7 +174,7 @@ func (r *Router) parseChange(query string, action store.Action, keys ...string) 
 	if force, err = q.force(); err != nil {
 		return q, c, false, err
 	}
-	return q, c, force, r.stored()
+	return q, c, force, r.requireStore()
 }
 
 // unset removes a partner's own stage.
@@ -259,8 +259,8 @@ func (r *Router) changed(ctx context.Context, c *Changed) error {
 	return nil
 }
 
-// stored refuses a change if there is no store.
-func (r *Router) stored() error {
+// requireStore refuses a change if there is no store.
+func (r *Router) requireStore() error {
 	if r.store == nil {
 		return &operatorError{http.StatusConflict, "the config has no store, so the stages are those of the config and cannot be changed while the gateway runs"}
 	}

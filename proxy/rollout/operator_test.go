@@ -29,10 +29,10 @@ import (
 
 var noon = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
 
-// hash is a partner by the key that it has.
+// hash is the ID of the partner with a key.
 func hash(key string) string { return string(partner.Of(key)) }
 
-// A desk is a router, and an operator at it.
+// A desk is a router with its operator calls.
 type desk struct {
 	*rollout.Router
 	t     *testing.T
@@ -55,7 +55,7 @@ route: {default: legacy}
 	return c
 }
 
-const separate = "rollout: {old: legacy, new: fresh}\nstore: {url: 'sqlite:bridge.db'}\n" // which tests open by themselves, wherever they want it
+const separate = "rollout: {old: legacy, new: fresh}\nstore: {url: 'sqlite:bridge.db'}\n" // the store's path is not used: tests open their own
 
 func newDesk(t *testing.T, s *store.Store, more string) *desk {
 	t.Helper()
@@ -85,7 +85,7 @@ func open(t *testing.T, url string) *store.Store {
 	return s
 }
 
-// proves has a partner's canary show nothing that speaks against the new backend.
+// proves adds the counts that give a partner's creates a PASS.
 func (d *desk) proves(key string) {
 	for i := range 100 {
 		for _, backend := range []evidence.Backend{evidence.Old, evidence.New} {
@@ -95,14 +95,14 @@ func (d *desk) proves(key string) {
 	}
 }
 
-// ask is a call of the operator.
+// ask makes a call of the operator.
 func (d *desk) ask(method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	d.Operator().ServeHTTP(w, httptest.NewRequest(method, target, nil))
 	return w
 }
 
-// answers wants a call to be understood.
+// answers expects that a call succeeds.
 func answers[T any](d *desk, method, target string) (answer T) {
 	d.t.Helper()
 	w := d.ask(method, target)
@@ -114,7 +114,7 @@ func answers[T any](d *desk, method, target string) (answer T) {
 	return answer
 }
 
-// denies wants a call to be refused with words: on one line, and one for each thing that speaks against it.
+// denies expects that a call is refused, with one line of text and one more for each blocking reason.
 func (d *desk) denies(status int, method, target, says string) {
 	d.t.Helper()
 	w := d.ask(method, target)
@@ -123,7 +123,7 @@ func (d *desk) denies(status int, method, target, says string) {
 	}
 }
 
-// seen has a partner seen some time ago.
+// seen records that a partner was first seen some time ago.
 func (d *desk) seen(key string, ago time.Duration) {
 	d.t.Helper()
 	if err := d.store.Seen(d.t.Context(), partner.Of(key), noon.Add(-ago)); err != nil {
@@ -131,7 +131,7 @@ func (d *desk) seen(key string, ago time.Duration) {
 	}
 }
 
-// owns has bills of a partner at an upstream: as many pending ones, owned ones and released ones.
+// owns adds pending, owned and released bills of a partner at an upstream.
 func (d *desk) owns(key, upstream string, pending, owned, released int) {
 	d.t.Helper()
 	for i := range pending + owned + released {
@@ -154,7 +154,7 @@ func (d *desk) owns(key, upstream string, pending, owned, released int) {
 
 var creates atomic.Int64
 
-// creates is the upstream that a new bill of a partner goes to, of which the other backend knows nothing.
+// creates returns the upstream that a new bill of a partner goes to. The other backend does not have the bill.
 func (d *desk) creates(key string) (rollout.Route, string) {
 	d.t.Helper()
 	asked := ""
@@ -177,7 +177,7 @@ func (d *desk) createsAt(key, upstream, asked string) {
 	}
 }
 
-// What is decided holds here when it is answered: nothing else looks into the store in this test.
+// A change is in effect on this replica when it is answered: nothing else reads the store in this test.
 func TestOperatorDecides(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
@@ -210,14 +210,14 @@ func TestOperatorDecides(t *testing.T) {
 	d.createsAt("k", "fresh", "legacy")
 	did("/rollout/stage?stage=canary&percent=0&by=anna&force=true&partner="+hash("k")[:20], rollout.Changed{
 		Action: "stage", By: "anna", Partner: hash("k")[:12], From: "canary", FromPercent: percent(100), To: "canary", ToPercent: percent(0), Effect: &rollout.Effect{Split: "bill"},
-	}) // and not forced: nothing spoke against it
+	}) // and not forced: there was no blocking reason
 	d.createsAt("k", "legacy", "")
 	did("/rollout/stage?stage=drained&by=anna&partner=default&force=true", rollout.Changed{
-		Action: "stage", By: "anna", Partner: "default", From: "old", To: "drained", Forced: true, // there are other's bills
+		Action: "stage", By: "anna", Partner: "default", From: "old", To: "drained", Forced: true, // there are bills of other partners
 	})
 	d.createsAt("other", "fresh", "")
 	did("/rollout/restored?by=carl", rollout.Changed{Action: "restored", By: "carl"})
-	d.later.Add(int64(15 * time.Minute)) // until then no answer is believed that the other backend has no such bill
+	d.later.Add(int64(15 * time.Minute)) // until then "no such bill" of the other backend does not count
 	d.createsAt("other", "fresh", "legacy")
 
 	var log []string
@@ -249,8 +249,7 @@ func TestOperatorDecides(t *testing.T) {
 	}
 }
 
-// TestStoppedAndResumedTwice: whoever stopped it first stays named, what is not stopped is not resumed, and neither is
-// noted as a change. It was.
+// A second stop keeps the name and time of the first, and a second resume is refused. Neither is in the audit log.
 func TestStoppedAndResumedTwice(t *testing.T) {
 	t.Parallel()
 	s := open(t, "memory:")
@@ -266,7 +265,7 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	}
 	first.Already = true
 	logged := d.logs.Len()
-	for _, desk := range []*desk{d, other} { // other does not know of it yet
+	for _, desk := range []*desk{d, other} { // other has not read the change yet
 		desk.later.Add(int64(time.Minute))
 		for _, target := range []string{"stop?by=carl", "stop?by=carl&force=true", "stop?by=ben"} {
 			if diff := cmp.Diff(first, answers[rollout.Changed](desk, "POST", "/rollout/"+target)); diff != "" {
@@ -280,7 +279,7 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	if now := d.ask("GET", "/rollout/audit").Body.String(); now != log || d.logs.Len() != logged {
 		t.Errorf("the audit log is %s\nwas %s\nand the log\n%s", now, log, &d.logs)
 	}
-	// What speaks against a stop is no news where it is stopped.
+	// A second stop has no blocking reasons.
 	first.Revision = answers[rollout.Changed](d, "POST", "/rollout/restored?by=anna").Revision
 	if diff := cmp.Diff(first, answers[rollout.Changed](d, "POST", "/rollout/stop?by=carl")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -290,13 +289,13 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	d.denies(409, "POST", "/rollout/stop?by=carl", "the store was restored from a backup")
 }
 
-// What the status says of every store of the tests.
+// The status shows this for every store of the tests.
 const (
 	begun = `"begun":{"by":"begin","at":"2026-11-21T02:34:56Z"},`
 	clock = `"clock":{"store":"2026-11-21T03:34:56Z","offset_seconds":0,"stepped":false},`
 )
 
-// Everything that is known is shown, partners by 12 digits.
+// The status shows stages, bills and times; partners by 12 digits.
 func TestOperatorShows(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
@@ -352,7 +351,7 @@ func TestOperatorShows(t *testing.T) {
 	}
 }
 
-// TestStatusHasPages: partners that were seen, that have a stage and that have bills come in one order, each once.
+// Partners that were seen, that have a stage and that have bills are in one order, each once.
 func TestStatusHasPages(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
@@ -399,7 +398,7 @@ func TestStatusHasPages(t *testing.T) {
 	d.denies(400, "GET", "/rollout?after=x", "after is the next of the page before")
 }
 
-// Without a store the config decides, and nobody else.
+// Without a store only the config sets stages.
 func TestOperatorWithoutStore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil, "rollout: {old: legacy, new: fresh, bills: shared, default: shadow}\n")
@@ -417,8 +416,8 @@ func TestOperatorWithoutStore(t *testing.T) {
 	}
 }
 
-// A store that is out of reach is told as that, and decides nothing.
-func TestOperatorStoreOutOfReach(t *testing.T) {
+// While the store is unreachable, calls report this and change nothing.
+func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
 	t.Parallel()
 	s := open(t, "memory:")
 	d := newDesk(t, s, separate)
@@ -434,7 +433,7 @@ func TestOperatorStoreOutOfReach(t *testing.T) {
 	}
 }
 
-// A report says which fields may differ.
+// A report lists the fields that may differ.
 func TestReportOfIgnoredFields(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, shadow: {ignore: [apprSign]}", 1))
@@ -443,8 +442,8 @@ func TestReportOfIgnoredFields(t *testing.T) {
 	}
 }
 
-// While somebody counts bills, who comes next waits for its turn, as long as it likes.
-func TestOneCountsBillsAtATime(t *testing.T) {
+// While one call counts bills, the next one waits for its turn or until its context ends.
+func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	d.owns("k", "legacy", 1, 0, 0)
@@ -452,7 +451,7 @@ func TestOneCountsBillsAtATime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if bills, err := d.OpenBills(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("beside another: %+v, %v", bills, err)
+		t.Errorf("while another call counts: %+v, %v", bills, err)
 	}
 	release()
 	if bills, err := d.OpenBills(t.Context()); err != nil || len(bills) != 1 {
@@ -461,7 +460,7 @@ func TestOneCountsBillsAtATime(t *testing.T) {
 }
 
 // A change reaches another replica within seconds.
-func TestOperatorReachesReplicas(t *testing.T) {
+func TestChangeTakesEffectAtOtherReplicas(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, at string) {
 		here, there := newDesk(t, open(t, at), separate), newDesk(t, open(t, at), separate)
@@ -495,8 +494,8 @@ func TestOperatorReachesReplicas(t *testing.T) {
 	})
 }
 
-// A change outlives the process.
-func TestOperatorOutlivesReopen(t *testing.T) {
+// A change survives a restart.
+func TestChangeSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	at := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
 	s := open(t, at)

@@ -20,7 +20,7 @@ type ReadResult struct {
 
 // Relevant reports whether [Router.RecordRead] would record what the answer to a call with this route showed.
 func (w Route) Relevant(s ReadResult) bool {
-	return w.kept && (w.unknown || s.Result == Present && s.Ended && !w.ended)
+	return w.recorded && (w.unknown || s.Result == Present && s.Ended && !w.ended)
 }
 
 // RecordRead records what the answer to a call showed of its bill: a cancelled or destroyed bill does not count as open any more,
@@ -107,7 +107,7 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 	if err != nil {
 		return answer, err
 	}
-	if err := r.stored(); err != nil {
+	if err := r.requireStore(); err != nil {
 		return answer, err
 	}
 	s := r.current.Load()

@@ -10,7 +10,7 @@ import (
 )
 
 // page is the range of the first limit partners after one. next is the last of them, "" if there are no more.
-func (r *Router) page(ctx context.Context, stages map[partner.ID]Placing, after partner.ID, limit int) (in store.Range, next string, err error) {
+func (r *Router) page(ctx context.Context, stages map[partner.ID]StageSetting, after partner.ID, limit int) (in store.Range, next string, err error) {
 	in = store.AllPartners
 	if after != "" {
 		in = store.After(after)

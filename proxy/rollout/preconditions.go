@@ -203,7 +203,7 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 	case before < after:
 		backend = evidence.New
 	}
-	counted, err := r.lately(ctx, m.partner)
+	counted, err := r.ofAllTables(ctx, m.partner)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	decided, err := r.store.Rollout(ctx)
 	var counted evidence.Snapshot
 	if err == nil {
-		counted, err = r.lately(ctx, "")
+		counted, err = r.ofAllTables(ctx, "")
 	}
 	if err != nil { // the kill switch must work without the store, too
 		r.log.Error("the calls that the old backend cannot carry could not be looked up before the stop", "error", err.Error())
@@ -226,7 +226,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	s := r.current.Load()
 	stages := s.stages(decided)
 	all = r.lacking(counted, evidence.Old, func(partner partner.ID) bool {
-		at, _ := placingOf(stages, partner)
+		at, _ := stageOf(stages, partner)
 		return at.position().percentage() > 0
 	})
 	if !decided.Restored.At.IsZero() && s.config.Bills == config.Separate {
@@ -307,7 +307,7 @@ func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, co
 		if !concerned(n.Partner) {
 			continue
 		}
-		for _, lack := range evidence.LacksOf(n.Backends[backend]) {
+		for _, lack := range evidence.UnsupportedOf(n.Backends[backend]) {
 			if r.now().Sub(lack.Last) < recent {
 				all = append(all, fmt.Sprintf("%s: %s cannot carry %s: %s (calls: %d, the last at %s)", n.Partner.Short(), r.current.Load().backends[backend], n.Operation, lack.Why,
 					lack.Count, lack.Last.UTC().Format(time.RFC3339)))

@@ -23,14 +23,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// compares has reads of a partner in shadow come to a class.
+// compares counts reads of a partner in shadow with a class.
 func (d *desk) compares(key string, n int, class evidence.Class, differences ...evidence.Difference) {
 	for i := range n {
 		d.Counts().Add(partner.Of(key), "bill.read", evidence.Comparison{Class: class, Differences: differences, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}})
 	}
 }
 
-// ends has calls of a partner end at a backend.
+// ends counts calls of a partner at a backend.
 func (d *desk) ends(key, operation string, backend evidence.Backend, n int, end evidence.End) {
 	for range n {
 		d.Counts().Ended(partner.Of(key), operation, backend, end)
@@ -39,14 +39,14 @@ func (d *desk) ends(key, operation string, backend evidence.Backend, n int, end 
 
 var fine = evidence.End{Code: "0000", Succeeded: true}
 
-// A later stage wants a PASS, and force where there is none.
-func TestLaterStagesWantProof(t *testing.T) {
+// A later stage needs a PASS, or force.
+func TestLaterStagesNeedAPass(t *testing.T) {
 	t.Parallel()
 	wrong := evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney}
 	for name, row := range map[string]struct {
 		bills, from, to string
 		counts          func(d *desk)
-		against         string // "" where nothing speaks against it
+		against         string // "" for no blocking reason
 	}{
 		"old to shadow":                       {"separate", "old", "shadow", nil, ""},
 		"old to canary":                       {"separate", "old", "canary&percent=5", nil, ""},
@@ -132,7 +132,7 @@ func TestLaterStagesWantProof(t *testing.T) {
 	}
 }
 
-// What a backend cannot carry is told before more calls go there, while it is recent.
+// Recent calls that a backend cannot carry are a reason against sending more calls there.
 func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
@@ -141,7 +141,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	d.proves("k")
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
 	answers[rollout.Changed](d, "POST", set+"new")
-	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
 	text := "\n  " + hash("k")[:12] + ": legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2, the last at 2026-11-21T03:34:56Z)"
 	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=" + hash("k")} {
 		d.denies(409, "POST", back, text)
@@ -150,15 +150,15 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")
-	if c := answers[rollout.Changed](d, "POST", set+"canary&percent=100&force=false"); c.Forced { // nothing goes back
+	if c := answers[rollout.Changed](d, "POST", set+"canary&percent=100&force=false"); c.Forced { // no bill moves back
 		t.Errorf("%+v", c)
 	}
 	d.later.Add(int64(35 * 24 * time.Hour))
 	if c := answers[rollout.Changed](d, "POST", set+"old"); c.Forced {
 		t.Errorf("%+v", c)
 	}
-	// At the old backend already: the switch costs nothing.
-	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	// The partner is at the old backend already: the kill switch changes nothing for it.
+	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a"); c.Forced {
 		t.Errorf("%+v", c)
 	}
@@ -167,13 +167,13 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	d.denies(409, "POST", "/rollout/stop?by=a", "a bill that was created at fresh after that backup, and is sent again, will be created at legacy too")
 }
 
-// What partners send does not change with the table, so that what was counted by another version speaks against it, too.
-func TestCallsThatTheTargetCouldNotCarryByAnotherTable(t *testing.T) {
+// The calls of partners do not depend on the table: those that another version counted are a blocking reason, too.
+func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	t.Parallel()
 	s := open(t, "memory:")
 	d := newDesk(t, s, separate)
 	d.seen("k", time.Hour)
-	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"BILL_010 bill.sendType", ""}})
+	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
 	counted := d.Counts().Drain().Counts[0]
 	data, err := json.Marshal(counted)
 	if err != nil {
@@ -191,7 +191,7 @@ func TestCallsThatTheTargetCouldNotCarryByAnotherTable(t *testing.T) {
 	}
 }
 
-// What replicas count is one report, on each of them, and outlives them. A reset ends it for all.
+// The counts of all replicas are one report, which survives their restart. A reset removes it for all.
 func TestReplicasCountTogether(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, at string) {
@@ -216,7 +216,7 @@ func TestReplicasCountTogether(t *testing.T) {
 			}
 		}
 		here.compares("else", 1, evidence.Same)
-		here.compares("k", 1, evidence.Same) // not kept yet
+		here.compares("k", 1, evidence.Same) // not stored yet
 		answers[rollout.Changed](here, "POST", "/rollout/reset?by=a&partner="+hash("k"))
 		answers[rollout.Report](here, "GET", "/rollout/report")
 		if r := answers[rollout.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Partner != partner.Of("else")[:12] {
@@ -234,8 +234,8 @@ func TestReplicasCountTogether(t *testing.T) {
 	})
 }
 
-// A partner that has a stage of its own does not speak against one for all others.
-func TestDefaultIsNotHeldBackByOthers(t *testing.T) {
+// A partner with a stage of its own is no reason against a change of the default.
+func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	for _, key := range []string{"k", "own"} {
@@ -250,13 +250,13 @@ func TestDefaultIsNotHeldBackByOthers(t *testing.T) {
 }
 
 // Without evidence, a later stage for all partners needs force.
-func TestDefaultThatNobodyProves(t *testing.T) {
+func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"new", "drained"} {
 		d := newDesk(t, open(t, "memory:"), separate)
 		set := "/rollout/stage?by=a&partner=default&stage="
 		d.denies(409, "POST", set+stage, "no partner without a stage of its own was seen yet: no bill was created at the new backend by canary")
-		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as of a partner of its own
+		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as for one partner
 			answers[rollout.Changed](d, "POST", set+stage)
 		}
 		d.denies(409, "POST", set+"canary&percent=5", "no partner without a stage of its own was seen yet: no read was compared")
@@ -266,8 +266,8 @@ func TestDefaultThatNobodyProves(t *testing.T) {
 	}
 }
 
-// What cannot be kept just now is kept later, and nothing that is read wrong in the store holds the kill switch back.
-func TestCountsThatCannotBeKept(t *testing.T) {
+// Counts that could not be stored are stored later, and unreadable counts do not block the kill switch.
+func TestCountsThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	s := open(t, "memory:")
 	d := newDesk(t, s, separate)
@@ -295,8 +295,8 @@ func TestCountsThatCannotBeKept(t *testing.T) {
 	d.createsAt("k", "legacy", "")
 }
 
-// Who gives up on counts that are being kept does not make them count twice, and waits no longer than it wants to.
-func TestKeepingCountsThatTakesLong(t *testing.T) {
+// If a caller gives up while counts are being stored, they are not counted twice, and the caller does not wait longer.
+func TestSlowStoreDoesNotDoubleCounts(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, "sqlite:"+file)
@@ -314,7 +314,7 @@ func TestKeepingCountsThatTakesLong(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	given := make(chan error, 1)
 	go func() { given <- d.Flush(ctx) }()
-	for len(d.Counts().Snapshot().Counts) > 0 { // until they have been taken to be kept
+	for len(d.Counts().Snapshot().Counts) > 0 { // until the flush has drained them
 		runtime.Gosched()
 	}
 	stop()
@@ -334,8 +334,8 @@ func TestKeepingCountsThatTakesLong(t *testing.T) {
 	}
 }
 
-// A connection to the store on which nothing comes back does not hold up the end of the process.
-func TestStoreThatFallsSilent(t *testing.T) {
+// A connection to the store without answers does not delay the end of the process.
+func TestHungStoreDoesNotDelayTheEnd(t *testing.T) {
 	t.Parallel()
 	url, silence := hole(t, storetest.Postgres(t))
 	s, err := store.Open(t.Context(), url)
@@ -353,12 +353,12 @@ func TestStoreThatFallsSilent(t *testing.T) {
 	if err := d.Close(t.Context()); err == nil {
 		t.Error("no error")
 	}
-	if err := s.Close(); err != nil { // which waits for whoever uses it
+	if err := s.Close(); err != nil { // it waits for all users
 		t.Error(err)
 	}
 }
 
-// hole is the way to a PostgreSQL on which from some moment on nothing comes through any more, and nothing is closed.
+// hole is a proxy to PostgreSQL that from some moment on forwards nothing and closes nothing.
 func hole(t *testing.T, to string) (url string, silence func()) {
 	t.Helper()
 	c, err := pgx.ParseConfig(to)
@@ -406,8 +406,8 @@ func hole(t *testing.T, to string) (url string, silence func()) {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&search_path=%s", c.User, listener.Addr(), c.Database, c.RuntimeParams["search_path"]), silence
 }
 
-// A FAIL is not forgotten without a word.
-func TestResetOfAFail(t *testing.T) {
+// A reset of a FAIL needs force.
+func TestResetOfAFailNeedsForce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	d.seen("k", time.Hour)

@@ -13,7 +13,7 @@ import (
 )
 
 // Both backends are probed for the owner of a bill that the ledger does not know.
-func TestOwnerUnknown(t *testing.T) {
+func TestUnknownBillIsProbedAtBothBackends(t *testing.T) {
 	t.Parallel()
 	says := []string{"unclear", "absent", "present", "refusing"}
 	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageNew} {
@@ -59,7 +59,7 @@ func TestOwnerUnknown(t *testing.T) {
 						}
 					}
 					row, err := d.store.Owner(t.Context(), someone, bill)
-					if err == nil && row.State == store.Released && route.Answered && writes { // that there is none was recorded
+					if err == nil && row.State == store.Released && route.Answered && writes { // "no such bill" was recorded
 						continue
 					}
 					if (err == nil) != (owner != "") || err == nil && (row.Upstream != owner || row.State != store.Owned) {
@@ -71,8 +71,8 @@ func TestOwnerUnknown(t *testing.T) {
 	}
 }
 
-// What a backend shows is held to what was noted while it was asked: the bill is, or may be, at the other backend.
-func TestOwnerNotedMeanwhile(t *testing.T) {
+// If the ledger gets an owner while a backend is probed, the owner counts: the bill is, or may be, at the other backend.
+func TestOwnerRecordedDuringAProbe(t *testing.T) {
 	t.Parallel()
 	for _, creates := range []bool{false, true} {
 		for outcome, reason := range map[store.Outcome]string{store.Succeeded: "both", store.Unknown: "unclear"} {
@@ -98,9 +98,8 @@ func TestOwnerNotedMeanwhile(t *testing.T) {
 	}
 }
 
-// A create is not sent to the new backend before the old one has said that it has no such bill: that it refuses the caller does
-// not say so.
-func TestCreateThatTheOldBackendLeavesOpen(t *testing.T) {
+// A create is sent to the new backend only after the old one has answered "no such bill". A refusal of the caller does not say so.
+func TestUnclearProbeSendsNoCreate(t *testing.T) {
 	t.Parallel()
 	for says, reason := range map[rollout.ProbeResult]string{rollout.Unclear: "unclear", rollout.Refusing: "barred"} {
 		d := newCrossroads(t, rollout.StageNew)
@@ -114,8 +113,8 @@ func TestCreateThatTheOldBackendLeavesOpen(t *testing.T) {
 	}
 }
 
-// An id that no ledger keeps is for the backend that shows it to refuse.
-func TestIDThatCannotBeKept(t *testing.T) {
+// An id that the ledger refuses is sent to the backend that shows the bill.
+func TestInvalidBillIDGoesToTheBackendThatShowsIt(t *testing.T) {
 	t.Parallel()
 	for _, creates := range []bool{false, true} {
 		d := newCrossroads(t, rollout.StageNew)
@@ -127,9 +126,9 @@ func TestIDThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// A read is answered by the preferred backend that shows the bill, also while the other one is down: so a partner that has
-// never left the old backend does not need the new one. That notes nothing, and no write goes by it.
-func TestReadWhileTheOtherSideIsDown(t *testing.T) {
+// A read is answered if the preferred backend shows the bill, also while the other one is down: a partner that has never left
+// the old backend does not depend on the new one. No owner is recorded, and no write is routed by it.
+func TestReadWhileTheOtherBackendIsDown(t *testing.T) {
 	t.Parallel()
 	for stage, preferred := range map[rollout.Stage]string{rollout.StageOld: "old", rollout.StageShadow: "old", rollout.StageNew: "new"} {
 		d := newCrossroads(t, stage)
@@ -156,8 +155,8 @@ func TestReadWhileTheOtherSideIsDown(t *testing.T) {
 	}
 }
 
-// Only reads of a partner in shadow are compared, and only bills that canary makes at the new backend are read back.
-func TestWhatIsComparedAndReadBack(t *testing.T) {
+// Only reads of a partner in shadow are compared, and only bills that canary creates at the new backend are read back.
+func TestShadowComparesAndCanaryReadsBack(t *testing.T) {
 	t.Parallel()
 	for _, stage := range rollout.Stages {
 		d := newCrossroads(t, stage)
@@ -190,8 +189,8 @@ func TestWhatIsComparedAndReadBack(t *testing.T) {
 	}
 }
 
-// A panic while a backend is asked leaves it open whether it has the bill, and ends nothing else.
-func TestPanicInAQuestion(t *testing.T) {
+// A panic in a probe is no clear answer, and it does not end the process.
+func TestPanicInAProbeIsNoClearAnswer(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
 	route, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: someone, Bill: bill}, func(_ context.Context, upstream string) rollout.ProbeResult {
@@ -205,8 +204,8 @@ func TestPanicInAQuestion(t *testing.T) {
 	}
 }
 
-// A second create of a bill goes by its owner, also where the stage would have it there.
-func TestSecondCreateGoesByTheOwner(t *testing.T) {
+// A second create of a bill goes to its owner, whatever the stage.
+func TestSecondCreateGoesToTheOwner(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
 	d.made("old", store.Succeeded)

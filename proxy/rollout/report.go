@@ -23,7 +23,7 @@ type Report struct {
 	Limits     evidence.Limits    `json:"limits"`
 	Ignored    []string           `json:"ignored,omitempty"` // fields that may differ, by the config
 	Assumption string             `json:"assumption"`
-	Partners   []Standing         `json:"partners"`
+	Partners   []PartnerStatus    `json:"partners"`
 	Uncounted  string             `json:"uncounted,omitempty"` // why the numbers of bills are missing
 	Verdicts   []evidence.Verdict `json:"verdicts"`            // each partner by its short hash
 	Lost       int                `json:"lost"`                // comparisons that were not counted, over the limit of counts
@@ -38,7 +38,7 @@ const examples = "Each line has the first example of its field. Amounts, states,
 	"In all other fields digits are shown as 9 and letters as a; keys are not shown. For a bill of canary, old is the value in its create."
 
 // newReport makes the report of what was counted until a time.
-func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []Standing) Report {
+func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []PartnerStatus) Report {
 	r := Report{
 		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits.Filled(),
 		Assumption: evidence.Assumption, Partners: partners, Verdicts: evidence.Verdicts(s, limits), Lost: s.Lost,
@@ -47,7 +47,7 @@ func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, par
 		r.Verdicts[i].Partner = partner.ID(r.Verdicts[i].Partner.Short())
 	}
 	if r.Partners == nil {
-		r.Partners = []Standing{} // a list in JSON, also when it is empty
+		r.Partners = []PartnerStatus{} // a list in JSON, also when it is empty
 	}
 	return r
 }
@@ -147,7 +147,7 @@ func (r Report) comparisons() []section {
 func (r Report) calls() []section {
 	calls := section{title: "Calls at both backends", columns: []string{"partner", "operation", "verdict", "old", "new", "why"}}
 	codes := section{title: "Codes", columns: []string{"partner", "operation", "code", "old", "new"}}
-	lacks := section{title: "Calls that the new backend's form cannot carry", columns: []string{"partner", "operation", "why", "count", "last"}}
+	unsupported := section{title: "Calls that the new backend's form cannot carry", columns: []string{"partner", "operation", "why", "count", "last"}}
 	mismatched := section{title: "Replies with another type than documented", columns: []string{"partner", "operation", "field", "old", "new"}}
 	for _, v := range r.Verdicts {
 		s := v.CallStats
@@ -168,11 +168,11 @@ func (r Report) calls() []section {
 		for _, field := range s.Mismatched {
 			mismatched.rows = append(mismatched.rows, rates(field))
 		}
-		for _, lack := range s.Lacks {
-			lacks.rows = append(lacks.rows, []string{v.Partner.Short(), v.Operation, lack.Why, strconv.Itoa(lack.Count), lack.Last.UTC().Format(time.RFC3339)})
+		for _, lack := range s.Unsupported {
+			unsupported.rows = append(unsupported.rows, []string{v.Partner.Short(), v.Operation, lack.Why, strconv.Itoa(lack.Count), lack.Last.UTC().Format(time.RFC3339)})
 		}
 	}
-	return []section{calls, codes, lacks, mismatched}
+	return []section{calls, codes, unsupported, mismatched}
 }
 
 // rate is a percentage for people.

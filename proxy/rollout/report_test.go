@@ -19,10 +19,10 @@ import (
 
 var update = flag.Bool("update", false, "write the reports of testdata anew")
 
-// canary counts calls at both backends, and bills that were read back.
+// canary adds calls at both backends, and bills that were read back.
 func canary(t *evidence.Counts) {
 	for i := range 120 {
-		t.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{evidence.New: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})
+		t.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{evidence.New: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})
 		t.Ended(someone, "bill.create", evidence.New, evidence.End{Code: []string{"0000", "BILL_001"}[i/100], Succeeded: i < 100, Mismatched: []string{"shortUrl"}})
 		t.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: strings.Repeat("y", i+1), Succeeded: [2]bool{true, true}, ReadBack: true})
 	}
@@ -52,12 +52,12 @@ func TestReports(t *testing.T) {
 	}
 	canary(full)
 	until, seen, tenth := since.Add(26*time.Hour), since.Add(-time.Hour), 10
-	partners := []rollout.Standing{
+	partners := []rollout.PartnerStatus{
 		{
-			Partner: someone[:12], Placing: rollout.Placing{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
-			Bills: []rollout.Held{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
+			Partner: someone[:12], StageSetting: rollout.StageSetting{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
+			Bills: []rollout.BillCounts{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
 		},
-		{Partner: other.Short(), Placing: rollout.Placing{Stage: rollout.StageShadow}, Default: true},
+		{Partner: other.Short(), StageSetting: rollout.StageSetting{Stage: rollout.StageShadow}, Default: true},
 	}
 	whole := rollout.NewReport(full.Snapshot(), evidence.Limits{}, until, partners)
 	whole.Ignored = []string{"apprMonthly", "apprSign"}
@@ -87,7 +87,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// The version of a table is that of its text: an overlay that changes it changes the version.
+// An overlay that changes the text of the table changes its version.
 func TestTableVersion(t *testing.T) {
 	t.Parallel()
 	versions := map[string]bool{}

@@ -16,7 +16,7 @@ func TestDrainedAndRestored(t *testing.T) {
 	if route, err := d.other(true); err != nil || route.Upstream != "new" || len(d.asked) != 0 {
 		t.Errorf("%+v, %v, asked %v", route, err, d.asked)
 	}
-	pending, err := d.create() // not settled: it is pending in the backup, too
+	pending, err := d.create() // not completed: it is pending in the backup, too
 	if err != nil || pending.Upstream != "new" || len(d.asked) != 0 {
 		t.Fatalf("%+v, %v, asked %v", pending, err, d.asked)
 	}
@@ -34,7 +34,7 @@ func TestDrainedAndRestored(t *testing.T) {
 	}
 }
 
-// newPendingInTheBackup has a bill that was pending at the new backend when the backup was made that the store was restored from.
+// newPendingInTheBackup has a bill that was pending at the new backend in the backup from which the store was restored.
 func newPendingInTheBackup(t *testing.T) *crossroads {
 	t.Helper()
 	d := newCrossroads(t, rollout.StageNew)
@@ -48,9 +48,9 @@ func newPendingInTheBackup(t *testing.T) *crossroads {
 	return d
 }
 
-// A bill that was pending at the new backend when the backup was made was refused there since, and made at the old backend. The
-// old backend shows it and the new one says that it has none: that is where it is, for every operation.
-func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
+// A bill that was pending at the new backend in the backup was refused there since, and created at the old backend. All
+// operations go to the old backend, because it shows the bill and the new one answers "no such bill".
+func TestPendingInTheBackupAndCreatedAtTheOtherBackendSince(t *testing.T) {
 	t.Parallel()
 	d := newPendingInTheBackup(t)
 	d.follow()
@@ -68,8 +68,8 @@ func TestPendingInTheBackupAndMadeElsewhereSince(t *testing.T) {
 	d.made("old", store.Taken)
 }
 
-// The same bill, created again: the backend that its row names is not the one that is asked, whatever the stage.
-func TestCreateOfOnePendingInTheBackup(t *testing.T) {
+// The same bill, created again: the backend that is not in its row is probed, whatever the stage.
+func TestCreateOfABillPendingInTheBackup(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageNew, rollout.StageDrained} {
 		d := newPendingInTheBackup(t)
@@ -79,9 +79,8 @@ func TestCreateOfOnePendingInTheBackup(t *testing.T) {
 	}
 }
 
-// The owner of a bill stays known for as long after the bill as the config says, and what was counted by another table for a
-// month.
-func TestSweep(t *testing.T) {
+// The owner of a bill is kept for rollout.keep after the bill, and the counts of another table for a month.
+func TestOldRowsAreRemoved(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld, ", keep: 1000h")
 	over := d.now.Add(24 * time.Hour)
@@ -115,8 +114,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A bill without a last day is not kept for good.
-func TestBillWithoutALastDay(t *testing.T) {
+// A bill without a last day is removed, too.
+func TestBillWithoutALastDayIsRemoved(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
 	if _, err := d.create(); err != nil {
@@ -127,8 +126,8 @@ func TestBillWithoutALastDay(t *testing.T) {
 	}
 }
 
-// After a restore and with the kill switch thrown, a create that was pending at the new backend when the backup was made is
-// where it was only if the old backend has not made it since.
+// After a restore and while the kill switch is on, a create that was pending at the new backend in the backup goes there only if
+// the old backend has not created the bill since.
 func TestStopAfterARestore(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
@@ -149,9 +148,8 @@ func TestStopAfterARestore(t *testing.T) {
 	}
 }
 
-// TestWrongClockWipesNothing: with a clock that is years ahead nothing is removed, until it is right again or confirmed; and then
-// no bill whose end was only estimated.
-func TestWrongClockWipesNothing(t *testing.T) {
+// While the clock is years ahead nothing is removed. After it is right or confirmed, bills whose end was estimated stay.
+func TestWrongClockRemovesNothing(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
 	right := d.now
@@ -200,9 +198,8 @@ func TestWrongClockWipesNothing(t *testing.T) {
 	}
 }
 
-// TestSettlingOutlivesAWrongClock: that a partner was seen for the settling time, and that a restore is that long ago, is not
-// taken from a clock that has stepped.
-func TestSettlingOutlivesAWrongClock(t *testing.T) {
+// A clock that has stepped ends neither the settling period of a partner nor the one after a restore.
+func TestWrongClockDoesNotShortenTheSettlingPeriod(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	if _, err := d.store.Tick(t.Context(), d.now); err != nil {
@@ -236,7 +233,7 @@ func TestSettlingOutlivesAWrongClock(t *testing.T) {
 	}
 }
 
-// TestPartnerSeenByAClockThatIsBehind has not been seen for years when the clock is right again.
+// If a partner was first seen while the clock was years behind, its settling period is not over when the clock is right again.
 func TestPartnerSeenByAClockThatIsBehind(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)

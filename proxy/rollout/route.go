@@ -57,11 +57,11 @@ type Route struct {
 	// Deniable: Deny must be called before the call gets the answer that there is no such bill.
 	Deniable bool
 
-	create  *store.Create
-	kept    bool // the ledger has the bill
-	ended   bool // by the ledger the bill was destroyed or cancelled
-	unknown bool // the ledger has a write of the bill with an unknown outcome
-	pending bool // by the ledger the bill may be at Upstream: a create may have been sent
+	create   *store.Create
+	recorded bool // the ledger has the bill
+	ended    bool // by the ledger the bill was destroyed or cancelled
+	unknown  bool // the ledger has a write of the bill with an unknown outcome
+	pending  bool // by the ledger the bill may be at Upstream: a create may have been sent
 }
 
 // refusalReasons are the values of Refused.Reason.
@@ -162,7 +162,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	route, err := r.other(ctx, s, d, at, c, ask)
 	route.pending = at.owner != nil && row.State == store.Pending
 	route.Deniable = c.Writes && row.State != store.Owned
-	route.kept, route.ended, route.unknown = at.owner != nil || route.Reason == byProbe || row.Unknown, !row.Ended.IsZero(), row.Unknown
+	route.recorded, route.ended, route.unknown = at.owner != nil || route.Reason == byProbe || row.Unknown, !row.Ended.IsZero(), row.Unknown
 	return route, err
 }
 

@@ -22,7 +22,7 @@ const (
 	other   = "b94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873" // another partner
 )
 
-// Crossroads are a router, its store, and what the two backends say of every bill.
+// Crossroads are a router, its store, and the results of probes of both backends.
 type crossroads struct {
 	*rollout.Router
 	t     testing.TB
@@ -60,7 +60,7 @@ func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroad
 	return d
 }
 
-// stage puts the partner into a stage, and the router follows.
+// stage sets the partner's stage, and the router reads it.
 func (d *crossroads) stage(s rollout.Stage) {
 	d.t.Helper()
 	d.now = d.now.Add(time.Second)
@@ -92,7 +92,7 @@ func (d *crossroads) other(writes bool) (rollout.Route, error) {
 	return d.Route(d.t.Context(), rollout.Call{Operation: "bill.destroy", Writes: writes, Partner: someone, Bill: bill}, d.ask)
 }
 
-// made makes a create and ends it.
+// made sends a create and completes it.
 func (d *crossroads) made(want string, outcome store.Outcome) {
 	d.t.Helper()
 	route, err := d.create()
@@ -109,21 +109,21 @@ func refusedFor(err error, reason string) bool {
 	return errors.As(err, &refused) && refused.Reason == reason
 }
 
-// A create that timed out at the old backend before the bridge was there, and comes again now, is not a second bill.
-func TestCreateThatOldHasAlready(t *testing.T) {
+// A create that timed out at the old backend before the gateway was in use, and is repeated now, makes no second bill.
+func TestCreateOfABillThatTheOldBackendHas(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	d.says["old"] = rollout.Present
 	d.made("old", store.Taken)
-	d.says["old"] = rollout.Absent // whatever it says later
+	d.says["old"] = rollout.Absent // a later probe result does not matter
 	d.made("old", store.Taken)
 	if route, err := d.other(true); err != nil || route.Upstream != "old" || route.Reason != "owner" {
 		t.Errorf("%+v, %v", route, err)
 	}
 }
 
-// What the old backend leaves open is not sent anywhere, and leaves nothing in the ledger.
-func TestCreateOnAnOpenAnswer(t *testing.T) {
+// If the old backend gives no clear answer, nothing is sent, and the ledger gets no row.
+func TestUnclearProbeLeavesNoRow(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	d.says["old"] = rollout.Unclear
@@ -137,7 +137,7 @@ func TestCreateOnAnOpenAnswer(t *testing.T) {
 	d.made("new", store.Succeeded)
 }
 
-// Only a bill that certainly was not made may go to the other backend when the stage has changed.
+// After a change of the stage, only a bill that certainly was not created may go to the other backend.
 func TestStageChangesBetweenCreates(t *testing.T) {
 	t.Parallel()
 	for outcome, then := range map[store.Outcome]string{
@@ -152,9 +152,9 @@ func TestStageChangesBetweenCreates(t *testing.T) {
 	}
 }
 
-// A stage that changes while a create is on its way does not take the next one of the same bill elsewhere, whatever
-// becomes of the first.
-func TestStageChangesUnderACreate(t *testing.T) {
+// If the stage changes while a create is in progress, the next create of the bill goes to the same backend, whatever the result
+// of the first.
+func TestStageChangesDuringACreate(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []store.Outcome{store.Succeeded, store.Refused, store.Unknown} {
 		d := newCrossroads(t, rollout.StageOld)
@@ -170,12 +170,12 @@ func TestStageChangesUnderACreate(t *testing.T) {
 		if err := d.Complete(t.Context(), first, outcome); err != nil {
 			t.Fatal(err)
 		}
-		d.made("old", store.Refused) // the second is on its way still
+		d.made("old", store.Refused) // the second is still in progress
 	}
 }
 
 // Many creates of one bill at one time, under changing stages, all go to one backend.
-func TestCreatesOfOneBillGoToOneSide(t *testing.T) {
+func TestCreatesOfOneBillGoToOneBackend(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	var all sync.WaitGroup
@@ -203,9 +203,9 @@ func TestCreatesOfOneBillGoToOneSide(t *testing.T) {
 	}
 }
 
-// A partner leaves the old backend only after it has been seen for the settling time; the kill switch brings new creates
-// back without asking the new backend anything.
-func TestSettlingAndStop(t *testing.T) {
+// A partner leaves the old backend only after the settling period. The kill switch sends new creates to the old backend without
+// a probe of the new one.
+func TestSettlingPeriodAndKillSwitch(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	if err := d.store.Stop(t.Context(), "test", d.now); err != nil {
@@ -236,7 +236,7 @@ func TestSettlingAndStop(t *testing.T) {
 		return route.Upstream
 	}
 	if got := to(); got != "old" {
-		t.Errorf("one that nobody has seen goes to %s", got)
+		t.Errorf("a partner that was not seen goes to %s", got)
 	}
 	if err := d.RecordSeen(t.Context(), stranger); err != nil {
 		t.Fatal(err)
@@ -251,8 +251,8 @@ func TestSettlingAndStop(t *testing.T) {
 	}
 }
 
-// Without the ledger nothing is written anywhere, and only what is found is read.
-func TestWithoutTheLedger(t *testing.T) {
+// While the ledger is unreachable no write is sent, and a read is answered only if a probe shows the bill.
+func TestLedgerUnreachable(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	d.made("new", store.Succeeded)
@@ -270,7 +270,7 @@ func TestWithoutTheLedger(t *testing.T) {
 	}
 }
 
-// Where both backends see the same bills nobody owns one: stages alone decide, and nothing is kept.
+// With bills: shared, bills have no owner: only the stage decides, and nothing is recorded.
 func TestSharedBills(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew, ", bills: shared")
@@ -286,7 +286,7 @@ func TestSharedBills(t *testing.T) {
 	}
 }
 
-// A bill that may have been made is where its create went, for every operation; no backend is probed.
+// All operations on a bill that may have been created go to the backend of its create, without a probe.
 func TestPendingBillHasItsOwner(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
@@ -299,8 +299,8 @@ func TestPendingBillHasItsOwner(t *testing.T) {
 	}
 }
 
-// Between the look at the ledger and the note in it another replica may have been faster: its side it is.
-func TestCreateThatAnotherWasFasterWith(t *testing.T) {
+// If another replica records a create of the bill first, this create goes to that replica's backend.
+func TestConcurrentCreateOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: bill}, func(ctx context.Context, upstream string) rollout.ProbeResult {

@@ -11,9 +11,9 @@ import (
 	"billbridge/proxy/rollout/evidence"
 )
 
-// Where each backend has its own bills, shadow has nothing to compare. set says so, the report says what would help, and that
-// way is open without force.
-func TestShadowOfSeparateBillsNamesTheWayOut(t *testing.T) {
+// With bills: separate, shadow has nothing to compare. set reports this, the report says what to do, and that change needs no
+// force.
+func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	d.seen("k", time.Hour)

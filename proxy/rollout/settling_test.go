@@ -7,8 +7,8 @@ import (
 	"billbridge/proxy/rollout"
 )
 
-// A partner leaves the old backend when it was seen for the settling time, or by force.
-func TestOperatorSettling(t *testing.T) {
+// A partner leaves the old backend after the settling period, or with force.
+func TestStageNeedsTheSettlingPeriod(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	d.seen("young", 3*time.Minute)
@@ -31,7 +31,7 @@ func TestOperatorSettling(t *testing.T) {
 	d.createsAt("young", "fresh", "legacy")
 	answers[rollout.Changed](d, "POST", unseen+"&stage=canary&percent=100&force=true")
 	d.createsAt("unseen", "fresh", "legacy")
-	// The default is no partner's: each is held to its own time, and force is not for all that will ever come.
+	// A default has no settling period of its own: force does not skip that of each partner.
 	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=new&force=true")
 	d.createsAt("late", "legacy", "")
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=drained&force=true"); !c.Forced {
@@ -44,8 +44,8 @@ func TestOperatorSettling(t *testing.T) {
 	}
 }
 
-// A drained partner's old backend is not asked any more, so that no bill of it may be there.
-func TestOperatorDrained(t *testing.T) {
+// For a drained partner the old backend is not probed, so no open bill may be there.
+func TestOpenBillsAreAReasonAgainstDrained(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	for _, key := range []string{"k", "one", "none", "staged"} {

@@ -73,7 +73,7 @@ func (r *Router) effect(ctx context.Context, decided store.Rollout, m move) *Eff
 func (r *Router) forEffect(ctx context.Context, partner partner.ID) (counted evidence.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 	defer cancel()
-	counted, err := r.lately(ctx, partner)
+	counted, err := r.ofAllTables(ctx, partner)
 	if err != nil {
 		r.log.Error("the effect of a percentage could not be estimated", "error", err.Error())
 	}

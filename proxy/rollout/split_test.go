@@ -18,7 +18,7 @@ import (
 
 const byMerchant = "rollout: {old: legacy, new: fresh, split: merchant}\nstore: {url: 'sqlite:bridge.db'}\n"
 
-// inCanary is a desk at which partner k, seen for long enough, is in canary.
+// inCanary is a desk with partner k in canary, after its settling period.
 func inCanary(t *testing.T, s *store.Store, more string, percent int) *desk {
 	t.Helper()
 	d := newDesk(t, s, more)
@@ -32,7 +32,7 @@ func (d *desk) percent(percent int) rollout.Changed {
 	return answers[rollout.Changed](d, "POST", fmt.Sprintf("/rollout/stage?by=a&force=true&stage=canary&percent=%d&partner=%s", percent, hash("k")))
 }
 
-// makes makes a bill of partner k through the router, and returns where.
+// makes creates a bill of partner k through the router, and returns its upstream.
 func (d *desk) makes(merchant, bill string, outcome store.Outcome) string {
 	d.t.Helper()
 	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Merchant: merchant, Bill: bill}
@@ -64,8 +64,8 @@ func TestCanarySplitsTheBillsOfOneMerchant(t *testing.T) {
 	}
 }
 
-// A retry of a create that was refused goes where the first one went, also through another replica, and also after a
-// percentage that was raised; with split: merchant all bills of a merchant go there.
+// A retry of a refused create goes to the backend of the first one, also through another replica and after the percentage was
+// raised; with split: merchant all bills of a merchant go there.
 func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{separate, byMerchant} {
@@ -113,7 +113,7 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 	}
 }
 
-// A reload that changes the split leaves bills where they are. It is logged while somebody is in canary.
+// A reload that changes the split does not move bills. It is logged if a partner is in canary.
 func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 	t.Parallel()
 	d := inCanary(t, open(t, "memory:"), separate, 50)
@@ -133,7 +133,7 @@ func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 	if got := answers[rollout.Status](d, "GET", "/rollout").Split; got != "merchant" {
 		t.Errorf("the status says split %q", got)
 	}
-	of, all := map[string]string{}, map[string]bool{} // where new bills go: by merchant, and of all of them
+	of, all := map[string]string{}, map[string]bool{} // the upstreams of new bills: by merchant, and of all
 	for i := range 100 {
 		bill, merchant := fmt.Sprint("BILL", i), fmt.Sprint("m", i%10)
 		if again := d.makes(merchant, bill, store.Taken); again != was[bill] {
@@ -154,7 +154,7 @@ func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 	}
 }
 
-// set and status say what a percentage comes to, by the bills of the last day, counted by all replicas.
+// set and status show the effect of a percentage on the bills of the last day, counted by all replicas.
 func TestEffectOfAPercentage(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -197,7 +197,7 @@ func TestEffectOfAPercentage(t *testing.T) {
 				}
 			}
 			if got := one.percent(0); got.Effect == nil {
-				t.Error("canary 0 % has no effect told")
+				t.Error("canary 0 % has no effect")
 			}
 			if got := answers[rollout.Changed](one, "POST", "/rollout/stage?by=a&stage=old&partner="+hash("k")); got.Effect != nil {
 				t.Errorf("stage old has the effect %+v", got.Effect)
@@ -206,8 +206,8 @@ func TestEffectOfAPercentage(t *testing.T) {
 	}
 }
 
-// The effect of the default is that on the partners that follow it, and a bill counts for a day.
-func TestEffectIsOfThoseConcernedAndOfTheLastDay(t *testing.T) {
+// The effect of the default is about partners that follow it, and a bill counts for a day.
+func TestEffectOfTheDefaultAndOfTheLastDay(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	for _, key := range []string{"k", "follows"} {
@@ -237,8 +237,8 @@ func TestEffectIsOfThoseConcernedAndOfTheLastDay(t *testing.T) {
 	}
 }
 
-// Counts that cannot be read cost the effect, and not the status.
-func TestStatusWithoutAnEffect(t *testing.T) {
+// If the counts cannot be read, the status is shown without the effect.
+func TestStatusWithoutCounts(t *testing.T) {
 	t.Parallel()
 	d := inCanary(t, open(t, "memory:"), separate, 10)
 	broken := []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON")}}
@@ -253,7 +253,7 @@ func TestStatusWithoutAnEffect(t *testing.T) {
 	}
 }
 
-// Ids that differ in case, or in space around them, may be one bill to a backend: they are drawn alike, or it would be made twice.
+// A backend may treat ids that differ in case or surrounding space as one bill: drawn differently, it would be created twice.
 func TestIDsThatMayBeOneBillAreDrawnAlike(t *testing.T) {
 	t.Parallel()
 	for i := range 20 {
@@ -267,8 +267,8 @@ func TestIDsThatMayBeOneBillAreDrawnAlike(t *testing.T) {
 	}
 }
 
-// In whatever order counts are merged, those of the last day stay: also beside older ones, and beside those of a clock
-// that was a year ahead.
+// Counts of the last day stay, whatever the order of the merges: also with older counts, and with those of a clock that was a
+// year ahead.
 func TestRecentBillsSurviveAMerge(t *testing.T) {
 	t.Parallel()
 	counted := func(at time.Time) evidence.Snapshot {

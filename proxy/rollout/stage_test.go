@@ -7,8 +7,8 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// Raising the percentage moves nobody back, and a percentage is about that part of all that is drawn.
-func TestRaisingThePercentageMovesNobodyBack(t *testing.T) {
+// A higher percentage moves no bill back, and about that percentage of all bills is drawn.
+func TestRaisingThePercentageMovesNoBillBack(t *testing.T) {
 	t.Parallel()
 	const drawn = 10_000
 	in := map[string]bool{}
@@ -31,8 +31,8 @@ func TestRaisingThePercentageMovesNobodyBack(t *testing.T) {
 	}
 }
 
-// The parts are told apart, and the salt changes who is in.
-func TestPercentageIsDrawnByAllItsParts(t *testing.T) {
+// The hash depends on each part and on the salt.
+func TestPercentageDependsOnAllItsParts(t *testing.T) {
 	t.Parallel()
 	parts := [][3]string{{"a", "b", "c"}, {"ab", "", "c"}, {"a", "bc", ""}, {"", "ab", "c"}, {"a", "", "bc"}}
 	alike := map[string]bool{}
@@ -43,7 +43,7 @@ func TestPercentageIsDrawnByAllItsParts(t *testing.T) {
 		}
 		alike[text] = true
 	}
-	if len(alike) < len(parts)-1 { // two may stand at the same percentage by chance
+	if len(alike) < len(parts)-1 { // two may have the same percentage by chance
 		t.Errorf("only %d of %d differ", len(alike), len(parts))
 	}
 }

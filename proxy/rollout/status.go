@@ -16,26 +16,26 @@ import (
 
 // A Status is the state of a rollout, as the operator sees it.
 type Status struct {
-	Old          string     `json:"old"` // the two upstreams
-	New          string     `json:"new"`
-	Bills        string     `json:"bills"`
-	Split        string     `json:"split"`  // what canary takes a percentage of
-	Settle       string     `json:"settle"` // the settling period: how long a partner must have been seen before it leaves the old backend
-	Stopped      *Declared  `json:"stopped,omitempty"`
-	Unstored     bool       `json:"unstored,omitempty"` // it is stopped on this gateway only, because the stop could not be stored yet
-	Restored     *Declared  `json:"restored,omitempty"`
-	Begun        *Declared  `json:"begun,omitempty"`         // nil before: both backends are probed for every bill that the store does not know
-	Started      *time.Time `json:"started,omitempty"`       // before it has begun: since when the rollout runs on this store
-	RefusedUntil *time.Time `json:"refused_until,omitempty"` // until then creates that depend on "no such bill" are refused
-	Default      Placing    `json:"default"`
+	Old          string       `json:"old"` // the two upstreams
+	New          string       `json:"new"`
+	Bills        string       `json:"bills"`
+	Split        string       `json:"split"`  // what canary takes a percentage of
+	Settle       string       `json:"settle"` // the settling period: how long a partner must have been seen before it leaves the old backend
+	Stopped      *Declared    `json:"stopped,omitempty"`
+	Unstored     bool         `json:"unstored,omitempty"` // it is stopped on this gateway only, because the stop could not be stored yet
+	Restored     *Declared    `json:"restored,omitempty"`
+	Begun        *Declared    `json:"begun,omitempty"`         // nil before: both backends are probed for every bill that the store does not know
+	Started      *time.Time   `json:"started,omitempty"`       // before it has begun: since when the rollout runs on this store
+	RefusedUntil *time.Time   `json:"refused_until,omitempty"` // until then creates that depend on "no such bill" are refused
+	Default      StageSetting `json:"default"`
 
 	Backends []Backend     `json:"backends,omitempty"` // all upstreams that the store knows
 	Clock    *Clock        `json:"clock,omitempty"`
 	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
 
-	Uncounted string     `json:"uncounted,omitempty"` // why the numbers of bills are missing
-	Partners  []Standing `json:"partners"`            // a page of those that were seen, have a stage of their own or a bill in the ledger
-	Next      string     `json:"next,omitempty"`      // there are more partners: the value of after for the next page
+	Uncounted string          `json:"uncounted,omitempty"` // why the numbers of bills are missing
+	Partners  []PartnerStatus `json:"partners"`            // a page of those that were seen, have a stage of their own or a bill in the ledger
+	Next      string          `json:"next,omitempty"`      // there are more partners: the value of after for the next page
 }
 
 // Declared is who declared something, and when.
@@ -83,8 +83,8 @@ func (r *Router) NoteReload(err error) {
 	r.reload.Store(&FailedReload{r.now(), err.Error()})
 }
 
-// A Placing is a stage that was set, or that of the config, which has no By and At.
-type Placing struct {
+// A StageSetting is a stage that was set, or that of the config, which has no By and At.
+type StageSetting struct {
 	Stage   Stage      `json:"stage"`
 	Percent *int       `json:"percent,omitempty"` // of canary
 	By      string     `json:"by,omitempty"`
@@ -94,7 +94,7 @@ type Placing struct {
 }
 
 // position is the same as a position.
-func (p Placing) position() position {
+func (p StageSetting) position() position {
 	at := position{stage: p.Stage, forced: p.Forced}
 	if p.Percent != nil {
 		at.percent = *p.Percent
@@ -103,7 +103,7 @@ func (p Placing) position() position {
 }
 
 // String is the stage and its percentage, for people.
-func (p Placing) String() string { return InWords(string(p.Stage), p.Percent) }
+func (p StageSetting) String() string { return InWords(string(p.Stage), p.Percent) }
 
 // InWords is a stage and its percentage, if it has one, for people.
 func InWords(stage string, percent *int) string {
@@ -113,18 +113,18 @@ func InWords(stage string, percent *int) string {
 	return fmt.Sprintf("%s %d%%", stage, *percent)
 }
 
-// A Standing is what is known of a partner: its stage and its bills.
-type Standing struct {
+// A PartnerStatus is what is known of a partner: its stage and its bills.
+type PartnerStatus struct {
 	Partner string `json:"partner"`
-	Placing
-	Default bool       `json:"by_default"` // it has no stage of its own
-	Seen    *time.Time `json:"seen,omitempty"`
-	Settled bool       `json:"settled"` // its settling period is over
-	Bills   []Held     `json:"bills,omitempty"`
+	StageSetting
+	Default bool         `json:"by_default"` // it has no stage of its own
+	Seen    *time.Time   `json:"seen,omitempty"`
+	Settled bool         `json:"settled"` // its settling period is over
+	Bills   []BillCounts `json:"bills,omitempty"`
 }
 
-// Held are the numbers of bills that an upstream has of a partner, by the ledger: without those created before the gateway was in use.
-type Held struct {
+// BillCounts are the numbers of bills that an upstream has of a partner, by the ledger: without those created before the gateway was in use.
+type BillCounts struct {
 	Upstream string `json:"upstream"`
 	Pending  int    `json:"pending"`
 	Owned    int    `json:"owned"`
@@ -134,7 +134,7 @@ type Held struct {
 }
 
 // Open is how many of them may still be open.
-func (h Held) Open() int { return h.Pending + h.Owned - h.Over - h.Ended }
+func (h BillCounts) Open() int { return h.Pending + h.Owned - h.Over - h.Ended }
 
 // Changed is a change of the rollout.
 type Changed struct {
@@ -194,7 +194,7 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 			return Status{}, err
 		}
 	}
-	answer.Partners, answer.Uncounted, err = r.standings(ctx, decided, only, in)
+	answer.Partners, answer.Uncounted, err = r.partnerStatuses(ctx, decided, only, in)
 	return answer, err
 }
 
@@ -230,8 +230,8 @@ func (r *Router) all(ctx context.Context) (store.Rollout, error) {
 	return r.store.Rollout(ctx)
 }
 
-// standings are those of one partner, or for "" of those in a range. uncounted is why the numbers of bills are missing.
-func (r *Router) standings(ctx context.Context, decided store.Rollout, only partner.ID, in store.Range) (answer []Standing, uncounted string, err error) {
+// partnerStatuses are those of one partner, or for "" of those in a range. uncounted is why the numbers of bills are missing.
+func (r *Router) partnerStatuses(ctx context.Context, decided store.Rollout, only partner.ID, in store.Range) (answer []PartnerStatus, uncounted string, err error) {
 	s := r.current.Load()
 	stages := s.stages(decided)
 	seen, bills, err := r.known(ctx, only, in)
@@ -241,11 +241,11 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only part
 	case err != nil:
 		return nil, "", err
 	}
-	all := map[partner.ID]*Standing{}
-	of := func(partner partner.ID) *Standing {
+	all := map[partner.ID]*PartnerStatus{}
+	of := func(partner partner.ID) *PartnerStatus {
 		one := all[partner]
 		if one == nil {
-			one = &Standing{Partner: partner.Short()}
+			one = &PartnerStatus{Partner: partner.Short()}
 			all[partner] = one
 		}
 		return one
@@ -256,7 +256,7 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only part
 	}
 	for _, b := range bills {
 		one := of(b.Partner)
-		one.Bills = append(one.Bills, Held{b.Upstream, b.Pending, b.Owned, b.Over, b.Ended, b.Released})
+		one.Bills = append(one.Bills, BillCounts{b.Upstream, b.Pending, b.Owned, b.Over, b.Ended, b.Released})
 	}
 	if only != "" {
 		of(only) // also if nothing is known of it
@@ -268,22 +268,22 @@ func (r *Router) standings(ctx context.Context, decided store.Rollout, only part
 		}
 	}
 	counted, known := r.forEffects(ctx, stages, only)
-	answer = []Standing{}
+	answer = []PartnerStatus{}
 	for id, one := range all {
-		placed, own := placingOf(stages, id)
-		one.Placing, one.Default = placed, !own
+		placed, own := stageOf(stages, id)
+		one.StageSetting, one.Default = placed, !own
 		if known {
 			one.Effect = s.effect(placed.position(), counted[id], r.now(), func(partner.ID) bool { return true })
 		}
 		answer = append(answer, *one)
 	}
-	slices.SortFunc(answer, func(a, b Standing) int { return strings.Compare(a.Partner, b.Partner) })
+	slices.SortFunc(answer, func(a, b PartnerStatus) int { return strings.Compare(a.Partner, b.Partner) })
 	return answer, uncounted, nil
 }
 
 // forEffects is what was counted lately, by partner. ok is false if no stage is canary, or if it takes too long.
-func (r *Router) forEffects(ctx context.Context, stages map[partner.ID]Placing, only partner.ID) (counted map[partner.ID]evidence.Snapshot, ok bool) {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(stages)), func(p Placing) bool { return p.Stage == StageCanary }) {
+func (r *Router) forEffects(ctx context.Context, stages map[partner.ID]StageSetting, only partner.ID) (counted map[partner.ID]evidence.Snapshot, ok bool) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(stages)), func(p StageSetting) bool { return p.Stage == StageCanary }) {
 		return nil, false
 	}
 	all, ok := r.forEffect(ctx, only)
@@ -296,8 +296,8 @@ func (r *Router) forEffects(ctx context.Context, stages map[partner.ID]Placing, 
 	return counted, ok
 }
 
-// placingOf is the stage of a partner; own is false if it is the default.
-func placingOf(stages map[partner.ID]Placing, id partner.ID) (placed Placing, own bool) {
+// stageOf is the stage of a partner; own is false if it is the default.
+func stageOf(stages map[partner.ID]StageSetting, id partner.ID) (placed StageSetting, own bool) {
 	if placed, own = stages[id]; !own {
 		placed = stages[""]
 	}
@@ -305,10 +305,10 @@ func placingOf(stages map[partner.ID]Placing, id partner.ID) (placed Placing, ow
 }
 
 // stages are the stages that partners have of their own, and at "" the default.
-func (s *settings) stages(decided store.Rollout) map[partner.ID]Placing {
-	all := map[partner.ID]Placing{"": {Stage: Stage(s.config.Default), Percent: percentOf(Stage(s.config.Default), 0)}}
+func (s *settings) stages(decided store.Rollout) map[partner.ID]StageSetting {
+	all := map[partner.ID]StageSetting{"": {Stage: Stage(s.config.Default), Percent: percentOf(Stage(s.config.Default), 0)}}
 	for _, stage := range decided.Stages {
-		all[stage.Partner] = Placing{Stage(stage.Stage), percentOf(Stage(stage.Stage), stage.Percent), stage.By, &stage.At, stage.Forced, nil}
+		all[stage.Partner] = StageSetting{Stage(stage.Stage), percentOf(Stage(stage.Stage), stage.Percent), stage.By, &stage.At, stage.Forced, nil}
 	}
 	return all
 }
@@ -340,7 +340,7 @@ func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.stored(); err != nil {
+	if err := r.requireStore(); err != nil {
 		return nil, err
 	}
 	log, err := r.store.Audit(ctx, limit)

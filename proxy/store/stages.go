@@ -114,24 +114,24 @@ func (s *Store) UnsetStage(ctx context.Context, partner partner.ID, by string, a
 	})
 }
 
-// Standing is the ErrState of a kill switch that is on already: by whom, and since when.
-type Standing struct{ Declaration }
+// AlreadyStopped is the ErrState of a kill switch that is on already: by whom, and since when.
+type AlreadyStopped struct{ Declaration }
 
-func (*Standing) Error() string { return "store: the kill switch is thrown already" }
+func (*AlreadyStopped) Error() string { return "store: the kill switch is thrown already" }
 
-func (*Standing) Unwrap() error { return ErrState }
+func (*AlreadyStopped) Unwrap() error { return ErrState }
 
-// Stop turns the kill switch on. The stages stay, for Resume. If it is on already, Stop changes nothing and returns a [*Standing]:
+// Stop turns the kill switch on. The stages stay, for Resume. If it is on already, Stop changes nothing and returns a [*AlreadyStopped]:
 // the first declaration stays.
 func (s *Store) Stop(ctx context.Context, by string, at time.Time) error {
 	return s.change(ctx, Change{Action: Stopped, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
-		standing := new(Standing)
-		err := q.QueryRowContext(ctx, "SELECT stopped, stopped_by FROM billbridge_rollout").Scan(moment{&standing.At}, &standing.By)
+		already := new(AlreadyStopped)
+		err := q.QueryRowContext(ctx, "SELECT stopped, stopped_by FROM billbridge_rollout").Scan(moment{&already.At}, &already.By)
 		switch {
 		case err != nil:
 			return err
-		case !standing.At.IsZero():
-			return standing
+		case !already.At.IsZero():
+			return already
 		}
 		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", at.UnixMilli(), by)
 		return err

@@ -84,9 +84,9 @@ func TestStages(t *testing.T) {
 
 		want.Stopped = store.Declaration{By: "ben", At: at(3)}
 		did(s.Stop(t.Context(), "ben", at(3)), store.Change{Action: store.Stopped, By: "ben", At: at(3)})
-		var standing *store.Standing
-		if err := s.Stop(t.Context(), "anna", at(4)); !errors.As(err, &standing) || !errors.Is(err, store.ErrState) || standing.Declaration != want.Stopped {
-			t.Errorf("stopped twice: %v, %+v", err, standing)
+		var already *store.AlreadyStopped
+		if err := s.Stop(t.Context(), "anna", at(4)); !errors.As(err, &already) || !errors.Is(err, store.ErrState) || already.Declaration != want.Stopped {
+			t.Errorf("stopped twice: %v, %+v", err, already)
 		}
 		// By the clock of another replica, which is late.
 		forced := store.Stage{Partner: one, Stage: "new", Percent: 100, By: "anna", At: at(0), Forced: true}

@@ -10,7 +10,7 @@ import (
 	"billbridge/proxy/rollout/evidence"
 )
 
-// The chance is that of the urn, which whole numbers tell exactly.
+// The probability equals the hypergeometric distribution, computed with integers.
 func TestChanceOfMore(t *testing.T) {
 	t.Parallel()
 	for _, n := range [][4]int{{1, 1, 0, 1}, {5, 100, 0, 300}, {3, 10, 1, 40}, {20, 120, 0, 120}, {2, 100, 2, 300}, {100, 100, 99, 100}, {7, 50, 10, 1000}} {
@@ -76,7 +76,7 @@ func TestVerdictOfCalls(t *testing.T) {
 				}
 			}
 			if row.lack != "" {
-				counts.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Lacks: [2]string{"", row.lack}})
+				counts.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"", row.lack}})
 			}
 			got := evidence.Verdicts(counts.Snapshot(), evidence.Limits{})
 			if len(got) != 1 || got[0].Evidence != evidence.ByCalls || got[0].Ruling != row.want || got[0].Reason != row.why || got[0].Few != row.few {
@@ -86,8 +86,8 @@ func TestVerdictOfCalls(t *testing.T) {
 	}
 }
 
-// Who only ever failed may be nobody, and is not counted; a partner's failures are, also after its counts were kept.
-func TestCallsOfNobody(t *testing.T) {
+// Calls of a key without a success are not counted; a partner's failures are, also after its counts were drained.
+func TestCallsWithoutASuccessAreNotCounted(t *testing.T) {
 	t.Parallel()
 	counts := newCounts()
 	fails := func() { counts.Ended(someone, "bill.create", evidence.New, evidence.End{Code: "PARTNER_003"}) }
@@ -122,8 +122,8 @@ func TestCallsOfNobody(t *testing.T) {
 	}
 }
 
-// TestCheck: what a read shows of a bill, beside what its create asked for.
-func TestCheck(t *testing.T) {
+// A read of a created bill is compared with its create.
+func TestReadBackIsComparedWithTheCreate(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t).Operation("bill.read")
 	for name, row := range map[string]struct {
@@ -161,7 +161,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A bill of canary that a read does not show leaves the verdict open; a difference in it is FAIL.
+// A bill of canary that a read does not show gives INCONCLUSIVE; a difference in it gives FAIL.
 func TestVerdictOfReadBacks(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -187,7 +187,7 @@ func TestVerdictOfReadBacks(t *testing.T) {
 	}
 }
 
-// Replies that do not fit leave a verdict open, where those of the old backend did.
+// Replies that do not fit their documented type give INCONCLUSIVE if those of the old backend fit.
 func TestVerdictOfMismatches(t *testing.T) {
 	t.Parallel()
 	for _, at := range []struct {

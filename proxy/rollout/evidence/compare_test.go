@@ -146,15 +146,15 @@ codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERR
 				t.Errorf("%+v, want %s %s", got, test.want, test.differs)
 			}
 			if strings.HasPrefix(test.name, "another bill") {
-				return // the first one's word went to a partner, who got no answer then
+				return // for these the class depends on the order
 			}
-			// The other way round it is the same class, with the sides exchanged.
+			// In the other order the class is the same, with the values exchanged.
 			back := evidence.CompareAnswers(read, test.b, test.a, []string{test.ignore})
 			for i, d := range back.Differences {
 				back.Differences[i].First, back.Differences[i].Second = d.Second, d.First
 			}
 			if back.Class != got.Class || cmp.Diff(back.Differences, got.Differences) != "" {
-				t.Errorf("the other way round: %+v, not %+v", back, got)
+				t.Errorf("in the other order: %+v, not %+v", back, got)
 			}
 			if strings.Contains(fmt.Sprint(got), secretKey) {
 				t.Errorf("%+v shows the key", got)
@@ -171,7 +171,7 @@ func shownDifferences(c evidence.Comparison) string {
 	return strings.Join(all, ", ")
 }
 
-// An amount of 0 is not like none, also where an overlay says that amounts are digits.
+// An amount of 0 differs from a missing one, also if an overlay gives amounts as: digits.
 func TestCompareKeepsAmountsStrict(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t, `operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, as: digits}]}}`).Operation("bill.read")
@@ -183,8 +183,8 @@ func TestCompareKeepsAmountsStrict(t *testing.T) {
 	}
 }
 
-// What a form lacks it does not answer.
-func TestCompareAcrossAFormThatLacksIt(t *testing.T) {
+// If a form does not have the operation, there is no answer to compare.
+func TestOperationOfOneFormIsNotCompared(t *testing.T) {
 	t.Parallel()
 	list := compileTable(t).Operation("mapping.list")
 	answer := func(form translate.Form) evidence.Answer {
@@ -195,8 +195,8 @@ func TestCompareAcrossAFormThatLacksIt(t *testing.T) {
 	}
 }
 
-// Every field of a read that both forms have is compared: exchanged, it is seen. The fields are those of the table.
-func TestCompareSeesEveryField(t *testing.T) {
+// Each field of a read that both forms have is compared: a change of it is reported. The fields are those of the table.
+func TestEveryFieldIsCompared(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t).Operation("bill.read")
 	n := 0
@@ -217,9 +217,9 @@ func TestCompareSeesEveryField(t *testing.T) {
 	}
 }
 
-// What a report shows of a field is the table's to say: amounts, states, codes and dates as they are. What such a field holds
-// by a mistake of a backend, and every other field, is masked.
-func TestExamplesShowWhatNamesNobody(t *testing.T) {
+// The table says which fields are shown unchanged: amounts, states, codes and dates. All other fields are masked, and also these
+// if a backend puts another kind of value into them.
+func TestExamplesShowNoPersonalData(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t).Operation("bill.read")
 	for text, want := range map[string]string{
@@ -250,7 +250,7 @@ func TestExamplesShowWhatNamesNobody(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", text, got, want)
 		}
 	}
-	// An overlay says which of its own fields name nobody.
+	// An overlay says which of its own fields have no personal data.
 	overlaid := compileTable(t, `operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num, role: code}, {v2: apprResCd, legacy: appr_res_cd}]}}`).Operation("bill.read")
 	got := evidence.CompareAnswers(overlaid, v2(`,"apprNum":"123456","apprResCd":"1"`), legacy(`,"appr_num":"123457","appr_res_cd":"2"`), nil)
 	if shownDifferences(got) != "apprNum other 123456 123457, apprResCd other 1 2" && shownDifferences(got) != "apprResCd other 1 2, apprNum other 123456 123457" {

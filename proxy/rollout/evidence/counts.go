@@ -94,26 +94,26 @@ type Field struct {
 
 // Calls are the counts of calls at one backend.
 type Calls struct {
-	Number     int             `json:"number"`
-	Codes      map[string]int  `json:"codes"`      // of the catalogue, "other" and "none"
-	Mismatched map[string]int  `json:"mismatched"` // values of replies with another than their documented type, by field
-	Lacks      map[string]Lack `json:"lacks"`      // calls that this backend's form cannot carry and the other's can, by reason
+	Number      int                    `json:"number"`
+	Codes       map[string]int         `json:"codes"`      // of the catalogue, "other" and "none"
+	Mismatched  map[string]int         `json:"mismatched"` // values of replies with another than their documented type, by field
+	Unsupported map[string]Unsupported `json:"lacks"`      // calls that this backend's form cannot carry and the other's can, by reason
 }
 
-// A Lack is a kind of call that a backend's form cannot carry.
-type Lack struct {
+// An Unsupported is a kind of call that a backend's form cannot carry.
+type Unsupported struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 }
 
 // An End is how a call of a partner ended.
 type End struct {
-	Code       string // in the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was not called
-	Succeeded  bool
-	Creates    bool      // it creates a bill
-	Merchant   string    // of the call
-	Mismatched []string  // fields of the reply with another than their documented type
-	Lacks      [2]string // by backend: why its form cannot carry the call if the other's can, as code and field
+	Code        string // in the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was not called
+	Succeeded   bool
+	Creates     bool      // it creates a bill
+	Merchant    string    // of the call
+	Mismatched  []string  // fields of the reply with another than their documented type
+	Unsupported [2]string // by backend: why its form cannot carry the call if the other's can, as code and field
 }
 
 // NewCounts returns empty Counts for a version of the table. If now is nil, it is time.Now.
@@ -267,9 +267,9 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 	for _, field := range end.Mismatched {
 		add(&at.Mismatched, field, 1)
 	}
-	for backend, why := range end.Lacks {
+	for backend, why := range end.Unsupported {
 		if why != "" {
-			n.Backends[backend].lack(why, Lack{1, t.moment()})
+			n.Backends[backend].addUnsupported(why, Unsupported{1, t.moment()})
 		}
 	}
 }
@@ -282,15 +282,15 @@ func add(to *map[string]int, of string, n int) {
 	(*to)[of] += n
 }
 
-func (c *Calls) lack(why string, more Lack) {
-	if c.Lacks == nil {
-		c.Lacks = map[string]Lack{}
+func (c *Calls) addUnsupported(why string, more Unsupported) {
+	if c.Unsupported == nil {
+		c.Unsupported = map[string]Unsupported{}
 	}
-	had := c.Lacks[why]
+	had := c.Unsupported[why]
 	if had.Last.After(more.Last) {
 		more.Last = had.Last
 	}
-	c.Lacks[why] = Lack{had.Count + more.Count, more.Last}
+	c.Unsupported[why] = Unsupported{had.Count + more.Count, more.Last}
 }
 
 func (c *Calls) merge(more Calls) {
@@ -301,8 +301,8 @@ func (c *Calls) merge(more Calls) {
 	for field, n := range more.Mismatched {
 		add(&c.Mismatched, field, n)
 	}
-	for why, n := range more.Lacks {
-		c.lack(why, n)
+	for why, n := range more.Unsupported {
+		c.addUnsupported(why, n)
 	}
 }
 
@@ -382,7 +382,7 @@ func (t *Counts) Snapshot() Snapshot {
 func (n Count) clone() Count {
 	n.Fields, n.Bills.Least, n.Recent = maps.Clone(n.Fields), slices.Clone(n.Bills.Least), n.Recent.clone()
 	for backend, calls := range n.Backends {
-		n.Backends[backend].Codes, n.Backends[backend].Mismatched, n.Backends[backend].Lacks = maps.Clone(calls.Codes), maps.Clone(calls.Mismatched), maps.Clone(calls.Lacks)
+		n.Backends[backend].Codes, n.Backends[backend].Mismatched, n.Backends[backend].Unsupported = maps.Clone(calls.Codes), maps.Clone(calls.Mismatched), maps.Clone(calls.Unsupported)
 	}
 	return n
 }

@@ -4,15 +4,15 @@ package evidence
 func UpperBound(k, n int) float64 { return upperBound(k, n) }
 func LowerBound(k, n int) float64 { return lowerBound(k, n) }
 
-// ChanceOfMore is the probability of so many or more at the new backend if both backends are alike.
+// ChanceOfMore is the probability of so many or more at the new backend if the rate is the same at both.
 func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	return chanceOfMore(atNew, ofNew, atOld, ofOld)
 }
 
-// Classes are all of them.
+// Classes are all classes.
 var Classes = classes
 
-// CompareAnswers and CompareCreated are what a Shadow compares by.
+// CompareAnswers and CompareCreated are the comparisons of a Shadow.
 var (
 	CompareAnswers = compareAnswers
 	CompareCreated = compareCreated

@@ -9,7 +9,7 @@ import (
 	"billbridge/proxy/rollout/evidence"
 )
 
-// Merchants without end do not grow what is kept, and slots of other days do not stay.
+// The counts are bounded for any number of merchants, and slots of other days are removed.
 func TestRecentBillsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := since

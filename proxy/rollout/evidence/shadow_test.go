@@ -19,12 +19,12 @@ import (
 
 type asking = func(context.Context, int64) (evidence.Answer, error)
 
-// says answers at once.
+// says is an upstream that answers at once.
 func says(a evidence.Answer) asking {
 	return func(context.Context, int64) (evidence.Answer, error) { return a, nil }
 }
 
-// after answers when some time has passed, or the call is stopped.
+// after is an upstream that answers after some time, or when the call is cancelled.
 func after(d time.Duration, a evidence.Answer) asking {
 	return func(ctx context.Context, _ int64) (evidence.Answer, error) {
 		select {
@@ -36,11 +36,11 @@ func after(d time.Duration, a evidence.Answer) asking {
 	}
 }
 
-// nobody must not be asked.
-func nobody(t testing.TB) asking {
+// notCalled is an upstream that must not be called.
+func notCalled(t testing.TB) asking {
 	return func(context.Context, int64) (evidence.Answer, error) {
-		t.Error("an upstream was asked")
-		return evidence.Answer{}, errors.New("nobody")
+		t.Error("an upstream was called")
+		return evidence.Answer{}, errors.New("called")
 	}
 }
 
@@ -72,7 +72,7 @@ func (s *stage) offer(first evidence.Answer, other, again asking) bool {
 	return s.Offer(c)
 }
 
-// metrics are those that are not 0.
+// metrics are the metrics that are not 0.
 func (s *stage) metrics() string {
 	s.t.Helper()
 	families, err := s.registry.Gather()
@@ -92,7 +92,7 @@ func (s *stage) metrics() string {
 
 var whole = config.Shadow{Rate: 1, InFlight: 32, Bytes: 16 << 20}
 
-// A difference counts only if the first upstream says the same again, and the other one is still at odds with it.
+// A difference counts only if the first upstream answers the same again, and the other one still differs.
 func TestDifferencesAreConfirmed(t *testing.T) {
 	t.Parallel()
 	unpaid, paid := answer("v2", `{"billId":"1","apprState":"W"}`), v2(`,"apprPrice":"1000"`)
@@ -102,17 +102,17 @@ func TestDifferencesAreConfirmed(t *testing.T) {
 		again        asking
 		want         string
 	}{
-		"alike":                           {paid, legacy(`,"appr_price":"1000"`), nobody(t), "same 1"},
+		"alike":                           {paid, legacy(`,"appr_price":"1000"`), notCalled(t), "same 1"},
 		"paid in between":                 {unpaid, legacy(`,"appr_price":"1000"`), says(paid), "moved 1"},
 		"still another":                   {paid, legacy(`,"appr_price":"1001"`), says(paid), "differs 1"},
 		"another each time":               {v2(`,"apprNum":"1"`), legacy(`,"appr_num":"2"`), says(v2(`,"apprNum":"3"`)), "moved 1"},
 		"one that moved and one that not": {v2(`,"apprNum":"1","apprPrice":"1"`), legacy(`,"appr_num":"2","appr_price":"2"`), says(v2(`,"apprNum":"3","apprPrice":"1"`)), "differs 1"},
 		"refused in between":              {paid, legacy(`,"appr_price":"1001"`), says(answer("v2", `{"code":"PARTNER_006","message":"","data":null}`)), "moved 1"},
 		"gone in between":                 {paid, legacy(``), says(gone), "not_there 1"},
-		"not there":                       {paid, answer("legacy", `{"code":"9980","msg":""}`), nobody(t), "not_there 1"},
-		"no answer":                       {paid, answer("legacy", ``), nobody(t), "unclear 1"},
+		"not there":                       {paid, answer("legacy", `{"code":"9980","msg":""}`), notCalled(t), "not_there 1"},
+		"no answer":                       {paid, answer("legacy", ``), notCalled(t), "unclear 1"},
 		"no answer when asked again":      {paid, legacy(``), says(answer("v2", ``)), "unclear 1"},
-		"too long":                        {paid, legacy(`,"appr_num":"` + strings.Repeat("1", 20<<10) + `"`), nobody(t), "unclear 1"},
+		"too long":                        {paid, legacy(`,"appr_num":"` + strings.Repeat("1", 20<<10) + `"`), notCalled(t), "unclear 1"},
 		"broke off":                       {paid, evidence.Answer{}, nil, "unclear 1"},
 		"a panic":                         {paid, legacy(``), func(context.Context, int64) (evidence.Answer, error) { panic("here") }, "unclear 1"},
 	} {
@@ -132,7 +132,7 @@ func TestDifferencesAreConfirmed(t *testing.T) {
 			if got := s.metrics(); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
-			// What the first one said shows that the call is a partner's: it is counted, whatever the other did.
+			// The success of the first upstream shows that the partner exists: the call is counted, whatever the other answers.
 			if counts := s.counts.Snapshot().Counts; len(counts) != 1 && name != "a panic" {
 				t.Errorf("%+v", counts)
 			}
@@ -147,7 +147,7 @@ func TestDifferencesAreConfirmed(t *testing.T) {
 	}
 }
 
-// No upstream is asked on account of a write, whatever its operation.
+// No upstream is called because of a write, whatever its operation.
 func TestWritesAreNeverShadowed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, whole)
@@ -157,7 +157,7 @@ func TestWritesAreNeverShadowed(t *testing.T) {
 			continue
 		}
 		n++
-		c.Other, c.Again = nobody(t), nobody(t)
+		c.Other, c.Again = notCalled(t), notCalled(t)
 		if s.Offer(c) {
 			t.Error(name)
 		}
@@ -167,7 +167,7 @@ func TestWritesAreNeverShadowed(t *testing.T) {
 	}
 }
 
-// What is one too many is dropped at once and counted, and its place is free again when another has ended.
+// A comparison above the limit is dropped at once and counted. A place is free again when a comparison ends.
 func TestShadowIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestShadowIsBounded(t *testing.T) {
 			for range 2 {
 				taken := 0
 				for range 10 {
-					if s.offer(v2(``), other, nobody(t)) {
+					if s.offer(v2(``), other, notCalled(t)) {
 						taken++
 					}
 				}
@@ -212,7 +212,7 @@ func TestShadowIsBounded(t *testing.T) {
 			if got := s.metrics(); got != test.want {
 				t.Errorf("%+v: %s, want %s", test.config, got, test.want)
 			}
-			if s.offer(v2(``), nobody(t), nobody(t)) {
+			if s.offer(v2(``), notCalled(t), notCalled(t)) {
 				t.Error("taken after the end")
 			}
 		}
@@ -222,13 +222,13 @@ func TestShadowIsBounded(t *testing.T) {
 // held is what one comparison of v2(“) may hold.
 var held = config.Size(len(v2(``).Body) + 2*len(v2(``).Request) + 2*(4*len(v2(``).Body)+16<<10))
 
-// Close waits for what is under way as long as it may, and then stops it.
-func TestShadowEnds(t *testing.T) {
+// Close waits for comparisons in progress until its context ends, and then cancels them.
+func TestCloseWaitsAndThenCancels(t *testing.T) {
 	t.Parallel()
 	for within, want := range map[time.Duration]string{time.Second: "unclear 1", time.Minute: "same 1"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStage(t, whole)
-			s.offer(v2(``), after(10*time.Second, legacy(``)), nobody(t))
+			s.offer(v2(``), after(10*time.Second, legacy(``)), notCalled(t))
 			ctx, cancel := context.WithTimeout(t.Context(), within)
 			defer cancel()
 			begin := time.Now()
@@ -242,13 +242,13 @@ func TestShadowEnds(t *testing.T) {
 	}
 }
 
-// The caller's buffers are its own again as soon as Offer has returned.
-func TestShadowKeepsItsOwnCopy(t *testing.T) {
+// The caller may reuse its buffers as soon as Offer has returned.
+func TestShadowCopiesTheAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, whole)
 		first := v2(`,"apprPrice":"1000"`)
-		s.offer(first, after(time.Second, legacy(`,"appr_price":"1000"`)), nobody(t))
+		s.offer(first, after(time.Second, legacy(`,"appr_price":"1000"`)), notCalled(t))
 		clear(first.Body)
 		clear(first.Request)
 		if err := s.Close(t.Context()); err != nil || s.metrics() != "same 1" {
@@ -257,7 +257,7 @@ func TestShadowKeepsItsOwnCopy(t *testing.T) {
 	})
 }
 
-// The sample is about the rate, the same at every replica, and grows with the rate.
+// About the configured rate is sampled: the same calls on each replica, and all of them at a higher rate.
 func TestShadowSamples(t *testing.T) {
 	t.Parallel()
 	in := map[string]bool{}
@@ -283,8 +283,8 @@ func TestShadowSamples(t *testing.T) {
 	}
 }
 
-// Bills of canary wait for their turn: each is read back, however many are made at once. What waits when the shadow is
-// closed is counted as dropped.
+// Bills of canary are queued: each is read back, however many are created at once. Those that are queued when the shadow is
+// closed are counted as dropped.
 func TestReadBacksWait(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t).Operation("bill.read")
@@ -316,8 +316,8 @@ func TestReadBacksWait(t *testing.T) {
 	}
 }
 
-// A bill of canary that finds no room to be read back leaves the verdict open.
-func TestReadBacksThatFindNoRoom(t *testing.T) {
+// If there is no place to read a bill of canary back, it counts as unclear.
+func TestReadBackWithoutAPlaceIsUnclear(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t).Operation("bill.read")
 	synctest.Test(t, func(t *testing.T) {
@@ -344,8 +344,8 @@ func TestReadBacksThatFindNoRoom(t *testing.T) {
 	})
 }
 
-// An example says which backend said what, whichever of them answered the partner, and names the bill, the call and its time.
-func TestExamplesCanBeFollowedUp(t *testing.T) {
+// An example has the values by backend, whichever of them answered the partner, and the bill, the call and its time.
+func TestExamplesNameBackendBillAndCall(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 3, 4, 5, 0, time.UTC)
 	for _, backend := range []evidence.Backend{evidence.Old, evidence.New} {
@@ -365,7 +365,7 @@ func TestExamplesCanBeFollowedUp(t *testing.T) {
 			"apprIssuer": {Kind: evidence.InOther, Count: 1, Old: "aaa", New: "a", Bill: "1", Request: "call-1", At: at},
 		}
 		if diff := cmp.Diff(want, s.counts.Snapshot().Counts[0].Fields); diff != "" {
-			t.Errorf("answered by side %d, -want +got:\n%s", backend, diff)
+			t.Errorf("answered by backend %d, -want +got:\n%s", backend, diff)
 		}
 	}
 	s := newStage(t, whole)

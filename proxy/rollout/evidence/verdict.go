@@ -24,7 +24,7 @@ const (
 	Inconclusive Ruling = "INCONCLUSIVE"
 )
 
-// Rulings are all of them.
+// Rulings are all rulings.
 var Rulings = []Ruling{Pass, Fail, Inconclusive}
 
 // Limits are the limits of verdicts. A zero is the default.
@@ -86,10 +86,10 @@ type FieldReport struct {
 
 // CallStats are the counts of calls at both backends.
 type CallStats struct {
-	Calls      [2]int       `json:"calls"` // to the old backend and to the new one
-	Codes      []Frequency  `json:"codes"` // of their answers, by code
-	Mismatched []Frequency  `json:"mismatched"`
-	Lacks      []LackReport `json:"lacks"` // what the new backend's form cannot carry
+	Calls       [2]int              `json:"calls"` // to the old backend and to the new one
+	Codes       []Frequency         `json:"codes"` // of their answers, by code
+	Mismatched  []Frequency         `json:"mismatched"`
+	Unsupported []UnsupportedReport `json:"lacks"` // what the new backend's form cannot carry
 }
 
 // A Frequency is how often a code or a field occurred at each backend.
@@ -98,10 +98,10 @@ type Frequency struct {
 	Times [2]int `json:"times"`
 }
 
-// A LackReport is a kind of call that the new backend's form cannot carry.
-type LackReport struct {
+// An UnsupportedReport is a kind of call that the new backend's form cannot carry.
+type UnsupportedReport struct {
 	Why string `json:"why"`
-	Lack
+	Unsupported
 }
 
 // Assumption describes the bound and its assumptions.
@@ -204,21 +204,21 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why stri
 // callStats is nil if there is no call at the new backend, and none at the old one that the new one's form cannot carry.
 func (n Count) callStats() *CallStats {
 	before, after := n.Backends[Old], n.Backends[New]
-	if after.Number == 0 && len(after.Lacks) == 0 {
+	if after.Number == 0 && len(after.Unsupported) == 0 {
 		return nil
 	}
 	b := &CallStats{
 		Calls: [2]int{before.Number, after.Number}, Codes: frequencies(before.Codes, after.Codes),
-		Mismatched: frequencies(before.Mismatched, after.Mismatched), Lacks: []LackReport{},
+		Mismatched: frequencies(before.Mismatched, after.Mismatched), Unsupported: []UnsupportedReport{},
 	}
-	b.Lacks = append(b.Lacks, LacksOf(after)...)
+	b.Unsupported = append(b.Unsupported, UnsupportedOf(after)...)
 	return b
 }
 
-// LacksOf are the kinds of calls that a backend's form cannot carry, sorted.
-func LacksOf(c Calls) (all []LackReport) {
-	for _, why := range slices.Sorted(maps.Keys(c.Lacks)) {
-		all = append(all, LackReport{why, c.Lacks[why]})
+// UnsupportedOf are the kinds of calls that a backend's form cannot carry, sorted.
+func UnsupportedOf(c Calls) (all []UnsupportedReport) {
+	for _, why := range slices.Sorted(maps.Keys(c.Unsupported)) {
+		all = append(all, UnsupportedReport{why, c.Unsupported[why]})
 	}
 	return all
 }
@@ -252,7 +252,7 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 		return chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance
 	}
 	var lacking, against, open []string
-	for _, lack := range b.Lacks {
+	for _, lack := range b.Unsupported {
 		lacking = append(lacking, fmt.Sprintf("%s (calls: %d)", lack.Why, lack.Count))
 	}
 	failed := b.Calls

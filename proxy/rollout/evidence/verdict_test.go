@@ -36,7 +36,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%d of %d: %f to %f, want %f to %f", test.k, test.n, lower, upper, test.lower, test.upper)
 		}
 	}
-	// At the bound itself, so few mismatches are seen in one of twenty cases: the definition, summed by hand.
+	// By definition, at a rate equal to the bound so few mismatches have a probability of 0.05.
 	for _, test := range [][2]int{{0, 30}, {1, 30}, {7, 50}, {29, 30}} {
 		k, n := test[0], test[1]
 		p, sum, logChoose := evidence.UpperBound(k, n), 0.0, 1.0
@@ -50,9 +50,9 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Where PASS ends and FAIL begins, with the bounds there, as a summation of the binomial distribution gave them. An operator
-// must not see a verdict change because the arithmetic did.
-func TestVerdictsStayWhereTheBinomialDistributionPutsThem(t *testing.T) {
+// The limits of PASS and FAIL and their bounds equal those of a summation of the binomial distribution: another way to compute
+// them must not change a verdict.
+func TestVerdictsMatchTheBinomialDistribution(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		limit        float64
@@ -100,7 +100,7 @@ func TestVerdictsStayWhereTheBinomialDistributionPutsThem(t *testing.T) {
 	}
 }
 
-// What no gateway counts must not end the process, which has partners to answer.
+// Impossible counts from the store must not end the process.
 func TestBoundsOfImpossibleCountsDoNotPanic(t *testing.T) {
 	t.Parallel()
 	for _, n := range [][2]int{{-1, 10}, {11, 10}, {1, -1}, {-2, -1}, {0, 0}, {math.MinInt32, math.MaxInt32}, {math.MaxInt32 - 1, math.MaxInt32}} {
@@ -224,8 +224,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestNoMoreBillsThanComparisons: above 256 the number of bills is an estimate, which may be too high; a report that tells of
-// 340 bills in 300 comparisons is not believed.
+// Above 256 the number of bills is an estimate, which may be too high: a report never shows more bills than comparisons.
 func TestNoMoreBillsThanComparisons(t *testing.T) {
 	t.Parallel()
 	const all = 300
@@ -246,7 +245,7 @@ func TestNoMoreBillsThanComparisons(t *testing.T) {
 	}
 }
 
-// A mistake in the table is found by the calls it spoils: two fields that an overlay has exchanged.
+// A mistake in the table gives FAIL: two fields that an overlay has exchanged.
 func TestExchangedFieldsFail(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -292,8 +291,8 @@ func TestExchangedFieldsFail(t *testing.T) {
 	}
 }
 
-// What two replicas counted is merged to what one would have counted.
-func TestTalliesMerge(t *testing.T) {
+// The merged counts of two replicas equal those of one replica that made all comparisons.
+func TestCountsMerge(t *testing.T) {
 	t.Parallel()
 	one, a, b := newCounts(), newCounts(), evidence.NewCounts("0123456789ab", func() time.Time { return since.Add(-time.Hour) })
 	for i := range 2000 {
@@ -337,8 +336,8 @@ func TestTalliesMerge(t *testing.T) {
 	}
 }
 
-// A snapshot is what was counted when it was made.
-func TestSnapshotsStandStill(t *testing.T) {
+// Later counts do not change a snapshot.
+func TestSnapshotIsACopy(t *testing.T) {
 	t.Parallel()
 	counts := newCounts()
 	d := evidence.Difference{Path: "apprNum", Kind: evidence.InOther}
@@ -358,7 +357,7 @@ func diffSnapshots(a, b evidence.Snapshot) string {
 	return cmp.Diff(a, b, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".index" || p.Last().String() == ".whole" }, cmp.Ignore()))
 }
 
-// In whatever order replicas are merged, the example of a field is the first one in time of the gravest kind.
+// The example of a field is the earliest one of the gravest kind, whatever the order in which replicas are merged.
 func TestExampleIsTheFirst(t *testing.T) {
 	t.Parallel()
 	at := func(minute int, kind evidence.Kind) evidence.Snapshot {
@@ -383,12 +382,12 @@ func TestExampleIsTheFirst(t *testing.T) {
 	}
 }
 
-// Whatever partners send, a tally keeps so much and no more.
+// The size of the counts is bounded, whatever partners send.
 func TestCountsAreBounded(t *testing.T) {
 	t.Parallel()
 	counts := newCounts()
 	for i := range 10_000 {
-		// Nobody was answered: none of them gets a place.
+		// Keys without a success get no place.
 		counts.Add(partner.ID(fmt.Sprint("nobody-", i)), "bill.read", evidence.Comparison{Class: evidence.NotThere})
 	}
 	if s := counts.Snapshot(); len(s.Counts) != 0 || s.Lost != 0 {
@@ -418,14 +417,14 @@ func TestCountsAreBounded(t *testing.T) {
 	}
 }
 
-// Few comparisons that are there, and bills that only the new backend has, are told apart from none.
-func TestVerdictOfBillsThatOneBackendLacks(t *testing.T) {
+// The reason says whether there were few comparisons, bills at one backend only, or none.
+func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 	t.Parallel()
 	for want, reads := range map[string]map[[2]bool]int{
 		"the new backend had 3 of the bills of 1,003 reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; set old, then canary": {
 			{true, true}: 3, {true, false}: 1000,
 		},
-		"0 comparisons, at least 100 are needed":  {{false, true}: 500, {false, false}: 500}, // the old backend lacks them
+		"0 comparisons, at least 100 are needed":  {{false, true}: 500, {false, false}: 500}, // the old backend does not have them
 		"60 comparisons, at least 100 are needed": {{true, true}: 60, {true, false}: 60},
 		"at most 2.96 % differ":                   {{true, true}: 100, {true, false}: 5000},
 	} {
@@ -450,7 +449,7 @@ func TestVerdictOfBillsThatOneBackendLacks(t *testing.T) {
 				t.Errorf("%q, want %q", v.Reason, want)
 			}
 		}
-		// Where both see the same bills, one that the new backend lacks is a fault.
+		// With bills: shared, a bill that the new backend does not have is an error.
 		if old := reads[[2]bool{true, false}]; old > 0 {
 			const want = "with bills: shared it must have all of them"
 			for _, v := range evidence.Verdicts(counts.Snapshot(), evidence.Limits{Shared: true}) {

@@ -8,8 +8,8 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// What is not understood, as a whole, changes nothing.
-func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
+// An invalid call is refused and changes nothing.
+func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
 	d.seen("k", time.Hour)
