@@ -369,7 +369,7 @@ func (w *model) upstreams() []store.Upstream {
 func (w *model) swapAddresses(t *rapid.T) {
 	swapped := w.upstreams()
 	swapped[0].URL, swapped[1].URL = swapped[1].URL, swapped[0].URL
-	used, err := w.operator.Sights(context.Background())
+	used, err := w.operator.SeenPartners(context.Background())
 	must(t, err)
 	bills, err := w.operator.OpenBills(context.Background(), "", time.Now())
 	must(t, err)

@@ -160,7 +160,7 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 		}
 		defer s.Close()
 		if n, err := s.SweepOwners(t.Context(), time.Now(), time.Now(), 2*365*24*time.Hour); err != nil || n != keys/2 {
-			t.Errorf("swept %d of %d, %v", n, owners, err)
+			t.Errorf("removed %d of %d, %v", n, owners, err)
 		}
 		if diff := same(); diff != "" || owners != 1 {
 			t.Errorf("after the sweep: %d bills\n%s", owners, diff)

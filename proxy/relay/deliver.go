@@ -71,9 +71,9 @@ func (r *Relay) sweep(ctx context.Context) {
 		n, bodies, err := 0, 0, error(nil)
 		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else the clock may be wrong, and removed rows are lost
 			keep := r.current.Load().callbacks
-			n, err = r.store.Sweep(ctx, clock.Vouched, time.Duration(keep.Retention))
+			n, err = r.store.Sweep(ctx, clock.StoreTime, time.Duration(keep.Retention))
 			if err == nil {
-				bodies, err = r.store.SweepBodies(ctx, clock.Vouched, time.Duration(keep.KeepBodies))
+				bodies, err = r.store.SweepBodies(ctx, clock.StoreTime, time.Duration(keep.KeepBodies))
 			}
 		}
 		if ctx.Err() != nil {

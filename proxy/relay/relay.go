@@ -206,8 +206,8 @@ func Until(expiry string) time.Time {
 // its rows stay. A clock that is behind the store's does not make it earlier.
 func (r *Relay) until(s *settings, expiry string) time.Time {
 	now := r.now()
-	if vouched := r.store.Clock(now).Vouched; vouched.After(now) {
-		now = vouched
+	if storeTime := r.store.Clock(now).StoreTime; storeTime.After(now) {
+		now = storeTime
 	}
 	until, most := Until(expiry), now.Add(time.Duration(s.callbacks.Retention))
 	if until.After(most) {

@@ -78,7 +78,7 @@ func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
 		// The ledger has milliseconds. A create that is sent after this answer must not arrive in the same millisecond.
 		time.Sleep(min(time.Millisecond, time.Millisecond-r.now().Sub(r.arrived(c))))
 		return nil
-	case errors.Is(err, store.ErrMaking):
+	case errors.Is(err, store.ErrCreateInProgress):
 		return &Refused{Reason: "making", Text: createOpen}
 	}
 	return storeUnavailable(err)

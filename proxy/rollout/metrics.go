@@ -96,9 +96,9 @@ func (r *Router) setGauges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var seen []store.Sight
+	var seen []store.SeenPartner
 	if r.store != nil {
-		if seen, err = r.store.Sights(ctx); err != nil {
+		if seen, err = r.store.SeenPartners(ctx); err != nil {
 			return err
 		}
 	}

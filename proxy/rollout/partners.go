@@ -35,14 +35,14 @@ func (r *Router) page(ctx context.Context, stages map[partner.ID]StageSetting, a
 }
 
 // known are the partners that were seen, and those that have bills: one partner, or for "" those in a range.
-func (r *Router) known(ctx context.Context, only partner.ID, in store.Range) (seen []store.Sight, bills []store.Bills, err error) {
+func (r *Router) known(ctx context.Context, only partner.ID, in store.Range) (seen []store.SeenPartner, bills []store.Bills, err error) {
 	if r.store == nil {
 		return nil, nil, nil
 	}
 	if only == "" {
-		seen, err = r.store.SightsIn(ctx, in)
+		seen, err = r.store.SeenPartnersIn(ctx, in)
 	} else if first, lost := r.store.FirstSeen(ctx, only); !errors.Is(lost, store.ErrNotFound) {
-		seen, err = []store.Sight{{Partner: only, First: first}}, lost
+		seen, err = []store.SeenPartner{{Partner: only, First: first}}, lost
 	}
 	if err != nil {
 		return nil, nil, err

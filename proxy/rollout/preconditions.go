@@ -122,12 +122,12 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	}
 	partners := []partner.ID{m.partner}
 	if m.partner == "" {
-		sights, err := r.store.Sights(ctx)
+		seen, err := r.store.SeenPartners(ctx)
 		if err != nil {
 			return nil, err
 		}
 		partners = nil
-		for _, one := range sights {
+		for _, one := range seen {
 			if m.concerns(decided, one.Partner) {
 				partners = append(partners, one.Partner)
 			}

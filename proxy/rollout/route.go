@@ -312,8 +312,8 @@ func (r *Router) RecordSeen(ctx context.Context, partner partner.ID) error {
 		return nil
 	}
 	at := r.now()
-	if vouched := r.store.Clock(at).Vouched; vouched.After(at) {
-		at = vouched // a clock that is behind must not make the settling period shorter
+	if storeTime := r.store.Clock(at).StoreTime; storeTime.After(at) {
+		at = storeTime // a clock that is behind must not make the settling period shorter
 	}
 	if err := r.store.Seen(ctx, partner, at); err != nil {
 		return err
@@ -349,7 +349,7 @@ func (r *Router) isSettled(ctx context.Context, s *settings, partner partner.ID)
 func (r *Router) age(of time.Time) time.Duration {
 	now := r.now()
 	if clock := r.store.Clock(now); clock.Stepped() {
-		now = clock.Vouched
+		now = clock.StoreTime
 	}
 	return now.Sub(of)
 }

@@ -17,7 +17,7 @@
 //	a create of a drained partner                      no probe
 //	any other operation                                both backends are probed
 //	after a restore of the store                       the other backend is always probed, also for drained partners
-//	on a new store, before rollout begin               as after a restore, also while the kill switch is thrown
+//	on a new store, before rollout begin               as after a restore, also while the kill switch is on
 //
 // A probe is a read of the bill. In the last two cases the answer "no such bill" counts only after the settling period; until then
 // a create that depends on it is refused. While a create of a bill is under way, or ended with an unknown outcome a short time
@@ -271,14 +271,14 @@ func (r *Router) sweep(ctx context.Context) error {
 	if clock.Stepped() {
 		return nil
 	}
-	_, err := r.store.SweepOwners(ctx, clock.Vouched, r.now(), time.Duration(r.current.Load().config.Keep))
+	_, err := r.store.SweepOwners(ctx, clock.StoreTime, r.now(), time.Duration(r.current.Load().config.Keep))
 	if err != nil {
 		return err
 	}
-	if _, err = r.store.SweepUnknown(ctx, clock.Vouched.Add(-time.Duration(r.current.Load().config.Keep))); err != nil {
+	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-time.Duration(r.current.Load().config.Keep))); err != nil {
 		return err
 	}
-	_, err = r.store.SweepCounts(ctx, r.counts.Table(), clock.Vouched.Add(-recent))
+	_, err = r.store.SweepCounts(ctx, r.counts.Table(), clock.StoreTime.Add(-recent))
 	return err
 }
 

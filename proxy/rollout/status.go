@@ -65,7 +65,7 @@ func (c Clock) Machine() time.Time {
 
 // ClockOf is a clock as the operator sees it.
 func ClockOf(c store.Clock) Clock {
-	return Clock{c.Vouched.Truncate(time.Millisecond).UTC(), c.Offset.Seconds(), c.Stepped()}
+	return Clock{c.StoreTime.Truncate(time.Millisecond).UTC(), c.Offset.Seconds(), c.Stepped()}
 }
 
 // A FailedReload is a reload whose config was refused. The last good config stays.

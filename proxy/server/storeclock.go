@@ -60,7 +60,7 @@ func (s *Server) tick(ctx context.Context) error {
 		} else {
 			s.log.Warn("the clock and the store's clock differ by more than a day: expired rows are not removed until they agree again, "+
 				"or until you run billbridge store clock --confirm",
-				"store", clock.Vouched, "clock", clock.Vouched.Add(clock.Offset), "ahead", clock.Offset.String())
+				"store", clock.StoreTime, "clock", clock.StoreTime.Add(clock.Offset), "ahead", clock.Offset.String())
 		}
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestDuplicates: what repeats the last of its order within the window is not kept again, whatever has become of that.
-func TestDuplicates(t *testing.T) {
+// A callback that repeats the last one of its order within the window is not stored, whatever the state of that one.
+func TestRepeatedCallbackIsStoredOnce(t *testing.T) {
 	for _, state := range []store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped} {
 		t.Run(string(state), func(t *testing.T) {
 			each(t, func(t *testing.T, s *store.Store) {
@@ -56,8 +56,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestDuplicatesAtOnce: of many that are the same, sent through two replicas at one time, one is kept.
-func TestDuplicatesAtOnce(t *testing.T) {
+// Of many equal callbacks that two replicas get at the same time, one is stored.
+func TestConcurrentRepetitionsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
@@ -88,9 +88,8 @@ func TestDuplicatesAtOnce(t *testing.T) {
 	})
 }
 
-// TestChangingStatusesAtOnce: senders of two callbacks of one order at two replicas. Whatever order they get, each differs
-// from the one before it.
-func TestChangingStatusesAtOnce(t *testing.T) {
+// Two replicas get two callbacks of one order in turn. Each stored one differs from the one before it, whatever the order.
+func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
@@ -123,9 +122,9 @@ func TestChangingStatusesAtOnce(t *testing.T) {
 	})
 }
 
-// TestIndexesOfOrders: a claim reads what waits alone, however many callbacks of an order were delivered, and the last of an
-// order is found without reading the others.
-func TestIndexesOfOrders(t *testing.T) {
+// A claim reads only waiting callbacks, however many of an order were delivered, and the last of an order is found without
+// reading the others.
+func TestOrderQueriesUseTheirIndexes(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
 	_ = open(t, url)
@@ -153,7 +152,7 @@ func TestIndexesOfOrders(t *testing.T) {
 	}
 }
 
-// TestAcceptRefuses what could not come back as it was, on every engine alike.
+// Values that could not be read back unchanged are refused, on every engine.
 func TestAcceptRefuses(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for name, change := range map[string]func(*store.Callback){
@@ -180,9 +179,8 @@ func TestAcceptRefuses(t *testing.T) {
 	})
 }
 
-// TestReplicasClaimApart: replicas that share a store deliver each callback once, those of one order one after the
-// other, and get in each other's way nowhere.
-func TestReplicasClaimApart(t *testing.T) {
+// Replicas that share a store deliver each callback once, those of one order one after the other, and do not block each other.
+func TestReplicasClaimEachCallbackOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 3)
@@ -246,9 +244,8 @@ func TestReplicasClaimApart(t *testing.T) {
 	})
 }
 
-// TestOrderIsThatOfAcceptance: while replicas accept callbacks of one order, none is delivered that a later commit
-// would put one before.
-func TestOrderIsThatOfAcceptance(t *testing.T) {
+// While replicas accept callbacks of one order, a callback is delivered only if no later commit can put another one before it.
+func TestDeliveryFollowsTheOrderOfAcceptance(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)

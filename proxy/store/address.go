@@ -28,7 +28,7 @@ type Address struct {
 
 // Bind stores an address before the upstream gets it, and returns the id to use: a.ID if the address is new.
 //
-// Addresses of registrations are not swept: the upstream may have refused the last registration and still use an earlier one. A
+// Addresses of registrations are not removed by Sweep: the upstream may have refused the last registration and still use an earlier one. A
 // registration with the same upstream, operation, partner, store, form and url as a stored one gets the stored id, so that repeated
 // registrations do not fill the store. Two calls for one bill store two addresses: the upstream may use either.
 //
@@ -54,8 +54,8 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 		over = a.Created
 	}
 	// Without an end, retention counts from now, by the machine's clock or the store's, whichever is ahead.
-	if vouched := s.Clock(a.Created).Vouched; a.Until.IsZero() && vouched.After(over) {
-		over = vouched
+	if storeTime := s.Clock(a.Created).StoreTime; a.Until.IsZero() && storeTime.After(over) {
+		over = storeTime
 	}
 	ends := millis(over)
 	var registration any

@@ -37,7 +37,7 @@ func bind(t testing.TB, s *store.Store, addresses ...store.Address) {
 	}
 }
 
-// bound tells which of the addresses the store still has.
+// bound returns which of the addresses the store still has.
 func bound(t testing.TB, s *store.Store, ids ...string) (there []string) {
 	t.Helper()
 	for _, id := range ids {
@@ -51,8 +51,8 @@ func bound(t testing.TB, s *store.Store, ids ...string) (there []string) {
 	return there
 }
 
-// What was bound comes back to the letter.
-func TestAddressComesBackAsItWas(t *testing.T) {
+// An address is read back unchanged.
+func TestAddressIsReadBackUnchanged(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		all := []store.Address{
 			address("a", "bill-1"), address("b", "bill-1"),
@@ -98,7 +98,7 @@ func TestBindRefuses(t *testing.T) {
 	})
 }
 
-// TestRegistrations: one like an earlier one takes no room, and any other is kept beside it.
+// A registration equal to an earlier one adds no row; any other one does.
 func TestRegistrations(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		bind(t, s, registration("first", "s", noon))
@@ -139,11 +139,11 @@ func TestRegistrations(t *testing.T) {
 	})
 }
 
-// An address that is too long for an index is kept like any other.
+// An address that is too long for an index is stored like any other.
 func TestLongRegistration(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		a := registration("a", strings.Repeat("s", 5000), noon)
-		for i := range 500 { // what a database would not press together
+		for i := range 500 { // a database cannot compress it
 			a.URL += string(partner.Of(fmt.Sprint(i)))
 		}
 		bind(t, s, a)
@@ -154,7 +154,7 @@ func TestLongRegistration(t *testing.T) {
 	})
 }
 
-// TestRegistrationsAtOnce: of many that are the same, sent through two replicas at one time, all are given one id.
+// Many equal registrations that two replicas get at the same time get one id.
 func TestRegistrationsAtOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -180,8 +180,8 @@ func TestRegistrationsAtOnce(t *testing.T) {
 	})
 }
 
-// TestSweep: what is over for longer than the retention goes, all else stays.
-func TestSweep(t *testing.T) {
+// Rows that have been over for longer than the retention are removed, and no others.
+func TestOldRowsAreRemoved(t *testing.T) {
 	const retention = 30 * 24 * time.Hour
 	each(t, func(t *testing.T, s *store.Store) {
 		sweep := func(now time.Time, want int) {
@@ -219,14 +219,14 @@ func TestSweep(t *testing.T) {
 		there("waiting", "dead")
 		addresses("address-of-b1", "address-of-b2", "address-of-b3", "without-bill", "registration")
 		sweep(end.Add(24*time.Hour), 0)
-		sweep(end.Add(24*time.Hour+time.Millisecond), 2) // the bills of address-of-b1 and without-bill are over for long enough
+		sweep(end.Add(24*time.Hour+time.Millisecond), 2) // the bills of address-of-b1 and without-bill have been over for the retention
 		addresses("address-of-b2", "address-of-b3", "registration")
 		years := noon.Add(10 * 365 * 24 * time.Hour)
 		sweep(years, 0)
 		there("waiting", "dead")
 		addresses("address-of-b2", "address-of-b3", "registration")
 
-		// What is dead stays until somebody decides, and then as long as all that is over.
+		// A dead callback stays until an operator decides, and then for the retention.
 		for _, c := range claim(t, s, years) {
 			finish(t, s, c, years, store.Delivered)
 		}
@@ -240,9 +240,8 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestSweepOfBillsThatWereOver: an end in the past, of a bill that is made now, does not have its address removed while
-// the bill can still be paid.
-func TestSweepOfBillsThatWereOver(t *testing.T) {
+// If a new bill has an end in the past, its address stays as long as the bill can be paid.
+func TestAddressOfABillWithAPastEndIsKept(t *testing.T) {
 	const retention = 30 * 24 * time.Hour
 	each(t, func(t *testing.T, s *store.Store) {
 		for i, until := range []time.Time{noon.Add(-time.Hour), time.Unix(0, 0), time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)} {
@@ -261,8 +260,8 @@ func TestSweepOfBillsThatWereOver(t *testing.T) {
 	})
 }
 
-// More than one batch goes in one sweep, replay or drop.
-func TestManyAtOnce(t *testing.T) {
+// One sweep, replay or drop changes more than one batch.
+func TestChangesOfManyRowsWorkInBatches(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := openSmall(t, url, 0)
@@ -273,7 +272,7 @@ func TestManyAtOnce(t *testing.T) {
 		for _, c := range claim(t, s, noon) {
 			finish(t, s, c, noon, store.Dead)
 		}
-		// Those of a limit first, which ends within a batch; then all. Who is told may use the store.
+		// First a limit that ends within a batch, then all. The progress function may use the store.
 		var reported []int
 		progress := func(done int) {
 			reported = append(reported, done)

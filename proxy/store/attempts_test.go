@@ -19,7 +19,7 @@ func attempts(t testing.TB, s *store.Store, id string) []store.Attempt {
 	return all
 }
 
-// TestAttempts: every attempt is kept as it was noted, numbered over a replay, until the callback is swept.
+// Every attempt is stored unchanged, numbered over a replay, until the callback is removed.
 func TestAttempts(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		accept(t, s, callback("c1", "a"), callback("c2", "b"))
@@ -65,7 +65,7 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
-// TestAttemptsAreBounded: of a callback that is replayed again and again the last hundred are kept.
+// Of a callback that is replayed many times the last hundred attempts are stored.
 func TestAttemptsAreBounded(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		accept(t, s, callback("c1", "a"))
@@ -79,7 +79,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	})
 }
 
-// TestDecisionsAreAudited: who replayed or dropped what, and nothing where nothing changed.
+// The audit log has who replayed or dropped which callbacks, and no entry if nothing changed.
 func TestDecisionsAreAudited(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		various(t, s)

@@ -12,18 +12,18 @@ import (
 
 // errShared: bills: shared is configured, but the ledger has bills with an owner.
 var errShared = errors.New("store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, " +
-	"and no backend would be probed before one is made: rollout.bills must be separate while they are there")
+	"and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there")
 
-// A strangerError: bills are at an upstream that would get no calls any more, so that they could not be read or cancelled.
-type strangerError struct {
+// An unconfiguredError: bills are at an upstream that would get no calls any more, so that they could not be read or cancelled.
+type unconfiguredError struct {
 	Upstream string // of several, the first by name
 	Old, New string // as configured; without a rollout New is "", and Old gets all calls
 }
 
-func (e *strangerError) Error() string {
+func (e *unconfiguredError) Error() string {
 	if e.New == "" {
 		return fmt.Sprintf("store: there is no rollout in the config, and all calls would go to upstream %q, but bills in the ledger are at upstream %q: "+
-			"the rollout section must stay as long as they are there; bills whose last day has passed are swept after rollout.keep", e.Old, e.Upstream)
+			"the rollout section must stay as long as they are there; bills are removed rollout.keep after their last day", e.Old, e.Upstream)
 	}
 	return fmt.Sprintf("store: rollout.old is %q and rollout.new is %q in the config, but bills in the ledger are at upstream %q: "+
 		"rollout.old or rollout.new must name it as long as they are there", e.Old, e.New, e.Upstream)
@@ -43,7 +43,7 @@ func (e *renamedError) Error() string {
 			e.Old, e.New)
 	}
 	return fmt.Sprintf("store: rollout.old is %q and rollout.new is %q in the config, but they were %q and %q before, and stages from before are still there, "+
-		"by which partners' creates would go elsewhere at once: name them as before until every partner that has a stage, and the default if it was set, is in one of %v or has none any more",
+		"which would send the creates of partners to another backend: name them as before until every partner that has a stage, and the default if it was set, is in one of %v or has none any more",
 		e.Old, e.New, e.OldWas, e.NewWas, e.Staying)
 }
 
@@ -203,9 +203,9 @@ func (s *knownBackends) has(upstream string) bool {
 // refused is why the asked backends cannot take the place of those before, nil if they can.
 func (asked Backends) refused(ctx context.Context, q queries, was knownBackends) (refusal, err error) {
 	if asked.Alone != "" {
-		stranger, err := otherOwner(ctx, q, asked.Alone, asked.Alone)
-		if err == nil && stranger != "" {
-			refusal = &strangerError{Upstream: stranger, Old: asked.Alone}
+		unconfigured, err := otherOwner(ctx, q, asked.Alone, asked.Alone)
+		if err == nil && unconfigured != "" {
+			refusal = &unconfiguredError{Upstream: unconfigured, Old: asked.Alone}
 		}
 		return refusal, err
 	}
@@ -226,12 +226,12 @@ func (asked Backends) refused(ctx context.Context, q queries, was knownBackends)
 			return renamed, nil
 		}
 	}
-	stranger, err := otherOwner(ctx, q, asked.Old, asked.New)
+	unconfigured, err := otherOwner(ctx, q, asked.Old, asked.New)
 	switch {
 	case err != nil:
 		return nil, err
-	case stranger != "":
-		return &strangerError{stranger, asked.Old, asked.New}, nil
+	case unconfigured != "":
+		return &unconfiguredError{unconfigured, asked.Old, asked.New}, nil
 	case asked.Shared && bill != "":
 		return errShared, nil
 	}

@@ -12,14 +12,13 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// between are sides whose bills are separate, as the config has it.
+// between are two backends with separate bills, as in the config.
 func between(oldSide, newSide string) store.Backends {
 	return store.Backends{Old: oldSide, New: newSide, Staying: []string{"old", "shadow"}}
 }
 
-// TestSides: which sides may follow which, while bills and stages are there, and when something was made that the ledger
-// does not know.
-func TestSides(t *testing.T) {
+// Which backends may replace which while there are bills and stages, and when the ledger is declared incomplete.
+func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 	type (
 		step  = func(*testing.T, *store.Store) error
 		steps = []step
@@ -56,7 +55,7 @@ func TestSides(t *testing.T) {
 		}
 	}
 	stranger := func(upstream string, asked store.Backends) error {
-		return &store.StrangerError{Upstream: upstream, Old: asked.Old, New: asked.New}
+		return &store.UnconfiguredError{Upstream: upstream, Old: asked.Old, New: asked.New}
 	}
 	var (
 		ab, ba     = between("a", "b"), between("b", "a")
@@ -82,7 +81,7 @@ func TestSides(t *testing.T) {
 		"the first, shared":                 {nil, backends(shared(ab)), nil, false},
 		"the first, shared, with a bill":    {steps{at("a")}, backends(shared(ab)), store.ErrShared, false},
 		"a longer name":                     {steps{at("ab")}, backends(ab), stranger("ab", ab), false},
-		"a stranger of before":              {steps{backends(ab), at("c")}, backends(ab), nil, false}, // what is known is not looked at again
+		"a stranger of before":              {steps{backends(ab), at("c")}, backends(ab), nil, false}, // backends that did not change are not checked again
 		"others":                            {steps{backends(ab)}, backends(cd), nil, false},
 		"others, with a stage":              {steps{backends(ab), moved}, backends(cd), renamed(cd), false},
 		"others, with a default":            {steps{backends(ab), stage("", "canary")}, backends(cd), renamed(cd), false},
@@ -122,15 +121,15 @@ func TestSides(t *testing.T) {
 		"shared again":                      {steps{backends(shared(ab)), at("a")}, backends(shared(ab)), store.ErrShared, false},
 
 		"none at first":                  {steps{moved}, none("a"), nil, false},
-		"none at first, with a bill":     {steps{at("b")}, none("a"), &store.StrangerError{Upstream: "b", Old: "a"}, false},
-		"none, then to another":          {steps{backends(ab), at("b"), none("b")}, none("a"), &store.StrangerError{Upstream: "b", Old: "a"}, false},
+		"none at first, with a bill":     {steps{at("b")}, none("a"), &store.UnconfiguredError{Upstream: "b", Old: "a"}, false},
+		"none, then to another":          {steps{backends(ab), at("b"), none("b")}, none("a"), &store.UnconfiguredError{Upstream: "b", Old: "a"}, false},
 		"none, then with the new":        {steps{none("b")}, backends(ab), nil, declared},
 		"none, then with the old":        {steps{none("a")}, backends(ab), nil, false},
 		"round and round":                {steps{backends(ab), backends(bc)}, backends(between("c", "a")), nil, declared},
 		"none":                           {steps{backends(ab), moved}, none("a"), nil, declared},
 		"none, with bills there":         {steps{backends(ab), at("b")}, none("b"), nil, declared},
-		"none, with a bill elsewhere":    {steps{backends(ab), at("a"), at("b")}, none("b"), &store.StrangerError{Upstream: "a", Old: "b"}, false},
-		"none, with one owned elsewhere": {steps{backends(ab), at("b", store.Succeeded)}, none("a"), &store.StrangerError{Upstream: "b", Old: "a"}, false},
+		"none, with a bill elsewhere":    {steps{backends(ab), at("a"), at("b")}, none("b"), &store.UnconfiguredError{Upstream: "a", Old: "b"}, false},
+		"none, with one owned elsewhere": {steps{backends(ab), at("b", store.Succeeded)}, none("a"), &store.UnconfiguredError{Upstream: "b", Old: "a"}, false},
 		"none, with one released":        {steps{backends(ab), at("a", store.NotSent)}, none("b"), nil, declared},
 		"none, of shared ones":           {steps{backends(shared(ab))}, none("a"), nil, declared},
 		"none, to a third":               {steps{backends(ab)}, none("c"), nil, declared},
@@ -158,7 +157,7 @@ func TestSides(t *testing.T) {
 				}
 			}
 			want, log := rolloutOf(t, s), audit(t, s, 10)
-			for range 2 { // a refusal is not taken for knowledge, and nothing is declared twice
+			for range 2 { // a refusal stores nothing, and nothing is declared twice
 				if err := row.do(t, s); !sameRefusal(err, row.want) {
 					t.Errorf("%s: %v, want %v", name, err, row.want)
 				}
@@ -178,11 +177,11 @@ func TestSides(t *testing.T) {
 	})
 }
 
-// sameRefusal reports whether two errors are the same refusal of sides, or both none.
+// sameRefusal reports whether two errors are the same refusal of backends, or both nil.
 func sameRefusal(got, want error) bool {
 	switch want := want.(type) {
-	case *store.StrangerError:
-		var stranger *store.StrangerError
+	case *store.UnconfiguredError:
+		var stranger *store.UnconfiguredError
 		return errors.As(got, &stranger) && *stranger == *want
 	case *store.RenamedError:
 		var renamed *store.RenamedError
@@ -191,8 +190,8 @@ func sameRefusal(got, want error) bool {
 	return errors.Is(got, want)
 }
 
-// TestSidesKnownOnlyReads: sides that are known, and that there are none, cost no wait for the disk, nor for others.
-func TestSidesKnownOnlyReads(t *testing.T) {
+// Backends that did not change need no write, and do not wait for other replicas.
+func TestKnownBackendsAreNotWritten(t *testing.T) {
 	t.Parallel()
 	some, none := open(t, storetest.SQLite(t)), open(t, storetest.SQLite(t))
 	asked := between("a", "b")
@@ -220,8 +219,8 @@ func TestSidesKnownOnlyReads(t *testing.T) {
 	}
 }
 
-// TestSidesOfOthers: what another replica is about to make known, or to decide, is waited for.
-func TestSidesOfOthers(t *testing.T) {
+// SetBackends waits for backends and stages that another replica is storing.
+func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 	t.Parallel()
 	const stage = "INSERT INTO billbridge_stages (partner, stage, percent, set_by, set_at, forced) VALUES ('', 'new', 0, 'anna', 0, 0)"
 	for name, row := range map[string]struct {
@@ -242,7 +241,7 @@ func TestSidesOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := storetest.Postgres(t)
-			starting := name + "-in-TestSidesOfOthers"
+			starting := name + "-in-TestSetBackendsWaitsForOtherReplicas"
 			s, watch := open(t, url+"&application_name="+starting), raw(t, url)
 			if err := s.SetBackends(t.Context(), between("a", "c"), noon); err != nil {
 				t.Fatal(err)
@@ -270,7 +269,7 @@ func TestSidesOfOthers(t *testing.T) {
 	}
 }
 
-func TestSidesRefusesNames(t *testing.T) {
+func TestSetBackendsRefusesInvalidNames(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for name, pair := range map[string][2]string{
 			"no old backend": {"", "b"},
@@ -297,28 +296,28 @@ func TestSidesRefusesNames(t *testing.T) {
 	})
 }
 
-// An operator reads what to do.
-func TestRefusalsOfSidesSayWhatToDo(t *testing.T) {
+// The errors say what an operator must do.
+func TestRefusalsOfBackendsSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	equal(t, "text", (&store.StrangerError{Upstream: "c", Old: "a", New: "b"}).Error(),
+	equal(t, "text", (&store.UnconfiguredError{Upstream: "c", Old: "a", New: "b"}).Error(),
 		`store: rollout.old is "a" and rollout.new is "b" in the config, but bills in the ledger are at upstream "c": `+
 			`rollout.old or rollout.new must name it as long as they are there`)
-	equal(t, "text", (&store.StrangerError{Upstream: "c", Old: "a"}).Error(),
+	equal(t, "text", (&store.UnconfiguredError{Upstream: "c", Old: "a"}).Error(),
 		`store: there is no rollout in the config, and all calls would go to upstream "a", but bills in the ledger are at upstream "c": `+
-			`the rollout section must stay as long as they are there; bills whose last day has passed are swept after rollout.keep`)
+			`the rollout section must stay as long as they are there; bills are removed rollout.keep after their last day`)
 	equal(t, "text", (&store.RenamedError{Old: "b", New: "a", OldWas: "a", NewWas: "b"}).Error(),
 		`store: rollout.old is "b" and rollout.new is "a" in the config, the other way round than before, but bills or stages from before are still there, `+
 			`and every partner's creates would go to the other backend: name "a" as rollout.old and "b" as rollout.new again, and give partners that are to go back another stage`)
 	equal(t, "text", (&store.RenamedError{Old: "b", New: "c", OldWas: "a", NewWas: "b", Staying: []string{"old", "shadow"}}).Error(),
 		`store: rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before, and stages from before are still there, `+
-			`by which partners' creates would go elsewhere at once: name them as before until every partner that has a stage, and the default if it was set, is in one of [old shadow] or has none any more`)
+			`which would send the creates of partners to another backend: name them as before until every partner that has a stage, and the default if it was set, is in one of [old shadow] or has none any more`)
 	equal(t, "text", store.ErrShared.Error(),
 		`store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, `+
-			`and no backend would be probed before one is made: rollout.bills must be separate while they are there`)
+			`and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there`)
 }
 
-// TestSidesLook: whoever only looks is told what would be refused, and what would not is not noted.
-func TestSidesLook(t *testing.T) {
+// With Look the refusals are the same, and nothing is stored.
+func TestSetBackendsWithLookChangesNothing(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		look := func(asked store.Backends) error {
 			asked.Look = true
@@ -348,9 +347,9 @@ func TestSidesLook(t *testing.T) {
 	})
 }
 
-// TestSeenAnew: where the old backend got calls without a rollout for a time, partners are seen anew, as nobody noted what is
-// on its way there.
-func TestSeenAnew(t *testing.T) {
+// After a time in which the old backend got calls without a rollout, the settling period of each partner starts again: creates
+// that no ledger has may be in progress there.
+func TestSettlingPeriodRestartsAfterATimeWithoutARollout(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		if err := s.Seen(t.Context(), partner.Of("one"), noon); err != nil {
 			t.Fatal(err)
@@ -400,7 +399,7 @@ func TestSeenAnew(t *testing.T) {
 			if forced = forced && !step.anew; decided.Stages[0].Forced != forced {
 				t.Errorf("%+v: forced is %v", step.sides, !forced)
 			}
-			if step.anew && decided.Revision <= revision { // or no replica would know
+			if step.anew && decided.Revision <= revision { // or no replica would read it
 				t.Errorf("%+v: revision %d after %d", step.sides, decided.Revision, revision)
 			}
 		}

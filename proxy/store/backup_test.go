@@ -16,8 +16,8 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestBackupHasWhatWasAcknowledged: a plain copy of the file lost rows, since they were in the log. Everything that was acknowledged
-// before the backup began is in it, while others write, and what is in it is as of one moment.
+// A backup has everything that was acknowledged before it began, as of one moment, also while others write. A plain copy of the
+// file would lose rows that are in the log.
 func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
@@ -77,7 +77,7 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 	writing.Wait()
 }
 
-// TestBackupRefuses: it replaces nothing, leaves nothing behind, and says what is no store of a file.
+// A refused backup replaces no file and leaves none behind, and the error says why the source is no SQLite store.
 func TestBackupRefuses(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
@@ -127,7 +127,7 @@ func TestBackupRefuses(t *testing.T) {
 	}
 }
 
-// TestBackupBeforeAnUpgrade: a store of any version before this one is copied as it is.
+// A store of an earlier version is copied unchanged.
 func TestBackupBeforeAnUpgrade(t *testing.T) {
 	t.Parallel()
 	url, file := storetest.SQLite(t), filepath.Join(t.TempDir(), "copy.db")

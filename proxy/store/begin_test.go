@@ -9,8 +9,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// TestNewStoreHasNotBegun: a store that was just made says so, since when, until somebody declares that the rollout begins;
-// and it says that once.
+// A new store reports that the rollout has not begun, and since when, until Begin. Begin works once.
 func TestNewStoreHasNotBegun(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		state := func() store.Rollout {
@@ -24,7 +23,7 @@ func TestNewStoreHasNotBegun(t *testing.T) {
 		if r := state(); !r.Started.IsZero() || !r.Begun.At.IsZero() {
 			t.Errorf("without a rollout: %+v", r)
 		}
-		for range 2 { // a second start does not start it anew
+		for range 2 { // a second start changes nothing
 			if err := s.Start(t.Context(), noon); err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +51,7 @@ func TestNewStoreHasNotBegun(t *testing.T) {
 	})
 }
 
-// TestUpgradeKeepsARolloutThatRuns: a store in which a rollout ran before there was a begin needs none.
+// A store with a rollout of a version that had no Begin needs none.
 func TestUpgradeKeepsARolloutThatRuns(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
 		s := open(t, url)
@@ -79,8 +78,8 @@ func TestUpgradeKeepsARolloutThatRuns(t *testing.T) {
 	})
 }
 
-// TestAssign: what somebody decided of a bill holds, whatever its row said before, and is in the audit log.
-func TestAssign(t *testing.T) {
+// An owner that an operator assigned replaces any row of the bill, and the audit log has it.
+func TestAssignedOwnerIsFinal(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		settle(t, s, own(t, s, "owned", "old"), store.Succeeded)
 		open := own(t, s, "pending", "old")
@@ -111,9 +110,9 @@ func TestAssign(t *testing.T) {
 	})
 }
 
-// TestDeniedBillIsNotMade: a create that arrived before somebody was told that there is no such bill is not recorded, through
-// whichever replica; one that arrives later is. A denial by a clock that was years ahead holds nothing up.
-func TestDeniedBillIsNotMade(t *testing.T) {
+// After the answer "no such bill", creates that arrived before it are not recorded, at any replica; later ones are. A denial by a
+// clock that was years ahead refuses nothing.
+func TestCreateIsRefusedAfterADenial(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		deny := func(bill string, now, since time.Time) error {
 			_, err := s.Deny(t.Context(), partner.Of("one"), bill, now, since)
@@ -133,7 +132,7 @@ func TestDeniedBillIsNotMade(t *testing.T) {
 			{"one that arrived before", owns("b", noon.Add(-time.Second)), store.ErrDenied},
 			{"one that arrived then", owns("b", noon), store.ErrDenied},
 			{"one that arrives later", owns("b", noon.Add(time.Millisecond)), nil},
-			{"deny while it is made", deny("b", noon.Add(time.Second), young), store.ErrMaking},
+			{"deny while it is made", deny("b", noon.Add(time.Second), young), store.ErrCreateInProgress},
 			{"deny when that was long ago", deny("b", noon.Add(time.Hour), noon.Add(time.Hour-30*time.Second)), nil},
 			{"a second create from before", owns("b", noon.Add(59*time.Minute+59*time.Second)), store.ErrDenied},
 			{"a wrong clock", deny("c", noon.Add(years), young), nil},
@@ -154,9 +153,9 @@ func TestDeniedBillIsNotMade(t *testing.T) {
 		if err := deny("nothing", noon, young); err != nil {
 			t.Error(err)
 		}
-		for after, want := range []int{0, 1} { // it stays while a create may be on its way to it
+		for after, want := range []int{0, 1} { // it stays while a create may be in progress
 			if n, err := s.SweepOwners(t.Context(), noon.Add(time.Duration(after)*11*time.Minute), noon.Add(time.Duration(after)*11*time.Minute), time.Hour); n != want || err != nil {
-				t.Errorf("swept %d, %v, want %d", n, err, want)
+				t.Errorf("removed %d, %v, want %d", n, err, want)
 			}
 		}
 	})

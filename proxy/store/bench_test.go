@@ -16,8 +16,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// BenchmarkAccept has 64 senders keep callbacks, each acknowledged when it is on the disk. BenchmarkDisk tells what
-// the disk can do.
+// BenchmarkAccept stores callbacks of 64 senders, each acknowledged when it is on the disk. BenchmarkDisk measures the disk alone.
 func BenchmarkAccept(b *testing.B) {
 	for _, engine := range []struct {
 		name string
@@ -52,7 +51,7 @@ func BenchmarkAccept(b *testing.B) {
 	}
 }
 
-// reportSize says how many bytes of the database one operation takes, indexes included.
+// reportSize reports how many bytes of the database one operation needs, with indexes.
 func reportSize(b *testing.B, s *store.Store, engine string) {
 	b.StopTimer()
 	question := "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
@@ -121,14 +120,14 @@ func BenchmarkBind(b *testing.B) {
 	}
 }
 
-// BenchmarkOwn has 64 callers note creates of new bills, as before each of them is sent.
+// BenchmarkOwn records creates of new bills by 64 callers, as before each of them is sent.
 func BenchmarkOwn(b *testing.B) { benchmarkOwn(b, 64, false) }
 
-// BenchmarkOwnOne has one caller do so: what a create waits for when nothing else happens.
+// BenchmarkOwnOne does so with one caller: how long a create waits on an idle store.
 func BenchmarkOwnOne(b *testing.B) { benchmarkOwn(b, 1, false) }
 
-// BenchmarkOwnAndSettle has 64 callers note that they succeeded, too.
-func BenchmarkOwnAndSettle(b *testing.B) { benchmarkOwn(b, 64, true) }
+// BenchmarkOwnAndComplete also completes each create.
+func BenchmarkOwnAndComplete(b *testing.B) { benchmarkOwn(b, 64, true) }
 
 func benchmarkOwn(b *testing.B, callers int, settles bool) {
 	for _, engine := range []struct {

@@ -12,8 +12,8 @@ const ClockStep = 24 * time.Hour
 
 // A Clock compares the store's clock with the machine's.
 type Clock struct {
-	Vouched time.Time     // the store's clock: it advances only while a gateway runs, and never faster than real time
-	Offset  time.Duration // by which the machine's clock, or PostgreSQL's, is ahead of it; negative if it is behind
+	StoreTime time.Time     // the store's clock: it advances only while a gateway runs, and never faster than real time
+	Offset    time.Duration // by which the machine's clock, or PostgreSQL's, is ahead of it; negative if it is behind
 }
 
 // Stepped reports whether the two differ by more than ClockStep. Then nothing may be removed by its age.
@@ -21,30 +21,30 @@ func (c Clock) Stepped() bool { return c.Offset > ClockStep || c.Offset < -Clock
 
 // clock is the state of this process between two ticks.
 type clock struct {
-	ticking sync.Mutex // one tick at a time
-	mu      sync.Mutex // of what follows
-	vouched time.Time  // at the last tick; zero before the first
-	machine time.Time  // by the machine's clock, or PostgreSQL's, at the last tick
-	local   time.Time  // by this machine's clock
-	ticked  time.Time  // by the monotonic clock of this process
+	ticking   sync.Mutex // one tick at a time
+	mu        sync.Mutex // of what follows
+	storeTime time.Time  // in the column vouched, at the last tick; zero before the first
+	machine   time.Time  // by the machine's clock, or PostgreSQL's, at the last tick
+	local     time.Time  // by this machine's clock
+	ticked    time.Time  // by the monotonic clock of this process
 }
 
-func (c *clock) is(vouched, machine, local, ticked time.Time) {
+func (c *clock) is(storeTime, machine, local, ticked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.vouched, c.machine, c.local, c.ticked = vouched, machine, local, ticked
+	c.storeTime, c.machine, c.local, c.ticked = storeTime, machine, local, ticked
 }
 
 // advance is the store's clock after a process has run for a time and the machine's clock shows now.
-func advance(vouched, now time.Time, ran time.Duration) time.Time {
-	most := vouched.Add(ran)
+func advance(storeTime, now time.Time, ran time.Duration) time.Time {
+	most := storeTime.Add(ran)
 	switch {
-	case vouched.IsZero(), now.After(vouched) && now.Before(most):
+	case storeTime.IsZero(), now.After(storeTime) && now.Before(most):
 		return now
-	case now.After(vouched):
+	case now.After(storeTime):
 		return most
 	}
-	return vouched
+	return storeTime
 }
 
 // Tick records that the process still runs, and returns the store's clock. It is called once before anything is removed,
@@ -62,7 +62,7 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 		ran = began.Sub(s.clock.ticked)
 	}
 	s.clock.mu.Unlock()
-	type times struct{ vouched, machine time.Time }
+	type times struct{ storeTime, machine time.Time }
 	t, err := write(ctx, s, "reading the clock", func(ctx context.Context, q queries) (t times, err error) {
 		t.machine = now
 		if s.postgres {
@@ -71,18 +71,18 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 			}
 		}
 		// An update, to lock the row: other replicas wait until it commits.
-		if err := q.QueryRowContext(ctx, "UPDATE billbridge_clock SET pinged = pinged RETURNING vouched").Scan(moment{&t.vouched}); err != nil {
+		if err := q.QueryRowContext(ctx, "UPDATE billbridge_clock SET pinged = pinged RETURNING vouched").Scan(moment{&t.storeTime}); err != nil {
 			return t, err
 		}
-		t.vouched = advance(t.vouched, asStored(t.machine), ran)
-		_, err = q.ExecContext(ctx, "UPDATE billbridge_clock SET vouched = $1", t.vouched.UnixMilli())
+		t.storeTime = advance(t.storeTime, asStored(t.machine), ran)
+		_, err = q.ExecContext(ctx, "UPDATE billbridge_clock SET vouched = $1", t.storeTime.UnixMilli())
 		return t, err
 	})
 	if err != nil {
 		return Clock{}, err
 	}
-	s.clock.is(t.vouched, t.machine, now, began)
-	return Clock{Vouched: t.vouched, Offset: t.machine.Sub(t.vouched)}, nil
+	s.clock.is(t.storeTime, t.machine, now, began)
+	return Clock{StoreTime: t.storeTime, Offset: t.machine.Sub(t.storeTime)}, nil
 }
 
 // Clock is what Tick would return now, without a query. Before the first tick it is now.
@@ -90,14 +90,14 @@ func (s *Store) Clock(now time.Time) Clock {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()
 	if s.clock.ticked.IsZero() {
-		return Clock{Vouched: now}
+		return Clock{StoreTime: now}
 	}
 	ran := time.Since(s.clock.ticked)
 	if s.postgres {
 		now = s.clock.machine.Add(ran)
 	}
-	vouched := advance(s.clock.vouched, now, ran)
-	return Clock{Vouched: vouched, Offset: now.Sub(vouched)}
+	storeTime := advance(s.clock.storeTime, now, ran)
+	return Clock{StoreTime: storeTime, Offset: now.Sub(storeTime)}
 }
 
 // stamp converts a time of this machine's clock for rows that several gateways compare: with PostgreSQL, to the server's clock

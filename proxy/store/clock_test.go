@@ -32,18 +32,18 @@ func reopen(t testing.TB, s *store.Store, url string) *store.Store {
 	return open(t, url)
 }
 
-// TestWrongClockIsNotVouchedFor: a machine's clock that jumps, ahead or back, at a start or while the process runs, does not
-// take the store's clock along. When it is right again, nothing is left of it; when it is confirmed, the store follows.
-func TestWrongClockIsNotVouchedFor(t *testing.T) {
+// A step of the machine's clock, ahead or back, at a start or while the process runs, does not move the store's clock. When the
+// machine's clock is right again both agree; when it is confirmed, the store's clock is set to it.
+func TestWrongClockDoesNotMoveTheStoreClock(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t) // PostgreSQL has a clock of its own
 	s := open(t, url)
-	if c := tick(t, s, noon); !c.Vouched.Equal(noon) || c.Offset != 0 || c.Stepped() {
+	if c := tick(t, s, noon); !c.StoreTime.Equal(noon) || c.Offset != 0 || c.Stepped() {
 		t.Errorf("the first: %+v", c)
 	}
 	near := func(step string, c store.Clock, offset time.Duration, stepped bool) {
 		t.Helper()
-		if ran := c.Vouched.Sub(noon); ran < 0 || ran > time.Minute || c.Offset < offset-time.Minute || c.Offset > offset || c.Stepped() != stepped {
+		if ran := c.StoreTime.Sub(noon); ran < 0 || ran > time.Minute || c.Offset < offset-time.Minute || c.Offset > offset || c.Stepped() != stepped {
 			t.Errorf("%s: %+v, want %s ahead", step, c, offset)
 		}
 	}
@@ -60,7 +60,7 @@ func TestWrongClockIsNotVouchedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []store.Clock{s.Clock(noon.Add(years)), tick(t, s, noon.Add(years))} {
-		if c.Stepped() || !c.Vouched.Equal(noon.Add(years)) {
+		if c.Stepped() || !c.StoreTime.Equal(noon.Add(years)) {
 			t.Errorf("confirmed: %+v", c)
 		}
 	}
@@ -70,13 +70,13 @@ func TestWrongClockIsNotVouchedFor(t *testing.T) {
 	}
 }
 
-// TestVouchedClockRuns: while the process runs, the store's clock follows the machine's, and no faster than real time.
-func TestVouchedClockRuns(t *testing.T) {
+// While the process runs, the store's clock follows the machine's, but no faster than real time.
+func TestStoreClockFollowsTheMachine(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		vouched, now time.Time
-		ran          time.Duration
-		want         time.Time
+		storeTime, now time.Time
+		ran            time.Duration
+		want           time.Time
 	}{
 		{time.Time{}, noon, 0, noon},
 		{noon, noon.Add(time.Minute), time.Hour, noon.Add(time.Minute)},
@@ -84,41 +84,41 @@ func TestVouchedClockRuns(t *testing.T) {
 		{noon, noon.Add(time.Hour), 0, noon},
 		{noon, noon.Add(-years), time.Hour, noon},
 	} {
-		if got := store.Advance(row.vouched, row.now, row.ran); !got.Equal(row.want) {
+		if got := store.Advance(row.storeTime, row.now, row.ran); !got.Equal(row.want) {
 			t.Errorf("%+v: %s", row, got)
 		}
 	}
 }
 
-// TestPostgresClockDecides: with PostgreSQL the clock of the machine that the gateway runs on does not matter.
-func TestPostgresClockDecides(t *testing.T) {
+// With PostgreSQL the clock of the gateway's machine does not matter.
+func TestPostgresClockReplacesTheMachineClock(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.Postgres(t))
 	for _, wrong := range []time.Duration{years, -years, 0} {
 		now := time.Now().Add(wrong)
 		for name, c := range map[string]store.Clock{"Tick": tick(t, s, now), "Clock": s.Clock(now)} {
-			if off := time.Since(c.Vouched); c.Stepped() || off > time.Minute || off < -time.Minute {
+			if off := time.Since(c.StoreTime); c.Stepped() || off > time.Minute || off < -time.Minute {
 				t.Errorf("%s by a clock that is off by %s: %+v", name, wrong, c)
 			}
 		}
 	}
 }
 
-// TestUpgradedStoreKnowsTheTime: a store that was made before there was a clock vouches for the highest time in its rows.
-func TestUpgradedStoreKnowsTheTime(t *testing.T) {
+// The clock of a store that was created before there was a clock is the highest time in its rows.
+func TestUpgradedStoreTakesTheTimeOfItsRows(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
 	db := firstVersion(t, url)
 	run(t, db, "UPDATE billbridge_addresses SET created = 1700000000000", "UPDATE billbridge_callbacks SET received = 1690000000000")
 	s := open(t, url)
-	if c := tick(t, s, noon.Add(years)); !c.Stepped() || !c.Vouched.Equal(time.UnixMilli(1700000000000)) {
+	if c := tick(t, s, noon.Add(years)); !c.Stepped() || !c.StoreTime.Equal(time.UnixMilli(1700000000000)) {
 		t.Errorf("%+v", c)
 	}
 }
 
-// TestEstimatedEndOutlivesAWrongClock: a bill of which nobody says when it ends was made while the machine's clock was years
-// behind. Whether the store knew a better time then, or the right one is confirmed later, its row stays for a year.
-func TestEstimatedEndOutlivesAWrongClock(t *testing.T) {
+// A bill without an end was created while the machine's clock was years behind. Its row stays for a year, whether the store's clock
+// was right then or the right time is confirmed later.
+func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
@@ -137,7 +137,7 @@ func TestEstimatedEndOutlivesAWrongClock(t *testing.T) {
 		}
 		ownUntil(t, s, "made since", "old", wrong, time.Time{}) // the clock is wrong again
 		if n, err := s.SweepOwners(t.Context(), right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour); n != 2 || err != nil {
-			t.Errorf("swept %d, %v", n, err)
+			t.Errorf("removed %d, %v", n, err)
 		}
 		for _, bill := range []string{"made", "made too", "found", "made since"} {
 			ownerOf(t, s, bill)
@@ -150,9 +150,8 @@ func TestEstimatedEndOutlivesAWrongClock(t *testing.T) {
 	})
 }
 
-// TestCallbackAddressOutlivesAWrongClock: an address of a bill of which nobody says when it ends was made while the machine's
-// clock was years behind.
-func TestCallbackAddressOutlivesAWrongClock(t *testing.T) {
+// An address of a bill without an end, bound while the machine's clock was years behind, is not removed too early.
+func TestWrongClockDoesNotShortenAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} { // whether the store knew a better time
 		storetest.Each(t, func(t *testing.T, url string) {
@@ -170,13 +169,13 @@ func TestCallbackAddressOutlivesAWrongClock(t *testing.T) {
 				}
 			}
 			if n, err := s.Sweep(t.Context(), right.Add(time.Minute), time.Hour); n != 0 || err != nil {
-				t.Errorf("known %v: swept %d, %v", known, n, err)
+				t.Errorf("known %v: removed %d, %v", known, n, err)
 			}
 		})
 	}
 }
 
-// TestPingWrites: the store is not ready when a table that a call needs is gone, or the disk is full.
+// Ping fails if a table that a call needs is missing, or the disk is full.
 func TestPingWrites(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{"billbridge_owners", "billbridge_addresses", "billbridge_callbacks", "billbridge_clock"} {
@@ -210,8 +209,8 @@ func TestPingWrites(t *testing.T) {
 	})
 }
 
-// TestPingLeavesNothing: being asked whether it can be written to adds no row.
-func TestPingLeavesNothing(t *testing.T) {
+// Ping adds no row.
+func TestPingAddsNoRow(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		if err := s.Ping(t.Context()); err != nil {
 			t.Error(err)

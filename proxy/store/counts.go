@@ -35,7 +35,7 @@ const countsAtOnce = 100
 // counted twice.
 func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) (added int, err error) {
 	if version == "" || at.IsZero() {
-		return 0, fmt.Errorf("store: counts need the version that they went by and a time, not %q and %s", version, at.Format(time.RFC3339))
+		return 0, fmt.Errorf("store: counts need the version of their table and a time, not %q and %s", version, at.Format(time.RFC3339))
 	}
 	// Always in the same order, so that two replicas that add to the same rows cannot deadlock. The caller's own slice is
 	// sorted, so that more[added:] means the same to it.

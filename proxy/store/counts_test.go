@@ -28,7 +28,7 @@ func counted(who, operation, data string) store.Counts {
 	return store.Counts{Partner: partner.Of(who), Operation: operation, Data: []byte(data)}
 }
 
-// add adds at a time to what was counted by version 1.
+// add adds to the counts of version 1 at a time.
 func add(t testing.TB, s *store.Store, at time.Time, more ...store.Counts) {
 	t.Helper()
 	if added, err := s.AddCounts(t.Context(), "1", more, at, sum); added != len(more) || err != nil {
@@ -45,7 +45,7 @@ func countsOf(t testing.TB, s *store.Store, version string, partner partner.ID) 
 	return all
 }
 
-// TestCounts: what two replicas added is read together, in order, by partner and version.
+// Counts returns what two replicas added, in order, by partner and version.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -56,7 +56,7 @@ func TestCounts(t *testing.T) {
 		equal(t, "of nothing", countsOf(t, first, "1", ""), nil)
 
 		add(t, first, noon, counted("one", "read.b", "1"), counted("one", "read.a", "2"), counted("two", "list.d", "3"))
-		// By a clock that is late; once there, once not, and twice of the same.
+		// With a clock that is behind; a known row, a new one, and one twice.
 		given := []store.Counts{counted("one", "read.b", "10"), counted("one", "list.c", "20"), counted("one", "list.c", "30")}
 		add(t, second, noon.Add(-time.Minute), given...)
 		equal(t, "what was given", []string{string(given[0].Data), string(given[1].Data), given[2].Operation}, []string{"20", "30", "read.b"}) // sorted
@@ -123,8 +123,8 @@ func TestCountsRefuses(t *testing.T) {
 	})
 }
 
-// TestMergeFails: of a batch in which counts cannot be merged none are added; those before it are. The caller is told how
-// far it came, in whatever order it has them, and can add the rest later, so that all count once.
+// If a merge fails, no counts of its batch are added, but those of earlier batches are. The caller learns how many, and can add the
+// rest later, so that all count once.
 func TestMergeFails(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -165,8 +165,8 @@ func TestMergeFails(t *testing.T) {
 	})
 }
 
-// TestCountsAddUp: of what many add to the same rows at one time, in any order, through two replicas, nothing is lost.
-func TestCountsAddUp(t *testing.T) {
+// No counts are lost when many callers of two replicas add to the same rows at the same time, in any order.
+func TestConcurrentCountsAreAllAdded(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
@@ -195,8 +195,8 @@ func TestCountsAddUp(t *testing.T) {
 	})
 }
 
-// TestCountsBesideAFailure: SQLite runs an addition again when what shares its transaction fails. It counts once.
-func TestCountsBesideAFailure(t *testing.T) {
+// SQLite runs an addition again if another write of its transaction fails. It counts once.
+func TestCountsAreAddedOnceAfterAFailure(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.SQLite(t))
 	add(t, s, noon, counted("one", "read.a", "1"))
@@ -225,7 +225,7 @@ func TestCountsBesideAFailure(t *testing.T) {
 	equal(t, "the counts", countsOf(t, s, "1", ""), []store.Counts{a, b})
 }
 
-// TestResetCounts: what was counted goes, by all versions, and the log says whose, and who did it.
+// A reset removes the counts of all versions, and the audit log has the partner and the operator.
 func TestResetCounts(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -289,8 +289,8 @@ func TestResetCounts(t *testing.T) {
 	})
 }
 
-// TestSweepCounts: what other versions counted goes when it was not added to for long, and what this one did stays.
-func TestSweepCounts(t *testing.T) {
+// Counts of other versions are removed when they have not changed for long; those of this version stay.
+func TestOldCountsAreRemoved(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := openSmall(t, url, 0)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The errors that only tests tell apart.
+// These errors are exported for tests only.
 var (
 	ErrClosed    = errClosed
 	ErrLeaseLost = errLeaseLost
@@ -16,28 +16,27 @@ var (
 
 // The errors of a config that does not fit the store.
 type (
-	ExchangedError  = exchangedError
-	MovedError      = movedError
-	ReferencedError = referencedError
-	RenamedError    = renamedError
-	StrangerError   = strangerError
+	ExchangedError    = exchangedError
+	MovedError        = movedError
+	ReferencedError   = referencedError
+	RenamedError      = renamedError
+	UnconfiguredError = unconfiguredError
 )
 
 // Expires is when the claim ends.
 func (c Claimed) Expires() time.Time { return c.expires }
 
-// OpenSmall is Open with little patience for another process's lock, small batches, and a bound in pages on SQLite's
-// file (0 for none).
+// OpenSmall is Open with a short wait for another process's lock, small batches, and a limit of pages for SQLite's file (0: none).
 func OpenSmall(ctx context.Context, url string, pages int) (*Store, error) {
 	return open(ctx, url, options{busy: 50 * time.Millisecond, batch: 10, pages: pages})
 }
 
-// ProbeSmall is Probe with as little patience.
+// ProbeSmall is Probe with the same short wait.
 func ProbeSmall(ctx context.Context, url string) error {
 	return probe(ctx, url, options{busy: 50 * time.Millisecond})
 }
 
-// Ask returns the answer of the connection that writes to a question with one.
+// Ask returns the one value of a query on the connection that writes.
 func (s *Store) Ask(ctx context.Context, question string) (string, error) {
 	return write(ctx, s, "asking", func(ctx context.Context, q queries) (answer string, err error) {
 		err = q.QueryRowContext(ctx, question).Scan(&answer)
@@ -88,8 +87,10 @@ func (s *Store) Hold() (release func()) {
 // Waiting is how many writes wait for SQLite's writer.
 func (s *Store) Waiting() int { return len(s.engine.(*sqliteEngine).jobs) }
 
-// Advance is what the store vouches for after so much running.
-func Advance(vouched, now time.Time, ran time.Duration) time.Time { return advance(vouched, now, ran) }
+// Advance is the time of the store clock after a process has run for ran.
+func Advance(storeTime, now time.Time, ran time.Duration) time.Time {
+	return advance(storeTime, now, ran)
+}
 
 // ClaimSQLite and LastOfOrder are statements whose plans are looked at.
 const (

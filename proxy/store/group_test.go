@@ -16,7 +16,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestGroupCommit: what many wrote together is all there.
+// All writes of a group commit are stored.
 func TestGroupCommit(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -45,9 +45,8 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// TestClaimsThatWereGivenUp: a claim whose caller has gone before the writer came to it takes nothing, or what it took
-// would wait for the end of a lease that nobody holds.
-func TestClaimsThatWereGivenUp(t *testing.T) {
+// A claim whose caller has gone before it runs claims nothing: its callbacks would wait for the end of a lease without a holder.
+func TestCancelledClaimTakesNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.SQLite(t))
 	accept(t, s, callback("c1", "first"), callback("c2", "second"))
@@ -74,9 +73,8 @@ func TestClaimsThatWereGivenUp(t *testing.T) {
 	equal(t, "claimed", ids(claim(t, s, noon)), []string{"c1", "c2"})
 }
 
-// TestOneFailsAlone: of writes that one transaction would have carried, the one that cannot be done fails, and the
-// others do not.
-func TestOneFailsAlone(t *testing.T) {
+// If one write of a transaction fails, the others are committed.
+func TestFailedWriteDoesNotFailOthers(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"file": storetest.SQLite(t), "memory": "memory:"} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +105,7 @@ func TestOneFailsAlone(t *testing.T) {
 	}
 }
 
-// Closing lets what waits be done, and turns away what comes.
+// Close runs the waiting writes and refuses later ones.
 func TestCloseUnderLoad(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -150,14 +148,13 @@ func TestCloseUnderLoad(t *testing.T) {
 	})
 }
 
-// The environment variables that make the test binary a process to be killed: they name the database, and what it keeps
-// in it.
+// The environment variables that make the test binary a process to be killed: the database, and the kind of rows that it writes.
 const (
 	victim = "BILLBRIDGE_TEST_STORE"
 	duty   = "BILLBRIDGE_TEST_KEEPS"
 )
 
-// duties are what a victim may keep, each under an id.
+// duties are the kinds of rows that a victim may write, each with an id.
 var duties = map[string]func(ctx context.Context, s *store.Store, id string) error{
 	"callbacks": func(ctx context.Context, s *store.Store, id string) error {
 		fresh, err := s.Accept(ctx, callback(id, id), time.Minute)
@@ -179,7 +176,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// keepUntilKilled keeps things and prints the id of each that it was told is kept.
+// keepUntilKilled writes rows and prints the id of each that was acknowledged.
 func keepUntilKilled(url string, keep func(context.Context, *store.Store, string) error) {
 	s, err := store.Open(context.Background(), url)
 	if err != nil {
@@ -202,7 +199,7 @@ func keepUntilKilled(url string, keep func(context.Context, *store.Store, string
 	senders.Wait()
 }
 
-// TestR30_KilledWhileAccepting: a process killed without warning has kept every callback that it said it had.
+// After a kill, every callback that the process acknowledged is in the store.
 func TestR30_KilledWhileAccepting(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -210,8 +207,8 @@ func TestR30_KilledWhileAccepting(t *testing.T) {
 	})
 }
 
-// TestKilledWhileOwning: a process killed without warning has noted every create that it was told it may send.
-func TestKilledWhileOwning(t *testing.T) {
+// After a kill, every create that the process was allowed to send is in the ledger.
+func TestCreatesAreRecordedBeforeAKill(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		killedWhileKeeping(t, url, "bills", func(s *store.Store, id string) {
@@ -249,7 +246,7 @@ func killedWhileKeeping(t *testing.T, url, what string, there func(*store.Store,
 	}
 }
 
-// startVictim starts a process that keeps things until it is killed, with the test at the latest, and what it says.
+// startVictim starts a process that writes rows until it is killed, at the end of the test at the latest, and returns its output.
 func startVictim(t *testing.T, url, what string) (*os.Process, *bufio.Scanner) {
 	t.Helper()
 	command := exec.Command(os.Args[0])

@@ -15,7 +15,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// noon is where the clocks of the tests begin.
+// noon is the first time of the tests' clocks.
 var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
 // open opens a store that is closed with the test.
@@ -62,7 +62,7 @@ func eachURL(t *testing.T, test func(t *testing.T, url string)) {
 	storetest.Each(t, test)
 }
 
-// replicasOn are the stores of as many replicas. An SQLite file has one, and they are the same.
+// replicasOn are the stores of n replicas. With SQLite all are the same store.
 func replicasOn(t testing.TB, url string, n int) []*store.Store {
 	t.Helper()
 	replicas := slices.Repeat([]*store.Store{open(t, url)}, n)
@@ -74,7 +74,7 @@ func replicasOn(t testing.TB, url string, n int) []*store.Store {
 	return replicas
 }
 
-// raw opens the database of a URL past the store.
+// raw opens the database of a URL without the store.
 func raw(t testing.TB, url string) *sql.DB {
 	t.Helper()
 	driver, source := "pgx", url
@@ -99,7 +99,7 @@ func run(t testing.TB, db *sql.DB, statements ...string) {
 	}
 }
 
-// waitFor polls until it is so.
+// waitFor polls until a condition is true.
 func waitFor(t testing.TB, so func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(time.Millisecond)
@@ -111,7 +111,7 @@ func waitFor(t testing.TB, so func() bool) {
 	}
 }
 
-// callback is one that came in at noon. Its digest is that of its id, its order that of its bill.
+// callback is a callback received at noon. Its digest is the hash of its id, its order that of its bill.
 func callback(id, bill string) store.Callback {
 	return store.Callback{
 		ID: id, Address: "address-of-" + bill, Upstream: "new", Partner: partner.Of("one"), Bill: bill, Form: "v2",
@@ -120,7 +120,7 @@ func callback(id, bill string) store.Callback {
 	}
 }
 
-// accept keeps callbacks, each of which must be new.
+// accept stores callbacks, each of which must be new.
 func accept(t testing.TB, s *store.Store, callbacks ...store.Callback) {
 	t.Helper()
 	for _, c := range callbacks {
@@ -131,7 +131,7 @@ func accept(t testing.TB, s *store.Store, callbacks ...store.Callback) {
 	}
 }
 
-// claim takes what can be had at a time, many and many of a host.
+// claim claims the callbacks that are due at a time, with high limits.
 func claim(t testing.TB, s *store.Store, now time.Time) []store.Claimed {
 	t.Helper()
 	claimed, err := s.Claim(t.Context(), now, time.Minute, 1000, 1000, 1000, nil)
@@ -149,7 +149,7 @@ func finish(t testing.TB, s *store.Store, c store.Claimed, at time.Time, state s
 	}
 }
 
-// become accepts a callback and brings it into a state at noon.
+// become accepts a callback and changes it to a state at noon.
 func become(t testing.TB, s *store.Store, c store.Callback, state store.State) {
 	t.Helper()
 	accept(t, s, c)
@@ -172,7 +172,7 @@ func get(t testing.TB, s *store.Store, id string) store.Callback {
 	return c
 }
 
-// own notes at noon that a create of a bill without an end is on its way.
+// own records a create of a bill without an end, at noon.
 func own(t testing.TB, s *store.Store, bill, upstream string) store.Create {
 	t.Helper()
 	return ownUntil(t, s, bill, upstream, noon, time.Time{})
@@ -187,7 +187,7 @@ func ownUntil(t testing.TB, s *store.Store, bill, upstream string, now, until ti
 	return c
 }
 
-// settle ends a create at noon, as it must be possible to.
+// settle completes a create at noon, which must succeed.
 func settle(t testing.TB, s *store.Store, c store.Create, outcome store.Outcome) store.Owner {
 	t.Helper()
 	o, err := s.Complete(t.Context(), c, outcome, noon)
@@ -233,5 +233,5 @@ func equal[T any](t checker, what string, got, want T) {
 	}
 }
 
-// upper spells an ID as no store takes it.
+// upper is an ID in upper case, which the store refuses.
 func upper(id partner.ID) partner.ID { return partner.ID(strings.ToUpper(string(id))) }

@@ -46,7 +46,7 @@ func keyIDs(t testing.TB, url string) string {
 	return strings.Join(all, " ")
 }
 
-// TestR35_KeyEncryptsWhatIsSent: with a key no address and no body lies in the database, and both come back as they were.
+// With a key, addresses and bodies are encrypted in the database, and are read back unchanged.
 func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -86,7 +86,7 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 				t.Errorf("the database has %q", text)
 			}
 		}
-		// A value of another row is not taken for that of this one.
+		// A value that was copied from another row is refused.
 		run(t, raw(t, url), "UPDATE billbridge_callbacks SET body = (SELECT body FROM billbridge_callbacks WHERE id = 'c2') WHERE id = 'c1'")
 		if _, err := s.Get(t.Context(), "c1"); err == nil || !strings.Contains(err.Error(), "the body of callback c1 cannot be decrypted") {
 			t.Errorf("a changed row: %v", err)
@@ -94,7 +94,7 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 	})
 }
 
-// TestMissingKeyIsRefusedAtTheStart, with its id, and nothing is lost.
+// Without a key that rows need, Open fails, names the id of the key, and changes nothing.
 func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -125,7 +125,7 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 	})
 }
 
-// TestKeysCanBeChanged: rows without encryption, and those of an old key, get the current one; without one they are decrypted.
+// Recrypt encrypts all rows with the current key; without a current key it decrypts them.
 func TestKeysCanBeChanged(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -175,8 +175,8 @@ func TestKeysCanBeChanged(t *testing.T) {
 	})
 }
 
-// TestCallbackOfAnotherKeyIsLeftToOtherReplicas: a replica that does not have the new key delivers what it can read.
-func TestCallbackOfAnotherKeyIsLeftToOtherReplicas(t *testing.T) {
+// A replica that does not have the new key claims only callbacks that it can decrypt.
+func TestCallbackOfAnUnknownKeyIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		behind, ahead := openWith(t, url, keyA), openWith(t, url, keyB, keyA)
@@ -191,7 +191,7 @@ func TestCallbackOfAnotherKeyIsLeftToOtherReplicas(t *testing.T) {
 	})
 }
 
-// TestBodiesOfDeliveredCallbacksAreDeleted: the row stays, repetitions are still recognised, and a replay is refused.
+// After its body is deleted the row stays, repetitions are still recognised, and a replay is refused.
 func TestBodiesOfDeliveredCallbacksAreDeleted(t *testing.T) {
 	t.Parallel()
 	const keep = 7 * 24 * time.Hour
@@ -235,7 +235,7 @@ func TestBodiesOfDeliveredCallbacksAreDeleted(t *testing.T) {
 	}
 }
 
-// TestFileOfTheStoreIsNarrowed: rights of others to it, its log and its index are taken away and reported.
+// Rights of others to the file, its log and its index are removed and reported.
 func TestFileOfTheStoreIsNarrowed(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)

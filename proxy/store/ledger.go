@@ -17,8 +17,8 @@ var (
 	ErrOtherOwner = errors.New("store: the bill belongs to another upstream")
 	// errNotOpen: the create was completed before, or the store was restored from a backup without it.
 	errNotOpen = errors.New("store: the create is not open")
-	// ErrMaking: a create of the bill is under way, or ended lately with an unknown outcome.
-	ErrMaking = errors.New("store: a create of the bill is under way")
+	// ErrCreateInProgress: a create of the bill is in progress, or ended recently with an unknown outcome.
+	ErrCreateInProgress = errors.New("store: a create of the bill is in progress")
 	// ErrDenied: after the create arrived, another call got the answer that there is no such bill.
 	ErrDenied = errors.New("store: a caller got the answer that there is no such bill")
 	// ErrBill: the id of the bill cannot be stored. Documented ids can.
@@ -56,8 +56,8 @@ const estimatedLife = 365 * 24 * time.Hour
 // estimatedEnd is when such a bill is taken for over. A machine's clock that is behind must not make that earlier, so it is
 // computed from the store's clock if that is ahead.
 func (s *Store) estimatedEnd(now time.Time) time.Time {
-	if vouched := s.Clock(now).Vouched; vouched.After(now) {
-		now = vouched
+	if storeTime := s.Clock(now).StoreTime; storeTime.After(now) {
+		now = storeTime
 	}
 	return now.Add(estimatedLife)
 }
@@ -101,7 +101,7 @@ func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream stri
 	}
 	now = s.stamp(now)
 	token := newCreate()
-	r, err := write(ctx, s, "noting the owner of a bill", func(ctx context.Context, q queries) (r ruling, err error) {
+	r, err := write(ctx, s, "recording the owner of a bill", func(ctx context.Context, q queries) (r ruling, err error) {
 		// Nearly every create is of a new bill. Then nothing need be read back, which is slow with SQLite.
 		result, err := q.ExecContext(ctx, `
 			INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
@@ -161,7 +161,7 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		return Owner{}, err
 	}
 	end := s.estimatedEnd(now)
-	r, err := write(ctx, s, "noting how a create ended", func(ctx context.Context, q queries) (r ruling, err error) {
+	r, err := write(ctx, s, "recording how a create ended", func(ctx context.Context, q queries) (r ruling, err error) {
 		if outcome == Succeeded && c.State == Pending && c.Open == 1 {
 			var done bool
 			if r.owner, done, err = c.succeedAlone(ctx, q, now); err != nil || done {
@@ -236,7 +236,7 @@ func (c Create) succeedAlone(ctx context.Context, q queries, now time.Time) (o O
 // that arrived until now, so that the answer stays true.
 //
 // If a create of the bill is under way or has an unknown outcome, and arrived after since, nothing changes and the row is
-// returned with ErrMaking: the caller must not get that answer. (A create from the future comes from a wrong clock, and counts as
+// returned with ErrCreateInProgress: the caller must not get that answer. (A create from the future comes from a wrong clock, and counts as
 // old.) If the bill is owned nothing changes: its upstream decides on the answer.
 func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, since time.Time) (Owner, error) {
 	if !partner.IsFull() || now.IsZero() {
@@ -257,7 +257,7 @@ func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, 
 			return r, err
 		}
 		if r.owner, err = owner(ctx, q, partner, bill); err == nil && r.owner.State == Pending {
-			r.refusal = ErrMaking
+			r.refusal = ErrCreateInProgress
 		}
 		return r, err
 	})
@@ -279,7 +279,7 @@ func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream st
 		return known, nil
 	}
 	end := s.estimatedEnd(now)
-	r, err := write(ctx, s, "noting where a bill was found", func(ctx context.Context, q queries) (ruling, error) {
+	r, err := write(ctx, s, "recording where a bill was found", func(ctx context.Context, q queries) (ruling, error) {
 		return found(ctx, q, partner, bill, upstream, now, end)
 	})
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// What is done to a bill, step by step. "own X" asks for a create at X; "1 refused" ends the first create so.
+// The steps of a bill: "own X" records a create at X; "1 refused" completes the first create as refused.
 var transitions = []struct{ steps, want string }{
 	{"own old", "old pending 1"},
 	{"own old, own new", "old pending 2"},
@@ -30,7 +30,7 @@ var transitions = []struct{ steps, want string }{
 	{"own old, 1 unknown, own new", "old pending 1 uncertain"},
 	{"own old, 1 taken, own new", "old pending 1 uncertain"},
 
-	// One refusal is not the other's.
+	// A refusal completes one create only.
 	{"own old, own new, 1 refused", "old pending 1"},
 	{"own old, own new, 2 refused", "old pending 1"},
 	{"own old, own new, 1 not sent, own new", "old pending 2"},
@@ -47,17 +47,17 @@ var transitions = []struct{ steps, want string }{
 	{"own old, 1 taken, own new, 2 refused", "old pending 0 uncertain"},
 	{"own old, 1 refused, own new, own old, 2 succeeded, 3 taken", "new owned 0 uncertain"},
 
-	// A create whose process died stays open.
+	// A create whose process was killed stays open.
 	{"own old, own old, own new, 1 refused, 3 refused", "old pending 1"},
 
-	// What is settled again does not count for another.
+	// A second completion of a create does not complete another one.
 	{"own old, own old, 1 refused, 1 refused?", "old pending 1"},
 	{"own old, own old, 1 refused, 1 not sent?, 1 unknown?, 1 taken?", "old pending 1"},
 	{"own old, 1 refused, own new, 1 refused?", "new pending 1"},
 	{"own old, 1 refused, own new, 1 unknown?", "new pending 1"},
 	{"own old, 1 unknown, 1 refused?", "old pending 0 uncertain"},
 	{"own old, 1 succeeded, 1 refused?", "old owned 0"},
-	// But a success is one.
+	// But a success always counts.
 	{"own old, 1 unknown, 1 succeeded", "old owned 0 uncertain"},
 	{"own old, 1 succeeded, 1 succeeded", "old owned 0"},
 	{"own old, 1 refused, 1 succeeded", "old owned 0"},
@@ -80,7 +80,7 @@ var transitions = []struct{ steps, want string }{
 	{"own old, found old, 1 unknown, own new", "old owned 1 uncertain"},
 }
 
-// TestTransitions: every step from every state, as the ledger is meant to take it.
+// Every step from every state, by the table of the package comment.
 func TestTransitions(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for i, row := range transitions {
@@ -126,8 +126,8 @@ func inWords(o store.Owner) string {
 	return words
 }
 
-// TestStoreFromABackup: the row of a create that is on its way is missing, or is from before.
-func TestStoreFromABackup(t *testing.T) {
+// After a restore from a backup, the row of a create in progress is missing or older.
+func TestLedgerFromABackup(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		s, db := open(t, url), raw(t, url)
@@ -164,9 +164,9 @@ func TestStoreFromABackup(t *testing.T) {
 	})
 }
 
-// TestFoundAfterABackup: of what was not certain when the store was declared restored, the upstream that shows a bill is
-// believed; of what became so since, it is not.
-func TestFoundAfterABackup(t *testing.T) {
+// If a row was pending when the store was declared restored, the upstream that shows the bill becomes its owner; if it became
+// pending after that, it does not.
+func TestFoundBillAfterARestore(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
@@ -194,8 +194,8 @@ func TestFoundAfterABackup(t *testing.T) {
 	})
 }
 
-// TestOwnersOfOthers: an id is that of one partner, letter by letter.
-func TestOwnersOfOthers(t *testing.T) {
+// A row is found by its partner and the exact id.
+func TestOwnersAreByPartnerAndExactID(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		own(t, s, "b", "old")
 		for _, bill := range []string{"B", "b ", "bb"} {
@@ -216,7 +216,7 @@ func TestOwnRefuses(t *testing.T) {
 			partner        partner.ID
 			bill, upstream string
 			now            time.Time
-			ofBill         bool // the id is what is wrong
+			ofBill         bool // the id is refused
 		}{
 			"a short hash":    {partner.Of("one")[:12], "b", "old", noon, false},
 			"capital letters": {upper(partner.Of("one")), "b", "old", noon, false},
@@ -259,8 +259,8 @@ func TestOwnRefuses(t *testing.T) {
 	})
 }
 
-// TestChanged: when a bill came into its state, and not when it was asked for again.
-func TestChanged(t *testing.T) {
+// Changed is when a bill came into its state. A later create does not change it.
+func TestChangedIsWhenTheStateBegan(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 		step := 0
@@ -295,8 +295,8 @@ func TestChanged(t *testing.T) {
 	})
 }
 
-// TestOwnReturnsWhatIsKept: whatever the time is, and wherever, a new row is returned as it is read later.
-func TestOwnReturnsWhatIsKept(t *testing.T) {
+// Own returns a new row equal to the one that is read later, whatever the time and its zone.
+func TestOwnReturnsTheStoredRow(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		now := noon.Add(1500 * time.Microsecond).In(time.FixedZone("Seoul", 9*60*60))
 		for i, until := range []time.Time{{}, now, now.Add(time.Hour + time.Microsecond), now.Add(-time.Microsecond)} {
@@ -309,9 +309,9 @@ func TestOwnReturnsWhatIsKept(t *testing.T) {
 	})
 }
 
-// TestOneUpstreamForAll: of many creates of one bill, sent through two replicas that prefer different upstreams, all go
-// to one of them. When all were refused, the next decides anew.
-func TestOneUpstreamForAll(t *testing.T) {
+// Many creates of one bill at two replicas that prefer different upstreams all go to one of them. After all were refused, the
+// next create may go to either.
+func TestConcurrentCreatesGoToOneUpstream(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
@@ -348,8 +348,7 @@ func TestOneUpstreamForAll(t *testing.T) {
 	})
 }
 
-// TestSuccessWhereItIsNotTheOwner: a create that succeeds at one upstream does not make it the owner of a bill that was
-// found at the other one meanwhile.
+// A create that succeeds at one upstream does not make it the owner of a bill that was found at the other one meanwhile.
 func TestSuccessWhereItIsNotTheOwner(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		c := own(t, s, "b", "old")
@@ -368,8 +367,8 @@ func TestSuccessWhereItIsNotTheOwner(t *testing.T) {
 	})
 }
 
-// TestFoundBeforeItsCreateEnded: a bill that was found stays what it is, since then, when its create ends.
-func TestFoundBeforeItsCreateEnded(t *testing.T) {
+// A bill that was found stays owned, with its time, when its create ends.
+func TestFoundBillStaysOwnedWhenItsCreateEnds(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		c, err := s.Own(t.Context(), partner.Of("one"), "b", "new", noon, time.Time{})
 		if err != nil {

@@ -20,15 +20,15 @@ import (
 
 var backends = []string{"old", "new"}
 
-// A sent create is one that the ledger let go to an upstream.
+// A sent create is a create that the ledger allowed to be sent to an upstream.
 type sent struct {
 	store.Create
-	ended   store.Outcome // "" while it is open, for good if its process died
+	ended   store.Outcome // "" while it is open; it stays open if its process was killed
 	may     bool          // it may have taken effect, or may yet
 	arrived bool          // it took effect
 }
 
-// A ledger is what the store should say of bills, in the plainest way, beside what the upstreams really have.
+// A ledger is the simplest model of the store's ledger, with the bills that the upstreams really have.
 type ledger struct {
 	t     *rapid.T
 	ctx   context.Context
@@ -86,7 +86,7 @@ func (l *ledger) own(t *rapid.T) {
 	l.sent = append(l.sent, &sent{Create: c, may: true})
 }
 
-// arrive has a create take effect that may: one on its way, one that broke off, one whose process died.
+// arrive lets a create take effect that may: one in progress, one without an answer, or one whose process was killed.
 func (l *ledger) arrive(t *rapid.T) {
 	if s := l.pick(t, func(s *sent) bool { return s.may && !s.arrived && !l.there[s.Upstream][s.Bill] }); s != nil {
 		s.arrived, l.there[s.Upstream][s.Bill] = true, true
@@ -106,7 +106,7 @@ func (l *ledger) pick(t *rapid.T, so func(*sent) bool) *sent {
 	return fit[rapid.IntRange(0, len(fit)-1).Draw(t, "which")]
 }
 
-// settle ends a create in one of the ways that an upstream could.
+// settle completes a create with one of the possible outcomes.
 func (l *ledger) settle(t *rapid.T) {
 	s := l.pick(t, func(s *sent) bool { return s.ended == "" })
 	outcomes := []store.Outcome{store.Unknown}
@@ -143,7 +143,7 @@ func (l *ledger) settle(t *rapid.T) {
 	equal(t, "Settle", o, row)
 }
 
-// repeat settles a create again, as one does who was not told that it was noted.
+// repeat completes a create again, as a caller does that did not learn of the first time.
 func (l *ledger) repeat(t *rapid.T) {
 	s := l.pick(t, func(s *sent) bool { return s.ended != "" })
 	want := store.ErrNotOpen
@@ -171,7 +171,7 @@ func (l *ledger) find(t *rapid.T) {
 	equal(t, "Found", o, row)
 }
 
-// deny tells a caller that there is no such bill, unless a create that was recorded lately may make it.
+// deny records the answer "no such bill", unless a recent create may still create the bill.
 func (l *ledger) deny(t *rapid.T) {
 	bill := l.bill(t)
 	since := l.now.Add(-time.Duration(rapid.IntRange(0, 40).Draw(t, "young")) * time.Second)
@@ -181,7 +181,7 @@ func (l *ledger) deny(t *rapid.T) {
 	case !ok:
 		row = store.Owner{Partner: partner.Of("one"), Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC()}
 	case row.State == store.Pending && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
-		want = store.ErrMaking
+		want = store.ErrCreateInProgress
 	}
 	if want == nil && row.State != store.Owned {
 		l.denied[bill] = l.now
@@ -192,7 +192,7 @@ func (l *ledger) deny(t *rapid.T) {
 	l.rows[bill] = row
 }
 
-// mistake asks to note a bill where it cannot be.
+// mistake records a bill as found at an upstream that does not have it.
 func (l *ledger) mistake(t *rapid.T) {
 	row, ok := l.rows[l.bill(t)]
 	if !ok || row.State == store.Released {
@@ -229,7 +229,7 @@ func (l *ledger) wait(t *rapid.T) {
 	l.now = l.now.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second)
 }
 
-// same holds the rows to the model, and both to what the upstreams have.
+// same compares the rows with the model, and both with the bills of the upstreams.
 func (l *ledger) same(t *rapid.T) {
 	want := map[string]store.Bills{}
 	for i := range 3 {
@@ -240,7 +240,7 @@ func (l *ledger) same(t *rapid.T) {
 			l.check(err, store.ErrNotFound)
 		} else {
 			l.check(err, nil)
-			if row.Upstream == "" { // it was denied, and is nowhere
+			if row.Upstream == "" { // it was denied, and is at no upstream
 				continue
 			}
 			b := want[row.Upstream]
@@ -271,8 +271,8 @@ func (l *ledger) same(t *rapid.T) {
 	equal(t, "OpenBills", got, want)
 }
 
-// TestLedgerModel: whatever becomes of creates, in whatever order, a bill is at no more than one upstream, and the
-// ledger says at which. A create whose process dies is one that is never settled.
+// Whatever the outcomes of creates and their order, a bill is at one upstream at most, and the ledger has that upstream. A create
+// whose process is killed is never completed.
 func TestLedgerModel(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -294,9 +294,9 @@ func TestLedgerModel(t *testing.T) {
 	})
 }
 
-// TestNoBillAtBoth: creates of the same bills through two replicas, that succeed, are refused, break off, or lose their
-// process, while others are on their way. What may have taken effect is taken to have.
-func TestNoBillAtBoth(t *testing.T) {
+// Creates of the same bills at two replicas succeed, are refused, get no answer or lose their process, while others are in
+// progress. Those that may have taken effect count as if they had.
+func TestNoBillIsAtBothUpstreams(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
@@ -326,7 +326,7 @@ func TestNoBillAtBoth(t *testing.T) {
 						mutex.Unlock()
 					}
 					if outcome == "" {
-						continue // its process died
+						continue // its process was killed
 					}
 					if _, err := s.Complete(t.Context(), c, outcome, noon); err != nil {
 						t.Error(err)

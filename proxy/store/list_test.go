@@ -116,7 +116,7 @@ func TestFilterRefuses(t *testing.T) {
 	})
 }
 
-// TestAmbiguousPartner: a short hash that two partners share changes nothing and shows nothing.
+// A short hash of two partners is refused: it shows and changes nothing.
 func TestAmbiguousPartner(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		a, b := callback("a", "a"), callback("b", "b")
@@ -179,7 +179,7 @@ func TestReplayAndDrop(t *testing.T) {
 		if err := s.ReplayOne(t.Context(), "c1", "tester", later); err != nil {
 			t.Errorf("replay of one that was delivered: %v", err)
 		}
-		// It is no longer over: no sweep takes it.
+		// It is waiting again: Sweep does not remove it.
 		if _, err := s.Sweep(t.Context(), later.Add(time.Hour), time.Minute); err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,7 @@ func examine(ctx context.Context, q queries, d dialect) (s schema, err error) {
 		}
 	}
 	if s.version > len(s.files) {
-		return s, fmt.Errorf("its schema has version %d and this billbridge knows up to %d: a newer one made it", s.version, len(s.files))
+		return s, fmt.Errorf("its schema has version %d and this billbridge knows versions up to %d: a newer billbridge created it", s.version, len(s.files))
 	}
 	return s, nil
 }

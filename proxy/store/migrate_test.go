@@ -16,7 +16,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestReplicasMigrateTogether: of many that start at once on a new database, all find it ready.
+// Many replicas that start at once on a new database can all use it.
 func TestReplicasMigrateTogether(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -51,7 +51,7 @@ func TestReplicasMigrateTogether(t *testing.T) {
 	})
 }
 
-// newest is the version of the tables that this program makes.
+// newest is the version of the tables of this program.
 func newest(t testing.TB) int {
 	t.Helper()
 	files, err := filepath.Glob("migrations/sqlite/*.sql")
@@ -61,7 +61,7 @@ func newest(t testing.TB) int {
 	return len(files)
 }
 
-// TestNewerSchema: a database that a newer billbridge made is refused and left as it is.
+// A database of a newer billbridge is refused and not changed.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -74,7 +74,7 @@ func TestNewerSchema(t *testing.T) {
 		run(t, db, "DROP TABLE billbridge_addresses", "CREATE TABLE billbridge_addresses (other INTEGER)", fmt.Sprintf("INSERT INTO billbridge_schema VALUES (%d)", newest(t)+1))
 		_, opened := store.Open(t.Context(), url)
 		for _, err := range []error{opened, store.Probe(t.Context(), url)} {
-			if want := fmt.Sprintf("its schema has version %d and this billbridge knows up to %d", newest(t)+1, newest(t)); err == nil || !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("its schema has version %d and this billbridge knows versions up to %d", newest(t)+1, newest(t)); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		}
@@ -91,8 +91,8 @@ func TestNewerSchema(t *testing.T) {
 	})
 }
 
-// A migration that fails half-way leaves nothing behind.
-func TestMigrationIsAllOrNothing(t *testing.T) {
+// A migration that fails is rolled back.
+func TestFailedMigrationChangesNothing(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "sqlite") {
@@ -141,7 +141,7 @@ func firstVersion(t *testing.T, url string) *sql.DB {
 	return db
 }
 
-// TestMigratesTheFirstVersion: what it held is there, and can be worked with, and so can what is new.
+// After the migration of a first version its rows are there, and old and new tables can be used.
 func TestMigratesTheFirstVersion(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -237,7 +237,7 @@ func TestEnginesHaveTheSameTables(t *testing.T) {
 	equal(t, "columns", columns(storetest.Postgres(t)), columns(storetest.SQLite(t)))
 }
 
-// TestSecondMigrationFails: the database stays as the first version had it, and opens when what was in the way is gone.
+// If the second migration fails, the database stays at the first version. It opens when the cause is removed.
 func TestSecondMigrationFails(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -263,7 +263,7 @@ func TestSecondMigrationFails(t *testing.T) {
 	})
 }
 
-// TestR35_PasswordStaysHidden: whatever is wrong with a URL, and whatever of it a server would repeat.
+// No error shows the password, whatever is wrong with the URL, and whatever part of it a server repeats.
 func TestR35_PasswordStaysHidden(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
@@ -304,8 +304,8 @@ func TestR35_PasswordStaysHidden(t *testing.T) {
 	}
 }
 
-// TestPostgresEndsWhatIsFrozen: a replica that stands still in the middle of a transaction does not keep its locks.
-func TestPostgresEndsWhatIsFrozen(t *testing.T) {
+// A replica that freezes within a transaction does not keep its locks.
+func TestPostgresEndsIdleTransactions(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.Postgres(t))
 	if got, err := s.Ask(t.Context(), "SHOW idle_in_transaction_session_timeout"); got != "30s" || err != nil {
@@ -313,7 +313,7 @@ func TestPostgresEndsWhatIsFrozen(t *testing.T) {
 	}
 }
 
-// TestR30_PostgresWaitsForItsDisk, however the server is set.
+// A commit waits for the disk, whatever the setting of the server.
 func TestR30_PostgresWaitsForItsDisk(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{"off": "on", "local": "local"} {
@@ -327,7 +327,7 @@ func TestR30_PostgresWaitsForItsDisk(t *testing.T) {
 	}
 }
 
-// A server that only reads cannot keep anything.
+// A read-only server is refused.
 func TestPostgresReadOnly(t *testing.T) {
 	t.Parallel()
 	url := storetest.Postgres(t)
@@ -340,7 +340,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	}
 }
 
-// The two engines' tables are the same: their migrations differ in types only.
+// The tables of both engines are equal: their migrations differ only in types.
 func TestMigrationsMatch(t *testing.T) {
 	t.Parallel()
 	shape := func(engine, file string) (lines []string) {

@@ -20,7 +20,7 @@ const (
 	retention = 60 * time.Second
 )
 
-// A row is a callback as the model knows it.
+// A row is a callback in the model.
 type row struct {
 	store.Callback
 	due   time.Time
@@ -28,7 +28,7 @@ type row struct {
 	done  time.Time
 }
 
-// A model is what a store should do, in the plainest way.
+// A model is the simplest model of the queue.
 type model struct {
 	t      *rapid.T
 	ctx    context.Context
@@ -232,7 +232,7 @@ func (m *model) wait(t *rapid.T) {
 	m.now = m.now.Add(time.Duration(rapid.IntRange(1, 15).Draw(t, "seconds")) * time.Second)
 }
 
-// ask holds what the store says of its queue to the model.
+// ask compares the store's answers about its queue with the model.
 func (m *model) ask(t *rapid.T) {
 	want := map[string]store.Backlog{}
 	var next time.Time
@@ -262,7 +262,7 @@ func (m *model) ask(t *rapid.T) {
 	}
 }
 
-// same holds every row to the model.
+// same compares every row with the model.
 func (m *model) same(t *rapid.T) {
 	all, err := m.s.List(m.ctx, store.Filter{Limit: 1000})
 	m.check(err)
@@ -279,7 +279,7 @@ func (m *model) same(t *rapid.T) {
 	equal(t, "the callbacks", all, want)
 }
 
-// TestModel: whatever is done with a queue, in whatever order, the store does as the model does.
+// After any sequence of calls the store equals the model.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {

@@ -22,7 +22,7 @@ func (s *Store) Seen(ctx context.Context, partner partner.ID, at time.Time) erro
 	if _, err := s.FirstSeen(ctx, partner); !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	_, err := write(ctx, s, "noting a partner", func(ctx context.Context, q queries) (none struct{}, err error) {
+	_, err := write(ctx, s, "recording a partner", func(ctx context.Context, q queries) (none struct{}, err error) {
 		_, err = q.ExecContext(ctx, `
 			INSERT INTO billbridge_seen (partner, seen) VALUES ($1, $2) ON CONFLICT (partner) DO NOTHING`, partner, at.UnixMilli())
 		return none, err
@@ -44,8 +44,8 @@ func (s *Store) FirstSeen(ctx context.Context, partner partner.ID) (time.Time, e
 	})
 }
 
-// A Sight is when a partner was first seen.
-type Sight struct {
+// A SeenPartner is a partner with the time when it was first seen.
+type SeenPartner struct {
 	Partner partner.ID
 	First   time.Time
 }
@@ -99,14 +99,16 @@ func (s *Store) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.
 	})
 }
 
-// Sights returns all partners that were seen, sorted by partner.
-func (s *Store) Sights(ctx context.Context) ([]Sight, error) { return s.SightsIn(ctx, AllPartners) }
+// SeenPartners returns all partners that were seen, sorted by partner.
+func (s *Store) SeenPartners(ctx context.Context) ([]SeenPartner, error) {
+	return s.SeenPartnersIn(ctx, AllPartners)
+}
 
-// SightsIn is Sights for the partners of a range.
-func (s *Store) SightsIn(ctx context.Context, in Range) ([]Sight, error) {
-	return read(ctx, s, "reading which partners were seen", func(ctx context.Context, q queries) ([]Sight, error) {
+// SeenPartnersIn is SeenPartners for the partners of a range.
+func (s *Store) SeenPartnersIn(ctx context.Context, in Range) ([]SeenPartner, error) {
+	return read(ctx, s, "reading which partners were seen", func(ctx context.Context, q queries) ([]SeenPartner, error) {
 		rows, err := q.QueryContext(ctx, "SELECT partner, seen FROM billbridge_seen WHERE partner >= $1 AND partner < $2 ORDER BY partner", in.From, in.Before)
-		return collect(rows, err, func(s *Sight, row *sql.Rows) error { return row.Scan(&s.Partner, moment{&s.First}) })
+		return collect(rows, err, func(s *SeenPartner, row *sql.Rows) error { return row.Scan(&s.Partner, moment{&s.First}) })
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// TestPartnersInARange: those that were seen and those of the ledger, each once, as many as are wanted.
+// PartnersIn returns seen partners and those of the ledger, each once, up to the limit.
 func TestPartnersInARange(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		var want []partner.ID
@@ -47,7 +47,7 @@ func TestPartnersInARange(t *testing.T) {
 				t.Fatal(err)
 			}
 			equal(t, fmt.Sprint(row.in), got, row.want)
-			sights, err := s.SightsIn(t.Context(), row.in)
+			seen, err := s.SeenPartnersIn(t.Context(), row.in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +55,7 @@ func TestPartnersInARange(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, id := range append(partnersOf(sights, func(s store.Sight) partner.ID { return s.Partner }), partnersOf(bills, func(b store.Bills) partner.ID { return b.Partner })...) {
+			for _, id := range append(partnersOf(seen, func(s store.SeenPartner) partner.ID { return s.Partner }), partnersOf(bills, func(b store.Bills) partner.ID { return b.Partner })...) {
 				if !row.in.Has(id) {
 					t.Errorf("%s is not in %v", id, row.in)
 				}

@@ -118,7 +118,7 @@ func writes(ctx context.Context, q queries) error {
 	var readOnly string
 	err := q.QueryRowContext(ctx, "SHOW transaction_read_only").Scan(&readOnly)
 	if err == nil && readOnly != "off" {
-		err = errors.New("PostgreSQL only reads")
+		err = errors.New("PostgreSQL is read-only")
 	}
 	return err
 }

@@ -9,13 +9,13 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestReplayWaitsForClaims: a callback is replayed while another replica is about to claim a later one of its order.
-// Not before that claim can be seen is there anything to replay, or a third replica would run the two beside each other.
-func TestReplayWaitsForClaims(t *testing.T) {
+// A callback is replayed while another replica is claiming a later one of its order. The replay waits until that claim is
+// committed; otherwise a third replica could deliver both at the same time.
+func TestReplayWaitsForConcurrentClaims(t *testing.T) {
 	t.Parallel()
 	url := storetest.Postgres(t)
 	replicas := replicasOn(t, url, 3)
-	const operator = "operator-of-TestReplayWaitsForClaims"
+	const operator = "operator-of-TestReplayWaitsForConcurrentClaims"
 	replaying := open(t, url+"&application_name="+operator)
 	become(t, replicas[0], callback("a1", "a"), "delivered")
 	accept(t, replicas[0], callback("a2", "a"))
@@ -64,8 +64,7 @@ func TestReplayWaitsForClaims(t *testing.T) {
 	equal(t, "the third has beside it", third, nil)
 }
 
-// TestCountsWhileOthersAdd: what a replica does to counts while another is in the middle of adding to them waits until it
-// is over, and neither has something that the other waits for.
+// A change of counts waits while another replica adds to them, without a deadlock.
 func TestCountsWhileOthersAdd(t *testing.T) {
 	t.Parallel()
 	a, b := counted("one", "read.a", "1"), counted("one", "read.b", "1")
@@ -86,7 +85,7 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 			url := storetest.Postgres(t)
 			doer := what + "-of-TestCountsWhileOthersAdd"
 			first, other, watch := open(t, url), open(t, url+"&application_name="+doer), raw(t, url)
-			// A scan of the table comes to b first, who adds comes to it last.
+			// A scan of the table reads b first, an addition locks it last.
 			add(t, first, noon, b)
 			add(t, first, noon, a)
 

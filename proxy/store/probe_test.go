@@ -48,7 +48,7 @@ func contents(t testing.TB, folder string) map[string]string {
 	return files
 }
 
-// asLeft copies an open database and its log, as they would be left by a process that is killed now.
+// asLeft copies an open database and its log: the files of a process that is killed now.
 func asLeft(t testing.TB, file, to string) {
 	t.Helper()
 	for _, suffix := range []string{"", "-wal"} {
@@ -83,7 +83,7 @@ func TestOpenRefusesPaths(t *testing.T) {
 	equal(t, "left behind", contents(t, folder), map[string]string{})
 }
 
-// TestForeignFile: a file of something else is refused, and no byte of it or beside it changes.
+// A file of another program is refused, and neither it nor its folder changes.
 func TestForeignFile(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(t *testing.T, path string){
@@ -114,7 +114,7 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestProbe: what could be opened is probed without a trace, before it is there and after.
+// Probe succeeds for a store that could be opened, existing or not, and changes nothing.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -146,7 +146,7 @@ func TestProbe(t *testing.T) {
 
 		s := open(t, url)
 		accept(t, s, callback("c1", "b"))
-		probe() // while another has it open
+		probe() // while another process has it open
 		accept(t, s, callback("c2", "b"))
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -166,7 +166,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// What a killed process left in its log is there after a probe.
+// Rows in the log of a killed process are there after a probe.
 func TestProbeAfterAKill(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
@@ -181,8 +181,8 @@ func TestProbeAfterAKill(t *testing.T) {
 	get(t, open(t, copied), "c1")
 }
 
-// TestProbeBesideAProcessAtWork: neither minds the other, however fast the file changes.
-func TestProbeBesideAProcessAtWork(t *testing.T) {
+// Neither a probe nor the process that writes fails, however fast the file changes.
+func TestProbeDuringWrites(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
 	process, said := startVictim(t, url, "callbacks")
@@ -216,7 +216,7 @@ func TestProbeBesideAProcessAtWork(t *testing.T) {
 	}
 }
 
-// TestProbeOfALockedFile waits, and not for good.
+// A probe of a locked file waits for a limited time.
 func TestProbeOfALockedFile(t *testing.T) {
 	t.Parallel()
 	for _, lock := range []string{"IMMEDIATE", "EXCLUSIVE"} {
@@ -234,7 +234,7 @@ func TestProbeOfALockedFile(t *testing.T) {
 	}
 }
 
-// TestProbeWithoutRights: a folder in which no file can be made, and a file that can only be read.
+// A folder without the right to create files, and a read-only file, are refused.
 func TestProbeWithoutRights(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {
@@ -283,7 +283,7 @@ func TestProbeWithoutRights(t *testing.T) {
 	}
 }
 
-// TestProbeOfPostgres: each thing that Open, or the first write, would fail on.
+// Probe reports each error that Open or the first write would have.
 func TestProbeOfPostgres(t *testing.T) {
 	t.Parallel()
 	url := storetest.Postgres(t)
@@ -307,7 +307,7 @@ func TestProbeOfPostgres(t *testing.T) {
 	inEmpty := func(url string) string { return strings.Replace(url, "search_path="+schema, "search_path="+empty, 1) }
 	for want, url := range map[string]string{
 		"the encoding of the database must be UTF8":     strings.Replace(url, "/postgres?", "/"+encoding+"?", 1),
-		"PostgreSQL only reads":                         url + "&default_transaction_read_only=on",
+		"PostgreSQL is read-only":                       url + "&default_transaction_read_only=on",
 		"may not do so in the schema \"" + empty + "\"": inEmpty(asGuest),
 		"may not do so in the schema \"\"":              strings.Replace(url, "search_path="+schema, "search_path=none", 1),
 		"on billbridge_":                                asGuest,

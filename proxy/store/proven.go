@@ -18,7 +18,7 @@ func (s *Store) Prove(ctx context.Context, partner partner.ID) error {
 	if s.KnownProven(partner) {
 		return nil
 	}
-	_, err := write(ctx, s, "noting a valid key", func(ctx context.Context, q queries) (none struct{}, err error) {
+	_, err := write(ctx, s, "recording a valid key", func(ctx context.Context, q queries) (none struct{}, err error) {
 		_, err = q.ExecContext(ctx, "INSERT INTO billbridge_proven (partner) VALUES ($1) ON CONFLICT (partner) DO NOTHING", partner)
 		return none, err
 	})

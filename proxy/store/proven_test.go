@@ -21,7 +21,7 @@ func unbind(t testing.TB, s *store.Store, ids ...string) {
 	}
 }
 
-// TestUnbindRemovesTheAddressOfOneCallAlone: what another call gave to the upstream stays.
+// Unbind removes the address of one call; an address that another call gave to the upstream stays.
 func TestUnbindRemovesTheAddressOfOneCallAlone(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		bind(t, s, address("first", "bill-1"), address("again", "bill-1"), registration("shared", "s", noon), registration("alone", "t", noon))
@@ -38,7 +38,7 @@ func TestUnbindRemovesTheAddressOfOneCallAlone(t *testing.T) {
 	})
 }
 
-// TestUnbindKeepsAnAddressThatWasCalled: the upstream uses it, whatever it has answered.
+// An address that was called stays: the upstream uses it, whatever it has answered.
 func TestUnbindKeepsAnAddressThatWasCalled(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		bind(t, s, address("address-of-b1", "b1"), address("address-of-b2", "b2"))
@@ -48,7 +48,7 @@ func TestUnbindKeepsAnAddressThatWasCalled(t *testing.T) {
 	})
 }
 
-// TestUnbindKeepsRowsOfEarlierVersions: gateways of those do not count how many calls have an address.
+// Rows of earlier versions stay: their gateways do not count how many calls have an address.
 func TestUnbindKeepsRowsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -68,8 +68,8 @@ func TestUnbindKeepsRowsOfEarlierVersions(t *testing.T) {
 	})
 }
 
-// TestUnbindAtOnce: of two registrations at a time, through two replicas, one that is refused does not take the address of the other.
-func TestUnbindAtOnce(t *testing.T) {
+// Of two registrations at the same time, at two replicas, a refused one does not remove the address of the other.
+func TestConcurrentUnbindKeepsTheOtherAddress(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
@@ -98,8 +98,7 @@ func TestUnbindAtOnce(t *testing.T) {
 	})
 }
 
-// TestKeyWithoutASuccessMayHoldFewRows: rows of addresses, of the ledger and of unknown outcomes count together, until one replica
-// records a success.
+// Rows of addresses, of the ledger and of unknown outcomes count together, until one replica records a success.
 func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -141,7 +140,7 @@ func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 	})
 }
 
-// TestUpgradeKnowsValidKeys: partners that were seen, that own a bill or that were called are not limited after an upgrade.
+// Partners that were seen, that own a bill or that were called are not limited after an upgrade.
 func TestUpgradeKnowsValidKeys(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {

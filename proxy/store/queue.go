@@ -161,7 +161,7 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 	if r.State != Waiting {
 		next = r.At
 	}
-	held, err := write(ctx, s, "noting an attempt", func(ctx context.Context, q queries) (bool, error) {
+	held, err := write(ctx, s, "recording an attempt", func(ctx context.Context, q queries) (bool, error) {
 		var seq, number int64
 		err := q.QueryRowContext(ctx, `
 			UPDATE billbridge_callbacks SET state = $1, attempts = attempts + 1, next = $2, due = $2, lease = '',

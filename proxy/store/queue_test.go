@@ -10,8 +10,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// What was accepted comes back to the letter.
-func TestCallbackComesBackAsItWas(t *testing.T) {
+// A callback is read back unchanged.
+func TestCallbackIsReadBackUnchanged(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		c := callback("c1", "bill-ä-1")
 		c.Body = []byte("\x00\xff not a text\n")
@@ -44,8 +44,8 @@ func TestCallbackComesBackAsItWas(t *testing.T) {
 	})
 }
 
-// TestOrder: a callback that is under way, or waits for another attempt, holds back the later ones of its order and no
-// others. One that is dead, delivered or dropped holds back none.
+// A callback that is under way, or waits for its next attempt, delays the later ones of its order and no others. One that is
+// dead, delivered or dropped delays none.
 func TestOrder(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		accept(t, s, callback("a1", "a"), callback("a2", "a"), callback("b1", "b"), callback("a3", "a"), callback("a4", "a"))
@@ -75,8 +75,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestOrderAfterReplay: a callback that is replayed has its old place in its order. It does not run beside a later one,
-// and those that still wait come after it, whether attempts were made at them or not.
+// A replayed callback has its old place in its order. It is not delivered at the same time as a later one, and those that are
+// still waiting come after it, also if attempts were made.
 func TestOrderAfterReplay(t *testing.T) {
 	for _, state := range []store.State{store.Dead, store.Delivered} {
 		t.Run(string(state), func(t *testing.T) {
@@ -108,8 +108,8 @@ func TestOrderAfterReplay(t *testing.T) {
 	}
 }
 
-// The holder of a later one died: when its claim ends, the one replayed goes first all the same, and what the holder
-// has to say after all is still noted.
+// The holder of a later callback was killed. When its claim ends, the replayed one is still the first, and a late result of the
+// holder is still recorded.
 func TestOrderAfterReplayAndALostClaim(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		become(t, s, callback("a1", "a"), store.Delivered)
@@ -129,7 +129,7 @@ func TestOrderAfterReplayAndALostClaim(t *testing.T) {
 	})
 }
 
-// TestClaimTakesTheLongestDueFirst, and no more than asked for.
+// Claim takes the longest due first, up to its limit.
 func TestClaimTakesTheLongestDueFirst(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for i, late := range []time.Duration{3, 1, 2, -1} { // seconds overdue; the last is not due yet
@@ -153,8 +153,7 @@ func TestClaimTakesTheLongestDueFirst(t *testing.T) {
 	})
 }
 
-// TestR31_OneHostDelaysNoOther: many callbacks for one host leave room for those of others, and what is under way there
-// is counted.
+// Many callbacks for one host do not delay those for others, and callbacks under way count for the limit of the host.
 func TestR31_OneHostDelaysNoOther(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for i := range 20 {
@@ -181,7 +180,7 @@ func TestR31_OneHostDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestR31_OnePartnerDelaysNoOther, by however many hosts it is called, also where it shares one with another.
+// One partner does not delay others, however many hosts it has, also if it has a host in common with another.
 func TestR31_OnePartnerDelaysNoOther(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for i := range 20 {
@@ -210,7 +209,7 @@ func TestR31_OnePartnerDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestLease: a claim ends by itself, another takes the callback, and the first can end no attempt any more.
+// When a claim has expired, the callback can be claimed again, and the first holder cannot finish its attempt.
 func TestLease(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		accept(t, s, callback("a1", "a"))
@@ -225,7 +224,7 @@ func TestLease(t *testing.T) {
 			t.Errorf("the end of the first attempt: %v", lost)
 		}
 		equal(t, "it is", get(t, s, "a1").State, store.Waiting)
-		// The second one's claim has ended as well, but nobody took it: what it has to say is true.
+		// The second claim has expired, too, but the callback was not claimed again: its result counts.
 		finish(t, s, second[0], noon.Add(time.Hour), store.Delivered)
 		got := get(t, s, "a1")
 		equal(t, "it is", got.State, store.Delivered)
@@ -248,7 +247,7 @@ func TestFinishRefuses(t *testing.T) {
 				t.Errorf("Finish(%+v): %v", r, err)
 			}
 		}
-		// What an upstream or a partner said may hold anything.
+		// Values of upstreams and partners may have any bytes.
 		if err := s.Finish(t.Context(), c, store.Result{At: noon, State: store.Dead, Outcome: "a\x00b\xffc"}); err != nil {
 			t.Error(err)
 		}
@@ -256,7 +255,7 @@ func TestFinishRefuses(t *testing.T) {
 	})
 }
 
-// TestNextDue: a deliverer that sleeps until then misses nothing.
+// A deliverer that sleeps until NextDue misses nothing.
 func TestNextDue(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		next := func(now, want time.Time) {

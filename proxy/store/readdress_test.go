@@ -16,8 +16,8 @@ func at(u store.Upstream, url string) store.Upstream {
 	return u
 }
 
-// TestExchangedAddressesAreRefused: once partners have called, or something is kept, no upstream gets the address that
-// another had, however it is spelled. A refusal changes nothing.
+// Once a partner has called, or rows refer to upstreams, no upstream gets the address that another one had, in any spelling. A
+// refusal changes nothing.
 func TestExchangedAddressesAreRefused(t *testing.T) {
 	for name, use := range map[string]func(*testing.T, *store.Store){
 		"a partner was seen": func(t *testing.T, s *store.Store) {
@@ -32,7 +32,7 @@ func TestExchangedAddressesAreRefused(t *testing.T) {
 			each(t, func(t *testing.T, s *store.Store) {
 				reconcile(t, s, older, newer)
 				use(t, s)
-				for _, name := range []string{"old", "new"} { // not even with leave to move
+				for _, name := range []string{"old", "new"} { // also after AllowMove
 					if err := s.AllowMove(t.Context(), name, "anna", noon); err != nil {
 						t.Fatal(err)
 					}
@@ -57,9 +57,8 @@ func TestExchangedAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// TestMoveOfBillsWantsAWord: an upstream with bills gets another address once, and within a day, after somebody said that
-// it is the same backend.
-func TestMoveOfBillsWantsAWord(t *testing.T) {
+// After AllowMove an upstream with bills gets another address once, within a day.
+func TestNewAddressOfAnUpstreamWithBillsNeedsAllowMove(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		reconcile(t, s, older, newer)
 		own(t, s, "b", "old")

@@ -13,7 +13,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestReadmeBackupOfPostgreSQL: the commands that README.md gives copy a store and bring it back as it was.
+// The commands in README.md copy a store and restore it unchanged.
 func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")

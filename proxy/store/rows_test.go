@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Whatever fails, no part of the rows is taken for all, and the connection is free again: SQLite has one for all writes.
+// After any error no part of the rows is returned, and the connection is free again: SQLite has one for all writes.
 func TestCollectReturnsAllRowsOrAnError(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", ":memory:")

@@ -15,7 +15,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestR30_SettingsOfTheFile: a commit waits for the disk, and the file gives back what it does not need.
+// A commit waits for the disk, and free pages are given back.
 func TestR30_SettingsOfTheFile(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.SQLite(t))
@@ -29,8 +29,8 @@ func TestR30_SettingsOfTheFile(t *testing.T) {
 	}
 }
 
-// A file of any name keeps what one store left for the next, and is for nobody else to read.
-func TestFileKeepsEverything(t *testing.T) {
+// A file of any name has all rows when it is opened again, and only its owner can read it.
+func TestFileKeepsAllRows(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a b?c=#%41&.db")
 	first := open(t, "sqlite:"+file)
@@ -61,9 +61,9 @@ func TestFileKeepsEverything(t *testing.T) {
 	}
 }
 
-// TestR30_FileTakenAway: nothing is acknowledged that would be gone with the process, and nothing is read from a file
-// that was put in its place. When the file is back, so is the store.
-func TestR30_FileTakenAway(t *testing.T) {
+// While the file is moved or replaced, nothing is acknowledged, as it would be lost with the process, and nothing is read from
+// the file in its place. When the file is back, the store works again.
+func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 	t.Parallel()
 	for name, suffix := range map[string]string{"the file": "", "its log": "-wal"} {
 		for _, replaced := range []bool{false, true} {
@@ -107,8 +107,8 @@ func TestR30_FileTakenAway(t *testing.T) {
 	}
 }
 
-// A file that was deleted is gone for good, and not made again behind the operator's back.
-func TestR30_FileDeleted(t *testing.T) {
+// A deleted file is not created again.
+func TestR30_DeletedFileIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	for name, suffixes := range map[string][]string{"the file": {""}, "its log": {"-wal"}, "all of it": {"", "-wal", "-shm"}} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestR30_FileDeleted(t *testing.T) {
 				if !errors.Is(err, store.ErrReplaced) || fresh {
 					t.Errorf("Accept = %v, %v", fresh, err)
 				}
-				// One that would be taken for a duplicate of what is gone.
+				// It repeats a callback that was lost with the file.
 				if fresh, err = s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute); !errors.Is(err, store.ErrReplaced) || fresh {
 					t.Errorf("Accept again = %v, %v", fresh, err)
 				}
@@ -138,8 +138,7 @@ func TestR30_FileDeleted(t *testing.T) {
 	}
 }
 
-// TestFullDisk: when nothing more can be written, that is an error, all that was acknowledged is there, and when there
-// is room again the store goes on.
+// On a full disk writes fail, and all that was acknowledged is there. When there is space again, the store works again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
@@ -177,8 +176,8 @@ func TestFullDisk(t *testing.T) {
 	accept(t, s, callback("more", "b"))
 }
 
-// TestFileShrinks: what a sweep frees is given back to the disk.
-func TestFileShrinks(t *testing.T) {
+// The space of removed rows is given back to the disk.
+func TestFileShrinksAfterRowsAreRemoved(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
 	size := func() int64 {
@@ -214,8 +213,8 @@ func TestFileShrinks(t *testing.T) {
 	}
 }
 
-// TestLockedByAnother: a process that does not let go of the file makes writes fail in time, and not for good.
-func TestLockedByAnother(t *testing.T) {
+// While another process keeps the lock of the file, writes fail in time; they work again after that.
+func TestLockedFileMakesWritesFailInTime(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
 	s := openSmall(t, url, 0)
@@ -249,8 +248,8 @@ func TestLockedByAnother(t *testing.T) {
 	openSmall(t, second, 0)
 }
 
-// A store and the one that takes over from it work side by side, on a file too.
-func TestTwoOnOneFile(t *testing.T) {
+// Two stores can use one file at the same time, for a restart without a gap.
+func TestTwoStoresOnOneFile(t *testing.T) {
 	t.Parallel()
 	url := storetest.SQLite(t)
 	first, second := open(t, url), open(t, url)
@@ -267,8 +266,8 @@ func TestTwoOnOneFile(t *testing.T) {
 	accept(t, second, callback("c4", "4"))
 }
 
-// A caller that goes leaves the others alone.
-func TestCallerGoes(t *testing.T) {
+// A caller that cancels its write does not make others fail.
+func TestCancelledCallerDoesNotFailOthers(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"file": storetest.SQLite(t), "memory": "memory:"} {
 		t.Run(name, func(t *testing.T) {

@@ -117,7 +117,7 @@ func (s *Store) UnsetStage(ctx context.Context, partner partner.ID, by string, a
 // AlreadyStopped is the ErrState of a kill switch that is on already: by whom, and since when.
 type AlreadyStopped struct{ Declaration }
 
-func (*AlreadyStopped) Error() string { return "store: the kill switch is thrown already" }
+func (*AlreadyStopped) Error() string { return "store: the kill switch is on already" }
 
 func (*AlreadyStopped) Unwrap() error { return ErrState }
 

@@ -24,7 +24,7 @@ func rolloutOf(t testing.TB, s *store.Store) store.Rollout {
 	return r
 }
 
-// audit is the log without its revisions, which must fall.
+// audit is the audit log without its revisions, which must decrease.
 func audit(t testing.TB, s *store.Store, limit int) []store.Change {
 	t.Helper()
 	all, err := s.Audit(t.Context(), limit)
@@ -40,7 +40,7 @@ func audit(t testing.TB, s *store.Store, limit int) []store.Change {
 	return all
 }
 
-// TestStages: what is decided is found by the other replica, with a revision that tells it to look.
+// The other replica reads each change, and sees by the revision that there is one.
 func TestStages(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -88,7 +88,7 @@ func TestStages(t *testing.T) {
 		if err := s.Stop(t.Context(), "anna", at(4)); !errors.As(err, &already) || !errors.Is(err, store.ErrState) || already.Declaration != want.Stopped {
 			t.Errorf("stopped twice: %v, %+v", err, already)
 		}
-		// By the clock of another replica, which is late.
+		// By the clock of another replica, which is behind.
 		forced := store.Stage{Partner: one, Stage: "new", Percent: 100, By: "anna", At: at(0), Forced: true}
 		want.Stages[slices.Index(want.Stages, canary)] = forced
 		did(s.SetStage(t.Context(), forced), store.Change{
@@ -112,7 +112,7 @@ func TestStages(t *testing.T) {
 	})
 }
 
-// TestStagesRefuses: nothing is decided by nobody, never, or of a partner that may be another.
+// A change needs an operator, a time and the full ID of a partner.
 func TestStagesRefuses(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for name, change := range map[string]func(*store.Stage){
@@ -145,7 +145,7 @@ func TestStagesRefuses(t *testing.T) {
 	})
 }
 
-// TestUnsetStageRefuses: what has no stage of its own loses none, and nothing else changes either.
+// UnsetStage of a partner without a stage returns ErrNotFound and changes nothing.
 func TestUnsetStageRefuses(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for _, who := range []partner.ID{partner.Of("one"), ""} {
@@ -178,9 +178,8 @@ func TestUnsetStageRefuses(t *testing.T) {
 	})
 }
 
-// TestStagesAtOnce: of changes that replicas make at one time each has a revision of its own, and the log tells what
-// each of them found.
-func TestStagesAtOnce(t *testing.T) {
+// Concurrent changes of replicas have different revisions, and the audit log has the stage that each one replaced.
+func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
@@ -210,7 +209,7 @@ func TestStagesAtOnce(t *testing.T) {
 	})
 }
 
-// TestRevisionAfterABackup: what is decided on a restored store has no revision that a replica knows from before.
+// A change on a restored store does not get a revision that a replica already has.
 func TestRevisionAfterABackup(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -234,7 +233,7 @@ func TestRevisionAfterABackup(t *testing.T) {
 	})
 }
 
-// TestSeen: the first time that is noted stays.
+// The first recorded time stays.
 func TestSeen(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -288,9 +287,8 @@ func TestSeen(t *testing.T) {
 	})
 }
 
-// TestSeenAgainOnlyReads: a partner that is known, and a bill that is known to be where it was found, cost no wait for
-// the disk.
-func TestSeenAgainOnlyReads(t *testing.T) {
+// For a known partner, and for a bill found at its owner, nothing is written.
+func TestKnownPartnersAndBillsAreNotWritten(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.SQLite(t))
 	if err := s.Seen(t.Context(), partner.Of("one"), noon); err != nil {
@@ -319,8 +317,8 @@ func TestSeenAgainOnlyReads(t *testing.T) {
 	}
 }
 
-// TestSeenTogether: of two that find a partner new at one time, the first to write says when.
-func TestSeenTogether(t *testing.T) {
+// If two replicas see a new partner at the same time, the first write counts.
+func TestFirstSeenOfTwoReplicas(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.SQLite(t))
 	release := s.Hold()
@@ -342,11 +340,11 @@ func TestSeenTogether(t *testing.T) {
 	equal(t, "first seen", first, noon)
 }
 
-// TestPartner: a short hash is one partner's of those that are known in any way, or it is refused.
-func TestPartner(t *testing.T) {
+// A short hash is refused unless it fits exactly one known partner.
+func TestPartnerOfAShortHash(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		alike := func(name string) partner.ID { return partner.Of(name)[:12] + partner.Of("else")[12:] }
-		equal(t, "at first", sights(t, s), nil)
+		equal(t, "at first", seenPartners(t, s), nil)
 		for _, seen := range []string{"seen", "all"} {
 			if err := s.Seen(t.Context(), partner.Of(seen), noon); err != nil {
 				t.Fatal(err)
@@ -385,15 +383,15 @@ func TestPartner(t *testing.T) {
 				t.Errorf("%s: %v", wrong, err)
 			}
 		}
-		want := []store.Sight{{Partner: partner.Of("seen"), First: noon}, {Partner: partner.Of("all"), First: noon}}
-		slices.SortFunc(want, func(a, b store.Sight) int { return cmp.Compare(a.Partner, b.Partner) })
-		equal(t, "at last", sights(t, s), want)
+		want := []store.SeenPartner{{Partner: partner.Of("seen"), First: noon}, {Partner: partner.Of("all"), First: noon}}
+		slices.SortFunc(want, func(a, b store.SeenPartner) int { return cmp.Compare(a.Partner, b.Partner) })
+		equal(t, "at last", seenPartners(t, s), want)
 	})
 }
 
-func sights(t *testing.T, s *store.Store) []store.Sight {
+func seenPartners(t *testing.T, s *store.Store) []store.SeenPartner {
 	t.Helper()
-	all, err := s.Sights(t.Context())
+	all, err := s.SeenPartners(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

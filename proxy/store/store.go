@@ -52,7 +52,7 @@ import (
 )
 
 var (
-	// ErrNotFound: there is no such row, or it was swept.
+	// ErrNotFound: there is no such row, or it was removed.
 	ErrNotFound = errors.New("store: not found")
 	// errLeaseLost: the lease of a claimed callback ended and another attempt has it, or had it.
 	errLeaseLost = errors.New("store: the lease was lost")

@@ -42,12 +42,12 @@ func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Durati
 // SweepOwners removes released rows and the rows of bills that have been over for longer than retention, by the store's clock, in
 // batches as Sweep does, and returns their number. The owner of a removed bill is not known any more, so retention must be longer
 // than calls about a bill can come. Rows with a denial stay for deniedFor, by the machine's clock.
-func (s *Store) SweepOwners(ctx context.Context, vouched, now time.Time, retention time.Duration) (n int, err error) {
+func (s *Store) SweepOwners(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
 	return s.sweep(ctx, `
 		DELETE FROM billbridge_owners WHERE (partner, bill) IN (
 			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 AND (denied IS NULL OR denied < $2 OR denied > $3)
 			ORDER BY ends LIMIT $4 `+s.passOver()+`)`,
-		vouched.Add(-retention).UnixMilli(), s.stamp(now).Add(-deniedFor).UnixMilli(), s.stamp(now).Add(deniedFor).UnixMilli())
+		storeTime.Add(-retention).UnixMilli(), s.stamp(now).Add(-deniedFor).UnixMilli(), s.stamp(now).Add(deniedFor).UnixMilli())
 }
 
 // sweep runs a statement, whose last argument is the most rows to change at once, until it finds fewer.

@@ -11,8 +11,8 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// TestSweepOfOwners: what was released goes after a while, and the rest when the bill has been over for as long.
-func TestSweepOfOwners(t *testing.T) {
+// Released rows are removed soon, and the others when the bill has been over for the retention.
+func TestOwnersAreRemovedAfterTheirRetention(t *testing.T) {
 	const retention = 30 * 24 * time.Hour
 	each(t, func(t *testing.T, s *store.Store) {
 		day := 24 * time.Hour
@@ -63,20 +63,20 @@ func TestSweepOfOwners(t *testing.T) {
 				}
 			}
 		}
-		sweep(0, "released", "released early") // they say no more than no row would
+		sweep(0, "released", "released early") // a released row has no more information than no row
 		sweep(retention + time.Millisecond)
 		sweep(retention + 2*day)
 		sweep(retention+2*day+time.Millisecond, "again", "owned to day 2", "uncertain to day 2", "pending to day 2")
 		sweep(retention + 4*day)
 		sweep(retention+4*day+time.Millisecond, "longer", "shorter")
 		sweep(retention + 365*day)
-		// Nobody said when these end, or nothing that can be true: a year after they were made or found.
+		// These have no end, or an impossible one: a year after they were created or found.
 		sweep(retention+365*day+time.Millisecond, "found", "no end again", "owned", "uncertain", "pending", "then no end", "no end first", "over before", "the year 1")
 	})
 }
 
-// TestSweepsApart: callbacks and owners are swept each by a retention of their own.
-func TestSweepsApart(t *testing.T) {
+// Callbacks and owners are removed after their own retention.
+func TestCallbacksAndOwnersHaveTheirOwnRetention(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := openSmall(t, url, 0)

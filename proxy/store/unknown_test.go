@@ -10,7 +10,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// made has the ledger own a bill at an upstream.
+// made records an owned bill at an upstream.
 func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Time) {
 	t.Helper()
 	c, err := s.Own(t.Context(), partner.Of("one"), bill, upstream, at, until)
@@ -22,7 +22,7 @@ func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Ti
 	}
 }
 
-// shows has a read at an upstream show a bill.
+// shows records a read at an upstream that shows a bill.
 func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, resolves time.Time, ended bool) {
 	t.Helper()
 	r := store.Reading{Finding: "has it", State: state, Amount: "20000", At: at}
@@ -31,7 +31,7 @@ func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, resol
 	}
 }
 
-// noAnswer has a write of a bill end without an answer.
+// noAnswer records a write of a bill without an answer.
 func noAnswer(t *testing.T, s *store.Store, bill, operation string, at time.Time) {
 	t.Helper()
 	w := store.UnknownWrite{
@@ -55,7 +55,7 @@ func listed(list []store.ListedBill) (names []string) {
 	return names
 }
 
-// TestEndedBillsAreNotOpen: bills that were seen destroyed or cancelled counted as open until their last day.
+// Bills that were seen destroyed or cancelled do not count as open until their last day.
 func TestEndedBillsAreNotOpen(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		later, over := noon.Add(24*time.Hour), noon.Add(time.Minute)
@@ -94,8 +94,7 @@ func TestEndedBillsAreNotOpen(t *testing.T) {
 	})
 }
 
-// TestLateCreateDoesNotOpenAnEndedBill: a partner destroys a bill as soon as it has its answer, and the ledger may complete the
-// create after that.
+// A partner can destroy a bill as soon as it has the answer, and the ledger may complete the create after that.
 func TestLateCreateDoesNotOpenAnEndedBill(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		c, err := s.Own(t.Context(), partner.Of("one"), "b1", "old", noon, noon.Add(24*time.Hour))
@@ -115,8 +114,8 @@ func TestLateCreateDoesNotOpenAnEndedBill(t *testing.T) {
 	})
 }
 
-// TestAssignedElsewhereIsOpen: what was seen at one backend says nothing of the bill at the other.
-func TestAssignedElsewhereIsOpen(t *testing.T) {
+// A bill that was seen destroyed at one backend is open after it is assigned to the other.
+func TestEndSeenAtTheOtherBackendDoesNotCount(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		made(t, s, "b1", "old", noon, noon.Add(24*time.Hour))
 		shows(t, s, "b1", "old", "D", noon.Add(time.Second), time.Time{}, true)
@@ -131,7 +130,7 @@ func TestAssignedElsewhereIsOpen(t *testing.T) {
 	})
 }
 
-// TestUnknownOutcomesAreListed: nothing named the bills of writes without an answer.
+// Writes without an answer are listed until a read resolves them.
 func TestUnknownOutcomesAreListed(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		made(t, s, "b1", "old", noon, noon.Add(24*time.Hour))
@@ -159,7 +158,7 @@ func TestUnknownOutcomesAreListed(t *testing.T) {
 			t.Errorf("%d of %d, %v", len(list), all, err)
 		}
 
-		// A read that may have been too early says what it showed, and resolves nothing.
+		// The result of a read that may have been too early is recorded, but it resolves nothing.
 		shows(t, s, "b1", "old", "F", noon.Add(4*time.Second), noon.Add(time.Second), false)
 		got := list(all, noon)
 		equal(t, "after an early read", listed(got), []string{"b2 bill.create", "b1 bill.cancel"})
@@ -192,7 +191,7 @@ func TestUnknownOutcomesAreListed(t *testing.T) {
 	})
 }
 
-// TestBillFilter: a filter that cannot be is refused, not taken for all bills.
+// An invalid filter is refused.
 func TestBillFilter(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		for _, f := range []store.BillFilter{
@@ -208,7 +207,7 @@ func TestBillFilter(t *testing.T) {
 	})
 }
 
-// TestMigratesUnknownOutcomes: what a ledger had recorded of creates without an answer is listed after the upgrade.
+// Creates without an answer in an older ledger are listed after the upgrade.
 func TestMigratesUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -244,8 +243,7 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 	})
 }
 
-// TestNoSuchBillResolvesNoCancel: a backend that keeps merchants apart does not show a bill to another one of the same partner. That
-// says nothing of a cancel without an answer.
+// A backend may not show a bill to another merchant of the same partner. That does not resolve a cancel without an answer.
 func TestNoSuchBillResolvesNoCancel(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		made(t, s, "owned", "old", noon, noon.Add(24*time.Hour))
@@ -271,8 +269,8 @@ func TestNoSuchBillResolvesNoCancel(t *testing.T) {
 	})
 }
 
-// TestReadIsOfWhenItWasSent: a read that was sent before a bill was made again says nothing of the new one.
-func TestReadIsOfWhenItWasSent(t *testing.T) {
+// A read that was sent before a bill was created again says nothing about the new one.
+func TestReadSentBeforeACreateDoesNotResolveIt(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		made(t, s, "b1", "old", noon, noon.Add(24*time.Hour))
 		shows(t, s, "b1", "old", "D", noon.Add(-time.Second), noon.Add(-time.Second), true)

@@ -16,7 +16,7 @@ var (
 	newer = store.Upstream{Name: "new", Form: "v2", URL: "https://new.example.com"}
 )
 
-// reconcile makes the store know upstreams, which it must not refuse.
+// reconcile stores upstreams, which must not be refused.
 func reconcile(t testing.TB, s *store.Store, now ...store.Upstream) (moved []store.Upstream) {
 	t.Helper()
 	moved, err := s.Reconcile(t.Context(), now, true, noon)
@@ -26,7 +26,7 @@ func reconcile(t testing.TB, s *store.Store, now ...store.Upstream) (moved []sto
 	return moved
 }
 
-// TestReconcile: what nothing refers to comes, goes, moves and changes its form as the config has it.
+// Upstreams without rows that refer to them are added, removed, and get other addresses and forms.
 func TestReconcile(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		equal(t, "of none", reconcile(t, s), nil)
@@ -46,8 +46,7 @@ func TestReconcile(t *testing.T) {
 	})
 }
 
-// TestReconcileRefuses: what a row refers to neither goes nor changes its form, until nothing does. A refusal changes
-// nothing of what the store knows.
+// An upstream to which a row refers is not removed and keeps its form. A refusal changes nothing.
 func TestReconcileRefuses(t *testing.T) {
 	dropped := []store.Upstream{{Name: "new", Form: "v2", URL: "https://moved.example.com"}, {Name: "third", Form: "v2"}}
 	changed := append([]store.Upstream{{Name: "old", Form: "v2", URL: older.URL}}, dropped...)
@@ -56,9 +55,9 @@ func TestReconcileRefuses(t *testing.T) {
 	bill := address("a1", "b")
 	bill.Upstream = older.Name
 	for name, step := range map[string]struct {
-		row    func(*testing.T, *store.Store)
-		refers bool // the row does, to the upstream
-		swept  int  // rows that a sweep then removes, years later
+		row     func(*testing.T, *store.Store)
+		refers  bool // the row does, to the upstream
+		removed int  // rows that a sweep then removes, years later
 	}{
 		"an address":     {func(t *testing.T, s *store.Store) { bind(t, s, bill) }, true, 1},
 		"a registration": {func(t *testing.T, s *store.Store) { bind(t, s, registration("a2", "s", noon)) }, true, 0},
@@ -99,10 +98,10 @@ func TestReconcileRefuses(t *testing.T) {
 				years := noon.Add(10 * 365 * 24 * time.Hour)
 				n, err := s.Sweep(t.Context(), years, time.Hour)
 				owners, errOwners := s.SweepOwners(t.Context(), years, years, time.Hour)
-				if n+owners != step.swept || err != nil || errOwners != nil {
+				if n+owners != step.removed || err != nil || errOwners != nil {
 					t.Errorf("Sweep = %d, %v, SweepOwners = %d, %v", n, err, owners, errOwners)
 				}
-				if !step.refers || step.swept > 0 {
+				if !step.refers || step.removed > 0 {
 					equal(t, "moved, when nothing refers to it", reconcile(t, s, dropped...), []store.Upstream{newer})
 					return
 				}
@@ -117,8 +116,8 @@ func TestReconcileRefuses(t *testing.T) {
 	}
 }
 
-// TestReconcileForgetsReleased: a bill that certainly is not at an upstream does not hold it.
-func TestReconcileForgetsReleased(t *testing.T) {
+// A released bill does not keep an upstream.
+func TestReleasedBillDoesNotKeepAnUpstream(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		reconcile(t, s, newer, older)
 		c := own(t, s, "b", older.Name)
@@ -131,7 +130,7 @@ func TestReconcileForgetsReleased(t *testing.T) {
 	})
 }
 
-// An operator reads what to do.
+// The error says what an operator must do.
 func TestReferencedErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for form, want := range map[string]string{
@@ -160,8 +159,8 @@ func TestReconcileRefusesNames(t *testing.T) {
 	})
 }
 
-// TestReplicasReconcileTogether: whichever is the last, the store knows the upstreams of one of them, not a mixture.
-func TestReplicasReconcileTogether(t *testing.T) {
+// The store has the upstreams of the last replica, not a mixture of two.
+func TestConcurrentReconcilesDoNotMix(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 4)
