@@ -86,7 +86,7 @@ func (x *exchange) answerCallError(err error) {
 		if failed.reason == "timeout" {
 			status = http.StatusGatewayTimeout
 		}
-		x.unknown(status, failed.text, reason, x.explain())
+		x.answerUnknownOutcome(status, failed.text, reason, x.explainUnknownOutcome())
 	case x.r.Context().Err() != nil:
 		// The caller may have closed its sending direction only: without an answer it would get an empty 200.
 		x.refuse(readBroke.status, readBroke.code, "the caller went away", "the caller went away")
@@ -105,9 +105,9 @@ func (x *exchange) answerCallError(err error) {
 	}
 }
 
-// unknown answers a write that may have taken effect. The code is null, so that no client can read it as a refusal, and the
+// answerUnknownOutcome answers a write that may have taken effect. The code is null, so that no client can read it as a refusal, and the
 // status is never 200, whatever failures.status is.
-func (x *exchange) unknown(status int, text, reason, explanation string) {
+func (x *exchange) answerUnknownOutcome(status int, text, reason, explanation string) {
 	x.out.code, x.out.reason = "", reason
 	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, "",
 		"outcome unknown: "+text+". The call may have taken effect: read the bill (or the mapping) before you send it again."+explanation))
@@ -197,7 +197,7 @@ func (x *exchange) answerPanic(panicked any, begun bool) {
 	case begun:
 		x.out.reason = internal.reason
 	case x.route != nil && x.route.operation.Effect == translate.Write && x.sent.unknown:
-		x.unknown(http.StatusBadGateway, "an internal error occurred", internal.reason, "") // explain could panic as well
+		x.answerUnknownOutcome(http.StatusBadGateway, "an internal error occurred", internal.reason, "") // explainUnknownOutcome could panic as well
 	default:
 		x.fail(internal, "an internal error occurred")
 	}

@@ -21,9 +21,9 @@ const (
 )
 
 // A breaker stops the calls to an upstream that cannot be reached or does not answer in time: while it is open, calls are refused and
-// nothing is sent. When it is half-open, one call is let through: if it has an answer, the breaker closes, else it opens again. This call is
-// a read, since a write without an answer has an unknown outcome; only if no read comes for a second breakerPause can it be a write. It is safe
-// for concurrent use.
+// nothing is sent. When it is half-open, one call is let through: the breaker closes unless this
+// call timed out, could not connect, was not sent or ended too early; then it opens again. It is a read, since a write without an answer has
+// an unknown outcome; only if no read comes for a second breakerPause can it be a write. It is safe for concurrent use.
 type breaker struct {
 	circuit circuitbreaker.CircuitBreaker[any]
 	opened  atomic.Pointer[time.Time]
@@ -101,7 +101,7 @@ type permit struct {
 	trial   bool // the breaker was not closed, and the result of this call decides
 }
 
-// recentCalls are the last calls while the breaker was closed. They tell an upstream that hangs from calls of one partner that hang.
+// recentCalls are the last calls while the breaker was closed. They distinguish an upstream that hangs from calls of one partner that hang.
 type recentCalls struct {
 	failed   [breakerCalls]uint64 // the partner of a call that failed, 0 for a call with an answer
 	next     int

@@ -21,9 +21,9 @@ type probeReply struct {
 	amount string // of a bill that was found
 }
 
-// explain reads the bill after a write without a reply and returns a sentence about it for the answer. The sentence never says that
+// explainUnknownOutcome reads the bill after a write without a reply and returns a sentence about it for the answer. The sentence never says that
 // the bill does not exist: the write may still take effect.
-func (x *exchange) explain() string {
+func (x *exchange) explainUnknownOutcome() string {
 	operation, timeout := x.route.operation, time.Duration(x.state.config.Failures.Explain)
 	if !billing.AboutBill(operation) || x.call == nil {
 		return ""

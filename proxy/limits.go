@@ -71,7 +71,7 @@ type partnerLimits struct {
 
 	mu       sync.Mutex
 	partners map[uint64]*partnerCalls // by the hash of the key
-	sweepAt  int                      // when there are so many partners, those whose calls are over are removed
+	removeAt int                      // the number of entries at which unused ones are removed
 }
 
 type partnerCalls struct {
@@ -79,7 +79,7 @@ type partnerCalls struct {
 	rate     *rate.Limiter // nil without a rate
 }
 
-// overLimit is a call of a partner over its limit. A further call may be taken after the time.
+// overLimit is a call of a partner over its limit. A further call is allowed after the time.
 type overLimit struct {
 	text  string
 	after time.Duration
@@ -96,7 +96,7 @@ func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Ti
 	id := maphash.String(seed, key)
 	calls := p.partners[id]
 	if calls == nil {
-		p.sweep(now)
+		p.removeUnused(now)
 		calls = &partnerCalls{}
 		p.partners[id] = calls
 	}
@@ -104,7 +104,7 @@ func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Ti
 		p.refused.WithLabelValues("partner_in_flight").Inc()
 		return nil, &overLimit{"the partner has " + strconv.Itoa(limit.InFlight) + " calls in progress, and may not have more", time.Second}
 	}
-	if wait := calls.take(limit, now); wait > 0 {
+	if wait := calls.allow(limit, now); wait > 0 {
 		p.refused.WithLabelValues("partner_rate").Inc()
 		return nil, &overLimit{"the partner may make " + strconv.FormatFloat(limit.Rate, 'f', -1, 64) + " calls per second", wait}
 	}
@@ -112,14 +112,14 @@ func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Ti
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if calls.inFlight--; calls.over(time.Now()) {
+		if calls.inFlight--; calls.unused(time.Now()) {
 			delete(p.partners, id)
 		}
 	}, nil
 }
 
-// take takes a call from the partner's rate, or returns when there will be one.
-func (c *partnerCalls) take(limit config.PartnerLimit, now time.Time) (wait time.Duration) {
+// allow counts a call for the rate of the partner, and returns 0. If the rate is exceeded, it returns the time until the next call is allowed.
+func (c *partnerCalls) allow(limit config.PartnerLimit, now time.Time) (wait time.Duration) {
 	if limit.Rate == 0 {
 		c.rate = nil
 		return 0
@@ -133,23 +133,22 @@ func (c *partnerCalls) take(limit config.PartnerLimit, now time.Time) (wait time
 	return time.Duration((1 - c.rate.TokensAt(now)) / limit.Rate * float64(time.Second))
 }
 
-// over reports whether nothing of the partner's calls must be remembered.
-func (c *partnerCalls) over(now time.Time) bool {
+// unused reports whether the entry can be removed: no call is in progress, and the rate has all its tokens.
+func (c *partnerCalls) unused(now time.Time) bool {
 	return c.inFlight == 0 && (c.rate == nil || c.rate.TokensAt(now) >= float64(c.rate.Burst()))
 }
 
-// sweep removes the partners whose calls are over. It does so each time that their number has doubled, so that its cost for each call
-// does not grow with them.
-func (p *partnerLimits) sweep(now time.Time) {
-	if len(p.partners) < p.sweepAt {
+// removeUnused removes unused entries each time that their number has doubled, so that its cost for each call does not grow with them.
+func (p *partnerLimits) removeUnused(now time.Time) {
+	if len(p.partners) < p.removeAt {
 		return
 	}
 	for id, calls := range p.partners {
-		if calls.over(now) {
+		if calls.unused(now) {
 			delete(p.partners, id)
 		}
 	}
-	p.sweepAt = max(1024, 2*len(p.partners))
+	p.removeAt = max(1024, 2*len(p.partners))
 }
 
 // enterPartner counts the call for the limits of its partner. ok is false if the exchange has been answered.

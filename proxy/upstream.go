@@ -104,7 +104,7 @@ func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *p
 	return response, nil
 }
 
-// send is post while the breaker lets the call through.
+// send makes the call. The breaker has let it through.
 func (u *upstream) send(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, *callError) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -205,7 +205,7 @@ func (c *conn) scanPreface(p []byte) (passed int, reason string) {
 
 // Close closes the connection, unless it waits for its next request without the server now, or has done so.
 func (c *conn) Close() error {
-	if c.waiting.left.Load() || c.startIdle() {
+	if c.waiting.handedOver.Load() || c.startIdle() {
 		return nil
 	}
 	c.release()

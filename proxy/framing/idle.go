@@ -12,10 +12,10 @@ import (
 
 // waiting is the state of a connection that waits for its next request.
 type waiting struct {
-	step  waitingStep
-	until time.Time   // the idle timeout of the server; zero if it has none
-	over  atomic.Bool // the server has been told that the connection has ended: its Close keeps it open
-	left  atomic.Bool // the connection waits or is served as another conn: Close has no effect
+	step        waitingStep
+	until       time.Time   // the idle timeout of the server; zero if it has none
+	endReported atomic.Bool // the server got an end of the connection, which is still open: its Close hands the connection over
+	handedOver  atomic.Bool // another conn has the connection: Close of this one has no effect
 
 	first    [1]byte // of the request that has ended the wait
 	hasFirst bool
@@ -27,18 +27,18 @@ type waitingStep uint8
 
 const (
 	notWaiting  waitingStep = iota
-	saidIdle                // Idle was called
+	idleCalled              // Idle was called
 	deadlineSet             // the next Read waits for a request
 )
 
-// Idle tells a connection of a listener that its server waits for the next request, as http.Server reports with http.StateIdle.
+// Idle informs a connection of a listener that its server waits for the next request, as http.Server reports with http.StateIdle.
 //
-// net/http holds a goroutine and two buffers for an idle connection, about 18 KiB. After Options.IdleAfter the connection tells net/http that
-// the client has closed it, so that net/http lets go of all this, and waits in a small goroutine. When the first byte of a request
+// net/http holds a goroutine and two buffers for an idle connection, about 18 KiB. After Options.IdleAfter the connection reports to
+// net/http that the client has closed it, so that net/http releases all this, and waits in a small goroutine. When the first byte of a request
 // arrives, Accept returns the connection once more.
 func Idle(c net.Conn) {
 	if c, ok := c.(*conn); ok && !c.http2 && c.listener.options.IdleAfter > 0 {
-		c.waiting.step = saidIdle
+		c.waiting.step = idleCalled
 	}
 }
 
@@ -52,7 +52,7 @@ func Resumed(c net.Conn) bool {
 func (c *conn) SetReadDeadline(t time.Time) error {
 	w := &c.waiting
 	switch {
-	case w.step == saidIdle && c.scanner.betweenRequests():
+	case w.step == idleCalled && c.scanner.betweenRequests():
 		w.step, w.until = deadlineSet, t
 		if soon := time.Now().Add(c.listener.options.IdleAfter); t.IsZero() || soon.Before(t) {
 			t = soon
@@ -81,16 +81,16 @@ func (c *conn) read(p []byte) (int, error) {
 	}
 	var late net.Error
 	if errors.As(err, &late) && late.Timeout() && (w.until.IsZero() || time.Now().Before(w.until)) {
-		w.over.Store(true)
+		w.endReported.Store(true)
 		return 0, io.EOF
 	}
 	return n, err
 }
 
-// startIdle has the connection wait for its next request without the server, if the server has been told that it has ended. Only one call
-// does so.
+// startIdle hands the connection over to a conn that waits for the next request without the server, if endReported is set. Only one call does
+// so.
 func (c *conn) startIdle() bool {
-	if !c.waiting.over.CompareAndSwap(true, false) {
+	if !c.waiting.endReported.CompareAndSwap(true, false) {
 		return false
 	}
 	l := c.listener
@@ -103,14 +103,14 @@ func (c *conn) startIdle() bool {
 	default:
 	}
 	l.idle[resumed] = struct{}{}
-	c.waiting.left.Store(true)
+	c.waiting.handedOver.Store(true)
 	_ = c.Conn.SetReadDeadline(c.waiting.until)
 	go resumed.awaitRequest()
 	l.countIdle()
 	return true
 }
 
-// awaitRequest waits for the first byte of the next request, and then has Accept return the connection.
+// awaitRequest waits for the first byte of the next request. Then Accept returns the connection.
 func (c *conn) awaitRequest() {
 	n, _ := c.Conn.Read(c.waiting.first[:])
 	l := c.listener
@@ -142,7 +142,7 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// countIdle counts a connection that has let go of its memory. When they are many, the memory is returned to the system: Go would keep it for
+// countIdle counts a connection that has released its memory. When they are many, the memory is returned to the system: Go would keep it for
 // minutes. The lock must be held.
 func (l *listener) countIdle() {
 	const many, delay = 1000, 10 * time.Second
