@@ -13,7 +13,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// BenchmarkReceive has 64 senders call over sockets, each callback for a bill of its own: it is translated, stored, and
+// BenchmarkReceive receives callbacks of 64 senders over sockets, each for a bill of its own: it is translated, stored, and
 // acknowledged when it is on the disk. The senders are in this process, too.
 func BenchmarkReceive(b *testing.B) {
 	for _, engine := range []struct {

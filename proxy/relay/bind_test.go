@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDayInARequestIsCapped: a caller does not choose how long its row stays. Neither does a clock that is behind the store's.
-func TestDayInARequestIsCapped(t *testing.T) {
+// A caller cannot choose how long its row stays. A clock that is behind the store's does not shorten it either.
+func TestLastDayOfARequestIsCapped(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	s := newStation(t, setup{now: c.now, callbacks: ", retention: 240h"})
@@ -45,13 +45,13 @@ func TestDayInARequestIsCapped(t *testing.T) {
 	}
 }
 
-// merchantOf is what is stored of the names of a member and a merchant.
+// merchantOf is the stored hash of the names of a member and a merchant.
 func merchantOf(names string) string {
 	return "merchant " + string(partner.Of(string(partner.Of(key))+" "+names))
 }
 
-// What is kept of an address, for each kind of call.
-func TestBindKeepsWhereCallbacksGo(t *testing.T) {
+// The stored row of an address, for each kind of call.
+func TestBindStoresTheAddressOfThePartner(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	s := newStation(t, setup{now: c.now})
@@ -79,7 +79,7 @@ func TestBindKeepsWhereCallbacksGo(t *testing.T) {
 		},
 		"registration without a store": {
 			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, URL: theirs},
-			store.Address{Operation: "mapping.register", Form: "v2", Store: merchantOf(`"" ""`)}, // what makes it none of a bill
+			store.Address{Operation: "mapping.register", Form: "v2", Store: merchantOf(`"" ""`)}, // so it is not the address of a bill
 		},
 	} {
 		id := strings.TrimPrefix(s.bind(want.asked), "/callback/")
@@ -96,7 +96,7 @@ func TestBindKeepsWhereCallbacksGo(t *testing.T) {
 }
 
 // Two calls for one bill have an address each, the same registration has one.
-func TestBindTwice(t *testing.T) {
+func TestBindOfTwoCallsForOneBill(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
 	of, registration := asked("v2", "https://partner.example.com/"), asked("v2", "https://partner.example.com/")
@@ -114,7 +114,7 @@ func TestBindTwice(t *testing.T) {
 	}
 }
 
-func TestBoundAddressHangsBelowPublicURL(t *testing.T) {
+func TestBoundAddressIsBelowPublicURL(t *testing.T) {
 	t.Parallel()
 	for public, want := range map[string]string{
 		"https://bridge.example.com":                "https://bridge.example.com/callback/",
@@ -138,7 +138,7 @@ func TestBoundAddressHangsBelowPublicURL(t *testing.T) {
 	}
 }
 
-// What is wrong with an address is told to the partner, in words that show nothing of it; nothing is asked of the store.
+// The partner gets the reason why an address is refused, without the address. The store is not called.
 func TestR32_WrongAddressesAreNotBound(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
@@ -175,8 +175,8 @@ func TestR32_WrongAddressesAreNotBound(t *testing.T) {
 	}
 }
 
-// A call that began before a reload dropped its upstream must not have an address that nobody can place.
-func TestBindToAnUpstreamThatIsGone(t *testing.T) {
+// A call that began before a reload removed its upstream must not get an address without an upstream.
+func TestBindToARemovedUpstreamIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
 	a := asked("v2", "https://partner.example.com/")
@@ -187,7 +187,7 @@ func TestBindToAnUpstreamThatIsGone(t *testing.T) {
 	}
 }
 
-// Names are kept up to a length: the row of a call that the upstream refuses stays, too.
+// The length of stored names is limited: the row of a call that the upstream refuses stays, too.
 func TestLongNamesAreNotBound(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
@@ -207,7 +207,7 @@ func TestLongNamesAreNotBound(t *testing.T) {
 	}
 }
 
-// That a good address could not be stored is no fault of the address.
+// If the store fails, the address is not reported as wrong.
 func TestBindWithoutStore(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
@@ -224,7 +224,7 @@ func TestBindWithoutStore(t *testing.T) {
 	}
 }
 
-func TestOwns(t *testing.T) {
+func TestOwnsAddressesOfTheGatewayOnly(t *testing.T) {
 	t.Parallel()
 	const id = "00112233445566778899aabbccddeeff"
 	for path, want := range map[string]bool{
@@ -239,9 +239,9 @@ func TestOwns(t *testing.T) {
 	}
 }
 
-// Addresses that were never called are in use, and bills are made with them: an unset variable of the partner's server, a
-// machine in its own network. A config leaves them as they are; all others are ours.
-func TestInvalidAddressesAreLeft(t *testing.T) {
+// Partners create bills with addresses that can never be called: an unset variable of their server, a machine in their own
+// network. A config can leave them unchanged; all others are replaced.
+func TestInvalidAddressesAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	invalid := []string{"undefined/api/webhook", "undefined/api/webhook?token=canary", "http://10.0.0.7:8080/paid?token=canary", "https://user:canary@partner.example.com/"}
 	s := newStation(t, setup{callbacks: ", invalid_address: leave"})
@@ -261,7 +261,7 @@ func TestInvalidAddressesAreLeft(t *testing.T) {
 	if ours, err := s.Bind(t.Context(), asked("v2", "https://한글.example/paid?token=1")); err != nil || !strings.HasPrefix(ours, "https://bridge.example.com/callback/") {
 		t.Errorf("%s, %v", ours, err)
 	}
-	// A refusal for another reason than the address stays one.
+	// A refusal for a reason other than the address stays a refusal.
 	a := asked("v2", "https://partner.example.com/")
 	a.Bill = "a\x00b"
 	var wrong *relay.Wrong

@@ -84,8 +84,8 @@ func TestWhatCountsAsDelivered(t *testing.T) {
 	}
 }
 
-// TestR31_GoneIsTheEnd: 410 says that the partner wants no more of it.
-func TestR31_GoneIsTheEnd(t *testing.T) {
+// After 410 a callback is not sent again.
+func TestR31_Status410EndsTheSchedule(t *testing.T) {
 	t.Parallel()
 	s, clock := waiting(t, "v2", "")
 	s.Carry(always(410, ""))
@@ -101,8 +101,8 @@ func TestR31_GoneIsTheEnd(t *testing.T) {
 	}
 }
 
-// What a partner gets, all of it, on the first attempt and on the second.
-func TestWhatPartnersGet(t *testing.T) {
+// The whole request to a partner, at the first attempt and at the second.
+func TestRequestsToPartners(t *testing.T) {
 	t.Parallel()
 	type got struct {
 		Method, URI, Host, Body string
@@ -144,8 +144,8 @@ func TestWhatPartnersGet(t *testing.T) {
 	}
 }
 
-// A blank or a letter of another alphabet in an address does not spoil the first line of the request.
-func TestQueriesAsTheyCanBeSent(t *testing.T) {
+// A blank or a non-ASCII letter in an address does not break the first line of the request.
+func TestQueriesAreEscaped(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
 		"/paid?shop=my shop": "/paid?shop=my%20shop", "/my shop?x HTTP/1.1": "/my%20shop?x%20HTTP/1.1", "/paid?shop=한&a=b": "/paid?shop=%ED%95%9C&a=b",
@@ -164,8 +164,8 @@ func TestQueriesAsTheyCanBeSent(t *testing.T) {
 	}
 }
 
-// A form reaches the partner byte for byte, with its own content type.
-func TestFormReachesThePartner(t *testing.T) {
+// A form is delivered byte for byte, with its own content type.
+func TestFormIsDeliveredUnchanged(t *testing.T) {
 	t.Parallel()
 	const body = "apikey=demo-key&appr_issuer=%BD%C5%C7%D1\r\n"
 	s := newStation(t, setup{form: "v2"})
@@ -181,7 +181,7 @@ func TestFormReachesThePartner(t *testing.T) {
 	}
 }
 
-// TestR31_RetryAfter is honoured where it asks for more than the schedule, up to a day.
+// Retry-After counts if it is longer than the schedule, up to a day.
 func TestR31_RetryAfter(t *testing.T) {
 	t.Parallel()
 	at := newClock().now()
@@ -233,7 +233,7 @@ func TestR31_RetryAfter(t *testing.T) {
 	}
 }
 
-// TestRetryAfterOfManyDigits: a number too large to be read asked for no wait at all.
+// A number that is too large to parse is the longest wait.
 func TestRetryAfterOfManyDigits(t *testing.T) {
 	t.Parallel()
 	for _, given := range []string{"2147483648", "99999999999999999999999"} {
@@ -246,7 +246,7 @@ func TestRetryAfterOfManyDigits(t *testing.T) {
 	}
 }
 
-// TestR33_RedirectsAreNotFollowed: wherever to, by whatever method, and nothing of the callback goes there.
+// Redirects are not followed, whatever their target and method: no part of the callback is sent there.
 func TestR33_RedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	visits := make(chan string, 100)
@@ -275,7 +275,7 @@ func TestR33_RedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestRedirectToNoURL: an answer 3xx that leads nowhere passed for a connection that broke.
+// A 3xx answer without a valid target is reported as a status, not as a broken connection.
 func TestRedirectToNoURL(t *testing.T) {
 	t.Parallel()
 	got := tries(t, "", func(w http.ResponseWriter, _ *http.Request) {
@@ -287,7 +287,7 @@ func TestRedirectToNoURL(t *testing.T) {
 	}
 }
 
-// tries lets a real partner answer one attempt, and returns what came of it.
+// tries makes one attempt at a real partner and returns its result.
 func tries(t *testing.T, callbacks string, partner http.HandlerFunc) store.Callback {
 	t.Helper()
 	server := httptest.NewServer(partner)
@@ -300,8 +300,8 @@ func tries(t *testing.T, callbacks string, partner http.HandlerFunc) store.Callb
 	return s.only()
 }
 
-// An attempt ends at its time, whether nothing comes or half an answer.
-func TestAttemptsEndInTime(t *testing.T) {
+// An attempt ends at its time limit, without an answer or with half an answer.
+func TestAttemptsHaveATimeLimit(t *testing.T) {
 	t.Parallel()
 	for status, answers := range map[int]carrier{
 		0: hung,
@@ -332,8 +332,8 @@ func (h hanging) Read([]byte) (int, error) {
 	return 0, err
 }
 
-// An answer without end is not read to its end, and the connection is closed.
-func TestAnswersWithoutEnd(t *testing.T) {
+// An endless answer is not read to its end, and the connection is closed.
+func TestEndlessAnswersAreNotReadToTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		success, outcome string
@@ -364,8 +364,8 @@ func write(w http.ResponseWriter, text string) bool {
 	return err == nil && http.NewResponseController(w).Flush() == nil
 }
 
-// TestSwitchedProtocolDoesNotHoldAnAttempt: an answer 101 gives the connection away, and with it the time limit of the
-// attempt. One partner could hold every attempt there is, and keep the process from ending.
+// An answer 101 ends the time limit of net/http for the connection. Without another limit one partner could hold all attempts, and
+// the process could not end.
 func TestSwitchedProtocolDoesNotHoldAnAttempt(t *testing.T) {
 	t.Parallel()
 	gone := make(chan bool, 1)
@@ -385,7 +385,7 @@ func TestSwitchedProtocolDoesNotHoldAnAttempt(t *testing.T) {
 	}
 }
 
-// What never became an answer.
+// Connections that fail before an answer.
 func TestConnectionsThatFail(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string]string{
@@ -404,7 +404,7 @@ func TestConnectionsThatFail(t *testing.T) {
 			t.Errorf("%s: %s %d", name, got.LastOutcome, got.LastStatus)
 		}
 	}
-	// A certificate that nobody vouches for.
+	// A certificate of an unknown authority.
 	partner := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
 	partner.Config.ErrorLog = log.New(io.Discard, "", 0)
 	partner.StartTLS()

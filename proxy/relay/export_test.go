@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Carry has callbacks carried by rt instead of the network, until the next Use.
+// Carry sends callbacks by rt instead of the network, until the next Use.
 func (r *Relay) Carry(rt http.RoundTripper) {
 	s := *r.current.Load()
 	s.transport = &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}} // HTTP/2 would take https
@@ -17,7 +17,7 @@ func (r *Relay) Carry(rt http.RoundTripper) {
 	r.current.Store(&s)
 }
 
-// Round claims what is due and begins an attempt at each, as Run does again and again.
+// Round claims due callbacks and begins an attempt at each, as Run does repeatedly.
 func (r *Relay) Round(ctx context.Context, attempts *sync.WaitGroup) (int, error) {
 	return r.round(ctx, r.now(), attempts)
 }
@@ -25,7 +25,7 @@ func (r *Relay) Round(ctx context.Context, attempts *sync.WaitGroup) (int, error
 // ClaimWithin changes how long a claim may wait for the store. It is called before Run.
 func (r *Relay) ClaimWithin(d time.Duration) { r.claimWithin = d }
 
-// Transport is what carries callbacks.
+// Transport is the transport of callbacks.
 func (r *Relay) Transport() *http.Transport {
 	return r.current.Load().transport
 }

@@ -23,14 +23,14 @@ func lines(t *testing.T, file string) []string {
 	return strings.Fields(string(data))
 }
 
-// strict is the guard of a config that says nothing of addresses.
+// strict is the guard of a config without settings for addresses.
 func strict() *guard {
 	c := config.DefaultCallbacks()
 	return newGuard(&c)
 }
 
-// TestR32_CorpusIsRefused: every host of the third-party list is refused by its letters, and the first, the last and
-// one address between of every network of it when it is dialled.
+// Every host of the third-party list is refused by its text, and of every network in it the first, the last and one other address
+// are refused when they are dialled.
 func TestR32_CorpusIsRefused(t *testing.T) {
 	t.Parallel()
 	g := strict()
@@ -70,8 +70,8 @@ func TestR32_CorpusIsRefused(t *testing.T) {
 	}
 }
 
-// TestR32_ISATAPAndLocalhostAreRefusedWhenTheBillIsMade, unless the config allows their networks.
-func TestR32_ISATAPAndLocalhostAreRefusedWhenTheBillIsMade(t *testing.T) {
+// ISATAP addresses and localhost are refused at the create, unless the config allows their networks.
+func TestR32_ISATAPAndLocalhostAreRefusedAtTheCreate(t *testing.T) {
 	t.Parallel()
 	c := config.DefaultCallbacks()
 	c.Allow = []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}, {Prefix: netip.MustParsePrefix("2606:4700:9::/48")}}
@@ -96,7 +96,7 @@ func TestR32_ISATAPAndLocalhostAreRefusedWhenTheBillIsMade(t *testing.T) {
 	}
 }
 
-// TestPortsHaveOneSpelling: by another one, a host would have a second share of the attempts.
+// With a second spelling of its port, a host would have twice the limit of attempts.
 func TestPortsHaveOneSpelling(t *testing.T) {
 	t.Parallel()
 	c := config.DefaultCallbacks()
@@ -118,7 +118,7 @@ func last(p netip.Prefix) netip.Addr {
 	return ip
 }
 
-// TestR32_Dial: addresses that embed others, of clouds and of other networks.
+// Addresses that embed other addresses, of clouds and of other networks, are refused when they are dialled.
 func TestR32_Dial(t *testing.T) {
 	t.Parallel()
 	c := config.DefaultCallbacks()
@@ -149,8 +149,8 @@ func TestR32_Dial(t *testing.T) {
 	}
 }
 
-// TestR32_Face: what is wrong with an address by its letters, in words that show nothing of it.
-func TestR32_Face(t *testing.T) {
+// The reason why the text of an address is refused does not show the address.
+func TestR32_AddressesAreRefusedByTheirText(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"https://partner.example.com/paid?x=1#y": "", "http://partner.example.com": "", "HTTPS://Partner.Example.COM:443/": "",
@@ -189,7 +189,7 @@ func TestR32_Face(t *testing.T) {
 	}
 }
 
-// A Hangul name is converted as a browser does, however it is spelled. What is judged, called and counted is one name.
+// A Hangul name is converted as in a browser, in any spelling. The same name is checked, called and counted.
 func TestR32_HangulNamesAreConverted(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
@@ -207,8 +207,7 @@ func TestR32_HangulNamesAreConverted(t *testing.T) {
 	}
 }
 
-// TestR32_Rebinding: a name that resolves to an address of this machine is refused when it is dialled, by the very
-// connection that would be used, and nothing is connected.
+// A name that resolves to an address of this machine is refused when it is dialled, and nothing is connected.
 func TestR32_Rebinding(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

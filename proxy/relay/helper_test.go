@@ -25,7 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// patience ends a test that would hang. Nothing is ever slept for.
+// patience is the time limit of tests that would hang.
 const patience = 30 * time.Second
 
 const (
@@ -38,7 +38,7 @@ var forms = []translate.Form{"v2", "legacy"}
 // documented are the answers that say a callback arrived, by form (field notes, Callbacks).
 var documented = map[translate.Form]string{"v2": `{"code":"0000"}`, "legacy": `{"code":"0000","msg":"성공하였습니다."}`}
 
-// A setup is what a test wants other than usual.
+// A setup has the settings of a test that differ from the defaults.
 type setup struct {
 	form      translate.Form // the upstream's; if empty, v2
 	public    string         // public_url; if empty, https://bridge.example.com
@@ -72,7 +72,7 @@ func parse(t testing.TB, text string) *config.Config {
 	return c
 }
 
-// A station is a relay with its store and its surroundings.
+// A station is a relay with its store, its clock and its partners.
 type station struct {
 	*relay.Relay
 	t        testing.TB
@@ -114,7 +114,7 @@ func asked(form translate.Form, address string) relay.Binding {
 	}
 }
 
-// bind returns the path of an address of ours.
+// bind returns the path of a callback address of the gateway.
 func (s *station) bind(a relay.Binding) string {
 	s.t.Helper()
 	ours, err := s.Bind(s.t.Context(), a)
@@ -142,7 +142,7 @@ func (s *station) send(r *http.Request, headers ...string) *httptest.ResponseRec
 	return w
 }
 
-// accept posts a callback that must be taken.
+// accept posts a callback that must be accepted.
 func (s *station) accept(path, body string, headers ...string) {
 	s.t.Helper()
 	if w := s.post(path, body, headers...); w.Code != http.StatusOK {
@@ -150,7 +150,7 @@ func (s *station) accept(path, body string, headers ...string) {
 	}
 }
 
-// stored is all that the store has, the oldest first, bodies and all.
+// stored returns all callbacks of the store with their bodies, the oldest first.
 func (s *station) stored() []store.Callback {
 	s.t.Helper()
 	list, err := s.store.List(context.Background(), store.Filter{Limit: 10_000})
@@ -166,7 +166,7 @@ func (s *station) stored() []store.Callback {
 	return list
 }
 
-// only is the one callback that the store has.
+// only returns the one callback of the store.
 func (s *station) only() store.Callback {
 	s.t.Helper()
 	list := s.stored()
@@ -176,7 +176,7 @@ func (s *station) only() store.Callback {
 	return list[0]
 }
 
-// round makes one attempt at all that is due, waits for the ends, and returns how many those were.
+// round makes one attempt at each due callback, waits for their ends, and returns their number.
 func (s *station) round() int {
 	s.t.Helper()
 	var attempts sync.WaitGroup
@@ -188,7 +188,7 @@ func (s *station) round() int {
 	return n
 }
 
-// everything is what Prometheus would read, without the comments.
+// everything returns all series of the metrics.
 func (s *station) everything() string {
 	s.t.Helper()
 	w := httptest.NewRecorder()
@@ -202,7 +202,7 @@ func (s *station) everything() string {
 	return kept.String()
 }
 
-// scrape is what Prometheus would read of series that begin with one of the names, without those that are 0.
+// scrape returns the series that begin with one of the names, without those that are 0.
 func (s *station) scrape(names ...string) string {
 	s.t.Helper()
 	var kept strings.Builder
@@ -214,7 +214,7 @@ func (s *station) scrape(names ...string) string {
 	return kept.String()
 }
 
-// counts wants exactly these lines, sorted, among those that begin with a name.
+// counts expects exactly these series, sorted, of those that begin with a name.
 func (s *station) counts(name string, want ...string) {
 	s.t.Helper()
 	all := ""

@@ -15,7 +15,7 @@ import (
 )
 
 // All that Prometheus reads after some callbacks.
-func TestMetricsOfSomeCallbacks(t *testing.T) {
+func TestMetricsOfCallbacks(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})

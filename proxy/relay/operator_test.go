@@ -114,8 +114,8 @@ func TestOperatorLists(t *testing.T) {
 	}
 }
 
-// An operator that is not understood changes nothing: a replay of more than was meant is not undone.
-func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
+// An invalid call changes nothing: a replay of too many callbacks could not be undone.
+func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := office(t)
 	for query, says := range map[string]string{
@@ -142,10 +142,10 @@ func TestOperatorIsUnderstoodOrRefused(t *testing.T) {
 	}
 }
 
-// TestOperatorIsNotTakenForMore: a query of which a part was passed over meant every dead callback there is, and was
+// TestPartlyReadableQueriesAreRefused: a query of which a part was passed over meant every dead callback there is, and was
 // dropped for it: one that could not be read, an empty value as of a variable that is not set, a state that is not
 // dead, and a cursor.
-func TestOperatorIsNotTakenForMore(t *testing.T) {
+func TestPartlyReadableQueriesAreRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := office(t)
 	for query, says := range map[string]string{
@@ -225,8 +225,8 @@ func TestOperatorShows(t *testing.T) {
 	}
 }
 
-// TestOperatorLearnsThatABodyWasDeleted: the callback is shown with the time, and cannot be replayed, also not in a dry run.
-func TestOperatorLearnsThatABodyWasDeleted(t *testing.T) {
+// A callback without a body is shown with the time of the deletion, and cannot be replayed, also not in a dry run.
+func TestDeletedBodyIsShownAndNotReplayed(t *testing.T) {
 	t.Parallel()
 	s, clock := office(t)
 	_, list := s.list("?bill=taken")
@@ -248,7 +248,7 @@ func TestOperatorLearnsThatABodyWasDeleted(t *testing.T) {
 	}
 }
 
-// A callback that is replayed begins its schedule anew, under the id it had.
+// A replayed callback starts its schedule again, with the same id.
 func TestOperatorReplaysOne(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"dead", "taken"} {
@@ -298,7 +298,7 @@ func TestOperatorDropsOne(t *testing.T) {
 	}
 }
 
-// Who decides is asked for, and kept beside what was decided. What changed nothing is not there.
+// A decision needs the name of the operator, which is in the audit log. Calls that changed nothing are not in it.
 func TestOperatorDecisionsAreAudited(t *testing.T) {
 	t.Parallel()
 	s, clock := office(t)
@@ -352,7 +352,7 @@ func TestOperatorDecisionsAreAudited(t *testing.T) {
 	}
 }
 
-// A dry run says how many are meant, or that one cannot be, and changes nothing.
+// A dry run reports how many callbacks are selected, or why one cannot be changed, and changes nothing.
 func TestOperatorDryRun(t *testing.T) {
 	t.Parallel()
 	s, _ := office(t)
@@ -381,8 +381,8 @@ func TestOperatorDryRun(t *testing.T) {
 	}
 }
 
-// Several are replayed or dropped by the filter, and a line tells of every batch.
-func TestOperatorDecidesOnSeveral(t *testing.T) {
+// Callbacks selected by a filter are replayed or dropped, with a line for every batch.
+func TestOperatorReplaysAndDropsSeveral(t *testing.T) {
 	t.Parallel()
 	for what, state := range map[string]string{"replay": "waiting", "drop": "dropped"} {
 		for query, bills := range map[string][]string{
@@ -424,8 +424,8 @@ func TestOperatorDecidesOnSeveral(t *testing.T) {
 	}
 }
 
-// What fails half-way is told in the last line, since the first is out.
-func TestOperatorHearsOfFailures(t *testing.T) {
+// A failure after the first batch is reported in the last line, since the status was sent with the first.
+func TestOperatorFailuresAreInTheLastLine(t *testing.T) {
 	t.Parallel()
 	s, _ := office(t)
 	w := &closes{ResponseRecorder: httptest.NewRecorder(), during: func() { _ = s.store.Close() }}
@@ -452,7 +452,7 @@ func (c *closes) Write(p []byte) (int, error) {
 	return c.ResponseRecorder.Write(p)
 }
 
-// A replay wakes the deliverer, which would look again only by and by.
+// A replay wakes the deliverer, which would otherwise look at its next interval.
 func TestReplayIsDeliveredAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, several := range []bool{true, false} {

@@ -177,8 +177,8 @@ func TestR31_OneDeadPartnerDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestR31_APartnerOfManyHosts, all of which are dead, does not take the place of the others either.
-func TestR31_APartnerOfManyHosts(t *testing.T) {
+// TestR31_PartnerWithManyHostsDelaysNoOther, all of which are dead, does not take the place of the others either.
+func TestR31_PartnerWithManyHostsDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStation(t, setup{form: "v2", callbacks: ", at_once: 16, per_host: 2, timeout: 45s"})
@@ -222,7 +222,7 @@ func registration(form translate.Form, merchant, address string) relay.Binding {
 
 // A status that comes back is news. The partner gets all three, and the later ones only after the first, however the
 // upstream repeats each of them.
-func TestRegistrationStatusThatComesBack(t *testing.T) {
+func TestRegistrationStatusThatReturnsIsDelivered(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	s := newStation(t, setup{callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
@@ -269,7 +269,7 @@ func TestRegistrationStatusThatComesBack(t *testing.T) {
 }
 
 // The same for a bill: two states that change places, each sent twice.
-func TestBillStateThatComesBack(t *testing.T) {
+func TestBillStateThatReturnsIsDelivered(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
 	path := s.bind(asked("v2", "https://partner.example.com/"))
@@ -283,7 +283,7 @@ func TestBillStateThatComesBack(t *testing.T) {
 }
 
 // Callbacks that name no bill keep the order of their address: that of a merchant, or of one bill whose id is not known.
-func TestOrderOfWhatNamesNoBill(t *testing.T) {
+func TestOrderOfCallbacksWithoutABill(t *testing.T) {
 	t.Parallel()
 	for _, ofBill := range []bool{false, true} {
 		clock := newClock()
@@ -303,7 +303,7 @@ func TestOrderOfWhatNamesNoBill(t *testing.T) {
 }
 
 // A merchant that registers again with another address is the same one: its statuses keep their order over both.
-func TestOrderOfAMerchantOverItsAddresses(t *testing.T) {
+func TestOrderOfAMerchantWithTwoAddresses(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
 	first := s.bind(registration("v2", "s", "https://partner.example.com/old"))
@@ -334,7 +334,7 @@ func TestOrderOfAMerchantWithLongNames(t *testing.T) {
 }
 
 // One host under several spellings is one, and another port is another.
-func TestHostsAreToldApart(t *testing.T) {
+func TestSpellingsOfOneHostAreOneHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStation(t, setup{form: "v2", callbacks: ", per_host: 1, ports: []"})
@@ -356,7 +356,7 @@ func TestHostsAreToldApart(t *testing.T) {
 }
 
 // There are never more attempts than the config allows, and every one that ends makes room for the next.
-func TestAttemptsAtOnce(t *testing.T) {
+func TestConcurrentAttemptsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStation(t, setup{form: "v2", callbacks: ", at_once: 5"})

@@ -40,8 +40,8 @@ func untouched(t *testing.T) (port string) {
 // localhostByIPv4 takes localhost as an address, since one of its addresses may be called, but dials the other one alone.
 const localhostByIPv4 = `, ports: [], allow: ["::1/128"], local_address: 127.0.0.3`
 
-// TestR32_NamesAreJudgedWhenTheyAreDialled: a name says nothing until it is resolved.
-func TestR32_NamesAreJudgedWhenTheyAreDialled(t *testing.T) {
+// TestR32_NamesAreCheckedWhenTheyAreDialled: a name says nothing until it is resolved.
+func TestR32_NamesAreCheckedWhenTheyAreDialled(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"localhost", "LOCALHOST"} {
 		s := newStation(t, setup{form: "v2", callbacks: localhostByIPv4})
@@ -56,8 +56,8 @@ func TestR32_NamesAreJudgedWhenTheyAreDialled(t *testing.T) {
 	}
 }
 
-// TestR32_Rebound: what was allowed when it was bound is judged again at each attempt, by the config of now.
-func TestR32_Rebound(t *testing.T) {
+// TestR32_AddressesAreCheckedAtEachAttempt: what was allowed when it was bound is judged again at each attempt, by the config of now.
+func TestR32_AddressesAreCheckedAtEachAttempt(t *testing.T) {
 	t.Parallel()
 	port := untouched(t)
 	for _, address := range []string{"http://localhost:" + port + "/", "http://127.0.0.1:" + port + "/"} {
@@ -75,7 +75,7 @@ func TestR32_Rebound(t *testing.T) {
 }
 
 // A host that is not allowed is one more host: what goes there keeps no other back.
-func TestNotAllowedKeepsNoneBack(t *testing.T) {
+func TestRefusedHostDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{form: "v2", callbacks: reachable + ", per_host: 1"})
 	path := s.bind(asked("v2", "http://127.0.0.1:1/"))
@@ -100,7 +100,7 @@ func TestNoProxyIsUsed(t *testing.T) {
 }
 
 // A connection is used again, and closed when the config changes.
-func TestConnectionsAreKept(t *testing.T) {
+func TestConnectionsAreReused(t *testing.T) {
 	t.Parallel()
 	ends := make(chan string, 10)
 	opened := 0
@@ -135,7 +135,7 @@ func TestConnectionsAreKept(t *testing.T) {
 }
 
 // A config without callbacks replaces no more addresses. What was handed out before is good: the upstream has it.
-func TestConfigThatRelaysNoMore(t *testing.T) {
+func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], success: any-2xx", now: clock.now})
@@ -184,7 +184,7 @@ func TestR40_PanicInAnAttempt(t *testing.T) {
 }
 
 // An attempt ends by the config that it began with, and the next goes by the one of now.
-func TestConfigThatChangesUnderWay(t *testing.T) {
+func TestReloadDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})

@@ -23,7 +23,7 @@ const (
 )
 
 // The bodies of a payment's callback by either backend's form, what is stored for the partner, and the answer to the upstream.
-func TestCallbacksAreBroughtIntoThePartnersForm(t *testing.T) {
+func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {
 	t.Parallel()
 	for _, g := range []struct {
 		from, to  translate.Form
@@ -142,7 +142,7 @@ func TestUnrecognisedJSONPasses(t *testing.T) {
 const formMedia = "application/x-www-form-urlencoded"
 
 // A page or a text that would go on to a partner's server under its own type could be anything.
-func TestOnlyJSONAndFormsGoOn(t *testing.T) {
+func TestOnlyJSONAndFormsAreDelivered(t *testing.T) {
 	t.Parallel()
 	for label, bodies := range map[string][]string{
 		"":                                {"", "paid", "state=F", "\xb0\xe1\xc1\xa6", "\x00\x00"},
@@ -186,7 +186,7 @@ func TestUnlabelledFormsAndByteOrderMarks(t *testing.T) {
 }
 
 // A form goes on byte for byte, with its own type. Its key and bill must be those of the address, as those of JSON.
-func TestCallbacksThatAreForms(t *testing.T) {
+func TestFormCallbacks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ body, reason string }{
 		{"bill_id=" + bill + "&apikey=demo-key&appr_price=1004", ""},
@@ -298,7 +298,7 @@ func FuzzR22_ContentType(f *testing.F) {
 }
 
 // An upstream that missed our answer sends again; the partner hears of it once.
-func TestCallbackThatComesAgain(t *testing.T) {
+func TestRepeatedCallbackIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	s := newStation(t, setup{form: "legacy", now: clock.now})
@@ -341,7 +341,7 @@ func TestCallbackThatComesAgain(t *testing.T) {
 }
 
 // The same one many times at once is one.
-func TestCallbackThatComesManyTimesAtOnce(t *testing.T) {
+func TestConcurrentRepetitionsAreDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
 	path := s.bind(asked("legacy", "https://partner.example.com/"))
@@ -355,7 +355,7 @@ func TestCallbackThatComesManyTimesAtOnce(t *testing.T) {
 }
 
 // What is dead stays so when the upstream sends it again within the window: the operator decides.
-func TestDeadCallbackThatComesAgain(t *testing.T) {
+func TestRepetitionOfADeadCallbackIsNotStored(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{callbacks: ", schedule: [0s]"})
 	s.Carry(always(500, ""))

@@ -92,7 +92,7 @@ func TestAddressOfARegistration(t *testing.T) {
 
 // A payment is not lost by the name of its bill, which a registration's callback is the first to say: it can be one that
 // a database does not take. The partner gets it as it is.
-func TestBillsWhoseNamesCannotBeKept(t *testing.T) {
+func TestInvalidBillIDsAreDelivered(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := newStation(t, setup{form: "legacy", store: url})
@@ -138,7 +138,7 @@ func TestAmbiguousCallbacksAreRefused(t *testing.T) {
 }
 
 // Whoever calls at random learns nothing, costs no look into the store, and leaves one count.
-func TestPathsThatAreNoAddress(t *testing.T) {
+func TestInvalidPathsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{form: "legacy"})
 	path := s.bind(asked("v2", "https://partner.example.com/"))
@@ -273,7 +273,7 @@ type endless struct{}
 func (endless) Read(p []byte) (int, error) { return copy(p, strings.Repeat("[", len(p))), nil }
 
 // A body that broke off is not the callback.
-func TestBrokenOffBodies(t *testing.T) {
+func TestIncompleteBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, sent := range map[string]string{
 		"shorter than announced":  "Content-Length: 100\r\n\r\n" + inLegacy[:50],
@@ -304,8 +304,8 @@ func TestBrokenOffBodies(t *testing.T) {
 	}
 }
 
-// TestR30_NothingIsAcknowledgedUnstored: without the store, the upstream is told to try again.
-func TestR30_NothingIsAcknowledgedUnstored(t *testing.T) {
+// TestR30_OnlyStoredCallbacksAreAcknowledged: without the store, the upstream is told to try again.
+func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 	t.Parallel()
 	faulty := func(t *testing.T, s *station, w *httptest.ResponseRecorder, form translate.Form, upstream string) {
 		t.Helper()

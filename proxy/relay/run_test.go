@@ -16,7 +16,7 @@ import (
 )
 
 // A store that does not answer holds the deliverer up for a time, not for good.
-func TestClaimsThatGetNoAnswer(t *testing.T) {
+func TestClaimsHaveATimeLimit(t *testing.T) {
 	t.Parallel()
 	url := storetest.Postgres(t)
 	s := newStation(t, setup{form: "v2", store: url})

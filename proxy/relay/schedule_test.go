@@ -101,7 +101,7 @@ func TestScheduleOfTheConfig(t *testing.T) {
 }
 
 // A gap runs from the end of the attempt before, and that is what is noted of it: it was the beginning.
-func TestGapRunsFromTheEnd(t *testing.T) {
+func TestGapBeginsAtTheEndOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	s, clock := waiting(t, "v2", ", schedule: [0s, 1m], jitter: 0")
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
@@ -160,9 +160,9 @@ func TestRunKeepsTheSchedule(t *testing.T) {
 	})
 }
 
-// TestDueBetweenTwoLooks: what became due after the store was asked what is due, and before it was asked what will be,
+// TestCallbackDueBetweenTwoQueriesIsDelivered: what became due after the store was asked what is due, and before it was asked what will be,
 // waited until the deliverer looked again of itself.
-func TestDueBetweenTwoLooks(t *testing.T) {
+func TestCallbackDueBetweenTwoQueriesIsDelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
@@ -201,7 +201,7 @@ func (s *station) start() (stop func()) {
 }
 
 // Run sweeps what is over: at its start, and while it runs.
-func TestRunSweeps(t *testing.T) {
+func TestRunRemovesOldRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStation(t, setup{form: "v2", callbacks: ", window: 1h, retention: 90m"})

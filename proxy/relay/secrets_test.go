@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestR35_NothingIsTold: of a full run, with all that can go wrong in it, neither the log nor the metrics nor an answer
+// TestR35_NoSecretIsShown: of a full run, with all that can go wrong in it, neither the log nor the metrics nor an answer
 // shows the key, the phone, a card's digits, an approval number, anything of a body, or the query of an address.
-func TestR35_NothingIsTold(t *testing.T) {
+func TestR35_NoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	const (
 		secretKey = "canary-key-7f3a"
