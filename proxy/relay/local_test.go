@@ -11,7 +11,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// knows is a partner that refuses callers from all addresses but one.
+// knows is a partner that refuses callers from all addresses except one.
 func knows(t *testing.T, address string) *httptest.Server {
 	t.Helper()
 	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -25,8 +25,7 @@ func knows(t *testing.T, address string) *httptest.Server {
 	return partner
 }
 
-// Partners refuse callers whose address they do not know: callbacks come from the one that the config names. A partner that
-// refuses is seen in the metrics.
+// Callbacks are sent from the local address in the config, as partners refuse others. Such a refusal is in the metrics.
 func TestPartnersAreCalledFromTheLocalAddress(t *testing.T) {
 	t.Parallel()
 	partner := knows(t, "127.0.0.3")
@@ -53,7 +52,7 @@ func TestPartnersAreCalledFromTheLocalAddress(t *testing.T) {
 	}
 }
 
-// A host that is not ASCII is called by its converted name, on the wire and in the Host header.
+// A non-ASCII host is called by its converted name, in the connection and in the Host header.
 func TestHangulHostIsCalled(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 1)

@@ -91,7 +91,7 @@ billbridge_callbacks_without_key_total{upstream="up"} 2
 	}
 }
 
-// What a translation leaves out of a payment's callback, or could not fit, is counted by the table's names.
+// Fields that a translation drops from a payment's callback, or cannot convert, are counted by their names in the table.
 func TestMetricsOfFields(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{form: "legacy"})
@@ -111,7 +111,7 @@ func TestMetricsOfFields(t *testing.T) {
 	}
 }
 
-// The gauges go where the store cannot be asked, so that an alert sees it; what is counted stays.
+// While the store is unreachable the gauges are absent, for an alert; the counters stay.
 func TestMetricsWithoutStore(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
@@ -129,7 +129,7 @@ func TestMetricsWithoutStore(t *testing.T) {
 	}
 }
 
-// An upstream that a new config brings is counted from then on, and one that was there goes on.
+// An upstream of a new config has counters from then on, and those of other upstreams continue.
 func TestMetricsOfANewUpstream(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{form: "v2"})
@@ -165,7 +165,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// ranks is a source that several may draw from at a time.
+// ranks is a random source that is safe for concurrent use.
 type ranks struct {
 	mu sync.Mutex
 	of rand.Source
@@ -177,7 +177,7 @@ func (r *ranks) Uint64() uint64 {
 	return r.of.Uint64()
 }
 
-// TestR37_SeriesOfCallbacksAreBounded: no path, id, method, key, bill, field, header, host or status makes one more.
+// No path, id, method, key, bill, field, header, host or status adds a series.
 func TestR37_SeriesOfCallbacksAreBounded(t *testing.T) {
 	t.Parallel()
 	clock := newClock()

@@ -16,7 +16,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// ask is a call of the operator, who gives a name with every decision.
+// ask makes a call of the operator, with the operator's name.
 func (s *station) ask(method, target string) *httptest.ResponseRecorder {
 	if method == "POST" {
 		path, query, _ := strings.Cut(target, "?")
@@ -31,7 +31,7 @@ func (s *station) asks(method, target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// list is what the operator sees of bills, in the order of the answer.
+// list returns the callbacks of bills in the order of the operator's list.
 func (s *station) list(query string) (bills []string, list []relay.Listed) {
 	s.t.Helper()
 	w := s.ask("GET", "/callbacks"+query)
@@ -44,7 +44,7 @@ func (s *station) list(query string) (bills []string, list []relay.Listed) {
 	return bills, list
 }
 
-// progress is what a replay or a drop of several answers.
+// progress is the answer to a replay or a drop of several callbacks.
 func (s *station) progress(target string) (lines []relay.Progress) {
 	s.t.Helper()
 	w := s.ask("POST", target)
@@ -142,9 +142,8 @@ func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPartlyReadableQueriesAreRefused: a query of which a part was passed over meant every dead callback there is, and was
-// dropped for it: one that could not be read, an empty value as of a variable that is not set, a state that is not
-// dead, and a cursor.
+// A query with an invalid part is refused: without that part it would select every dead callback. Such parts are one that cannot be
+// parsed, an empty value of an unset variable, a state other than dead, and a cursor.
 func TestPartlyReadableQueriesAreRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := office(t)
@@ -441,7 +440,7 @@ func TestOperatorFailuresAreInTheLastLine(t *testing.T) {
 	}
 }
 
-// closes does something when the first line is out.
+// closes calls a function after the first line was written.
 type closes struct {
 	*httptest.ResponseRecorder
 	during func()

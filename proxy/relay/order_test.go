@@ -20,7 +20,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// gate is a partner that lets nobody through until it is told to. In a bubble, what cannot go on does not.
+// gate is a partner that answers no request until it is opened.
 type gate struct {
 	mu             sync.Mutex
 	inside, inmost map[string]int // by host
@@ -81,8 +81,8 @@ func (s *station) deliverableTo(key, address, bill string, more ...string) {
 	s.accept(s.bind(a), notice("v2", key, bill, more...))
 }
 
-// The second callback of a bill waits for the first: while that is tried, while it waits for its next attempt, and
-// until it is delivered or dead. Other bills of the same partner do not wait.
+// The second callback of a bill waits until the first is delivered or dead: during its attempts and between them. Other bills of the
+// same partner do not wait.
 func TestCallbacksOfABillKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	for _, end := range []store.State{store.Delivered, store.Dead} {
@@ -139,8 +139,7 @@ func TestCallbacksOfABillKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// TestR31_OneDeadPartnerDelaysNoOther: hundreds wait for a host that hangs, and all others are delivered while it does.
-// No host ever has more than its share, nor all of them more than there is.
+// While hundreds of callbacks wait for a host that hangs, all others are delivered. The limits of one host and of all hosts hold.
 func TestR31_OneDeadPartnerDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +176,7 @@ func TestR31_OneDeadPartnerDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestR31_PartnerWithManyHostsDelaysNoOther, all of which are dead, does not take the place of the others either.
+// A partner with many hosts that all hang does not use up the attempts of others.
 func TestR31_PartnerWithManyHostsDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -220,8 +219,8 @@ func registration(form translate.Form, merchant, address string) relay.Binding {
 	return relay.Binding{Upstream: "up", Operation: "mapping.register", Form: form, Key: key, Member: "m", Merchant: merchant, URL: address}
 }
 
-// A status that comes back is news. The partner gets all three, and the later ones only after the first, however the
-// upstream repeats each of them.
+// A status that returns after another one is delivered again. The partner gets all three in order, however often the upstream repeats
+// each of them.
 func TestRegistrationStatusThatReturnsIsDelivered(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -268,7 +267,7 @@ func TestRegistrationStatusThatReturnsIsDelivered(t *testing.T) {
 	s.counts("billbridge_callbacks_repeated_total", `{upstream="up"} 3`)
 }
 
-// The same for a bill: two states that change places, each sent twice.
+// The same for a bill: two states in turn, each sent twice.
 func TestBillStateThatReturnsIsDelivered(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
@@ -282,7 +281,7 @@ func TestBillStateThatReturnsIsDelivered(t *testing.T) {
 	}
 }
 
-// Callbacks that name no bill keep the order of their address: that of a merchant, or of one bill whose id is not known.
+// Callbacks without a bill are delivered in the order of their address: that of a merchant, or of one bill without a known id.
 func TestOrderOfCallbacksWithoutABill(t *testing.T) {
 	t.Parallel()
 	for _, ofBill := range []bool{false, true} {
@@ -302,7 +301,7 @@ func TestOrderOfCallbacksWithoutABill(t *testing.T) {
 	}
 }
 
-// A merchant that registers again with another address is the same one: its statuses keep their order over both.
+// The statuses of a merchant that registers again with another address keep their order over both addresses.
 func TestOrderOfAMerchantWithTwoAddresses(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
@@ -333,7 +332,7 @@ func TestOrderOfAMerchantWithLongNames(t *testing.T) {
 	})
 }
 
-// One host under several spellings is one, and another port is another.
+// All spellings of a host are one host; another port is another host.
 func TestSpellingsOfOneHostAreOneHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -355,7 +354,7 @@ func TestSpellingsOfOneHostAreOneHost(t *testing.T) {
 	})
 }
 
-// There are never more attempts than the config allows, and every one that ends makes room for the next.
+// There are never more attempts than the config allows, and the end of each one lets the next begin.
 func TestConcurrentAttemptsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"billbridge/proxy/store"
 )
 
-// untouched is a listener on which nothing may connect, and its port.
+// untouched is a listener to which no connection may be made, and its port.
 func untouched(t *testing.T) (port string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func untouched(t *testing.T) (port string) {
 // localhostByIPv4 takes localhost as an address, since one of its addresses may be called, but dials the other one alone.
 const localhostByIPv4 = `, ports: [], allow: ["::1/128"], local_address: 127.0.0.3`
 
-// TestR32_NamesAreCheckedWhenTheyAreDialled: a name says nothing until it is resolved.
+// A name is checked when it is dialled, by the address to which it resolves.
 func TestR32_NamesAreCheckedWhenTheyAreDialled(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"localhost", "LOCALHOST"} {
@@ -56,7 +56,7 @@ func TestR32_NamesAreCheckedWhenTheyAreDialled(t *testing.T) {
 	}
 }
 
-// TestR32_AddressesAreCheckedAtEachAttempt: what was allowed when it was bound is judged again at each attempt, by the config of now.
+// An address that was allowed when it was bound is checked again at each attempt, by the current config.
 func TestR32_AddressesAreCheckedAtEachAttempt(t *testing.T) {
 	t.Parallel()
 	port := untouched(t)
@@ -74,7 +74,7 @@ func TestR32_AddressesAreCheckedAtEachAttempt(t *testing.T) {
 	}
 }
 
-// A host that is not allowed is one more host: what goes there keeps no other back.
+// Callbacks to a host that is not allowed do not delay those to others.
 func TestRefusedHostDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{form: "v2", callbacks: reachable + ", per_host: 1"})
@@ -91,7 +91,7 @@ func TestRefusedHostDelaysNoOther(t *testing.T) {
 	}
 }
 
-// Callbacks go straight to where the guard has looked: a proxy would resolve names elsewhere.
+// Callbacks are sent directly to the address that the guard has checked: a proxy would resolve names itself.
 func TestNoProxyIsUsed(t *testing.T) {
 	t.Parallel()
 	if newStation(t, setup{}).Transport().Proxy != nil {
@@ -134,7 +134,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// A config without callbacks replaces no more addresses. What was handed out before is good: the upstream has it.
+// With a config without callbacks no more addresses are replaced. Earlier addresses still work: upstreams have them.
 func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -164,7 +164,7 @@ func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 	}
 }
 
-// TestR40_PanicInAnAttempt is one more attempt that failed: the next one comes, and everything else goes on.
+// A panic in an attempt is a failed attempt: the next attempt is made, and nothing else is affected.
 func TestR40_PanicInAnAttempt(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -183,7 +183,7 @@ func TestR40_PanicInAnAttempt(t *testing.T) {
 	}
 }
 
-// An attempt ends by the config that it began with, and the next goes by the one of now.
+// An attempt ends with the config that it began with; the next one uses the current config.
 func TestReloadDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	clock := newClock()

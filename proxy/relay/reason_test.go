@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// attempts are those at the only callback, without their times.
+// attempts returns the attempts at the only callback, without their times.
 func (s *station) attempts() []store.Attempt {
 	s.t.Helper()
 	all, err := s.store.Attempts(s.t.Context(), s.only().ID)
@@ -32,7 +32,7 @@ func (s *station) attempts() []store.Attempt {
 	return all
 }
 
-// reasons wants one attempt for a reason, in words that show neither an address nor a secret.
+// reasons expects one attempt with a reason, whose text shows neither an address nor a secret.
 func (s *station) reasons(outcome, reason string) {
 	s.t.Helper()
 	all := s.attempts()
@@ -48,7 +48,7 @@ func (s *station) reasons(outcome, reason string) {
 	}
 }
 
-// answers is a server that speaks no HTTP, and its address.
+// answers is a server that does not speak HTTP, and its address.
 func answers(t *testing.T, does func(*net.TCPConn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +74,7 @@ func answers(t *testing.T, does func(*net.TCPConn)) string {
 // read takes the first bytes of a request: a connection that is closed on what was not read is reset.
 func read(c *net.TCPConn) { _, _ = c.Read(make([]byte, 64<<10)) }
 
-// Why an attempt failed, over real connections.
+// The reasons of failed attempts, over real connections.
 func TestReasonsOfAttempts(t *testing.T) {
 	t.Parallel()
 	plain := httptest.NewServer(http.NotFoundHandler())
@@ -141,7 +141,7 @@ func TestReasonsOfAttempts(t *testing.T) {
 	s.reasons("address", "the address is not called: its port is not one of those allowed here")
 }
 
-// Why, where a test has no such network: errors as net and crypto make them, which name what may not be shown.
+// The reasons of errors that a test cannot cause: errors of net and crypto, with values that must not be shown.
 func TestReasonsOfErrors(t *testing.T) {
 	t.Parallel()
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
@@ -173,7 +173,7 @@ func TestReasonsOfErrors(t *testing.T) {
 	})
 }
 
-// What partners answer, seen in the field, and what the operator is shown of it.
+// Answers of partners, as in the field notes, and the reason that the operator gets.
 func TestReasonsOfAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -22,7 +22,7 @@ const (
 		`"appr_price":"1004","appr_issuer":"신한","appr_num":"30001234","appr_monthly":"00","appr_state":"F"}`
 )
 
-// The bodies of a payment's callback by either backend's form, what is stored for the partner, and the answer to the upstream.
+// The bodies of a payment's callback in the form of each backend, the stored body, and the answer to the upstream.
 func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {
 	t.Parallel()
 	for _, g := range []struct {
@@ -78,7 +78,7 @@ func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {
 	}
 }
 
-// A v2 upstream sends snake_case fields. A v2 partner gets its own form, a legacy partner the bytes; both are counted.
+// A v2 upstream sends snake_case fields. A v2 partner gets its own form, a legacy partner the unchanged bytes; both are counted.
 func TestCallbacksInTheOtherSpelling(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range forms {
@@ -105,7 +105,7 @@ func TestCallbacksInTheOtherSpelling(t *testing.T) {
 	}
 }
 
-// A registration's status has fields that the table does not name. They stay, whatever the spelling of the key.
+// Fields of a registration's status that the table does not have stay, whatever the spelling of the key.
 func TestStatusInTheOtherSpellingKeepsItsFields(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
@@ -115,8 +115,8 @@ func TestStatusInTheOtherSpellingKeepsItsFields(t *testing.T) {
 	}
 }
 
-// What the table does not recognise goes on as it came: a notice of a payment is not lost for its looks. It is JSON,
-// whatever it is labelled.
+// JSON that the table does not recognise is delivered unchanged, so that no notice of a payment is lost. It is recognised as JSON
+// whatever its content type.
 func TestUnrecognisedJSONPasses(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
@@ -141,7 +141,7 @@ func TestUnrecognisedJSONPasses(t *testing.T) {
 
 const formMedia = "application/x-www-form-urlencoded"
 
-// A page or a text that would go on to a partner's server under its own type could be anything.
+// Pages and other texts are refused: they could be anything.
 func TestOnlyJSONAndFormsAreDelivered(t *testing.T) {
 	t.Parallel()
 	for label, bodies := range map[string][]string{
@@ -166,8 +166,8 @@ func TestOnlyJSONAndFormsAreDelivered(t *testing.T) {
 	}
 }
 
-// A form without a label that says whom it is for is one, and a byte order mark before JSON is no part of it: both are payment
-// notices that would be lost.
+// A form without a content type but with a key is a form, and a byte order mark before JSON is ignored: otherwise these payment
+// notices would be lost.
 func TestUnlabelledFormsAndByteOrderMarks(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string][2]string{
@@ -185,7 +185,7 @@ func TestUnlabelledFormsAndByteOrderMarks(t *testing.T) {
 	}
 }
 
-// A form goes on byte for byte, with its own type. Its key and bill must be those of the address, as those of JSON.
+// A form is delivered byte for byte, with its own type. Its key and bill must be those of the address, as in JSON.
 func TestFormCallbacks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ body, reason string }{
@@ -220,7 +220,7 @@ func TestFormCallbacks(t *testing.T) {
 	}
 }
 
-// A form at a registration's address names a bill, which may be anything, a text that no database takes too.
+// A form to the address of a registration can have any bill id, also one that a database refuses.
 func TestBillOfAForm(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
@@ -230,7 +230,7 @@ func TestBillOfAForm(t *testing.T) {
 	}
 }
 
-// Without the partner's key a callback is taken, for its address is a secret, and counted. A config can refuse it.
+// A callback without the partner's key is accepted and counted, because its address is a secret. A config can refuse it.
 func TestCallbacksWithoutAKey(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ body, label string }{
@@ -258,7 +258,7 @@ func TestCallbacksWithoutAKey(t *testing.T) {
 
 var header = regexp.MustCompile(`^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$`)
 
-// TestR22_ContentTypeIsCleaned: it becomes a header towards the partner.
+// The content type is cleaned: it becomes a header of the request to the partner.
 func TestR22_ContentTypeIsCleaned(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
@@ -297,7 +297,7 @@ func FuzzR22_ContentType(f *testing.F) {
 	})
 }
 
-// An upstream that missed our answer sends again; the partner hears of it once.
+// An upstream that missed our answer sends again; the partner gets the callback once.
 func TestRepeatedCallbackIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -340,7 +340,7 @@ func TestRepeatedCallbackIsDeliveredOnce(t *testing.T) {
 	s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 7`)
 }
 
-// The same one many times at once is one.
+// Of many equal callbacks at the same time one is stored.
 func TestConcurrentRepetitionsAreDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
@@ -354,7 +354,7 @@ func TestConcurrentRepetitionsAreDeliveredOnce(t *testing.T) {
 	s.counts("billbridge_callbacks_repeated_total", `{upstream="up"} 31`)
 }
 
-// What is dead stays so when the upstream sends it again within the window: the operator decides.
+// A dead callback stays dead if the upstream repeats it within the window: the operator decides.
 func TestRepetitionOfADeadCallbackIsNotStored(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{callbacks: ", schedule: [0s]"})

@@ -19,7 +19,7 @@ import (
 	"billbridge/translate"
 )
 
-// holds wants a refusal in a form, with nothing stored and one count of its reason.
+// holds expects a refusal in a form, with nothing stored and one count of its reason.
 func (s *station) holds(w *httptest.ResponseRecorder, form translate.Form, status int, upstream, reason string) {
 	s.t.Helper()
 	if w.Code != status || w.Header().Get("Content-Type") != "application/json; charset=utf-8" || w.Header().Get("Content-Length") != strconv.Itoa(w.Body.Len()) {
@@ -36,8 +36,8 @@ func (s *station) holds(w *httptest.ResponseRecorder, form translate.Form, statu
 	s.counts("billbridge_callbacks_accepted_total")
 }
 
-// A key in the body must be the partner's. Whoever found an address does not put another's payment, or another bill's, before
-// the partner; both are an alarm, and nothing is stored.
+// The key and the bill in the body must be those of the address. Otherwise the callback is counted for an alert and not stored: a
+// caller that found an address cannot deliver the payment of another partner or bill.
 func TestCallbacksForAnotherAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, body, reason string }{
@@ -68,7 +68,7 @@ func TestCallbacksForAnotherAreRefused(t *testing.T) {
 	}
 }
 
-// A registration's address takes any bill of its partner, but not two in one.
+// The address of a registration accepts any bill of its partner, but not two in one callback.
 func TestAddressOfARegistration(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{form: "legacy"})
@@ -90,8 +90,8 @@ func TestAddressOfARegistration(t *testing.T) {
 	s.counts(refused, `{reason="another_bill",upstream="up"} 1`, `{reason="another_partner",upstream="up"} 1`)
 }
 
-// A payment is not lost by the name of its bill, which a registration's callback is the first to say: it can be one that
-// a database does not take. The partner gets it as it is.
+// A callback of a registration may have a bill id that a database refuses. It is delivered unchanged, so that the payment is not
+// lost.
 func TestInvalidBillIDsAreDelivered(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, url string) {
@@ -118,7 +118,7 @@ func TestInvalidBillIDsAreDelivered(t *testing.T) {
 	})
 }
 
-// What could be read in two ways is not brought on, whichever the forms.
+// An ambiguous body is not delivered, whatever the forms.
 func TestAmbiguousCallbacksAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
@@ -137,7 +137,7 @@ func TestAmbiguousCallbacksAreRefused(t *testing.T) {
 	}
 }
 
-// Whoever calls at random learns nothing, costs no look into the store, and leaves one count.
+// A call to a random path gets no information, causes no query of the store, and is counted.
 func TestInvalidPathsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{form: "legacy"})
@@ -177,7 +177,7 @@ func TestOtherMethods(t *testing.T) {
 	}
 }
 
-// The method is the table's.
+// The method is that of the table.
 func TestMethodOfTheTable(t *testing.T) {
 	t.Parallel()
 	overlay := filepath.Join(t.TempDir(), "overlay.yaml")
@@ -216,7 +216,7 @@ func TestContentCodingsAreRefused(t *testing.T) {
 	s.accept(path, "2", "Content-Encoding", "")
 }
 
-// TestContentCodingInASecondLine: only the first line of the header was looked at, and what was coded passed as unrecognised.
+// All lines of the header count: an encoded body must not be delivered as unrecognised.
 func TestContentCodingInASecondLine(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"identity", ""} {
@@ -226,7 +226,7 @@ func TestContentCodingInASecondLine(t *testing.T) {
 	}
 }
 
-// TestR34_CallbackBodiesAreCapped by what really comes, whatever the headers say.
+// Bodies are limited by the bytes received, whatever the headers say.
 func TestR34_CallbackBodiesAreCapped(t *testing.T) {
 	t.Parallel()
 	for size, status := range map[int]int{1024: 200, 1025: 413, 1 << 20: 413} {
@@ -272,7 +272,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return copy(p, strings.Repeat("[", len(p))), nil }
 
-// A body that broke off is not the callback.
+// An incomplete body is not stored.
 func TestIncompleteBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, sent := range map[string]string{
@@ -304,7 +304,7 @@ func TestIncompleteBodiesAreRefused(t *testing.T) {
 	}
 }
 
-// TestR30_OnlyStoredCallbacksAreAcknowledged: without the store, the upstream is told to try again.
+// While the store is unreachable, the upstream gets an answer that makes it try again.
 func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 	t.Parallel()
 	faulty := func(t *testing.T, s *station, w *httptest.ResponseRecorder, form translate.Form, upstream string) {
@@ -365,12 +365,12 @@ func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 	})
 }
 
-// during is a reader that does something when it is read, and is empty.
+// during is an empty reader that calls a function when it is read.
 type during func()
 
 func (d during) Read([]byte) (int, error) { d(); return 0, io.EOF }
 
-// What is acknowledged is on the disk: another process that opens the file finds it.
+// An acknowledged callback is on the disk: another process that opens the file finds it.
 func TestR30_AcknowledgedIsOnTheDisk(t *testing.T) {
 	t.Parallel()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "store.db")

@@ -15,7 +15,7 @@ import (
 	"billbridge/proxy/store/storetest"
 )
 
-// A store that does not answer holds the deliverer up for a time, not for good.
+// A store that does not answer delays the deliverer only for a time limit.
 func TestClaimsHaveATimeLimit(t *testing.T) {
 	t.Parallel()
 	url := storetest.Postgres(t)
@@ -98,7 +98,7 @@ func TestTwoRelaysOnOneStore(t *testing.T) {
 	}
 }
 
-// Run ends when it is told to: what is on its way comes to its end and is written down, and nothing else is begun.
+// When its context ends, Run finishes and records the attempts in progress, and begins no other.
 func TestRunEndsWithItsAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestRunEndsWithItsAttempts(t *testing.T) {
 	})
 }
 
-// A store that fails for a while ends nothing, and a delivery that could not be written down is made again.
+// Run continues after errors of the store, and repeats a delivery whose result could not be stored.
 func TestRunSurvivesItsStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

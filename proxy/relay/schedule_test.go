@@ -16,7 +16,7 @@ var gaps = []time.Duration{
 	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// TestR31_DefaultSchedule: every attempt in its time, none before and none after the last, under one id.
+// Every attempt is made at its time, with one id, and none after the last.
 func TestR31_DefaultSchedule(t *testing.T) {
 	t.Parallel()
 	const many = 20
@@ -79,7 +79,7 @@ func (s *station) callback(id string) store.Callback {
 	return c
 }
 
-// Gaps are the config's, the first one too, and without jitter they are exact.
+// All gaps are those of the config, and without jitter they are exact.
 func TestScheduleOfTheConfig(t *testing.T) {
 	t.Parallel()
 	s, clock := waiting(t, "v2", ", schedule: [90s, 1ms, 48h], jitter: 0")
@@ -100,7 +100,7 @@ func TestScheduleOfTheConfig(t *testing.T) {
 	}
 }
 
-// A gap runs from the end of the attempt before, and that is what is noted of it: it was the beginning.
+// A gap begins at the end of the attempt before, which is the recorded time.
 func TestGapBeginsAtTheEndOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	s, clock := waiting(t, "v2", ", schedule: [0s, 1m], jitter: 0")
@@ -114,7 +114,7 @@ func TestGapBeginsAtTheEndOfAnAttempt(t *testing.T) {
 	}
 }
 
-// A success at any attempt ends it.
+// A success at any attempt ends the schedule.
 func TestDeliveredStopsTheSchedule(t *testing.T) {
 	t.Parallel()
 	for _, last := range []int{1, 2, 10} {
@@ -136,7 +136,7 @@ func TestDeliveredStopsTheSchedule(t *testing.T) {
 	}
 }
 
-// Run keeps the schedule by itself, to the instant, and begins at once with what comes in while it sleeps.
+// Run follows the schedule exactly, and begins at once with a callback that is accepted while it sleeps.
 func TestRunKeepsTheSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -160,8 +160,8 @@ func TestRunKeepsTheSchedule(t *testing.T) {
 	})
 }
 
-// TestCallbackDueBetweenTwoQueriesIsDelivered: what became due after the store was asked what is due, and before it was asked what will be,
-// waited until the deliverer looked again of itself.
+// A callback that becomes due between the query for due callbacks and the query for the next time does not wait for the next
+// interval.
 func TestCallbackDueBetweenTwoQueriesIsDelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestCallbackDueBetweenTwoQueriesIsDelivered(t *testing.T) {
 	})
 }
 
-// start has Run work, until the function that it returns is called.
+// start runs Run until the function that it returns is called.
 func (s *station) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -200,7 +200,7 @@ func (s *station) start() (stop func()) {
 	}
 }
 
-// Run sweeps what is over: at its start, and while it runs.
+// Run removes old rows at its start and while it runs.
 func TestRunRemovesOldRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestRunRemovesOldRows(t *testing.T) {
 	})
 }
 
-// TestR34_RunDeletesBodies of delivered callbacks, unless the clock may be wrong. The rows stay.
+// Run deletes the bodies of delivered callbacks, unless the clock may be wrong. The rows stay.
 func TestR34_RunDeletesBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestR34_RunDeletesBodies(t *testing.T) {
 	})
 }
 
-// TestWrongClockRemovesNoAddress: while the machine's clock is years from what the store knows nothing is removed by it.
+// While the machine's clock differs by years from the store's, nothing is removed.
 func TestWrongClockRemovesNoAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

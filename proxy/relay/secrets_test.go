@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestR35_NoSecretIsShown: of a full run, with all that can go wrong in it, neither the log nor the metrics nor an answer
-// shows the key, the phone, a card's digits, an approval number, anything of a body, or the query of an address.
+// In a full run with all failures, neither the log nor the metrics nor an answer shows the key, the phone, digits of a card, an
+// approval number, a part of a body, or the query of an address.
 func TestR35_NoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	const (
@@ -106,12 +106,12 @@ func TestR35_NoSecretIsShown(t *testing.T) {
 	}
 }
 
-// breaks is a body that breaks off.
+// breaks is an incomplete body.
 type breaks struct{}
 
 func (breaks) Read([]byte) (int, error) { return 0, errors.New("canary") }
 
-// TestR36_LogValuesAreEscaped: what an operator asks for is one value of one line.
+// A value in an operator's call is one value of one line of the log.
 func TestR36_LogValuesAreEscaped(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
