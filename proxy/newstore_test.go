@@ -69,7 +69,7 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 				text = strings.ReplaceAll(text, m.file, filepath.Join(t.TempDir(), "elsewhere.db"))
 			}
 			m.process = newProcess(t, text)
-			m.waitForLog(`"level":"WARN"`, "the store is new: both backends are asked", "billbridge rollout begin")
+			m.waitForLog(`"level":"WARN"`, "the store is new: both backends are probed", "billbridge rollout begin")
 			m.checkMetric("billbridge_rollout_begun 0")
 			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"started":`) || strings.Contains(got, `"begun":`) {
 				t.Errorf("%s", got)
