@@ -228,21 +228,21 @@ func TestRunRemovesOldRows(t *testing.T) {
 func TestR34_RunDeletesBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", keep_bodies: 90m"})
+		s := newStation(t, setup{form: "v2", callbacks: ", keep_bodies: 30m"})
 		s.Carry(always(200, documented["v2"]))
 		s.accept(s.bind(asked("v2", "https://partner.example.com/")), inV2)
 		if _, err := s.store.Tick(t.Context(), time.Now().Add(4*365*24*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		stop := s.start()
-		time.Sleep(5 * time.Hour)
+		time.Sleep(2 * time.Hour)
 		if c := s.only(); c.State != store.Delivered || !c.Erased.IsZero() {
 			t.Errorf("with a wrong clock: %+v", c)
 		}
 		if err := s.store.ConfirmClock(t.Context(), "anna", time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Hour)
+		time.Sleep(70 * time.Minute)
 		if c := s.only(); c.State != store.Delivered || c.Erased.IsZero() {
 			t.Errorf("after it was confirmed: %+v", c)
 		}
