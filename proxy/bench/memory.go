@@ -15,21 +15,28 @@ import (
 // bodyLength is the length that a half-sent body announces: the default of limits.body.
 const bodyLength = 1 << 20
 
+// startAndMeasure starts the processes, and returns the memory of billbridge after its first call. If err is nil, the caller must stop them.
+func startAndMeasure() (p *processes, before float64, err error) {
+	if p, err = start(); err != nil {
+		return nil, 0, err
+	}
+	s := &subject{name: "billbridge", url: "http://" + p.billbridgeAt + "/if/bill/read", body: legacyCall, pid: p.billbridge}
+	if err = s.prepare(p.dir); err == nil {
+		before, err = residentMiB(p.billbridge)
+	}
+	if err != nil {
+		p.stopAndWaitForAll()
+	}
+	return p, before, err
+}
+
 // measureIdle opens connections, makes one call on each, keeps them open, and prints the memory of billbridge.
 func measureIdle(connections int) error {
-	p, err := start()
+	p, before, err := startAndMeasure()
 	if err != nil {
 		return err
 	}
 	defer p.stopAndWaitForAll()
-	s := &subject{name: "billbridge", url: "http://" + p.billbridgeAt + "/if/bill/read", body: legacyCall, pid: p.billbridge}
-	if err := s.prepare(p.dir); err != nil {
-		return err
-	}
-	before, err := residentMiB(p.billbridge)
-	if err != nil {
-		return err
-	}
 	call := fmt.Sprintf("POST /if/bill/read HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", p.billbridgeAt, len(legacyCall), legacyCall)
 	for i := range connections {
 		c, err := net.Dial("tcp", p.billbridgeAt)
@@ -64,19 +71,11 @@ func measureIdle(connections int) error {
 // measureHalfSent opens connections, sends half of a body on each, and prints the memory of billbridge: the peak, and what is left after the
 // connections are closed.
 func measureHalfSent(connections int) error {
-	p, err := start()
+	p, before, err := startAndMeasure()
 	if err != nil {
 		return err
 	}
 	defer p.stopAndWaitForAll()
-	s := &subject{name: "billbridge", url: "http://" + p.billbridgeAt + "/if/bill/read", body: legacyCall, pid: p.billbridge}
-	if err := s.prepare(p.dir); err != nil {
-		return err
-	}
-	before, err := residentMiB(p.billbridge)
-	if err != nil {
-		return err
-	}
 	half := fmt.Sprintf("POST /if/bill/read HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", p.billbridgeAt, bodyLength) +
 		strings.Repeat(" ", bodyLength/2)
 	var open []net.Conn
