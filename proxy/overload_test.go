@@ -77,6 +77,22 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 	}
 }
 
+// holdTwoReads sends two reads that the gate holds at the upstream. They must be answered when it opens.
+func (g *gate) holdTwoReads(t *testing.T, b *gateway, client string) (calling *sync.WaitGroup) {
+	t.Helper()
+	calling = new(sync.WaitGroup)
+	for range 2 {
+		calling.Go(func() {
+			q := newCall(client, "read")
+			if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
+				t.Errorf("%v %+v", err, got)
+			}
+		})
+		receive(t, g.reached, "call at the upstream")
+	}
+	return calling
+}
+
 // TestPartnerLimits: a partner over limits.partner gets 429 in its form, and nothing is sent. Other partners are not affected.
 func TestPartnerLimits(t *testing.T) {
 	t.Parallel()
@@ -90,16 +106,7 @@ func TestPartnerLimits(t *testing.T) {
 					text := oneUpstream(upstream, back.url, "failures: {status: "+status+"}")
 					b := newGateway(t, text+"limits: {partner: {in_flight: 2}}\n")
 					defer g.open()
-					var calling sync.WaitGroup
-					for range 2 {
-						calling.Go(func() {
-							q := newCall(client, "read")
-							if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
-								t.Errorf("%v %+v", err, got)
-							}
-						})
-						receive(t, g.reached, "call at the upstream")
-					}
+					calling := g.holdTwoReads(t, b, client)
 					want := map[string]int{"own": 429, "always-200": 200}[status]
 					wantOver := func(limit string) {
 						t.Helper()
@@ -139,16 +146,7 @@ func TestRequestsInProgressAreLimited(t *testing.T) {
 		back := newBackend(t, g.holdCalls(newService()))
 		b := newGateway(t, oneUpstream("v2", back.url, "limits: {in_flight: 2}"))
 		defer g.open()
-		var calling sync.WaitGroup
-		for range 2 {
-			calling.Go(func() {
-				q := newCall(client, "read")
-				if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
-					t.Errorf("%v %+v", err, got)
-				}
-			})
-			receive(t, g.reached, "call at the upstream")
-		}
+		calling := g.holdTwoReads(t, b, client)
 		got := b.raw(false, head(newCall(client, "create").path(), "Content-Length: 1000000\r\n"))
 		if len(got) != 1 || got[0].header.Get("Retry-After") != "1" || got[0].header.Get("Connection") != "close" {
 			t.Fatalf("%+v", got)
@@ -258,16 +256,7 @@ func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 		back := newBackend(t, g.holdCalls(newService()))
 		b := newGateway(t, oneUpstream("v2", back.url, "limits: {"+limits+"}"))
 		defer g.open()
-		var calling sync.WaitGroup
-		for range 2 {
-			calling.Go(func() {
-				q := newCall("v2", "read")
-				if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
-					t.Errorf("%v %+v", err, got)
-				}
-			})
-			receive(t, g.reached, "call at the upstream")
-		}
+		calling := g.holdTwoReads(t, b, "v2")
 		if got := b.send(newCall("legacy", "create")); got.status != status {
 			t.Errorf("%s: %d %s, want %d", limits, got.status, got.body, status)
 		}

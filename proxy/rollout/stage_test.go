@@ -43,7 +43,7 @@ func TestPercentageDependsOnAllItsParts(t *testing.T) {
 		}
 		alike[text] = true
 	}
-	if len(alike) < len(parts)-1 { // two may have the same percentage by chance
+	if len(alike) < len(parts)-1 { // two of them may have the same percentage
 		t.Errorf("only %d of %d differ", len(alike), len(parts))
 	}
 }
