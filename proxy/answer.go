@@ -186,7 +186,7 @@ func (x *exchange) finish() {
 	if x.in.readCall != nil {
 		x.in.readCall.Release()
 	}
-	x.in.body.release(!x.sent.busy)
+	x.in.body.release(true)
 }
 
 // answerPanic answers a request whose handler panicked. It logs the type of the panic value and the stack, but not the

@@ -72,9 +72,8 @@ func (x *exchange) readBack() {
 // fetch sends a request for a comparison.
 func (t *routeTarget) fetch(ctx context.Context, c *config.Config, id string, request []byte, most int64) (evidence.Answer, error) {
 	reply := new(bytes.Buffer)
-	sending := newPayload(request)
-	sending.noPartnerLimit = true
-	response, err := t.upstream.post(ctx, t.url, id, sending, reply, most)
+	r := &upstreamRequest{head: t.head, id: id, body: request, noPartnerLimit: true}
+	response, err := t.upstream.post(ctx, r, reply, most)
 	if err != nil {
 		return evidence.Answer{}, err
 	}

@@ -22,7 +22,11 @@ type connections struct {
 
 	mu       sync.Mutex
 	partners map[uint64]*partnerConnections // partners with calls, by the hash of the key
+	unused   []*partnerConnections          // of partners without calls, for the next ones
 }
+
+// maxUnused limits the number of partnerConnections that are kept for reuse.
+const maxUnused = 64
 
 type partnerConnections struct {
 	*semaphore.Weighted
@@ -40,68 +44,107 @@ func newConnections(c *config.Upstream, m *metrics) *connections {
 	}
 }
 
-// acquire waits until the call may run: first for the limit of the partner, unless noPartnerLimit is set, then for that of
-// the upstream. A call that waits for its partner's limit delays no other partner. All calls without a key count as one
-// partner. The caller must call release after the call. The error is that of ctx.
-func (c *connections) acquire(ctx context.Context, partner string, noPartnerLimit bool) (release func(), err error) {
-	releasePartner := func() {}
-	if !noPartnerLimit {
-		if releasePartner, err = c.acquirePartner(ctx, maphash.String(seed, partner)); err != nil {
-			return nil, err
+// A slot is the right to make one call.
+type slot struct {
+	partner *partnerConnections // nil if the call does not count for a partner
+	key     uint64
+}
+
+// tryAcquire returns a slot if one is free, both of the partner, unless noPartnerLimit is set, and of the upstream. All calls without a key count
+// as one partner. The caller must call release after the call.
+func (c *connections) tryAcquire(partner uint64, noPartnerLimit bool) (s slot, ok bool) {
+	s = c.enter(partner, noPartnerLimit)
+	if s.partner != nil && !s.partner.TryAcquire(1) {
+		c.leave(s)
+		return slot{}, false
+	}
+	if !c.all.TryAcquire(1) {
+		c.releasePartner(s)
+		return slot{}, false
+	}
+	return s, true
+}
+
+// acquire waits for a slot: first for the limit of the partner, then for that of the upstream. A call that waits for its partner's limit delays
+// no other partner. The error is that of ctx.
+func (c *connections) acquire(ctx context.Context, partner uint64, noPartnerLimit bool) (slot, error) {
+	s := c.enter(partner, noPartnerLimit)
+	if s.partner != nil {
+		if err := s.partner.Acquire(ctx, 1); err != nil {
+			c.leave(s)
+			return slot{}, err
 		}
 	}
 	if err := c.all.Acquire(ctx, 1); err != nil {
-		releasePartner()
-		return nil, err
+		c.releasePartner(s)
+		return slot{}, err
 	}
-	return func() {
-		c.all.Release(1)
-		releasePartner()
-	}, nil
+	return s, nil
 }
 
-func (c *connections) acquirePartner(ctx context.Context, key uint64) (release func(), err error) {
-	c.mu.Lock()
-	partner := c.partners[key]
-	if partner == nil {
-		partner = &partnerConnections{Weighted: semaphore.NewWeighted(c.perPartner)}
-		c.partners[key] = partner
+func (c *connections) release(s slot) {
+	c.all.Release(1)
+	c.releasePartner(s)
+}
+
+func (c *connections) releasePartner(s slot) {
+	if s.partner != nil {
+		s.partner.Release(1)
+		c.leave(s)
 	}
-	partner.calls++
-	c.mu.Unlock()
-	end := func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if partner.calls--; partner.calls == 0 {
-			delete(c.partners, key)
+}
+
+// enter counts a call of a partner.
+func (c *connections) enter(partner uint64, noPartnerLimit bool) slot {
+	if noPartnerLimit {
+		return slot{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.partners[partner]
+	if p == nil {
+		if last := len(c.unused) - 1; last >= 0 {
+			p, c.unused = c.unused[last], c.unused[:last]
+		} else {
+			p = &partnerConnections{Weighted: semaphore.NewWeighted(c.perPartner)}
+		}
+		c.partners[partner] = p
+	}
+	p.calls++
+	return slot{p, partner}
+}
+
+// leave ends what enter began.
+func (c *connections) leave(s slot) {
+	if s.partner == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.partner.calls--; s.partner.calls == 0 {
+		delete(c.partners, s.key)
+		if len(c.unused) < maxUnused {
+			c.unused = append(c.unused, s.partner)
 		}
 	}
-	if err := partner.Acquire(ctx, 1); err != nil {
-		end()
-		return nil, err
-	}
-	return func() {
-		partner.Release(1)
-		end()
-	}, nil
 }
 
 // A wait measures how long a call waits for its connection, a new one or an idle one.
 type wait struct {
-	connections *connections
+	connections *connections // nil after the end
 	began       time.Time
-	once        sync.Once
 }
 
-func (c *connections) startWait() *wait {
+func (c *connections) startWait(w *wait) {
 	c.waiting.Inc()
-	return &wait{connections: c, began: time.Now()}
+	*w = wait{c, time.Now()}
 }
 
 // end records the wait. Only the first call has an effect.
 func (w *wait) end() {
-	w.once.Do(func() {
+	if w.connections != nil {
 		w.connections.waiting.Dec()
 		w.connections.waitTime.Observe(time.Since(w.began).Seconds())
-	})
+		w.connections = nil
+	}
 }

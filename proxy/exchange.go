@@ -61,7 +61,6 @@ type decision struct {
 type forwarded struct {
 	called  bool          // the upstream was called
 	unknown bool          // a byte of the call may have left, and there is no reply
-	busy    bool          // the transport may still read the sent bytes, which may be those of the caller
 	took    time.Duration // from getting a connection to the end of the reply
 }
 
@@ -168,9 +167,6 @@ func (x *exchange) handleCall() {
 	if !ok {
 		return
 	}
-	if x.sent.busy {
-		buffer = new(bytes.Buffer)
-	}
 	answer, ok := x.translateReply(response, reply, buffer)
 	if !ok {
 		return
@@ -232,19 +228,19 @@ func (x *exchange) forward(request []byte, reply *bytes.Buffer) (response *http.
 	if x.route.operation.Effect == translate.Write {
 		ctx = context.WithoutCancel(ctx)
 	}
-	sending := newPayload(request)
-	sending.sendCtx, sending.partner, sending.write = x.in.sendCtx, x.call.Value(billing.Partner), x.in.sendCtx != nil
-	began := time.Now()
-	x.sent = forwarded{called: true, unknown: true, busy: true} // if anything below panics
-	url := x.target.url
+	r := &upstreamRequest{
+		head: x.target.head, id: x.id, body: request, partner: x.call.Value(billing.Partner), sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
+	}
 	if x.route.passThrough {
-		url = x.passURL()
+		r.head = x.passHead()
 	}
-	response, err := x.target.upstream.post(ctx, url, x.id, sending, reply, int64(x.state.config.Limits.Reply))
-	if !sending.connected.IsZero() {
-		began = sending.connected
+	began := time.Now()
+	x.sent = forwarded{called: true, unknown: true} // if anything below panics
+	response, err := x.target.upstream.post(ctx, r, reply, int64(x.state.config.Limits.Reply))
+	if !r.connected.IsZero() {
+		began = r.connected
 	}
-	x.sent.took, x.sent.busy = time.Since(began), !sending.reusable()
+	x.sent.took = time.Since(began)
 	if err != nil {
 		x.answerCallError(err)
 		return nil, false

@@ -70,9 +70,8 @@ func (x *exchange) readBill(ctx context.Context, upstream string, identity billi
 		return rollout.Unclear, probeReply{}
 	}
 	buffer := new(bytes.Buffer)
-	sending := newPayload(body)
-	sending.partner = identity.Partner
-	response, err := target.upstream.post(ctx, target.url, x.id, sending, buffer, int64(s.config.Limits.Reply))
+	r := &upstreamRequest{head: target.head, id: x.id, body: body, partner: identity.Partner}
+	response, err := target.upstream.post(ctx, r, buffer, int64(s.config.Limits.Reply))
 	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}

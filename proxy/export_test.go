@@ -1,14 +1,43 @@
 package proxy
 
-import "net/http"
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+)
 
 // Mask exports mask for its test.
 var Mask = mask
 
-// WrapTransport puts a test's transport before the one of an upstream.
-func (g *Gateway) WrapTransport(upstream string, wrap func(http.RoundTripper) http.RoundTripper) {
+// An UpstreamCall is a call that WrapCalls has intercepted.
+type UpstreamCall struct{ ID, Path string }
+
+// WrapCalls puts a test's function around each call to an upstream. The function makes the call with next. If it returns an error, the call has
+// no answer, and it was sent if next was called.
+func (g *Gateway) WrapCalls(upstream string, wrap func(c UpstreamCall, next func()) error) {
 	u := g.current.Load().upstreams[upstream]
-	u.trip = wrap(u.trip)
+	below := u.attempt
+	u.attempt = func(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (response *http.Response, failure *callError) {
+		sent := false
+		lost := wrap(UpstreamCall{r.id, strings.Fields(string(r.head))[1]}, func() {
+			sent = true
+			response, failure = below(ctx, r, buf, limit)
+		})
+		switch {
+		case lost != nil && sent:
+			return nil, &callError{reason: "reset", text: lost.Error(), sent: true}
+		case lost != nil:
+			return nil, &callError{reason: "refused", text: lost.Error()}
+		}
+		return response, failure
+	}
+}
+
+// DoNotWrapCalls ends the effect of WrapCalls.
+func (g *Gateway) DoNotWrapCalls(upstream string) {
+	u := g.current.Load().upstreams[upstream]
+	u.attempt = u.try
 }
 
 // HalfOpen ends the pause of an upstream's breaker.

@@ -116,7 +116,7 @@ func (g *Gateway) Use(c *config.Config) {
 // Close closes the idle connections to upstreams.
 func (g *Gateway) Close() {
 	for _, u := range g.current.Load().upstreams {
-		u.transport.CloseIdleConnections()
+		u.pool.CloseIdle()
 	}
 }
 

@@ -246,34 +246,24 @@ func (a *arrivalRecorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A modelTransport is between a replica and a backend.
-type modelTransport struct {
-	replica *replica
-	backend *modelBackend
-	next    http.RoundTripper
-}
-
-func (t modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
-	if err := t.replica.step(); err != nil {
-		return nil, err
+// call makes a call of a replica to a backend, with the faults of the model.
+func (b *modelBackend) call(r *replica, c proxy.UpstreamCall, next func()) error {
+	if err := r.step(); err != nil {
+		return err
 	}
 	op := operations[2]
 	for _, op = range operations {
-		if q.URL.Path == (call{form: t.backend.form, op: op}).path() {
+		if c.Path == (call{form: b.form, op: op}).path() {
 			break
 		}
 	}
-	if t.replica.model.faultOf(q.Header.Get("X-Request-Id"), t.backend, op) == unreachable {
-		return nil, errors.New("no connection")
+	if r.model.faultOf(c.ID, b, op) == unreachable {
+		return errors.New("no connection")
 	}
-	t.replica.model.inFlight.add(1)
-	defer t.replica.model.inFlight.add(-1)
-	response, err := t.next.RoundTrip(q)
-	if dead := t.replica.step(); dead != nil && err == nil {
-		_ = response.Body.Close()
-		return nil, dead
-	}
-	return response, err
+	r.model.inFlight.add(1)
+	defer r.model.inFlight.add(-1)
+	next()
+	return r.step()
 }
 
 // replicate starts another replica, which knows all decisions so far. A running replica learns of a change later, as
@@ -295,7 +285,7 @@ func (w *model) replicate(t rapid.TB) {
 	r.gateway, err = proxy.New(c, proxy.Options{Rollout: r.router, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	for i, name := range []string{"old", "new"} {
-		r.gateway.WrapTransport(name, func(next http.RoundTripper) http.RoundTripper { return modelTransport{r, w.backends[i], next} })
+		r.gateway.WrapCalls(name, func(c proxy.UpstreamCall, next func()) error { return w.backends[i].call(r, c, next) })
 	}
 	r.server = httptest.NewServer(r)
 	w.replicas = append(w.replicas, r)

@@ -1,61 +1,28 @@
 package proxy_test
 
 import (
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"billbridge/proxy"
 )
-
-// A roundTripFunc is a transport of a test.
-type roundTripFunc func(*http.Request) (*http.Response, error)
-
-func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// A panickyBody is the body of a reply that panics when it is read.
-type panickyBody struct{ io.Reader }
-
-func (panickyBody) Read([]byte) (int, error) { panic(canaryKey) }
-func (panickyBody) Close() error             { return nil }
 
 // A panic is answered for its own request: with an unknown outcome for a write that may have been sent, otherwise with
 // ERROR. The value of the panic is not shown, and other requests continue.
 func TestR40_Panics(t *testing.T) {
 	t.Parallel()
-	for name, wreck := range map[string]func(http.RoundTripper) http.RoundTripper{
-		"before it is sent": func(http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(*http.Request) (*http.Response, error) { panic(canaryKey) })
-		},
-		"after it was sent": func(next http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				res, err := next.RoundTrip(r)
-				if err == nil {
-					_ = res.Body.Close()
-				}
-				panic(canaryKey)
-			})
-		},
-		"in its reply": func(next http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				res, err := next.RoundTrip(r)
-				if err == nil {
-					_ = res.Body.Close()
-					res.Body = panickyBody{}
-				}
-				return res, err
-			})
-		},
-		"without a reply": func(http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(*http.Request) (*http.Response, error) { return nil, nil })
-		},
+	for name, wreck := range map[string]func(proxy.UpstreamCall, func()) error{
+		"before it is sent": func(proxy.UpstreamCall, func()) error { panic(canaryKey) },
+		"after it was sent": func(_ proxy.UpstreamCall, next func()) error { next(); panic(canaryKey) },
 	} {
 		for _, client := range forms {
 			t.Run(name+"/"+client, func(t *testing.T) {
 				t.Parallel()
 				back := newBackend(t, newService())
 				b := newGateway(t, "upstreams: {up: {form: v2, url: "+back.url+"}, other: {form: v2, url: "+back.url+"}}\nroute: {default: up}\nfailures: {status: always-200}\n")
-				b.WrapTransport("up", wreck)
+				b.WrapCalls("up", wreck)
 				for _, op := range operations {
 					got := b.send(newCall(client, op))
 					want := wantAnswer{200, "ERROR"} // with always-200, as a refusal of the gateway
@@ -74,7 +41,7 @@ func TestR40_Panics(t *testing.T) {
 					t.Errorf("the log has %d requests", n)
 				}
 				// The gateway still works.
-				b.WrapTransport("up", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
+				b.DoNotWrapCalls("up")
 				b.send(newCall(client, "create").with("billId", "1234567890ABCDEFGHIK")).check(t, client, 200, "0000")
 				b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
 			})

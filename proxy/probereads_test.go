@@ -91,9 +91,7 @@ func TestPanicInAProbeSendsNothing(t *testing.T) {
 	t.Cleanup(server.Close)
 	b.url, b.client = server.URL, newClient(t, nil)
 
-	b.WrapTransport("old", func(http.RoundTripper) http.RoundTripper {
-		return roundTripFunc(func(*http.Request) (*http.Response, error) { panic(canaryKey) })
-	})
+	b.WrapCalls("old", func(proxy.UpstreamCall, func()) error { panic(canaryKey) })
 	for n, client := range forms {
 		got := b.send(newCall(client, "create"))
 		got.check(t, client, 503, "MAINTAINED_METHOD")
@@ -106,7 +104,7 @@ func TestPanicInAProbeSendsNothing(t *testing.T) {
 		t.Errorf("%d calls at the new backend", n)
 	}
 	// The bill is not blocked: it is created once the old backend answers.
-	b.WrapTransport("old", func(http.RoundTripper) http.RoundTripper { return http.DefaultTransport })
+	b.DoNotWrapCalls("old")
 	b.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
 }
 

@@ -34,7 +34,7 @@ type route struct {
 	operation   *translate.Operation
 	client      translate.Form
 	target      *routeTarget // nil if no upstream has the operation
-	passThrough bool         // a path of route.pass: bytes and path are not changed, and the URL of the target has no path
+	passThrough bool         // a path of route.pass: bytes and path are not changed, and the head of the target has no path
 
 	// targets are the two targets between which the rollout decides, by upstream. Nil if it does not decide on the operation.
 	targets map[string]*routeTarget
@@ -47,7 +47,7 @@ type route struct {
 type routeTarget struct {
 	upstream    *upstream
 	translation *translate.Translation
-	url         *url.URL
+	head        []byte // see upstream.requestHead
 	metrics     *targetMetrics
 }
 
@@ -142,7 +142,7 @@ func (s *state) newTarget(o *translate.Operation, client translate.Form, u *conf
 	t := &routeTarget{
 		upstream:    upstream,
 		translation: o.Translation(client, u.Form),
-		url:         upstream.target(o.Path(u.Form)),
+		head:        upstream.requestHead(o.Path(u.Form)),
 		metrics:     m.target(o.Name, string(client), u.Name),
 	}
 	t.metrics.initSeries(o, t.translation)
@@ -236,9 +236,9 @@ func (s *state) formOf(u *url.URL) translate.Form {
 	return s.config.Table.FormOf(strings.TrimPrefix(sentPath(u), s.config.BasePath))
 }
 
-// passURL returns the URL for a call of route.pass: the path of the request below the upstream's base address.
-func (x *exchange) passURL() *url.URL {
-	return x.target.upstream.target(strings.TrimPrefix(sentPath(x.r.URL), x.state.config.BasePath))
+// passHead returns the beginning of a request of route.pass: its path is that of the caller, below the upstream's base address.
+func (x *exchange) passHead() []byte {
+	return x.target.upstream.requestHead(strings.TrimPrefix(sentPath(x.r.URL), x.state.config.BasePath))
 }
 
 // sameUpstream reports whether two configs of an upstream can use the same connections.
@@ -254,7 +254,7 @@ func sameUpstream(a, b *config.Upstream) bool {
 func (s *state) retire(next *state) {
 	for name, u := range s.upstreams {
 		if next.upstreams[name] != u {
-			u.transport.CloseIdleConnections()
+			u.pool.CloseIdle()
 		}
 		if next.upstreams[name] == nil {
 			u.breaker.retire()

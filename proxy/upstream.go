@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -12,72 +13,99 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
+	"os"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"billbridge/config"
+	"billbridge/proxy/httpconn"
 	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/idna"
 )
 
 // An upstream is a billing backend and the connections to it. It is safe for concurrent use.
 type upstream struct {
-	config    *config.Upstream
-	transport *http.Transport
-	trip      http.RoundTripper // the transport, unless a test replaces it
-	userAgent []string
-	inFlight  prometheus.Gauge
-	metrics   *metrics
+	config   *config.Upstream
+	pool     *httpconn.Pool
+	fixed    []byte // the header fields that all calls have in common
+	inFlight prometheus.Gauge
+	metrics  *metrics
 
 	connections *connections
 	breaker     *breaker
+
+	attempt func(context.Context, *upstreamRequest, *bytes.Buffer, int64) (*http.Response, *callError) // try, unless a test replaces it
 }
 
 func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Logger) *upstream {
-	t := &http.Transport{
-		// A dial needs its own timeout: it continues after its call was given up, and counts as a connection meanwhile.
-		DialContext:         (&net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP(), Timeout: time.Duration(c.Wait)}).DialContext,
-		TLSHandshakeTimeout: time.Duration(c.Wait),
-		MaxConnsPerHost:     c.Connections,
-		MaxIdleConnsPerHost: c.Connections,
-		// Shorter than the idle timeout of common servers: a write on a connection that the server is closing would have
-		// an unknown outcome.
-		IdleConnTimeout: 30 * time.Second,
-		// The transport must not decompress: readReply does, and applies the limit to the decompressed bytes.
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: 64 << 10,
-		// HTTP/1 only: after a GOAWAY, HTTP/2 sends a request again that the server may have processed.
-		Protocols: new(http.Protocols),
+	name := asciiHost(c.Address.Hostname())
+	host, port := name, c.Address.Port()
+	if strings.Contains(host, ":") { // IPv6: a zone is of this machine alone
+		host, _, _ = strings.Cut(host, "%")
+		host = "[" + host + "]"
 	}
-	t.Protocols.SetHTTP1(true)
+	if port != "" {
+		host += ":" + port
+	}
+	pool := &httpconn.Pool{Dialer: net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP()}}
+	if c.Address.Scheme == "https" {
+		pool.TLS = &tls.Config{ServerName: name}
+		port = cmp.Or(port, "443")
+	}
+	pool.Address = net.JoinHostPort(name, cmp.Or(port, "80"))
 	if c.TLS != nil {
-		t.TLSClientConfig = &tls.Config{RootCAs: c.TLS.Roots}
+		pool.TLS.RootCAs = c.TLS.Roots
 		if pair := c.TLS.Client; pair != nil {
-			t.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pool.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				return pair.Certificate()
 			}
 		}
 	}
-	return &upstream{
-		config: c, transport: t, trip: t, userAgent: []string{userAgent}, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
+	u := &upstream{
+		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
 		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
+		// The headers are an allow-list: of the caller's headers only a valid X-Request-Id reaches the upstream. So the
+		// hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not decompress: readReply does, and applies the limit to the
+		// decompressed bytes.
+		fixed: []byte(" HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: " + userAgent +
+			"\r\nContent-Type: application/json\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nX-Request-Id: "),
 	}
+	u.attempt = u.try
+	return u
 }
 
-// target returns the URL of a path: scheme, host and path prefix come from the config.
-func (u *upstream) target(path string) *url.URL {
-	t := *u.config.Address.URL
-	t.Path, t.RawPath = t.Path+path, ""
-	return &t
+// asciiHost returns a host name in ASCII, also one that is in Hangul, for example.
+func asciiHost(name string) string {
+	if ascii, err := idna.Lookup.ToASCII(name); err == nil && strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return ascii
+	}
+	return name
 }
 
-// Header values that all calls share. They must not be modified; the transport does not modify them.
-var (
-	jsonType     = []string{"application/json"}
-	identityOnly = []string{"identity"}
-)
+// requestHead returns the beginning of a request to a path, up to the value of X-Request-Id. A path prefix comes from the config.
+func (u *upstream) requestHead(path string) []byte {
+	target := *u.config.Address.URL
+	target.Path, target.RawPath = target.Path+path, ""
+	return append([]byte("POST "+target.RequestURI()), u.fixed...)
+}
+
+// An upstreamRequest is one call to an upstream.
+type upstreamRequest struct {
+	head           []byte // see requestHead
+	id             string // for X-Request-Id
+	body           []byte
+	partner        string          // the partner's key, for the connection limit of the partner
+	noPartnerLimit bool            // the gateway makes this call for itself
+	write          bool            // the call is a write
+	sendCtx        context.Context // the call is not sent if this ends before it has a connection; if nil, only the call's context counts
+
+	wait      wait      // for a connection
+	connected time.Time // when the call got its connection; zero if it had none
+}
 
 // post sends one call and reads the whole reply into buf. It returns the status and header of the reply. If there is no
 // answer, the error is a *callError. A call is never sent again once a byte of it may have left.
@@ -86,10 +114,11 @@ var (
 // does not shorten the time for the answer.
 //
 // While the breaker is open, nothing is sent.
-func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
-	permit, ok := u.breaker.enter(maphash.String(seed, p.partner), p.write)
+func (u *upstream) post(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (*http.Response, error) {
+	partner := maphash.String(seed, r.partner)
+	permit, ok := u.breaker.enter(partner, r.write)
 	if !ok {
-		return nil, u.failed(ctx, p, &callError{
+		return nil, u.count(&callError{
 			reason: "open", text: "many of the last calls to the upstream failed, so it is not called now", after: u.breaker.pause(),
 		})
 	}
@@ -98,100 +127,170 @@ func (u *upstream) post(ctx context.Context, to *url.URL, requestID string, p *p
 	ctx, cancel := permit.context(ctx)
 	defer cancel()
 	var response *http.Response
-	if response, failure = u.send(ctx, to, requestID, p, buf, limit); failure != nil {
-		return nil, failure
+	if response, failure = u.send(ctx, r, partner, buf, limit); failure != nil {
+		return nil, u.count(failure)
 	}
 	return response, nil
 }
 
-// send makes the call. The breaker has let it through.
-func (u *upstream) send(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, *callError) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	waiting := u.connections.startWait()
-	defer waiting.end()
-	noConnection := func() { p.giveUp(cancel, errNoConnection) }
-	deadline := time.AfterFunc(time.Duration(u.config.Wait), noConnection)
-	defer func() { deadline.Stop() }()
-	if p.sendCtx != nil {
-		defer context.AfterFunc(p.sendCtx, func() { p.giveUp(cancel, errGivenUp) })()
-	}
-	p.onConnected = func() {
-		waiting.end()
-		deadline.Stop()
-		deadline = time.AfterFunc(time.Duration(u.config.Timeout), func() { cancel(errTimeout) })
-	}
-	p.onLost = func() { // the call waits for a connection again
-		deadline.Stop()
-		deadline = time.AfterFunc(time.Duration(u.config.Wait), noConnection)
-		if p.sendCtx != nil && p.sendCtx.Err() != nil { // it ended while the call had a connection, and giveUp did nothing
-			p.giveUp(cancel, errGivenUp)
-		}
-	}
-	release, err := u.connections.acquire(ctx, p.partner, p.noPartnerLimit)
-	if err != nil {
-		return nil, u.failed(ctx, p, &callError{reason: "busy", text: "no connection to the upstream was free within " + u.config.Wait.String()})
-	}
-	defer release()
-	u.inFlight.Inc()
-	defer u.inFlight.Dec()
-	response, err := u.roundTrip(ctx, to, requestID, p, buf, limit)
-	if err == nil {
-		return response, nil
-	}
-	var failure *callError
-	if !errors.As(err, &failure) {
-		failure = &callError{reason: "reset", text: "the connection to the upstream was closed"}
-		if !p.sent() {
-			failure = &callError{reason: "refused", text: "the upstream is unreachable"}
-		}
-		if context.Cause(ctx) == errNoConnection {
-			failure.text = "the upstream did not accept a connection within " + u.config.Wait.String()
-		}
-	}
-	return nil, u.failed(ctx, p, failure)
-}
-
-// failed counts a call without an answer. If the call's context has ended, its cause replaces err.
-func (u *upstream) failed(ctx context.Context, p *payload, err *callError) *callError {
-	switch cause := context.Cause(ctx); {
-	case cause == errGivenUp:
-		return &callError{reason: "given up", text: "the call could not be sent in time"}
-	case cause == errTimeout:
-		err = &callError{reason: "timeout", text: "the upstream did not answer within " + u.config.Timeout.String()}
-	case errors.Is(cause, context.DeadlineExceeded): // a call that the gateway makes for itself
-		err = &callError{reason: "timeout", text: "the upstream did not answer in time", early: true}
-	}
-	err.sent = p.sent()
-	if err.gone = errors.Is(context.Cause(ctx), context.Canceled); !err.gone {
+// count counts a call without an answer, unless its caller has disconnected or it was given up before it was sent.
+func (u *upstream) count(err *callError) *callError {
+	if !err.gone && err.reason != givenUp {
 		u.metrics.upstreamErrors.WithLabelValues(u.config.Name, err.reason).Inc()
 	}
 	return err
 }
 
-func (u *upstream) roundTrip(ctx context.Context, to *url.URL, requestID string, p *payload, buf *bytes.Buffer, limit int64) (*http.Response, error) {
-	// The headers are an allow-list: of the caller's headers only a valid X-Request-Id reaches the upstream. So the
-	// hop-by-hop headers of RFC 9110 7.6.1 need no removal.
-	request := p.attach(ctx, &http.Request{
-		Method: http.MethodPost, URL: to, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{
-			"Content-Type":    jsonType,
-			"Accept":          jsonType,
-			"Accept-Encoding": identityOnly,
-			"User-Agent":      u.userAgent,
-			"X-Request-Id":    {requestID},
-		},
-	})
-	response, err := u.trip.RoundTrip(request)
-	if err != nil {
+// send makes the call. The breaker has let it through.
+func (u *upstream) send(ctx context.Context, r *upstreamRequest, partner uint64, buf *bytes.Buffer, limit int64) (*http.Response, *callError) {
+	u.connections.startWait(&r.wait)
+	defer r.wait.end()
+	slot, ok := u.connections.tryAcquire(partner, r.noPartnerLimit)
+	if !ok {
+		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(time.Duration(u.config.Wait)))
+		defer cancel()
+		var err error
+		if slot, err = u.connections.acquire(wait, partner, r.noPartnerLimit); err != nil {
+			text := "no connection to the upstream was free within " + u.config.Wait.String()
+			return nil, notConnected(wait, callError{reason: "busy", text: text}, text)
+		}
+	}
+	defer u.connections.release(slot)
+	u.inFlight.Inc()
+	defer u.inFlight.Dec()
+	return u.attempt(ctx, r, buf, limit)
+}
+
+// The causes with which the wait for a connection ends.
+var (
+	errGivenUp      = errors.New("the call was given up before it was sent")
+	errNoConnection = errors.New("no connection was available in time")
+)
+
+// waitUntil returns a context for the wait for a connection. It ends with ctx, with sendCtx, and at a time.
+func (r *upstreamRequest) waitUntil(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithDeadlineCause(ctx, until, errNoConnection)
+	if r.sendCtx == nil {
+		return ctx, cancel
+	}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(r.sendCtx, func() { giveUp(errGivenUp) })
+	return ctx, func() { stop(); cancel() }
+}
+
+// notConnected returns the failure of a call that got no connection: err, unless the wait for it has ended. late is the text for a wait that took
+// too long.
+func notConnected(wait context.Context, err callError, late string) *callError {
+	switch cause := context.Cause(wait); {
+	case cause == errGivenUp:
+		return &callError{reason: givenUp, text: "the call could not be sent in time"}
+	case cause == errNoConnection:
+		err.text = late
+	case errors.Is(cause, context.DeadlineExceeded): // a call that the gateway makes for itself
+		return &callError{reason: "timeout", text: lateForGateway, early: true}
+	case cause != nil:
+		err.gone = true
+	}
+	return &err
+}
+
+// lateForGateway is the text for a call that the gateway makes for itself, with a shorter timeout.
+const lateForGateway = "the upstream did not answer in time"
+
+// try makes the call. If the server closed an idle connection before a byte of the call was written, it takes another connection.
+func (u *upstream) try(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (*http.Response, *callError) {
+	until := r.wait.began.Add(time.Duration(u.config.Wait))
+	for {
+		conn, failure := u.connect(ctx, r, until)
+		if failure != nil {
+			return nil, failure
+		}
+		r.wait.end()
+		response, failure := u.call(ctx, conn, r, buf, limit)
+		if failure == nil || !failure.stale {
+			return response, failure
+		}
+		until = time.Now().Add(time.Duration(u.config.Wait))
+	}
+}
+
+// connect returns a connection for a call that may still be sent.
+func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.Time) (*httpconn.Conn, *callError) {
+	conn := u.pool.Idle()
+	if conn == nil {
+		wait, cancel := r.waitUntil(ctx, until)
+		defer cancel()
+		var err error
+		if conn, err = u.pool.Dial(wait); err != nil {
+			return nil, notConnected(wait, callError{reason: "refused", text: "the upstream is unreachable"},
+				"the upstream did not accept a connection within "+u.config.Wait.String())
+		}
+	}
+	switch {
+	case r.sendCtx != nil && r.sendCtx.Err() != nil:
+		conn.Close()
+		return nil, &callError{reason: givenUp, text: "the call could not be sent in time"}
+	case ctx.Err() != nil:
+		conn.Close()
+		return nil, notConnected(ctx, callError{reason: "refused", text: "the upstream is unreachable"}, "")
+	}
+	return conn, nil
+}
+
+// call makes the call on a connection, which must not be used after it.
+func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (*http.Response, *callError) {
+	r.connected = time.Now()
+	until, late := r.connected.Add(time.Duration(u.config.Timeout)), callError{
+		reason: "timeout", text: "the upstream did not answer within " + u.config.Timeout.String(),
+	}
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until, late.text, late.early = deadline, lateForGateway, true
+	}
+	conn.Begin(until)
+	response, err := roundTrip(ctx, conn, r, buf, limit)
+	if err == nil {
+		return response, nil
+	}
+	failure := &callError{reason: "reset", text: "the connection to the upstream was closed"}
+	gone := errors.Is(ctx.Err(), context.Canceled)
+	switch known := (*callError)(nil); {
+	case errors.Is(err, os.ErrDeadlineExceeded) && !gone:
+		failure = &late
+	case errors.As(err, &known):
+		failure = known
+	case !conn.Sent():
+		failure = &callError{reason: "refused", text: "the upstream is unreachable", stale: conn.Reused() && !gone}
+	}
+	failure.sent, failure.gone = conn.Sent(), gone
+	return nil, failure
+}
+
+// roundTrip sends the request and reads the reply. It ends the use of the connection.
+func roundTrip(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (response *http.Response, err error) {
+	read := false
+	stop := func() bool { return true }
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, conn.Abort)
+	}
+	defer func() {
+		if stop() && read {
+			conn.Release()
+			return
+		}
+		conn.Close() // after an error or a panic, and if Abort may still run
+	}()
+	head := append(append(conn.Buffer(), r.head...), r.id...)
+	head = strconv.AppendInt(append(head, "\r\nContent-Length: "...), int64(len(r.body)), 10)
+	if response, err = conn.RoundTrip(append(head, "\r\n\r\n"...), r.body); err != nil {
 		return nil, err
 	}
-	defer response.Body.Close()
 	// 3xx is never followed. The answer to a 205 has no body, and a status from 600 has no meaning to callers and to other proxies.
 	if s := response.StatusCode; s < 200 || s >= 300 && s < 400 || s == http.StatusResetContent || s > 599 {
 		return nil, &callError{reason: "status", text: fmt.Sprintf("the upstream answered with HTTP %d, which is not passed on", s)}
 	}
-	return response, readReply(response, buf, limit)
+	err = readReply(response, buf, limit)
+	read = err == nil
+	return response, err
 }
 
 // readReply reads the whole body into buf and decompresses it. It returns an error if the result is longer than limit.
@@ -221,7 +320,7 @@ func readReply(response *http.Response, buf *bytes.Buffer, limit int64) error {
 // unzipError returns a network error as it is, and any other error as a *callError about invalid gzip.
 func unzipError(err error) error {
 	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.As(err, &network) {
 		return err
 	}
 	return &callError{reason: "not_json", text: "the upstream's reply is not valid gzip"}
@@ -230,14 +329,17 @@ func unzipError(err error) error {
 // errorReasons are the values of the label reason of billbridge_upstream_errors_total.
 var errorReasons = []string{"refused", "timeout", "reset", "status", "not_json", "too_large", "busy", "open"}
 
-// A callError is a call without an answer. reason is a label of billbridge_upstream_errors_total, or "given up", which is
-// not counted.
+// givenUp is the reason of a call that was given up before it was sent. It is not counted.
+const givenUp = "given up"
+
+// A callError is a call without an answer. reason is a label of billbridge_upstream_errors_total, or givenUp.
 type callError struct {
 	reason string
 	text   string        // for the caller and the log; it has no host, address or value
 	detail string        // for the log
 	sent   bool          // whether a byte of the call may have left
 	gone   bool          // the caller of a read has disconnected
+	stale  bool          // the server had closed the idle connection, and nothing was sent
 	early  bool          // the call ended before the upstream's timeout
 	after  time.Duration // when the upstream may be called again; 0 if not known
 }

@@ -1,0 +1,228 @@
+package httpconn
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// maxHead limits the head of a reply, with those of the interim replies (1xx) before it.
+	maxHead = 64 << 10
+	// maxInterim limits the number of interim replies.
+	maxInterim = 5
+	// oneWrite is the largest request that is written by the goroutine of the call. A larger one may not fit into the buffer of the socket,
+	// and a server may answer before it has read it.
+	oneWrite = 16 << 10
+)
+
+var (
+	errHeadTooLarge = fmt.Errorf("the head of the reply is larger than %d bytes", maxHead)
+	errInterim      = fmt.Errorf("there are more than %d interim replies", maxInterim)
+)
+
+// A Conn is a connection to a server. It belongs to one goroutine until Release; only Abort may be called by another one.
+type Conn struct {
+	pool   *Pool
+	socket *socket
+	net    net.Conn // socket, or TLS above it
+	reader *bufio.Reader
+	out    []byte // the last request
+	one    [1]byte
+
+	reused    bool
+	idleSince time.Time
+
+	headLeft int64      // how much of a head may still be read; unlimited in the body
+	writing  chan error // gets the result of a large write; nil if there is none
+	body     body
+	keep     bool // the server keeps the connection open after this reply
+}
+
+func newConn(p *Pool, tcp net.Conn) *Conn {
+	c := &Conn{pool: p, socket: newSocket(tcp)}
+	c.net = c.socket
+	c.reader = bufio.NewReader((*headReader)(c))
+	return c
+}
+
+// Reused reports whether the connection has already been used for a call.
+func (c *Conn) Reused() bool { return c.reused }
+
+// Buffer returns an empty slice to which the head of the next request may be appended. It saves an allocation.
+func (c *Conn) Buffer() []byte { return c.out[:0] }
+
+// Abort makes the call fail at once with [os.ErrDeadlineExceeded]. It may be called by another goroutine, but not after Release.
+func (c *Conn) Abort() { _ = c.net.SetDeadline(past) }
+
+var past = time.Unix(1, 0)
+
+// Sent reports whether a byte of the last call may have left.
+func (c *Conn) Sent() bool { return c.socket.sent }
+
+// Begin prepares the connection for a call that must end until a time, with the last byte of its reply. After that the call fails with
+// [os.ErrDeadlineExceeded].
+func (c *Conn) Begin(until time.Time) {
+	_ = c.net.SetDeadline(until)
+	c.socket.sent, c.keep, c.body.ended = false, false, false
+}
+
+// RoundTrip sends a request and returns its reply, whose body must be read before Release. head is the request line and the header, with
+// the length of body and the empty line. If head was appended to Buffer, it is not copied. The request is sent in one write if it is small.
+//
+// Interim replies are skipped, except for 101, which is returned. If the request cannot be written whole but the server has replied, that is
+// no error. After an error nothing reads body any more.
+func (c *Conn) RoundTrip(head, body []byte) (*http.Response, error) {
+	var failed error // of a write
+	if len(head)+len(body) <= oneWrite {
+		c.out = append(head, body...)
+		if _, failed = c.net.Write(c.out); failed != nil && !c.socket.sent {
+			return nil, failed
+		}
+	} else {
+		c.writing = make(chan error, 1)
+		go func(w net.Conn, written chan<- error) {
+			_, err := w.Write(head)
+			if err == nil {
+				_, err = w.Write(body)
+			}
+			written <- err
+		}(c.net, c.writing)
+	}
+	response, err := c.readHead()
+	if err != nil {
+		c.endWrite()
+		return nil, err
+	}
+	c.keep = failed == nil && !response.Close && response.StatusCode != http.StatusSwitchingProtocols
+	c.body.ReadCloser, response.Body = response.Body, &c.body
+	return response, nil
+}
+
+// readHead reads the head of the reply.
+func (c *Conn) readHead() (*http.Response, error) {
+	c.headLeft = maxHead
+	for range maxInterim + 1 {
+		response, err := http.ReadResponse(c.reader, nil)
+		if err != nil {
+			return nil, err
+		}
+		if s := response.StatusCode; s >= 200 || s < 100 || s == http.StatusSwitchingProtocols {
+			c.headLeft = math.MaxInt64
+			return response, nil
+		}
+	}
+	return nil, errInterim
+}
+
+// endWrite waits for the end of a large write, and ends it if it is still in progress. It returns false if the request was not written whole.
+func (c *Conn) endWrite() (whole bool) {
+	if c.writing == nil {
+		return true
+	}
+	var err error
+	select {
+	case err = <-c.writing:
+	default:
+		_ = c.net.SetWriteDeadline(past)
+		err = <-c.writing
+	}
+	c.writing = nil
+	return err == nil
+}
+
+// Release ends the use of the connection. The connection is kept for the next call if its reply was read to the end, nothing followed it and
+// neither side wants to close it; else it is closed.
+func (c *Conn) Release() {
+	if c.endWrite() && c.keep && c.body.ended && c.reader.Buffered() == 0 {
+		c.keep = false
+		c.pool.put(c)
+		return
+	}
+	c.Close()
+}
+
+// Close closes the connection.
+func (c *Conn) Close() {
+	c.keep = false
+	_ = c.net.Close()
+	c.endWrite()
+}
+
+// usable reports whether an idle connection can take a call: it is not idle for too long, and the server has neither closed it nor
+// sent anything.
+func (c *Conn) usable() bool {
+	if time.Since(c.idleSince) >= IdleTimeout {
+		return false
+	}
+	_ = c.net.SetDeadline(time.Time{}) // that of the last call may have passed
+	c.socket.atOnce = true
+	defer func() { c.socket.atOnce = false }()
+	// Through TLS: it may have records in its buffer, and session tickets can arrive at any time.
+	_, err := c.net.Read(c.one[:])
+	return errors.Is(err, errNothingYet)
+}
+
+// A body is the body of a reply.
+type body struct {
+	io.ReadCloser
+	ended bool // read to the end
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err == io.EOF
+	return n, err
+}
+
+// A headReader reads from a connection, and no more than headLeft.
+type headReader Conn
+
+func (r *headReader) Read(p []byte) (int, error) {
+	if r.headLeft <= 0 {
+		return 0, errHeadTooLarge
+	}
+	if int64(len(p)) > r.headLeft {
+		p = p[:r.headLeft]
+	}
+	n, err := r.net.Read(p)
+	r.headLeft -= int64(n)
+	return n, err
+}
+
+// A socket is a TCP connection. It remembers whether anything was written.
+type socket struct {
+	net.Conn
+	read   func(p []byte) (int, error) // reads without waiting
+	sent   bool                        // a byte was written since this was set to false
+	atOnce bool                        // Read does not wait
+}
+
+func newSocket(c net.Conn) *socket { return &socket{Conn: c, read: atOnce(c)} }
+
+func (s *socket) Write(p []byte) (int, error) {
+	n, err := s.Conn.Write(p)
+	s.sent = s.sent || n > 0
+	return n, err
+}
+
+func (s *socket) Read(p []byte) (int, error) {
+	if s.atOnce {
+		return s.read(p)
+	}
+	return s.Conn.Read(p)
+}
+
+// errNothingYet is the error of a read that would have to wait. crypto/tls can go on after it, since it is temporary.
+var errNothingYet net.Error = nothingYet{}
+
+type nothingYet struct{}
+
+func (nothingYet) Error() string   { return "nothing has arrived yet" }
+func (nothingYet) Timeout() bool   { return true }
+func (nothingYet) Temporary() bool { return true }

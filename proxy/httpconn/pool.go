@@ -1,0 +1,141 @@
+// Package httpconn makes HTTP/1.1 calls over connections that each belong to one goroutine at a time: the one that makes the
+// call. There are no other goroutines per connection, and nothing is ever sent a second
+// time.
+//
+//	conn := pool.Idle()
+//	if conn == nil {
+//		conn, err = pool.Dial(ctx)
+//	}
+//	defer conn.Release()
+//	conn.Begin(time.Now().Add(timeout))
+//	response, err := conn.RoundTrip(head, body)
+//	…
+//	_, err = io.ReadAll(response.Body)
+//
+// After an error, [Conn.Sent] tells whether a byte of the call may have left (requirement R23).
+package httpconn
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+)
+
+// IdleTimeout is how long a connection waits for its next call. It is shorter than that of common servers (5 s in Node and Apache): a
+// write on a connection that the server is just closing would have an unknown outcome.
+const IdleTimeout = 4 * time.Second
+
+// A Pool opens connections to one server, and keeps those that are idle. It does not limit their number: it holds as many connections as
+// there were calls at the same time. It is safe for concurrent use.
+type Pool struct {
+	// Dialer opens a connection. The name is looked up for each one.
+	Dialer net.Dialer
+	// Address is HOST:PORT of the server.
+	Address string
+	// TLS is the config of TLS, with the name of the server. If nil, the connections have no TLS.
+	TLS *tls.Config
+
+	wrap func(net.Conn) net.Conn // of a test
+
+	mu   sync.Mutex
+	idle []*Conn // the longest idle one first
+	reap *time.Timer
+}
+
+// Idle returns an idle connection that the server has not closed, or nil.
+func (p *Pool) Idle() *Conn {
+	for {
+		c := p.pop()
+		if c == nil || c.usable() {
+			return c
+		}
+		_ = c.net.Close()
+	}
+}
+
+// pop removes the connection that became idle last.
+func (p *Pool) pop() *Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := len(p.idle) - 1
+	if last < 0 {
+		return nil
+	}
+	c := p.idle[last]
+	p.idle[last] = nil
+	p.idle = p.idle[:last]
+	c.reused = true
+	return c
+}
+
+// Dial opens a connection, with its TLS handshake. The error is that of ctx if it ends before.
+func (p *Pool) Dial(ctx context.Context) (*Conn, error) {
+	tcp, err := p.Dialer.DialContext(ctx, "tcp", p.Address)
+	if err != nil {
+		return nil, err
+	}
+	c := newConn(p, tcp)
+	if p.TLS != nil {
+		secure := tls.Client(c.socket, p.TLS)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = tcp.Close()
+			return nil, err
+		}
+		c.net = secure
+	}
+	if p.wrap != nil {
+		c.net = p.wrap(c.net)
+	}
+	return c, nil
+}
+
+// put keeps a connection for the next call.
+func (p *Pool) put(c *Conn) {
+	c.idleSince = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, c)
+	if len(p.idle) == 1 {
+		p.reapAfter(IdleTimeout)
+	}
+}
+
+// reapAfter closes the connections that have been idle for too long after a time. The lock must be held.
+func (p *Pool) reapAfter(d time.Duration) {
+	if p.reap == nil {
+		p.reap = time.AfterFunc(d, p.closeOld)
+		return
+	}
+	p.reap.Reset(d)
+}
+
+func (p *Pool) closeOld() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := 0
+	for old < len(p.idle) && time.Since(p.idle[old].idleSince) >= IdleTimeout {
+		_ = p.idle[old].net.Close()
+		old++
+	}
+	p.idle = append(p.idle[:0], p.idle[old:]...)
+	clear(p.idle[len(p.idle):cap(p.idle)])
+	if len(p.idle) > 0 {
+		p.reapAfter(IdleTimeout - time.Since(p.idle[0].idleSince))
+	}
+}
+
+// CloseIdle closes the idle connections. Calls in progress continue, and their connections become idle after them.
+func (p *Pool) CloseIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.idle {
+		_ = c.net.Close()
+	}
+	clear(p.idle)
+	p.idle = p.idle[:0]
+	if p.reap != nil {
+		p.reap.Stop()
+	}
+}
