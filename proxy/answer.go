@@ -163,8 +163,8 @@ func (x *exchange) write(status int, body []byte) error {
 // finish ends the exchange: it answers after a panic, and updates metrics and access log.
 func (x *exchange) finish() {
 	panicked := recover()
-	if x.in.leave != nil {
-		defer x.in.leave()
+	if x.in.partner != nil {
+		defer x.gateway.partnerLimits.leave(x.in.partner)
 	}
 	// If the answer has begun, the connection is aborted below. The caller sees from Content-Length that the answer is
 	// incomplete.

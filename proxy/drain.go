@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -24,6 +25,25 @@ func WithQueueTime(ctx context.Context, queueTime time.Duration) context.Context
 }
 
 type queueTimeKey struct{}
+
+// WithConn returns the context for the requests of a connection. A body that has arrived whole is then read without deadlines.
+func WithConn(ctx context.Context, c net.Conn) context.Context {
+	if c, ok := c.(requestReader); ok {
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	return ctx
+}
+
+type connKey struct{}
+
+// A requestReader is a connection of package framing.
+type requestReader interface{ RequestRead() bool }
+
+// hasArrived reports whether reading the body of a request does not wait.
+func hasArrived(r *http.Request) bool {
+	c, ok := r.Context().Value(connKey{}).(requestReader)
+	return ok && r.ProtoMajor == 1 && r.ContentLength > 0 && c.RequestRead()
+}
 
 // The minimum rate of a body, on average, after the first seconds.
 const (

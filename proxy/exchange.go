@@ -47,7 +47,7 @@ type received struct {
 	waited   bool            // the request arrived before its connection was accepted
 	sendCtx  context.Context // of a write: it is sent only until this context ends
 	readCall *translate.Call // the request, read before its target is known; nil if no rollout decides
-	leave    func()          // ends the call for the limits of its partner; nil if it has not been counted
+	partner  *partnerCalls   // the partner's calls, this one included; nil if it has not been counted
 }
 
 // A decision is the rollout's decision on a call. It is zero if no rollout decides.
@@ -114,7 +114,11 @@ func (x *exchange) serve() {
 func (x *exchange) read() bool {
 	limit := int64(x.state.config.Limits.Body)
 	err := errTooLong
-	if x.r.ContentLength <= limit {
+	switch {
+	case x.r.ContentLength > limit:
+	case hasArrived(x.r):
+		x.in.body, err = x.gateway.memory.read(x.r.Body, limit)
+	default:
 		body := x.gateway.drainable(x.w, x.r.Body, time.Duration(x.state.config.Timeouts.Body))
 		defer body.end()
 		x.in.body, err = x.gateway.memory.read(body, limit)
@@ -195,7 +199,7 @@ func (x *exchange) translateRequest() (request []byte, buffer *bytes.Buffer, ok 
 		return nil, nil, false
 	}
 	x.target.metrics.report("request", &x.call.Report)
-	if x.in.leave == nil && !x.enterPartner(x.call.Value(billing.Partner)) {
+	if x.in.partner == nil && !x.enterPartner(x.call.Value(billing.Partner)) {
 		putBuffer(buffer)
 		return nil, nil, false
 	}

@@ -75,6 +75,7 @@ type partnerLimits struct {
 }
 
 type partnerCalls struct {
+	id       uint64 // hash of the key
 	inFlight int
 	rate     *rate.Limiter // nil without a rate
 }
@@ -87,17 +88,17 @@ type overLimit struct {
 
 // enter counts a call of a partner at a time. If the partner is over a limit, it returns which one; else the caller must call leave at the
 // end of the call.
-func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Time) (leave func(), over *overLimit) {
+func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Time) (calls *partnerCalls, over *overLimit) {
 	if limit.InFlight == 0 && limit.Rate == 0 {
-		return func() {}, nil
+		return nil, nil
 	}
+	id := maphash.String(seed, key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	id := maphash.String(seed, key)
-	calls := p.partners[id]
+	calls = p.partners[id]
 	if calls == nil {
 		p.removeUnused(now)
-		calls = &partnerCalls{}
+		calls = &partnerCalls{id: id}
 		p.partners[id] = calls
 	}
 	if limit.InFlight > 0 && calls.inFlight >= limit.InFlight {
@@ -109,13 +110,16 @@ func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Ti
 		return nil, &overLimit{"the partner may make " + strconv.FormatFloat(limit.Rate, 'f', -1, 64) + " calls per second", wait}
 	}
 	calls.inFlight++
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if calls.inFlight--; calls.unused(time.Now()) {
-			delete(p.partners, id)
-		}
-	}, nil
+	return calls, nil
+}
+
+// leave ends a call that enter has counted.
+func (p *partnerLimits) leave(calls *partnerCalls) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if calls.inFlight--; calls.unused(time.Now()) {
+		delete(p.partners, calls.id)
+	}
 }
 
 // allow counts a call for the rate of the partner, and returns 0. If the rate is exceeded, it returns the time until the next call is allowed.
@@ -153,13 +157,13 @@ func (p *partnerLimits) removeUnused(now time.Time) {
 
 // enterPartner counts the call for the limits of its partner. ok is false if the exchange has been answered.
 func (x *exchange) enterPartner(key string) (ok bool) {
-	leave, over := x.gateway.partnerLimits.enter(key, x.state.config.Limits.Partner, time.Now())
+	calls, over := x.gateway.partnerLimits.enter(key, x.state.config.Limits.Partner, time.Now())
 	if over != nil {
 		x.w.Header().Set("Retry-After", wholeSeconds(over.after))
 		x.fail(tooMany, over.text+"; nothing was sent")
 		return false
 	}
-	x.in.leave = leave
+	x.in.partner = calls
 	return true
 }
 

@@ -22,11 +22,11 @@ func TestPartnerRate(t *testing.T) {
 	p, now := newTestPartnerLimits(t), time.Now()
 	limit := config.PartnerLimit{Rate: 0.5, Burst: 3}
 	for range 3 {
-		leave, over := p.enter("a", limit, now)
+		calls, over := p.enter("a", limit, now)
 		if over != nil {
 			t.Fatal(over.text)
 		}
-		leave()
+		p.leave(calls)
 	}
 	_, over := p.enter("a", limit, now)
 	if over == nil || wholeSeconds(over.after) != "2" || over.text != "the partner may make 0.5 calls per second" {
@@ -60,7 +60,7 @@ func TestPartnerCallsInProgress(t *testing.T) {
 			t.Fatalf("%+v", over)
 		}
 	}
-	first()
+	p.leave(first)
 	if _, over := p.enter("a", limit, now); over != nil {
 		t.Error(over.text)
 	}
@@ -71,11 +71,11 @@ func TestR15_InventedKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	p, now := newTestPartnerLimits(t), time.Now()
 	for i := range 30_000 {
-		leave, over := p.enter(strconv.Itoa(i), config.PartnerLimit{InFlight: 64}, now)
+		calls, over := p.enter(strconv.Itoa(i), config.PartnerLimit{InFlight: 64}, now)
 		if over != nil {
 			t.Fatal(over.text)
 		}
-		leave()
+		p.leave(calls)
 	}
 	if n := len(p.partners); n != 0 {
 		t.Errorf("%d partners without a rate", n)
@@ -83,8 +83,8 @@ func TestR15_InventedKeysAreForgotten(t *testing.T) {
 	limit := config.PartnerLimit{Rate: 0.1, Burst: 1}
 	most := 0
 	for i := range 100_000 { // 1,000 a second: each is over after 10 s
-		if leave, over := p.enter(strconv.Itoa(i), limit, now.Add(time.Duration(i)*time.Millisecond)); over == nil {
-			leave()
+		if calls, over := p.enter(strconv.Itoa(i), limit, now.Add(time.Duration(i)*time.Millisecond)); over == nil {
+			p.leave(calls)
 		}
 		most = max(most, len(p.partners))
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"billbridge/translate"
@@ -115,6 +116,33 @@ type targetMetrics struct {
 	operation, client, upstream string
 	duration                    prometheus.Observer
 	upstreamDuration            prometheus.Observer
+
+	mu      sync.RWMutex
+	answers map[answerKey]prometheus.Counter // those that have occurred
+}
+
+// An answerKey is the code and the status of an answer, as they are in the labels.
+type answerKey struct {
+	code   string
+	status int
+}
+
+// answered returns the counter of answers with a code and a status.
+func (l *targetMetrics) answered(code string, status int) prometheus.Counter {
+	if statusLabel(status) == other {
+		status = 0
+	}
+	key := answerKey{code, status}
+	l.mu.RLock()
+	counter := l.answers[key]
+	l.mu.RUnlock()
+	if counter == nil {
+		counter = l.metrics.requests.WithLabelValues(l.operation, l.client, l.upstream, code, statusLabel(status))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.answers[key] = counter
+	}
+	return counter
 }
 
 func (m *metrics) target(operation, client, upstream string) *targetMetrics {
@@ -122,6 +150,7 @@ func (m *metrics) target(operation, client, upstream string) *targetMetrics {
 		metrics: m, operation: operation, client: client, upstream: upstream,
 		duration:         m.requestDuration.WithLabelValues(operation, client, upstream),
 		upstreamDuration: m.upstreamDuration.WithLabelValues(operation, upstream),
+		answers:          map[answerKey]prometheus.Counter{},
 	}
 }
 
@@ -171,22 +200,22 @@ func (l *targetMetrics) report(message string, r *translate.Report) {
 
 // observe counts an exchange that has ended.
 func (m *metrics) observe(x *exchange) {
-	operation, upstream := none, none
-	if x.route != nil {
-		operation = x.route.operation.Name
-	}
 	duration := time.Since(x.start).Seconds()
 	if x.target != nil {
 		target := x.target.metrics
-		upstream = target.upstream
 		target.duration.Observe(duration)
 		if x.sent.called {
 			target.upstreamDuration.Observe(x.sent.took.Seconds())
 		}
-	} else {
-		m.requestDuration.WithLabelValues(operation, string(x.client), upstream).Observe(duration)
+		target.answered(x.codeLabel(), x.out.status).Inc()
+		return
 	}
-	m.requests.WithLabelValues(operation, string(x.client), upstream, x.codeLabel(), statusLabel(x.out.status)).Inc()
+	operation := none
+	if x.route != nil {
+		operation = x.route.operation.Name
+	}
+	m.requestDuration.WithLabelValues(operation, string(x.client), none).Observe(duration)
+	m.requests.WithLabelValues(operation, string(x.client), none, x.codeLabel(), statusLabel(x.out.status)).Inc()
 }
 
 // other is the label value, also in the log, for a code, status or field that is not in the bounded set.

@@ -21,6 +21,7 @@ type state struct {
 	config    *config.Config
 	router    *mux.Router
 	routes    map[string]*route // by the name of their mux route
+	byPath    map[string]*route // those of the table, by path: their requests need no search in the router
 	upstreams map[string]*upstream
 
 	readOperation *translate.Operation                       // reads a bill; nil if the table has no such operation
@@ -57,6 +58,7 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 		// Paths are matched with their escapes and are not cleaned: mux would answer an unclean path with a 301.
 		router:      mux.NewRouter().SkipClean(true).UseEncodedPath(),
 		routes:      map[string]*route{},
+		byPath:      map[string]*route{},
 		upstreams:   map[string]*upstream{},
 		readTargets: map[translate.Form]map[string]*routeTarget{},
 
@@ -82,6 +84,9 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 		o := c.Table.Operation(r.Operation)
 		s.router.Path(r.Path).Name(name)
 		s.routes[name] = &route{operation: o, client: r.Client}
+		if s.byPath[r.Path] == nil {
+			s.byPath[r.Path] = s.routes[name]
+		}
 		if u := upstreamFor(c, o, r.Client); u != nil {
 			s.routes[name].target = s.newTarget(o, r.Client, u, m)
 		}
@@ -212,6 +217,9 @@ func Routes(c *config.Config) []Route {
 // wrong methods itself, and would add values to the context of each request.
 func (s *state) match(r *http.Request) *route {
 	sent := sentPath(r.URL)
+	if found := s.byPath[sent]; found != nil {
+		return found
+	}
 	if sent != r.URL.EscapedPath() {
 		r = &http.Request{Method: r.Method, URL: &url.URL{Path: sent}, Host: r.Host}
 	}

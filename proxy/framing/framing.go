@@ -220,5 +220,9 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
+// RequestRead reports whether net/http has all bytes of the request in progress, so that reading its body does not wait. It must be called by the
+// goroutine of the request, before that has read the body to its end. It is not for HTTP/2.
+func (c *conn) RequestRead() bool { return !c.ended && c.scanner.betweenRequests() }
+
 // NetConn is the connection below, as that of [tls.Conn] is.
 func (c *conn) NetConn() net.Conn { return c.Conn }

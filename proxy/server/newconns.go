@@ -56,7 +56,7 @@ func (n *newConns) track(s *http.Server) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.conns[conn] = c
-		return context.WithValue(ctx, newConnKey{}, c)
+		return context.WithValue(proxy.WithConn(ctx, conn), newConnKey{}, c)
 	}
 	s.ConnState = func(conn net.Conn, state http.ConnState) {
 		// Idle without a request in the handler: net/http answered the request by itself.
