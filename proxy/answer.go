@@ -141,11 +141,11 @@ func (x *exchange) write(status int, body []byte) error {
 	if len(h["Content-Type"]) == 0 {
 		h["Content-Type"] = jsonUTF8
 	}
-	h["X-Request-Id"] = []string{x.id}
+	x.values = [...]string{x.id, strconv.Itoa(len(body))} // one allocation, with that of x
+	h["X-Request-Id"], h["Content-Length"] = x.values[:1:1], x.values[1:]
 	if x.gateway.noKeepAlives.Load() {
 		h["Connection"] = []string{"close"}
 	}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	// Checked before the first byte is written: a caller may disconnect as soon as it has its answer.
 	gone := x.r.Context().Err() != nil
 	x.w.WriteHeader(status)

@@ -38,6 +38,7 @@ type exchange struct {
 	bound   string          // the callback address of the gateway that the upstream gets; "" if there is none
 	sent    forwarded
 	out     outcome
+	values  [2]string // of headers of the answer
 }
 
 // received is the request of the caller.

@@ -240,11 +240,10 @@ func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.T
 // call makes the call on a connection, which must not be used after it.
 func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (*http.Response, *callError) {
 	r.connected = time.Now()
-	until, late := r.connected.Add(time.Duration(u.config.Timeout)), callError{
-		reason: "timeout", text: "the upstream did not answer within " + u.config.Timeout.String(),
-	}
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		until, late.text, late.early = deadline, lateForGateway, true
+	until := r.connected.Add(time.Duration(u.config.Timeout))
+	deadline, early := ctx.Deadline()
+	if early = early && deadline.Before(until); early {
+		until = deadline
 	}
 	conn.Begin(until)
 	response, err := roundTrip(ctx, conn, r, buf, limit)
@@ -254,8 +253,10 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 	failure := &callError{reason: "reset", text: "the connection to the upstream was closed"}
 	gone := errors.Is(ctx.Err(), context.Canceled)
 	switch known := (*callError)(nil); {
+	case errors.Is(err, os.ErrDeadlineExceeded) && early && !gone:
+		failure = &callError{reason: "timeout", text: lateForGateway, early: true}
 	case errors.Is(err, os.ErrDeadlineExceeded) && !gone:
-		failure = &late
+		failure = &callError{reason: "timeout", text: "the upstream did not answer within " + u.config.Timeout.String()}
 	case errors.As(err, &known):
 		failure = known
 	case !conn.Sent():
@@ -307,15 +308,28 @@ func readReply(response *http.Response, buf *bytes.Buffer, limit int64) error {
 	default:
 		return &callError{reason: "not_json", text: "the upstream's reply has an unsupported Content-Encoding"}
 	}
-	_, err := buf.ReadFrom(io.LimitReader(body, limit+1))
+	buf.Grow(int(min(max(response.ContentLength, 0), limit, firstRead)) + 1)
+	var err error
+	for err == nil && int64(buf.Len()) <= limit {
+		var n int
+		buf.Grow(1)
+		free := buf.AvailableBuffer()
+		n, err = body.Read(free[:min(int64(cap(free)), limit+1-int64(buf.Len()))])
+		_, _ = buf.Write(free[:n])
+	}
 	switch {
 	case int64(buf.Len()) > limit:
 		return &callError{reason: "too_large", text: fmt.Sprintf("the upstream's reply is larger than %d bytes", limit)}
-	case err != nil && body != io.Reader(response.Body):
+	case err == io.EOF:
+		return nil
+	case body != io.Reader(response.Body):
 		return unzipError(err)
 	}
 	return err
 }
+
+// firstRead limits the memory that a reply gets by its Content-Length, before its bytes arrive.
+const firstRead = 64 << 10
 
 // unzipError returns a network error as it is, and any other error as a *callError about invalid gzip.
 func unzipError(err error) error {
