@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,8 +23,8 @@ const (
 )
 
 var (
-	errHeadTooLarge = fmt.Errorf("the head of the reply is larger than %d bytes", maxHead)
-	errInterim      = fmt.Errorf("there are more than %d interim replies", maxInterim)
+	errLargeHead = fmt.Errorf("the head of the reply is larger than %d bytes", maxHead)
+	errInterim   = fmt.Errorf("there are more than %d interim replies", maxInterim)
 )
 
 // A Conn is a connection to a server. It belongs to one goroutine until Release; only Abort may be called by another one.
@@ -39,6 +40,7 @@ type Conn struct {
 	idleSince time.Time
 
 	headLeft int64      // how much of a head may still be read; unlimited in the body
+	failed   error      // of a read in this call, other than io.EOF
 	writing  chan error // gets the result of a large write; nil if there is none
 	body     body
 	keep     bool // the server keeps the connection open after this reply
@@ -63,13 +65,14 @@ func (c *Conn) Abort() { _ = c.net.SetDeadline(past) }
 var past = time.Unix(1, 0)
 
 // Sent reports whether a byte of the last call may have left.
-func (c *Conn) Sent() bool { return c.socket.sent }
+func (c *Conn) Sent() bool { return c.socket.sent.Load() }
 
 // Begin prepares the connection for a call that must end until a time, with the last byte of its reply. After that the call fails with
 // [os.ErrDeadlineExceeded].
 func (c *Conn) Begin(until time.Time) {
 	_ = c.net.SetDeadline(until)
-	c.socket.sent, c.keep, c.body.ended = false, false, false
+	c.socket.sent.Store(false)
+	c.failed, c.keep, c.body.ended = nil, false, false
 }
 
 // RoundTrip sends a request and returns its reply, whose body must be read before Release. head is the request line and the header, with
@@ -81,7 +84,7 @@ func (c *Conn) RoundTrip(head, body []byte) (*http.Response, error) {
 	var failed error // of a write
 	if len(head)+len(body) <= oneWrite {
 		c.out = append(head, body...)
-		if _, failed = c.net.Write(c.out); failed != nil && !c.socket.sent {
+		if _, failed = c.net.Write(c.out); failed != nil && !c.Sent() {
 			return nil, failed
 		}
 	} else {
@@ -100,7 +103,7 @@ func (c *Conn) RoundTrip(head, body []byte) (*http.Response, error) {
 		return nil, err
 	}
 	c.keep = failed == nil && !response.Close && response.StatusCode != http.StatusSwitchingProtocols
-	c.body.ReadCloser, response.Body = response.Body, &c.body
+	c.body.conn, c.body.ReadCloser, response.Body = c, response.Body, &c.body
 	return response, nil
 }
 
@@ -110,7 +113,7 @@ func (c *Conn) readHead() (*http.Response, error) {
 	for range maxInterim + 1 {
 		response, err := http.ReadResponse(c.reader, nil)
 		if err != nil {
-			return nil, err
+			return nil, c.cause(err)
 		}
 		if s := response.StatusCode; s >= 200 || s < 100 || s == http.StatusSwitchingProtocols {
 			c.headLeft = math.MaxInt64
@@ -118,6 +121,14 @@ func (c *Conn) readHead() (*http.Response, error) {
 		}
 	}
 	return nil, errInterim
+}
+
+// cause returns the error of the connection that has led to err: net/http reports a read that fails in a header or a trailer as malformed.
+func (c *Conn) cause(err error) error {
+	if c.failed != nil && err != io.EOF {
+		return c.failed
+	}
+	return err
 }
 
 // endWrite waits for the end of a large write, and ends it if it is still in progress. It returns false if the request was not written whole.
@@ -170,13 +181,16 @@ func (c *Conn) usable() bool {
 
 // A body is the body of a reply.
 type body struct {
+	conn *Conn
 	io.ReadCloser
 	ended bool // read to the end
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.ended = b.ended || err == io.EOF
+	if err != nil {
+		b.ended, err = err == io.EOF, b.conn.cause(err)
+	}
 	return n, err
 }
 
@@ -185,13 +199,17 @@ type headReader Conn
 
 func (r *headReader) Read(p []byte) (int, error) {
 	if r.headLeft <= 0 {
-		return 0, errHeadTooLarge
+		r.failed = errLargeHead
+		return 0, r.failed
 	}
 	if int64(len(p)) > r.headLeft {
 		p = p[:r.headLeft]
 	}
 	n, err := r.net.Read(p)
 	r.headLeft -= int64(n)
+	if err != nil && err != io.EOF {
+		r.failed = err
+	}
 	return n, err
 }
 
@@ -199,7 +217,7 @@ func (r *headReader) Read(p []byte) (int, error) {
 type socket struct {
 	net.Conn
 	read   func(p []byte) (int, error) // reads without waiting
-	sent   bool                        // a byte was written since this was set to false
+	sent   atomic.Bool                 // a byte was written since this was set to false; a large request is written by its own goroutine
 	atOnce bool                        // Read does not wait
 }
 
@@ -207,7 +225,9 @@ func newSocket(c net.Conn) *socket { return &socket{Conn: c, read: atOnce(c)} }
 
 func (s *socket) Write(p []byte) (int, error) {
 	n, err := s.Conn.Write(p)
-	s.sent = s.sent || n > 0
+	if n > 0 {
+		s.sent.Store(true)
+	}
 	return n, err
 }
 

@@ -1,0 +1,427 @@
+package httpconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// replies are what a server can answer. body is "" and fails is true if it is no reply.
+var replies = map[string]struct {
+	text   string
+	status int
+	body   string
+	fails  bool // the reply has no head that can be read
+	broken bool // its body cannot be read to the end
+	keep   bool // the connection is used for the next call
+}{
+	"length":               {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}", keep: true},
+	"chunked":              {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;a=b\r\n}\r\n0\r\n\r\n", status: 200, body: "{}", keep: true},
+	"chunked, trailer":     {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n2\r\n{}\r\n0\r\nA: b\r\n\r\n", status: 200, body: "{}", keep: true},
+	"no content":           {text: "HTTP/1.1 204 No Content\r\n\r\n", status: 204, keep: true},
+	"empty":                {text: "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", status: 400, keep: true},
+	"interim":              {text: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n", 5) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}", keep: true},
+	"continue":             {text: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}", keep: true},
+	"too many interim":     {text: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 6) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", fails: true},
+	"switching":            {text: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", status: 101},
+	"close":                {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", status: 200, body: "{}"},
+	"bytes behind":         {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{\"no\":\"1\"}", status: 200, body: "{}"},
+	"one byte behind":      {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}\n", status: 200, body: "{}"},
+	"behind the chunks":    {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nx", status: 200, body: "{}"},
+	"HTTP/1.0":             {text: "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}"},
+	"HTTP/1.0, keep-alive": {text: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}", keep: true},
+	"large head":           {text: "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("a", 1000)+"\r\n", 100) + "Content-Length: 2\r\n\r\n{}", fails: true},
+	"large line":           {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 100<<10) + "\r\nContent-Length: 2\r\n\r\n{}", fails: true},
+	"large interim heads":  {text: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: "+strings.Repeat("a", 30<<10)+"\r\n\r\n", 3) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", fails: true},
+	"two lengths":          {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", fails: true},
+	"bad length":           {text: "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n{}", fails: true},
+	"not HTTP":             {text: "+OK ready\r\n", fails: true},
+	"bad chunk":            {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", status: 200, broken: true},
+}
+
+// Each reply is read as it is meant, over TCP and TLS, in one piece and byte by byte. The next call uses the same connection only if nothing
+// forbids it, and it gets its own reply.
+func TestReplies(t *testing.T) {
+	t.Parallel()
+	for name, row := range replies {
+		for _, secure := range []bool{false, true} {
+			for _, drip := range []bool{false, true} {
+				if drip && len(row.text) > 10_000 {
+					continue // the bytes of a flood need not come one by one
+				}
+				t.Run(fmt.Sprintf("%s/TLS %t/drip %t", name, secure, drip), func(t *testing.T) {
+					t.Parallel()
+					s := newTestServer(t, secure, func(c net.Conn, body string) bool {
+						text := row.text
+						if body == "next" {
+							text = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext"
+						}
+						for len(text) > 0 {
+							n := len(text)
+							if drip {
+								n = 1
+							}
+							if _, err := io.WriteString(c, text[:n]); err != nil {
+								return false
+							}
+							text = text[n:]
+						}
+						return true
+					})
+					got := s.call(t, "first")
+					switch {
+					case row.fails != (got.err != nil && got.status == 0):
+						t.Errorf("%+v", got)
+					case row.broken != (got.err != nil && got.status != 0):
+						t.Errorf("%+v", got)
+					case !row.fails && (got.status != row.status || got.body != row.body):
+						t.Errorf("%+v", got)
+					}
+					if !got.sent {
+						t.Error("the call was not sent")
+					}
+					if got := s.call(t, "next"); got.body != "next" || got.err != nil {
+						t.Errorf("the next call: %+v", got)
+					}
+					want := int64(2)
+					if row.keep {
+						want = 1
+					}
+					if n := s.connections.Load(); n != want {
+						t.Errorf("%d connections, want %d", n, want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A reply that breaks off at any byte is an error, and never looks like a whole one.
+func TestRepliesThatBreakOff(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"length", "chunked", "chunked, trailer", "interim", "HTTP/1.0"} {
+		for _, secure := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/TLS %t", name, secure), func(t *testing.T) {
+				t.Parallel()
+				text := replies[name].text
+				s := newTestServer(t, secure, func(c net.Conn, body string) bool {
+					cut, _ := strconv.Atoi(body)
+					_, _ = io.WriteString(c, text[:cut])
+					return false
+				})
+				for cut := range len(text) {
+					if got := s.call(t, itoa(cut)); got.err == nil || !got.sent {
+						t.Errorf("after %d bytes: %+v", cut, got)
+					}
+				}
+				if got := s.call(t, itoa(len(text))); got.err != nil || got.body != replies[name].body {
+					t.Errorf("%+v", got)
+				}
+			})
+		}
+	}
+}
+
+// Before a call uses an idle connection, it looks whether the server has closed it or has sent something. It then takes another one, and
+// nothing is sent on the first.
+func TestIdleConnectionsAreCheckedBeforeTheyAreUsed(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(net.Conn){
+		"closed":  func(c net.Conn) { _ = c.Close() },
+		"a byte":  func(c net.Conn) { _, _ = io.WriteString(c, "x") },
+		"a reply": func(c net.Conn) { _, _ = io.WriteString(c, replies["length"].text) },
+		"reset":   func(c net.Conn) { reset(c) },
+	} {
+		for _, secure := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/TLS %t", name, secure), func(t *testing.T) {
+				t.Parallel()
+				var mu sync.Mutex
+				var first net.Conn
+				s := newTestServer(t, secure, func(c net.Conn, body string) bool {
+					mu.Lock()
+					defer mu.Unlock()
+					if first == nil {
+						first = c
+					}
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"+body)
+					return true
+				})
+				if got := s.call(t, "one"); got.body != "one" {
+					t.Fatalf("%+v", got)
+				}
+				mu.Lock()
+				spoil(first)
+				mu.Unlock()
+				waitUntilReadable(t, s.pool.idle[0])
+				if c := s.pool.Idle(); c != nil {
+					t.Fatal("the connection is used")
+				}
+				if got := s.call(t, "two"); got.body != "two" || s.requests.Load() != 2 {
+					t.Errorf("%+v, and the server got %d requests", got, s.requests.Load())
+				}
+			})
+		}
+	}
+}
+
+// reset closes a connection so that the client gets a reset.
+func reset(c net.Conn) {
+	if outer, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = outer.NetConn()
+	}
+	_ = c.(*net.TCPConn).SetLinger(0)
+	_ = c.Close()
+}
+
+// waitUntilReadable waits until something has arrived on an idle connection. It reads nothing.
+func waitUntilReadable(t testing.TB, c *Conn) {
+	t.Helper()
+	raw, err := c.socket.Conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.net.SetDeadline(time.Now().Add(testTimeout))
+	first := true
+	_ = raw.Read(func(uintptr) bool { // waits after the first call
+		again := !first
+		first = false
+		return again
+	})
+}
+
+// The server answers while the body is still being sent, and reads no more of it. The call gets the reply, and nothing reads the body after that.
+func TestEarlyReplyToALargeRequest(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		s := newTestServer(t, secure, nil)
+		l, end := s.listenFor(t), make(chan struct{})
+		go func() {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer in.Close()
+			_, _ = in.Read(make([]byte, 100))
+			_, _ = io.WriteString(in, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
+			<-end
+		}()
+		body := []byte(strings.Repeat("a", 64<<20))
+		c := connect(t, s.pool)
+		c.Begin(time.Now().Add(testTimeout))
+		response, err := c.RoundTrip(head(c, string(body)), body)
+		if err != nil || response.StatusCode != 413 {
+			t.Fatalf("%v %v", response, err)
+		}
+		if text, err := io.ReadAll(response.Body); err != nil || string(text) != "no" {
+			t.Errorf("%q %v", text, err)
+		}
+		c.Release()
+		clear(body) // the race detector sees a goroutine that still reads it
+		if s.pool.Idle() != nil {
+			t.Error("the connection is kept")
+		}
+		close(end)
+	}
+}
+
+// A call ends at its deadline, or when it is aborted, and its connection is closed.
+func TestDeadlineAndAbort(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		for _, part := range []string{"", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n0\r\nA: "} {
+			for _, how := range []string{"deadline", "abort"} {
+				s := newTestServer(t, secure, func(c net.Conn, _ string) bool {
+					_, _ = io.WriteString(c, part)
+					return true
+				})
+				c := connect(t, s.pool)
+				if how == "deadline" {
+					c.Begin(time.Now().Add(20 * time.Millisecond))
+				} else {
+					c.Begin(time.Now().Add(time.Hour))
+					time.AfterFunc(20*time.Millisecond, c.Abort)
+				}
+				response, err := c.RoundTrip(head(c, "{}"), []byte("{}"))
+				if err == nil {
+					_, err = io.ReadAll(response.Body)
+				}
+				if !isTimeout(err) || !c.Sent() {
+					t.Errorf("%s after %q: %v", how, part, err)
+				}
+				c.Release()
+				waitFor(t, s.ended, "end of the connection")
+			}
+		}
+	}
+}
+
+// A reply that was not read to its end leaves nothing for the next call.
+func TestUnreadRepliesCloseTheConnection(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, false, func(c net.Conn, body string) bool {
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789")
+		return true
+	})
+	c := connect(t, s.pool)
+	c.Begin(time.Now().Add(testTimeout))
+	response, err := c.RoundTrip(head(c, "{}"), []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := response.Body.Read(make([]byte, 9)); err != nil {
+		t.Fatal(err)
+	}
+	c.Release()
+	waitFor(t, s.ended, "end of the connection")
+	if s.pool.Idle() != nil {
+		t.Error("the connection is kept")
+	}
+}
+
+// A brokenConn fails its writes after some bytes.
+type brokenConn struct {
+	net.Conn
+	left int
+}
+
+func (c *brokenConn) Write(p []byte) (int, error) {
+	n, _ := c.Conn.Write(p[:min(len(p), c.left)])
+	c.left -= n
+	if n < len(p) {
+		_ = c.Conn.Close()
+		return n, errors.New("broken pipe")
+	}
+	return n, nil
+}
+
+// Sent is false only if no byte has left, for a small request and for one that is written in the background.
+func TestSentIsWhatTheWriteReturned(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{2, 100 << 10} {
+		for _, left := range []int{0, 1, 60} {
+			s := newTestServer(t, false, func(net.Conn, string) bool { return false })
+			c := connect(t, s.pool)
+			c.socket.Conn = &brokenConn{c.socket.Conn, left}
+			if got := callOn(c, strings.Repeat("a", size)); got.err == nil || got.sent != (left > 0) || s.requests.Load() != 0 {
+				t.Errorf("%d bytes of %d: %+v", left, size, got)
+			}
+		}
+	}
+}
+
+// Connections that are idle for too long are closed, and are not used.
+func TestIdleTimeout(t *testing.T) {
+	t.Parallel()
+	answer := func(c net.Conn, _ string) bool {
+		_, err := io.WriteString(c, replies["length"].text)
+		return err == nil
+	}
+	s := newTestServer(t, false, answer)
+	s.call(t, "{}")
+	s.pool.idle[0].idleSince = time.Now().Add(-IdleTimeout)
+	if s.pool.Idle() != nil {
+		t.Error("an old connection is used")
+	}
+	waitFor(t, s.ended, "end of the connection")
+	first, second := connect(t, s.pool), connect(t, s.pool)
+	callOn(first, "{}")
+	callOn(second, "{}")
+	first.idleSince = time.Now().Add(-IdleTimeout)
+	s.pool.closeOld()
+	waitFor(t, s.ended, "end of the connection")
+	if c := s.pool.Idle(); c != second {
+		t.Error("the newer connection is not kept")
+	}
+	second.Close()
+}
+
+// Many callers share a pool whose server closes connections as it likes. Each gets the reply to its own request.
+func TestEachCallGetsItsOwnReply(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		s := newTestServer(t, secure, func(c net.Conn, body string) bool {
+			text := "HTTP/1.1 200 OK\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + body
+			switch rand.IntN(10) {
+			case 0:
+				return false
+			case 1:
+				_, _ = io.WriteString(c, text+text)
+				return true
+			case 2:
+				_, _ = io.WriteString(c, text)
+				return false
+			}
+			_, err := io.WriteString(c, text)
+			return err == nil
+		})
+		var calling sync.WaitGroup
+		for i := range 16 {
+			calling.Go(func() {
+				for j := range 50 {
+					body := fmt.Sprintf("%d %d %s", i, j, strings.Repeat("x", rand.IntN(40_000)))
+					if got := s.call(t, body); got.err == nil && got.body != body {
+						t.Errorf("the call %.20s got %.20s", body, got.body)
+					}
+				}
+			})
+		}
+		calling.Wait()
+	}
+}
+
+// A dial ends with its context, also in the handshake.
+func TestDialEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := newTestServer(t, true, nil)
+	s.pool.Address = l.Addr().String() // of the TLS server only the config is used
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if c, err := s.pool.Dial(ctx); err == nil || ctx.Err() == nil {
+		t.Errorf("%v %v", c, err)
+	}
+}
+
+// Go's own server and this client understand each other.
+func TestAgainstNetHTTP(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = fmt.Fprintf(w, "%s %s %s %d", r.Method, r.URL.Path, r.Host, len(body))
+		if len(body) > 1000 {
+			_, _ = io.WriteString(w, strings.Repeat(".", 10_000)) // chunked
+		}
+	}))
+	defer server.Close()
+	p := &Pool{Address: server.Listener.Addr().String()}
+	defer p.CloseIdle()
+	for _, size := range []int{0, 1, 1000, 20_000, 2 << 20} {
+		got := callOn(connect(t, p), strings.Repeat("a", size))
+		want := "POST /bill example.com " + itoa(size)
+		if size > 1000 {
+			want += strings.Repeat(".", 10_000)
+		}
+		if got.err != nil || got.body != want {
+			t.Errorf("%d bytes: %.60q %v", size, got.body, got.err)
+		}
+	}
+	if len(p.idle) != 1 {
+		t.Errorf("%d idle connections, want 1", len(p.idle))
+	}
+}
