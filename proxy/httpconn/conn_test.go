@@ -217,9 +217,9 @@ func TestEarlyReplyToALargeRequest(t *testing.T) {
 			_, _ = io.WriteString(in, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
 			<-end
 		}()
-		body := []byte(strings.Repeat("a", 64<<20))
+		body := []byte(strings.Repeat("a", 16<<20))
 		c := connect(t, s.pool)
-		c.Begin(time.Now().Add(testTimeout))
+		c.Begin(time.Now().Add(time.Hour)) // the reply ends the call
 		response, err := c.RoundTrip(head(c, string(body)), body)
 		if err != nil || response.StatusCode != 413 {
 			t.Fatalf("%v %v", response, err)
@@ -294,13 +294,16 @@ func TestUnreadRepliesCloseTheConnection(t *testing.T) {
 type brokenConn struct {
 	net.Conn
 	left int
+	open bool // it can still be read
 }
 
 func (c *brokenConn) Write(p []byte) (int, error) {
 	n, _ := c.Conn.Write(p[:min(len(p), c.left)])
 	c.left -= n
 	if n < len(p) {
-		_ = c.Conn.Close()
+		if !c.open {
+			_ = c.Conn.Close()
+		}
 		return n, errors.New("broken pipe")
 	}
 	return n, nil
@@ -313,10 +316,52 @@ func TestSentIsWhatTheWriteReturned(t *testing.T) {
 		for _, left := range []int{0, 1, 60} {
 			s := newTestServer(t, false, func(net.Conn, string) bool { return false })
 			c := connect(t, s.pool)
-			c.socket.Conn = &brokenConn{c.socket.Conn, left}
+			c.socket.Conn = &brokenConn{Conn: c.socket.Conn, left: left}
 			if got := callOn(c, strings.Repeat("a", size)); got.err == nil || got.sent != (left > 0) || s.requests.Load() != 0 {
 				t.Errorf("%d bytes of %d: %+v", left, size, got)
 			}
+		}
+	}
+}
+
+// The server answers a request of which it has got only a part. Its reply counts, but the connection cannot be used again.
+func TestReplyToAPartOfARequest(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, false, nil)
+	l, end := s.listenFor(t), make(chan struct{})
+	defer close(end)
+	go func() {
+		in, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer in.Close()
+		_, _ = in.Read(make([]byte, 1))
+		_, _ = io.WriteString(in, replies["length"].text)
+		<-end
+	}()
+	c := connect(t, s.pool)
+	c.socket.Conn = &brokenConn{Conn: c.socket.Conn, left: 10, open: true}
+	if got := callOn(c, "{}"); got.err != nil || got.status != 200 || got.body != "{}" {
+		t.Errorf("%+v", got)
+	}
+	if s.pool.Idle() != nil {
+		t.Error("the connection is kept")
+	}
+}
+
+// The deadline of a call has no effect on the next one.
+func TestOldDeadlineHasNoEffect(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		s := newTestServer(t, secure, func(c net.Conn, _ string) bool {
+			_, err := io.WriteString(c, replies["length"].text)
+			return err == nil
+		})
+		s.call(t, "{}")
+		_ = s.pool.idle[0].net.SetDeadline(past)
+		if got := s.call(t, "{}"); got.err != nil || s.connections.Load() != 1 {
+			t.Errorf("%+v, over %d connections", got, s.connections.Load())
 		}
 	}
 }
