@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"mime"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -125,13 +124,12 @@ func (x *exchange) read() bool {
 		x.in.body, err = x.gateway.memory.read(body, limit)
 	}
 	if err != nil {
-		var late net.Error
 		switch {
 		case errors.Is(err, errTooLong):
 			x.failUnread(tooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
 		case errors.Is(err, errNoMemory):
 			x.failUnread(noMemory, "too many bodies are held just now, nothing was sent")
-		case errors.As(err, &late) && late.Timeout():
+		case isTimeout(err):
 			x.failUnread(lateBody, "the body timed out, nothing was sent")
 		default:
 			x.failUnread(badBody, "the body broke off, nothing was sent")

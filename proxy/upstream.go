@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +50,8 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	if port != "" {
 		host += ":" + port
 	}
-	pool := &httpconn.Pool{Dialer: net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP()}}
+	dialer := &net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP()}
+	pool := &httpconn.Pool{Dial: dialer.DialContext}
 	if c.Address.Scheme == "https" {
 		pool.TLS = &tls.Config{ServerName: name}
 		port = cmp.Or(port, "443")
@@ -221,7 +221,7 @@ func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.T
 		wait, cancel := r.waitUntil(ctx, until)
 		defer cancel()
 		var err error
-		if conn, err = u.pool.Dial(wait); err != nil {
+		if conn, err = u.pool.Open(wait); err != nil {
 			return nil, notConnected(wait, callError{reason: "refused", text: "the upstream is unreachable"},
 				"the upstream did not accept a connection within "+u.config.Wait.String())
 		}
@@ -253,9 +253,9 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 	failure := &callError{reason: "reset", text: "the connection to the upstream was closed"}
 	gone := errors.Is(ctx.Err(), context.Canceled)
 	switch known := (*callError)(nil); {
-	case errors.Is(err, os.ErrDeadlineExceeded) && early && !gone:
+	case isTimeout(err) && early && !gone:
 		failure = &callError{reason: "timeout", text: lateForGateway, early: true}
-	case errors.Is(err, os.ErrDeadlineExceeded) && !gone:
+	case isTimeout(err) && !gone:
 		failure = &callError{reason: "timeout", text: "the upstream did not answer within " + u.config.Timeout.String()}
 	case errors.As(err, &known):
 		failure = known
@@ -338,6 +338,12 @@ func unzipError(err error) error {
 		return err
 	}
 	return &callError{reason: "not_json", text: "the upstream's reply is not valid gzip"}
+}
+
+// isTimeout reports whether a read or write of a connection has reached its deadline.
+func isTimeout(err error) bool {
+	var late net.Error
+	return errors.As(err, &late) && late.Timeout()
 }
 
 // errorReasons are the values of the label reason of billbridge_upstream_errors_total.

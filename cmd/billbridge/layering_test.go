@@ -40,9 +40,11 @@ var layers = map[string]layer{
 	"proxy/relay":            {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store"}},
 	"proxy/sandbox":          {},
 	"proxy": {
-		of:    []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/rollout", "proxy/httpconn", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
+	// It makes calls on connections, independent of gateway and config.
+	"proxy/httpconn": {never: []string{"github.com/prometheus/"}},
 	// It processes bytes of connections, independent of gateway and config.
 	"proxy/framing": {never: []string{"net/http", "os", "github.com/prometheus/"}},
 	// It wires the other packages.

@@ -3,6 +3,7 @@
 package httpconn
 
 import (
+	"errors"
 	"io"
 	"net"
 	"syscall"
@@ -10,9 +11,12 @@ import (
 
 // atOnce returns a function that reads what has arrived, without waiting. If that is nothing, its error is errNothingYet.
 func atOnce(c net.Conn) func(p []byte) (int, error) {
-	raw, err := c.(syscall.Conn).SyscallConn()
-	if err != nil {
-		return func([]byte) (int, error) { return 0, err }
+	var raw syscall.RawConn
+	if c, ok := c.(syscall.Conn); ok {
+		raw, _ = c.SyscallConn()
+	}
+	if raw == nil { // not a socket: it cannot be checked, so it is not used again
+		return func([]byte) (int, error) { return 0, errors.ErrUnsupported }
 	}
 	var (
 		into   []byte

@@ -38,6 +38,7 @@ type Conn struct {
 
 	reused    bool
 	idleSince time.Time
+	until     time.Time // the deadline of the last call
 
 	headLeft int64      // how much of a head may still be read; unlimited in the body
 	failed   error      // of a read in this call, other than io.EOF
@@ -70,6 +71,7 @@ func (c *Conn) Sent() bool { return c.socket.sent.Load() }
 // Begin prepares the connection for a call that must end until a time, with the last byte of its reply. After that the call fails with
 // [os.ErrDeadlineExceeded].
 func (c *Conn) Begin(until time.Time) {
+	c.until = until
 	_ = c.net.SetDeadline(until)
 	c.socket.sent.Store(false)
 	c.failed, c.keep, c.body.ended = nil, false, false
@@ -171,7 +173,9 @@ func (c *Conn) usable() bool {
 	if time.Since(c.idleSince) >= IdleTimeout {
 		return false
 	}
-	_ = c.net.SetDeadline(time.Time{}) // that of the last call may have passed
+	if !time.Now().Before(c.until) { // the deadline of the last call
+		_ = c.net.SetDeadline(time.Time{})
+	}
 	c.socket.atOnce = true
 	defer func() { c.socket.atOnce = false }()
 	// Through TLS: it may have records in its buffer, and session tickets can arrive at any time.

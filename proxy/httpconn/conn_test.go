@@ -53,7 +53,7 @@ var replies = map[string]struct {
 
 // Each reply is read as it is meant, over TCP and TLS, in one piece and byte by byte. The next call uses the same connection only if nothing
 // forbids it, and it gets its own reply.
-func TestReplies(t *testing.T) {
+func TestR24_Replies(t *testing.T) {
 	t.Parallel()
 	for name, row := range replies {
 		for _, secure := range []bool{false, true} {
@@ -109,7 +109,7 @@ func TestReplies(t *testing.T) {
 }
 
 // A reply that breaks off at any byte is an error, and never looks like a whole one.
-func TestRepliesThatBreakOff(t *testing.T) {
+func TestR24_RepliesThatBreakOff(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"length", "chunked", "chunked, trailer", "interim", "HTTP/1.0"} {
 		for _, secure := range []bool{false, true} {
@@ -136,7 +136,7 @@ func TestRepliesThatBreakOff(t *testing.T) {
 
 // Before a call uses an idle connection, it looks whether the server has closed it or has sent something. It then takes another one, and
 // nothing is sent on the first.
-func TestIdleConnectionsAreCheckedBeforeTheyAreUsed(t *testing.T) {
+func TestR23_IdleConnectionsAreCheckedBeforeTheyAreUsed(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(net.Conn){
 		"closed":  func(c net.Conn) { _ = c.Close() },
@@ -310,7 +310,7 @@ func (c *brokenConn) Write(p []byte) (int, error) {
 }
 
 // Sent is false only if no byte has left, for a small request and for one that is written in the background.
-func TestSentIsWhatTheWriteReturned(t *testing.T) {
+func TestR23_SentIsWhatTheWriteReturned(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 100 << 10} {
 		for _, left := range []int{0, 1, 60} {
@@ -359,7 +359,7 @@ func TestOldDeadlineHasNoEffect(t *testing.T) {
 			return err == nil
 		})
 		s.call(t, "{}")
-		_ = s.pool.idle[0].net.SetDeadline(past)
+		s.pool.idle[0].Begin(past)
 		if got := s.call(t, "{}"); got.err != nil || s.connections.Load() != 1 {
 			t.Errorf("%+v, over %d connections", got, s.connections.Load())
 		}
@@ -393,7 +393,7 @@ func TestIdleTimeout(t *testing.T) {
 }
 
 // Many callers share a pool whose server closes connections as it likes. Each gets the reply to its own request.
-func TestEachCallGetsItsOwnReply(t *testing.T) {
+func TestR23_EachCallGetsItsOwnReply(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
 		s := newTestServer(t, secure, func(c net.Conn, body string) bool {
@@ -426,8 +426,8 @@ func TestEachCallGetsItsOwnReply(t *testing.T) {
 	}
 }
 
-// A dial ends with its context, also in the handshake.
-func TestDialEndsWithItsContext(t *testing.T) {
+// Opening a connection ends with its context, also in the handshake.
+func TestOpenEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
 	if err != nil {
@@ -438,7 +438,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	s.pool.Address = l.Addr().String() // of the TLS server only the config is used
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if c, err := s.pool.Dial(ctx); err == nil || ctx.Err() == nil {
+	if c, err := s.pool.Open(ctx); err == nil || ctx.Err() == nil {
 		t.Errorf("%v %v", c, err)
 	}
 }

@@ -4,7 +4,7 @@
 //
 //	conn := pool.Idle()
 //	if conn == nil {
-//		conn, err = pool.Dial(ctx)
+//		conn, err = pool.Open(ctx)
 //	}
 //	defer conn.Release()
 //	conn.Begin(time.Now().Add(timeout))
@@ -30,14 +30,12 @@ const IdleTimeout = 4 * time.Second
 // A Pool opens connections to one server, and keeps those that are idle. It does not limit their number: it holds as many connections as
 // there were calls at the same time. It is safe for concurrent use.
 type Pool struct {
-	// Dialer opens a connection. The name is looked up for each one.
-	Dialer net.Dialer
+	// Dial opens a TCP connection, as [net.Dialer.DialContext] does, which looks up the name each time. If nil, a zero dialer is used.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Address is HOST:PORT of the server.
 	Address string
 	// TLS is the config of TLS, with the name of the server. If nil, the connections have no TLS.
 	TLS *tls.Config
-
-	wrap func(net.Conn) net.Conn // of a test
 
 	mu   sync.Mutex
 	idle []*Conn // the longest idle one first
@@ -70,9 +68,13 @@ func (p *Pool) pop() *Conn {
 	return c
 }
 
-// Dial opens a connection, with its TLS handshake. The error is that of ctx if it ends before.
-func (p *Pool) Dial(ctx context.Context) (*Conn, error) {
-	tcp, err := p.Dialer.DialContext(ctx, "tcp", p.Address)
+// Open opens a connection, with its TLS handshake, before ctx ends.
+func (p *Pool) Open(ctx context.Context) (*Conn, error) {
+	dial := p.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	tcp, err := dial(ctx, "tcp", p.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +86,6 @@ func (p *Pool) Dial(ctx context.Context) (*Conn, error) {
 			return nil, err
 		}
 		c.net = secure
-	}
-	if p.wrap != nil {
-		c.net = p.wrap(c.net)
 	}
 	return c, nil
 }

@@ -104,7 +104,7 @@ func connect(t testing.TB, p *Pool) *Conn {
 	if c := p.Idle(); c != nil {
 		return c
 	}
-	c, err := p.Dial(t.Context())
+	c, err := p.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

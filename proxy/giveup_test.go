@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/config"
+)
+
+// newTestUpstream returns an upstream in front of a server that counts its calls.
+func newTestUpstream(t *testing.T) (u *upstream, calls *atomic.Int32) {
+	t.Helper()
+	calls = new(atomic.Int32)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		_, _ = w.Write([]byte(`{"code":"0000"}`))
+	}))
+	t.Cleanup(s.Close)
+	address, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u = newUpstream(&config.Upstream{
+		Name: "up", Address: config.Address{URL: address}, Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: config.Duration(time.Minute),
+	}, "test", m, slog.New(slog.DiscardHandler))
+	t.Cleanup(u.pool.CloseIdle)
+	return u, calls
+}
+
+// testRequest returns a request to an upstream. Its sender can go away.
+func testRequest(t *testing.T, u *upstream) (r *upstreamRequest, leave context.CancelFunc) {
+	t.Helper()
+	r = &upstreamRequest{head: u.requestHead("/bill"), id: "1", body: []byte("{}"), write: true}
+	r.sendCtx, leave = context.WithCancel(t.Context())
+	t.Cleanup(leave)
+	return r, leave
+}
+
+// checkGivenUp checks the result of a call that was given up before it was sent.
+func checkGivenUp(t *testing.T, err error) {
+	t.Helper()
+	var failure *callError
+	if !errors.As(err, &failure) || failure.reason != givenUp || failure.sent {
+		t.Errorf("%+v", err)
+	}
+}
+
+// A write whose caller disconnects while it waits for a connection is not sent.
+func TestR27_WriteIsGivenUpWhileItWaits(t *testing.T) {
+	t.Parallel()
+	for _, waitsFor := range []string{"slot", "connection"} {
+		u, calls := newTestUpstream(t)
+		r, leave := testRequest(t, u)
+		switch waitsFor {
+		case "slot":
+			for range 4 {
+				if _, ok := u.connections.tryAcquire(1, false); !ok {
+					t.Fatal("no slot")
+				}
+			}
+			time.AfterFunc(10*time.Millisecond, leave)
+		case "connection":
+			u.pool.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				leave()
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		}
+		_, err := u.post(t.Context(), r, new(bytes.Buffer), 100)
+		checkGivenUp(t, err)
+		if n := calls.Load(); n != 0 {
+			t.Errorf("%d calls", n)
+		}
+	}
+}
+
+// A write is not sent if its caller has disconnected when a connection is there.
+func TestR27_NoWriteForACallerThatHasGone(t *testing.T) {
+	t.Parallel()
+	u, calls := newTestUpstream(t)
+	for range 2 { // on a new connection, and on an idle one
+		r, leave := testRequest(t, u)
+		leave()
+		_, err := u.post(t.Context(), r, new(bytes.Buffer), 100)
+		checkGivenUp(t, err)
+		if r, _ = testRequest(t, u); calls.Load() == 0 {
+			if _, err := u.post(t.Context(), r, new(bytes.Buffer), 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls, want 1", n)
+	}
+}
+
+// A staleConn sends one request. Writing the second one fails, as on a connection that the server has just closed.
+type staleConn struct {
+	*net.TCPConn
+	writes int
+	second func()
+}
+
+func (c *staleConn) Write(p []byte) (int, error) {
+	if c.writes++; c.writes > 1 {
+		c.second()
+		return 0, errors.New("broken pipe")
+	}
+	return c.TCPConn.Write(p)
+}
+
+// When the server has closed the idle connection and nothing was written to it, the call takes another one. It is not sent on that if its
+// caller has disconnected.
+func TestR27_NoSecondConnectionForACallerThatHasGone(t *testing.T) {
+	t.Parallel()
+	for _, disconnects := range []bool{false, true} {
+		u, calls := newTestUpstream(t)
+		first, _ := testRequest(t, u)
+		second, leave := testRequest(t, u)
+		dial := u.pool.Dial
+		u.pool.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			if err == nil && calls.Load() == 0 {
+				c = &staleConn{TCPConn: c.(*net.TCPConn), second: func() {
+					if disconnects {
+						leave()
+					}
+				}}
+			}
+			return c, err
+		}
+		if _, err := u.post(t.Context(), first, new(bytes.Buffer), 100); err != nil {
+			t.Fatal(err)
+		}
+		_, err := u.post(t.Context(), second, new(bytes.Buffer), 100)
+		switch {
+		case disconnects:
+			checkGivenUp(t, err)
+			if n := calls.Load(); n != 1 {
+				t.Errorf("%d calls, want 1", n)
+			}
+		case err != nil || calls.Load() != 2:
+			t.Errorf("%v, after %d calls", err, calls.Load())
+		}
+	}
+}
