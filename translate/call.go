@@ -147,14 +147,13 @@ func (c *Call) parse(src []byte) *Refusal {
 	clear(c.request)
 	clear(c.passed)
 	c.passed, c.translated, c.body, c.rejected, c.refusal = c.passed[:0], false, nil, nil, nil
-	if fault := checkJSON(src, p.table.depth); fault != nil {
+	isObject, fault := c.scan(p, src, c.request)
+	if fault != nil {
 		return &Refusal{p.table.invalid, fault.field, fault.reason}
 	}
-	doc := gjson.Parse(unsafeString(src))
-	if !doc.IsObject() {
-		return &Refusal{p.table.invalid, "", wrongType("an object", valueOf(doc).typeName())}
+	if !isObject {
+		return &Refusal{p.table.invalid, "", wrongType("an object", valueOf(gjson.ParseBytes(src)).typeName())}
 	}
-	c.walk(p, p.root, doc, c.request)
 	if c.rejected != nil {
 		return c.rejected
 	}

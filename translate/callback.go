@@ -119,7 +119,9 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 		return src, n, nil
 	}
 	call := &Call{translation: &Translation{reply: p, echoSlots: slices.Repeat([]int{-1}, len(p.rows))}, reply: make([]value, p.slots())}
-	call.walk(p, p.root, doc, call.reply)
+	if _, fault := call.scan(p, src, call.reply); fault != nil {
+		return nil, Notice{}, &Refusal{t.invalid, fault.field, fault.reason}
+	}
 	dst, _ = call.emit(p, append(dst, '{'), call.reply)
 	call.reportDropped(p)
 	n.Report = call.Report

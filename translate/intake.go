@@ -16,14 +16,28 @@ import (
 // checkJSON checks depth, UTF-8, syntax and duplicate names of a message, before anything is read from it. Depth comes first and
 // is checked without recursion, since all parsers recurse.
 func checkJSON(doc []byte, depth int) *fault {
+	if fault := checkDepth(doc, depth); fault != nil {
+		return fault
+	}
+	return checkSyntax(doc)
+}
+
+func checkDepth(doc []byte, depth int) *fault {
 	if at := tooDeepAt(doc, depth); at >= 0 {
 		return &fault{reason: fmt.Sprintf("nested deeper than %d levels at byte %d", depth, at)}
 	}
-	if jsontext.Value(doc).IsValid() {
+	return nil
+}
+
+// checkSyntax checks UTF-8, syntax and duplicate names.
+func checkSyntax(doc []byte) *fault {
+	if isStrictJSON(doc) {
 		return nil
 	}
 	return findFault(doc)
 }
+
+func isStrictJSON(doc []byte) bool { return jsontext.Value(doc).IsValid() }
 
 // A fault is why a document is refused, and the field where it was found.
 type fault struct{ field, reason string }

@@ -10,16 +10,28 @@ type plan struct {
 	rows     []*row // slot i holds the value of rows[i]
 	root     *node
 	result   *node // where the paths of the rows begin: the root, or the result in the envelope
+	inner    int   // the number of objects in root
 	steps    []step
 	objects  []object       // of the output; objects[0] is the result
 	roles    map[string]int // by role: the slot of its row
 	unknown  string         // what happens to a field without a row
 }
 
-// The slots of the envelope follow those of the rows.
+// The slots of the envelope follow those of the rows, then those of the objects of the input.
 func (p *plan) codeSlot() int { return len(p.rows) }
 func (p *plan) textSlot() int { return len(p.rows) + 1 }
-func (p *plan) slots() int    { return len(p.rows) + 2 }
+func (p *plan) slots() int    { return len(p.rows) + 2 + p.inner }
+
+// placeObjects gives each object below n a slot, which shows that it was read.
+func (p *plan) placeObjects(n *node) {
+	for i := range n.names {
+		if e := &n.names[i]; e.node != nil {
+			e.slot = p.slots()
+			p.inner++
+			p.placeObjects(e.node)
+		}
+	}
+}
 
 // A node is an object of the input, with the names that the table has for its members.
 type node struct {
@@ -33,7 +45,8 @@ type node struct {
 // An entry is a member of a node: a field or an object.
 type entry struct {
 	name string
-	slot int   // -1 for an object
+	key  string // `"name":`
+	slot int
 	node *node // nil for a field
 }
 
@@ -55,6 +68,7 @@ func (n *node) add(e entry) {
 	if n.index == nil {
 		n.index = map[string]int{}
 	}
+	e.key = `"` + e.name + `":`
 	n.index[e.name] = len(n.names)
 	if n.fold != nil {
 		n.fold[fold(e.name)] = len(n.names)
@@ -73,7 +87,7 @@ func (n *node) addField(path string, slot int) {
 			if n.fold != nil {
 				below.fold = map[string]int{}
 			}
-			n.add(entry{name: name, slot: -1, node: below})
+			n.add(entry{name: name, node: below})
 		}
 		n = n.names[i].node
 	}
@@ -143,7 +157,7 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		if envelope.result != "" {
 			// Without a path: paths of the table start at the result.
 			p.result = &node{output: -1}
-			p.root.add(entry{name: envelope.result, slot: -1, node: p.result})
+			p.root.add(entry{name: envelope.result, node: p.result})
 		}
 	}
 	out := &node{}
@@ -158,6 +172,7 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 			p.roles[r.role.name] = slot
 		}
 	}
+	p.placeObjects(p.root)
 	p.flatten(out)
 	if m == Reply && t.forms[to].result == "" {
 		p.objects[0].names[t.forms[to].code], p.objects[0].names[t.forms[to].text] = true, true
@@ -175,15 +190,14 @@ func (p *plan) flatten(n *node) int {
 	p.objects = append(p.objects, object{path: n.path, names: map[string]bool{}})
 	for _, e := range n.names {
 		p.objects[id].names[e.name] = true
-		key := `"` + e.name + `":`
 		if e.node == nil {
-			p.steps = append(p.steps, step{do: putValue, key: key, slot: e.slot})
+			p.steps = append(p.steps, step{do: putValue, key: e.key, slot: e.slot})
 			continue
 		}
 		at := len(p.steps)
-		p.steps = append(p.steps, step{do: openObject, key: key})
+		p.steps = append(p.steps, step{do: openObject, key: e.key})
 		p.steps[at].object = p.flatten(e.node)
-		p.steps = append(p.steps, step{do: endObject, key: key, object: p.steps[at].object})
+		p.steps = append(p.steps, step{do: endObject, key: e.key, object: p.steps[at].object})
 	}
 	return id
 }

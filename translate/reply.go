@@ -1,7 +1,5 @@
 package translate
 
-import "github.com/tidwall/gjson"
-
 // Reply appends the upstream's reply to dst, in the client's form. Between equal forms it returns src itself. status is the HTTP
 // status of the reply. If the error is an [*UnusableReply], the outcome of the call is unknown. Request must have been called
 // before: a reply may echo from the request, and a success may have to equal it.
@@ -30,14 +28,13 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	clear(c.reply)
 	clear(c.passed)
 	c.code, c.success, c.passed = "", false, c.passed[:0]
-	if fault := checkJSON(src, p.table.depth); fault != nil {
+	isObject, fault := c.scan(p, src, c.reply)
+	if fault != nil {
 		return &UnusableReply{Reason: fault.reason}
 	}
-	doc := gjson.Parse(unsafeString(src))
-	if !doc.IsObject() {
+	if !isObject {
 		return &UnusableReply{Reason: "not a JSON object"}
 	}
-	c.walk(p, p.root, doc, c.reply)
 	if unusable := c.readCode(status); unusable != nil {
 		return unusable
 	}

@@ -3,34 +3,22 @@ package translate
 import (
 	"strings"
 	"unicode"
-
-	"github.com/tidwall/gjson"
 )
 
-// walk fills the slots from an object of the input. Names are compared after unescaping. checkJSON has refused duplicates.
-func (c *Call) walk(p *plan, n *node, doc gjson.Result, slots []value) {
-	next := 0
-	doc.ForEach(func(key, v gjson.Result) bool {
-		e := n.find(key.Str, &next)
-		switch {
-		case e == nil:
-			if !c.rejectLike(p, n, key.Str) {
-				c.handleUnknown(p, n, key, v)
-			}
-		case e.node == nil:
-			slots[e.slot] = valueOf(v)
-			if v.Type == gjson.JSON && p.message == Request {
-				c.refuseComposite(p, p.rows[e.slot], joinPath(n.path, e.name), slots[e.slot])
-			}
-		case v.IsObject():
-			c.walk(p, e.node, v, slots)
-		case p.message == Request && p.from != p.to:
-			c.keepRefusal(p.table.invalid, e.node.path, wrongType("an object", valueOf(v).typeName()))
-		case v.Type != gjson.Null && p.from != p.to:
-			c.Report.mismatch(joinPath(n.path, e.name), Mismatch{"an object", valueOf(v).typeName()})
+// checkKind checks an object or an array in the place of a field, and another value in the place of an object. The gateway needs the
+// roles of a refused request, so the rest is read also after a refusal.
+func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
+	switch {
+	case e.node == nil:
+		if p.message == Request {
+			c.refuseComposite(p, p.rows[e.slot], joinPath(n.path, e.name), v)
 		}
-		return true // also after a refusal: the gateway needs the roles of a refused request
-	})
+	case p.from == p.to:
+	case p.message == Request:
+		c.keepRefusal(p.table.invalid, e.node.path, wrongType("an object", v.typeName()))
+	case v.kind != null:
+		c.Report.mismatch(joinPath(n.path, e.name), Mismatch{"an object", v.typeName()})
+	}
 }
 
 // refuseComposite refuses an object or an array where a row of a request has a single value. Between equal forms the upstream
@@ -81,27 +69,27 @@ func (c *Call) reject(code, field, reason string) {
 }
 
 // handleUnknown drops, passes or refuses a field without a row, as the table says in unknown.
-func (c *Call) handleUnknown(p *plan, n *node, key, v gjson.Result) {
+func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 	if p.from == p.to {
 		return
 	}
 	switch p.unknown {
 	case "refuse":
-		c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, key.Str)), "is not a field of this operation")
+		c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, name)), "is not a field of this operation")
 	case "pass":
 		if n.output < 0 {
 			break
 		}
-		if !p.objects[n.output].names[key.Str] {
-			c.passed = append(c.passed, passedField{n.output, key.Raw, v.Raw})
+		if !p.objects[n.output].names[name] {
+			c.passed = append(c.passed, passedField{n.output, key, raw})
 			return
 		}
 		if p.message == Request {
-			c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, key.Str)), "cannot pass: "+string(p.table.forms[p.to].name)+" has another field of this name")
+			c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, name)), "cannot pass: "+string(p.table.forms[p.to].name)+" has another field of this name")
 			return
 		}
 	}
-	c.Report.unknown(n.path, key.Str)
+	c.Report.unknown(n.path, name)
 }
 
 // keepRefusal keeps the first refusal for Translate.
