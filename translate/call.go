@@ -105,11 +105,9 @@ type passedField struct {
 
 // Release makes the call available for reuse. Neither the call nor its Report may be used afterwards.
 func (c *Call) Release() {
-	clear(c.request)
+	c.reset(c.request)
 	clear(c.reply)
-	clear(c.passed)
-	c.passed, c.body, c.translated, c.code, c.success, c.rejected, c.refusal = c.passed[:0], nil, false, "", false, nil, nil
-	c.Report.reset()
+	c.body, c.translated, c.code, c.success, c.rejected, c.refusal = nil, false, "", false, nil, nil
 	c.translation.calls.Put(c)
 }
 
@@ -143,12 +141,10 @@ func (c *Call) Read(src []byte) error {
 // parse reads a request into the slots. A value that this translation cannot represent is kept as a refusal for Translate.
 func (c *Call) parse(src []byte) *Refusal {
 	p := c.translation.request
-	c.Report.reset()
-	clear(c.request)
-	clear(c.passed)
-	c.passed, c.translated, c.body, c.rejected, c.refusal = c.passed[:0], false, nil, nil, nil
+	c.translated, c.body, c.rejected, c.refusal = false, nil, nil, nil
 	isObject, fault := c.scan(p, src, c.request)
 	if fault != nil {
+		c.rejected, c.refusal = nil, nil
 		return &Refusal{p.table.invalid, fault.field, fault.reason}
 	}
 	if !isObject {

@@ -107,25 +107,31 @@ type Notice struct {
 // limit, where even the syntax is not checked.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
 	t := c.operation.table
-	if fault := checkJSON(src, t.depth); fault != nil {
+	p := c.plans[t.formIndex(from)][t.formIndex(to)]
+	call := startCallback(p)
+	if _, fault := call.scan(p, src, call.reply); fault != nil {
 		if tooDeepAt(src, t.depth) < 0 && !isJSONGrammar(src) {
 			return src, Notice{Recognised: Unrecognised}, nil
 		}
 		return nil, Notice{}, &Refusal{t.invalid, fault.field, fault.reason}
 	}
-	doc := gjson.Parse(unsafeString(src))
-	p, n := c.recognise(doc, t.formIndex(from), t.formIndex(to))
+	recognised, n := c.recognise(gjson.Parse(unsafeString(src)), t.formIndex(from), t.formIndex(to))
 	if n.Recognised != Translated {
 		return src, n, nil
 	}
-	call := &Call{translation: &Translation{reply: p, echoSlots: slices.Repeat([]int{-1}, len(p.rows))}, reply: make([]value, p.slots())}
-	if _, fault := call.scan(p, src, call.reply); fault != nil {
-		return nil, Notice{}, &Refusal{t.invalid, fault.field, fault.reason}
+	if recognised != p {
+		p, call = recognised, startCallback(recognised)
+		call.scan(p, src, call.reply) // without a fault, since the JSON is the same
 	}
 	dst, _ = call.emit(p, append(dst, '{'), call.reply)
 	call.reportDropped(p)
 	n.Report = call.Report
 	return append(dst, '}'), n, nil
+}
+
+// startCallback returns a call that translates one callback by a plan, without a request.
+func startCallback(p *plan) *Call {
+	return &Call{translation: &Translation{reply: p, echoSlots: slices.Repeat([]int{-1}, len(p.rows))}, reply: make([]value, p.slots())}
 }
 
 // recognise returns the plan for a callback, and what it is about. Values are read in both forms, even if upstream and partner

@@ -24,10 +24,7 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 // readReply reads a reply into the slots, and its code. It returns nil if the reply is usable.
 func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	p := c.translation.reply
-	c.Report.reset()
-	clear(c.reply)
-	clear(c.passed)
-	c.code, c.success, c.passed = "", false, c.passed[:0]
+	c.code, c.success = "", false
 	isObject, fault := c.scan(p, src, c.reply)
 	if fault != nil {
 		return &UnusableReply{Reason: fault.reason}
