@@ -16,12 +16,12 @@ func (r *row) checkBounds(v value, path string, all bool) *Refusal {
 		}
 		return nil
 	}
-	switch allowed := strings.Join(r.oneOf, " or "); {
+	switch {
 	case r.oneOf == nil:
 	case v.kind != text:
-		return &Refusal{r.refuse, path, wrongType(allowed, v.typeName())}
+		return &Refusal{r.refuse, path, wrongType(strings.Join(r.oneOf, " or "), v.typeName())}
 	case !slices.Contains(r.oneOf, v.text()):
-		return &Refusal{r.refuse, path, "must be " + allowed}
+		return &Refusal{r.refuse, path, "must be " + strings.Join(r.oneOf, " or ")}
 	}
 	if !all {
 		return nil
