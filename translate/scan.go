@@ -20,7 +20,7 @@ type scanner struct {
 	// unknown has the names without an entry in the objects that are being read, to find duplicates.
 	unknown  [maxUnknown]string
 	unknowns int
-	tooMany  bool // names without an entry, so jsontext looks for duplicates in the whole document
+	checked  bool // the whole document is valid: there were too many names without an entry, so jsontext has looked for duplicates
 }
 
 // maxUnknown limits the comparisons of names.
@@ -37,7 +37,7 @@ func (c *Call) scan(p *plan, doc []byte, slots []value) (isObject bool, _ *fault
 	if s.peek() != '{' {
 		return false, checkSyntax(doc)
 	}
-	if s.object(p.root) && s.peek() == 0 && s.at == len(doc) && (!s.tooMany || isStrictJSON(doc)) {
+	if s.object(p.root) && s.peek() == 0 && s.at == len(doc) {
 		return true, nil
 	}
 	c.reset(slots)
@@ -139,11 +139,13 @@ func (s *scanner) name() (key, name string, ok bool) {
 // unknownMember reads the value of a member without an entry. outer is the number of unknown names of the objects around it.
 func (s *scanner) unknownMember(n *node, key, name string, outer int) bool {
 	switch {
-	case s.tooMany:
+	case s.checked:
 	case slices.Contains(s.unknown[outer:s.unknowns], name):
 		return false
 	case s.unknowns == maxUnknown:
-		s.tooMany = true
+		if s.checked = isStrictJSON(s.doc); !s.checked {
+			return false
+		}
 	default:
 		s.unknown[s.unknowns] = name
 		s.unknowns++
@@ -165,7 +167,7 @@ func (s *scanner) value() (v value, ok bool) {
 		_, ok = s.string()
 	case '{', '[':
 		v.kind = composite
-		ok = s.composite() && isStrictJSON(s.doc[begin:s.at])
+		ok = s.composite() && s.isStrict(begin)
 	case 'n':
 		v.kind = null
 		ok = s.literal("null")
@@ -201,8 +203,11 @@ func (s *scanner) number() bool {
 		s.at++
 		whole = false
 	}
-	return whole || isStrictJSON(s.doc[begin:s.at])
+	return whole || s.isStrict(begin)
 }
+
+// isStrict reports whether the value from begin to the next byte is valid by the rules of checkJSON.
+func (s *scanner) isStrict(begin int) bool { return s.checked || isStrictJSON(s.doc[begin:s.at]) }
 
 // composite finds the end of an object or an array. It does not check what is in it.
 func (s *scanner) composite() bool {
@@ -232,7 +237,7 @@ func (s *scanner) string() (escaped, ok bool) {
 	switch {
 	case !ok:
 	case escaped:
-		ok = isStrictJSON(s.doc[begin:s.at])
+		ok = s.isStrict(begin)
 	case wide:
 		ok = utf8.ValidString(s.raw[begin:s.at])
 	}
