@@ -3,6 +3,7 @@ package translate
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // checkKind checks an object or an array in the place of a field, and another value in the place of an object. The gateway needs the
@@ -38,7 +39,8 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	if n.fold == nil {
 		return false
 	}
-	at, ok := n.fold[fold(name)]
+	var folded [64]byte // the names of a table are shorter, so most names need no allocation
+	at, ok := n.fold[string(appendFold(folded[:0], name))]
 	if !ok {
 		return false
 	}
@@ -51,14 +53,17 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 }
 
 // fold returns the same text for names that differ in case only, by the simple case folding of Unicode.
-func fold(name string) string {
-	return strings.Map(func(r rune) rune {
+func fold(name string) string { return string(appendFold(nil, name)) }
+
+func appendFold(dst []byte, name string) []byte {
+	for _, r := range name {
 		least := r
 		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
 			least = min(least, other)
 		}
-		return least
-	}, name)
+		dst = utf8.AppendRune(dst, least)
+	}
+	return dst
 }
 
 // reject refuses a request in every translation.
