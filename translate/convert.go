@@ -1,6 +1,10 @@
 package translate
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // A value is the raw JSON of one field of a message. It refers to the bytes of the message.
 type value struct {
@@ -27,13 +31,10 @@ func (v value) text() string {
 	if v.kind != text {
 		return v.raw
 	}
-	inner := v.raw[1 : len(v.raw)-1]
-	for i := 0; i < len(inner); i++ {
-		if inner[i] == '\\' {
-			return gjson.Parse(v.raw).Str
-		}
+	if strings.IndexByte(v.raw, '\\') >= 0 {
+		return gjson.Parse(v.raw).Str
 	}
-	return inner
+	return v.raw[1 : len(v.raw)-1]
 }
 
 // countsAsAbsent reports whether loss, default and bounds treat the value as absent, as they do null and "".
