@@ -68,8 +68,7 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 		dst = appendString(append(dst, c.body[:begin]...), content)
 		return append(dst, c.body[begin+len(c.request[slot].raw):]...)
 	}
-	report := c.Report // emit would report every field a second time
-	c.Report = Report{}
+	report := c.Report // emit reports every field a second time
 	if ok {
 		// The reply may echo the value that the client sent.
 		defer func(sent value) { c.request[slot] = sent }(c.request[slot])
