@@ -1,6 +1,9 @@
 package translate_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"billbridge/translate"
@@ -50,6 +53,25 @@ func BenchmarkReply(b *testing.B) {
 				call.Release()
 			}
 		})
+	}
+}
+
+// BenchmarkReplyOtherOrder translates the same reply with its fields in another order, in lines and with three unknown fields.
+func BenchmarkReplyOtherOrder(b *testing.B) {
+	var lines bytes.Buffer
+	if err := json.Indent(&lines, shuffled([]byte(strings.Replace(readReply, `"apiKey"`, `"x":1,"y":"2","z":null,"apiKey"`, 1)), 1), "", " "); err != nil {
+		b.Fatal(err)
+	}
+	c := translation(b, "bill.read", "legacy", "v2")
+	doc, dst := lines.Bytes(), make([]byte, 0, 4096)
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		call := c.Start()
+		if _, err := call.Reply(dst, 200, doc); err != nil {
+			b.Fatal(err)
+		}
+		call.Release()
 	}
 }
 
