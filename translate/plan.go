@@ -1,8 +1,8 @@
 package translate
 
-// A plan translates one message of an operation from one form to another, in two steps. A walk over the input puts the raw text
-// of each field into the slot of its row. Then the steps append the output from the slots. Between equal forms only the slots
-// are filled.
+// A plan translates one message of an operation from one form to another, in two steps. A scanner reads the input once: it checks
+// the JSON and puts the raw text of each field into the slot of its row. Then the steps append the output from the slots. Between
+// equal forms only the slots are filled.
 type plan struct {
 	table    *Table
 	message  Message
