@@ -136,7 +136,7 @@ type Fraction float64
 // UnmarshalYAML reads a fraction.
 func (f *Fraction) UnmarshalYAML(n *yaml.Node) error {
 	var v float64
-	if err := n.Decode(&v); err != nil || v < 0 || v > 1 {
+	if err := n.Decode(&v); err != nil || !(v >= 0 && v <= 1) { // NaN is not
 		return fmt.Errorf("must be from 0 to 1, but is %q", n.Value)
 	}
 	*f = Fraction(v)
