@@ -19,8 +19,8 @@ func TestIDIsTheSHA256OfTheKey(t *testing.T) {
 	if id != full || !id.IsFull() {
 		t.Errorf("got %q, want %q", id, full)
 	}
-	if short := id.Short(); short != full[:12] {
-		t.Errorf("short: %q", short)
+	if short, direct := id.Short(), partner.ShortOf(key); short != full[:12] || direct != short {
+		t.Errorf("short: %q and %q", short, direct)
 	}
 }
 
