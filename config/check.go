@@ -28,6 +28,7 @@ func (c *Config) check() {
 	c.checkUpstreams()
 	c.checkPass()
 	c.checkDrain()
+	c.checkLog()
 	c.checkStore()
 	c.checkCallbacks()
 	c.checkRollout()

@@ -39,6 +39,7 @@ type Config struct {
 	Drain    Drain    `yaml:"drain"`
 	Ready    Ready    `yaml:"ready"`
 	Failures Failures `yaml:"failures"`
+	Log      Log      `yaml:"log"`
 
 	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
 	Store     Store      `yaml:"store"`
@@ -252,6 +253,7 @@ func defaults() *Config {
 		Failures: Failures{Status: Own, MaskHosts: true, Explain: DurationOrZero(3 * time.Second)},
 		Store:    Store{Wait: DurationOrZero(time.Minute)},
 		Ready:    Ready{Store: Required},
+		Log:      Log{Flush: DurationOrZero(100 * time.Millisecond), Buffer: 64 << 10, Level: "info", Sample: Sample{OK: 1}},
 	}
 }
 

@@ -30,6 +30,8 @@ var layers = map[string]layer{
 	"translate":         {never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
 	"translate/billing": {of: []string{"translate"}, never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
 	"config":            {of: []string{"translate", "translate/billing"}, never: webServing},
+	// The writer of the log. It knows neither requests nor files.
+	"proxy/accesslog": {of: []string{"config"}, never: append([]string{"os", "os/", "flag"}, webServing...)},
 	// The identity of a partner, for all packages.
 	"proxy/partner": {never: webServing},
 	"proxy/store":   {of: []string{"proxy/partner"}, never: webServing},
@@ -40,7 +42,7 @@ var layers = map[string]layer{
 	"proxy/relay":            {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store"}},
 	"proxy/sandbox":          {},
 	"proxy": {
-		of:    []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/rollout", "proxy/httpconn", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/httpconn", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
 	// It makes calls on connections, independent of gateway and config.
@@ -49,11 +51,11 @@ var layers = map[string]layer{
 	"proxy/framing": {never: []string{"net/http", "os", "github.com/prometheus/"}},
 	// It wires the other packages.
 	"proxy/server": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
 	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox"}}, // a program for measurements
-	"cmd/billbridge": {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/partner", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
+	"cmd/billbridge": {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/partner", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
 }
 
 // A source has the imports of a file. Packages of this module are named by their folder.

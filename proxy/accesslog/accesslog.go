@@ -1,0 +1,107 @@
+// Package accesslog writes the log of the gateway: one line for each request, and all other lines of log/slog.
+//
+//	h := accesslog.New(os.Stderr, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })
+//	defer h.Close()
+//	logger := slog.New(h)
+//	accesslog.Use(logger, checked.Log) // at the start and after each reload
+//
+//	line := accesslog.Start(logger, now, slog.LevelInfo)
+//	line.String("id", id)
+//	line.End()
+//
+// Lines of requests below WARN are collected and written together: when half of log.buffer is full, or log.flush after the first
+// of them. Every other line is written before the call that logs it returns, after all lines before it. So the lines are
+// in the order of the events, and a process that is killed loses only lines of requests below WARN.
+//
+// While the destination does not take the lines, calls that log wait as soon as the buffer is full. If a write fails, its lines
+// are lost and counted, calls do not wait, and the log says how many were lost when it can be written again.
+package accesslog
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"billbridge/config"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Handler is a [slog.Handler] that writes whole lines through a buffer. It is safe for concurrent use.
+type Handler struct {
+	format slog.Handler // writes its lines to out
+	json   bool         // format writes JSON, without more attributes or groups
+	level  *slog.LevelVar
+	out    *writer
+}
+
+// New returns a handler with level INFO and without a buffer, until [Use] changes that. format returns the handler that
+// formats the lines; its level does not matter.
+func New(out io.Writer, format func(io.Writer) slog.Handler) *Handler {
+	w := newWriter(out)
+	h := &Handler{format: format(lineWriter{w}), level: new(slog.LevelVar), out: w}
+	_, h.json = h.format.(*slog.JSONHandler)
+	w.reportLoss = func(count int, err error) []byte {
+		var line bytes.Buffer
+		r := slog.NewRecord(time.Now(), slog.LevelWarn, "lines of the log were lost because it could not be written", 0)
+		r.AddAttrs(slog.Int("count", count), slog.String("error", err.Error()))
+		_ = format(&line).Handle(context.Background(), r) // a buffer takes everything
+		return line.Bytes()
+	}
+	return h
+}
+
+// lineWriter is the output of Handler.format.
+type lineWriter struct{ *writer }
+
+func (w lineWriter) Write(line []byte) (int, error) {
+	w.add(line, false)
+	return len(line), nil
+}
+
+// Enabled implements [slog.Handler].
+func (h *Handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level.Level() }
+
+// Handle implements [slog.Handler]. It returns when the line is written.
+func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
+	err := h.format.Handle(ctx, r)
+	h.out.flush() // not within format.Handle, which holds a lock
+	return err
+}
+
+// WithAttrs implements [slog.Handler].
+func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &Handler{h.format.WithAttrs(attrs), false, h.level, h.out}
+}
+
+// WithGroup implements [slog.Handler].
+func (h *Handler) WithGroup(name string) slog.Handler {
+	return &Handler{h.format.WithGroup(name), false, h.level, h.out}
+}
+
+// Close writes the lines of the buffer. Lines that follow are written at once.
+func (h *Handler) Close() { h.out.close() }
+
+// Use sets the level and the buffer of a logger. It has no effect on a logger whose handler is not a [Handler].
+func Use(l *slog.Logger, c config.Log) {
+	if h, ok := l.Handler().(*Handler); ok {
+		h.level.Set(c.Level.Slog())
+		h.out.configure(time.Duration(c.Flush), int(c.Buffer))
+	}
+}
+
+// Lost returns the counter of the lines that a logger could not write.
+func Lost(l *slog.Logger) prometheus.Counter {
+	if h, ok := l.Handler().(*Handler); ok {
+		return h.out.lost
+	}
+	return newLost()
+}
+
+func newLost() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "billbridge_log_lines_lost_total", Help: "Lines of the log that were lost because it could not be written.",
+	})
+}

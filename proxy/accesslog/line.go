@@ -1,0 +1,161 @@
+package accesslog
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A Line is a line about a request. Its methods add a field; End adds the line to the log. After End it must not be used. Names
+// are constants with letters and _ only. In JSON a line is exactly as [slog.JSONHandler] writes it, with characters that are not
+// printable escaped.
+type Line struct {
+	log   slog.Handler
+	at    time.Time
+	level slog.Level
+	own   *Handler    // nil if log formats the line
+	text  []byte      // if own is set
+	attrs []slog.Attr // if not
+}
+
+// message is the msg of the lines about requests.
+const message = "request"
+
+var lines = sync.Pool{New: func() any { return new(Line) }}
+
+// Start starts a line, or returns nil if the logger does not log the level. With a logger whose handler is not a [Handler], or
+// not JSON, the line is a record of log/slog.
+func Start(l *slog.Logger, at time.Time, level slog.Level) *Line {
+	handler := l.Handler()
+	if !handler.Enabled(context.Background(), level) {
+		return nil
+	}
+	line := lines.Get().(*Line)
+	line.log, line.at, line.level, line.own = handler, at, level, nil
+	if h, ok := handler.(*Handler); ok && h.json {
+		line.own = h
+		line.text = append(line.text[:0], `{"time":"`...)
+		line.text = at.AppendFormat(line.text, time.RFC3339Nano)
+		line.text = append(line.text, '"')
+		line.String("level", level.String())
+		line.String("msg", message)
+	}
+	return line
+}
+
+// String adds a text.
+func (l *Line) String(name, value string) {
+	if l.own == nil {
+		l.attrs = append(l.attrs, slog.String(name, value))
+		return
+	}
+	l.name(name)
+	l.text = appendQuoted(l.text, value)
+}
+
+// Int adds a number.
+func (l *Line) Int(name string, value int) {
+	if l.own == nil {
+		l.attrs = append(l.attrs, slog.Int(name, value))
+		return
+	}
+	l.name(name)
+	l.text = strconv.AppendInt(l.text, int64(value), 10)
+}
+
+// Float adds a number that is 0, or from 0.000001 to 1e21, negative or not. Other numbers have another format in log/slog.
+func (l *Line) Float(name string, value float64) {
+	if l.own == nil {
+		l.attrs = append(l.attrs, slog.Float64(name, value))
+		return
+	}
+	l.name(name)
+	l.text = strconv.AppendFloat(l.text, value, 'f', -1, 64)
+}
+
+// Milliseconds adds a time as a number of milliseconds with up to three decimals.
+func (l *Line) Milliseconds(name string, value time.Duration) {
+	l.Float(name, float64(value.Microseconds())/1000)
+}
+
+// Bool adds true or false.
+func (l *Line) Bool(name string, value bool) {
+	if l.own == nil {
+		l.attrs = append(l.attrs, slog.Bool(name, value))
+		return
+	}
+	l.name(name)
+	l.text = strconv.AppendBool(l.text, value)
+}
+
+// End adds the line to the log. It returns when a line of WARN or above is written.
+func (l *Line) End() {
+	if l.own == nil {
+		r := slog.NewRecord(l.at, l.level, message, 0)
+		r.AddAttrs(l.attrs...)
+		_ = l.log.Handle(context.Background(), r) // as with slog.Logger: there is no place to report an error
+		clear(l.attrs)
+		l.attrs = l.attrs[:0]
+	} else {
+		l.text = append(l.text, '}', '\n')
+		l.own.out.add(l.text, l.level >= slog.LevelWarn)
+	}
+	l.log, l.own = nil, nil
+	if cap(l.text) <= 4<<10 {
+		lines.Put(l)
+	}
+}
+
+func (l *Line) name(name string) {
+	l.text = append(l.text, ',', '"')
+	l.text = append(l.text, name...)
+	l.text = append(l.text, '"', ':')
+}
+
+// appendQuoted appends a JSON string without characters that are not printable.
+func appendQuoted(dst []byte, text string) []byte {
+	dst = append(dst, '"')
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return append(appendEscaped(append(dst, text[:i]...), text[i:]), '"')
+		}
+	}
+	dst = append(dst, text...)
+	return append(dst, '"')
+}
+
+// appendEscaped appends text with the escapes of JSON. A character that is not printable gets one, and invalid UTF-8 that of U+FFFD.
+func appendEscaped(dst []byte, text string) []byte {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r == '\n':
+			dst = append(dst, `\n`...)
+		case r == '\r':
+			dst = append(dst, `\r`...)
+		case r == '\t':
+			dst = append(dst, `\t`...)
+		case r == utf8.RuneError && size == 1 || !unicode.IsGraphic(r) && r <= 0xffff:
+			dst = appendEscape(dst, r)
+		case !unicode.IsGraphic(r):
+			high, low := utf16.EncodeRune(r)
+			dst = appendEscape(appendEscape(dst, high), low)
+		default:
+			dst = append(dst, text[:size]...)
+		}
+		text = text[size:]
+	}
+	return dst
+}
+
+func appendEscape(dst []byte, unit rune) []byte {
+	const digits = "0123456789abcdef"
+	return append(dst, '\\', 'u', digits[unit>>12], digits[unit>>8&15], digits[unit>>4&15], digits[unit&15])
+}
