@@ -1,11 +1,12 @@
 package proxy
 
 import (
-	"context"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"time"
 
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/partner"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -18,10 +19,31 @@ func (g *Gateway) observe(x *exchange) {
 	if x.sent.called && x.out.reason != "" {
 		level = slog.LevelWarn
 	}
-	ctx := context.Background()
-	if !g.log.Enabled(ctx, level) {
+	sample := float64(x.state.config.Log.Sample.OK)
+	sampled := sample < 1 && x.succeeded()
+	if sampled && rand.Float64() >= sample {
 		return
 	}
+	now := time.Now()
+	line := accesslog.Start(g.log, now, level)
+	if line == nil {
+		return
+	}
+	x.log(line, now)
+	if sampled {
+		line.Float("sample", sample)
+	}
+	line.End()
+}
+
+// succeeded reports whether the upstream replied with HTTP 2xx and the code of a success, and the caller got it. Only the lines of
+// these requests are sampled.
+func (x *exchange) succeeded() bool {
+	return x.sent.called && x.out.status/100 == 2 && x.out.reason == "" && !x.out.gone && x.call != nil && x.call.Succeeded()
+}
+
+// log adds the fields of the exchange to its line.
+func (x *exchange) log(line *accesslog.Line, now time.Time) {
 	operation, upstream := none, none
 	if x.route != nil {
 		operation = x.route.operation.Name
@@ -29,41 +51,37 @@ func (g *Gateway) observe(x *exchange) {
 			upstream = x.target.upstream.config.Name
 		}
 	}
-	attrs := make([]slog.Attr, 0, 15)
-	attrs = append(attrs,
-		slog.String("id", x.id),
-		slog.String("operation", operation),
-		slog.String("client", string(x.client)),
-		slog.String("upstream", upstream),
-		slog.Int("status", x.out.status),
-		slog.String("code", x.codeLabel()),
-		slog.Float64("ms", float64(time.Since(x.start).Microseconds())/1000),
-	)
+	line.String("id", x.id)
+	line.String("operation", operation)
+	line.String("client", string(x.client))
+	line.String("upstream", upstream)
+	line.Int("status", x.out.status)
+	line.String("code", x.codeLabel())
+	line.Milliseconds("ms", now.Sub(x.start))
 	if why := x.decided.route.Reason; why != "" {
-		attrs = append(attrs, slog.String("route", string(why)))
+		line.String("route", string(why))
 	}
 	if partner := x.shortPartner(); partner != "" {
-		attrs = append(attrs, slog.String("partner", partner))
+		line.String("partner", partner)
 	}
 	if x.sent.called {
-		attrs = append(attrs, slog.Float64("upstream_ms", float64(x.sent.took.Microseconds())/1000))
+		line.Milliseconds("upstream_ms", x.sent.took)
 		if x.sent.unknown && x.route.operation.Effect == translate.Write {
-			attrs = append(attrs, slog.String("outcome", "unknown"))
+			line.String("outcome", "unknown")
 			if bill := x.bill(); bill != "" {
-				attrs = append(attrs, slog.String("bill", bill))
+				line.String("bill", bill)
 			}
 		}
 	}
 	if x.out.reason != "" {
-		attrs = append(attrs, slog.String("reason", x.out.reason))
+		line.String("reason", x.out.reason)
 	}
 	if x.sent.called && x.out.gone {
-		attrs = append(attrs, slog.Bool("caller_gone", true))
+		line.Bool("caller_gone", true)
 	}
 	if x.out.field != "" {
-		attrs = append(attrs, slog.String("field", x.out.field))
+		line.String("field", x.out.field)
 	}
-	g.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
 // shortPartner returns the short hash of the caller's key, or "" if the key is not known.
@@ -72,7 +90,7 @@ func (x *exchange) shortPartner() string {
 	case x.decided.call.Partner != "":
 		return x.decided.call.Partner.Short()
 	case x.call != nil && x.call.Value(billing.Partner) != "":
-		return partner.Of(x.call.Value(billing.Partner)).Short()
+		return partner.ShortOf(x.call.Value(billing.Partner))
 	}
 	return ""
 }

@@ -44,3 +44,10 @@ func (g *Gateway) DoNotWrapCalls(upstream string) {
 func (g *Gateway) HalfOpen(upstream string) {
 	g.current.Load().upstreams[upstream].breaker.circuit.HalfOpen()
 }
+
+// Observe answers a request, and returns the function that counts and logs it once more.
+func (g *Gateway) Observe(w http.ResponseWriter, r *http.Request) (observe func()) {
+	x := newExchange(g, w, r)
+	x.serve()
+	return func() { g.observe(x) }
+}
