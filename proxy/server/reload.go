@@ -8,6 +8,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/accesslog"
 )
 
 // Reload reads the config again. Requests that begin afterwards use it. If the new config has a mistake, or changes
@@ -62,6 +63,7 @@ func (s *Server) apply(c *config.Config) {
 	s.tls.Store(c.TLS)
 	s.adminTLS.Store(c.Admin.TLS)
 	s.open.limits.Store(&c.Limits)
+	accesslog.Use(s.log, c.Log)
 	s.storeOptional.Store(c.Ready.Store == config.Reported)
 	if c.Drain.AtMost != 0 {
 		s.drainTimeout = time.Duration(c.Drain.AtMost)

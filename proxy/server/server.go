@@ -22,6 +22,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/framing"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
@@ -177,7 +178,7 @@ func (s *Server) framed(l net.Listener) net.Listener {
 	return framing.Listen(l, o)
 }
 
-// registerMetrics registers the metrics of the process: reloads, build, Go runtime.
+// registerMetrics registers the metrics of the process: reloads, build, log, Go runtime.
 func (s *Server) registerMetrics(registry prometheus.Registerer, build Build) error {
 	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_config_last_reload_successful",
@@ -193,7 +194,7 @@ func (s *Server) registerMetrics(registry prometheus.Registerer, build Build) er
 	})
 	info.Set(1)
 	for _, collector := range []prometheus.Collector{
-		s.reloadOK, s.reloadAt, info,
+		s.reloadOK, s.reloadAt, info, accesslog.Lost(s.log),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := registry.Register(collector); err != nil {
