@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"billbridge/proxy/accesslog"
 	"billbridge/translate"
 
 	"github.com/alecthomas/kong"
@@ -27,17 +28,20 @@ func main() {
 	s := system{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, hangup: hangup, terminal: isTerminal(os.Stderr),
 	}
-	log.SetOutput(&redactedLog{newLogger(s)})
+	s.log = newLog(s)
+	log.SetOutput(&redactedLog{slog.New(s.log)})
 	os.Exit(run(ctx, os.Args[1:], s))
 }
 
-// newLogger logs text to a terminal, and JSON otherwise. The writer s.err of a command escapes what is not printable, which the JSON handler
-// leaves as it is.
-func newLogger(s system) *slog.Logger {
-	if s.terminal {
-		return slog.New(slog.NewTextHandler(s.err, nil))
-	}
-	return slog.New(slog.NewJSONHandler(s.err, nil))
+// newLog logs text to a terminal, and JSON otherwise. What is not printable is escaped, which the handlers of log/slog do not do for JSON.
+func newLog(s system) *accesslog.Handler {
+	return accesslog.New(s.err, func(lines io.Writer) slog.Handler {
+		lines = terminalWriter{lines}
+		if s.terminal {
+			return slog.NewTextHandler(lines, nil)
+		}
+		return slog.NewJSONHandler(lines, nil)
+	})
 }
 
 // redactedLog is the output of the standard logger, which net/http uses. It logs that there was a message, without the text:
@@ -63,6 +67,8 @@ type system struct {
 	env      func(string) (string, bool)
 	hangup   <-chan os.Signal // each signal causes a reload
 	terminal bool             // whether err is a terminal
+
+	log *accesslog.Handler // to err; if nil, run creates it. run closes it at its end.
 
 	// documents is out for JSON documents, which are printed byte for byte; progress is err for progress on a terminal. Only run sets them.
 	documents, progress io.Writer
@@ -99,6 +105,10 @@ func run(ctx context.Context, args []string, s system) (code int) {
 			code = int(status)
 		}
 	}()
+	if s.log == nil {
+		s.log = newLog(s)
+	}
+	defer s.log.Close()
 	s.documents, s.progress = s.out, s.err
 	s.out, s.err = terminalWriter{s.out}, terminalWriter{s.err}
 	var c commands

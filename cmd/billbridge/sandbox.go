@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"regexp"
@@ -73,7 +74,7 @@ func (c *sandboxCommand) options(s system) (o sandbox.Options, err error) {
 		NumericPriceOnly: c.NumericPriceOnly, StringPriceOnly: c.StringPriceOnly, ExpiresAtDawn: c.ExpiresAtDawn,
 		AnyCallbackURL: c.AnyCallbackURL, NumbersAsStrings: c.NumbersAsStrings,
 		CallbackAny2xx: c.CallbackAny2xx, CallbackCancelDestroy: c.CallbackCancelDestroy, CallbackInterval: c.CallbackInterval,
-		CallbackRetries: c.CallbackRetries, CallbackTimeout: c.CallbackTimeout, Log: newLogger(s),
+		CallbackRetries: c.CallbackRetries, CallbackTimeout: c.CallbackTimeout, Log: slog.New(s.log),
 	}
 	if o.Environment, err = sandbox.ParseEnvironment(c.Environment); err != nil {
 		return o, usageError(err.Error())

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
 	"net/netip"
+	"os/signal"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 	"billbridge/translate"
@@ -39,7 +43,9 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 	if c.Rollout && c.Config != "" {
 		return usageError("--rollout and --config cannot be combined: to configure a rollout, add a rollout section to the config")
 	}
-	logger := newLogger(s)
+	// Otherwise a write to a log whose reader has ended would end the process, with the calls in progress.
+	signal.Ignore(syscall.SIGPIPE)
+	logger := slog.New(s.log)
 	load := func() (*config.Config, error) { return c.load(c.Config, s) }
 	if c.Config == "" {
 		var stop func()
@@ -53,6 +59,7 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
+	accesslog.Use(logger, checked.Log)
 	if c.Config == "" {
 		load = nil
 	}
@@ -141,7 +148,7 @@ func (c *serveCommand) applyFlags(checked *config.Config) (*config.Config, error
 
 // startSandbox starts the sandbox on a free port, or on two for a rollout. load returns a config for it.
 func (c *serveCommand) startSandbox(s system) (load func() (*config.Config, error), stop func(), err error) {
-	service := sandbox.New(sandbox.Options{Log: newLogger(s)})
+	service := sandbox.New(sandbox.Options{Log: slog.New(s.log)})
 	server := &http.Server{Handler: service, ReadHeaderTimeout: 5 * time.Second}
 	urls := make([]string, map[bool]int{false: 1, true: 2}[c.Rollout])
 	for i := range urls {

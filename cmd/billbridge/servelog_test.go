@@ -195,7 +195,7 @@ func (f *firstLine) Write(p []byte) (int, error) {
 func TestR36_EscapedLogValuesAreReadBack(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	newLogger(system{err: terminalWriter{&out}}).Info(hostileLine, "이름", hostileLine, slog.Group("a\u202e", "b", "결제 \U0001f600"), "invalid", "\xff\xc0")
+	slog.New(newLog(system{err: &out})).Info(hostileLine, "이름", hostileLine, slog.Group("a\u202e", "b", "결제 \U0001f600"), "invalid", "\xff\xc0")
 	line := strings.TrimSuffix(out.String(), "\n")
 	if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		t.Errorf("%q", line)
