@@ -1,0 +1,379 @@
+package accesslog_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/accesslog"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// writes is a destination that keeps each write. With failing set, a write writes only that many bytes, and fails unless it
+// can write at least one. With blocked set, a write waits until it can receive from it.
+type writes struct {
+	mu      sync.Mutex
+	all     []string
+	failing []int
+	blocked chan struct{}
+}
+
+var errFull = errors.New("no space left on device")
+
+func (w *writes) Write(p []byte) (n int, err error) {
+	if w.blocked != nil {
+		<-w.blocked
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n = len(p)
+	if len(w.failing) > 0 {
+		n, w.failing = min(n, w.failing[0]), w.failing[1:]
+		if err = errFull; n == len(p) {
+			err = nil
+		}
+	}
+	if n > 0 {
+		w.all = append(w.all, string(p[:n]))
+	}
+	return n, err
+}
+
+func (w *writes) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.all)
+}
+
+func (w *writes) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.all, "")
+}
+
+var settings = config.Log{Flush: config.DurationOrZero(100 * time.Millisecond), Buffer: 64 << 10, Level: "info"}
+
+// open returns a logger that writes JSON to out.
+func open(out io.Writer, c config.Log) (*slog.Logger, *accesslog.Handler) {
+	h := accesslog.New(out, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })
+	l := slog.New(h)
+	accesslog.Use(l, c)
+	return l, h
+}
+
+func request(l *slog.Logger, level slog.Level, id string) {
+	if line := accesslog.Start(l, time.Now(), level); line != nil {
+		line.String("id", id)
+		line.End()
+	}
+}
+
+// ids returns the ids of the lines of requests and the messages of the others, in their order. A line that is not JSON is an error.
+func ids(t *testing.T, log string) (got []string) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		var record struct{ Msg, ID string }
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		if record.Msg == "request" {
+			record.Msg = record.ID
+		}
+		got = append(got, record.Msg)
+	}
+	return got
+}
+
+func check(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+func TestLinesOfRequestsAreWrittenTogetherAfterFlush(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		out := &writes{}
+		l, _ := open(out, settings)
+		for round := range 3 { // the timer starts again
+			request(l, slog.LevelInfo, "1")
+			time.Sleep(60 * time.Millisecond)
+			request(l, slog.LevelInfo, "2")
+			time.Sleep(39 * time.Millisecond)
+			if got := out.count(); got != round {
+				t.Fatalf("%d writes before the time of flush, want %d", got, round)
+			}
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			if got := out.count(); got != round+1 {
+				t.Fatalf("%d writes after the time of flush, want %d", got, round+1)
+			}
+		}
+		check(t, "the log", ids(t, out.String()), "1", "2", "1", "2", "1", "2")
+	})
+}
+
+func TestOtherLinesAreWrittenAtOnceInTheOrderOfTheEvents(t *testing.T) {
+	t.Parallel()
+	out := &writes{}
+	c := settings
+	c.Flush = config.DurationOrZero(10 * time.Second)
+	l, h := open(out, c)
+	request(l, slog.LevelInfo, "1")
+	check(t, "an INFO line", ids(t, out.String()))
+	request(l, slog.LevelWarn, "2")
+	check(t, "a WARN line", ids(t, out.String()), "1", "2")
+	request(l, slog.LevelInfo, "3")
+	l.Info("started")
+	check(t, "another INFO line", ids(t, out.String()), "1", "2", "3", "started")
+	request(l, slog.LevelInfo, "4")
+	l.With("a", 1).WithGroup("g").Error("failed", "b", 2)
+	check(t, "an ERROR line", ids(t, out.String()), "1", "2", "3", "started", "4", "failed")
+	request(l, slog.LevelInfo, "5")
+	h.Close()
+	request(l, slog.LevelInfo, "6")
+	check(t, "after Close", ids(t, out.String()), "1", "2", "3", "started", "4", "failed", "5", "6")
+	if !strings.Contains(out.String(), `"msg":"failed","a":1,"g":{"b":2}}`) {
+		t.Errorf("attributes are lost: %s", out)
+	}
+}
+
+func TestAWriteHasWholeLinesAndAtMostHalfOfTheBuffer(t *testing.T) {
+	t.Parallel()
+	out := &writes{}
+	c := settings
+	c.Flush, c.Buffer = config.DurationOrZero(10*time.Second), 8<<10
+	l, h := open(out, c)
+	var want []string
+	for i := range 1000 {
+		id := fmt.Sprint(i)
+		if i == 500 {
+			id += strings.Repeat("x", 5000) // more than half of the buffer
+		}
+		want = append(want, id)
+		request(l, slog.LevelInfo, id)
+	}
+	h.Close()
+	check(t, "the log", ids(t, out.String()), want...)
+	for _, w := range out.all {
+		if !strings.HasSuffix(w, "}\n") || !strings.HasPrefix(w, "{") {
+			t.Errorf("a write has a part of a line: %q", w)
+		}
+		if len(w) > 4<<10 && strings.Count(w, "\n") > 1 {
+			t.Errorf("a write has %d bytes", len(w))
+		}
+	}
+	if got := out.count(); got > 40 {
+		t.Errorf("%d writes for 1000 lines", got)
+	}
+}
+
+// While a write is blocked, requests continue until the buffer is full, and then wait. Nothing is lost.
+func TestRequestsWaitForABlockedLogWhenTheBufferIsFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		out := &writes{blocked: make(chan struct{})}
+		c := settings
+		c.Buffer = 8 << 10
+		l, h := open(out, c)
+		line := len(`{"time":"2000-01-01T00:00:00.0000001Z","level":"INFO","msg":"request","id":"000"}` + "\n")
+		var want []string
+		done := make(chan struct{})
+		logged := 0
+		go func() {
+			defer close(done)
+			for i := range 300 {
+				want = append(want, fmt.Sprintf("%03d", i))
+				request(l, slog.LevelInfo, want[i])
+				logged++
+			}
+		}()
+		synctest.Wait() // all are blocked
+		if held := logged * line; held < 6<<10 || held > 8<<10+1000 {
+			t.Errorf("%d bytes are held, want about 8 KiB", held)
+		}
+		time.Sleep(time.Hour) // the timer does not add a second write
+		close(out.blocked)
+		<-done
+		h.Close()
+		check(t, "the log", ids(t, out.String()), want...)
+	})
+}
+
+func TestAShortWriteIsContinued(t *testing.T) {
+	t.Parallel()
+	out := &writes{failing: []int{10, 1, 50}}
+	l, h := open(out, settings)
+	request(l, slog.LevelInfo, "1")
+	request(l, slog.LevelInfo, "2")
+	h.Close()
+	check(t, "the log", ids(t, out.String()), "1", "2")
+	if got := out.count(); got != 4 {
+		t.Errorf("%d writes", got)
+	}
+	if got := testutil.ToFloat64(accesslog.Lost(l)); got != 0 {
+		t.Errorf("%v lines were counted as lost", got)
+	}
+}
+
+// Lines that cannot be written are lost and counted, and nobody waits. When the log can be written again, it says so, in a line of its own
+// also if the last write ended within a line.
+func TestLostLinesAreCountedAndReported(t *testing.T) {
+	t.Parallel()
+	out := &writes{failing: []int{20, 0, 0}}
+	l, _ := open(out, settings)
+	request(l, slog.LevelInfo, "1")
+	l.Warn("two")
+	if got := testutil.ToFloat64(accesslog.Lost(l)); got != 2 {
+		t.Errorf("%v lines were counted as lost, want 2", got)
+	}
+	l.Warn("three")
+	if got := testutil.ToFloat64(accesslog.Lost(l)); got != 3 {
+		t.Errorf("%v lines were counted as lost, want 3", got)
+	}
+	l.Warn("four")
+	l.Warn("five")
+	cut, rest, _ := strings.Cut(out.String(), "\n")
+	if len(cut) != 20 {
+		t.Errorf("the line that was cut: %q", cut)
+	}
+	check(t, "the log", ids(t, rest), "lines of the log were lost because it could not be written", "four", "five")
+	if !strings.Contains(rest, `"level":"WARN"`) || !strings.Contains(rest, `"count":3,"error":"no space left on device"`) {
+		t.Error(rest)
+	}
+	if got := testutil.ToFloat64(accesslog.Lost(l)); got != 3 {
+		t.Errorf("%v lines were counted as lost in the end, want 3", got)
+	}
+}
+
+func TestUseChangesLevelAndBuffer(t *testing.T) {
+	t.Parallel()
+	out := &writes{}
+	c := settings
+	c.Flush = config.DurationOrZero(10 * time.Second)
+	l, h := open(out, c)
+	defer h.Close()
+	request(l, slog.LevelInfo, "1")
+	c.Flush = 0
+	accesslog.Use(l, c)
+	check(t, "what was in the buffer", ids(t, out.String()), "1")
+	request(l, slog.LevelInfo, "2")
+	check(t, "without a buffer", ids(t, out.String()), "1", "2")
+	c.Level = "warn"
+	accesslog.Use(l, c)
+	request(l, slog.LevelInfo, "3")
+	l.Info("info")
+	l.Warn("warn")
+	request(l, slog.LevelWarn, "4")
+	c.Level = "error"
+	accesslog.Use(l, c)
+	request(l, slog.LevelWarn, "5")
+	l.Error("error")
+	check(t, "levels", ids(t, out.String()), "1", "2", "warn", "4", "error")
+	other := slog.New(slog.NewTextHandler(io.Discard, nil))
+	accesslog.Use(other, c) // without effect
+	if !other.Enabled(t.Context(), slog.LevelInfo) || testutil.ToFloat64(accesslog.Lost(other)) != 0 {
+		t.Error("another handler was changed")
+	}
+}
+
+// A reload from a long time of flush to a short one holds from the next line on.
+func TestAShorterFlushHoldsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		out := &writes{}
+		c := settings
+		c.Flush = config.DurationOrZero(10 * time.Second)
+		l, _ := open(out, c)
+		request(l, slog.LevelInfo, "1")
+		accesslog.Use(l, settings)
+		request(l, slog.LevelInfo, "2")
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		check(t, "the log", ids(t, out.String()), "1", "2")
+	})
+}
+
+// Lines of many goroutines, with reloads: each is in the log once, in the order of its goroutine.
+func TestConcurrentLines(t *testing.T) {
+	t.Parallel()
+	out := &writes{}
+	c := settings
+	c.Flush, c.Buffer = config.DurationOrZero(time.Millisecond), 8<<10
+	l, h := open(out, c)
+	const callers, each = 16, 500
+	var all sync.WaitGroup
+	for caller := range callers {
+		all.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("%d/%d", caller, i)
+				switch rand.IntN(20) {
+				case 0:
+					request(l, slog.LevelWarn, id)
+				case 1:
+					l.Info(id)
+				case 2:
+					accesslog.Use(l, config.Log{Flush: config.DurationOrZero(rand.IntN(3)) * config.DurationOrZero(time.Millisecond), Buffer: 8 << 10 << rand.IntN(3), Level: "info"})
+					fallthrough
+				default:
+					request(l, slog.LevelInfo, id)
+				}
+			}
+		})
+	}
+	all.Wait()
+	h.Close()
+	next := make([]int, callers)
+	for _, id := range ids(t, out.String()) {
+		var caller, i int
+		if _, err := fmt.Sscanf(id, "%d/%d", &caller, &i); err != nil || i != next[caller] {
+			t.Fatalf("%s, want %d of this caller (%v)", id, next[caller], err)
+		}
+		next[caller]++
+	}
+	for caller, n := range next {
+		if n != each {
+			t.Errorf("%d lines of caller %d, want %d", n, caller, each)
+		}
+	}
+}
+
+// A line is the same in JSON of this package and as a record of log/slog.
+func TestALineIsAsLogSlogWritesIt(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 9, 8, 7, 60_000, time.FixedZone("KST", 9*3600))
+	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+		for _, took := range []time.Duration{0, time.Microsecond, 999 * time.Nanosecond, 120 * time.Microsecond, 12345678 * time.Microsecond, 30 * time.Hour} {
+			var want, got bytes.Buffer
+			l, h := open(&got, settings)
+			for _, l := range []*slog.Logger{l, slog.New(slog.NewJSONHandler(&want, nil))} {
+				line := accesslog.Start(l, at, level)
+				line.String("text", `a "text" with \ and <&> 결제 `+"\t\n\r\x01\xff")
+				line.String("empty", "")
+				line.Int("status", -200)
+				line.Milliseconds("ms", took)
+				line.Float("sample", 0.1)
+				line.Bool("gone", true)
+				line.Bool("here", false)
+				line.End()
+			}
+			h.Close()
+			if got.String() != want.String() {
+				t.Errorf("got\n%swant\n%s", got.String(), want.String())
+			}
+		}
+	}
+}
