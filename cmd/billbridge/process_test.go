@@ -43,11 +43,13 @@ func launchCommand(cmd *exec.Cmd) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	stderr, err := p.cmd.StderrPipe()
-	if err != nil {
-		return nil, err
+	streams := map[string]io.Reader{"stdout": stdout}
+	if cmd.Stderr == nil {
+		if streams["stderr"], err = p.cmd.StderrPipe(); err != nil {
+			return nil, err
+		}
 	}
-	for name, stream := range map[string]io.Reader{"stdout": stdout, "stderr": stderr} {
+	for name, stream := range streams {
 		lines := make(chan string, 1000) // more than the output of any test
 		p.lines[name] = lines
 		p.read.Go(func() {

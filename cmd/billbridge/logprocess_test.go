@@ -1,0 +1,280 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A loggedGateway is a gateway as a process. Its upstream replies to every resend, and breaks off every destroy.
+type loggedGateway struct {
+	*process
+	t               *testing.T
+	partners, admin string
+	client          *http.Client
+}
+
+// startLogged starts a gateway with a log section of its config, whose log goes to a file.
+func startLogged(t *testing.T, log *os.File, section string) *loggedGateway {
+	t.Helper()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/bill/destroy" {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, `{"code":"0000","message":"ok","data":{"apiKey":"k-1","billId":"A1"}}`)
+	}))
+	t.Cleanup(upstream.Close)
+	file := filepath.Join(t.TempDir(), "billbridge.yaml")
+	text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nfailures: {explain: 0s}\nupstreams: {new: {form: v2, url: " + upstream.URL + "}}\n" + section
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("billbridge", "serve", "--config", file)
+	cmd.Stderr = log
+	p, err := launchCommand(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	at, err := p.await("stdout", `partners on (?P<partners>\S+), admin on (?P<admin>\S+)\.$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: 16}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &loggedGateway{p, t, "http://" + at["partners"], "http://" + at["admin"], &http.Client{Transport: transport, Timeout: patience}}
+}
+
+// post calls an operation under an id. An error means that there was no answer.
+func (g *loggedGateway) post(path, id string) error {
+	r, err := http.NewRequest(http.MethodPost, g.partners+path, strings.NewReader(`{"apiKey":"k-1","bill":{"billId":"A1"},"billId":"A1","member":"m","merchant":"n"}`))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("X-Request-Id", id)
+	response, err := g.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if want := map[string]int{"/bill/resend": 200, "/bill/destroy": 502}[path]; err == nil && (response.StatusCode != want || response.Header.Get("X-Request-Id") != id) {
+		g.t.Errorf("%s: %d %s", path, response.StatusCode, body)
+	}
+	return err
+}
+
+// succeed makes calls with an answer of the upstream, unknown one without.
+func (g *loggedGateway) succeed(prefix string, n int) (ids []string) {
+	g.t.Helper()
+	for i := range n {
+		ids = append(ids, prefix+strconv.Itoa(i))
+		if err := g.post("/bill/resend", ids[i]); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	return ids
+}
+
+func (g *loggedGateway) unknown(id string) string {
+	g.t.Helper()
+	if err := g.post("/bill/destroy", id); err != nil {
+		g.t.Fatal(err)
+	}
+	return id
+}
+
+// load calls the gateway on several connections until there is no answer any more. It calls reached when n calls are answered. It
+// returns the ids of the answered calls: those with an unknown outcome begin with u.
+func (g *loggedGateway) load(n int64, reached func()) (answered []string) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var answers atomic.Int64
+	for caller := range 8 {
+		all.Go(func() {
+			for i := 0; ; i++ {
+				id, path := fmt.Sprintf("s%d-%d", caller, i), "/bill/resend"
+				if i%50 == caller {
+					id, path = "u"+id, "/bill/destroy"
+				}
+				if g.post(path, id) != nil {
+					return
+				}
+				mu.Lock()
+				answered = append(answered, id)
+				mu.Unlock()
+				if answers.Add(1) == n {
+					reached()
+				}
+			}
+		})
+	}
+	all.Wait()
+	return answered
+}
+
+// loggedIDs returns how many lines each request has in a log, and the size of the longest. A last line that is not complete is left out.
+func loggedIDs(t *testing.T, log *os.File) (ids map[string]int, longest int) {
+	t.Helper()
+	text, err := os.ReadFile(log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids = map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasSuffix(line, "\n") {
+			break
+		}
+		var record struct{ Msg, ID, Outcome string }
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if record.Msg == "request" {
+			ids[record.ID]++
+			longest = max(longest, len(line))
+		}
+		if unknown := strings.HasPrefix(record.ID, "u"); unknown != (record.Outcome == "unknown") {
+			t.Errorf("%s", line)
+		}
+	}
+	return ids, longest
+}
+
+func missing(answered []string, logged map[string]int) []string {
+	return slices.DeleteFunc(slices.Clone(answered), func(id string) bool { return logged[id] == 1 })
+}
+
+func logFile(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// A process that is killed loses the successes of the buffer. A line about an unknown outcome is written before its answer, with all lines
+// before it.
+func TestAKillLosesOnlyBufferedLines(t *testing.T) {
+	t.Parallel()
+	log := logFile(t)
+	g := startLogged(t, log, "log: {flush: 10s}\n")
+	written := append(g.succeed("a", 50), g.unknown("u1"))
+	written = append(append(written, g.succeed("b", 5)...), g.unknown("u2"))
+	buffered := g.succeed("c", 5)
+	g.kill()
+	_, _ = g.end()
+	logged, _ := loggedIDs(t, log)
+	if lost := missing(written, logged); len(lost) > 0 {
+		t.Errorf("no lines of %q", lost)
+	}
+	if lost := missing(buffered, logged); len(lost) != len(buffered) {
+		t.Errorf("only the lines of %q were in the buffer: the test does not show what a kill loses", lost)
+	}
+}
+
+// Lines are written after log.flush without further requests.
+func TestLinesAreWrittenWithoutFurtherRequests(t *testing.T) {
+	t.Parallel()
+	log := logFile(t)
+	g := startLogged(t, log, "")
+	answered := g.succeed("a", 5)
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for late := time.After(patience); ; {
+		logged, _ := loggedIDs(t, log)
+		lost := missing(answered, logged)
+		if len(lost) == 0 {
+			break
+		}
+		select {
+		case <-ticker.C:
+		case <-late:
+			t.Fatalf("no lines of %q", lost)
+		}
+	}
+	g.kill()
+	_, _ = g.end()
+}
+
+func TestAStopUnderLoadLosesNoLine(t *testing.T) {
+	t.Parallel()
+	log := logFile(t)
+	g := startLogged(t, log, "log: {flush: 10s, buffer: 1MiB}\n")
+	answered := g.load(1000, func() { _ = g.cmd.Process.Signal(syscall.SIGTERM) })
+	if code, err := g.end(); code != exitOK || err != nil {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+	logged, _ := loggedIDs(t, log)
+	if lost := missing(answered, logged); len(lost) > 0 || len(answered) < 1000 {
+		t.Errorf("%d calls were answered, and there is not one line of each of %q", len(answered), lost)
+	}
+}
+
+func TestAKillUnderLoadLosesAtMostTheBuffer(t *testing.T) {
+	t.Parallel()
+	log := logFile(t)
+	g := startLogged(t, log, "log: {flush: 10s, buffer: 16KiB}\n")
+	answered := g.load(2000, g.kill)
+	_, _ = g.end()
+	logged, longest := loggedIDs(t, log)
+	lost := missing(answered, logged)
+	if bytes := len(lost) * longest; bytes > 16<<10 || len(answered) < 2000 {
+		t.Errorf("%d lines of %d answered calls were lost, at most %d bytes, with a buffer of 16 KiB", len(lost), len(answered), bytes)
+	}
+	if i := slices.IndexFunc(lost, func(id string) bool { return id[0] == 'u' }); i >= 0 {
+		t.Errorf("the line of %s, whose outcome is unknown, was lost", lost[i])
+	}
+	t.Logf("%d lines of %d answered calls were lost", len(lost), len(answered))
+}
+
+// The reader of the log has ended, or its disk is full: calls are answered, and the lost lines are counted.
+func TestABrokenLogDoesNotStopTheGateway(t *testing.T) {
+	t.Parallel()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, log := range map[string]*os.File{"without a reader": writer, "full": full} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := startLogged(t, log, "log: {flush: 1ms}\n")
+			_ = reader.Close()
+			_ = log.Close() // ours; the process has its own
+			g.succeed("a", 10)
+			g.unknown("u1")
+			g.succeed("b", 10)
+			g.unknown("u2")
+			_, metrics := httpCall(t, http.MethodGet, g.admin+"/metrics", "")
+			_, lost, _ := strings.Cut(metrics, "\nbillbridge_log_lines_lost_total ")
+			if lost, _, _ = strings.Cut(lost, "\n"); lost != "22" {
+				t.Errorf("%q lines were counted as lost, want 22", lost)
+			}
+			if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if code, err := g.end(); code != exitOK || err != nil {
+				t.Errorf("exit code %d, %v", code, err)
+			}
+		})
+	}
+}
