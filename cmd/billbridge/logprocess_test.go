@@ -25,6 +25,7 @@ type loggedGateway struct {
 	t               *testing.T
 	partners, admin string
 	client          *http.Client
+	configure       func(section string) // writes the config with a log section
 }
 
 // startLogged starts a gateway with a log section of its config, whose log goes to a file.
@@ -39,10 +40,14 @@ func startLogged(t *testing.T, log *os.File, section string) *loggedGateway {
 	}))
 	t.Cleanup(upstream.Close)
 	file := filepath.Join(t.TempDir(), "billbridge.yaml")
-	text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nfailures: {explain: 0s}\nupstreams: {new: {form: v2, url: " + upstream.URL + "}}\n" + section
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	configure := func(section string) {
+		t.Helper()
+		text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nfailures: {explain: 0s}\nupstreams: {new: {form: v2, url: " + upstream.URL + "}}\n" + section
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	configure(section)
 	cmd := exec.Command("billbridge", "serve", "--config", file)
 	cmd.Stderr = log
 	p, err := launchCommand(cmd)
@@ -56,7 +61,7 @@ func startLogged(t *testing.T, log *os.File, section string) *loggedGateway {
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &loggedGateway{p, t, "http://" + at["partners"], "http://" + at["admin"], &http.Client{Transport: transport, Timeout: patience}}
+	return &loggedGateway{p, t, "http://" + at["partners"], "http://" + at["admin"], &http.Client{Transport: transport, Timeout: patience}, configure}
 }
 
 // post calls an operation under an id. An error means that there was no answer.
@@ -241,6 +246,54 @@ func TestAKillUnderLoadLosesAtMostTheBuffer(t *testing.T) {
 		t.Errorf("the line of %s, whose outcome is unknown, was lost", lost[i])
 	}
 	t.Logf("%d lines of %d answered calls were lost", len(lost), len(answered))
+}
+
+// A reload changes which lines are logged. Of the successes a part is left out, of everything else nothing.
+func TestAReloadChangesLevelAndSample(t *testing.T) {
+	t.Parallel()
+	log := logFile(t)
+	g := startLogged(t, log, "log: {sample: {ok: 0}}\n")
+	reload := func(section string) {
+		t.Helper()
+		g.configure(section)
+		if status, body := httpCall(t, http.MethodPost, g.admin+"/-/reload", ""); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	var want, not []string
+	not = append(not, g.succeed("none", 20)...)
+	want = append(want, g.unknown("u1"))
+	reload("log: {sample: {ok: 0.5}}\n")
+	half := g.succeed("half", 400)
+	reload("log: {level: warn}\n")
+	not = append(not, g.succeed("warn", 20)...)
+	want = append(want, g.unknown("u2"))
+	reload("log: {level: error}\n")
+	if err := g.post("/bill/destroy", "error"); err != nil {
+		t.Fatal(err)
+	}
+	not = append(not, "error")
+	reload("log: {flush: 0s}\n")
+	want = append(want, g.succeed("all", 20)...)
+	g.kill()
+	_, _ = g.end()
+
+	logged, _ := loggedIDs(t, log)
+	if lost := missing(want, logged); len(lost) > 0 {
+		t.Errorf("no lines of %q", lost)
+	}
+	if lost := missing(not, logged); len(lost) != len(not) {
+		t.Errorf("only of %q there is no line, want %q", lost, not)
+	}
+	if n := len(half) - len(missing(half, logged)); n < 120 || n > 280 { // 8 standard deviations
+		t.Errorf("%d of 400 successes were logged, want about half", n)
+	}
+	text, _ := os.ReadFile(log.Name())
+	for line := range strings.Lines(string(text)) {
+		if sampled := strings.HasSuffix(line, `,"sample":0.5}`+"\n"); sampled != strings.Contains(line, `"id":"half`) {
+			t.Errorf("%s", line)
+		}
+	}
 }
 
 // The reader of the log has ended, or its disk is full: calls are answered, and the lost lines are counted.
