@@ -16,6 +16,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/sandbox"
 	"billbridge/translate"
 
@@ -71,7 +72,7 @@ func newGateway(t testing.TB, text string) *gateway {
 	b := &gateway{t: t, logs: newLogs(), registry: prometheus.NewRegistry()}
 	var err error
 	b.Gateway, err = proxy.New(parse(t, text), proxy.Options{
-		Registerer: b.registry, Logger: slog.New(slog.NewJSONHandler(b.logs, nil)),
+		Registerer: b.registry, Logger: slog.New(accesslog.New(b.logs, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +183,9 @@ func newLogs() *logs { return &logs{lines: make(chan string, 1<<16)} }
 func (l *logs) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lines <- string(p)
+	for line := range strings.Lines(string(p)) {
+		l.lines <- line
+	}
 	return l.all.Write(p)
 }
 
