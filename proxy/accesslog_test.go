@@ -1,0 +1,57 @@
+package proxy_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+// lineValues are the parts of a line that differ between two runs.
+var lineValues = regexp.MustCompile(`"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"|("(?:upstream_)?ms":)\d+(\.\d{1,3})?`)
+
+// Users' scripts rely on the lines of the access log: names, order and format of the fields.
+func TestLinesOfTheAccessLog(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	prepareBill(t, service, "S", demoBill)
+	back := newBackend(t, service)
+	b := newGateway(t, strings.Replace(oneUpstream("v2", back.url, "limits: {body: 4KiB}"), "20s", "1s", 1))
+	dropped := sandbox.Fault{Drop: true}
+	hostile := "A\"\\\t<&>\u202e결제"
+	for _, row := range []struct {
+		name, method, path, body string
+		fault                    *sandbox.Fault
+		want                     string
+	}{
+		{"read", "", "/bill/read", newCall("v2", "read").body(), nil, `"level":"INFO","msg":"request","id":"read","operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"0000","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N}`},
+		{"translated", "", "/if/bill/read", newCall("legacy", "read").body(), nil, `"level":"INFO","msg":"request","id":"translated","operation":"bill.read","client":"legacy","upstream":"up","status":200,"code":"0000","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N}`},
+		{"refused-by-the-upstream", "", "/bill/read", newCall("v2", "read").with("billId", "NO_SUCH_BILL_HERE_20").body(), nil, `"level":"INFO","msg":"request","id":"refused-by-the-upstream","operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N}`},
+		{"refused-by-a-row", "", "/if/bill/send", newCall("legacy", "create").with("price", "1.5").body(), nil, `"level":"INFO","msg":"request","id":"refused-by-a-row","operation":"bill.create","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"partner":"5f7b2ed74a97","reason":"refused","field":"bill.price"}`},
+		{"not-json", "", "/bill/read", "{", nil, `"level":"INFO","msg":"request","id":"not-json","operation":"bill.read","client":"v2","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused"}`},
+		{"no-such-path", "", "/if/\u202e", "{}", nil, `"level":"INFO","msg":"request","id":"no-such-path","operation":"none","client":"legacy","upstream":"none","status":404,"code":"ERROR","ms":N,"reason":"no such path"}`},
+		{"wrong-method", "GET", "/bill", "", nil, `"level":"INFO","msg":"request","id":"wrong-method","operation":"bill.create","client":"v2","upstream":"up","status":405,"code":"ERROR","ms":N,"reason":"wrong method"}`},
+		{"too-large", "", "/bill", strings.Repeat(" ", 5000), nil, `"level":"INFO","msg":"request","id":"too-large","operation":"bill.create","client":"v2","upstream":"up","status":413,"code":"VALIDATION_001","ms":N,"reason":"body too large"}`},
+		{"read-broke-off", "", "/bill/read", newCall("v2", "read").body(), &dropped, `"level":"WARN","msg":"request","id":"read-broke-off","operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"reason":"reset"}`},
+		{"unknown-code", "", "/bill/read", newCall("v2", "read").body(), &sandbox.Fault{Body: `{"code":"X-\"9","message":"x","data":null}`}, `"level":"INFO","msg":"request","id":"unknown-code","operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N}`},
+		{"outcome-unknown", "", "/bill/resend", newCall("v2", "resend").with("billId", hostile).body(), &dropped, `"level":"WARN","msg":"request","id":"outcome-unknown","operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}`},
+		{"timeout", "", "/bill/cancel", newCall("v2", "cancel").body(), &sandbox.Fault{Delay: testTimeout}, `"level":"WARN","msg":"request","id":"timeout","operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"outcome":"unknown","bill":"` + demoBill + `","reason":"timeout"}`},
+	} {
+		if row.fault != nil {
+			service.Fault(*row.fault)
+		}
+		if row.method == "" {
+			row.method = http.MethodPost
+		}
+		b.do(row.method, row.path, row.body, "X-Request-Id", row.name)
+		got := lineValues.ReplaceAllStringFunc(b.logs.next(t), func(value string) string {
+			name, _, _ := strings.Cut(value, ":")
+			return name + ":N"
+		})
+		if want := `{"time":N,` + row.want + "\n"; got != want {
+			t.Errorf("got  %swant %s", got, want)
+		}
+	}
+}
