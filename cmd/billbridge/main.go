@@ -27,6 +27,7 @@ func main() {
 	signal.Notify(hangup, syscall.SIGHUP)
 	s := system{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, hangup: hangup, terminal: isTerminal(os.Stderr),
+		ignoreBrokenPipes: func() { signal.Ignore(syscall.SIGPIPE) },
 	}
 	s.log = newLog(s)
 	log.SetOutput(&redactedLog{slog.New(s.log)})
@@ -67,6 +68,10 @@ type system struct {
 	env      func(string) (string, bool)
 	hangup   <-chan os.Signal // each signal causes a reload
 	terminal bool             // whether err is a terminal
+
+	// ignoreBrokenPipes makes a write to a log whose reader has ended an error. Without it the write ends the process, with the
+	// calls in progress. It can be nil.
+	ignoreBrokenPipes func()
 
 	log *accesslog.Handler // to err; if nil, run creates it. run closes it at its end.
 

@@ -9,10 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"billbridge/config"
@@ -43,8 +41,9 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 	if c.Rollout && c.Config != "" {
 		return usageError("--rollout and --config cannot be combined: to configure a rollout, add a rollout section to the config")
 	}
-	// Otherwise a write to a log whose reader has ended would end the process, with the calls in progress.
-	signal.Ignore(syscall.SIGPIPE)
+	if s.ignoreBrokenPipes != nil {
+		s.ignoreBrokenPipes()
+	}
 	logger := slog.New(s.log)
 	load := func() (*config.Config, error) { return c.load(c.Config, s) }
 	if c.Config == "" {
