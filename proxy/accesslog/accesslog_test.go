@@ -259,6 +259,42 @@ func TestLostLinesAreCountedAndReported(t *testing.T) {
 	}
 }
 
+// Of a write that fails in part, only the lines that are not in the log count as lost.
+func TestLinesBeforeAFailureAreNotLost(t *testing.T) {
+	t.Parallel()
+	out := &writes{failing: []int{90, 0}} // more than a line, less than two
+	l, _ := open(out, settings)
+	request(l, slog.LevelInfo, "1")
+	request(l, slog.LevelInfo, "2")
+	l.Warn("three")
+	if got := testutil.ToFloat64(accesslog.Lost(l)); got != 2 {
+		t.Errorf("%v lines were counted as lost, want 2: %q", got, out)
+	}
+	l.Warn("four")
+	lines := strings.SplitAfter(out.String(), "\n")
+	check(t, "the log", ids(t, lines[0]+strings.Join(lines[2:], "")), "1", "lines of the log were lost because it could not be written", "four")
+}
+
+// All requests that wait for a write continue after it, also if there is no other line.
+func TestAllWaitingRequestsContinue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		out := &writes{blocked: make(chan struct{})}
+		l, _ := open(out, settings)
+		var waiting sync.WaitGroup
+		for i := range 5 {
+			waiting.Go(func() { request(l, slog.LevelWarn, fmt.Sprint(i)) })
+			synctest.Wait()
+		}
+		close(out.blocked)
+		waiting.Wait()
+		check(t, "the log", ids(t, out.String()), "0", "1", "2", "3", "4")
+		if got := out.count(); got != 2 {
+			t.Errorf("%d writes, want 2: the lines that wait are written together", got)
+		}
+	})
+}
+
 func TestUseChangesLevelAndBuffer(t *testing.T) {
 	t.Parallel()
 	out := &writes{}

@@ -61,7 +61,6 @@ func (w *writer) close() {
 
 func (w *writer) setDelay(after time.Duration) {
 	w.after, w.armed = after, false
-	w.timer.Stop() // if it has just fired, flushLate finds nothing to write
 	w.flushLocked()
 }
 
@@ -109,11 +108,7 @@ func (w *writer) flushLate() {
 
 // flushLocked is flush. It releases mu during a write.
 func (w *writer) flushLocked() {
-	last := w.taken
-	if len(w.pending) > 0 {
-		last++
-	}
-	for w.written < last {
+	for last := w.taken + 1; w.written < last; {
 		if w.writing {
 			w.ended.Wait()
 			continue
