@@ -1,8 +1,11 @@
 package proxy_test
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,6 +55,62 @@ func TestLinesOfTheAccessLog(t *testing.T) {
 		})
 		if want := `{"time":N,` + row.want + "\n"; got != want {
 			t.Errorf("got  %swant %s", got, want)
+		}
+	}
+}
+
+// With log.sample.ok 0 only successes have no line: the upstream replied with HTTP 2xx and the code of a success, and the caller got it.
+func TestOnlySuccessesAreSampled(t *testing.T) {
+	t.Parallel()
+	for _, upstream := range forms {
+		service := newService()
+		prepareBill(t, service, "S", demoBill)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Request-Id") == "caller-gone" {
+				leave()
+			}
+			service.ServeHTTP(w, r)
+		}))
+		b := newGateway(t, oneUpstream(upstream, back.url, "log: {sample: {ok: 0}}"))
+		for _, client := range forms {
+			read, resend := newCall(client, "read"), newCall(client, "resend")
+			for i, row := range []struct {
+				name   string
+				call   call
+				fault  *sandbox.Fault
+				logged string // a part of the line; "" if there must be none
+			}{
+				{"read", read, nil, ""},
+				{"resend", resend, nil, ""},
+				{"refused", read.with("billId", "NO_SUCH_BILL_HERE_20"), nil, `"code":"BILL_003"`},
+				{"refused-here", read.with("billId", map[string]any{}), nil, `"reason":"refused"`},
+				{"success-with-a-failing-status", resend, &sandbox.Fault{Status: 500}, `"status":500,"code":"0000"`},
+				{"unknown", resend, &sandbox.Fault{Drop: true}, `"outcome":"unknown"`},
+			} {
+				if row.fault != nil {
+					service.Fault(*row.fault)
+				}
+				id := row.name + strconv.Itoa(i)
+				b.post(row.call.path(), row.call.body(), "X-Request-Id", id)
+				if row.logged == "" { // the next line is one of the next call
+					continue
+				}
+				if line := b.logs.next(t); !strings.Contains(line, `"id":"`+id+`"`) || !strings.Contains(line, row.logged) {
+					t.Errorf("%s from %s, %s: %s", client, upstream, row.name, line)
+				}
+			}
+		}
+		q := newCall("v2", "resend")
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, q.path(), strings.NewReader(q.body()))
+		r.Header.Set("X-Request-Id", "caller-gone")
+		b.ServeHTTP(httptest.NewRecorder(), r)
+		if line := b.logs.next(t); !strings.Contains(line, `"code":"0000"`) || !strings.Contains(line, `"caller_gone":true`) {
+			t.Errorf("from %s, a caller that has gone: %s", upstream, line)
+		}
+		if left := len(b.logs.lines); left > 0 {
+			t.Errorf("%d more lines", left)
 		}
 	}
 }
