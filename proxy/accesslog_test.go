@@ -109,8 +109,24 @@ func TestOnlySuccessesAreSampled(t *testing.T) {
 		if line := b.logs.next(t); !strings.Contains(line, `"code":"0000"`) || !strings.Contains(line, `"caller_gone":true`) {
 			t.Errorf("from %s, a caller that has gone: %s", upstream, line)
 		}
+		func() {
+			defer func() {
+				if recover() != http.ErrAbortHandler {
+					t.Error("the connection is not closed after a panic within the answer")
+				}
+			}()
+			b.ServeHTTP(panickingWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())))
+		}()
+		if line := b.logs.next(t) + b.logs.next(t); !strings.Contains(line, `"msg":"panic"`) || !strings.Contains(line, `"status":200,"code":"0000"`) {
+			t.Errorf("from %s, a panic: %s", upstream, line)
+		}
 		if left := len(b.logs.lines); left > 0 {
 			t.Errorf("%d more lines", left)
 		}
 	}
 }
+
+// A panickingWriter panics within an answer.
+type panickingWriter struct{ *httptest.ResponseRecorder }
+
+func (panickingWriter) Write([]byte) (int, error) { panic("broken") }
