@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -82,22 +83,25 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 	}
 	reloads, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() {
-		for {
-			select {
-			case <-s.hangup:
-				_ = server.Reload() // which logs an error
-			case <-reloads.Done():
-				return
-			}
-		}
-	}()
+	go reloadOnHangup(reloads, s.hangup, server)
 	if c.Config == "" {
 		printf(s.out, "%s", lines(trialGreeting(server, checked)))
 	} else {
 		printf(s.out, "Listening for partners on %s, admin on %s.\n", server.Address(), server.AdminAddress())
 	}
 	return server.Run(ctx)
+}
+
+// reloadOnHangup reloads the config at each signal, until ctx ends.
+func reloadOnHangup(ctx context.Context, hangup <-chan os.Signal, server *server.Server) {
+	for {
+		select {
+		case <-hangup:
+			_ = server.Reload() // which logs an error
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // systemdSockets returns the listeners that systemd opened for this process (socket activation), by the config key that each
