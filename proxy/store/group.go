@@ -1,36 +1,60 @@
 package store
 
-import "context"
+import (
+	"context"
+	"runtime"
+)
 
 // groupOf is the most writes that one transaction carries.
 const groupOf = 256
 
-// A job is a write that waits for the writer.
+// A job is a write that waits for a transaction with those of other callers: run, or an entry.
 type job struct {
-	ctx  context.Context
-	run  func(context.Context, queries) error
-	done chan error // has room for the one answer, so that the writer never waits
+	ctx   context.Context
+	run   func(context.Context, queries) error
+	entry *entry
+	done  chan error // has room for the one answer, so that the writer never waits
 }
 
-// write passes f to the writer and waits for the commit of its transaction.
-func (e *sqliteEngine) write(ctx context.Context, f func(context.Context, queries) error) error {
-	if e.isClosing() {
+// A queue holds the jobs that wait.
+type queue struct {
+	jobs    chan job
+	closing chan struct{} // closed by close: the writer commits what waits, and ends
+	gone    chan struct{} // closed after the writer has ended
+}
+
+func newQueue() queue {
+	return queue{jobs: make(chan job, groupOf), closing: make(chan struct{}), gone: make(chan struct{})}
+}
+
+func (q *queue) isClosing() bool {
+	select {
+	case <-q.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// do passes a job to the writer and waits for the commit of its transaction.
+func (q *queue) do(j job) error {
+	if q.isClosing() {
 		return errClosed
 	}
-	j := job{ctx, f, make(chan error, 1)}
+	j.done = make(chan error, 1)
 	select {
-	case e.jobs <- j:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.closing:
+	case q.jobs <- j:
+	case <-j.ctx.Done():
+		return j.ctx.Err()
+	case <-q.closing:
 		return errClosed
 	}
 	select {
 	case err := <-j.done:
 		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.gone:
+	case <-j.ctx.Done():
+		return j.ctx.Err()
+	case <-q.gone:
 	}
 	select { // the job may have been the writer's last one
 	case err := <-j.done:
@@ -40,35 +64,35 @@ func (e *sqliteEngine) write(ctx context.Context, f func(context.Context, querie
 	}
 }
 
-// commitAll is the writer: it takes all waiting writes, commits them in one transaction and answers each. So all of them wait for
-// the disk once; meanwhile the next ones queue up.
-func (e *sqliteEngine) commitAll() {
-	defer close(e.gone)
+// next waits for a job and returns all that are waiting. It returns none after the queue was closed.
+func (q *queue) next() []job {
 	for {
 		var waiting []job
 		select {
-		case j := <-e.jobs:
+		case j := <-q.jobs:
 			if err := j.ctx.Err(); err != nil { // as in gather: nobody would use the claim of a caller that has gone
 				j.done <- err
 				continue
 			}
 			waiting = append(waiting, j)
-		case <-e.closing:
+		case <-q.closing:
 		}
-		waiting = e.gather(waiting)
-		if len(waiting) == 0 {
-			return
+		waiting = q.gather(waiting)
+		// Callers that can run now may add theirs: fewer transactions need less of the processor and the disk.
+		for n := 0; n < len(waiting) && len(waiting) < groupOf; {
+			n = len(waiting)
+			runtime.Gosched()
+			waiting = q.gather(waiting)
 		}
-		e.commit(waiting)
-		e.statements.prepare(e.writer)
+		return waiting
 	}
 }
 
-// gather adds the writes that are waiting, except those whose caller has gone.
-func (e *sqliteEngine) gather(waiting []job) []job {
+// gather adds the jobs that are waiting, except those whose caller has gone.
+func (q *queue) gather(waiting []job) []job {
 	for len(waiting) < groupOf {
 		select {
-		case j := <-e.jobs:
+		case j := <-q.jobs:
 			if err := j.ctx.Err(); err != nil {
 				j.done <- err
 				continue
@@ -81,6 +105,25 @@ func (e *sqliteEngine) gather(waiting []job) []job {
 	return waiting
 }
 
+// write passes f to the writer and waits for the commit of its transaction.
+func (e *sqliteEngine) write(ctx context.Context, f func(context.Context, queries) error) error {
+	return e.do(job{ctx: ctx, run: f})
+}
+
+func (e *sqliteEngine) record(ctx context.Context, n *entry) error {
+	return e.do(job{ctx: ctx, entry: n})
+}
+
+// commitAll is the writer: it takes all waiting writes, commits them in one transaction and answers each. So all of them wait for
+// the disk once; meanwhile the next ones queue up.
+func (e *sqliteEngine) commitAll() {
+	defer close(e.gone)
+	for jobs := e.next(); len(jobs) > 0; jobs = e.next() {
+		e.commit(jobs)
+		e.statements.prepare(e.writer)
+	}
+}
+
 // commit runs jobs in one transaction. If one fails, the transaction is rolled back and each job runs in a transaction of its own,
 // so that only that one fails. If the transaction cannot begin or be committed, all fail: each alone would wait as long again.
 func (e *sqliteEngine) commit(jobs []job) {
@@ -89,7 +132,13 @@ func (e *sqliteEngine) commit(jobs []job) {
 	faulty := false
 	err := e.transaction(ctx, func(ctx context.Context, q queries) error {
 		for _, j := range jobs {
-			if err := j.run(ctx, q); err != nil {
+			var err error
+			if j.entry != nil {
+				err = j.entry.record(ctx, q)
+			} else {
+				err = j.run(ctx, q)
+			}
+			if err != nil {
 				faulty = true
 				return err
 			}

@@ -101,20 +101,12 @@ func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream stri
 	}
 	now = s.stamp(now)
 	token := newCreate()
+	c := Create{Owner{Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1, Changed: asStored(now), Tried: asStored(now), Ends: asStored(until)}, token}
+	if applied, err := s.record(ctx, &entry{Create: c, estimated: estimated}); err != nil || applied {
+		return c, err
+	}
 	r, err := write(ctx, s, "recording the owner of a bill", func(ctx context.Context, q queries) (r ruling, err error) {
-		// Nearly every create is of a new bill. Then nothing need be read back, which is slow with SQLite.
-		result, err := q.ExecContext(ctx, `
-			INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
-			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7) ON CONFLICT (partner, bill) DO NOTHING`,
-			partner, bill, upstream, token, now.UnixMilli(), until.UnixMilli(), bit(estimated))
-		if err != nil {
-			return r, err
-		}
-		if inserted, err := result.RowsAffected(); err != nil || inserted == 1 {
-			r.owner = Owner{Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1, Changed: asStored(now), Tried: asStored(now), Ends: asStored(until)}
-			return r, err
-		}
-		// An insert again, as the row may be gone by now. In one statement, so that no other replica changes the row between
+		// An insert, as the row may be gone by now. In one statement, so that no other replica changes the row between
 		// reading and writing it.
 		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
@@ -160,14 +152,15 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	if err != nil {
 		return Owner{}, err
 	}
+	if outcome == Succeeded && c.State == Pending && c.Open == 1 {
+		after := c
+		after.State, after.Open, after.Changed = Owned, 0, asStored(now)
+		if applied, err := s.record(ctx, &entry{Create: after, completes: true}); err != nil || applied {
+			return after.Owner, err
+		}
+	}
 	end := s.estimatedEnd(now)
 	r, err := write(ctx, s, "recording how a create ended", func(ctx context.Context, q queries) (r ruling, err error) {
-		if outcome == Succeeded && c.State == Pending && c.Open == 1 {
-			var done bool
-			if r.owner, done, err = c.succeedAlone(ctx, q, now); err != nil || done {
-				return r, err
-			}
-		}
 		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''), `+change+`
 			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates `+where+`
@@ -211,25 +204,6 @@ func (c Create) completion(outcome Outcome, now time.Time) (change, where string
 		return "", "", nil, fmt.Errorf("store: a create cannot end as %q", outcome)
 	}
 	return change, where, args, nil
-}
-
-// succeedAlone completes a create that succeeded and is the only one of its bill, if its row has not changed. Nearly every create
-// is like that. Nothing need be read back then, which is slow with SQLite.
-func (c Create) succeedAlone(ctx context.Context, q queries, now time.Time) (o Owner, done bool, err error) {
-	result, err := q.ExecContext(ctx, `
-		UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
-		WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5 AND tried = $6`,
-		c.Partner, c.Bill, c.token, now.UnixMilli(), c.Ends.UnixMilli(), c.Tried.UnixMilli())
-	if err != nil {
-		return Owner{}, false, err
-	}
-	changed, err := result.RowsAffected()
-	if err != nil || changed != 1 {
-		return Owner{}, false, err
-	}
-	o = c.Owner
-	o.State, o.Open, o.Changed = Owned, 0, asStored(now)
-	return o, true, nil
 }
 
 // Deny is called before a call that arrived at now gets the answer that there is no such bill. From then on Own refuses creates

@@ -19,28 +19,35 @@ import (
 // connections is the most connections of a replica to PostgreSQL.
 const connections = 16
 
-// postgresEngine is PostgreSQL: plain transactions on a pool of connections. Several replicas may share it.
+// postgresEngine is PostgreSQL: plain transactions on a pool of connections, and batches of entries on another one. Several replicas
+// may share it.
 type postgresEngine struct {
-	db     *sql.DB
+	db, batches *sql.DB
+	queue       // of entries
+
 	using  sync.RWMutex // read-locked while a transaction runs: close waits for them
 	closed bool
 }
 
 func openPostgres(ctx context.Context, url string) (*postgresEngine, error) {
-	db, err := pool(url, connections)
+	db, err := pool(url, connections-batchesAtOnce)
 	if err != nil {
 		return nil, err
 	}
-	e := &postgresEngine{db: db}
-	if err := e.prepare(ctx); err != nil {
+	e := &postgresEngine{db: db, queue: newQueue()}
+	if e.batches, err = pool(url, batchesAtOnce, forBatches); err == nil {
+		err = e.prepare(ctx)
+	}
+	if err != nil {
 		_ = db.Close()
 		return nil, err
 	}
+	go e.recordAll()
 	return e, nil
 }
 
 // pool prepares connections that stay open.
-func pool(url string, most int) (*sql.DB, error) {
+func pool(url string, most int, prepare ...func(context.Context, *pgx.Conn) error) (*sql.DB, error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
@@ -53,6 +60,11 @@ func pool(url string, most int) (*sql.DB, error) {
 		// A replica that freezes or is cut off within a transaction would keep its locks, and all others waiting, until the
 		// server notices, which can take hours. Our transactions are never idle between two statements.
 		_, err := c.Exec(ctx, "SET idle_in_transaction_session_timeout = '30s'")
+		for _, f := range prepare {
+			if err == nil {
+				err = f(ctx, c)
+			}
+		}
 		return err
 	}))
 	db.SetMaxOpenConns(most)
@@ -179,5 +191,7 @@ func (e *postgresEngine) close() error {
 		return nil
 	}
 	e.closed = true
-	return e.db.Close()
+	close(e.closing)
+	<-e.gone
+	return errors.Join(e.batches.Close(), e.db.Close())
 }

@@ -28,11 +28,9 @@ type sqliteEngine struct {
 	files           []pinned  // none in memory
 	statements      stmtCache // the writer's alone
 
-	jobs    chan job
-	closing chan struct{} // closed by close: the writer commits what waits, and ends
-	gone    chan struct{} // closed after the writer has ended
-	once    sync.Once
-	closed  error
+	queue
+	once   sync.Once
+	closed error
 }
 
 // A pinned file must not be replaced while the store is open.
@@ -42,7 +40,7 @@ type pinned struct {
 }
 
 func openSQLite(ctx context.Context, file string, o options) (*sqliteEngine, error) {
-	e := &sqliteEngine{statements: stmtCache{}, jobs: make(chan job, groupOf), closing: make(chan struct{}), gone: make(chan struct{})}
+	e := &sqliteEngine{statements: stmtCache{}, queue: newQueue()}
 	err := e.open(ctx, file, o)
 	if err != nil {
 		_ = e.disconnect() // the error is why
@@ -308,15 +306,6 @@ func (e *sqliteEngine) read(ctx context.Context, f func(context.Context, queries
 		return replaced
 	}
 	return err
-}
-
-func (e *sqliteEngine) isClosing() bool {
-	select {
-	case <-e.closing:
-		return true
-	default:
-		return false
-	}
 }
 
 func (e *sqliteEngine) close() error {

@@ -97,6 +97,9 @@ type engine interface {
 	// write runs f in a transaction that is durable when write returns nil. It may run f again after a failure. When ctx
 	// ends it may return before f does: after an error the caller must not read memory that f writes to.
 	write(ctx context.Context, f func(context.Context, queries) error) error
+	// record applies an entry in a transaction with those of other callers, and sets its applied. As with write, n must not be read
+	// after an error.
+	record(ctx context.Context, n *entry) error
 	close() error
 }
 
