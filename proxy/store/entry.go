@@ -24,18 +24,23 @@ func (s *Store) record(ctx context.Context, n *entry) (applied bool, err error) 
 	return n.applied, nil
 }
 
-// record applies one entry in a transaction.
-func (n *entry) record(ctx context.Context, q queries) error {
-	statement, args := `
+// statement is what applies an entry. It changes one row, or none.
+func (n *entry) statement() (statement string, args []any) {
+	if n.completes {
+		return `
+			UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
+			WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5 AND tried = $6`,
+			[]any{n.Partner, n.Bill, n.token, n.Changed.UnixMilli(), n.Ends.UnixMilli(), n.Tried.UnixMilli()}
+	}
+	return `
 		INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
 		VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7) ON CONFLICT (partner, bill) DO NOTHING`,
 		[]any{n.Partner, n.Bill, n.Upstream, n.token, n.Tried.UnixMilli(), n.Ends.UnixMilli(), bit(n.estimated)}
-	if n.completes {
-		statement, args = `
-		UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
-		WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5 AND tried = $6`,
-			[]any{n.Partner, n.Bill, n.token, n.Changed.UnixMilli(), n.Ends.UnixMilli(), n.Tried.UnixMilli()}
-	}
+}
+
+// apply applies an entry in a transaction.
+func (n *entry) apply(ctx context.Context, q queries) error {
+	statement, args := n.statement()
 	result, err := q.ExecContext(ctx, statement, args...)
 	if err != nil {
 		return err

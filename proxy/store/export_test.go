@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -44,6 +45,12 @@ func (s *Store) Ask(ctx context.Context, question string) (string, error) {
 	})
 }
 
+// AskBatches is Ask on a connection of PostgreSQL that applies batches.
+func (s *Store) AskBatches(ctx context.Context, question string) (answer string, err error) {
+	err = s.engine.(*postgresEngine).batches.QueryRowContext(ctx, question).Scan(&answer)
+	return answer, err
+}
+
 // Clear removes every row.
 func (s *Store) Clear(ctx context.Context) error {
 	s.proven.Clear()
@@ -82,6 +89,34 @@ func (s *Store) Hold() (release func()) {
 		close(end)
 		<-over
 	}
+}
+
+// Together has PostgreSQL apply the entries of n calls in one batch, as soon as all of them wait. It must be called before other calls.
+func (s *Store) Together(n int) {
+	if e, ok := s.engine.(*together); ok {
+		e.n = n
+		return
+	}
+	s.engine = &together{postgresEngine: s.engine.(*postgresEngine), n: n}
+}
+
+type together struct {
+	*postgresEngine
+	n int
+
+	mu   sync.Mutex
+	jobs []job
+}
+
+func (e *together) record(ctx context.Context, n *entry) error {
+	j := job{ctx: ctx, entry: n, done: make(chan error, 1)}
+	e.mu.Lock()
+	if e.jobs = append(e.jobs, j); len(e.jobs) == e.n {
+		go e.recordBatch(e.jobs)
+		e.jobs = nil
+	}
+	e.mu.Unlock()
+	return j.wait(nil)
 }
 
 // Waiting is how many writes wait for SQLite's writer.

@@ -49,12 +49,17 @@ func (q *queue) do(j job) error {
 	case <-q.closing:
 		return errClosed
 	}
+	return j.wait(q.gone)
+}
+
+// wait waits for the answer to a job, until its caller leaves or the writer has ended.
+func (j job) wait(gone <-chan struct{}) error {
 	select {
 	case err := <-j.done:
 		return err
 	case <-j.ctx.Done():
 		return j.ctx.Err()
-	case <-q.gone:
+	case <-gone:
 	}
 	select { // the job may have been the writer's last one
 	case err := <-j.done:
@@ -134,7 +139,7 @@ func (e *sqliteEngine) commit(jobs []job) {
 		for _, j := range jobs {
 			var err error
 			if j.entry != nil {
-				err = j.entry.record(ctx, q)
+				err = j.entry.apply(ctx, q)
 			} else {
 				err = j.run(ctx, q)
 			}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -319,9 +320,11 @@ func TestR30_PostgresWaitsForItsDisk(t *testing.T) {
 	for set, want := range map[string]string{"off": "on", "local": "local"} {
 		s := open(t, storetest.Postgres(t)+"&synchronous_commit="+set+"&default_transaction_isolation=serializable")
 		for setting, want := range map[string]string{"synchronous_commit": want, "transaction_isolation": "read committed"} {
-			got, err := s.Ask(t.Context(), "SHOW "+setting)
-			if err != nil || got != want {
-				t.Errorf("%s = %s, %v, want %s", setting, got, err, want)
+			for connection, ask := range map[string]func(context.Context, string) (string, error){"single writes": s.Ask, "batches": s.AskBatches} {
+				got, err := ask(t.Context(), "SHOW "+setting)
+				if err != nil || got != want {
+					t.Errorf("%s: %s = %s, %v, want %s", connection, setting, got, err, want)
+				}
 			}
 		}
 	}

@@ -1,0 +1,194 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// A result is what a caller of Own got.
+type result struct {
+	store.Create
+	err error
+}
+
+// ownTogether records creates in one transaction, each of its own caller. The i-th bill is for the i-th upstream.
+func ownTogether(t *testing.T, s *store.Store, url string, bills, upstreams []string) []result {
+	t.Helper()
+	release := func() {}
+	postgres := strings.HasPrefix(url, "postgres")
+	if postgres {
+		s.Together(len(bills))
+	} else {
+		release = s.Hold()
+	}
+	results := make([]result, len(bills))
+	var calling sync.WaitGroup
+	for i := range bills {
+		calling.Go(func() {
+			results[i].Create, results[i].err = s.Own(t.Context(), partner.Of("one"), bills[i], upstreams[i], noon, time.Time{})
+		})
+		if !postgres { // in this order
+			waitFor(t, func() bool { return s.Waiting() == i+1 })
+		}
+	}
+	release()
+	calling.Wait()
+	return results
+}
+
+// Of two creates of a bill in one transaction, the second goes where the first goes. Every caller gets the result of its own bill.
+func TestCreatesOfOneBillInOneTransaction(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		bills := []string{"b9", "twice", "b1", "twice", "b5"}
+		results := ownTogether(t, s, url, bills, []string{"u9", "old", "u1", "new", "u5"})
+		for i, r := range results {
+			if r.err != nil || r.Bill != bills[i] {
+				t.Errorf("the create of %s: %q, %v", bills[i], r.Bill, r.err)
+			}
+		}
+		equal(t, "upstreams of other bills", []string{results[0].Upstream, results[2].Upstream, results[4].Upstream}, []string{"u9", "u1", "u5"})
+		equal(t, "upstream of the second create", results[3].Upstream, results[1].Upstream)
+		equal(t, "open creates that the two saw", results[1].Open+results[3].Open, 3)
+		equal(t, "open creates", ownerOf(t, s, "twice").Open, 2)
+	})
+}
+
+// If the server refuses one create of a batch, its caller alone gets the error.
+func TestRefusedCreateDoesNotFailItsBatch(t *testing.T) {
+	t.Parallel()
+	url := storetest.Postgres(t)
+	s := open(t, url)
+	run(t, raw(t, url),
+		"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''refused here''; END'",
+		"CREATE TRIGGER refuse BEFORE INSERT ON billbridge_owners FOR EACH ROW WHEN (NEW.bill = 'bad') EXECUTE FUNCTION refuse()")
+	bills := []string{"b1", "bad", "b2", "b3"}
+	for i, r := range ownTogether(t, s, url, bills, []string{"u1", "u2", "u3", "u4"}) {
+		if bad := bills[i] == "bad"; bad != (r.err != nil) || bad && !strings.Contains(r.err.Error(), "refused here") {
+			t.Errorf("%s: %v", bills[i], r.err)
+		}
+		if bills[i] == "bad" {
+			continue
+		}
+		equal(t, "the owner of "+bills[i], ownerOf(t, s, bills[i]).Upstream, fmt.Sprint("u", i+1))
+	}
+}
+
+// Another replica locks the row of one bill. Its caller waits, or leaves; the callers of the other bills in the batch do not wait for
+// it.
+func TestLockedBillDoesNotHoldUpItsBatch(t *testing.T) {
+	t.Parallel()
+	url := storetest.Postgres(t)
+	s := open(t, url)
+	s.Together(2)
+	other, err := raw(t, url).Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Rollback() }()
+	if _, err := other.Exec(`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed) VALUES ($1, 'locked', 'old', 'owned', '', 0, 0)`,
+		partner.Of("one")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := s.Own(ctx, partner.Of("one"), "locked", "new", noon, time.Time{})
+		left <- err
+	}()
+	equal(t, "the owner of the other bill", own(t, s, "free", "new").Upstream, "new")
+	select {
+	case err := <-left:
+		t.Error("the caller of the locked bill did not wait:", err)
+	default:
+	}
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// If the server ends the connection in the middle of a batch, its callers get an error and nothing is recorded. Later calls work.
+func TestKilledConnectionInABatch(t *testing.T) {
+	t.Parallel()
+	url := storetest.Postgres(t)
+	const victim = "victim-of-TestKilledConnectionInABatch"
+	s, watch, db := open(t, url+"&application_name="+victim), raw(t, url), raw(t, url)
+	s.Together(3)
+	const held = "20261122"
+	run(t, db,
+		"CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock("+held+"); RETURN NEW; END'",
+		"CREATE TRIGGER hold BEFORE INSERT ON billbridge_owners FOR EACH ROW WHEN (NEW.bill = 'b3') EXECUTE FUNCTION hold()",
+		"SELECT pg_advisory_lock("+held+")")
+	var calling sync.WaitGroup
+	for n := range 3 {
+		calling.Go(func() {
+			if _, err := s.Own(t.Context(), partner.Of("one"), fmt.Sprint("b", n+1), "new", noon, time.Time{}); err == nil {
+				t.Errorf("b%d was acknowledged", n+1)
+			}
+		})
+	}
+	waitFor(t, func() bool { return waits(t, watch, victim) })
+	run(t, watch, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = '"+victim+"'")
+	calling.Wait()
+	run(t, db, "SELECT pg_advisory_unlock("+held+")")
+	for n := range 3 {
+		if o, err := s.Owner(t.Context(), partner.Of("one"), fmt.Sprint("b", n+1)); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("b%d: %v, %v", n+1, o, err)
+		}
+	}
+	s.Together(1)
+	own(t, s, "b3", "new")
+}
+
+// Replicas that record and complete creates of the same bills in different orders agree on every owner, and none gets an error.
+func TestBatchesOfReplicas(t *testing.T) {
+	t.Parallel()
+	url := storetest.Postgres(t)
+	const bills, callers = 40, 8
+	replicas := replicasOn(t, url, 3)
+	var mu sync.Mutex
+	sent := map[string]map[string]bool{} // by bill: the upstreams
+	var calling sync.WaitGroup
+	for i, s := range replicas {
+		for n := range callers {
+			calling.Go(func() {
+				for _, b := range rand.New(rand.NewPCG(uint64(i), uint64(n))).Perm(bills) {
+					bill := fmt.Sprint("b", b)
+					c, err := s.Own(t.Context(), partner.Of("one"), bill, fmt.Sprint("u", i), noon, time.Time{})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if sent[bill] == nil {
+						sent[bill] = map[string]bool{}
+					}
+					sent[bill][c.Upstream] = true
+					mu.Unlock()
+					if _, err := s.Complete(t.Context(), c, store.Succeeded, noon); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	calling.Wait()
+	for bill, upstreams := range sent {
+		o := ownerOf(t, replicas[0], bill)
+		equal(t, "the upstreams of "+bill, upstreams, map[string]bool{o.Upstream: true})
+		equal(t, "the state of "+bill, o.State, store.Owned)
+		equal(t, "open creates of "+bill, o.Open, 0)
+	}
+}
