@@ -27,6 +27,7 @@ type sqliteEngine struct {
 	keeper          *sql.Conn // open as long as the store, so that SQLite does not remove its log meanwhile
 	files           []pinned  // none in memory
 	statements      stmtCache // the writer's alone
+	reading         *cachedDB // readers
 
 	queue
 	once   sync.Once
@@ -46,6 +47,7 @@ func openSQLite(ctx context.Context, file string, o options) (*sqliteEngine, err
 		_ = e.disconnect() // the error is why
 		return nil, explained(err)
 	}
+	e.reading = &cachedDB{DB: e.readers, statements: map[string]*sql.Stmt{}}
 	go e.commitAll()
 	return e, nil
 }
@@ -298,7 +300,7 @@ func (e *sqliteEngine) read(ctx context.Context, f func(context.Context, queries
 	if e.readers == e.writer {
 		ctx = context.WithoutCancel(ctx) // a cancelled query would close the connection, and with it the database in memory
 	}
-	err := f(ctx, e.readers)
+	err := f(ctx, e.reading)
 	if err != nil && e.isClosing() {
 		return errClosed
 	}

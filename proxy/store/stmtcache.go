@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"sync"
 )
 
 // A stmtCache has prepared statements by their text: SQLite takes longer to parse most of ours than to run them. A nil statement is
@@ -60,4 +61,39 @@ func (k stmtCache) prepare(db *sql.DB) {
 		}
 		k[query] = s
 	}
+}
+
+// A cachedDB is a database that is only read, with prepared statements for queries of one row. It is safe for concurrent use.
+type cachedDB struct {
+	*sql.DB
+	mu         sync.RWMutex
+	statements map[string]*sql.Stmt
+}
+
+func (d *cachedDB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	d.mu.RLock()
+	s := d.statements[query]
+	d.mu.RUnlock()
+	if s == nil {
+		s = d.prepare(ctx, query)
+	}
+	if s == nil {
+		return d.DB.QueryRowContext(ctx, query, args...)
+	}
+	return s.QueryRowContext(ctx, args...)
+}
+
+// prepare returns a new prepared statement, nil if there are too many or if it cannot be prepared: running the query returns the error.
+func (d *cachedDB) prepare(ctx context.Context, query string) *sql.Stmt {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.statements[query]; s != nil || len(d.statements) >= stmtCacheAtMost {
+		return s
+	}
+	s, err := d.PrepareContext(ctx, query)
+	if err != nil {
+		return nil
+	}
+	d.statements[query] = s
+	return s
 }
