@@ -15,7 +15,7 @@ import (
 type probeReply struct {
 	status int
 	code   string // in the form of the catalogue
-	body   []byte
+	body   []byte // not masked (failures.mask_hosts)
 	state  string // of a bill that was found
 	means  string // what the state means by the table
 	amount string // of a bill that was found
@@ -93,9 +93,6 @@ func (x *exchange) readBill(ctx context.Context, upstream string, identity billi
 	// permanent and must not look like maintenance.
 	case table.Means(form, call.Code(), translate.CallerRefused, translate.Malformed):
 		found = rollout.Refusing
-	}
-	if s.config.Failures.MaskHosts {
-		reply = maskHosts(reply, table.TextName(x.client))
 	}
 	return found, probeReply{status: response.StatusCode, code: table.Code(call.Code(), form, table.Forms()[0]), body: reply}
 }

@@ -58,6 +58,9 @@ func (x *exchange) decide() (ok bool) {
 	case route.Answered:
 		reply := replies.get(route.Upstream)
 		x.out.code = reply.code
+		if x.state.config.Failures.MaskHosts { // not in the probe: most replies are not passed on
+			reply.body = maskHosts(reply.body, x.state.config.Table.TextName(x.client))
+		}
 		_ = x.write(reply.status, reply.body) // it fails if the caller has gone
 		return false
 	}

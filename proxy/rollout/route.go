@@ -107,7 +107,7 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 		shared: s.config.Bills == config.Shared, restored: !d.restored.IsZero(), unbegun: d.unbegun,
 		position: r.position(s, d, c.Partner), stopped: d.stopped || stopping,
 	}
-	at.chosen = s.chosen(c, at.position.percent)
+	at.chosen = at.position.stage == StageCanary && s.chosen(c, at.position.percent)
 	var err error
 	if at.position.forced {
 		r.counts.Know(c.Partner)
