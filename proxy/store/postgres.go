@@ -34,12 +34,13 @@ func openPostgres(ctx context.Context, url string) (*postgresEngine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &postgresEngine{db: db, queue: newQueue()}
-	if e.batches, err = pool(url, batchesAtOnce, forBatches); err == nil {
-		err = e.prepare(ctx)
-	}
+	batches, err := pool(url, batchesAtOnce, forBatches)
 	if err != nil {
-		_ = db.Close()
+		return nil, errors.Join(err, db.Close())
+	}
+	e := &postgresEngine{db: db, batches: batches, queue: newQueue()}
+	if err := e.prepare(ctx); err != nil {
+		_, _ = db.Close(), batches.Close()
 		return nil, err
 	}
 	go e.recordAll()
