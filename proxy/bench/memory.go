@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,31 +16,55 @@ import (
 // bodyLength is the length that a half-sent body announces: the default of limits.body.
 const bodyLength = 1 << 20
 
-// startAndMeasure starts the processes, and returns the memory of billbridge after its first call. If err is nil, the caller must stop them.
-func startAndMeasure() (p *processes, before float64, err error) {
-	if p, err = start(); err != nil {
-		return nil, 0, err
-	}
-	s := &subject{name: "billbridge", url: "http://" + p.billbridgeAt + "/if/bill/read", body: legacyCall, pid: p.billbridge}
-	if err = s.prepare(p.dir); err == nil {
-		before, err = residentMiB(p.billbridge)
-	}
-	if err != nil {
-		p.stopAndWaitForAll()
-	}
-	return p, before, err
+// A memoryLab is one gateway, of which the memory is measured.
+type memoryLab struct {
+	*lab
+	gateway *process
+	before  float64 // after its first call, in MiB
 }
 
-// measureIdle opens connections, makes one call on each, keeps them open, and prints the memory of billbridge.
-func measureIdle(connections int) error {
-	p, before, err := startAndMeasure()
+// newMemoryLab starts the gateway. The caller must call stop.
+func newMemoryLab(ctx context.Context) (*memoryLab, error) {
+	l, err := newLab(ctx, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	m := &memoryLab{lab: l}
+	if err := m.begin(); err != nil {
+		l.stop()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *memoryLab) begin() error {
+	at, err := freeAddresses(1)
 	if err != nil {
 		return err
 	}
-	defer p.stopAndWaitForAll()
-	call := fmt.Sprintf("POST /if/bill/read HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", p.billbridgeAt, len(legacyCall), legacyCall)
+	if m.gateway, err = m.lab.gateway(m.billbridge, at[0], m.readConfig()); err != nil {
+		return err
+	}
+	if err := m.prepare(&subject{name: "billbridge", process: m.gateway, path: "/if/bill/read", body: legacyCall, answer: "30012345"}); err != nil {
+		return err
+	}
+	m.before, err = m.resident()
+	return err
+}
+
+// resident returns the resident memory of the gateway in MiB.
+func (m *memoryLab) resident() (float64, error) { return m.memory("VmRSS") }
+
+// measureIdle opens connections, makes one call on each, keeps them open, and prints the memory of billbridge.
+func measureIdle(ctx context.Context, connections int, out io.Writer) error {
+	m, err := newMemoryLab(ctx)
+	if err != nil {
+		return err
+	}
+	defer m.stop()
+	call := fmt.Sprintf("POST /if/bill/read HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", m.gateway.at, len(legacyCall), legacyCall)
 	for i := range connections {
-		c, err := net.Dial("tcp", p.billbridgeAt)
+		c, err := net.Dial("tcp", m.gateway.at)
 		if err != nil {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
@@ -51,36 +76,38 @@ func measureIdle(connections int) error {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
 	}
-	after, err := residentMiB(p.billbridge)
+	after, err := m.resident()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("resident memory: %.0f MiB before, %.0f MiB with %d idle connections\n", before, after, connections)
+	fmt.Fprintf(out, "resident memory: %.0f MiB before, %.0f MiB with %d idle connections\n", m.before, after, connections)
 	if connections < 1000 {
 		return nil
 	}
 	const wait = 20 * time.Second // billbridge returns their memory after 15 s
-	time.Sleep(wait)
-	if after, err = residentMiB(p.billbridge); err != nil {
+	if err := m.sleep(wait); err != nil {
 		return err
 	}
-	fmt.Printf("%.0f MiB %s later\n", after, wait)
+	if after, err = m.resident(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%.0f MiB %s later\n", after, wait)
 	return nil
 }
 
 // measureHalfSent opens connections, sends half of a body on each, and prints the memory of billbridge: the peak, and what is left after the
 // connections are closed.
-func measureHalfSent(connections int) error {
-	p, before, err := startAndMeasure()
+func measureHalfSent(ctx context.Context, connections int, out io.Writer) error {
+	m, err := newMemoryLab(ctx)
 	if err != nil {
 		return err
 	}
-	defer p.stopAndWaitForAll()
-	half := fmt.Sprintf("POST /if/bill/read HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", p.billbridgeAt, bodyLength) +
+	defer m.stop()
+	half := fmt.Sprintf("POST /if/bill/read HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", m.gateway.at, bodyLength) +
 		strings.Repeat(" ", bodyLength/2)
 	var open []net.Conn
 	for i := range connections {
-		c, err := net.Dial("tcp", p.billbridgeAt)
+		c, err := net.Dial("tcp", m.gateway.at)
 		if err != nil {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
@@ -88,36 +115,37 @@ func measureHalfSent(connections int) error {
 		_ = c.SetWriteDeadline(time.Now().Add(5 * time.Second))
 		_, _ = io.WriteString(c, half) // an error: billbridge has refused it and closed the connection
 	}
-	peak, err := memoryMiB(p.billbridge, "VmHWM")
+	peak, err := m.memory("VmHWM")
 	if err != nil {
 		return err
 	}
 	for _, c := range open {
 		_ = c.Close()
 	}
-	fmt.Printf("resident memory: %.0f MiB before, at most %.0f MiB with %d half-sent bodies\n", before, peak, connections)
+	fmt.Fprintf(out, "resident memory: %.0f MiB before, at most %.0f MiB with %d half-sent bodies\n", m.before, peak, connections)
 	ended := time.Now()
-	for limit := before + (peak-before)/4; ; time.Sleep(100 * time.Millisecond) {
-		after, err := residentMiB(p.billbridge)
+	for limit := m.before + (peak-m.before)/4; ; {
+		after, err := m.resident()
 		if err != nil {
 			return err
 		}
 		took := time.Since(ended)
-		if after <= limit || peak-before < 20 { // of a small load there is nothing to return
-			fmt.Printf("%.0f MiB %.1f s after their end\n", after, took.Seconds())
+		if after <= limit || peak-m.before < 20 { // of a small load there is nothing to return
+			fmt.Fprintf(out, "%.0f MiB %.1f s after their end\n", after, took.Seconds())
 			return nil
 		}
 		if took > time.Minute {
 			return fmt.Errorf("%.0f MiB a minute after their end", after)
 		}
+		if err := m.sleep(100 * time.Millisecond); err != nil {
+			return err
+		}
 	}
 }
 
-// residentMiB returns the resident memory of a process in MiB.
-func residentMiB(pid int) (float64, error) { return memoryMiB(pid, "VmRSS") }
-
-// memoryMiB returns a memory value of a process in MiB: VmRSS, or its peak VmHWM (proc(5)).
-func memoryMiB(pid int, name string) (float64, error) {
+// memory returns a memory value of the gateway in MiB: VmRSS, or its peak VmHWM (proc(5)).
+func (m *memoryLab) memory(name string) (float64, error) {
+	pid := m.gateway.command.Process.Pid
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err

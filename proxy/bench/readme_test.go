@@ -36,7 +36,7 @@ func TestReadmeBenchmarksRun(t *testing.T) {
 			case strings.HasPrefix(command, halfSent):
 				command, shows = halfSent+"20", `^resident memory: \d+ MiB before, at most \d+ MiB with 20 half-sent bodies\n\d+ MiB \d+\.\d s after their end\n$`
 			case command == load:
-				command, shows = load+" -rounds 1 -seconds 1 -connections 2", `(?m)^  ReverseProxy, default: min \d+\.\d\d, median `
+				command, shows = load+" -rounds 1 -seconds 1 -connections 2", `(?m)^\| billbridge: translated, logged, counted +\| .*\| +\d+\.\d\d \|$`
 				if _, err := exec.LookPath("wrk"); err != nil {
 					t.Skip(err)
 				}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A subject is one kind of call to one process.
+type subject struct {
+	name    string
+	process *process // nil if it is not measured
+	missing string   // why it is not measured
+	path    string
+	body    string // the body of each call, if script is empty
+	script  string // of wrk, for calls that differ
+	answer  string // the answer to a call contains it
+	file    string // the script
+}
+
+// A sample is one measurement of one subject.
+type sample struct {
+	load
+	cpu time.Duration // of one call
+}
+
+// measurements are the samples of a run.
+type measurements struct {
+	subjects    []*subject
+	connections []int
+	samples     [][][]sample // by subject, number of connections, round
+}
+
+// measure measures all subjects in turn, in each round, with each number of connections.
+func (l *lab) measure(subjects []*subject, o options) (*measurements, error) {
+	if _, err := wrkPath(); err != nil {
+		return nil, err
+	}
+	connections, err := counts(o.connections)
+	if err != nil {
+		return nil, err
+	}
+	m := &measurements{subjects, connections, make([][][]sample, len(subjects))}
+	for i, s := range subjects {
+		m.samples[i] = make([][]sample, len(connections))
+		if s.process == nil {
+			continue
+		}
+		if err := l.prepare(s); err != nil {
+			return nil, err
+		}
+	}
+	for round := range o.rounds + 1 { // round 0 warms up
+		for c, n := range connections {
+			for i, s := range subjects {
+				if s.process == nil || round == 0 && c > 0 {
+					continue
+				}
+				seconds := o.seconds
+				if round == 0 {
+					seconds = 1
+				}
+				r, err := l.once(s, seconds, n)
+				if err != nil {
+					return nil, err
+				}
+				l.show(round, s, n, r)
+				if round > 0 {
+					m.samples[i][c] = append(m.samples[i][c], r)
+				}
+			}
+		}
+	}
+	return m, nil
+}
+
+func (l *lab) show(round int, s *subject, connections int, r sample) {
+	name := "round " + strconv.Itoa(round)
+	if round == 0 {
+		name = "warm-up"
+	}
+	fmt.Fprintf(l.progress, "%-8s %-42s %5d connections %7.0f calls/s  p99 %-8s %6.1f µs CPU/call\n",
+		name, s.name, connections, r.perSecond, r.p99, micros(r.cpu))
+}
+
+func micros(d time.Duration) float64 { return float64(d) / 1000 }
+
+// once measures a subject for a time.
+func (l *lab) once(s *subject, seconds, connections int) (sample, error) {
+	before, err := s.process.cpu()
+	if err != nil {
+		return sample{}, err
+	}
+	l.runs++
+	w, err := runWrk(l.ctx, s.file, "http://"+s.process.at+s.path, seconds, connections, l.runs)
+	if err != nil {
+		return sample{}, s.failed(err)
+	}
+	after, err := s.process.cpu()
+	if err != nil {
+		return sample{}, s.failed(err)
+	}
+	if err := s.process.emptyLogs(); err != nil {
+		return sample{}, err
+	}
+	return sample{w, (after - before) / time.Duration(w.calls)}, nil
+}
+
+// failed adds what the process has printed to an error.
+func (s *subject) failed(err error) error {
+	return fmt.Errorf("%s: %w\nThe process printed:\n%s", s.name, err, s.process.tail())
+}
+
+// prepare writes the wrk script and waits until the process answers as it should.
+func (l *lab) prepare(s *subject) error {
+	l.scripts++
+	s.file = filepath.Join(l.dir, fmt.Sprintf("call%d.lua", l.scripts))
+	script := s.script
+	if script == "" {
+		script = "wrk.body = " + strconv.Quote(s.body) + "\n"
+	}
+	script = "wrk.method = \"POST\"\nwrk.headers[\"Content-Type\"] = \"application/json\"\n" + script
+	if err := os.WriteFile(s.file, []byte(script), 0o600); err != nil {
+		return err
+	}
+	var last error
+	for range 200 {
+		response, err := http.Post("http://"+s.process.at+s.path, "application/json", strings.NewReader(s.body))
+		if err != nil {
+			last = err
+		} else {
+			answer, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if err == nil && response.StatusCode == http.StatusOK && bytes.Contains(answer, []byte(s.answer)) {
+				return nil
+			}
+			last = fmt.Errorf("the answer was %s: %s", response.Status, answer)
+		}
+		if err := l.sleep(50 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return s.failed(last)
+}
