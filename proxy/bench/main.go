@@ -31,6 +31,9 @@ func main() {
 	} else {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		err = run(ctx, args, os.Stdout, os.Stderr)
+		if ctx.Err() != nil { // the errors of processes that were ended say nothing
+			err = errors.New("interrupted")
+		}
 		stop()
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {

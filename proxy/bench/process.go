@@ -38,28 +38,31 @@ type process struct {
 }
 
 // newLab builds billbridge and starts the backend. The caller must call stop.
-func newLab(ctx context.Context, progress io.Writer) (l *lab, err error) {
-	l = &lab{progress: progress}
-	if l.dir, err = os.MkdirTemp("", "billbridge-bench"); err != nil {
-		return nil, err
-	}
-	l.ctx, l.cancel = context.WithCancel(ctx)
-	defer func() {
-		if err != nil {
-			l.stop()
-		}
-	}()
-	l.billbridge = filepath.Join(l.dir, "billbridge")
-	if out, err := exec.CommandContext(l.ctx, "go", "build", "-o", l.billbridge, "./cmd/billbridge").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	addresses, err := freeAddresses(1)
+func newLab(ctx context.Context, progress io.Writer) (*lab, error) {
+	dir, err := os.MkdirTemp("", "billbridge-bench")
 	if err != nil {
 		return nil, err
 	}
+	l := &lab{dir: dir, billbridge: filepath.Join(dir, "billbridge"), progress: progress}
+	l.ctx, l.cancel = context.WithCancel(ctx)
+	if err := l.begin(); err != nil {
+		l.stop()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *lab) begin() error {
+	if out, err := exec.CommandContext(l.ctx, "go", "build", "-o", l.billbridge, "./cmd/billbridge").CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	addresses, err := freeAddresses(1)
+	if err != nil {
+		return err
+	}
 	l.backend = addresses[0]
 	_, err = l.role("backend", l.backend)
-	return l, err
+	return err
 }
 
 // stop ends all processes and removes all files.
