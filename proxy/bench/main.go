@@ -47,6 +47,8 @@ type options struct {
 	rounds, seconds int
 	connections     string
 	compare         string
+	scale           bool
+	svg             string
 	idle, halfSent  int
 }
 
@@ -56,8 +58,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.SetOutput(progress)
 	flags.IntVar(&o.rounds, "rounds", 5, "number of measurements of each process")
 	flags.IntVar(&o.seconds, "seconds", 5, "duration of one measurement")
-	flags.StringVar(&o.connections, "connections", "64", "number of connections that wrk opens")
+	flags.StringVar(&o.connections, "connections", "", "number of connections that wrk opens (default 64), with -scale a list (default 1,16,64,256,1024)")
 	flags.StringVar(&o.compare, "compare", "", "measure this other binary of billbridge, too")
+	flags.BoolVar(&o.scale, "scale", false, "measure throughput, p99 and CPU time by the number of connections")
+	flags.StringVar(&o.svg, "svg", "", "with -scale: draw the plot into this file")
 	flags.IntVar(&o.idle, "idle", 0, "measure memory instead: open this many connections, make one call on each, and keep them open")
 	flags.IntVar(&o.halfSent, "half-sent", 0, "measure memory instead: open this many connections, and send half of a body of 1 MiB on each")
 	if err := flags.Parse(args); err != nil {
@@ -66,11 +70,23 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if flags.NArg() > 0 || o.rounds < 1 || o.seconds < 1 {
 		return errors.New("-rounds and -seconds must be at least 1, and there are no arguments; -h lists the flags")
 	}
+	if o.svg != "" && !o.scale {
+		return errors.New("-svg needs -scale")
+	}
+	if o.connections == "" {
+		o.connections = "64"
+		if o.scale {
+			o.connections = "1,16,64,256,1024"
+		}
+	}
 	switch {
 	case o.idle > 0:
 		return measureIdle(ctx, o.idle, out)
 	case o.halfSent > 0:
 		return measureHalfSent(ctx, o.halfSent, out)
+	}
+	if o.scale {
+		return measureScale(ctx, o, out, progress)
 	}
 	return measureReads(ctx, o, out, progress)
 }
@@ -99,12 +115,16 @@ func measureReads(ctx context.Context, o options, out, progress io.Writer) error
 	if err != nil {
 		return err
 	}
-	measured, err := l.measure(subjects, o)
+	standard, err := l.defaultProxy()
+	if err != nil {
+		return err
+	}
+	measured, err := l.measure(append(subjects, standard), o)
 	if err != nil {
 		return err
 	}
 	conditions(out, o)
-	measured.compared(0, nginxLua, tunedProxy).write(out)
+	measured.write(out, measured.compared(0, nginxLua, tunedProxy))
 	return nil
 }
 

@@ -87,7 +87,7 @@ func (l *lab) nginx(at string, lua bool) (p *process, missing string, err error)
 	if err != nil {
 		return nil, err.Error(), nil
 	}
-	c := nginxConfig{Dir: filepath.Join(l.dir, "nginx"+at), At: at, Backend: l.backend, Keep: upstreamConnections}
+	c := nginxConfig{Dir: filepath.Join(l.dir, "nginx"+at), At: at, Backend: l.backend, Keep: keptConnections}
 	if lua {
 		if err := c.findLua(program); err != nil {
 			return nil, err.Error(), nil

@@ -18,7 +18,7 @@ func role(args []string) error {
 		return reverseProxy(args[1], args[2], http.DefaultTransport)
 	case len(args) == 3 && args[0] == "tuned":
 		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, upstreamConnections // 0: no limit for all hosts together
+		transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, keptConnections // 0: no limit for all hosts together
 		return reverseProxy(args[1], args[2], transport)
 	}
 	return fmt.Errorf("unknown role: %q", args)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"runtime"
@@ -68,19 +69,41 @@ func (m *measurements) compared(connections int, yardsticks ...string) table {
 	for i, s := range m.subjects {
 		samples := m.samples[i][connections]
 		if s.process == nil {
-			row := append([]string{s.name + " (not measured: " + s.missing + ")"}, slices.Repeat([]string{"–"}, len(t.head)-1)...)
-			t.rows = append(t.rows, row)
+			t.rows = append(t.rows, s.missingRow(len(t.head)))
 			continue
 		}
-		rate := spread(samples, func(r sample) float64 { return r.perSecond })
-		p99 := spread(samples, func(r sample) float64 { return float64(r.p99) })
-		row := []string{s.name, grouped(rate.median), shortTime(time.Duration(p99.median)), spread(samples, cost).text("%.0f")}
+		row := []string{s.name, rounded(rate(samples)), shortTime(p99(samples)), spread(samples, cost).text("%.0f")}
 		for _, base := range bases {
 			row = append(row, ratios(samples, base))
 		}
 		t.rows = append(t.rows, row)
 	}
 	return t
+}
+
+// write prints a table, and why subjects were not measured.
+func (m *measurements) write(out io.Writer, t table) {
+	t.write(out)
+	for _, s := range m.subjects {
+		if s.process == nil {
+			fmt.Fprintf(out, "\n%s is not measured: %s.\n", s.name, s.missing)
+		}
+	}
+}
+
+// missingRow is the row of a subject that was not measured.
+func (s *subject) missingRow(columns int) []string {
+	return append([]string{s.name}, slices.Repeat([]string{"–"}, columns-1)...)
+}
+
+// rate is the median of the calls per second.
+func rate(samples []sample) float64 {
+	return spread(samples, func(r sample) float64 { return r.perSecond }).median
+}
+
+// p99 is the median of the 99th percentiles of the latency.
+func p99(samples []sample) time.Duration {
+	return time.Duration(spread(samples, func(r sample) float64 { return float64(r.p99) }).median)
 }
 
 // cost is the CPU time of a call in µs.
@@ -130,13 +153,18 @@ func (m middle) text(format string) string {
 	return text
 }
 
-// grouped shows a number with three significant digits or more, and with commas.
-func grouped(n float64) string {
+// rounded shows a number with three significant digits, and with commas.
+func rounded(n float64) string {
 	step := 1.0
 	for n/step >= 1000 {
 		step *= 10
 	}
-	digits := fmt.Sprintf("%.0f", float64(int(n/step+0.5))*step)
+	return grouped(math.Round(n/step) * step)
+}
+
+// grouped shows a number with commas.
+func grouped(n float64) string {
+	digits := fmt.Sprintf("%.0f", n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
 	}

@@ -58,7 +58,7 @@ func TestTableOfRatios(t *testing.T) {
 		},
 	}
 	var text strings.Builder
-	m.compared(0, nginxLua, tunedProxy).write(&text)
+	m.write(&text, m.compared(0, nginxLua, tunedProxy))
 	golden(t, "ratios.md", text.String())
 }
 
@@ -77,8 +77,8 @@ func TestRatiosNeedTheirYardstick(t *testing.T) {
 func TestNumbersInTables(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[float64]string{0: "0", 7: "7", 999.4: "999", 999.6: "1,000", 12345: "12,300", 1234567: "1,230,000"} {
-		if got := grouped(n); got != want {
-			t.Errorf("grouped(%v) is %q, want %q", n, got, want)
+		if got := rounded(n); got != want {
+			t.Errorf("rounded(%v) is %q, want %q", n, got, want)
 		}
 	}
 	for d, want := range map[time.Duration]string{236 * time.Microsecond: "0.24 ms", 7410 * time.Microsecond: "7.4 ms", 1090 * time.Millisecond: "1090 ms"} {
