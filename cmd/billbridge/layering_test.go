@@ -54,7 +54,7 @@ var layers = map[string]layer{
 		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
-	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox"}}, // a program for measurements
+	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox", "proxy/store/storetest"}}, // a program for measurements
 	"cmd/billbridge": {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/partner", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
 }
 

@@ -65,22 +65,40 @@ func Postgres(t testing.TB) string {
 	if err != nil {
 		t.Fatal("starting PostgreSQL: ", err)
 	}
-	schema := fmt.Sprintf("test_%d", server.schemas.Add(1))
-	db, err := sql.Open("pgx", server.url("public"))
+	schema, err := server.empty(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(context.Background(), "CREATE SCHEMA "+schema); err != nil {
-		t.Fatal(err)
+	return schema
+}
+
+// DurablePostgres is what Postgres is in a benchmark, for a program that measures and has no testing.TB.
+func DurablePostgres(ctx context.Context) (string, error) {
+	server, err := forBenchmarks()
+	if err != nil {
+		return "", err
 	}
-	return server.url(schema)
+	return server.empty(ctx)
 }
 
 type server struct {
 	folder  string
 	schemas atomic.Int64
 	leash   io.Closer // its end is the server's
+}
+
+// empty returns the URL of a new schema.
+func (s *server) empty(ctx context.Context) (string, error) {
+	schema := fmt.Sprintf("test_%d", s.schemas.Add(1))
+	db, err := sql.Open("pgx", s.url("public"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
+		return "", err
+	}
+	return s.url(schema), nil
 }
 
 func (s *server) url(schema string) string {
@@ -130,6 +148,9 @@ func start(fsync string) (*server, error) {
 			return nil, err
 		}
 		command = append([]string{"runuser", "-u", "postgres", "--"}, command...)
+	}
+	if _, err := exec.LookPath("setsid"); err == nil { // Ctrl-C would end the shell before it can stop the server
+		command = append([]string{"setsid"}, command...)
 	}
 	report, err := os.Create(filepath.Join(folder, "errors.log"))
 	if err != nil {
