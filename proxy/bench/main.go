@@ -47,7 +47,7 @@ type options struct {
 	rounds, seconds int
 	connections     string
 	compare         string
-	scale           bool
+	scale, ledger   bool
 	svg             string
 	idle, halfSent  int
 }
@@ -58,9 +58,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.SetOutput(progress)
 	flags.IntVar(&o.rounds, "rounds", 5, "number of measurements of each process")
 	flags.IntVar(&o.seconds, "seconds", 5, "duration of one measurement")
-	flags.StringVar(&o.connections, "connections", "", "number of connections that wrk opens (default 64), with -scale a list (default 1,16,64,256,1024)")
+	flags.StringVar(&o.connections, "connections", "", "number of connections that wrk opens (default 64, with -ledger 32); with -scale a list (default 1,16,64,256,1024)")
 	flags.StringVar(&o.compare, "compare", "", "measure this other binary of billbridge, too")
 	flags.BoolVar(&o.scale, "scale", false, "measure throughput, p99 and CPU time by the number of connections")
+	flags.BoolVar(&o.ledger, "ledger", false, "measure creates with and without the ledger of a rollout, and callbacks, with SQLite and PostgreSQL")
 	flags.StringVar(&o.svg, "svg", "", "with -scale: draw the plot into this file")
 	flags.IntVar(&o.idle, "idle", 0, "measure memory instead: open this many connections, make one call on each, and keep them open")
 	flags.IntVar(&o.halfSent, "half-sent", 0, "measure memory instead: open this many connections, and send half of a body of 1 MiB on each")
@@ -75,8 +76,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	if o.connections == "" {
 		o.connections = "64"
-		if o.scale {
+		switch {
+		case o.scale:
 			o.connections = "1,16,64,256,1024"
+		case o.ledger:
+			o.connections = "32"
 		}
 	}
 	switch {
@@ -85,8 +89,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	case o.halfSent > 0:
 		return measureHalfSent(ctx, o.halfSent, out)
 	}
-	if o.scale {
+	switch {
+	case o.scale:
 		return measureScale(ctx, o, out, progress)
+	case o.ledger:
+		return measureWrites(ctx, o, out, progress)
 	}
 	return measureReads(ctx, o, out, progress)
 }
@@ -125,6 +132,26 @@ func measureReads(ctx context.Context, o options, out, progress io.Writer) error
 	}
 	conditions(out, o)
 	measured.write(out, measured.compared(0, nginxLua, tunedProxy))
+	return nil
+}
+
+// measureWrites prints the CPU time of creates and callbacks, and the ratios.
+func measureWrites(ctx context.Context, o options, out, progress io.Writer) error {
+	l, err := newLab(ctx, progress)
+	if err != nil {
+		return err
+	}
+	defer l.stop()
+	subjects, err := l.writes()
+	if err != nil {
+		return err
+	}
+	measured, err := l.measure(subjects, o)
+	if err != nil {
+		return err
+	}
+	conditions(out, o)
+	measured.write(out, measured.compared(0, tunedCreate, plainCreate))
 	return nil
 }
 

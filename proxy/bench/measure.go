@@ -1,14 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -18,10 +12,11 @@ type subject struct {
 	process *process // nil if it is not measured
 	missing string   // why it is not measured
 	path    string
-	body    string // the body of each call, if script is empty
-	script  string // of wrk, for calls that differ
-	answer  string // the answer to a call contains it
-	file    string // the script
+	body    string               // of a call
+	answer  string               // the answer to a call contains it
+	script  string               // of wrk; if it is empty, wrk sends body
+	file    string               // the script
+	before  func(*subject) error // is called before the first call; may be nil
 }
 
 // A sample is one measurement of one subject.
@@ -47,14 +42,11 @@ func (l *lab) measure(subjects []*subject, o options) (*measurements, error) {
 		return nil, err
 	}
 	m := &measurements{subjects, connections, make([][][]sample, len(subjects))}
-	for i, s := range subjects {
+	for i := range subjects {
 		m.samples[i] = make([][]sample, len(connections))
-		if s.process == nil {
-			continue
-		}
-		if err := l.prepare(s); err != nil {
-			return nil, err
-		}
+	}
+	if err := l.prepare(subjects); err != nil {
+		return nil, err
 	}
 	for round := range o.rounds + 1 { // round 0 warms up
 		for c, n := range connections {
@@ -115,36 +107,4 @@ func (l *lab) once(s *subject, seconds, connections int) (sample, error) {
 // failed adds what the process has printed to an error.
 func (s *subject) failed(err error) error {
 	return fmt.Errorf("%s: %w\nThe process printed:\n%s", s.name, err, s.process.tail())
-}
-
-// prepare writes the wrk script and waits until the process answers as it should.
-func (l *lab) prepare(s *subject) error {
-	l.scripts++
-	s.file = filepath.Join(l.dir, fmt.Sprintf("call%d.lua", l.scripts))
-	script := s.script
-	if script == "" {
-		script = "wrk.body = " + strconv.Quote(s.body) + "\n"
-	}
-	script = "wrk.method = \"POST\"\nwrk.headers[\"Content-Type\"] = \"application/json\"\n" + script
-	if err := os.WriteFile(s.file, []byte(script), 0o600); err != nil {
-		return err
-	}
-	var last error
-	for range 200 {
-		response, err := http.Post("http://"+s.process.at+s.path, "application/json", strings.NewReader(s.body))
-		if err != nil {
-			last = err
-		} else {
-			answer, err := io.ReadAll(response.Body)
-			_ = response.Body.Close()
-			if err == nil && response.StatusCode == http.StatusOK && bytes.Contains(answer, []byte(s.answer)) {
-				return nil
-			}
-			last = fmt.Errorf("the answer was %s: %s", response.Status, answer)
-		}
-		if err := l.sleep(50 * time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return s.failed(last)
 }

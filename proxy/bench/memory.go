@@ -30,14 +30,14 @@ func newMemoryLab(ctx context.Context) (*memoryLab, error) {
 		return nil, err
 	}
 	m := &memoryLab{lab: l}
-	if err := m.begin(); err != nil {
+	if err := m.startGateway(); err != nil {
 		l.stop()
 		return nil, err
 	}
 	return m, nil
 }
 
-func (m *memoryLab) begin() error {
+func (m *memoryLab) startGateway() error {
 	at, err := freeAddresses(1)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (m *memoryLab) begin() error {
 	if m.gateway, err = m.lab.gateway(m.billbridge, at[0], m.readConfig()); err != nil {
 		return err
 	}
-	if err := m.prepare(&subject{name: "billbridge", process: m.gateway, path: "/if/bill/read", body: legacyCall, answer: "30012345"}); err != nil {
+	if err := m.await(translated.of("billbridge", m.gateway), translated.answer); err != nil {
 		return err
 	}
 	m.before, err = m.resident()

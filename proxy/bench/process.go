@@ -25,13 +25,14 @@ type lab struct {
 	backend    string // address
 	progress   io.Writer
 	started    []*process
-	scripts    int // how many scripts of wrk there are
-	runs       int // how often wrk ran
+	runs       int // of wrk
+	calls      int // of this program itself
 }
 
 // A process is a server that was started.
 type process struct {
 	at      string // address
+	admin   string // address of the admin listener, if it is a gateway
 	log     string // file with stdout and stderr
 	access  string // file with the access log; "" if that is log
 	command *exec.Cmd
@@ -45,14 +46,14 @@ func newLab(ctx context.Context, progress io.Writer) (*lab, error) {
 	}
 	l := &lab{dir: dir, billbridge: filepath.Join(dir, "billbridge"), progress: progress}
 	l.ctx, l.cancel = context.WithCancel(ctx)
-	if err := l.begin(); err != nil {
+	if err := l.startBackend(); err != nil {
 		l.stop()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *lab) begin() error {
+func (l *lab) startBackend() error {
 	if out, err := exec.CommandContext(l.ctx, "go", "build", "-o", l.billbridge, "./cmd/billbridge").CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -103,5 +103,9 @@ func (l *lab) gateway(binary, at, config string) (*process, error) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	return l.start(at, binary, "serve", "--config", file)
+	p, err := l.start(at, binary, "serve", "--config", file)
+	if err == nil {
+		p.admin = admin[0]
+	}
+	return p, err
 }

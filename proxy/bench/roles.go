@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -31,11 +32,45 @@ const (
 	v2Answer   = `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"demo-partner-key","billId":"12345678901234567890","catId":"1234567890","apprPayType":0,"apprCardType":"신용","apprDt":20261121093015,"apprOriginDt":20261121093015,"apprPrice":"50000","apprIssuer":"신한카드","apprIssuerCd":"06","apprIssuerNum":"123456******1234","apprAcquirerCd":"06","apprAcquirerNm":"신한카드사","apprNum":"30012345","apprOriginNum":"30012345","apprResCd":"0000","apprMonthly":"00","apprState":"F","apprCashNum":"","apprCashTrader":"","apprCashIssuanceNumber":"","apprCardMerchantNum":"00951234567","dscTxNum":"20261121000001","cardType":"01","apprSign":"","udItem":null}}`
 )
 
-// backend answers every call at once.
+// The URLs of bills that the backend makes.
+const (
+	oldBill = "https://pay.example.com/old"
+	newBill = "https://pay.example.com/new"
+)
+
+// backend answers every call at once: as a v2 backend, and below /old as a legacy backend that has no bills. The URL of a new bill is its
+// callback address, if it has one, so that the bench gets to know the addresses of the gateway.
 func backend(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Content-Type"] = []string{"application/json"}
-	_, _ = io.Copy(io.Discard, r.Body)
-	_, _ = io.WriteString(w, v2Answer)
+	call, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	switch r.URL.Path {
+	case "/bill/read":
+		_, _ = io.WriteString(w, v2Answer)
+	case "/bill":
+		address := member(call, "callbackUrl")
+		if address == "" {
+			address = newBill
+		}
+		_, _ = io.WriteString(w, `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"demo-partner-key","member":"demo-member","merchant":"demo-store","billId":"`+
+			member(call, "billId")+`","hash":"`+member(call, "hash")+`","shortUrl":"`+address+`"}}`)
+	case "/old/if/bill/send":
+		_, _ = io.WriteString(w, `{"code":"0000","msg":"성공하였습니다.","apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill_id":"`+
+			member(call, "bill_id")+`","hash":"`+member(call, "hash")+`","shortURL":"`+oldBill+`"}`)
+	case "/old/if/bill/read":
+		_, _ = io.WriteString(w, `{"code":"9980","msg":"no such bill"}`)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// member returns the text of a member of a body as it is written there, or "".
+func member(body []byte, name string) string {
+	_, rest, _ := bytes.Cut(body, []byte(`"`+name+`":"`))
+	value, _, _ := bytes.Cut(rest, []byte(`"`))
+	return string(value)
 }
 
 // reverseProxy serves the standard library's reverse proxy.
