@@ -1,6 +1,8 @@
 // Command bench measures billbridge beside what else could do its work: nginx, nginx with Lua, and httputil.ReverseProxy.
 //
-//	go run ./proxy/bench            CPU time of one call, and the ratios
+//	go run ./proxy/bench            CPU time of a read, and the ratios
+//	go run ./proxy/bench -ledger    the same of creates and callbacks, with SQLite and PostgreSQL
+//	go run ./proxy/bench -scale     throughput, p99 and CPU time by the number of connections
 //	go run ./proxy/bench -idle 10000
 //	go run ./proxy/bench -half-sent 2000
 //
@@ -19,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,57 +48,66 @@ func main() {
 // options are the flags.
 type options struct {
 	rounds, seconds int
-	connections     string
+	connections     []int
 	compare         string
 	scale, ledger   bool
 	svg             string
 	idle, halfSent  int
 }
 
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
-	var o options
+// parse reads the flags. It prints the help to the writer.
+func parse(args []string, help io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.SetOutput(progress)
+	flags.SetOutput(help)
 	flags.IntVar(&o.rounds, "rounds", 5, "number of measurements of each process")
 	flags.IntVar(&o.seconds, "seconds", 5, "duration of one measurement")
-	flags.StringVar(&o.connections, "connections", "", "number of connections that wrk opens (default 64, with -ledger 32); with -scale a list (default 1,16,64,256,1024)")
-	flags.StringVar(&o.compare, "compare", "", "measure this other binary of billbridge, too")
-	flags.BoolVar(&o.scale, "scale", false, "measure throughput, p99 and CPU time by the number of connections")
-	flags.BoolVar(&o.ledger, "ledger", false, "measure creates with and without the ledger of a rollout, and callbacks, with SQLite and PostgreSQL")
-	flags.StringVar(&o.svg, "svg", "", "with -scale: draw the plot into this file")
-	flags.IntVar(&o.idle, "idle", 0, "measure memory instead: open this many connections, make one call on each, and keep them open")
-	flags.IntVar(&o.halfSent, "half-sent", 0, "measure memory instead: open this many connections, and send half of a body of 1 MiB on each")
+	connections := flags.String("connections", "", "number of connections that wrk opens (default 64, with -ledger 32); with -scale a list (default 1,16,64,256,1024)")
+	flags.StringVar(&o.compare, "compare", "", "also measure this other binary of billbridge")
+	flags.BoolVar(&o.ledger, "ledger", false, "measure creates, with and without the ledger of a rollout, and callbacks, with SQLite and PostgreSQL")
+	flags.BoolVar(&o.scale, "scale", false, "measure reads, creates and callbacks by the number of connections")
+	flags.StringVar(&o.svg, "svg", "", "with -scale: draw a plot of the reads into this file")
+	flags.IntVar(&o.idle, "idle", 0, "measure memory: open this many connections, make one call on each, and keep them open")
+	flags.IntVar(&o.halfSent, "half-sent", 0, "measure memory: open this many connections, and send half of a body of 1 MiB on each")
 	if err := flags.Parse(args); err != nil {
-		return err
+		return o, err
 	}
-	if flags.NArg() > 0 || o.rounds < 1 || o.seconds < 1 {
-		return errors.New("-rounds and -seconds must be at least 1, and there are no arguments; -h lists the flags")
+	list := *connections
+	switch {
+	case list != "":
+	case o.scale:
+		list = "1,16,64,256,1024"
+	case o.ledger:
+		list = "32"
+	default:
+		list = "64"
 	}
-	if o.svg != "" && !o.scale {
-		return errors.New("-svg needs -scale")
-	}
-	if o.connections == "" {
-		o.connections = "64"
-		switch {
-		case o.scale:
-			o.connections = "1,16,64,256,1024"
-		case o.ledger:
-			o.connections = "32"
-		}
+	if o.connections, err = counts(list); err != nil {
+		return o, err
 	}
 	switch {
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("there are no arguments, but %q was given; -h lists the flags", flags.Arg(0))
+	case o.rounds < 1 || o.seconds < 1:
+		return o, fmt.Errorf("-rounds and -seconds must be at least 1, but are %d and %d", o.rounds, o.seconds)
+	case o.svg != "" && !o.scale:
+		return o, errors.New("-svg needs -scale")
+	case len(o.connections) > 1 && !o.scale:
+		return o, fmt.Errorf("only -scale takes a list of connections, but -connections is %s", list)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	o, err := parse(args, progress)
+	switch {
+	case err != nil:
+		return err
 	case o.idle > 0:
 		return measureIdle(ctx, o.idle, out)
 	case o.halfSent > 0:
 		return measureHalfSent(ctx, o.halfSent, out)
 	}
-	switch {
-	case o.scale:
-		return measureScale(ctx, o, out, progress)
-	case o.ledger:
-		return measureWrites(ctx, o, out, progress)
-	}
-	return measureReads(ctx, o, out, progress)
+	return measureCalls(ctx, o, out, progress)
 }
 
 // counts reads a list such as 1,16,64.
@@ -111,55 +123,53 @@ func counts(list string) ([]int, error) {
 	return numbers, nil
 }
 
-// measureReads prints the CPU time of a read of a bill in each process, and the ratios.
-func measureReads(ctx context.Context, o options, out, progress io.Writer) error {
+// measureCalls prints the tables of calls, and draws the plot.
+func measureCalls(ctx context.Context, o options, out, progress io.Writer) error {
+	if _, err := exec.LookPath("wrk"); err != nil {
+		return errors.New("wrk is not installed: install the Debian package wrk")
+	}
 	l, err := newLab(ctx, progress)
 	if err != nil {
 		return err
 	}
 	defer l.stop()
-	subjects, err := l.reads(o.compare)
+	reads, writes, err := l.subjects(o)
 	if err != nil {
 		return err
 	}
-	standard, err := l.defaultProxy()
-	if err != nil {
-		return err
-	}
-	measured, err := l.measure(append(subjects, standard), o)
+	m, err := l.measure(slices.Concat(reads, writes), o)
 	if err != nil {
 		return err
 	}
 	conditions(out, o)
-	measured.write(out, measured.compared(0, nginxLua, tunedProxy))
-	return nil
+	switch {
+	case o.scale:
+		m.write(out, m.byConnections())
+	case o.ledger:
+		m.write(out, m.compared(0, tunedCreate, plainCreate))
+	default:
+		m.write(out, m.compared(0, nginxLua, tunedProxy))
+	}
+	if o.svg == "" {
+		return nil
+	}
+	plot := m.first(len(reads)).plot("Reads of a bill by the number of connections")
+	return os.WriteFile(o.svg, []byte(plot), 0o644)
 }
 
-// measureWrites prints the CPU time of creates and callbacks, and the ratios.
-func measureWrites(ctx context.Context, o options, out, progress io.Writer) error {
-	l, err := newLab(ctx, progress)
-	if err != nil {
-		return err
+// subjects starts the processes that the options ask for.
+func (l *lab) subjects(o options) (reads, writes []*subject, err error) {
+	if !o.ledger {
+		if reads, err = l.reads(o.compare); err != nil {
+			return nil, nil, err
+		}
 	}
-	defer l.stop()
-	subjects, err := l.writes()
-	if err != nil {
-		return err
+	if o.ledger || o.scale {
+		writes, err = l.writes(o.compare)
+	} else {
+		var standard *subject
+		standard, err = l.defaultProxy()
+		reads = append(reads, standard)
 	}
-	measured, err := l.measure(subjects, o)
-	if err != nil {
-		return err
-	}
-	conditions(out, o)
-	measured.write(out, measured.compared(0, tunedCreate, plainCreate))
-	return nil
-}
-
-// wrkPath returns an error that says what to do if wrk is not installed.
-func wrkPath() (string, error) {
-	path, err := exec.LookPath("wrk")
-	if err != nil {
-		return "", errors.New("wrk is not installed: install the Debian package wrk")
-	}
-	return path, nil
+	return reads, writes, err
 }

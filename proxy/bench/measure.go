@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -34,42 +35,40 @@ type measurements struct {
 
 // measure measures all subjects in turn, in each round, with each number of connections.
 func (l *lab) measure(subjects []*subject, o options) (*measurements, error) {
-	if _, err := wrkPath(); err != nil {
-		return nil, err
-	}
-	connections, err := counts(o.connections)
-	if err != nil {
-		return nil, err
-	}
-	m := &measurements{subjects, connections, make([][][]sample, len(subjects))}
+	m := &measurements{subjects, o.connections, make([][][]sample, len(subjects))}
 	for i := range subjects {
-		m.samples[i] = make([][]sample, len(connections))
+		m.samples[i] = make([][]sample, len(o.connections))
 	}
 	if err := l.prepare(subjects); err != nil {
 		return nil, err
 	}
-	for round := range o.rounds + 1 { // round 0 warms up
-		for c, n := range connections {
-			for i, s := range subjects {
-				if s.process == nil || round == 0 && c > 0 {
-					continue
-				}
-				seconds := o.seconds
-				if round == 0 {
-					seconds = 1
-				}
-				r, err := l.once(s, seconds, n)
-				if err != nil {
-					return nil, err
-				}
-				l.show(round, s, n, r)
-				if round > 0 {
-					m.samples[i][c] = append(m.samples[i][c], r)
-				}
+	if err := l.round(0, m, 1, slices.Max(o.connections), func(int, sample) {}); err != nil { // warms up
+		return nil, err
+	}
+	for round := range o.rounds {
+		for c, n := range o.connections {
+			if err := l.round(round+1, m, o.seconds, n, func(i int, r sample) { m.samples[i][c] = append(m.samples[i][c], r) }); err != nil {
+				return nil, err
 			}
 		}
 	}
 	return m, nil
+}
+
+// round measures each subject once.
+func (l *lab) round(round int, m *measurements, seconds, connections int, keep func(subject int, r sample)) error {
+	for i, s := range m.subjects {
+		if s.process == nil {
+			continue
+		}
+		r, err := l.once(s, seconds, connections)
+		if err != nil {
+			return err
+		}
+		l.show(round, s, connections, r)
+		keep(i, r)
+	}
+	return nil
 }
 
 func (l *lab) show(round int, s *subject, connections int, r sample) {

@@ -38,13 +38,11 @@ func newMemoryLab(ctx context.Context) (*memoryLab, error) {
 }
 
 func (m *memoryLab) startGateway() error {
-	at, err := freeAddresses(1)
+	p, err := m.lab.gateway(m.billbridge, m.readConfig())
 	if err != nil {
 		return err
 	}
-	if m.gateway, err = m.lab.gateway(m.billbridge, at[0], m.readConfig()); err != nil {
-		return err
-	}
+	m.gateway = p
 	if err := m.await(translated.of("billbridge", m.gateway), translated.answer); err != nil {
 		return err
 	}

@@ -82,12 +82,16 @@ func nginxPath() (string, error) {
 }
 
 // nginx starts nginx. If it cannot be measured on this machine, p is nil, and missing says why.
-func (l *lab) nginx(at string, lua bool) (p *process, missing string, err error) {
+func (l *lab) nginx(lua bool) (p *process, missing string, err error) {
 	program, err := nginxPath()
 	if err != nil {
 		return nil, err.Error(), nil
 	}
-	c := nginxConfig{Dir: filepath.Join(l.dir, "nginx"+at), At: at, Backend: l.backend, Keep: keptConnections}
+	at, err := l.freeAddress()
+	if err != nil {
+		return nil, "", err
+	}
+	c := nginxConfig{Dir: filepath.Join(l.dir, fmt.Sprintf("nginx%d", len(l.started))), At: at, Backend: l.backend, Keep: keptConnections}
 	if lua {
 		if err := c.findLua(program); err != nil {
 			return nil, err.Error(), nil

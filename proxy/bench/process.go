@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,8 +26,9 @@ type lab struct {
 	backend    string // address
 	progress   io.Writer
 	started    []*process
-	runs       int // of wrk
-	calls      int // of this program itself
+	addresses  []string // that freeAddress has returned
+	runs       int      // of wrk
+	calls      int      // of this program itself
 }
 
 // A process is a server that was started.
@@ -54,15 +56,13 @@ func newLab(ctx context.Context, progress io.Writer) (*lab, error) {
 }
 
 func (l *lab) startBackend() error {
-	if out, err := exec.CommandContext(l.ctx, "go", "build", "-o", l.billbridge, "./cmd/billbridge").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(l.ctx, "go", "build", "-o", l.billbridge, "billbridge/cmd/billbridge").CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	addresses, err := freeAddresses(1)
-	if err != nil {
-		return err
+	p, err := l.role("backend")
+	if err == nil {
+		l.backend = p.at
 	}
-	l.backend = addresses[0]
-	_, err = l.role("backend", l.backend)
 	return err
 }
 
@@ -86,12 +86,38 @@ func (l *lab) sleep(d time.Duration) error {
 }
 
 // role starts this program in one of its roles.
-func (l *lab) role(name, at string, more ...string) (*process, error) {
+func (l *lab) role(name string, more ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
+	at, err := l.freeAddress()
+	if err != nil {
+		return nil, err
+	}
 	return l.start(at, self, append([]string{"role", name, at}, more...)...)
+}
+
+// gateway starts a binary of billbridge with a config, to which the listeners are added.
+func (l *lab) gateway(binary, config string) (*process, error) {
+	at, err := l.freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := l.freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(l.dir, fmt.Sprintf("config%d.yaml", len(l.started)))
+	config = fmt.Sprintf("listen: %s\nadmin: {listen: %s}\n", at, admin) + config
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := l.start(at, binary, "serve", "--config", file)
+	if err == nil {
+		p.admin = admin
+	}
+	return p, err
 }
 
 // start starts a server, with a file for its output.
@@ -133,18 +159,22 @@ func (p *process) tail() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// freeAddresses returns n addresses on which nothing listens.
-func freeAddresses(n int) ([]string, error) {
-	addresses := make([]string, n)
-	for i := range addresses {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+// freeAddress returns an address on which nothing listens, another one each time.
+func (l *lab) freeAddress() (string, error) {
+	for {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		defer func() { _ = l.Close() }() // after all are open, so that they differ
-		addresses[i] = l.Addr().String()
+		at := listener.Addr().String()
+		if err := listener.Close(); err != nil {
+			return "", err
+		}
+		if !slices.Contains(l.addresses, at) {
+			l.addresses = append(l.addresses, at)
+			return at, nil
+		}
 	}
-	return addresses, nil
 }
 
 // cpu returns the user and system time that a process and its children have used.

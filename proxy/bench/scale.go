@@ -1,34 +1,6 @@
 package main
 
-import (
-	"context"
-	"fmt"
-	"io"
-	"os"
-)
-
-// measureScale prints throughput, p99 and CPU time of each subject by the number of connections, and draws a plot of the reads.
-func measureScale(ctx context.Context, o options, out, progress io.Writer) error {
-	l, err := newLab(ctx, progress)
-	if err != nil {
-		return err
-	}
-	defer l.stop()
-	reads, err := l.reads(o.compare)
-	if err != nil {
-		return err
-	}
-	m, err := l.measure(reads, o)
-	if err != nil {
-		return err
-	}
-	conditions(out, o)
-	m.write(out, m.byConnections())
-	if o.svg == "" {
-		return nil
-	}
-	return os.WriteFile(o.svg, []byte(m.first(len(reads)).plot("Reads of a bill by the number of connections")), 0o644)
-}
+import "fmt"
 
 // first are the measurements of the first n subjects.
 func (m *measurements) first(n int) *measurements {

@@ -86,7 +86,7 @@ func (m *measurements) write(out io.Writer, t table) {
 	t.write(out)
 	for _, s := range m.subjects {
 		if s.process == nil {
-			fmt.Fprintf(out, "\n%s is not measured: %s.\n", s.name, s.missing)
+			fmt.Fprintf(out, "\nNot measured: %s. %s.\n", s.name, s.missing)
 		}
 	}
 }
@@ -184,8 +184,9 @@ func shortTime(d time.Duration) string {
 
 // conditions prints under which conditions the figures below were measured.
 func conditions(out io.Writer, o options) {
-	fmt.Fprintf(out, "%s, %s. wrk with %s connections. Medians (and ranges) of %d rounds of %d s.\n\n",
-		time.Now().UTC().Format(time.DateOnly), machine(), o.connections, o.rounds, o.seconds)
+	list := strings.Trim(fmt.Sprint(o.connections), "[]")
+	fmt.Fprintf(out, "%s, %s. %s connections. Medians (and ranges) of %d rounds of %d s.\n\n",
+		time.Now().UTC().Format(time.DateOnly), machine(), strings.ReplaceAll(list, " ", ", "), o.rounds, o.seconds)
 }
 
 // machine names the processor, the kernel and the version of Go.

@@ -24,76 +24,68 @@ const (
 	plainCreate = "create without a rollout"
 )
 
-// writes are the subjects that create bills, with and without the ledger of a rollout, and that receive callbacks.
-func (l *lab) writes() ([]*subject, error) {
-	at, err := freeAddresses(8)
+// writes are the subjects that create bills, with and without the ledger of a rollout, and that receive callbacks. compare is another
+// binary of billbridge, or "".
+func (l *lab) writes(compare string) ([]*subject, error) {
+	tuned, err := l.role("tuned", l.backend)
 	if err != nil {
 		return nil, err
 	}
-	tuned, err := l.role("tuned", at[0], l.backend)
-	if err != nil {
-		return nil, err
+	subjects := []*subject{{name: tunedCreate, process: tuned, path: "/bill", body: v2Create, answer: newBill}}
+	if err := l.gatewayWrites(&subjects, l.billbridge, ""); err != nil || compare == "" {
+		return subjects, err
 	}
-	plain, err := l.gateway(l.billbridge, at[1], l.twoBackends(""))
-	if err != nil {
-		return nil, err
-	}
-	subjects := []*subject{
-		{name: tunedCreate, process: tuned, path: "/bill", body: v2Create, answer: newBill},
-		{name: plainCreate, process: plain, path: "/if/bill/send", body: legacyCreate, answer: newBill},
-	}
-	next := 2
-	for _, engine := range []string{"SQLite", "PostgreSQL"} {
-		for _, stage := range []string{"drained", "new"} {
-			s := &subject{name: fmt.Sprintf("create, stage %s, %s", stage, engine), path: "/if/bill/send", body: legacyCreate, answer: newBill, before: l.begin}
-			if err := l.withStore(s, engine, at[next], func(url string) string {
-				return l.twoBackends(fmt.Sprintf(rolloutSections, stage, url))
-			}); err != nil {
-				return nil, err
-			}
-			next++
-			subjects = append(subjects, s)
-		}
-	}
-	for _, engine := range []string{"SQLite", "PostgreSQL"} {
-		s := &subject{name: "callback received and stored, " + engine, before: l.bind}
-		if err := l.withStore(s, engine, at[next], func(url string) string {
-			return l.readConfig() + fmt.Sprintf(callbackSections, at[next], url)
-		}); err != nil {
-			return nil, err
-		}
-		next++
-		subjects = append(subjects, s)
-	}
-	return subjects, nil
+	return subjects, l.gatewayWrites(&subjects, compare, filepath.Base(compare)+": ")
 }
 
-// The settling period must be longer than the waits and timeouts of the upstreams.
+// gatewayWrites adds the subjects of one binary of billbridge.
+func (l *lab) gatewayWrites(subjects *[]*subject, binary, prefix string) error {
+	create := subject{path: "/if/bill/send", body: legacyCreate, answer: newBill}
+	plain, err := l.gateway(binary, l.twoBackends())
+	if err != nil {
+		return err
+	}
+	*subjects = append(*subjects, create.of(prefix+plainCreate, plain))
+	create.before = l.begin
+	for _, engine := range []string{"SQLite", "PostgreSQL"} {
+		for _, stage := range []string{"drained", "new"} {
+			s := create.of(fmt.Sprintf("%screate, stage %s, %s", prefix, stage, engine), nil)
+			if err := l.withStore(s, binary, engine, l.twoBackends()+fmt.Sprintf(rolloutSection, stage)); err != nil {
+				return err
+			}
+			*subjects = append(*subjects, s)
+		}
+	}
+	for _, engine := range []string{"SQLite", "PostgreSQL"} {
+		s := &subject{name: prefix + "callback received and stored, " + engine, before: l.bind}
+		if err := l.withStore(s, binary, engine, l.readConfig()+callbackSection); err != nil {
+			return err
+		}
+		*subjects = append(*subjects, s)
+	}
+	return nil
+}
+
 const (
-	rolloutSections = `
-rollout: {old: old, new: new, default: %s, settle: 7s, ask: 4s, send_within: 30s}
-store: {url: "%s"}
-`
+	// The settling period must be longer than the waits and timeouts of the upstreams.
+	rolloutSection = "rollout: {old: old, new: new, default: %s, settle: 7s, ask: 4s, send_within: 30s}\n"
 	// Nothing is delivered during the run: only what the relay receives is measured.
-	callbackSections = `
-callbacks: {public_url: "http://%s", allow: [127.0.0.0/8], ports: [], schedule: [24h]}
-store: {url: "%s"}
-`
+	callbackSection = "callbacks: {public_url: http://127.0.0.1, allow: [127.0.0.0/8], ports: [], schedule: [24h]}\n"
 )
 
-// twoBackends is the config of a gateway in front of an old and a new backend, with more sections.
-func (l *lab) twoBackends(more string) string {
+// twoBackends is the config of a gateway in front of an old and a new backend.
+func (l *lab) twoBackends() string {
 	return fmt.Sprintf(`
 upstreams:
   old: {form: legacy, url: "http://%[1]s/old", timeout: 4s, connections: %[2]d, partner_connections: %[2]d}
   new: {form: v2, url: "http://%[1]s", timeout: 4s, connections: %[2]d, partner_connections: %[2]d}
 route: {default: new}
 limits: {connections: 100000, address_connections: 100000, partner: {in_flight: 0}}
-`, l.backend, gatewayConnections) + more
+`, l.backend, gatewayConnections)
 }
 
 // withStore starts the gateway of a subject with an empty store.
-func (l *lab) withStore(s *subject, engine, at string, config func(url string) string) (err error) {
+func (l *lab) withStore(s *subject, binary, engine, config string) (err error) {
 	url := "sqlite:" + filepath.Join(l.dir, fmt.Sprintf("store%d.db", len(l.started)))
 	if engine == "PostgreSQL" {
 		if url, err = storetest.DurablePostgres(l.ctx); err != nil {
@@ -101,7 +93,7 @@ func (l *lab) withStore(s *subject, engine, at string, config func(url string) s
 			return l.ctx.Err()
 		}
 	}
-	s.process, err = l.gateway(l.billbridge, at, config(url))
+	s.process, err = l.gateway(binary, config+fmt.Sprintf("store: {url: %q}\n", url))
 	return err
 }
 
