@@ -98,7 +98,7 @@ func (l *lab) withStore(s *subject, binary, engine, config string) (err error) {
 }
 
 // begin begins the rollout of a gateway, and makes a call, so that the partner is seen. After the settling period its creates are sent to the
-// new backend.
+// new backend. The settling periods of all gateways run at the same time.
 func (l *lab) begin(s *subject) (err error) {
 	for range 100 { // until the gateway answers
 		command := exec.CommandContext(l.ctx, l.billbridge, "rollout", "begin", "--by", "bench", "--admin", "http://"+s.process.admin)
