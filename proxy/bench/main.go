@@ -61,7 +61,8 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	flags.SetOutput(help)
 	flags.IntVar(&o.rounds, "rounds", 5, "number of measurements of each process")
 	flags.IntVar(&o.seconds, "seconds", 5, "duration of one measurement")
-	connections := flags.String("connections", "", "number of connections that wrk opens (default 64, with -ledger 32); with -scale a list (default 1,16,64,256,1024)")
+	connections := flags.String("connections", "", "number of connections that wrk opens; a list with -scale\n"+
+		"(default 64, with -ledger 32, with -scale 1,16,64,256,1024)")
 	flags.StringVar(&o.compare, "compare", "", "also measure this other binary of billbridge")
 	flags.BoolVar(&o.ledger, "ledger", false, "measure creates, with and without the ledger of a rollout, and callbacks, with SQLite and PostgreSQL")
 	flags.BoolVar(&o.scale, "scale", false, "measure reads, creates and callbacks by the number of connections")
