@@ -59,16 +59,20 @@ type options struct {
 func parse(args []string, help io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(help)
-	flags.IntVar(&o.rounds, "rounds", 5, "number of measurements of each process")
-	flags.IntVar(&o.seconds, "seconds", 5, "duration of one measurement")
-	connections := flags.String("connections", "", "number of connections that wrk opens; a list with -scale\n"+
+	flags.Usage = func() {
+		fmt.Fprintln(help, "Usage: go run ./proxy/bench [flags]\n\nWithout flags it measures the CPU time of reads beside nginx and httputil.ReverseProxy.")
+		flags.PrintDefaults()
+	}
+	flags.IntVar(&o.rounds, "rounds", 5, "`number` of measurements of each process")
+	flags.IntVar(&o.seconds, "seconds", 5, "duration of one measurement, in `seconds`")
+	connections := flags.String("connections", "", "`number` of connections that wrk opens; with -scale a list of numbers\n"+
 		"(default 64, with -ledger 32, with -scale 1,16,64,256,1024)")
-	flags.StringVar(&o.compare, "compare", "", "also measure this other binary of billbridge")
+	flags.StringVar(&o.compare, "compare", "", "`path` of another binary of billbridge, to measure it as well")
 	flags.BoolVar(&o.ledger, "ledger", false, "measure creates, with and without the ledger of a rollout, and callbacks, with SQLite and PostgreSQL")
 	flags.BoolVar(&o.scale, "scale", false, "measure reads, creates and callbacks by the number of connections")
-	flags.StringVar(&o.svg, "svg", "", "with -scale: draw a plot of the reads into this file")
-	flags.IntVar(&o.idle, "idle", 0, "measure memory: open this many connections, make one call on each, and keep them open")
-	flags.IntVar(&o.halfSent, "half-sent", 0, "measure memory: open this many connections, and send half of a body of 1 MiB on each")
+	flags.StringVar(&o.svg, "svg", "", "with -scale: draw a plot of the reads into this `file`")
+	flags.IntVar(&o.idle, "idle", 0, "measure memory: open this `number` of connections, make one call on each, and keep them open")
+	flags.IntVar(&o.halfSent, "half-sent", 0, "measure memory: open this `number` of connections, and send half of a body of 1 MiB on each")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
