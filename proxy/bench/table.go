@@ -186,7 +186,7 @@ func shortTime(d time.Duration) string {
 func conditions(out io.Writer, o options) {
 	list := strings.Trim(fmt.Sprint(o.connections), "[]")
 	fmt.Fprintf(out, "%s, %s. %s connections. Medians (and ranges) of %d rounds of %d s.\n\n",
-		time.Now().UTC().Format(time.DateOnly), machine(), strings.ReplaceAll(list, " ", ", "), o.rounds, o.seconds)
+		time.Now().UTC().Format(time.RFC3339), machine(), strings.ReplaceAll(list, " ", ", "), o.rounds, o.seconds)
 }
 
 // machine names the processor, the kernel and the version of Go.
