@@ -6,12 +6,9 @@ import (
 	"slices"
 )
 
-// The connections to the backend that a process keeps. ReverseProxy and nginx open as many as there are calls, so they keep them all:
-// none must open a connection for a call. In billbridge calls wait for one of 256, the default.
-const (
-	keptConnections    = 1024
-	gatewayConnections = 256
-)
+// keptConnections is how many connections to the backend each process keeps: as many as there are calls at most, so that none must open a
+// connection for a call, or wait for one.
+const keptConnections = 1024
 
 // The names of the yardsticks.
 const (
@@ -81,5 +78,5 @@ func (l *lab) readConfig() string {
 	return fmt.Sprintf(`
 upstreams: {new: {form: v2, url: "http://%s", connections: %d, partner_connections: %[2]d}}
 limits: {connections: 100000, address_connections: 100000, partner: {in_flight: 0}}
-`, l.backend, gatewayConnections)
+`, l.backend, keptConnections)
 }

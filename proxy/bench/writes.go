@@ -81,7 +81,7 @@ upstreams:
   new: {form: v2, url: "http://%[1]s", timeout: 4s, connections: %[2]d, partner_connections: %[2]d}
 route: {default: new}
 limits: {connections: 100000, address_connections: 100000, partner: {in_flight: 0}}
-`, l.backend, gatewayConnections)
+`, l.backend, keptConnections)
 }
 
 // withStore starts the gateway of a subject with an empty store.
