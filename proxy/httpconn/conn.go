@@ -160,10 +160,10 @@ func (c *Conn) Release() {
 	c.Close()
 }
 
-// Close closes the connection.
+// Close closes the connection at once. TLS would first send an alert, and wait up to 5 s for a server that does not read.
 func (c *Conn) Close() {
 	c.keep = false
-	_ = c.net.Close()
+	_ = c.socket.Close()
 	c.endWrite()
 }
 

@@ -2,6 +2,7 @@ package httpconn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -262,6 +263,38 @@ func TestDeadlineAndAbort(t *testing.T) {
 				}
 				c.Release()
 				waitFor(t, s.ended, "end of the connection")
+			}
+		}
+	}
+}
+
+// The server stops reading before the end of a request. The connection is closed at once: the alert that TLS sends at its end would wait for the
+// server for 5 s.
+func TestCloseDoesNotWaitForTheServer(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		for _, size := range []int{1000, 100_000} {
+			for _, read := range []int{0, 10} {
+				s := newTestServer(t, secure, nil)
+				client, server := net.Pipe() // a write waits until it is read
+				s.pool.Dial = func(context.Context, string, string) (net.Conn, error) { return client, nil }
+				go func() {
+					if secure {
+						_ = tls.Server(server, s.tls).Handshake()
+					}
+					_, _ = io.ReadFull(server, make([]byte, read))
+				}()
+				c := connect(t, s.pool)
+				c.Begin(time.Now().Add(20 * time.Millisecond))
+				_, err := c.RoundTrip(head(c, strings.Repeat("a", size)), []byte(strings.Repeat("a", size)))
+				ended := time.Now()
+				c.Release()
+				if took := time.Since(ended); !isTimeout(err) || took > 4*time.Second {
+					t.Errorf("TLS %t, %d of %d bytes: %v, and %s to close", secure, read, size, err, took)
+				}
+				if sent := c.Sent(); sent != (read > 0) {
+					t.Errorf("TLS %t, %d of %d bytes: sent is %t", secure, read, size, sent)
+				}
 			}
 		}
 	}
