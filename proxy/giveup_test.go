@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -104,6 +106,33 @@ func TestR27_NoWriteForACallerThatHasGone(t *testing.T) {
 	}
 	if n := calls.Load(); n != 1 {
 		t.Errorf("%d calls, want 1", n)
+	}
+}
+
+// A server that accepts no connection is reported by what has ended the wait for it: the upstream's wait, or the earlier end of a call that the
+// gateway makes for itself. The dial may notice that end before the context does.
+func TestEndOfADial(t *testing.T) {
+	t.Parallel()
+	u, _ := newTestUpstream(t)
+	u.pool.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		end, _ := ctx.Deadline()
+		for time.Now().Before(end) { // without a pause, so that it ends before the timer of ctx
+		}
+		return nil, os.ErrDeadlineExceeded
+	}
+	r, _ := testRequest(t, u)
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		_, err := u.send(ctx, r, 1, new(bytes.Buffer), 100)
+		if cancel(); err.reason != "timeout" || !err.early || err.sent {
+			t.Errorf("the gateway's own call: %+v", err)
+		}
+	}
+	u.config.Wait = config.Duration(time.Millisecond)
+	for range 20 {
+		if _, err := u.send(t.Context(), r, 1, new(bytes.Buffer), 100); err.reason != "refused" || !strings.Contains(err.text, "within 1ms") || err.sent {
+			t.Errorf("%+v", err)
+		}
 	}
 }
 

@@ -181,6 +181,9 @@ func (r *upstreamRequest) waitUntil(ctx context.Context, until time.Time) (conte
 // notConnected returns the failure of a call that got no connection: err, unless the wait for it has ended. late is the text for a wait that took
 // too long.
 func notConnected(wait context.Context, err callError, late string) *callError {
+	if end, ok := wait.Deadline(); ok && !time.Now().Before(end) {
+		<-wait.Done() // the dial can notice the deadline before the context does
+	}
 	switch cause := context.Cause(wait); {
 	case cause == errGivenUp:
 		return &callError{reason: givenUp, text: "the call could not be sent in time"}
