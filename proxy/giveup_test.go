@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,6 +134,31 @@ func TestEndOfADial(t *testing.T) {
 		if _, err := u.send(t.Context(), r, 1, new(bytes.Buffer), 100); err.reason != "refused" || !strings.Contains(err.text, "within 1ms") || err.sent {
 			t.Errorf("%+v", err)
 		}
+	}
+}
+
+// A lostConn fails its reads as when the host of the server has gone, which keep-alive probes find out.
+type lostConn struct{ *net.TCPConn }
+
+func (lostConn) Read([]byte) (int, error) {
+	return 0, &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ETIMEDOUT)}
+}
+
+// A lost connection is not a timeout of the upstream, although the system calls it one.
+func TestLostConnectionIsNoTimeout(t *testing.T) {
+	t.Parallel()
+	u, _ := newTestUpstream(t)
+	dial := u.pool.Dial
+	u.pool.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return lostConn{c.(*net.TCPConn)}, nil
+	}
+	r, _ := testRequest(t, u)
+	if _, err := u.send(t.Context(), r, 1, new(bytes.Buffer), 100); err == nil || err.reason != "reset" || !err.sent {
+		t.Errorf("%+v", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -343,11 +344,8 @@ func unzipError(err error) error {
 	return &callError{reason: "not_json", text: "the upstream's reply is not valid gzip"}
 }
 
-// isTimeout reports whether a read or write of a connection has reached its deadline.
-func isTimeout(err error) bool {
-	var late net.Error
-	return errors.As(err, &late) && late.Timeout()
-}
+// isTimeout reports whether a read or write of a connection has reached its deadline. ETIMEDOUT, a lost connection, is none.
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // errorReasons are the values of the label reason of billbridge_upstream_errors_total.
 var errorReasons = []string{"refused", "timeout", "reset", "status", "not_json", "too_large", "busy", "open"}
