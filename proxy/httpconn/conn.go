@@ -149,10 +149,10 @@ func (c *Conn) endWrite() (whole bool) {
 	return err == nil
 }
 
-// Release ends the use of the connection. The connection is kept for the next call if its reply was read to the end, nothing followed it and
-// neither side wants to close it; else it is closed.
+// Release ends the use of the connection. The connection is kept for the next call if the request was written whole, the reply was read to its
+// end, nothing followed it, no read failed (reader would return that error to the next call) and the server does not close it; else it is closed.
 func (c *Conn) Release() {
-	if c.endWrite() && c.keep && c.body.ended && c.reader.Buffered() == 0 {
+	if c.endWrite() && c.keep && c.body.ended && c.failed == nil && c.reader.Buffered() == 0 {
 		c.keep = false
 		c.pool.put(c)
 		return

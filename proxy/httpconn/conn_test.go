@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -354,6 +355,35 @@ func TestR23_SentIsWhatTheWriteReturned(t *testing.T) {
 				t.Errorf("%d bytes of %d: %+v", left, size, got)
 			}
 		}
+	}
+}
+
+// A failingConn fails each read after its bytes, as TLS does if the record behind a reply breaks off.
+type failingConn struct{ net.Conn }
+
+func (c failingConn) Read(p []byte) (int, error) {
+	n, _ := c.Conn.Read(p)
+	return n, os.ErrDeadlineExceeded
+}
+
+// A read that fails behind a reply does not fail the next call.
+func TestFailedReadBehindAReply(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, false, func(c net.Conn, _ string) bool {
+		_, err := io.WriteString(c, replies["length"].text)
+		return err == nil
+	})
+	c := connect(t, s.pool)
+	c.socket.Conn = failingConn{c.socket.Conn}
+	for range 2 {
+		if got := callOn(c, "{}"); got.err != nil || got.body != "{}" {
+			t.Fatalf("%+v", got)
+		}
+		c = connect(t, s.pool)
+	}
+	c.Close()
+	if n := s.connections.Load(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
 	}
 }
 
