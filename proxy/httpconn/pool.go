@@ -1,6 +1,5 @@
-// Package httpconn makes HTTP/1.1 calls over connections that each belong to one goroutine at a time: the one that makes the
-// call. There are no other goroutines per connection, and nothing is ever sent a second
-// time.
+// Package httpconn makes HTTP/1.1 calls over connections that each belong to one goroutine at a time: the one that makes the call. Only a large
+// request is written by another goroutine, which ends before the call does. Nothing is ever sent a second time.
 //
 //	conn := pool.Idle()
 //	if conn == nil {
@@ -12,7 +11,7 @@
 //	…
 //	_, err = io.ReadAll(response.Body)
 //
-// After an error, [Conn.Sent] tells whether a byte of the call may have left (requirement R23).
+// After an error, [Conn.Sent] reports whether a byte of the call may have left (requirement R23).
 package httpconn
 
 import (
