@@ -49,6 +49,7 @@ type Conn struct {
 
 func newConn(p *Pool, tcp net.Conn) *Conn {
 	c := &Conn{pool: p, socket: newSocket(tcp)}
+	c.socket.tls = p.TLS != nil
 	c.net = c.socket
 	c.reader = bufio.NewReader((*headReader)(c))
 	return c
@@ -180,7 +181,7 @@ func (c *Conn) usable() bool {
 	defer func() { c.socket.atOnce = false }()
 	// Through TLS: it may have records in its buffer, and session tickets can arrive at any time.
 	_, err := c.net.Read(c.one[:])
-	return errors.Is(err, errNothingYet)
+	return errors.Is(err, errNothingYet) && !c.socket.record.begun()
 }
 
 // A body is the body of a reply.
@@ -217,12 +218,14 @@ func (r *headReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A socket is a TCP connection. It remembers whether anything was written.
+// A socket is a TCP connection. It remembers whether anything was written, and where the records of TLS end.
 type socket struct {
 	net.Conn
 	read   func(p []byte) (int, error) // reads without waiting
 	sent   atomic.Bool                 // a byte was written since this was set to false; a large request is written by its own goroutine
 	atOnce bool                        // Read does not wait
+	tls    bool
+	record record // of TLS, the last one that was read
 }
 
 func newSocket(c net.Conn) *socket { return &socket{Conn: c, read: atOnce(c)} }
@@ -235,12 +238,41 @@ func (s *socket) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *socket) Read(p []byte) (int, error) {
+func (s *socket) Read(p []byte) (n int, err error) {
 	if s.atOnce {
-		return s.read(p)
+		n, err = s.read(p)
+	} else {
+		n, err = s.Conn.Read(p)
 	}
-	return s.Conn.Read(p)
+	if s.tls && n > 0 {
+		s.record.follow(p[:n])
+	}
+	return n, err
 }
+
+// A record is a TLS record of which a part has been read. crypto/tls does not show such a part, which can be the beginning of another reply.
+type record struct {
+	header [5]byte
+	have   int // bytes of the header
+	left   int // bytes behind the header
+}
+
+func (r *record) follow(p []byte) {
+	for len(p) > 0 {
+		if r.left > 0 {
+			n := min(r.left, len(p))
+			r.left, p = r.left-n, p[n:]
+			continue
+		}
+		n := copy(r.header[r.have:], p)
+		if r.have, p = r.have+n, p[n:]; r.have == len(r.header) {
+			r.have, r.left = 0, int(r.header[3])<<8|int(r.header[4])
+		}
+	}
+}
+
+// begun reports whether a part of the record is still to come.
+func (r *record) begun() bool { return r.have > 0 || r.left > 0 }
 
 // errNothingYet is the error of a read that would have to wait. crypto/tls can go on after it, since it is temporary.
 var errNothingYet net.Error = nothingYet{}

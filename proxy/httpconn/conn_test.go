@@ -1,6 +1,7 @@
 package httpconn
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -174,6 +175,54 @@ func TestR23_IdleConnectionsAreCheckedBeforeTheyAreUsed(t *testing.T) {
 					t.Errorf("%+v, and the server got %d requests", got, s.requests.Load())
 				}
 			})
+		}
+	}
+}
+
+// A heldConn keeps what is written to it while hold is set.
+type heldConn struct {
+	net.Conn
+	hold bool
+	held []byte
+}
+
+func (c *heldConn) Write(p []byte) (int, error) {
+	if c.hold {
+		c.held = append(c.held, p...)
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// The server sends a reply twice, and of the second TLS record only a part has arrived when the next call begins. That call must not get it.
+func TestR23_IdleConnectionWithAPartOfARecord(t *testing.T) {
+	t.Parallel()
+	for _, part := range []int{1, 4, 5, 7} {
+		s := newTestServer(t, true, nil)
+		l := s.listenFor(t)
+		go func() {
+			for _, name := range []string{"first", "second"} {
+				below, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer below.Close()
+				held := &heldConn{Conn: below.(*tls.Conn).NetConn()}
+				c := tls.Server(held, s.tls)
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+					return
+				}
+				reply := "HTTP/1.1 200 OK\r\nContent-Length: " + itoa(len(name)) + "\r\n\r\n" + name
+				held.hold = true
+				_, _ = io.WriteString(c, reply)
+				whole := len(held.held)
+				_, _ = io.WriteString(c, reply)
+				_, _ = held.Conn.Write(held.held[:whole+part])
+			}
+		}()
+		s.call(t, "{}")
+		if got := s.call(t, "{}"); got.err != nil || got.body != "second" {
+			t.Errorf("after %d bytes of a record: %+v", part, got)
 		}
 	}
 }
