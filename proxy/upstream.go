@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +53,7 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	dialer := &net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP()}
 	pool := &httpconn.Pool{Dial: dialer.DialContext}
 	if c.Address.Scheme == "https" {
-		pool.TLS = &tls.Config{ServerName: name}
+		pool.TLS = &tls.Config{ServerName: name, DynamicRecordSizingDisabled: true} // a request is one record
 		port = cmp.Or(port, "443")
 	}
 	pool.Address = net.JoinHostPort(name, cmp.Or(port, "80"))
@@ -345,7 +344,7 @@ func unzipError(err error) error {
 }
 
 // isTimeout reports whether a read or write of a connection has reached its deadline. ETIMEDOUT, a lost connection, is none.
-func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+func isTimeout(err error) bool { return errors.Is(err, httpconn.ErrTimeout) }
 
 // errorReasons are the values of the label reason of billbridge_upstream_errors_total.
 var errorReasons = []string{"refused", "timeout", "reset", "status", "not_json", "too_large", "busy", "open"}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -21,6 +22,9 @@ const (
 	// and a server may answer before it has read it.
 	oneWrite = 16 << 10
 )
+
+// ErrTimeout is the error of a call that has reached its deadline, or was aborted.
+var ErrTimeout = os.ErrDeadlineExceeded
 
 var (
 	errLargeHead = fmt.Errorf("the head of the reply is larger than %d bytes", maxHead)
@@ -61,7 +65,7 @@ func (c *Conn) Reused() bool { return c.reused }
 // Buffer returns an empty slice to which the head of the next request may be appended. It saves an allocation.
 func (c *Conn) Buffer() []byte { return c.out[:0] }
 
-// Abort makes the call fail at once with [os.ErrDeadlineExceeded]. It may be called by another goroutine, but not after Release.
+// Abort makes the call fail at once with [ErrTimeout]. It may be called by another goroutine, but not after Release.
 func (c *Conn) Abort() { _ = c.net.SetDeadline(past) }
 
 var past = time.Unix(1, 0)
@@ -70,7 +74,7 @@ var past = time.Unix(1, 0)
 func (c *Conn) Sent() bool { return c.socket.sent.Load() }
 
 // Begin prepares the connection for a call that must end until a time, with the last byte of its reply. After that the call fails with
-// [os.ErrDeadlineExceeded].
+// [ErrTimeout].
 func (c *Conn) Begin(until time.Time) {
 	c.until = until
 	_ = c.net.SetDeadline(until)
