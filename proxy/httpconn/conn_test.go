@@ -328,14 +328,20 @@ func TestCloseDoesNotWaitForTheServer(t *testing.T) {
 				s := newTestServer(t, secure, nil)
 				client, server := net.Pipe() // a write waits until it is read
 				s.pool.Dial = func(context.Context, string, string) (net.Conn, error) { return client, nil }
+				stuck := make(chan struct{})
 				go func() {
 					if secure {
 						_ = tls.Server(server, s.tls).Handshake()
 					}
 					_, _ = io.ReadFull(server, make([]byte, read))
+					close(stuck)
 				}()
 				c := connect(t, s.pool)
-				c.Begin(time.Now().Add(20 * time.Millisecond))
+				c.Begin(time.Now().Add(time.Hour))
+				go func() {
+					<-stuck
+					c.Abort()
+				}()
 				_, err := c.RoundTrip(head(c, strings.Repeat("a", size)), []byte(strings.Repeat("a", size)))
 				ended := time.Now()
 				c.Release()
