@@ -16,14 +16,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"billbridge/config"
 	"billbridge/proxy/httpconn"
+	"billbridge/proxy/relay"
 	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/net/idna"
 )
 
 // An upstream is a billing backend and the connections to it. It is safe for concurrent use.
@@ -41,7 +40,7 @@ type upstream struct {
 }
 
 func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Logger) *upstream {
-	name := asciiHost(c.Address.Hostname())
+	name := relay.ASCIIHost(c.Address.Hostname())
 	host, port := name, c.Address.Port()
 	if strings.Contains(host, ":") { // IPv6: a zone is of this machine alone
 		host, _, _ = strings.Cut(host, "%")
@@ -78,14 +77,6 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	return u
 }
 
-// asciiHost returns a host name in ASCII, also one that is in Hangul, for example.
-func asciiHost(name string) string {
-	if ascii, err := idna.Lookup.ToASCII(name); err == nil && strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
-		return ascii
-	}
-	return name
-}
-
 // requestHead returns the beginning of a request to a path, up to the value of X-Request-Id. A path prefix comes from the config.
 func (u *upstream) requestHead(path string) []byte {
 	target := *u.config.Address.URL
@@ -108,7 +99,7 @@ type upstreamRequest struct {
 }
 
 // post sends one call and reads the whole reply into buf. It returns the status and header of the reply. If there is no
-// answer, the error is a *callError. A call is never sent again once a byte of it may have left.
+// answer, the error is a *callError. A call is never sent again once one of its bytes may have left.
 //
 // The call waits up to upstreams.NAME.wait for a connection. Its timeout starts when it has the connection, so that a wait
 // does not shorten the time for the answer.

@@ -48,7 +48,7 @@ func (p *Pool) Idle() *Conn {
 		if c == nil || c.usable() {
 			return c
 		}
-		_ = c.net.Close()
+		c.Close()
 	}
 }
 

@@ -133,7 +133,7 @@ func (g *guard) check(address string) (*url.URL, error) {
 	if len(g.ports) > 0 && !slices.Contains(g.ports, port) {
 		return nil, fmt.Errorf("its port is not one of those allowed here")
 	}
-	host := asciiHost(u.Hostname())
+	host := ASCIIHost(u.Hostname())
 	if text := u.Port(); host != u.Hostname() && text != "" {
 		u.Host = host + ":" + text
 	} else if host != u.Hostname() {
@@ -172,7 +172,7 @@ func isName(host string) bool {
 		}
 		for _, c := range []byte(label) {
 			if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-				return false // names in other alphabets were converted by asciiHost
+				return false // names in other alphabets were converted by ASCIIHost
 			}
 		}
 	}

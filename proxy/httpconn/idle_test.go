@@ -1,0 +1,200 @@
+package httpconn
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Before a call uses an idle connection, it looks whether the server has closed it or has sent something. It then takes another one, and
+// nothing is sent on the first.
+func TestR23_IdleConnectionsAreCheckedBeforeTheyAreUsed(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(net.Conn){
+		"closed":  func(c net.Conn) { _ = c.Close() },
+		"a byte":  func(c net.Conn) { _, _ = io.WriteString(c, "x") },
+		"a reply": func(c net.Conn) { _, _ = io.WriteString(c, replies["length"].text) },
+		"reset":   func(c net.Conn) { reset(c) },
+	} {
+		for _, secure := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/TLS %t", name, secure), func(t *testing.T) {
+				t.Parallel()
+				var mu sync.Mutex
+				var first net.Conn
+				s := newTestServer(t, secure, func(c net.Conn, body string) bool {
+					mu.Lock()
+					defer mu.Unlock()
+					if first == nil {
+						first = c
+					}
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"+body)
+					return true
+				})
+				if got := s.call(t, "one"); got.body != "one" {
+					t.Fatalf("%+v", got)
+				}
+				mu.Lock()
+				spoil(first)
+				mu.Unlock()
+				waitUntilReadable(t, s.pool.idle[0])
+				if c := s.pool.Idle(); c != nil {
+					t.Fatal("the connection is used")
+				}
+				if got := s.call(t, "two"); got.body != "two" || s.requests.Load() != 2 {
+					t.Errorf("%+v, and the server got %d requests", got, s.requests.Load())
+				}
+			})
+		}
+	}
+}
+
+// A heldConn keeps what is written to it while hold is set.
+type heldConn struct {
+	net.Conn
+	hold bool
+	held []byte
+}
+
+func (c *heldConn) Write(p []byte) (int, error) {
+	if c.hold {
+		c.held = append(c.held, p...)
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// The server sends a reply twice, and of the second TLS record only a part has arrived when the next call begins. That call must not get it.
+func TestR23_IdleConnectionWithAPartOfARecord(t *testing.T) {
+	t.Parallel()
+	for _, part := range []int{1, 4, 5, 7} {
+		s := newTestServer(t, true, nil)
+		l := s.listenFor(t)
+		go func() {
+			for _, name := range []string{"first", "second"} {
+				below, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer below.Close()
+				held := &heldConn{Conn: below.(*tls.Conn).NetConn()}
+				c := tls.Server(held, s.tls)
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+					return
+				}
+				reply := "HTTP/1.1 200 OK\r\nContent-Length: " + itoa(len(name)) + "\r\n\r\n" + name
+				held.hold = true
+				_, _ = io.WriteString(c, reply)
+				whole := len(held.held)
+				_, _ = io.WriteString(c, reply)
+				_, _ = held.Conn.Write(held.held[:whole+part])
+			}
+		}()
+		s.call(t, "{}")
+		if got := s.call(t, "{}"); got.err != nil || got.body != "second" {
+			t.Errorf("after %d bytes of a record: %+v", part, got)
+		}
+	}
+}
+
+// reset closes a connection so that the client gets a reset.
+func reset(c net.Conn) {
+	if outer, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = outer.NetConn()
+	}
+	_ = c.(*net.TCPConn).SetLinger(0)
+	_ = c.Close()
+}
+
+// waitUntilReadable waits until something has arrived on an idle connection. It reads nothing.
+func waitUntilReadable(t testing.TB, c *Conn) {
+	t.Helper()
+	raw, err := c.socket.Conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.net.SetDeadline(time.Now().Add(testTimeout))
+	first := true
+	_ = raw.Read(func(uintptr) bool { // waits after the first call
+		again := !first
+		first = false
+		return again
+	})
+}
+
+// A failingConn fails each read after its bytes, as TLS does if the record behind a reply breaks off.
+type failingConn struct{ net.Conn }
+
+func (c failingConn) Read(p []byte) (int, error) {
+	n, _ := c.Conn.Read(p)
+	return n, os.ErrDeadlineExceeded
+}
+
+// A read that fails behind a reply does not fail the next call.
+func TestFailedReadBehindAReply(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, false, func(c net.Conn, _ string) bool {
+		_, err := io.WriteString(c, replies["length"].text)
+		return err == nil
+	})
+	c := connect(t, s.pool)
+	c.socket.Conn = failingConn{c.socket.Conn}
+	for range 2 {
+		if got := callOn(c, "{}"); got.err != nil || got.body != "{}" {
+			t.Fatalf("%+v", got)
+		}
+		c = connect(t, s.pool)
+	}
+	c.Close()
+	if n := s.connections.Load(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+}
+
+// The deadline of a call has no effect on the next one.
+func TestOldDeadlineHasNoEffect(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		s := newTestServer(t, secure, func(c net.Conn, _ string) bool {
+			_, err := io.WriteString(c, replies["length"].text)
+			return err == nil
+		})
+		s.call(t, "{}")
+		s.pool.idle[0].Begin(past)
+		if got := s.call(t, "{}"); got.err != nil || s.connections.Load() != 1 {
+			t.Errorf("%+v, over %d connections", got, s.connections.Load())
+		}
+	}
+}
+
+// Connections that are idle for too long are closed, and are not used.
+func TestIdleTimeout(t *testing.T) {
+	t.Parallel()
+	answer := func(c net.Conn, _ string) bool {
+		_, err := io.WriteString(c, replies["length"].text)
+		return err == nil
+	}
+	s := newTestServer(t, false, answer)
+	s.call(t, "{}")
+	s.pool.idle[0].idleSince = time.Now().Add(-IdleTimeout)
+	if s.pool.Idle() != nil {
+		t.Error("an old connection is used")
+	}
+	waitFor(t, s.ended, "end of the connection")
+	first, second := connect(t, s.pool), connect(t, s.pool)
+	callOn(first, "{}")
+	callOn(second, "{}")
+	first.idleSince = time.Now().Add(-IdleTimeout)
+	s.pool.closeOld()
+	waitFor(t, s.ended, "end of the connection")
+	if c := s.pool.Idle(); c != second {
+		t.Error("the newer connection is not kept")
+	}
+	second.Close()
+}
