@@ -117,16 +117,15 @@ func (x *exchange) answerUnknownOutcome(status int, text, reason, explanation st
 const longestRetryAfter = 24 * time.Hour
 
 // retryAfter returns the Retry-After of a reply if it is a number of seconds up to a day or an HTTP date, else "".
-func retryAfter(h http.Header) string {
-	given := h["Retry-After"]
-	if len(given) != 1 {
+func retryAfter(given string) string {
+	if given == "" {
 		return ""
 	}
-	if n, err := strconv.ParseUint(given[0], 10, 32); err == nil && time.Duration(n)*time.Second <= longestRetryAfter {
-		return given[0]
+	if n, err := strconv.ParseUint(given, 10, 32); err == nil && time.Duration(n)*time.Second <= longestRetryAfter {
+		return given
 	}
-	if _, err := http.ParseTime(given[0]); err == nil {
-		return given[0]
+	if _, err := http.ParseTime(given); err == nil {
+		return given
 	}
 	return ""
 }

@@ -71,13 +71,13 @@ func (x *exchange) readBack() {
 
 // fetch sends a request for a comparison.
 func (t *routeTarget) fetch(ctx context.Context, c *config.Config, id string, request []byte, most int64) (evidence.Answer, error) {
-	reply := new(bytes.Buffer)
+	body := new(bytes.Buffer)
 	r := &upstreamRequest{head: t.head, id: id, body: request, noPartnerLimit: true}
-	response, err := t.upstream.post(ctx, r, reply, most)
+	reply, err := t.upstream.post(ctx, r, body, most)
 	if err != nil {
 		return evidence.Answer{}, err
 	}
 	return evidence.Answer{
-		Form: t.upstream.config.Form, Request: request, Status: response.StatusCode, Body: reply.Bytes(),
+		Form: t.upstream.config.Form, Request: request, Status: reply.Status, Body: body.Bytes(),
 	}, nil
 }

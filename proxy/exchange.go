@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/httpconn"
 	"billbridge/proxy/rollout"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -165,24 +166,24 @@ func (x *exchange) handleCall() {
 	if x.decided.route.Compare != "" {
 		compared = bytes.Clone(request)
 	}
-	reply := bufferPool.Get().(*bytes.Buffer)
-	response, ok := x.forward(request, reply)
+	body := bufferPool.Get().(*bytes.Buffer)
+	reply, ok := x.forward(request, body)
 	if !ok {
 		return
 	}
-	answer, ok := x.translateReply(response, reply, buffer)
+	answer, ok := x.translateReply(reply.Status, body, buffer)
 	if !ok {
 		return
 	}
-	err := x.answer(response, answer)
+	err := x.answer(&reply, answer)
 	if compared != nil {
-		x.compare(compared, response.StatusCode, reply.Bytes())
+		x.compare(compared, reply.Status, body.Bytes())
 	}
 	if err == nil {
 		// After an error the buffers are not reused: HTTP/2 may still read an answer whose caller has reset the stream, and must not
 		// send the bytes of another partner.
 		putBuffer(buffer)
-		putBuffer(reply)
+		putBuffer(body)
 	}
 }
 
@@ -224,8 +225,8 @@ func (x *exchange) startCall(dst []byte) ([]byte, error) {
 	return x.call.Translate(dst)
 }
 
-// forward sends the request to the upstream and reads its reply. ok is false if the exchange has been answered.
-func (x *exchange) forward(request []byte, reply *bytes.Buffer) (response *http.Response, ok bool) {
+// forward sends the request to the upstream and reads its reply, with the body into body. ok is false if the exchange has been answered.
+func (x *exchange) forward(request []byte, body *bytes.Buffer) (reply httpconn.Reply, ok bool) {
 	// A read ends when the caller goes away. A write that was sent continues, and its outcome is logged.
 	ctx := x.r.Context()
 	if x.route.operation.Effect == translate.Write {
@@ -239,28 +240,28 @@ func (x *exchange) forward(request []byte, reply *bytes.Buffer) (response *http.
 	}
 	began := time.Now()
 	x.sent = forwarded{called: true, unknown: true} // if anything below panics
-	response, err := x.target.upstream.post(ctx, r, reply, int64(x.state.config.Limits.Reply))
+	reply, err := x.target.upstream.post(ctx, r, body, int64(x.state.config.Limits.Reply))
 	if !r.connected.IsZero() {
 		began = r.connected
 	}
 	x.sent.took = time.Since(began)
 	if err != nil {
 		x.answerCallError(err)
-		return nil, false
+		return httpconn.Reply{}, false
 	}
-	return response, true
+	return reply, true
 }
 
 // translateReply translates the reply to the caller's form, in buffer. ok is false if the exchange has been answered, because the reply
 // is unusable or must not be passed on.
-func (x *exchange) translateReply(response *http.Response, reply, buffer *bytes.Buffer) (answer []byte, ok bool) {
-	buffer.Grow(2 * reply.Len())
-	answer, err := x.call.Reply(buffer.AvailableBuffer(), response.StatusCode, reply.Bytes())
+func (x *exchange) translateReply(status int, body, buffer *bytes.Buffer) (answer []byte, ok bool) {
+	buffer.Grow(2 * body.Len())
+	answer, err := x.call.Reply(buffer.AvailableBuffer(), status, body.Bytes())
 	if x.route.passThrough {
-		answer, err = reply.Bytes(), nil // also if it is not JSON
+		answer, err = body.Bytes(), nil // also if it is not JSON
 	}
 	if err != nil {
-		x.answerCallError(x.target.upstream.noAnswer(response.StatusCode, err))
+		x.answerCallError(x.target.upstream.noAnswer(status, err))
 		return nil, false
 	}
 	x.target.metrics.report("reply", &x.call.Report)
@@ -277,16 +278,16 @@ func (x *exchange) translateReply(response *http.Response, reply, buffer *bytes.
 }
 
 // answer writes the answer to the caller. After an error the caller may not have got it.
-func (x *exchange) answer(response *http.Response, answer []byte) error {
-	if after := retryAfter(response.Header); after != "" {
+func (x *exchange) answer(reply *httpconn.Reply, answer []byte) error {
+	if after := retryAfter(reply.RetryAfter); after != "" {
 		x.w.Header().Set("Retry-After", after)
 	}
 	// Not earlier: until here a failure of the gateway must be answered as an unknown outcome, not as a refusal.
 	x.sent.unknown = false
-	if x.route.passThrough {
-		x.w.Header()["Content-Type"] = response.Header["Content-Type"]
+	if x.route.passThrough && reply.ContentType != "" {
+		x.w.Header().Set("Content-Type", reply.ContentType)
 	}
-	return x.write(response.StatusCode, answer)
+	return x.write(reply.Status, answer)
 }
 
 // limitSending sets until when a write may be sent: while its caller is connected and, during a rollout or if it waited in the socket, for

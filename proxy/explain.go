@@ -71,11 +71,11 @@ func (x *exchange) readBill(ctx context.Context, upstream string, identity billi
 	}
 	buffer := new(bytes.Buffer)
 	r := &upstreamRequest{head: target.head, id: x.id, body: body, partner: identity.Partner}
-	response, err := target.upstream.post(ctx, r, buffer, int64(s.config.Limits.Reply))
+	reply, err := target.upstream.post(ctx, r, buffer, int64(s.config.Limits.Reply))
 	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}
-	reply, err := call.Reply(nil, response.StatusCode, buffer.Bytes())
+	translated, err := call.Reply(nil, reply.Status, buffer.Bytes())
 	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}
@@ -94,5 +94,5 @@ func (x *exchange) readBill(ctx context.Context, upstream string, identity billi
 	case table.Means(form, call.Code(), translate.CallerRefused, translate.Malformed):
 		found = rollout.Refusing
 	}
-	return found, probeReply{status: response.StatusCode, code: table.Code(call.Code(), form, table.Forms()[0]), body: reply}
+	return found, probeReply{status: reply.Status, code: table.Code(call.Code(), form, table.Forms()[0]), body: translated}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/http"
 	"strings"
+
+	"billbridge/proxy/httpconn"
 )
 
 // Mask exports mask for its test.
@@ -18,19 +20,19 @@ type UpstreamCall struct{ ID, Path string }
 func (g *Gateway) WrapCalls(upstream string, wrap func(c UpstreamCall, next func()) error) {
 	u := g.current.Load().upstreams[upstream]
 	below := u.attempt
-	u.attempt = func(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (response *http.Response, failure *callError) {
+	u.attempt = func(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (reply httpconn.Reply, failure *callError) {
 		sent := false
 		lost := wrap(UpstreamCall{r.id, strings.Fields(string(r.head))[1]}, func() {
 			sent = true
-			response, failure = below(ctx, r, buf, limit)
+			reply, failure = below(ctx, r, buf, limit)
 		})
 		switch {
 		case lost != nil && sent:
-			return nil, &callError{reason: "reset", text: lost.Error(), sent: true}
+			return httpconn.Reply{}, &callError{reason: "reset", text: lost.Error(), sent: true}
 		case lost != nil:
-			return nil, &callError{reason: "refused", text: lost.Error()}
+			return httpconn.Reply{}, &callError{reason: "refused", text: lost.Error()}
 		}
-		return response, failure
+		return reply, failure
 	}
 }
 

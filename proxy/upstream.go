@@ -36,7 +36,7 @@ type upstream struct {
 	connections *connections
 	breaker     *breaker
 
-	attempt func(context.Context, *upstreamRequest, *bytes.Buffer, int64) (*http.Response, *callError) // try, unless a test replaces it
+	attempt func(context.Context, *upstreamRequest, *bytes.Buffer, int64) (httpconn.Reply, *callError) // try, unless a test replaces it
 }
 
 func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Logger) *upstream {
@@ -105,11 +105,11 @@ type upstreamRequest struct {
 // does not shorten the time for the answer.
 //
 // While the breaker is open, nothing is sent.
-func (u *upstream) post(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (*http.Response, error) {
+func (u *upstream) post(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (httpconn.Reply, error) {
 	partner := maphash.String(seed, r.partner)
 	permit, ok := u.breaker.enter(partner, r.write)
 	if !ok {
-		return nil, u.count(&callError{
+		return httpconn.Reply{}, u.count(&callError{
 			reason: "open", text: "many of the last calls to the upstream failed, so it is not called now", after: u.breaker.pause(),
 		})
 	}
@@ -117,11 +117,11 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest, buf *bytes.Buff
 	defer func() { permit.end(failure) }()
 	ctx, cancel := permit.context(ctx)
 	defer cancel()
-	var response *http.Response
-	if response, failure = u.send(ctx, r, partner, buf, limit); failure != nil {
-		return nil, u.count(failure)
+	var reply httpconn.Reply
+	if reply, failure = u.send(ctx, r, partner, buf, limit); failure != nil {
+		return httpconn.Reply{}, u.count(failure)
 	}
-	return response, nil
+	return reply, nil
 }
 
 // count counts a call without an answer, unless its caller has disconnected or it was given up before it was sent.
@@ -133,7 +133,7 @@ func (u *upstream) count(err *callError) *callError {
 }
 
 // send makes the call. The breaker has let it through.
-func (u *upstream) send(ctx context.Context, r *upstreamRequest, partner uint64, buf *bytes.Buffer, limit int64) (*http.Response, *callError) {
+func (u *upstream) send(ctx context.Context, r *upstreamRequest, partner uint64, buf *bytes.Buffer, limit int64) (httpconn.Reply, *callError) {
 	u.connections.startWait(&r.wait)
 	defer r.wait.end()
 	slot, ok := u.connections.tryAcquire(partner, r.noPartnerLimit)
@@ -143,7 +143,7 @@ func (u *upstream) send(ctx context.Context, r *upstreamRequest, partner uint64,
 		var err error
 		if slot, err = u.connections.acquire(wait, partner, r.noPartnerLimit); err != nil {
 			text := "no connection to the upstream was free within " + u.config.Wait.String()
-			return nil, notConnected(wait, callError{reason: "busy", text: text}, text)
+			return httpconn.Reply{}, notConnected(wait, callError{reason: "busy", text: text}, text)
 		}
 	}
 	defer u.connections.release(slot)
@@ -192,17 +192,17 @@ func notConnected(wait context.Context, err callError, late string) *callError {
 const lateForGateway = "the upstream did not answer in time"
 
 // try makes the call. If the server closed an idle connection before a byte of the call was written, it takes another connection.
-func (u *upstream) try(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (*http.Response, *callError) {
+func (u *upstream) try(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (httpconn.Reply, *callError) {
 	until := r.wait.began.Add(time.Duration(u.config.Wait))
 	for {
 		conn, failure := u.connect(ctx, r, until)
 		if failure != nil {
-			return nil, failure
+			return httpconn.Reply{}, failure
 		}
 		r.wait.end()
-		response, failure := u.call(ctx, conn, r, buf, limit)
+		reply, failure := u.call(ctx, conn, r, buf, limit)
 		if failure == nil || !failure.stale {
-			return response, failure
+			return reply, failure
 		}
 		until = time.Now().Add(time.Duration(u.config.Wait))
 	}
@@ -232,7 +232,7 @@ func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.T
 }
 
 // call makes the call on a connection, which must not be used after it.
-func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (*http.Response, *callError) {
+func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (httpconn.Reply, *callError) {
 	r.connected = time.Now()
 	until := r.connected.Add(time.Duration(u.config.Timeout))
 	deadline, early := ctx.Deadline()
@@ -240,9 +240,9 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 		until = deadline
 	}
 	conn.Begin(until)
-	response, err := roundTrip(ctx, conn, r, buf, limit)
+	reply, err := roundTrip(ctx, conn, r, buf, limit)
 	if err == nil {
-		return response, nil
+		return reply, nil
 	}
 	failure := &callError{reason: "reset", text: "the connection to the upstream was closed"}
 	gone := errors.Is(ctx.Err(), context.Canceled)
@@ -257,11 +257,11 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 		failure = &callError{reason: "refused", text: "the upstream is unreachable", stale: conn.Reused() && !gone}
 	}
 	failure.sent, failure.gone = conn.Sent(), gone
-	return nil, failure
+	return httpconn.Reply{}, failure
 }
 
 // roundTrip sends the request and reads the reply. It ends the use of the connection.
-func roundTrip(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (response *http.Response, err error) {
+func roundTrip(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (reply httpconn.Reply, err error) {
 	read := false
 	stop := func() bool { return true }
 	if ctx.Done() != nil {
@@ -276,25 +276,25 @@ func roundTrip(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest, buf
 	}()
 	head := append(append(conn.Buffer(), r.head...), r.id...)
 	head = strconv.AppendInt(append(head, "\r\nContent-Length: "...), int64(len(r.body)), 10)
-	if response, err = conn.RoundTrip(append(head, "\r\n\r\n"...), r.body); err != nil {
-		return nil, err
+	if reply, err = conn.RoundTrip(append(head, "\r\n\r\n"...), r.body); err != nil {
+		return httpconn.Reply{}, err
 	}
 	// 3xx is never followed. The answer to a 205 has no body, and a status from 600 has no meaning to callers and to other proxies.
-	if s := response.StatusCode; s < 200 || s >= 300 && s < 400 || s == http.StatusResetContent || s > 599 {
-		return nil, &callError{reason: "status", text: fmt.Sprintf("the upstream answered with HTTP %d, which is not passed on", s)}
+	if s := reply.Status; s < 200 || s >= 300 && s < 400 || s == http.StatusResetContent || s > 599 {
+		return httpconn.Reply{}, &callError{reason: "status", text: fmt.Sprintf("the upstream answered with HTTP %d, which is not passed on", s)}
 	}
-	err = readReply(response, buf, limit)
+	err = readReply(&reply, buf, limit)
 	read = err == nil
-	return response, err
+	return reply, err
 }
 
 // readReply reads the whole body into buf and decompresses it. It returns an error if the result is longer than limit.
-func readReply(response *http.Response, buf *bytes.Buffer, limit int64) error {
-	var body io.Reader = response.Body
-	switch strings.ToLower(response.Header.Get("Content-Encoding")) {
+func readReply(reply *httpconn.Reply, buf *bytes.Buffer, limit int64) error {
+	body := reply.Body
+	switch strings.ToLower(reply.ContentEncoding) {
 	case "", "identity":
 	case "gzip", "x-gzip":
-		unzip, err := gzip.NewReader(response.Body)
+		unzip, err := gzip.NewReader(reply.Body)
 		if err != nil {
 			return unzipError(err)
 		}
@@ -302,7 +302,7 @@ func readReply(response *http.Response, buf *bytes.Buffer, limit int64) error {
 	default:
 		return &callError{reason: "not_json", text: "the upstream's reply has an unsupported Content-Encoding"}
 	}
-	buf.Grow(int(min(max(response.ContentLength, 0), limit, firstRead)) + 1)
+	buf.Grow(int(min(max(reply.Length, 0), limit, firstRead)) + 1)
 	var err error
 	for err == nil && int64(buf.Len()) <= limit {
 		var n int
@@ -316,7 +316,7 @@ func readReply(response *http.Response, buf *bytes.Buffer, limit int64) error {
 		return &callError{reason: "too_large", text: fmt.Sprintf("the upstream's reply is larger than %d bytes", limit)}
 	case err == io.EOF:
 		return nil
-	case body != io.Reader(response.Body):
+	case body != reply.Body:
 		return unzipError(err)
 	}
 	return err

@@ -47,6 +47,7 @@ type Conn struct {
 	headLeft int64      // how much of a head may still be read; unlimited in the body
 	failed   error      // of a read in this call, other than io.EOF
 	writing  chan error // gets the result of a large write; nil if there is none
+	last     Reply      // the last usual one, for its values
 	body     body
 	keep     bool // the server keeps the connection open after this reply
 }
@@ -79,7 +80,7 @@ func (c *Conn) Begin(until time.Time) {
 	c.until = until
 	_ = c.net.SetDeadline(until)
 	c.socket.sent.Store(false)
-	c.failed, c.keep, c.body.ended = nil, false, false
+	c.failed, c.keep, c.body = nil, false, body{}
 }
 
 // RoundTrip sends a request and returns its reply, whose body must be read before Release. head is the request line and the header, with
@@ -87,12 +88,12 @@ func (c *Conn) Begin(until time.Time) {
 //
 // Interim replies are skipped, except for 101, which is returned. If the request cannot be written whole but the server has replied, that is
 // no error. After an error nothing reads body any more.
-func (c *Conn) RoundTrip(head, body []byte) (*http.Response, error) {
+func (c *Conn) RoundTrip(head, body []byte) (Reply, error) {
 	var failed error // of a write
 	if len(head)+len(body) <= oneWrite {
 		c.out = append(head, body...)
 		if _, failed = c.net.Write(c.out); failed != nil && !c.Sent() {
-			return nil, failed
+			return Reply{}, failed
 		}
 	} else {
 		c.writing = make(chan error, 1)
@@ -104,30 +105,41 @@ func (c *Conn) RoundTrip(head, body []byte) (*http.Response, error) {
 			written <- err
 		}(c.net, c.writing)
 	}
-	response, err := c.readHead()
+	reply, err := c.readHead()
 	if err != nil {
 		c.endWrite()
-		return nil, err
+		return Reply{}, err
 	}
-	c.keep = failed == nil && !response.Close && response.StatusCode != http.StatusSwitchingProtocols
-	c.body.conn, c.body.ReadCloser, response.Body = c, response.Body, &c.body
-	return response, nil
+	c.keep = c.keep && failed == nil
+	reply.Body = &c.body
+	return reply, nil
 }
 
 // readHead reads the head of the reply.
-func (c *Conn) readHead() (*http.Response, error) {
+func (c *Conn) readHead() (Reply, error) {
 	c.headLeft = maxHead
+	_, _ = c.reader.Peek(1) // net/http meets the same error
+	arrived, _ := c.reader.Peek(c.reader.Buffered())
+	if reply, n := parseHead(arrived, &c.last); n > 0 {
+		_, _ = c.reader.Discard(n)
+		c.last, c.keep = reply, true
+		c.body = body{conn: c, left: reply.Length}
+		c.headLeft = math.MaxInt64
+		return reply, nil
+	}
 	for range maxInterim + 1 {
 		response, err := http.ReadResponse(c.reader, nil)
 		if err != nil {
-			return nil, c.cause(err)
+			return Reply{}, c.cause(err)
 		}
 		if s := response.StatusCode; s >= 200 || s < 100 || s == http.StatusSwitchingProtocols {
+			c.keep = !response.Close && s != http.StatusSwitchingProtocols
+			c.body = body{conn: c, parsed: response.Body}
 			c.headLeft = math.MaxInt64
-			return response, nil
+			return replyOf(response), nil
 		}
 	}
-	return nil, errInterim
+	return Reply{}, errInterim
 }
 
 // cause returns the error of the connection that has led to err: net/http reports a read that fails in a header or a trailer as malformed.
@@ -190,13 +202,25 @@ func (c *Conn) usable() bool {
 
 // A body is the body of a reply.
 type body struct {
-	conn *Conn
-	io.ReadCloser
-	ended bool // read to the end
+	conn   *Conn
+	parsed io.Reader // by net/http; nil for a body of a given length
+	left   int64     // of such a body
+	ended  bool      // read to the end
 }
 
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+func (b *body) Read(p []byte) (n int, err error) {
+	switch {
+	case b.parsed != nil:
+		n, err = b.parsed.Read(p)
+	case b.left > 0:
+		n, err = b.conn.reader.Read(p[:min(int64(len(p)), b.left)])
+		if b.left -= int64(n); err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+	}
+	if b.parsed == nil && b.left == 0 && err == nil {
+		err = io.EOF
+	}
 	if err != nil {
 		b.ended, err = err == io.EOF, b.conn.cause(err)
 	}

@@ -151,9 +151,9 @@ func TestDeadlineAndAbort(t *testing.T) {
 					c.Begin(time.Now().Add(time.Hour))
 					time.AfterFunc(20*time.Millisecond, c.Abort)
 				}
-				response, err := c.RoundTrip(head(c, "{}"), []byte("{}"))
+				reply, err := c.RoundTrip(head(c, "{}"), []byte("{}"))
 				if err == nil {
-					_, err = io.ReadAll(response.Body)
+					_, err = io.ReadAll(reply.Body)
 				}
 				if !isTimeout(err) || !c.Sent() {
 					t.Errorf("%s after %q: %v", how, part, err)
@@ -212,11 +212,11 @@ func TestUnreadRepliesCloseTheConnection(t *testing.T) {
 	})
 	c := connect(t, s.pool)
 	c.Begin(time.Now().Add(testTimeout))
-	response, err := c.RoundTrip(head(c, "{}"), []byte("{}"))
+	reply, err := c.RoundTrip(head(c, "{}"), []byte("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := response.Body.Read(make([]byte, 9)); err != nil {
+	if _, err := reply.Body.Read(make([]byte, 9)); err != nil {
 		t.Fatal(err)
 	}
 	c.Release()

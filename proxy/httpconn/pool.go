@@ -7,9 +7,9 @@
 //	}
 //	defer conn.Release()
 //	conn.Begin(time.Now().Add(timeout))
-//	response, err := conn.RoundTrip(head, body)
+//	reply, err := conn.RoundTrip(head, body)
 //	…
-//	_, err = io.ReadAll(response.Body)
+//	_, err = io.ReadAll(reply.Body)
 //
 // After an error, [Conn.Sent] reports whether a byte of the call may have left (requirement R23).
 package httpconn

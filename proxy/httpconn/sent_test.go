@@ -28,11 +28,11 @@ func TestEarlyReplyToALargeRequest(t *testing.T) {
 		body := []byte(strings.Repeat("a", 16<<20))
 		c := connect(t, s.pool)
 		c.Begin(time.Now().Add(time.Hour)) // the reply ends the call
-		response, err := c.RoundTrip(head(c, string(body)), body)
-		if err != nil || response.StatusCode != 413 {
-			t.Fatalf("%v %v", response, err)
+		reply, err := c.RoundTrip(head(c, string(body)), body)
+		if err != nil || reply.Status != 413 {
+			t.Fatalf("%v %v", reply, err)
 		}
-		if text, err := io.ReadAll(response.Body); err != nil || string(text) != "no" {
+		if text, err := io.ReadAll(reply.Body); err != nil || string(text) != "no" {
 			t.Errorf("%q %v", text, err)
 		}
 		c.Release()

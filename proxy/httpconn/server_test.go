@@ -115,12 +115,12 @@ func connect(t testing.TB, p *Pool) *Conn {
 func callOn(c *Conn, body string) (r result) {
 	defer c.Release()
 	c.Begin(time.Now().Add(testTimeout))
-	response, err := c.RoundTrip(head(c, body), []byte(body))
+	reply, err := c.RoundTrip(head(c, body), []byte(body))
 	if err != nil {
 		return result{err: err, sent: c.Sent()}
 	}
-	text, err := io.ReadAll(response.Body)
-	return result{response.StatusCode, string(text), err, c.Sent()}
+	text, err := io.ReadAll(reply.Body)
+	return result{reply.Status, string(text), err, c.Sent()}
 }
 
 // call makes a call.

@@ -1,0 +1,160 @@
+package httpconn
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// A Reply is the reply to a call, without interim replies. Header fields that this package does not need are left out.
+type Reply struct {
+	Status          int
+	ContentType     string
+	ContentEncoding string
+	RetryAfter      string    // "" if the reply has several
+	Length          int64     // of the body as it was sent, in bytes; negative if not known
+	Body            io.Reader // it must be read before the connection is released
+}
+
+// replyOf returns the parts of a reply that net/http has parsed.
+func replyOf(r *http.Response) Reply {
+	reply := Reply{
+		Status: r.StatusCode, Length: r.ContentLength,
+		ContentType: r.Header.Get("Content-Type"), ContentEncoding: r.Header.Get("Content-Encoding"),
+	}
+	if after := r.Header["Retry-After"]; len(after) == 1 {
+		reply.RetryAfter = after[0]
+	}
+	return reply
+}
+
+// parseHead parses the head of a usual reply at the beginning of b: complete, with a body of a given length, on a connection that stays open. It
+// returns the length of the head. It leaves any other reply to net/http: then n is 0, whether the reply is valid or not. It allocates only the
+// values that differ from those of last, an earlier reply of the same server.
+func parseHead(b []byte, last *Reply) (reply Reply, n int) {
+	end := bytes.Index(b, []byte("\r\n\r\n"))
+	if end < 0 {
+		return Reply{}, 0
+	}
+	line, rest := cutLine(b[:end])
+	if reply.Status = usualStatus(line); reply.Status == 0 {
+		return Reply{}, 0
+	}
+	reply.Length = -1
+	for len(rest) > 0 {
+		line, rest = cutLine(rest)
+		name, value, ok := cutField(line)
+		if !ok {
+			return Reply{}, 0
+		}
+		switch {
+		case isName(name, "content-length"):
+			ok = reply.Length < 0 && parseLength(value, &reply.Length)
+		case isName(name, "content-type"):
+			ok = setOnce(&reply.ContentType, value, last.ContentType)
+		case isName(name, "content-encoding"):
+			ok = setOnce(&reply.ContentEncoding, value, last.ContentEncoding)
+		case isName(name, "retry-after"):
+			ok = setOnce(&reply.RetryAfter, value, last.RetryAfter)
+		case isName(name, "connection"):
+			ok = strings.EqualFold(string(value), "keep-alive")
+		case isName(name, "transfer-encoding"), isName(name, "trailer"):
+			ok = false
+		}
+		if !ok {
+			return Reply{}, 0
+		}
+	}
+	if reply.Length < 0 {
+		return Reply{}, 0
+	}
+	return reply, end + len("\r\n\r\n")
+}
+
+// usualStatus returns the status of a reply of HTTP/1.1 that may have a body, or 0.
+func usualStatus(line []byte) int {
+	const version = "HTTP/1.1 "
+	if len(line) < len(version)+4 || string(line[:len(version)]) != version || line[len(version)+3] != ' ' || !isText(line) {
+		return 0
+	}
+	status := 0
+	for _, c := range line[len(version) : len(version)+3] {
+		if c < '0' || c > '9' {
+			return 0
+		}
+		status = 10*status + int(c-'0')
+	}
+	if status < 200 || status == http.StatusNoContent || status == http.StatusNotModified {
+		return 0
+	}
+	return status
+}
+
+// cutLine returns the first line, without its end, and what follows.
+func cutLine(b []byte) (line, rest []byte) {
+	line, rest, _ = bytes.Cut(b, []byte("\r\n"))
+	return line, rest
+}
+
+// cutField returns the name and the value of a header line.
+func cutField(line []byte) (name, value []byte, ok bool) {
+	name, value, ok = bytes.Cut(line, []byte(":"))
+	if !ok || len(name) == 0 || !isText(value) {
+		return nil, nil, false
+	}
+	for _, c := range name {
+		if (c|' ' < 'a' || c|' ' > 'z') && (c < '0' || c > '9') && c != '-' {
+			return nil, nil, false
+		}
+	}
+	return name, bytes.Trim(value, " \t"), true
+}
+
+// isText reports whether b has neither control characters, other than tabs, nor bytes outside ASCII.
+func isText(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\t' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// isName reports whether the name of a header field is that in lower case. Letters, digits and - are all that name has.
+func isName(name []byte, lower string) bool {
+	if len(name) != len(lower) {
+		return false
+	}
+	for i, c := range name {
+		if c|' ' != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func parseLength(value []byte, n *int64) bool {
+	if len(value) == 0 || len(value) > 18 {
+		return false
+	}
+	*n = 0
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return false
+		}
+		*n = 10**n + int64(c-'0')
+	}
+	return true
+}
+
+// setOnce sets a value that is not set yet. It uses last if that is equal, which saves an allocation.
+func setOnce(to *string, value []byte, last string) bool {
+	if *to != "" || len(value) == 0 {
+		return false
+	}
+	if *to = last; string(value) != last {
+		*to = string(value)
+	}
+	return true
+}
