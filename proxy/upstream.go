@@ -239,8 +239,8 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 	if early = early && deadline.Before(until); early {
 		until = deadline
 	}
-	conn.Begin(until)
-	reply, err := roundTrip(ctx, conn, r, buf, limit)
+	conn.Begin(ctx, r.connected, until)
+	reply, err := roundTrip(conn, r, buf, limit)
 	if err == nil {
 		return reply, nil
 	}
@@ -261,18 +261,14 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 }
 
 // roundTrip sends the request and reads the reply. It ends the use of the connection.
-func roundTrip(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (reply httpconn.Reply, err error) {
+func roundTrip(conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (reply httpconn.Reply, err error) {
 	read := false
-	stop := func() bool { return true }
-	if ctx.Done() != nil {
-		stop = context.AfterFunc(ctx, conn.Abort)
-	}
 	defer func() {
-		if stop() && read {
+		if read {
 			conn.Release()
 			return
 		}
-		conn.Close() // after an error or a panic, and if Abort may still run
+		conn.Close() // after an error or a panic
 	}()
 	head := append(append(conn.Buffer(), r.head...), r.id...)
 	head = strconv.AppendInt(append(head, "\r\nContent-Length: "...), int64(len(r.body)), 10)

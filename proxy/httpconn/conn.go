@@ -2,6 +2,7 @@ package httpconn
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,9 +22,11 @@ const (
 	// oneWrite is the largest request that is written by the goroutine of the call. A larger one may not fit into the buffer of the socket,
 	// and a server may answer before it has read it.
 	oneWrite = 16 << 10
+	// unwatched is how long a call waits before its context is watched. Most calls end sooner, and need not be registered with it.
+	unwatched = 50 * time.Millisecond
 )
 
-// ErrTimeout is the error of a call that has reached its deadline, or was aborted.
+// ErrTimeout is the error of a call that has reached its deadline, or whose context has ended.
 var ErrTimeout = os.ErrDeadlineExceeded
 
 var (
@@ -31,7 +34,7 @@ var (
 	errInterim   = fmt.Errorf("there are more than %d interim replies", maxInterim)
 )
 
-// A Conn is a connection to a server. It belongs to one goroutine until Release; only Abort may be called by another one.
+// A Conn is a connection to a server. It belongs to one goroutine until Release.
 type Conn struct {
 	pool   *Pool
 	socket *socket
@@ -42,7 +45,12 @@ type Conn struct {
 
 	reused    bool
 	idleSince time.Time
-	until     time.Time // the deadline of the last call
+
+	// Of the last call.
+	ctx      context.Context // nil if it does not end
+	until    time.Time
+	deadline time.Time   // of the socket: until, or an earlier one at which ctx begins to be watched
+	unwatch  func() bool // ends the watch of ctx; nil if it has not begun
 
 	headLeft int64      // how much of a head may still be read; unlimited in the body
 	failed   error      // of a read in this call, other than io.EOF
@@ -54,7 +62,7 @@ type Conn struct {
 
 func newConn(p *Pool, tcp net.Conn) *Conn {
 	c := &Conn{pool: p, socket: newSocket(tcp)}
-	c.socket.tls = p.TLS != nil
+	c.socket.tls, c.socket.watch = p.TLS != nil, c.watch
 	c.net = c.socket
 	c.reader = bufio.NewReader((*headReader)(c))
 	return c
@@ -66,22 +74,43 @@ func (c *Conn) Reused() bool { return c.reused }
 // Buffer returns an empty slice to which the head of the next request may be appended. It saves an allocation.
 func (c *Conn) Buffer() []byte { return c.out[:0] }
 
-// Abort makes the call fail at once with [ErrTimeout]. It may be called by another goroutine, but not after Release.
-func (c *Conn) Abort() { _ = c.net.SetDeadline(past) }
-
 var past = time.Unix(1, 0)
 
 // Sent reports whether a byte of the last call may have left.
 func (c *Conn) Sent() bool { return c.socket.sent.Load() }
 
-// Begin prepares the connection for a call that must end until a time, with the last byte of its reply. After that the call fails with
-// [ErrTimeout].
-func (c *Conn) Begin(until time.Time) {
-	c.until = until
-	_ = c.net.SetDeadline(until)
+// Begin prepares the connection for a call that begins now and must end until a time, with the last byte of its reply. After that, and within
+// 50 ms after the end of ctx, the call fails with [ErrTimeout].
+func (c *Conn) Begin(ctx context.Context, now, until time.Time) {
+	c.ctx, c.until, c.unwatch = nil, until, nil
+	if ctx.Done() != nil {
+		c.ctx = ctx
+		if watched := now.Add(unwatched); watched.Before(until) {
+			until = watched
+		}
+	}
+	c.setDeadline(until)
 	c.socket.sent.Store(false)
 	c.failed, c.keep, c.body = nil, false, body{}
 }
+
+// watch begins to watch the context of the call. It returns false if the deadline was that of the call.
+func (c *Conn) watch() bool {
+	if c.ctx == nil || c.unwatch != nil {
+		return false
+	}
+	c.setDeadline(c.until)
+	c.unwatch = context.AfterFunc(c.ctx, c.abort)
+	return true
+}
+
+func (c *Conn) setDeadline(at time.Time) {
+	c.deadline = at
+	_ = c.net.SetDeadline(at)
+}
+
+// abort makes the call fail at once with [ErrTimeout].
+func (c *Conn) abort() { _ = c.net.SetDeadline(past) }
 
 // RoundTrip sends a request and returns its reply, whose body must be read before Release. head is the request line and the header, with
 // the length of body and the empty line. If head was appended to Buffer, it is not copied. The request is sent in one write if it is small.
@@ -96,6 +125,7 @@ func (c *Conn) RoundTrip(head, body []byte) (Reply, error) {
 			return Reply{}, failed
 		}
 	} else {
+		c.watch() // here, since two goroutines use the connection from now on
 		c.writing = make(chan error, 1)
 		go func(w net.Conn, written chan<- error) {
 			_, err := w.Write(head)
@@ -169,7 +199,7 @@ func (c *Conn) endWrite() (whole bool) {
 // Release ends the use of the connection. The connection is kept for the next call if the request was written whole, the reply was read to its
 // end, nothing followed it, no read failed (reader would return that error to the next call) and the server does not close it; else it is closed.
 func (c *Conn) Release() {
-	if c.endWrite() && c.keep && c.body.ended && c.failed == nil && c.reader.Buffered() == 0 {
+	if c.endWrite() && c.endWatch() && c.keep && c.body.ended && c.failed == nil && c.reader.Buffered() == 0 {
 		c.keep = false
 		c.pool.put(c)
 		return
@@ -181,7 +211,15 @@ func (c *Conn) Release() {
 func (c *Conn) Close() {
 	c.keep = false
 	_ = c.socket.Close()
-	c.endWrite()
+	c.endWrite() // before endWatch: the goroutine that writes may look whether the context is watched
+	c.endWatch()
+}
+
+// endWatch returns false if abort was called, or is being called.
+func (c *Conn) endWatch() bool {
+	inTime := c.unwatch == nil || c.unwatch()
+	c.ctx, c.unwatch = nil, nil
+	return inTime
 }
 
 // usable reports whether an idle connection can take a call: it is not idle for too long, and the server has neither closed it nor
@@ -190,8 +228,8 @@ func (c *Conn) usable() bool {
 	if time.Since(c.idleSince) >= IdleTimeout {
 		return false
 	}
-	if !time.Now().Before(c.until) { // the deadline of the last call
-		_ = c.net.SetDeadline(time.Time{})
+	if !time.Now().Before(c.deadline) {
+		c.setDeadline(time.Time{})
 	}
 	c.socket.atOnce = true
 	defer func() { c.socket.atOnce = false }()
@@ -250,6 +288,7 @@ func (r *headReader) Read(p []byte) (int, error) {
 type socket struct {
 	net.Conn
 	read   func(p []byte) (int, error) // reads without waiting
+	watch  func() bool                 // is called at a deadline; it returns true if there is a later one
 	sent   atomic.Bool                 // a byte was written since this was set to false; a large request is written by its own goroutine
 	atOnce bool                        // Read does not wait
 	tls    bool
@@ -259,17 +298,22 @@ type socket struct {
 func newSocket(c net.Conn) *socket { return &socket{Conn: c, read: atOnce(c)} }
 
 func (s *socket) Write(p []byte) (int, error) {
-	n, err := s.Conn.Write(p)
-	if n > 0 {
-		s.sent.Store(true)
+	written := 0
+	for {
+		n, err := s.Conn.Write(p[written:])
+		if n > 0 {
+			s.sent.Store(true)
+		}
+		if written += n; err == nil || !errors.Is(err, ErrTimeout) || !s.watch() {
+			return written, err
+		}
 	}
-	return n, err
 }
 
 func (s *socket) Read(p []byte) (n int, err error) {
 	if s.atOnce {
 		n, err = s.read(p)
-	} else {
+	} else if n, err = s.Conn.Read(p); n == 0 && errors.Is(err, ErrTimeout) && s.watch() {
 		n, err = s.Conn.Read(p)
 	}
 	if s.tls && n > 0 {

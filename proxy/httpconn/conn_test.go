@@ -134,22 +134,28 @@ func TestR24_RepliesThatBreakOff(t *testing.T) {
 	}
 }
 
-// A call ends at its deadline, or when it is aborted, and its connection is closed.
-func TestDeadlineAndAbort(t *testing.T) {
+// A call ends at its deadline, or when its context ends before or after that is watched, and its connection is closed.
+func TestDeadlineAndContext(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
 		for _, part := range []string{"", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n0\r\nA: "} {
-			for _, how := range []string{"deadline", "abort"} {
+			for _, how := range []string{"deadline", "late deadline", "cancel", "late cancel"} {
 				s := newTestServer(t, secure, func(c net.Conn, _ string) bool {
 					_, _ = io.WriteString(c, part)
 					return true
 				})
 				c := connect(t, s.pool)
-				if how == "deadline" {
-					c.Begin(time.Now().Add(20 * time.Millisecond))
+				after := unwatched / 2
+				if strings.HasPrefix(how, "late") {
+					after = 2 * unwatched
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if strings.HasSuffix(how, "deadline") {
+					c.Begin(ctx, time.Now(), time.Now().Add(after))
 				} else {
-					c.Begin(time.Now().Add(time.Hour))
-					time.AfterFunc(20*time.Millisecond, c.Abort)
+					c.Begin(ctx, time.Now(), time.Now().Add(time.Hour))
+					time.AfterFunc(after, cancel)
 				}
 				reply, err := c.RoundTrip(head(c, "{}"), []byte("{}"))
 				if err == nil {
@@ -184,10 +190,11 @@ func TestCloseDoesNotWaitForTheServer(t *testing.T) {
 					close(stuck)
 				}()
 				c := connect(t, s.pool)
-				c.Begin(time.Now().Add(time.Hour))
+				ctx, cancel := context.WithCancel(t.Context())
+				c.Begin(ctx, time.Now(), time.Now().Add(time.Hour))
 				go func() {
 					<-stuck
-					c.Abort()
+					cancel()
 				}()
 				_, err := c.RoundTrip(head(c, strings.Repeat("a", size)), []byte(strings.Repeat("a", size)))
 				ended := time.Now()
@@ -203,6 +210,48 @@ func TestCloseDoesNotWaitForTheServer(t *testing.T) {
 	}
 }
 
+// A call that takes so long that its context is watched gets its reply, and its connection is kept.
+func TestSlowReply(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		for _, name := range []string{"length", "chunked"} {
+			for _, size := range []int{2, 100_000} {
+				t.Run(fmt.Sprintf("%s/TLS %t/%d bytes", name, secure, size), func(t *testing.T) {
+					t.Parallel()
+					text := replies[name].text
+					s := newTestServer(t, secure, func(c net.Conn, _ string) bool {
+						for _, part := range []string{text[:3], text[3 : len(text)-2], text[len(text)-2:]} {
+							<-time.After(unwatched * 3 / 4)
+							if _, err := io.WriteString(c, part); err != nil {
+								return false
+							}
+						}
+						return true
+					})
+					ctx, cancel := context.WithCancel(t.Context())
+					for range 2 {
+						c := connect(t, s.pool)
+						c.Begin(ctx, time.Now(), time.Now().Add(testTimeout))
+						body := strings.Repeat("a", size)
+						reply, err := c.RoundTrip(head(c, body), []byte(body))
+						if err != nil {
+							t.Fatal(err)
+						}
+						if got, err := io.ReadAll(reply.Body); err != nil || string(got) != replies[name].body {
+							t.Errorf("%q %v", got, err)
+						}
+						c.Release()
+					}
+					cancel() // has no effect any more
+					if got := s.call(t, "{}"); got.err != nil || s.connections.Load() != 1 {
+						t.Errorf("%+v, over %d connections", got, s.connections.Load())
+					}
+				})
+			}
+		}
+	}
+}
+
 // A reply that was not read to its end leaves nothing for the next call.
 func TestUnreadRepliesCloseTheConnection(t *testing.T) {
 	t.Parallel()
@@ -211,7 +260,7 @@ func TestUnreadRepliesCloseTheConnection(t *testing.T) {
 		return true
 	})
 	c := connect(t, s.pool)
-	c.Begin(time.Now().Add(testTimeout))
+	c.Begin(t.Context(), time.Now(), time.Now().Add(testTimeout))
 	reply, err := c.RoundTrip(head(c, "{}"), []byte("{}"))
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@
 //		conn, err = pool.Open(ctx)
 //	}
 //	defer conn.Release()
-//	conn.Begin(time.Now().Add(timeout))
+//	conn.Begin(ctx, now, now.Add(timeout))
 //	reply, err := conn.RoundTrip(head, body)
 //	…
 //	_, err = io.ReadAll(reply.Body)

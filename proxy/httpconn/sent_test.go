@@ -27,7 +27,7 @@ func TestEarlyReplyToALargeRequest(t *testing.T) {
 		}()
 		body := []byte(strings.Repeat("a", 16<<20))
 		c := connect(t, s.pool)
-		c.Begin(time.Now().Add(time.Hour)) // the reply ends the call
+		c.Begin(t.Context(), time.Now(), time.Now().Add(time.Hour)) // the reply ends the call
 		reply, err := c.RoundTrip(head(c, string(body)), body)
 		if err != nil || reply.Status != 413 {
 			t.Fatalf("%v %v", reply, err)

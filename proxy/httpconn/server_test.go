@@ -114,7 +114,7 @@ func connect(t testing.TB, p *Pool) *Conn {
 // callOn makes a call on a connection and releases it.
 func callOn(c *Conn, body string) (r result) {
 	defer c.Release()
-	c.Begin(time.Now().Add(testTimeout))
+	c.Begin(context.Background(), time.Now(), time.Now().Add(testTimeout))
 	reply, err := c.RoundTrip(head(c, body), []byte(body))
 	if err != nil {
 		return result{err: err, sent: c.Sent()}
