@@ -252,6 +252,26 @@ func TestSlowReply(t *testing.T) {
 	}
 }
 
+// The context of a large request is watched from its beginning: later, both the goroutine that writes and the one that reads could begin it.
+func TestLargeRequestIsWatchedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, false, func(c net.Conn, _ string) bool {
+		_, err := io.WriteString(c, replies["length"].text)
+		return err == nil
+	})
+	for _, body := range []string{"{}", strings.Repeat("a", oneWrite)} {
+		c := connect(t, s.pool)
+		c.Begin(t.Context(), time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
+		if _, err := c.RoundTrip(head(c, body), []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		if watched := c.unwatch != nil; watched != (len(body) > 2) {
+			t.Errorf("%d bytes: watched is %t", len(body), watched)
+		}
+		c.Close()
+	}
+}
+
 // A reply that was not read to its end leaves nothing for the next call.
 func TestUnreadRepliesCloseTheConnection(t *testing.T) {
 	t.Parallel()

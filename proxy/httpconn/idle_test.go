@@ -166,9 +166,11 @@ func TestOldDeadlineHasNoEffect(t *testing.T) {
 			return err == nil
 		})
 		s.call(t, "{}")
-		s.pool.idle[0].Begin(t.Context(), past, past)
-		if got := s.call(t, "{}"); got.err != nil || s.connections.Load() != 1 {
-			t.Errorf("%+v, over %d connections", got, s.connections.Load())
+		for _, until := range []time.Time{past, time.Now().Add(time.Hour)} {
+			s.pool.idle[0].Begin(t.Context(), past, until)
+			if got := s.call(t, "{}"); got.err != nil || s.connections.Load() != 1 {
+				t.Errorf("%+v, over %d connections", got, s.connections.Load())
+			}
 		}
 	}
 }
