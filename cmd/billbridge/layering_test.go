@@ -45,13 +45,18 @@ var layers = map[string]layer{
 		of:    []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/httpconn", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
+	// It shows the gateway to the operator, and knows neither files nor the sandbox.
+	"proxy/console": {
+		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/partner", "proxy/rollout", "proxy/relay", "proxy/store"},
+		never: []string{"os", "os/", "flag", "net"},
+	},
 	// It makes calls on connections, independent of gateway and config.
 	"proxy/httpconn": {never: []string{"github.com/prometheus/"}},
 	// It processes bytes of connections, independent of gateway and config.
 	"proxy/framing": {never: []string{"net/http", "os", "github.com/prometheus/"}},
 	// It wires the other packages.
 	"proxy/server": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/console", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag"},
 	},
 	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox", "proxy/store/storetest"}}, // a program for measurements

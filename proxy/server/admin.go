@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/console"
 	"billbridge/translate"
 
 	"github.com/gorilla/mux"
@@ -65,8 +66,8 @@ func (s *Server) logWarnings(c *config.Config) {
 	}
 }
 
-// completeAdmin adds reload, callbacks, store and rollout to the admin listener.
-func (s *Server) completeAdmin(c *config.Config, registry prometheus.Gatherer) {
+// completeAdmin adds reload, callbacks, store, rollout and the console to the admin listener.
+func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	handlers := map[string]http.Handler{}
 	if s.relay != nil {
 		handlers["/callbacks"], handlers["/store"] = s.relay.Operator(), s.storeHandler()
@@ -74,17 +75,28 @@ func (s *Server) completeAdmin(c *config.Config, registry prometheus.Gatherer) {
 	if s.rollout != nil {
 		handlers["/rollout"] = s.rollout.Operator()
 	}
+	pages, err := console.New(console.Options{
+		Gateway: s.gateway, Config: s.gateway.Config, Rollout: handlers["/rollout"], Callbacks: handlers["/callbacks"], Store: handlers["/store"],
+		Reload: s.Reload, Logger: s.log, Version: s.version,
+	})
+	if err != nil {
+		return err
+	}
+	handlers["/"] = pages
 	handler := newAdminHandler(s.tokens, registry, s.ready, s.Reload, handlers)
 	s.adminHandler.Store(&handler)
+	return nil
 }
 
 // newAdminHandler returns the handler of the admin listener: metrics, health, readiness, reload, and the handlers of
-// handlers, each below its path prefix. If a token is set, every path but /-/healthy and /-/ready requires it as a
+// handlers, each below its path prefix; that of "/" has all other paths. If a token is set, every path but /-/healthy and /-/ready requires it as a
 // bearer token. An error of reload is in the response.
 func newAdminHandler(t *tokens, metrics prometheus.Gatherer, ready func() []check, reload func() error, handlers map[string]http.Handler) http.Handler {
 	r := mux.NewRouter()
 	for prefix, handler := range handlers {
-		r.PathPrefix(prefix).Handler(requireToken(t, handler))
+		if prefix != "/" {
+			r.PathPrefix(prefix).Handler(requireToken(t, handler))
+		}
 	}
 	r.Path("/metrics").Methods(http.MethodGet).Handler(requireToken(t, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
 	r.Path("/-/healthy").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -100,6 +112,9 @@ func newAdminHandler(t *tokens, metrics prometheus.Gatherer, ready func() []chec
 		}
 		writeText(w, http.StatusOK, "reloaded")
 	})))
+	if console := handlers["/"]; console != nil {
+		r.PathPrefix("/").Handler(requireToken(t, console))
+	}
 	// CSRF protection: a web page in the operator's browser cannot change anything.
 	return http.NewCrossOriginProtection().Handler(r)
 }

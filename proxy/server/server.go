@@ -41,6 +41,7 @@ type Server struct {
 	load    func() (*config.Config, error)
 	sockets map[string]net.Listener // opened by another process, by config key
 	log     *slog.Logger
+	version string
 
 	partnerServer  *http.Server
 	callbackServer *http.Server // nil if callbacks have no listener of their own
@@ -79,7 +80,7 @@ type Server struct {
 // The admin listener serves first. The partners' listener opens after the store: a call that waited in its socket would
 // look new although its caller may have given up.
 func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, error), sockets map[string]net.Listener, build Build, logger *slog.Logger) (_ *Server, err error) {
-	s := &Server{load: load, sockets: sockets, log: logger, config: c, serveErrors: make(chan error, 3)}
+	s := &Server{load: load, sockets: sockets, log: logger, config: c, version: build.Version, serveErrors: make(chan error, 3)}
 	defer func() {
 		if err != nil {
 			s.closeAll()
@@ -119,7 +120,9 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	}
 	s.apply(c)
 	s.newServers(c)
-	s.completeAdmin(c, registry)
+	if err := s.completeAdmin(registry); err != nil {
+		return nil, err
+	}
 	s.serving.Store(true) // the listeners accept connections, and Run serves them
 	return s, nil
 }

@@ -1,0 +1,54 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// An apiError is an error that the admin API has answered with.
+type apiError struct {
+	status int
+	text   string // of the API, in English
+}
+
+func (e *apiError) Error() string { return e.text }
+
+// call calls a handler of the admin API in this process, and decodes its answer into answer, unless that is nil. target is path and
+// query as in the API. An answer other than 200 is an *apiError.
+func (c *Console) call(r *http.Request, api http.Handler, method, target string, body []byte, answer any) error {
+	if api == nil {
+		return &apiError{http.StatusNotFound, "this gateway has no such section: its config has no rollout or no store"}
+	}
+	request, err := http.NewRequestWithContext(r.Context(), method, target, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.RemoteAddr = r.RemoteAddr
+	reply := &recorder{header: http.Header{}, status: http.StatusOK}
+	api.ServeHTTP(reply, request)
+	if reply.status != http.StatusOK {
+		return &apiError{reply.status, strings.TrimSpace(reply.body.String())}
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.NewDecoder(&reply.body).Decode(answer); err != nil && err != io.EOF {
+		return fmt.Errorf("%s %s: %w", method, request.URL.Path, err)
+	}
+	return nil
+}
+
+// A recorder is a ResponseWriter that keeps the answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header            { return r.header }
+func (r *recorder) WriteHeader(status int)         { r.status = status }
+func (r *recorder) Write(part []byte) (int, error) { return r.body.Write(part) }

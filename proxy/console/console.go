@@ -1,0 +1,189 @@
+// Package console serves the pages on which an operator sees what the gateway does, and steers it.
+//
+//	c, err := console.New(console.Options{Gateway: gateway, Config: config, Rollout: router.Operator(), Now: time.Now})
+//	proxy.New(config, proxy.Options{Finished: c.Finished})
+//	http.Handle("/", c)
+//
+// A Console is an http.Handler for the admin listener. It is a client of the admin API in the same process: it reads and changes
+// through the handlers that the commands use, so both have the same preconditions, limits and audit log. Its only state is a bounded
+// ring of finished calls and the numbers of the last 60 minutes.
+//
+// Every page works without scripts. The words are in text/, the pages in templates/.
+package console
+
+import (
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"billbridge/config"
+)
+
+// Options are the dependencies of a console.
+type Options struct {
+	Gateway Gateway
+	// Rollout, Callbacks, Store and Ready are handlers of the admin API. If one is nil, the gateway has no such section.
+	Rollout, Callbacks, Store, Ready http.Handler
+
+	Reload func() error          // if nil, the config cannot be read again
+	Config func() *config.Config // the config in force
+	Access Access                // if nil, there are no tokens, and every visitor may operate
+	Now    func() time.Time      // if nil, time.Now
+	Logger *slog.Logger          // if nil, nothing is logged
+
+	Version string
+	Demo    bool // every page says that it shows a demo
+}
+
+// Gateway is what the pages read of a [billbridge/proxy.Gateway].
+type Gateway interface{}
+
+// A Console serves the pages. It is safe for concurrent use.
+type Console struct {
+	options Options
+	mux     *http.ServeMux
+	reading map[string]bool                          // the patterns of POST routes that change nothing
+	pages   map[string]map[string]*template.Template // by language and name
+}
+
+// New returns a console.
+func New(o Options) (*Console, error) {
+	if o.Config == nil {
+		return nil, errors.New("console: Options.Config is missing")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Console{options: o, mux: http.NewServeMux(), reading: map[string]bool{}}
+	if err := c.parsePages(); err != nil {
+		return nil, err
+	}
+	for _, r := range c.routes() {
+		c.mux.HandleFunc(r.pattern, r.serve)
+		c.reading[r.pattern] = r.reads
+	}
+	return c, nil
+}
+
+// A route is a page or an action. A visitor that may only read gets 403 for every POST unless reads is set.
+type route struct {
+	pattern string
+	serve   http.HandlerFunc
+	reads   bool // a POST that changes nothing
+}
+
+// routes returns the routes. The paths of the admin API are those of package server: /metrics, /-/…, /rollout…, /callbacks…, /store…;
+// a page must not begin with one of them. So the pages of callbacks are below /deliveries.
+//
+//	/                     Overview
+//	/calls                Calls, /calls/live their events
+//	/calls/{id}           one call
+//	/partners             the board
+//	/partners/{partner}   one partner
+//	/bills                Bills
+//	/deliveries           Callbacks
+//	/deliveries/{id}      one callback
+//	/playground           Playground
+//	/table                Table
+//	/config               Config
+//	/sign-in, /sign-out   sessions
+//	/static/…             style and scripts
+func (c *Console) routes() []route {
+	return []route{
+		{pattern: "GET /static/{file}", serve: c.static},
+		{pattern: "GET /sign-in", serve: c.signIn},
+		{pattern: "POST /sign-in", serve: c.signIn, reads: true},
+		{pattern: "POST /sign-out", serve: c.signOut, reads: true},
+
+		{pattern: "GET /{$}", serve: c.overview},
+	}
+}
+
+// A section is an entry of the navigation. Its title is the text nav.NAME.
+type section struct{ Name, Path string }
+
+var sections = []section{
+	{"overview", "/"},
+	{"calls", "/calls"},
+	{"partners", "/partners"},
+	{"bills", "/bills"},
+	{"callbacks", "/deliveries"},
+	{"playground", "/playground"},
+	{"table", "/table"},
+	{"config", "/config"},
+}
+
+// navigation returns the sections that this gateway has.
+func (c *Console) navigation() []section {
+	patterns := map[string]bool{}
+	for _, r := range c.routes() {
+		patterns[strings.TrimSuffix(r.pattern, "{$}")] = true
+	}
+	return slices.DeleteFunc(slices.Clone(sections), func(s section) bool {
+		switch {
+		case !patterns["GET "+s.Path]:
+			return true
+		case s.Name == "partners" || s.Name == "bills":
+			return c.options.Rollout == nil
+		case s.Name == "callbacks":
+			return c.options.Callbacks == nil
+		}
+		return false
+	})
+}
+
+// sectionOf returns the name of the section that a path belongs to, or "".
+func sectionOf(path string) string {
+	for _, s := range sections {
+		if path == s.Path || s.Path != "/" && strings.HasPrefix(path, s.Path+"/") {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// maxBody is the most that a form may have, in bytes: a document for the playground, and its overlay.
+const maxBody = 4 << 20
+
+// ServeHTTP serves a page.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w.Header())
+	if c.switchLanguage(w, r) {
+		return
+	}
+	ctx := withLanguage(r.Context(), c.languageOf(r))
+	if c.options.Access == nil && ctx.Value(visitorKey{}) == nil {
+		ctx = WithVisitor(ctx, Visitor{MayOperate: true}) // the server has checked that the listener is on loopback
+	}
+	r = r.WithContext(ctx)
+	_, pattern := c.mux.Handler(r)
+	switch {
+	case !c.mayEnter(r, pattern):
+		c.askToSignIn(w, r)
+	case pattern == "" && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		c.refuse(w, r, http.StatusMethodNotAllowed, "error.method")
+	case pattern == "":
+		c.refuse(w, r, http.StatusNotFound, "error.path")
+	case r.Method == http.MethodPost && !c.reading[pattern] && !visitorOf(r).MayOperate:
+		c.refuse(w, r, http.StatusForbidden, "error.read_only")
+	default:
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		c.mux.ServeHTTP(w, r)
+	}
+}
+
+// setHeaders sets the headers of every answer. The policy allows no inline script and no inline style, and nothing from elsewhere.
+func setHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "+
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+}

@@ -1,0 +1,64 @@
+package console
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"billbridge/config"
+	"billbridge/translate"
+)
+
+// testConfig is the config of a gateway with two upstreams.
+const testConfig = `
+upstreams:
+  old: {form: legacy, url: "http://127.0.0.1:1"}
+  new: {form: v2, url: "http://127.0.0.1:2"}
+route: {default: old}
+`
+
+func parseConfig(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// newConsole returns a console with these options. If they have no config, it is testConfig.
+func newConsole(t *testing.T, o Options) *Console {
+	t.Helper()
+	if o.Config == nil {
+		c := parseConfig(t, testConfig)
+		o.Config = func() *config.Config { return c }
+	}
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// get requests a page, in a language of languages or "" for the default.
+func get(t *testing.T, h http.Handler, target, language string) (status int, body string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	r.Header.Set("Accept-Language", language)
+	return do(h, r)
+}
+
+// post sends a form.
+func post(t *testing.T, h http.Handler, target, form string) (status int, body string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, target, strings.NewReader(form))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return do(h, r)
+}
+
+func do(h http.Handler, r *http.Request) (status int, body string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}

@@ -1,0 +1,221 @@
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed templates static
+var files embed.FS
+
+// A view is the dot of a page's template. Within range and with, $ is the view.
+type view struct {
+	Name     string
+	Title    string
+	Lang     string
+	Visitor  Visitor
+	Sessions bool // visitors sign in and out
+	Demo     bool
+	Version  string
+	Nav      []section
+	Section  string // the current one
+	Data     any
+
+	url *url.URL
+}
+
+// InLanguage returns the address of the page in a language.
+func (v view) InLanguage(l string) string {
+	query := v.url.Query()
+	query.Set("lang", l)
+	return v.url.Path + "?" + query.Encode()
+}
+
+// Languages returns the languages of the switch.
+func (v view) Languages() []string { return languages }
+
+// page writes a page: the template templates/NAME.html with data as .Data.
+func (c *Console) page(w http.ResponseWriter, r *http.Request, name string, data any) {
+	c.pageWithStatus(w, r, http.StatusOK, name, data)
+}
+
+func (c *Console) pageWithStatus(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
+	c.write(w, r, status, name, "base", data)
+}
+
+// part writes one block of a page's template, for htmx.
+func (c *Console) part(w http.ResponseWriter, r *http.Request, name, block string, data any) {
+	c.write(w, r, http.StatusOK, name, block, data)
+}
+
+func (c *Console) write(w http.ResponseWriter, r *http.Request, status int, name, block string, data any) {
+	text, err := c.render(r, name, block, data)
+	if err != nil {
+		c.options.Logger.Error("a page of the console cannot be written", "page", name, "error", err.Error())
+		http.Error(w, "the page cannot be written: see the log of the gateway", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}
+
+// render executes a block of a page's template.
+func (c *Console) render(r *http.Request, name, block string, data any) ([]byte, error) {
+	lang := language(r)
+	page := c.pages[lang][name]
+	if page == nil {
+		return nil, fmt.Errorf("there is no template %s", name)
+	}
+	v := view{
+		Name: name, Lang: lang, Visitor: visitorOf(r), Sessions: c.options.Access != nil, Demo: c.options.Demo, Version: c.options.Version,
+		Nav: c.navigation(), Section: sectionOf(r.URL.Path), Data: data, url: r.URL,
+	}
+	var out bytes.Buffer
+	if err := page.ExecuteTemplate(&out, block, v); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// A refusal is the data of the page error.
+type refusal struct {
+	Status int
+	Key    string // of the text; "" if Text is of the API
+	Text   string
+}
+
+// refuse writes the page error with a text of text/.
+func (c *Console) refuse(w http.ResponseWriter, r *http.Request, status int, key string) {
+	c.pageWithStatus(w, r, status, "error", refusal{Status: status, Key: key})
+}
+
+// fail writes the page error for an error of call.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if api := (*apiError)(nil); errors.As(err, &api) {
+		c.pageWithStatus(w, r, api.status, "error", refusal{Status: api.status, Text: api.text})
+		return
+	}
+	c.options.Logger.Error("a page of the console failed", "path", r.URL.Path, "error", err.Error())
+	c.refuse(w, r, http.StatusInternalServerError, "error.internal")
+}
+
+// parsePages parses the templates of all pages, once for each language.
+func (c *Console) parsePages() error {
+	all, err := readTexts()
+	if err != nil {
+		return err
+	}
+	names, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		return err
+	}
+	c.pages = map[string]map[string]*template.Template{}
+	for _, l := range languages {
+		c.pages[l] = map[string]*template.Template{}
+		base, err := template.New("").Funcs(c.functions(all, l)).ParseFS(files, "templates/parts/*.html")
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			page, err := template.Must(base.Clone()).ParseFS(files, name)
+			if err != nil {
+				return err
+			}
+			c.pages[l][strings.TrimSuffix(path.Base(name), ".html")] = page
+		}
+	}
+	return nil
+}
+
+// functions are the functions of the templates:
+//
+//	{{t "key" arg…}}          the text of a key
+//	{{word "prefix." value}}  the text of prefix.VALUE, or the value
+//	{{partner .ID}}           a partner: its name, and the 12 digits
+//	{{time .At}}              a time, in RFC 3339
+//	{{number .N}}             a number with separators
+//	{{static "style.css"}}    the address of a file of static/
+func (c *Console) functions(all texts, lang string) template.FuncMap {
+	return template.FuncMap{
+		"t":       func(key string, args ...any) (string, error) { return all.t(lang, key, args...) },
+		"word":    func(prefix string, value any) string { return all.word(lang, prefix, value) },
+		"partner": c.partner,
+		"time":    timeElement,
+		"number":  number,
+		"static":  staticURL,
+	}
+}
+
+// partner returns a partner as HTML: the name of the config, if it has one, and the first digits of the ID.
+func (c *Console) partner(id any) template.HTML {
+	short := fmt.Sprint(id)
+	short = short[:min(len(short), 12)]
+	return template.HTML(`<span class="partner"><code>` + template.HTMLEscapeString(short) + `</code></span>`)
+}
+
+// timeElement returns a time as HTML. at is a time.Time or a *time.Time.
+func timeElement(at any) (template.HTML, error) {
+	var when time.Time
+	switch at := at.(type) {
+	case time.Time:
+		when = at
+	case *time.Time:
+		if at != nil {
+			when = *at
+		}
+	default:
+		return "", fmt.Errorf("time: %T is not a time", at)
+	}
+	if when.IsZero() {
+		return "–", nil
+	}
+	text := when.Local().Format(time.RFC3339)
+	return template.HTML(`<time datetime="` + text + `">` + text + `</time>`), nil
+}
+
+// number returns a whole number with a comma after each three digits.
+func number(n any) string {
+	digits := fmt.Sprint(n)
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return sign + digits
+}
+
+// staticURL returns the address of a file of static/, with a part of its hash, so that browsers can keep it.
+func staticURL(name string) (string, error) {
+	data, err := files.ReadFile("static/" + name)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return "/static/" + name + "?v=" + hex.EncodeToString(sum[:6]), nil
+}
+
+// static serves a file of static/.
+func (c *Console) static(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	data, err := files.ReadFile("static/" + name)
+	if err != nil || path.Ext(name) == ".md" {
+		c.refuse(w, r, http.StatusNotFound, "error.path")
+		return
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(data))
+}

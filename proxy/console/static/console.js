@@ -1,0 +1,1 @@
+// Scripts of the console. Every page works without them.

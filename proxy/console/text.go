@@ -1,0 +1,143 @@
+package console
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// languages are those of the pages. The first is the default.
+var languages = []string{"en", "ko"}
+
+// The texts are in text/*.yaml, one row for each key, with all languages beside each other.
+//
+//go:embed text/*.yaml
+var textFiles embed.FS
+
+// texts are the texts by key and language.
+type texts map[string]map[string]string
+
+func readTexts() (texts, error) {
+	names, err := fs.Glob(textFiles, "text/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	all := texts{}
+	for _, name := range names {
+		data, err := textFiles.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var file texts
+		if err := yaml.Unmarshal(data, &file); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for key, text := range file {
+			if all[key] != nil {
+				return nil, fmt.Errorf("%s: the key %s is in two files", name, key)
+			}
+			all[key] = text
+		}
+	}
+	return all, nil
+}
+
+// t returns the text of a key, formatted as by fmt.Sprintf. An unknown key is an error.
+func (x texts) t(language, key string, args ...any) (string, error) {
+	text, ok := x[key][language]
+	if !ok {
+		return "", fmt.Errorf("no text for %q in %s", key, language)
+	}
+	if len(args) == 0 {
+		return text, nil
+	}
+	return fmt.Sprintf(text, args...), nil
+}
+
+// word returns the text of prefix+value, or the value if it has none: for values of the API, which may get more.
+func (x texts) word(language, prefix string, value any) string {
+	if text, ok := x[prefix+fmt.Sprint(value)][language]; ok {
+		return text
+	}
+	return fmt.Sprint(value)
+}
+
+type languageKey struct{}
+
+func withLanguage(ctx context.Context, language string) context.Context {
+	return context.WithValue(ctx, languageKey{}, language)
+}
+
+func language(r *http.Request) string {
+	if l, ok := r.Context().Value(languageKey{}).(string); ok {
+		return l
+	}
+	return languages[0]
+}
+
+const languageCookie = "billbridge_lang"
+
+// switchLanguage stores the language of ?lang= in a cookie, and redirects to the same page without it.
+func (c *Console) switchLanguage(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodGet || !strings.Contains(r.URL.RawQuery, "lang=") {
+		return false
+	}
+	query := r.URL.Query()
+	chosen := supported(query.Get("lang"))
+	if chosen == "" {
+		return false
+	}
+	http.SetCookie(w, &http.Cookie{Name: languageCookie, Value: chosen, Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil})
+	query.Del("lang")
+	to := url.URL{Path: r.URL.Path, RawQuery: query.Encode()}
+	http.Redirect(w, r, localPath(to.String()), http.StatusSeeOther)
+	return true
+}
+
+// languageOf returns the language of the cookie, or else the first supported one of Accept-Language.
+func (c *Console) languageOf(r *http.Request) string {
+	if cookie, err := r.Cookie(languageCookie); err == nil {
+		if chosen := supported(cookie.Value); chosen != "" {
+			return chosen
+		}
+	}
+	best, weight := languages[0], 0.0
+	for part := range strings.SplitSeq(r.Header.Get("Accept-Language"), ",") {
+		tag, q, _ := strings.Cut(part, ";")
+		primary, _, _ := strings.Cut(strings.TrimSpace(tag), "-")
+		if l := supported(strings.ToLower(primary)); l != "" && quality(q) > weight {
+			best, weight = l, quality(q)
+		}
+	}
+	return best
+}
+
+// quality returns the weight of an entry of Accept-Language: 1 if it has none, 0 if it is not valid.
+func quality(q string) float64 {
+	q = strings.TrimSpace(q)
+	if q == "" {
+		return 1
+	}
+	value, err := strconv.ParseFloat(strings.TrimPrefix(q, "q="), 64)
+	if err != nil {
+		return 0
+	}
+	return value
+}
+
+// supported returns the language if the pages have it, otherwise "".
+func supported(l string) string {
+	for _, known := range languages {
+		if l == known {
+			return l
+		}
+	}
+	return ""
+}

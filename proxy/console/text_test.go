@@ -1,0 +1,92 @@
+package console
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	textUse    = regexp.MustCompile(`\bt "([^"]+)"`)
+	quotedWord = regexp.MustCompile(`"([a-z0-9_-]+(?:\.[a-z0-9_-]*)+)"`)
+	verbs      = regexp.MustCompile(`%(?:\[\d+\])?[a-z]`)
+)
+
+// sourceText returns the Go files and templates of the package.
+func sourceText(t *testing.T) (templates, code string) {
+	t.Helper()
+	for _, pattern := range []string{"templates/*.html", "templates/parts/*.html", "*.go"} {
+		names, err := fs.Glob(os.DirFS("."), pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: no file, %v", pattern, err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pattern == "*.go" {
+				code += string(data)
+			} else {
+				templates += string(data)
+			}
+		}
+	}
+	return templates, code
+}
+
+// Every text exists in all languages, with the same values to fill in.
+func TestEveryTextIsInAllLanguages(t *testing.T) {
+	t.Parallel()
+	all, err := readTexts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, text := range all {
+		want := verbs.FindAllString(text[languages[0]], -1)
+		slices.Sort(want)
+		for _, l := range languages {
+			got := verbs.FindAllString(text[l], -1)
+			slices.Sort(got)
+			if text[l] == "" || !slices.Equal(got, want) {
+				t.Errorf("%s in %s is %q: want a text with the values %q", key, l, text[l], want)
+			}
+		}
+		if len(text) != len(languages) {
+			t.Errorf("%s has %d languages", key, len(text))
+		}
+	}
+}
+
+// A template names no text that does not exist, and no text is left that nothing names. A name that ends in a dot, such as
+// "nav.", names all texts that begin with it.
+func TestTextsAreThoseThatPagesUse(t *testing.T) {
+	t.Parallel()
+	all, err := readTexts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	templates, code := sourceText(t)
+	for _, use := range textUse.FindAllStringSubmatch(templates, -1) {
+		if all[use[1]] == nil {
+			t.Errorf("a template uses the text %s, which does not exist", use[1])
+		}
+	}
+	used, prefixes := map[string]bool{}, []string{}
+	for _, word := range quotedWord.FindAllStringSubmatch(templates+code, -1) {
+		if used[word[1]] = true; strings.HasSuffix(word[1], ".") {
+			prefixes = append(prefixes, word[1])
+		}
+	}
+	for key := range all {
+		if !used[key] && !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) }) {
+			t.Errorf("nothing uses the text %s", key)
+		}
+	}
+}
