@@ -63,6 +63,8 @@ type forwarded struct {
 	called  bool          // the upstream was called
 	unknown bool          // a byte of the call may have left, and there is no reply
 	took    time.Duration // from getting a connection to the end of the reply
+
+	kept *kept // the messages, for Options.Finished; nil without it
 }
 
 // An outcome is how the caller was answered, for metrics and log.
@@ -171,6 +173,7 @@ func (x *exchange) handleCall() {
 	if !ok {
 		return
 	}
+	x.keep(reply.Status, body.Bytes())
 	answer, ok := x.translateReply(reply.Status, body, buffer)
 	if !ok {
 		return

@@ -36,6 +36,9 @@ type Options struct {
 	Relay      *relay.Relay          // if nil, callback addresses are not replaced
 	Rollout    *rollout.Router       // if nil, the config's route alone determines the upstream
 
+	// Finished, if not nil, is called with every exchange that has ended. It must not wait. What it gets is valid during the call only.
+	Finished func(*Finished)
+
 	// AnswerWithin is the write timeout of the listener; 0 if it has none. The gateway extends it for a config that needs more.
 	AnswerWithin time.Duration
 }
@@ -50,6 +53,7 @@ type Gateway struct {
 	rollout   *rollout.Router // may be nil
 	partners  knownPartners   // the partners whose calls the rollout has routed
 	relay     *relay.Relay    // may be nil
+	finished  func(*Finished) // may be nil
 
 	memory        memory // of the bodies of requests
 	inFlight      inFlight
@@ -81,7 +85,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		return nil, errors.New("the config has a rollout section, but Options.Rollout is nil")
 	}
 	draining, drain := context.WithCancel(context.Background())
-	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout, answerWithin: o.AnswerWithin}
+	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, answerWithin: o.AnswerWithin}
 	g.memory.held, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
 	g.inFlight.from = map[netip.Addr]int{}
 	g.inFlight.refused, g.partnerLimits = m.limited.WithLabelValues("in_flight"), partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}

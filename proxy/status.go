@@ -1,6 +1,32 @@
 package proxy
 
-import "billbridge/config"
+import (
+	"time"
+
+	"billbridge/config"
+)
 
 // Config returns the config in force.
 func (g *Gateway) Config() *config.Config { return g.current.Load().config }
+
+// An UpstreamStatus is the state of an upstream at a moment.
+type UpstreamStatus struct {
+	*config.Upstream
+	Breaker string     // closed, half-open or open
+	Opened  *time.Time // when the breaker opened; nil while it is closed
+}
+
+// Upstreams returns the state of the upstreams, in the order of the config.
+func (g *Gateway) Upstreams() []UpstreamStatus {
+	s := g.current.Load()
+	list := make([]UpstreamStatus, len(s.config.Upstreams))
+	for i := range list {
+		u := &s.config.Upstreams[i]
+		b := s.upstreams[u.Name].breaker
+		list[i] = UpstreamStatus{Upstream: u, Breaker: breakerStates[b.circuit.State()]}
+		if !b.circuit.IsClosed() {
+			list[i].Opened = b.opened.Load()
+		}
+	}
+	return list
+}

@@ -12,6 +12,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"html/template"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy"
 )
 
 // Options are the dependencies of a console.
@@ -39,14 +41,20 @@ type Options struct {
 	Demo    bool // every page says that it shows a demo
 }
 
-// Gateway is what the pages read of a [billbridge/proxy.Gateway].
-type Gateway interface{}
+// Gateway is what the pages read of a [proxy.Gateway].
+type Gateway interface {
+	Upstreams() []proxy.UpstreamStatus
+}
 
 // A Console serves the pages. It is safe for concurrent use.
 type Console struct {
 	options Options
 	mux     *http.ServeMux
-	reading map[string]bool                          // the patterns of POST routes that change nothing
+	reading map[string]bool // the patterns of POST routes that change nothing
+	ring    *ring
+	window  *window
+	closing <-chan struct{} // closed by Close
+	closed  func()
 	pages   map[string]map[string]*template.Template // by language and name
 }
 
@@ -61,7 +69,9 @@ func New(o Options) (*Console, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{options: o, mux: http.NewServeMux(), reading: map[string]bool{}}
+	c := &Console{options: o, mux: http.NewServeMux(), reading: map[string]bool{}, ring: newRing(o.Now()), window: newWindow(o.Now())}
+	closing, closed := context.WithCancel(context.Background())
+	c.closing, c.closed = closing.Done(), closed
 	if err := c.parsePages(); err != nil {
 		return nil, err
 	}
@@ -71,6 +81,15 @@ func New(o Options) (*Console, error) {
 	}
 	return c, nil
 }
+
+// Finished takes a finished call, as [proxy.Options] wants it. It does not wait.
+func (c *Console) Finished(f *proxy.Finished) {
+	c.window.add(f)
+	c.ring.add(f)
+}
+
+// Close ends the live pages, so that a server can shut down.
+func (c *Console) Close() { c.closed() }
 
 // A route is a page or an action. A visitor that may only read gets 403 for every POST unless reads is set.
 type route struct {

@@ -18,7 +18,7 @@ upstreams:
 route: {default: old}
 `
 
-func parseConfig(t *testing.T, text string) *config.Config {
+func parseConfig(t testing.TB, text string) *config.Config {
 	t.Helper()
 	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -27,12 +27,13 @@ func parseConfig(t *testing.T, text string) *config.Config {
 	return c
 }
 
+func configOf(c *config.Config) func() *config.Config { return func() *config.Config { return c } }
+
 // newConsole returns a console with these options. If they have no config, it is testConfig.
 func newConsole(t *testing.T, o Options) *Console {
 	t.Helper()
 	if o.Config == nil {
-		c := parseConfig(t, testConfig)
-		o.Config = func() *config.Config { return c }
+		o.Config = configOf(parseConfig(t, testConfig))
 	}
 	c, err := New(o)
 	if err != nil {

@@ -75,14 +75,16 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	if s.rollout != nil {
 		handlers["/rollout"] = s.rollout.Operator()
 	}
-	pages, err := console.New(console.Options{
+	var err error
+	s.console, err = console.New(console.Options{
 		Gateway: s.gateway, Config: s.gateway.Config, Rollout: handlers["/rollout"], Callbacks: handlers["/callbacks"], Store: handlers["/store"],
 		Reload: s.Reload, Logger: s.log, Version: s.version,
 	})
 	if err != nil {
 		return err
 	}
-	handlers["/"] = pages
+	s.adminServer.RegisterOnShutdown(s.console.Close)
+	handlers["/"] = s.console
 	handler := newAdminHandler(s.tokens, registry, s.ready, s.Reload, handlers)
 	s.adminHandler.Store(&handler)
 	return nil
@@ -112,8 +114,8 @@ func newAdminHandler(t *tokens, metrics prometheus.Gatherer, ready func() []chec
 		}
 		writeText(w, http.StatusOK, "reloaded")
 	})))
-	if console := handlers["/"]; console != nil {
-		r.PathPrefix("/").Handler(requireToken(t, console))
+	if pages := handlers["/"]; pages != nil {
+		r.PathPrefix("/").Handler(requireToken(t, pages))
 	}
 	// CSRF protection: a web page in the operator's browser cannot change anything.
 	return http.NewCrossOriginProtection().Handler(r)

@@ -23,6 +23,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/console"
 	"billbridge/proxy/framing"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
@@ -58,6 +59,7 @@ type Server struct {
 	tls, adminTLS atomic.Pointer[config.KeyPair]
 	tokens        *tokens
 	open          *connections
+	console       *console.Console
 
 	store   *store.Store // nil if the config has none
 	pinger  pinger
@@ -109,6 +111,7 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	}
 	if s.gateway, err = proxy.New(c, proxy.Options{
 		Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay, Rollout: s.rollout, AnswerWithin: c.AnswerWithin(),
+		Finished: func(f *proxy.Finished) { s.console.Finished(f) },
 	}); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,134 @@
+package console
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// BenchmarkFinished measures what the console adds to a translated read while no page is open. It makes the calls with and
+// without it in turn, and reports the medians. The caller is a connection over the loopback, as in front of a gateway.
+func BenchmarkFinished(b *testing.B) {
+	const batch = 50
+	upstream := cannedUpstream(b, `{"code":"0000","message":"SUCCESS","data":{"apiKey":"demo-partner-key","member":"m","merchant":"s","billId":"B1","apprState":"F","apprPrice":30000,"apprNum":"30000001","apprIssuer":"카드","apprMonthly":"00","apprDt":"20261122101112"}}`)
+	var call [2]func()
+	for i := range call {
+		console, err := New(Options{Config: configOf(parseConfig(b, `upstreams: {up: {form: v2, url: "`+upstream+`"}}`))})
+		if err != nil {
+			b.Fatal(err)
+		}
+		o := proxy.Options{Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))}
+		if i == 1 {
+			o.Finished = console.Finished
+		}
+		gateway, err := proxy.New(console.options.Config(), o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(gateway.Close)
+		call[i] = readCall(b, gateway)
+	}
+	var took [2][]time.Duration
+	for b.Loop() {
+		for i := range call {
+			began := time.Now()
+			for range batch {
+				call[i]()
+			}
+			took[i] = append(took[i], time.Since(began)/batch)
+		}
+	}
+	for i := range took {
+		slices.Sort(took[i])
+	}
+	without, with := took[0][len(took[0])/4], took[1][len(took[1])/4]
+	b.ReportMetric(float64(without.Nanoseconds()), "ns-without/call")
+	b.ReportMetric(float64(with.Nanoseconds()), "ns-with/call")
+	b.ReportMetric(100*(float64(with)/float64(without)-1), "%-more")
+}
+
+// readCall returns a function that makes one legacy read.
+func readCall(b *testing.B, h http.Handler) func() {
+	b.Helper()
+	const text = `{"apikey":"demo-partner-key","member":"m","merchant":"s","bill_id":"B1"}`
+	w := &emptyWriter{header: http.Header{}}
+	ctx, cancel := context.WithCancel(b.Context())
+	b.Cleanup(cancel)
+	return func() {
+		clear(w.header)
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/if/bill/read", strings.NewReader(text))
+		if h.ServeHTTP(w, r); w.status != http.StatusOK {
+			b.Fatal(w.status)
+		}
+	}
+}
+
+// An emptyWriter is a ResponseWriter that keeps nothing but the status.
+type emptyWriter struct {
+	header http.Header
+	status int
+}
+
+func (w *emptyWriter) Header() http.Header         { return w.header }
+func (w *emptyWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *emptyWriter) WriteHeader(status int)      { w.status = status }
+
+// cannedUpstream answers every request with the same reply, with little work.
+func cannedUpstream(b *testing.B, body string) (url string) {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	reply := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+	serve := func(c net.Conn) {
+		defer c.Close()
+		request := make([]byte, 64<<10)
+		for {
+			if n, err := c.Read(request); err != nil || n == len(request) { // a small request arrives in one piece
+				return
+			}
+			if _, err := c.Write(reply); err != nil {
+				return
+			}
+		}
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { serve(c) })
+		}
+	})
+	b.Cleanup(func() { _ = l.Close(); serving.Wait() })
+	return "http://" + l.Addr().String()
+}
+
+// BenchmarkRing measures the console's part alone.
+func BenchmarkRing(b *testing.B) {
+	c, err := New(Options{Config: configOf(parseConfig(b, testConfig))})
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := &proxy.Finished{At: time.Now(), Took: 3 * time.Millisecond, Operation: "bill.read", Upstream: "up", Status: 200, Code: "0000", Succeeded: true, ID: "x"}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Finished(f)
+	}
+}

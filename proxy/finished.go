@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"billbridge/proxy/accesslog"
+	"billbridge/proxy/partner"
+	"billbridge/translate"
+)
+
+// A Finished describes an exchange that has ended, for the access log and [Options.Finished]. It has no secrets but in Request and
+// Reply, which are those of the messages.
+type Finished struct {
+	At           time.Time     // when it ended
+	Took         time.Duration // from the header of the request to the end of the answer
+	BodyTook     time.Duration // from the header to the end of the request; 0 if the request was not read
+	UpstreamTook time.Duration // from the connection to the upstream to the end of its reply; 0 if it was not called
+
+	ID        string         // X-Request-Id: the caller may have chosen it
+	Partner   partner.ID     // the first digits; "" if the key is not known
+	Bill      string         // at most maxBill bytes; "" if there is none. The caller has chosen it.
+	Operation string         // "none" if the path is unknown
+	Client    translate.Form // of the caller
+	Upstream  string         // "none" if the call was refused before it had one
+	Form      translate.Form // of the upstream; "" if there is none
+	Route     string         // why the rollout chose the upstream; "" if it did not
+
+	Status     int
+	Code       string // of the catalogue, or "none" or "other"
+	Called     bool   // the upstream was called
+	Succeeded  bool   // the upstream replied with HTTP 2xx and the code of a success, and the caller got it
+	Unknown    bool   // a write whose outcome is not known
+	CallerGone bool   // when the answer was due, or while it was written
+	Reason     string // of a failure
+	Field      string // of a refusal, if the table has it
+
+	Level  slog.Level // of the line in the log
+	Logged bool       // the line was written; not so if log.sample left it out
+	Sample float64    // see log.sample; 0 for a line that is always written
+
+	// Translation is the one of the call, nil if it had none. Request and Reply are the messages of the caller and of the upstream. A
+	// message is nil if there was none, or if it is larger than MaxKept.
+	Translation    *translate.Translation
+	Request, Reply []byte
+	RequestSize    int // in bytes
+	ReplySize      int
+	ReplyStatus    int // HTTP; 0 without a reply
+}
+
+// MaxKept is the size of the largest message that a [Finished] has.
+const MaxKept = 8 << 10
+
+// describe sets the fields that the access log has. The strings are valid until the end of the exchange.
+func (x *exchange) describe(f *Finished, now time.Time) {
+	f.At, f.Took, f.ID, f.Partner, f.Operation, f.Client, f.Upstream = now, now.Sub(x.start), x.id, partner.ID(x.shortPartner()), none, x.client, none
+	f.Route, f.Status, f.Code = string(x.decided.route.Reason), x.out.status, x.codeLabel()
+	f.Called, f.CallerGone, f.Reason, f.Field = x.sent.called, x.sent.called && x.out.gone, x.out.reason, x.out.field
+	if x.route != nil {
+		f.Operation = x.route.operation.Name
+		if x.target != nil {
+			f.Upstream, f.Form = x.target.upstream.config.Name, x.target.upstream.config.Form
+		}
+	}
+	if f.Called {
+		f.UpstreamTook = x.sent.took
+		f.Unknown = x.sent.unknown && x.route.operation.Effect == translate.Write
+	}
+	if f.Unknown {
+		f.Bill = x.bill()
+	}
+}
+
+// A kept is what is kept of an exchange for Options.Finished.
+type kept struct {
+	Finished
+	buffer []byte // of the messages
+}
+
+var keptPool = sync.Pool{New: func() any { return new(kept) }}
+
+// keep copies the request and the reply for Options.Finished: their buffers are used again before the exchange ends.
+func (x *exchange) keep(replyStatus int, reply []byte) {
+	if x.gateway.finished == nil {
+		return
+	}
+	var request []byte
+	if x.in.body != nil {
+		request = x.in.body.Bytes()
+	}
+	k := keptPool.Get().(*kept)
+	k.Finished = Finished{ReplyStatus: replyStatus, RequestSize: len(request), ReplySize: len(reply)}
+	k.buffer = append(append(k.buffer[:0], upToMax(request)...), upToMax(reply)...)
+	if len(request) > 0 && len(request) <= MaxKept {
+		k.Request = k.buffer[:len(request)]
+	}
+	if len(reply) > 0 && len(reply) <= MaxKept {
+		k.Reply = k.buffer[len(k.Request):]
+	}
+	x.sent.kept = k
+}
+
+func upToMax(message []byte) []byte {
+	if len(message) > MaxKept {
+		return nil
+	}
+	return message
+}
+
+// keptOrNew returns what is kept of the exchange.
+func (x *exchange) keptOrNew() *kept {
+	if x.sent.kept == nil {
+		x.keep(0, nil)
+	}
+	return x.sent.kept
+}
+
+// describeMore sets the fields that the access log does not have.
+func (x *exchange) describeMore(f *Finished) {
+	if f.Bill == "" {
+		f.Bill = cmp.Or(x.bill(), x.decided.call.Bill)
+		f.Bill = f.Bill[:min(len(f.Bill), maxBill)]
+	}
+	if !x.in.at.IsZero() {
+		f.BodyTook = max(x.in.at.Sub(x.start), 0)
+	}
+	switch {
+	case x.target != nil:
+		f.Translation = x.target.translation
+	case x.route != nil:
+		f.Translation = x.route.readTranslation
+	}
+}
+
+// log adds the fields to a line of the access log.
+func (f *Finished) log(line *accesslog.Line) {
+	line.String("id", f.ID)
+	line.String("operation", f.Operation)
+	line.String("client", string(f.Client))
+	line.String("upstream", f.Upstream)
+	line.Int("status", f.Status)
+	line.String("code", f.Code)
+	line.Milliseconds("ms", f.Took)
+	if f.Route != "" {
+		line.String("route", f.Route)
+	}
+	if f.Partner != "" {
+		line.String("partner", string(f.Partner))
+	}
+	if f.Called {
+		line.Milliseconds("upstream_ms", f.UpstreamTook)
+	}
+	if f.Unknown {
+		line.String("outcome", "unknown")
+		if f.Bill != "" {
+			line.String("bill", f.Bill)
+		}
+	}
+	if f.Reason != "" {
+		line.String("reason", f.Reason)
+	}
+	if f.CallerGone {
+		line.Bool("caller_gone", true)
+	}
+	if f.Field != "" {
+		line.String("field", f.Field)
+	}
+	if f.Sample != 0 {
+		line.Float("sample", f.Sample)
+	}
+}
+
+// Line returns the line of the access log in JSON, as it is written if Logged is set.
+func (f *Finished) Line() string {
+	var out bytes.Buffer
+	h := accesslog.New(&out, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })
+	line := accesslog.Start(slog.New(h), f.At, f.Level)
+	if line == nil { // a level below INFO
+		return ""
+	}
+	f.log(line)
+	line.End()
+	h.Close()
+	return out.String()
+}
