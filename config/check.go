@@ -32,6 +32,7 @@ func (c *Config) check() {
 	c.checkStore()
 	c.checkCallbacks()
 	c.checkRollout()
+	c.checkPartners()
 	if c.Table != nil {
 		c.checkReadOperation()
 	}
@@ -149,22 +150,10 @@ func (c *Config) checkListeners() {
 	if _, port, _ := net.SplitHostPort(c.Listen); c.Listen == c.Admin.Listen && port != "0" {
 		s.addProblem(fmt.Sprintf("must differ from listen, but both are %q", c.Listen), "admin", "listen")
 	}
-	c.Admin.Position = s.position("admin", "listen")
-	inFile := c.Admin.Token.Reveal()
-	resolved := c.resolveSecret(&c.Admin.Token, "admin", "token")
-	if host, _, err := net.SplitHostPort(c.Admin.Listen); err == nil && resolved && !c.Admin.Token.IsSet() && !Loopback(host) {
-		text := fmt.Sprintf("a token is needed, since admin.listen is not loopback: %q", c.Admin.Listen)
-		if inFile != "" { // it is a reference, since the token itself is empty
-			text += "; " + inFile + " is not set"
-		}
-		s.addProblem(text, "admin", "token")
-	}
 	if c.TLS != nil {
 		c.checkKeyPair(c.TLS, "tls")
 	}
-	if c.Admin.TLS != nil {
-		c.checkKeyPair(c.Admin.TLS, "admin", "tls")
-	}
+	c.checkAdmin()
 }
 
 func (c *Config) checkListener(address string, key ...string) {

@@ -43,7 +43,8 @@ type Config struct {
 
 	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
 	Store     Store      `yaml:"store"`
-	Rollout   *Rollout   `yaml:"rollout"` // nil: route decides on every call
+	Rollout   *Rollout   `yaml:"rollout"`  // nil: route decides on every call
+	Partners  Partners   `yaml:"partners"` // names for people
 
 	TableFiles TableFiles       `yaml:"table"`
 	Table      *translate.Table `yaml:"-"` // compiled from TableFiles
@@ -51,17 +52,6 @@ type Config struct {
 	warnings translate.Problems // those that [Config.Warnings] cannot find later
 
 	source *source
-}
-
-// Admin is the listener for the operator.
-type Admin struct {
-	Listen string `yaml:"listen"`
-	Token  Secret `yaml:"token"` // bearer token; required if Listen is not loopback
-
-	TLS *KeyPair `yaml:"tls"` // nil for plain HTTP
-
-	// Position is the position of Listen in the file, for warnings. Its Text is empty.
-	Position translate.Problem `yaml:"-"`
 }
 
 // An Upstream is a billing backend.
@@ -247,7 +237,7 @@ type UpstreamTLS struct {
 func defaults() *Config {
 	return &Config{
 		Listen:   "127.0.0.1:8080",
-		Admin:    Admin{Listen: "127.0.0.1:9090"},
+		Admin:    Admin{Listen: "127.0.0.1:9090", Console: true},
 		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: PartnerLimit{InFlight: 64}, Connections: 10_000, AddressConnections: 1000, Framing: Strict},
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
 		Failures: Failures{Status: Own, MaskHosts: true, Explain: DurationOrZero(3 * time.Second)},

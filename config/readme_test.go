@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -74,6 +75,8 @@ func configKeys(t reflect.Type, path ...string) (keys []configKey) {
 		switch {
 		case of == reflect.TypeFor[config.Upstreams]():
 			of, at = of.Elem(), append(at, "NAME")
+		case of == reflect.TypeFor[config.Partners]():
+			of, at = of.Elem(), append(at, "HASH")
 		case of.Kind() == reflect.Map:
 			at = append(at, "NAME")
 		}
@@ -99,7 +102,7 @@ func isSection(t reflect.Type) bool {
 	return false
 }
 
-// value is what a config has at a key. NAME is the upstream new. ok is false where a section around it is not there.
+// value is what a config has at a key. NAME is the upstream new, HASH the only partner. ok is false where a section around it is not there.
 func (k configKey) value(c *config.Config) (v reflect.Value, ok bool) {
 	v = reflect.ValueOf(c).Elem()
 	for _, name := range k.path {
@@ -110,6 +113,8 @@ func (k configKey) value(c *config.Config) (v reflect.Value, ok bool) {
 			v = v.Elem()
 		}
 		switch {
+		case name == "HASH":
+			v = reflect.ValueOf(&v.Interface().(config.Partners)[0]).Elem()
 		case name != "NAME":
 			for i := range v.NumField() {
 				if v.Type().Field(i).Tag.Get("yaml") == name {
@@ -140,6 +145,7 @@ route: {default: old}
 store: {url: "sqlite:billbridge.db"}
 callbacks: {public_url: https://bridge.example.com}
 rollout: {old: old, new: new}
+partners: {5f7b2ed74a97: {name: Hana Clinic}}
 `
 	if err := yaml.Unmarshal([]byte(text), &root); err != nil {
 		t.Fatal(err)
@@ -160,9 +166,7 @@ func (k configKey) with(root map[string]any, value any) map[string]any {
 	changed := maps.Clone(root)
 	section := changed
 	for i, name := range k.path {
-		if name == "NAME" {
-			name = "new"
-		}
+		name = cmp.Or(map[string]string{"NAME": "new", "HASH": "5f7b2ed74a97"}[name], name)
 		if i == len(k.path)-1 {
 			section[name] = value
 			if value == nil {

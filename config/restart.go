@@ -11,7 +11,6 @@ func (c *Config) NeedsRestart(next *Config) string {
 	}{
 		{"listen", next.Listen != c.Listen},
 		{"admin.listen", next.Admin.Listen != c.Admin.Listen},
-		{"admin.token", next.Admin.Token.Reveal() != c.Admin.Token.Reveal()},
 		{"admin.tls", (next.Admin.TLS == nil) != (c.Admin.TLS == nil)},
 		{"tls", (next.TLS == nil) != (c.TLS == nil)},
 		{"timeouts", next.Timeouts != c.Timeouts},

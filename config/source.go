@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"billbridge/translate"
@@ -29,6 +30,9 @@ func (s *source) addProblem(text string, keys ...string) {
 	path := slices.Clone(keys)
 	if len(path) > 1 && path[0] == "upstreams" && len(path[1]) > 4 && !upstreamName.MatchString(path[1]) {
 		path[1] = notShown
+	}
+	if len(path) > 1 && path[0] == "partners" {
+		path[1] = shownHash(path[1])
 	}
 	p.Text = strings.Join(path, ".") + ": " + withoutSecrets(text)
 	s.problems = append(s.problems, p)
@@ -69,11 +73,17 @@ func (s *source) addFileProblem(err error, keys ...string) {
 	s.addProblem(text, keys...)
 }
 
-// child returns the value of a key in the mapping n, or nil.
+// child returns the value of a key in the mapping n, or nil. For a key such as tokens[1] it returns an entry of the list.
 func child(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			return n.Content[i+1]
+		}
+	}
+	list, index, _ := strings.Cut(strings.TrimSuffix(key, "]"), "[")
+	if i, err := strconv.Atoi(index); err == nil {
+		if entries := child(n, list); entries != nil && entries.Kind == yaml.SequenceNode && i < len(entries.Content) {
+			return entries.Content[i]
 		}
 	}
 	return nil
@@ -118,6 +128,13 @@ func (s *source) yamlProblems(err error) translate.Problems {
 func knownKeys(n *yaml.Node, t reflect.Type, line, column int) []string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
+	}
+	if n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice {
+		for _, entry := range n.Content {
+			if found := knownKeys(entry, t.Elem(), line, column); found != nil {
+				return found
+			}
+		}
 	}
 	types, known := map[string]reflect.Type{}, []string(nil)
 	if t.Kind() == reflect.Struct {

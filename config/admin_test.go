@@ -1,0 +1,88 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"billbridge/config"
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The tokens of a file, with their names and permissions, in its order. The nameless one is the first and may do everything.
+func TestTokensOfTheAdminListener(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"anna.token": "of anna\n"})
+	c, err := config.Parse(translate.File{Name: dir + "/billbridge.yaml", Data: []byte(oneUpstream + `
+admin:
+  listen: 192.0.2.1:9090
+  token: nameless
+  tokens:
+    - {name: anna, token: "${file:anna.token}", may: operate}
+    - {name: wall.1@hana, token: "${env:BILLBRIDGE_ADMIN_TOKEN}", may: read}
+`)}, lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, one := range c.Admin.AllTokens() {
+		got = append(got, fmt.Sprintf("%s %s %s", one.Name, one.May, one.Token.Reveal()))
+	}
+	if diff := cmp.Diff([]string{" operate nameless", "anna operate of anna", "wall.1@hana read a token of the tests"}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	for _, text := range []string{"", "admin: {tokens: []}\n", "admin: {token: \"${env:BILLBRIDGE_NOT_SET}\"}\n"} {
+		if all := parse(t, oneUpstream+text).Admin.AllTokens(); len(all) != 0 {
+			t.Errorf("%s%d tokens", text, len(all))
+		}
+	}
+}
+
+// Tokens with a name are enough for a listener that other machines can reach.
+func TestNamedTokensAreEnoughBeyondLoopback(t *testing.T) {
+	t.Parallel()
+	parse(t, oneUpstream+"admin: {listen: '192.0.2.1:9090', tokens: [{name: anna, token: a, may: operate}]}\n")
+}
+
+// A token in the list is as secret as admin.token.
+func TestNamedTokenIsNeverPrinted(t *testing.T) {
+	t.Parallel()
+	c := parse(t, oneUpstream+"admin: {tokens: [{name: anna, token: "+canary+", may: read}]}\n")
+	if c.Admin.Tokens[0].Token.Reveal() != canary {
+		t.Fatal("the config does not contain the secret")
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
+		checkNoSecret(t, verb, fmt.Sprintf(verb, c.Admin))
+		checkNoSecret(t, verb+" of a list", fmt.Sprintf(verb, c.Admin.AllTokens()))
+	}
+}
+
+// A partner has the name of the entry whose digits its ID begins with, or, for the first 12 digits, that begins with these.
+func TestNamesOfPartners(t *testing.T) {
+	t.Parallel()
+	const short, full = "5f7b2ed74a97", "5f7b2ed74a97cc00112233445566778899aabbccddeeff00112233445566778899"
+	c := parse(t, oneUpstream+`
+partners:
+  ffffffffffff: {name: 하나 의원}
+  `+short+`: {name: Hana Clinic}
+  00000000000012: {name: Twelve}
+  00000000000034: {name: Thirty-four}
+  123456789012: {name: Digits}
+  1234567890e1: {name: Float}
+`)
+	for id, want := range map[string]string{
+		short: "Hana Clinic", full[:64]: "Hana Clinic", short + "0": "Hana Clinic", "ffffffffffff": "하나 의원", strings.Repeat("f", 64): "하나 의원",
+		"5f7b2ed74a98": "", "5f7b2ed74a9": "", "": "", "eeeeeeeeeeee": "",
+		"000000000000": "", "00000000000012": "Twelve", "000000000000345": "Thirty-four", "0000000000003": "Thirty-four", "00000000000056": "",
+		"123456789012": "Digits", "1234567890e1": "Float",
+	} {
+		if got := c.Partners.Name(id); got != want {
+			t.Errorf("%q: %q, want %q", id, got, want)
+		}
+	}
+	if got := config.Partners(nil).Name(short); got != "" {
+		t.Errorf("without partners: %q", got)
+	}
+}
