@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"billbridge/config"
@@ -25,10 +24,10 @@ func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (er
 	if s.adminListener, err = s.listener("admin.listen", c.Admin.Listen); err != nil {
 		return err
 	}
-	if at, ok := s.adminListener.Addr().(*net.TCPAddr); ok && !c.Admin.Token.IsSet() && !at.IP.IsLoopback() {
-		return fmt.Errorf("admin.token is not set, and the admin socket listens on %s, which is not loopback: set admin.token in the config", at)
+	if err = s.checkTokens(c); err != nil {
+		return err
 	}
-	if s.tokens, err = newTokens(c.Admin.Token, s.log, registry); err != nil {
+	if s.tokens, err = newTokens(&c.Admin, s.log, registry); err != nil {
 		return err
 	}
 	s.logWarnings(c)
@@ -48,6 +47,15 @@ func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (er
 		}})
 	}
 	go func() { s.serveErrors <- s.adminServer.Serve(serving) }()
+	return nil
+}
+
+// checkTokens refuses a config without a token if the admin listener is not on loopback. Another process may have opened its socket, on
+// another address than that of the config.
+func (s *Server) checkTokens(c *config.Config) error {
+	if at, ok := s.adminListener.Addr().(*net.TCPAddr); ok && len(c.Admin.AllTokens()) == 0 && !at.IP.IsLoopback() {
+		return fmt.Errorf("admin.token is not set, and the admin socket listens on %s, which is not loopback: set admin.token or admin.tokens in the config", at)
+	}
 	return nil
 }
 
@@ -90,10 +98,15 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	return nil
 }
 
-// newAdminHandler returns the handler of the admin listener: metrics, health, readiness, reload, and the handlers of
-// handlers, each below its path prefix; that of "/" has all other paths. If a token is set, every path but /-/healthy and /-/ready requires it as a
-// bearer token. An error of reload is in the response.
+// newAdminHandler returns the handler of the admin listener. CSRF protection: a web page in the operator's browser cannot change anything.
 func newAdminHandler(t *tokens, metrics prometheus.Gatherer, ready func() []check, reload func() error, handlers map[string]http.Handler) http.Handler {
+	return http.NewCrossOriginProtection().Handler(newAdminRouter(t, metrics, ready, reload, handlers))
+}
+
+// newAdminRouter returns the routes of the admin listener: metrics, health, readiness, reload, identity, and the handlers of handlers, each
+// below its path prefix. If the config has a token, every path but /-/healthy and /-/ready requires one. An error of reload is in the
+// response.
+func newAdminRouter(t *tokens, metrics prometheus.Gatherer, ready func() []check, reload func() error, handlers map[string]http.Handler) *mux.Router {
 	r := mux.NewRouter()
 	for prefix, handler := range handlers {
 		if prefix != "/" {
@@ -107,6 +120,7 @@ func newAdminHandler(t *tokens, metrics prometheus.Gatherer, ready func() []chec
 	r.Path("/-/ready").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		writeReadiness(t, ready(), w, r)
 	})
+	r.Path("/-/identity").Methods(http.MethodGet).Handler(requireToken(t, http.HandlerFunc(writeIdentity)))
 	r.Path("/-/reload").Methods(http.MethodPost).Handler(requireToken(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := reload(); err != nil {
 			writeText(w, http.StatusBadRequest, "not reloaded, the last good config stays:\n"+err.Error())
@@ -117,40 +131,7 @@ func newAdminHandler(t *tokens, metrics prometheus.Gatherer, ready func() []chec
 	if pages := handlers["/"]; pages != nil {
 		r.PathPrefix("/").Handler(requireToken(t, pages))
 	}
-	// CSRF protection: a web page in the operator's browser cannot change anything.
-	return http.NewCrossOriginProtection().Handler(r)
-}
-
-// requireToken passes requests on that have the token. Without a token in the config it passes on requests to a loopback
-// name only.
-func requireToken(t *tokens, next http.Handler) http.Handler {
-	if !t.want.IsSet() {
-		// The config guarantees that the listener is on loopback. Checking the Host header prevents DNS rebinding: a
-		// page under another name that resolves to 127.0.0.1 has the same origin as this listener.
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			host, _, err := net.SplitHostPort(r.Host)
-			if err != nil { // no port
-				host = strings.Trim(r.Host, "[]")
-			}
-			if !config.Loopback(host) {
-				writeText(w, http.StatusForbidden, fmt.Sprintf("the host %q is not allowed: use 127.0.0.1, [::1] or localhost, or set admin.token in the config", host))
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch ok, status := t.check(r); {
-		case ok:
-			next.ServeHTTP(w, r)
-		case status == http.StatusTooManyRequests:
-			w.Header().Set("Retry-After", "1")
-			writeText(w, status, "too many requests at once from your address, which has sent wrong admin tokens: try again in a second")
-		default:
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			writeText(w, status, "the admin token is missing or wrong: send the header Authorization: Bearer TOKEN")
-		}
-	})
+	return r
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {

@@ -25,8 +25,13 @@ type check struct {
 func writeReadiness(t *tokens, checks []check, w http.ResponseWriter, r *http.Request) {
 	status, text, all := http.StatusOK, "ready", ""
 	verbose, mayRead := r.URL.Query().Has("verbose"), false
-	if verbose && t.want.IsSet() && r.Header.Get("Authorization") != "" {
-		mayRead, _ = t.check(r) // a wrong token counts here too, or this path would be one to guess at
+	if a := t.current.Load(); verbose && a.needed() {
+		if given, bearer := bearerOf(r); bearer {
+			_, _, status := t.check(r, given) // a wrong token counts here too, or this path would be one to guess at
+			mayRead = status == http.StatusOK
+		} else {
+			_, mayRead = t.sessions.find(r, a)
+		}
 	}
 	for _, c := range checks {
 		line := c.name + ": ok"

@@ -26,6 +26,9 @@ func (s *Server) Reload() error {
 			err = fmt.Errorf("%s has changed: restart to change it", key)
 		}
 	}
+	if err == nil {
+		err = s.checkTokens(c)
+	}
 	if err == nil && s.rollout != nil { // before recordUpstreams: Check writes nothing
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		err = s.rollout.Check(ctx, c)
@@ -62,6 +65,7 @@ func (s *Server) Reload() error {
 func (s *Server) apply(c *config.Config) {
 	s.tls.Store(c.TLS)
 	s.adminTLS.Store(c.Admin.TLS)
+	s.tokens.use(&c.Admin)
 	s.open.limits.Store(&c.Limits)
 	accesslog.Use(s.log, c.Log)
 	s.storeOptional.Store(c.Ready.Store == config.Reported)

@@ -38,7 +38,7 @@ func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximu
 	if _, err := newConnections(registry); err != nil {
 		return 0, 0, err
 	}
-	if _, err := newTokens(c.Admin.Token, s.log, registry); err != nil {
+	if _, err := newTokens(&c.Admin, s.log, registry); err != nil {
 		return 0, 0, err
 	}
 	families, err := registry.Gather()

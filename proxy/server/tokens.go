@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"billbridge/config"
@@ -28,11 +29,12 @@ const (
 	maxAddresses     = 1024 // further addresses count as one
 )
 
-// tokens checks the bearer token of requests to the admin listener. It is safe for concurrent use.
+// tokens checks the bearer token or the session of requests to the admin listener. It is safe for concurrent use.
 type tokens struct {
-	want    config.Secret
-	log     *slog.Logger
-	refused *prometheus.CounterVec
+	current  atomic.Pointer[admission]
+	sessions sessions
+	log      *slog.Logger
+	refused  *prometheus.CounterVec
 
 	mu      sync.Mutex
 	from    map[netip.Prefix]*wrongTokens // the zero Prefix is all addresses beyond maxAddresses
@@ -49,9 +51,24 @@ type wrongTokens struct {
 	lastWrong, lines time.Time // of the last failure, of the last log line
 }
 
+// An admission is what one config says about who may do what.
+type admission struct {
+	tokens  []token // empty: no token is needed
+	console bool
+}
+
+// A token of the config, by its hash.
+type token struct {
+	hash tokenHash
+	identity
+}
+
+type tokenHash [sha256.Size]byte
+
 // newTokens registers the metric.
-func newTokens(want config.Secret, log *slog.Logger, registry prometheus.Registerer) (*tokens, error) {
-	t := &tokens{want: want, log: log, from: map[netip.Prefix]*wrongTokens{}}
+func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer) (*tokens, error) {
+	t := &tokens{log: log, from: map[netip.Prefix]*wrongTokens{}}
+	t.use(c)
 	t.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_admin_token_refused_total",
 		Help: "Requests to the admin listener that were refused: without a token (missing), with a wrong token (wrong), or too many at once from an address with wrong tokens (busy).",
@@ -62,26 +79,62 @@ func newTokens(want config.Secret, log *slog.Logger, registry prometheus.Registe
 	return t, registry.Register(t.refused)
 }
 
-// check reports whether a request has the token. It may wait for tokenDelay. status is that of the refusal.
-func (t *tokens) check(r *http.Request) (ok bool, status int) {
-	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	from := sourceOf(r.RemoteAddr)
-	if !bearer {
-		t.fail(from, "missing")
-		return false, http.StatusUnauthorized
+// use replaces the tokens by those of a config. Sessions whose token is not there any more end.
+func (t *tokens) use(c *config.Admin) {
+	next := &admission{console: c.Console}
+	for _, one := range c.AllTokens() {
+		next.tokens = append(next.tokens, token{sha256.Sum256([]byte(one.Token.Reveal())), identity{one.Name, one.May == config.Operate}})
 	}
+	t.current.Store(next)
+	t.sessions.keep(next)
+}
+
+// needed reports whether requests need a token.
+func (a *admission) needed() bool { return len(a.tokens) > 0 }
+
+// find returns the owner of a token. It compares hashes, and all of them, so that the duration reveals nothing.
+func (a *admission) find(hash tokenHash) (who identity, ok bool) {
+	for _, known := range a.tokens {
+		if subtle.ConstantTimeCompare(known.hash[:], hash[:]) == 1 {
+			who, ok = known.identity, true
+		}
+	}
+	return who, ok
+}
+
+// identify returns who sent a request: the owner of its bearer token or, without one, of its session. It may wait for tokenDelay. status
+// is 200, or that of the refusal.
+func (t *tokens) identify(r *http.Request) (who identity, status int) {
+	if given, bearer := bearerOf(r); bearer {
+		_, who, status = t.check(r, given)
+		return who, status
+	}
+	if who, ok := t.sessions.find(r, t.current.Load()); ok {
+		return who, http.StatusOK
+	}
+	t.fail(sourceOf(r.RemoteAddr), "missing")
+	return who, http.StatusUnauthorized
+}
+
+func bearerOf(r *http.Request) (given string, ok bool) {
+	return strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+}
+
+// check returns the owner of a token that a request has. It may wait for tokenDelay. status is 200, or that of the refusal.
+func (t *tokens) check(r *http.Request, given string) (hash tokenHash, who identity, status int) {
+	from := sourceOf(r.RemoteAddr)
 	// Right tokens are delayed too: if they were not, a caller could give up a guess that is not answered at once.
 	if !t.wait(r.Context(), from) {
 		t.refused.WithLabelValues("busy").Inc()
-		return false, http.StatusTooManyRequests
+		return hash, who, http.StatusTooManyRequests
 	}
-	// The hashes are compared, so that the duration reveals nothing.
-	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(t.want.Reveal()))
-	if subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
-		return true, http.StatusOK
+	hash = sha256.Sum256([]byte(given))
+	who, ok := t.current.Load().find(hash)
+	if !ok {
+		t.fail(from, "wrong")
+		return hash, who, http.StatusUnauthorized
 	}
-	t.fail(from, "wrong")
-	return false, http.StatusUnauthorized
+	return hash, who, http.StatusOK
 }
 
 // wait waits for tokenDelay if the address has sent too many wrong tokens. It returns false if too many requests wait, or ctx ends.

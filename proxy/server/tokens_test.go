@@ -32,7 +32,7 @@ func newGuesser(t *testing.T) *guesser {
 	t.Helper()
 	g, registry := &guesser{}, prometheus.NewRegistry()
 	var err error
-	if g.tokens, err = newTokens(config.NewSecret("right"), slog.New(slog.NewJSONHandler(&g.log, nil)), registry); err != nil {
+	if g.tokens, err = newTokens(&config.Admin{Token: config.NewSecret("right")}, slog.New(slog.NewJSONHandler(&g.log, nil)), registry); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.tokens.close)

@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"billbridge/config"
+)
+
+// An identity is who sent a request to the admin listener.
+type identity struct {
+	name     string // for the audit log; "" for admin.token, and without tokens
+	operates bool   // may make changes
+}
+
+// readingPosts are the requests that change nothing, beside those with GET and HEAD.
+var readingPosts = []string{
+	"/rollout/bill", // the partner's key is in the body
+}
+
+// namelessPosts are the changes that have no entry in the audit log, so that their handlers take no name.
+var namelessPosts = []string{"/rollout/read", "/-/reload"}
+
+// changes reports whether a request may change something.
+func changes(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return false
+	case http.MethodPost:
+		return !slices.Contains(readingPosts, r.URL.Path)
+	}
+	return true
+}
+
+// requireToken passes requests on that have a token or a session whose owner may make them. A change has the name of the owner as the
+// parameter by. If the config has no token, all requests to a loopback name are passed on.
+func requireToken(t *tokens, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, ok := t.admit(w, r)
+		if !ok {
+			return
+		}
+		if !who.operates && changes(r) {
+			writeText(w, http.StatusForbidden, fmt.Sprintf("the token of %s may only read, and this request can change something: use a token with may: operate", who.name))
+			return
+		}
+		named, err := withName(r, who)
+		if err != nil {
+			writeText(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		next.ServeHTTP(w, named.WithContext(context.WithValue(r.Context(), identityKey{}, who)))
+	})
+}
+
+// admit returns who sent a request. If ok is false, the request was refused and is answered.
+func (t *tokens) admit(w http.ResponseWriter, r *http.Request) (who identity, ok bool) {
+	if !t.current.Load().needed() {
+		return identity{operates: true}, allowedHost(w, r)
+	}
+	who, status := t.identify(r)
+	if status != http.StatusOK {
+		refuseToken(w, status)
+	}
+	return who, status == http.StatusOK
+}
+
+// identityKey is the key of the identity in the context of a request that requireToken has passed on.
+type identityKey struct{}
+
+// withName adds the name of a token to a change, for the audit log. A change under another name is an error.
+func withName(r *http.Request, who identity) (*http.Request, error) {
+	if who.name == "" || !changes(r) || slices.Contains(namelessPosts, r.URL.Path) {
+		return r, nil
+	}
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return r, nil // the handler reports it
+	}
+	for _, by := range q["by"] {
+		if by != who.name {
+			return nil, fmt.Errorf("the audit log has the name of the token, which is %s: leave out by (--by), or send a token without a name (admin.token)", who.name)
+		}
+	}
+	if !q.Has("by") {
+		named := *r.URL
+		named.RawQuery = strings.TrimPrefix(named.RawQuery+"&by="+url.QueryEscape(who.name), "&")
+		r = r.Clone(r.Context())
+		r.URL = &named
+	}
+	return r, nil
+}
+
+// allowedHost reports whether a request without a token is for a loopback name, and answers it if not. The config guarantees that the
+// listener is on loopback. Checking the Host header prevents DNS rebinding: a page under another name that resolves to 127.0.0.1 has the
+// same origin as this listener.
+func allowedHost(w http.ResponseWriter, r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil { // no port
+		host = strings.Trim(r.Host, "[]")
+	}
+	if config.Loopback(host) {
+		return true
+	}
+	writeText(w, http.StatusForbidden, fmt.Sprintf("the host %q is not allowed: use 127.0.0.1, [::1] or localhost, or set admin.token or admin.tokens in the config", host))
+	return false
+}
+
+func refuseToken(w http.ResponseWriter, status int) {
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+		writeText(w, status, "too many requests at once from your address, which has sent wrong admin tokens: try again in a second")
+		return
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	writeText(w, status, "the admin token is missing or wrong: send the header Authorization: Bearer TOKEN")
+}
+
+// An Identity is the answer of GET /-/identity: who the gateway takes the caller for.
+type Identity struct {
+	Name string            `json:"name"` // of the token; "" for admin.token, and without tokens
+	May  config.Permission `json:"may"`
+}
+
+// writeIdentity answers GET /-/identity behind requireToken.
+func writeIdentity(w http.ResponseWriter, r *http.Request) {
+	who, _ := r.Context().Value(identityKey{}).(identity)
+	answer := Identity{who.name, config.Read}
+	if who.operates {
+		answer.May = config.Operate
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	_ = json.NewEncoder(w).Encode(answer)
+}

@@ -1,0 +1,195 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"billbridge/config"
+)
+
+func listenAnywhere(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// signIn returns the status, and the cookie if there is one.
+func (g *guesser) signIn(from, token string, secure bool, old *http.Cookie) (status int, cookie *http.Cookie) {
+	r := httptest.NewRequest(http.MethodPost, "/sign-in", nil)
+	if r.RemoteAddr = from; secure {
+		r.TLS = &tls.ConnectionState{}
+	}
+	if old != nil {
+		r.AddCookie(old)
+	}
+	w := httptest.NewRecorder()
+	status = g.tokens.SignIn(w, r, token)
+	for _, c := range w.Result().Cookies() {
+		cookie = c
+	}
+	return status, cookie
+}
+
+// withCookie returns the status of a request with a cookie alone.
+func (g *guesser) withCookie(cookie *http.Cookie) int {
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.AddCookie(&http.Cookie{Name: cookie.Name, Value: cookie.Value})
+	w := httptest.NewRecorder()
+	g.handler.ServeHTTP(w, r)
+	return w.Code
+}
+
+func (g *guesser) wantSession(t *testing.T, what string, cookie *http.Cookie, status int) {
+	t.Helper()
+	if got := g.withCookie(cookie); got != status {
+		t.Errorf("%s: %d, want %d", what, got, status)
+	}
+}
+
+// A session lasts for twelve hours, or until its visitor signs out or in again.
+func TestSessionEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuesser(t)
+		status, first := g.signIn(operator, "right", false, nil)
+		if status != http.StatusOK || first == nil || len(first.Value) != 43 {
+			t.Fatalf("%d %v", status, first)
+		}
+		if got, want := first.String(), "billbridge_session="+first.Value+"; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if _, c := g.signIn(operator, "right", true, nil); c == nil || !c.Secure {
+			t.Errorf("under TLS: %v", c)
+		}
+		g.wantSession(t, "a new session", first, 200)
+		g.wantSession(t, "another ID", &http.Cookie{Name: sessionCookie, Value: strings.Repeat("A", 43)}, 401)
+		g.wantSession(t, "no ID", &http.Cookie{Name: sessionCookie}, 401)
+		time.Sleep(sessionLife - time.Second)
+		g.wantSession(t, "before its end", first, 200)
+		_, second := g.signIn(operator, "right", false, first)
+		g.wantSession(t, "after another sign-in in this browser", first, 401)
+		time.Sleep(time.Second)
+		g.wantSession(t, "the second one", second, 200)
+		r, w := httptest.NewRequest(http.MethodPost, "/sign-out", nil), httptest.NewRecorder()
+		r.AddCookie(second)
+		g.tokens.SignOut(w, r)
+		g.wantSession(t, "after signing out", second, 401)
+		if got := w.Header().Get("Set-Cookie"); !strings.HasPrefix(got, "billbridge_session=; Path=/; Max-Age=0; ") {
+			t.Errorf("signing out sets %s", got)
+		}
+		_, third := g.signIn(operator, "right", false, nil)
+		time.Sleep(sessionLife)
+		g.wantSession(t, "at its end", third, 401)
+	})
+}
+
+// A session ends when its token goes or changes, and does not come back with it. It follows what its token may do.
+func TestSessionEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	g := newGuesser(t)
+	of := func(name, value string, may config.Permission) config.AdminToken {
+		return config.AdminToken{Name: name, Token: config.NewSecret(value), May: may}
+	}
+	anna, ben := of("anna", "of-anna", config.Operate), of("ben", "of-ben", config.Operate)
+	g.tokens.use(&config.Admin{Tokens: []config.AdminToken{anna, ben}})
+	_, first := g.signIn(operator, "of-anna", false, nil)
+	_, second := g.signIn(operator, "of-ben", false, nil)
+	identityOf := func(c *http.Cookie) string {
+		r := httptest.NewRequest(http.MethodGet, "/-/identity", nil)
+		r.AddCookie(c)
+		w := httptest.NewRecorder()
+		g.handler.ServeHTTP(w, r)
+		return strings.TrimSpace(w.Body.String())
+	}
+	if got := identityOf(first) + identityOf(second); got != `{"name":"anna","may":"operate"}{"name":"ben","may":"operate"}` {
+		t.Errorf("%s", got)
+	}
+	g.tokens.use(&config.Admin{Tokens: []config.AdminToken{of("anna", "another", config.Operate), of("ben", "of-ben", config.Read)}})
+	g.wantSession(t, "the token of anna is another", first, 401)
+	if got := identityOf(second); got != `{"name":"ben","may":"read"}` {
+		t.Errorf("%s", got)
+	}
+	g.tokens.use(&config.Admin{Tokens: []config.AdminToken{anna}})
+	g.wantSession(t, "the token of anna is as before", first, 401)
+	g.wantSession(t, "ben has no token", second, 401)
+}
+
+// One token has a bounded number of sessions; the oldest ends. Those of other tokens stay.
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuesser(t)
+		g.tokens.use(&config.Admin{Token: config.NewSecret("right"), Tokens: []config.AdminToken{{Name: "anna", Token: config.NewSecret("of-anna"), May: config.Operate}}})
+		_, others := g.signIn(operator, "of-anna", false, nil)
+		var own []*http.Cookie
+		for range maxSessions + 3 {
+			_, c := g.signIn(operator, "right", false, nil)
+			own = append(own, c)
+			time.Sleep(time.Second)
+		}
+		for i, c := range own {
+			want := http.StatusOK
+			if i < 3 {
+				want = http.StatusUnauthorized
+			}
+			g.wantSession(t, fmt.Sprint("session ", i), c, want)
+		}
+		g.wantSession(t, "the session of another token", others, 200)
+		if n := len(g.tokens.sessions.all); n != maxSessions+1 {
+			t.Errorf("%d sessions", n)
+		}
+		raw, err := base64.RawURLEncoding.DecodeString(others.Value)
+		if err != nil || len(raw) != 32 {
+			t.Fatalf("%q is not 32 bytes: %v", others.Value, err)
+		}
+		_, kept := g.tokens.sessions.all[sessionHash(raw)]
+		if _, hashed := g.tokens.sessions.all[sha256.Sum256([]byte(others.Value))]; kept || !hashed {
+			t.Errorf("the ID is kept: %v, its hash is kept: %v", kept, hashed)
+		}
+		time.Sleep(sessionLife)
+		g.signIn(operator, "right", false, nil)
+		if n := len(g.tokens.sessions.all); n != 1 {
+			t.Errorf("%d sessions after all have ended", n)
+		}
+	})
+}
+
+// Guessing on the sign-in page is as slow as with bearer tokens, and both count together. A cookie that is wrong is no guess at a token.
+func TestWrongTokensOfSignInsAreSlowedDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuesser(t)
+		for i := range freeGuesses {
+			if i%2 == 0 {
+				g.ask("/metrics", attacker, "wrong")
+			} else if status, c := g.signIn(attacker, "wrong", false, nil); status != http.StatusUnauthorized || c != nil {
+				t.Errorf("a wrong token: %d %v", status, c)
+			}
+		}
+		for token, want := range map[string]int{"wrong": 401, "right": 200} {
+			began := time.Now()
+			if status, _ := g.signIn(attacker, token, false, nil); status != want || time.Since(began) != tokenDelay {
+				t.Errorf("%s: %d after %s", token, status, time.Since(began))
+			}
+		}
+		for range 10 * freeGuesses {
+			g.wantSession(t, "a wrong cookie", &http.Cookie{Name: sessionCookie, Value: "x"}, 401)
+		}
+		if began := time.Now(); g.withCookie(&http.Cookie{Name: sessionCookie, Value: "x"}) != 401 || time.Since(began) != 0 {
+			t.Errorf("a wrong cookie is delayed by %s", time.Since(began))
+		}
+	})
+}
