@@ -16,6 +16,9 @@
 // Numbers and strings keep their raw text. Nothing is rounded, trimmed, padded or printed anew.
 // The output is built from the table. A field that no row names is dropped, unless the table says unknown: pass.
 //
+// [Translation.ExplainRequest], [Translation.ExplainReply] and [Callback.Explain] translate a message and say what became of each
+// field, and by which row of the table. They are for people who look at one message.
+//
 // The package knows nothing of billing and does no I/O. A table declares roles, such as "amount". Callers ask for the value of a
 // role ([Call.Value]) and for the meaning of a code or a value ([Table.Means], [Call.ReplyMeaning]). The billing table and the
 // names of its roles are in package billing.

@@ -24,7 +24,7 @@ func checkJSON(doc []byte, depth int) *fault {
 
 func checkDepth(doc []byte, depth int) *fault {
 	if at := tooDeepAt(doc, depth); at >= 0 {
-		return &fault{reason: fmt.Sprintf("nested deeper than %d levels at byte %d", depth, at)}
+		return &fault{reason: fmt.Sprintf("nested deeper than %d levels at byte %d", depth, at), at: at}
 	}
 	return nil
 }
@@ -39,8 +39,11 @@ func checkSyntax(doc []byte) *fault {
 
 func isStrictJSON(doc []byte) bool { return jsontext.Value(doc).IsValid() }
 
-// A fault is why a document is refused, and the field where it was found.
-type fault struct{ field, reason string }
+// A fault is why a document is refused, and the field and the byte where it was found.
+type fault struct {
+	field, reason string
+	at            int
+}
 
 // duplicateName is the reason of a fault.
 const duplicateName = "the name appears twice"
@@ -50,7 +53,7 @@ func findFault(doc []byte) *fault {
 	d := jsontext.NewDecoder(bytes.NewReader(doc))
 	_, err := d.ReadValue()
 	if err == nil {
-		return &fault{reason: fmt.Sprintf("not one JSON document: more follows at byte %d", d.InputOffset())}
+		return &fault{reason: fmt.Sprintf("not one JSON document: more follows at byte %d", d.InputOffset()), at: int(d.InputOffset())}
 	}
 	if len(bytes.TrimSpace(doc)) == 0 {
 		return &fault{reason: "empty, but must be a JSON object"}
@@ -61,9 +64,9 @@ func findFault(doc []byte) *fault {
 	}
 	field := quoteName(pathOf(string(syntax.JSONPointer)))
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return &fault{field: field, reason: duplicateName}
+		return &fault{field, duplicateName, int(syntax.ByteOffset)}
 	}
-	return &fault{field: field, reason: fmt.Sprintf("not JSON at byte %d", syntax.ByteOffset)}
+	return &fault{field, fmt.Sprintf("not JSON at byte %d", syntax.ByteOffset), int(syntax.ByteOffset)}
 }
 
 // tooDeepAt returns the offset of the first bracket that nests deeper than depth, or -1. doc may be anything, not only JSON.

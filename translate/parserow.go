@@ -102,7 +102,8 @@ type rowReader struct {
 
 // readRow reads one row. enabled is false if its when or unless switches it off.
 func (s *source) readRow(t *Table, o *Operation, m Message, n *yaml.Node) (r *row, enabled bool) {
-	rd := &rowReader{s, t, o, m, n, &row{refuse: t.invalid, malformed: t.invalid, lossCode: t.invalid}, map[string]*yaml.Node{}, true}
+	r = &row{refuse: t.invalid, malformed: t.invalid, lossCode: t.invalid, source: Row{s.fileOf(n), n.Line, showRow(n)}}
+	rd := &rowReader{s, t, o, m, n, r, map[string]*yaml.Node{}, true}
 	s.fields(n, "a row", func(key, v *yaml.Node) {
 		rd.nodes[key.Value] = v
 		if i := t.formIndex(Form(key.Value)); i >= 0 {

@@ -1,5 +1,7 @@
 package translate
 
+import "slices"
+
 // A Refusal is the error of a request that cannot be translated. Nothing of the request may be sent.
 type Refusal struct {
 	Code   string // a code of the catalogue
@@ -56,6 +58,13 @@ func (m Mismatch) String() string {
 
 func (r *Report) mismatch(path string, m Mismatch) {
 	r.Mismatched, r.Mismatches = append(r.Mismatched, path), append(r.Mismatches, m)
+}
+
+// clone returns a copy that does not change when its call is used again.
+func (r *Report) clone() Report {
+	c := Report{Dropped: slices.Clone(r.Dropped), Defaulted: slices.Clone(r.Defaulted), Echoed: slices.Clone(r.Echoed), Mismatched: slices.Clone(r.Mismatched)}
+	c.Unknown, c.Mismatches, c.UnknownNames = r.Unknown, slices.Clone(r.Mismatches), slices.Clone(r.UnknownNames)
+	return c
 }
 
 // maxUnknownNames limits the memory that a message with many unknown fields can use.

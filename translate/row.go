@@ -17,6 +17,7 @@ type row struct {
 	role         *role
 	means        map[string]string // by value: its meaning, in the words of the role; nil for none
 	about        string
+	source       Row
 
 	required    bool
 	min, max    int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
@@ -48,6 +49,13 @@ type role struct {
 	unconverted bool     // the rows have no conversion, since the gateway replaces the value
 	zeroIsValue bool     // 0 is a value, not "no value"
 	means       []string // the meanings that a row with the role can give
+}
+
+// A Row is the place where the table declares a field, and the row itself with its keys from all overlays.
+type Row struct {
+	File string
+	Line int
+	Text string
 }
 
 // hasRole reports whether the row has the role.

@@ -188,11 +188,15 @@ func (s *source) errorf(n *yaml.Node, text string, args ...any) {
 }
 
 func (s *source) problem(n *yaml.Node, text string, args ...any) Problem {
-	file := s.file
+	return Problem{s.fileOf(n), n.Line, n.Column, fmt.Sprintf(text, args...)}
+}
+
+// fileOf returns the name of the file that a node came from.
+func (s *source) fileOf(n *yaml.Node) string {
 	if name, ok := s.overlayOf[n]; ok {
-		file = name
+		return name
 	}
-	return Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)}
+	return s.file
 }
 
 // fields calls f for each key of the mapping n. It is a problem if n is not a mapping.
@@ -263,6 +267,34 @@ func show(n *yaml.Node) string {
 		return "null"
 	}
 	return strconv.Quote(n.Value)
+}
+
+// maxShown limits the pairs of a row that are shown. An overlay can have 100,000.
+const maxShown = 20
+
+// showRow returns a row in one line.
+func showRow(n *yaml.Node) string {
+	var parts []string
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			parts = append(parts, n.Content[i].Value+": "+showRow(n.Content[i+1]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			if i == maxShown {
+				parts = append(parts, "…")
+				break
+			}
+			parts = append(parts, showRow(item))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return strconv.Quote(n.Value)
+	}
+	return n.Value
 }
 
 // unknownForm adds a problem for a form that the table does not have.

@@ -80,7 +80,7 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 	}
 	switch p.unknown {
 	case "refuse":
-		c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, name)), "is not a field of this operation")
+		c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, name)), notAField)
 	case "pass":
 		if n.output < 0 {
 			break

@@ -1,0 +1,333 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+)
+
+// An Outcome says what became of a field of a message.
+type Outcome string
+
+// The outcomes of a field.
+const (
+	OutcomeSame      Outcome = "same"      // the same bytes at the same path
+	OutcomeRenamed   Outcome = "renamed"   // the same bytes at another path
+	OutcomeConverted Outcome = "converted" // written as the other form documents it
+	OutcomePassed    Outcome = "passed"    // unchanged, since it does not have its documented type or has no pair; Reason says which
+	OutcomeDefaulted Outcome = "defaulted" // the output got the field from the table
+	OutcomeEchoed    Outcome = "echoed"    // the output got the field from the request
+	OutcomeDropped   Outcome = "dropped"   // the other form has no place for it
+	OutcomeOmitted   Outcome = "omitted"   // not in the output, and nothing is lost; Reason says why
+	OutcomeRefused   Outcome = "refused"   // the message is refused because of this field
+	OutcomeUnused    Outcome = "unused"    // the message is refused because of another field
+)
+
+// An ExplainedField says what became of one field. It has the value: see billing.Mask for what may be shown.
+type ExplainedField struct {
+	Source  string // path in the input, from the top of the document; "" if the output got the field from elsewhere
+	Target  string // path in the output; "" if the field is not there
+	Request string // of an echoed field: its path in the request
+	Outcome Outcome
+	Reason  string // of a passed, dropped, omitted, refused or echoed field; it never has the value
+	Code    string // of a refused field of a request: the code of the refusal
+
+	Before, After string // raw JSON; "" for none. Before is the value in the input, or in the request for an echoed field
+	Offset        int    // of the value in the input; -1 for none
+
+	Row     *Row   // the row that decided; nil for the envelope and for a field without a row
+	About   string // what the field holds
+	Role    string // of its row, or of the row of the request that it must equal; "" for none
+	Unknown bool   // the field has no row: the sender chose its name
+	Secret  bool   // the value must not be shown
+	Public  bool   // the value is not personal data
+}
+
+// An Explanation says what a translation did with each field of one message.
+type Explanation struct {
+	// Fields has an entry for each leaf of the input, in the order of the document, then one for each leaf that the output got from
+	// elsewhere. A leaf is a value that the table does not look into. A message that was refused for no leaf of it, but because a
+	// field is missing or since it is not JSON, has one more entry, the first.
+	Fields []ExplainedField
+
+	Output     []byte // nil if the message was refused
+	Err        error  // of the translation: a [*Refusal], an [*UnusableReply] or nil
+	Report     Report
+	Recognised Recognition // of a callback
+
+	secrets []string // the contents of the secret fields of the message and of its request
+}
+
+// HasSecret reports whether a text contains the value of a secret field of the message or of its request. An upstream can write a
+// key into any field.
+func (e *Explanation) HasSecret(content string) bool {
+	return slices.ContainsFunc(e.secrets, func(secret string) bool { return strings.Contains(content, secret) })
+}
+
+// ExplainRequest translates a client's request like [Call.Request], and says what became of each field.
+func (t *Translation) ExplainRequest(src []byte) *Explanation {
+	call := t.Start()
+	defer call.Release()
+	out, err := call.Request(nil, src)
+	return newExplainer(call, t.request).explain(src, out, err)
+}
+
+// ExplainReply translates an upstream's reply like [Call.Reply], and says what became of each field. request is the client's request.
+// If it is nil, nothing is echoed, and a success may be about anything.
+func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Explanation {
+	call := t.Start()
+	defer call.Release()
+	if request != nil {
+		_, _ = call.Request(nil, request) // the reply to a refused request is read like one to an empty request
+	}
+	out, err := call.Reply(nil, status, src)
+	x := newExplainer(call, t.reply)
+	for slot, r := range t.request.rows {
+		if r.isSecret() {
+			x.addSecret(call.request[slot])
+		}
+	}
+	return x.explain(src, out, err)
+}
+
+// Explain translates a callback like [Callback.Translate], and says what became of each field.
+func (c *Callback) Explain(src []byte, from, to Form) *Explanation {
+	out, n, err := c.Translate(nil, src, from, to)
+	i, j := c.operation.table.formIndex(from), c.operation.table.formIndex(to)
+	p := c.plans[i][j]
+	switch {
+	case n.Recognised != Translated && n.OtherForm: // it passes
+		p = c.plans[j][j]
+	case n.Recognised != Translated:
+		p = c.plans[i][i]
+	case i == j && n.Recognised == Translated:
+		p = c.otherForm[i]
+	}
+	call := startCallback(p)
+	call.Report, call.success = n.Report, true
+	e := newExplainer(call, p).explain(src, out, err)
+	e.Recognised = n.Recognised
+	return e
+}
+
+// An explainer explains one message. It compares the input with the output of the translation, and uses the plan to find which leaf
+// became which.
+type explainer struct {
+	*Explanation
+	call    *Call
+	plan    *plan
+	outputs map[string]leaf // by JSON pointer: the leaves of the output that no entry explains yet
+}
+
+func newExplainer(call *Call, p *plan) *explainer {
+	return &explainer{&Explanation{}, call, p, map[string]leaf{}}
+}
+
+func (x *explainer) explain(src, out []byte, err error) *Explanation {
+	x.Output, x.Err, x.Report = slices.Clone(out), err, x.call.Report.clone()
+	fault := checkJSON(src, x.plan.table.depth)
+	switch {
+	case fault != nil && err != nil:
+		known := x.plan.message == Request && x.call.translation.HasRequestField(fault.field)
+		x.Fields = []ExplainedField{{Source: fault.field, Outcome: OutcomeRefused, Reason: fault.reason, Code: x.code(), Offset: fault.at, Unknown: !known}}
+		return x.Explanation
+	case len(src) == 0:
+		return x.Explanation
+	case fault != nil: // a callback that is not JSON passes
+		x.Fields = []ExplainedField{{Outcome: OutcomeSame, Before: string(src), After: string(out), Unknown: true}}
+		return x.Explanation
+	}
+	leaves := leavesOf(x.plan.root, src)
+	if err != nil {
+		x.explainRefused(leaves)
+		return x.Explanation
+	}
+	outputs := leavesOf(x.plan.targetRoot(), out)
+	for _, l := range outputs {
+		x.outputs[l.pointer] = l
+	}
+	for _, l := range leaves {
+		x.Fields = append(x.Fields, x.explainLeaf(l))
+	}
+	for _, l := range outputs {
+		if _, left := x.outputs[l.pointer]; left {
+			x.Fields = append(x.Fields, x.explainAdded(l))
+		}
+	}
+	return x.Explanation
+}
+
+// describe returns an entry with what the table says about a leaf.
+func (x *explainer) describe(l leaf) ExplainedField {
+	f := ExplainedField{Unknown: l.entry == nil, Offset: -1}
+	if r := x.plan.row(l); r != nil {
+		f.Row, f.About, f.Public, f.Secret = &r.source, r.about, r.digits, r.isSecret()
+		role, t := r.role, x.call.translation
+		if x.plan.message == Reply {
+			f.Secret = t.secretSlots[l.entry.slot]
+			if requested := t.equalSlots[l.entry.slot]; role == nil && requested >= 0 {
+				role = t.request.rows[requested].role
+			}
+		}
+		if role != nil {
+			f.Role, f.Public = role.name, r.digits || role.public
+		}
+		f.Public = f.Public && !f.Secret
+	}
+	if l.entry != nil && l.entry.node == nil && l.entry.slot == x.plan.codeSlot() {
+		f.Public = true
+	}
+	return f
+}
+
+// describeInput returns an entry for a leaf of the input.
+func (x *explainer) describeInput(l leaf) ExplainedField {
+	f := x.describe(l)
+	f.Source, f.Before, f.Offset = l.path, l.raw, l.offset
+	if f.Secret {
+		x.addSecret(l.value)
+	}
+	return f
+}
+
+func (x *explainer) addSecret(v value) {
+	if !v.countsAsAbsent() {
+		x.secrets = append(x.secrets, strings.Clone(v.text()))
+	}
+}
+
+// explainLeaf explains a leaf of a message that was translated.
+func (x *explainer) explainLeaf(l leaf) ExplainedField {
+	f := x.describeInput(l)
+	pointer := x.plan.targetPointer(l)
+	out, ok := x.outputs[pointer]
+	if !ok {
+		f.Outcome, f.Reason = x.whyAbsent(l)
+		return f
+	}
+	delete(x.outputs, pointer)
+	f.Target, f.After = out.path, out.raw
+	mismatch, fits := x.fits(l)
+	switch {
+	case !fits:
+		f.Outcome, f.Reason = OutcomePassed, mismatch.String()
+	case f.Before != f.After:
+		f.Outcome = OutcomeConverted
+	case l.pointer != out.pointer:
+		f.Outcome = OutcomeRenamed
+	default:
+		f.Outcome = OutcomeSame
+	}
+	return f
+}
+
+// fits reports whether a value has its documented type.
+func (x *explainer) fits(l leaf) (Mismatch, bool) {
+	p := x.plan
+	r := p.row(l)
+	digits := p.table.forms[p.to].digits
+	if r == nil && l.entry != nil && l.entry.node == nil && l.entry.slot == p.textSlot() {
+		r, digits = unconverted, text
+	}
+	if r == nil || p.from == p.to {
+		return Mismatch{}, true
+	}
+	_, fits := r.appendValue(nil, l.value, p.from, digits, p.message != Request)
+	return r.mismatchOf(l.value), fits
+}
+
+// whyAbsent explains why a leaf is not in the output.
+func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
+	p, r := x.plan, x.plan.row(l)
+	other := string(p.table.forms[p.to].name)
+	switch {
+	case p.message == Reply && !x.call.success:
+		return OutcomeOmitted, "a failure has only its code and text"
+	case l.entry == nil:
+		return OutcomeDropped, "is not a field of this operation"
+	case r == nil && l.entry.node == nil:
+		return OutcomeOmitted, "a success in " + other + " has no envelope"
+	case r == nil && l.kind == null || r != nil && !slices.Contains(x.Report.Dropped, r.path[p.from]) && l.countsAsAbsent():
+		return OutcomeOmitted, "an empty value"
+	case r == nil:
+		return OutcomeDropped, wrongType("an object", l.typeName())
+	case !slices.Contains(x.Report.Dropped, r.path[p.from]):
+		return OutcomeOmitted, "in " + other + " it is always " + r.defaultValue.text
+	}
+	return OutcomeDropped, other + " has no place for it"
+}
+
+// explainAdded explains a leaf of the output that is not from the input.
+func (x *explainer) explainAdded(l leaf) ExplainedField {
+	f := x.describe(l)
+	f.Target, f.After, f.Outcome = l.path, l.raw, OutcomeDefaulted
+	r, t := x.plan.row(l), x.call.translation
+	if r == nil || r.echo == "" {
+		return f
+	}
+	f.Outcome = OutcomeEchoed
+	slot := t.echoSlots[l.entry.slot]
+	l.value = x.call.request[slot]
+	f.Request, f.Before = t.request.rows[slot].path[t.request.from], strings.Clone(l.raw)
+	if mismatch, fits := x.fits(l); !fits {
+		f.Reason = mismatch.String()
+	}
+	return f
+}
+
+// explainRefused explains the leaves of a message that was refused.
+func (x *explainer) explainRefused(leaves []leaf) {
+	at := slices.IndexFunc(leaves, x.isCause)
+	refused := ExplainedField{Offset: -1}
+	for i, l := range leaves {
+		f := x.describeInput(l)
+		if f.Outcome = OutcomeUnused; i == at {
+			refused = f
+		}
+		x.Fields = append(x.Fields, f)
+	}
+	refused.Outcome, refused.Code = OutcomeRefused, x.code()
+	switch err := x.Err.(type) {
+	case *Refusal:
+		refused.Source, refused.Reason = err.Field, err.Reason
+	case *UnusableReply:
+		refused.Reason = err.Reason
+	}
+	if at >= 0 {
+		x.Fields[at] = refused
+		return
+	}
+	for i, r := range x.plan.rows { // a field that is missing
+		if refused.Source != "" && r.path[x.plan.from] == refused.Source {
+			missing := x.describe(leaf{entry: &entry{slot: i}})
+			refused.Row, refused.About, refused.Role = missing.Row, missing.About, missing.Role
+		}
+	}
+	x.Fields = slices.Insert(x.Fields, 0, refused)
+}
+
+// code returns the code of the refusal, or "" for a reply.
+func (x *explainer) code() string {
+	if refusal, ok := x.Err.(*Refusal); ok {
+		return refusal.Code
+	}
+	return ""
+}
+
+// isCause reports whether the message was refused because of this leaf.
+func (x *explainer) isCause(l leaf) bool {
+	p := x.plan
+	switch err := x.Err.(type) {
+	case *Refusal:
+		return err.Field == l.path && (l.entry == nil) == !(x.call.translation.HasRequestField(err.Field) && err.Reason != notAField)
+	case *UnusableReply:
+		if r := p.row(l); r != nil {
+			return err.Field == r.path[p.from]
+		}
+		isCode := l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot()
+		return l.pointer == "" || isCode && (l.kind != text || l.countsAsAbsent())
+	}
+	return false
+}
+
+// notAField is the reason for a field without a row.
+const notAField = "is not a field of this operation"

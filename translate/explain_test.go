@@ -1,0 +1,392 @@
+package translate_test
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"billbridge/translate"
+	"billbridge/translate/billing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// pathsOf returns the paths of a message in a form from the top of the document.
+func pathsOf(o []translate.Field, message string, form translate.Form) (paths []string) {
+	for _, f := range o {
+		if f.Message != message {
+			continue
+		}
+		for f2, path := range map[translate.Form]string{f.From: f.Source, f.To: f.Target} {
+			if f2 == form && path != "" {
+				if message == "reply" && form == "v2" {
+					path = "data." + path
+				}
+				paths = append(paths, path)
+			}
+		}
+	}
+	if message == "reply" && form == "v2" {
+		paths = append(paths, "data.")
+	}
+	return paths
+}
+
+// An explained is one message for checkExplanation, and what the engine made of it.
+type explained struct {
+	fields   []translate.Field // of its operation
+	message  string
+	from, to translate.Form
+	in, out  []byte
+	err      error
+	report   translate.Report
+	success  bool // of a reply
+}
+
+// checkExplanation checks that an explanation has each leaf of the input and of the output once, with its value, and says of each
+// what the report of the engine says.
+func checkExplanation(t rapid.TB, m explained, e *translate.Explanation) {
+	t.Helper()
+	if !bytes.Equal(e.Output, m.out) || fmt.Sprint(e.Err) != fmt.Sprint(m.err) || fmt.Sprint(e.Report) != fmt.Sprint(m.report) {
+		t.Fatalf("the explanation is about %q, %v, %v; the translation is %q, %v, %v", e.Output, e.Err, e.Report, m.out, m.err, m.report)
+	}
+	var refused, defaulted, echoed, dropped, passed []string
+	unknown := 0
+	toRow := func(path string, form translate.Form) string {
+		if m.message == "reply" && form == "v2" {
+			return strings.TrimPrefix(path, "data.")
+		}
+		return path
+	}
+	for _, f := range e.Fields {
+		switch f.Outcome {
+		case translate.OutcomeRefused:
+			refused = append(refused, strings.TrimSpace(f.Code+" "+f.Source)+": "+f.Reason)
+		case translate.OutcomeDefaulted:
+			if f.Row != nil {
+				defaulted = append(defaulted, toRow(f.Target, m.to))
+			}
+		case translate.OutcomeEchoed:
+			echoed = append(echoed, toRow(f.Target, m.to))
+			if f.Reason != "" {
+				passed = append(passed, toRow(f.Target, m.to)+" "+f.Reason)
+			}
+		case translate.OutcomePassed:
+			passed = append(passed, toRow(f.Source, m.from)+" "+f.Reason)
+		case translate.OutcomeDropped:
+			switch {
+			case f.Row != nil:
+				dropped = append(dropped, toRow(f.Source, m.from))
+			case f.Unknown:
+				unknown++
+			default:
+				passed = append(passed, toRow(f.Source, m.from)+" "+f.Reason)
+			}
+		case translate.OutcomeSame, translate.OutcomeRenamed:
+			if f.Before != f.After || (f.Source == f.Target) != (f.Outcome == translate.OutcomeSame) {
+				t.Fatalf("%+v", f)
+			}
+		case translate.OutcomeConverted:
+			if f.Before == f.After {
+				t.Fatalf("%+v", f)
+			}
+		case translate.OutcomeOmitted, translate.OutcomeUnused:
+		default:
+			t.Fatalf("the outcome %q", f.Outcome)
+		}
+	}
+	if (len(refused) == 1) != (m.err != nil) || len(refused) > 1 {
+		t.Fatalf("%q: refused %q, but the engine says %v", m.in, refused, m.err)
+	}
+	if m.err != nil {
+		checkRefused(t, m, e, refused[0])
+		return
+	}
+	same := func(what string, got, want []string) {
+		t.Helper()
+		slices.Sort(got)
+		if want = slices.Sorted(slices.Values(want)); !slices.Equal(got, want) {
+			t.Fatalf("%q from %s to %s: %s is %q, but the engine reports %q", m.in, m.from, m.to, what, got, want)
+		}
+	}
+	var mismatched []string
+	for i, path := range m.report.Mismatched {
+		if m.report.Mismatches[i].Got != "" {
+			mismatched = append(mismatched, path+" "+m.report.Mismatches[i].String())
+		}
+	}
+	same("passed", passed, mismatched)
+	same("dropped", dropped, m.report.Dropped)
+	same("echoed", echoed, m.report.Echoed)
+	same("defaulted", defaulted, slices.DeleteFunc(slices.Clone(m.report.Defaulted), func(path string) bool {
+		return m.message == "reply" && (path == "message" || path == "msg") // the text of the envelope has no row
+	}))
+	if unknown != m.report.Unknown {
+		t.Fatalf("%q: %d fields without a row are dropped, but the engine reports %d", m.in, unknown, m.report.Unknown)
+	}
+	checkLeaves(t, m, e)
+}
+
+// checkRefused checks the explanation of a message that was refused.
+func checkRefused(t rapid.TB, m explained, e *translate.Explanation, refused string) {
+	t.Helper()
+	var refusal *translate.Refusal
+	var unusable *translate.UnusableReply
+	switch {
+	case errors.As(m.err, &refusal):
+		if want := strings.TrimSpace(refusal.Code+" "+refusal.Field) + ": " + refusal.Reason; refused != want {
+			t.Fatalf("%q: refused %q, but the engine says %q", m.in, refused, want)
+		}
+	case errors.As(m.err, &unusable):
+		if !strings.HasSuffix(refused, ": "+unusable.Reason) {
+			t.Fatalf("%q: refused %q, but the engine says %q", m.in, refused, unusable.Reason)
+		}
+	}
+	if strict(m.in) != nil || strings.Contains(refused, "nested deeper") || !utf8.Valid(m.in) || strings.Contains(refused, "not JSON at") {
+		if len(e.Fields) != 1 || e.Fields[0].Offset < 0 || e.Fields[0].Offset > len(m.in) {
+			t.Fatalf("%q is not JSON, but is explained as %+v", m.in, e.Fields)
+		}
+		return
+	}
+	checkLeaves(t, m, e)
+}
+
+// checkLeaves checks that each leaf of both documents is in exactly one entry, in the order of the input.
+func checkLeaves(t rapid.TB, m explained, e *translate.Explanation) {
+	t.Helper()
+	var before, after []placed
+	for _, f := range e.Fields {
+		if f.Offset >= 0 {
+			before = append(before, placed{comparablePath(f.Source), "", f.Before, f.Offset})
+		}
+		if f.After != "" {
+			after = append(after, placed{comparablePath(f.Target), "", f.After, 0})
+		}
+	}
+	want := placedLeaves(m.in, pathsOf(m.fields, m.message, m.from))
+	for i := range want {
+		want[i].path, want[i].pointer = comparablePath(want[i].path), ""
+	}
+	if !slices.Equal(before, want) {
+		t.Fatalf("the input %q is explained as\n%+v, but has the leaves\n%+v", m.in, before, want)
+	}
+	want = nil
+	if m.err == nil {
+		want = placedLeaves(m.out, pathsOf(m.fields, m.message, m.to))
+	}
+	for i := range want {
+		want[i].path, want[i].pointer, want[i].offset = comparablePath(want[i].path), "", 0
+	}
+	order := func(a, b placed) int { return cmp.Or(strings.Compare(a.path, b.path), strings.Compare(a.raw, b.raw)) }
+	slices.SortFunc(after, order)
+	slices.SortFunc(want, order)
+	if !slices.Equal(after, want) {
+		t.Fatalf("the output %q is explained as\n%+v, but has the leaves\n%+v", m.out, after, want)
+	}
+}
+
+// explainRequest checks the explanation of a request.
+func explainRequest(t rapid.TB, translation *translate.Translation, from, to translate.Form, doc []byte) *translate.Explanation {
+	t.Helper()
+	call := translation.Start()
+	defer call.Release()
+	out, err := call.Request(nil, doc)
+	e := translation.ExplainRequest(doc)
+	checkExplanation(t, explained{translation.Operation().Fields(), "request", from, to, doc, out, err, call.Report, err == nil}, e)
+	return e
+}
+
+// explainReply checks the explanation of a reply.
+func explainReply(t rapid.TB, translation *translate.Translation, from, to translate.Form, request []byte, status int, doc []byte) *translate.Explanation {
+	t.Helper()
+	call := translation.Start()
+	defer call.Release()
+	if request != nil {
+		_, _ = call.Request(nil, request)
+	}
+	out, err := call.Reply(nil, status, doc)
+	e := translation.ExplainReply(request, status, doc)
+	checkExplanation(t, explained{translation.Operation().Fields(), "reply", from, to, doc, out, err, call.Report, call.Succeeded()}, e)
+	return e
+}
+
+// explainCallback checks the explanation of a callback.
+func explainCallback(t rapid.TB, c *translate.Callback, from, to translate.Form, doc []byte) *translate.Explanation {
+	t.Helper()
+	out, notice, err := c.Translate(nil, doc, from, to)
+	e := c.Explain(doc, from, to)
+	if e.Recognised != notice.Recognised {
+		t.Fatalf("recognised as %q, not %q", e.Recognised, notice.Recognised)
+	}
+	switch translated := notice.Recognised == translate.Translated; {
+	case translated && from == to:
+		from = other(from)
+	case !translated && notice.OtherForm:
+		from = to
+	case !translated:
+		to = from
+	}
+	checkExplanation(t, explained{c.Fields(), "request", from, to, doc, out, err, notice.Report, true}, e)
+	return e
+}
+
+// Every message of the golden files is explained as the engine translates it, also with the overlays.
+func TestExplanationsOfGoldenMessages(t *testing.T) {
+	t.Parallel()
+	seen := map[translate.Outcome]int{}
+	for file, g := range readGolden(t) {
+		table := g.table(t)
+		for i, p := range slices.Concat(g.Requests, g.Replies) {
+			t.Run(fmt.Sprintf("%s/%d %s", file, i, p.Name), func(t *testing.T) {
+				for _, f := range explainGolden(t, table, g, p, i >= len(g.Requests)).Fields {
+					seen[f.Outcome]++
+				}
+			})
+		}
+	}
+	if len(slices.Collect(maps.Keys(seen))) != 10 {
+		t.Errorf("not every outcome has appeared: %v", seen)
+	}
+}
+
+func explainGolden(t *testing.T, table *translate.Table, g *golden, p *pair, isReply bool) *translate.Explanation {
+	if c := table.Callback(); c != nil && c.Name() == g.Operation {
+		return explainCallback(t, c, p.From, p.To, []byte(p.In))
+	}
+	if !isReply {
+		return explainRequest(t, table.Operation(g.Operation).Translation(p.From, p.To), p.From, p.To, []byte(p.In))
+	}
+	return explainReply(t, table.Operation(g.Operation).Translation(p.To, p.From), p.From, p.To, []byte(cmp.Or(p.Asked, g.Asked[p.To])), cmp.Or(p.Status, 200), []byte(p.In))
+}
+
+// Every document is explained as the engine translates it, as a request, a reply and a callback, in every direction.
+func FuzzExplain(f *testing.F) {
+	seeds(f, func(operation, direction uint8, doc, request []byte) {
+		f.Add(operation, direction, uint16(200), doc, request)
+	})
+	passing, err := translate.Compile(8, billing.Table(), translate.File{Name: "o.yaml", Data: []byte("unknown: {request: pass, reply: pass}\nbounds: enforce")})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, operation, direction uint8, status uint16, doc, request []byte) {
+		for _, table := range []*translate.Table{shipped(), passing} {
+			from, to := forms[direction>>1&1], forms[direction&1]
+			o := table.Operations()[int(operation)%len(table.Operations())]
+			if o.Translation(from, to) != nil {
+				explainRequest(t, o.Translation(from, to), from, to, doc)
+				explainReply(t, o.Translation(to, from), from, to, request, int(status), doc)
+			}
+			explainCallback(t, table.Callback(), from, to, doc)
+		}
+	})
+}
+
+// Random messages of every operation are explained as the engine translates them.
+func TestExplanationsOfRandomMessages(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{
+		"bounds: upstream", "bounds: enforce", "unknown: {request: refuse, reply: drop}", "unknown: {request: pass, reply: pass}", "options: {exchange_on_send: true}",
+		"codes: [{v2: BILL_001, legacy: '7'}]\noperations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: W}, {v2: 7, legacy: F}]}]}}",
+	} {
+		table, err := translate.Compile(8, billing.Table(), translate.File{Name: "o.yaml", Data: []byte(overlay)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) {
+				o := rapid.SampledFrom(table.Operations()).Draw(rt, "operation")
+				from, to := rapid.SampledFrom(forms).Draw(rt, "from"), rapid.SampledFrom(forms).Draw(rt, "to")
+				requests := randomDocument("{}", pathsOf(o.Fields(), "request", from))
+				if o.Translation(from, to) != nil {
+					explainRequest(rt, o.Translation(from, to), from, to, requests.Draw(rt, "request"))
+					request := randomDocument("{}", pathsOf(o.Fields(), "request", to)).Draw(rt, "of the reply")
+					begin := rapid.SampledFrom([]string{`{}`, `{"code":"0000"}`, `{"code":"BILL_001","msg":"m","message":"m"}`}).Draw(rt, "begin")
+					reply := randomDocument(begin, pathsOf(o.Fields(), "reply", from)).Draw(rt, "reply")
+					explainReply(rt, o.Translation(to, from), from, to, request, 200, reply)
+				}
+				explainCallback(rt, table.Callback(), from, to, randomDocument("{}", pathsOf(table.Callback().Fields(), "request", from)).Draw(rt, "callback"))
+			})
+		})
+	}
+}
+
+// lineOf returns the line of the first row of the built-in table that contains a text.
+func lineOf(t *testing.T, text string) int {
+	t.Helper()
+	before, _, ok := strings.Cut(string(billing.Table().Data), text)
+	if !ok {
+		t.Fatalf("the table has no %q", text)
+	}
+	return 1 + strings.Count(before, "\n")
+}
+
+// Each entry names the file and the line of its row, also if the row is of an overlay, or of an operation that a callback reuses.
+func TestExplanationNamesTheRow(t *testing.T) {
+	t.Parallel()
+	overlay := "\noperations:\n  bill.create:\n    request:\n      - {v2: bill.price, legacy: bill.amount, as: digits}\n"
+	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "over.yaml", Data: []byte(overlay)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := table.Operation("bill.create").Translation("legacy", "v2").ExplainRequest([]byte(`{"apikey":"k","bill":{"amount":"5","memo":1}}`))
+	callback := table.Callback().Explain([]byte(`{"billId":"1","apprState":"F"}`), "v2", "legacy")
+	want := map[string]string{
+		"apikey":      fmt.Sprintf("billing.yaml:%d {v2: apiKey, legacy: apikey, required: true, max: 32, refuse: PARTNER_002, malformed: PARTNER_002, role: partner, about: partner key}", lineOf(t, "{v2: apiKey, ")),
+		"bill.amount": "over.yaml:5 {v2: bill.price, legacy: bill.amount, as: digits, about: amount to charge, role: amount}",
+		"bill.memo":   "no row",
+		"":            fmt.Sprintf("billing.yaml:%d {v2: bill.sendType, default: TALK, required: true, one_of: [TALK, URL], refuse: BILL_008, malformed: BILL_008, loss: refuse, loss_code: BILL_010, about: how the customer gets the bill}", lineOf(t, "{v2: bill.sendType")),
+		"billId":      fmt.Sprintf("billing.yaml:%d {v2: billId, legacy: bill_id, role: bill, about: bill identifier}", lineOf(t, "{v2: billId,            legacy: bill_id,          role: bill")),
+		"apprState":   fmt.Sprintf("billing.yaml:%d {v2: apprState, legacy: appr_state, about: bill state}", lineOf(t, "{v2: apprState")),
+	}
+	got := map[string]string{}
+	for _, f := range slices.Concat(created.Fields, callback.Fields) {
+		got[f.Source] = "no row"
+		if f.Row != nil {
+			got[f.Source] = fmt.Sprintf("%s:%d %s", f.Row.File, f.Row.Line, f.Row.Text)
+		}
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A refusal has its code and its place, also if the document is not JSON.
+func TestExplanationShowsThePlaceOfARefusal(t *testing.T) {
+	t.Parallel()
+	translation := shipped().Operation("bill.create").Translation("legacy", "v2")
+	for doc, want := range map[string]string{
+		"{\"apikey\":\"k\",\n \"bill\": {\"price\": \"한\", \"x\": 1}}": "2:20 VALIDATION_001 bill.price: has the wrong type: want a whole number in digits, got text with other characters than digits; 1 row",
+		"{\"member\":\"한\",\n \"memo\":\"한\", \"apikey\":[]}":          "2:23 PARTNER_002 apikey: has the wrong type: want a single value, got an array; 1 row",
+		"{\"a\":1,\n\"b\": tru}":               "2:9 VALIDATION_001 b: not JSON at byte 16; 0 row",
+		"{\"apikey\":\"한국\",\n  \"apikey\":2}": "2:3 VALIDATION_001 apikey: the name appears twice; 0 row",
+		strings.Repeat("[", 40):                "1:33 VALIDATION_001 : nested deeper than 32 levels at byte 32; 0 row",
+		"  [1]":                                "1:3 VALIDATION_001 : has the wrong type: want an object, got an array; 0 row",
+		"\n\"\"":                               "2:1 VALIDATION_001 : has the wrong type: want an object, got text; 0 row",
+		"":                                     "1:1 VALIDATION_001 : empty, but must be a JSON object; 0 row",
+		"{\"bill\":{}} {\"bill\":1}":           "1:12 VALIDATION_001 : not one JSON document: more follows at byte 11; 0 row",
+		"{\"bill.price\":[],\"bill\":{\"Price\":1,\"price\":[]}}": "1:34 VALIDATION_001 bill.Price: differs from price in case only; 0 row",
+	} {
+		var got []string
+		for _, f := range translation.ExplainRequest([]byte(doc)).Fields {
+			if f.Outcome == translate.OutcomeRefused {
+				line, column := translate.Position([]byte(doc), f.Offset)
+				got = append(got, fmt.Sprintf("%d:%d %s %s: %s; %d row", line, column, f.Code, f.Source, f.Reason, map[bool]int{true: 1}[f.Row != nil]))
+			}
+		}
+		if !slices.Equal(got, []string{want}) {
+			t.Errorf("%q is refused\n%q, want\n%q", doc, got, want)
+		}
+	}
+	missing := shipped().Operation("bill.create").Translation("v2", "legacy").ExplainRequest([]byte(`{"bill":{"billId":"1"}}`)).Fields
+	if f := missing[0]; f.Outcome != translate.OutcomeRefused || f.Source != "bill.sendType" || f.Offset != -1 || f.Row == nil || missing[1].Outcome != translate.OutcomeUnused {
+		t.Errorf("a missing field is explained as %+v", f)
+	}
+}
