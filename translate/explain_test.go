@@ -390,3 +390,50 @@ func TestExplanationShowsThePlaceOfARefusal(t *testing.T) {
 		t.Errorf("a missing field is explained as %+v", f)
 	}
 }
+
+// A name that has a dot or a slash is not taken for a path.
+func TestExplanationTellsNamesAndPathsApart(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ unknown, doc, want string }{
+		{"pass", `{"bill/memo":"a","bill":{"memo":"b"},"bill.memo":"c","bill~1memo":"d"}`, `bill/memo>bill/memo "a" "a", bill.memo>bill.memo "b" "b", bill.memo>bill.memo "c" "c", bill~1memo>bill~1memo "d" "d", >bill.sendType  "TALK"`},
+		{"refuse", `{"bill":{"price":5},"bill.price":1}`, `bill.price> 5 , bill.price! 1 `},
+		{"refuse", `{"bill.memo":1,"bill":{"memo":[]}}`, `bill.memo! 1 , bill.memo> [] `},
+		{"pass", `{"bill.price":1,"bill":{"price":[]}}`, `bill.price> 1 , bill.price! [] `},
+	} {
+		table, err := translate.Compile(32, billing.Table(), translate.File{Name: "o.yaml", Data: []byte("unknown: {request: " + row.unknown + "}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range explainRequest(t, table.Operation("bill.create").Translation("legacy", "v2"), "legacy", "v2", []byte(row.doc)).Fields {
+			got = append(got, fmt.Sprintf("%s%s%s %s %s", f.Source, map[bool]string{true: "!", false: ">"}[f.Outcome == translate.OutcomeRefused], f.Target, f.Before, f.After))
+		}
+		if diff := gocmp.Diff(row.want, strings.Join(got, ", ")); diff != "" {
+			t.Error(row.doc, diff)
+		}
+	}
+}
+
+// An unusable reply is explained at the field that makes it unusable.
+func TestExplanationOfAnUnusableReply(t *testing.T) {
+	t.Parallel()
+	translation := shipped().Operation("bill.destroy").Translation("legacy", "v2")
+	for doc, want := range map[string]string{
+		`{"message":"x","code":5}`: "code 22 code has the wrong type: want text, got a number",
+		`{"code":"","data":null}`:  "code 8 code is empty",
+		`{"message":"x"}`:          " -1 code is missing",
+		` [1]`:                     " 1 not a JSON object",
+		`{"code":"0000","data":{"apiKey":"k","billId":"2"}}`: "data.billId 45 a success, but its billId is not that of the request",
+		`{"code":"0000","data":{"apiKey":"k"}} x`:            " 37 not one JSON document: more follows at byte 37",
+	} {
+		var got []string
+		for _, f := range translation.ExplainReply([]byte(`{"apikey":"k","bill_id":"1"}`), 200, []byte(doc)).Fields {
+			if f.Outcome == translate.OutcomeRefused {
+				got = append(got, fmt.Sprint(f.Source, " ", f.Offset, " ", f.Reason))
+			}
+		}
+		if !slices.Equal(got, []string{want}) {
+			t.Errorf("%s is refused\n%q, want\n%q", doc, got, want)
+		}
+	}
+}
