@@ -129,7 +129,7 @@ var servers = [2]serverCommand{
 	{"billbridge serve", [2]listener{
 		{"--listen", "127.0.0.1:8080", `(?:  partners +http://|Listening for partners on )([0-9.:]+)`},
 		{"--admin", "127.0.0.1:9090", `(?:  metrics +http://|, admin on )([0-9.]+:[0-9]+)`},
-	}, `^(curl -s|billbridge rollout try|Listening for) `},
+	}, `^(curl -s|billbridge rollout try|billbridge rollout status|Listening for) `},
 	{"billbridge sandbox", [2]listener{
 		{"--listen", "127.0.0.1:8081", `  partners +http://([0-9.:]+)`},
 		{"--control", "127.0.0.1:8082", `  control +http://([0-9.:]+)`},

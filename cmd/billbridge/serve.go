@@ -7,19 +7,12 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"net/http"
-	"net/netip"
 	"os"
 	"runtime/debug"
-	"strings"
-	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/accesslog"
-	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
-	"billbridge/translate"
-	"billbridge/translate/billing"
 
 	"github.com/coreos/go-systemd/v22/activation"
 )
@@ -27,33 +20,36 @@ import (
 type serveCommand struct {
 	Config  string `placeholder:"FILE" help:"YAML config. If omitted, a sandbox runs in the same process as a v2 upstream."`
 	Rollout bool   `help:"Without a config: run the sandbox as two backends, old in legacy and new in v2, for billbridge rollout try."`
+	Demo    bool   `help:"Without a config: run two backends and invented partners that bill, pay and cancel, so that each page of the console shows something."`
+	Rate    *int   `placeholder:"N" help:"With --demo: calls and payments per second, 1 to 1000 (5)."`
 	Listen  string `placeholder:"ADDR" help:"The address for partners, instead of listen in the config."`
 	Admin   string `placeholder:"ADDR" help:"The address of the admin listener, instead of admin.listen in the config."`
 }
 
 // Help implements kong's detailed help.
 func (serveCommand) Help() string {
-	return examples("billbridge serve", "billbridge serve --rollout", "billbridge serve --config billbridge.yaml") +
+	return examples("billbridge serve", "billbridge serve --demo", "billbridge serve --rollout", "billbridge serve --config billbridge.yaml") +
 		"\n\nSIGHUP, or POST /-/reload on the admin listener, reloads the config. SIGTERM drains and exits."
 }
 
 // Run serves until ctx ends.
 func (c *serveCommand) Run(ctx context.Context, s system) error {
-	if c.Rollout && c.Config != "" {
-		return usageError("--rollout and --config cannot be combined: to configure a rollout, add a rollout section to the config")
+	if err := c.checkFlags(); err != nil {
+		return err
 	}
 	if s.ignoreBrokenPipes != nil {
 		s.ignoreBrokenPipes()
 	}
 	logger := slog.New(s.log)
 	load := func() (*config.Config, error) { return c.load(c.Config, s) }
+	var trial *trial
 	if c.Config == "" {
-		var stop func()
 		var err error
-		if load, stop, err = c.startSandbox(s); err != nil {
+		if trial, err = c.startTrial(s); err != nil {
 			return err
 		}
-		defer stop()
+		defer trial.stop()
+		load = trial.load
 	}
 	checked, err := load()
 	if err != nil {
@@ -84,8 +80,9 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 	reloads, stop := context.WithCancel(ctx)
 	defer stop()
 	go reloadOnHangup(reloads, s.hangup, server)
-	if c.Config == "" {
-		printf(s.out, "%s", lines(trialGreeting(server, checked)))
+	if trial != nil {
+		printf(s.out, "%s", lines(trial.greeting(server, checked)))
+		trial.begin(ctx, server)
 	} else {
 		printf(s.out, "Listening for partners on %s, admin on %s.\n", server.Address(), server.AdminAddress())
 	}
@@ -135,6 +132,23 @@ func (c *serveCommand) load(path string, s system) (*config.Config, error) {
 	return c.applyFlags(checked)
 }
 
+// checkFlags refuses combinations of flags.
+func (c *serveCommand) checkFlags() error {
+	switch {
+	case c.Rollout && c.Config != "":
+		return usageError("--rollout and --config cannot be combined: to configure a rollout, add a rollout section to the config")
+	case c.Demo && c.Config != "":
+		return usageError("--demo and --config cannot be combined: the demo has a config of its own")
+	case c.Demo && c.Rollout:
+		return usageError("--demo and --rollout cannot be combined: the demo has a rollout")
+	case c.Rate != nil && !c.Demo:
+		return usageError("--rate needs --demo")
+	case c.Rate != nil && (*c.Rate < 1 || *c.Rate > 1000):
+		return usageError(fmt.Sprintf("--rate must be from 1 to 1000, but is %d", *c.Rate))
+	}
+	return nil
+}
+
 // applyFlags replaces the addresses of the config by those of the flags.
 func (c *serveCommand) applyFlags(checked *config.Config) (*config.Config, error) {
 	if c.Listen != "" {
@@ -147,109 +161,4 @@ func (c *serveCommand) applyFlags(checked *config.Config) (*config.Config, error
 		checked.Admin.Listen = c.Admin
 	}
 	return checked, nil
-}
-
-// startSandbox starts the sandbox on a free port, or on two for a rollout. load returns a config for it.
-func (c *serveCommand) startSandbox(s system) (load func() (*config.Config, error), stop func(), err error) {
-	service := sandbox.New(sandbox.Options{Log: slog.New(s.log)})
-	server := &http.Server{Handler: service, ReadHeaderTimeout: 5 * time.Second}
-	urls := make([]string, map[bool]int{false: 1, true: 2}[c.Rollout])
-	for i := range urls {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, nil, errors.Join(err, server.Close(), service.Close())
-		}
-		urls[i] = "http://" + listener.Addr().String()
-		go func() { _ = server.Serve(listener) }()
-	}
-	load = func() (*config.Config, error) {
-		text := builtInConfig(urls[0])
-		if c.Rollout {
-			text = fmt.Sprintf(builtInRollout, urls[0], urls[1])
-		}
-		checked, err := config.Parse(translate.File{Name: "built-in", Data: []byte(text)}, s.env)
-		if err != nil {
-			return nil, err
-		}
-		if c.Rollout {
-			if checked.Table, err = translate.Compile(checked.Limits.Depth, billing.Table(), translate.File{Name: "built-in overlay", Data: []byte(sandboxOverlay)}); err != nil {
-				return nil, err
-			}
-		}
-		relayInMemory(checked)
-		return c.applyFlags(checked)
-	}
-	stop = func() {
-		_ = server.Close()
-		_ = service.Close() // without a data file there is nothing to lose
-	}
-	return load, stop, nil
-}
-
-// builtInConfig returns the config that is used if none is given.
-func builtInConfig(sandboxURL string) string {
-	return "upstreams: {sandbox: {form: v2, url: \"" + sandboxURL + "\"}}\n"
-}
-
-// builtInRollout is the config of serve --rollout. The two backends are one sandbox, so they have the same bills.
-const builtInRollout = `
-upstreams:
-  old: {form: legacy, url: %q}
-  new: {form: v2, url: %q}
-route: {default: old}
-rollout: {old: old, new: new, bills: shared}
-`
-
-// sandboxOverlay pairs the sandbox's legacy words with its v2 values, which the interface document does not pair.
-const sandboxOverlay = `operations:
-  bill.read:
-    reply:
-      - v2: apprPayType
-        legacy: appr_pay_type
-        as: digits
-        values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}, {v2: 2, legacy: KEYIN}, {v2: 3, legacy: OFFLINE_CARD}, {v2: 4, legacy: OFFLINE_CASH}]
-      - {v2: apprCashTrader, legacy: appr_cash_trader, values: [{v2: PERSONAL, legacy: "0"}, {v2: BUSINESS, legacy: "1"}]}
-`
-
-// relayInMemory relays callbacks to this machine, with a store in memory. A config file cannot set this.
-func relayInMemory(c *config.Config) {
-	callbacks := config.DefaultCallbacks()
-	callbacks.Ports = nil
-	for _, loopback := range []string{"127.0.0.0/8", "::1/128"} {
-		callbacks.Allow = append(callbacks.Allow, config.Network{Prefix: netip.MustParsePrefix(loopback)})
-	}
-	c.Callbacks, c.Store.URL = &callbacks, config.NewSecret(config.Memory)
-}
-
-// trialGreeting describes the trial, and has a command to run next.
-func trialGreeting(server *server.Server, c *config.Config) string {
-	if c.Rollout != nil {
-		return strings.Join([]string{
-			"Trial of a rollout, without a config. A sandbox runs in this process as two backends with the same bills: old in the legacy",
-			"form (" + c.Upstreams[0].Address.String() + ") and new in v2 (" + c.Upstreams[1].Address.String() + "). All data is in memory.",
-			"",
-			"  partners  http://" + server.Address(),
-			"  metrics   http://" + server.AdminAddress() + "/metrics",
-			"",
-			"To move the demo partner from old to new, run in a second terminal:",
-			"",
-			"billbridge rollout try --partners http://" + server.Address() + " --admin http://" + server.AdminAddress(),
-			"",
-			"",
-		}, "\n")
-	}
-	first := c.Upstreams[0]
-	return strings.Join([]string{
-		"Trial without a config. A sandbox runs in this process as a " + string(first.Form) + " upstream (" + first.Address.String() + ").",
-		"All data is in memory.",
-		"",
-		"  partners  http://" + server.Address(),
-		"  metrics   http://" + server.AdminAddress() + "/metrics",
-		"",
-		"A first call in the legacy form, which the gateway translates to v2 and back:",
-		"",
-		firstCall("legacy", "http://"+server.Address()),
-		"",
-		"",
-	}, "\n")
 }

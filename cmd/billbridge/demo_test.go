@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+)
+
+// awaitTrue polls a condition until it is true.
+func awaitTrue(t *testing.T, what func() string, so func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for late := time.After(2 * patience); !so(); {
+		select {
+		case <-ticker.C:
+		case <-late:
+			t.Fatalf("not within %s: %s", 2*patience, what())
+		}
+	}
+}
+
+// A demoProcess is a running demo.
+type demoProcess struct {
+	*process
+	t     *testing.T
+	admin string
+}
+
+func startDemoProcess(t *testing.T) *demoProcess {
+	t.Helper()
+	p := launchInTempDir(t, "serve", "--demo", "--rate", "200", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	at, err := p.await("stdout", `^  console +(?P<admin>http://\S+)/$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.await("stdout", `^billbridge rollout status --admin `+at["admin"]+`$`); err != nil {
+		t.Fatal(err)
+	}
+	return &demoProcess{p, t, at["admin"]}
+}
+
+func (d *demoProcess) metrics() string {
+	_, text := httpCall(d.t, http.MethodGet, d.admin+"/metrics", "")
+	return text
+}
+
+// stops ends the demo by a signal. It exits with 0, and has logged no error.
+func (d *demoProcess) stops(signal os.Signal) {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(signal); err != nil {
+		d.t.Fatal(err)
+	}
+	if code, err := d.end(); err != nil || code != exitOK || d.all("stderr") != "" {
+		d.t.Errorf("exit code %d, %v:\n%s", code, err, d.all("stderr"))
+	}
+}
+
+// The partners of the demo make calls of both forms, with refusals, failures and unknown outcomes, and callbacks that are delivered,
+// repeated and dead. A dead callback can be replayed.
+func TestDemoShowsEveryKindOfCall(t *testing.T) {
+	t.Parallel()
+	d := startDemoProcess(t)
+	missing := []string{
+		`requests_total{client="legacy",code="0000",operation="bill.create",status="200",upstream="old"}`,
+		`requests_total{client="v2",code="0000",operation="bill.create",status="200",upstream="old"}`,
+		`requests_total{client="v2",code="0000",operation="bill.create",status="200",upstream="new"}`,
+		`requests_total{client="legacy",code="0000",operation="bill.read",status="200",upstream="old"}`,
+		`requests_total{client="legacy",code="0000",operation="bill.cancel",status="200",upstream="old"}`,
+		`requests_total{client="v2",code="0000",operation="bill.cancel",status="200",upstream="new"}`,
+		`requests_total{client="legacy",code="0000",operation="bill.destroy",status="200",upstream="old"}`,
+		`requests_total{client="legacy",code="0000",operation="bill.resend",status="200",upstream="old"}`,
+		`requests_total{client="v2",code="0000",operation="mapping.list",status="200",upstream="new"}`,
+		`requests_total{client="v2",code="BILL_001",operation="bill.create",status="200",upstream="old"}`,
+		`requests_total{client="v2",code="VALIDATION_001",operation="bill.create",status="400",upstream="old"}`,
+		`requests_total{client="v2",code="none",operation="bill.create",status="504",upstream="old"}`,
+		`requests_total{client="v2",code="ERROR",operation="bill.read",status="504",upstream="old"}`,
+		`callbacks_attempts_total{outcome="delivered",upstream="old"}`,
+		`callbacks_attempts_total{outcome="delivered",upstream="new"}`,
+		`callbacks_attempts_total{outcome="status",upstream="new"}`,
+		`callbacks_attempts_total{outcome="gone",upstream="old"}`,
+		`callbacks_dead{upstream="old"}`,
+	}
+	awaitTrue(t, func() string { return strings.Join(missing, "\n") }, func() bool {
+		text := d.metrics()
+		still := missing[:0:0]
+		for _, series := range missing {
+			if !regexp.MustCompile(`(?m)^billbridge_` + regexp.QuoteMeta(series) + ` [1-9]`).MatchString(text) {
+				still = append(still, series)
+			}
+		}
+		missing = still
+		return len(missing) == 0
+	})
+	// A key that no partner has is refused by the backends.
+	if !regexp.MustCompile(`code="PARTNER_003",operation="bill.read"`).MatchString(d.metrics()) {
+		t.Error("no call has a wrong key")
+	}
+	if code, out, _ := runCommand(t, false, "bills", "list", "--outcome", "unknown", "--admin", d.admin); code != exitOK || !strings.Contains(out, "bill.create") {
+		t.Errorf("unknown outcomes: %d %s", code, out)
+	}
+	short := partner.Of("demo-key-05").Short()
+	var list string
+	awaitTrue(t, func() string { return list }, func() bool { // the first dead ones can be those of the partner with 410
+		_, list, _ = runCommand(t, false, "callbacks", "list", "--state", "dead", "--partner", short, "--limit", "1", "--admin", d.admin)
+		return strings.Contains(list, "status 503")
+	})
+	id := regexp.MustCompile(`cb_\w+`).FindString(list)
+	if code, out, errs := runCommand(t, false, "callbacks", "replay", id, "--admin", d.admin); code != exitOK {
+		t.Fatalf("%d %s %s", code, out, errs)
+	}
+	var shown string
+	awaitTrue(t, func() string { return shown }, func() bool {
+		_, shown, _ = runCommand(t, false, "callbacks", "show", id, "--admin", d.admin)
+		return regexp.MustCompile(`(?m)^state +delivered$`).MatchString(shown)
+	})
+	d.stops(syscall.SIGTERM)
+}
+
+// While the demo runs, a partner moves through all stages without --force, and the verdict of another one is FAIL.
+func TestDemoPartnerMovesThroughAllStages(t *testing.T) {
+	t.Parallel()
+	d := startDemoProcess(t)
+	short := partner.Of("demo-key-01").Short()
+	for _, stage := range []string{"canary --percent 50", "new", "drained"} {
+		var all string
+		awaitTrue(t, func() string { return stage + ":\n" + all }, func() bool {
+			args := append([]string{"rollout", "set", "--partner", short, "--admin", d.admin, "--stage"}, strings.Fields(stage)...)
+			code, out, errs := runCommand(t, false, args...)
+			all = fmt.Sprint(code, out, errs)
+			return code == exitOK
+		})
+		if strings.Contains(all, "forced") {
+			t.Errorf("%s", all)
+		}
+	}
+	var report string
+	failing := partner.Of("demo-key-03").Short()
+	awaitTrue(t, func() string { return report }, func() bool {
+		_, report, _ = runCommand(t, false, "rollout", "report", "--partner", failing, "--admin", d.admin)
+		return regexp.MustCompile(failing + ` +bill\.read +shadow +FAIL `).MatchString(report)
+	})
+	d.stops(os.Interrupt)
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"billbridge/proxy/rollout"
+
+	"github.com/tidwall/gjson"
+)
+
+// A demoPartner is an invented partner.
+type demoPartner struct {
+	key, name string
+	form      string // that it uses: legacy or v2
+	weight    int    // how often it calls, compared with the others
+	stage     rollout.Stage
+	receives  reception
+	quirk     quirk
+}
+
+// A reception is how a partner answers callbacks.
+type reception int
+
+const (
+	takes       reception = iota // with success
+	takesSecond                  // each callback at the second attempt
+	takesReplay                  // no attempt of the schedule: each callback is dead, and a replay delivers it
+	gone                         // with 410, which ends the attempts
+)
+
+// A quirk makes a partner different from the others. Failures come to few partners, so that the verdicts of the others become PASS.
+type quirk int
+
+const (
+	noQuirk   quirk = iota
+	unlucky         // some of its calls time out, and it sends some bills twice
+	forgetful       // some of its creates time out, and it does not read these bills
+	taxed           // sends tax, which a legacy backend cannot carry, in some bills
+	differs         // gets other replies from the new backend than from the old one
+)
+
+// demoPartners returns the partners of the demo. All names are invented.
+func demoPartners() []demoPartner {
+	list := []demoPartner{
+		{name: "Paper Lantern Piano School", form: "legacy", weight: 8, stage: rollout.StageShadow},
+		{name: "Nine Herons Clinic", form: "v2", weight: 6, stage: rollout.StageCanary},
+		{name: "Quiet Otter Swim Club", form: "legacy", weight: 4, quirk: differs, stage: rollout.StageShadow},
+		{name: "Copper Kettle Tea House", form: "v2", weight: 3, stage: rollout.StageNew},
+		{name: "Dandelion Daycare", form: "legacy", weight: 3, receives: takesReplay},
+		{name: "Left Moon Bookshop", form: "v2", weight: 3, receives: takesSecond, stage: rollout.StageCanary},
+		{name: "Three Foxes Florist", form: "legacy", weight: 2},
+		{name: "Salt and Cedar Spa", form: "v2", weight: 2, quirk: taxed},
+		{name: "Pebble Academy", form: "legacy", weight: 2, stage: rollout.StageShadow},
+		{name: "Windmill Archery Hall", form: "v2", weight: 2, quirk: forgetful},
+		{name: "Green Anvil Repairs", form: "legacy", weight: 1, receives: gone},
+		{name: "Tall Reed Calligraphy", form: "v2", weight: 2, quirk: unlucky},
+	}
+	for i := range list {
+		list[i].key = fmt.Sprintf("demo-key-%02d", i+1)
+	}
+	return list
+}
+
+// A demoReceiver answers callbacks for the partners. The path is /N for the partner with this index.
+type demoReceiver struct {
+	partners []demoPartner
+
+	mu       sync.Mutex
+	attempts map[string]int // by webhook-id, of callbacks that were not taken
+}
+
+func newDemoReceiver(partners []demoPartner) *demoReceiver {
+	return &demoReceiver{partners: partners, attempts: map[string]int{}}
+}
+
+// ServeHTTP takes a callback, or fails as its partner does.
+func (d *demoReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, 1<<20))
+	n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+	if err != nil || n < 0 || n >= len(d.partners) {
+		http.NotFound(w, r)
+		return
+	}
+	p := d.partners[n]
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	switch failures := map[reception]int{takesSecond: 1, takesReplay: len(demoSchedule)}[p.receives]; {
+	case p.receives == gone:
+		w.WriteHeader(http.StatusGone)
+	case d.attempt(r.Header.Get("webhook-id"), failures) <= failures:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"code":"ERROR"}`)
+	default:
+		_, _ = io.WriteString(w, `{"code":"0000"}`)
+	}
+}
+
+// attempt counts the attempts of a callback until it is taken, which is after a number of failures.
+func (d *demoReceiver) attempt(id string, failures int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.attempts[id]++
+	n := d.attempts[id]
+	if n > failures {
+		delete(d.attempts, id)
+	}
+	return n
+}
+
+// A differing is the new backend. To some partners it shows cancelled bills as paid, so that there is a partner whose verdict is FAIL.
+type differing struct {
+	backend http.Handler
+	keys    map[string]bool
+}
+
+func newDiffering(backend http.Handler, partners []demoPartner) *differing {
+	d := &differing{backend, map[string]bool{}}
+	for _, p := range partners {
+		d.keys[p.key] = p.quirk == differs
+	}
+	return d
+}
+
+func (d *differing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		http.Error(w, "the request cannot be read", http.StatusBadRequest)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if r.URL.Path != "/bill/read" || !d.keys[gjson.GetBytes(body, "apiKey").String()] {
+		d.backend.ServeHTTP(w, r)
+		return
+	}
+	changed := replacing{w, []byte(`"apprState":"C"`), []byte(`"apprState":"F"`)}
+	d.backend.ServeHTTP(changed, r)
+}
+
+// replacing replaces a text by another one of the same length in a reply that is written at once.
+type replacing struct {
+	http.ResponseWriter
+	old, new []byte
+}
+
+func (r replacing) Write(body []byte) (int, error) {
+	return r.ResponseWriter.Write(bytes.ReplaceAll(body, r.old, r.new))
+}

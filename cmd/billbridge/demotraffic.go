@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"billbridge/proxy/sandbox"
+)
+
+const (
+	demoOpenBills = 5                       // of one partner, at most
+	demoUnknown   = "demo-key-nobody-has"   // of no partner
+	demoDelay     = 1200 * time.Millisecond // of a reply that comes too late: the timeout of the upstreams is 1s
+)
+
+// A demoTraffic makes the calls of the partners of a demo, one after the other. The same seed makes the same calls.
+type demoTraffic struct {
+	*demo
+	gateway string
+	client  *http.Client
+	rnd     *rand.Rand
+	bills   [][]*demoBill // that are not over, by partner
+	steps   int
+	created int
+}
+
+// A demoBill is a bill and what its partner still does with it.
+type demoBill struct {
+	partner int // the index
+	id      string
+	price   int
+	tax     bool
+	plan    []string // read, resend, destroy, cancel; or pay, which the customer does
+}
+
+// demoPlans are the lives of bills. Each ends in a cancel or a destroy, so that the old backend has no open bills of a partner some time
+// after it has moved.
+var demoPlans = [][]string{
+	{"read", "pay", "read", "read", "cancel", "read"},
+	{"read", "pay", "read", "cancel"},
+	{"read", "resend", "read", "pay", "read", "cancel", "read"},
+	{"read", "read", "destroy"},
+	{"read", "destroy", "read"},
+}
+
+func newDemoTraffic(d *demo, gateway string) *demoTraffic {
+	return &demoTraffic{
+		demo: d, gateway: gateway, client: &http.Client{Timeout: 20 * time.Second, Transport: http.DefaultTransport.(*http.Transport).Clone()},
+		rnd: rand.New(rand.NewPCG(1, 1)), bills: make([][]*demoBill, len(d.partners)),
+	}
+}
+
+// run makes calls until ctx ends.
+func (t *demoTraffic) run(ctx context.Context) {
+	defer t.client.CloseIdleConnections()
+	ticker := time.NewTicker(time.Second / time.Duration(t.rate))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := t.step(ctx); err != nil && ctx.Err() == nil {
+			t.log.Error("a call of the demo failed", "error", err.Error())
+		}
+	}
+}
+
+// step makes one call, or pays one bill. Refusals and failures come at fixed steps, so that each kind is seen in the first minute.
+func (t *demoTraffic) step(ctx context.Context) error {
+	t.steps++
+	n := t.drawPartner()
+	switch s := t.steps; {
+	case s%90 == 45:
+		return t.stepWithFault(ctx, s/90)
+	case s%40 == 20:
+		return t.call(ctx, n, "read", demoUnknown, &demoBill{id: "DEMO0000000000000000"})
+	case s%50 == 30:
+		return t.repeat(ctx, t.with(unlucky))
+	case s%60 == 40:
+		return t.post(ctx, "/read/mapping", map[string]any{"apiKey": t.partners[n].key})
+	}
+	open := t.bills[n]
+	if len(open) == 0 || len(open) < demoOpenBills && t.rnd.IntN(4) == 0 {
+		return t.create(ctx, n)
+	}
+	return t.advance(ctx, open[t.rnd.IntN(len(open))])
+}
+
+// stepWithFault makes a call whose reply comes too late. The backend carries it out, so a write has an unknown outcome.
+func (t *demoTraffic) stepWithFault(ctx context.Context, turn int) error {
+	n := t.with([]quirk{forgetful, unlucky, unlucky}[turn%3])
+	if open := t.bills[n]; turn%3 == 2 && len(open) > 0 {
+		t.service.Fault(sandbox.Fault{Operation: "bill.read", Delay: demoDelay})
+		return t.call(ctx, n, "read", t.partners[n].key, open[0])
+	}
+	t.service.Fault(sandbox.Fault{Operation: "bill.create", Delay: demoDelay})
+	err := t.create(ctx, n)
+	if open := t.bills[n]; t.partners[n].quirk == forgetful {
+		t.bills[n] = open[:len(open)-1]
+	}
+	return err
+}
+
+// repeat creates a bill with an id that is used already.
+func (t *demoTraffic) repeat(ctx context.Context, n int) error {
+	if len(t.bills[n]) == 0 {
+		return t.create(ctx, n)
+	}
+	return t.call(ctx, n, "create", t.partners[n].key, t.bills[n][0])
+}
+
+// with is the index of the partner with a quirk.
+func (t *demoTraffic) with(q quirk) int {
+	return slices.IndexFunc(t.partners, func(p demoPartner) bool { return p.quirk == q })
+}
+
+// drawPartner draws a partner by weight.
+func (t *demoTraffic) drawPartner() int {
+	total := 0
+	for _, p := range t.partners {
+		total += p.weight
+	}
+	at := t.rnd.IntN(total)
+	return slices.IndexFunc(t.partners, func(p demoPartner) bool {
+		at -= p.weight
+		return at < 0
+	})
+}
+
+func (t *demoTraffic) create(ctx context.Context, n int) error {
+	t.created++
+	b := &demoBill{
+		partner: n, id: fmt.Sprintf("DEMO%02dB%013d", n+1, t.created), price: 20_000 + 500*t.rnd.IntN(200),
+		tax: t.partners[n].quirk == taxed && t.rnd.IntN(4) == 0, plan: demoPlans[t.rnd.IntN(len(demoPlans))],
+	}
+	if !b.tax { // with tax it may be refused
+		t.bills[n] = append(t.bills[n], b)
+	}
+	return t.call(ctx, n, "create", t.partners[n].key, b)
+}
+
+// advance does the next thing of a bill's plan.
+func (t *demoTraffic) advance(ctx context.Context, b *demoBill) error {
+	next := b.plan[0]
+	if b.plan = b.plan[1:]; len(b.plan) == 0 {
+		t.bills[b.partner] = slices.DeleteFunc(t.bills[b.partner], func(other *demoBill) bool { return other == b })
+	}
+	if next == "pay" {
+		_ = t.service.Pay(t.partners[b.partner].key, b.id) // an error means that the create was refused
+		return nil
+	}
+	return t.call(ctx, b.partner, next, t.partners[b.partner].key, b)
+}
+
+// call makes one call about a bill in the form of a partner.
+func (t *demoTraffic) call(ctx context.Context, n int, operation, key string, b *demoBill) error {
+	path, body := b.legacy(operation, key, t.address(n))
+	if t.partners[n].form == "v2" {
+		path, body = b.v2(operation, key, t.address(n))
+	}
+	return t.post(ctx, path, body)
+}
+
+// address is the callback address of a partner.
+func (t *demoTraffic) address(n int) string { return t.urls[2] + "/" + strconv.Itoa(n) }
+
+const (
+	demoProduct  = "11월 수강료"
+	demoCustomer = "김하늘"
+)
+
+func (b *demoBill) hash(phone string) string { return sandbox.Hash(b.id, phone, strconv.Itoa(b.price)) }
+
+// v2 is a request in v2.
+func (b *demoBill) v2(operation, key, callback string) (path string, body map[string]any) {
+	bill := map[string]any{"billId": b.id}
+	path = "/bill/" + operation
+	switch operation {
+	case "create":
+		path = "/bill"
+		bill = map[string]any{
+			"billId": b.id, "sendType": "TALK", "productName": demoProduct, "memberName": demoCustomer, "phone": demoPhone, "price": b.price,
+			"expireDt": demoExpires(), "hash": b.hash(demoPhone), "callbackUrl": callback,
+		}
+		if b.tax {
+			bill["tax"] = strconv.Itoa(b.price / 11)
+		}
+	case "cancel":
+		bill["cancelReason"] = "고객 요청"
+		fallthrough
+	case "destroy":
+		bill["price"], bill["hash"] = b.price, b.hash("")
+	}
+	return path, map[string]any{"apiKey": key, "member": "demo-member", "merchant": "demo-store", "bill": bill}
+}
+
+// legacy is a request in the legacy form.
+func (b *demoBill) legacy(operation, key, callback string) (path string, body map[string]any) {
+	body = map[string]any{"apikey": key, "member": "demo-member", "merchant": "demo-store", "bill_id": b.id}
+	path = "/if/bill/" + operation
+	switch operation {
+	case "create":
+		path = "/if/bill/send"
+		delete(body, "bill_id")
+		body["bill"] = map[string]any{
+			"bill_id": b.id, "product_nm": demoProduct, "member_nm": demoCustomer, "phone": demoPhone, "price": strconv.Itoa(b.price),
+			"expire_dt": demoExpires(), "hash": b.hash(demoPhone), "callbackURL": callback,
+		}
+	case "destroy", "cancel":
+		body["price"], body["hash"] = strconv.Itoa(b.price), b.hash("")
+	}
+	return path, body
+}
+
+func demoExpires() string { return time.Now().AddDate(0, 1, 0).Format(time.DateOnly) }
+
+// post makes a call. Its result does not matter: refusals and failures are a part of the demo.
+func (t *demoTraffic) post(ctx context.Context, path string, body map[string]any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.gateway+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	reply, err := t.client.Do(request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, reply.Body)
+	_ = reply.Body.Close()
+	return err
+}
