@@ -48,6 +48,7 @@ rollout:
   verdict: {comparisons: 10, bills: 5, mismatch: 0.3, unclear: 0.25}
 failures: {explain: 1s}
 log: {level: error}
+partners:
 `
 
 // demoSchedule is the time before each attempt to deliver a callback.
@@ -77,7 +78,11 @@ func startDemo(s system, rate int) (*demo, error) {
 
 // config returns the config of the gateway of the demo.
 func (d *demo) config(env func(string) (string, bool)) (*config.Config, error) {
-	c, err := config.Parse(translate.File{Name: "built-in", Data: fmt.Appendf(nil, demoConfig, d.urls[0], d.urls[1])}, env)
+	text := fmt.Appendf(nil, demoConfig, d.urls[0], d.urls[1])
+	for _, p := range d.partners {
+		text = fmt.Appendf(text, "  %s: {name: %q}\n", partner.Of(p.key), p.name)
+	}
+	c, err := config.Parse(translate.File{Name: "built-in", Data: text}, env)
 	if err != nil {
 		return nil, err
 	}

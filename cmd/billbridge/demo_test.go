@@ -121,6 +121,9 @@ func TestDemoShowsEveryKindOfCall(t *testing.T) {
 		_, shown, _ = runCommand(t, false, "callbacks", "show", id, "--admin", d.admin)
 		return regexp.MustCompile(`(?m)^state +delivered$`).MatchString(shown)
 	})
+	if _, page := httpCall(t, http.MethodGet, d.admin+"/", ""); !strings.Contains(page, `class="demo"`) {
+		t.Errorf("the console does not say that it shows a demo:\n%s", page)
+	}
 	d.stops(syscall.SIGTERM)
 }
 

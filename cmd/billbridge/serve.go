@@ -70,7 +70,7 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 		// Without a memory limit the heap can be twice as large as the live data, so limits.memory would not bound it.
 		debug.SetMemoryLimit(int64(checked.Limits.Memory) + 128<<20)
 	}
-	server, err := server.Listen(ctx, checked, load, sockets, build(), logger)
+	server, err := server.Listen(ctx, checked, load, sockets, c.build(), logger)
 	switch {
 	case err != nil && ctx.Err() != nil: // stopped while it waited for the store
 		return nil
@@ -130,6 +130,13 @@ func (c *serveCommand) load(path string, s system) (*config.Config, error) {
 		return nil, err
 	}
 	return c.applyFlags(checked)
+}
+
+// build identifies the program, and says to the console whether it shows a demo.
+func (c *serveCommand) build() server.Build {
+	b := build()
+	b.Demo = c.Demo
+	return b
 }
 
 // checkFlags refuses combinations of flags.

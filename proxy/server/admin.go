@@ -86,7 +86,7 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	var err error
 	s.console, err = console.New(console.Options{
 		Gateway: s.gateway, Config: s.gateway.Config, Rollout: handlers["/rollout"], Callbacks: handlers["/callbacks"], Store: handlers["/store"],
-		Reload: s.Reload, Logger: s.log, Version: s.version,
+		Reload: s.Reload, Logger: s.log, Version: s.version, Demo: s.demo,
 	})
 	if err != nil {
 		return err

@@ -34,7 +34,10 @@ import (
 )
 
 // A Build identifies the program, in billbridge_build_info and in the User-Agent towards upstreams.
-type Build struct{ Version, Revision, GoVersion string }
+type Build struct {
+	Version, Revision, GoVersion string
+	Demo                         bool // the console says on each page that it shows a demo
+}
 
 // A Server is a gateway and its listeners.
 type Server struct {
@@ -43,6 +46,7 @@ type Server struct {
 	sockets map[string]net.Listener // opened by another process, by config key
 	log     *slog.Logger
 	version string
+	demo    bool
 
 	partnerServer  *http.Server
 	callbackServer *http.Server // nil if callbacks have no listener of their own
@@ -82,7 +86,7 @@ type Server struct {
 // The admin listener serves first. The partners' listener opens after the store: a call that waited in its socket would
 // look new although its caller may have given up.
 func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, error), sockets map[string]net.Listener, build Build, logger *slog.Logger) (_ *Server, err error) {
-	s := &Server{load: load, sockets: sockets, log: logger, config: c, version: build.Version, serveErrors: make(chan error, 3)}
+	s := &Server{load: load, sockets: sockets, log: logger, config: c, version: build.Version, demo: build.Demo, serveErrors: make(chan error, 3)}
 	defer func() {
 		if err != nil {
 			s.closeAll()
