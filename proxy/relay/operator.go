@@ -79,6 +79,8 @@ type Progress struct {
 // Operator serves callbacks on the admin listener:
 //
 //	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   the newest first
+//	GET  /callbacks/page?…   the same in bounded time, as a [Page]: a part of the list, and where the next one begins
+//	GET  /callbacks/counts?at_most=   how many are waiting and dead, counted up to at_most: [Counts]
 //	GET  /callbacks/audit?limit=
 //	GET  /callbacks/{id}
 //	POST /callbacks/replay?by=&…   failed ones (state dead), by the same filter; the answer has a line of Progress after each batch
@@ -93,6 +95,8 @@ func (r *Relay) Operator() http.Handler {
 	m.Path("/callbacks").Methods(http.MethodGet).HandlerFunc(r.list)
 	m.Path("/callbacks/replay").Methods(http.MethodPost).HandlerFunc(r.decide("replayed", r.store.Replay))
 	m.Path("/callbacks/drop").Methods(http.MethodPost).HandlerFunc(r.decide("dropped", r.store.Drop))
+	m.Path("/callbacks/page").Methods(http.MethodGet).HandlerFunc(r.page)
+	m.Path("/callbacks/counts").Methods(http.MethodGet).HandlerFunc(r.counts)
 	m.Path("/callbacks/audit").Methods(http.MethodGet).HandlerFunc(r.audit)
 	m.Path("/callbacks/{id}").Methods(http.MethodGet).HandlerFunc(r.show)
 	m.Path("/callbacks/{id}/replay").Methods(http.MethodPost).HandlerFunc(r.decideOne("replayed", r.store.ReplayOne, store.Dead, store.Delivered))
