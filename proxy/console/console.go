@@ -122,6 +122,13 @@ func (c *Console) routes() []route {
 		{pattern: "POST /sign-out", serve: c.signOut, reads: true},
 
 		{pattern: "GET /{$}", serve: c.overview},
+
+		{pattern: "GET /deliveries", serve: c.callbacks},
+		{pattern: "GET /deliveries/{id}", serve: c.callback},
+		{pattern: "GET /deliveries/{id}/{do}", serve: c.decideCallback},
+		{pattern: "POST /deliveries/{id}/{do}", serve: c.decideCallback},
+		{pattern: "GET /deliveries/all/{do}", serve: c.decideCallbacks},
+		{pattern: "POST /deliveries/all/{do}", serve: c.decideCallbacks},
 	}
 }
 
