@@ -225,10 +225,11 @@ func (c *Conn) endWatch() bool {
 // usable reports whether an idle connection can take a call: it is not idle for too long, and the server has neither closed it nor
 // sent anything.
 func (c *Conn) usable() bool {
-	if time.Since(c.idleSince) >= IdleTimeout {
+	now := time.Now()
+	if now.Sub(c.idleSince) >= IdleTimeout {
 		return false
 	}
-	if !time.Now().Before(c.deadline) {
+	if !now.Before(c.deadline) {
 		c.setDeadline(time.Time{})
 	}
 	c.socket.atOnce = true
