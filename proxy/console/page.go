@@ -21,16 +21,15 @@ var files embed.FS
 
 // A view is the dot of a page's template. Within range and with, $ is the view.
 type view struct {
-	Name     string
-	Title    string
-	Lang     string
-	Visitor  Visitor
-	Sessions bool // visitors sign in and out
-	Demo     bool
-	Version  string
-	Nav      []section
-	Section  string // the current one
-	Data     any
+	Name    string
+	Title   string
+	Lang    string
+	Visitor Visitor
+	Demo    bool
+	Version string
+	Nav     []section
+	Section string // the current one
+	Data    any
 
 	url *url.URL
 }
@@ -79,7 +78,7 @@ func (c *Console) render(r *http.Request, name, block string, data any) ([]byte,
 		return nil, fmt.Errorf("there is no template %s", name)
 	}
 	v := view{
-		Name: name, Lang: lang, Visitor: visitorOf(r), Sessions: c.options.Access != nil, Demo: c.options.Demo, Version: c.options.Version,
+		Name: name, Lang: lang, Visitor: visitorOf(r), Demo: c.options.Demo, Version: c.options.Version,
 		Nav: c.navigation(), Section: sectionOf(r.URL.Path), Data: data, url: r.URL,
 	}
 	var out bytes.Buffer

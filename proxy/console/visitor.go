@@ -11,11 +11,13 @@ import (
 type Visitor struct {
 	Name       string // for the audit log; "" if the gateway has no tokens
 	MayOperate bool   // may make changes
+	SignedIn   bool   // by a session, which the visitor can end
 }
 
 type visitorKey struct{}
 
-// WithVisitor returns a context for the requests of a visitor. Package server calls it after it has checked the token or the session.
+// WithVisitor returns a context for the requests of a visitor. Package server calls it after it has checked the token or the session. If
+// Options.Access is set, a request without a visitor gets the page for signing in.
 func WithVisitor(ctx context.Context, v Visitor) context.Context {
 	return context.WithValue(ctx, visitorKey{}, v)
 }
@@ -62,7 +64,7 @@ type signInPage struct {
 // signIn shows the form for a token, and takes it.
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	next := localPath(r.FormValue("next"))
-	if c.options.Access == nil {
+	if _, known := r.Context().Value(visitorKey{}).(Visitor); known || c.options.Access == nil {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}

@@ -86,7 +86,8 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	var err error
 	s.console, err = console.New(console.Options{
 		Gateway: s.gateway, Config: s.gateway.Config, Rollout: handlers["/rollout"], Callbacks: handlers["/callbacks"], Store: handlers["/store"],
-		Reload: s.Reload, Logger: s.log, Version: s.version, Demo: s.demo,
+		Ready:  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeReadiness(s.tokens, s.ready(), w, r) }),
+		Reload: s.Reload, Access: s.tokens, Logger: s.log, Version: s.version, Demo: s.demo,
 	})
 	if err != nil {
 		return err
@@ -129,7 +130,7 @@ func newAdminRouter(t *tokens, metrics prometheus.Gatherer, ready func() []check
 		writeText(w, http.StatusOK, "reloaded")
 	})))
 	if pages := handlers["/"]; pages != nil {
-		r.PathPrefix("/").Handler(requireToken(t, pages))
+		r.PathPrefix("/").Handler(forPages(t, pages))
 	}
 	return r
 }
