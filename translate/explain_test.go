@@ -437,3 +437,15 @@ func TestExplanationOfAnUnusableReply(t *testing.T) {
 		}
 	}
 }
+
+// A reply echoes a value of the request that does not have its documented type, and the entry says so.
+func TestExplanationOfAnEchoWithTheWrongType(t *testing.T) {
+	t.Parallel()
+	translation := shipped().Operation("bill.destroy").Translation("legacy", "v2")
+	for _, f := range explainReply(t, translation, "v2", "legacy", []byte(`{"member":true,"merchant":7}`), 200, []byte(`{"code":"0000","message":"m","data":{"billId":"1"}}`)).Fields {
+		want, ok := map[string]string{"member": "member true true has the wrong type: want text, got true or false", "merchant": `merchant 7 "7" `}[f.Target]
+		if got := fmt.Sprint(f.Request, " ", f.Before, " ", f.After, " ", f.Reason); ok && (got != want || f.Outcome != translate.OutcomeEchoed) {
+			t.Errorf("%s: %s, %s, want %s", f.Target, f.Outcome, got, want)
+		}
+	}
+}

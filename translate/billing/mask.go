@@ -45,7 +45,7 @@ func mask(e *translate.Explanation, f translate.ExplainedField, raw string) stri
 		return raw
 	}
 	content := gjson.Parse(raw)
-	if f.Unknown || f.Secret || e.HasSecret(content.String()) || !looksRight(f, content) {
+	if f.Secret || e.HasSecret(content.String()) || !looksRight(f, content) {
 		switch raw[0] {
 		case '"':
 			return `"` + Hidden + `"`

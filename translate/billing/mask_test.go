@@ -112,3 +112,13 @@ func TestMaskHidesPersonalDataInEveryField(t *testing.T) {
 		}
 	}
 }
+
+// A key that a reply has in its own field hides the same text in all others, also without the request.
+func TestMaskHidesTheKeyOfAReply(t *testing.T) {
+	t.Parallel()
+	read := builtIn(t).Operation("bill.read").Translation("legacy", "v2")
+	want := map[string]string{"code >": `"0000" > `, "data.apiKey > apikey": `"•••" > "•••"`, "data.billId > bill_id": `"•••" > "•••"`, "data.apprState > appr_state": `"F" > "F"`}
+	if diff := cmp.Diff(want, shown(read.ExplainReply(nil, 200, []byte(`{"code":"0000","data":{"apiKey":"KEY-1","billId":"KEY-1","apprState":"F"}}`)))); diff != "" {
+		t.Error(diff)
+	}
+}
