@@ -38,7 +38,8 @@ type Table struct {
 	codes        pairs
 	operations   []*Operation
 	callback     *Callback
-	depth        int // the deepest nesting of a message
+	depth        int    // the deepest nesting of a message
+	files        []File // the base table, then the overlays
 	yaml         func() ([]byte, error)
 }
 
@@ -106,7 +107,7 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{depth: depth, yaml: sync.OnceValues(func() ([]byte, error) { return render(s.root) })}
+	t := &Table{depth: depth, files: slices.Concat([]File{base}, overlays), yaml: sync.OnceValues(func() ([]byte, error) { return render(s.root) })}
 	s.readTable(t)
 	if s.problems = append(s.problems, s.missingNew...); len(s.problems) == 0 {
 		for _, o := range t.operations {
@@ -118,6 +119,11 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 		return t, nil
 	}
 	return nil, slices.Compact(s.problems.Sorted()) // a mistake in common rows is found in every message that includes them
+}
+
+// With returns the table with one more overlay. The table itself does not change. The error is of type [Problems].
+func (t *Table) With(overlay File) (*Table, error) {
+	return Compile(t.depth, t.files[0], slices.Concat(t.files[1:], []File{overlay})...)
 }
 
 // Operations returns the operations in the order of the table. The caller must not modify the slice.

@@ -273,3 +273,36 @@ func TestUnknownNamesAreBounded(t *testing.T) {
 		t.Errorf("%d unknown, names %q", call.Report.Unknown, call.Report.UnknownNames)
 	}
 }
+
+// An overlay over a table with overlays gives the same table as all of them at once, and the table does not change.
+func TestTableWithOneMoreOverlay(t *testing.T) {
+	t.Parallel()
+	first := translate.File{Name: "first.yaml", Data: []byte("operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.memo, new: true}]}}")}
+	second := translate.File{Name: "second.yaml", Data: []byte("operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.note}]}}")}
+	table, err := translate.Compile(32, billing.Table(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := table.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := table.With(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := translate.Compile(32, billing.Table(), first, second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := with.YAML()
+	want, _ := both.YAML()
+	after, _ := table.YAML()
+	if string(got) != string(want) || string(got) == string(before) || string(after) != string(before) {
+		t.Error("With gives another table than Compile, or changes its table")
+	}
+	_, err = table.With(translate.File{Name: "bad.yaml", Data: []byte("operations:\n  bill.creat: {}")})
+	if err == nil || err.Error() != "bad.yaml:2:3: the table has no operation bill.creat; did you mean bill.create? To add it, write new: true" {
+		t.Error(err)
+	}
+}
