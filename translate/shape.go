@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,11 +92,13 @@ func (s *shaper) value(e *entry, v value) string {
 			return `"other"`
 		}
 	}
-	path := r.path[0]
-	if path == "" {
-		path = r.path[1]
-	}
-	return invented(v, path[strings.LastIndexByte(path, '.')+1:])
+	return invented(v, r.name())
+}
+
+// name returns the last name of the path in the first form that has the field. It is the same in a request and its reply.
+func (r *row) name() string {
+	path := cmp.Or(r.path[0], r.path[1])
+	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
 // knowsCode reports whether a code is in the catalogue or in another list of the table.
@@ -130,4 +134,62 @@ func invented(v value, word string) string {
 		return digits
 	}
 	return string(appendString(nil, digits))
+}
+
+// Example returns a message of the translation with every field that it can carry, and invented values. A reply is one to the example
+// of the request.
+func (t *Translation) Example(m Message) []byte {
+	if m == Reply {
+		return t.reply.appendExample(nil, t.reply.root)
+	}
+	return t.request.appendExample(nil, t.request.root)
+}
+
+// Example returns a callback with every field, and invented values.
+func (c *Callback) Example(from, to Form) []byte {
+	t := c.operation.table
+	p := c.plans[t.formIndex(from)][t.formIndex(to)]
+	return p.appendExample(nil, p.root)
+}
+
+func (p *plan) appendExample(dst []byte, n *node) []byte {
+	dst = append(dst, '{')
+	for _, e := range n.names {
+		switch v := p.example(e); {
+		case e.node != nil:
+			dst = p.appendExample(append(comma(dst), e.key...), e.node)
+		case v != "":
+			dst = append(append(comma(dst), e.key...), v...)
+		}
+	}
+	return append(dst, '}')
+}
+
+// example returns an invented value of a field, or "" if the other form would refuse the field.
+func (p *plan) example(e entry) string {
+	switch {
+	case e.node != nil:
+		return ""
+	case e.slot == p.codeSlot():
+		return p.table.success.codeJSON
+	case e.slot == p.textSlot():
+		return `"ok"`
+	}
+	r := p.rows[e.slot]
+	word := r.name()
+	switch {
+	case r.path[p.to] == "" && r.loss == "refuse" && r.defaultValue == nil:
+		return ""
+	case len(r.pairs.list) > 0:
+		return r.pairs.list[0].values[p.from].json
+	case len(r.means) > 0:
+		word = slices.Min(slices.Collect(maps.Keys(r.means)))
+	case len(r.oneOf) > 0:
+		word = r.oneOf[0]
+	case r.digits && p.table.forms[p.from].digits == number:
+		return "1000"
+	case r.digits:
+		return `"1000"`
+	}
+	return string(appendString(nil, word))
 }
