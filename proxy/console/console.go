@@ -103,13 +103,13 @@ type route struct {
 //
 //	/                     Overview
 //	/calls                Calls, /calls/live their events
-//	/calls/{id}           one call
+//	/calls/{key}          one call
 //	/partners             the board
 //	/partners/{partner}   one partner
 //	/bills                Bills
 //	/deliveries           Callbacks
 //	/deliveries/{id}      one callback
-//	/playground           Playground
+//	/playground           Playground; ?call={key}&message=request or reply opens the shape of a message of a call
 //	/table                Table
 //	/config               Config
 //	/sign-in, /sign-out   sessions
@@ -122,6 +122,9 @@ func (c *Console) routes() []route {
 		{pattern: "POST /sign-out", serve: c.signOut, reads: true},
 
 		{pattern: "GET /{$}", serve: c.overview},
+		{pattern: "GET /calls", serve: c.calls},
+		{pattern: "GET /calls/live", serve: c.liveCalls},
+		{pattern: "GET /calls/{key}", serve: c.oneCall},
 
 		{pattern: "GET /deliveries", serve: c.callbacks},
 		{pattern: "GET /deliveries/{id}", serve: c.callback},

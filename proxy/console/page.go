@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,6 +40,11 @@ func (v view) InLanguage(l string) string {
 	query := v.url.Query()
 	query.Set("lang", l)
 	return v.url.Path + "?" + query.Encode()
+}
+
+// Has reports whether the gateway has a section.
+func (v view) Has(name string) bool {
+	return slices.ContainsFunc(v.Nav, func(s section) bool { return s.Name == name })
 }
 
 // Languages returns the languages of the switch.
@@ -145,6 +151,7 @@ func (c *Console) parsePages() error {
 //	{{partner .ID}}           a partner: its name, and the 12 digits
 //	{{time .At}}              a time, in RFC 3339
 //	{{number .N}}             a number with separators
+//	{{milliseconds .Took}}    a duration in milliseconds
 //	{{static "style.css"}}    the address of a file of static/
 func (c *Console) functions(all texts, lang string) template.FuncMap {
 	return template.FuncMap{
@@ -153,15 +160,20 @@ func (c *Console) functions(all texts, lang string) template.FuncMap {
 		"partner": c.partner,
 		"time":    timeElement,
 		"number":  number,
-		"static":  staticURL,
+
+		"milliseconds": milliseconds,
+		"static":       staticURL,
 	}
 }
 
 // partner returns a partner as HTML: the name of the config, if it has one, and the first digits of the ID.
 func (c *Console) partner(id any) template.HTML {
-	short := fmt.Sprint(id)
-	short = short[:min(len(short), 12)]
-	return template.HTML(`<span class="partner"><code>` + template.HTMLEscapeString(short) + `</code></span>`)
+	full := fmt.Sprint(id)
+	html := `<span class="partner">`
+	if name := c.options.Config().Partners.Name(full); name != "" {
+		html += `<span class="partner-name">` + template.HTMLEscapeString(name) + `</span>`
+	}
+	return template.HTML(html + `<code>` + template.HTMLEscapeString(full[:min(len(full), 12)]) + `</code></span>`)
 }
 
 // timeElement returns a time as HTML. at is a time.Time or a *time.Time.

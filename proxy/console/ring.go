@@ -138,6 +138,13 @@ func (r *ring) find(key string) *call {
 	return r.calls[(r.next-back+maxCalls)%maxCalls].clone()
 }
 
+// newest returns the number of the newest call.
+func (r *ring) newest() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
 // holds returns the number of calls.
 func (r *ring) holds() int {
 	r.mu.Lock()

@@ -13,6 +13,7 @@ var (
 	textUse    = regexp.MustCompile(`\bt "([^"]+)"`)
 	quotedWord = regexp.MustCompile(`"([a-z0-9_-]+(?:\.[a-z0-9_-]*)+)"`)
 	verbs      = regexp.MustCompile(`%(?:\[\d+\])?[a-z]`)
+	position   = regexp.MustCompile(`\[\d+\]`)
 )
 
 // sourceText returns the Go files and templates of the package.
@@ -49,11 +50,9 @@ func TestEveryTextIsInAllLanguages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, text := range all {
-		want := verbs.FindAllString(text[languages[0]], -1)
-		slices.Sort(want)
+		want := valuesOf(text[languages[0]])
 		for _, l := range languages {
-			got := verbs.FindAllString(text[l], -1)
-			slices.Sort(got)
+			got := valuesOf(text[l])
 			if text[l] == "" || !slices.Equal(got, want) {
 				t.Errorf("%s in %s is %q: want a text with the values %q", key, l, text[l], want)
 			}
@@ -62,6 +61,16 @@ func TestEveryTextIsInAllLanguages(t *testing.T) {
 			t.Errorf("%s has %d languages", key, len(text))
 		}
 	}
+}
+
+// valuesOf returns the kinds of the values that a text needs, in any order.
+func valuesOf(text string) []string {
+	var kinds []string
+	for _, verb := range verbs.FindAllString(text, -1) {
+		kinds = append(kinds, position.ReplaceAllString(verb, ""))
+	}
+	slices.Sort(kinds)
+	return kinds
 }
 
 // A template names no text that does not exist, and no text is left that nothing names. A name that ends in a dot, such as

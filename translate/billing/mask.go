@@ -89,6 +89,14 @@ func looksRight(f translate.ExplainedField, v gjson.Result) bool {
 	return f.Public && (isCode(content) || isNumber(content, longestCode))
 }
 
+// MaskBill returns the id of a bill as people may see it: hidden if it does not look like one, since a caller can write anything there.
+func MaskBill(id string) string {
+	if id == "" || isBillID(id) {
+		return id
+	}
+	return Hidden
+}
+
 // isBillID reports whether a text can be the id of a bill. Phones, cards and accounts have only digits, more than a code and fewer than
 // the id of a bill in the interface document.
 func isBillID(text string) bool {
