@@ -47,7 +47,7 @@ var layers = map[string]layer{
 	},
 	// It shows the gateway to the operator, and knows neither files nor the sandbox.
 	"proxy/console": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/partner", "proxy/rollout", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag", "net"},
 	},
 	// It makes calls on connections, independent of gateway and config.

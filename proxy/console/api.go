@@ -20,26 +20,42 @@ func (e *apiError) Error() string { return e.text }
 // call calls a handler of the admin API in this process, and decodes its answer into answer, unless that is nil. target is path and
 // query as in the API. An answer other than 200 is an *apiError.
 func (c *Console) call(r *http.Request, api http.Handler, method, target string, body []byte, answer any) error {
+	reply, err := c.answerOf(r, api, method, target, body)
+	switch {
+	case err != nil:
+		return err
+	case reply.status != http.StatusOK:
+		return &apiError{reply.status, strings.TrimSpace(reply.body.String())}
+	case answer == nil:
+		return nil
+	}
+	if err := json.NewDecoder(&reply.body).Decode(answer); err != nil && err != io.EOF {
+		return fmt.Errorf("%s %s: %w", method, target, err)
+	}
+	return nil
+}
+
+// callText returns the text with which a handler of the admin API answers, whatever its status, or "".
+func (c *Console) callText(r *http.Request, api http.Handler, target string) string {
+	reply, err := c.answerOf(r, api, http.MethodGet, target, nil)
+	if err != nil {
+		return ""
+	}
+	return reply.body.String()
+}
+
+func (c *Console) answerOf(r *http.Request, api http.Handler, method, target string, body []byte) (*recorder, error) {
 	if api == nil {
-		return &apiError{http.StatusNotFound, "this gateway has no such section: its config has no rollout or no store"}
+		return nil, &apiError{http.StatusNotFound, "this gateway has no such section: its config has no rollout or no store"}
 	}
 	request, err := http.NewRequestWithContext(r.Context(), method, target, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.RemoteAddr = r.RemoteAddr
 	reply := &recorder{header: http.Header{}, status: http.StatusOK}
 	api.ServeHTTP(reply, request)
-	if reply.status != http.StatusOK {
-		return &apiError{reply.status, strings.TrimSpace(reply.body.String())}
-	}
-	if answer == nil {
-		return nil
-	}
-	if err := json.NewDecoder(&reply.body).Decode(answer); err != nil && err != io.EOF {
-		return fmt.Errorf("%s %s: %w", method, request.URL.Path, err)
-	}
-	return nil
+	return reply, nil
 }
 
 // A recorder is a ResponseWriter that keeps the answer.

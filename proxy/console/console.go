@@ -53,6 +53,7 @@ type Console struct {
 	reading map[string]bool // the patterns of POST routes that change nothing
 	ring    *ring
 	window  *window
+	texts   texts
 	closing <-chan struct{} // closed by Close
 	closed  func()
 	pages   map[string]map[string]*template.Template // by language and name

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"billbridge/config"
+	"billbridge/proxy"
 	"billbridge/translate"
 )
 
@@ -35,11 +36,24 @@ func newConsole(t *testing.T, o Options) *Console {
 	if o.Config == nil {
 		o.Config = configOf(parseConfig(t, testConfig))
 	}
+	if o.Gateway == nil {
+		o.Gateway = stubGateway{o.Config()}
+	}
 	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// A stubGateway has the upstreams of a config. Their breakers are closed.
+type stubGateway struct{ config *config.Config }
+
+func (g stubGateway) Upstreams() (list []proxy.UpstreamStatus) {
+	for i := range g.config.Upstreams {
+		list = append(list, proxy.UpstreamStatus{Upstream: &g.config.Upstreams[i], Breaker: "closed"})
+	}
+	return list
 }
 
 // get requests a page, in a language of languages or "" for the default.

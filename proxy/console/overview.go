@@ -1,16 +1,226 @@
 package console
 
 import (
+	"context"
 	"net/http"
+	"net/url"
+	"strings"
+	"time"
 
-	"billbridge/config"
+	"billbridge/proxy"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 )
 
 // An overviewPage is the data of the page overview.
 type overviewPage struct {
-	Upstreams config.Upstreams
+	Attention []attention
+	Since     time.Time // when counting began, if that is less than an hour ago; else zero
+	Total     summary
+	Bars      []bar
+	Rows      []summary
+	Upstreams []proxy.UpstreamStatus
+	Callbacks relay.Counts // nil without callbacks
+	Store     string       // "" if the config has none
+	Stopped   bool         // the rollout's kill switch is on
+	Rollout   *rollout.Status
+	Table     string // its version
 }
 
+// An attention is something that needs a person.
+type attention struct {
+	ID   string // of the element
+	Text string
+	Link string // where it can be seen or changed
+	Bad  bool
+}
+
+// overview shows the last 60 minutes, and what needs a person.
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
-	c.page(w, r, "overview", overviewPage{Upstreams: c.options.Config().Upstreams})
+	page := overviewPage{Upstreams: c.options.Gateway.Upstreams(), Table: c.tableVersion(), Store: c.storeKind()}
+	page.Rows, page.Total = c.window.summaries(c.options.Now())
+	page.Bars = bars(&page.Total)
+	if since := c.window.since; c.options.Now().Sub(since) < minutes*time.Minute {
+		page.Since = since
+	}
+	a := attentions{console: c, r: r}
+	a.readiness()
+	a.upstreams(page.Upstreams)
+	page.Rollout = a.rollout()
+	page.Callbacks = a.callbacks()
+	a.outcomes(page.Total)
+	page.Attention = a.list
+	c.page(w, r, "overview", page)
+}
+
+// tableVersion returns the version of the table in force, as in the rollout report.
+func (c *Console) tableVersion() string {
+	version, err := rollout.TableVersion(c.options.Config().Table)
+	if err != nil {
+		return "–"
+	}
+	return version
+}
+
+// storeKind returns the name of the database. Its address is not shown: it may have a password.
+func (c *Console) storeKind() string {
+	address := c.options.Config().Store.URL
+	switch {
+	case !address.IsSet():
+		return ""
+	case strings.HasPrefix(address.Reveal(), "sqlite:"):
+		return "SQLite"
+	}
+	return "PostgreSQL"
+}
+
+// attentions collects what needs a person.
+type attentions struct {
+	console *Console
+	r       *http.Request
+	list    []attention
+}
+
+// add adds something that needs a person. key is that of its text.
+func (a *attentions) add(bad bool, id, link, key string, args ...any) {
+	text, err := a.console.texts.t(language(a.r), key, args...)
+	if err != nil {
+		a.console.options.Logger.Error("a text of the console is missing", "error", err.Error())
+		text = key
+	}
+	a.list = append(a.list, attention{id, text, link, bad})
+}
+
+// readiness reads the checks of /-/ready.
+func (a *attentions) readiness() {
+	if a.console.options.Ready == nil {
+		return
+	}
+	checks := a.console.callText(a.r, a.console.options.Ready, "/-/ready?verbose")
+	_, lines, _ := strings.Cut(checks, "\n")
+	for line := range strings.Lines(lines) {
+		if name, state, _ := strings.Cut(strings.TrimSpace(line), ": "); state != "ok" {
+			a.add(true, "ready-"+name, "", "overview.not_ready", name, state)
+		}
+	}
+}
+
+func (a *attentions) upstreams(list []proxy.UpstreamStatus) {
+	for _, u := range list {
+		if u.Opened != nil {
+			link := "/calls?" + url.Values{"upstream": {u.Name}, "outcome": {string(failed)}}.Encode()
+			a.add(true, "breaker-"+u.Name, link, "overview.breaker_open", u.Name, u.Opened.Local().Format(time.RFC3339))
+		}
+	}
+}
+
+// verdictTime bounds the wait for the verdicts: with many partners they take longer than a page may.
+const verdictTime = 300 * time.Millisecond
+
+// rollout returns the state of the rollout, or nil if there is none.
+func (a *attentions) rollout() *rollout.Status {
+	c := a.console
+	if c.options.Rollout == nil {
+		return nil
+	}
+	var status rollout.Status
+	if err := c.call(a.r, c.options.Rollout, http.MethodGet, "/rollout?limit=1", nil, &status); err != nil {
+		a.add(true, "rollout", "/partners", "overview.rollout_error", err.Error())
+		return nil
+	}
+	switch {
+	case status.Stopped != nil && status.Unstored:
+		a.add(true, "stopped", "/partners", "overview.stopped_here", status.Stopped.By)
+	case status.Stopped != nil:
+		a.add(true, "stopped", "/partners", "overview.stopped", status.Stopped.By, status.Stopped.At.Local().Format(time.RFC3339))
+	case status.Begun == nil && status.Started != nil:
+		a.add(false, "begin", "/partners", "overview.not_begun")
+	}
+	if status.Reload != nil {
+		a.add(true, "reload", "/config", "overview.reload_failed", status.Reload.At.Local().Format(time.RFC3339))
+	}
+	if status.Clock != nil && status.Clock.Stepped {
+		a.add(true, "clock", "", "overview.clock")
+	}
+	ctx, cancel := context.WithTimeout(a.r.Context(), verdictTime)
+	defer cancel()
+	var report rollout.Report
+	if err := c.call(a.r.WithContext(ctx), c.options.Rollout, http.MethodGet, "/rollout/report", nil, &report); err != nil {
+		return &status
+	}
+	failing := map[string]bool{}
+	for _, v := range report.Verdicts {
+		if v.Ruling == evidence.Fail {
+			failing[string(v.Partner)] = true
+		}
+	}
+	if len(failing) > 0 {
+		a.add(true, "verdicts", "/partners", "overview.verdicts", len(failing))
+	}
+	return &status
+}
+
+// callbacks returns the numbers of callbacks that wait and that failed, or nil if there are none.
+func (a *attentions) callbacks() relay.Counts {
+	c := a.console
+	if c.options.Callbacks == nil {
+		return nil
+	}
+	var counts relay.Counts
+	if err := c.call(a.r, c.options.Callbacks, http.MethodGet, "/callbacks/counts?at_most=1000", nil, &counts); err != nil {
+		a.add(true, "callbacks", "/deliveries", "overview.callbacks_error", err.Error())
+		return nil
+	}
+	if dead := counts["dead"]; dead.Number > 0 {
+		a.add(true, "callbacks", "/deliveries?state=dead", "overview.callbacks_dead", atLeast(dead))
+	}
+	return counts
+}
+
+// atLeast returns a number that was counted up to a bound.
+func atLeast(n relay.Number) string {
+	if n.More {
+		return number(n.Number) + "+"
+	}
+	return number(n.Number)
+}
+
+// outcomes reports the calls of the last 60 minutes that failed or have an unknown outcome.
+func (a *attentions) outcomes(total summary) {
+	if total.Unknown > 0 {
+		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", number(total.Unknown))
+	}
+	if total.Failed > 0 {
+		a.add(false, "failed", "/calls?outcome=failed", "overview.failed", number(total.Failed))
+	}
+}
+
+// A bar is one minute of the chart, in units of its view box.
+type bar struct{ X, Y, Height, BadY, BadHeight int }
+
+// The size of the chart.
+const (
+	barWidth    = 10
+	chartHeight = 60
+)
+
+// bars returns the chart of the calls per minute.
+func bars(s *summary) []bar {
+	most := 1
+	for _, n := range s.PerMinute {
+		most = max(most, n)
+	}
+	var list []bar
+	for i, n := range s.PerMinute {
+		if n == 0 {
+			continue
+		}
+		height, bad := max(n*chartHeight/most, 1), 0
+		if s.FailedPerMinute[i] > 0 {
+			bad = max(s.FailedPerMinute[i]*chartHeight/most, 2)
+		}
+		list = append(list, bar{i * barWidth, chartHeight - height, height, chartHeight - bad, bad})
+	}
+	return list
 }

@@ -39,7 +39,7 @@ type view struct {
 func (v view) InLanguage(l string) string {
 	query := v.url.Query()
 	query.Set("lang", l)
-	return v.url.Path + "?" + query.Encode()
+	return localPath((&url.URL{Path: v.url.Path, RawQuery: query.Encode()}).String())
 }
 
 // Has reports whether the gateway has a section.
@@ -122,6 +122,7 @@ func (c *Console) parsePages() error {
 	if err != nil {
 		return err
 	}
+	c.texts = all
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		return err
@@ -151,6 +152,8 @@ func (c *Console) parsePages() error {
 //	{{partner .ID}}           a partner: its name, and the 12 digits
 //	{{time .At}}              a time, in RFC 3339
 //	{{number .N}}             a number with separators
+//	{{address "/p" .Query}}   the address of a page with a query, for href
+//	{{at_least .Count}}       a relay.Number, with + if there are more
 //	{{milliseconds .Took}}    a duration in milliseconds
 //	{{static "style.css"}}    the address of a file of static/
 func (c *Console) functions(all texts, lang string) template.FuncMap {
@@ -161,6 +164,8 @@ func (c *Console) functions(all texts, lang string) template.FuncMap {
 		"time":    timeElement,
 		"number":  number,
 
+		"address":      address,
+		"at_least":     atLeast,
 		"milliseconds": milliseconds,
 		"static":       staticURL,
 	}
@@ -174,6 +179,14 @@ func (c *Console) partner(id any) template.HTML {
 		html += `<span class="partner-name">` + template.HTMLEscapeString(name) + `</span>`
 	}
 	return template.HTML(html + `<code>` + template.HTMLEscapeString(full[:min(len(full), 12)]) + `</code></span>`)
+}
+
+// address returns the address of a page with an encoded query. The templates would escape the signs of a query that stands alone.
+func address(path, query string) template.URL {
+	if query == "" {
+		return template.URL(path)
+	}
+	return template.URL(path + "?" + query)
 }
 
 // timeElement returns a time as HTML. at is a time.Time or a *time.Time.

@@ -7,11 +7,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// NewReport and TableVersion are functions of the report.
-var (
-	NewReport    = newReport
-	TableVersion = tableVersion
-)
+// NewReport makes a report.
+var NewReport = newReport
 
 // Counts are the counts of this replica that are not in the store yet.
 func (r *Router) Counts() *evidence.Counts { return r.counts }

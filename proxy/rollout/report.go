@@ -52,8 +52,8 @@ func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, par
 	return r
 }
 
-// tableVersion is a hash of the text of a table with its overlays.
-func tableVersion(t *translate.Table) (string, error) {
+// TableVersion is a hash of the text of a table with its overlays.
+func TableVersion(t *translate.Table) (string, error) {
 	text, err := t.YAML()
 	if err != nil {
 		return "", fmt.Errorf("the version of the table: %w", err)

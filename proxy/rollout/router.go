@@ -198,7 +198,7 @@ func (r *Router) Use(c *config.Config) {
 	}
 	r.settled.Clear() // the settling period may be another
 	r.shadow.Use(c.Rollout.Shadow)
-	version, err := tableVersion(c.Table)
+	version, err := TableVersion(c.Table)
 	if err != nil {
 		r.log.Error("what was counted begins anew", "error", err.Error())
 	}
