@@ -1,0 +1,316 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+var screenshots = flag.String("screenshot", "", "the folder that the browser tests leave pictures of the pages in; none if empty")
+
+// A page of the table is looked at in every language, width and colour scheme.
+type page struct {
+	name string
+	path func(*site) string
+}
+
+func at(path string) func(*site) string { return func(*site) string { return path } }
+
+// pages are all pages of the console. The site has been filled.
+var pages = []page{
+	{"overview", at("/")},
+	{"calls", at("/calls")},
+	{"calls-filtered", at("/calls?partner=Hana&operation=bill.read&slower=0")},
+	{"calls-none", at("/calls?code=NONE")},
+	{"calls-problem", at("/calls?partner=nobody")},
+	{"call", func(s *site) string { return s.linkOn("/calls?outcome=ok&client=v2&form=legacy", "/calls/") }},
+	{"call-unknown", func(s *site) string { return s.linkOn("/calls?outcome=unknown", "/calls/") }},
+	{"callbacks", at("/deliveries")},
+	{"callbacks-dead", at("/deliveries?state=dead")},
+	{"callback", func(s *site) string { return s.linkOn("/deliveries?state=dead", "/deliveries/cb_") }},
+	{"callback-replay", func(s *site) string { return s.linkOn("/deliveries?state=dead", "/deliveries/cb_") + "/replay" }},
+	{"callbacks-replay", at("/deliveries/all/replay")},
+	{"not-found", at("/nowhere")},
+}
+
+// A look is how a page is shown. Each language, width and scheme is in two of them.
+type look struct {
+	language string
+	width    int64
+	scheme   string
+}
+
+var looks = []look{{"en", 1280, "light"}, {"ko", 1280, "dark"}, {"ko", 390, "light"}, {"en", 390, "dark"}}
+
+// A tab is a tab of a real browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu     sync.Mutex
+	errors []string // of the console
+}
+
+// newTab starts a browser that can reach this machine only.
+func newTab(t *testing.T) *tab {
+	t.Helper()
+	// The test's context ends too early for the browser to close.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(findBrowser(t)),
+		chromedp.NoSandbox, // root cannot use it; the browser opens no page but ours
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+		chromedp.Flag("no-proxy-server", true),
+		chromedp.Flag("disable-component-update", true),
+	)...)
+	t.Cleanup(cancel)
+	quiet := func(string, ...any) {} // chromedp logs events of newer browsers that it does not support
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
+	t.Cleanup(cancel)
+	p := &tab{t: t, ctx: ctx}
+	messages := chromedp.Console(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			if m.IsException() || m.Type == chromedp.ConsoleError || m.Type == chromedp.ConsoleWarning {
+				p.mu.Lock()
+				p.errors = append(p.errors, m.String())
+				p.mu.Unlock()
+			}
+		}
+	})
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil { // removes the files of the browser
+			t.Error(err)
+		}
+		reading.Wait()
+	})
+	return p
+}
+
+// findBrowser returns the path of a browser. Without one the test is skipped, or fails with CI=true.
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	names := []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"}
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	missing := "no browser: none of " + strings.Join(names, ", ") + " is on the PATH"
+	if os.Getenv("CI") == "true" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+	return ""
+}
+
+func (p *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, actions...); err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// follow does what loads another page, and waits until that is loaded.
+func (p *tab) follow(what string, actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if _, err := chromedp.RunResponse(p.ctx, actions...); err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func run[T any](p *tab, a chromedp.Action[T]) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, a)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return v
+}
+
+// use sets width and colour scheme.
+func (p *tab) use(l look) {
+	p.t.Helper()
+	options := []chromedp.EmulateViewportOption{chromedp.EmulateScale(1)}
+	if l.width < 600 {
+		options = []chromedp.EmulateViewportOption{chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch}
+	}
+	p.do("the size", chromedp.EmulateViewport(l.width, 800, options...))
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *tab) open(address string) {
+	p.t.Helper()
+	p.do("opening "+address, chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS("main")))
+}
+
+// wait waits until an expression is true.
+func (p *tab) wait(what, expression string) {
+	p.t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience))); err != nil {
+		p.t.Fatalf("%s: %v; the page has %s", what, err, run(p, chromedp.Evaluate[string](`document.querySelector("main").innerText`)))
+	}
+}
+
+// quiet fails the test if the console has an error. It may have those that begin with one of expected.
+func (p *tab) quiet(where string, expected ...string) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+next:
+	for _, text := range p.errors {
+		for _, e := range expected {
+			if strings.Contains(text, e) {
+				continue next
+			}
+		}
+		p.t.Errorf("%s: the console of the browser has %s", where, text)
+	}
+	p.errors = nil
+}
+
+// fits checks that the page is not wider than the screen.
+func (p *tab) fits(where string, l look) {
+	p.t.Helper()
+	if width := run(p, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`)); width > l.width {
+		p.t.Errorf("%s: the page is %d wide: %s", where, width, run(p, chromedp.Evaluate[[]string](
+			fmt.Sprintf(`[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > %d).map(e => e.outerHTML.slice(0, 200)).slice(0, 5)`, l.width))))
+	}
+}
+
+// picture stores a picture of the page, if the flag is set.
+func (p *tab) picture(name string) {
+	p.t.Helper()
+	if *screenshots == "" {
+		return
+	}
+	png := run(p, chromedp.FullScreenshot(100))
+	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// axe is the script of axe-core, from the file that BILLBRIDGE_AXE names. ok is false if there is none.
+func axe(t *testing.T) (script string, ok bool) {
+	t.Helper()
+	name := os.Getenv("BILLBRIDGE_AXE")
+	if name == "" {
+		return "", false
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data), true
+}
+
+// accessible checks the page with axe-core.
+func (p *tab) accessible(where, script string) {
+	p.t.Helper()
+	p.do("axe-core", chromedp.Evaluate[chromedp.Void](script))
+	text := run(p, chromedp.Evaluate[string](`axe.run().then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help,
+		nodes: v.nodes.map(n => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? ""))}))))`, chromedp.EvalAwaitPromise))
+	var violations []struct {
+		ID, Help string
+		Nodes    []string
+	}
+	if err := json.Unmarshal([]byte(text), &violations); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, v := range violations {
+		p.t.Errorf("%s: %s (%s)\n  %s", where, v.ID, v.Help, strings.Join(v.Nodes, "\n  "))
+	}
+}
+
+// Every page fits every screen, has no violation that axe-core finds, and leaves no error in the console of the browser.
+func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
+	p, s := newTab(t), startSite(t, "")
+	s.fill()
+	script, checked := axe(t)
+	for _, l := range looks {
+		p.use(l)
+		p.open(s.admin + "/?lang=" + l.language)
+		for _, one := range pages {
+			where := fmt.Sprintf("%s-%s-%d-%s", one.name, l.language, l.width, l.scheme)
+			p.open(s.admin + one.path(s))
+			p.fits(where, l)
+			p.picture(where)
+			if checked {
+				p.accessible(where, script)
+			}
+			if got := run(p, chromedp.Evaluate[string](`document.documentElement.lang`)); got != l.language {
+				t.Errorf("%s: the language is %s", where, got)
+			}
+			p.quiet(where, "status of 404", "status of 400")
+		}
+	}
+	if !checked {
+		t.Skip("not checked with axe-core: BILLBRIDGE_AXE does not name its axe.min.js")
+	}
+}
+
+// A live call arrives without a reload and is found by its partner. A paused page does not change, and then shows what has arrived.
+func TestLiveCallsInABrowser(t *testing.T) {
+	t.Parallel()
+	p, s := newTab(t), startSite(t, "")
+	s.post("/rollout/begin?by=test")
+	p.use(looks[0])
+	p.open(s.admin + "/calls")
+	p.do("a mark that a reload removes", chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
+	p.wait("the page is live", `document.getElementById("live").textContent === "Live"`)
+	const has = `document.getElementById("rows").innerText.includes(%q)`
+
+	s.send("legacy", "create", clinicKey, "FIRST")
+	p.wait("the first call", fmt.Sprintf(has, "FIRST"))
+	if !run(p, chromedp.Evaluate[bool](`window.sameDocument === true`)) {
+		t.Error("the page was loaded again")
+	}
+	p.picture("calls-live")
+
+	p.do("pausing", chromedp.Click(chromedp.ID("pause")))
+	p.wait("the page is paused", `document.getElementById("live").textContent === "Paused"`)
+	p.do("counting", chromedp.Evaluate[chromedp.Void](`void document.body.addEventListener("htmx:sseBeforeMessage", () => window.heldBack = true)`))
+	s.send("v2", "create", academyKey, "SECOND")
+	p.wait("an event that is held back", `window.heldBack === true`)
+	if run(p, chromedp.Evaluate[bool](fmt.Sprintf(has, "SECOND"))) {
+		t.Error("a call arrived while the page was paused")
+	}
+	p.do("resuming", chromedp.Click(chromedp.ID("pause")))
+	p.wait("the call that was held back", fmt.Sprintf(has, "SECOND"))
+
+	p.do("opening the filter", chromedp.Click(chromedp.CSS("details.filters > summary")))
+	p.do("the partner", chromedp.SendKeys(chromedp.CSS("input[name=partner]"), "hana"))
+	p.follow("filtering", chromedp.Click(chromedp.CSS("form.filter button")))
+	p.wait("the filtered page", `location.search.includes("partner=hana") && document.getElementById("live")?.textContent === "Live"`)
+	if !run(p, chromedp.Evaluate[bool](fmt.Sprintf(has, "FIRST"))) || run(p, chromedp.Evaluate[bool](fmt.Sprintf(has, "SECOND"))) {
+		t.Error("the filter does not select the calls of the partner")
+	}
+	s.send("v2", "create", academyKey, "THIRD")
+	s.send("legacy", "create", clinicKey, "FOURTH")
+	p.wait("the call of the partner", fmt.Sprintf(has, "FOURTH"))
+	if run(p, chromedp.Evaluate[bool](fmt.Sprintf(has, "THIRD"))) {
+		t.Error("the live page shows a call that the filter does not select")
+	}
+	p.follow("opening the call", chromedp.Click(chromedp.CSS("#rows a")))
+	p.wait("the call", `document.querySelector("h1").textContent === "Call: bill.create"`)
+	p.quiet("calls")
+}
