@@ -3,9 +3,11 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +18,15 @@ type apiError struct {
 }
 
 func (e *apiError) Error() string { return e.text }
+
+// problemOf returns the text of an error of the API that is about what the visitor asked for: 400, 409, and the statuses of also.
+func problemOf(err error, also ...int) (text string, ok bool) {
+	api := (*apiError)(nil)
+	if !errors.As(err, &api) || !slices.Contains(append(also, http.StatusBadRequest, http.StatusConflict), api.status) {
+		return "", false
+	}
+	return api.text, true
+}
 
 // call calls a handler of the admin API in this process, and decodes its answer into answer, unless that is nil. target is path and
 // query as in the API. An answer other than 200 is an *apiError.

@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,15 +11,6 @@ import (
 
 	"billbridge/proxy/relay"
 )
-
-// problemOf returns the text of an error of the API that is about what the visitor asked for.
-func problemOf(err error) (text string, ok bool) {
-	api := (*apiError)(nil)
-	if !errors.As(err, &api) || api.status != http.StatusBadRequest && api.status != http.StatusConflict {
-		return "", false
-	}
-	return api.text, true
-}
 
 // bulkKeys are the fields of the form of a decision about several callbacks, as in the API.
 var bulkKeys = []string{"partner", "bill", "upstream", "since", "until"}

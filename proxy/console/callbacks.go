@@ -20,14 +20,17 @@ type callbacksPage struct {
 	Ages      []string
 	List      []relay.Listed
 	Problem   string // of the filter
-	Next      string // the query of the next page; "" if this is the last one
-	Bulk      string // the query of a decision about all dead callbacks of the filter; "" if others are shown
+	Next      string // the address of the next page; "" if this is the last one
+
+	ReplayAll, DropAll string // the addresses of decisions about all dead callbacks of the filter; "" if others are shown
+
+	HasBills bool
 }
 
 // A callbackTab shows the callbacks of one state.
 type callbackTab struct {
 	State   string // "" for all
-	Query   string
+	Link    string
 	Count   int // of those that need somebody or something; -1 if they are not counted
 	Over    bool
 	Current bool
@@ -56,12 +59,13 @@ func callbackFilterOf(q url.Values) callbackFilter {
 	}
 }
 
-// query is the filter in an address of a page.
-func (f callbackFilter) query() url.Values {
-	return without(url.Values{"state": {f.State}, "partner": {f.Partner}, "bill": {f.Bill}, "upstream": {f.Upstream}, "age": {f.Age}, "after": {f.After}})
+// link is the address of a page with the filter.
+func (f callbackFilter) link(path string) string {
+	q := without(url.Values{"state": {f.State}, "partner": {f.Partner}, "bill": {f.Bill}, "upstream": {f.Upstream}, "age": {f.Age}, "after": {f.After}})
+	return path + "?" + q.Encode()
 }
 
-// api is the filter in a query of the admin API.
+// callbackQuery is the filter in a query of the admin API.
 func (c *Console) callbackQuery(f callbackFilter) url.Values {
 	q := url.Values{"state": {f.State}, "partner": {c.partnerID(f.Partner)}, "bill": {f.Bill}, "upstream": {f.Upstream}, "after": {f.After}}
 	if slices.Contains(callbackAges, f.Age) {
@@ -108,7 +112,7 @@ func (c *Console) partnerNames() []string {
 // callbacks shows the callbacks of a filter, the newest first.
 func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	f := callbackFilterOf(r.URL.Query())
-	page := callbacksPage{Filter: f, Partners: c.partnerNames(), Ages: callbackAges}
+	page := callbacksPage{Filter: f, Partners: c.partnerNames(), Ages: callbackAges, HasBills: c.options.Rollout != nil}
 	for _, u := range c.options.Config().Upstreams {
 		page.Upstreams = append(page.Upstreams, u.Name)
 	}
@@ -132,12 +136,12 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	if found.Next != 0 {
 		next := f
 		next.After = strconv.FormatInt(found.Next, 10)
-		page.Next = next.query().Encode()
+		page.Next = next.link("/deliveries")
 	}
 	if f.State == "dead" && len(page.List) > 0 {
 		bulk := f
 		bulk.After = ""
-		page.Bulk = bulk.query().Encode()
+		page.ReplayAll, page.DropAll = bulk.link("/deliveries/all/replay"), bulk.link("/deliveries/all/drop")
 	}
 	c.page(w, r, "callbacks", page)
 }
@@ -152,7 +156,7 @@ func (c *Console) callbackTabs(r *http.Request, f callbackFilter) ([]callbackTab
 	for _, state := range []string{"", "dead", "waiting", "delivered", "dropped"} {
 		other := f
 		other.State, other.After = state, ""
-		tab := callbackTab{State: state, Query: other.query().Encode(), Count: -1, Current: state == f.State}
+		tab := callbackTab{State: state, Link: other.link("/deliveries"), Count: -1, Current: state == f.State}
 		if n, counted := counts[state]; counted {
 			tab.Count, tab.Over = n.Number, n.More
 		}
@@ -164,7 +168,8 @@ func (c *Console) callbackTabs(r *http.Request, f callbackFilter) ([]callbackTab
 // A callbackPage is the data of the page callback.
 type callbackPage struct {
 	relay.Listed
-	MayReplay, MayDrop bool   // by its state
+	MayReplay, MayDrop bool // by its state
+	HasBills           bool
 	Done               string // what was decided just now: replay or drop
 }
 
@@ -175,6 +180,7 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
+	page.HasBills = c.options.Rollout != nil
 	page.MayDrop = page.State == "dead"
 	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered")
 	if done := r.URL.Query().Get("done"); slices.Contains(decisions, done) {

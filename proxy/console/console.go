@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"billbridge/config"
@@ -57,6 +58,8 @@ type Console struct {
 	closing <-chan struct{} // closed by Close
 	closed  func()
 	pages   map[string]map[string]*template.Template // by language and name
+
+	lastReading atomic.Pointer[reading]
 }
 
 // New returns a console.
@@ -73,6 +76,7 @@ func New(o Options) (*Console, error) {
 	c := &Console{options: o, mux: http.NewServeMux(), reading: map[string]bool{}, ring: newRing(o.Now()), window: newWindow(o.Now())}
 	closing, closed := context.WithCancel(context.Background())
 	c.closing, c.closed = closing.Done(), closed
+	c.Reloaded(nil)
 	if err := c.parsePages(); err != nil {
 		return nil, err
 	}
@@ -126,6 +130,12 @@ func (c *Console) routes() []route {
 		{pattern: "GET /calls", serve: c.calls},
 		{pattern: "GET /calls/live", serve: c.liveCalls},
 		{pattern: "GET /calls/{key}", serve: c.oneCall},
+
+		{pattern: "GET /bills", serve: c.bills},
+		{pattern: "POST /bills/read", serve: c.readBill},
+
+		{pattern: "GET /config", serve: c.config},
+		{pattern: "POST /config/reload", serve: c.reload},
 
 		{pattern: "GET /deliveries", serve: c.callbacks},
 		{pattern: "GET /deliveries/{id}", serve: c.callback},

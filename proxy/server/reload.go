@@ -13,9 +13,10 @@ import (
 
 // Reload reads the config again. Requests that begin afterwards use it. If the new config has a mistake, or changes
 // something that needs a restart, Reload returns an error and the gateway keeps the old config.
-func (s *Server) Reload() error {
+func (s *Server) Reload() (err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
+	defer func() { s.console.Reloaded(err) }()
 	if s.load == nil {
 		s.log.Warn("config not reloaded: there is no config file")
 		return errors.New("there is no config file")

@@ -1,0 +1,92 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+)
+
+// unknown records a create of a bill with an unknown outcome.
+func (s *stored) unknown(key, bill, request string) {
+	s.t.Helper()
+	at := s.now.Add(-time.Hour)
+	created, err := s.store.Own(s.t.Context(), partner.Of(key), bill, "old", at, time.Time{})
+	if err == nil {
+		_, err = s.store.Complete(s.t.Context(), created, store.Succeeded, at)
+	}
+	if err == nil {
+		err = s.store.RecordUnknown(s.t.Context(), store.UnknownWrite{
+			Partner: partner.Of(key), Bill: bill, Operation: "bill.create", Upstream: "old", Request: request, At: at,
+			Read: store.Reading{Finding: "no clear answer", At: at},
+		})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Without a bill the page has the writes with an unknown outcome. With one it has what ledger, callbacks and calls know of it.
+func TestBillIsFoundEverywhere(t *testing.T) {
+	t.Parallel()
+	s := newStored(t, "memory:", nil)
+	s.unknown("one", hostile, hostile)
+	s.unknown("two", "B2", "r2")
+	callback := s.add("one", hostile, store.Delivered, time.Hour)
+	for _, f := range []proxy.Finished{
+		{At: s.now, Partner: partner.Of("one")[:12], Bill: hostile, Operation: "bill.read", Upstream: "old", Status: 504, Code: hostile, Unknown: true},
+		{At: s.now, Partner: partner.Of("two")[:12], Bill: "B2", Operation: "bill.resend", Upstream: "old", Status: 200, Code: "0000"},
+	} {
+		s.Finished(&f)
+	}
+	body := s.page("/bills")
+	s.has("the list", body, "bill.create", "no clear answer", partner.Of("one").Short(), partner.Of("two").Short(), `/bills?bill=B2&amp;partner=`+partner.Of("two").Short(), `action="/bills/read"`)
+	for _, who := range []string{"", partner.Of("one").Short(), "Hana Clinic"} {
+		body := s.page("/bills?" + url.Values{"bill": {hostile}, "partner": {who}}.Encode())
+		s.has("the bill", body, "owned", "/deliveries/"+callback, "bill.read", "504", "outcome unknown", "Read it now")
+		s.hasNot("the bill", body, "bill.resend", `<code>B2</code>`)
+	}
+	body = s.page("/bills?bill=B2&partner=Hana+Clinic")
+	s.has("the bill of another partner", body, "The ledger does not have this bill.", "None of the last 2,000 calls", "There is none.", "No callback matches.")
+	for _, wrong := range []string{"partner=" + url.QueryEscape(hostile), "bill=B2&partner=" + strings.Repeat("f", 12), "bill=" + strings.Repeat("x", 50_000), "bill=%00"} {
+		s.page("/bills?" + wrong)
+	}
+}
+
+// A read of a bill shows the answer of its backend. If the key of the partner is not known, the page says so.
+func TestBillIsReadNow(t *testing.T) {
+	t.Parallel()
+	s := newStored(t, "memory:", nil)
+	s.unknown("one", "B1", "r1")
+	form := url.Values{"bill": {"B1"}, "partner": {partner.Of("one").Short()}}.Encode()
+	read := func() string {
+		status, body := post(t, s, "/bills/read", form)
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+		s.escaped("the page", body)
+		return body
+	}
+	s.has("a read without a key", read(), "its key is not known", "no clear answer")
+	var asked string
+	s.rollout.ReadBillsWith(func(_ context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+		asked += upstream + " " + bill + " "
+		as.Key = "one"
+		return rollout.BackendBill{Upstream: upstream, Result: "has it", State: "F", Amount: "20000" + hostile, Code: "0000"}, as
+	})
+	body := read()
+	s.has("a read", body, "has it", "<code>F</code> (paid)", "20000&#34;&gt;", "There is none.") // the outcome is resolved
+	if asked != "old B1 " {
+		t.Errorf("asked %q", asked)
+	}
+	if status, body := post(t, s, "/bills/read", "bill=B1"); status != http.StatusOK || !strings.Contains(body, `class="problem"`) {
+		t.Errorf("without a partner: %d %s", status, body)
+	}
+}

@@ -1,0 +1,168 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+)
+
+// storedConfig is the config of a gateway with a rollout, callbacks and names of partners.
+var storedConfig = testConfig + `
+store: {url: "sqlite:unused.db"}
+rollout: {old: old, new: new, settle: 15m}
+callbacks: {public_url: "https://bridge.example.com", ports: [], allow: [127.0.0.0/8]}
+partners:
+  ` + partner.Of("one").Short() + `: {name: Hana Clinic}
+  ` + partner.Of("two").Short() + `: {name: Mint Bakery}
+`
+
+// hostile is a text that a caller controls. A page must escape it.
+const hostile = `"><script>alert(1)</script>`
+
+// A stored console has a store, a relay and a rollout, as in a gateway.
+type stored struct {
+	*Console
+	t       *testing.T
+	store   *store.Store
+	relay   *relay.Relay
+	rollout *rollout.Router
+	now     time.Time
+}
+
+func newStored(t *testing.T, url string, visitor *Visitor) *stored {
+	t.Helper()
+	opened, err := store.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	s := &stored{t: t, store: opened, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	clock := func() time.Time { return s.now }
+	c := parseConfig(t, storedConfig)
+	if s.relay, err = relay.New(c, relay.Options{Store: opened, Now: clock}); err != nil {
+		t.Fatal(err)
+	}
+	if s.rollout, err = rollout.New(t.Context(), c, rollout.Options{Store: opened, Now: clock}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.rollout.Close(context.Background()) })
+	o := Options{Config: func() *config.Config { return c }, Callbacks: s.relay.Operator(), Rollout: s.rollout.Operator(), Now: clock}
+	if visitor != nil {
+		o.Access = noAccess{}
+	}
+	s.Console = newConsole(t, o)
+	return s
+}
+
+// noAccess signs nobody in.
+type noAccess struct{}
+
+func (noAccess) SignIn(http.ResponseWriter, *http.Request, string) int {
+	return http.StatusUnauthorized
+}
+func (noAccess) SignOut(http.ResponseWriter, *http.Request) {}
+
+// add stores a callback of a partner, and gives it a state. It returns its id.
+func (s *stored) add(key, bill string, state store.State, age time.Duration) string {
+	s.t.Helper()
+	at := s.now.Add(-age)
+	id := "cb_" + strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return 'x'
+	}, strings.ToLower(key+bill))
+	c := store.Callback{
+		ID: id, Address: "a" + id, Upstream: "old", Partner: partner.Of(key), Bill: bill, Form: "v2", URL: "http://127.0.0.1:1/paid/" + hostile,
+		Host: "127.0.0.1:1", Order: id, Digest: sha256.Sum256([]byte(id)), ContentType: "application/json", Body: []byte(`{"code":"0000"}`), Received: at, Next: at,
+	}
+	if fresh, err := s.store.Accept(s.t.Context(), c, time.Hour); err != nil || !fresh {
+		s.t.Fatal(fresh, err)
+	}
+	if state == store.Waiting {
+		return id
+	}
+	claimed, err := s.store.Claim(s.t.Context(), s.now, time.Minute, 1000, 1000, 1000, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, one := range claimed {
+		r := store.Result{At: s.now, Status: 500, Outcome: "status", State: store.Waiting, Next: at, Took: time.Second, Code: "9" + hostile, Reason: "HTTP 500 " + hostile}
+		if one.ID == id {
+			r.State = state
+		}
+		if err := s.store.Finish(s.t.Context(), one, r); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return id
+}
+
+func (s *stored) state(id string) store.State {
+	s.t.Helper()
+	c, err := s.store.Get(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c.State
+}
+
+// page requests a page that must be there, and checks that it shows no script of a caller.
+func (s *stored) page(target string) string {
+	s.t.Helper()
+	status, body := get(s.t, s, target, "")
+	if status != http.StatusOK {
+		s.t.Fatalf("%s: %d %s", target, status, body)
+	}
+	s.escaped(target, body)
+	return body
+}
+
+func (s *stored) escaped(what, body string) {
+	s.t.Helper()
+	if strings.Contains(body, "<script>") {
+		s.t.Errorf("%s has a script of a caller:\n%s", what, body)
+	}
+}
+
+// redirected sends a form that must be answered with a redirect.
+func (s *stored) redirected(target, form, to string) {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodPost, target, strings.NewReader(form))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
+		s.t.Errorf("%s: %d to %q, want to %q\n%s", target, w.Code, w.Header().Get("Location"), to, w.Body)
+	}
+}
+
+// has checks that a page has these parts.
+func (s *stored) has(what, body string, parts ...string) {
+	s.t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(body, part) {
+			s.t.Errorf("%s has no %q:\n%s", what, part, body)
+		}
+	}
+}
+
+// hasNot checks that a page does not have these parts.
+func (s *stored) hasNot(what, body string, parts ...string) {
+	s.t.Helper()
+	for _, part := range parts {
+		if strings.Contains(body, part) {
+			s.t.Errorf("%s has %q:\n%s", what, part, body)
+		}
+	}
+}
