@@ -132,3 +132,8 @@ const (
 	ClaimSQLite = claimSQLite
 	LastOfOrder = lastOfOrder
 )
+
+// PageWithin is Page with other bounds.
+func (s *Store) PageWithin(ctx context.Context, f Filter, examined, few int) (Page, error) {
+	return s.pageWithin(ctx, f, bounds{examined, few})
+}

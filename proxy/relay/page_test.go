@@ -1,0 +1,51 @@
+package relay_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/relay"
+)
+
+// Pages have the same callbacks as the list, and the counts are those of what waits and is dead.
+func TestOperatorPagesAndCounts(t *testing.T) {
+	t.Parallel()
+	s, _ := office(t)
+	var paged []string
+	for query := "?limit=3"; ; {
+		w := s.ask("GET", "/callbacks/page"+query)
+		var p relay.Page
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != 200 {
+			t.Fatalf("%s: %d %s", query, w.Code, w.Body)
+		}
+		for _, one := range p.Callbacks {
+			paged = append(paged, one.Bill)
+		}
+		if p.Next == 0 {
+			break
+		}
+		query = fmt.Sprintf("?limit=3&after=%d", p.Next)
+	}
+	if want := []string{"waiting", "other", "dead", "taken"}; !slices.Equal(paged, want) {
+		t.Errorf("page by page %v", paged)
+	}
+	for target, want := range map[string]string{
+		"/callbacks/page?state=dropped":  `{"callbacks":[]}`,
+		"/callbacks/counts?at_most=100":  `{"dead":{"number":2},"waiting":{"number":1}}`,
+		"/callbacks/counts?at_most=1":    `{"dead":{"number":1,"more":true},"waiting":{"number":1}}`,
+		"/callbacks/page?limit=1001":     "limit must be at most 1000",
+		"/callbacks/page?limits=1":       "there is no such key",
+		"/callbacks/page?state=gone":     "there is no state",
+		"/callbacks/counts":              "at_most must be given once",
+		"/callbacks/counts?at_most=0":    "at_most must be given once",
+		"/callbacks/counts?at_most=1&x=": "at_most must be given once",
+	} {
+		w := s.ask("GET", target)
+		if bad := !strings.HasPrefix(want, "{"); !strings.Contains(w.Body.String(), want) || bad != (w.Code == 400) {
+			t.Errorf("%s: %d %s, want %s", target, w.Code, w.Body, want)
+		}
+	}
+}

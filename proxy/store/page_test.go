@@ -1,0 +1,95 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/store"
+)
+
+// The pages of a filter together are its list, whatever the bounds are.
+func TestPagesAreTheList(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		various(t, s)
+		filters := []store.Filter{
+			{},
+			{Bill: "b1"},
+			{Bill: "none"},
+			{Bill: "b1", PartnerPrefix: partner.Of("one")[:12]},
+			{Bill: "b2", PartnerPrefix: partner.Of("one")},
+			{PartnerPrefix: partner.Of("two")[:12]},
+			{PartnerPrefix: partner.Of("three")[:12]},
+			{Upstream: "old"},
+			{Upstream: "old", State: store.Dead},
+			{Since: noon.Add(4 * time.Minute)},
+			{Since: noon.Add(4 * time.Hour)},
+			{Until: noon.Add(3 * time.Minute)},
+			{Until: noon.Add(-2 * time.Hour)},
+			{Since: noon.Add(time.Minute), Until: noon.Add(5 * time.Minute), State: store.Dead},
+		}
+		for _, state := range []store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped} {
+			filters = append(filters, store.Filter{State: state}, store.Filter{State: state, PartnerPrefix: partner.Of("one")[:12]})
+		}
+		for _, f := range filters {
+			want, err := s.List(t.Context(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, bounds := range [][3]int{{1, 1, 0}, {1, 2, 1}, {2, 3, 2}, {2, 1, 9}, {100, 20_000, 2_000}} {
+				var got []string
+				f := f
+				f.Limit = bounds[0]
+				for pages := 0; ; pages++ {
+					p, err := s.PageWithin(t.Context(), f, bounds[1], bounds[2])
+					if err != nil {
+						t.Fatalf("%+v: %v", f, err)
+					}
+					got = append(got, ids(p.Callbacks)...)
+					if f.After = p.Next; p.Next == 0 {
+						break
+					}
+					if pages > 10 || len(p.Callbacks) > f.Limit {
+						t.Fatalf("%+v: %d pages, the last with %d callbacks", f, pages, len(p.Callbacks))
+					}
+				}
+				equal(t, fmt.Sprintf("%+v within %v", f, bounds), strings.Join(got, " "), strings.Join(ids(want), " "))
+			}
+		}
+	})
+}
+
+// A page ends where the bound of the rows is reached, also if it found nothing.
+func TestPageIsBounded(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		various(t, s)
+		all, err := s.List(t.Context(), store.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Reverse(all)
+		p, err := s.PageWithin(t.Context(), store.Filter{State: store.Delivered}, 2, 0)
+		if err != nil || len(p.Callbacks) != 0 || p.Next != all[4].Cursor {
+			t.Errorf("%+v, %v, want no callback, and the next page from %d", p, err, all[4].Cursor)
+		}
+		// Rows that were received long before Since end the search.
+		p, err = s.PageWithin(t.Context(), store.Filter{State: store.Delivered, Since: noon.Add(2 * time.Hour)}, 2, 0)
+		if err != nil || len(p.Callbacks) != 0 || p.Next != 0 {
+			t.Errorf("%+v, %v, want the end", p, err)
+		}
+	})
+}
+
+func TestPageRefusesWrongFilters(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for _, f := range []store.Filter{{State: "none"}, {Limit: -1}, {PartnerPrefix: "short"}, {Bill: "a\x00"}} {
+			if _, err := s.Page(t.Context(), f); !errors.Is(err, store.ErrFilter) {
+				t.Errorf("%+v: %v", f, err)
+			}
+		}
+	})
+}
