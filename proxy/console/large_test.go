@@ -64,12 +64,13 @@ func TestPagesOfALargeStore(t *testing.T) {
 		}
 		fill(t, address, *largeStore, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 		pages := newStored(t, address, nil)
+		newest := func(each, rest int) string { return fmt.Sprint("/deliveries/cb_", (*largeStore-rest)/each*each+rest) }
 		names := url.Values{"one": {partner.Of("one").Short()}, "most": {partner.Of("two").Short()}}
 		for _, row := range []struct{ target, shows string }{
 			{"/deliveries", "cb_" + fmt.Sprint(*largeStore)},
 			{"/deliveries?state=dead", "/deliveries/all/replay"},
-			{"/deliveries?state=waiting", "cb_8009"},
-			{"/deliveries?state=dropped", "cb_8006"},
+			{"/deliveries?state=waiting", newest(2000, 9)},
+			{"/deliveries?state=dropped", newest(4000, 6)},
 			{"/deliveries?state=delivered", "Older callbacks"},
 			{"/deliveries?upstream=new", "Older callbacks"},
 			{"/deliveries?upstream=new&state=waiting", ""},
@@ -90,9 +91,6 @@ func TestPagesOfALargeStore(t *testing.T) {
 			{"/bills?bill=B5", `/deliveries/cb_5"`},
 			{"/config", "Hana Clinic"},
 		} {
-			if row.shows == "cb_8009" && *largeStore > 100_000 { // the newest ones are shown
-				row.shows = ""
-			}
 			var took [3]time.Duration
 			for i := range took {
 				begin := time.Now()
