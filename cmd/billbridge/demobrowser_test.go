@@ -160,11 +160,6 @@ func TestDemoInABrowser(t *testing.T) {
 	if text := b.text(".panel"); !strings.Contains(text, "has it") {
 		t.Errorf("the read shows %q", text)
 	}
-	b.open(d.admin + "/config")
-	b.click(`form[action="/config/reload"] button`, `[role=alert]`)
-	if text := b.text("[role=alert]"); !strings.Contains(text, "there is no config file") {
-		t.Errorf("the reload shows %q", text)
-	}
 	for name, path := range map[string]string{"callbacks": "/deliveries", "failed": "/deliveries?state=dead", "bills": "/bills", "config": "/config"} {
 		b.pictures(name, d.admin+path)
 	}

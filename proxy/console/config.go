@@ -93,8 +93,13 @@ func configSections(c *config.Config) []configSection {
 		}
 		s := configSection{Name: name}
 		s.add(name, v.Field(i))
-		if name == "base_path" && c.BasePath == "" {
-			s.Keys = []configKey{{Key: name, Value: "/"}}
+		for i, k := range s.Keys { // empty values that mean something
+			switch {
+			case k.Key == "base_path" && k.Unset:
+				s.Keys[i] = configKey{Key: k.Key, Value: "/"}
+			case k.Key == "drain.at_most" && c.Drain.AtMost == 0:
+				s.Keys[i] = configKey{Key: k.Key, Unset: true}
+			}
 		}
 		if len(s.Keys) == 1 && s.Keys[0].Key == name {
 			general.Keys = append(general.Keys, s.Keys...)

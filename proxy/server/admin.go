@@ -83,11 +83,15 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	if s.rollout != nil {
 		handlers["/rollout"] = s.rollout.Operator()
 	}
+	reload := s.Reload
+	if s.load == nil { // there is no file
+		reload = nil
+	}
 	var err error
 	s.console, err = console.New(console.Options{
 		Gateway: s.gateway, Config: s.gateway.Config, Rollout: handlers["/rollout"], Callbacks: handlers["/callbacks"], Store: handlers["/store"],
 		Ready:  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeReadiness(s.tokens, s.ready(), w, r) }),
-		Reload: s.Reload, Access: s.tokens, Logger: s.log, Version: s.version, Demo: s.demo,
+		Reload: reload, Access: s.tokens, Logger: s.log, Version: s.version, Demo: s.demo,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The page of the config reads the config again, and shows a mistake at its line, also one that a reload by a signal found.
+func TestConsoleShowsMistakesInTheConfig(t *testing.T) {
+	t.Parallel()
+	upstream := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(upstream.Close)
+	file := filepath.Join(t.TempDir(), "billbridge.yaml")
+	write := func(more string) {
+		text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, token: secret-canary}\nupstreams: {new: {form: v2, url: " + upstream.URL + "}}\n" + more
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	gateway := launchInTempDir(t, "serve", "--config", file)
+	at, err := gateway.await("stdout", `partners on \S+, admin on (?P<admin>\S+)\.$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(method, path string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+at["admin"]+path, strings.NewReader(url.Values{}.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer secret-canary")
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		reply := httptest.NewRecorder()
+		answer, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		if _, err := reply.Body.ReadFrom(answer.Body); err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, reply.Body.String()
+	}
+	write("limits: {body: 2MiB}\n")
+	if status, _ := call(http.MethodPost, "/config/reload"); status != http.StatusSeeOther {
+		t.Errorf("a reload: %d", status)
+	}
+	if _, page := call(http.MethodGet, "/config"); !strings.Contains(page, "<code>2MiB</code>") || strings.Contains(page, "secret-canary") {
+		t.Errorf("the page does not show the new limit, or shows the token:\n%s", page)
+	}
+	write("limits: {bodies: 2MiB}\n")
+	if status, page := call(http.MethodPost, "/config/reload"); status != http.StatusBadRequest || !strings.Contains(page, "billbridge.yaml:4:10") || !strings.Contains(page, "bodies") {
+		t.Errorf("a mistake: %d\n%s", status, page)
+	}
+	write("limits:\n  depth: 1\n")
+	if err := gateway.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gateway.await("stderr", `config not reloaded.*depth`); err != nil {
+		t.Fatal(err)
+	}
+	var page string
+	awaitTrue(t, func() string { return page }, func() bool {
+		_, page = call(http.MethodGet, "/config")
+		return strings.Contains(page, "billbridge.yaml:5:10")
+	})
+}
