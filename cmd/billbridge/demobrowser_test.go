@@ -2,22 +2,16 @@ package main
 
 import (
 	"context"
-	"flag"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"billbridge/proxy/partner"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
-
-var screenshots = flag.String("screenshot", "", "the folder that TestDemoInABrowser leaves pictures of the pages in; none if empty")
 
 // A browser is a tab of a real browser.
 type browser struct {
@@ -82,34 +76,6 @@ func (b browser) text(selector string) string {
 	return text
 }
 
-// pictures stores pictures of a page on a desktop and on a phone, light and dark, if the flag is set. On the phone nothing may be wider
-// than the screen.
-func (b browser) pictures(name, page string) {
-	b.t.Helper()
-	for _, width := range []int64{1280, 390} {
-		for _, scheme := range []string{"light", "dark"} {
-			b.do("the screen", chromedp.EmulateViewport(width, 844), chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
-				_, err := cdp.Call(ctx, to, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-				return err
-			}))
-			b.open(page)
-			if wide, err := chromedp.Run(b.ctx, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`)); err != nil || wide > width {
-				b.t.Errorf("%s is %d wide on a screen of %d, %v", name, wide, width, err)
-			}
-			if *screenshots == "" {
-				continue
-			}
-			png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-			if err != nil {
-				b.t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(*screenshots, strings.Join([]string{name, map[int64]string{1280: "desktop", 390: "phone"}[width], scheme}, "-")+".png"), png, 0o644); err != nil {
-				b.t.Fatal(err)
-			}
-		}
-	}
-}
-
 // In a real browser, an operator of the demo replays a dead callback, which is delivered, then all others of its partner, and reads a bill
 // with an unknown outcome.
 func TestDemoInABrowser(t *testing.T) {
@@ -159,9 +125,6 @@ func TestDemoInABrowser(t *testing.T) {
 	b.click(`tbody form button`, `.panel, .notice`)
 	if text := b.text(".panel"); !strings.Contains(text, "has it") {
 		t.Errorf("the read shows %q", text)
-	}
-	for name, path := range map[string]string{"callbacks": "/deliveries", "failed": "/deliveries?state=dead", "bills": "/bills", "config": "/config"} {
-		b.pictures(name, d.admin+path)
 	}
 	d.stops(syscall.SIGTERM)
 }

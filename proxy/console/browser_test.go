@@ -40,6 +40,10 @@ var pages = []page{
 	{"callback", func(s *site) string { return s.linkOn("/deliveries?state=dead", "/deliveries/cb_") }},
 	{"callback-replay", func(s *site) string { return s.linkOn("/deliveries?state=dead", "/deliveries/cb_") + "/replay" }},
 	{"callbacks-replay", at("/deliveries/all/replay")},
+	{"bills", at("/bills")},
+	{"bill", func(s *site) string { return s.linkOn("/bills", "/bills?bill=") }},
+	{"bill-none", at("/bills?bill=NONE")},
+	{"config", at("/config")},
 	{"not-found", at("/nowhere")},
 }
 

@@ -93,7 +93,7 @@ func TestCallbackShowsItsAttempts(t *testing.T) {
 	for _, unknown := range []string{"cb_none", "..", "a%2Fb", "a%2F..%2Fb", url.PathEscape(hostile), strings.Repeat("x", 10_000), "%00"} {
 		for _, path := range []string{"/deliveries/" + unknown, "/deliveries/" + unknown + "/replay"} {
 			status, body := get(t, s, path, "")
-			if status != http.StatusNotFound && status != http.StatusMovedPermanently && status != http.StatusTemporaryRedirect {
+			if status != http.StatusNotFound && unknown != ".." { // for which the mux redirects to another page
 				t.Errorf("%.60s: %d", path, status)
 			}
 			s.escaped(path, body)
