@@ -40,7 +40,7 @@ func TestPagesAreTheList(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, bounds := range [][3]int{{1, 1, 0}, {1, 2, 1}, {2, 3, 2}, {2, 1, 9}, {100, 20_000, 2_000}} {
+			for _, bounds := range [][3]int{{1, 1, 0}, {1, 2, 1}, {2, 3, 2}, {2, 1, 9}, {1, 20_000, 2_000}, {100, 20_000, 2_000}} {
 				var got []string
 				f := f
 				f.Limit = bounds[0]
@@ -76,10 +76,35 @@ func TestPageIsBounded(t *testing.T) {
 		if err != nil || len(p.Callbacks) != 0 || p.Next != all[4].Cursor {
 			t.Errorf("%+v, %v, want no callback, and the next page from %d", p, err, all[4].Cursor)
 		}
+		// Only dead ones are examined for the dead ones of a partner, and only those of an upstream for that upstream.
+		for _, f := range []store.Filter{{State: store.Dead, PartnerPrefix: partner.Of("one")}, {State: store.Dead, Upstream: "none"}} {
+			if p, err = s.PageWithin(t.Context(), f, 2, 0); err != nil || len(p.Callbacks) != 0 || p.Next != all[4].Cursor {
+				t.Errorf("%+v: %+v, %v, want no callback, and the next page from %d", f, p, err, all[4].Cursor)
+			}
+		}
+		if p, err = s.PageWithin(t.Context(), store.Filter{Upstream: "old", State: store.Delivered}, 2, 0); err != nil || len(p.Callbacks) != 0 || p.Next != all[3].Cursor {
+			t.Errorf("%+v, %v, want no callback, and the next page from %d", p, err, all[3].Cursor)
+		}
 		// Rows that were received long before Since end the search.
 		p, err = s.PageWithin(t.Context(), store.Filter{State: store.Delivered, Since: noon.Add(2 * time.Hour)}, 2, 0)
 		if err != nil || len(p.Callbacks) != 0 || p.Next != 0 {
 			t.Errorf("%+v, %v, want the end", p, err)
+		}
+	})
+}
+
+// The newest callbacks of a partner are on its first page, although the index does not have them in their order.
+func TestPageOfAPartnerBeginsWithItsNewest(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		const n = 600 // more than are read at once
+		for i := range n {
+			c := callback(fmt.Sprint("c", i), fmt.Sprintf("b%03d", (i*7)%n))
+			c.Received = noon.Add(time.Duration(i) * time.Second)
+			accept(t, s, c)
+		}
+		p, err := s.Page(t.Context(), store.Filter{PartnerPrefix: partner.Of("one"), Limit: 2})
+		if err != nil || strings.Join(ids(p.Callbacks), " ") != "c599 c598" {
+			t.Errorf("%v, %v", ids(p.Callbacks), err)
 		}
 	})
 }
