@@ -87,7 +87,7 @@ func (c *Console) calls(w http.ResponseWriter, r *http.Request) {
 	}
 	if f.before == 0 && f.To == "" {
 		live := f.query()
-		if live.Set("after", strconv.FormatUint(c.ring.newest(), 36)); len(found) > 0 {
+		if live.Set("after", keyOf(c.ring.newest())); len(found) > 0 {
 			live.Set("after", found[0].Key())
 		}
 		page.Live = live.Encode()
@@ -233,7 +233,7 @@ func (f callFilter) query() url.Values {
 		"code": {f.Code}, "bill": {f.Bill}, "id": {f.ID}, "slower": {f.Slower}, "from": {f.From}, "to": {f.To}, "outcome": {string(f.Outcome)},
 	}
 	if f.before != 0 {
-		q.Set("before", strconv.FormatUint(f.before, 36))
+		q.Set("before", keyOf(f.before))
 	}
 	return without(q)
 }

@@ -56,6 +56,10 @@ func (c *Console) page(w http.ResponseWriter, r *http.Request, name string, data
 }
 
 func (c *Console) pageWithStatus(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
+	if status >= http.StatusBadRequest && r.URL.RawQuery != "" { // the link to the other language must not repeat a wrong value
+		r = r.Clone(r.Context())
+		r.URL.RawQuery = ""
+	}
 	c.write(w, r, status, name, "base", data)
 }
 

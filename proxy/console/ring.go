@@ -23,7 +23,9 @@ type call struct {
 }
 
 // Key names the call in addresses of pages.
-func (c *call) Key() string { return strconv.FormatUint(c.number, 36) }
+func (c *call) Key() string { return keyOf(c.number) }
+
+func keyOf(number uint64) string { return strconv.FormatUint(number, 36) }
 
 // A ring keeps the last calls. It is safe for concurrent use.
 type ring struct {

@@ -1,0 +1,265 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy"
+)
+
+// namesConfig names two partners.
+const namesConfig = testConfig + `
+partners:
+  5f7b2ed74a97: {name: Hana Clinic}
+  aaaabbbbcccc: {name: Hana Academy}
+`
+
+var shownKeys = regexp.MustCompile(`href="/calls/([0-9a-z]+)"`)
+
+// shownIDs returns the ids of the calls on a page, the newest first.
+func shownIDs(c *Console, body string) string {
+	var ids []string
+	for _, key := range shownKeys.FindAllStringSubmatch(body, -1) {
+		ids = append(ids, c.ring.find(key[1]).ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+// Calls are found by each of their columns.
+func TestCallsAreFiltered(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, Options{Config: configOf(parseConfig(t, namesConfig))})
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for i, change := range []func(*proxy.Finished){
+		func(f *proxy.Finished) {},
+		func(f *proxy.Finished) { f.Partner = "aaaabbbbcccc" },
+		func(f *proxy.Finished) { f.Partner = "999988887777" },
+		func(f *proxy.Finished) { f.Operation = "bill.create" },
+		func(f *proxy.Finished) { f.Client = "v2" },
+		func(f *proxy.Finished) { f.Form = "legacy" },
+		func(f *proxy.Finished) { f.Upstream = "old" },
+		func(f *proxy.Finished) { f.Route = "stage" },
+		func(f *proxy.Finished) { f.Code, f.Succeeded = "BILL_003", false },
+		func(f *proxy.Finished) { f.Bill = "BILL-2" },
+		func(f *proxy.Finished) { f.Took = time.Second },
+		func(f *proxy.Finished) { f.Unknown, f.Succeeded = true, false },
+	} {
+		f := finished(fmt.Sprint(i))
+		f.At = noon.Add(time.Duration(i) * time.Minute)
+		change(f)
+		c.Finished(f)
+	}
+	for query, want := range map[string]string{
+		"":                     "11 10 9 8 7 6 5 4 3 2 1 0",
+		"partner=Hana+Academy": "1",
+		"partner=hana":         "11 10 9 8 7 6 5 4 3 1 0",
+		"partner=9999":         "2",
+		"partner=" + strings.Repeat("a", 4) + "bbbbcccc" + strings.Repeat("0", 52): "1",
+		"operation=bill.create":          "3",
+		"client=v2":                      "4",
+		"form=legacy":                    "5",
+		"upstream=old":                   "6",
+		"route=stage":                    "7",
+		"code=BILL_003":                  "8",
+		"bill=BILL-2":                    "9",
+		"slower=999.5":                   "10",
+		"outcome=unknown":                "11",
+		"outcome=refused":                "8",
+		"id=4":                           "4",
+		"from=2026-11-22T12:10:00Z":      "11 10",
+		"to=2026-11-22T12:01:00%2B00:00": "1 0",
+		"client=legacy&form=v2&upstream=new&route=owner&code=0000&bill=BILL-1&outcome=ok&partner=clinic&slower=3": "10 3 0",
+		"operation=none": "",
+	} {
+		status, body := get(t, c, "/calls?"+query, "en")
+		if got := shownIDs(c, body); status != http.StatusOK || got != want {
+			t.Errorf("%s: %d, shows %q, want %q", query, status, got, want)
+		}
+	}
+}
+
+// The pages of a list have each call once.
+func TestCallsHaveOlderPages(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, Options{})
+	for i := range callsOnPage + 5 {
+		c.Finished(finished(fmt.Sprint(i)))
+	}
+	status, body := get(t, c, "/calls?outcome=ok", "en")
+	older := regexp.MustCompile(`href="(/calls\?before=[^"]*)"`).FindStringSubmatch(body)
+	if status != http.StatusOK || older == nil || !strings.HasSuffix(shownIDs(c, body), " 6 5") || !strings.Contains(body, "sse-connect") {
+		t.Fatalf("%d, the older page is %v, shows %s", status, older, shownIDs(c, body))
+	}
+	_, body = get(t, c, strings.ReplaceAll(older[1], "&amp;", "&"), "en")
+	if got := shownIDs(c, body); got != "4 3 2 1 0" || strings.Contains(body, "sse-connect") || !strings.Contains(older[1], "outcome=ok") {
+		t.Errorf("the older page %s shows %q", older[1], got)
+	}
+}
+
+// A filter that is not valid is refused, and its values, which may be keys, are not on the page.
+func TestWrongFiltersAreNotShown(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, Options{Config: configOf(parseConfig(t, namesConfig))})
+	c.Finished(finished("1"))
+	for query, want := range map[string]string{
+		"bill=" + strings.Repeat("x", longestFilter+1): "longer than any value",
+		"id=" + strings.Repeat("%F0", 10):              "not UTF-8",
+		"partner=canary-key-4f19":                      "No partner has such a name",
+		"partner=5f7":                                  "No partner has such a name",
+		"slower=canary":                                "number of milliseconds",
+		"slower=-1":                                    "number of milliseconds",
+		"slower=NaN":                                   "number of milliseconds",
+		"slower=1e30":                                  "number of milliseconds",
+		"from=canary":                                  "A time must be written",
+		"to=2026-13-01T00:00":                          "A time must be written",
+		"before=canary!":                               "page of the list",
+		"bill=" + strings.Repeat("y", 1<<20):           "longer than any value",
+	} {
+		status, body := get(t, c, "/calls?operation=canary&"+query, "en")
+		if status != http.StatusBadRequest || !strings.Contains(body, want) || strings.Contains(body, "canary") || len(body) > 20_000 {
+			t.Errorf("%.80s: %d, want %q in:\n%.4000s", query, status, want, body)
+		}
+		if status, _ := get(t, c, "/calls/live?"+query, "en"); status != http.StatusBadRequest {
+			t.Errorf("%.80s: live: %d", query, status)
+		}
+	}
+}
+
+// A caller cannot put HTML on a page.
+func TestHostileValuesAreEscaped(t *testing.T) {
+	t.Parallel()
+	const script = `"><script>alert(1)</script><img src=x onerror=alert(1)>'{{.}}javascript:alert(1)`
+	c := newConsole(t, Options{})
+	f := finished(script)
+	f.Partner, f.Bill, f.Operation, f.Client, f.Form, f.Upstream, f.Route, f.Code, f.Reason, f.Field = script, script, script, script, script, script, script, script, script, script
+	f.Request = []byte(`{"apikey":"k","<script>alert(1)</script>":"x","bill_id":"<script>alert(1)</script>"}`)
+	f.Reply = []byte(`<script>alert(1)</script>`)
+	f.RequestSize, f.ReplySize, f.ReplyStatus = len(f.Request), len(f.Reply), 200
+	f.Translation = c.options.Config().Table.Operation("bill.read").Translation("legacy", "v2")
+	c.Finished(f)
+	q := url.QueryEscape(script)
+	live, stop := context.WithCancel(t.Context())
+	stop() // the answer has what is in the ring already
+	targets := []string{"/", "/calls", "/calls/" + keyOf(c.ring.newest()), "/calls/" + url.PathEscape(script), "/" + url.PathEscape(script), "/calls/live"}
+	for _, key := range []string{"partner", "operation", "client", "form", "upstream", "route", "code", "bill", "id", "slower", "from", "to", "outcome", "before", "lang", "next", q} {
+		targets = append(targets, "/calls?"+key+"="+q, "/sign-in?"+key+"="+q, "/?"+key+"="+q)
+	}
+	for _, target := range targets {
+		for _, language := range languages {
+			r := httptest.NewRequestWithContext(live, http.MethodGet, target, nil)
+			r.Header.Set("Accept-Language", language)
+			r.Header.Set("X-Request-Id", script)
+			status, body := do(c, r)
+			for _, bad := range []string{"<script>alert", "<img src=x", `"><` + "script", "href=\"javascript:"} {
+				if strings.Contains(body, bad) {
+					t.Errorf("%s: %d has %q:\n%s", target, status, bad, body)
+				}
+			}
+		}
+	}
+	if _, body := get(t, c, "/calls", "en"); !strings.Contains(body, "&lt;script&gt;alert(1)") {
+		t.Error("the test shows nothing: the call is not on the page")
+	}
+}
+
+// One call shows what became of its fields, with the values that may be shown, and its line of the log.
+func TestCallShowsItsFieldsAndItsLine(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, Options{Config: configOf(parseConfig(t, namesConfig))})
+	f := finished("the-id")
+	f.Request = []byte(`{"apikey":"canary-key","member":"m","merchant":"s","bill_id":"BILL-1"}`)
+	f.Reply = []byte(`{"code":"0000","message":"OK","data":{"apiKey":"canary-key","billId":"BILL-1","apprState":"F","apprPrice":30000,"apprIssuer":"canary-name","extra":1}}`)
+	f.RequestSize, f.ReplySize, f.ReplyStatus, f.BodyTook = len(f.Request), len(f.Reply), 200, time.Millisecond
+	f.Translation = c.options.Config().Table.Operation("bill.read").Translation("legacy", "v2")
+	c.Finished(f)
+	status, body := get(t, c, "/calls/"+keyOf(c.ring.newest()), "en")
+	for _, part := range []string{
+		"Hana Clinic", "BILL-1", "apprPrice", "30000", "appr_price", "converted", "renamed", "dropped", "•••", "legacy → v2", "owner of the bill",
+		`&#34;id&#34;:&#34;the-id&#34;`, `&#34;upstream_ms&#34;:2`, `x="33.33" width="0.00"`,
+	} {
+		if !strings.Contains(body, part) {
+			t.Errorf("the page has no %q", part)
+		}
+	}
+	if status != http.StatusOK || strings.Contains(body, "canary") || t.Failed() {
+		t.Errorf("%d\n%s", status, body)
+	}
+	large := finished("large")
+	large.RequestSize, large.ReplySize, large.ReplyStatus, large.Translation, large.Logged = proxy.MaxKept+1, 1, 200, f.Translation, false
+	c.Finished(large)
+	_, body = get(t, c, "/calls/"+keyOf(c.ring.newest()), "en")
+	if !strings.Contains(body, "The message is not kept") || !strings.Contains(body, "The log does not have this line") {
+		t.Errorf("a large call that was not logged:\n%s", body)
+	}
+	for _, key := range []string{"0", "none", strings.Repeat("z", 1000), "..%2f..%2fmetrics", keyOf(c.ring.newest() + 1)} {
+		if status, body := get(t, c, "/calls/"+key, "en"); status != http.StatusNotFound || !strings.Contains(body, "not kept any more") {
+			t.Errorf("the call %.50s: %d %s", key, status, body)
+		}
+	}
+}
+
+// A live page gets the calls of its filter as rows, also those that ended while it was not connected, and ends with the console.
+func TestLiveCalls(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, Options{})
+	server := httptest.NewUnstartedServer(c)
+	server.Config.ReadTimeout = 50 * time.Millisecond // must not end the page
+	server.Start()
+	t.Cleanup(server.Close)
+	c.Finished(finished("seen"))
+	seen := keyOf(c.ring.newest())
+	c.Finished(finished("between"))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/calls/live?outcome=ok", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Last-Event-ID", seen)
+	reply, err := server.Client().Do(r)
+	if err != nil || reply.StatusCode != http.StatusOK || reply.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%v %v", reply, err)
+	}
+	defer reply.Body.Close()
+	lines := bufio.NewScanner(reply.Body)
+	next := func() (event string) {
+		for lines.Scan() && lines.Text() != "" {
+			event += lines.Text() + "\n"
+		}
+		return event
+	}
+	ids := func(event string) string {
+		if !strings.HasPrefix(event, "id: ") || !strings.Contains(event, "\nevent: calls\ndata: <tr class=\"new\">\n") || strings.Contains(event, "\n<") {
+			t.Errorf("not an event with rows: %q", event)
+		}
+		return shownIDs(c, event)
+	}
+	if got := ids(next()); got != "between" {
+		t.Errorf("the first event has %q", got)
+	}
+	other := finished("other")
+	other.Succeeded, other.Code = false, "BILL_003"
+	for _, f := range []*proxy.Finished{other, finished("a"), finished("b")} {
+		c.Finished(f)
+	}
+	got := ids(next())
+	for !strings.Contains(got, "b") { // in one event or in two
+		got = ids(next()) + " " + got
+	}
+	if got != "b a" {
+		t.Errorf("the next events have %q", got)
+	}
+	c.Close()
+	if event := next(); event != "" || lines.Err() != nil {
+		t.Errorf("after the end: %q %v", event, lines.Err())
+	}
+	if left := len(c.ring.followers); left != 0 {
+		t.Errorf("%d followers are left", left)
+	}
+}

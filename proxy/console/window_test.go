@@ -1,0 +1,106 @@
+package console
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"billbridge/proxy"
+)
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	for want, list := range map[outcome][]proxy.Finished{
+		succeeded: {{Called: true, Succeeded: true, Status: 200, Code: "0000"}, {Called: true, Status: 204, Code: "none"}},
+		refused: {
+			{Called: true, Status: 200, Code: "BILL_003"}, {Status: 400, Code: "VALIDATION_001", Reason: "refused"}, {Status: 404, Code: "ERROR", Reason: "no such path"},
+			{Called: true, Status: 400, Code: "none"},
+		},
+		failed: {
+			{Called: true, Status: 502, Code: "ERROR", Reason: "reset"}, {Status: 503, Code: "MAINTAINED_METHOD", Reason: "store"},
+			{Status: 200, Code: "MAINTAINED_METHOD", Reason: "store"}, {Status: 500, Code: "ERROR", Reason: "internal error"},
+			{Called: true, Status: 200, Code: "0000", CallerGone: true}, {Called: true, Status: 499, Code: "ERROR", Reason: "the caller went away"},
+		},
+		unknown: {{Called: true, Unknown: true, Status: 502, Code: "none", Reason: "reset"}},
+	} {
+		for _, f := range list {
+			if got := outcomeOf(&f); got != want {
+				t.Errorf("%+v is %s, want %s", f, got, want)
+			}
+		}
+	}
+}
+
+// Calls count for 60 minutes, by operation and upstream.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 11, 22, 9, 0, 30, 0, time.UTC)
+	w := newWindow(start)
+	add := func(after time.Duration, o outcome, upstream string, took time.Duration) {
+		f := proxy.Finished{At: start.Add(after), Operation: "bill.read", Upstream: upstream, Took: took, Called: true, Status: 200, Code: "0000"}
+		switch o {
+		case succeeded:
+			f.Succeeded = true
+		case refused:
+			f.Code = "BILL_003"
+		case failed:
+			f.Reason = "reset"
+		case unknown:
+			f.Unknown = true
+		}
+		w.add(&f)
+	}
+	add(0, succeeded, "old", time.Millisecond)
+	add(0, refused, "old", time.Millisecond)
+	add(59*time.Minute, failed, "old", time.Second)
+	add(59*time.Minute, unknown, "new", time.Second)
+
+	rows, total := w.summaries(start.Add(59 * time.Minute))
+	if len(rows) != 2 || rows[0].Upstream != "new" || rows[1].Calls != 3 || rows[1].Refused != 1 || rows[1].Failed != 1 || rows[0].Unknown != 1 || total.Calls != 4 {
+		t.Errorf("after 59 minutes: %+v, total %+v", rows, total)
+	}
+	if total.PerMinute[0] != 2 || total.PerMinute[59] != 2 || total.FailedPerMinute[0] != 0 || total.FailedPerMinute[59] != 2 {
+		t.Errorf("per minute: %v, failed %v", total.PerMinute, total.FailedPerMinute)
+	}
+	if rows, total = w.summaries(start.Add(60 * time.Minute)); total.Calls != 2 || len(rows) != 2 {
+		t.Errorf("after 60 minutes: %+v", total)
+	}
+	add(60*time.Minute, succeeded, "old", time.Millisecond) // in the slot of the first calls
+	if _, total = w.summaries(start.Add(60 * time.Minute)); total.Calls != 3 {
+		t.Errorf("one more after 60 minutes: %+v", total)
+	}
+	if rows, total = w.summaries(start.Add(3 * time.Hour)); total.Calls != 0 || rows != nil || len(w.series) != 0 {
+		t.Errorf("after three hours: %+v, %d series", rows, len(w.series))
+	}
+}
+
+func TestHistogramIsExactToSevenPercent(t *testing.T) {
+	t.Parallel()
+	for _, took := range []time.Duration{9 * time.Microsecond, 33 * time.Microsecond, 1234 * time.Microsecond, 17 * time.Millisecond, 999 * time.Millisecond, 42 * time.Second} {
+		h := histogram{}
+		h.add(took)
+		if got := h.quantile(0.99); math.Abs(float64(got-took))/float64(took) > 0.07 {
+			t.Errorf("%s is shown as %s", took, got)
+		}
+	}
+	h := histogram{}
+	if h.quantile(0.5) != 0 {
+		t.Error("a quantile without calls")
+	}
+	var all []time.Duration
+	for i := range 1000 {
+		took := time.Duration(i+1) * 100 * time.Microsecond
+		all = append(all, took)
+		h.add(took)
+	}
+	slices.Sort(all)
+	for q, want := range map[float64]time.Duration{0.5: all[500], 0.99: all[990], 1: all[999]} {
+		if got := h.quantile(q); math.Abs(float64(got-want))/float64(want) > 0.07 {
+			t.Errorf("the quantile %v is %s, want %s", q, got, want)
+		}
+	}
+	if got := bucketOf(time.Hour); got != len(h)-1 {
+		t.Errorf("an hour is in the bucket %d", got)
+	}
+}
