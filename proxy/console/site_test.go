@@ -31,6 +31,14 @@ const (
 	academyKey, academyName = "academy-key-0001", "한빛학원"
 )
 
+// What calls, replies and callbacks of a site have, and no page may show.
+const (
+	customerPhone = "01012345678"
+	customerName  = "홍길동"
+	callbackToken = "canary/token+18"
+	phoneAsBill   = "01044448217"
+)
+
 // A site is a gateway as it runs in a process, with a rollout, callbacks, a store and a sandbox as both backends.
 type site struct {
 	t        testing.TB
@@ -110,15 +118,14 @@ func receive(w http.ResponseWriter, r *http.Request) {
 // send makes one call of a partner in the legacy or the v2 form, and returns the status of the answer.
 func (s *site) send(form, op, key, bill string) (status int) {
 	s.t.Helper()
-	const phone = "01012345678"
-	hash := sandbox.Hash(bill, phone, "20000")
-	callback := s.receiver + "/clinic"
+	hash := sandbox.Hash(bill, customerPhone, "20000")
+	callback := s.receiver + "/clinic?token=" + url.QueryEscape(callbackToken)
 	if key == academyKey {
-		callback = s.receiver + "/academy"
+		callback = strings.Replace(callback, "/clinic", "/academy", 1)
 	}
-	path, body := "/bill", fmt.Sprintf(`{"apiKey":%q,"member":"m","merchant":"s","bill":{"billId":%q,"sendType":"TALK","price":20000,"phone":%q,"memberName":"홍길동","hash":%q,"callbackUrl":%q}}`, key, bill, phone, hash, callback)
+	path, body := "/bill", fmt.Sprintf(`{"apiKey":%q,"member":"m","merchant":"s","bill":{"billId":%q,"sendType":"TALK","price":20000,"phone":%q,"memberName":%q,"hash":%q,"callbackUrl":%q}}`, key, bill, customerPhone, customerName, hash, callback)
 	if form == "legacy" {
-		path, body = "/if/bill/send", fmt.Sprintf(`{"apikey":%q,"member":"m","merchant":"s","bill":{"bill_id":%q,"price":"20000","phone":%q,"member_nm":"홍길동","hash":%q,"callbackURL":%q}}`, key, bill, phone, hash, callback)
+		path, body = "/if/bill/send", fmt.Sprintf(`{"apikey":%q,"member":"m","merchant":"s","bill":{"bill_id":%q,"price":"20000","phone":%q,"member_nm":%q,"hash":%q,"callbackURL":%q}}`, key, bill, customerPhone, customerName, hash, callback)
 	}
 	if op != "create" {
 		path, body = "/bill/"+op, fmt.Sprintf(`{"apiKey":%q,"member":"m","merchant":"s","bill":{"billId":%q,"price":20000,"hash":%q}}`, key, bill, hash)
@@ -153,6 +160,7 @@ func (s *site) fill() {
 		}
 	}
 	s.send("legacy", "read", clinicKey, "NO-SUCH-BILL")
+	s.send("legacy", "read", clinicKey, phoneAsBill)
 	s.service.Fault(sandbox.Fault{Drop: true})
 	if status := s.send("v2", "resend", clinicKey, "BILL-0-v2"); status != http.StatusBadGateway {
 		s.t.Fatalf("a write without an answer: %d", status)

@@ -1,0 +1,67 @@
+package console_test
+
+import (
+	"bytes"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+var links = regexp.MustCompile(`(?:href|sse-connect|hx-get)="(/[^"]*)"`)
+
+// No page that can be reached by links shows a key, a phone, a name, a hash or the token of a callback address, also where a caller has put
+// one into the field of a bill id.
+func TestR35_PagesShowNoSecrets(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, "")
+	s.fill()
+	secrets := []string{clinicKey, academyKey, customerPhone, customerName, callbackToken, phoneAsBill, sandbox.Hash("BILL-0-v2", customerPhone, "20000")}
+	seen, calls := map[string]bool{}, 0
+	var queue []string
+	for _, one := range pages {
+		queue = append(queue, one.path(s))
+	}
+	for len(queue) > 0 && len(seen) < 2000 {
+		path := queue[0]
+		queue = queue[1:]
+		if base, _, _ := strings.Cut(path, "?"); seen[path] || strings.HasPrefix(path, "/static/") || base == "/calls/live" {
+			continue
+		}
+		seen[path] = true
+		if strings.HasPrefix(path, "/calls/") {
+			calls++
+		}
+		reply, err := s.client.Get(s.admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body bytes.Buffer
+		_, err = body.ReadFrom(reply.Body)
+		_ = reply.Body.Close()
+		if err != nil || reply.StatusCode != http.StatusOK && !strings.HasPrefix(path, "/nowhere") && !strings.Contains(path, "nobody") {
+			t.Errorf("%s: %d %v", path, reply.StatusCode, err)
+		}
+		text := html.UnescapeString(body.String())
+		for _, secret := range secrets {
+			for _, spelling := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(strconv.QuoteToASCII(secret), `"`)} {
+				if at := strings.Index(text, spelling); at >= 0 {
+					t.Errorf("%s shows %q: %s", path, secret, text[max(0, at-200):min(len(text), at+100)])
+					break
+				}
+			}
+		}
+		for _, link := range links.FindAllStringSubmatch(body.String(), -1) {
+			queue = append(queue, html.UnescapeString(link[1]))
+		}
+	}
+	if len(seen) < 40 || calls < 10 {
+		t.Errorf("only %d pages were read, of which %d are of calls", len(seen), calls)
+	}
+	t.Logf("%d pages", len(seen))
+}
