@@ -27,8 +27,8 @@ func TestPagesDoNotCollideWithTheAdminAPI(t *testing.T) {
 	}
 }
 
-// fill replaces the wildcards of a pattern.
-func fill(pattern string) (method, path string) {
+// withoutWildcards replaces the wildcards of a pattern.
+func withoutWildcards(pattern string) (method, path string) {
 	method, path, _ = strings.Cut(pattern, " ")
 	path = strings.ReplaceAll(path, "{$}", "")
 	for strings.Contains(path, "{") {
@@ -45,7 +45,7 @@ func TestEveryAnswerHasTheHeaders(t *testing.T) {
 	c := newConsole(t, Options{Access: stubAccess{}})
 	targets := []string{"/nowhere", "/calls?slower=x", "/static/style.css", "/?lang=ko"}
 	for _, r := range c.routes() {
-		if method, path := fill(r.pattern); method == http.MethodGet && path != "/calls/live" {
+		if method, path := withoutWildcards(r.pattern); method == http.MethodGet && path != "/calls/live" {
 			targets = append(targets, path)
 		}
 	}
@@ -95,7 +95,7 @@ func TestChangesNeedAVisitorWhoMayOperate(t *testing.T) {
 	c := newConsole(t, Options{Access: stubAccess{}})
 	changes := 0
 	for _, route := range c.routes() {
-		method, path := fill(route.pattern)
+		method, path := withoutWildcards(route.pattern)
 		if path == "/sign-in" || path == "/static/x" {
 			continue
 		}

@@ -166,6 +166,7 @@ func (s *site) fill() {
 		s.t.Fatalf("a write without an answer: %d", status)
 	}
 	s.await("/callbacks/counts?at_most=10", `"dead":{"number":2}`)
+	s.await("/calls?outcome=unknown", `href="/calls/`) // a call ends after its answer
 }
 
 // post makes a change by the admin API.
