@@ -25,7 +25,8 @@ type overviewPage struct {
 	Store     string       // "" if the config has none
 	Stopped   bool         // the rollout's kill switch is on
 	Rollout   *rollout.Status
-	Table     string // its version
+	Table     string    // its version
+	Read      time.Time // when the config was read
 }
 
 // An attention is something that needs a person.
@@ -46,6 +47,12 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	a := attentions{console: c, r: r}
 	a.readiness()
+	if last := c.lastReading.Load(); last != nil {
+		page.Read = last.at
+		if last.err != nil {
+			a.add(true, "reload", "/config", "overview.reload_failed", last.at.Local().Format(time.RFC3339))
+		}
+	}
 	a.upstreams(page.Upstreams)
 	page.Rollout = a.rollout()
 	page.Callbacks = a.callbacks()
@@ -137,8 +144,11 @@ func (a *attentions) rollout() *rollout.Status {
 	case status.Begun == nil && status.Started != nil:
 		a.add(false, "begin", "/partners", "overview.not_begun")
 	}
-	if status.Reload != nil {
-		a.add(true, "reload", "/config", "overview.reload_failed", status.Reload.At.Local().Format(time.RFC3339))
+	var bills rollout.BillList
+	if err := c.call(a.r, c.options.Rollout, http.MethodGet, "/rollout/bills?outcome=unknown&limit=1", nil, &bills); err == nil {
+		if n := len(bills.Bills) + bills.LeftOut; n > 0 {
+			a.add(true, "bills", "/bills", "overview.unknown_bills", number(n))
+		}
 	}
 	if status.Clock != nil && status.Clock.Stepped {
 		a.add(true, "clock", "", "overview.clock")
@@ -188,7 +198,7 @@ func atLeast(n relay.Number) string {
 
 // outcomes reports the calls of the last 60 minutes that failed or have an unknown outcome.
 func (a *attentions) outcomes(total summary) {
-	if total.Unknown > 0 {
+	if total.Unknown > 0 && a.console.options.Rollout == nil { // with a rollout the ledger has those that nobody has resolved yet
 		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", number(total.Unknown))
 	}
 	if total.Failed > 0 {
