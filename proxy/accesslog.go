@@ -14,7 +14,7 @@ import (
 // observe updates the metrics, writes a line of the access log and calls Options.Finished when an exchange has ended.
 func (g *Gateway) observe(x *exchange) {
 	g.metrics.observe(x)
-	if g.finished == nil {
+	if !x.isReported() {
 		var f Finished // on the stack
 		g.writeLine(x, &f)
 		return
@@ -31,7 +31,7 @@ func (g *Gateway) writeLine(x *exchange, f *Finished) {
 	sample, succeeded := float64(x.state.config.Log.Sample.OK), x.succeeded()
 	sampled := sample < 1 && succeeded
 	leaveOut := sampled && rand.Float64() >= sample
-	if leaveOut && g.finished == nil {
+	if leaveOut && !x.isReported() {
 		return
 	}
 	level, now := slog.LevelInfo, time.Now()
@@ -42,7 +42,7 @@ func (g *Gateway) writeLine(x *exchange, f *Finished) {
 	if !leaveOut {
 		line = accesslog.Start(g.log, now, level)
 	}
-	if line == nil && g.finished == nil {
+	if line == nil && !x.isReported() {
 		return
 	}
 	x.describe(f, now)

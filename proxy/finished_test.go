@@ -124,3 +124,21 @@ func TestFinishedSaysWhetherTheLineWasWritten(t *testing.T) {
 		}
 	}
 }
+
+// Without the console nothing is kept.
+func TestFinishedIsForTheConsole(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	prepareBill(t, service, "S", demoBill)
+	back := newBackend(t, service)
+	g := newFinishedGateway(t, oneUpstream("v2", back.url, "admin: {console: false}"))
+	q := newCall("legacy", "read")
+	g.call("off", q.path(), q.body())
+	if g.count != 0 || !strings.Contains(g.log.String(), `"id":"off"`) {
+		t.Errorf("%d calls were reported; the log is %q", g.count, &g.log)
+	}
+	g.Use(parse(t, oneUpstream("v2", back.url)))
+	if g.call("on", q.path(), q.body()); g.count != 1 {
+		t.Errorf("%d calls were reported after a reload", g.count)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,10 +49,11 @@ type site struct {
 	partners string // the address for partners
 	receiver string // the address for callbacks
 	client   *http.Client
+	stop     func() // waits for the end
 }
 
-// startSite starts a site. admin are further keys of the section admin.
-func startSite(t testing.TB, admin string) *site {
+// startSite starts a site. admin are further keys of the section admin, more are further sections.
+func startSite(t testing.TB, admin string, more ...string) *site {
 	t.Helper()
 	s := &site{t: t, client: &http.Client{Timeout: patience}}
 	s.service = sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: clinicKey, Name: clinicName}, {Key: academyKey, Name: academyName}}})
@@ -80,7 +82,7 @@ partners:
   %s: {name: %q}
   %s: {name: %q}
 `, admin, backends[0].URL, backends[1].URL, filepath.Join(t.TempDir(), "bridge.db"), s.partners,
-		partner.Of(clinicKey).Short(), clinicName, partner.Of(academyKey).Short(), academyName)
+		partner.Of(clinicKey).Short(), clinicName, partner.Of(academyKey).Short(), academyName) + strings.Join(more, "\n")
 	load := func() (*config.Config, error) {
 		return config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
 	}
@@ -96,13 +98,14 @@ partners:
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.server.Run(ctx) }()
-	t.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		s.client.CloseIdleConnections()
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(s.stop)
 	return s
 }
 
@@ -228,4 +231,22 @@ func (s *site) linkOn(page, prefix string) string {
 		s.t.Fatal(err)
 	}
 	return path
+}
+
+// A live page does not delay the end of the gateway.
+func TestLivePagesEndWithTheGateway(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, "", "drain: {at_most: 1h}")
+	reply, err := s.client.Get(s.admin + "/calls/live")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	if _, err := reply.Body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	if rest, err := io.ReadAll(reply.Body); err != nil {
+		t.Errorf("the page ends with %v after %q", err, rest)
+	}
 }
