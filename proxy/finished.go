@@ -84,7 +84,9 @@ type kept struct {
 var keptPool = sync.Pool{New: func() any { return new(kept) }}
 
 // isReported reports whether Options.Finished gets the exchange.
-func (x *exchange) isReported() bool { return x.gateway.finished != nil && x.state.config.Admin.Console }
+func (x *exchange) isReported() bool {
+	return x.gateway.finished != nil && x.state.config.Admin.Console
+}
 
 // keep copies the request and the reply for Options.Finished: their buffers are used again before the exchange ends.
 func (x *exchange) keep(replyStatus int, reply []byte) {

@@ -2,11 +2,14 @@ package proxy_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"billbridge/proxy"
@@ -14,6 +17,7 @@ import (
 	"billbridge/proxy/sandbox"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 )
 
 // A finishedGateway calls its handler directly, and keeps what Options.Finished got last, with its line of the log.
@@ -140,5 +144,46 @@ func TestFinishedIsForTheConsole(t *testing.T) {
 	g.Use(parse(t, oneUpstream("v2", back.url)))
 	if g.call("on", q.path(), q.body()); g.count != 1 {
 		t.Errorf("%d calls were reported after a reload", g.count)
+	}
+}
+
+// The messages of calls that run at the same time do not mix, although the gateway uses its buffers again.
+func TestFinishedKeepsTheMessagesOfEachCall(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bill := gjson.GetBytes(body, "bill.billId").String()
+		_, _ = io.WriteString(w, `{"code":"BILL_003","message":"`+bill+strings.Repeat("x", len(body)%97)+`","data":null}`)
+	}))
+	mixed := make(chan string, 1)
+	g, err := proxy.New(parse(t, oneUpstream("v2", back.url)), proxy.Options{Finished: func(f *proxy.Finished) {
+		runtime.Gosched() // other calls may use a buffer that was given back too early
+		if bill := gjson.GetBytes(f.Request, "bill_id").String(); bill != f.ID || !strings.HasPrefix(gjson.GetBytes(f.Reply, "message").String(), bill+"x") || f.Bill != bill {
+			select {
+			case mixed <- fmt.Sprintf("%s: bill %s, request %s, reply %s", f.ID, f.Bill, f.Request, f.Reply):
+			default:
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	var callers sync.WaitGroup
+	for caller := range 8 {
+		callers.Go(func() {
+			for i := range 100 {
+				bill := fmt.Sprint("B", caller, "-", i)
+				r := httptest.NewRequest(http.MethodPost, "/if/bill/read", strings.NewReader(newCall("legacy", "read").with("billId", bill).body()))
+				r.Header.Set("X-Request-Id", bill)
+				g.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		})
+	}
+	callers.Wait()
+	select {
+	case text := <-mixed:
+		t.Error(text)
+	default:
 	}
 }
