@@ -151,6 +151,7 @@ func TestSigningIn(t *testing.T) {
 		"token=right":                            {http.StatusSeeOther, "/"},
 		"token=right&next=//evil.example":        {http.StatusSeeOther, "/"},
 		"token=right&next=https://evil.example/": {http.StatusSeeOther, "/"},
+		"token=right&next=///evil.example":       {http.StatusSeeOther, "/"},
 		`token=right&next=/\evil.example`:        {http.StatusSeeOther, "/"},
 		"token=right&next=javascript:alert(1)":   {http.StatusSeeOther, "/"},
 		"token=canary":                           {http.StatusUnauthorized, ""},

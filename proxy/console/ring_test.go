@@ -33,7 +33,7 @@ func idsOf(calls []*call) string {
 func TestRingIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRing(time.Now())
-	var first *call
+	var first, alsoFirst *call
 	for i := range maxCalls + 10 {
 		f := finished(fmt.Sprint(i))
 		f.Request = []byte(fmt.Sprintf("request %d", i))
@@ -41,7 +41,7 @@ func TestRingIsBounded(t *testing.T) {
 		clear(f.Request) // the gateway uses its buffer again
 		if i == 0 {
 			found, _ := r.list(every, 0, 1)
-			first = found[0]
+			first, alsoFirst = found[0], r.find(found[0].Key())
 		}
 	}
 	all, more := r.list(every, 0, maxCalls+1)
@@ -51,7 +51,7 @@ func TestRingIsBounded(t *testing.T) {
 	if got := string(all[0].Request); got != fmt.Sprintf("request %d", maxCalls+9) {
 		t.Errorf("the newest request is %q", got)
 	}
-	if string(first.Request) != "request 0" || r.find(first.Key()) != nil {
+	if string(first.Request) != "request 0" || string(alsoFirst.Request) != "request 0" || alsoFirst.ID != "0" || r.find(first.Key()) != nil {
 		t.Errorf("the first call, which is not in the ring any more: %q, %v", first.Request, r.find(first.Key()))
 	}
 
