@@ -219,8 +219,17 @@ func TestAnswersWithoutAPage(t *testing.T) {
 		method, target string
 		status         int
 	}{
-		{"GET", "/nowhere", 404}, {"GET", "/calls/x/y", 404}, {"GET", "/static/README.md", 404}, {"GET", "/static/..%2fstyle.css", 404}, {"GET", "/static/none.js", 404},
-		{"GET", "/Calls", 404}, {"POST", "/calls", 405}, {"DELETE", "/", 405}, {"PUT", "/nowhere", 405}, {"HEAD", "/calls", 200}, {"GET", "/static/htmx.min.js", 200},
+		{"GET", "/nowhere", 404},
+		{"GET", "/calls/x/y", 404},
+		{"GET", "/static/README.md", 404},
+		{"GET", "/static/..%2fstyle.css", 404},
+		{"GET", "/static/none.js", 404},
+		{"GET", "/Calls", 404},
+		{"POST", "/calls", 405},
+		{"DELETE", "/", 405},
+		{"PUT", "/nowhere", 405},
+		{"HEAD", "/calls", 200},
+		{"GET", "/static/htmx.min.js", 200},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), row.method, row.target, nil)
 		if status, body := do(c, r); status != row.status {

@@ -14,13 +14,18 @@ func TestOutcomes(t *testing.T) {
 	for want, list := range map[outcome][]proxy.Finished{
 		succeeded: {{Called: true, Succeeded: true, Status: 200, Code: "0000"}, {Called: true, Status: 204, Code: "none"}},
 		refused: {
-			{Called: true, Status: 200, Code: "BILL_003"}, {Status: 400, Code: "VALIDATION_001", Reason: "refused"}, {Status: 404, Code: "ERROR", Reason: "no such path"},
+			{Called: true, Status: 200, Code: "BILL_003"},
+			{Status: 400, Code: "VALIDATION_001", Reason: "refused"},
+			{Status: 404, Code: "ERROR", Reason: "no such path"},
 			{Called: true, Status: 400, Code: "none"},
 		},
 		failed: {
-			{Called: true, Status: 502, Code: "ERROR", Reason: "reset"}, {Status: 503, Code: "MAINTAINED_METHOD", Reason: "store"},
-			{Status: 200, Code: "MAINTAINED_METHOD", Reason: "store"}, {Status: 500, Code: "ERROR", Reason: "internal error"},
-			{Called: true, Status: 200, Code: "0000", CallerGone: true}, {Called: true, Status: 499, Code: "ERROR", Reason: "the caller went away"},
+			{Called: true, Status: 502, Code: "ERROR", Reason: "reset"},
+			{Status: 503, Code: "MAINTAINED_METHOD", Reason: "store"},
+			{Status: 200, Code: "MAINTAINED_METHOD", Reason: "store"},
+			{Status: 500, Code: "ERROR", Reason: "internal error"},
+			{Called: true, Status: 200, Code: "0000", CallerGone: true},
+			{Called: true, Status: 499, Code: "ERROR", Reason: "the caller went away"},
 		},
 		unknown: {{Called: true, Unknown: true, Status: 502, Code: "none", Reason: "reset"}},
 	} {
