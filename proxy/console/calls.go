@@ -300,7 +300,6 @@ func (c *Console) liveCalls(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // that of the server is for requests
 	w.Header().Set("Content-Type", "text/event-stream")
 	live := &liveStream{console: c, w: w, r: r, control: control, last: after}
 	earlier, more := c.ring.list(f.match, 0, maxBatch)

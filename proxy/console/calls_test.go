@@ -199,6 +199,12 @@ func TestCallShowsItsFieldsAndItsLine(t *testing.T) {
 	if !strings.Contains(body, "The message is not kept") || !strings.Contains(body, "The log does not have this line") {
 		t.Errorf("a large call that was not logged:\n%s", body)
 	}
+	hidden := finished("hidden")
+	hidden.Bill, hidden.Unknown, hidden.Succeeded = "01044448217", true, false
+	c.Finished(hidden)
+	if _, body := get(t, c, "/calls/"+keyOf(c.ring.newest()), "en"); strings.Contains(body, hidden.Bill) || !strings.Contains(body, `&#34;bill&#34;:&#34;•••&#34;`) {
+		t.Errorf("a phone in the place of a bill id:\n%s", body)
+	}
 	for _, key := range []string{"0", "none", strings.Repeat("z", 1000), "..%2f..%2fmetrics", keyOf(c.ring.newest() + 1)} {
 		if status, body := get(t, c, "/calls/"+key, "en"); status != http.StatusNotFound || !strings.Contains(body, "not kept any more") {
 			t.Errorf("the call %.50s: %d %s", key, status, body)
