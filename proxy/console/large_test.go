@@ -28,7 +28,7 @@ const fillStore = `
 		1, 0, 0, '', %d, 200, 'delivered', CASE WHEN n %% 4000 = 5 OR n %% 2000 = 9 THEN NULL ELSE %d END, %s
 	FROM %s`
 
-func fill(t *testing.T, address string, n int, now time.Time) {
+func addCallbacks(t *testing.T, address string, n int, now time.Time) {
 	t.Helper()
 	first := now.UnixMilli() - int64(n)
 	one, most, rest := partner.Of("one"), partner.Of("two"), partner.Of("three")
@@ -62,7 +62,7 @@ func TestPagesOfALargeStore(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		fill(t, address, *largeStore, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+		addCallbacks(t, address, *largeStore, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 		pages := newStored(t, address, nil)
 		newest := func(each, rest int) string { return fmt.Sprint("/deliveries/cb_", (*largeStore-rest)/each*each+rest) }
 		names := url.Values{"one": {partner.Of("one").Short()}, "most": {partner.Of("two").Short()}}
