@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,8 +11,6 @@ import (
 	"sync"
 
 	"billbridge/proxy/rollout"
-
-	"github.com/tidwall/gjson"
 )
 
 // A demoPartner is an invented partner.
@@ -133,7 +132,11 @@ func (d *differing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if r.URL.Path != "/bill/read" || !d.keys[gjson.GetBytes(body, "apiKey").String()] {
+	var call struct {
+		Key string `json:"apiKey"`
+	}
+	_ = json.Unmarshal(body, &call) // the backend refuses what is not JSON
+	if r.URL.Path != "/bill/read" || !d.keys[call.Key] {
 		d.backend.ServeHTTP(w, r)
 		return
 	}

@@ -190,7 +190,7 @@ func (b *demoBill) v2(operation, key, callback string) (path string, body map[st
 		path = "/bill"
 		bill = map[string]any{
 			"billId": b.id, "sendType": "TALK", "productName": demoProduct, "memberName": demoCustomer, "phone": demoPhone, "price": b.price,
-			"expireDt": demoExpires(), "hash": b.hash(demoPhone), "callbackUrl": callback,
+			"expireDt": inAMonth(), "hash": b.hash(demoPhone), "callbackUrl": callback,
 		}
 		if b.tax {
 			bill["tax"] = strconv.Itoa(b.price / 11)
@@ -214,15 +214,13 @@ func (b *demoBill) legacy(operation, key, callback string) (path string, body ma
 		delete(body, "bill_id")
 		body["bill"] = map[string]any{
 			"bill_id": b.id, "product_nm": demoProduct, "member_nm": demoCustomer, "phone": demoPhone, "price": strconv.Itoa(b.price),
-			"expire_dt": demoExpires(), "hash": b.hash(demoPhone), "callbackURL": callback,
+			"expire_dt": inAMonth(), "hash": b.hash(demoPhone), "callbackURL": callback,
 		}
 	case "destroy", "cancel":
 		body["price"], body["hash"] = strconv.Itoa(b.price), b.hash("")
 	}
 	return path, body
 }
-
-func demoExpires() string { return time.Now().AddDate(0, 1, 0).Format(time.DateOnly) }
 
 // post makes a call. Its result does not matter: refusals and failures are a part of the demo.
 func (t *demoTraffic) post(ctx context.Context, path string, body map[string]any) error {

@@ -173,6 +173,9 @@ func firstCall(form, base string) string {
 		path, shape, last = "/if/bill/send", `{"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"bill_id":"%s","product_nm":"11월 수강료","member_nm":"김하늘","phone":"%s","price":"%s","expire_dt":"%s","hash":"%s"}}`, 1
 	}
 	billID := fmt.Sprintf("1234567890%09d%d", time.Now().Unix()%1e9, last)
-	body := fmt.Sprintf(shape, billID, demoPhone, demoPrice, time.Now().AddDate(0, 1, 0).Format(time.DateOnly), sandbox.Hash(billID, demoPhone, demoPrice))
+	body := fmt.Sprintf(shape, billID, demoPhone, demoPrice, inAMonth(), sandbox.Hash(billID, demoPhone, demoPrice))
 	return "curl -s " + base + path + " -H 'Content-Type: application/json' -d '" + body + "'"
 }
+
+// inAMonth is the last day of a bill that ends in a month.
+func inAMonth() string { return time.Now().AddDate(0, 1, 0).Format(time.DateOnly) }
