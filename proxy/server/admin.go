@@ -97,6 +97,11 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 		return err
 	}
 	s.adminServer.RegisterOnShutdown(s.console.Close)
+	for _, prefix := range []string{"/callbacks", "/store", "/rollout"} {
+		if handlers[prefix] == nil { // the commands take the text of this 404 for a section that the config does not have
+			handlers[prefix] = http.NotFoundHandler()
+		}
+	}
 	handlers["/"] = s.console
 	handler := newAdminHandler(s.tokens, registry, s.ready, s.Reload, handlers)
 	s.adminHandler.Store(&handler)
