@@ -99,9 +99,15 @@ func (c *Console) partnerID(named string) string {
 	return named
 }
 
-// partnerNames are the names of the config.
+// suggestedMost is the most names that a form suggests: with more, a browser is slow, and nobody reads them.
+const suggestedMost = 500
+
+// partnerNames are the names of the config for the suggestions of a form; none if there are too many.
 func (c *Console) partnerNames() []string {
 	var names []string
+	if len(c.options.Config().Partners) > suggestedMost {
+		return nil
+	}
 	for _, p := range c.options.Config().Partners {
 		names = append(names, p.Name)
 	}

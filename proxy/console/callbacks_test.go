@@ -1,13 +1,16 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
@@ -200,4 +203,24 @@ func TestReadOnlyVisitorChangesNothing(t *testing.T) {
 	if got := s.state(id); got != store.Dead || reloads > 0 {
 		t.Errorf("the callback is %s, %d reloads", got, reloads)
 	}
+}
+
+// With 10,000 names of partners the pages are not larger than with 500, and a name is still found.
+func TestManyPartnersDoNotMakePagesLarge(t *testing.T) {
+	t.Parallel()
+	s := newStored(t, "memory:", nil)
+	id := s.add("one", "B1", store.Dead, time.Hour)
+	c := *s.options.Config()
+	for i := range 10_000 {
+		c.Partners = append(c.Partners, config.Partner{Hash: string(partner.Of(fmt.Sprint("key", i))), Name: fmt.Sprintf("Partner %d", i)})
+	}
+	slices.SortFunc(c.Partners, func(a, b config.Partner) int { return strings.Compare(a.Hash, b.Hash) })
+	s.options.Config = func() *config.Config { return &c }
+	for _, page := range []string{"/deliveries", "/bills", "/bills?bill=B1", "/config"} {
+		if body := s.page(page); len(body) > 150_000 {
+			t.Errorf("%s has %d bytes", page, len(body))
+		}
+	}
+	s.has("the callbacks of one", s.page("/deliveries?partner=hana+clinic"), id, "Hana Clinic")
+	s.has("the config", s.page("/config"), "<dt><code>partners.…</code></dt><dd><code>9,502</code></dd>")
 }

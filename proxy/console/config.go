@@ -127,11 +127,14 @@ func (s *configSection) add(key string, v reflect.Value) {
 		}
 		return
 	case config.Partners:
-		for _, p := range x {
+		for _, p := range x[:min(len(x), suggestedMost)] {
 			s.text(key+"."+p.Hash[:12], p.Name)
 		}
-		if len(x) == 0 {
+		switch more := len(x) - suggestedMost; {
+		case len(x) == 0:
 			s.text(key, "")
+		case more > 0:
+			s.text(key+".…", number(more))
 		}
 		return
 	}
