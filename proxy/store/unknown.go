@@ -108,13 +108,13 @@ type ListedBill struct {
 	Write *UnknownWrite // only from UnknownOutcomes; without Request and Read if the create was cut off with its process
 }
 
-// ListBills returns bills of the ledger, sorted by partner and bill, and the number of all that the filter selects. It reads all rows
-// of the partners that the filter selects.
+// ListBills returns bills of the ledger, sorted by partner and bill, and the number of all that the filter selects. Without
+// a bill it reads all rows of the partners that the filter selects.
 func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
 		SELECT partner, bill, upstream, state, length(creates) AS creates, uncertain, changed, coalesce(tried, changed) AS tried, ends, ended,
 			'' AS operation, '' AS target, '' AS request, changed AS at, '' AS finding, '' AS shown, '' AS amount, changed AS read_at
-		FROM billbridge_owners WHERE upstream <> ''`, "partner, bill", nil)
+		FROM billbridge_owners WHERE upstream <> '' AND %s`, "partner, bill", nil)
 }
 
 // UnknownOutcomes returns the writes that have an unknown outcome, the last first, and the number of all that the filter selects:
@@ -128,10 +128,11 @@ func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.T
 		UNION ALL
 		SELECT partner, bill, upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended,
 			'bill.create', upstream, '', coalesce(tried, changed), '', '', '', NULL
-		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> '' AND coalesce(tried, changed) < $7`,
+		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> '' AND coalesce(tried, changed) < $7 AND %s`,
 		"at DESC, partner, bill, operation", []any{s.stamp(cutOff).UnixMilli()})
 }
 
+// listBills lists rows, in which %s stands for a condition on rows of the ledger.
 func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string, more []any) (list []ListedBill, all int, err error) {
 	if f.PartnerPrefix != "" {
 		if err := checkPrefix(f.PartnerPrefix); err != nil {
@@ -144,13 +145,18 @@ func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string,
 	if err := storable(map[string]string{"bill": f.Bill, "upstream": f.Upstream}); err != nil {
 		return nil, 0, err
 	}
-	meant := " FROM (" + rows + `) AS listed WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
+	where := ` AS listed WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
 		AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`
 	args := append([]any{f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, f.Upstream, bit(f.Open), f.Now.UnixMilli()}, more...)
 	_, err = read(ctx, s, "listing bills", func(ctx context.Context, q queries) (none struct{}, err error) {
 		if err := onePartner(ctx, q, "billbridge_owners", f.PartnerPrefix); err != nil {
 			return none, err
 		}
+		ofBill, err := holdersOf(ctx, q, f)
+		if err != nil {
+			return none, err
+		}
+		meant := " FROM (" + fmt.Sprintf(rows, ofBill) + ")" + where
 		found, err := q.QueryContext(ctx, "SELECT *"+meant+fmt.Sprintf(" ORDER BY %s LIMIT %d", order, f.Limit), args...)
 		if list, err = collect(found, err, (*ListedBill).scan); err != nil {
 			return none, err
@@ -161,6 +167,34 @@ func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string,
 		return none, err
 	})
 	return list, all, err
+}
+
+// holdersOf returns a condition for the rows of f.Bill in the ledger that an index serves, or true if the filter names no bill. The index
+// begins with the partner: each partner is looked up, and then its bill.
+func holdersOf(ctx context.Context, q queries, f BillFilter) (condition string, err error) {
+	if f.Bill == "" {
+		return "true", nil
+	}
+	const most = 1000
+	rows, err := q.QueryContext(ctx, `
+		WITH RECURSIVE known(partner) AS (
+			SELECT min(partner) FROM billbridge_owners WHERE partner >= $1 AND partner < $2
+			UNION ALL
+			SELECT (SELECT min(o.partner) FROM billbridge_owners o WHERE o.partner > known.partner AND o.partner < $2) FROM known WHERE known.partner IS NOT NULL
+		)
+		SELECT o.partner FROM known CROSS JOIN billbridge_owners o WHERE known.partner IS NOT NULL AND o.partner = known.partner AND o.bill = $3 LIMIT $4`,
+		f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, most)
+	holders, err := collect(rows, err, column[partner.ID])
+	if err != nil || len(holders) == most { // so many that reading all rows is not much slower
+		return "true", err
+	}
+	condition = "bill = $3 AND partner IN (''"
+	for _, one := range holders {
+		if one.IsFull() { // hexadecimal digits: nothing to quote
+			condition += ", '" + string(one) + "'"
+		}
+	}
+	return condition + ")", nil
 }
 
 func (b *ListedBill) scan(row *sql.Rows) error {
