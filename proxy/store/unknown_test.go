@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -276,6 +277,50 @@ func TestReadSentBeforeACreateDoesNotResolveIt(t *testing.T) {
 		shows(t, s, "b1", "old", "D", noon.Add(-time.Second), noon.Add(-time.Second), true)
 		if o, err := s.Owner(t.Context(), partner.Of("one"), "b1"); err != nil || !o.Ended.IsZero() {
 			t.Errorf("%+v, %v", o, err)
+		}
+	})
+}
+
+// A bill is listed for each partner that has one with this id, and for the one that the filter names.
+func TestBillsOfOneID(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for _, who := range []string{"one", "two", "three", "four"} {
+			for _, bill := range []string{"same", "own-" + who} {
+				if who == "three" && bill == "same" {
+					continue
+				}
+				if _, err := s.Own(t.Context(), partner.Of(who), bill, "new", noon, time.Time{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		holders := []partner.ID{partner.Of("one"), partner.Of("two"), partner.Of("four")}
+		slices.Sort(holders)
+		for name, row := range map[string]struct {
+			filter store.BillFilter
+			want   []partner.ID
+		}{
+			"all holders":    {store.BillFilter{Bill: "same"}, holders},
+			"one holder":     {store.BillFilter{Bill: "same", PartnerPrefix: partner.Of("two")[:12]}, []partner.ID{partner.Of("two")}},
+			"another one":    {store.BillFilter{Bill: "same", PartnerPrefix: partner.Of("three")}, nil},
+			"an own bill":    {store.BillFilter{Bill: "own-three"}, []partner.ID{partner.Of("three")}},
+			"an unknown one": {store.BillFilter{Bill: "none"}, nil},
+		} {
+			row.filter.Limit, row.filter.Now = 10, noon
+			var got, pending []partner.ID
+			list, _, err := s.ListBills(t.Context(), row.filter)
+			for _, b := range list {
+				got = append(got, b.Partner)
+			}
+			cutOff, _, err2 := s.UnknownOutcomes(t.Context(), row.filter, noon.Add(time.Hour))
+			for _, b := range cutOff {
+				pending = append(pending, b.Partner)
+			}
+			if err != nil || err2 != nil {
+				t.Fatal(err, err2)
+			}
+			equal(t, name, got, row.want)
+			equal(t, name+", creates that were cut off", pending, row.want)
 		}
 	})
 }
