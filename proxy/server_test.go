@@ -102,7 +102,8 @@ func TestAdminListener(t *testing.T) {
 		{"GET", "/rollout", 404, "404 page not found\n"},
 		{"POST", "/rollout/stop?by=anna", 404, "404 page not found\n"},
 		{"POST", "/metrics", 405, ""},
-		{"GET", "/nothing", 404, "404 page not found\n"},
+		{"GET", "/-/nothing", 404, "404 page not found\n"},
+		{"GET", "/store", 404, "404 page not found\n"},
 	} {
 		if got := p.admin(row.method, row.path); got.status != row.status || got.body != row.body {
 			t.Errorf("%s %s: %d %q", row.method, row.path, got.status, got.body)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/config"
@@ -97,11 +98,6 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 		return err
 	}
 	s.adminServer.RegisterOnShutdown(s.console.Close)
-	for _, prefix := range []string{"/callbacks", "/store", "/rollout"} {
-		if handlers[prefix] == nil { // the commands take the text of this 404 for a section that the config does not have
-			handlers[prefix] = http.NotFoundHandler()
-		}
-	}
 	handlers["/"] = s.console
 	handler := newAdminHandler(s.tokens, registry, s.ready, s.Reload, handlers)
 	s.adminHandler.Store(&handler)
@@ -139,9 +135,15 @@ func newAdminRouter(t *tokens, metrics prometheus.Gatherer, ready func() []check
 		writeText(w, http.StatusOK, "reloaded")
 	})))
 	if pages := handlers["/"]; pages != nil {
-		r.PathPrefix("/").Handler(forPages(t, pages))
+		r.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return !isAdminPath(r.URL.Path) }).Handler(forPages(t, pages))
 	}
 	return r
+}
+
+// isAdminPath reports whether a path is that of the admin API, also of a section that the config does not have: the commands know such a
+// section by the plain answer.
+func isAdminPath(path string) bool {
+	return path == "/metrics" || slices.ContainsFunc([]string{"/-/", "/callbacks", "/store", "/rollout"}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {
