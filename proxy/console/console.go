@@ -137,6 +137,10 @@ func (c *Console) routes() []route {
 		{pattern: "GET /config", serve: c.config},
 		{pattern: "POST /config/reload", serve: c.reload},
 
+		{pattern: "GET /table", serve: c.table},
+		{pattern: "GET /playground", serve: c.playground},
+		{pattern: "POST /playground", serve: c.playground, reads: true},
+
 		{pattern: "GET /deliveries", serve: c.callbacks},
 		{pattern: "GET /deliveries/{id}", serve: c.callback},
 		{pattern: "GET /deliveries/{id}/{do}", serve: c.decideCallback},

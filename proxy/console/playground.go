@@ -1,0 +1,222 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"billbridge/translate"
+)
+
+// The most that a visitor can paste, in bytes.
+const (
+	maxDocument = 1 << 20
+	maxOverlay  = 256 << 10
+)
+
+// A playgroundPage is the data of the page playground. It has what the visitor has pasted, which is never stored and never logged.
+type playgroundPage struct {
+	playgroundForm
+	Operations []string
+	Forms      [2]translate.Form
+	Callback   string // the name of the callback; "" if the table has none
+	Result     *playgroundResult
+	Notice     string // a key of text/
+}
+
+// A playgroundForm is what the visitor has filled in. From and To are the forms of the message: a reply goes from the form of the
+// upstream to that of the client.
+type playgroundForm struct {
+	Operation, Message string
+	From, To           translate.Form
+	Status             string // of a reply
+	Request            string // of a reply
+	Document, Overlay  string
+}
+
+// Reply reports whether the message is a reply.
+func (f playgroundForm) Reply() bool { return f.Message == string(translate.Reply) }
+
+// Direction is the value of the field direction.
+func (f playgroundForm) Direction() string { return string(f.From) + " " + string(f.To) }
+
+// Directions returns the values of the field direction.
+func (p playgroundPage) Directions() []playgroundForm {
+	var list []playgroundForm
+	for i, from := range p.Forms {
+		for _, to := range []translate.Form{p.Forms[1-i], from} {
+			list = append(list, playgroundForm{From: from, To: to})
+		}
+	}
+	return list
+}
+
+// playground translates a document that the visitor has pasted. It is sent with POST, so that it is in no address and in no log.
+func (c *Console) playground(w http.ResponseWriter, r *http.Request) {
+	table := c.options.Config().Table
+	err := r.ParseForm()
+	p := &playgroundPage{}
+	if err != nil {
+		p.fill(table, nil)
+		c.refuseDocument(w, r, p, err)
+		return
+	}
+	problem := p.applyOverlay(&table, r.PostFormValue("overlay"))
+	if r.Method == http.MethodPost {
+		p.fill(table, r.PostForm)
+	} else {
+		p.fill(table, pick(r.Form, "operation", "message", "direction"))
+	}
+	switch key := r.FormValue("call"); {
+	case r.Method == http.MethodPost && r.PostFormValue("do") != "example":
+	case r.Method == http.MethodGet && key != "":
+		p.fillShape(c.ring.find(key))
+	default:
+		p.fillExample(table)
+	}
+	if p.Result = problem; problem == nil {
+		p.Result = p.translate(table)
+	}
+	if isPart(r) {
+		c.part(w, r, "playground", "result", p)
+		return
+	}
+	c.page(w, r, "playground", p)
+}
+
+// applyOverlay replaces the table by one with the overlay. It returns the problem of the overlay, or nil.
+func (p *playgroundPage) applyOverlay(table **translate.Table, overlay string) *playgroundResult {
+	if len(overlay) > maxOverlay {
+		return &playgroundResult{Problem: "playground.too_large"}
+	}
+	if strings.TrimSpace(overlay) == "" {
+		return nil
+	}
+	with, err := (*table).With(translate.File{Name: "overlay", Data: []byte(lines(overlay))})
+	if err == nil {
+		*table = with
+		return nil
+	}
+	result := &playgroundResult{Problem: "playground.bad_overlay"}
+	if !errors.As(err, &result.Problems) {
+		result.Problems = translate.Problems{{Text: err.Error()}}
+	}
+	return result
+}
+
+// lines returns a text with the line breaks that the visitor sees as one. Browsers send them as two bytes.
+func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+// pick returns the named values. A link to the page cannot fill in a document: an address ends in histories and logs.
+func pick(values url.Values, names ...string) url.Values {
+	picked := url.Values{}
+	for _, name := range names {
+		picked.Set(name, values.Get(name))
+	}
+	return picked
+}
+
+// isPart reports whether htmx asks for a part of the page.
+func isPart(r *http.Request) bool { return r.Header.Get("HX-Request") != "" }
+
+// refuseDocument answers a form that is too large or not valid.
+func (c *Console) refuseDocument(w http.ResponseWriter, r *http.Request, p *playgroundPage, err error) {
+	status := http.StatusBadRequest
+	p.Result = &playgroundResult{Problem: "playground.bad_form"}
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		status = http.StatusRequestEntityTooLarge
+		p.Result.Problem = "playground.too_large"
+	}
+	if isPart(r) { // htmx shows the parts of status 200 only
+		c.part(w, r, "playground", "result", p)
+		return
+	}
+	c.pageWithStatus(w, r, status, "playground", p)
+}
+
+// fill takes the fields of the form. A missing operation, message or direction becomes the first that the table has, so a link to the page
+// can leave out any.
+func (p *playgroundPage) fill(t *translate.Table, values url.Values) {
+	value := func(name string) string { return lines(values.Get(name)) }
+	p.Forms = t.Forms()
+	for _, o := range t.Operations() {
+		p.Operations = append(p.Operations, o.Name)
+	}
+	if callback := t.Callback(); callback != nil {
+		p.Callback = callback.Name()
+		p.Operations = append(p.Operations, p.Callback)
+	}
+	p.Operation, p.Message, p.Status = value("operation"), value("message"), cmp.Or(value("status"), "200")
+	p.Request, p.Document, p.Overlay = value("request"), value("document"), value("overlay")
+	if from, to, ok := strings.Cut(value("direction"), " "); ok {
+		p.From, p.To = translate.Form(from), translate.Form(to)
+	}
+	if p.Operation == "" && len(p.Operations) > 0 {
+		p.Operation = p.Operations[0]
+	}
+	if p.Message != string(translate.Reply) || p.Operation == p.Callback {
+		p.Message = string(translate.Request)
+	}
+	if slices.Contains(p.Forms[:], p.From) && slices.Contains(p.Forms[:], p.To) {
+		return
+	}
+	p.From, p.To = p.Forms[1], p.Forms[0]
+	if o := t.Operation(p.Operation); o != nil && o.Translation(p.From, p.To) == nil { // of one form
+		p.From, p.To = p.Forms[0], p.Forms[0]
+		if o.Path(p.From) == "" {
+			p.From, p.To = p.Forms[1], p.Forms[1]
+		}
+	}
+}
+
+// translation returns the translation of the operation, or nil.
+func (p *playgroundPage) translation(t *translate.Table) *translate.Translation {
+	client, upstream := p.From, p.To
+	if p.Reply() {
+		client, upstream = p.To, p.From
+	}
+	if o := t.Operation(p.Operation); o != nil {
+		return o.Translation(client, upstream)
+	}
+	return nil
+}
+
+// fillExample fills in an example of the message.
+func (p *playgroundPage) fillExample(t *translate.Table) {
+	translation := p.translation(t)
+	switch {
+	case t.Callback() != nil && p.Operation == p.Callback:
+		p.Document = pretty(t.Callback().Example(p.From, p.To))
+	case translation != nil && p.Reply():
+		p.Request, p.Document = pretty(translation.Example(translate.Request)), pretty(translation.Example(translate.Reply))
+	case translation != nil:
+		p.Document = pretty(translation.Example(translate.Request))
+	}
+}
+
+// fillShape fills in the shape of a call: its fields and types with invented values.
+func (p *playgroundPage) fillShape(call *call) {
+	p.Notice = "playground.shape"
+	if call == nil {
+		p.Notice = "playground.call_gone"
+		return
+	}
+	upstream := cmp.Or(call.Form, call.Client)
+	p.Operation, p.From, p.To = call.Operation, call.Client, upstream
+	var shape []byte
+	switch {
+	case call.Translation == nil:
+	case p.Reply():
+		p.From, p.To, p.Status = upstream, call.Client, strconv.Itoa(cmp.Or(call.ReplyStatus, http.StatusOK))
+		p.Request, shape = pretty(call.Translation.ShapeRequest(call.Request)), call.Translation.ShapeReply(call.Request, call.Reply)
+	default:
+		shape = call.Translation.ShapeRequest(call.Request)
+	}
+	if p.Document = pretty(shape); shape == nil {
+		p.Notice = "playground.no_shape"
+	}
+}

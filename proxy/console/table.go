@@ -1,0 +1,141 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"billbridge/translate"
+)
+
+// maxTableRows is the most rows of the table on one page. An overlay can have 10,000.
+const maxTableRows = 1000
+
+// A tablePage is the data of the page table.
+type tablePage struct {
+	Query      string
+	Forms      [2]translate.Form
+	Operations []tableOperation
+	Codes      []tableCode
+	Count      int  // the number of rows
+	Cut        bool // there are more
+}
+
+// A tableOperation is an operation, or the callback, with the rows that match the search.
+type tableOperation struct {
+	Name     string
+	Paths    [2]string // by form; "" if the form lacks it
+	Effect   translate.Effect
+	Method   string // of the callback; "" for an operation
+	Messages []tableMessage
+}
+
+// A tableMessage is the request or the reply of an operation.
+type tableMessage struct {
+	Name string // request, reply or callback
+	Rows []tableRow
+}
+
+// A tableRow is a field in both forms. By target form: what a translation does with it; the class is "" if there is none.
+type tableRow struct {
+	Paths  [2]string
+	About  string
+	Class  [2]translate.Class
+	Detail [2]string
+}
+
+// A tableCode is a code and what it means.
+type tableCode struct {
+	Code  string
+	Form  translate.Form // "" for both
+	Means translate.Meaning
+}
+
+// table shows the table in use, or the part of it that matches the words of q.
+func (c *Console) table(w http.ResponseWriter, r *http.Request) {
+	query := r.FormValue("q")
+	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)])
+	if r.Header.Get("HX-Request") != "" {
+		c.part(w, r, "table", "rows", p)
+		return
+	}
+	c.page(w, r, "table", p)
+}
+
+func newTablePage(t *translate.Table, query string) *tablePage {
+	p := &tablePage{Query: strings.ToValidUTF8(query, ""), Forms: t.Forms()}
+	words := strings.Fields(strings.ToLower(p.Query))
+	for _, o := range t.Operations() {
+		p.add(words, tableOperation{Name: o.Name, Paths: [2]string{o.Path(p.Forms[0]), o.Path(p.Forms[1])}, Effect: o.Effect}, o.Fields())
+	}
+	if callback := t.Callback(); callback != nil {
+		p.add(words, tableOperation{Name: callback.Name(), Method: callback.Method()}, callback.Fields())
+	}
+	for _, m := range t.Meanings() {
+		if matches(words, m.Code, string(m.Form), string(m.Means)) {
+			p.Codes = append(p.Codes, tableCode(m))
+		}
+	}
+	for i := range p.Operations {
+		for j := range p.Operations[i].Messages {
+			m := &p.Operations[i].Messages[j]
+			if left := max(0, maxTableRows-p.Count); len(m.Rows) > left {
+				m.Rows, p.Cut = m.Rows[:left], true
+			}
+			p.Count += len(m.Rows)
+		}
+	}
+	return p
+}
+
+// add adds an operation with the rows that match. A row matches if every word is in it or in its operation.
+func (p *tablePage) add(words []string, o tableOperation, fields []translate.Field) {
+	for _, f := range fields {
+		name := f.Message
+		if o.Method != "" {
+			name = "callback"
+		}
+		row := p.row(f)
+		if !matches(words, o.Name, o.Paths[0], o.Paths[1], name, row.Paths[0], row.Paths[1], row.About, string(f.Class), f.Detail) {
+			continue
+		}
+		i := slices.IndexFunc(o.Messages, func(m tableMessage) bool { return m.Name == name })
+		if i < 0 {
+			i, o.Messages = len(o.Messages), append(o.Messages, tableMessage{Name: name})
+		}
+		o.Messages[i].merge(row)
+	}
+	if len(o.Messages) > 0 || matches(words, o.Name, o.Paths[0], o.Paths[1]) {
+		p.Operations = append(p.Operations, o)
+	}
+}
+
+// row returns a field of one direction as a row.
+func (p *tablePage) row(f translate.Field) tableRow {
+	row := tableRow{About: f.About}
+	from, to := slices.Index(p.Forms[:], f.From), slices.Index(p.Forms[:], f.To)
+	row.Paths[to], row.Paths[from] = f.Target, f.Source
+	row.Class[to], row.Detail[to] = f.Class, f.Detail
+	return row
+}
+
+// merge adds a row, or its direction to the row with the same paths.
+func (m *tableMessage) merge(row tableRow) {
+	i := slices.IndexFunc(m.Rows, func(other tableRow) bool { return other.Paths == row.Paths })
+	if i < 0 {
+		m.Rows = append(m.Rows, row)
+		return
+	}
+	for form, class := range row.Class {
+		if class != "" {
+			m.Rows[i].Class[form], m.Rows[i].Detail[form] = class, row.Detail[form]
+		}
+	}
+}
+
+// matches reports whether every word is in one of the texts.
+func matches(words []string, texts ...string) bool {
+	return !slices.ContainsFunc(words, func(word string) bool {
+		return !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), word) })
+	})
+}
