@@ -90,6 +90,11 @@ func newTablePage(t *translate.Table, query string) *tablePage {
 
 // add adds an operation with the rows that match. A row matches if every word is in it or in its operation.
 func (p *tablePage) add(words []string, o tableOperation, fields []translate.Field) {
+	type place struct {
+		message string
+		paths   [2]string
+	}
+	at := map[place]int{}
 	for _, f := range fields {
 		name := f.Message
 		if o.Method != "" {
@@ -103,7 +108,13 @@ func (p *tablePage) add(words []string, o tableOperation, fields []translate.Fie
 		if i < 0 {
 			i, o.Messages = len(o.Messages), append(o.Messages, tableMessage{Name: name})
 		}
-		o.Messages[i].merge(row)
+		m := &o.Messages[i]
+		if j, known := at[place{name, row.Paths}]; known {
+			m.Rows[j].merge(row)
+			continue
+		}
+		at[place{name, row.Paths}] = len(m.Rows)
+		m.Rows = append(m.Rows, row)
 	}
 	if len(o.Messages) > 0 || matches(words, o.Name, o.Paths[0], o.Paths[1]) {
 		p.Operations = append(p.Operations, o)
@@ -119,16 +130,11 @@ func (p *tablePage) row(f translate.Field) tableRow {
 	return row
 }
 
-// merge adds a row, or its direction to the row with the same paths.
-func (m *tableMessage) merge(row tableRow) {
-	i := slices.IndexFunc(m.Rows, func(other tableRow) bool { return other.Paths == row.Paths })
-	if i < 0 {
-		m.Rows = append(m.Rows, row)
-		return
-	}
-	for form, class := range row.Class {
+// merge adds the direction of another row with the same paths.
+func (r *tableRow) merge(other tableRow) {
+	for form, class := range other.Class {
 		if class != "" {
-			m.Rows[i].Class[form], m.Rows[i].Detail[form] = class, row.Detail[form]
+			r.Class[form], r.Detail[form] = class, other.Detail[form]
 		}
 	}
 }

@@ -1,0 +1,121 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/translate"
+)
+
+func TestTableShowsEveryFieldOfEveryOperation(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, Options{})
+	table := c.options.Config().Table
+	_, page := get(t, c, "/table", "")
+	fields := table.Callback().Fields()
+	for _, o := range table.Operations() {
+		fields = append(fields, o.Fields()...)
+		if !strings.Contains(page, `<h2 id="`+o.Name+`">`) || !strings.Contains(page, o.Path("v2")) {
+			t.Errorf("%s is missing", o.Name)
+		}
+	}
+	for _, f := range fields {
+		for _, text := range []string{f.Source, f.Target, f.About} {
+			if text != "" && !strings.Contains(strings.ReplaceAll(page, "&#39;", "'"), ">"+text+"<") {
+				t.Errorf("%q is missing", text)
+			}
+		}
+	}
+}
+
+func TestTableShowsBothDirections(t *testing.T) {
+	t.Parallel()
+	p := newTablePage(newConsole(t, Options{}).options.Config().Table, "bill.sendType request")
+	if len(p.Operations) != 1 || len(p.Operations[0].Messages) != 1 || len(p.Operations[0].Messages[0].Rows) != 1 || p.Count != 1 {
+		t.Fatalf("%+v", p)
+	}
+	want := tableRow{[2]string{"bill.sendType", ""}, "how the customer gets the bill", [2]translate.Class{translate.Defaulted, translate.Lossy}, [2]string{`"TALK"`, `only "TALK" can be carried, else refused with BILL_010`}}
+	if got := p.Operations[0].Messages[0].Rows[0]; got != want {
+		t.Errorf("%+v", got)
+	}
+	p = newTablePage(newConsole(t, Options{}).options.Config().Table, "apprDt bill.read")
+	want = tableRow{[2]string{"apprDt", "appr_dt"}, "approval time, 14 digits", [2]translate.Class{translate.Exact, translate.Exact}, [2]string{`as a number, "" as 0`, `as text, 0 as ""`}}
+	if got := p.Operations[0].Messages[0].Rows[0]; len(p.Operations) != 1 || got != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTableSearch(t *testing.T) {
+	t.Parallel()
+	table := newConsole(t, Options{}).options.Config().Table
+	for query, want := range map[string]string{
+		"/if/bill/send":    "bill.create",
+		"PRICE destroy":    "bill.destroy",
+		"appr_cash":        "bill.read callback.payment",
+		"merchant.map":     "merchant.map",
+		"lossy pageRedir":  "bill.create",
+		"9980":             "code 9980",
+		"already lossy":    "",
+		"BILL_001":         "code BILL_001",
+		"no such word":     "",
+		"callback payment": "callback.payment",
+	} {
+		p := newTablePage(table, query)
+		var got []string
+		for _, o := range p.Operations {
+			got = append(got, o.Name)
+		}
+		for _, code := range p.Codes {
+			got = append(got, "code "+code.Code)
+		}
+		if strings.Join(got, " ") != want && !(query == "callback payment" && got[len(got)-1] == want) {
+			t.Errorf("%q finds %q, want %q", query, got, want)
+		}
+	}
+	_, page := get(t, newConsole(t, Options{}), "/table?q="+url.QueryEscape("nothing <b>"), "ko")
+	if !strings.Contains(page, "nothing &lt;b&gt;에 해당하는 항목이 변환 표에 없습니다.") {
+		t.Error(page)
+	}
+}
+
+// htmx gets the rows without the frame of the page.
+func TestTableRowsForHtmx(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/table?q=hash", nil)
+	r.Header.Set("HX-Request", "true")
+	status, page := do(newConsole(t, Options{}), r)
+	if status != http.StatusOK || !strings.HasPrefix(strings.TrimSpace(page), `<div id="rows">`) || strings.Contains(page, "<html") || !strings.Contains(page, "<code>bill.hash</code>") {
+		t.Errorf("%d\n%s", status, page)
+	}
+}
+
+// A table with very many rows, and a very long search, are shown in bounded time and size.
+func TestTableWithManyRows(t *testing.T) {
+	t.Parallel()
+	var overlay strings.Builder
+	overlay.WriteString("operations:\n  bill.read:\n    reply:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&overlay, "      - {v2: many.f%dq, loss: drop, new: true}\n", i)
+	}
+	c := parseConfig(t, testConfig)
+	table, err := c.Table.With(translate.File{Name: "many.yaml", Data: []byte(overlay.String())})
+	if err != nil {
+		t.Fatal(strings.SplitN(err.Error(), "\n", 2)[0])
+	}
+	c.Table = table
+	console := newConsole(t, Options{Config: func() *config.Config { return c }})
+	for _, query := range []string{"", strings.Repeat("q", 1<<20), "many f"} {
+		begin := time.Now()
+		_, page := get(t, console, "/table?q="+url.QueryEscape(query), "")
+		if rows := strings.Count(page, "<tr>"); rows > maxTableRows+60 || len(page) > 2<<20 {
+			t.Errorf("%.20s: %d rows, %d bytes", query, rows, len(page))
+		}
+		t.Logf("%.20s: %s", query, time.Since(begin))
+	}
+}
