@@ -25,9 +25,9 @@ type playgroundResult struct {
 	OfRequest bool // Refused is about the request of the reply
 	Refused   *playgroundRefusal
 	Output    string
-	Fields    []playgroundField
-	More      int      // the number of fields that are not shown
-	Missing   []string // fields that a success should have
+	Fields    []translate.ExplainedField // with values that fit on the page
+	More      int                        // the number of fields that are not shown
+	Missing   []string                   // fields that a success should have
 
 	Recognised translate.Recognition // of a callback
 }
@@ -35,14 +35,8 @@ type playgroundResult struct {
 // A playgroundRefusal is a refusal with its place.
 type playgroundRefusal struct {
 	translate.ExplainedField
-	Line, Column        int    // 0 if the document does not have the field
-	Before, At, Further string // the line of the place, up to it, its character, and behind it
-}
-
-// A playgroundField is a field with values that fit on the page.
-type playgroundField struct {
-	translate.ExplainedField
-	Line, Column int
+	Line, Column     int    // 0 if the document does not have the field
+	Head, Mark, Tail string // the line of the place: up to it, the value or the character that is wrong, and behind it
 }
 
 // translate translates the document by a table. Without a document there is no result.
@@ -93,7 +87,6 @@ func (r *playgroundResult) explain(p *playgroundPage, t *translate.Table) {
 func (r *playgroundResult) show(doc []byte, e *translate.Explanation) {
 	r.Recognised, r.Output = e.Recognised, cut(pretty(e.Output), maxResultOutput)
 	for _, f := range e.Fields {
-		shown := playgroundField{ExplainedField: f}
 		if f.Outcome == translate.OutcomeRefused {
 			r.Refused = newPlaygroundRefusal(doc, f)
 		}
@@ -101,8 +94,8 @@ func (r *playgroundResult) show(doc []byte, e *translate.Explanation) {
 			r.More++
 			continue
 		}
-		shown.Before, shown.After = cut(f.Before, maxResultValue), cut(f.After, maxResultValue)
-		r.Fields = append(r.Fields, shown)
+		f.Before, f.After = cut(f.Before, maxResultValue), cut(f.After, maxResultValue)
+		r.Fields = append(r.Fields, f)
 	}
 	for i, path := range e.Report.Mismatched {
 		if e.Report.Mismatches[i].Got == "" {
@@ -126,9 +119,10 @@ func newPlaygroundRefusal(doc []byte, f translate.ExplainedField) *playgroundRef
 	if end := bytes.IndexByte(behind, '\n'); end >= 0 {
 		behind = behind[:end]
 	}
-	refused.Before = string(before[max(0, len(before)-excerpt):])
+	refused.Head = string(before[max(0, len(before)-excerpt):])
 	_, size := utf8.DecodeRune(behind)
-	refused.At, refused.Further = string(behind[:size]), cut(string(behind[size:]), excerpt)
+	size = min(max(size, len(f.Before)), len(behind))
+	refused.Mark, refused.Tail = cut(string(behind[:size]), excerpt), cut(string(behind[size:]), excerpt)
 	return refused
 }
 

@@ -36,13 +36,21 @@ type tableMessage struct {
 	Rows []tableRow
 }
 
-// A tableRow is a field in both forms. By target form: what a translation does with it; the class is "" if there is none.
+// A tableRow is a field in both forms, and by target form what a translation does with it.
 type tableRow struct {
-	Paths  [2]string
-	About  string
-	Class  [2]translate.Class
-	Detail [2]string
+	Paths   [2]string
+	About   string
+	towards [2]tableTowards
 }
+
+// A tableTowards is what a translation to one form does. Class is "" if the field cannot get there.
+type tableTowards struct {
+	Class  translate.Class
+	Detail string
+}
+
+// Towards returns what a translation to a form does.
+func (r tableRow) Towards(form int) tableTowards { return r.towards[form] }
 
 // A tableCode is a code and what it means.
 type tableCode struct {
@@ -126,15 +134,15 @@ func (p *tablePage) row(f translate.Field) tableRow {
 	row := tableRow{About: f.About}
 	from, to := slices.Index(p.Forms[:], f.From), slices.Index(p.Forms[:], f.To)
 	row.Paths[to], row.Paths[from] = f.Target, f.Source
-	row.Class[to], row.Detail[to] = f.Class, f.Detail
+	row.towards[to] = tableTowards{f.Class, f.Detail}
 	return row
 }
 
 // merge adds the direction of another row with the same paths.
 func (r *tableRow) merge(other tableRow) {
-	for form, class := range other.Class {
-		if class != "" {
-			r.Class[form], r.Detail[form] = class, other.Detail[form]
+	for form, towards := range other.towards {
+		if towards.Class != "" {
+			r.towards[form] = towards
 		}
 	}
 }

@@ -40,12 +40,12 @@ func TestTableShowsBothDirections(t *testing.T) {
 	if len(p.Operations) != 1 || len(p.Operations[0].Messages) != 1 || len(p.Operations[0].Messages[0].Rows) != 1 || p.Count != 1 {
 		t.Fatalf("%+v", p)
 	}
-	want := tableRow{[2]string{"bill.sendType", ""}, "how the customer gets the bill", [2]translate.Class{translate.Defaulted, translate.Lossy}, [2]string{`"TALK"`, `only "TALK" can be carried, else refused with BILL_010`}}
+	want := tableRow{[2]string{"bill.sendType", ""}, "how the customer gets the bill", [2]tableTowards{{translate.Defaulted, `"TALK"`}, {translate.Lossy, `only "TALK" can be carried, else refused with BILL_010`}}}
 	if got := p.Operations[0].Messages[0].Rows[0]; got != want {
 		t.Errorf("%+v", got)
 	}
 	p = newTablePage(newConsole(t, Options{}).options.Config().Table, "apprDt bill.read")
-	want = tableRow{[2]string{"apprDt", "appr_dt"}, "approval time, 14 digits", [2]translate.Class{translate.Exact, translate.Exact}, [2]string{`as a number, "" as 0`, `as text, 0 as ""`}}
+	want = tableRow{[2]string{"apprDt", "appr_dt"}, "approval time, 14 digits", [2]tableTowards{{translate.Exact, `as a number, "" as 0`}, {translate.Exact, `as text, 0 as ""`}}}
 	if got := p.Operations[0].Messages[0].Rows[0]; len(p.Operations) != 1 || got != want {
 		t.Errorf("%+v", got)
 	}
