@@ -44,6 +44,13 @@ var pages = []page{
 	{"bill", func(s *site) string { return s.linkOn("/bills", "/bills?bill=") }},
 	{"bill-none", at("/bills?bill=NONE")},
 	{"config", at("/config")},
+	{"playground", at("/playground?operation=bill.create&direction=legacy+v2")},
+	{"playground-reply", func(s *site) string {
+		return strings.Replace(s.linkOn("/calls?outcome=ok&client=v2&form=legacy", "/calls/"), "/calls/", "/playground?message=reply&call=", 1)
+	}},
+	{"table", at("/table")},
+	{"table-search", at("/table?q=price")},
+	{"table-none", at("/table?q=nothing")},
 	{"not-found", at("/nowhere")},
 }
 

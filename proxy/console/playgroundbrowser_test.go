@@ -1,0 +1,100 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// arrive is wait on the next page: an expression that is evaluated while the browser leaves a page is an error, and is tried again.
+func (p *tab) arrive(what, expression string) {
+	p.t.Helper()
+	var err error
+	for range 20 {
+		if _, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience))); err == nil {
+			return
+		}
+	}
+	p.t.Fatalf("%s: %v", what, err)
+}
+
+// A document is translated while it is typed, without a reload. A refusal shows its place, and an overlay its mistakes.
+func TestPlaygroundInABrowser(t *testing.T) {
+	t.Parallel()
+	p, s := newTab(t), startSite(t, "")
+	p.use(looks[0])
+	p.open(s.admin + "/playground?operation=bill.create&direction=legacy+v2")
+	p.wait("the example", `document.getElementById("result").innerText.includes('"billId": "billId"')`)
+	p.do("a mark that a reload removes", chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
+	const has = `document.getElementById("result").innerText.includes(%q)`
+	fill := func(name, text string) {
+		t.Helper()
+		p.do("clearing "+name, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (document.querySelector("textarea[name=%s]").value = "")`, name)),
+			chromedp.SendKeys(chromedp.CSS("textarea[name="+name+"]"), text))
+	}
+
+	fill("document", `{"apikey":"key-1","bill":{"price":"20000","phone":"01012345678","memo":1}}`)
+	p.wait("the price", fmt.Sprintf(has, `"price": 20000`))
+	p.wait("the field that is dropped", fmt.Sprintf(has, "is not a field of this operation"))
+	if !run(p, chromedp.Evaluate[bool](`window.sameDocument === true && !location.href.includes("01012345678")`)) {
+		t.Error("the page was loaded again, or the document is in its address")
+	}
+	p.picture("playground-typed")
+
+	fill("document", "{\"apikey\":\"key-1\",\n \"bill\":{\"price\":\"020\"}}")
+	p.wait("the place of the refusal", fmt.Sprintf(has, "Line 2, column 18"))
+	p.picture("playground-refused")
+
+	p.do("opening the overlay", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("details").forEach(d => d.open = true)`))
+	fill("overlay", "operations:\n  bill.creat: {}")
+	p.wait("the mistake of the overlay", fmt.Sprintf(has, "Line 2, column 3: the table has no operation bill.creat"))
+	p.picture("playground-overlay")
+	fill("overlay", "operations: {bill.create: {request: [{v2: bill.price, legacy: bill.price}]}}")
+	p.wait("the row of the overlay", fmt.Sprintf(has, "overlay:1"))
+
+	p.do("the direction", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("select[name=direction]").value = "v2 v2")`),
+		chromedp.Click(chromedp.CSS("form[action='/playground'] button:not(.second)")))
+	p.arrive("the page without a script", `window.sameDocument !== true && document.querySelector("select[name=direction]").value === "v2 v2"`)
+	p.wait("the result in v2", fmt.Sprintf(has, "differs from apiKey in case only"))
+	if !run(p, chromedp.Evaluate[bool](`document.querySelector("textarea[name=document]").value.includes("020") && document.querySelector("textarea[name=overlay]").value !== ""`)) {
+		t.Error("the page has lost what was typed")
+	}
+	p.quiet("playground")
+}
+
+// The shape of a call opens from the page of the call, without a value of it.
+func TestShapeOfACallInABrowser(t *testing.T) {
+	t.Parallel()
+	p, s := newTab(t), startSite(t, "")
+	s.post("/rollout/begin?by=test")
+	s.send("v2", "create", clinicKey, "BILL-SHAPE-1")
+	p.use(looks[0])
+	p.open(s.admin + "/calls")
+	p.do("the call", chromedp.Click(chromedp.CSS("#rows a[href^='/calls/']")))
+	p.arrive("the link", `document.querySelector("a[href^='/playground?call=']") !== null`)
+	p.do("its shape", chromedp.Click(chromedp.CSS("a[href^='/playground?call=']")))
+	p.arrive("the shape", `document.querySelector("textarea[name=document]")?.value.includes('"billId": "billId"') && document.getElementById("result").innerText.includes("Output in")`)
+	if text := run(p, chromedp.Evaluate[string](`document.documentElement.outerHTML`)); strings.Contains(text, "BILL-SHAPE-1") || strings.Contains(text, clinicKey) || strings.Contains(text, s.receiver) {
+		t.Error("the page has a value of the call")
+	}
+	p.quiet("shape")
+}
+
+// The table is searched while words are typed.
+func TestTableInABrowser(t *testing.T) {
+	t.Parallel()
+	p, s := newTab(t), startSite(t, "")
+	p.use(looks[0])
+	p.open(s.admin + "/table")
+	const operations = `[...document.querySelectorAll("#rows h2")].map(e => e.textContent).join(" ")`
+	p.do("typing", chromedp.SendKeys(chromedp.CSS("input[name=q]"), "price destroy"))
+	p.wait("the rows that match", operations+` === "bill.destroy" && location.search === "?q=price+destroy" || `+operations+` === "bill.destroy" && location.search === "?q=price%20destroy"`)
+	p.picture("table-search")
+	p.do("loading it again", chromedp.Reload())
+	p.arrive("the same rows", operations+` === "bill.destroy"`)
+	p.do("the playground", chromedp.Click(chromedp.CSS("#rows a[href^='/playground']")))
+	p.arrive("the example", `document.querySelector("select[name=operation]")?.value === "bill.destroy"`)
+	p.quiet("table")
+}
