@@ -47,9 +47,9 @@ func appendLeaves(list []leaf, n *node, parent leaf, object gjson.Result) []leaf
 	return list
 }
 
-func escapePointer(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-}
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+func escapePointer(name string) string { return pointerEscapes.Replace(name) }
 
 // pointerOf returns the JSON pointer of a path of the table.
 func pointerOf(path string) string { return "/" + strings.ReplaceAll(path, ".", "/") }

@@ -17,7 +17,6 @@ type row struct {
 	role         *role
 	means        map[string]string // by value: its meaning, in the words of the role; nil for none
 	about        string
-	source       Row
 
 	required    bool
 	min, max    int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
@@ -27,6 +26,8 @@ type row struct {
 	malformed   string // the code of a refusal for a value that the other form cannot represent
 
 	mustEqual string // `must_equal_request`: the path in the request, in the first form
+
+	source Row
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the first form.

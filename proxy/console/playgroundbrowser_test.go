@@ -8,18 +8,6 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// arrive is wait on the next page: an expression that is evaluated while the browser leaves a page is an error, and is tried again.
-func (p *tab) arrive(what, expression string) {
-	p.t.Helper()
-	var err error
-	for range 20 {
-		if _, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience))); err == nil {
-			return
-		}
-	}
-	p.t.Fatalf("%s: %v", what, err)
-}
-
 // A document is translated while it is typed, without a reload. A refusal shows its place, and an overlay its mistakes.
 func TestPlaygroundInABrowser(t *testing.T) {
 	t.Parallel()
@@ -54,9 +42,9 @@ func TestPlaygroundInABrowser(t *testing.T) {
 	fill("overlay", "operations: {bill.create: {request: [{v2: bill.price, legacy: bill.price}]}}")
 	p.wait("the row of the overlay", fmt.Sprintf(has, "overlay:1"))
 
-	p.do("the direction", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("select[name=direction]").value = "v2 v2")`),
+	p.follow("the direction", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("select[name=direction]").value = "v2 v2")`),
 		chromedp.Click(chromedp.CSS("form[action='/playground'] button:not(.second)")))
-	p.arrive("the page without a script", `window.sameDocument !== true && document.querySelector("select[name=direction]").value === "v2 v2"`)
+	p.wait("the page without a script", `window.sameDocument !== true && document.querySelector("select[name=direction]").value === "v2 v2"`)
 	p.wait("the result in v2", fmt.Sprintf(has, "differs from apiKey in case only"))
 	if !run(p, chromedp.Evaluate[bool](`document.querySelector("textarea[name=document]").value.includes("020") && document.querySelector("textarea[name=overlay]").value !== ""`)) {
 		t.Error("the page has lost what was typed")
@@ -72,10 +60,10 @@ func TestShapeOfACallInABrowser(t *testing.T) {
 	s.send("v2", "create", clinicKey, "BILL-SHAPE-1")
 	p.use(looks[0])
 	p.open(s.admin + "/calls")
-	p.do("the call", chromedp.Click(chromedp.CSS("#rows a[href^='/calls/']")))
-	p.arrive("the link", `document.querySelector("a[href^='/playground?call=']") !== null`)
-	p.do("its shape", chromedp.Click(chromedp.CSS("a[href^='/playground?call=']")))
-	p.arrive("the shape", `document.querySelector("textarea[name=document]")?.value.includes('"billId": "billId"') && document.getElementById("result").innerText.includes("Output in")`)
+	p.follow("the call", chromedp.Click(chromedp.CSS("#rows a[href^='/calls/']")))
+	p.wait("the link", `document.querySelector("a[href^='/playground?call=']") !== null`)
+	p.follow("its shape", chromedp.Click(chromedp.CSS("a[href^='/playground?call=']")))
+	p.wait("the shape", `document.querySelector("textarea[name=document]")?.value.includes('"billId": "billId"') && document.getElementById("result").innerText.includes("Output in")`)
 	if text := run(p, chromedp.Evaluate[string](`document.documentElement.outerHTML`)); strings.Contains(text, "BILL-SHAPE-1") || strings.Contains(text, clinicKey) || strings.Contains(text, s.receiver) {
 		t.Error("the page has a value of the call")
 	}
@@ -92,9 +80,9 @@ func TestTableInABrowser(t *testing.T) {
 	p.do("typing", chromedp.SendKeys(chromedp.CSS("input[name=q]"), "price destroy"))
 	p.wait("the rows that match", operations+` === "bill.destroy" && location.search === "?q=price+destroy" || `+operations+` === "bill.destroy" && location.search === "?q=price%20destroy"`)
 	p.picture("table-search")
-	p.do("loading it again", chromedp.Reload())
-	p.arrive("the same rows", operations+` === "bill.destroy"`)
-	p.do("the playground", chromedp.Click(chromedp.CSS("#rows a[href^='/playground']")))
-	p.arrive("the example", `document.querySelector("select[name=operation]")?.value === "bill.destroy"`)
+	p.follow("loading it again", chromedp.Reload())
+	p.wait("the same rows", operations+` === "bill.destroy"`)
+	p.follow("the playground", chromedp.Click(chromedp.CSS("#rows a[href^='/playground']")))
+	p.wait("the example", `document.querySelector("select[name=operation]")?.value === "bill.destroy"`)
 	p.quiet("table")
 }
