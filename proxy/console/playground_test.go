@@ -71,6 +71,7 @@ func TestPlaygroundShowsThePlaceOfARefusal(t *testing.T) {
 	for document, want := range map[string]string{
 		"{\"apikey\":\"k\",\r\n  \"bill\": {\"price\": \"김\"}}": `VALIDATION_001 bill.price has the wrong type: want a whole number in digits, got text with other characters than digits Line 2, column 21 "bill": {"price": "김" }}`,
 		"not JSON":                           `VALIDATION_001 not JSON at byte 1 Line 1, column 2 n o t JSON`,
+		"{\r\n\r\n x":                        `VALIDATION_001 not JSON at byte 4 Line 3, column 2 x`,
 		strings.Repeat("[", 10_000):          `VALIDATION_001 nested deeper than 32 levels at byte 32 Line 1, column 33`,
 		`{"apikey":"k","apikey":"k"}`:        `VALIDATION_001 apikey the name appears twice Line 1, column 15`,
 		`{"apikey":["` + "\x00" + `"]}`:      `VALIDATION_001 apikey.0 not JSON`,
