@@ -99,6 +99,7 @@ func TestPlaygroundExplainsAReply(t *testing.T) {
 	}{
 		{form("bill.destroy", "reply", "v2 legacy", "request", request, "document", reply), `member user inside the partner echoed request: member "m1"`},
 		{form("bill.destroy", "reply", "v2 legacy", "document", reply), "Documented, but missing: apiKey , member , merchant , hash"},
+		{form("bill.cancel", "reply", "v2 legacy", "document", `{"code":"0000","message":"m","data":{"apiKey":true,"member":"m","merchant":"s","billId":"B1","hash":"h","apprNum":"1","apprOriginNum":"2"}}`), "Documented, but missing: apprCancelDt Field by field"},
 		{form("bill.destroy", "reply", "v2 legacy", "request", request, "document", strings.ReplaceAll(reply, "B1", "B2")), "The reply is unusable. The outcome of a write is unknown. data.billId a success, but its billId is not that of the request"},
 		{form("bill.destroy", "reply", "v2 legacy", "request", `{"apikey":[]}`, "document", reply), "The request of this reply is refused, so there is no reply to translate. PARTNER_002 apikey has the wrong type"},
 		{form("bill.read", "reply", "legacy v2", "status", "500", "request", `{"apiKey":"k","bill":{"billId":"B1"}}`, "document", `{"bill_id":"B1","appr_state":"F"}`), "code is missing, and the fields are not those of a success without an envelope"},
@@ -173,6 +174,21 @@ func TestPlaygroundRefusesWhatIsTooLarge(t *testing.T) {
 	status, page = post(t, c, "/playground", "document=%zz")
 	if status != http.StatusBadRequest || !strings.Contains(result(t, page), "The form of the page cannot be read.") {
 		t.Errorf("a form that is not valid: %d", status)
+	}
+}
+
+// htmx gets the result without the page, and with status 200, since it shows nothing else.
+func TestPlaygroundResultForHtmx(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, Options{})
+	for document, want := range map[string]string{`{"apikey":"k"}`: "renamed", strings.Repeat("a", 10<<20): "The document is too large"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/playground", strings.NewReader(form("bill.create", "request", "legacy v2", "document", document).Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("HX-Request", "true")
+		status, page := do(c, r)
+		if status != http.StatusOK || !strings.HasPrefix(strings.TrimSpace(page), `<section id="result"`) || strings.Contains(page, "<html") || !strings.Contains(result(t, page), want) {
+			t.Errorf("%d: %.2000s", status, page)
+		}
 	}
 }
 
