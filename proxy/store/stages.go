@@ -266,16 +266,21 @@ func (s *Store) Audit(ctx context.Context, limit int) ([]Change, error) {
 	return s.audit(ctx, "true", limit)
 }
 
+// AuditOf returns the last changes of one partner, the last one first.
+func (s *Store) AuditOf(ctx context.Context, partner partner.ID, limit int) ([]Change, error) {
+	return s.audit(ctx, "partner = $2", limit, partner)
+}
+
 // AuditCallbacks returns the last changes that replayed or dropped callbacks, the last one first.
 func (s *Store) AuditCallbacks(ctx context.Context, limit int) ([]Change, error) {
 	return s.audit(ctx, fmt.Sprintf("action IN ('%s', '%s')", CallbackReplayed, CallbackDropped), limit)
 }
 
-func (s *Store) audit(ctx context.Context, where string, limit int) ([]Change, error) {
+func (s *Store) audit(ctx context.Context, where string, limit int, args ...any) ([]Change, error) {
 	return read(ctx, s, "reading the audit log", func(ctx context.Context, q queries) ([]Change, error) {
 		rows, err := q.QueryContext(ctx, `
 			SELECT revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced
-			FROM billbridge_audit WHERE `+where+` ORDER BY revision DESC LIMIT $1`, max(0, limit))
+			FROM billbridge_audit WHERE `+where+` ORDER BY revision DESC LIMIT $1`, append([]any{max(0, limit)}, args...)...)
 		return collect(rows, err, func(c *Change, row *sql.Rows) error {
 			return row.Scan(&c.Revision, &c.Action, &c.By, moment{&c.At}, &c.Partner, &c.Subject, &c.From, &c.FromPercent,
 				&c.To, &c.ToPercent, &c.Forced)
