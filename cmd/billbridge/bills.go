@@ -101,11 +101,11 @@ func printBills(out io.Writer, lines []rollout.BillLine, writes bool) error {
 			if u.Amount != "" {
 				read += ", amount " + quoted(u.Amount)
 			}
-			printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(u.At), u.Operation, l.Partner, quoted(l.Bill), l.Owner,
+			printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(u.At), u.Operation, rollout.Label(l.Partner, l.Name), quoted(l.Bill), l.Owner,
 				cmp.Or(l.State, "-"), read, formatOptionalTime(u.ReadAt), cmp.Or(u.Request, "not known, the gateway ended"))
 			continue
 		}
-		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Partner, quoted(l.Bill), l.Owner, l.State,
+		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", rollout.Label(l.Partner, l.Name), quoted(l.Bill), l.Owner, l.State,
 			formatOptionalTime(l.Since), formatOptionalTime(l.Ends), formatOptionalTime(l.Ended))
 	}
 	return w.Flush()

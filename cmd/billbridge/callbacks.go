@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
 )
 
 type callbacksCommand struct {
@@ -113,7 +114,7 @@ func (c *callbackList) Run(ctx context.Context, s system) error {
 				}
 				continue
 			}
-			printf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", formatTime(l.Received), l.State, l.Attempts, lastResult(l), l.Upstream, l.Partner, quoted(cmp.Or(l.Bill, "-")), l.ID)
+			printf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", formatTime(l.Received), l.State, l.Attempts, lastResult(l), l.Upstream, rollout.Label(l.Partner, l.Name), quoted(cmp.Or(l.Bill, "-")), l.ID)
 		}
 		if printed += len(list); len(list) < page {
 			break
@@ -163,7 +164,7 @@ func (c *callbackShow) Run(ctx context.Context, s system) error {
 	line("id", l.ID)
 	line("received", formatTime(l.Received))
 	line("from", l.Upstream)
-	line("partner", l.Partner+", in the "+l.Form+" form")
+	line("partner", rollout.Label(l.Partner, l.Name)+", in the "+l.Form+" form")
 	line("bill", quoted(cmp.Or(l.Bill, "-")))
 	line("address", l.Address)
 	line("state", l.State)
@@ -239,7 +240,7 @@ func (c *callbackDrop) Run(ctx context.Context, s system) error {
 
 // change replays or drops the selected callbacks. outcome is the participle for the output.
 func (c *selectFlags) change(ctx context.Context, s system, action, outcome string) error {
-	q, err := c.changeQuery(s)
+	q, err := c.changeQuery(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -274,7 +275,7 @@ func (c *selectFlags) change(ctx context.Context, s system, action, outcome stri
 }
 
 // changeQuery checks the flags and returns them as query parameters.
-func (c *selectFlags) changeQuery(s system) (url.Values, error) {
+func (c *selectFlags) changeQuery(ctx context.Context, s system) (url.Values, error) {
 	q, err := c.query(time.Now())
 	if err != nil {
 		return nil, err
@@ -291,12 +292,7 @@ func (c *selectFlags) changeQuery(s system) (url.Values, error) {
 		q.Set("dry_run", "true")
 		return q, nil
 	}
-	by, err := c.decider(s)
-	if err != nil {
-		return nil, err
-	}
-	q.Set("by", by)
-	return q, nil
+	return q, c.addDecider(ctx, s, q)
 }
 
 // changeFailed sends the change and shows its progress on a terminal. It returns the last state that the gateway reported.
@@ -357,7 +353,7 @@ func (c *callbackAudit) Run(ctx context.Context, s system) error {
 			}
 			continue
 		}
-		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(d.At), d.By, d.Action, cmp.Or(d.Partner, "-"), d.From, quoted(d.What))
+		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(d.At), d.By, d.Action, cmp.Or(rollout.Label(d.Partner, d.Name), "-"), d.From, quoted(d.What))
 	}
 	return w.Flush()
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"strconv"
@@ -19,6 +17,7 @@ import (
 type rolloutCommand struct {
 	Status   rolloutStatus   `cmd:"" help:"Show the backends, the kill switch, and the stage of every partner."`
 	Report   rolloutReport   `cmd:"" help:"Show comparisons, counts and verdicts: the evidence for the next stage."`
+	Next     rolloutNext     `cmd:"" help:"Move a partner to the next stage."`
 	Set      rolloutSet      `cmd:"" help:"Set the stage of a partner, or the default stage."`
 	Unset    rolloutUnset    `cmd:"" help:"Remove the stage of a partner, so that the default applies; or the default stage, so that the config's applies."`
 	Stop     rolloutStop     `cmd:"" help:"Turn the kill switch on: the new bills of all partners are created at the old backend."`
@@ -110,51 +109,6 @@ func trimLineEnd(text []byte) string {
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 }
 
-// decisionFlags are the flags of every change.
-type decisionFlags struct {
-	adminFlags
-	By *string `placeholder:"NAME" help:"Your name, for the audit log. If omitted, the environment variable USER."`
-}
-
-// decider returns the name for the audit log.
-func (f *decisionFlags) decider(s system) (string, error) {
-	by, ok := s.env("USER")
-	switch {
-	case f.By != nil && *f.By == "":
-		return "", usageError("--by is empty")
-	case f.By != nil:
-		return *f.By, nil
-	case !ok || by == "":
-		return "", usageError("--by is missing: give your name for the audit log, or set the environment variable USER")
-	}
-	return by, nil
-}
-
-// change makes a change at the gateway. body may be nil.
-func (f *decisionFlags) change(ctx context.Context, s system, action string, q url.Values, body []byte) (changed rollout.Changed, err error) {
-	by, err := f.decider(s)
-	if err != nil {
-		return changed, err
-	}
-	q.Set("by", by)
-	err = f.call(ctx, http.MethodPost, "/rollout/"+action+"?"+q.Encode(), body, decodeInto(&changed))
-	var failed *adminError
-	if errors.As(err, &failed) && failed.status >= http.StatusInternalServerError {
-		// The gateway stopped waiting for the store, which may still make the change.
-		err = fmt.Errorf("%w\nUnless it says otherwise, the change may have been made. To see, run billbridge rollout status", failed)
-	}
-	return changed, err
-}
-
-// changeOnly makes a change without parameters and prints a message.
-func (f *decisionFlags) changeOnly(ctx context.Context, s system, action, message string) error {
-	if _, err := f.change(ctx, s, action, url.Values{}, nil); err != nil {
-		return err
-	}
-	printf(s.out, "%s\n", message)
-	return nil
-}
-
 type rolloutSet struct {
 	decisionFlags
 	partnerFlags
@@ -193,9 +147,14 @@ func (c *rolloutSet) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	printf(s.out, "%s: %s, was %s%s\n", changed.Partner, rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
-	printEffect(s, changed)
+	printStage(s, changed)
 	return nil
+}
+
+// printStage prints a change of a stage.
+func printStage(s system, changed rollout.Changed) {
+	printf(s.out, "%s: %s, was %s%s\n", rollout.Label(changed.Partner, changed.Name), rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
+	printEffect(s, changed)
 }
 
 // printEffect prints the warning of a change, and its effect on new bills.
@@ -231,7 +190,7 @@ func (c *rolloutUnset) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	printf(s.out, "%s: follows %s, was %s%s\n", changed.Partner, rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
+	printf(s.out, "%s: follows %s, was %s%s\n", rollout.Label(changed.Partner, changed.Name), rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
 	printEffect(s, changed)
 	return nil
 }
@@ -342,7 +301,7 @@ func (c *rolloutReset) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	printf(s.out, "%s: the counts of the report start again\n", changed.Partner)
+	printf(s.out, "%s: the counts of the report start again\n", rollout.Label(changed.Partner, changed.Name))
 	return nil
 }
 

@@ -78,7 +78,7 @@ func (c *rolloutBill) Run(ctx context.Context, s system) error {
 		if err != nil {
 			return err
 		}
-		printf(s.out, "The owner of bill %s of partner %s is now %s%s.\n", quoted(changed.Subject), changed.Partner, changed.To, forcedSuffix(changed.Forced))
+		printf(s.out, "The owner of bill %s of partner %s is now %s%s.\n", quoted(changed.Subject), rollout.Label(changed.Partner, changed.Name), changed.To, forcedSuffix(changed.Forced))
 		return nil
 	}
 	method := http.MethodGet
@@ -102,7 +102,7 @@ func showBill(ctx context.Context, s system, admin *adminFlags, method, path str
 
 func printBill(out io.Writer, b rollout.Bill) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	printf(w, "partner\t%s\nbill\t%s\n", b.Partner, quoted(b.Bill))
+	printf(w, "partner\t%s\nbill\t%s\n", rollout.Label(b.Partner, b.Name), quoted(b.Bill))
 	printf(w, "ledger\t%s\n", ledgerText(b.Ledger))
 	if l := b.Ledger; l != nil && l.Ended != nil {
 		printf(w, "ended\tseen destroyed or cancelled at %s\n", formatTime(*l.Ended))

@@ -90,6 +90,7 @@ func (c *rolloutAudit) Run(ctx context.Context, s system) error {
 		case changed.Action == "stage":
 			none = "the default"
 		}
+		changed.Partner = rollout.Label(changed.Partner, changed.Name)
 		if changed.Subject != "" { // a bill, or an upstream
 			changed.Partner = strings.TrimPrefix(changed.Partner+" "+quoted(changed.Subject), " ")
 		}

@@ -135,7 +135,7 @@ func printPartners(w *tabwriter.Writer, status rollout.Status) {
 		if p.Effect != nil {
 			effect = p.Effect.String()
 		}
-		printf(w, "%s\t%s\t%s\t%s\t%s\n", p.Partner, stage, seen, billCounts(p.Bills), effect)
+		printf(w, "%s\t%s\t%s\t%s\t%s\n", rollout.Label(p.Partner, p.Name), stage, seen, billCounts(p.Bills), effect)
 	}
 }
 

@@ -30,11 +30,11 @@ func (storeClock) Help() string {
 func (c *storeClock) Run(ctx context.Context, s system) error {
 	method, path := http.MethodGet, "/store/clock"
 	if c.Confirm {
-		by, err := c.decider(s)
-		if err != nil {
+		q := url.Values{}
+		if err := c.addDecider(ctx, s, q); err != nil {
 			return err
 		}
-		method, path = http.MethodPost, path+"?"+url.Values{"by": {by}}.Encode()
+		method, path = http.MethodPost, path+"?"+q.Encode()
 	}
 	var clocks rollout.Clock
 	if err := c.call(ctx, method, path, nil, decodeInto(&clocks)); err != nil {

@@ -26,6 +26,7 @@ type Listed struct {
 	ID       string     `json:"id"`
 	Received time.Time  `json:"received"`
 	Partner  string     `json:"partner"`
+	Name     string     `json:"name,omitempty"` // of the partner
 	Bill     string     `json:"bill"`
 	Upstream string     `json:"upstream"`
 	State    string     `json:"state"`
@@ -63,6 +64,7 @@ type Decided struct {
 	By      string    `json:"by"`
 	Action  string    `json:"action"`            // replay or drop
 	Partner string    `json:"partner,omitempty"` // "" for callbacks of several
+	Name    string    `json:"name,omitempty"`    // of the partner
 	What    string    `json:"what"`              // the id of one callback, or the number and the filter of several
 	From    string    `json:"from"`
 }
@@ -117,7 +119,7 @@ func (r *Relay) list(w http.ResponseWriter, req *http.Request) {
 	}
 	list := make([]Listed, len(found))
 	for i, c := range found {
-		list[i] = listed(c)
+		list[i] = r.listed(c)
 	}
 	answer(w, list)
 }
@@ -133,7 +135,7 @@ func (r *Relay) show(w http.ResponseWriter, req *http.Request) {
 		fail(w, err)
 		return
 	}
-	l := listed(c)
+	l := r.listed(c)
 	l.Size, l.Digest = len(c.Body), fmt.Sprintf("%x", c.Digest)
 	for _, a := range attempts {
 		l.History = append(l.History, Attempted{a.Number, a.Ended, a.Took.Seconds(), a.Status, a.Code, a.Outcome, a.Reason})
@@ -165,7 +167,7 @@ func (r *Relay) audit(w http.ResponseWriter, req *http.Request) {
 	}
 	list := make([]Decided, len(log))
 	for i, c := range log {
-		list[i] = Decided{c.At, c.By, string(c.Action), c.Partner.Short(), c.Subject, c.From}
+		list[i] = Decided{c.At, c.By, string(c.Action), c.Partner.Short(), r.name(c.Partner), c.Subject, c.From}
 	}
 	answer(w, list)
 }
@@ -301,7 +303,10 @@ func (r *Relay) decideOne(what string, change func(_ context.Context, id, by str
 	}
 }
 
-func listed(c store.Callback) Listed {
+// name is the name of a partner, "" if it has none.
+func (r *Relay) name(id partner.ID) string { return r.current.Load().config.Partners.Name(string(id)) }
+
+func (r *Relay) listed(c store.Callback) Listed {
 	at := func(t time.Time) *time.Time {
 		if t.IsZero() {
 			return nil
@@ -309,7 +314,7 @@ func listed(c store.Callback) Listed {
 		return &t
 	}
 	l := Listed{
-		ID: c.ID, Received: c.Received, Partner: c.Partner.Short(), Bill: c.Bill, Upstream: c.Upstream, State: string(c.State),
+		ID: c.ID, Received: c.Received, Partner: c.Partner.Short(), Name: r.name(c.Partner), Bill: c.Bill, Upstream: c.Upstream, State: string(c.State),
 		Attempts: c.Attempts, LastAt: at(c.LastAt), Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
 		Type: c.ContentType, Cursor: c.Cursor, Deleted: at(c.Erased),
 	}

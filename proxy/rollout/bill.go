@@ -45,6 +45,7 @@ const notAsked = "not asked"
 // A Bill is what the ledger and the backends have of one bill.
 type Bill struct {
 	Partner  string        `json:"partner"`
+	Name     string        `json:"name,omitempty"` // of the partner
 	Bill     string        `json:"bill"`
 	Ledger   *LedgerBill   `json:"ledger,omitempty"` // nil if the ledger does not have it
 	Backends []BackendBill `json:"backends"`         // old and new, or the one that was read
@@ -133,7 +134,7 @@ func (r *Router) lookUp(ctx context.Context, q params, key string, read bool) (b
 	if as.Partner == "" || q["bill"] == "" {
 		return b, badRequest("partner and bill are required, and partner cannot be default")
 	}
-	b.Partner, b.Bill = as.Partner.Short(), q["bill"]
+	b.Partner, b.Name, b.Bill = as.Partner.Short(), r.name(as.Partner), q["bill"]
 	if err := r.inLedger(ctx, as.Partner, &b); err != nil {
 		return b, err
 	}
@@ -205,16 +206,16 @@ func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	jsonHandler(func(ctx context.Context, query string) (c Changed, err error) {
-		q, c, force, err := r.parseChange(query, store.Assigned, "partner", "bill", "member", "merchant", "to")
+		q, c, err := r.parseChange(query, store.Assigned, "partner", "bill", "member", "merchant", "to")
 		if err != nil {
 			return c, err
 		}
 		s := r.current.Load()
-		to, ok := map[string]string{"old": s.backends[evidence.Old], "new": s.backends[evidence.New]}[q["to"]]
+		to, ok := map[string]string{"old": s.backends[evidence.Old], "new": s.backends[evidence.New]}[q.params["to"]]
 		if !ok {
-			return c, badRequest("to must be old or new, but is %q", q["to"])
+			return c, badRequest("to must be old or new, but is %q", q.params["to"])
 		}
-		b, err := r.lookUp(ctx, q, key, false)
+		b, err := r.lookUp(ctx, q.params, key, false)
 		if err != nil {
 			return c, err
 		}
@@ -224,10 +225,10 @@ func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 				reasons = append(reasons, fmt.Sprintf("the read of the bill at %s: %s", backend.Upstream, backend.Result))
 			}
 		}
-		if c.Forced, err = unlessForced(reasons, force); err != nil {
+		if c.Forced, err = unlessForced(reasons, q.force); err != nil {
 			return c, err
 		}
-		partner, err := r.partnerOf(ctx, q, key)
+		partner, err := r.partnerOf(ctx, q.params, key)
 		if err != nil {
 			return c, err
 		}
@@ -236,7 +237,7 @@ func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 		if err := r.store.Assign(ctx, partner, b.Bill, to, c.By, c.At, c.Forced); err != nil {
 			return c, err
 		}
-		c.Partner, c.Subject, c.To = b.Partner, b.Bill, to
+		c.Partner, c.Name, c.Subject, c.To = b.Partner, b.Name, b.Bill, to
 		if b.Ledger != nil {
 			c.From = b.Ledger.Owner
 		}

@@ -15,15 +15,18 @@ import (
 // stop turns the kill switch on, unless there are blocking reasons and no force: calls that the old backend cannot carry. Reasons
 // that cannot be looked up do not block. The stop takes effect here at once, also if it cannot be stored; then it is stored later.
 func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) {
-	_, c, force, err := r.parseChange(query, store.Stopped)
+	q, c, err := r.parseChange(query, store.Stopped, "preview")
 	if err != nil {
 		return c, err
 	}
+	if q.preview {
+		return r.previewStop(ctx, c)
+	}
 	within := preconditionsWithin
-	if force { // the reasons do not matter
+	if q.force { // the reasons do not matter
 		within /= 6
 	}
-	if c.Forced, err = unlessForced(r.reasonsAgainstStop(ctx, within), force); err != nil {
+	if c.Forced, err = unlessForced(textsOf(r.reasonsAgainstStop(ctx, within)), q.force); err != nil {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/6)
 		defer cancel()
 		if decided, unread := r.store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
@@ -57,6 +60,27 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	return c, r.changed(ctx, &c)
 }
 
+// previewStop shows a stop: the first one if the rollout is stopped already, else the reasons against it. As the stop itself, it needs no
+// store.
+func (r *Router) previewStop(ctx context.Context, c Changed) (Changed, error) {
+	read, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
+	defer cancel()
+	decided, err := r.store.Rollout(read)
+	first := decided.Stopped
+	if pending := r.stopping.Load(); pending != nil {
+		first = *pending
+	}
+	switch {
+	case !first.At.IsZero():
+		c.By, c.At, c.Already = first.By, first.At, true
+		return c, nil
+	case err != nil:
+		c.Warning = "the store cannot be read, so reasons against the stop are not known. The stop takes effect on this gateway at once, and on others when the store has recorded it"
+	}
+	c.Reasons = append([]BlockingReason{}, r.reasonsAgainstStop(ctx, preconditionsWithin/2)...)
+	return c, nil
+}
+
 // alreadyStopped answers a stop while the kill switch is on: with the first stop, which stays. Another replica may have made it.
 func (r *Router) alreadyStopped(ctx context.Context, first store.Declaration) (Changed, error) {
 	err := r.follow(context.WithoutCancel(ctx))
@@ -68,13 +92,25 @@ func (r *Router) alreadyStopped(ctx context.Context, first store.Declaration) (C
 
 // resume turns the kill switch off, also if it could not be stored.
 func (r *Router) resume(ctx context.Context, query string) (Changed, error) {
-	return r.declare(ctx, query, store.Resumed, func(ctx context.Context, by string, at time.Time) error {
+	q, c, err := r.parseChange(query, store.Resumed, "preview")
+	if err != nil {
+		return c, err
+	}
+	if q.preview {
+		decided, err := r.store.Rollout(ctx)
+		if err == nil && decided.Stopped.At.IsZero() && r.stopping.Load() == nil {
+			err = errNotStopped
+		}
+		c.Reasons = []BlockingReason{}
+		return c, err
+	}
+	return r.declared(ctx, q.params, store.Resumed, func(ctx context.Context, by string, at time.Time) error {
 		r.following.Lock() // follow may be about to store the stop
 		defer r.following.Unlock()
 		pending := r.stopping.Load()
 		err := r.store.Resume(ctx, by, at)
 		if errors.Is(err, store.ErrState) && pending == nil {
-			return &operatorError{http.StatusConflict, "Not changed: the rollout is not stopped."}
+			return errNotStopped
 		}
 		if err == nil || errors.Is(err, store.ErrState) {
 			r.stopping.CompareAndSwap(pending, nil)
@@ -83,6 +119,8 @@ func (r *Router) resume(ctx context.Context, query string) (Changed, error) {
 		return err
 	})
 }
+
+var errNotStopped = &operatorError{http.StatusConflict, "Not changed: the rollout is not stopped."}
 
 // restored declares that the store was restored from a backup.
 func (r *Router) restored(ctx context.Context, query string) (Changed, error) {
@@ -108,7 +146,7 @@ func (r *Router) moved(ctx context.Context, query string) (c Changed, err error)
 // begin declares that the new backend has no bills of partners except those in the ledger. Bills at the new backend in the ledger are
 // a blocking reason: on a new store they were found there, unless a stage was set before.
 func (r *Router) begin(ctx context.Context, query string) (c Changed, err error) {
-	_, c, force, err := r.parseChange(query, store.Begun)
+	q, c, err := r.parseChange(query, store.Begun)
 	if err != nil {
 		return c, err
 	}
@@ -119,7 +157,7 @@ func (r *Router) begin(ctx context.Context, query string) (c Changed, err error)
 	case !decided.Begun.At.IsZero():
 		return c, &operatorError{http.StatusConflict, fmt.Sprintf("Not changed: the rollout was begun at %s by %s.", decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By)}
 	}
-	if c.Forced, err = unlessForced(r.reasonsAgainstBegin(ctx), force); err != nil {
+	if c.Forced, err = unlessForced(r.reasonsAgainstBegin(ctx), q.force); err != nil {
 		return c, err
 	}
 	ctx, cancel := withNewTimeout(ctx)

@@ -159,6 +159,9 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 		return answer, err
 	}
 	answer = newReport(counted, r.limits(), r.now(), partnerStatuses)
+	for i := range answer.Verdicts {
+		answer.Verdicts[i].Name = r.name(answer.Verdicts[i].Partner)
+	}
 	answer.Uncounted, answer.Ignored = uncounted, r.current.Load().config.Shadow.Ignore
 	return answer, nil
 }

@@ -1,13 +1,11 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -27,8 +25,9 @@ const forAll = "all"
 //
 //	GET  /rollout?partner=&after=&limit=                         partners in pages; after is the next of the page before
 //	GET  /rollout/report?partner=
-//	GET  /rollout/audit?limit=                                   the last change first
+//	GET  /rollout/audit?partner=&limit=                          the last change first
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=true  partner=default for all without a stage of their own
+//	POST /rollout/next?partner=&stage=&percent=&by=&force=true   the stage after the one of a partner; if stage is given, only if it is this one
 //	POST /rollout/unset?partner=&by=&force=true                  a partner's own stage; with partner=default the default that was set
 //	POST /rollout/stop?by=&force=true                            the kill switch
 //	POST /rollout/resume?by=
@@ -45,12 +44,16 @@ const forAll = "all"
 // partner is the ID of a partner, or at least its first 12 digits if the partner is known. A POST is answered with its [Changed].
 // The change is in effect on this replica when the answer is sent, and on others within seconds. A second stop changes nothing
 // and is answered with the first one.
+//
+// With preview=true stage, next, unset, stop and resume change nothing, and by can be left out: the answer says what would change, and
+// which reasons there are against it.
 func (r *Router) Operator() http.Handler {
 	m := mux.NewRouter()
 	m.Path("/rollout").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.status))
 	m.Path("/rollout/report").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.report))
 	m.Path("/rollout/audit").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.audit))
 	m.Path("/rollout/stage").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.stage))
+	m.Path("/rollout/next").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.next))
 	m.Path("/rollout/unset").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.unset))
 	m.Path("/rollout/reset").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.reset))
 	m.Path("/rollout/stop").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.stop))
@@ -104,133 +107,23 @@ func jsonHandler[T any](do func(ctx context.Context, query string) (T, error)) h
 	}
 }
 
-// stage puts a partner, or the default, into a stage.
-func (r *Router) stage(ctx context.Context, query string) (c Changed, err error) {
-	q, err := parseQuery(query, "partner", "stage", "percent", "by", "force")
-	if err != nil {
-		return c, err
-	}
-	set := store.Stage{At: r.now()}
-	if set.By, err = q.by(); err != nil {
-		return c, err
-	}
-	to, err := q.position()
-	if err != nil {
-		return c, err
-	}
-	set.Stage, set.Percent = string(to.stage), to.percent
-	force, err := q.force()
-	if err != nil {
-		return c, err
-	}
-	if err := r.requireStore(); err != nil {
-		return c, err
-	}
-	if set.Partner, err = r.named(ctx, q["partner"]); err != nil {
-		return c, err
-	}
-	decided, err := r.store.Rollout(ctx)
-	if err != nil {
-		return c, err
-	}
-	from, _ := stageOf(r.current.Load().stages(decided), set.Partner)
-	m := move{set.Partner, from.position(), to}
-	if set.Forced, err = unlessForced(r.blockingReasons(ctx, decided, m), force); err != nil {
-		return c, err
-	}
-	ctx, cancel := withNewTimeout(ctx)
-	defer cancel()
-	if err := r.store.SetStage(ctx, set); err != nil {
-		return c, err
-	}
-	c = Changed{
-		Action: string(store.Staged), By: set.By, At: set.At, Partner: q["partner"],
-		From: string(from.Stage), FromPercent: from.Percent, To: set.Stage, ToPercent: percentOf(to.stage, to.percent), Forced: set.Forced,
-	}
-	if set.Partner != "" {
-		c.Partner = set.Partner.Short()
-	}
-	c.Effect, c.Warning = r.effect(ctx, decided, m), r.warning(m)
-	return c, r.changed(ctx, &c)
-}
-
-// unlessForced refuses a change that has blocking reasons and is not forced. forced reports whether there were any.
-func unlessForced(reasons []string, force bool) (forced bool, err error) {
-	if len(reasons) > 0 && !force {
-		return false, &operatorError{http.StatusConflict, "Not changed. To change it anyway, add --force. Reasons:\n  " + strings.Join(reasons, "\n  ")}
-	}
-	return len(reasons) > 0, nil
-}
-
-// parseChange reads the query of a change that may be forced.
-func (r *Router) parseChange(query string, action store.Action, keys ...string) (q params, c Changed, force bool, err error) {
-	if q, err = parseQuery(query, append(keys, "by", "force")...); err != nil {
-		return q, c, false, err
-	}
-	c = Changed{Action: string(action), At: r.now()}
-	if c.By, err = q.by(); err != nil {
-		return q, c, false, err
-	}
-	if force, err = q.force(); err != nil {
-		return q, c, false, err
-	}
-	return q, c, force, r.requireStore()
-}
-
-// unset removes a partner's own stage.
-func (r *Router) unset(ctx context.Context, query string) (c Changed, err error) {
-	q, c, force, err := r.parseChange(query, store.Staged, "partner")
-	if err != nil {
-		return c, err
-	}
-	partner, err := r.named(ctx, q["partner"])
-	if err != nil {
-		return c, err
-	}
-	decided, err := r.store.Rollout(ctx)
-	if err != nil {
-		return c, err
-	}
-	stages := r.current.Load().stages(decided)
-	from, own := stages[partner]
-	to := stages[""]
-	if partner == "" { // the default goes back to that of the config
-		own, to = to.At != nil, r.current.Load().stages(store.Rollout{})[""]
-	}
-	if !own {
-		return c, &operatorError{http.StatusNotFound, map[bool]string{false: "the partner has no stage of its own: the default applies to it", true: "no default was set: the default of the config applies"}[partner == ""]}
-	}
-	if c.Forced, err = unlessForced(r.blockingReasons(ctx, decided, move{partner, from.position(), to.position()}), force); err != nil {
-		return c, err
-	}
-	ctx, cancel := withNewTimeout(ctx)
-	defer cancel()
-	if err := r.store.UnsetStage(ctx, partner, c.By, c.At); err != nil {
-		return c, err
-	}
-	m := move{partner, from.position(), to.position()}
-	c.Effect, c.Warning = r.effect(ctx, decided, m), r.warning(m)
-	c.Partner, c.From, c.FromPercent, c.To, c.ToPercent = cmp.Or(partner.Short(), forDefault), string(from.Stage), from.Percent, string(to.Stage), to.Percent
-	return c, r.changed(ctx, &c)
-}
-
 // reset removes the counts of one partner or of all, after the cause of a FAIL was fixed.
 func (r *Router) reset(ctx context.Context, query string) (c Changed, err error) {
-	q, c, force, err := r.parseChange(query, store.Reset, "partner")
+	q, c, err := r.parseChange(query, store.Reset, "partner")
 	if err != nil {
 		return c, err
 	}
 	var partner partner.ID
-	if c.Partner = forAll; q["partner"] != forAll {
-		if partner, err = r.named(ctx, q["partner"]); err != nil {
+	if c.Partner = forAll; q.params["partner"] != forAll {
+		if partner, err = r.named(ctx, q.params["partner"]); err != nil {
 			return c, err
 		}
 		if partner == "" {
 			return c, badRequest("partner is missing: name one, or %s", forAll)
 		}
-		c.Partner = partner.Short()
+		c.Partner, c.Name = partner.Short(), r.name(partner)
 	}
-	if c.Forced, err = unlessForced(r.reasonsAgainstReset(ctx, partner), force); err != nil {
+	if c.Forced, err = unlessForced(r.reasonsAgainstReset(ctx, partner), q.force); err != nil {
 		return c, err
 	}
 	ctx, cancel := withNewTimeout(ctx)

@@ -78,6 +78,7 @@ type BillList struct {
 // A BillLine is a bill of the ledger, or a write of one.
 type BillLine struct {
 	Partner string        `json:"partner"`
+	Name    string        `json:"name,omitempty"` // of the partner
 	Bill    string        `json:"bill"`
 	Owner   string        `json:"owner"`           // the backend; if the ledger does not have the bill, where the write was sent
 	State   string        `json:"state,omitempty"` // pending, owned, released; none if the ledger does not have the bill
@@ -146,7 +147,7 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 	}
 	answer = BillList{Bills: []BillLine{}, LeftOut: all - len(list)}
 	for _, b := range list {
-		answer.Bills = append(answer.Bills, lineOf(b))
+		answer.Bills = append(answer.Bills, r.lineOf(b))
 	}
 	return answer, nil
 }
@@ -169,9 +170,9 @@ func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown bool
 	return r.store.UnknownOutcomes(ctx, f, f.Now.Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]])))
 }
 
-func lineOf(b store.ListedBill) BillLine {
+func (r *Router) lineOf(b store.ListedBill) BillLine {
 	line := BillLine{
-		Partner: b.Partner.Short(), Bill: b.Bill, Owner: b.Upstream, State: string(b.State),
+		Partner: b.Partner.Short(), Name: r.name(b.Partner), Bill: b.Bill, Owner: b.Upstream, State: string(b.State),
 		Since: known(b.Changed), Ends: known(b.Ends), Ended: known(b.Ended),
 	}
 	if w := b.Write; w != nil {

@@ -27,16 +27,20 @@ const recent = 35 * 24 * time.Hour
 // preconditionsWithin bounds the search for blocking reasons: an operator may be waiting for the kill switch.
 const preconditionsWithin = 3 * time.Second
 
-// blockingReasons are the reasons against a move, in words for the operator. A check that cannot be made is a reason, too.
-func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m move) (all []string) {
-	for _, check := range []func(context.Context, store.Rollout, move) ([]string, error){r.unsettled, r.undrained, r.unproven, r.uncarried} {
+// blockingReasons are the reasons against a move. A check that cannot be made is a reason, too.
+func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m move) (all []BlockingReason) {
+	for _, check := range []struct {
+		kind ReasonKind
+		find func(context.Context, store.Rollout, move) ([]string, error)
+	}{{Unsettled, r.unsettled}, {Undrained, r.undrained}, {Unproven, r.unproven}, {Uncarried, r.uncarried}} {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
-		found, err := check(ctx, decided, m)
+		found, err := check.find(ctx, decided, m)
 		cancel()
 		if err != nil {
-			found = []string{"a precondition could not be checked: " + err.Error()}
+			all = append(all, BlockingReason{Unchecked, "a precondition could not be checked: " + err.Error()})
+			continue
 		}
-		all = append(all, found...)
+		all = append(all, reasonsOf(check.kind, found)...)
 	}
 	return all
 }
@@ -143,7 +147,7 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	for _, partner := range partners {
 		own := slices.DeleteFunc(slices.Clone(verdicts), func(v evidence.Verdict) bool { return v.Partner != partner })
 		if why := m.lacksPass(own, s.config.Bills == config.Shared); why != "" {
-			all = append(all, partner.Short()+": "+why)
+			all = append(all, r.label(partner)+": "+why)
 		}
 	}
 	return shortened(all), nil
@@ -211,7 +215,7 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 }
 
 // reasonsAgainstStop are the blocking reasons of the kill switch. It does not wait for counts to be stored.
-func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (all []string) {
+func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (all []BlockingReason) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	decided, err := r.store.Rollout(ctx)
@@ -225,13 +229,13 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	}
 	s := r.current.Load()
 	stages := s.stages(decided)
-	all = r.lacking(counted, evidence.Old, func(partner partner.ID) bool {
+	all = reasonsOf(Uncarried, r.lacking(counted, evidence.Old, func(partner partner.ID) bool {
 		at, _ := stageOf(stages, partner)
 		return at.position().percentage() > 0
-	})
+	}))
 	if !decided.Restored.At.IsZero() && s.config.Bills == config.Separate {
-		all = append(all, fmt.Sprintf("the store was restored from a backup: a bill that was created at %s after that backup, and is sent again, will be created at %s too, because %[1]s is not probed while stopped",
-			s.backends[evidence.New], s.backends[evidence.Old]))
+		all = append(all, BlockingReason{FromStore, fmt.Sprintf("the store was restored from a backup: a bill that was created at %s after that backup, and is sent again, will be created at %s too, because %[1]s is not probed while stopped",
+			s.backends[evidence.New], s.backends[evidence.Old])})
 	}
 	return all
 }
@@ -275,7 +279,7 @@ func (r *Router) Check(ctx context.Context, c *config.Config) error {
 		return nil
 	}
 	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, run billbridge rollout set --default --stage %[1]s --force while the config says %[2]s. Reasons:\n  %[3]s",
-		to, from, strings.Join(reasons, "\n  "))
+		to, from, strings.Join(textsOf(reasons), "\n  "))
 }
 
 // Accept records the default stage of a config that takes effect, for the next Check.
@@ -294,7 +298,7 @@ func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (a
 	}
 	for _, v := range evidence.Verdicts(counted, r.limits()) {
 		if v.Ruling == evidence.Fail {
-			all = append(all, fmt.Sprintf("%s: %s by %s is FAIL, %s", v.Partner.Short(), v.Operation, v.Evidence, v.Reason))
+			all = append(all, fmt.Sprintf("%s: %s by %s is FAIL, %s", r.label(v.Partner), v.Operation, v.Evidence, v.Reason))
 		}
 	}
 	return shortened(all)
@@ -309,7 +313,7 @@ func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, co
 		}
 		for _, lack := range evidence.UnsupportedOf(n.Backends[backend]) {
 			if r.now().Sub(lack.Last) < recent {
-				all = append(all, fmt.Sprintf("%s: %s cannot carry %s: %s (calls: %d, the last at %s)", n.Partner.Short(), r.current.Load().backends[backend], n.Operation, lack.Why,
+				all = append(all, fmt.Sprintf("%s: %s cannot carry %s: %s (calls: %d, the last at %s)", r.label(n.Partner), r.current.Load().backends[backend], n.Operation, lack.Why,
 					lack.Count, lack.Last.UTC().Format(time.RFC3339)))
 			}
 		}

@@ -114,7 +114,7 @@ func (r Report) partners() section {
 		if len(held) == 0 {
 			held = []string{"-"}
 		}
-		all.rows = append(all.rows, []string{p.Partner, stage, seen, strings.Join(held, ", ")})
+		all.rows = append(all.rows, []string{Label(p.Partner, p.Name), stage, seen, strings.Join(held, ", ")})
 	}
 	return all
 }
@@ -133,11 +133,11 @@ func (r Report) comparisons() []section {
 			continue
 		}
 		compared.rows = append(compared.rows, []string{
-			v.Partner.Short(), v.Operation, string(v.Evidence), string(v.Ruling), strconv.Itoa(c.Number), strconv.Itoa(c.Bills), strconv.Itoa(c.Differed),
+			Label(v.Partner.Short(), v.Name), v.Operation, string(v.Evidence), string(v.Ruling), strconv.Itoa(c.Number), strconv.Itoa(c.Bills), strconv.Itoa(c.Differed),
 			evidence.Percent(c.Bound), strconv.Itoa(c.NotThere), strconv.Itoa(c.Moved), strconv.Itoa(c.Unclear), strconv.Itoa(c.Refused), v.Reason,
 		})
 		for _, f := range c.Fields {
-			fields.rows = append(fields.rows, []string{v.Partner.Short(), v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.Old, f.New, f.Bill, f.Request, f.At.UTC().Format(time.RFC3339)})
+			fields.rows = append(fields.rows, []string{Label(v.Partner.Short(), v.Name), v.Operation, f.Path, string(f.Kind), strconv.Itoa(f.Count), f.Old, f.New, f.Bill, f.Request, f.At.UTC().Format(time.RFC3339)})
 		}
 	}
 	return []section{compared, fields}
@@ -154,9 +154,9 @@ func (r Report) calls() []section {
 		if s == nil {
 			continue
 		}
-		calls.rows = append(calls.rows, []string{v.Partner.Short(), v.Operation, string(v.Ruling), strconv.Itoa(s.Calls[evidence.Old]), strconv.Itoa(s.Calls[evidence.New]), v.Reason})
+		calls.rows = append(calls.rows, []string{Label(v.Partner.Short(), v.Name), v.Operation, string(v.Ruling), strconv.Itoa(s.Calls[evidence.Old]), strconv.Itoa(s.Calls[evidence.New]), v.Reason})
 		rates := func(of evidence.Frequency) []string {
-			row := []string{v.Partner.Short(), v.Operation, of.Of}
+			row := []string{Label(v.Partner.Short(), v.Name), v.Operation, of.Of}
 			for backend, times := range of.Times {
 				row = append(row, fmt.Sprintf("%d (%s)", times, rate(times, s.Calls[backend])))
 			}
@@ -169,7 +169,7 @@ func (r Report) calls() []section {
 			mismatched.rows = append(mismatched.rows, rates(field))
 		}
 		for _, lack := range s.Unsupported {
-			unsupported.rows = append(unsupported.rows, []string{v.Partner.Short(), v.Operation, lack.Why, strconv.Itoa(lack.Count), lack.Last.UTC().Format(time.RFC3339)})
+			unsupported.rows = append(unsupported.rows, []string{Label(v.Partner.Short(), v.Name), v.Operation, lack.Why, strconv.Itoa(lack.Count), lack.Last.UTC().Format(time.RFC3339)})
 		}
 	}
 	return []section{calls, codes, unsupported, mismatched}

@@ -82,6 +82,7 @@ type Router struct {
 // settings are those of one config.
 type settings struct {
 	config    *config.Rollout
+	names     config.Partners
 	backends  [2]string                // the upstreams
 	upstreams []string                 // all of the config
 	wire      map[string]time.Duration // by upstream: how long after its arrival a create may take effect there
@@ -185,7 +186,7 @@ func (r *Router) Use(c *config.Config) {
 		own := *c.Rollout
 		own.Default, section = r.before, &own
 	}
-	s := &settings{config: section, backends: [2]string{c.Rollout.Old, c.Rollout.New}, wire: map[string]time.Duration{}}
+	s := &settings{config: section, names: c.Partners, backends: [2]string{c.Rollout.Old, c.Rollout.New}, wire: map[string]time.Duration{}}
 	for _, u := range c.Upstreams {
 		s.upstreams = append(s.upstreams, u.Name)
 		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles

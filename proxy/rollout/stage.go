@@ -43,6 +43,30 @@ type position struct {
 	forced  bool // set in spite of blocking reasons: the settling period of the partner is skipped
 }
 
+func (p position) String() string { return InWords(string(p.stage), percentOf(p.stage, p.percent)) }
+
+// canarySteps are the percentages of canary that a partner goes through, one after the other.
+var canarySteps = []int{10, 25, 50}
+
+// next is the position after this one. ok is false for the last stage.
+func (p position) next() (to position, ok bool) {
+	if p.stage == StageCanary {
+		for _, percent := range canarySteps {
+			if percent > p.percent {
+				return position{stage: StageCanary, percent: percent}, true
+			}
+		}
+	}
+	at := slices.Index(Stages, p.stage) + 1
+	if at == len(Stages) {
+		return p, false
+	}
+	if to = (position{stage: Stages[at]}); to.stage == StageCanary {
+		to.percent = canarySteps[0]
+	}
+	return to, true
+}
+
 // inPercentage reports whether canary sends a bill or a merchant of a partner to the new backend. With one salt the result is the same
 // on every replica. What is selected at a percentage is selected at every higher one: raising the percentage moves nothing back.
 func inPercentage(salt string, partner partner.ID, drawn string, percent int) bool {

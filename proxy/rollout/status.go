@@ -116,6 +116,7 @@ func InWords(stage string, percent *int) string {
 // A PartnerStatus is what is known of a partner: its stage and its bills.
 type PartnerStatus struct {
 	Partner string `json:"partner"`
+	Name    string `json:"name,omitempty"`
 	StageSetting
 	Default bool         `json:"by_default"` // it has no stage of its own
 	Seen    *time.Time   `json:"seen,omitempty"`
@@ -138,21 +139,24 @@ func (h BillCounts) Open() int { return h.Pending + h.Owned - h.Over - h.Ended }
 
 // Changed is a change of the rollout.
 type Changed struct {
-	Revision    int64     `json:"revision"`
-	Action      string    `json:"action"`
-	By          string    `json:"by"`
-	At          time.Time `json:"at"`
-	Partner     string    `json:"partner,omitempty"` // "default" for all without a stage of their own
-	From        string    `json:"from,omitempty"`    // in the audit log, left out if the partner had no stage of its own
-	FromPercent *int      `json:"from_percent,omitempty"`
-	To          string    `json:"to,omitempty"`
-	ToPercent   *int      `json:"to_percent,omitempty"`
-	Forced      bool      `json:"forced,omitempty"`
-	Already     bool      `json:"already,omitempty"`  // nothing was changed: this is the earlier change
-	Effect      *Effect   `json:"effect,omitempty"`   // of canary
-	Warning     string    `json:"warning,omitempty"`  // what the operator should know of the change
-	Subject     string    `json:"subject,omitempty"`  // the bill that was assigned, the upstream that may move
-	Unstored    string    `json:"unstored,omitempty"` // why a stop could not be stored: it is in effect on this gateway alone
+	Revision    int64            `json:"revision"`
+	Action      string           `json:"action"`
+	By          string           `json:"by"`
+	At          time.Time        `json:"at"`
+	Partner     string           `json:"partner,omitempty"` // "default" for all without a stage of their own
+	Name        string           `json:"name,omitempty"`    // of the partner
+	From        string           `json:"from,omitempty"`    // in the audit log, left out if the partner had no stage of its own
+	FromPercent *int             `json:"from_percent,omitempty"`
+	To          string           `json:"to,omitempty"`
+	ToPercent   *int             `json:"to_percent,omitempty"`
+	Forced      bool             `json:"forced,omitempty"`
+	Already     bool             `json:"already,omitempty"`  // nothing was changed: this is the earlier change
+	Effect      *Effect          `json:"effect,omitempty"`   // of canary
+	Warning     string           `json:"warning,omitempty"`  // what the operator should know of the change
+	Subject     string           `json:"subject,omitempty"`  // the bill that was assigned, the upstream that may move
+	Preview     bool             `json:"preview,omitempty"`  // nothing was changed: this is what would change
+	Reasons     []BlockingReason `json:"reasons,omitzero"`   // against the change, of a preview
+	Unstored    string           `json:"unstored,omitempty"` // why a stop could not be stored: it is in effect on this gateway alone
 }
 
 func (r *Router) status(ctx context.Context, query string) (answer Status, err error) {
@@ -245,7 +249,7 @@ func (r *Router) partnerStatuses(ctx context.Context, decided store.Rollout, onl
 	of := func(partner partner.ID) *PartnerStatus {
 		one := all[partner]
 		if one == nil {
-			one = &PartnerStatus{Partner: partner.Short()}
+			one = &PartnerStatus{Partner: partner.Short(), Name: s.names.Name(string(partner))}
 			all[partner] = one
 		}
 		return one
@@ -332,7 +336,7 @@ func declared(d store.Declaration) *Declared {
 const auditedMost = 10_000
 
 func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
-	q, err := parseQuery(query, "limit")
+	q, err := parseQuery(query, "partner", "limit")
 	if err != nil {
 		return nil, err
 	}
@@ -343,7 +347,15 @@ func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
 	if err := r.requireStore(); err != nil {
 		return nil, err
 	}
-	log, err := r.store.Audit(ctx, limit)
+	only, err := r.oneOrAll(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	read := func() ([]store.Change, error) { return r.store.Audit(ctx, limit) }
+	if only != "" {
+		read = func() ([]store.Change, error) { return r.store.AuditOf(ctx, only, limit) }
+	}
+	log, err := read()
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +364,7 @@ func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
 		answer[i] = Changed{Revision: c.Revision, Action: string(c.Action), By: c.By, At: c.At, Forced: c.Forced, Subject: c.Subject}
 		switch {
 		case c.Partner != "":
-			answer[i].Partner = c.Partner.Short()
+			answer[i].Partner, answer[i].Name = c.Partner.Short(), r.name(c.Partner)
 		case c.Action == store.Staged:
 			answer[i].Partner = forDefault
 		case c.Action == store.Reset:

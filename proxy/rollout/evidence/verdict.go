@@ -53,7 +53,8 @@ const (
 
 // A Verdict is the ruling on one partner and operation, with the counts that it depends on.
 type Verdict struct {
-	Partner   partner.ID `json:"partner"` // full; in a report for people, short
+	Partner   partner.ID `json:"partner"`        // full; in a report for people, short
+	Name      string     `json:"name,omitempty"` // of the partner; in a report for people
 	Operation string     `json:"operation"`
 	Evidence  Evidence   `json:"evidence"`
 	Ruling    Ruling     `json:"ruling"`

@@ -1,0 +1,215 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/store"
+)
+
+// A changeQuery is the query of a change.
+type changeQuery struct {
+	params
+	force, preview bool
+}
+
+// parseChange reads the query of a change that may be forced.
+func (r *Router) parseChange(query string, action store.Action, keys ...string) (q changeQuery, c Changed, err error) {
+	if q.params, err = parseQuery(query, append(keys, "by", "force")...); err != nil {
+		return q, c, err
+	}
+	c = Changed{Action: string(action), At: r.now()}
+	if q.preview, err = q.flag("preview"); err != nil {
+		return q, c, err
+	}
+	if c.Preview = q.preview; !c.Preview || q.params["by"] != "" {
+		if c.By, err = q.by(); err != nil {
+			return q, c, err
+		}
+	}
+	if q.force, err = q.params.force(); err != nil {
+		return q, c, err
+	}
+	return q, c, r.requireStore()
+}
+
+// A BlockingReason is a reason against a change. Its kind is for programs, its text for people.
+type BlockingReason struct {
+	Kind ReasonKind `json:"kind"`
+	Text string     `json:"text"`
+}
+
+// A ReasonKind says what kind of reason speaks against a change.
+type ReasonKind string
+
+// The kinds of reasons. README.md describes them.
+const (
+	Unsettled ReasonKind = "settling"   // the settling period of the partner is not over
+	Unproven  ReasonKind = "verdict"    // a verdict that the stage needs is not PASS
+	Uncarried ReasonKind = "calls"      // the backend cannot carry calls that the partner makes
+	Undrained ReasonKind = "open_bills" // bills at the old backend may be open
+	FromStore ReasonKind = "restored"   // the store was restored from a backup
+	Unchecked ReasonKind = "unchecked"  // a precondition could not be checked
+)
+
+// reasonsOf are texts of one kind.
+func reasonsOf(kind ReasonKind, texts []string) (all []BlockingReason) {
+	for _, text := range texts {
+		all = append(all, BlockingReason{kind, text})
+	}
+	return all
+}
+
+func textsOf(reasons []BlockingReason) (all []string) {
+	for _, reason := range reasons {
+		all = append(all, reason.Text)
+	}
+	return all
+}
+
+// unlessForced refuses a change that has blocking reasons and is not forced. forced reports whether there were any.
+func unlessForced(reasons []string, force bool) (forced bool, err error) {
+	if len(reasons) > 0 && !force {
+		return false, &operatorError{http.StatusConflict, "Not changed. To change it anyway, add --force. Reasons:\n  " + strings.Join(reasons, "\n  ")}
+	}
+	return len(reasons) > 0, nil
+}
+
+// stage puts a partner, or the default, into a stage.
+func (r *Router) stage(ctx context.Context, query string) (c Changed, err error) {
+	q, c, err := r.parseChange(query, store.Staged, "partner", "stage", "percent", "preview")
+	if err != nil {
+		return c, err
+	}
+	to, err := q.position()
+	if err != nil {
+		return c, err
+	}
+	partner, err := r.named(ctx, q.params["partner"])
+	if err != nil {
+		return c, err
+	}
+	return r.moveStage(ctx, q, c, partner, func(position) (position, error) { return to, nil })
+}
+
+// next puts a partner into the stage after its own. With a stage in the query, which the operator has seen, it does so only if that is the
+// next one: a second request for the same step does not make another step.
+func (r *Router) next(ctx context.Context, query string) (c Changed, err error) {
+	q, c, err := r.parseChange(query, store.Staged, "partner", "stage", "percent", "preview")
+	if err != nil {
+		return c, err
+	}
+	var want *position
+	if _, given := q.params["stage"]; given || q.params["percent"] != "" {
+		to, err := q.position()
+		if err != nil {
+			return c, err
+		}
+		want = &to
+	}
+	partner, err := r.named(ctx, q.params["partner"])
+	if err != nil {
+		return c, err
+	}
+	if partner == "" {
+		return c, badRequest("partner cannot be default here: set the default to a stage")
+	}
+	return r.moveStage(ctx, q, c, partner, func(from position) (position, error) {
+		to, ok := from.next()
+		switch {
+		case !ok:
+			return to, &operatorError{http.StatusConflict, fmt.Sprintf("Not changed: the stage is %s, which is the last one.", from)}
+		case want != nil && *want != to:
+			return to, &operatorError{http.StatusConflict, fmt.Sprintf("Not changed: the stage is %s, so the next one is %s and not %s.", from, to, *want)}
+		}
+		return to, nil
+	})
+}
+
+// moveStage changes the stage of a partner, or of the default for "", or shows the change. target returns the new stage.
+func (r *Router) moveStage(ctx context.Context, q changeQuery, c Changed, partner partner.ID, target func(from position) (position, error)) (Changed, error) {
+	decided, err := r.store.Rollout(ctx)
+	if err != nil {
+		return c, err
+	}
+	from, _ := stageOf(r.current.Load().stages(decided), partner)
+	to, err := target(from.position())
+	if err != nil {
+		return c, err
+	}
+	return r.move(ctx, q, c, decided, move{partner, from.position(), to}, func(ctx context.Context, forced bool) error {
+		return r.store.SetStage(ctx, store.Stage{Partner: partner, Stage: string(to.stage), Percent: to.percent, By: c.By, At: c.At, Forced: forced})
+	})
+}
+
+// unset removes a partner's own stage.
+func (r *Router) unset(ctx context.Context, query string) (c Changed, err error) {
+	q, c, err := r.parseChange(query, store.Staged, "partner", "preview")
+	if err != nil {
+		return c, err
+	}
+	partner, err := r.named(ctx, q.params["partner"])
+	if err != nil {
+		return c, err
+	}
+	decided, err := r.store.Rollout(ctx)
+	if err != nil {
+		return c, err
+	}
+	stages := r.current.Load().stages(decided)
+	from, own := stages[partner]
+	to := stages[""]
+	if partner == "" { // the default goes back to that of the config
+		own, to = to.At != nil, r.current.Load().stages(store.Rollout{})[""]
+	}
+	if !own {
+		return c, &operatorError{http.StatusNotFound, map[bool]string{false: "the partner has no stage of its own: the default applies to it", true: "no default was set: the default of the config applies"}[partner == ""]}
+	}
+	return r.move(ctx, q, c, decided, move{partner, from.position(), to.position()}, func(ctx context.Context, _ bool) error {
+		return r.store.UnsetStage(ctx, partner, c.By, c.At)
+	})
+}
+
+// move makes a move, or shows it.
+func (r *Router) move(ctx context.Context, q changeQuery, c Changed, decided store.Rollout, m move, change func(ctx context.Context, forced bool) error) (_ Changed, err error) {
+	reasons := r.blockingReasons(ctx, decided, m)
+	if !q.preview {
+		if c.Forced, err = unlessForced(textsOf(reasons), q.force); err != nil {
+			return c, err
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = withNewTimeout(ctx)
+		defer cancel()
+		if err := change(ctx, c.Forced); err != nil {
+			return c, err
+		}
+	}
+	if c.Partner = forDefault; m.partner != "" {
+		c.Partner, c.Name = m.partner.Short(), r.name(m.partner)
+	}
+	c.From, c.FromPercent = string(m.from.stage), percentOf(m.from.stage, m.from.percent)
+	c.To, c.ToPercent = string(m.to.stage), percentOf(m.to.stage, m.to.percent)
+	c.Effect, c.Warning = r.effect(ctx, decided, m), r.warning(m)
+	if q.preview {
+		c.Reasons = append([]BlockingReason{}, reasons...) // a list in JSON, also when it is empty
+		return c, nil
+	}
+	return c, r.changed(ctx, &c)
+}
+
+// name is the name of a partner, "" if it has none.
+func (r *Router) name(id partner.ID) string { return r.current.Load().names.Name(string(id)) }
+
+// label is a partner for people: the first digits of its ID, and its name.
+func (r *Router) label(id partner.ID) string { return Label(id.Short(), r.name(id)) }
+
+// Label is a partner for people.
+func Label(short, name string) string {
+	if name == "" {
+		return short
+	}
+	return short + " (" + name + ")"
+}
