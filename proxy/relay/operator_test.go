@@ -478,3 +478,22 @@ func TestReplayIsDeliveredAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// The partner of a callback has its name beside the hash, in the list, in one callback and in the audit log.
+func TestCallbacksHaveNamesOfPartners(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], jitter: 0", now: newClock().now, top: "partners: {" + partner.ShortOf(key) + ": {name: Hana Clinic}}"})
+	s.accept(s.bind(asked("v2", "https://partner.example.com/paid")), notice("v2", key, bill))
+	s.Carry(always(500, documented["v2"]))
+	s.round()
+	_, list := s.list("")
+	if len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	for _, target := range []string{"POST /callbacks/" + list[0].ID + "/drop", "GET /callbacks", "GET /callbacks/" + list[0].ID, "GET /callbacks/audit"} {
+		method, path, _ := strings.Cut(target, " ")
+		if w := s.ask(method, path); w.Code != 200 || method == "GET" && !strings.Contains(w.Body.String(), `"partner":"`+partner.ShortOf(key)+`","name":"Hana Clinic"`) {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+}
