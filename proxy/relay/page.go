@@ -42,7 +42,7 @@ func (r *Relay) page(w http.ResponseWriter, req *http.Request) {
 	}
 	p := Page{Callbacks: make([]Listed, len(found.Callbacks)), Next: found.Next}
 	for i, c := range found.Callbacks {
-		p.Callbacks[i] = listed(c)
+		p.Callbacks[i] = r.listed(c)
 	}
 	answer(w, p)
 }
