@@ -24,6 +24,7 @@ const forAll = "all"
 // Operator serves the rollout on the admin listener:
 //
 //	GET  /rollout?partner=&after=&limit=                         partners in pages; after is the next of the page before
+//	GET  /rollout/board?stage=&after=&limit=                     partners by stage, with traffic and verdict; without a stage the first of each
 //	GET  /rollout/report?partner=
 //	GET  /rollout/audit?partner=&limit=                          the last change first
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=true  partner=default for all without a stage of their own
@@ -50,6 +51,7 @@ const forAll = "all"
 func (r *Router) Operator() http.Handler {
 	m := mux.NewRouter()
 	m.Path("/rollout").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.status))
+	m.Path("/rollout/board").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.board))
 	m.Path("/rollout/report").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.report))
 	m.Path("/rollout/audit").Methods(http.MethodGet).HandlerFunc(jsonHandler(r.audit))
 	m.Path("/rollout/stage").Methods(http.MethodPost).HandlerFunc(jsonHandler(r.stage))

@@ -77,7 +77,8 @@ type Count struct {
 
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
 
-	Recent Recent `json:"recent,omitempty"` // bills that were created in the last day
+	Recent    Recent `json:"recent,omitempty"`     // bills that were created in the last day
+	RecentNew Recent `json:"recent_new,omitempty"` // of these, at the new backend; merchants are not counted separately
 }
 
 // A Field is the count of one field that differs, with its first example. The values are masked unless the field is public by the
@@ -258,6 +259,9 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 	n.Creates = n.Creates || end.Creates
 	if end.Creates && end.Succeeded {
 		n.Recent.add(end.Merchant, SlotOf(t.now()))
+		if backend == New {
+			n.RecentNew.add(OtherMerchants, SlotOf(t.now()))
+		}
 	}
 	at := &n.Backends[backend]
 	if end.Code != "" { // otherwise the gateway refused the call
@@ -363,6 +367,7 @@ func (n *Count) Merge(more Count) {
 		n.Backends[backend].merge(more.Backends[backend])
 	}
 	n.Recent.merge(more.Recent)
+	n.RecentNew.merge(more.RecentNew)
 }
 
 // Snapshot returns a copy of what has been counted.
@@ -380,7 +385,7 @@ func (t *Counts) Snapshot() Snapshot {
 
 // clone is a deep copy.
 func (n Count) clone() Count {
-	n.Fields, n.Bills.Least, n.Recent = maps.Clone(n.Fields), slices.Clone(n.Bills.Least), n.Recent.clone()
+	n.Fields, n.Bills.Least, n.Recent, n.RecentNew = maps.Clone(n.Fields), slices.Clone(n.Bills.Least), n.Recent.clone(), n.RecentNew.clone()
 	for backend, calls := range n.Backends {
 		n.Backends[backend].Codes, n.Backends[backend].Mismatched, n.Backends[backend].Unsupported = maps.Clone(calls.Codes), maps.Clone(calls.Mismatched), maps.Clone(calls.Unsupported)
 	}

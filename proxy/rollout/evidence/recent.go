@@ -23,6 +23,18 @@ func SlotOf(t time.Time) int64 { return t.Unix() / int64(slotLength/time.Second)
 // InLastDay reports whether a slot is in the last day. One slot more is accepted, as the clock of another replica may be ahead.
 func InLastDay(slot, now int64) bool { return slot > now-aDay && slot <= now+1 }
 
+// InLastDay returns how many bills were created in the day before a time.
+func (r Recent) InLastDay(now time.Time) (bills int) {
+	for _, slots := range r {
+		for slot, n := range slots {
+			if InLastDay(slot, SlotOf(now)) {
+				bills += n
+			}
+		}
+	}
+	return bills
+}
+
 // add counts a bill.
 func (r *Recent) add(merchant string, slot int64) {
 	if r.put(merchant, slot, 1) {

@@ -133,6 +133,29 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 	return all
 }
 
+// Together is the ruling of all verdicts of a partner: FAIL if one is, then INCONCLUSIVE, then PASS. A verdict that is INCONCLUSIVE only for
+// too few calls counts if there is no other. It is "" without verdicts.
+func Together(verdicts []Verdict) (all Ruling) {
+	weight := func(v Verdict) int {
+		switch {
+		case v.Ruling == Fail:
+			return 4
+		case v.Ruling == Inconclusive && !v.Few:
+			return 3
+		case v.Ruling == Pass:
+			return 2
+		}
+		return 1
+	}
+	most := 0
+	for _, v := range verdicts {
+		if w := weight(v); w > most {
+			most, all = w, v.Ruling
+		}
+	}
+	return all
+}
+
 func (n Count) compared() *Compared {
 	c := &Compared{
 		Number: n.Compared, Bills: min(n.Bills.number(), n.Compared), Differed: n.Differed, Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
