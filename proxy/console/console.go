@@ -110,7 +110,8 @@ type route struct {
 //	/calls                Calls, /calls/live their events
 //	/calls/{key}          one call
 //	/partners             the board
-//	/partners/{partner}   one partner
+//	/partners/{partner}   one partner, with /next, /set and /unset the changes of its stage
+//	/partners/stop        the kill switch, /partners/resume its end
 //	/bills                Bills
 //	/deliveries           Callbacks
 //	/deliveries/{id}      one callback
@@ -120,7 +121,7 @@ type route struct {
 //	/sign-in, /sign-out   sessions
 //	/static/…             style and scripts
 func (c *Console) routes() []route {
-	return []route{
+	return append([]route{
 		{pattern: "GET /static/{file}", serve: c.static},
 		{pattern: "GET /sign-in", serve: c.signIn},
 		{pattern: "POST /sign-in", serve: c.signIn, reads: true},
@@ -130,6 +131,9 @@ func (c *Console) routes() []route {
 		{pattern: "GET /calls", serve: c.calls},
 		{pattern: "GET /calls/live", serve: c.liveCalls},
 		{pattern: "GET /calls/{key}", serve: c.oneCall},
+
+		{pattern: "GET /partners", serve: c.partners},
+		{pattern: "GET /partners/{partner}", serve: c.onePartner},
 
 		{pattern: "GET /bills", serve: c.bills},
 		{pattern: "POST /bills/read", serve: c.readBill},
@@ -147,7 +151,7 @@ func (c *Console) routes() []route {
 		{pattern: "POST /deliveries/{id}/{do}", serve: c.decideCallback},
 		{pattern: "GET /deliveries/all/{do}", serve: c.decideCallbacks},
 		{pattern: "POST /deliveries/all/{do}", serve: c.decideCallbacks},
-	}
+	}, c.moveRoutes()...)
 }
 
 // A section is an entry of the navigation. Its title is the text nav.NAME.

@@ -75,7 +75,7 @@ func byName(a, b placed) int {
 
 // board is for GET /rollout/board.
 func (r *Router) board(ctx context.Context, query string) (answer Board, err error) {
-	q, err := parseQuery(query, "stage", "after", "limit")
+	q, err := parseQuery(query, "partner", "stage", "after", "limit")
 	if err != nil {
 		return answer, err
 	}
@@ -99,7 +99,11 @@ func (r *Router) board(ctx context.Context, query string) (answer Board, err err
 	if _, given := q["after"]; given && (!ok || len(wanted) > 1) {
 		return answer, badRequest("after is the next of the page before, and needs a stage")
 	}
-	all, err := r.placed(ctx)
+	only, err := r.oneOrAll(ctx, q)
+	if err != nil {
+		return answer, err
+	}
+	all, err := r.placed(ctx, only)
 	if err != nil {
 		return answer, err
 	}
@@ -118,8 +122,8 @@ func (r *Router) board(ctx context.Context, query string) (answer Board, err err
 	return answer, nil
 }
 
-// placed are the partners that were seen or have a stage of their own, by stage.
-func (r *Router) placed(ctx context.Context) (map[Stage][]placed, error) {
+// placed are the partners that were seen or have a stage of their own, by stage; or only one partner.
+func (r *Router) placed(ctx context.Context, only partner.ID) (map[Stage][]placed, error) {
 	decided, err := r.store.Rollout(ctx)
 	if err != nil {
 		return nil, err
@@ -131,6 +135,9 @@ func (r *Router) placed(ctx context.Context) (map[Stage][]placed, error) {
 	s := r.current.Load()
 	stages, all := s.stages(decided), map[Stage][]placed{}
 	add := func(id partner.ID, first time.Time) {
+		if only != "" && id != only {
+			return
+		}
 		at, own := stageOf(stages, id)
 		all[at.Stage] = append(all[at.Stage], placed{id, s.names.Name(string(id)), first, at, own})
 	}

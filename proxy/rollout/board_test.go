@@ -52,6 +52,11 @@ func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 	if got := card.Traffic.Share(); got != 33 {
 		t.Errorf("a share of %d %%", got)
 	}
+	for i, column := range answers[rollout.Board](d, "GET", "/rollout/board?partner="+hash("k")).Columns {
+		if want := map[bool]int{true: 1}[i == 2]; column.Number != want || len(column.Partners) != want {
+			t.Errorf("the board of one partner has %+v", column)
+		}
+	}
 	young := board.Columns[0].Partners[0]
 	if young.Partner != hash("young")[:12] || !young.Default || !young.Settled || young.Traffic.Share() != -1 || young.Ruling != "" {
 		t.Errorf("%+v", young)

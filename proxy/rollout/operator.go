@@ -24,7 +24,7 @@ const forAll = "all"
 // Operator serves the rollout on the admin listener:
 //
 //	GET  /rollout?partner=&after=&limit=                         partners in pages; after is the next of the page before
-//	GET  /rollout/board?stage=&after=&limit=                     partners by stage, with traffic and verdict; without a stage the first of each
+//	GET  /rollout/board?partner=&stage=&after=&limit=            partners by stage, with traffic and verdict; without a stage the first of each
 //	GET  /rollout/report?partner=
 //	GET  /rollout/audit?partner=&limit=                          the last change first
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=true  partner=default for all without a stage of their own
