@@ -50,7 +50,7 @@ func (c *Console) move(do string) http.HandlerFunc {
 }
 
 // target is the address of the change in the API.
-func (p *movePage) target(q url.Values) string {
+func (p movePage) target(q url.Values) string {
 	path := p.Do
 	if p.Do == "set" {
 		path = "stage"
@@ -66,10 +66,10 @@ func (p *movePage) target(q url.Values) string {
 }
 
 // From and To are the stages of the preview, for the form and the page.
-func (p *movePage) From() string { return rollout.InWords(p.Preview.From, p.Preview.FromPercent) }
+func (p movePage) From() string { return rollout.InWords(p.Preview.From, p.Preview.FromPercent) }
 
 // To is the new stage.
-func (p *movePage) To() string { return rollout.InWords(p.Preview.To, p.Preview.ToPercent) }
+func (p movePage) To() string { return rollout.InWords(p.Preview.To, p.Preview.ToPercent) }
 
 // confirmMove makes the change that the visitor has seen.
 func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page movePage) {

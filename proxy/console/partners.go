@@ -13,14 +13,14 @@ import (
 
 // A boardPage is the data of the page partners: all stages, or one with all of its partners, in pages.
 type boardPage struct {
-	Columns  []rollout.Column
-	Stage    string         // the only one; "" for all
-	Status   rollout.Status // without partners
-	Named    []string       // the names of the config
-	Find     string         // a partner that was not found
-	Problem  string
-	Done     string // what was changed just now: stop or resume
-	NextPage string // the query of the next page of a stage
+	Columns []rollout.Column
+	Stage   string         // the only one; "" for all
+	Status  rollout.Status // without partners
+	Named   []string       // the names of the config
+	Find    string         // a partner that was not found
+	Problem string
+	Done    string // what was changed just now: stop or resume
+	After   string // of the next page of a stage; "" if this is the last one
 }
 
 // boardAtOnce is how many partners a page of one stage has.
@@ -61,8 +61,8 @@ func (c *Console) partners(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page.Columns = board.Columns
-	if page.Stage != "" && len(board.Columns) == 1 && board.Columns[0].Next != "" {
-		page.NextPage = url.Values{"stage": {page.Stage}, "after": {board.Columns[0].Next}}.Encode()
+	if page.Stage != "" {
+		page.After = board.Columns[0].Next
 	}
 	c.page(w, r, "partners", page)
 }
