@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"billbridge/proxy/partner"
+
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
@@ -35,6 +37,13 @@ var pages = []page{
 	{"calls-problem", at("/calls?partner=nobody")},
 	{"call", func(s *site) string { return s.linkOn("/calls?outcome=ok&client=v2&form=legacy", "/calls/") }},
 	{"call-unknown", func(s *site) string { return s.linkOn("/calls?outcome=unknown", "/calls/") }},
+	{"partners", at("/partners")},
+	{"partners-stage", at("/partners?stage=old")},
+	{"partners-problem", at("/partners?partner=nobody")},
+	{"partner", at("/partners/" + partner.ShortOf(clinicKey))},
+	{"partner-next", at("/partners/" + partner.ShortOf(clinicKey) + "/next")},
+	{"partner-set", at("/partners/" + partner.ShortOf(clinicKey) + "/set?stage=canary&percent=10")},
+	{"partners-stop", at("/partners/stop")},
 	{"callbacks", at("/deliveries")},
 	{"callbacks-dead", at("/deliveries?state=dead")},
 	{"callback", func(s *site) string { return s.linkOn("/deliveries?state=dead", "/deliveries/cb_") }},

@@ -69,6 +69,7 @@ func (c *Console) partners(w http.ResponseWriter, r *http.Request) {
 
 // A partnerPage is the data of the page partner.
 type partnerPage struct {
+	Named string // as in the address: the digits of a partner that was not seen yet must be complete
 	rollout.PartnerStatus
 	Card    *rollout.Card // nil if the partner was not seen yet
 	Status  rollout.Status
@@ -89,7 +90,7 @@ var partnerChanges = []string{"next", "set", "unset"}
 func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
 	named := r.PathValue("partner")
 	q := url.Values{"partner": {named}}.Encode()
-	var page partnerPage
+	page := partnerPage{Named: named}
 	var board rollout.Board
 	for _, part := range []struct {
 		path   string
