@@ -106,20 +106,25 @@ func addCounts(ctx context.Context, q queries, version string, more Counts, at t
 // Counts returns what was counted by a version of the table, or by all versions for "", sorted by partner and operation: of one
 // partner, or of all for "".
 func (s *Store) Counts(ctx context.Context, version string, partner partner.ID) ([]Counts, error) {
-	from, to := partner, beyond("")
-	if partner != "" {
-		if !partner.IsFull() {
-			return nil, fmt.Errorf("store: counts are those of the full hash of a partner, or of none for all, not of %q", partner)
-		}
-		to = partner
+	if partner != "" && !partner.IsFull() {
+		return nil, fmt.Errorf("store: counts are those of the full hash of a partner, or of none for all, not of %q", partner)
 	}
+	return s.CountsIn(ctx, version, AllPartners.Of(partner))
+}
+
+// CountsIn is Counts for the partners of a range.
+func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Counts, error) {
 	if err := storable(map[string]string{"version": version}); err != nil {
 		return nil, err
 	}
 	return read(ctx, s, "reading counts", func(ctx context.Context, q queries) ([]Counts, error) {
+		is := "version = $1" // uses the index; an OR does not
+		if version == "" {
+			is = "$1 = ''"
+		}
 		rows, err := q.QueryContext(ctx, `
 			SELECT partner, operation, data FROM billbridge_counts
-			WHERE (version = $1 OR $1 = '') AND partner BETWEEN $2 AND $3 ORDER BY partner, operation, version`, version, from, to)
+			WHERE `+is+` AND partner >= $2 AND partner < $3 ORDER BY partner, operation, version`, version, in.From, in.Before)
 		return collect(rows, err, func(c *Counts, row *sql.Rows) error { return row.Scan(&c.Partner, &c.Operation, &c.Data) })
 	})
 }

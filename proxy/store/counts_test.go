@@ -333,3 +333,28 @@ func TestOldCountsAreRemoved(t *testing.T) {
 		equal(t, "what is left", len(countsOf(t, s, "1", "")), many)
 	})
 }
+
+// The counts of a range are those of its partners, of one version or of all.
+func TestCountsOfARange(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := replicasOn(t, url, 1)[0]
+		var all []store.Counts
+		for i := range 10 {
+			all = append(all, counted(fmt.Sprint("key", i), "read", strconv.Itoa(i)))
+		}
+		slices.SortFunc(all, func(a, b store.Counts) int { return cmp.Compare(a.Partner, b.Partner) })
+		add(t, s, noon, all...)
+		in := store.After(all[2].Partner).Through(all[6].Partner)
+		for _, version := range []string{"1", ""} {
+			got, err := s.CountsIn(t.Context(), version, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "of version "+version, got, all[3:7])
+		}
+		if got, err := s.CountsIn(t.Context(), "2", in); err != nil || len(got) != 0 {
+			t.Errorf("of another version: %v %v", got, err)
+		}
+	})
+}
