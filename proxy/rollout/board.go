@@ -9,6 +9,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/store"
 )
 
 // A Board has the partners in columns, one for each stage.
@@ -190,7 +191,7 @@ func (r *Router) card(ctx context.Context, one placed) (Card, error) {
 		Partner: one.id.Short(), Name: one.name, StageSetting: one.at, Default: !one.own,
 		Settled: !one.seen.IsZero() && r.now().Sub(one.seen) >= time.Duration(r.current.Load().config.Settle),
 	}
-	counted, err := r.fromStore(ctx, r.counts.Table(), one.id)
+	counted, err := r.fromStore(ctx, r.counts.Table(), store.AllPartners.Of(one.id))
 	if err != nil {
 		return card, err
 	}

@@ -26,7 +26,11 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	if q.force { // the reasons do not matter
 		within /= 6
 	}
-	if c.Forced, err = unlessForced(textsOf(r.reasonsAgainstStop(ctx, within)), q.force); err != nil {
+	reasons, err := r.reasonsAgainstStop(ctx, within)
+	if err != nil { // the kill switch must work without the store, too
+		r.log.Error("the calls that the old backend cannot carry could not be looked up before the stop", "error", err.Error())
+	}
+	if c.Forced, err = unlessForced(textsOf(reasons), q.force); err != nil {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/6)
 		defer cancel()
 		if decided, unread := r.store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
@@ -70,14 +74,18 @@ func (r *Router) previewStop(ctx context.Context, c Changed) (Changed, error) {
 	if pending := r.stopping.Load(); pending != nil {
 		first = *pending
 	}
-	switch {
-	case !first.At.IsZero():
+	if !first.At.IsZero() {
 		c.By, c.At, c.Already = first.By, first.At, true
 		return c, nil
+	}
+	reasons, unread := r.reasonsAgainstStop(ctx, preconditionsWithin/2)
+	c.Reasons = append([]BlockingReason{}, reasons...)
+	switch {
 	case err != nil:
 		c.Warning = "the store cannot be read, so reasons against the stop are not known. The stop takes effect on this gateway at once, and on others when the store has recorded it"
+	case unread != nil:
+		c.Warning = "reasons against the stop could not be looked up: " + unread.Error()
 	}
-	c.Reasons = append([]BlockingReason{}, r.reasonsAgainstStop(ctx, preconditionsWithin/2)...)
 	return c, nil
 }
 

@@ -93,15 +93,18 @@ func (r *Router) counted(ctx context.Context, partner partner.ID) (evidence.Snap
 	if err := r.flush(keep); err != nil {
 		return evidence.Snapshot{}, err
 	}
-	return r.fromStore(ctx, r.counts.Table(), partner)
+	return r.fromStore(ctx, r.counts.Table(), store.AllPartners.Of(partner))
 }
 
-// ofAllTables is what was counted by any version of the table: with the last seconds of this replica, but not of others.
-func (r *Router) ofAllTables(ctx context.Context, partner partner.ID) (evidence.Snapshot, error) {
+// ofAllTables is what was counted of the partners of a range by any version of the table: with the last seconds of this replica, but
+// not of others.
+func (r *Router) ofAllTables(ctx context.Context, in store.Range) (evidence.Snapshot, error) {
+	counted := r.unstored("")
+	counted.Counts = slices.DeleteFunc(counted.Counts, func(n evidence.Count) bool { return !in.Has(n.Partner) })
 	if r.store == nil {
-		return r.unstored(partner), nil
+		return counted, nil
 	}
-	return r.fromStore(ctx, "", partner, r.unstored(partner).Counts...)
+	return r.fromStore(ctx, "", in, counted.Counts...)
 }
 
 // unstored is what this replica counted that is not in the store yet.
@@ -112,10 +115,10 @@ func (r *Router) unstored(partner partner.ID) evidence.Snapshot {
 }
 
 // fromStore is what the store has for a version of the table, or for all for "", merged with more.
-func (r *Router) fromStore(ctx context.Context, version string, partner partner.ID, more ...evidence.Count) (evidence.Snapshot, error) {
+func (r *Router) fromStore(ctx context.Context, version string, in store.Range, more ...evidence.Count) (evidence.Snapshot, error) {
 	s := evidence.NewSnapshot(version, r.now().UTC().Truncate(time.Second))
 	s.Lost = int(r.lost.Load())
-	rows, err := r.store.Counts(ctx, version, partner)
+	rows, err := r.store.CountsIn(ctx, version, in)
 	if err != nil {
 		return evidence.Snapshot{}, err
 	}

@@ -207,7 +207,7 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 	case before < after:
 		backend = evidence.New
 	}
-	counted, err := r.ofAllTables(ctx, m.partner)
+	counted, err := r.ofAllTables(ctx, store.AllPartners.Of(m.partner))
 	if err != nil {
 		return nil, err
 	}
@@ -215,17 +215,16 @@ func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) (
 }
 
 // reasonsAgainstStop are the blocking reasons of the kill switch. It does not wait for counts to be stored.
-func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (all []BlockingReason) {
+func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (all []BlockingReason, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	decided, err := r.store.Rollout(ctx)
 	var counted evidence.Snapshot
 	if err == nil {
-		counted, err = r.ofAllTables(ctx, "")
+		counted, err = r.ofAllTables(ctx, store.AllPartners)
 	}
-	if err != nil { // the kill switch must work without the store, too
-		r.log.Error("the calls that the old backend cannot carry could not be looked up before the stop", "error", err.Error())
-		return nil
+	if err != nil {
+		return nil, err
 	}
 	s := r.current.Load()
 	stages := s.stages(decided)
@@ -237,7 +236,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 		all = append(all, BlockingReason{FromStore, fmt.Sprintf("the store was restored from a backup: a bill that was created at %s after that backup, and is sent again, will be created at %s too, because %[1]s is not probed while stopped",
 			s.backends[evidence.New], s.backends[evidence.Old])})
 	}
-	return all
+	return all, nil
 }
 
 // reasonsAgainstBegin are the blocking reasons of Begin: bills of the new backend in the ledger.

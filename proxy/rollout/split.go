@@ -62,7 +62,7 @@ func (r *Router) effect(ctx context.Context, decided store.Rollout, m move) *Eff
 	if m.to.stage != StageCanary {
 		return nil
 	}
-	counted, ok := r.forEffect(ctx, m.partner)
+	counted, ok := r.forEffect(ctx, store.AllPartners.Of(m.partner))
 	if !ok {
 		return nil
 	}
@@ -70,10 +70,10 @@ func (r *Router) effect(ctx context.Context, decided store.Rollout, m move) *Eff
 }
 
 // forEffect is what was counted lately. ok is false if that takes too long: an effect is not worth an error.
-func (r *Router) forEffect(ctx context.Context, partner partner.ID) (counted evidence.Snapshot, ok bool) {
+func (r *Router) forEffect(ctx context.Context, in store.Range) (counted evidence.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 	defer cancel()
-	counted, err := r.ofAllTables(ctx, partner)
+	counted, err := r.ofAllTables(ctx, in)
 	if err != nil {
 		r.log.Error("the effect of a percentage could not be estimated", "error", err.Error())
 	}

@@ -271,7 +271,7 @@ func (r *Router) partnerStatuses(ctx context.Context, decided store.Rollout, onl
 			}
 		}
 	}
-	counted, known := r.forEffects(ctx, stages, only)
+	counted, known := r.forEffects(ctx, stages, in.Of(only))
 	answer = []PartnerStatus{}
 	for id, one := range all {
 		placed, own := stageOf(stages, id)
@@ -285,12 +285,12 @@ func (r *Router) partnerStatuses(ctx context.Context, decided store.Rollout, onl
 	return answer, uncounted, nil
 }
 
-// forEffects is what was counted lately, by partner. ok is false if no stage is canary, or if it takes too long.
-func (r *Router) forEffects(ctx context.Context, stages map[partner.ID]StageSetting, only partner.ID) (counted map[partner.ID]evidence.Snapshot, ok bool) {
+// forEffects is what was counted lately of the partners of a range, by partner. ok is false if no stage is canary, or if it takes too long.
+func (r *Router) forEffects(ctx context.Context, stages map[partner.ID]StageSetting, in store.Range) (counted map[partner.ID]evidence.Snapshot, ok bool) {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(stages)), func(p StageSetting) bool { return p.Stage == StageCanary }) {
 		return nil, false
 	}
-	all, ok := r.forEffect(ctx, only)
+	all, ok := r.forEffect(ctx, in)
 	counted = map[partner.ID]evidence.Snapshot{}
 	for _, n := range all.Counts {
 		own := counted[n.Partner]
