@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
@@ -76,6 +77,8 @@ func (c *Console) storeKind() string {
 	switch {
 	case !address.IsSet():
 		return ""
+	case address.Reveal() == config.Memory:
+		return "SQLite, in memory"
 	case strings.HasPrefix(address.Reveal(), "sqlite:"):
 		return "SQLite"
 	}
