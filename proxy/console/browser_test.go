@@ -85,7 +85,7 @@ type tab struct {
 func newTab(t *testing.T) *tab {
 	t.Helper()
 	// The test's context ends too early for the browser to close.
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(findBrowser(t)),
@@ -333,4 +333,20 @@ func TestLiveCallsInABrowser(t *testing.T) {
 	p.follow("opening the call", chromedp.Click(chromedp.CSS("#rows a")))
 	p.wait("the call", `document.querySelector("h1").textContent === "Call: bill.create"`)
 	p.quiet("calls")
+}
+
+// The overview follows what happens without a reload, and the keyboard stays where it was.
+func TestOverviewInABrowser(t *testing.T) {
+	t.Parallel()
+	p, s := newTab(t), startSite(t, "")
+	s.post("/rollout/begin?by=test")
+	s.send("legacy", "create", clinicKey, "FIRST")
+	p.use(looks[0])
+	s.await("/", "<b>1</b>")
+	p.open(s.admin + "/")
+	p.do("a mark and the focus", chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true, document.getElementById("row-0").focus())`))
+	s.send("legacy", "read", clinicKey, "FIRST")
+	p.wait("the second call", `document.querySelector(".tiles b").textContent === "2"`)
+	p.wait("the focus", `window.sameDocument === true && document.activeElement.id === "row-0"`)
+	p.quiet("overview")
 }
