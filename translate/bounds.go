@@ -93,6 +93,8 @@ func (v value) notDigits() string {
 		return "a negative number"
 	case v.kind == text && content == "":
 		return "empty text"
+	case v.kind == text && allDigits(content) && v.raw != `"`+content+`"`:
+		return "text with escapes"
 	case v.kind == text && allDigits(content):
 		return "text with a leading zero"
 	case v.kind == text:
