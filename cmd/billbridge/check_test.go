@@ -17,10 +17,11 @@ import (
 
 // everyKey is a config with every section. Its file names are those of a folder with a certificate.
 const everyKey = `
+partners: {5f7b2ed74a97: {name: Hana Clinic}}
 listen: 127.0.0.1:0
 base_path: /partner
 tls: {cert: front.crt, key: front.key}
-admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.key}}
+admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.key}, console: true, tokens: [{name: anna, token: a-token-of-anna, may: operate}]}
 upstreams:
   new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, partner_connections: 8, wait: 2s, local_address: 192.0.2.10, tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
   old: {form: legacy, url: https://old.example.com, timeout: 10s}
@@ -133,7 +134,7 @@ func checkEveryKey(t *testing.T, root *yaml.Node) {
 	}
 	for _, key := range keys {
 		at := root.Content[0]
-		for part := range strings.SplitSeq(strings.ReplaceAll(key[1], "NAME", "new"), ".") {
+		for part := range strings.SplitSeq(strings.NewReplacer("NAME", "new", "HASH", "5f7b2ed74a97").Replace(key[1]), ".") {
 			i := slices.IndexFunc(at.Content, func(n *yaml.Node) bool { return n.Value == part })
 			if i < 0 || i%2 != 0 {
 				t.Errorf("the config of this test has no %s", key[1])
