@@ -224,6 +224,12 @@ func TestTokensOfAReload(t *testing.T) {
 	if err := d.checkTokens(&c); err != nil {
 		t.Errorf("no token on loopback: %v", err)
 	}
+	served := d.adminListener
+	d.adminListener, d.load = listenAnywhere(t), func() (*config.Config, error) { return &c, nil }
+	if err := d.Reload(); err == nil || !strings.HasPrefix(err.Error(), "admin.token is not set, and the admin socket listens on ") {
+		t.Errorf("a reload without a token on an open address: %v", err)
+	}
+	d.adminListener = served
 	open := &Server{adminListener: listenAnywhere(t)}
 	if err := open.checkTokens(&c); err == nil || !strings.Contains(fmt.Sprint(err), "set admin.token or admin.tokens in the config") {
 		t.Errorf("no token on an open address: %v", err)
