@@ -134,11 +134,6 @@ func newAdminRouter(t *tokens, metrics prometheus.Gatherer, ready func() []check
 		}
 		writeText(w, http.StatusOK, "reloaded")
 	})))
-	for _, prefix := range []string{"/rollout", "/callbacks", "/store"} { // without their section: not a page, but as any path that is not there
-		if handlers[prefix] == nil {
-			r.PathPrefix(prefix).Handler(requireToken(t, http.NotFoundHandler()))
-		}
-	}
 	if pages := handlers["/"]; pages != nil {
 		r.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return !isAdminPath(r.URL.Path) }).Handler(forPages(t, pages))
 	}
