@@ -148,7 +148,7 @@ func TestDemoPartnerMovesThroughAllStages(t *testing.T) {
 	failing := partner.Of("demo-key-03").Short()
 	awaitTrue(t, func() string { return report }, func() bool {
 		_, report, _ = runCommand(t, false, "rollout", "report", "--partner", failing, "--admin", d.admin)
-		return regexp.MustCompile(failing + ` +bill\.read +shadow +FAIL `).MatchString(report)
+		return regexp.MustCompile(failing + ` \(Quiet Otter Swim Club\) +bill\.read +shadow +FAIL `).MatchString(report)
 	})
 	d.stops(os.Interrupt)
 }

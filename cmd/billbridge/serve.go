@@ -162,8 +162,8 @@ func (c *serveCommand) applyFlags(checked *config.Config) (*config.Config, error
 		checked.Listen = c.Listen
 	}
 	if c.Admin != "" {
-		if host, _, err := net.SplitHostPort(c.Admin); !checked.Admin.Token.IsSet() && (err != nil || !config.Loopback(host)) {
-			return nil, usageError(fmt.Sprintf("--admin %s is not loopback: set admin.token in a config", c.Admin))
+		if host, _, err := net.SplitHostPort(c.Admin); len(checked.Admin.AllTokens()) == 0 && (err != nil || !config.Loopback(host)) {
+			return nil, usageError(fmt.Sprintf("--admin %s is not loopback: set admin.token or admin.tokens in a config", c.Admin))
 		}
 		checked.Admin.Listen = c.Admin
 	}
