@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -76,11 +77,15 @@ func (x *exchange) shortPartner() string {
 // maxBill is the most bytes of a bill id in the log: ids of any length can occur.
 const maxBill = 100
 
-// bill returns the bill id of the call, or "" if it has none.
+// bill returns the bill id of the call, or "" if it has none. A caller can write its key there, which must not be shown.
 func (x *exchange) bill() string {
-	if x.call == nil {
+	call := cmp.Or(x.call, x.in.readCall)
+	if call == nil {
 		return ""
 	}
-	bill := x.call.Value(billing.Bill)
+	bill, key := call.Value(billing.Bill), call.Value(billing.Partner)
+	if key != "" && strings.Contains(bill, key) {
+		return ""
+	}
 	return strings.ToValidUTF8(bill[:min(len(bill), maxBill)], "")
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"io"
 	"log/slog"
 	"sync"
@@ -127,8 +126,7 @@ func (x *exchange) keptOrNew() *kept {
 // describeMore sets the fields that the access log does not have.
 func (x *exchange) describeMore(f *Finished) {
 	if f.Bill == "" {
-		f.Bill = cmp.Or(x.bill(), x.decided.call.Bill)
-		f.Bill = f.Bill[:min(len(f.Bill), maxBill)]
+		f.Bill = x.bill()
 	}
 	if !x.in.at.IsZero() {
 		f.BodyTook = max(x.in.at.Sub(x.start), 0)

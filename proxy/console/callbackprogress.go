@@ -47,6 +47,10 @@ func (c *Console) decideWithProgress(w http.ResponseWriter, r *http.Request, do 
 		text, err := c.render(r, "callback-progress", "line", p)
 		return string(text), err
 	}}
+	if c.options.Callbacks == nil {
+		c.refuse(w, r, http.StatusNotFound, "error.path")
+		return
+	}
 	c.options.Callbacks.ServeHTTP(to, request)
 	if !to.begun { // refused
 		c.fail(w, r, &apiError{to.status, strings.TrimSpace(to.body.String())})

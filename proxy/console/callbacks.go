@@ -198,7 +198,7 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
 // callbackOf calls the API for the callback of the address of a page.
 func (c *Console) callbackOf(r *http.Request, method, rest string, answer any) error {
 	id := r.PathValue("id")
-	if strings.ContainsAny(id, "/.") || len(id) > 100 { // the API would take it for another path
+	if !strings.HasPrefix(id, "cb_") || strings.ContainsAny(id, "/.") || len(id) > 100 { // the API would take it for another path
 		return &apiError{http.StatusNotFound, "there is no callback with this id"}
 	}
 	return c.call(r, c.options.Callbacks, method, "/callbacks/"+url.PathEscape(id)+rest, nil, answer)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/translate/billing"
 )
 
 // namesConfig names two partners.
@@ -267,5 +269,33 @@ func TestLiveCalls(t *testing.T) {
 	}
 	if left := len(c.ring.followers); left != 0 {
 		t.Errorf("%d followers are left", left)
+	}
+}
+
+// A caller can write a phone or its key into the field of the bill. No page shows it.
+func TestR35_BillsThatLookLikePhonesAreHidden(t *testing.T) {
+	t.Parallel()
+	const phone = "01098765432"
+	bills := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"bills":[{"bill":"`+phone+`","partner":"0123456789ab","write":{"operation":"bill.cancel"}}]}`)
+	})
+	callbacks := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		one := `{"id":"cb_1","bill":"` + phone + `","state":"dead"}`
+		switch r.URL.Path {
+		case "/callbacks/counts":
+			one = `{}`
+		case "/callbacks/page":
+			one = `{"callbacks":[` + one + `]}`
+		}
+		_, _ = io.WriteString(w, one)
+	})
+	c := newConsole(t, Options{Rollout: bills, Callbacks: callbacks})
+	f := finished("x")
+	f.Bill = phone
+	c.Finished(f)
+	for _, path := range []string{"/calls", "/calls/" + keyOf(c.ring.last), "/bills", "/deliveries", "/deliveries/cb_1"} {
+		if status, body := get(t, c, path, ""); status != http.StatusOK || strings.Contains(body, phone) || !strings.Contains(body, billing.Hidden) {
+			t.Errorf("%s: %d, shows the phone: %t", path, status, strings.Contains(body, phone))
+		}
 	}
 }

@@ -200,6 +200,9 @@ func sectionOf(path string) string {
 // maxBody is the most that a form may have, in bytes: a document for the playground, and its overlay.
 const maxBody = 4 << 20
 
+// maxSignIn is the same for visitors that have not signed in.
+const maxSignIn = 16 << 10
+
 // ServeHTTP serves a page.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
@@ -222,7 +225,11 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && !c.reading[pattern] && !visitorOf(r).MayOperate:
 		c.refuse(w, r, http.StatusForbidden, "error.read_only")
 	default:
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		limit := int64(maxBody)
+		if ctx.Value(visitorKey{}) == nil {
+			limit = maxSignIn
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
 		c.mux.ServeHTTP(w, r)
 	}
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"billbridge/translate/billing"
 	"bytes"
 	"crypto/sha256"
 	"embed"
@@ -154,6 +155,7 @@ func (c *Console) parsePages() error {
 //	{{t "key" arg…}}          the text of a key
 //	{{word "prefix." value}}  the text of prefix.VALUE, or the value
 //	{{partner .ID}}           a partner: its name, and the 12 digits
+//	{{bill .Bill}}            the id of a bill, hidden if it does not look like one
 //	{{time .At}}              a time, in RFC 3339
 //	{{number .N}}             a number with separators
 //	{{address "/p" .Query}}   the address of a page with a query, for href
@@ -165,6 +167,7 @@ func (c *Console) functions(all texts, lang string) template.FuncMap {
 		"t":       func(key string, args ...any) (string, error) { return all.t(lang, key, args...) },
 		"word":    func(prefix string, value any) string { return all.word(lang, prefix, value) },
 		"partner": c.partner,
+		"bill":    billing.MaskBill,
 		"time":    timeElement,
 		"number":  number,
 

@@ -93,17 +93,24 @@ func (c *call) clone() *call {
 	return copied
 }
 
-// tell gives a call to the followers.
+// row returns a copy for lists, without the messages. It stays valid when c is used again.
+func (c *call) row() *call {
+	copied := &call{Finished: c.Finished, number: c.number}
+	copied.Request, copied.Reply = nil, nil
+	return copied
+}
+
+// tell gives a call to the followers. It does not wait.
 func (r *ring) tell(c *call) {
 	for to, follower := range r.followers {
 		if !follower.match(&c.Finished) {
 			continue
 		}
-		select {
-		case to <- c.clone():
-		default:
+		if len(to) == cap(to) { // only tell sends
 			follower.missed++
+			continue
 		}
+		to <- c.row()
 	}
 }
 
@@ -120,7 +127,7 @@ func (r *ring) list(match func(*proxy.Finished) bool, before uint64, limit int) 
 		if len(found) == limit {
 			return found, true
 		}
-		found = append(found, c.clone())
+		found = append(found, c.row())
 	}
 	return found, false
 }

@@ -48,11 +48,14 @@ func TestRingIsBounded(t *testing.T) {
 	if len(all) != maxCalls || more || r.holds() != maxCalls || all[0].ID != fmt.Sprint(maxCalls+9) || all[maxCalls-1].ID != "10" {
 		t.Errorf("%d calls, more %t, from %s to %s", len(all), more, all[0].ID, all[len(all)-1].ID)
 	}
-	if got := string(all[0].Request); got != fmt.Sprintf("request %d", maxCalls+9) {
+	if all[0].Request != nil {
+		t.Error("a list has copies of the messages")
+	}
+	if got := string(r.find(all[0].Key()).Request); got != fmt.Sprintf("request %d", maxCalls+9) {
 		t.Errorf("the newest request is %q", got)
 	}
-	if string(first.Request) != "request 0" || string(alsoFirst.Request) != "request 0" || alsoFirst.ID != "0" || r.find(first.Key()) != nil {
-		t.Errorf("the first call, which is not in the ring any more: %q, %v", first.Request, r.find(first.Key()))
+	if first.ID != "0" || string(alsoFirst.Request) != "request 0" || alsoFirst.ID != "0" || r.find(first.Key()) != nil {
+		t.Errorf("the first call, which is not in the ring any more: %q, %v", alsoFirst.Request, r.find(first.Key()))
 	}
 
 	large := bytes.Repeat([]byte("x"), 2*proxy.MaxKept)
@@ -132,5 +135,25 @@ func TestFollowersDoNotDelayCalls(t *testing.T) {
 	}
 	if _, _, _, ok := r.follow(every); ok {
 		t.Error("too many followers")
+	}
+}
+
+// Live pages that do not keep up cost a call nothing, and hold no messages.
+func TestFullFollowersCostNothing(t *testing.T) {
+	r, f := newRing(time.Now()), finished("a")
+	f.Bill, f.Request, f.Reply = "", bytes.Repeat([]byte("a"), 500), bytes.Repeat([]byte("b"), 500)
+	calls, missed, leave, _ := r.follow(every)
+	defer leave()
+	for range cap(calls) + maxCalls { // every buffer of the ring has its size
+		r.add(f)
+	}
+	if n := testing.AllocsPerRun(100, func() { r.add(f) }); n != 0 {
+		t.Errorf("%v allocations for a call that no page can take", n)
+	}
+	if n := missed(); n < maxCalls {
+		t.Errorf("%d calls were missed", n)
+	}
+	if c := <-calls; c.Request != nil || c.Reply != nil {
+		t.Error("a live page holds messages")
 	}
 }

@@ -76,8 +76,8 @@ func (c *Conn) Buffer() []byte { return c.out[:0] }
 
 var past = time.Unix(1, 0)
 
-// Sent reports whether a byte of the last call may have left.
-func (c *Conn) Sent() bool { return c.socket.sent.Load() }
+// Sent reports whether a byte of the last call may have left. While a large request is being written it is true.
+func (c *Conn) Sent() bool { return c.writing != nil || c.socket.sent.Load() }
 
 // Begin prepares the connection for a call that begins now and must end until a time, with the last byte of its reply. After that, and within
 // 50 ms after the end of ctx, the call fails with [ErrTimeout].

@@ -88,7 +88,7 @@ func (s *sessions) keep(a *admission) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for hash, one := range s.all {
-		if _, ok := a.find(one.token); !ok {
+		if !a.has(one.token) {
 			delete(s.all, hash)
 		}
 	}
@@ -100,9 +100,19 @@ func (t *tokens) SignIn(w http.ResponseWriter, r *http.Request, token string) (s
 	if status != http.StatusOK {
 		return status
 	}
+	return t.beginSession(w, r, hash)
+}
+
+// beginSession replaces the session of a request by a new one, and returns 200, or 401 if a reload has removed the token in the meantime.
+func (t *tokens) beginSession(w http.ResponseWriter, r *http.Request, hash tokenHash) (status int) {
 	t.sessions.end(r)
-	setSession(w, r, t.sessions.begin(hash), sessionLife)
-	return status
+	id := t.sessions.begin(hash)
+	if now := t.current.Load(); !now.has(hash) {
+		t.sessions.keep(now)
+		return http.StatusUnauthorized
+	}
+	setSession(w, r, id, sessionLife)
+	return http.StatusOK
 }
 
 // SignOut ends the session of a request.

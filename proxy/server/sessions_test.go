@@ -193,3 +193,48 @@ func TestWrongTokensOfSignInsAreSlowedDown(t *testing.T) {
 		}
 	})
 }
+
+// A reload during the sign-in removes the token: there is no session, also when the token comes back.
+func TestTokenRemovedDuringSignIn(t *testing.T) {
+	t.Parallel()
+	d := newAdminDesk(t, readAndOperate)
+	before := d.tokens.current.Load()
+	d.tokens.current.Store(&admission{tokens: before.tokens[1:]})
+	id := d.tokens.sessions.begin(before.tokens[0].hash)
+	if w := httptest.NewRecorder(); d.tokens.beginSession(w, httptest.NewRequest("POST", "/sign-in", nil), before.tokens[0].hash) != http.StatusUnauthorized || w.Header().Get("Set-Cookie") != "" {
+		t.Errorf("a session for a token that is gone: %v", w.Header())
+	}
+	d.tokens.current.Store(before)
+	r := httptest.NewRequest("GET", "/", nil)
+	r.AddCookie(&http.Cookie{Name: sessionCookie, Value: id})
+	if who, ok := d.tokens.sessions.find(r, before); ok {
+		t.Errorf("the session came back with its token: %+v", who)
+	}
+}
+
+// Requests without a token do not extend the delay after wrong ones.
+func TestDelayEndsWithoutWrongTokens(t *testing.T) {
+	t.Parallel()
+	d := newAdminDesk(t, readAndOperate)
+	for range freeGuesses {
+		d.ask("GET", "/metrics", "guess", "")
+	}
+	d.ask("GET", "/metrics", "", "")
+	d.tokens.mu.Lock()
+	if len(d.tokens.from) != 1 {
+		t.Fatalf("%d addresses", len(d.tokens.from))
+	}
+	for _, f := range d.tokens.from {
+		f.lastWrong = f.lastWrong.Add(-forgetAfter)
+	}
+	d.tokens.mu.Unlock()
+	d.ask("GET", "/metrics", "", "")
+	d.tokens.logDue()
+	d.tokens.mu.Lock()
+	defer d.tokens.mu.Unlock()
+	for from, f := range d.tokens.from {
+		if f.wrong != 0 {
+			t.Errorf("%s is still delayed", from)
+		}
+	}
+}

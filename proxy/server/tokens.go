@@ -48,7 +48,7 @@ type wrongTokens struct {
 	wrong            int // since the address was last forgotten
 	unlogged         int // requests with a wrong token, or none, since the last log line
 	waiting          int
-	lastWrong, lines time.Time // of the last failure, of the last log line
+	lastWrong, lines time.Time // of the last wrong token, of the last log line
 }
 
 // An admission is what one config says about who may do what.
@@ -100,6 +100,11 @@ func (a *admission) find(hash tokenHash) (who identity, ok bool) {
 		}
 	}
 	return who, ok
+}
+
+func (a *admission) has(hash tokenHash) bool {
+	_, ok := a.find(hash)
+	return ok
 }
 
 // identify returns who sent a request: the owner of its bearer token or, without one, of its session. It may wait for tokenDelay. status
@@ -194,9 +199,9 @@ func (t *tokens) fail(from netip.Prefix, reason string) {
 	}
 	if reason == "wrong" {
 		f.wrong++
+		f.lastWrong = time.Now()
 	}
 	f.unlogged++
-	f.lastWrong = time.Now()
 	if f.lines.IsZero() {
 		t.logLine(from, f)
 	}
@@ -218,7 +223,10 @@ func (t *tokens) logDue() {
 		if f.unlogged > 0 && now.Sub(f.lines) >= tokenLogInterval {
 			t.logLine(from, f)
 		}
-		if f.unlogged == 0 && f.waiting == 0 && now.Sub(f.lastWrong) >= forgetAfter {
+		if now.Sub(f.lastWrong) >= forgetAfter {
+			f.wrong = 0
+		}
+		if f.unlogged == 0 && f.waiting == 0 && f.wrong == 0 && now.Sub(f.lines) >= tokenLogInterval {
 			delete(t.from, from)
 		}
 	}
