@@ -187,3 +187,20 @@ func TestFinishedKeepsTheMessagesOfEachCall(t *testing.T) {
 	default:
 	}
 }
+
+// A caller that writes its key into the field of the bill finds it neither in the log nor in the console.
+func TestR35_KeyAsBillIsNotReported(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	back := newBackend(t, service)
+	g := newFinishedGateway(t, oneUpstream("v2", back.url, ""))
+	service.Fault(sandbox.Fault{Drop: true})
+	resend := newCall("legacy", "resend")
+	g.call("x", resend.path(), resend.with("billId", demoKey).body())
+	if !g.last.Unknown || g.last.Bill != "" {
+		t.Errorf("%+v", g.last)
+	}
+	if line := g.log.String() + g.last.Line(); strings.Contains(line, demoKey) || !strings.Contains(line, `"outcome":"unknown"`) {
+		t.Error(line)
+	}
+}

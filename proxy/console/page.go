@@ -1,7 +1,6 @@
 package console
 
 import (
-	"billbridge/translate/billing"
 	"bytes"
 	"crypto/sha256"
 	"embed"
@@ -16,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"billbridge/translate/billing"
 )
 
 //go:embed templates static
