@@ -237,3 +237,23 @@ func TestAnswersWithoutAPage(t *testing.T) {
 		}
 	}
 }
+
+// A refusingAccess refuses every token, and keeps it.
+type refusingAccess struct{ token string }
+
+func (a *refusingAccess) SignIn(_ http.ResponseWriter, _ *http.Request, token string) int {
+	a.token = token
+	return http.StatusUnauthorized
+}
+func (*refusingAccess) SignOut(http.ResponseWriter, *http.Request) {}
+
+// A visitor that has not signed in can send a token, and not much more.
+func TestSignInReadsASmallForm(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int]int{maxSignIn - 100: maxSignIn - 100, maxSignIn: 0, 1 << 20: 0} {
+		a := &refusingAccess{}
+		if status, _ := post(t, newConsole(t, Options{Access: a}), "/sign-in", "token="+strings.Repeat("a", size)); status == http.StatusOK || len(a.token) != want {
+			t.Errorf("%d bytes: %d, a token of %d bytes, want %d", size, status, len(a.token), want)
+		}
+	}
+}
