@@ -34,7 +34,6 @@ type callMessage struct {
 	To     translate.Form
 	Kept   bool
 	Fields []translate.ExplainedField
-	Reason string // why the whole message was refused
 }
 
 // oneCall shows one call: what happened, what became of each field, and its line of the log.
@@ -88,7 +87,4 @@ func messagesOf(f *proxy.Finished) []callMessage {
 
 func (m *callMessage) explain(e *translate.Explanation) {
 	m.Fields = billing.Mask(e)
-	if len(m.Fields) == 0 && e.Err != nil {
-		m.Reason = e.Err.Error()
-	}
 }

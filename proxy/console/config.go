@@ -58,9 +58,7 @@ func (c *Console) reload(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, r, http.StatusNotFound, "error.path")
 		return
 	}
-	err := c.options.Reload()
-	c.Reloaded(err)
-	if err != nil {
+	if err := c.options.Reload(); err != nil {
 		c.showConfig(w, r, http.StatusBadRequest)
 		return
 	}

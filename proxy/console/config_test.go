@@ -98,7 +98,11 @@ func TestConfigShowsTheLastReload(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var result error
-	c := newConsole(t, Options{Reload: func() error { return result }, Now: func() time.Time { return now }})
+	var c *Console
+	c = newConsole(t, Options{Now: func() time.Time { return now }, Reload: func() error {
+		c.Reloaded(result)
+		return result
+	}})
 	page := func() string {
 		_, body := get(t, c, "/config", "")
 		return body

@@ -32,7 +32,7 @@ type Options struct {
 	// Rollout, Callbacks, Store and Ready are handlers of the admin API. If one is nil, the gateway has no such section.
 	Rollout, Callbacks, Store, Ready http.Handler
 
-	Reload func() error          // if nil, the config cannot be read again
+	Reload func() error          // calls Reloaded; if nil, the config cannot be read again
 	Config func() *config.Config // the config in force
 	Access Access                // if nil, there are no tokens, and every visitor may operate
 	Now    func() time.Time      // if nil, time.Now
