@@ -27,9 +27,9 @@ type Admin struct {
 
 // An AdminToken is a token of one person or program.
 type AdminToken struct {
-	Name  string     `yaml:"name"` // in the audit log; "" for admin.token alone
-	Token Secret     `yaml:"token"`
-	May   Permission `yaml:"may"`
+	Name  string     `yaml:"name" config:"required"` // in the audit log; "" for admin.token alone
+	Token Secret     `yaml:"token" config:"required"`
+	May   Permission `yaml:"may" config:"required"`
 }
 
 // A Permission says what the owner of a token may do.
@@ -41,15 +41,10 @@ const (
 	Operate Permission = "operate"
 )
 
+func (Permission) words() []string { return texts(Read, Operate) }
+
 // UnmarshalYAML reads read or operate.
-func (p *Permission) UnmarshalYAML(n *yaml.Node) error {
-	switch v := Permission(n.Value); v {
-	case Read, Operate:
-		*p = v
-		return nil
-	}
-	return fmt.Errorf("must be read or operate, but is %q", n.Value)
-}
+func (p *Permission) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, p) }
 
 // AllTokens returns the tokens with and without a name. If there is none, the listener needs no token.
 func (a *Admin) AllTokens() []AdminToken {

@@ -20,15 +20,15 @@ import (
 
 // Callbacks says how callbacks of upstreams are delivered to partners (translate/README.md, Events).
 type Callbacks struct {
-	PublicURL Address `yaml:"public_url"` // the address of this gateway for upstreams; callbacks come to public_url/callback/ID
-	Listen    string  `yaml:"listen"`     // a separate listener for callbacks; "" for none
+	PublicURL Address `yaml:"public_url" config:"required"` // the address of this gateway for upstreams; callbacks come to public_url/callback/ID
+	Listen    string  `yaml:"listen"`                       // a separate listener for callbacks; "" for none
 
-	Success  Success          `yaml:"success"`  // which answer of a partner counts as delivered
-	Timeout  Duration         `yaml:"timeout"`  // of one attempt
-	Schedule []DurationOrZero `yaml:"schedule"` // the time before each attempt, since the attempt before it; its length is the number of attempts
-	Jitter   Fraction         `yaml:"jitter"`   // the fraction by which a time of Schedule is randomly shortened or extended
-	AtOnce   int              `yaml:"at_once"`  // the maximum number of concurrent attempts
-	PerHost  int              `yaml:"per_host"` // of these, the maximum for one host
+	Success  Success          `yaml:"success"`                  // which answer of a partner counts as delivered
+	Timeout  Duration         `yaml:"timeout"`                  // of one attempt
+	Schedule []DurationOrZero `yaml:"schedule"`                 // the time before each attempt, since the attempt before it; its length is the number of attempts
+	Jitter   Fraction         `yaml:"jitter"`                   // the fraction by which a time of Schedule is randomly shortened or extended
+	AtOnce   int              `yaml:"at_once" range:"1,10000"`  // the maximum number of concurrent attempts
+	PerHost  int              `yaml:"per_host" range:"1,10000"` // of these, the maximum for one host
 
 	LocalAddress LocalAddress `yaml:"local_address"` // the source address of attempts
 
@@ -86,15 +86,10 @@ const (
 	Any2xx     Success = "any-2xx"
 )
 
+func (Success) words() []string { return texts(Documented, Any2xx) }
+
 // UnmarshalYAML reads documented or any-2xx.
-func (s *Success) UnmarshalYAML(n *yaml.Node) error {
-	switch v := Success(n.Value); v {
-	case Documented, Any2xx:
-		*s = v
-		return nil
-	}
-	return fmt.Errorf("must be documented or any-2xx, but is %q", n.Value)
-}
+func (s *Success) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, s) }
 
 // InvalidAddress says what happens to a bill or a registration whose callback address the gateway does not call.
 type InvalidAddress string
@@ -105,15 +100,10 @@ const (
 	LeaveInvalid  InvalidAddress = "leave"
 )
 
+func (InvalidAddress) words() []string { return texts(RefuseInvalid, LeaveInvalid) }
+
 // UnmarshalYAML reads refuse or leave.
-func (a *InvalidAddress) UnmarshalYAML(n *yaml.Node) error {
-	switch v := InvalidAddress(n.Value); v {
-	case RefuseInvalid, LeaveInvalid:
-		*a = v
-		return nil
-	}
-	return fmt.Errorf("must be refuse or leave, but is %q", n.Value)
-}
+func (a *InvalidAddress) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, a) }
 
 // A DurationOrZero is a Duration that may be 0s.
 type DurationOrZero time.Duration
@@ -262,14 +252,6 @@ func (c *Config) checkCallbacks() {
 	}
 	if b.Retention < b.Window {
 		s.addProblem(fmt.Sprintf("must be at least %s, the window, but is %s: repeated callbacks are recognised by what is kept", b.Window, b.Retention), "callbacks", "retention")
-	}
-	for _, n := range []struct {
-		count int
-		key   string
-	}{{b.AtOnce, "at_once"}, {b.PerHost, "per_host"}} {
-		if n.count < 1 || n.count > 10_000 {
-			s.addProblem(fmt.Sprintf("must be from 1 to 10000, but is %d", n.count), "callbacks", n.key)
-		}
 	}
 	if len(b.Schedule) == 0 || len(b.Schedule) > 100 {
 		s.addProblem(fmt.Sprintf("must have from 1 to 100 durations, but has %d", len(b.Schedule)), "callbacks", "schedule")

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 // check checks what the types of the config cannot: references, files, and values that depend on each other. It also resolves paths
 // and secrets.
 func (c *Config) check() {
+	c.source.checkRanges(reflect.ValueOf(c))
 	c.checkListeners()
 	c.checkBasePath()
 	c.checkLimits()
@@ -29,6 +31,7 @@ func (c *Config) check() {
 	c.checkPass()
 	c.checkDrain()
 	c.checkLog()
+	c.checkTracing()
 	c.checkStore()
 	c.checkCallbacks()
 	c.checkRollout()
@@ -55,10 +58,6 @@ func (c *Config) checkBasePath() {
 
 func (c *Config) checkLimits() {
 	s := c.source
-	if c.Limits.Depth < 2 || c.Limits.Depth > 1000 {
-		s.addProblem(fmt.Sprintf("must be from 2 to 1000, but is %d", c.Limits.Depth), "limits", "depth")
-	}
-
 	if longest := DurationOrZero(time.Minute); c.Failures.Explain > longest {
 		s.addProblem(fmt.Sprintf("must be at most %s, but is %s: the caller waits for it", longest, c.Failures.Explain), "failures", "explain")
 	}
@@ -72,17 +71,6 @@ func (c *Config) checkLimits() {
 		}
 	}
 
-	for _, l := range []struct {
-		most int
-		key  string
-	}{{c.Limits.InFlight, "in_flight"}, {c.Limits.Connections, "connections"}, {c.Limits.AddressConnections, "address_connections"}} {
-		if l.most < 1 || l.most > 1_000_000 {
-			s.addProblem(fmt.Sprintf("must be from 1 to 1000000, but is %d", l.most), "limits", l.key)
-		}
-	}
-	if f := c.Limits.Framing; f != Strict && f != Lenient {
-		s.addProblem(fmt.Sprintf("must be strict or lenient, but is %q", f), "limits", "framing")
-	}
 	if c.Limits.Memory == 0 {
 		c.Limits.Memory = max(256<<20, 2*c.Limits.Body)
 	}
@@ -94,14 +82,6 @@ func (c *Config) checkLimits() {
 
 func (c *Config) checkPartnerLimit() {
 	s, l := c.source, &c.Limits.Partner
-	for _, n := range []struct {
-		most int
-		key  string
-	}{{l.InFlight, "in_flight"}, {l.Burst, "burst"}} {
-		if n.most < 0 || n.most > 1_000_000 {
-			s.addProblem(fmt.Sprintf("must be from 0 to 1000000, but is %d", n.most), "limits", "partner", n.key)
-		}
-	}
 	// With a lower rate, the partners whose calls must be remembered could be too many: callers can invent keys.
 	switch {
 	case math.IsNaN(l.Rate) || l.Rate != 0 && (l.Rate < 0.1 || l.Rate > 1_000_000):
@@ -184,9 +164,6 @@ func (c *Config) checkUpstreams() {
 		}
 		if u.Address.URL == nil {
 			s.addProblem("a url is needed, such as https://billing.example.com/partner", at("url")...)
-		}
-		if u.Connections < 1 {
-			s.addProblem(fmt.Sprintf("must be at least 1, but is %d", u.Connections), at("connections")...)
 		}
 		switch {
 		case u.PartnerConnections == 0:

@@ -25,13 +25,16 @@ import (
 )
 
 // A Config is a checked configuration. It is not modified after Load.
+//
+// The schema of [Schema] comes from the fields. The tag config:"required" is for keys without which a config is refused; range:"1,1000" gives
+// the smallest and the largest number, which Load checks.
 type Config struct {
 	Listen   string   `yaml:"listen"`
 	BasePath string   `yaml:"base_path"` // the document's {base_url} path, without a slash at its end: "" or "/partner"
 	TLS      *KeyPair `yaml:"tls"`       // of the listener for partners; nil for plain HTTP
 	Admin    Admin    `yaml:"admin"`
 
-	Upstreams Upstreams `yaml:"upstreams"`
+	Upstreams Upstreams `yaml:"upstreams" config:"required"`
 	Route     Route     `yaml:"route"`
 
 	Limits   Limits   `yaml:"limits"`
@@ -40,12 +43,14 @@ type Config struct {
 	Ready    Ready    `yaml:"ready"`
 	Failures Failures `yaml:"failures"`
 	Log      Log      `yaml:"log"`
+	Tracing  *Tracing `yaml:"tracing"` // nil: no spans are exported
 
 	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
 	Store     Store      `yaml:"store"`
 	Rollout   *Rollout   `yaml:"rollout"`  // nil: route decides on every call
 	Partners  Partners   `yaml:"partners"` // names for people
 
+	File       string           `yaml:"-"` // the name of the config file, "built-in" without one
 	TableFiles TableFiles       `yaml:"table"`
 	Table      *translate.Table `yaml:"-"` // compiled from TableFiles
 
@@ -57,11 +62,11 @@ type Config struct {
 // An Upstream is a billing backend.
 type Upstream struct {
 	Name        string         `yaml:"-"`
-	Form        translate.Form `yaml:"form"`
-	Address     Address        `yaml:"url"`         // the base URL; its path is a prefix
-	Timeout     Duration       `yaml:"timeout"`     // of one call, from getting a connection to the last byte of the reply
-	Connections int            `yaml:"connections"` // the maximum number; further calls wait for one
-	Wait        Duration       `yaml:"wait"`        // the maximum wait for a connection; after that nothing is sent
+	Form        translate.Form `yaml:"form" config:"required"`
+	Address     Address        `yaml:"url" config:"required"`  // the base URL; its path is a prefix
+	Timeout     Duration       `yaml:"timeout"`                // of one call, from getting a connection to the last byte of the reply
+	Connections int            `yaml:"connections" range:"1,"` // the maximum number; further calls wait for one
+	Wait        Duration       `yaml:"wait"`                   // the maximum wait for a connection; after that nothing is sent
 	TLS         *UpstreamTLS   `yaml:"tls"`
 	Local       LocalAddress   `yaml:"local_address"` // the source address of connections
 
@@ -130,27 +135,27 @@ type Route struct {
 
 // Limits bound what callers and upstreams can make the gateway hold.
 type Limits struct {
-	Body  Size `yaml:"body"`  // of a request
-	Depth int  `yaml:"depth"` // of nesting, in requests and replies
-	Reply Size `yaml:"reply"` // of an upstream's reply, also after decompression
+	Body  Size `yaml:"body"`                 // of a request
+	Depth int  `yaml:"depth" range:"2,1000"` // of nesting, in requests and replies
+	Reply Size `yaml:"reply"`                // of an upstream's reply, also after decompression
 
 	Memory Size `yaml:"memory"` // of the bodies of requests that are held at the same time; if not set, 256MiB or twice Body, whatever is more
 
-	InFlight int          `yaml:"in_flight"` // requests in progress at the same time
+	InFlight int          `yaml:"in_flight" range:"1,1000000"` // requests in progress at the same time
 	Partner  PartnerLimit `yaml:"partner"`
 
-	Connections        int       `yaml:"connections"`         // open at the same time, of partners and of upstreams that call back
-	AddressConnections int       `yaml:"address_connections"` // of these, from one source address; also its most requests in progress
-	Trusted            []Network `yaml:"trusted"`             // source addresses without that limit, such as a load balancer's
+	Connections        int       `yaml:"connections" range:"1,1000000"`         // open at the same time, of partners and of upstreams that call back
+	AddressConnections int       `yaml:"address_connections" range:"1,1000000"` // of these, from one source address; also its most requests in progress
+	Trusted            []Network `yaml:"trusted"`                               // source addresses without that limit, such as a load balancer's
 
 	Framing Framing `yaml:"framing"` // of requests in HTTP/1
 }
 
 // PartnerLimit is the limit of each partner's calls. All calls without a key count as those of one partner.
 type PartnerLimit struct {
-	InFlight int     `yaml:"in_flight"` // calls in progress at the same time; 0 for no limit
-	Rate     float64 `yaml:"rate"`      // calls per second; 0 for no limit
-	Burst    int     `yaml:"burst"`     // calls beyond Rate that may come at once; 0 in the file means one second's calls, at least 1
+	InFlight int     `yaml:"in_flight" range:"0,1000000"` // calls in progress at the same time; 0 for no limit
+	Rate     float64 `yaml:"rate"`                        // calls per second; 0 for no limit
+	Burst    int     `yaml:"burst" range:"0,1000000"`     // calls beyond Rate that may come at once; 0 in the file means one second's calls, at least 1
 }
 
 // Framing says which requests are refused because two servers could disagree about where they end.
@@ -161,6 +166,11 @@ const (
 	Strict  Framing = "strict"
 	Lenient Framing = "lenient"
 )
+
+func (Framing) words() []string { return texts(Strict, Lenient) }
+
+// UnmarshalYAML reads strict or lenient.
+func (f *Framing) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, f) }
 
 // Timeouts are those of a partner's connection.
 type Timeouts struct {
@@ -191,15 +201,10 @@ const (
 	Reported StoreReadiness = "reported"
 )
 
+func (StoreReadiness) words() []string { return texts(Required, Reported) }
+
 // UnmarshalYAML reads required or reported.
-func (r *StoreReadiness) UnmarshalYAML(n *yaml.Node) error {
-	switch v := StoreReadiness(n.Value); v {
-	case Required, Reported:
-		*r = v
-		return nil
-	}
-	return fmt.Errorf("must be required or reported, but is %q", n.Value)
-}
+func (r *StoreReadiness) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, r) }
 
 // Failures says how failures are answered.
 type Failures struct {
@@ -269,6 +274,7 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 		return nil, err
 	}
 	c := defaults()
+	c.File = file.Name
 	c.source = &source{file: file.Name, root: root, lookup: lookup}
 	if c.source.checkNodes(root); len(c.source.problems) > 0 {
 		return nil, c.source.problems.Sorted()

@@ -22,6 +22,9 @@ func parse(t *testing.T, text string) *config.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := inEditor(configSchema(t), []byte(text)); err != nil {
+		t.Errorf("the schema refuses a config that Parse accepts: %v", err)
+	}
 	return c
 }
 

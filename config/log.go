@@ -26,13 +26,13 @@ type LogLevel string
 
 var logLevels = map[LogLevel]slog.Level{"info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
+func (LogLevel) words() []string { return []string{"info", "warn", "error"} }
+
 // UnmarshalYAML reads info, warn or error.
 func (l *LogLevel) UnmarshalYAML(n *yaml.Node) error {
-	v := LogLevel(n.Value)
-	if _, ok := logLevels[v]; !ok {
-		return fmt.Errorf("must be info, warn or error, but is %q; there are no debug lines", n.Value)
+	if err := loadWord(n, l); err != nil {
+		return fmt.Errorf("%w; there are no debug lines", err)
 	}
-	*l = v
 	return nil
 }
 

@@ -14,8 +14,8 @@ import (
 
 // A Partner is what people know of a partner.
 type Partner struct {
-	Hash string `yaml:"-"`    // the first digits of the SHA-256 of its key, at least 12
-	Name string `yaml:"name"` // for output
+	Hash string `yaml:"-"`                      // the first digits of the SHA-256 of its key, at least 12
+	Name string `yaml:"name" config:"required"` // for output
 }
 
 // Partners are in the order of their hashes.

@@ -146,6 +146,7 @@ store: {url: "sqlite:billbridge.db"}
 callbacks: {public_url: https://bridge.example.com}
 rollout: {old: old, new: new}
 partners: {5f7b2ed74a97: {name: Hana Clinic}}
+tracing: {otlp: "http://127.0.0.1:4318"}
 `
 	if err := yaml.Unmarshal([]byte(text), &root); err != nil {
 		t.Fatal(err)

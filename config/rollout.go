@@ -15,9 +15,9 @@ import (
 
 // Rollout says how partners move from the old backend to the new one.
 type Rollout struct {
-	Old   string `yaml:"old"`   // the upstream that is the old backend
-	New   string `yaml:"new"`   // the upstream that is the new backend
-	Bills Bills  `yaml:"bills"` // whether both backends see the same bills
+	Old   string `yaml:"old" config:"required"` // the upstream that is the old backend
+	New   string `yaml:"new" config:"required"` // the upstream that is the new backend
+	Bills Bills  `yaml:"bills"`                 // whether both backends see the same bills
 
 	Default string   `yaml:"default"` // the stage of partners without a stage of their own: old, shadow, canary, new or drained
 	Settle  Duration `yaml:"settle"`  // the settling period: how long a partner must have called through the gateway before it leaves the old backend
@@ -43,15 +43,10 @@ const (
 	Shared   Bills = "shared"
 )
 
+func (Bills) words() []string { return texts(Separate, Shared) }
+
 // UnmarshalYAML reads separate or shared.
-func (b *Bills) UnmarshalYAML(n *yaml.Node) error {
-	switch v := Bills(n.Value); v {
-	case Separate, Shared:
-		*b = v
-		return nil
-	}
-	return fmt.Errorf("must be separate or shared, but is %q", n.Value)
-}
+func (b *Bills) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, b) }
 
 // Split says what the percentage of stage canary is of.
 type Split string
@@ -63,30 +58,25 @@ const (
 	ByMerchant Split = "merchant"
 )
 
+func (Split) words() []string { return texts(ByBill, ByMerchant) }
+
 // UnmarshalYAML reads bill or merchant.
-func (s *Split) UnmarshalYAML(n *yaml.Node) error {
-	switch v := Split(n.Value); v {
-	case ByBill, ByMerchant:
-		*s = v
-		return nil
-	}
-	return fmt.Errorf("must be bill or merchant, but is %q", n.Value)
-}
+func (s *Split) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, s) }
 
 // Shadow limits the load of shadow comparisons.
 type Shadow struct {
-	Rate     Fraction `yaml:"rate"`      // the fraction of reads that are compared
-	InFlight int      `yaml:"in_flight"` // the maximum number of concurrent comparisons; further ones are dropped and counted
-	Bytes    Size     `yaml:"bytes"`     // the maximum memory of all of them
-	Ignore   []string `yaml:"ignore"`    // v2 paths of fields that are not compared
+	Rate     Fraction `yaml:"rate"`                      // the fraction of reads that are compared
+	InFlight int      `yaml:"in_flight" range:"1,10000"` // the maximum number of concurrent comparisons; further ones are dropped and counted
+	Bytes    Size     `yaml:"bytes"`                     // the maximum memory of all of them
+	Ignore   []string `yaml:"ignore"`                    // v2 paths of fields that are not compared
 }
 
 // Verdict is what a PASS requires.
 type Verdict struct {
-	Comparisons int      `yaml:"comparisons"` // the minimum per operation, and of calls at each backend
-	Bills       int      `yaml:"bills"`       // the minimum number of different bills in these
-	Mismatch    Fraction `yaml:"mismatch"`    // the upper confidence bound of the mismatch rate; amounts, states and codes may not differ at all
-	Unclear     Fraction `yaml:"unclear"`     // the maximum fraction of comparisons without a reply
+	Comparisons int      `yaml:"comparisons" range:"1,"` // the minimum per operation, and of calls at each backend
+	Bills       int      `yaml:"bills" range:"1,"`       // the minimum number of different bills in these
+	Mismatch    Fraction `yaml:"mismatch"`               // the upper confidence bound of the mismatch rate; amounts, states and codes may not differ at all
+	Unclear     Fraction `yaml:"unclear"`                // the maximum fraction of comparisons without a reply
 }
 
 // DefaultSendWithin is the value of rollout.send_within for a config without a rollout.
@@ -159,9 +149,6 @@ func (c *Config) checkBackends(r *Rollout) {
 
 func (c *Config) checkShadow(r *Rollout) {
 	s := c.source
-	if n := r.Shadow.InFlight; n < 1 || n > 10_000 {
-		s.addProblem(fmt.Sprintf("must be from 1 to 10000, but is %d", n), "rollout", "shadow", "in_flight")
-	}
 	if r.Shadow.Bytes < 128<<10 {
 		s.addProblem(fmt.Sprintf("must be at least 128KiB, the largest size of one comparison, but is %s", r.Shadow.Bytes), "rollout", "shadow", "bytes")
 	}
@@ -175,14 +162,6 @@ func (c *Config) checkShadow(r *Rollout) {
 
 func (c *Config) checkVerdict(r *Rollout) {
 	s := c.source
-	for _, minimum := range []struct {
-		key   string
-		value int
-	}{{"comparisons", r.Verdict.Comparisons}, {"bills", r.Verdict.Bills}} {
-		if minimum.value < 1 {
-			s.addProblem(fmt.Sprintf("must be at least 1, but is %d", minimum.value), "rollout", "verdict", minimum.key)
-		}
-	}
 	for _, limit := range []struct {
 		key, reason string
 		value       Fraction

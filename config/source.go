@@ -34,6 +34,9 @@ func (s *source) addProblem(text string, keys ...string) {
 	if len(path) > 1 && path[0] == "partners" {
 		path[1] = shownHash(path[1])
 	}
+	if len(path) > 2 && path[0] == "tracing" && !headerName.MatchString(path[2]) {
+		path[2] = notShown
+	}
 	p.Text = strings.Join(path, ".") + ": " + withoutSecrets(text)
 	s.problems = append(s.problems, p)
 }

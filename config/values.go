@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,29 @@ func (s *Size) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
+// loadWord reads a value of a type with a fixed choice. The schema has the same words.
+func loadWord[T interface {
+	~string
+	words() []string
+}](n *yaml.Node, value *T,
+) error {
+	words := (*value).words()
+	if last := len(words) - 1; !slices.Contains(words, n.Value) {
+		return fmt.Errorf("must be %s or %s, but is %q", strings.Join(words[:last], ", "), words[last], n.Value)
+	}
+	*value = T(n.Value)
+	return nil
+}
+
+// texts returns the words of a type.
+func texts[T ~string](words ...T) []string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w)
+	}
+	return list
+}
+
 func (s Size) String() string {
 	switch {
 	case s%(1<<20) == 0:
@@ -60,15 +84,10 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
+func (Status) words() []string { return texts(Own, Always200) }
+
 // UnmarshalYAML reads own or always-200.
-func (s *Status) UnmarshalYAML(n *yaml.Node) error {
-	switch v := Status(n.Value); v {
-	case Own, Always200:
-		*s = v
-		return nil
-	}
-	return fmt.Errorf("must be own or always-200, but is %q", n.Value)
-}
+func (s *Status) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, s) }
 
 // UnmarshalYAML reads a base URL.
 func (a *Address) UnmarshalYAML(n *yaml.Node) error {

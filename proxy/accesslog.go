@@ -15,6 +15,7 @@ import (
 // observe updates the metrics, writes a line of the access log and calls Options.Finished when an exchange has ended.
 func (g *Gateway) observe(x *exchange) {
 	g.metrics.observe(x)
+	x.endSpan()
 	if !x.isReported() {
 		var f Finished // on the stack
 		g.writeLine(x, &f)

@@ -7,12 +7,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -115,35 +118,65 @@ func (readConn) RequestRead() bool { return true }
 // nothing. Its allocations are those of the gateway and of the connection to the upstream.
 func BenchmarkRead(b *testing.B) {
 	for _, client := range forms {
-		b.Run(client+" from v2", func(b *testing.B) {
-			service := newService()
-			prepareBill(b, service, stateBefore["read"], demoBill)
-			direct := httptest.NewRecorder()
-			q := newCall("v2", "read")
-			service.ServeHTTP(direct, httptest.NewRequest("POST", q.path(), strings.NewReader(q.body())))
-			gateway, err := proxy.New(parse(b, oneUpstream("v2", cannedUpstream(b, direct.Body.String()))), proxy.Options{
-				Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
-			})
+		b.Run(client+" from v2", func(b *testing.B) { benchmarkRead(b, client, nil) })
+	}
+}
+
+// BenchmarkTracing is BenchmarkRead with tracing. Its receiver takes the spans and does nothing with them, in this process.
+func BenchmarkTracing(b *testing.B) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer receiver.Close()
+	at, err := url.Parse(receiver.URL + "/v1/traces")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, row := range []struct {
+		name    string
+		section *config.Tracing
+	}{
+		{"off", nil},
+		{"sample 0.01", &config.Tracing{OTLP: config.Address{URL: at}, Sample: 0.01}},
+		{"sample 1", &config.Tracing{OTLP: config.Address{URL: at}, Sample: 1}},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			t, err := tracing.New(tracing.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer gateway.Close()
-			q = newCall(client, "read")
-			text, body, w := q.body(), new(rereadBody), &emptyWriter{header: http.Header{}}
-			ctx, cancel := context.WithCancel(proxy.WithConn(b.Context(), readConn{})) // as net/http has one
-			defer cancel()
-			r := httptest.NewRequest("POST", q.path(), body).WithContext(ctx)
-			r.Header.Set("Content-Type", "application/json")
-			r.ContentLength = int64(len(text))
-			b.ReportAllocs()
-			for b.Loop() {
-				body.Reset(text)
-				clear(w.header)
-				gateway.ServeHTTP(w, r)
-				if w.status != 200 {
-					b.Fatal(w.status)
-				}
-			}
+			t.Use(row.section)
+			defer t.Close(b.Context())
+			benchmarkRead(b, "legacy", t)
 		})
+	}
+}
+
+func benchmarkRead(b *testing.B, client string, traces *tracing.Tracing) {
+	service := newService()
+	prepareBill(b, service, stateBefore["read"], demoBill)
+	direct := httptest.NewRecorder()
+	q := newCall("v2", "read")
+	service.ServeHTTP(direct, httptest.NewRequest("POST", q.path(), strings.NewReader(q.body())))
+	gateway, err := proxy.New(parse(b, oneUpstream("v2", cannedUpstream(b, direct.Body.String()))), proxy.Options{
+		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), Tracing: traces,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer gateway.Close()
+	q = newCall(client, "read")
+	text, body, w := q.body(), new(rereadBody), &emptyWriter{header: http.Header{}}
+	ctx, cancel := context.WithCancel(proxy.WithConn(b.Context(), readConn{})) // as net/http has one
+	defer cancel()
+	r := httptest.NewRequest("POST", q.path(), body).WithContext(ctx)
+	r.Header.Set("Content-Type", "application/json")
+	r.ContentLength = int64(len(text))
+	b.ReportAllocs()
+	for b.Loop() {
+		body.Reset(text)
+		clear(w.header)
+		gateway.ServeHTTP(w, r)
+		if w.status != 200 {
+			b.Fatal(w.status)
+		}
 	}
 }

@@ -39,7 +39,9 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 		Expiry: x.call.Value(billing.Expiry), Member: x.call.Value(billing.Member), Merchant: x.call.Value(billing.Merchant),
 		URL: strings.Clone(partnerURL),
 	}
+	span := x.span.Internal("store callback address")
 	gatewayURL, err := x.gateway.relay.Bind(ctx, asked)
+	span.EndWith(err, "refused")
 	var wrong *relay.Wrong
 	switch {
 	case errors.As(err, &wrong):

@@ -7,12 +7,13 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/tracing"
 	"billbridge/translate/billing"
 )
 
 // compare offers a read for a comparison with the other backend. request and reply are those of the backend that has answered.
 func (x *exchange) compare(request []byte, status int, reply []byte) {
-	c, first, id := x.state.config, x.target, x.id // the closures must not refer to x, which holds the whole call
+	c, first, id, span := x.state.config, x.target, x.id, x.span // the closures must not refer to x, which holds the whole call
 	second := x.route.targets[x.decided.route.Compare]
 	otherRequest, err := x.requestFor(second, request)
 	limit := int64(c.Limits.Reply)
@@ -24,10 +25,10 @@ func (x *exchange) compare(request []byte, status int, reply []byte) {
 			if err != nil {
 				return evidence.Answer{}, err
 			}
-			return second.fetch(ctx, c, id, otherRequest, min(most, limit))
+			return second.fetch(ctx, c, id, span, otherRequest, min(most, limit))
 		},
 		Again: func(ctx context.Context, most int64) (evidence.Answer, error) {
-			return first.fetch(ctx, c, id, request, min(most, limit))
+			return first.fetch(ctx, c, id, span, request, min(most, limit))
 		},
 	})
 }
@@ -59,20 +60,20 @@ func (x *exchange) readBack() {
 	if err != nil {
 		return
 	}
-	limit, id := int64(c.Limits.Reply), x.id
+	limit, id, span := int64(c.Limits.Reply), x.id, x.span
 	x.gateway.rollout.Shadow().Check(evidence.Checked{
 		ID: id, At: x.start, Partner: call.Partner, Operation: call.Operation, Read: x.state.readOperation,
 		Asked: evidence.Created{Bill: call.Bill, Amount: strings.Clone(x.call.Value(billing.Amount))},
 		Show: func(ctx context.Context, most int64) (evidence.Answer, error) {
-			return target.fetch(ctx, c, id, request, min(most, limit))
+			return target.fetch(ctx, c, id, span, request, min(most, limit))
 		},
 	})
 }
 
 // fetch sends a request for a comparison.
-func (t *routeTarget) fetch(ctx context.Context, c *config.Config, id string, request []byte, most int64) (evidence.Answer, error) {
+func (t *routeTarget) fetch(ctx context.Context, c *config.Config, id string, span *tracing.Span, request []byte, most int64) (evidence.Answer, error) {
 	body := new(bytes.Buffer)
-	r := &upstreamRequest{head: t.head, id: id, body: request, noPartnerLimit: true}
+	r := &upstreamRequest{head: t.head, path: t.path, id: id, span: span, body: request, noPartnerLimit: true}
 	reply, err := t.upstream.post(ctx, r, body, most)
 	if err != nil {
 		return evidence.Answer{}, err

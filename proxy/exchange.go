@@ -16,6 +16,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/tracing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -28,6 +29,7 @@ type exchange struct {
 	r       *http.Request
 	id      string
 	start   time.Time
+	span    *tracing.Span // nil if the call has no trace
 
 	client  translate.Form
 	route   *route // nil if the path is unknown
@@ -81,8 +83,9 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{gateway: g, state: s, w: w, r: r, start: time.Now(), id: requestID(r.Header["X-Request-Id"])}
 	if x.route = s.match(r); x.route != nil {
 		x.client, x.target = x.route.client, x.route.target
+		x.span = g.tracing.Call(r.Header, x.route.spanName)
 	} else {
-		x.client = s.formOf(r.URL)
+		x.client = s.formOf(r.URL) // it has no span: whoever calls unknown paths could use up what is sampled
 	}
 	return x
 }
@@ -195,7 +198,9 @@ func (x *exchange) handleCall() {
 func (x *exchange) translateRequest() (request []byte, buffer *bytes.Buffer, ok bool) {
 	buffer = bufferPool.Get().(*bytes.Buffer)
 	buffer.Grow(2 * x.in.body.Len())
+	span := x.span.Internal("translate request")
 	request, err := x.startCall(buffer.AvailableBuffer())
+	span.EndWith(err, "refused")
 	if err != nil {
 		putBuffer(buffer)
 		x.refuseRequest(x.target.translation, err)
@@ -236,10 +241,10 @@ func (x *exchange) forward(request []byte, body *bytes.Buffer) (reply httpconn.R
 		ctx = context.WithoutCancel(ctx)
 	}
 	r := &upstreamRequest{
-		head: x.target.head, id: x.id, body: request, partner: x.call.Value(billing.Partner), sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
+		head: x.target.head, path: x.target.path, id: x.id, span: x.span, body: request, partner: x.call.Value(billing.Partner), sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
 	}
 	if x.route.passThrough {
-		r.head = x.passHead()
+		r.head, r.path = x.passHead(), strings.TrimPrefix(x.route.path, strings.TrimSuffix(x.state.config.BasePath, "/"))
 	}
 	began := time.Now()
 	x.sent = forwarded{called: true, unknown: true} // if anything below panics
@@ -259,10 +264,12 @@ func (x *exchange) forward(request []byte, body *bytes.Buffer) (reply httpconn.R
 // is unusable or must not be passed on.
 func (x *exchange) translateReply(status int, body, buffer *bytes.Buffer) (answer []byte, ok bool) {
 	buffer.Grow(2 * body.Len())
+	span := x.span.Internal("translate reply")
 	answer, err := x.call.Reply(buffer.AvailableBuffer(), status, body.Bytes())
 	if x.route.passThrough {
 		answer, err = body.Bytes(), nil // also if it is not JSON
 	}
+	span.EndWith(err, "not_json")
 	if err != nil {
 		x.answerCallError(x.target.upstream.noAnswer(status, err))
 		return nil, false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/tracing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -37,7 +38,7 @@ func (x *exchange) explainUnknownOutcome() string {
 	// The result is logged even if the caller has gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
 	defer cancel()
-	found, reply := x.readBill(ctx, x.target.upstream.config.Name, identity)
+	found, reply := x.readBill(ctx, x.span, x.target.upstream.config.Name, identity)
 	count(explanationLabels[found])
 	x.decided.readResult = &rollout.ReadResult{Result: found, State: reply.state, Ended: billing.Final(reply.means), Amount: reply.amount}
 	switch {
@@ -52,8 +53,8 @@ func (x *exchange) explainUnknownOutcome() string {
 	return " A read just now gave no clear answer."
 }
 
-// readBill reads a bill at an upstream with the identity of a partner.
-func (x *exchange) readBill(ctx context.Context, upstream string, identity billing.Identity) (rollout.ProbeResult, probeReply) {
+// readBill reads a bill at an upstream with the identity of a partner. span is the one above that of the read.
+func (x *exchange) readBill(ctx context.Context, span *tracing.Span, upstream string, identity billing.Identity) (rollout.ProbeResult, probeReply) {
 	s := x.state
 	target := s.readTargets[x.client][upstream]
 	if target == nil {
@@ -70,7 +71,7 @@ func (x *exchange) readBill(ctx context.Context, upstream string, identity billi
 		return rollout.Unclear, probeReply{}
 	}
 	buffer := new(bytes.Buffer)
-	r := &upstreamRequest{head: target.head, id: x.id, body: body, partner: identity.Partner}
+	r := &upstreamRequest{head: target.head, path: target.path, id: x.id, span: span, body: body, partner: identity.Partner}
 	reply, err := target.upstream.post(ctx, r, buffer, int64(s.config.Limits.Reply))
 	if err != nil {
 		return rollout.Unclear, probeReply{}

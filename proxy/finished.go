@@ -21,6 +21,7 @@ type Finished struct {
 	UpstreamTook time.Duration // from the connection to the upstream to the end of its reply; 0 if it was not called
 
 	ID        string         // X-Request-Id: the caller may have chosen it
+	TraceID   string         // "" if the call has no trace; the caller may have chosen it
 	Partner   partner.ID     // the first digits; "" if the key is not known
 	Bill      string         // at most maxBill bytes; "" if there is none. The caller has chosen it.
 	Operation string         // "none" if the path is unknown
@@ -57,6 +58,7 @@ const MaxKept = 8 << 10
 // describe sets the fields that the access log has. The strings are valid until the end of the exchange.
 func (x *exchange) describe(f *Finished, now time.Time) {
 	f.At, f.Took, f.ID, f.Partner, f.Operation, f.Client, f.Upstream = now, now.Sub(x.start), x.id, partner.ID(x.shortPartner()), none, x.client, none
+	f.TraceID = x.span.TraceID()
 	f.Route, f.Status, f.Code = string(x.decided.route.Reason), x.out.status, x.codeLabel()
 	f.Called, f.CallerGone, f.Reason, f.Field = x.sent.called, x.sent.called && x.out.gone, x.out.reason, x.out.field
 	if x.route != nil {
@@ -142,6 +144,9 @@ func (x *exchange) describeMore(f *Finished) {
 // log adds the fields to a line of the access log.
 func (f *Finished) log(line *accesslog.Line) {
 	line.String("id", f.ID)
+	if f.TraceID != "" {
+		line.String("trace_id", f.TraceID)
+	}
 	line.String("operation", f.Operation)
 	line.String("client", string(f.Client))
 	line.String("upstream", f.Upstream)

@@ -24,6 +24,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -35,6 +36,7 @@ type Options struct {
 	UserAgent  string                // towards upstreams; "billbridge" if empty
 	Relay      *relay.Relay          // if nil, callback addresses are not replaced
 	Rollout    *rollout.Router       // if nil, the config's route alone determines the upstream
+	Tracing    *tracing.Tracing      // if nil, no spans are exported. Use does not change it.
 
 	// Finished, if not nil, is called with every exchange that has ended, unless admin.console is false. It must not wait. What it gets is
 	// valid during the call only.
@@ -51,10 +53,11 @@ type Gateway struct {
 	metrics   *metrics
 	log       *slog.Logger
 	userAgent string
-	rollout   *rollout.Router // may be nil
-	partners  knownPartners   // the partners whose calls the rollout has routed
-	relay     *relay.Relay    // may be nil
-	finished  func(*Finished) // may be nil
+	rollout   *rollout.Router  // may be nil
+	partners  knownPartners    // the partners whose calls the rollout has routed
+	relay     *relay.Relay     // may be nil
+	finished  func(*Finished)  // may be nil
+	tracing   *tracing.Tracing // may be nil
 
 	memory        memory // of the bodies of requests
 	inFlight      inFlight
@@ -86,7 +89,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		return nil, errors.New("the config has a rollout section, but Options.Rollout is nil")
 	}
 	draining, drain := context.WithCancel(context.Background())
-	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, answerWithin: o.AnswerWithin}
+	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing, answerWithin: o.AnswerWithin}
 	g.memory.held, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
 	g.inFlight.from = map[netip.Addr]int{}
 	g.inFlight.refused, g.partnerLimits = m.limited.WithLabelValues("in_flight"), partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/proxy/tracing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 
@@ -203,9 +204,9 @@ func (m *metrics) observe(x *exchange) {
 	duration := time.Since(x.start).Seconds()
 	if x.target != nil {
 		target := x.target.metrics
-		target.duration.Observe(duration)
+		observeWithTrace(target.duration, duration, x.span)
 		if x.sent.called {
-			target.upstreamDuration.Observe(x.sent.took.Seconds())
+			observeWithTrace(target.upstreamDuration, x.sent.took.Seconds(), x.span)
 		}
 		target.answered(x.codeLabel(), x.out.status).Inc()
 		return
@@ -214,8 +215,17 @@ func (m *metrics) observe(x *exchange) {
 	if x.route != nil {
 		operation = x.route.operation.Name
 	}
-	m.requestDuration.WithLabelValues(operation, string(x.client), none).Observe(duration)
+	observeWithTrace(m.requestDuration.WithLabelValues(operation, string(x.client), none), duration, x.span)
 	m.requests.WithLabelValues(operation, string(x.client), none, x.codeLabel(), statusLabel(x.out.status)).Inc()
+}
+
+// observeWithTrace observes a duration. If the call is sampled, its trace is the exemplar of the bucket.
+func observeWithTrace(o prometheus.Observer, duration float64, span *tracing.Span) {
+	if !span.Sampled() {
+		o.Observe(duration)
+		return
+	}
+	o.(prometheus.ExemplarObserver).ObserveWithExemplar(duration, prometheus.Labels{"trace_id": span.TraceID()})
 }
 
 // other is the label value, also in the log, for a code, status or field that is not in the bounded set.

@@ -10,10 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"billbridge/proxy/server"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A scraper is a real Prometheus that scrapes a gateway.
@@ -39,13 +43,12 @@ func newPrometheus(t testing.TB, target string) *scraper {
 	if err := os.WriteFile(file, []byte(`
 scrape_configs:
   - job_name: billbridge
-    scrape_interval: 200ms
-    scrape_timeout: 200ms
+    scrape_interval: 1s
     static_configs: [{targets: [`+target+`]}]
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(folder, "tsdb"), "--web.listen-address=127.0.0.1:0")
+	command := exec.Command(program, "--enable-feature=exemplar-storage", "--config.file="+file, "--storage.tsdb.path="+filepath.Join(folder, "tsdb"), "--web.listen-address=127.0.0.1:0")
 	said, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +96,63 @@ func (p *scraper) value(query string) string {
 		return ""
 	}
 	return fmt.Sprint(answer.Data.Result[0].Value[1])
+}
+
+// openMetrics is what Prometheus accepts by default.
+const openMetrics = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+
+// seriesOf returns the series of /metrics, without values and exemplars, with the buckets of whole seconds as in the text format.
+func seriesOf(p *process, headers ...string) (list []string) {
+	for line := range strings.Lines(filterMetrics(p.admin("GET", "/metrics", headers...).body)) {
+		line, _, _ = strings.Cut(line, " # ")
+		line = line[:strings.LastIndex(strings.TrimSpace(line), " ")]
+		list = append(list, regexp.MustCompile(`le="(\d+)\.0"`).ReplaceAllString(line, `le="$1"`))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Without tracing /metrics is the text format, whatever the scraper asks for: its buckets keep their labels. With it the series have the same
+// names, and Prometheus gets the trace of a sampled call as the exemplar.
+func TestExemplarsOfSampledCalls(t *testing.T) {
+	t.Parallel()
+	back, spans := newBackend(t, newService()), newOTLPReceiver(t)
+	off := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	off.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
+	if got := off.admin("GET", "/metrics", "Accept", openMetrics); !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain; version=0.0.4") || !strings.Contains(got.body, `,le="1"}`) {
+		t.Errorf("without tracing: %v", got.header)
+	}
+	on := newProcess(t, anyPort+oneUpstream("v2", back.url)+fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url))
+	on.send(newCall("legacy", "create")).check(t, "legacy", 200, "BILL_001")
+	trace := spans.waitFor(t, 1, "POST /if/bill/send")[0].trace
+	got := on.admin("GET", "/metrics", "Accept", openMetrics)
+	exemplars := regexp.MustCompile(`(?m)^(\w+)_bucket\{.* # \{trace_id="`+trace+`"\} `).FindAllStringSubmatch(got.body, -1)
+	if len(exemplars) != 2 || exemplars[0][1] != "billbridge_request_duration_seconds" || exemplars[1][1] != "billbridge_upstream_duration_seconds" {
+		t.Errorf("the exemplars are %q", exemplars)
+	}
+	if diff := cmp.Diff(seriesOf(on), seriesOf(on, "Accept", openMetrics)); diff != "" {
+		t.Errorf("the names of series: -text +OpenMetrics\n%s", diff)
+	}
+	if text := on.admin("GET", "/metrics").body; strings.Contains(text, trace) || !strings.Contains(text, `,le="1"}`) {
+		t.Error("the text format has changed")
+	}
+
+	p := newPrometheus(t, on.AdminAddress())
+	query := p.url + "/api/v1/query_exemplars?" + url.Values{
+		"query": {"billbridge_request_duration_seconds_bucket"}, "start": {fmt.Sprint(time.Now().Add(-time.Hour).Unix())}, "end": {fmt.Sprint(time.Now().Add(time.Hour).Unix())},
+	}.Encode()
+	stored := ""
+	eventually(t, func() bool {
+		got, err := doRequest(p.client, http.MethodGet, query, "")
+		stored = got.body
+		return err == nil && strings.Contains(stored, trace)
+	}, func() string { return "Prometheus has no exemplar: " + stored })
+	for _, series := range []string{
+		`billbridge_requests_total{operation="bill.create",client="legacy",code="BILL_001"}`, `billbridge_request_duration_seconds_bucket{le="1.0",operation="bill.create"}`,
+		"billbridge_tracing_spans_lost_total", "process_cpu_seconds_total",
+	} {
+		eventually(t, func() bool { return p.value(series) != "" }, func() string { return "Prometheus has no " + series })
+	}
 }
 
 // increase() of a counter includes its first event only if the counter was 0 before.

@@ -37,16 +37,18 @@ func (x *exchange) decide() (ok bool) {
 	wait := time.Duration(x.state.config.Rollout.Ask)
 	ctx, cancel := context.WithTimeout(ctx, config.StoreTimeout+wait)
 	defer cancel()
+	span := x.span.Internal("ledger route")
 	route, err := x.gateway.rollout.Route(ctx, x.decided.call, func(ctx context.Context, upstream string) rollout.ProbeResult {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		if x.in.sendCtx != nil { // after its end a result has no use
 			defer context.AfterFunc(x.in.sendCtx, cancel)()
 		}
-		result, reply := x.readBill(ctx, upstream, identity)
+		result, reply := x.readBill(ctx, span, upstream, identity)
 		replies.set(upstream, reply)
 		return result
 	})
+	span.EndWith(err, "refused")
 	x.target = nil // metrics and log name an upstream only if the call goes there
 	var refused *rollout.Refused
 	switch {
@@ -163,6 +165,8 @@ var explanationLabels = map[rollout.ProbeResult]string{
 
 // complete records how a call ended.
 func (x *exchange) complete() {
+	span := x.span.Internal("ledger complete")
+	defer span.End()
 	call, route, readResult := x.decided.call, x.decided.route, x.decided.readResult
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()

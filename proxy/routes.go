@@ -33,6 +33,8 @@ type state struct {
 // A route is one operation in one form of the client.
 type route struct {
 	operation   *translate.Operation
+	path        string // with the base path; of route.pass the one in the config
+	spanName    string
 	client      translate.Form
 	target      *routeTarget // nil if no upstream has the operation
 	passThrough bool         // a path of route.pass: bytes and path are not changed, and the head of the target has no path
@@ -48,6 +50,7 @@ type route struct {
 type routeTarget struct {
 	upstream    *upstream
 	translation *translate.Translation
+	path        string // of the operation, below the upstream's address
 	head        []byte // see upstream.requestHead
 	metrics     *targetMetrics
 }
@@ -83,7 +86,7 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 		}
 		o := c.Table.Operation(r.Operation)
 		s.router.Path(r.Path).Name(name)
-		s.routes[name] = &route{operation: o, client: r.Client}
+		s.routes[name] = &route{operation: o, path: r.Path, spanName: "POST " + r.Path, client: r.Client}
 		if s.byPath[r.Path] == nil {
 			s.byPath[r.Path] = s.routes[name]
 		}
@@ -109,7 +112,7 @@ func (s *state) addPassRoute(r Route, name string, m *metrics) {
 	}
 	if s.routes[name] == nil {
 		o := s.config.Table.PassThrough(passOperation, r.Client, billing.Partner)
-		s.routes[name] = &route{operation: o, client: r.Client, passThrough: true, target: s.newTarget(o, r.Client, r.Upstream, m)}
+		s.routes[name] = &route{operation: o, path: r.Path, spanName: "POST " + r.Path, client: r.Client, passThrough: true, target: s.newTarget(o, r.Client, r.Upstream, m)}
 	}
 }
 
@@ -147,6 +150,7 @@ func (s *state) newTarget(o *translate.Operation, client translate.Form, u *conf
 	t := &routeTarget{
 		upstream:    upstream,
 		translation: o.Translation(client, u.Form),
+		path:        o.Path(u.Form),
 		head:        upstream.requestHead(o.Path(u.Form)),
 		metrics:     m.target(o.Name, string(client), u.Name),
 	}

@@ -20,6 +20,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/relay"
+	"billbridge/proxy/tracing"
 	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,8 +68,8 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	u := &upstream{
 		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
 		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
-		// The headers are an allow-list: of the caller's headers only a valid X-Request-Id reaches the upstream. So the
-		// hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not decompress: readReply does, and applies the limit to the
+		// The headers are an allow-list: of the caller's headers only X-Request-Id, traceparent and tracestate reach the upstream, if they are
+		// valid. So the hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not decompress: readReply does, and applies the limit to the
 		// decompressed bytes.
 		fixed: []byte(" HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: " + userAgent +
 			"\r\nContent-Type: application/json\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nX-Request-Id: "),
@@ -86,8 +87,10 @@ func (u *upstream) requestHead(path string) []byte {
 
 // An upstreamRequest is one call to an upstream.
 type upstreamRequest struct {
-	head           []byte // see requestHead
-	id             string // for X-Request-Id
+	head           []byte        // see requestHead
+	path           string        // of the operation, for the span
+	id             string        // for X-Request-Id
+	span           *tracing.Span // of the call; post replaces it by its own
 	body           []byte
 	partner        string          // the partner's key, for the connection limit of the partner
 	noPartnerLimit bool            // the gateway makes this call for itself
@@ -114,10 +117,14 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest, buf *bytes.Buff
 		})
 	}
 	failure := &callError{reason: "reset", sent: true} // if send panics
-	defer func() { permit.end(failure) }()
+	var reply httpconn.Reply
+	u.startSpan(r)
+	defer func() {
+		permit.end(failure)
+		r.endSpan(&reply, failure)
+	}()
 	ctx, cancel := permit.context(ctx)
 	defer cancel()
-	var reply httpconn.Reply
 	if reply, failure = u.send(ctx, r, partner, buf, limit); failure != nil {
 		return httpconn.Reply{}, u.count(failure)
 	}
@@ -270,7 +277,7 @@ func roundTrip(conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit
 		}
 		conn.Close() // after an error or a panic
 	}()
-	head := append(append(conn.Buffer(), r.head...), r.id...)
+	head := r.span.AppendHeaders(append(append(conn.Buffer(), r.head...), r.id...))
 	head = strconv.AppendInt(append(head, "\r\nContent-Length: "...), int64(len(r.body)), 10)
 	if reply, err = conn.RoundTrip(append(head, "\r\n\r\n"...), r.body); err != nil {
 		return httpconn.Reply{}, err

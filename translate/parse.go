@@ -124,7 +124,7 @@ func (s *source) checkReferences(t *Table, operations *yaml.Node) {
 	}
 	for i, o := range t.operations {
 		for role, value := range o.sets {
-			if t.hasMeanings(role) && t.meaning(role, value) == "" {
+			if t.hasMeanings(role) && t.Meaning(role, value) == "" {
 				s.errorf(child(operations.Content[2*i+1], "sets"), "sets: %q has no meaning: add it to means of a row with role: %s", value, role)
 			}
 		}

@@ -153,11 +153,21 @@ func (o *Operation) Sets(role string) (value, means string) {
 	if value = o.sets[role]; value == "" {
 		return "", ""
 	}
-	return value, o.table.meaning(role, value)
+	return value, o.table.Meaning(role, value)
 }
 
-// meaning returns what a value of a role means by the rows of the table, or "".
-func (t *Table) meaning(role, value string) string {
+// PathOf returns the path, in a form, of the field with a role in a message of the operation, or "" if there is none.
+func (o *Operation) PathOf(m Message, role string, form Form) string {
+	for _, r := range o.rows[m] {
+		if i := o.table.formIndex(form); i >= 0 && r.hasRole(role) {
+			return r.path[i]
+		}
+	}
+	return ""
+}
+
+// Meaning returns what a value of a role means by the rows of the table, or "".
+func (t *Table) Meaning(role, value string) string {
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
 			if r.hasRole(role) && r.means[value] != "" {

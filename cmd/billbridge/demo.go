@@ -25,7 +25,7 @@ const demoName = "billbridge serve --demo"
 // A demo is what serve --demo runs beside the gateway: the two backends, the receiver of the partners' callbacks, and the partners.
 type demo struct {
 	partners []demoPartner
-	service  *sandbox.Service
+	old, new *sandbox.Service // the backends
 	servers  []*http.Server
 	urls     [3]string // of the old backend, of the new one, and of the receiver
 	rate     int       // of the traffic, in steps per second
@@ -62,8 +62,9 @@ func startDemo(s system, rate int) (*demo, error) {
 	for i, p := range d.partners {
 		known[i] = sandbox.Partner{Key: p.key, Name: p.name}
 	}
-	d.service = sandbox.New(sandbox.Options{Log: log, Partners: known})
-	for i, handler := range []http.Handler{d.service, newDiffering(d.service, d.partners), newDemoReceiver(d.partners)} {
+	d.new = sandbox.New(sandbox.Options{Log: log, Partners: known})
+	d.old = sandbox.New(sandbox.Options{Log: log, Partners: known, CopyTo: d.new}) // shadow needs copies
+	for i, handler := range []http.Handler{d.old, newDiffering(d.new, d.partners), newDemoReceiver(d.partners)} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, errors.Join(err, d.close())
@@ -90,8 +91,7 @@ func (d *demo) config(env func(string) (string, bool)) (*config.Config, error) {
 		return nil, err
 	}
 	relayInMemory(c)
-	// One sandbox is behind both backends: the new backend has a copy of each bill, which shadow needs, and the ledger still has the owner
-	// of each bill. The text above cannot say so: a config file cannot name the store in memory that bills: separate requires.
+	// The text above cannot say so: a config file cannot name the store in memory that bills: separate requires.
 	c.Rollout.Bills = config.Separate
 	c.Callbacks.Schedule = demoSchedule
 	return c, nil
@@ -138,14 +138,15 @@ func (d *demo) close() error {
 	for _, s := range d.servers {
 		err = errors.Join(err, s.Close())
 	}
-	return errors.Join(err, d.service.Close())
+	return errors.Join(err, d.old.Close(), d.new.Close())
 }
 
 // greeting describes the demo.
 func (d *demo) greeting(server *server.Server, c *config.Config) string {
-	return fmt.Sprintf(`Demo without a config. A sandbox runs in this process as two backends, old in the legacy form (%s) and new in
-v2 (%s), and %d invented partners bill their customers through the gateway. Some calls and callbacks fail on
-purpose. All data is in memory. Ctrl-C ends the demo.
+	return fmt.Sprintf(`Demo without a config. Two sandboxes run in this process as backends, old in the legacy form (%s) and new in
+v2 (%s), and %d invented partners bill their customers through the gateway. Each backend has its own bills. For
+shadow, each bill of old is copied to new, and so is each change of it. Some calls and callbacks fail on purpose. All data is in
+memory. Ctrl-C ends the demo.
 
 %s
 Some partners are in a later stage already. Times and limits are shorter than the defaults, so that a partner can be moved through all

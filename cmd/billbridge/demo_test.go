@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
 )
 
 // awaitTrue polls a condition until it is true.
@@ -32,6 +35,7 @@ type demoProcess struct {
 	*process
 	t     *testing.T
 	admin string
+	urls  [2]string // of the old backend and of the new one
 }
 
 func startDemoProcess(t *testing.T) *demoProcess {
@@ -44,7 +48,40 @@ func startDemoProcess(t *testing.T) *demoProcess {
 	if _, err := p.await("stdout", `^billbridge rollout status --admin `+at["admin"]+`$`); err != nil {
 		t.Fatal(err)
 	}
-	return &demoProcess{p, t, at["admin"]}
+	urls := regexp.MustCompile(`(?s)old in the legacy form \((http://\S+)\) and new in\s+v2 \((http://\S+)\)`).FindStringSubmatch(p.all("stdout"))
+	if urls == nil {
+		t.Fatalf("the addresses of the backends are missing:\n%s", p.all("stdout"))
+	}
+	return &demoProcess{p, t, at["admin"], [2]string(urls[1:])}
+}
+
+// lists returns what a command prints with --json, one object per line.
+func lists[T any](d *demoProcess, args ...string) (list []T) {
+	d.t.Helper()
+	_, out, errs := runCommand(d.t, false, append(args, "--json", "--admin", d.admin)...)
+	for line := range strings.Lines(out) {
+		var one T
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			d.t.Fatalf("%v: %s %s", args, err, errs)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// has reports whether a backend has a bill.
+func (d *demoProcess) has(backend int, key, bill string) bool {
+	d.t.Helper()
+	path, format := "/if/bill/read", `{"apikey":%q,"member":"demo-member","merchant":"demo-store","bill_id":%q}`
+	if backend == 1 {
+		path, format = "/bill/read", `{"apiKey":%q,"member":"demo-member","merchant":"demo-store","bill":{"billId":%q}}`
+	}
+	_, reply := httpCall(d.t, http.MethodPost, d.urls[backend]+path, fmt.Sprintf(format, key, bill))
+	if shows := strings.Contains(reply, bill); shows != strings.Contains(reply, "BILL_003") {
+		return shows
+	}
+	d.t.Fatalf("backend %d about %s: %s", backend, bill, reply)
+	return false
 }
 
 func (d *demoProcess) metrics() string {
@@ -131,8 +168,9 @@ func TestDemoShowsEveryKindOfCall(t *testing.T) {
 func TestDemoPartnerMovesThroughAllStages(t *testing.T) {
 	t.Parallel()
 	d := startDemoProcess(t)
-	short := partner.Of("demo-key-01").Short()
-	for _, stage := range []string{"canary --percent 50", "new", "drained"} {
+	const key = "demo-key-01" // in stage old, with the most calls
+	short := partner.Of(key).Short()
+	for _, stage := range []string{"shadow", "canary --percent 50", "new", "drained"} {
 		var all string
 		awaitTrue(t, func() string { return stage + ":\n" + all }, func() bool {
 			args := append([]string{"rollout", "set", "--partner", short, "--admin", d.admin, "--stage"}, strings.Fields(stage)...)
@@ -143,6 +181,29 @@ func TestDemoPartnerMovesThroughAllStages(t *testing.T) {
 		if strings.Contains(all, "forced") {
 			t.Errorf("%s", all)
 		}
+	}
+	// The new backend has a copy of each bill of the old one; the old backend has no bill of the new one. Each callback comes from the owner.
+	owners, count := map[string]string{}, map[string]int{}
+	for _, b := range lists[rollout.BillLine](d, "bills", "list", "--partner", short) {
+		if b.State != "owned" {
+			continue
+		}
+		if old, new := d.has(0, key, b.Bill), d.has(1, key, b.Bill); old != (b.Owner == "old") || !new {
+			t.Errorf("%s of %s: at old %v, at new %v", b.Bill, b.Owner, old, new)
+		}
+		owners[b.Bill] = b.Owner
+		count[b.Owner]++
+	}
+	called := map[string]string{}
+	for _, c := range lists[relay.Listed](d, "callbacks", "list", "--partner", short) {
+		if called[c.Bill] != "" || owners[c.Bill] != "" && owners[c.Bill] != c.Upstream {
+			t.Errorf("%s of %s has a callback of %s, and before of %q", c.Bill, owners[c.Bill], c.Upstream, called[c.Bill])
+		}
+		called[c.Bill] = c.Upstream
+		count["callbacks of "+c.Upstream]++
+	}
+	if len(count) != 4 {
+		t.Errorf("bills and callbacks: %v", count)
 	}
 	var report string
 	failing := partner.Of("demo-key-03").Short()

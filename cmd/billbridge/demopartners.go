@@ -47,7 +47,7 @@ const (
 // demoPartners returns the partners of the demo. All names are invented.
 func demoPartners() []demoPartner {
 	list := []demoPartner{
-		{name: "Paper Lantern Piano School", form: "legacy", weight: 8, stage: rollout.StageShadow},
+		{name: "Paper Lantern Piano School", form: "legacy", weight: 8},
 		{name: "Nine Herons Clinic", form: "v2", weight: 6, stage: rollout.StageCanary},
 		{name: "Quiet Otter Swim Club", form: "legacy", weight: 4, quirk: differs, stage: rollout.StageShadow},
 		{name: "Copper Kettle Tea House", form: "v2", weight: 3, stage: rollout.StageNew},

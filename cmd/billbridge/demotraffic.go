@@ -100,15 +100,26 @@ func (t *demoTraffic) step(ctx context.Context) error {
 func (t *demoTraffic) stepWithFault(ctx context.Context, turn int) error {
 	n := t.with([]quirk{forgetful, unlucky, unlucky}[turn%3])
 	if open := t.bills[n]; turn%3 == 2 && len(open) > 0 {
-		t.service.Fault(sandbox.Fault{Operation: "bill.read", Delay: demoDelay})
+		defer t.delay("bill.read")()
 		return t.call(ctx, n, "read", t.partners[n].key, open[0])
 	}
-	t.service.Fault(sandbox.Fault{Operation: "bill.create", Delay: demoDelay})
+	defer t.delay("bill.create")()
 	err := t.create(ctx, n)
 	if open := t.bills[n]; t.partners[n].quirk == forgetful {
 		t.bills[n] = open[:len(open)-1]
 	}
 	return err
+}
+
+// delay makes the next reply of an operation late, at the backend that gets the call. stop must be called after the call.
+func (t *demoTraffic) delay(operation string) (stop func()) {
+	fault := sandbox.Fault{Operation: operation, Delay: demoDelay}
+	t.old.Fault(fault)
+	t.new.Fault(fault)
+	return func() {
+		t.old.ClearFaults()
+		t.new.ClearFaults()
+	}
 }
 
 // repeat creates a bill with an id that is used already.
@@ -156,10 +167,19 @@ func (t *demoTraffic) advance(ctx context.Context, b *demoBill) error {
 		t.bills[b.partner] = slices.DeleteFunc(t.bills[b.partner], func(other *demoBill) bool { return other == b })
 	}
 	if next == "pay" {
-		_ = t.service.Pay(t.partners[b.partner].key, b.id) // an error means that the create was refused
+		t.pay(t.partners[b.partner].key, b.id)
 		return nil
 	}
 	return t.call(ctx, b.partner, next, t.partners[b.partner].key, b)
+}
+
+// pay pays a bill at the backend that has created it. The new backend has copies of the bills of the old one.
+func (t *demoTraffic) pay(key, bill string) {
+	backend := t.new
+	if _, err := t.old.Bill(key, bill); err == nil {
+		backend = t.old
+	}
+	_ = backend.Pay(key, bill) // an error means that the create was refused
 }
 
 // call makes one call about a bill in the form of a partner.

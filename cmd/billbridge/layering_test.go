@@ -34,20 +34,24 @@ var layers = map[string]layer{
 	"proxy/accesslog": {of: []string{"config"}, never: append([]string{"os", "os/", "flag"}, webServing...)},
 	// The identity of a partner, for all packages.
 	"proxy/partner": {never: webServing},
+	// It alone knows OpenTelemetry.
+	"proxy/tracing": {of: []string{"config"}, never: []string{"os", "os/", "flag"}},
 	"proxy/store":   {of: []string{"proxy/partner"}, never: webServing},
 	// It starts database servers for tests.
 	"proxy/store/storetest":  {never: webServing},
-	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},
-	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store"}},
-	"proxy/relay":            {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store"}},
-	"proxy/sandbox":          {},
+	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/rollout/evidence", "proxy/rollout/wording"}},
+	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/rollout/wording"}},
+	// Texts for the operator, for the rollout and the console.
+	"proxy/rollout/wording": {never: webServing},
+	"proxy/relay":           {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/tracing"}},
+	"proxy/sandbox":         {},
 	"proxy": {
-		of:    []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/httpconn", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/httpconn", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},
 		never: []string{"os", "os/", "flag"},
 	},
 	// It shows the gateway to the operator, and knows neither files nor the sandbox.
 	"proxy/console": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/rollout/wording", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag", "net"},
 	},
 	// It makes calls on connections, independent of gateway and config.
@@ -56,7 +60,7 @@ var layers = map[string]layer{
 	"proxy/framing": {never: []string{"net/http", "os", "github.com/prometheus/"}},
 	// It wires the other packages.
 	"proxy/server": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/console", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/console", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},
 		never: []string{"os", "os/", "flag"},
 	},
 	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox", "proxy/store/storetest"}}, // a program for measurements
@@ -165,6 +169,18 @@ func TestForbiddenImportsAreNotReachedIndirectly(t *testing.T) {
 			}
 		}
 		follow(folder)
+	}
+}
+
+// One package uses OpenTelemetry, so that a call without tracing pays nothing for it.
+func TestOnePackageImportsOpenTelemetry(t *testing.T) {
+	t.Parallel()
+	for folder, files := range sources(t) {
+		for _, f := range files {
+			if folder != "proxy/tracing" && slices.ContainsFunc(f.others, func(imported string) bool { return matches([]string{"go.opentelemetry.io/"}, imported) }) {
+				t.Errorf("%s imports OpenTelemetry: only proxy/tracing may", f.file)
+			}
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"billbridge/proxy/server"
 
 	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 type serveCommand struct {
@@ -77,24 +78,25 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 	case err != nil:
 		return err
 	}
+	manager := serviceManager{logger, daemon.SdNotify}
 	reloads, stop := context.WithCancel(ctx)
 	defer stop()
-	go reloadOnHangup(reloads, s.hangup, server)
+	go reloadOnHangup(reloads, s.hangup, func() { manager.reload(server) })
 	if trial != nil {
 		printf(s.out, "%s", lines(trial.greeting(server, checked)))
 		trial.begin(ctx, server)
 	} else {
 		printf(s.out, "Listening for partners on %s, admin on %s.\n", server.Address(), server.AdminAddress())
 	}
-	return server.Run(ctx)
+	return manager.serve(ctx, server, checked.Admin.TLS != nil)
 }
 
 // reloadOnHangup reloads the config at each signal, until ctx ends.
-func reloadOnHangup(ctx context.Context, hangup <-chan os.Signal, server *server.Server) {
+func reloadOnHangup(ctx context.Context, hangup <-chan os.Signal, reload func()) {
 	for {
 		select {
 		case <-hangup:
-			_ = server.Reload() // which logs an error
+			reload()
 		case <-ctx.Done():
 			return
 		}

@@ -21,14 +21,20 @@ import (
 // startWithSockets starts a gateway with sockets, as systemd does.
 func startWithSockets(t *testing.T, name, config string, sockets ...*os.File) *process {
 	t.Helper()
+	return startWithEnv(t, []string{"LISTEN_FDNAMES=" + name}, config, sockets...)
+}
+
+// startWithEnv also sets variables.
+func startWithEnv(t *testing.T, env []string, config string, sockets ...*os.File) *process {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "billbridge.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// LISTEN_PID must be the id of the gateway: the shell execs it.
-	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ exec billbridge serve --config "$0"`, file)
+	// LISTEN_PID and WATCHDOG_PID must be the id of the gateway: the shell execs it.
+	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ WATCHDOG_PID=$$ exec billbridge serve --config "$0"`, file)
 	cmd.Dir, cmd.ExtraFiles = filepath.Dir(file), sockets
-	cmd.Env = []string{fmt.Sprintf("LISTEN_FDS=%d", len(sockets)), "LISTEN_FDNAMES=" + name}
+	cmd.Env = append(env, fmt.Sprintf("LISTEN_FDS=%d", len(sockets)))
 	p, err := launchCommand(cmd)
 	if err != nil {
 		t.Fatal(err)

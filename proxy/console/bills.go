@@ -3,7 +3,9 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"billbridge/proxy"
@@ -15,6 +17,7 @@ import (
 type billsPage struct {
 	Bill, Partner string   // what was looked for; the partner by its name or its digits
 	Partners      []string // the names of the config
+	This          string   // the address of the page; "" if it shows a problem or a read, which stay
 	Problem       string   // of what was looked for
 	WrongID       bool     // the bill cannot exist
 
@@ -22,6 +25,7 @@ type billsPage struct {
 	Unknown   []rollout.BillLine // writes with an unknown outcome: of the bill, or all
 	LeftOut   int                // more unknown outcomes
 	Callbacks []relay.Listed     // of the bill
+	States    []knownState       // of the bill, the newest first
 	Calls     []*call            // of the bill, as far as the console keeps them
 	Kept      int                // how many calls the console keeps
 
@@ -29,6 +33,16 @@ type billsPage struct {
 	Read         *rollout.Bill // what a read showed just now
 	NotAsked     bool          // the read was not possible: the key of the partner is not known
 }
+
+// A knownState is a state of a bill that a read has shown or a callback has reported.
+type knownState struct {
+	At                       time.Time
+	Partner, State, Upstream string
+	Callback                 string // the id of the callback; "" for a read
+}
+
+// callbacksRead is how many callbacks of a bill, the newest, are asked for its state.
+const callbacksRead = 5
 
 // ofOneBill is the most calls of a bill that the page shows.
 const ofOneBill = 100
@@ -54,6 +68,9 @@ func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
 	}
 	if page.Problem == "" {
 		page.Read, page.NotAsked = &read, read.ReadAs == nil
+		for _, b := range read.Backends {
+			page.learn(knownState{At: c.options.Now(), Partner: c.partnerID(page.Partner), State: b.State, Upstream: b.Upstream})
+		}
 	}
 	c.showBills(w, r, page)
 }
@@ -71,6 +88,10 @@ func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsP
 			return
 		}
 		page.Problem = problem
+	}
+	// A bill of all partners is not looked for again: if many partners have one with this id, the search reads the whole ledger.
+	if page.Problem == "" && !page.WrongID && page.Read == nil && (page.Bill == "" || page.Partner != "") {
+		page.This = "/bills?" + without(url.Values{"bill": {page.Bill}, "partner": {page.Partner}}).Encode()
 	}
 	c.page(w, r, "bills", page)
 }
@@ -94,6 +115,11 @@ func (c *Console) findBills(r *http.Request, page *billsPage) error {
 		return err
 	}
 	page.Ledger = ledger.Bills
+	for _, b := range page.Unknown {
+		if w := b.Write; w != nil && w.ReadAt != nil {
+			page.learn(knownState{At: *w.ReadAt, Partner: b.Partner, State: w.State, Upstream: w.Upstream})
+		}
+	}
 	page.Calls, _ = c.ring.list(func(f *proxy.Finished) bool {
 		return f.Bill == page.Bill && (digits == "" || f.Partner != "" && strings.HasPrefix(digits, string(f.Partner)))
 	}, 0, ofOneBill)
@@ -105,7 +131,27 @@ func (c *Console) findBills(r *http.Request, page *billsPage) error {
 		return err
 	}
 	page.Callbacks = callbacks.Callbacks
+	for _, listed := range page.Callbacks[:min(len(page.Callbacks), callbacksRead)] {
+		var one relay.Listed
+		err := c.call(r, c.options.Callbacks, http.MethodGet, "/callbacks/"+url.PathEscape(listed.ID), nil, &one)
+		if _, removed := problemOf(err, http.StatusNotFound); removed { // since it was listed
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		page.learn(knownState{one.Received, one.Partner, one.Says, one.Upstream, one.ID})
+	}
 	return nil
+}
+
+// learn adds a state, if there is one.
+func (p *billsPage) learn(s knownState) {
+	if s.State == "" {
+		return
+	}
+	p.States = append(p.States, s)
+	slices.SortStableFunc(p.States, func(a, b knownState) int { return b.At.Compare(a.At) })
 }
 
 // Owners are the partners of the bill, for the button that reads it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -349,4 +350,57 @@ func TestOverviewInABrowser(t *testing.T) {
 	p.wait("the second call", `document.querySelector(".tiles b").textContent === "2"`)
 	p.wait("the focus", `window.sameDocument === true && document.activeElement.id === "row-0"`)
 	p.quiet("overview")
+}
+
+// Lists and the config follow what happens without a reload. What a visitor types into a filter, the focus and the filter itself stay.
+func TestListsInABrowser(t *testing.T) {
+	t.Parallel()
+	p, s := newTab(t), startSite(t, "")
+	s.post("/rollout/begin?by=test")
+	paid := func(key, bill string) {
+		t.Helper()
+		if status := s.send("legacy", "create", key, bill); status != http.StatusOK {
+			t.Fatalf("the create of %s: %d", bill, status)
+		}
+		if err := s.service.Pay(key, bill); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.use(looks[0])
+	has := func(text string) string {
+		return fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text)
+	}
+	mark := chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`)
+	stays := func(where, focus string) {
+		t.Helper()
+		if got := run(p, chromedp.Evaluate[string](`String(window.sameDocument) + " " + document.activeElement.id + document.activeElement.name`)); got != "true "+focus {
+			t.Errorf("%s: the page and the focus are %s", where, got)
+		}
+	}
+
+	p.open(s.admin + "/deliveries?partner=" + partner.ShortOf(clinicKey))
+	p.do("a mark, a text and the focus", mark, chromedp.SendKeys(chromedp.CSS("input[name=bill]"), "TYPED"))
+	paid(academyKey, "OTHER")
+	paid(clinicKey, "FIRST")
+	p.wait("the callback of the partner", has("FIRST"))
+	stays("callbacks", "bill")
+	if typed := run(p, chromedp.Evaluate[string](`document.querySelector("input[name=bill]").value`)); typed != "TYPED" || run(p, chromedp.Evaluate[bool](has("OTHER"))) {
+		t.Errorf("the field has %q, or the list has another partner", typed)
+	}
+	p.wait("the counts", `document.querySelector("#tab-dead .count").textContent === "1"`)
+
+	p.open(s.admin + "/bills?bill=FIRST&partner=" + partner.ShortOf(clinicKey))
+	id := "read-" + partner.ShortOf(clinicKey)
+	p.do("a mark and the focus", mark, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void document.getElementById(%q).focus()`, id)))
+	s.send("legacy", "cancel", clinicKey, "FIRST")
+	p.wait("the cancel", has("bill.cancel"))
+	stays("bills", id)
+
+	p.open(s.admin + "/config")
+	p.do("a mark and the focus", mark, chromedp.Evaluate[chromedp.Void](`void (window.before = document.querySelector("[aria-labelledby=reading] time").textContent, document.getElementById("reload").focus())`))
+	p.wait("another second", `Date.now() - Date.parse(window.before) > 1500`)
+	s.post("/-/reload")
+	p.wait("the reload", `document.querySelector("[aria-labelledby=reading] time").textContent !== window.before`)
+	stays("config", "reload")
+	p.quiet("lists")
 }

@@ -20,6 +20,7 @@ type callbacksPage struct {
 	Ages      []string
 	List      []relay.Listed
 	Problem   string // of the filter
+	This      string // the address of the page
 	Next      string // the address of the next page; "" if this is the last one
 
 	ReplayAll, DropAll string // the addresses of decisions about all dead callbacks of the filter; "" if others are shown
@@ -118,7 +119,7 @@ func (c *Console) partnerNames() []string {
 // callbacks shows the callbacks of a filter, the newest first.
 func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	f := callbackFilterOf(r.URL.Query())
-	page := callbacksPage{Filter: f, Partners: c.partnerNames(), Ages: callbackAges, HasBills: c.options.Rollout != nil}
+	page := callbacksPage{Filter: f, This: f.link("/deliveries"), Partners: c.partnerNames(), Ages: callbackAges, HasBills: c.options.Rollout != nil}
 	for _, u := range c.options.Config().Upstreams {
 		page.Upstreams = append(page.Upstreams, u.Name)
 	}

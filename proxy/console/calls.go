@@ -60,6 +60,9 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatFloat(float64(d.Round(10*time.Microsecond).Microseconds())/1000, 'f', -1, 64)
 }
 
+// tenths returns a duration in milliseconds with one decimal: numbers below each other are compared.
+func tenths(d time.Duration) string { return strconv.FormatFloat(float64(d)/1e6, 'f', 1, 64) }
+
 // callsOnPage is the number of calls of one page.
 const callsOnPage = 100
 

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"billbridge/proxy"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
 )
 
 // An overviewPage is the data of the page overview.
@@ -27,6 +25,7 @@ type overviewPage struct {
 	Stopped   bool         // the rollout's kill switch is on
 	Rollout   *rollout.Status
 	Table     string    // its version
+	File      string    // of the config, or built-in
 	Read      time.Time // when the config was read
 }
 
@@ -40,7 +39,7 @@ type attention struct {
 
 // overview shows the last 60 minutes, and what needs a person.
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
-	page := overviewPage{Upstreams: c.options.Gateway.Upstreams(), Table: c.tableVersion(), Store: c.storeKind()}
+	page := overviewPage{Upstreams: c.options.Gateway.Upstreams(), Table: c.tableVersion(), Store: c.storeKind(), File: c.options.Config().File}
 	page.Rows, page.Total = c.window.summaries(c.options.Now())
 	page.Bars = bars(&page.Total)
 	if since := c.window.since; c.options.Now().Sub(since) < minutes*time.Minute {
@@ -125,9 +124,6 @@ func (a *attentions) upstreams(list []proxy.UpstreamStatus) {
 	}
 }
 
-// verdictTime bounds the wait for the verdicts: with many partners they take longer than a page may.
-const verdictTime = 300 * time.Millisecond
-
 // rollout returns the state of the rollout, or nil if there is none.
 func (a *attentions) rollout() *rollout.Status {
 	c := a.console
@@ -156,20 +152,8 @@ func (a *attentions) rollout() *rollout.Status {
 	if status.Clock != nil && status.Clock.Stepped {
 		a.add(true, "clock", "", "overview.clock")
 	}
-	ctx, cancel := context.WithTimeout(a.r.Context(), verdictTime)
-	defer cancel()
-	var report rollout.Report
-	if err := c.call(a.r.WithContext(ctx), c.options.Rollout, http.MethodGet, "/rollout/report", nil, &report); err != nil {
-		return &status
-	}
-	failing := map[string]bool{}
-	for _, v := range report.Verdicts {
-		if v.Ruling == evidence.Fail {
-			failing[string(v.Partner)] = true
-		}
-	}
-	if len(failing) > 0 {
-		a.add(true, "verdicts", "/partners", "overview.verdicts", len(failing))
+	if status.Failing > 0 {
+		a.add(true, "verdicts", "/partners", "overview.verdicts", status.Failing)
 	}
 	return &status
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/rollout/wording"
 	"billbridge/translate/billing"
 )
 
@@ -155,6 +156,7 @@ func (c *Console) parsePages() error {
 //
 //	{{t "key" arg…}}          the text of a key
 //	{{word "prefix." value}}  the text of prefix.VALUE, or the value
+//	{{translated .Text …}}    an English text of the table or, with its parts, of the rollout
 //	{{partner .ID}}           a partner: its name, and the 12 digits
 //	{{bill .Bill}}            the id of a bill, hidden if it does not look like one
 //	{{time .At}}              a time, in RFC 3339
@@ -162,11 +164,16 @@ func (c *Console) parsePages() error {
 //	{{address "/p" .Query}}   the address of a page with a query, for href
 //	{{at_least .Count}}       a relay.Number, with + if there are more
 //	{{milliseconds .Took}}    a duration in milliseconds
+//	{{tenths .P50}}           a duration in milliseconds, with one decimal
 //	{{static "style.css"}}    the address of a file of static/
 func (c *Console) functions(all texts, lang string) template.FuncMap {
 	return template.FuncMap{
-		"t":       func(key string, args ...any) (string, error) { return all.t(lang, key, args...) },
-		"word":    func(prefix string, value any) string { return all.word(lang, prefix, value) },
+		"t":    func(key string, args ...any) (string, error) { return all.t(lang, key, args...) },
+		"word": func(prefix string, value any) string { return all.word(lang, prefix, value) },
+		"translated": func(english string, parts ...wording.Text) template.HTML {
+			return all.translated(lang, english, parts...)
+		},
+
 		"partner": c.partner,
 		"bill":    billing.MaskBill,
 		"time":    timeElement,
@@ -175,6 +182,7 @@ func (c *Console) functions(all texts, lang string) template.FuncMap {
 		"address":      address,
 		"at_least":     atLeast,
 		"milliseconds": milliseconds,
+		"tenths":       tenths,
 		"static":       staticURL,
 	}
 }

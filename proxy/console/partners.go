@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 )
 
 // A boardPage is the data of the page partners: all stages, or one with all of its partners, in pages.
@@ -78,6 +79,11 @@ type partnerPage struct {
 	Report  rollout.Report
 	History []rollout.Changed
 	Done    string // what was changed just now: next, set or unset
+}
+
+// HasCodes reports whether the report has codes of answers.
+func (p partnerPage) HasCodes() bool {
+	return slices.ContainsFunc(p.Report.Verdicts, func(v evidence.Verdict) bool { return v.CallStats != nil && len(v.Codes) > 0 })
 }
 
 // historyShown is how many changes the page of a partner shows.

@@ -85,15 +85,22 @@ func TestReadTokenChangesNothingInABrowser(t *testing.T) {
 	p.has("The token is wrong.")
 	p.signIn(s.admin+"/partners", "of-wall")
 	p.wait("the board", `location.pathname === "/partners"`)
+	const callback = "/deliveries/cb_00112233445566778899aabbccddeeff"
 	id := string(partner.Of(clinicKey))
-	for _, path := range []string{"/partners", "/partners/" + id, "/partners/" + id + "/next", "/partners/" + id + "/set?stage=new", "/partners/stop"} {
+	for _, path := range []string{
+		"/deliveries?state=dead", "/deliveries/all/drop", "/bills", "/bills?bill=B1", "/config",
+		"/partners", "/partners/" + id, "/partners/" + id + "/next", "/partners/" + id + "/set?stage=new", "/partners/stop",
+	} {
 		p.open(s.admin + path)
-		if forms := run(p, chromedp.Evaluate[int64](`document.querySelectorAll("main form[method=post], main a[href$='/stop']").length`)); forms != 0 {
+		if forms := run(p, chromedp.Evaluate[int64](`document.querySelectorAll("main form[method=post], main a[href$='/stop'], main a[href*='/replay'], main a[href*='/drop']").length`)); forms != 0 {
 			t.Errorf("%s has %d buttons for changes", path, forms)
 		}
 	}
 	p.quiet("partners", "status of 401")
-	for _, path := range []string{"/partners/stop", "/partners/" + id + "/next", "/rollout/stop", "/rollout/next?partner=" + id, "/-/reload", "/deliveries/all/drop"} {
+	for _, path := range []string{
+		"/partners/stop", "/partners/" + id + "/next", "/rollout/stop", "/rollout/next?partner=" + id, "/-/reload", "/config/reload", "/bills/read", "/rollout/read?bill=B1",
+		callback + "/replay", callback + "/drop", "/deliveries/all/replay", "/deliveries/all/drop", "/callbacks/drop", strings.Replace(callback, "deliveries", "callbacks", 1) + "/drop",
+	} {
 		if status := run(p, chromedp.Evaluate[int64](fmt.Sprintf(`fetch(%q, {method: "POST"}).then(r => r.status)`, path), chromedp.EvalAwaitPromise)); status != 403 {
 			t.Errorf("POST %s: %d", path, status)
 		}

@@ -19,6 +19,8 @@ type tablePage struct {
 	Codes      []tableCode
 	Count      int  // the number of rows
 	Cut        bool // there are more
+
+	meaning func(about string) string // in the language of the page, for the search
 }
 
 // A tableOperation is an operation, or the callback, with the rows that match the search.
@@ -62,7 +64,8 @@ type tableCode struct {
 // table shows the table in use, or the part of it that matches the words of q.
 func (c *Console) table(w http.ResponseWriter, r *http.Request) {
 	query := r.FormValue("q")
-	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)])
+	meaning := func(about string) string { return c.texts.word(language(r), "", about) }
+	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)], meaning)
 	if r.Header.Get("HX-Request") != "" {
 		c.part(w, r, "table", "rows", p)
 		return
@@ -70,8 +73,8 @@ func (c *Console) table(w http.ResponseWriter, r *http.Request) {
 	c.page(w, r, "table", p)
 }
 
-func newTablePage(t *translate.Table, query string) *tablePage {
-	p := &tablePage{Query: strings.ToValidUTF8(query, ""), Forms: t.Forms()}
+func newTablePage(t *translate.Table, query string, meaning func(about string) string) *tablePage {
+	p := &tablePage{Query: strings.ToValidUTF8(query, ""), Forms: t.Forms(), meaning: meaning}
 	words := strings.Fields(strings.ToLower(p.Query))
 	for _, o := range t.Operations() {
 		p.add(words, tableOperation{Name: o.Name, Paths: [2]string{o.Path(p.Forms[0]), o.Path(p.Forms[1])}, Effect: o.Effect}, o.Fields())
@@ -109,7 +112,7 @@ func (p *tablePage) add(words []string, o tableOperation, fields []translate.Fie
 			name = "callback"
 		}
 		row := p.row(f)
-		if !matches(words, o.Name, o.Paths[0], o.Paths[1], name, row.Paths[0], row.Paths[1], row.About, string(f.Class), f.Detail) {
+		if !matches(words, o.Name, o.Paths[0], o.Paths[1], name, row.Paths[0], row.Paths[1], row.About, p.meaning(row.About), string(f.Class), f.Detail) {
 			continue
 		}
 		i := slices.IndexFunc(o.Messages, func(m tableMessage) bool { return m.Name == name })

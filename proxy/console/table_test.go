@@ -36,7 +36,7 @@ func TestTableShowsEveryFieldOfEveryOperation(t *testing.T) {
 
 func TestTableShowsBothDirections(t *testing.T) {
 	t.Parallel()
-	p := newTablePage(newConsole(t, Options{}).options.Config().Table, "bill.sendType request")
+	p := newTablePage(newConsole(t, Options{}).options.Config().Table, "bill.sendType request", inEnglish)
 	if len(p.Operations) != 1 || len(p.Operations[0].Messages) != 1 || len(p.Operations[0].Messages[0].Rows) != 1 || p.Count != 1 {
 		t.Fatalf("%+v", p)
 	}
@@ -44,7 +44,7 @@ func TestTableShowsBothDirections(t *testing.T) {
 	if got := p.Operations[0].Messages[0].Rows[0]; got != want {
 		t.Errorf("%+v", got)
 	}
-	p = newTablePage(newConsole(t, Options{}).options.Config().Table, "apprDt bill.read")
+	p = newTablePage(newConsole(t, Options{}).options.Config().Table, "apprDt bill.read", inEnglish)
 	want = tableRow{[2]string{"apprDt", "appr_dt"}, "approval time, 14 digits", [2]tableTowards{{translate.Exact, `as a number, "" as 0`}, {translate.Exact, `as text, 0 as ""`}}}
 	if got := p.Operations[0].Messages[0].Rows[0]; len(p.Operations) != 1 || got != want {
 		t.Errorf("%+v", got)
@@ -66,7 +66,7 @@ func TestTableSearch(t *testing.T) {
 		"no such word":     "",
 		"callback payment": "callback.payment",
 	} {
-		p := newTablePage(table, query)
+		p := newTablePage(table, query, inEnglish)
 		var got []string
 		for _, o := range p.Operations {
 			got = append(got, o.Name)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"html/template"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"billbridge/proxy/rollout/wording"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -16,7 +19,8 @@ import (
 // languages are those of the pages. The first is the default.
 var languages = []string{"en", "ko"}
 
-// The texts are in text/*.yaml, one row for each key, with all languages beside each other.
+// The texts are in text/*.yaml, one row for each key, with all languages beside each other. In meanings.yaml and reasons.yaml the key is
+// the English text of the table or of the rollout.
 //
 //go:embed text/*.yaml
 var textFiles embed.FS
@@ -67,6 +71,32 @@ func (x texts) word(language, prefix string, value any) string {
 		return text
 	}
 	return fmt.Sprint(value)
+}
+
+// translated returns an English text in a language, as HTML. Its parts are those of the API, or the text is one part. Without a text for
+// each of them it stays English, and is marked as such.
+func (x texts) translated(language, english string, ofAPI ...wording.Text) template.HTML {
+	parts := wording.Text{{Format: english}}
+	if len(ofAPI) > 0 {
+		parts = ofAPI[0]
+	}
+	text := ""
+	for _, p := range parts {
+		format, ok := x[p.Format][language]
+		if !ok {
+			text = ""
+			break
+		}
+		text += p.In(format)
+	}
+	english = template.HTMLEscapeString(english)
+	switch {
+	case english == "" || language == languages[0]:
+		return template.HTML(english)
+	case text == "":
+		return template.HTML(`<span lang="en">` + english + `</span>`)
+	}
+	return template.HTML(template.HTMLEscapeString(text))
 }
 
 type languageKey struct{}

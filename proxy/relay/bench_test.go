@@ -1,12 +1,14 @@
 package relay_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -59,6 +61,59 @@ func BenchmarkReceive(b *testing.B) {
 				}
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "callbacks/s")
+		})
+	}
+}
+
+// BenchmarkDeliver delivers callbacks that are in the store to 64 partners over sockets. The partners are in this process, too.
+func BenchmarkDeliver(b *testing.B) {
+	for _, engine := range []struct {
+		name string
+		url  func(testing.TB) string
+	}{{"sqlite", storetest.SQLite}, {"postgres", storetest.Postgres}} {
+		b.Run(engine.name, func(b *testing.B) {
+			s := newStation(b, setup{form: "v2", store: engine.url(b), callbacks: reachable})
+			var delivered atomic.Int64
+			all := make(chan struct{})
+			partner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(w, `{"code":"0000","msg":"ok"}`)
+				if delivered.Add(1) == int64(b.N) {
+					close(all)
+				}
+			})
+			paths := make([]string, 1000)
+			servers := make([]*httptest.Server, 64)
+			for i := range servers {
+				servers[i] = httptest.NewServer(partner)
+				b.Cleanup(servers[i].Close)
+			}
+			for i := range paths {
+				a := asked("legacy", servers[i%len(servers)].URL)
+				a.Bill = fmt.Sprintf("B%d", i)
+				paths[i] = s.bind(a)
+			}
+			var filling sync.WaitGroup
+			for worker := range 64 {
+				filling.Go(func() {
+					for n := worker; n < b.N; n += 64 {
+						of := n % len(paths)
+						body := strings.Replace(notice("v2", key, fmt.Sprintf("B%d", of)), "{", fmt.Sprintf(`{"apprNum":"%d",`, n), 1)
+						if w := s.post(paths[of], body); w.Code != http.StatusOK {
+							b.Errorf("%d", w.Code)
+						}
+					}
+				})
+			}
+			filling.Wait()
+			ctx, stop := context.WithCancel(b.Context())
+			b.ResetTimer()
+			var running sync.WaitGroup
+			running.Go(func() { s.Run(ctx) })
+			<-all
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
+			stop()
+			running.Wait()
 		})
 	}
 }

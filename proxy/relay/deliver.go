@@ -17,6 +17,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/store"
+	"billbridge/proxy/tracing"
 	"billbridge/translate"
 )
 
@@ -161,7 +162,9 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.callbacks.Timeout))
 	defer cancel()
 	begun := r.now()
-	e := r.try(ctx, s, c)
+	span := r.tracing.Attempt(c.ID, s.rows.Method())
+	e := r.try(ctx, s, c, span)
+	endSpan(span, s, c, e)
 	result := store.Result{At: r.now(), Status: e.status, Outcome: e.outcome, Code: e.code, Reason: e.reason}
 	result.Took = result.At.Sub(begun)
 	result.State, result.Next = s.verdict(c.Attempts, e.outcome, result.At, e.after)
@@ -209,18 +212,37 @@ type end struct {
 var outcomes = []string{taken, gone, redirected, forbidden, badStatus, badAnswer, late, unreached, notAllowed, broken}
 
 // try is post, except that a panic is one more failed attempt: it ends neither the process nor this callback (R40).
-func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed) (e end) {
+func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed, span *tracing.Span) (e end) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			r.log.Error("panic", "callback", c.ID, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 			e = end{outcome: broken, reason: "the gateway failed: see its log"}
 		}
 	}()
-	return r.post(ctx, s, c)
+	return r.post(ctx, s, c, span)
+}
+
+// endSpan describes and ends the span of an attempt. It does not show the host, which the partner has chosen (R35).
+func endSpan(span *tracing.Span, s *settings, c store.Claimed, e end) {
+	if !span.Sampled() {
+		return
+	}
+	span.String(tracing.Method, s.rows.Method())
+	span.Int(tracing.Resend, c.Attempts)
+	span.String(tracing.Operation, callbackOperation)
+	span.String(tracing.Upstream, c.Upstream)
+	span.String(tracing.Partner, c.Partner.Short())
+	if e.status != 0 {
+		span.Int(tracing.Status, e.status)
+	}
+	if e.outcome != taken {
+		span.Fail(e.outcome)
+	}
+	span.End()
 }
 
 // post makes the attempt.
-func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
+func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tracing.Span) end {
 	u, err := s.guard.check(c.URL) // the config may have changed since
 	if err != nil {
 		return end{outcome: notAllowed, reason: "the address is not called: " + err.Error()}
@@ -234,6 +256,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 		"Content-Type": {c.ContentType}, "User-Agent": {r.userAgent},
 		"Webhook-Id": {c.ID}, "Webhook-Timestamp": {strconv.FormatInt(r.now().Unix(), 10)},
 	}
+	span.SetHeader(req.Header)
 	res, err := s.transport.RoundTrip(req)
 	if err != nil {
 		return end{outcome: broke(err), reason: s.reason(err)}

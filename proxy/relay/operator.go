@@ -16,6 +16,8 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
+	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/gorilla/mux"
 )
@@ -40,6 +42,7 @@ type Listed struct {
 	Type     string     `json:"content_type"`
 	Size     int        `json:"size,omitempty"`         // of the body, in bytes; only of a single callback
 	Deleted  *time.Time `json:"body_deleted,omitempty"` // when the body was deleted: the callback cannot be delivered again
+	Says     string     `json:"bill_state,omitempty"`   // the state of the bill by the body, if it looks like one; only of a single callback
 	Digest   string     `json:"digest,omitempty"`       // SHA-256 of the upstream's body in canonical form; only of a single callback
 	Cursor   int64      `json:"cursor"`                 // for after
 
@@ -136,11 +139,24 @@ func (r *Relay) show(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	l := r.listed(c)
-	l.Size, l.Digest = len(c.Body), fmt.Sprintf("%x", c.Digest)
+	l.Size, l.Digest, l.Says = len(c.Body), fmt.Sprintf("%x", c.Digest), r.stateIn(c)
 	for _, a := range attempts {
 		l.History = append(l.History, Attempted{a.Number, a.Ended, a.Took.Seconds(), a.Status, a.Code, a.Outcome, a.Reason})
 	}
 	answer(w, l)
+}
+
+// stateIn returns the state of the bill that a callback reports. Its body is in the form of the partner.
+func (r *Relay) stateIn(c store.Callback) string {
+	s, form := r.current.Load(), translate.Form(c.Form)
+	if forms := s.config.Table.Forms(); !slices.Contains(forms[:], form) { // a reload has replaced the table since
+		return ""
+	}
+	read, err := billing.ReadOperation(s.config.Table)
+	if err != nil { // the table describes no state
+		return ""
+	}
+	return billing.StateIn(s.rows.Explain(c.Body, form, form), read, form)
 }
 
 // auditedMost is the most entries of the audit log in one answer.

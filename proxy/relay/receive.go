@@ -17,6 +17,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
+	"billbridge/proxy/tracing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -47,7 +48,7 @@ func idOf(path string) string {
 // other answer makes the upstream try again.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s := r.current.Load()
-	in := inbound{relay: r, s: s, w: w, form: s.config.Table.Forms()[0]}
+	in := inbound{relay: r, s: s, w: w, begun: time.Now(), form: s.config.Table.Forms()[0]}
 	id := idOf(req.URL.EscapedPath())
 	switch {
 	case id == "":
@@ -88,6 +89,7 @@ type inbound struct {
 	relay   *Relay
 	s       *settings
 	w       http.ResponseWriter
+	begun   time.Time
 	form    translate.Form // of the answer
 	address store.Address
 }
@@ -171,12 +173,36 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 		if len(notice.Values[billing.Partner]) == 0 {
 			r.metrics.keyless.WithLabelValues(a.Upstream).Inc()
 		}
+		in.trace(req, c)
 		r.wake()
 	} else {
 		r.metrics.repeated.WithLabelValues(a.Upstream).Inc()
 	}
 	in.write(http.StatusOK, in.s.rows.Answer(upstream.Form))
 }
+
+// trace exports the span of a callback that was stored. That of the upstream's request is linked.
+func (in *inbound) trace(req *http.Request, c store.Callback) {
+	const route = pathMark + "{id}" // the id is a secret of the upstream
+	span := in.relay.tracing.Callback(c.ID, req.Header, req.Method+" "+route, in.begun)
+	if !span.Sampled() {
+		return
+	}
+	span.String(tracing.Method, req.Method)
+	if public := in.s.callbacks.PublicURL; public.URL != nil { // the config may relay no callbacks any more
+		span.String(tracing.Scheme, public.Scheme)
+	}
+	span.String(tracing.Path, route)
+	span.String(tracing.Route, route)
+	span.Int(tracing.Status, http.StatusOK)
+	span.String(tracing.Operation, callbackOperation)
+	span.String(tracing.Upstream, c.Upstream)
+	span.String(tracing.Partner, c.Partner.Short())
+	span.End()
+}
+
+// callbackOperation is the operation in the spans of a callback.
+const callbackOperation = "callback.payment"
 
 // translate returns the body for the partner and its content type. Whether it is JSON is decided by the body, not by its content type:
 // clients send JSON as text, or with the form type that their library sets by default.

@@ -28,6 +28,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
+	"billbridge/proxy/tracing"
 	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +40,7 @@ type Options struct {
 	Registerer prometheus.Registerer // if nil, the metrics are not registered
 	Logger     *slog.Logger          // if nil, nothing is logged
 	UserAgent  string                // towards partners; if empty, "billbridge"
+	Tracing    *tracing.Tracing      // if nil, no spans are exported
 	Now        func() time.Time      // if nil, time.Now
 }
 
@@ -47,6 +49,7 @@ type Relay struct {
 	store     *store.Store
 	log       *slog.Logger
 	userAgent string
+	tracing   *tracing.Tracing // may be nil
 	now       func() time.Time
 	metrics   *metrics
 	current   atomic.Pointer[settings]
@@ -82,7 +85,7 @@ func New(c *config.Config, o Options) (*Relay, error) {
 		o.Now = time.Now
 	}
 	r := &Relay{
-		store: o.Store, log: o.Logger, userAgent: o.UserAgent, now: o.Now,
+		store: o.Store, log: o.Logger, userAgent: o.UserAgent, tracing: o.Tracing, now: o.Now,
 		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{}, claimWithin: claimWithin,
 	}
 	var err error

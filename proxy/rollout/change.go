@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout/wording"
 	"billbridge/proxy/store"
 )
 
@@ -38,8 +39,9 @@ func (r *Router) parseChange(query string, action store.Action, keys ...string) 
 
 // A BlockingReason is a reason against a change. Its kind is for programs, its text for people.
 type BlockingReason struct {
-	Kind ReasonKind `json:"kind"`
-	Text string     `json:"text"`
+	Kind  ReasonKind   `json:"kind"`
+	Text  string       `json:"text"`
+	Parts wording.Text `json:"parts,omitempty"` // Text, for other languages; none if it has an error
 }
 
 // A ReasonKind says what kind of reason speaks against a change.
@@ -56,9 +58,9 @@ const (
 )
 
 // reasonsOf are texts of one kind.
-func reasonsOf(kind ReasonKind, texts []string) (all []BlockingReason) {
+func reasonsOf(kind ReasonKind, texts []wording.Text) (all []BlockingReason) {
 	for _, text := range texts {
-		all = append(all, BlockingReason{kind, text})
+		all = append(all, BlockingReason{kind, text.String(), text})
 	}
 	return all
 }
@@ -192,7 +194,8 @@ func (r *Router) move(ctx context.Context, q changeQuery, c Changed, decided sto
 	}
 	c.From, c.FromPercent = string(m.from.stage), percentOf(m.from.stage, m.from.percent)
 	c.To, c.ToPercent = string(m.to.stage), percentOf(m.to.stage, m.to.percent)
-	c.Effect, c.Warning = r.effect(ctx, decided, m), r.warning(m)
+	c.Effect, c.WarningParts = r.effect(ctx, decided, m), r.warning(m)
+	c.Warning = c.WarningParts.String()
 	if q.preview {
 		c.Reasons = append([]BlockingReason{}, reasons...) // a list in JSON, also when it is empty
 		return c, nil

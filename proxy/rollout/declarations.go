@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/rollout/wording"
 	"billbridge/proxy/store"
 )
 
@@ -82,7 +83,8 @@ func (r *Router) previewStop(ctx context.Context, c Changed) (Changed, error) {
 	c.Reasons = append([]BlockingReason{}, reasons...)
 	switch {
 	case err != nil:
-		c.Warning = "the store cannot be read, so reasons against the stop are not known. The stop takes effect on this gateway at once, and on others when the store has recorded it"
+		c.WarningParts = wording.Of("the store cannot be read, so reasons against the stop are not known. The stop takes effect on this gateway at once, and on others when the store has recorded it")
+		c.Warning = c.WarningParts.String()
 	case unread != nil:
 		c.Warning = "reasons against the stop could not be looked up: " + unread.Error()
 	}

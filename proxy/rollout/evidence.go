@@ -62,7 +62,7 @@ func (r *Router) keep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data}
+		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data, Marked: n.HasUnsupported()}
 	}
 	added, err := r.store.AddCounts(ctx, counted.Table, more, r.now(), func(have, more []byte) ([]byte, error) {
 		var n, m evidence.Count
@@ -107,6 +107,17 @@ func (r *Router) ofAllTables(ctx context.Context, in store.Range) (evidence.Snap
 	return r.fromStore(ctx, "", in, counted.Counts...)
 }
 
+// uncarriedCounts are the counts of all partners, by any version of the table, that have calls which a backend cannot carry. Others are not
+// read: an operator may be waiting for the kill switch.
+func (r *Router) uncarriedCounts(ctx context.Context) (evidence.Snapshot, error) {
+	unstored := r.unstored("").Counts // before the store: what is stored meanwhile may count twice, but is not missed
+	rows, err := r.store.MarkedCounts(ctx)
+	if err != nil {
+		return evidence.Snapshot{}, err
+	}
+	return r.merged("", rows, unstored)
+}
+
 // unstored is what this replica counted that is not in the store yet.
 func (r *Router) unstored(partner partner.ID) evidence.Snapshot {
 	s := r.counts.Snapshot()
@@ -116,12 +127,17 @@ func (r *Router) unstored(partner partner.ID) evidence.Snapshot {
 
 // fromStore is what the store has for a version of the table, or for all for "", merged with more.
 func (r *Router) fromStore(ctx context.Context, version string, in store.Range, more ...evidence.Count) (evidence.Snapshot, error) {
-	s := evidence.NewSnapshot(version, r.now().UTC().Truncate(time.Second))
-	s.Lost = int(r.lost.Load())
 	rows, err := r.store.CountsIn(ctx, version, in)
 	if err != nil {
 		return evidence.Snapshot{}, err
 	}
+	return r.merged(version, rows, more)
+}
+
+// merged are rows of the store, merged with more.
+func (r *Router) merged(version string, rows []store.Counts, more []evidence.Count) (evidence.Snapshot, error) {
+	s := evidence.NewSnapshot(version, r.now().UTC().Truncate(time.Second))
+	s.Lost = int(r.lost.Load())
 	for _, row := range rows {
 		var n evidence.Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
@@ -165,7 +181,7 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 	for i := range answer.Verdicts {
 		answer.Verdicts[i].Name = r.name(answer.Verdicts[i].Partner)
 	}
-	answer.Uncounted, answer.Ignored = uncounted, r.current.Load().config.Shadow.Ignore
+	answer.Uncounted, answer.Ignored = uncounted.String(), r.current.Load().config.Shadow.Ignore
 	return answer, nil
 }
 

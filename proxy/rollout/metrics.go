@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 
@@ -88,10 +89,14 @@ func (r *Router) setGauges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ruled := map[evidence.Ruling]float64{}
+	ruled, failing := map[evidence.Ruling]float64{}, map[partner.ID]bool{}
 	for _, v := range evidence.Verdicts(counted, r.limits()) {
 		ruled[v.Ruling]++
+		if v.Ruling == evidence.Fail {
+			failing[v.Partner] = true
+		}
 	}
+	r.failing.Store(int64(len(failing)))
 	decided, err := r.all(ctx)
 	if err != nil {
 		return err

@@ -35,6 +35,12 @@ func TestGauges(t *testing.T) {
 	if err := r.Weigh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := d.Weigh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := answers[rollout.Status](d, "GET", "/rollout").Failing; got != 1 {
+		t.Errorf("partners with a FAIL: %d, want 1", got)
+	}
 	for name, want := range map[string]map[string]float64{
 		"billbridge_rollout_partners": {"old": 3, "shadow": 1, "canary": 1, "new": 0, "drained": 0},
 		"billbridge_rollout_verdicts": {"PASS": 2, "FAIL": 1, "INCONCLUSIVE": 1},

@@ -91,6 +91,7 @@ type BillLine struct {
 // An UnknownWrite is a write that ended without an answer.
 type UnknownWrite struct {
 	Operation string     `json:"operation"`
+	Upstream  string     `json:"upstream"`          // where it was sent, and where the last read was
 	Request   string     `json:"request,omitempty"` // the id of the call in the access log. None for a create that was interrupted by the end of its gateway
 	At        time.Time  `json:"at"`
 	Result    string     `json:"result"` // of the last read; one of ResultTexts, or "not asked"
@@ -177,7 +178,7 @@ func (r *Router) lineOf(b store.ListedBill) BillLine {
 	}
 	if w := b.Write; w != nil {
 		line.Write = &UnknownWrite{
-			Operation: w.Operation, Request: w.Request, At: w.At, Result: cmp.Or(w.Read.Finding, notAsked),
+			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At, Result: cmp.Or(w.Read.Finding, notAsked),
 			State: w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At),
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout/wording"
 	"billbridge/proxy/store"
 )
 
@@ -75,4 +76,7 @@ func (r *Router) openBillsIn(ctx context.Context, in store.Range) ([]store.Bills
 }
 
 // errUncounted: the ledger is too large to count it while an operator waits.
-var errUncounted = errors.New("the ledger is too large to count its bills within " + short(storeTimeout/2))
+var (
+	errUncounted = errors.New(tooLarge.String())
+	tooLarge     = wording.Of("the ledger is too large to count its bills within %v", short(storeTimeout/2))
+)

@@ -10,6 +10,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wording"
 
 	"billbridge/config"
 	"billbridge/proxy/store"
@@ -31,13 +32,13 @@ const preconditionsWithin = 3 * time.Second
 func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m move) (all []BlockingReason) {
 	for _, check := range []struct {
 		kind ReasonKind
-		find func(context.Context, store.Rollout, move) ([]string, error)
+		find func(context.Context, store.Rollout, move) ([]wording.Text, error)
 	}{{Unsettled, r.unsettled}, {Undrained, r.undrained}, {Unproven, r.unproven}, {Uncarried, r.uncarried}} {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 		found, err := check.find(ctx, decided, m)
 		cancel()
 		if err != nil {
-			all = append(all, BlockingReason{Unchecked, "a precondition could not be checked: " + err.Error()})
+			all = append(all, BlockingReason{Kind: Unchecked, Text: "a precondition could not be checked: " + err.Error()})
 			continue
 		}
 		all = append(all, reasonsOf(check.kind, found)...)
@@ -59,7 +60,7 @@ func (p position) percentage() int {
 
 // unsettled: calls that the partner sent to the old backend without the gateway may still be under way. For a move of the default, each
 // partner's settling period is checked when it calls.
-func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]string, error) {
+func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]wording.Text, error) {
 	s := r.current.Load()
 	if m.partner == "" || m.to.percentage() == 0 || s.config.Bills == config.Shared {
 		return nil, nil
@@ -68,19 +69,19 @@ func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]stri
 	seen, want := r.now().Sub(first), time.Duration(s.config.Settle)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return []string{fmt.Sprintf("no call of the partner was seen yet. It can leave %s %s after its first call: until then calls that it sent there without the gateway may still be under way",
+		return []wording.Text{wording.Of("no call of the partner was seen yet. It can leave %v %v after its first call: until then calls that it sent there without the gateway may still be under way",
 			s.backends[evidence.Old], short(want))}, nil
 	case err != nil:
 		return nil, err
 	case seen < want:
-		return []string{fmt.Sprintf("the first call of the partner was seen %s ago, and the settling period is %s: calls that it sent to %s without the gateway may still be under way",
+		return []wording.Text{wording.Of("the first call of the partner was seen %v ago, and the settling period is %v: calls that it sent to %v without the gateway may still be under way",
 			short(seen), short(want), s.backends[evidence.Old])}, nil
 	}
 	return nil, nil
 }
 
 // undrained: the old backend has bills that may be open.
-func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
+func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) ([]wording.Text, error) {
 	if m.to.stage != StageDrained {
 		return nil, nil
 	}
@@ -102,8 +103,8 @@ func (r *Router) undrained(ctx context.Context, decided store.Rollout, m move) (
 	if m.partner != "" {
 		list += " --partner " + m.partner.Short()
 	}
-	return []string{fmt.Sprintf("bills that may still be open at %s: %d, which are not past their last day and were not seen destroyed or cancelled. "+
-		"Known bills keep working; bills that the ledger does not know will not be looked up at %s. To list them: %s", old, open, old, list)}, nil
+	return []wording.Text{wording.Of("bills that may still be open at %v: %v, which are not past their last day and were not seen destroyed or cancelled. "+
+		"Known bills keep working; bills that the ledger does not know will not be looked up at %v. To list them: %v", old, open, old, list)}, nil
 }
 
 // concerns reports whether a move changes the stage of a partner.
@@ -115,7 +116,7 @@ func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 }
 
 // unproven: a later stage needs a PASS. From old to canary with separate bills there is nothing to compare yet.
-func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
+func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]wording.Text, error) {
 	if m.to.percentage() == 0 || m.to.percentage() <= m.from.percentage() && !m.to.stage.later(m.from.stage) {
 		return nil, nil
 	}
@@ -138,23 +139,23 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 		}
 	}
 	verdicts := evidence.Verdicts(counted, r.limits())
-	var all []string
+	var all []wording.Text
 	if len(partners) == 0 { // there is no evidence
-		if why := m.lacksPass(nil, s.config.Bills == config.Shared); why != "" {
-			all = append(all, "no partner without a stage of its own was seen yet: "+why)
+		if why := m.lacksPass(nil, s.config.Bills == config.Shared); why != nil {
+			all = append(all, wording.Of("no partner without a stage of its own was seen yet: ").And(why))
 		}
 	}
 	for _, partner := range partners {
 		own := slices.DeleteFunc(slices.Clone(verdicts), func(v evidence.Verdict) bool { return v.Partner != partner })
-		if why := m.lacksPass(own, s.config.Bills == config.Shared); why != "" {
-			all = append(all, r.label(partner)+": "+why)
+		if why := m.lacksPass(own, s.config.Bills == config.Shared); why != nil {
+			all = append(all, wording.Of("%v: ", r.label(partner)).And(why))
 		}
 	}
 	return shortened(all), nil
 }
 
-// lacksPass is why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), "" if they do.
-func (m move) lacksPass(own []evidence.Verdict, shared bool) string {
+// lacksPass is why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), nil if they do.
+func (m move) lacksPass(own []evidence.Verdict, shared bool) wording.Text {
 	creates, compared := map[string]bool{}, false
 	for _, v := range own {
 		creates[v.Operation] = creates[v.Operation] || v.Evidence == evidence.ByReadBack
@@ -163,7 +164,7 @@ func (m move) lacksPass(own []evidence.Verdict, shared bool) string {
 	first := m.from.percentage() == 0 && m.to.stage == StageCanary
 	raised := !first && m.to.stage == StageCanary
 	bare := first && !shared && !compared && m.from.stage != StageShadow // there is nothing to compare yet
-	var against []string
+	var against []wording.Text
 	proved := false
 	for _, v := range own {
 		needed := first && v.Evidence == evidence.ByShadow || !first && creates[v.Operation]
@@ -172,34 +173,34 @@ func (m move) lacksPass(own []evidence.Verdict, shared bool) string {
 		case bare && v.Ruling != evidence.Fail:
 		case v.Ruling == evidence.Pass, v.Few && (!needed || raised), v.Ruling == evidence.Inconclusive && raised:
 		default:
-			against = append(against, fmt.Sprintf("%s by %s is %s, %s", v.Operation, v.Evidence, v.Ruling, v.Reason))
+			against = append(against, v.InWords())
 		}
 	}
 	switch {
 	case len(against) > 0:
-		return strings.Join(against, "; ")
+		return wording.Join(against, "; ")
 	case proved || raised || bare:
-		return ""
+		return nil
 	case first && !shared && m.from.stage == StageShadow:
-		return "no read was compared yet in stage shadow, and none will be unless the new backend gets a copy of the bills: set old, then canary"
+		return wording.Of("no read was compared yet in stage shadow, and none will be unless the new backend gets a copy of the bills: set old, then canary")
 	case first:
-		return "no read was compared yet in stage shadow"
+		return wording.Of("no read was compared yet in stage shadow")
 	}
-	return "no bill was created at the new backend by canary and read back yet"
+	return wording.Of("no bill was created at the new backend by canary and read back yet")
 }
 
 // warning is what an operator should know about a move without blocking reasons.
-func (r *Router) warning(m move) string {
+func (r *Router) warning(m move) wording.Text {
 	s := r.current.Load()
 	if m.to.stage != StageShadow || s.config.Bills == config.Shared {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("with bills: separate, shadow compares nothing unless %[2]s gets a copy of the bills of %[1]s. "+
+	return wording.Of("with bills: separate, shadow compares nothing unless %[2]v gets a copy of the bills of %[1]v. "+
 		"Without a copy set old, then canary, whose new bills are read back", s.backends[evidence.Old], s.backends[evidence.New])
 }
 
 // uncarried: recent calls that cannot be carried by the backend that will get more of them.
-func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) ([]string, error) {
+func (r *Router) uncarried(ctx context.Context, decided store.Rollout, m move) ([]wording.Text, error) {
 	backend := evidence.Old
 	switch before, after := m.from.percentage(), m.to.percentage(); {
 	case before == after:
@@ -221,7 +222,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	decided, err := r.store.Rollout(ctx)
 	var counted evidence.Snapshot
 	if err == nil {
-		counted, err = r.ofAllTables(ctx, store.AllPartners)
+		counted, err = r.uncarriedCounts(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -233,8 +234,8 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 		return at.position().percentage() > 0
 	}))
 	if !decided.Restored.At.IsZero() && s.config.Bills == config.Separate {
-		all = append(all, BlockingReason{FromStore, fmt.Sprintf("the store was restored from a backup: a bill that was created at %s after that backup, and is sent again, will be created at %s too, because %[1]s is not probed while stopped",
-			s.backends[evidence.New], s.backends[evidence.Old])})
+		all = append(all, reasonsOf(FromStore, []wording.Text{wording.Of("the store was restored from a backup: a bill that was created at %v after that backup, and is sent again, will be created at %v too, because %[1]v is not probed while stopped",
+			s.backends[evidence.New], s.backends[evidence.Old])})...)
 	}
 	return all, nil
 }
@@ -295,24 +296,25 @@ func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (a
 	if err != nil {
 		return []string{"the verdicts could not be looked up: " + err.Error()}
 	}
+	var failed []wording.Text
 	for _, v := range evidence.Verdicts(counted, r.limits()) {
 		if v.Ruling == evidence.Fail {
-			all = append(all, fmt.Sprintf("%s: %s by %s is FAIL, %s", r.label(v.Partner), v.Operation, v.Evidence, v.Reason))
+			failed = append(failed, wording.Of("%v: ", r.label(v.Partner)).And(v.InWords()))
 		}
 	}
-	return shortened(all)
+	return textsOf(reasonsOf(Unproven, shortened(failed)))
 }
 
 // lacking are the recent calls of the concerned partners that a backend cannot carry, in words for the operator.
-func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, concerned func(partner partner.ID) bool) []string {
-	var all []string
+func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, concerned func(partner partner.ID) bool) []wording.Text {
+	var all []wording.Text
 	for _, n := range counted.Counts {
 		if !concerned(n.Partner) {
 			continue
 		}
 		for _, lack := range evidence.UnsupportedOf(n.Backends[backend]) {
 			if r.now().Sub(lack.Last) < recent {
-				all = append(all, fmt.Sprintf("%s: %s cannot carry %s: %s (calls: %d, the last at %s)", r.label(n.Partner), r.current.Load().backends[backend], n.Operation, lack.Why,
+				all = append(all, wording.Of("%v: %v cannot carry %v: %v (calls: %v, the last at %v)", r.label(n.Partner), r.current.Load().backends[backend], n.Operation, lack.Why,
 					lack.Count, lack.Last.UTC().Format(time.RFC3339)))
 			}
 		}
@@ -321,10 +323,10 @@ func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, co
 }
 
 // shortened bounds the number of reasons.
-func shortened(all []string) []string {
+func shortened(all []wording.Text) []wording.Text {
 	const most = 10
 	if len(all) <= most {
 		return all
 	}
-	return append(slices.Clone(all[:most]), fmt.Sprintf("%d more reasons of this kind", len(all)-most))
+	return append(slices.Clone(all[:most]), wording.Of("%v more reasons of this kind", len(all)-most))
 }

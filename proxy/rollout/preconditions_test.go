@@ -179,7 +179,7 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.AddCounts(t.Context(), "another table", []store.Counts{{Partner: counted.Partner, Operation: counted.Operation, Data: data}}, noon, nil); err != nil {
+	if _, err := s.AddCounts(t.Context(), "another table", []store.Counts{{Partner: counted.Partner, Operation: counted.Operation, Data: data, Marked: true}}, noon, nil); err != nil {
 		t.Fatal(err)
 	}
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="

@@ -11,6 +11,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wording"
 	"billbridge/proxy/store"
 )
 
@@ -33,9 +34,12 @@ type Status struct {
 	Clock    *Clock        `json:"clock,omitempty"`
 	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
 
-	Uncounted string          `json:"uncounted,omitempty"` // why the numbers of bills are missing
-	Partners  []PartnerStatus `json:"partners"`            // a page of those that were seen, have a stage of their own or a bill in the ledger
-	Next      string          `json:"next,omitempty"`      // there are more partners: the value of after for the next page
+	Failing   int             `json:"failing_partners,omitempty"` // partners with a verdict that is FAIL, as the metrics have them: of some seconds ago
+	Uncounted string          `json:"uncounted,omitempty"`        // why the numbers of bills are missing
+	Partners  []PartnerStatus `json:"partners"`                   // a page of those that were seen, have a stage of their own or a bill in the ledger
+	Next      string          `json:"next,omitempty"`             // there are more partners: the value of after for the next page
+
+	UncountedParts wording.Text `json:"uncounted_parts,omitempty"` // Uncounted, for other languages
 }
 
 // Declared is who declared something, and when.
@@ -157,6 +161,8 @@ type Changed struct {
 	Preview     bool             `json:"preview,omitempty"`  // nothing was changed: this is what would change
 	Reasons     []BlockingReason `json:"reasons,omitzero"`   // against the change, of a preview
 	Unstored    string           `json:"unstored,omitempty"` // why a stop could not be stored: it is in effect on this gateway alone
+
+	WarningParts wording.Text `json:"warning_parts,omitempty"` // Warning, for other languages; none if it has an error
 }
 
 func (r *Router) status(ctx context.Context, query string) (answer Status, err error) {
@@ -186,7 +192,7 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 	if pending := r.stopping.Load(); pending != nil && answer.Stopped == nil {
 		answer.Stopped, answer.Unstored = declared(*pending), true
 	}
-	answer.Reload = r.reload.Load()
+	answer.Reload, answer.Failing = r.reload.Load(), int(r.failing.Load())
 	if err := r.certainty(ctx, s, decided, &answer); err != nil {
 		return Status{}, err
 	}
@@ -198,7 +204,8 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 			return Status{}, err
 		}
 	}
-	answer.Partners, answer.Uncounted, err = r.partnerStatuses(ctx, decided, only, in)
+	answer.Partners, answer.UncountedParts, err = r.partnerStatuses(ctx, decided, only, in)
+	answer.Uncounted = answer.UncountedParts.String()
 	return answer, err
 }
 
@@ -235,15 +242,15 @@ func (r *Router) all(ctx context.Context) (store.Rollout, error) {
 }
 
 // partnerStatuses are those of one partner, or for "" of those in a range. uncounted is why the numbers of bills are missing.
-func (r *Router) partnerStatuses(ctx context.Context, decided store.Rollout, only partner.ID, in store.Range) (answer []PartnerStatus, uncounted string, err error) {
+func (r *Router) partnerStatuses(ctx context.Context, decided store.Rollout, only partner.ID, in store.Range) (answer []PartnerStatus, uncounted wording.Text, err error) {
 	s := r.current.Load()
 	stages := s.stages(decided)
 	seen, bills, err := r.known(ctx, only, in)
 	switch {
 	case errors.Is(err, errUncounted):
-		uncounted = err.Error()
+		uncounted = tooLarge
 	case err != nil:
-		return nil, "", err
+		return nil, nil, err
 	}
 	all := map[partner.ID]*PartnerStatus{}
 	of := func(partner partner.ID) *PartnerStatus {

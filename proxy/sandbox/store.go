@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ type Bill struct {
 	PageRedirectURL string    `json:"page_redirect_url"`
 	ShortURL        string    `json:"short_url"`
 	Created         time.Time `json:"created"`
+	Copied          bool      `json:"copied,omitempty"`   // from another service (Options.CopyTo)
 	Messages        int       `json:"messages"`           // the number of messages sent to the customer
 	Approval        *Approval `json:"approval,omitempty"` // nil unless the bill was paid
 	Cancel          *Cancel   `json:"cancel,omitempty"`   // nil unless the bill was cancelled
@@ -143,11 +145,14 @@ type store struct {
 	disk  *disk // nil if the data is in memory only
 	mu    sync.Mutex
 	t     tables
+
+	copyTo *Service // may be nil
+	log    *slog.Logger
 }
 
 // openStore loads the data file, if there is one, and adds partners and merchants that it does not have.
 func openStore(file string, o Options) (*store, error) {
-	st := &store{clock: o.Clock, t: tables{
+	st := &store{clock: o.Clock, copyTo: o.CopyTo, log: o.Log, t: tables{
 		controlToken: o.ControlToken,
 		byKey:        map[string]*Partner{},
 		billsByID:    map[string][]billKey{},
@@ -226,6 +231,7 @@ func (st *store) update(f func(t *tables) error) error {
 	for _, k := range t.kinds() {
 		k.apply()
 	}
+	st.copyBills(t.bills.staged)
 	return nil
 }
 

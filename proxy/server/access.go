@@ -59,6 +59,17 @@ func requireToken(t *tokens, next http.Handler) http.Handler {
 	})
 }
 
+// requireOperator is requireToken for what only a token that may operate gets, even if it changes nothing.
+func requireOperator(t *tokens, next http.Handler) http.Handler {
+	return requireToken(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if who, _ := r.Context().Value(identityKey{}).(identity); !who.operates {
+			writeText(w, http.StatusForbidden, fmt.Sprintf("the token of %s may only read: use a token with may: operate", who.name))
+			return
+		}
+		next.ServeHTTP(w, r)
+	}))
+}
+
 // admit returns who sent a request. If ok is false, the request was refused and is answered.
 func (t *tokens) admit(w http.ResponseWriter, r *http.Request) (who identity, ok bool) {
 	if !t.current.Load().needed() {

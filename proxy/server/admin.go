@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -33,13 +34,16 @@ func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (er
 	}
 	s.logWarnings(c)
 	reload := func() error { return errors.New("the gateway is starting and has just read the config") }
-	handler := newAdminHandler(s.tokens, registry, s.ready, reload, nil)
+	ended, end := context.WithCancel(context.Background())
+	s.profiles = profiles(ended)
+	handler := newAdminHandler(s.tokens, s.metricsHandler(registry), s.ready, reload, map[string]http.Handler{profilesPath: s.profiles})
 	s.adminHandler.Store(&handler)
 	s.adminServer = http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.adminHandler.Load()).ServeHTTP(w, r) }),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	s.adminServer.RegisterOnShutdown(end)
 	serving := s.adminListener
 	if c.Admin.TLS != nil {
 		s.adminTLS.Store(c.Admin.TLS)
@@ -77,7 +81,7 @@ func (s *Server) logWarnings(c *config.Config) {
 
 // completeAdmin adds reload, callbacks, store, rollout and the console to the admin listener.
 func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
-	handlers := map[string]http.Handler{}
+	handlers := map[string]http.Handler{profilesPath: s.profiles}
 	if s.relay != nil {
 		handlers["/callbacks"], handlers["/store"] = s.relay.Operator(), s.storeHandler()
 	}
@@ -99,27 +103,31 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	}
 	s.adminServer.RegisterOnShutdown(s.console.Close)
 	handlers["/"] = s.console
-	handler := newAdminHandler(s.tokens, registry, s.ready, s.Reload, handlers)
+	handler := newAdminHandler(s.tokens, s.metricsHandler(registry), s.ready, s.Reload, handlers)
 	s.adminHandler.Store(&handler)
 	return nil
 }
 
 // newAdminHandler returns the handler of the admin listener. CSRF protection: a web page in the operator's browser cannot change anything.
-func newAdminHandler(t *tokens, metrics prometheus.Gatherer, ready func() []check, reload func() error, handlers map[string]http.Handler) http.Handler {
+func newAdminHandler(t *tokens, metrics http.Handler, ready func() []check, reload func() error, handlers map[string]http.Handler) http.Handler {
 	return http.NewCrossOriginProtection().Handler(newAdminRouter(t, metrics, ready, reload, handlers))
 }
 
 // newAdminRouter returns the routes of the admin listener: metrics, health, readiness, reload, identity, and the handlers of handlers, each
 // below its path prefix. If the config has a token, every path but /-/healthy and /-/ready requires one. An error of reload is in the
 // response.
-func newAdminRouter(t *tokens, metrics prometheus.Gatherer, ready func() []check, reload func() error, handlers map[string]http.Handler) *mux.Router {
+func newAdminRouter(t *tokens, metrics http.Handler, ready func() []check, reload func() error, handlers map[string]http.Handler) *mux.Router {
 	r := mux.NewRouter()
 	for prefix, handler := range handlers {
-		if prefix != "/" {
+		switch prefix {
+		case "/":
+		case profilesPath:
+			r.PathPrefix(prefix).Methods(http.MethodGet).Handler(requireOperator(t, handler))
+		default:
 			r.PathPrefix(prefix).Handler(requireToken(t, handler))
 		}
 	}
-	r.Path("/metrics").Methods(http.MethodGet).Handler(requireToken(t, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
+	r.Path("/metrics").Methods(http.MethodGet).Handler(requireToken(t, metrics))
 	r.Path("/-/healthy").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusOK, "healthy")
 	})
@@ -140,10 +148,23 @@ func newAdminRouter(t *tokens, metrics prometheus.Gatherer, ready func() []check
 	return r
 }
 
+// metricsHandler returns the handler of /metrics. It serves OpenMetrics only while spans are exported, since only exemplars need it: in this
+// format a bucket has the label le="1.0" instead of le="1".
+func (s *Server) metricsHandler(registry prometheus.Gatherer) http.Handler {
+	text, open := promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.tracing.Exports() {
+			open.ServeHTTP(w, r)
+			return
+		}
+		text.ServeHTTP(w, r)
+	})
+}
+
 // isAdminPath reports whether a path is that of the admin API, also of a section that the config does not have: the commands know such a
 // section by the plain answer.
 func isAdminPath(path string) bool {
-	return path == "/metrics" || slices.ContainsFunc([]string{"/-/", "/callbacks", "/store", "/rollout"}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+	return path == "/metrics" || slices.ContainsFunc([]string{"/-/", "/callbacks", "/store", "/rollout", "/debug/"}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {

@@ -69,6 +69,7 @@ func (s *Server) apply(c *config.Config) {
 	s.tokens.use(&c.Admin)
 	s.open.limits.Store(&c.Limits)
 	accesslog.Use(s.log, c.Log)
+	s.tracing.Use(c.Tracing)
 	s.storeOptional.Store(c.Ready.Store == config.Reported)
 	if c.Drain.AtMost != 0 {
 		s.drainTimeout = time.Duration(c.Drain.AtMost)

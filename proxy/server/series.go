@@ -8,6 +8,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/store"
+	"billbridge/proxy/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -33,6 +34,9 @@ func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximu
 	}
 	defer s.gateway.Close()
 	if err := s.registerMetrics(registry, build); err != nil {
+		return 0, 0, err
+	}
+	if _, err := tracing.New(tracing.Options{Registerer: registry}); err != nil {
 		return 0, 0, err
 	}
 	if _, err := newConnections(registry); err != nil {

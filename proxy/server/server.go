@@ -28,6 +28,7 @@ import (
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
+	"billbridge/proxy/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -52,6 +53,7 @@ type Server struct {
 	callbackServer *http.Server // nil if callbacks have no listener of their own
 	adminServer    http.Server
 	adminHandler   atomic.Pointer[http.Handler]
+	profiles       http.Handler
 	serveErrors    chan error // one from each server, when it ends
 
 	partnerListener, adminListener, callbackListener net.Listener // callbackListener may be nil
@@ -64,6 +66,7 @@ type Server struct {
 	tokens        *tokens
 	open          *connections
 	console       *console.Console
+	tracing       *tracing.Tracing
 
 	store   *store.Store // nil if the config has none
 	pinger  pinger
@@ -93,6 +96,9 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 		}
 	}()
 	registry := prometheus.NewRegistry()
+	if s.tracing, err = tracing.New(tracing.Options{Registerer: registry, Logger: logger, Version: build.Version}); err != nil {
+		return nil, err
+	}
 	if err := s.startAdmin(c, registry); err != nil {
 		return nil, err
 	}
@@ -114,7 +120,7 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 		}
 	}
 	if s.gateway, err = proxy.New(c, proxy.Options{
-		Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay, Rollout: s.rollout, AnswerWithin: c.AnswerWithin(),
+		Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay, Rollout: s.rollout, Tracing: s.tracing, AnswerWithin: c.AnswerWithin(),
 		Finished: func(f *proxy.Finished) { s.console.Finished(f) },
 	}); err != nil {
 		return nil, err
@@ -251,6 +257,9 @@ func (s *Server) closeAll() {
 	if s.tokens != nil {
 		s.tokens.close()
 	}
+	if s.tracing != nil {
+		s.closeTracing()
+	}
 	for _, l := range []net.Listener{s.partnerListener, s.adminListener, s.callbackListener} {
 		if l != nil {
 			_ = l.Close()
@@ -280,7 +289,7 @@ func (s *Server) CallbackAddress() string {
 //   - The gateway is not ready, and serves for drain.delay more.
 //   - It closes the listeners, and gives requests that are half read 5 seconds.
 //   - It waits up to drain.at_most for calls and for attempts to deliver a callback.
-//   - It closes the admin listener, and then the store.
+//   - It closes the admin listener, exports the last spans for up to 5 seconds, and closes the store.
 func (s *Server) Run(ctx context.Context) error {
 	serving := s.serve()
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends after drain.delay
@@ -324,6 +333,7 @@ func (s *Server) Run(ctx context.Context) error {
 		err = errors.Join(err, s.rollout.Close(drain))
 	}
 	s.gateway.Close()
+	s.closeTracing()
 	if s.store != nil {
 		err = errors.Join(err, s.store.Close())
 	}
@@ -413,6 +423,15 @@ func (s *Server) drainCalls(ctx context.Context, serving *serving) (err error) {
 		}
 	}
 	return err
+}
+
+// tracesWithin bounds the export of the last spans. It is short: a receiver without an answer must not delay the end.
+const tracesWithin = 5 * time.Second
+
+func (s *Server) closeTracing() {
+	ctx, cancel := context.WithTimeout(context.Background(), tracesWithin)
+	defer cancel()
+	s.tracing.Close(ctx)
 }
 
 func userAgent(b Build) string { return "billbridge/" + cmp.Or(b.Version, "unknown") }

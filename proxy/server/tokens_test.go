@@ -19,6 +19,7 @@ import (
 	"billbridge/config"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // A guesser sends requests to an admin handler. It must be used in a synctest bubble.
@@ -36,7 +37,7 @@ func newGuesser(t *testing.T) *guesser {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.tokens.close)
-	g.handler = newAdminHandler(g.tokens, registry, func() []check { return []check{{name: "store", problem: "down", detail: http.ErrServerClosed}} }, nil, nil)
+	g.handler = newAdminHandler(g.tokens, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), func() []check { return []check{{name: "store", problem: "down", detail: http.ErrServerClosed}} }, nil, nil)
 	return g
 }
 

@@ -19,6 +19,7 @@ type Counts struct {
 	Partner   partner.ID // full
 	Operation string
 	Data      []byte // never empty
+	Marked    bool   // found by MarkedCounts; a mark stays as long as the counts
 }
 
 // countsAtOnce is the most counts that one transaction adds: each is read and merged in it, and creates wait meanwhile.
@@ -80,11 +81,12 @@ func addCounts(ctx context.Context, q queries, version string, more Counts, at t
 	// This locks the row, or makes it without data. In one statement: between two, a sweep might remove the row.
 	var have []byte
 	if err := q.QueryRowContext(ctx, `
-		INSERT INTO billbridge_counts AS was (version, partner, operation, data, added)
-		VALUES ($1, $2, $3, $4, $5)
+		INSERT INTO billbridge_counts AS was (version, partner, operation, data, added, marked)
+		VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (version, partner, operation) DO UPDATE SET
+			marked = CASE was.marked WHEN 1 THEN 1 ELSE excluded.marked END,
 			added = CASE WHEN was.added < excluded.added THEN excluded.added ELSE was.added END
-		RETURNING data`, version, more.Partner, more.Operation, []byte{}, at.UnixMilli()).Scan(&have); err != nil {
+		RETURNING data`, version, more.Partner, more.Operation, []byte{}, at.UnixMilli(), bit(more.Marked)).Scan(&have); err != nil {
 		return err
 	}
 	data := more.Data
@@ -117,15 +119,22 @@ func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Count
 	if err := storable(map[string]string{"version": version}); err != nil {
 		return nil, err
 	}
+	is := "version = $1" // uses the index; an OR does not
+	if version == "" {
+		is = "$1 = ''"
+	}
+	return s.selectCounts(ctx, is+" AND partner >= $2 AND partner < $3", version, in.From, in.Before)
+}
+
+// MarkedCounts returns the marked counts of all partners, by all versions of the table, sorted by partner and operation. Others are not read.
+func (s *Store) MarkedCounts(ctx context.Context) ([]Counts, error) {
+	return s.selectCounts(ctx, "marked = 1")
+}
+
+func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]Counts, error) {
 	return read(ctx, s, "reading counts", func(ctx context.Context, q queries) ([]Counts, error) {
-		is := "version = $1" // uses the index; an OR does not
-		if version == "" {
-			is = "$1 = ''"
-		}
-		rows, err := q.QueryContext(ctx, `
-			SELECT partner, operation, data FROM billbridge_counts
-			WHERE `+is+` AND partner >= $2 AND partner < $3 ORDER BY partner, operation, version`, version, in.From, in.Before)
-		return collect(rows, err, func(c *Counts, row *sql.Rows) error { return row.Scan(&c.Partner, &c.Operation, &c.Data) })
+		rows, err := q.QueryContext(ctx, "SELECT partner, operation, data, marked FROM billbridge_counts WHERE "+where+" ORDER BY partner, operation, version", args...)
+		return collect(rows, err, func(c *Counts, row *sql.Rows) error { return row.Scan(&c.Partner, &c.Operation, &c.Data, &c.Marked) })
 	})
 }
 

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -356,5 +357,41 @@ func TestCountsOfARange(t *testing.T) {
 		if got, err := s.CountsIn(t.Context(), "2", in); err != nil || len(got) != 0 {
 			t.Errorf("of another version: %v %v", got, err)
 		}
+	})
+}
+
+// A mark stays when counts without one are added, and ends with the counts.
+func TestMarkedCounts(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		sum := func(have, more []byte) ([]byte, error) { return append(bytes.Clone(have), more...), nil }
+		for _, c := range []store.Counts{
+			{Partner: partner.Of("a"), Operation: "bill.create", Data: []byte("1")},
+			{Partner: partner.Of("b"), Operation: "bill.create", Data: []byte("2"), Marked: true},
+			{Partner: partner.Of("b"), Operation: "bill.create", Data: []byte("3")},
+			{Partner: partner.Of("b"), Operation: "bill.read", Data: []byte("4")},
+			{Partner: partner.Of("c"), Operation: "bill.read", Data: []byte("5")},
+			{Partner: partner.Of("c"), Operation: "bill.read", Data: []byte("6"), Marked: true},
+		} {
+			if _, err := s.AddCounts(t.Context(), "table", []store.Counts{c}, noon, sum); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []store.Counts{
+			{Partner: partner.Of("b"), Operation: "bill.create", Data: []byte("23"), Marked: true},
+			{Partner: partner.Of("c"), Operation: "bill.read", Data: []byte("56"), Marked: true},
+		}
+		slices.SortFunc(want, func(a, b store.Counts) int { return strings.Compare(string(a.Partner), string(b.Partner)) })
+		marked := func() []store.Counts {
+			found, err := s.MarkedCounts(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return found
+		}
+		equal(t, "marked", marked(), want)
+		if err := s.ResetCounts(t.Context(), "", "anna", noon); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "marked after the reset", len(marked()), 0)
 	})
 }

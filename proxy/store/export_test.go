@@ -53,6 +53,7 @@ func (s *Store) AskBatches(ctx context.Context, question string) (answer string,
 
 // Clear removes every row.
 func (s *Store) Clear(ctx context.Context) error {
+	s.stages.Store(nil)
 	s.proven.Clear()
 	_, err := write(ctx, s, "clearing", func(ctx context.Context, q queries) (none struct{}, err error) {
 		for _, table := range []string{

@@ -185,12 +185,13 @@ func TestMigratesTheFirstVersion(t *testing.T) {
 // backToVersion5 makes a new database what the fifth version of the tables had.
 func backToVersion5(t *testing.T, db *sql.DB) {
 	t.Helper()
-	for _, index := range []string{"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies"} {
+	for _, index := range []string{"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_owners_open", "billbridge_counts_marked"} {
 		run(t, db, "DROP INDEX "+index)
 	}
 	run(t, db, "DELETE FROM billbridge_schema WHERE version > 5", "ALTER TABLE billbridge_addresses DROP COLUMN key_id",
 		"ALTER TABLE billbridge_callbacks DROP COLUMN key_id", "ALTER TABLE billbridge_callbacks DROP COLUMN erased", "DROP TABLE billbridge_proven", "DROP INDEX billbridge_addresses_unproven",
-		"ALTER TABLE billbridge_addresses DROP COLUMN holds", "ALTER TABLE billbridge_addresses DROP COLUMN unproven")
+		"ALTER TABLE billbridge_addresses DROP COLUMN holds", "ALTER TABLE billbridge_addresses DROP COLUMN unproven",
+		"ALTER TABLE billbridge_counts DROP COLUMN marked")
 }
 
 // backToVersion2 makes a new database what the second version of the tables had.
@@ -362,7 +363,7 @@ func TestMigrationsMatch(t *testing.T) {
 		}
 		return lines
 	}
-	for _, file := range []string{"0001_callbacks.sql", "0002_rollout.sql", "0005_ended.sql", "0006_rows.sql", "0007_keys.sql"} {
+	for _, file := range []string{"0001_callbacks.sql", "0002_rollout.sql", "0005_ended.sql", "0006_rows.sql", "0007_keys.sql", "0008_pages.sql"} {
 		equal(t, file, shape("postgres", file), shape("sqlite", file))
 	}
 }

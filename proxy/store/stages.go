@@ -235,21 +235,31 @@ func (s *Store) Revision(ctx context.Context) (int64, error) {
 	})
 }
 
-// Rollout returns the state of the rollout.
+// Rollout returns the state of the rollout. The caller must not change the stages: while the revision is the same, they are those of an
+// earlier call.
 func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 	return read(ctx, s, "reading the rollout", func(ctx context.Context, q queries) (r Rollout, err error) {
+		const state = "r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by, r.started, r.begun, r.begun_by, r.config_default"
+		fields := func(r *Rollout) []any {
+			return []any{&r.Revision, moment{&r.Stopped.At}, &r.Stopped.By, moment{&r.Restored.At}, &r.Restored.By, moment{&r.Started}, moment{&r.Begun.At}, &r.Begun.By, &r.ConfigDefault}
+		}
+		if err := q.QueryRowContext(ctx, "SELECT "+state+" FROM billbridge_rollout r").Scan(fields(&r)...); err != nil {
+			return r, err
+		}
+		if known := s.stages.Load(); known != nil && known.Revision == r.Revision {
+			r.Stages = known.Stages
+			return r, nil
+		}
+		r = Rollout{}
 		// One statement, so that all of it is from one moment.
-		rows, err := q.QueryContext(ctx, `
-			SELECT r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by, r.started, r.begun, r.begun_by, r.config_default,
-				s.partner, s.stage, s.percent, s.set_by, s.set_at, s.forced
+		rows, err := q.QueryContext(ctx, "SELECT "+state+`, s.partner, s.stage, s.percent, s.set_by, s.set_at, s.forced
 			FROM billbridge_rollout r LEFT JOIN billbridge_stages s ON true ORDER BY s.partner`)
 		err = each(rows, err, func(row *sql.Rows) error {
 			var id, stage, by sql.NullString // all NULL if there is no stage at all
 			var percent sql.NullInt64
 			var forced sql.NullBool
 			var at time.Time
-			if err := row.Scan(&r.Revision, moment{&r.Stopped.At}, &r.Stopped.By, moment{&r.Restored.At}, &r.Restored.By,
-				moment{&r.Started}, moment{&r.Begun.At}, &r.Begun.By, &r.ConfigDefault, &id, &stage, &percent, &by, moment{&at}, &forced); err != nil {
+			if err := row.Scan(append(fields(&r), &id, &stage, &percent, &by, moment{&at}, &forced)...); err != nil {
 				return err
 			}
 			if id.Valid {
@@ -257,6 +267,9 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 			}
 			return nil
 		})
+		if err == nil {
+			s.stages.Store(&Rollout{Revision: r.Revision, Stages: r.Stages})
+		}
 		return r, err
 	})
 }

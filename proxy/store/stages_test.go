@@ -397,3 +397,26 @@ func seenPartners(t *testing.T, s *store.Store) []store.SeenPartner {
 	}
 	return all
 }
+
+// Each change of a stage by another gateway is seen, although a gateway keeps the stages of the revision that it has read.
+func TestRolloutHasTheStagesOfItsRevision(t *testing.T) {
+	t.Parallel()
+	url := storetest.Postgres(t)
+	a, b := open(t, url), open(t, url)
+	for _, stage := range []string{"shadow", "canary", "new"} {
+		if err := b.SetStage(t.Context(), store.Stage{Partner: partner.Of("p"), Stage: stage, By: "anna", At: noon}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if got := rolloutOf(t, a).Stages; len(got) != 1 || got[0].Stage != stage {
+				t.Errorf("%v, want %s", got, stage)
+			}
+		}
+	}
+	if err := b.UnsetStage(t.Context(), partner.Of("p"), "anna", noon); err != nil {
+		t.Fatal(err)
+	}
+	if got := rolloutOf(t, a).Stages; len(got) != 0 {
+		t.Errorf("%v, want none", got)
+	}
+}

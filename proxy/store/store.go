@@ -77,7 +77,8 @@ type Store struct {
 	postgres bool // the statements differ in a few places
 	batch    int  // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
-	proven   sync.Map // partners whose key is known to be valid: partner.ID
+	proven   sync.Map                // partners whose key is known to be valid: partner.ID
+	stages   atomic.Pointer[Rollout] // as last read, for its stages
 	keys     keyring
 	walked   atomic.Bool // Recrypt has seen all rows
 	narrowed os.FileMode

@@ -111,16 +111,19 @@ type ListedBill struct {
 // ListBills returns bills of the ledger, sorted by partner and bill, and the number of all that the filter selects. Without
 // a bill it reads all rows of the partners that the filter selects.
 func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
-	return s.listBills(ctx, f, `
-		SELECT partner, bill, upstream, state, length(creates) AS creates, uncertain, changed, coalesce(tried, changed) AS tried, ends, ended,
-			'' AS operation, '' AS target, '' AS request, changed AS at, '' AS finding, '' AS shown, '' AS amount, changed AS read_at
-		FROM billbridge_owners WHERE upstream <> '' AND %s`, "partner, bill", nil)
+	return s.listBills(ctx, f, func(ctx context.Context, q queries) (string, error) {
+		ofBill, err := holdersOf(ctx, q, f)
+		return `
+			SELECT partner, bill, upstream, state, length(creates) AS creates, uncertain, changed, coalesce(tried, changed) AS tried, ends, ended,
+				'' AS operation, '' AS target, '' AS request, changed AS at, '' AS finding, '' AS shown, '' AS amount, changed AS read_at
+			FROM billbridge_owners WHERE upstream <> '' AND ` + ofBill, err
+	}, "partner, bill", nil)
 }
 
 // UnknownOutcomes returns the writes that have an unknown outcome, the last first, and the number of all that the filter selects:
 // those of RecordUnknown, and creates recorded before cutOff that were never completed because their process ended.
 func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.Time) (list []ListedBill, all int, err error) {
-	return s.listBills(ctx, f, `
+	const rows = `
 		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state, coalesce(length(o.creates), 0) AS creates,
 			coalesce(o.uncertain, 0) AS uncertain, o.changed, o.tried, o.ends, o.ended,
 			u.operation, u.upstream AS target, u.request, u.at, u.finding, u.state AS shown, u.amount, u.read_at
@@ -128,12 +131,12 @@ func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.T
 		UNION ALL
 		SELECT partner, bill, upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended,
 			'bill.create', upstream, '', coalesce(tried, changed), '', '', '', NULL
-		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> '' AND coalesce(tried, changed) < $7 AND %s`,
-		"at DESC, partner, bill, operation", []any{s.stamp(cutOff).UnixMilli()})
+		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> '' AND coalesce(tried, changed) < $7`
+	return s.listBills(ctx, f, func(context.Context, queries) (string, error) { return rows, nil }, "at DESC, partner, bill, operation", []any{s.stamp(cutOff).UnixMilli()})
 }
 
-// listBills lists rows, in which %s stands for a condition on rows of the ledger.
-func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string, more []any) (list []ListedBill, all int, err error) {
+// listBills lists the rows of a query.
+func (s *Store) listBills(ctx context.Context, f BillFilter, rows func(context.Context, queries) (string, error), order string, more []any) (list []ListedBill, all int, err error) {
 	if f.PartnerPrefix != "" {
 		if err := checkPrefix(f.PartnerPrefix); err != nil {
 			return nil, 0, err
@@ -152,11 +155,11 @@ func (s *Store) listBills(ctx context.Context, f BillFilter, rows, order string,
 		if err := onePartner(ctx, q, "billbridge_owners", f.PartnerPrefix); err != nil {
 			return none, err
 		}
-		ofBill, err := holdersOf(ctx, q, f)
+		query, err := rows(ctx, q)
 		if err != nil {
 			return none, err
 		}
-		meant := " FROM (" + fmt.Sprintf(rows, ofBill) + ")" + where
+		meant := " FROM (" + query + ")" + where
 		found, err := q.QueryContext(ctx, "SELECT *"+meant+fmt.Sprintf(" ORDER BY %s LIMIT %d", order, f.Limit), args...)
 		if list, err = collect(found, err, (*ListedBill).scan); err != nil {
 			return none, err

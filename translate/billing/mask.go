@@ -31,6 +31,21 @@ func Mask(e *translate.Explanation) []translate.ExplainedField {
 	return fields
 }
 
+// StateIn returns the state of the bill that the body of a callback reports, in a form: the field that has the state in the reply of read. It is ""
+// if there is none that the table knows.
+func StateIn(e *translate.Explanation, read *translate.Operation, form translate.Form) string {
+	path := read.PathOf(translate.Reply, State, form)
+	for _, f := range e.Fields {
+		if f.Unknown || path == "" || f.Source != path && !strings.HasSuffix(f.Source, "."+path) {
+			continue
+		}
+		if state := gjson.Parse(f.Before).String(); read.Table().Meaning(State, state) != "" {
+			return strings.Clone(state)
+		}
+	}
+	return ""
+}
+
 func maskName(name string) string {
 	if name == "" {
 		return ""

@@ -2,6 +2,15 @@
 (function () {
   'use strict'
 
+  // A part that is refreshed stays as it is if nothing has changed, with the selected text in it.
+  const last = new Map()
+  document.body.addEventListener('htmx:beforeSwap', function (event) {
+    const detail = event.detail, part = detail.requestConfig.elt, text = detail.xhr.responseText
+    if (!(part.getAttribute('hx-trigger') || '').startsWith('every')) return
+    if (last.get(part.id) === text) detail.shouldSwap = false
+    last.set(part.id, text)
+  })
+
   // A live list: rows arrive at its top. It can be paused; then the rows wait.
   const list = document.querySelector('[data-live]')
   if (!list) return

@@ -107,6 +107,11 @@ type Unsupported struct {
 	Last  time.Time `json:"last"`
 }
 
+// HasUnsupported reports whether there are calls that a backend's form cannot carry.
+func (n Count) HasUnsupported() bool {
+	return len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported) > 0
+}
+
 // An End is how a call of a partner ended.
 type End struct {
 	Code        string // in the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was not called

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout/wording"
 
 	"gonum.org/v1/gonum/mathext"
 )
@@ -61,6 +62,8 @@ type Verdict struct {
 	Reason    string     `json:"reason"`
 	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE only because there were too few comparisons or calls
 
+	ReasonParts wording.Text `json:"reason_parts"` // Reason, for other languages
+
 	*Compared  `json:"compared,omitempty"`   // ByShadow, ByReadBack
 	*CallStats `json:"call_stats,omitempty"` // ByCalls
 }
@@ -105,6 +108,20 @@ type UnsupportedReport struct {
 	Unsupported
 }
 
+// InWords is the verdict with its reason.
+func (v Verdict) InWords() wording.Text {
+	is := wording.Of("%v by %v is %v, ", v.Operation, v.Evidence, v.Ruling)
+	switch v.Evidence {
+	case ByShadow:
+		is = wording.Of("%v by shadow is %v, ", v.Operation, v.Ruling)
+	case ByReadBack:
+		is = wording.Of("%v by read back is %v, ", v.Operation, v.Ruling)
+	case ByCalls:
+		is = wording.Of("%v by calls is %v, ", v.Operation, v.Ruling)
+	}
+	return is.And(v.ReasonParts)
+}
+
 // Assumption describes the bound and its assumptions.
 const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided, at 95 % confidence (none in n: about 3/n). " +
 	"It assumes that the compared calls are independent and like the later ones. If many of them are about the same bills, or if some kind of bill " +
@@ -121,12 +138,14 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 				evidence = ByReadBack
 			}
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: evidence, Compared: n.compared()}
-			v.Ruling, v.Reason, v.Few = n.rule(evidence, v.Compared, limits)
+			v.Ruling, v.ReasonParts, v.Few = n.rule(evidence, v.Compared, limits)
+			v.Reason = v.ReasonParts.String()
 			all = append(all, v)
 		}
 		if stats := n.callStats(); stats != nil {
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: stats}
-			v.Ruling, v.Reason, v.Few = stats.rule(limits, n.Creates)
+			v.Ruling, v.ReasonParts, v.Few = stats.rule(limits, n.Creates)
+			v.Reason = v.ReasonParts.String()
 			all = append(all, v)
 		}
 	}
@@ -186,43 +205,59 @@ func compareExamples(a, b Field) int {
 		strings.Compare(a.Old, b.Old), strings.Compare(a.New, b.New))
 }
 
-func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why string, few bool) {
-	var grave []string
+// inWords is a grave difference of a field.
+func (f Field) inWords(path string) wording.Text {
+	switch f.Kind {
+	case InBill:
+		return wording.Of("%v (bill) in %v", path, f.Count)
+	case InCode:
+		return wording.Of("%v (code) in %v", path, f.Count)
+	case InState:
+		return wording.Of("%v (state) in %v", path, f.Count)
+	case InMoney:
+		return wording.Of("%v (money) in %v", path, f.Count)
+	case InOther:
+	}
+	return wording.Of("%v (%v) in %v", path, f.Kind, f.Count) // a kind of another version
+}
+
+func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why wording.Text, few bool) {
+	var grave []wording.Text
 	for _, path := range slices.Sorted(maps.Keys(n.Fields)) {
 		if f := n.Fields[path]; f.Kind.grave() {
-			grave = append(grave, fmt.Sprintf("%s (%s) in %d", path, f.Kind, f.Count))
+			grave = append(grave, f.inWords(path))
 		}
 	}
 	asked := n.Compared + n.Unclear
 	switch {
 	case len(grave) > 0:
-		return Fail, "differs: " + strings.Join(grave, ", "), false
+		return Fail, wording.Of("differs: ").And(wording.Join(grave, ", ")), false
 	case by == ByReadBack && n.NotThere > 0:
-		return Inconclusive, fmt.Sprintf("%d of %d bills were not shown by a read after their create", n.NotThere, asked+n.NotThere+n.Moved), false
+		return Inconclusive, wording.Of("%v of %v bills were not shown by a read after their create", n.NotThere, asked+n.NotThere+n.Moved), false
 	case by == ByReadBack && float64(n.Moved) > limits.Unclear*float64(asked+n.Moved):
-		return Inconclusive, fmt.Sprintf("%d of %d bills were cancelled or destroyed when they were read back", n.Moved, asked+n.Moved), false
+		return Inconclusive, wording.Of("%v of %v bills were cancelled or destroyed when they were read back", n.Moved, asked+n.Moved), false
 	case by == ByShadow && limits.Shared && float64(n.OldOnly) > limits.Unclear*float64(n.Compared+n.OldOnly):
-		return Inconclusive, fmt.Sprintf("the new backend did not have the bills of %s of %s reads: with bills: shared it must have all of them",
+		return Inconclusive, wording.Of("the new backend did not have the bills of %v of %v reads: with bills: shared it must have all of them",
 			grouped(n.OldOnly), grouped(n.Compared+n.OldOnly)), false
 	case by == ByShadow && n.Compared < limits.Comparisons && n.OldOnly > n.Compared:
-		had := "none"
+		reads := grouped(n.Compared + n.OldOnly)
+		had := wording.Of("the new backend had none of the bills of %v reads: ", reads)
 		if n.Compared > 0 {
-			had = fmt.Sprintf("%d", n.Compared)
+			had = wording.Of("the new backend had %v of the bills of %v reads: ", n.Compared, reads)
 		}
-		return Inconclusive, fmt.Sprintf("the new backend had %s of the bills of %s reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; set old, then canary",
-			had, grouped(n.Compared+n.OldOnly)), true
+		return Inconclusive, had.And(wording.Of("with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; set old, then canary")), true
 	case n.Compared < limits.Comparisons:
-		return Inconclusive, fmt.Sprintf("%d comparisons, at least %d are needed", n.Compared, limits.Comparisons), true
+		return Inconclusive, wording.Of("%v comparisons, at least %v are needed", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:
-		return Fail, fmt.Sprintf("%d of %d differ: certainly more than %s", n.Differed, n.Compared, Percent(limits.Mismatch)), false
+		return Fail, wording.Of("%v of %v differ: certainly more than %v", n.Differed, n.Compared, Percent(limits.Mismatch)), false
 	case c.Bills > 0 && c.Bills < limits.Bills:
-		return Inconclusive, fmt.Sprintf("%d distinct bills, at least %d are needed", c.Bills, limits.Bills), true
+		return Inconclusive, wording.Of("%v distinct bills, at least %v are needed", c.Bills, limits.Bills), true
 	case float64(n.Unclear) > limits.Unclear*float64(asked):
-		return Inconclusive, fmt.Sprintf("%d of %d had no answer", n.Unclear, asked), false
+		return Inconclusive, wording.Of("%v of %v had no answer", n.Unclear, asked), false
 	case c.Bound > limits.Mismatch:
-		return Inconclusive, fmt.Sprintf("up to %s may differ, %s is the limit", Percent(c.Bound), Percent(limits.Mismatch)), false
+		return Inconclusive, wording.Of("up to %v may differ, %v is the limit", Percent(c.Bound), Percent(limits.Mismatch)), false
 	}
-	return Pass, fmt.Sprintf("at most %s differ", Percent(c.Bound)), false
+	return Pass, wording.Of("at most %v differ", Percent(c.Bound)), false
 }
 
 // callStats is nil if there is no call at the new backend, and none at the old one that the new one's form cannot carry.
@@ -265,9 +300,9 @@ const byChance = 0.001
 
 const success = "0000"
 
-func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few bool) {
-	compared := func(of string, times [2]int) string {
-		return fmt.Sprintf("%s %d of %d, at the old backend %d of %d", of, times[New], b.Calls[New], times[Old], b.Calls[Old])
+func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why wording.Text, few bool) {
+	compared := func(of wording.Text, times [2]int) wording.Text {
+		return of.And(wording.Of(" %v of %v, at the old backend %v of %v", times[New], b.Calls[New], times[Old], b.Calls[Old]))
 	}
 	more := func(times [2]int) bool {
 		return chanceOfMore(times[New], b.Calls[New], times[Old], b.Calls[Old]) < byChance
@@ -275,9 +310,9 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 	less := func(times [2]int) bool {
 		return chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance
 	}
-	var lacking, against, open []string
+	var lacking, against, open []wording.Text
 	for _, lack := range b.Unsupported {
-		lacking = append(lacking, fmt.Sprintf("%s (calls: %d)", lack.Why, lack.Count))
+		lacking = append(lacking, wording.Of("%v (calls: %v)", lack.Why, lack.Count))
 	}
 	failed := b.Calls
 	for _, code := range b.Codes {
@@ -285,35 +320,35 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why string, few
 		case code.Of == success:
 			failed = [2]int{failed[Old] - code.Times[Old], failed[New] - code.Times[New]}
 		case more(code.Times):
-			against = append(against, "significantly more often: "+compared(code.Of, code.Times))
+			against = append(against, compared(wording.Of("significantly more often: %v", code.Of), code.Times))
 		case creates && less(code.Times):
 			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend are older.
-			against = append(against, "significantly less often: "+compared(code.Of, code.Times))
+			against = append(against, compared(wording.Of("significantly less often: %v", code.Of), code.Times))
 		case code.Times[Old] == 0:
-			open = append(open, "never at the old backend: "+compared(code.Of, code.Times))
+			open = append(open, compared(wording.Of("never at the old backend: %v", code.Of), code.Times))
 		}
 	}
 	if len(against) == 0 && more(failed) {
-		against = append(against, "significantly more often: "+compared("failures", failed))
+		against = append(against, compared(wording.Of("significantly more often: failures"), failed))
 	}
 	for _, field := range b.Mismatched {
 		if more(field.Times) {
-			open = append(open, compared("replies with another type of "+field.Of, field.Times))
+			open = append(open, compared(wording.Of("replies with another type of %v", field.Of), field.Times))
 		}
 	}
 	switch {
 	case len(lacking) > 0:
-		return Fail, "the form of the new backend cannot carry " + strings.Join(lacking, ", "), false
+		return Fail, wording.Of("the form of the new backend cannot carry ").And(wording.Join(lacking, ", ")), false
 	case len(against) > 0:
-		return Fail, strings.Join(against, ", "), false
+		return Fail, wording.Join(against, ", "), false
 	case len(open) > 0:
-		return Inconclusive, strings.Join(open, ", "), false
+		return Inconclusive, wording.Join(open, ", "), false
 	case b.Calls[New] < limits.Comparisons:
-		return Inconclusive, fmt.Sprintf("%d calls, at least %d are needed", b.Calls[New], limits.Comparisons), true
+		return Inconclusive, wording.Of("%v calls, at least %v are needed", b.Calls[New], limits.Comparisons), true
 	case b.Calls[Old] < limits.Comparisons:
-		return Inconclusive, fmt.Sprintf("%d calls at the old backend to compare with, at least %d are needed", b.Calls[Old], limits.Comparisons), true
+		return Inconclusive, wording.Of("%v calls at the old backend to compare with, at least %v are needed", b.Calls[Old], limits.Comparisons), true
 	}
-	return Pass, "no code more often than at the old backend", false
+	return Pass, wording.Of("no code more often than at the old backend"), false
 }
 
 // chanceOfMore is the probability that so many or more of all occurrences are at the new backend if the rate is the same at both:

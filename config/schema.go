@@ -1,0 +1,224 @@
+package config
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"billbridge/translate"
+	"billbridge/translate/billing"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A schema is a JSON Schema of a value.
+type schema map[string]any
+
+// Schema returns a JSON Schema (draft 2020-12) of the config, for editors. It comes from the types that Load decodes into; README.md has the
+// descriptions and defaults. It accepts all that Load accepts, apart from words of YAML 1.1 such as yes and on. It does not check
+// what depends on several keys, on files and on the environment, nor times and sizes against their bounds.
+func Schema() ([]byte, error) {
+	g := generator{readmeRows()}
+	root := g.value(reflect.TypeFor[Config](), "")
+	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", "config of billbridge"
+	table, err := translate.Compile(defaults().Limits.Depth, billing.Table())
+	if err != nil {
+		return nil, err
+	}
+	// A table file can have other forms.
+	forms := table.Forms()
+	root["if"] = schema{"properties": schema{"table": schema{"not": schema{"required": []string{"file"}}}}}
+	root["then"] = schema{"properties": schema{"upstreams": schema{"additionalProperties": schema{"properties": schema{"form": schema{"enum": forms[:]}}}}}}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err = e.Encode(root)
+	return out.Bytes(), err
+}
+
+// scalar is the type of a text: YAML reads a number or a date as text where text is wanted.
+var scalar = []string{"string", "number", "boolean"}
+
+const (
+	duration  = `^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
+	secretRef = `\$\{(env|file):.+\}`
+	portText  = `0*(6553[0-5]|655[0-2][0-9]|65[0-4][0-9][0-9]|6[0-4][0-9]{3}|[0-5]?[0-9]{1,4})`
+	listener  = `^([^\]\[:@/?#]*|\[[^\]\[@/?#]*\]):` + portText + `$`
+	address   = `([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f.:]*)`
+	segment   = `(\.*[A-Za-z0-9_~$&+,:;=@-][A-Za-z0-9_~$&+,:;=@.-]*|\.{3,})`
+)
+
+// pattern returns the schema of a text. Editors show the message instead of the pattern.
+func pattern(expression, message string) schema {
+	return schema{"pattern": expression, "patternErrorMessage": message}
+}
+
+// text is pattern for a value that cannot look like a number.
+func text(expression, message string) schema {
+	s := pattern(expression, message)
+	s["type"] = "string"
+	return s
+}
+
+var (
+	durationText = text(duration, "must be a duration such as 10s, 500ms or 5m")
+	hostPort     = text(listener, "must be HOST:PORT such as 127.0.0.1:8080")
+	storeKeyText = pattern(`^([0-9A-Fa-f]{64}|[A-Za-z0-9+/\r\n]{43,}=[\r\n]*|`+secretRef+`)$`, "must be 32 bytes as 64 hex digits or base64, ${env:NAME} or ${file:PATH}")
+)
+
+// typeSchemas are the schemas of types that decode themselves.
+var typeSchemas = map[reflect.Type]schema{
+	reflect.TypeFor[Duration]():       {"allOf": []schema{durationText, pattern("[1-9]", "must be greater than 0s")}},
+	reflect.TypeFor[DurationOrZero](): {"anyOf": []schema{durationText, {"enum": []any{0, "0", "+0", "-0"}}}},
+	reflect.TypeFor[Size]():           {"anyOf": []schema{text(`^\+?0*[1-9][0-9]*(\s*[KMG]iB)?$`, "must be a size such as 1MiB, 512KiB or 4096"), {"type": "integer", "minimum": 1}}},
+	reflect.TypeFor[Fraction]():       {"type": "number", "minimum": 0, "maximum": 1},
+	reflect.TypeFor[Secret](): {
+		"type": scalar, "pattern": `^([^$]|\$([^{]|$)|` + secretRef + `$)`, "patternErrorMessage": "must be text, ${env:NAME} or ${file:PATH}",
+	},
+	reflect.TypeFor[Address](): text(`^[Hh][Tt][Tt][Pp][Ss]?://([^\]\[\s:/?#@]+|\[[^\]\[/?#@]+\])(:(`+portText+`)?)?(/[^?#]*)?$`,
+		"must be a URL such as https://billing.example.com/partner, without user, password, query and fragment"),
+	reflect.TypeFor[LocalAddress](): text(`^(`+address+`(%.+)?)$`, "must be an IP address of this machine such as 192.0.2.10"),
+	reflect.TypeFor[Network]():      text(`^`+address+`/[0-9]{1,3}$`, "must be a network such as 10.0.0.0/8"),
+}
+
+// keySchemas say more of keys whose Go types allow more than the config. The functions that check them are in check.go and its neighbours.
+var keySchemas = map[string]schema{
+	"listen":              hostPort,
+	"admin.listen":        hostPort,
+	"callbacks.listen":    text("^$|"+listener, "must be HOST:PORT such as 127.0.0.1:8090"),
+	"base_path":           text(`^(/*|/+`+segment+`(/`+segment+`)*/*)$`, "must be a plain path such as /partner"),
+	"route.pass[]":        text(plainPath.String(), "must be a path such as /if/read/open, or a prefix such as /cash-receipt/"),
+	"admin.tokens[].name": pattern(tokenName.String(), "must be 1 to 60 letters, digits, dots, - , _ and @, and begin with a letter or digit"),
+	"upstreams": {"minProperties": 1, "propertyNames": schema{
+		"pattern": upstreamName.String(), "patternErrorMessage": "an upstream's name has up to 32 lower-case letters, digits, - and _", "not": schema{"const": "none"},
+	}},
+	"partners": {"propertyNames": pattern(partnerHash.String(), "must be 12 to 64 lower-case hex digits, as billbridge hash prints them")},
+	"partners.HASH.name": {
+		"pattern": `^\S(.*\S)?$`, "patternErrorMessage": "must be 1 to 60 printable characters without a space at the beginning or end", "maxLength": 60,
+	},
+	"limits.partner.rate":      {"anyOf": []schema{{"const": 0}, {"minimum": 0.1, "maximum": 1_000_000}}},
+	"store.url":                text(`^(sqlite:(.|\n)+|postgres(ql)?:|`+secretRef+`$)`, "must be sqlite:PATH, postgres://…, ${env:NAME} or ${file:PATH}"),
+	"store.key":                storeKeyText,
+	"store.old_keys[]":         storeKeyText,
+	"callbacks.schedule":       {"minItems": 1, "maxItems": 100},
+	"callbacks.ports[]":        {"minimum": 1, "maximum": 65535},
+	"tracing.headers":          {"propertyNames": pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "must be the name of an HTTP header")},
+	"tracing.headers.NAME":     {"pattern": `^([^$\x00-\x1f]|\$([^{\x00-\x1f]|$)|` + secretRef + `$)[^\x00-\x1f]*$`, "patternErrorMessage": "must be text without control characters, ${env:NAME} or ${file:PATH}"},
+	"rollout.default":          {"enum": slices.DeleteFunc(slices.Clone(Stages), func(stage string) bool { return stage == "canary" })},
+	"rollout.verdict.mismatch": {"exclusiveMinimum": 0},
+	"rollout.verdict.unclear":  {"exclusiveMinimum": 0},
+}
+
+type generator struct{ rows map[string]row }
+
+// value returns the schema of a key's value. The path has NAME or HASH for names that a config chooses, and [] for entries of a list.
+func (g generator) value(t reflect.Type, path string) schema {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	s := maps.Clone(typeSchemas[t])
+	if s == nil {
+		s = g.byKind(t, path)
+	}
+	maps.Copy(s, keySchemas[path])
+	row, ok := g.rows[path]
+	if ok {
+		s["description"] = row.says
+	}
+	if row.fallback != nil {
+		s["default"] = row.fallback
+	}
+	return s
+}
+
+func (g generator) byKind(t reflect.Type, path string) schema {
+	if choice, ok := reflect.Zero(t).Interface().(interface{ words() []string }); ok {
+		return schema{"enum": choice.words()}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return schema{"type": "boolean"}
+	case reflect.Int, reflect.Int64:
+		return schema{"type": "integer"}
+	case reflect.Float64:
+		return schema{"type": "number"}
+	case reflect.String:
+		return schema{"type": scalar}
+	case reflect.Map:
+		return schema{"type": "object", "additionalProperties": g.value(t.Elem(), path+".NAME")}
+	case reflect.Slice:
+		switch t {
+		case reflect.TypeFor[Upstreams]():
+			return schema{"type": "object", "additionalProperties": g.value(t.Elem(), path+".NAME")}
+		case reflect.TypeFor[Partners]():
+			return schema{"type": "object", "additionalProperties": g.value(t.Elem(), path+".HASH")}
+		}
+		return schema{"type": "array", "items": g.value(t.Elem(), path+"[]")}
+	case reflect.Struct:
+		return g.section(t, path)
+	}
+	return schema{}
+}
+
+func (g generator) section(t reflect.Type, path string) schema {
+	keys, required := schema{}, []string{}
+	for _, field := range reflect.VisibleFields(t) {
+		key := field.Tag.Get("yaml")
+		if key == "" || key == "-" {
+			continue
+		}
+		s := g.value(field.Type, strings.TrimPrefix(path+"."+key, "."))
+		if least, most, ok := rangeOf(field); ok {
+			s["minimum"] = least
+			if most != noMaximum {
+				s["maximum"] = most
+			}
+		}
+		if keys[key] = s; field.Tag.Get("config") == "required" {
+			required = append(required, key)
+		}
+	}
+	if len(keys) == 0 { // a value that decodes itself
+		return schema{}
+	}
+	s := schema{"type": "object", "additionalProperties": false, "properties": keys}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	return s
+}
+
+//go:embed README.md
+var readme string
+
+// A row is what README.md says of a key.
+type row struct {
+	says     string
+	fallback any // nil if the key has no default
+}
+
+var link = regexp.MustCompile(`\[([^]]+)\]\([^)]+\)`)
+
+// readmeRows returns the rows of the tables of README.md, by key.
+func readmeRows() map[string]row {
+	rows := map[string]row{}
+	for line := range strings.Lines(readme) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 || !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		r := row{says: link.ReplaceAllString(strings.TrimSpace(cells[3]), "$1")}
+		if text, err := strconv.Unquote(strings.TrimSpace(cells[2])); err == nil { // in backquotes
+			_ = yaml.Unmarshal([]byte(text), &r.fallback) // a test reads all defaults
+		}
+		rows[strings.Trim(cells[1], " `")] = r
+	}
+	return rows
+}

@@ -1,0 +1,338 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"billbridge/config"
+	"billbridge/translate"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+)
+
+var compileSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	text, err := config.Schema()
+	if err != nil {
+		return nil, err
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("billbridge.schema.json", document); err != nil {
+		return nil, err
+	}
+	return c.Compile("billbridge.schema.json")
+})
+
+// configSchema returns the schema, compiled.
+func configSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	compiled, err := compileSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// inEditor validates a file as an editor does: it reads the YAML as JSON first.
+func inEditor(s *jsonschema.Schema, data []byte) error {
+	var root yaml.Node
+	if err := yaml.Load(data, &root, yaml.WithUniqueKeys(true)); err != nil {
+		return err
+	}
+	value, err := jsonOf(&root)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(value)
+	if err != nil { // NaN
+		return err
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	return s.Validate(document)
+}
+
+// jsonOf returns a node with keys that are text.
+func jsonOf(n *yaml.Node) (any, error) {
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return jsonOf(n.Content[0])
+	case yaml.AliasNode:
+		return jsonOf(n.Alias)
+	case yaml.SequenceNode:
+		list := []any{}
+		for _, entry := range n.Content {
+			v, err := jsonOf(entry)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		return list, nil
+	case yaml.MappingNode:
+		section := map[string]any{}
+		for i := 0; i < len(n.Content); i += 2 {
+			v, err := jsonOf(n.Content[i+1])
+			if err != nil {
+				return nil, err
+			}
+			section[n.Content[i].Value] = v
+		}
+		return section, nil
+	}
+	var v any
+	err := n.Decode(&v)
+	return v, err
+}
+
+// laxer are the bad configs that the schema accepts, by the reason.
+var laxer = map[string][]string{
+	"a schema does not read files": {
+		"admin-tls-missing-files", "admin-tokens-file-missing", "store-folder", "table-both-missing", "table-file-folder", "table-file-missing",
+		"table-file-missing-beside-overlay", "table-file-mistake", "table-overlay-missing", "table-overlay-mistake", "table-overlay-syntax",
+		"tls-missing-files", "tls-no-pem", "token-file-empty", "token-file-missing", "token-file-missing-open", "upstream-tls-ca-missing",
+		"upstream-tls-ca-without-certificate", "upstream-tls-client-missing",
+	},
+	"a schema does not know the environment": {
+		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset", "tracing-headers-env",
+	},
+	"a schema does not know the table": {
+		"failures-explain-no-reader", "failures-explain-two-readers", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
+		"rollout-partner-of-one-form", "rollout-two-readers",
+	},
+	"a schema does not compare keys or names with each other": {
+		"admin-tokens-empty", "admin-tokens-equal", "admin-tokens-equal-token", "admin-tokens-name-twice", "callbacks-https-only",
+		"callbacks-listen-same", "callbacks-no-store", "limits-partner-burst", "listen-same", "listen-same-explicit", "partners-name-twice",
+		"partners-same", "rollout-connections", "rollout-dangling", "rollout-dangling-near", "rollout-no-store", "rollout-same", "route-dangling",
+		"route-dangling-case", "route-missing", "token-needed", "token-needed-any-address", "token-needed-name", "tracing-headers-twice", "upstream-partner-connections",
+		"upstream-tls-on-http",
+	},
+	"a schema does not compare times, sizes and addresses, which are text": {
+		"callbacks-allow", "callbacks-retention-below-window", "callbacks-timeout", "drain-at-most", "drain-delay", "failures-explain-long",
+		"limits-memory", "limits-too-large", "log-buffer", "log-buffer-large", "log-flush", "rollout-bytes", "rollout-keep",
+		"rollout-send-within", "rollout-settle", "size-overflow",
+	},
+	"00112233 is a number, and a key of 64 digits is one, too": {"store-key-short"},
+	"YAML as JSON has no anchors, tags and equal keys": {
+		"alias", "duplicate-key", "duplicate-key-inside", "duplicate-key-upstream", "value-binary",
+	},
+}
+
+// TestSchemaOfBadConfigs: an editor shows a mistake in each bad config, apart from those in laxer.
+func TestSchemaOfBadConfigs(t *testing.T) {
+	t.Parallel()
+	s := configSchema(t)
+	reasons := map[string]string{}
+	for reason, names := range laxer {
+		for _, name := range names {
+			reasons[name] = reason
+		}
+	}
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no bad configs: %v", err)
+	}
+	refused := 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		reason := reasons[name]
+		delete(reasons, name)
+		switch err := inEditor(s, data); {
+		case err == nil && reason == "":
+			t.Errorf("%s: the schema accepts it: add the rule to typeSchemas, keySchemas or a tag range, or the reason to laxer\n%s", file, data)
+		case err != nil && reason != "":
+			t.Errorf("%s: the schema refuses it, although %s: %v", file, reason, err)
+		case err != nil:
+			refused++
+		default:
+			t.Logf("%s is accepted: %s", name, reason)
+		}
+	}
+	for name := range reasons {
+		t.Errorf("laxer has %s, which is no bad config", name)
+	}
+	t.Logf("%d of %d bad configs are refused", refused, len(files))
+}
+
+// TestSchemaOfGoodConfigs: the schema accepts the good configs. It also accepts each config that another test parses (parse).
+func TestSchemaOfGoodConfigs(t *testing.T) {
+	t.Parallel()
+	s := configSchema(t)
+	files, err := filepath.Glob("testdata/good/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no good configs: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := inEditor(s, bytes.Replace(data, []byte("own|always-200"), []byte("own"), 1)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	_, root := fullConfig(t)
+	text, err := yaml.Marshal(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inEditor(s, text); err != nil {
+		t.Errorf("the config with all sections: %v", err)
+	}
+}
+
+// TestSchemaAgreesWithTheDecoder: a value is refused by both or by none.
+func TestSchemaAgreesWithTheDecoder(t *testing.T) {
+	t.Parallel()
+	s := configSchema(t)
+	for _, values := range []struct{ before, list, after string }{
+		{"timeouts: {idle: ", `10s|+1h30m|1.5s|.5s|1.s|100µs|"10s"|0s|0|10|-1s|soon|"10 s"|""|1d|[]|true`, "}"},
+		{"failures: {explain: ", `0|"0"|0s|1s|+0|-1s|1|""|"1"|{}`, "}"},
+		{"limits: {body: ", `4096|+5|1MiB|1 MiB|"4KiB"|1GiB|0|-1|0KiB|1MB|1.5|""|1.5MiB|[]|"KiB"`, "}"},
+		{"log: {sample: {ok: ", `0|1|0.5|1e-1|1.1|-0.1|"0.5"|half|.5`, "}}"},
+		{"admin: {token: ", `word|12|true|1.5|"${env:A}"|"${file:testdata/bad/files/billing.yaml}x"|"${env:}"|"${"|"$"|"$x"|"a ${env:A}"|"${vault:A}"|""|[a]|{a: b}`, "}"},
+		{"store: {url: ", `"sqlite:x.db"|"postgres://a"|"postgresql:"|"sqlite:"|"memory:"|12|"mysql://a"|"sqlite"`, "}"},
+		{"store: {key: ", `"` + strings.Repeat("aB", 32) + `"|"` + strings.Repeat("A", 43) + `="|"` + strings.Repeat("a", 63) + `"|short`, "}"},
+		{"listen: ", `127.0.0.1:80|":80"|"[::1]:80"|a b:80|localhost:65535|localhost:080|localhost:65536|localhost|":"|"::1:80"|a@b:80|http://a:80|"[::1]"|8080|localhost:+9`, ""},
+		{"callbacks: {public_url: http://a, listen: ", `""|127.0.0.1:80|8090`, "}\nstore: {url: 'sqlite:x.db'}"},
+		{"base_path: ", `/|""|//|/partner|/partner/|//a|/a/b|/a~b;c,d=:@$&+|/...|/.a|/a.b|/..b|a|/a//b|/a/../b|/a/.|/a%20b|/a*b|/a?b|/{a}|"/a b"`, ""},
+		{"limits: {trusted: [", `10.0.0.0/8|"::/0"|fd00::/8|10.0.0.1|a/8|10.0.0.0|10.0.0.0/x`, "]}"},
+		{"callbacks: {public_url: http://a, local_address: ", `192.0.2.1|"::1"|"fe80::1%eth0"|eth0|192.0.2.1:80|""`, "}\nstore: {url: 'sqlite:x.db'}"},
+		{"callbacks: {public_url: http://a, ports: ", `[]|[1, 65535]|[0]|[65536]|80|[http]`, "}\nstore: {url: 'sqlite:x.db'}"},
+		{"limits: {partner: {rate: ", `0|0.1|10|0.05|1000001|-1|"1"`, "}}"},
+		{"limits: {depth: ", `2|1000|3.0|1|1001|1.5|"3"|deep`, "}"},
+		{"admin: {console: ", `true|false|True|0|"true"|maybe`, "}"},
+		{"partners: {5f7b2ed74a97: {name: ", `Hana Clinic|365|true|하나|a|" a"|"a "|""|"` + strings.Repeat("a", 60) + `"|"` + strings.Repeat("a", 61) + `"|[]`, "}}"},
+		{"route: {pass: [", `/if/read/open|/cash-receipt/|a|/|/a//|/a b`, "]}"},
+		{"rollout: {old: a, new: b, bills: shared, default: ", `old|shadow|new|drained|canary|none`, "}"},
+		{"log: {level: ", `info|warn|error|debug|[info]|""`, "}"},
+	} {
+		for _, value := range strings.Split(values.list, "|") {
+			text := values.before + value + values.after + "\nroute: {default: a}\n"
+			if strings.HasPrefix(text, "route: ") {
+				text = values.before + value + "], default: a}\n"
+			}
+			text += "upstreams: {a: {form: v2, url: http://a}, b: {form: legacy, url: http://b}}\n"
+			_, decoded := config.Parse(translate.File{Name: "testdata/test.yaml", Data: []byte(text)}, lookup)
+			if err := inEditor(s, []byte(text)); (err == nil) != (decoded == nil) {
+				t.Errorf("%s%s%s: Parse says %v, the schema %v", values.before, value, values.after, decoded, err)
+			}
+		}
+	}
+	for _, url := range []string{
+		"http://a", "https://a/b/", "HTTP://a:8/x y@", "http://[::1]:80/a", "http://a:", "http://a.b:65535", "http://하나.kr", "", "a", "ftp://a", "http://", "http:///a", "http://:80",
+		"http://a:65536", "http://a:b", "http://u@a", "http://a?", "http://a/b?c", "http://a#b", "http://u:p@a/b",
+	} {
+		text := "upstreams: {a: {form: v2, url: \"" + url + "\"}}\n"
+		_, decoded := config.Parse(translate.File{Name: "testdata/test.yaml", Data: []byte(text)}, lookup)
+		if err := inEditor(s, []byte(text)); (err == nil) != (decoded == nil) {
+			t.Errorf("%s: Parse says %v, the schema %v", url, decoded, err)
+		}
+	}
+}
+
+// TestSchemaOfForms: the forms are those of the built-in table, unless the config has a table file.
+func TestSchemaOfForms(t *testing.T) {
+	t.Parallel()
+	s := configSchema(t)
+	const third = "upstreams: {a: {form: v3, url: http://a}}\n"
+	for text, valid := range map[string]bool{third: false, third + "table: {overlay: a.yaml}\n": false, third + "table: {file: a.yaml}\n": true} {
+		if err := inEditor(s, []byte(text)); (err == nil) != valid {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestSchemaHasWhatTheReadmeSays: each key has its description and default of README.md, and the required keys are those of README.md.
+func TestSchemaHasWhatTheReadmeSays(t *testing.T) {
+	t.Parallel()
+	text, err := config.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(text, &root); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range configKeys(reflect.TypeFor[config.Config]()) {
+		row := readmeKeys(t)[k.String()]
+		section := root
+		for _, name := range k.path[:len(k.path)-1] {
+			if name == "NAME" || name == "HASH" {
+				section = section["additionalProperties"].(map[string]any)
+			} else {
+				section = section["properties"].(map[string]any)[name].(map[string]any)
+			}
+		}
+		last := k.path[len(k.path)-1]
+		if last == "NAME" {
+			continue
+		}
+		key := section["properties"].(map[string]any)[last].(map[string]any)
+		if about, _ := key["description"].(string); about == "" || !strings.Contains(about, "](") && strings.Contains(row.says, "](") == (about == row.says) {
+			t.Errorf("%s is described as %q, in README.md as %q", k, about, row.says)
+		}
+		if _, ok := key["default"]; ok != strings.HasPrefix(row.fallback, "`") {
+			t.Errorf("%s has the default %v, in README.md %s", k, key["default"], row.fallback)
+		}
+		required, _ := section["required"].([]any)
+		if got, want := slices.Contains(required, any(last)), row.fallback == "required" && k.String() != "route.default"; got != want {
+			t.Errorf("%s: the schema says required %v, README.md says %s: the field needs the tag config:\"required\" if, and only if, the key is required", k, got, row.fallback)
+		}
+	}
+	if again, err := config.Schema(); err != nil || !bytes.Equal(text, again) {
+		t.Errorf("a second schema differs: %v", err)
+	}
+}
+
+// TestSchemaHasAMessageForEachPattern: an editor shows the message instead of a regular expression.
+func TestSchemaHasAMessageForEachPattern(t *testing.T) {
+	t.Parallel()
+	text, err := config.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root any
+	if err := json.Unmarshal(text, &root); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	var visit func(v any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, entry := range v {
+				visit(entry)
+			}
+		case map[string]any:
+			if pattern, ok := v["pattern"].(string); ok {
+				if n++; v["patternErrorMessage"] == nil {
+					t.Errorf("no message for %s", pattern)
+				}
+			}
+			for _, entry := range v {
+				visit(entry)
+			}
+		}
+	}
+	if visit(root); n < 20 {
+		t.Errorf("only %d patterns", n)
+	}
+}

@@ -1,0 +1,211 @@
+package console
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout/wording"
+	"billbridge/translate"
+)
+
+// inEnglish are the meanings of the table on an English page.
+func inEnglish(about string) string { return about }
+
+// Every English text of the table and of the rollout has its Korean, with the same values, and no Korean is left that nothing uses.
+func TestEveryTextOfTableAndRolloutHasKorean(t *testing.T) {
+	t.Parallel()
+	all, err := readTexts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := formats(t)
+	for _, about := range meanings(newConsole(t, Options{}).options.Config().Table) {
+		wanted[about] = 0
+	}
+	for english, args := range wanted {
+		if text := all[english]; text["ko"] == "" || len(text) != 1 {
+			t.Errorf("%q: text/meanings.yaml or text/reasons.yaml has %q, want its Korean", english, text)
+			continue
+		}
+		for _, format := range []string{english, all[english]["ko"]} {
+			var part wording.Part
+			for i := range args {
+				part.Args = append(part.Args, fmt.Sprintf("<%d>", i))
+			}
+			got := part.In(format)
+			lacks := slices.ContainsFunc(part.Args, func(arg string) bool { return !strings.Contains(got, arg) })
+			if lacks || strings.Contains(got, "%!") {
+				t.Errorf("%q with %d values is %q: want each of them", format, args, got)
+			}
+		}
+	}
+	for key := range all {
+		if _, known := wanted[key]; ofEnglish(key) && !known {
+			t.Errorf("nothing uses the Korean of %q", key)
+		}
+	}
+}
+
+// meanings returns those of all rows of a table.
+func meanings(table *translate.Table) (all []string) {
+	fields := table.Callback().Fields()
+	for _, o := range table.Operations() {
+		fields = append(fields, o.Fields()...)
+	}
+	for _, f := range fields {
+		if f.About != "" {
+			all = append(all, f.About)
+		}
+	}
+	return all
+}
+
+// formats returns the formats in the sources of the rollout, with the number of their values.
+func formats(t *testing.T) map[string]int {
+	t.Helper()
+	all := map[string]int{}
+	for _, pattern := range []string{"../rollout/*.go", "../rollout/evidence/*.go"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: no file, %v", pattern, err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				switch function(call) {
+				case "wording.Of":
+					all[literal(t, call.Args[0])] = len(call.Args) - 1
+				case "wording.Join":
+					all[literal(t, call.Args[1])] = 0
+				}
+				return true
+			})
+		}
+	}
+	return all
+}
+
+// function returns the name of a function of a package, as it is called.
+func function(call *ast.CallExpr) string {
+	if selector, ok := call.Fun.(*ast.SelectorExpr); ok {
+		if of, ok := selector.X.(*ast.Ident); ok {
+			return of.Name + "." + selector.Sel.Name
+		}
+	}
+	return ""
+}
+
+// literal returns a text of the source.
+func literal(t *testing.T, e ast.Expr) string {
+	t.Helper()
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	case *ast.BinaryExpr:
+		return literal(t, e.X) + literal(t, e.Y)
+	}
+	t.Fatalf("the format of a text is not a literal: %T", e)
+	return ""
+}
+
+func TestTranslated(t *testing.T) {
+	t.Parallel()
+	all := texts{"%v of %v <b>": {"ko": "%[2]v <i> %[1]v"}, "; ": {"ko": "; "}, "amount": {"ko": "금액"}}
+	two := wording.Join([]wording.Text{wording.Of("%v of %v <b>", 1, "<x>"), wording.Of("%v of %v <b>", 3, 4)}, "; ")
+	for _, row := range []struct {
+		language, want string
+		got            any
+	}{
+		{"ko", "&lt;x&gt; &lt;i&gt; 1; 4 &lt;i&gt; 3", all.translated("ko", two.String(), two)},
+		{"en", "1 of &lt;x&gt; &lt;b&gt;; 3 of 4 &lt;b&gt;", all.translated("en", two.String(), two)},
+		{"ko", `<span lang="en">1 of 2 &lt;b&gt;, 3</span>`, all.translated("ko", "1 of 2 <b>, 3", wording.Of("%v of %v <b>", 1, 2).And(wording.Of(", %v", 3)))},
+		{"ko", `<span lang="en">an error</span>`, all.translated("ko", "an error", nil)},
+		{"ko", "금액", all.translated("ko", "amount")},
+		{"en", "amount", all.translated("en", "amount")},
+		{"ko", `<span lang="en">100 % &lt;b&gt;</span>`, all.translated("ko", "100 % <b>")},
+		{"ko", "", all.translated("ko", "")},
+	} {
+		if got := fmt.Sprint(row.got); got != row.want {
+			t.Errorf("%s: %s, want %s", row.language, got, row.want)
+		}
+	}
+}
+
+// A Korean page has the meanings of the table in Korean, and finds rows by them. The meaning of an overlay stays as it is.
+func TestMeaningsOfTheTableInKorean(t *testing.T) {
+	t.Parallel()
+	const overlay = `{operations: {bill.read: {reply: [{v2: apprExtra, legacy: appr_extra, new: true, about: extra of the overlay}]}}}`
+	own := *parseConfig(t, testConfig)
+	if failed := (&playgroundPage{}).applyOverlay(&own.Table, overlay); failed != nil {
+		t.Fatal(failed.Problems)
+	}
+	c := newConsole(t, Options{Config: configOf(&own)})
+	_, page := get(t, c, "/table", "ko")
+	for _, want := range []string{">청구 금액<", ">고객 휴대전화 번호<", `<span lang="en">extra of the overlay</span>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+	if strings.Contains(page, "amount to charge") {
+		t.Error("the page has an English meaning")
+	}
+	for query, want := range map[string]bool{"휴대전화": true, "mobile": true, "없는단어": false} {
+		if _, page := get(t, c, "/table?q="+query, "ko"); strings.Contains(page, "bill.phone") != want {
+			t.Errorf("%s: found is %v", query, !want)
+		}
+	}
+}
+
+// A Korean page has the texts of the rollout in Korean, with their values. An error stays as it is.
+func TestTextsOfTheRolloutInKorean(t *testing.T) {
+	t.Parallel()
+	d := newRolloutDesk(t)
+	d.seen("hana", time.Minute)
+	at := "/partners/" + partner.ShortOf("hana")
+	shows := func(path string, texts ...string) {
+		t.Helper()
+		_, page := get(t, d, path, "ko")
+		for _, text := range texts {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s does not show %s:\n%s", path, text, page)
+			}
+		}
+	}
+	shows(at+"/next", "shadow가 아무것도")
+	shows(at+"/set?stage=new", "안정화 기간은 1h입니다", "(Hana &lt;b&gt;Clinic&lt;/b&gt;): canary로 새 백엔드에 만들어")
+	if _, page := get(t, d, at+"/set?stage=new", "en"); !strings.Contains(page, "and the settling period is 1h") {
+		t.Errorf("the English page has no English reason:\n%s", page)
+	}
+	if status, page := post(t, d, at+"/set", "stage=drained&from=old&to=drained&force=true"); status != http.StatusSeeOther {
+		t.Fatal(status, page)
+	}
+	shows(at, "마지막 단계입니다.")
+	if err := d.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	shows("/partners/stop", "저장소를 읽을 수 없어")
+}

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// profilesPath is the path prefix of the profiles of net/http/pprof. It registers them in http.DefaultServeMux too, which nothing serves.
+const profilesPath = "/debug/pprof/"
+
+// longestProfile bounds a profile over time: only one CPU profile can run, and it costs CPU time.
+const longestProfile = 5 * time.Minute
+
+// profiles returns the handler of the profiles. A profile that is being taken ends with ctx, so that it does not delay a drain.
+func profiles(ctx context.Context) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" { // a page of another site cannot read a profile, but it could start one
+			writeText(w, http.StatusForbidden, "a page of another site must not start a profile")
+			return
+		}
+		if given := r.FormValue("seconds"); given != "" {
+			if n, err := strconv.Atoi(given); err != nil || n < 1 || n > int(longestProfile.Seconds()) {
+				writeText(w, http.StatusBadRequest, fmt.Sprintf("seconds must be from 1 to %d, but is %q", int(longestProfile.Seconds()), given))
+				return
+			}
+		}
+		taking, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		r = r.WithContext(taking)
+		switch strings.TrimPrefix(r.URL.Path, profilesPath) {
+		case "cmdline":
+			pprof.Cmdline(w, r)
+		case "profile":
+			pprof.Profile(w, r)
+		case "symbol":
+			pprof.Symbol(w, r)
+		case "trace":
+			pprof.Trace(w, r)
+		default:
+			pprof.Index(w, r)
+		}
+	})
+}

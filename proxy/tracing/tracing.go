@@ -1,0 +1,252 @@
+// Package tracing takes the trace of a call from its caller, passes it on to whom the gateway calls, and exports the spans of a part of
+// the calls by OTLP.
+//
+//	t, err := tracing.New(tracing.Options{Registerer: registry, Logger: logger})
+//	t.Use(config.Tracing)                        // nil: no spans are exported
+//	call := t.Call(request.Header, "POST /bill/read")
+//	defer call.End()
+//	head = call.AppendHeaders(head)              // of the request to the upstream
+//
+// A [Span] may be nil: then the call has no trace, and all methods do nothing. So a call without a trace costs two comparisons.
+//
+// This is the only package that imports OpenTelemetry.
+package tracing
+
+import (
+	"context"
+	"encoding/binary"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"billbridge/config"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
+)
+
+// Options are the dependencies of a Tracing.
+type Options struct {
+	Registerer prometheus.Registerer // if nil, the metric is not exposed
+	Logger     *slog.Logger          // if nil, nothing is logged
+	Version    string                // of the service, in the spans
+}
+
+// A Tracing decides which calls are sampled, and exports their spans. It is safe for concurrent use. A nil *Tracing exports nothing.
+type Tracing struct {
+	current atomic.Pointer[settings] // nil: off
+	callers *rate.Limiter            // of traces that are sampled because their callers want it
+	queue   queue
+
+	mu       sync.Mutex
+	provider *sdktrace.TracerProvider // nil until tracing is on for the first time
+	config   *config.Tracing          // of the last Use
+	version  string
+}
+
+// settings are those of one config.
+type settings struct {
+	sample float64
+	below  uint64 // the trace IDs that are drawn
+	tracer trace.Tracer
+}
+
+// callersPerSecond is how many traces per second are sampled because their callers want it, beside those that are drawn. Callers are
+// partners, and one that wants every call to be sampled must not fill the receiver.
+const callersPerSecond = 10
+
+// New returns a Tracing that is off, and registers its metric.
+func New(o Options) (*Tracing, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	t := &Tracing{callers: rate.NewLimiter(callersPerSecond, callersPerSecond), version: o.Version}
+	t.queue.init(o.Logger)
+	if o.Registerer == nil {
+		return t, nil
+	}
+	return t, o.Registerer.Register(t.queue.lost)
+}
+
+// Use replaces the config. With nil no further spans begin. Spans that have ended go to the receiver of the new config.
+func (t *Tracing) Use(c *config.Tracing) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c == nil {
+		t.config = nil
+		t.current.Store(nil)
+		return
+	}
+	if !reflect.DeepEqual(t.config, c) {
+		t.queue.exportTo(c)
+	}
+	if t.provider == nil {
+		t.provider = sdktrace.NewTracerProvider(
+			sdktrace.WithResource(resource.NewWithAttributes(semconv.SchemaURL, semconv.ServiceName("billbridge"), semconv.ServiceVersion(t.version))),
+			sdktrace.WithSampler(sdktrace.AlwaysSample()), // a span begins only if its call is sampled
+			sdktrace.WithIDGenerator(generator{}),
+			sdktrace.WithSpanProcessor(t.queue.begin()),
+		)
+	}
+	t.config = c
+	t.current.Store(&settings{
+		sample: float64(c.Sample), below: uint64(float64(c.Sample) * (1 << 63)),
+		tracer: t.provider.Tracer("billbridge/proxy", trace.WithSchemaURL(semconv.SchemaURL)),
+	})
+}
+
+// Close exports the spans that have ended, until ctx ends; those that are left then are lost. No further spans begin.
+func (t *Tracing) Close(ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.current.Store(nil)
+	if t.provider == nil {
+		return
+	}
+	defer context.AfterFunc(ctx, t.queue.end)()
+	_ = t.provider.Shutdown(context.WithoutCancel(ctx)) // the queue returns no errors
+}
+
+// Exports reports whether spans are exported.
+func (t *Tracing) Exports() bool { return t.settings() != nil }
+
+func (t *Tracing) settings() *settings {
+	if t == nil {
+		return nil
+	}
+	return t.current.Load()
+}
+
+// Call returns the span of a call: in the trace of its caller, or in a new one. It is nil if the caller has sent no valid traceparent and
+// tracing is off.
+//
+// A call is sampled if it is drawn, unless the caller says that its trace is not sampled, or if the caller wants it, up to
+// callersPerSecond.
+func (t *Tracing) Call(h http.Header, name string) *Span {
+	given, s := sent(h), t.settings()
+	switch {
+	case s == nil && !given.IsValid():
+		return nil
+	case s == nil, given.IsValid() && !given.IsSampled():
+		return &Span{place: given}
+	case !given.IsValid():
+		place := newPlace(newTraceID(), newSpanID())
+		if !s.draws(place.TraceID()) {
+			return &Span{place: place}
+		}
+		return s.root(place, name, trace.SpanKindServer)
+	case rand.Float64() < s.sample || t.callers.Allow(): // not by the trace ID, which the caller has chosen
+		return s.child(given, name, trace.SpanKindServer)
+	}
+	// A place of our own: only whoever adds one may clear the flag.
+	return &Span{place: given.WithSpanID(newSpanID()).WithTraceFlags(given.TraceFlags() &^ trace.FlagsSampled)}
+}
+
+// draws reports whether the trace is one of the fraction that is sampled. The answer is the same in every process: it is that of
+// OpenTelemetry's TraceIDRatioBased, which would be called for every call.
+func (s *settings) draws(id trace.TraceID) bool { return binary.BigEndian.Uint64(id[8:])>>1 < s.below }
+
+// root begins the first span of a trace, at a given place.
+func (s *settings) root(place trace.SpanContext, name string, kind trace.SpanKind, o ...trace.SpanStartOption) *Span {
+	_, span := s.tracer.Start(context.WithValue(context.Background(), placeKey{}, place), name, append(o, trace.WithSpanKind(kind))...)
+	return &Span{place: span.SpanContext(), span: span, settings: s}
+}
+
+// child begins a span below another one.
+func (s *settings) child(parent trace.SpanContext, name string, kind trace.SpanKind, o ...trace.SpanStartOption) *Span {
+	state := parent.TraceState()
+	parent = parent.WithTraceState(trace.TraceState{}) // what a caller has written there is passed on, but not exported
+	_, span := s.tracer.Start(trace.ContextWithSpanContext(context.Background(), parent), name, append(o, trace.WithSpanKind(kind))...)
+	return &Span{place: span.SpanContext().WithTraceState(state), span: span, settings: s}
+}
+
+// maxState is the length of the longest tracestate that is passed on: as much as every participant should (W3C Trace Context, 3.3.1.5).
+const maxState = 512
+
+// sent returns the place in a trace that a caller has sent. It is not valid if there is none, or if it breaks the rules of W3C Trace Context.
+func sent(h http.Header) trace.SpanContext {
+	parents := h["Traceparent"]
+	if len(parents) != 1 {
+		return trace.SpanContext{}
+	}
+	state := strings.Join(h["Tracestate"], ",") // the list may be in several lines
+	if len(state) > maxState {
+		state = ""
+	}
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": parents[0], "tracestate": state})
+	return trace.SpanContextFromContext(ctx)
+}
+
+// A generator gives a root the place that its context has, and other spans a random ID.
+type generator struct{}
+
+type placeKey struct{}
+
+func (generator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	place, _ := ctx.Value(placeKey{}).(trace.SpanContext)
+	return place.TraceID(), place.SpanID()
+}
+
+func (generator) NewSpanID(context.Context, trace.TraceID) trace.SpanID { return newSpanID() }
+
+func newPlace(id trace.TraceID, span trace.SpanID) trace.SpanContext {
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: span})
+}
+
+func newTraceID() (id trace.TraceID) {
+	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(id[8:], rand.Uint64()|1) // zero is no ID
+	return id
+}
+
+func newSpanID() (id trace.SpanID) {
+	binary.NativeEndian.PutUint64(id[:], rand.Uint64()|1)
+	return id
+}
+
+// Callback returns the first span of a callback's trace: its receipt from an upstream, since a time. h has the upstream's own trace, to which
+// the span gets a link. It is nil if the callback is not sampled.
+//
+// The trace ID is the random part of the callback's ID, and the ID of this span is the first half of that. So all attempts are in
+// the trace of the receipt, also after a restart, and the store need not keep a place.
+func (t *Tracing) Callback(id string, h http.Header, name string, since time.Time) *Span {
+	place, s := placeOf(id), t.settings()
+	if s == nil || !place.IsValid() || !s.draws(place.TraceID()) {
+		return nil
+	}
+	o := []trace.SpanStartOption{trace.WithTimestamp(since)}
+	if upstream := sent(h); upstream.IsValid() {
+		o = append(o, trace.WithLinks(trace.Link{SpanContext: upstream.WithTraceState(trace.TraceState{})}))
+	}
+	return s.root(place, name, trace.SpanKindServer, o...)
+}
+
+// Attempt returns the span of one attempt to deliver a callback. It is nil if the callback is not sampled: a partner that got its trace
+// would record nothing of it.
+func (t *Tracing) Attempt(id, name string) *Span {
+	place, s := placeOf(id), t.settings()
+	if s == nil || !place.IsValid() || !s.draws(place.TraceID()) {
+		return nil
+	}
+	return s.child(place.WithRemote(true), name, trace.SpanKindClient)
+}
+
+// placeOf returns the place of a callback's receipt. It is not valid if the ID is not one of this gateway.
+func placeOf(id string) trace.SpanContext {
+	digits, ok := strings.CutPrefix(id, "cb_")
+	traceID, err := trace.TraceIDFromHex(digits)
+	if !ok || err != nil {
+		return trace.SpanContext{}
+	}
+	return newPlace(traceID, trace.SpanID(traceID[:8]))
+}

@@ -1,0 +1,364 @@
+package proxy_test
+
+import (
+	"compress/gzip"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
+
+	"github.com/google/go-cmp/cmp"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// A span is one that the receiver got.
+type span struct {
+	trace, id, parent, name string
+	kind                    string
+	failed                  bool
+	attributes              map[string]any
+	links                   []string // trace IDs
+}
+
+// A otlpReceiver is a receiver of OTLP over HTTP, as OpenTelemetry's collector is one.
+type otlpReceiver struct {
+	url     string
+	mu      sync.Mutex
+	spans   []span
+	bytes   []byte // of all exports, decompressed
+	headers http.Header
+}
+
+func newOTLPReceiver(t testing.TB) *otlpReceiver {
+	t.Helper()
+	r := &otlpReceiver{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if err := r.receive(req); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		_, _ = w.Write(nil) // an ExportTraceServiceResponse without a partial success
+	}))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+func (r *otlpReceiver) receive(req *http.Request) error {
+	if req.Method != http.MethodPost || req.URL.Path != "/v1/traces" || req.Header.Get("Content-Type") != "application/x-protobuf" || req.Header.Get("Content-Encoding") != "gzip" {
+		return fmt.Errorf("%s %s %v", req.Method, req.URL.Path, req.Header)
+	}
+	unzip, err := gzip.NewReader(req.Body)
+	if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(unzip)
+	if err != nil {
+		return err
+	}
+	var export collector.ExportTraceServiceRequest
+	if err := proto.Unmarshal(data, &export); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.headers, r.bytes = req.Header, append(r.bytes, data...)
+	for _, resource := range export.ResourceSpans {
+		for _, scope := range resource.ScopeSpans {
+			for _, s := range scope.Spans {
+				one := span{
+					trace: hex.EncodeToString(s.TraceId), id: hex.EncodeToString(s.SpanId), parent: hex.EncodeToString(s.ParentSpanId), name: s.Name,
+					kind: strings.TrimPrefix(s.Kind.String(), "SPAN_KIND_"), failed: s.GetStatus().GetCode() == 2, attributes: map[string]any{},
+				}
+				for _, a := range s.Attributes {
+					switch v := a.Value; {
+					case v.GetStringValue() != "":
+						one.attributes[a.Key] = v.GetStringValue()
+					default:
+						one.attributes[a.Key] = int(v.GetIntValue())
+					}
+				}
+				for _, l := range s.Links {
+					one.links = append(one.links, hex.EncodeToString(l.TraceId))
+				}
+				if s.EndTimeUnixNano < s.StartTimeUnixNano || s.TraceState != "" {
+					return fmt.Errorf("a span from %d to %d with the state %q", s.StartTimeUnixNano, s.EndTimeUnixNano, s.TraceState)
+				}
+				r.spans = append(r.spans, one)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *otlpReceiver) all() []span {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.spans)
+}
+
+// waitFor waits for n spans with a name.
+func (r *otlpReceiver) waitFor(t testing.TB, n int, name string) (found []span) {
+	t.Helper()
+	eventually(t, func() bool {
+		found = nil
+		for _, s := range r.all() {
+			if s.name == name {
+				found = append(found, s)
+			}
+		}
+		return len(found) >= n
+	}, func() string { return fmt.Sprintf("%d spans %q among %+v", len(found), name, r.all()) })
+	return found
+}
+
+// The trace of a caller, in the example of W3C Trace Context.
+const (
+	callerTrace  = "0af7651916cd43dd8448eb211c80319c"
+	callerSpan   = "b7ad6b7169203331"
+	callerParent = "00-" + callerTrace + "-" + callerSpan + "-01"
+)
+
+// newTracedGateway is a gateway with a rollout in stage new between two sandboxes, callbacks, and a receiver of spans.
+func newTracedGateway(t *testing.T) (*callbackGateway, *otlpReceiver) {
+	t.Helper()
+	r, spans := &callbackGateway{file: filepath.Join(t.TempDir(), "store.db")}, newOTLPReceiver(t)
+	r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: r, AnyCallbackURL: true})
+	t.Cleanup(func() { _ = r.service.Close() })
+	r.back = newBackend(t, r.service)
+	r.partner = newBackend(t, replyWith(200, `{"code":"0000","msg":"성공하였습니다."}`))
+	s, err := store.Open(t.Context(), "sqlite:"+r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		s.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: time.Now()}), s.Begin(t.Context(), "test", time.Now()),
+		s.Seen(t.Context(), partner.Of(demoKey), time.Now().Add(-time.Hour)), s.Close(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.process = newProcess(t, anyPort+fmt.Sprintf(`
+upstreams:
+  old: {form: legacy, url: %q}
+  new: {form: v2, url: %q}
+route: {default: old}
+rollout: {old: old, new: new}
+store: {url: "sqlite:%s"}
+tracing: {otlp: %q, sample: 1, headers: {api-key: s3cret}}
+`, newBackend(t, newService()).url, r.back.url, r.file, spans.url)+callbacksOn)
+	return r, spans
+}
+
+// A create in the legacy form, at a v2 backend during a rollout, and the callback of its payment.
+func TestSpansOfACallAndItsCallback(t *testing.T) {
+	t.Parallel()
+	r, spans := newTracedGateway(t)
+	create := newCall("legacy", "create").with("callbackUrl", r.partner.url+"/paid")
+	got, err := doRequest(r.client, http.MethodPost, "http://"+r.Address()+create.path()+"?secret=1", create.body(), "Traceparent", callerParent, "Tracestate", "vendor=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.check(t, "legacy", 200, "0000")
+	if err := r.service.Pay("", demoBill); err != nil {
+		t.Fatal(err)
+	}
+	delivered := r.nthCallback(1)
+
+	exchange := spans.waitFor(t, 1, "POST /if/bill/send")[0]
+	port, err := strconv.Atoi(r.back.url[strings.LastIndex(r.back.url, ":")+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := partner.Of(demoKey).Short()
+	if exchange.trace != callerTrace || exchange.parent != callerSpan || exchange.kind != "SERVER" || exchange.failed {
+		t.Errorf("%+v", exchange)
+	}
+	if diff := cmp.Diff(map[string]any{
+		"http.request.method": "POST", "url.scheme": "http", "url.path": "/if/bill/send", "http.route": "/if/bill/send", "http.response.status_code": 200,
+		"billbridge.operation": "bill.create", "billbridge.client": "legacy", "billbridge.partner": id, "billbridge.upstream": "new",
+		"billbridge.code": "0000", "billbridge.route": "stage",
+	}, exchange.attributes); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	children := map[string]span{}
+	for _, name := range []string{"ledger route", "ledger complete", "translate request", "translate reply", "store callback address", "POST /bill"} {
+		child := spans.waitFor(t, 1, name)[0]
+		if child.trace != callerTrace || child.parent != exchange.id || child.failed {
+			t.Errorf("%+v", child)
+		}
+		children[name] = child
+	}
+	probe := spans.waitFor(t, 1, "POST /if/bill/read")[0]
+	if probe.parent != children["ledger route"].id || probe.attributes["billbridge.upstream"] != "old" || probe.kind != "CLIENT" {
+		t.Errorf("the probe of the old backend: %+v", probe)
+	}
+	if diff := cmp.Diff(map[string]any{
+		"http.request.method": "POST", "url.full": r.back.url + "/bill", "server.address": "127.0.0.1", "server.port": port,
+		"http.response.status_code": 200, "billbridge.upstream": "new",
+	}, children["POST /bill"].attributes); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	sent := r.back.received()[0].header
+	if want := "00-" + callerTrace + "-" + children["POST /bill"].id + "-01"; sent.Get("Traceparent") != want || sent.Get("Tracestate") != "vendor=1" {
+		t.Errorf("the upstream got %q and %q, want %q", sent.Get("Traceparent"), sent.Get("Tracestate"), want)
+	}
+
+	receipt, attempt := spans.waitFor(t, 1, "POST /callback/{id}")[0], spans.waitFor(t, 1, "POST")[0]
+	if want := strings.TrimPrefix(delivered.header.Get("Webhook-Id"), "cb_"); receipt.trace != want || attempt.trace != want || attempt.parent != receipt.id || receipt.parent != "" {
+		t.Errorf("the callback %s: %+v, %+v", want, receipt, attempt)
+	}
+	if got, want := delivered.header.Get("Traceparent"), "00-"+attempt.trace+"-"+attempt.id+"-01"; got != want {
+		t.Errorf("the partner got %s, want %s", got, want)
+	}
+	if diff := cmp.Diff(map[string]any{
+		"http.request.method": "POST", "http.request.resend_count": 0, "http.response.status_code": 200,
+		"billbridge.operation": "callback.payment", "billbridge.upstream": "new", "billbridge.partner": id,
+	}, attempt.attributes); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if spans.headers.Get("Api-Key") != "s3cret" {
+		t.Errorf("the receiver got %v", spans.headers)
+	}
+	if !strings.Contains(r.logs.String(), `"trace_id":"`+callerTrace+`"`) {
+		t.Errorf("no trace_id in %s", r.logs)
+	}
+}
+
+// A caller writes secrets wherever it can. No exported byte has them, nor has an exemplar.
+func TestR35_SpansShowNoSecrets(t *testing.T) {
+	t.Parallel()
+	r, spans := newTracedGateway(t)
+	headers := []string{
+		"Traceparent", callerParent, "Tracestate", "a=" + canaryKey, "X-Request-Id", canaryKey, "User-Agent", canaryName, "Referer", canaryHash,
+		"Baggage", "k=" + canaryKey, "X-Forwarded-For", canaryPhone, "Authorization", "Bearer " + canaryKey,
+	}
+	ask := func(method, path, body string) {
+		t.Helper()
+		if _, err := doRequest(r.client, method, "http://"+r.Address()+path, body, headers...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := 0
+	for _, client := range forms {
+		for _, op := range operations {
+			for _, body := range canaryCalls(client, op) {
+				ask("POST", newCall(client, op).path()+"?key="+canaryKey, body)
+				calls++
+			}
+		}
+	}
+	create := newCall("v2", "create").with("billId", "CANARY0451").with("memberName", canaryName).with("phone", canaryPhone).with("callbackUrl", r.partner.url+"/"+canaryKey+"?token="+canaryHash)
+	ask("POST", create.path(), create.body())
+	ask("POST", "/"+canaryKey, "{}")
+	ask("POST", "/bill/read/"+canaryKey, "{}")
+	ask("CANARY0451", "/bill", "{}")
+	if err := r.service.Pay("", "CANARY0451"); err != nil {
+		t.Fatal(err)
+	}
+	r.nthCallback(1)
+	metrics := r.admin("GET", "/metrics", "Accept", openMetrics).body
+	r.stop()
+	if err := receive(t, r.ended, "end of the server"); err != nil {
+		t.Fatal(err)
+	}
+	all := spans.all()
+	served := 0
+	for _, s := range all {
+		if s.kind == "SERVER" {
+			served++
+		}
+	}
+	if served != calls+3 { // the calls of unknown paths have none
+		t.Errorf("%d spans of %d calls and a callback", served, calls+2)
+	}
+	for _, canary := range append([]string{"CANARY0451", "token="}, canaries...) {
+		for what, text := range map[string]string{"spans": string(spans.bytes), "metrics": metrics} {
+			if i := strings.Index(text, canary); i >= 0 {
+				t.Errorf("%s in the %s: …%q", canary, what, text[max(0, i-200):min(len(text), i+80)])
+			}
+		}
+	}
+	if sent := r.back.received()[0].header; sent.Get("Tracestate") != "a="+canaryKey {
+		t.Errorf("the upstream got %v", sent)
+	}
+}
+
+// Without tracing a caller's trace reaches the upstream, and the log. Of an invalid one nothing does.
+func TestTraceIsPassedOnWithoutTracing(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	b := newGateway(t, oneUpstream("v2", back.url))
+	q := newCall("legacy", "create")
+	for i, row := range []struct {
+		headers       []string
+		parent, state string
+	}{
+		{[]string{"Traceparent", callerParent, "Tracestate", "a=1,b=2"}, callerParent, "a=1,b=2"},
+		{nil, "", ""},
+		{[]string{"Traceparent", callerParent, "Traceparent", callerParent, "Tracestate", "a=1"}, "", ""},
+		{[]string{"Traceparent", callerParent + "\t", "Tracestate", "a=1\tb"}, callerParent, ""}, // net/http trims the end
+		{[]string{"Traceparent", "00-" + canaryKey, "Tracestate", "a=1"}, "", ""},
+	} {
+		b.post(q.path(), q.body(), row.headers...)
+		sent := back.received()[i].header
+		if got := sent.Values("Traceparent"); strings.Join(got, "|") != row.parent {
+			t.Errorf("%v: the upstream got %q", row.headers, got)
+		}
+		if got := sent.Values("Tracestate"); strings.Join(got, "|") != row.state {
+			t.Errorf("%v: the upstream got %q", row.headers, got)
+		}
+		line := fields(t, b.logs.next(t))
+		if want := map[bool]any{true: callerTrace}[row.parent != ""]; line["trace_id"] != want {
+			t.Errorf("%v: the log has %v", row.headers, line)
+		}
+	}
+}
+
+// A reload turns tracing on. A reload with a mistake changes nothing.
+func TestReloadTurnsTracingOn(t *testing.T) {
+	t.Parallel()
+	back, spans := newBackend(t, newService()), newOTLPReceiver(t)
+	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	off := *p.text.Load()
+	p.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
+	on := off + fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url)
+	for text, status := range map[string]int{on + "x: 1\n": 400, on: 200} {
+		p.text.Store(&text)
+		if got := p.admin("POST", "/-/reload"); got.status != status {
+			t.Fatal(got.body)
+		}
+		p.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
+	}
+	p.text.Store(&off)
+	if got := p.admin("POST", "/-/reload"); got.status != 200 {
+		t.Fatal(got.body)
+	}
+	p.send(newCall("legacy", "destroy")).check(t, "legacy", 200, "0000")
+	p.stop()
+	if err := receive(t, p.ended, "end of the server"); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range spans.all() {
+		if s.kind == "SERVER" && s.name != "POST /if/bill/read" {
+			t.Errorf("%+v", s)
+		}
+	}
+	if len(spans.all()) == 0 || back.received()[0].header.Get("Traceparent") != "" {
+		t.Errorf("%d spans", len(spans.all()))
+	}
+}
