@@ -92,7 +92,11 @@ func printGateway(w io.Writer, c *config.Config, metrics string) {
 	}
 	printf(w, "partners\t%s://%s%s\n", scheme(c.TLS), c.Listen, c.BasePath)
 	printf(w, "admin\t%s://%s\nmetrics\t%s\n", scheme(c.Admin.TLS), c.Admin.Listen, metrics)
-	printf(w, "log\tlevel %s, %g %% of the successes, buffer %s for %s\n\nupstreams\n", c.Log.Level, 100*c.Log.Sample.OK, c.Log.Buffer, c.Log.Flush)
+	printf(w, "log\tlevel %s, %g %% of the successes, buffer %s for %s\n", c.Log.Level, 100*c.Log.Sample.OK, c.Log.Buffer, c.Log.Flush)
+	if t := c.Tracing; t != nil {
+		printf(w, "tracing\t%s, %g %% of the calls and callbacks\n", t.OTLP, 100*t.Sample)
+	}
+	printf(w, "\nupstreams\n")
 	for _, u := range c.Upstreams {
 		printf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections, %d for one partner, wait %s\n",
 			u.Name, u.Form, u.Address, u.Timeout, u.Connections, u.PartnerConnections, u.Wait)

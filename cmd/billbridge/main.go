@@ -27,6 +27,7 @@ func main() {
 	signal.Notify(hangup, syscall.SIGHUP)
 	s := system{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, hangup: hangup, terminal: isTerminal(os.Stderr),
+		dialog:            isTerminal(os.Stdin) && isTerminal(os.Stderr),
 		ignoreBrokenPipes: func() { signal.Ignore(syscall.SIGPIPE) },
 	}
 	s.log = newLog(s)
@@ -68,6 +69,7 @@ type system struct {
 	env      func(string) (string, bool)
 	hangup   <-chan os.Signal // each signal causes a reload
 	terminal bool             // whether err is a terminal
+	dialog   bool             // whether in and err are terminals, so that a command can ask
 
 	// ignoreBrokenPipes makes a write to a log whose reader has ended an error. Without it the write ends the process, with the
 	// calls in progress. It can be nil.
@@ -82,6 +84,7 @@ type system struct {
 type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the gateway."`
 	Sandbox   sandboxCommand   `cmd:"" help:"Run a sandbox of the billing service, for development and tests. Not for production."`
+	Init      initCommand      `cmd:"" help:"Write a config with comments for one of four cases."`
 	Check     checkCommand     `cmd:"" help:"Validate the config and the table, and print every route and field."`
 	Translate translateCommand `cmd:"" help:"Translate JSON documents from stdin to stdout."`
 	Hash      hashCommand      `cmd:"" help:"Print the hash of a request, and the text that is hashed."`
@@ -90,11 +93,21 @@ type commands struct {
 	Bills     billsCommand     `cmd:"" help:"List and read the bills in the ledger of a running gateway."`
 	Rollout   rolloutCommand   `cmd:"" help:"Move partners of a running gateway from the old backend to the new one."`
 	Store     storeCommand     `cmd:"" help:"Back up the store, and show or confirm its clock."`
+	Assets    assetsCommand    `cmd:"" help:"Print files for operators: units, alert rules, dashboards."`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and Go version, as the command version."`
 }
 
 const description = "billbridge is a reverse proxy between partners and billing backends that speak different forms of one interface.\n\n" +
 	"Try it without a config:  billbridge serve"
+
+// parserOptions say how the parser works and what help shows.
+var parserOptions = []kong.Option{
+	kong.Name("billbridge"), kong.Description(description),
+	kong.Vars{"version": versionLine()},
+	kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+}
 
 // parserExit is the panic value by which the parser returns an exit code, for example after --help.
 type parserExit int
@@ -117,10 +130,10 @@ func run(ctx context.Context, args []string, s system) (code int) {
 	s.documents, s.progress = s.out, s.err
 	s.out, s.err = terminalWriter{s.out}, terminalWriter{s.err}
 	var c commands
-	parser := kong.Must(&c, kong.Name("billbridge"), kong.Description(description),
+	parser := kong.Must(&c, append([]kong.Option{
 		kong.Writers(s.out, s.err), kong.Exit(func(code int) { panic(parserExit(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
+	}, parserOptions...)...)
 	parsed, err := parser.Parse(args)
 	if err != nil {
 		printf(s.err, "billbridge: %v\nTry: billbridge --help\n", linesOf(err))

@@ -23,10 +23,13 @@ import (
 
 // notRun are commands that no test runs, with the reason.
 var notRun = map[string]string{
-	"go test ./...":             "it would run this test again",
-	".ci/run":                   "it would run this test again",
-	"go build ./cmd/billbridge": "go test builds the program for the scripts",
-	"go run ./cmd/billbridge":   "it stands for billbridge; it is run with a command",
+	"go test ./...": "it would run this test again",
+	".ci/run":       "it would run this test again",
+	".ci/release":   "it takes minutes; .ci/packages runs it",
+	".ci/packages":  "it takes minutes; .ci/run runs it",
+	"systemctl enable --now billbridge.socket billbridge.service": "a test has no systemd",
+	"go build ./cmd/billbridge":                                   "go test builds the program for the scripts",
+	"go run ./cmd/billbridge":                                     "it stands for billbridge; it is run with a command",
 }
 
 // ranElsewhere are beginnings of commands that another test runs, with the name of the test.

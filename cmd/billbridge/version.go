@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -18,8 +19,12 @@ func (versionCommand) Help() string { return examples("billbridge version") }
 
 // Run prints the build.
 func (versionCommand) Run(s system) error {
+	return printfErr(s.out, "%s\n", versionLine())
+}
+
+func versionLine() string {
 	b := build()
-	return printfErr(s.out, "billbridge %s, commit %s, %s\n", b.Version, b.Revision, b.GoVersion)
+	return fmt.Sprintf("billbridge %s, commit %s, %s", b.Version, b.Revision, b.GoVersion)
 }
 
 // build returns the version of this program. The commit is "unknown" if the Go tool did not record it.

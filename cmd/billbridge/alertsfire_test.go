@@ -1,0 +1,328 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/sandbox"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
+	"go.yaml.in/yaml/v4"
+)
+
+// A provocation is how an alert is provoked, with labels of the alert.
+type provocation struct{ alert, labels, how string }
+
+// matches reports whether a series is of the alert and has the labels.
+func (p provocation) matches(series gjson.Result) bool {
+	all := series.Get("metric.alertname").String() == "Billbridge"+p.alert
+	for pair := range strings.FieldsSeq(p.labels) {
+		name, value, _ := strings.Cut(pair, "=")
+		all = all && series.Get("metric."+name).String() == value
+	}
+	return all
+}
+
+var provocations = []provocation{
+	{"RolloutNotBegun", "job=rollout", "a gateway starts with a new store"},
+	{"StoreClock", "job=rollout", "the clock in the store is set two days ahead before the start"},
+
+	{"LogLinesLost", "job=calls", "the log goes to a full device"},
+	{"UnknownOutcome", "job=calls operation=bill.create upstream=up", "the sandbox breaks 30 creates off"},
+	{"ManyUnknownOutcomes", "job=calls upstream=up", "the sandbox breaks 30 creates off"},
+	{"UpstreamErrors", "job=calls upstream=up", "the sandbox breaks 30 creates off"},
+	{"ReplyMismatch", "job=calls operation=bill.destroy field=apiKey", "the sandbox replies with an object instead of a text"},
+	{"Slow", "job=calls upstream=up", "the sandbox delays a read by 3 s"},
+	{"FramingRefused", "job=calls reason=bare_lf", "12 requests with bare line feeds"},
+	{"ConnectionsRefused", "job=calls limit=address", "30 connections, and 20 are allowed"},
+	{"AdminTokenWrong", "job=calls", "8 wrong tokens"},
+	{"ReloadRefused", "job=calls", "a config with an unknown key"},
+
+	{"BreakerOpen", "job=dead upstream=up", "nothing listens on the upstream's port"},
+	{"PartnerLimited", "job=dead limit=partner_rate", "30 calls, and 25 are allowed"},
+	{"UpstreamBusy", "job=narrow upstream=up", "the sandbox delays a read, and one connection is allowed"},
+	{"Overloaded", "job=narrow limit=in_flight", "ten calls at the same time, and two are allowed"},
+
+	{"BillDoubled", "job=rollout", "a bill is created at both sandboxes, past the gateway"},
+	{"OwnerUnclear", "job=rollout", "the old sandbox breaks the probe off"},
+	{"PartnerBarred", "job=rollout", "the old sandbox refuses the partner"},
+	{"VerdictFail", "job=rollout", "a bill is paid at one sandbox only, and read in shadow"},
+	{"ComparisonsDropped", "job=rollout bound=in_flight", "the new sandbox delays reads, and one comparison is allowed"},
+	{"CallbackOfAnother", "job=rollout reason=another_partner", "a callback with the key of another partner"},
+	{"CallbacksRefused", "job=rollout reason=type", "a callback that is a text"},
+	{"CallbacksUnrecognised", "job=rollout upstream=old", "a callback with an unknown field only"},
+	{"CallbackMismatch", "job=rollout upstream=old", "a callback with an object instead of a number"},
+	{"CallbacksDead", "job=rollout upstream=old", "the partner answers 410"},
+	{"CallbacksForbidden", "job=rollout upstream=old", "the partner answers 403"},
+	{"CallbacksLate", "job=rollout upstream=old", "the partner answers 403, and the callback is made two hours older in the store"},
+	{"StoreDown", "job=rollout", "tables of the store are renamed"},
+	{"LedgerUnreachable", "job=rollout", "tables of the store are renamed, and a bill is created"},
+	{"CallbacksNotStored", "job=rollout upstream=old", "tables of the store are renamed, and a callback arrives"},
+
+	{"InstanceDown", "job=dead", "the gateway is killed"},
+	{"Down", "job=dead", "the only gateway of its job is killed"},
+}
+
+// An alertGateway is a gateway as a process.
+type alertGateway struct {
+	*process
+	t        *testing.T
+	partners string // the URL
+	admin    string // the address
+	file     string // the config
+}
+
+const alertToken = "letmein"
+
+// startAlertGateway starts a gateway. If log is not nil, its log goes there.
+func startAlertGateway(t *testing.T, log *os.File, config string) *alertGateway {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "billbridge.yaml")
+	config = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, token: " + alertToken + "}\nroute: {default: up}\nfailures: {explain: 0s}\n" + config
+	if strings.Contains(config, "\nrollout: ") {
+		config = strings.Replace(config, "default: up", "default: old", 1)
+	}
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("billbridge", "serve", "--config", file)
+	if log != nil {
+		cmd.Stderr = log
+	}
+	p, err := launchCommand(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	at, err := p.await("stdout", `partners on (?P<partners>\S+), admin on (?P<admin>\S+)\.$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &alertGateway{p, t, "http://" + at["partners"], at["admin"], file}
+}
+
+// billCall makes a call about a bill in v2, at the gateway or at a sandbox.
+func billCall(t *testing.T, url, operation, key, id, callback string) string {
+	t.Helper()
+	path, body := (&demoBill{id: id, price: 20_000}).v2(operation, key, callback)
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, answer := httpCall(t, http.MethodPost, url+path, string(text))
+	return answer
+}
+
+func newAlertSandbox(t *testing.T) (service *sandbox.Service, url string) {
+	t.Helper()
+	service = sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: "k-old"}, {Key: "k-shadow"}, {Key: "k-new"}}})
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	return service, server.URL
+}
+
+// Each alert fires in a real Prometheus when its fault is provoked at a real gateway and sandbox, and not before. The rules are those of
+// the program, with for: 0s.
+func TestAlertsFireInPrometheus(t *testing.T) {
+	t.Parallel()
+	lookPath(t, "prometheus")
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no /dev/full, on which every write fails")
+	}
+	file, byName := alertRules(t)
+	for _, g := range file.Groups {
+		for i := range g.Rules {
+			g.Rules[i].For = "0s"
+		}
+	}
+	rules, err := yaml.Dump(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, dead, narrow, moving := newCallsFaults(t), newDeadFaults(t), newNarrowFaults(t), newRolloutFaults(t)
+	gateways := map[string]string{"calls": calls.admin, "dead": dead.admin, "narrow": narrow.admin, "rollout": moving.admin}
+	prometheus := startPrometheus(t, string(rules), gateways)
+
+	firing := func() map[string]bool {
+		found := map[string]bool{}
+		for _, series := range prometheus.query(`ALERTS{alertstate="firing"}`) {
+			found[series.Get("metric.alertname").String()+" of "+series.Get("metric.job").String()] = true
+		}
+		return found
+	}
+	awaitTrue(t, func() string { return fmt.Sprint(firing()) }, func() bool {
+		scraped := len(prometheus.query("count_over_time(up[1m]) > 2 and up == 1")) == len(gateways) // a counter needs two values
+		return scraped && cmp.Equal(firing(), map[string]bool{"BillbridgeRolloutNotBegun of rollout": true, "BillbridgeStoreClock of rollout": true})
+	})
+
+	moving.provoke() // the first one, as the verdicts are counted every 15 s
+	calls.provoke()
+	dead.provoke()
+	narrow.provoke()
+	awaitFired := func(skip ...string) {
+		t.Helper()
+		var silent []string
+		awaitTrue(t, func() string { return "silent:\n" + strings.Join(silent, "\n") }, func() bool {
+			silent = nil
+			fired := prometheus.query(`last_over_time(ALERTS{alertstate="firing"}[10m])`)
+			for _, p := range provocations {
+				if !slices.Contains(skip, p.alert) && !slices.ContainsFunc(fired, p.matches) {
+					silent = append(silent, p.alert+" {"+p.labels+"}: "+p.how)
+				}
+			}
+			return len(silent) == 0
+		})
+	}
+	storeAlerts := []string{"StoreDown", "LedgerUnreachable", "CallbacksNotStored"}
+	awaitFired(append(storeAlerts, "InstanceDown", "Down")...)
+	moving.breakStore()
+	dead.kill()
+	awaitFired()
+
+	missing := maps.Clone(byName)
+	table := "alert | severity | provoked\n"
+	for _, p := range provocations {
+		delete(missing, "Billbridge"+p.alert)
+		table += fmt.Sprintf("Billbridge%s | %s | yes: %s\n", p.alert, byName["Billbridge"+p.alert].Labels["severity"], p.how)
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		t.Errorf("%s is not provoked", name)
+	}
+	t.Log("\n" + table)
+}
+
+// callsFaults are faults of calls, of connections and of the admin listener.
+type callsFaults struct {
+	*alertGateway
+	service *sandbox.Service
+}
+
+func newCallsFaults(t *testing.T) *callsFaults {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = full.Close() })
+	service, url := newAlertSandbox(t)
+	return &callsFaults{startAlertGateway(t, full, "upstreams: {up: {form: v2, url: "+url+"}}\nlimits: {address_connections: 20}\n"), service}
+}
+
+func (f *callsFaults) provoke() {
+	f.service.Fault(sandbox.Fault{Operation: "bill.create", Drop: true, Count: 30})
+	for i := range 30 {
+		billCall(f.t, f.partners, "create", "k-old", fmt.Sprint("LOST", i), "")
+	}
+	f.service.Fault(sandbox.Fault{Operation: "bill.destroy", Body: `{"code":"0000","message":"x","data":{"apiKey":{"a":1},"billId":"A1"}}`})
+	path, body := (&demoBill{id: "A1", price: 20_000}).legacy("destroy", "k-old", "")
+	text, err := json.Marshal(body)
+	if err != nil {
+		f.t.Error(err)
+	}
+	httpCall(f.t, http.MethodPost, f.partners+path, string(text))
+	f.service.Fault(sandbox.Fault{Operation: "bill.read", Delay: 3 * time.Second})
+	billCall(f.t, f.partners, "read", "k-old", "A1", "")
+
+	for range 12 {
+		f.connect("POST /bill/read HTTP/1.1\nHost: a\n\n")
+	}
+	var open []net.Conn
+	for range 30 {
+		open = append(open, f.connect(""))
+	}
+	if _, err := open[29].Read(make([]byte, 1)); err == nil { // the gateway closes it
+		f.t.Error("connection 30 gets an answer")
+	}
+	for _, one := range open {
+		_ = one.Close()
+	}
+	// From another address than Prometheus, whose answers would become slow.
+	other := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext}}
+	defer other.CloseIdleConnections()
+	for range 8 {
+		request, err := http.NewRequest(http.MethodGet, "http://"+f.admin+"/metrics", nil)
+		if err != nil {
+			f.t.Error(err)
+			return
+		}
+		request.Header.Set("Authorization", "Bearer wrong")
+		if answer, err := other.Do(request); err != nil || answer.Body.Close() != nil || answer.StatusCode != http.StatusUnauthorized {
+			f.t.Errorf("a wrong token: %v, %v", answer, err)
+		}
+	}
+	if err := os.WriteFile(f.file, []byte("no_such_key: 1\n"), 0o600); err != nil {
+		f.t.Error(err)
+	}
+	reload, err := http.NewRequest(http.MethodPost, "http://"+f.admin+"/-/reload", nil)
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	reload.Header.Set("Authorization", "Bearer "+alertToken)
+	if answer, err := http.DefaultClient.Do(reload); err != nil || answer.Body.Close() != nil || answer.StatusCode == http.StatusOK {
+		f.t.Errorf("the reload: %v, %v", answer, err)
+	}
+}
+
+// connect opens a connection of a partner. If it sends something, it waits for the answer and closes the connection.
+func (f *callsFaults) connect(text string) net.Conn {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(f.partners, "http://"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if text != "" {
+		_, err = conn.Write([]byte(text))
+		_, read := conn.Read(make([]byte, 1))
+		if err = errors.Join(err, read, conn.Close()); err != nil {
+			f.t.Error(err)
+		}
+	}
+	return conn
+}
+
+// deadFaults are faults of an upstream that cannot be reached.
+type deadFaults struct{ *alertGateway }
+
+func newDeadFaults(t *testing.T) *deadFaults {
+	return &deadFaults{startAlertGateway(t, nil, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\"}}\nlimits: {partner: {rate: 0.1, burst: 25}}\n")}
+}
+
+func (f *deadFaults) provoke() {
+	for range 30 {
+		billCall(f.t, f.partners, "read", "k-old", "A1", "")
+	}
+}
+
+// narrowFaults are faults of limits.
+type narrowFaults struct {
+	*alertGateway
+	service *sandbox.Service
+}
+
+func newNarrowFaults(t *testing.T) *narrowFaults {
+	service, url := newAlertSandbox(t)
+	config := "upstreams: {up: {form: v2, url: " + url + ", connections: 1, wait: 300ms}}\nlimits: {in_flight: 2}\n"
+	return &narrowFaults{startAlertGateway(t, nil, config), service}
+}
+
+func (f *narrowFaults) provoke() {
+	f.service.Fault(sandbox.Fault{Operation: "bill.read", Delay: 2 * time.Second})
+	var calls sync.WaitGroup
+	for range 10 {
+		calls.Go(func() { billCall(f.t, f.partners, "read", "k-old", "A1", "") })
+	}
+	calls.Wait()
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
+)
+
+// rolloutFaults are faults of a rollout, of its store, and of callbacks.
+type rolloutFaults struct {
+	*alertGateway
+	old, new       *sandbox.Service
+	oldURL, newURL string
+	storeFile      string
+	partner        string // its URL
+	callback       string // an address that the gateway gave out
+}
+
+// bridgeURL is the public URL of the gateway. The test replaces it, as the port is not known before.
+const bridgeURL = "http://bridge.test"
+
+func newRolloutFaults(t *testing.T) *rolloutFaults {
+	t.Helper()
+	f := &rolloutFaults{storeFile: filepath.Join(t.TempDir(), "bridge.db")}
+	f.old, f.oldURL = newAlertSandbox(t)
+	f.new, f.newURL = newAlertSandbox(t)
+	partners := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(map[string]int{"/gone": http.StatusGone, "/forbidden": http.StatusForbidden}[r.URL.Path])
+	}))
+	t.Cleanup(partners.Close)
+	f.partner = partners.URL
+	s, err := store.Open(t.Context(), "sqlite:"+f.storeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	execSQL(t, f.storeFile, "UPDATE billbridge_clock SET vouched = "+fmt.Sprint(time.Now().Add(48*time.Hour).UnixMilli()))
+	f.alertGateway = startAlertGateway(t, nil, fmt.Sprintf(`upstreams:
+  old: {form: legacy, url: %q}
+  new: {form: v2, url: %q}
+rollout: {old: old, new: new, shadow: {in_flight: 1}}
+store: {url: "sqlite:%s"}
+callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h]}
+`, f.oldURL, f.newURL, f.storeFile, bridgeURL))
+	return f
+}
+
+func (f *rolloutFaults) provoke() {
+	f.run("rollout", "begin")
+	for key, stage := range map[string]string{"k-shadow": "shadow", "k-new": "new"} {
+		f.run("rollout", "set", "--partner", string(partner.Of(key)), "--stage", stage, "--force")
+	}
+	for _, url := range []string{f.oldURL, f.newURL} { // past the gateway
+		billCall(f.t, url, "create", "k-old", "TWICE", "")
+	}
+	billCall(f.t, f.partners, "destroy", "k-old", "TWICE", "")
+	f.old.Fault(sandbox.Fault{Operation: "bill.read", Drop: true})
+	billCall(f.t, f.partners, "destroy", "k-old", "UNCLEAR", "")
+	f.old.Fault(sandbox.Fault{Operation: "bill.read", Code: "PARTNER_003"})
+	billCall(f.t, f.partners, "create", "k-new", "BARRED", "")
+
+	billCall(f.t, f.partners, "create", "k-shadow", "PAID", "")
+	billCall(f.t, f.newURL, "create", "k-shadow", "PAID", "") // the copy that shadow needs
+	if err := f.new.Pay("k-shadow", "PAID"); err != nil {
+		f.t.Error(err)
+	}
+	billCall(f.t, f.partners, "read", "k-shadow", "PAID", "")
+	f.new.Fault(sandbox.Fault{Operation: "bill.read", Delay: time.Second, Count: 20})
+	for range 5 {
+		billCall(f.t, f.partners, "read", "k-shadow", "PAID", "")
+	}
+	f.provokeCallbacks()
+}
+
+func (f *rolloutFaults) provokeCallbacks() {
+	for bill, path := range map[string]string{"GONE": "/gone", "FORBIDDEN": "/forbidden"} {
+		billCall(f.t, f.partners, "create", "k-old", bill, f.partner+path)
+		kept, err := f.old.Bill("k-old", bill)
+		if err != nil {
+			f.t.Error(err)
+			return
+		}
+		f.callback = strings.Replace(kept.CallbackURL, bridgeURL, f.partners, 1)
+		for _, body := range []string{
+			`{"apikey":"k-new","bill_id":"BILL","appr_state":"F"}`, // of another partner
+			`a text`,
+			`{"x":1}`,
+			`{"apikey":"k-old","bill_id":"BILL","appr_state":"F","appr_num":{"a":1}}`,
+		} {
+			httpCall(f.t, http.MethodPost, f.callback, strings.ReplaceAll(body, "BILL", bill))
+		}
+	}
+	awaitTrue(f.t, func() string { return "no callback was forbidden" }, func() bool {
+		return strings.Contains(f.run("callbacks", "list", "--state", "waiting"), "forbidden 403")
+	})
+	execSQL(f.t, f.storeFile, "UPDATE billbridge_callbacks SET received = received - 7200000 WHERE state = 'waiting'")
+}
+
+// breakStore makes the store fail, and makes a create and a callback.
+func (f *rolloutFaults) breakStore() {
+	execSQL(f.t, f.storeFile, "ALTER TABLE billbridge_owners RENAME TO owners_gone")
+	execSQL(f.t, f.storeFile, "ALTER TABLE billbridge_callbacks RENAME TO callbacks_gone")
+	billCall(f.t, f.partners, "create", "k-old", "LATER", "")
+	httpCall(f.t, http.MethodPost, f.callback, `{"apikey":"k-old","appr_state":"C"}`)
+}
+
+// run runs a command at the gateway, and returns its output.
+func (f *rolloutFaults) run(args ...string) string {
+	f.t.Helper()
+	if args[1] != "list" {
+		args = append(args, "--by", "test")
+	}
+	code, out, errs := runCommand(f.t, false, append(args, "--admin", "http://"+f.admin, "--token", alertToken)...)
+	if code != exitOK {
+		f.t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
+	}
+	return out
+}
+
+// execSQL changes an SQLite store beside its gateway.
+func execSQL(t *testing.T, file, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(statement)
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// model returns the commands and flags of this program, for files that describe them. Hidden ones are left out.
+func model() *kong.Application { return kong.Must(&commands{}, parserOptions...).Model }
+
+// eachCommand calls f for n and each command below it, with the words that select the command.
+func eachCommand(n *kong.Node, words string, f func(n *kong.Node, words string)) {
+	f(n, words)
+	for _, child := range n.Children {
+		if !child.Hidden {
+			eachCommand(child, words+" "+child.Name, f)
+		}
+	}
+}
+
+// flagsOf returns the flags of a command and of those around it.
+func flagsOf(n *kong.Node) (flags []*kong.Flag) {
+	for _, group := range n.AllFlags(true) {
+		flags = append(flags, group...)
+	}
+	return flags
+}
+
+// choice returns the values of a flag or an argument with a fixed choice.
+func choice(v *kong.Value) (values []string) {
+	if v.Enum == "" {
+		return nil
+	}
+	for _, value := range v.EnumSlice() {
+		if value != "" {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// argumentsOf returns what can follow a command, and whether a file can.
+func argumentsOf(n *kong.Node) (words []string, file bool) {
+	for _, child := range n.Children {
+		if !child.Hidden {
+			words = append(words, child.Name)
+		}
+	}
+	for _, p := range n.Positional {
+		words = append(words, choice(p)...)
+		file = file || p.Tag.PlaceHolder == "FILE"
+	}
+	if c, ok := n.Target.Addr().Interface().(interface{ arguments() []string }); ok {
+		words = append(words, c.arguments()...)
+	}
+	return words, file
+}
+
+// commandCase is a pattern of a shell's case that matches each command behind the program.
+func commandCase(m *kong.Application) string {
+	var all []string
+	eachCommand(m.Node, m.Name, func(n *kong.Node, words string) {
+		if n != m.Node {
+			all = append(all, quoteShell(words))
+		}
+	})
+	return strings.Join(all, "|")
+}
+
+func quoteShell(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// firstSentence shortens the help of a flag for a list.
+func firstSentence(help string) string {
+	sentence, _, _ := strings.Cut(help, ". ")
+	return strings.TrimSuffix(sentence, ".")
+}
+
+// bashCompletion returns the completion of bash.
+func bashCompletion() ([]byte, error) {
+	m := model()
+	var values, words []byte
+	eachCommand(m.Node, m.Name, func(n *kong.Node, command string) {
+		arguments, file := argumentsOf(n)
+		for _, f := range flagsOf(n) {
+			arguments = append(arguments, "--"+f.Name)
+			if f.IsBool() {
+				continue
+			}
+			action := "return"
+			if list := choice(f.Value); list != nil {
+				action = "words=" + quoteShell(strings.Join(list, " "))
+			} else if f.PlaceHolder == "FILE" {
+				action = "files=1"
+			}
+			values = fmt.Appendf(values, "\t%s) %s ;;\n", quoteShell(command+" --"+f.Name), action)
+		}
+		words = fmt.Appendf(words, "\t\t%s) words=%s", quoteShell(command), quoteShell(strings.Join(arguments, " ")))
+		if file {
+			words = append(words, " files=1"...)
+		}
+		words = append(words, " ;;\n"...)
+	})
+	var out []byte
+	out = fmt.Appendf(out, `# bash completion of %[1]s. Load it in a shell: source <(%[1]s assets completion-bash)
+# For all shells: %[1]s assets completion-bash > /usr/share/bash-completion/completions/%[1]s
+_%[1]s() {
+	local cur=${COMP_WORDS[COMP_CWORD]} last=$((COMP_CWORD - 1)) command=%[1]s words= files= i
+	COMPREPLY=()
+	if [[ $cur == = ]]; then # bash splits --flag=value into three words
+		cur=
+	elif [[ ${COMP_WORDS[last]} == = ]]; then
+		((last--))
+	fi
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case "$command ${COMP_WORDS[i]}" in
+		%[2]s) command+=" ${COMP_WORDS[i]}" ;;
+		esac
+	done
+	case "$command ${COMP_WORDS[last]}" in
+%[3]s	*)
+		case $command in
+%[4]s		esac
+		;;
+	esac
+	COMPREPLY=($(compgen -W "$words" -- "$cur"))
+	if [[ $files ]]; then
+		compopt -o filenames 2>/dev/null
+		local file
+		while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -f -- "$cur")
+	fi
+}
+complete -F _%[1]s %[1]s
+`, m.Name, commandCase(m), values, words)
+	return out, nil
+}
+
+// zshCompletion returns the completion of zsh.
+func zshCompletion() ([]byte, error) {
+	m := model()
+	escape := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, ":", `\:`)
+	var out []byte
+	out = fmt.Appendf(out, `#compdef %[1]s
+# zsh completion of %[1]s. Save it as _%[1]s in a folder of $fpath, or load it after compinit: source <(%[1]s assets completion-zsh)
+_%[1]s() {
+	local command=%[1]s i
+	for ((i = 2; i < CURRENT; i++)); do
+		case "$command $words[i]" in
+		(%[2]s) command+=" $words[i]" ;;
+		esac
+	done
+	case $command in
+`, m.Name, commandCase(m))
+	eachCommand(m.Node, m.Name, func(n *kong.Node, command string) {
+		out = fmt.Appendf(out, "\t(%s) _arguments", quoteShell(command))
+		for _, f := range flagsOf(n) {
+			spec := "--" + f.Name
+			if !f.IsBool() {
+				spec += "="
+			}
+			spec += "[" + escape.Replace(firstSentence(f.Help)) + "]"
+			if list := choice(f.Value); list != nil {
+				spec += ":value:(" + strings.Join(list, " ") + ")"
+			} else if f.PlaceHolder == "FILE" {
+				spec += ":file:_files"
+			} else if !f.IsBool() {
+				spec += ":value: "
+			}
+			out = append(out, " \\\n\t\t"+quoteShell(spec)...)
+		}
+		action := " "
+		if words, file := argumentsOf(n); file {
+			action = "_files"
+		} else if len(n.Children) > 0 {
+			var list []string
+			for _, child := range n.Children {
+				if !child.Hidden {
+					list = append(list, child.Name+`\:"`+strings.NewReplacer(`\`, `\\`, `"`, `\"`, ":", `\:`).Replace(firstSentence(child.Help))+`"`)
+				}
+			}
+			action = "((" + strings.Join(list, " ") + "))"
+		} else if words != nil {
+			action = "(" + strings.Join(words, " ") + ")"
+		}
+		out = append(out, " \\\n\t\t"+quoteShell("*: :"+action)+" ;;\n"...)
+	})
+	out = fmt.Appendf(out, `	esac
+}
+if [[ $funcstack[1] == _%[1]s ]]; then
+	_%[1]s "$@"
+else
+	compdef _%[1]s %[1]s
+fi
+`, m.Name)
+	return out, nil
+}
+
+// fishCompletion returns the completion of fish.
+func fishCompletion() ([]byte, error) {
+	m := model()
+	quote := func(text string) string {
+		return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
+	}
+	var out []byte
+	out = fmt.Appendf(out, `# fish completion of %[1]s. Save it as ~/.config/fish/completions/%[1]s.fish
+function __%[1]s_at --description 'whether the words so far select this command'
+	set -l command %[1]s
+	for word in (commandline -opc)[2..-1]
+		switch "$command $word"
+			case %[2]s
+				set command "$command $word"
+		end
+	end
+	test "$command" = "$argv"
+end
+complete -c %[1]s -f
+`, m.Name, strings.ReplaceAll(commandCase(m), "|", " "))
+	eachCommand(m.Node, m.Name, func(n *kong.Node, command string) {
+		at := fmt.Sprintf("complete -c %s -n %s", m.Name, quote("__"+m.Name+"_at "+command))
+		for _, child := range n.Children {
+			if !child.Hidden {
+				out = fmt.Appendf(out, "%s -a %s -d %s\n", at, child.Name, quote(firstSentence(child.Help)))
+			}
+		}
+		if words, file := argumentsOf(n); file {
+			out = fmt.Appendf(out, "%s -F\n", at)
+		} else if len(n.Children) == 0 && words != nil {
+			out = fmt.Appendf(out, "%s -a %s\n", at, quote(strings.Join(words, " ")))
+		}
+		for _, f := range flagsOf(n) {
+			value := ""
+			if list := choice(f.Value); list != nil {
+				value = " -x -a " + quote(strings.Join(list, " "))
+			} else if f.PlaceHolder == "FILE" {
+				value = " -r -F"
+			} else if !f.IsBool() {
+				value = " -x"
+			}
+			out = fmt.Appendf(out, "%s -l %s%s -d %s\n", at, f.Name, value, quote(firstSentence(f.Help)))
+		}
+	})
+	return out, nil
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/translate"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// checkedConfig checks a config of an asset. Its secrets are in the environment, or in files that the test puts into another folder.
+func checkedConfig(t *testing.T, text string) *config.Config {
+	t.Helper()
+	const mounted = "/run/secrets/billbridge"
+	secrets := t.TempDir()
+	for name, value := range map[string]string{"admin-token": "a", "scraper-token": "s", "store-url": "postgres://u@db.example.com/b?sslmode=verify-full"} {
+		if err := os.WriteFile(filepath.Join(secrets, name), []byte(value), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"BILLBRIDGE_ADMIN_TOKEN": "a", "SCRAPER_TOKEN": "s", "STORE_URL": "postgres://u:p@postgres/b?sslmode=disable"}
+	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(strings.ReplaceAll(text, mounted, secrets))}, func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return c
+}
+
+// checkStop fails if a process can be killed before its drain has ended.
+func checkStop(t *testing.T, c *config.Config, grace time.Duration) {
+	t.Helper()
+	if drain := time.Duration(c.Drain.Delay) + time.Duration(c.Drain.AtMost); c.Drain.AtMost == 0 || grace < drain+5*time.Second { // the last spans are exported
+		t.Errorf("the process is killed after %s, and its drain may take %s and %s", grace, time.Duration(c.Drain.Delay), time.Duration(c.Drain.AtMost))
+	}
+}
+
+func embeddedText(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := embedded(name)()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The config in the Compose file passes check, the commands of the sandboxes are known, and a gateway can drain before it is killed.
+func TestComposeFile(t *testing.T) {
+	t.Parallel()
+	var file struct {
+		Services map[string]struct {
+			Image   string
+			Command []string
+			Grace   string `yaml:"stop_grace_period"`
+			Configs []struct{ Source string }
+		}
+		Configs map[string]struct{ Content, File string }
+	}
+	if err := yaml.Unmarshal(embeddedText(t, "compose.yaml"), &file); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(strings.ReplaceAll(file.Configs["gateway"].Content, "$$", ""), "$") {
+		t.Error("Compose would replace a variable in the config of the gateways: write $$")
+	}
+	c := checkedConfig(t, strings.ReplaceAll(file.Configs["gateway"].Content, "$$", "$"))
+	gateways, sandboxes := 0, 0
+	for name, s := range file.Services {
+		for _, used := range s.Configs {
+			if _, ok := file.Configs[used.Source]; !ok {
+				t.Errorf("%s uses the config %s, which is not there", name, used.Source)
+			}
+		}
+		switch {
+		case s.Image != "billbridge:"+version:
+		case len(s.Command) == 0: // that of the image
+			gateways++
+			grace, err := time.ParseDuration(s.Grace)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			checkStop(t, c, grace)
+		default:
+			sandboxes++
+			if u := c.Upstreams.Find(name); u == nil || u.Address.Host != name+":8081" || !slices.Contains(s.Command, "http://"+name+":8081") {
+				t.Errorf("%s is not an upstream of the gateways", name)
+			}
+			if code := run(t.Context(), append(s.Command, "--help"), system{out: io.Discard, err: os.Stderr}); code != exitOK {
+				t.Errorf("%s: billbridge %q: exit code %d", name, s.Command, code)
+			}
+		}
+	}
+	if gateways != 2 || sandboxes != 2 || len(file.Services) != 6 {
+		t.Errorf("%d gateways, %d sandboxes, %d services, want 2, 2, 6", gateways, sandboxes, len(file.Services))
+	}
+}
+
+// A probe of Kubernetes.
+type probe struct {
+	HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
+	Period  int                         `yaml:"periodSeconds"`
+	Failure int                         `yaml:"failureThreshold"`
+}
+
+// The parts of a manifest that the test compares.
+type manifest struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Data     map[string]string
+	Spec     struct {
+		Replicas     int
+		MinAvailable int `yaml:"minAvailable"`
+		Selector     map[string]any
+		Ports        []struct {
+			TargetPort string `yaml:"targetPort"`
+		}
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     struct {
+				Grace      int `yaml:"terminationGracePeriodSeconds"`
+				Containers []struct {
+					Image     string
+					Args      []string
+					Ports     []struct{ Name string }
+					Startup   probe `yaml:"startupProbe"`
+					Readiness probe `yaml:"readinessProbe"`
+					Liveness  probe `yaml:"livenessProbe"`
+				}
+			}
+		}
+	}
+}
+
+// The config in the manifests passes check. A pod drains before it is killed, and takes connections until its readiness probe has failed. The
+// start is not ended while it waits for the store. A drain of nodes leaves a replica.
+func TestKubernetesManifests(t *testing.T) {
+	t.Parallel()
+	all := map[string]manifest{}
+	for decoder := yaml.NewDecoder(bytes.NewReader(embeddedText(t, "kubernetes.yaml"))); ; {
+		var m manifest
+		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[m.Kind+" "+m.Metadata.Name] = m
+	}
+	c := checkedConfig(t, all["ConfigMap billbridge"].Data["billbridge.yaml"])
+	d := all["Deployment billbridge"].Spec
+	if d.Replicas < 2 || all["PodDisruptionBudget billbridge"].Spec.MinAvailable >= d.Replicas || len(d.Template.Spec.Containers) != 1 {
+		t.Fatalf("%+v", d)
+	}
+	pod := d.Template.Spec.Containers[0]
+	checkStop(t, c, time.Duration(d.Template.Spec.Grace)*time.Second)
+	if fails := time.Duration(pod.Readiness.Period*pod.Readiness.Failure) * time.Second; fails == 0 || time.Duration(c.Drain.Delay) <= fails {
+		t.Errorf("drain.delay is %s, and the readiness probe fails after %s", time.Duration(c.Drain.Delay), fails)
+	}
+	if starts := time.Duration(pod.Startup.Period*pod.Startup.Failure) * time.Second; starts < time.Duration(c.Store.Wait) {
+		t.Errorf("a start may take %s, and store.wait is %s", starts, time.Duration(c.Store.Wait))
+	}
+	for _, p := range []probe{pod.Startup, pod.Readiness, pod.Liveness} {
+		if (p.HTTPGet.Path != "/-/healthy" && p.HTTPGet.Path != "/-/ready") || p.HTTPGet.Port != "admin" {
+			t.Errorf("probe %+v", p)
+		}
+	}
+	if pod.Image != "billbridge:"+version || run(t.Context(), append(pod.Args, "--help"), system{out: io.Discard, err: os.Stderr}) != exitOK {
+		t.Errorf("image %s, arguments %q", pod.Image, pod.Args)
+	}
+	for name, port := range map[string]string{"Service billbridge": "partners", "Service billbridge-admin": "admin"} {
+		s := all[name].Spec
+		if s.Selector["app.kubernetes.io/name"] != d.Template.Metadata.Labels["app.kubernetes.io/name"] || len(s.Ports) != 1 || s.Ports[0].TargetPort != port ||
+			!slices.ContainsFunc(pod.Ports, func(p struct{ Name string }) bool { return p.Name == port }) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if len(all) != 5 {
+		t.Errorf("%d manifests, want 5", len(all))
+	}
+}

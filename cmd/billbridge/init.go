@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"billbridge/config"
+	"billbridge/translate"
+)
+
+type initCommand struct {
+	Case      string `enum:",pass-through,translate,callbacks,migration" default:"" placeholder:"CASE" help:"pass-through: partners and the backend use the same form. translate: partners use legacy or v2, the backend v2. callbacks: translate, and the gateway delivers callbacks to partners. migration: partners move from an old backend in legacy to a new one in v2."`
+	New       string `placeholder:"URL" help:"The URL of the backend; in a migration the one that partners move to."`
+	Old       string `placeholder:"URL" help:"In a migration: the URL of the backend that partners leave."`
+	Form      string `enum:",v2,legacy" default:"" placeholder:"FORM" help:"With pass-through: the form of the backend, v2 or legacy (v2)."`
+	PublicURL string `name:"public-url" placeholder:"URL" help:"With callbacks and migration: the URL at which backends reach the gateway."`
+	Store     string `placeholder:"STORE" help:"With callbacks and migration: sqlite:FILE, $${env:NAME} or $${file:PATH} (sqlite:billbridge.db)."`
+	Listen    string `placeholder:"ADDR" help:"The address for partners (127.0.0.1:8080)."`
+	Output    string `default:"billbridge.yaml" placeholder:"FILE" help:"The file to create (${default}); - is stdout. It must not exist."`
+}
+
+// Help implements kong's detailed help.
+func (initCommand) Help() string {
+	return examples("billbridge init", "billbridge init --case translate --new https://v2.example.com/partner",
+		"billbridge init --case migration --old https://legacy.example.com --new https://v2.example.com --public-url https://bridge.example.com",
+		"billbridge init --case callbacks --new https://v2.example.com --public-url https://bridge.example.com --store '${env:BILLBRIDGE_STORE_URL}'") +
+		"\n\nOn a terminal init asks for what no flag gives. The file has no secret: they are in the environment or in files."
+}
+
+// A question is about one flag.
+type question struct {
+	flag     string
+	value    *string
+	text     string
+	example  string
+	fallback string   // the answer if there is none; "" if one is required
+	words    []string // the allowed answers; nil for any
+}
+
+// questions returns the questions of the case, in the order in which they are asked, and the flags that the case does not use.
+func (c *initCommand) questions() (asked []question, unused []question) {
+	forms := []string{"v2", "legacy"}
+	withStore := []string{"callbacks", "migration"}
+	for _, q := range []struct {
+		question
+		cases []string // nil for all
+	}{
+		{question{"--old", &c.Old, "URL of the old backend, which partners leave", "https://legacy.example.com", "", nil}, []string{"migration"}},
+		{question{"--new", &c.New, "URL of the backend", "https://v2.example.com/partner", "", nil}, nil},
+		{question{"--form", &c.Form, "Form of the backend, v2 or legacy", "legacy", "v2", forms}, []string{"pass-through"}},
+		{question{"--public-url", &c.PublicURL, "URL at which backends reach this gateway", "https://bridge.example.com", "", nil}, withStore},
+		{question{"--store", &c.Store, "Store of callbacks and bill ownership", "${env:BILLBRIDGE_STORE_URL}", "sqlite:billbridge.db", nil}, withStore},
+		{question{"--listen", &c.Listen, "Address and port on which partners call", "0.0.0.0:8080", "127.0.0.1:8080", nil}, nil},
+	} {
+		if q.flag == "--new" && c.Case == "migration" {
+			q.text = "URL of the new backend, which partners move to"
+		}
+		if q.cases == nil || slices.Contains(q.cases, c.Case) {
+			asked = append(asked, q.question)
+		} else {
+			unused = append(unused, q.question)
+		}
+	}
+	return asked, unused
+}
+
+// Run asks for what is missing, and writes the config.
+func (c *initCommand) Run(ctx context.Context, s system) error {
+	if _, err := os.Lstat(c.Output); c.Output != "-" && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s exists, and init does not overwrite a file: choose another one with --output", c.Output)
+	}
+	if _, err := os.Stat(filepath.Dir(c.Output)); err != nil {
+		return err
+	}
+	d := &dialog{ctx: ctx, s: s, answers: bufio.NewReader(s.in)}
+	kind := question{"--case", &c.Case, "Case: pass-through, translate, callbacks or migration", "migration", "translate", []string{"pass-through", "translate", "callbacks", "migration"}}
+	if c.Case == "" && s.dialog {
+		printf(s.err, "%s", lines(initCases))
+		if err := d.ask(kind, func() error { return nil }); err != nil {
+			return err
+		}
+	}
+	asked, unused := c.questions()
+	missing := c.missing(asked)
+	if !s.dialog && len(missing) > 0 {
+		return usageError("missing flags: " + strings.Join(missing, ", "))
+	}
+	for _, q := range unused {
+		if *q.value != "" {
+			return usageError(fmt.Sprintf("%s is not for --case %s", q.flag, c.Case))
+		}
+	}
+	for i, q := range asked { // each given one alone, to name it, and before anything is asked in vain
+		if *q.value == "" {
+			continue
+		}
+		alone := &initCommand{Case: c.Case, Output: c.Output}
+		same, _ := alone.questions()
+		*same[i].value = *q.value
+		if err := alone.check(s); err != nil {
+			return usageError(q.flag + ": " + err.Error())
+		}
+	}
+	for _, q := range asked {
+		if *q.value == "" && s.dialog {
+			if err := d.ask(q, func() error { return c.check(s) }); err != nil {
+				return err
+			}
+		}
+	}
+	return c.write(s)
+}
+
+const initCases = `pass-through  one backend; partners use the same form
+translate     one backend in v2; partners use legacy or v2
+callbacks     translate, and the gateway delivers callbacks to partners
+migration     partners move from an old backend in legacy to a new one in v2
+`
+
+// missing returns the flags that must be given where nobody can be asked.
+func (c *initCommand) missing(asked []question) (flags []string) {
+	if c.Case == "" {
+		flags = append(flags, "--case (pass-through, translate, callbacks or migration)")
+	}
+	for _, q := range asked {
+		if q.fallback == "" && *q.value == "" {
+			flags = append(flags, q.flag)
+		}
+	}
+	return flags
+}
+
+// A dialog asks questions on a terminal.
+type dialog struct {
+	ctx     context.Context
+	s       system
+	answers *bufio.Reader
+}
+
+// readLine reads an answer. It returns io.EOF if the user ends the program.
+func (d *dialog) readLine() (string, error) {
+	var line string
+	var err error
+	read := make(chan struct{})
+	go func() { // it stays in its read if the user ends the program
+		line, err = d.answers.ReadString('\n')
+		close(read)
+	}()
+	select {
+	case <-read:
+		return line, err
+	case <-d.ctx.Done():
+		return "", io.EOF
+	}
+}
+
+// ask asks until the answer is valid.
+func (d *dialog) ask(q question, check func() error) error {
+	for {
+		prompt := q.text + " (for example " + q.example + ")"
+		if q.fallback != "" {
+			prompt += " [" + q.fallback + "]"
+		}
+		printf(d.s.err, "%s: ", prompt)
+		line, err := d.readLine()
+		if *q.value = strings.TrimSpace(line); *q.value == "" {
+			if err != nil {
+				printf(d.s.err, "\n")
+				return usageError("the input ended before " + q.flag + " was given")
+			}
+			*q.value = q.fallback
+		}
+		switch problem := check(); {
+		case *q.value == "":
+			printf(d.s.err, "an answer is needed\n")
+		case q.words != nil && !slices.Contains(q.words, *q.value):
+			printf(d.s.err, "must be one of %s, but is %s\n", strings.Join(q.words, ", "), strconv.Quote(*q.value))
+		case problem != nil:
+			printf(d.s.err, "%s\n", linesOf(problem))
+		default:
+			return nil
+		}
+		*q.value = ""
+	}
+}
+
+//go:embed init.tmpl
+var initTemplate string
+
+// plainYAML matches texts that need no quotes in YAML.
+var plainYAML = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./:@+-]*[A-Za-z0-9_/]$|^[0-9.]+:[0-9]+$|^\$\{[A-Za-z0-9_./:-]+\}$`)
+
+// text returns the config. A value that was not given yet has a valid one in its place.
+func (c *initCommand) text() ([]byte, error) {
+	values := *c
+	asked, _ := values.questions()
+	for _, q := range asked {
+		if *q.value == "" && q.fallback != "" {
+			*q.value = q.fallback
+		} else if *q.value == "" {
+			*q.value = q.example
+		}
+	}
+	if values.Form == "" {
+		values.Form = "v2"
+	}
+	quote := func(text string) string {
+		if plainYAML.MatchString(text) {
+			return text
+		}
+		return strconv.Quote(text)
+	}
+	parsed, err := template.New("config").Funcs(template.FuncMap{"yaml": quote}).Parse(initTemplate)
+	if err != nil {
+		return nil, err
+	}
+	var out strings.Builder
+	title := map[string]string{
+		"pass-through": "calls pass unchanged to one backend", "translate": "partners in legacy or v2, one backend in v2",
+		"callbacks": "one backend in v2, with callbacks", "migration": "partners move from one backend to another",
+	}[values.Case]
+	err = parsed.Execute(&out, struct {
+		initCommand
+		Title string
+	}{values, title})
+	return []byte(out.String()), err
+}
+
+// check returns what is wrong with the values that were given, as billbridge check says it.
+func (c *initCommand) check(s system) error {
+	if strings.HasPrefix(c.Store, "postgres") {
+		return errors.New("the URL of a PostgreSQL server has a password, which must not be in the config: write the URL into an environment variable or a file, and give ${env:NAME} or ${file:PATH}")
+	}
+	text, err := c.text()
+	if err != nil {
+		return err
+	}
+	file := translate.File{Name: c.Output, Data: text}
+	_, err = config.Parse(file, func(name string) (string, bool) {
+		if value, ok := s.env(name); ok {
+			return value, true
+		}
+		return "postgres://127.0.0.1/billbridge", true // the variable may be set only where the gateway runs
+	})
+	var problems translate.Problems
+	if !errors.As(err, &problems) {
+		return err
+	}
+	var texts []string
+	for _, p := range problems {
+		texts = append(texts, p.Text)
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+// write creates the file and says what to do next.
+func (c *initCommand) write(s system) error {
+	if err := c.check(s); err != nil {
+		return err
+	}
+	text, err := c.text()
+	if err != nil {
+		return err
+	}
+	if c.Output == "-" {
+		_, err := s.documents.Write(text)
+		return err
+	}
+	file, err := os.OpenFile(c.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	printf(s.out, "%s is written. Next:\n\n  billbridge check --config %s\n  billbridge serve --config %s\n", c.Output, c.Output, c.Output)
+	if c.Case == "migration" {
+		printf(s.out, "  billbridge rollout begin    # once, while the gateway runs: without it new bills are refused for the settling period\n")
+	}
+	printf(s.out, "\nFor completion and mistakes in an editor:\n\n  billbridge assets schema > %s\n", filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json"))
+	return nil
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/config"
+
+	"github.com/creack/pty"
+	"github.com/google/go-cmp/cmp"
+)
+
+// The examples of package config are what init writes. Its tests validate them with the schema.
+func TestInitWritesTheExamples(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"pass-through", "--new", "https://billing.example.com", "--form", "legacy"},
+		{"translate", "--new", "https://v2.example.com/partner"},
+		{"callbacks", "--new", "https://v2.example.com/partner", "--public-url", "https://bridge.example.com", "--store", "${env:BILLBRIDGE_STORE_URL}"},
+		{"migration", "--old", "https://legacy.example.com", "--new", "https://v2.example.com/partner", "--public-url", "https://bridge.example.com", "--listen", ":8080"},
+	} {
+		file := filepath.Join(module, "config", "testdata", "good", "init-"+args[0]+".yaml")
+		code, out, errs := runCommand(t, false, append([]string{"init", "--output", "-", "--case"}, args...)...)
+		if code != exitOK || errs != "" {
+			t.Fatalf("%q: %d %s", args, code, errs)
+		}
+		if *update {
+			if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), out); diff != "" {
+			t.Errorf("%s: -want +got\n%s", file, diff)
+		}
+	}
+}
+
+// answering runs init with answers, as on a terminal.
+func answering(t *testing.T, answers string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	code = run(t.Context(), append([]string{"init"}, args...), system{
+		in: strings.NewReader(answers), out: &stdout, err: &stderr, terminal: true, dialog: true,
+		env: func(string) (string, bool) { return "", false },
+	})
+	return code, stdout.String(), stderr.String()
+}
+
+// A wrong answer is followed by the reason and the same question. An empty answer is the default.
+func TestInitAsksAgainAfterAWrongAnswer(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "b.yaml")
+	code, out, errs := answering(t, "everything\nmigration\n\nlegacy.example.com\nhttps://legacy.example.com\nhttps://u:pass-word@v2.example.com\nhttps://v2.example.com\n"+
+		"https://bridge.example.com\npostgres://u:pass-word@db/x\nsqlite:\n\n8080\n[::]:8080\n", "--output", file)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	rest := errs
+	for _, want := range []string{ // in this order
+		"migration     partners move",
+		"Case: ", " [translate]: ", `must be one of pass-through, translate, callbacks, migration, but is "everything"`,
+		"Case: ", "URL of the old backend, which partners leave (for example https://legacy.example.com): ", "an answer is needed",
+		"URL of the old backend", "must be a URL such as",
+		"URL of the old backend", "URL of the new backend, which partners move to", "must not carry a user or password",
+		"URL of the new backend", "URL at which backends reach this gateway", "Store of callbacks", "[sqlite:billbridge.db]: ",
+		"the URL of a PostgreSQL server has a password, which must not be in the config",
+		"Store of callbacks", "store.url: must be sqlite:PATH", "Store of callbacks",
+		"Address and port on which partners call", "listen: must be HOST:PORT", "Address and port on which partners call",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("init does not say %q after %q:\n%s", want, strings.TrimSuffix(errs, rest), errs)
+		}
+		rest = after
+	}
+	if strings.Contains(out+errs, "pass-word") {
+		t.Errorf("a password is shown: %s%s", out, errs)
+	}
+	if !strings.Contains(out, file+" is written") || !strings.Contains(out, "billbridge rollout begin") {
+		t.Errorf("init says %s", out)
+	}
+	c, err := config.Load(file, os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{c.Listen, c.Upstreams.Find("old").Address.String(), c.Upstreams.Find("new").Address.String(), c.Callbacks.PublicURL.String(), c.Rollout.Default}
+	if diff := cmp.Diff([]string{"[::]:8080", "https://legacy.example.com", "https://v2.example.com", "https://bridge.example.com", "old"}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// What a flag gives is not asked. A wrong flag is an error before the first question, with the name of the flag.
+func TestInitAsksOnlyWhatNoFlagGives(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	code, _, errs := answering(t, "\n", "--case", "translate", "--new", "https://v2.example.com", "--output", filepath.Join(dir, "a.yaml"))
+	if code != exitOK || strings.Count(errs, ": ") != 1 || !strings.Contains(errs, "on which partners call") {
+		t.Errorf("%d %s", code, errs)
+	}
+	code, _, errs = answering(t, "", "--case", "migration", "--new", "https://v2.example.com?x=1", "--output", filepath.Join(dir, "b.yaml"))
+	if code != exitUsage || !strings.HasPrefix(errs, "billbridge: --new: must not have a query") {
+		t.Errorf("%d %s", code, errs)
+	}
+	code, _, errs = answering(t, "https://v2.example.com\n", "--case", "translate", "--output", filepath.Join(dir, "c.yaml"))
+	if code != exitUsage || !strings.Contains(errs, "the input ended before --listen was given") {
+		t.Errorf("%d %s", code, errs)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("files %v, %v", left, err)
+	}
+}
+
+// Values that have a meaning in YAML are quoted.
+func TestInitQuotesValues(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"http://a/#b", "http://a/ #b", "http://a/b: c", "http://a/{b}", `http://a/"b"`, "http://a/'", "http://a:", "http://a/,x]"} {
+		file := filepath.Join(t.TempDir(), "b.yaml")
+		code, _, errs := runCommand(t, false, "init", "--case", "translate", "--new", url, "--output", file)
+		c, err := config.Load(file, os.LookupEnv)
+		switch refused := strings.Contains(url, "#"); {
+		case refused && (code != exitUsage || !strings.Contains(errs, "--new: must not have a query or a fragment")):
+			t.Errorf("%s: %d %s", url, code, errs)
+		case !refused && (code != exitOK || err != nil):
+			t.Errorf("%s: %d %s %v", url, code, errs, err)
+		case !refused && c.Upstreams[0].Form != "v2":
+			t.Errorf("%s: %+v", url, c.Upstreams[0])
+		}
+	}
+}
+
+// On a real terminal the program asks, and Ctrl-C ends it without a file.
+func TestInitOnATerminal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		last string // answer
+		want string
+		code int
+	}{{"\r", "billbridge.yaml is written", exitOK}, {"\x03", "before --listen was given", exitUsage}} {
+		cmd := exec.Command("billbridge", "init", "--new", "https://v2.example.com")
+		cmd.Dir = t.TempDir()
+		terminal, err := pty.Start(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = terminal.Close() })
+		late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		defer late.Stop()
+		output := bufio.NewReader(terminal)
+		seen := ""
+		until := func(text string) {
+			for !strings.HasSuffix(seen, text) {
+				b, err := output.ReadByte()
+				if err != nil {
+					t.Fatalf("no %q: %v\n%s", text, err, seen)
+				}
+				seen += string(b)
+			}
+		}
+		until("[translate]: ")
+		_, _ = terminal.WriteString("\r")
+		until("[127.0.0.1:8080]: ")
+		_, _ = terminal.WriteString(c.last)
+		until(c.want)
+		go func() { _, _ = output.WriteTo(&strings.Builder{}) }() // the program must not wait for its reader
+		_ = cmd.Wait()
+		if got := cmd.ProcessState.ExitCode(); got != c.code {
+			t.Errorf("exit code %d, want %d:\n%s", got, c.code, seen)
+		}
+		_, err = os.Stat(filepath.Join(cmd.Dir, "billbridge.yaml"))
+		if written := err == nil; written != (c.code == exitOK) {
+			t.Errorf("after %q there is a file: %v", c.last, written)
+		}
+	}
+}
