@@ -336,7 +336,8 @@ func (l *comparison) drawCall(t *rapid.T, op string) (rawCall, difference) {
 // withUnusual returns the call with an unusual value, and with a hash over it.
 func (q rawCall) withUnusual(field, raw string) rawCall {
 	if raw == "bare" {
-		raw = unquoted(q.fields["price"])
+		for raw = unquoted(q.fields["price"]); len(raw) > 1 && raw[0] == '0'; raw = raw[1:] { // a stored 030000 is no number of JSON
+		}
 	}
 	if field == "hash" {
 		return q.signed().with(field, raw)

@@ -132,6 +132,9 @@ type manifest struct {
 					Image     string
 					Args      []string
 					Ports     []struct{ Name string }
+					Lifecycle struct {
+						PreStop struct{ Sleep struct{ Seconds int } } `yaml:"preStop"`
+					}
 					Startup   probe `yaml:"startupProbe"`
 					Readiness probe `yaml:"readinessProbe"`
 					Liveness  probe `yaml:"livenessProbe"`
@@ -141,7 +144,7 @@ type manifest struct {
 	}
 }
 
-// The config in the manifests passes check. A pod drains before it is killed, and takes connections until its readiness probe has failed. The
+// The config in the manifests passes check. A pod drains after its preStop and before it is killed, and takes connections until its readiness probe has failed. The
 // start is not ended while it waits for the store. A drain of nodes leaves a replica.
 func TestKubernetesManifests(t *testing.T) {
 	t.Parallel()
@@ -161,7 +164,10 @@ func TestKubernetesManifests(t *testing.T) {
 		t.Fatalf("%+v", d)
 	}
 	pod := d.Template.Spec.Containers[0]
-	checkStop(t, c, time.Duration(d.Template.Spec.Grace)*time.Second)
+	if pod.Lifecycle.PreStop.Sleep.Seconds == 0 {
+		t.Error("no preStop")
+	}
+	checkStop(t, c, time.Duration(d.Template.Spec.Grace-pod.Lifecycle.PreStop.Sleep.Seconds)*time.Second)
 	if fails := time.Duration(pod.Readiness.Period*pod.Readiness.Failure) * time.Second; fails == 0 || time.Duration(c.Drain.Delay) <= fails {
 		t.Errorf("drain.delay is %s, and the readiness probe fails after %s", time.Duration(c.Drain.Delay), fails)
 	}

@@ -125,7 +125,8 @@ func (c *Console) callChoices() callChoices {
 type callFilter struct {
 	Partner                                        string // a name, a part of it, or the first digits of the ID
 	Operation, Client, Form, Upstream, Route, Code string
-	Bill, ID                                       string
+	Bill                                           string
+	ID                                             string // of the call or of its trace
 	Slower                                         string // milliseconds
 	From, To                                       string // times
 	Outcome                                        outcome
@@ -257,14 +258,14 @@ func (f callFilter) match(x *proxy.Finished) bool {
 		{f.Route, x.Route},
 		{f.Code, x.Code},
 		{f.Bill, x.Bill},
-		{f.ID, x.ID},
 	} {
 		if one.want != "" && one.want != one.is {
 			return false
 		}
 	}
 	switch {
-	case f.Outcome != "" && outcomeOf(x) != f.Outcome,
+	case f.ID != "" && f.ID != x.ID && f.ID != x.TraceID,
+		f.Outcome != "" && outcomeOf(x) != f.Outcome,
 		x.Took < f.slower,
 		!f.from.IsZero() && x.At.Before(f.from),
 		!f.to.IsZero() && x.At.After(f.to):

@@ -39,7 +39,7 @@ func shownIDs(c *Console, body string) string {
 func TestCallsAreFiltered(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{Config: configOf(parseConfig(t, namesConfig))})
-	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	noon, trace := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), "0af7651916cd43dd8448eb211c80319c"
 	for i, change := range []func(*proxy.Finished){
 		func(f *proxy.Finished) {},
 		func(f *proxy.Finished) { f.Partner = "aaaabbbbcccc" },
@@ -53,6 +53,7 @@ func TestCallsAreFiltered(t *testing.T) {
 		func(f *proxy.Finished) { f.Bill = "BILL-2" },
 		func(f *proxy.Finished) { f.Took = time.Second },
 		func(f *proxy.Finished) { f.Unknown, f.Succeeded = true, false },
+		func(f *proxy.Finished) { f.TraceID, f.Partner = trace, "" },
 	} {
 		f := finished(fmt.Sprint(i))
 		f.At = noon.Add(time.Duration(i) * time.Minute)
@@ -60,7 +61,7 @@ func TestCallsAreFiltered(t *testing.T) {
 		c.Finished(f)
 	}
 	for query, want := range map[string]string{
-		"":                     "11 10 9 8 7 6 5 4 3 2 1 0",
+		"":                     "12 11 10 9 8 7 6 5 4 3 2 1 0",
 		"partner=Hana+Academy": "1",
 		"partner=hana":         "11 10 9 8 7 6 5 4 3 1 0",
 		"partner=9999":         "2",
@@ -76,7 +77,8 @@ func TestCallsAreFiltered(t *testing.T) {
 		"outcome=unknown":                "11",
 		"outcome=refused":                "8",
 		"id=4":                           "4",
-		"from=2026-11-22T12:10:00Z":      "11 10",
+		"id=" + trace:                    "12",
+		"from=2026-11-22T12:10:00Z":      "12 11 10",
 		"to=2026-11-22T12:01:00%2B00:00": "1 0",
 		"client=legacy&form=v2&upstream=new&route=owner&code=0000&bill=BILL-1&outcome=ok&partner=clinic&slower=3": "10 3 0",
 		"operation=none": "",
@@ -85,6 +87,9 @@ func TestCallsAreFiltered(t *testing.T) {
 		if got := shownIDs(c, body); status != http.StatusOK || got != want {
 			t.Errorf("%s: %d, shows %q, want %q", query, status, got, want)
 		}
+	}
+	if _, page := get(t, c, "/calls/"+keyOf(c.ring.newest()), "ko"); !strings.Contains(page, "<dt>추적 ID</dt><dd><code>"+trace) {
+		t.Errorf("the page of the call does not show its trace: %s", page)
 	}
 }
 

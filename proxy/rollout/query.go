@@ -30,6 +30,8 @@ func parseQuery(query string, keys ...string) (params, error) {
 			return nil, badRequest("%s is given more than once", key)
 		case values[0] == "":
 			return nil, badRequest("%s must not be empty", key)
+		case !utf8.ValidString(values[0]) || strings.ContainsRune(values[0], 0): // nothing in the store has such a text
+			return nil, badRequest("%s must be UTF-8 without a zero byte, but is %q", key, values[0])
 		}
 		a[key] = values[0]
 	}
@@ -39,7 +41,7 @@ func parseQuery(query string, keys ...string) (params, error) {
 func (a params) by() (string, error) {
 	by := a["by"]
 	strange := strings.ContainsFunc(by, func(c rune) bool { return !unicode.IsPrint(c) })
-	if by == "" || !utf8.ValidString(by) || strange || utf8.RuneCountInString(by) > 100 {
+	if by == "" || strange || utf8.RuneCountInString(by) > 100 {
 		return "", badRequest("by must be your name, for the audit log: 1 to 100 printable characters")
 	}
 	return by, nil
