@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
@@ -105,7 +106,7 @@ func Unreachable(err error) bool {
 }
 
 func (e *postgresEngine) prepare(ctx context.Context) error {
-	if err := speaksUTF8(ctx, e.db); err != nil {
+	if err := suits(ctx, e.db); err != nil {
 		return err
 	}
 	return e.transaction(ctx, func(ctx context.Context, q queries) error {
@@ -115,6 +116,38 @@ func (e *postgresEngine) prepare(ctx context.Context) error {
 		}
 		return migrate(ctx, q, forPostgres)
 	})
+}
+
+// suits refuses a database, or a pooler before it, with which the store does not work.
+func suits(ctx context.Context, db *sql.DB) error {
+	if err := hasSessions(ctx, db); err != nil {
+		return err
+	}
+	return speaksUTF8(ctx, db)
+}
+
+// hasSessions refuses a pooler that gives each transaction any of its sessions. Prepared statements would be missing, and the settings of
+// pool would be those of other transactions: an acknowledged callback might not be on the disk.
+func hasSessions(ctx context.Context, db *sql.DB) error {
+	var names [2]string
+	var connections [2]*sql.Conn
+	for i := range connections {
+		c, err := db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }()
+		names[i], connections[i] = rand.Text(), c
+		if _, err := c.ExecContext(ctx, "SET billbridge.session = '"+names[i]+"'"); err != nil {
+			return err
+		}
+	}
+	var got sql.NullString
+	err := connections[0].QueryRowContext(ctx, "SELECT current_setting('billbridge.session', true)", pgx.QueryExecModeExec).Scan(&got)
+	if err == nil && got.String != names[0] {
+		err = errors.New("a connection does not have a session of its own: connect to PostgreSQL directly, or set the pooler to sessions (PgBouncer: pool_mode = session)")
+	}
+	return err
 }
 
 func speaksUTF8(ctx context.Context, q queries) error {

@@ -84,12 +84,12 @@ func tryToWrite(ctx context.Context, db *sql.DB, o options) error {
 }
 
 func probePostgres(ctx context.Context, url string, o options) error {
-	db, err := pool(url, 1)
+	db, err := pool(url, 2)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	if err := speaksUTF8(ctx, db); err != nil {
+	if err := suits(ctx, db); err != nil {
 		return err
 	}
 	if err := writes(ctx, db); err != nil {

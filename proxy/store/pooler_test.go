@@ -1,0 +1,94 @@
+package store_test
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/store"
+	"billbridge/proxy/store/storetest"
+)
+
+// pgbouncer starts a pooler before PostgreSQL, and returns the URL of a store through it.
+func pgbouncer(t *testing.T, mode string, port int) string {
+	t.Helper()
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("pgbouncer is not installed: not tested that a pooler which shares sessions is refused")
+	}
+	direct, err := url.Parse(storetest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, schema := direct.Query().Get("host"), direct.Query().Get("search_path")
+	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
+	if err := os.WriteFile(file, fmt.Appendf(nil, `[databases]
+postgres = host=%s user=postgres connect_query='SET search_path = %s'
+[pgbouncer]
+listen_addr =
+listen_port = %d
+unix_socket_dir = %s
+auth_type = any
+pool_mode = %s
+default_pool_size = 16
+`, folder, schema, port, folder, mode), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(program, file)
+	if os.Geteuid() == 0 { // it refuses to run as root
+		command = exec.Command(program, "-u", "postgres", file)
+	}
+	var said strings.Builder
+	command.Stderr = &said
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		<-ended
+	})
+	socket := filepath.Join(folder, fmt.Sprint(".s.PGSQL.", port))
+	waitFor(t, func() bool {
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("pgbouncer ended: %v\n%s", err, said.String())
+		default:
+		}
+		c, err := net.Dial("unix", socket)
+		if err == nil {
+			err = c.Close()
+		}
+		return err == nil
+	})
+	return "postgres://postgres@/postgres?" + url.Values{"host": {folder}, "port": {fmt.Sprint(port)}}.Encode()
+}
+
+// A pooler that shares sessions would take the settings of one connection for another one, such as synchronous_commit.
+func TestPoolerMustNotShareSessions(t *testing.T) {
+	t.Parallel()
+	for port, mode := range map[int]string{6433: "transaction", 6434: "statement"} {
+		refused(t, pgbouncer(t, mode, port), "PgBouncer: pool_mode = session")
+	}
+	address := pgbouncer(t, "session", 6435)
+	s := open(t, address)
+	accept(t, s, callback("c1", "b"))
+	if c := claim(t, s, time.Now()); len(c) != 1 {
+		t.Errorf("%d callbacks are claimed, want 1", len(c))
+	}
+	own(t, s, "b", "old")
+	if err := store.Probe(t.Context(), address); err != nil {
+		t.Error(err)
+	}
+}
