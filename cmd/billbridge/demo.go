@@ -145,8 +145,8 @@ func (d *demo) close() error {
 func (d *demo) greeting(server *server.Server, c *config.Config) string {
 	return fmt.Sprintf(`Demo without a config. Two sandboxes run in this process as backends, old in the legacy form (%s) and new in
 v2 (%s), and %d invented partners bill their customers through the gateway. Each backend has its own bills.
-New also gets a copy of each bill of old and of its changes, so that shadow can compare reads. Some calls and callbacks fail on
-purpose. All data is in memory. Ctrl-C ends the demo.
+The new backend also gets a copy of each bill of the old one and of its changes, so that shadow can compare reads. Some calls and
+callbacks fail on purpose. All data is in memory. Ctrl-C ends the demo.
 
 %s
 Some partners are in a later stage already. Times and limits are shorter than the defaults, so that a partner can be moved through all
