@@ -26,8 +26,8 @@ import (
 
 // A Config is a checked configuration. It is not modified after Load.
 //
-// The schema of [Schema] comes from the fields. The tag config:"required" is for keys without which a config is refused; range:"1,1000" gives
-// the smallest and the largest number, which Load checks.
+// [Schema] is generated from the fields. The tag config:"required" marks required keys. The tag range:"1,1000" has the smallest and the
+// largest number, which Load checks.
 type Config struct {
 	Listen   string   `yaml:"listen"`
 	BasePath string   `yaml:"base_path"` // the document's {base_url} path, without a slash at its end: "" or "/partner"

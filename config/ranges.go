@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// noMaximum is the maximum of a range without one.
+// noMaximum is the largest value of a range without a maximum.
 const noMaximum = int64(^uint64(0) >> 1)
 
-// rangeOf returns the smallest and the largest value of a field of a config, if it has a tag such as range:"1,1000" or range:"1,".
+// rangeOf returns the smallest and the largest value of a field with a tag such as range:"1,1000" or range:"1,". ok is false without a tag.
 func rangeOf(field reflect.StructField) (least, most int64, ok bool) {
 	from, to, ok := strings.Cut(field.Tag.Get("range"), ",")
 	if !ok {
@@ -26,7 +26,7 @@ func rangeOf(field reflect.StructField) (least, most int64, ok bool) {
 	return least, most, true
 }
 
-// checkRanges checks the numbers of a section whose fields have a range. The schema has the same ranges.
+// checkRanges checks the numbers of a section that have a range. The schema has the same ranges.
 func (s *source) checkRanges(section reflect.Value, keys ...string) {
 	if upstreams, ok := section.Interface().(Upstreams); ok {
 		for i := range upstreams {

@@ -20,9 +20,9 @@ import (
 // A schema is a JSON Schema of a value.
 type schema map[string]any
 
-// Schema returns a JSON Schema (draft 2020-12) of the config, for editors. It comes from the types that Load decodes into; README.md has the
-// descriptions and defaults. It accepts all that Load accepts, apart from words of YAML 1.1 such as yes and on. It does not check
-// what depends on several keys, on files and on the environment, nor times and sizes against their bounds.
+// Schema returns a JSON Schema (draft 2020-12) of the config, for editors. It is generated from the types that Load decodes into; descriptions
+// and defaults come from README.md. It accepts every config that Load accepts, except booleans such as yes and on. It does not check rules
+// for several keys, files, the environment, and the bounds of times and sizes.
 func Schema() ([]byte, error) {
 	g := generator{readmeRows()}
 	root := g.value(reflect.TypeFor[Config](), "")
@@ -31,7 +31,7 @@ func Schema() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A table file can have other forms.
+	// Only the built-in table has these forms: a table file can have others.
 	forms := table.Forms()
 	root["if"] = schema{"properties": schema{"table": schema{"not": schema{"required": []string{"file"}}}}}
 	root["then"] = schema{"properties": schema{"upstreams": schema{"additionalProperties": schema{"properties": schema{"form": schema{"enum": forms[:]}}}}}}
@@ -43,7 +43,7 @@ func Schema() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// scalar is the type of a text: YAML reads a number or a date as text where text is wanted.
+// scalar has the types of a value that Load reads as text: without quotes it can look like a number or a boolean.
 var scalar = []string{"string", "number", "boolean"}
 
 const (
@@ -60,7 +60,7 @@ func pattern(expression, message string) schema {
 	return schema{"pattern": expression, "patternErrorMessage": message}
 }
 
-// text is pattern for a value that cannot look like a number.
+// text returns the schema of a text that cannot look like a number or a boolean.
 func text(expression, message string) schema {
 	s := pattern(expression, message)
 	s["type"] = "string"
@@ -73,7 +73,7 @@ var (
 	storeKeyText = pattern(`^([0-9A-Fa-f]{64}|[A-Za-z0-9+/\r\n]{43,}=[\r\n]*|`+secretRef+`)$`, "must be 32 bytes as 64 hex digits or base64, ${env:NAME} or ${file:PATH}")
 )
 
-// typeSchemas are the schemas of types that decode themselves.
+// typeSchemas are the schemas of types with their own UnmarshalYAML.
 var typeSchemas = map[reflect.Type]schema{
 	reflect.TypeFor[Duration]():       {"allOf": []schema{durationText, pattern("[1-9]", "must be greater than 0s")}},
 	reflect.TypeFor[DurationOrZero](): {"anyOf": []schema{durationText, {"enum": []any{0, "0", "+0", "-0"}}}},
@@ -88,16 +88,16 @@ var typeSchemas = map[reflect.Type]schema{
 	reflect.TypeFor[Network]():      text(`^`+address+`/[0-9]{1,3}$`, "must be a network such as 10.0.0.0/8"),
 }
 
-// keySchemas say more of keys whose Go types allow more than the config. The functions that check them are in check.go and its neighbours.
+// keySchemas are for keys with stricter rules than those of their Go types. Load checks the same rules in check.go and similar files.
 var keySchemas = map[string]schema{
 	"listen":              hostPort,
 	"admin.listen":        hostPort,
 	"callbacks.listen":    text("^$|"+listener, "must be HOST:PORT such as 127.0.0.1:8090"),
 	"base_path":           text(`^(/*|/+`+segment+`(/`+segment+`)*/*)$`, "must be a plain path such as /partner"),
 	"route.pass[]":        text(plainPath.String(), "must be a path such as /if/read/open, or a prefix such as /cash-receipt/"),
-	"admin.tokens[].name": pattern(tokenName.String(), "must be 1 to 60 letters, digits, dots, - , _ and @, and begin with a letter or digit"),
+	"admin.tokens[].name": pattern(tokenName.String(), "must be 1 to 60 letters, digits, '.', '-', '_' and '@', and begin with a letter or digit"),
 	"upstreams": {"minProperties": 1, "propertyNames": schema{
-		"pattern": upstreamName.String(), "patternErrorMessage": "an upstream's name has up to 32 lower-case letters, digits, - and _", "not": schema{"const": "none"},
+		"pattern": upstreamName.String(), "patternErrorMessage": "must be 1 to 32 lower-case letters, digits, '-' and '_'", "not": schema{"const": "none"},
 	}},
 	"partners": {"propertyNames": pattern(partnerHash.String(), "must be 12 to 64 lower-case hex digits, as billbridge hash prints them")},
 	"partners.HASH.name": {
@@ -118,7 +118,7 @@ var keySchemas = map[string]schema{
 
 type generator struct{ rows map[string]row }
 
-// value returns the schema of a key's value. The path has NAME or HASH for names that a config chooses, and [] for entries of a list.
+// value returns the schema of the value of a key. In path, NAME and HASH stand for the names in a map, and [] for the entries of a list.
 func (g generator) value(t reflect.Type, path string) schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -185,7 +185,7 @@ func (g generator) section(t reflect.Type, path string) schema {
 			required = append(required, key)
 		}
 	}
-	if len(keys) == 0 { // a value that decodes itself
+	if len(keys) == 0 { // a type with its own UnmarshalYAML
 		return schema{}
 	}
 	s := schema{"type": "object", "additionalProperties": false, "properties": keys}
@@ -198,7 +198,7 @@ func (g generator) section(t reflect.Type, path string) schema {
 //go:embed README.md
 var readme string
 
-// A row is what README.md says of a key.
+// A row has the description and the default of a key in README.md.
 type row struct {
 	says     string
 	fallback any // nil if the key has no default

@@ -122,7 +122,7 @@ func TestWarnings(t *testing.T) {
 	t.Parallel()
 	const admin = "test.yaml:2:17: admin.listen: the admin token crosses the network in plain text, since the address is not loopback: set admin.tls"
 	const postgres = "test.yaml:2:14: store.url: the connection to PostgreSQL may be in plain text: add sslmode=verify-full to the URL, or sslmode=require if its certificate cannot be verified"
-	const headers = "test.yaml:2:17: tracing.otlp: the headers cross the network in plain text: use an https URL"
+	const headers = "test.yaml:2:17: tracing.otlp: tracing.headers are sent to another machine without encryption: use an https URL"
 	dir := folder(t, nil)
 	newPair(t, "admin").write(t, dir+"/cert.pem", dir+"/key.pem")
 	for text, want := range map[string]string{

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Tracing says which calls are traced, and where their spans go.
+// Tracing is the section tracing: the receiver of spans, and which calls are sampled.
 type Tracing struct {
-	OTLP    Address           `yaml:"otlp" config:"required"` // of the receiver, OTLP over HTTP with protobuf
+	OTLP    Address           `yaml:"otlp" config:"required"` // the URL of the receiver, for OTLP over HTTP with protobuf
 	Sample  Fraction          `yaml:"sample"`                 // the fraction of calls and callbacks whose spans are exported
-	Headers map[string]Secret `yaml:"headers"`                // of the requests to the receiver
+	Headers map[string]Secret `yaml:"headers"`                // headers of the requests to the receiver, by name
 }
 
 // UnmarshalYAML reads the section. Missing keys keep their defaults.
@@ -29,7 +29,7 @@ func (t *Tracing) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// tracesPath is the path of a receiver that the file names without a path (OpenTelemetry, OTLP/HTTP request).
+// tracesPath is the path of a receiver whose URL has none (OpenTelemetry, OTLP/HTTP request).
 const tracesPath = "/v1/traces"
 
 func (c *Config) checkTracing() {
@@ -48,12 +48,12 @@ func (c *Config) checkTracing() {
 	}
 	if t.OTLP.URL != nil && t.OTLP.Scheme == "http" && len(t.Headers) > 0 && isRemote(t.OTLP.Host) {
 		w := s.position("tracing", "otlp")
-		w.Text = "tracing.otlp: the headers cross the network in plain text: use an https URL"
+		w.Text = "tracing.otlp: tracing.headers are sent to another machine without encryption: use an https URL"
 		c.warnings = append(c.warnings, w)
 	}
 }
 
-// headerName matches names that an error may show. Others may be secrets in the wrong place.
+// headerName matches names of headers that an error may show. Another name may be a secret in the wrong place.
 var headerName = regexp.MustCompile(`^[A-Za-z][A-Za-z-]{0,15}$`)
 
 func (c *Config) checkTracingHeader(name string) {
@@ -64,7 +64,7 @@ func (c *Config) checkTracingHeader(name string) {
 	c.Tracing.Headers[name] = secret
 	for other := range c.Tracing.Headers {
 		if other < name && strings.EqualFold(other, name) {
-			problem("is there twice: upper and lower case count as equal")
+			problem("is used twice: names of headers that differ only in upper and lower case are the same")
 		}
 	}
 	switch {
@@ -74,6 +74,6 @@ func (c *Config) checkTracingHeader(name string) {
 	case !secret.IsSet():
 		problem(inFile + " is not set")
 	case !httpguts.ValidHeaderFieldValue(secret.Reveal()):
-		problem("the value cannot be an HTTP header: it has a line break or another control character")
+		problem("the value must not have a line break or another control character")
 	}
 }

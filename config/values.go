@@ -51,7 +51,7 @@ func (s *Size) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// loadWord reads a value of a type with a fixed choice. The schema has the same words.
+// loadWord reads a value of a type with a fixed set of words. The schema has the same words.
 func loadWord[T interface {
 	~string
 	words() []string

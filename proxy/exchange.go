@@ -85,7 +85,7 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 		x.client, x.target = x.route.client, x.route.target
 		x.span = g.tracing.Call(r.Header, x.route.spanName)
 	} else {
-		x.client = s.formOf(r.URL) // it has no span: whoever calls unknown paths could use up what is sampled
+		x.client = s.formOf(r.URL) // without a span: calls of unknown paths could use up the calls that are sampled
 	}
 	return x
 }

@@ -11,13 +11,14 @@ import (
 	"billbridge/translate"
 )
 
-// spanMethods are the methods that a span shows. Others are _OTHER, as OpenTelemetry has it.
+// spanMethods are the methods that a span shows. Others are shown as _OTHER, as in the conventions of OpenTelemetry.
 var spanMethods = map[string]bool{
 	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true, http.MethodDelete: true,
 	http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,
 }
 
-// endSpan describes and ends the span of the call. It shows nothing that a caller can choose freely, such as X-Request-Id (R35).
+// endSpan sets the attributes of the span of a call and ends it. No attribute is a value that a caller can choose freely, such as X-Request-Id
+// (R35).
 func (x *exchange) endSpan() {
 	span := x.span
 	if !span.Sampled() {
@@ -56,7 +57,7 @@ func (x *exchange) endSpan() {
 	span.End()
 }
 
-// startSpan gives a request a span of its own, if its call is sampled.
+// startSpan begins the span of a request, if its call is sampled.
 func (u *upstream) startSpan(r *upstreamRequest) {
 	if !r.span.Sampled() {
 		return

@@ -68,8 +68,8 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	u := &upstream{
 		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
 		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
-		// The headers are an allow-list: of the caller's headers only X-Request-Id, traceparent and tracestate reach the upstream, if they are
-		// valid. So the hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not decompress: readReply does, and applies the limit to the
+		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate reach the upstream. So the
+		// hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not decompress: readReply does, and applies the limit to the
 		// decompressed bytes.
 		fixed: []byte(" HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: " + userAgent +
 			"\r\nContent-Type: application/json\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nX-Request-Id: "),

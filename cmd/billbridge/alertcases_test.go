@@ -48,16 +48,16 @@ var alertCases = []alertCase{
 		`billbridge_requests_limited_total{job="a",instance="1",limit="in_flight"} 5x19`,
 		`billbridge_requests_limited_total{job="a",instance="1",limit="partner_rate"} 0+9x19`,
 	}},
-	{"BillbridgePartnerLimited", "job=a limit=partner_rate", "24m", "26m", "Gateways of job a refuse calls of a partner that is over its limit partner_rate.", []string{
+	{"BillbridgePartnerLimited", "job=a limit=partner_rate", "24m", "26m", "Gateways of job a refuse calls of a partner over its limit (partner_rate).", []string{
 		`billbridge_requests_limited_total{job="a",instance="1",limit="partner_rate"} 0x9 0+1x19`,
 		`billbridge_requests_limited_total{job="a",instance="1",limit="partner_in_flight"} 0x19 1x9`, // not for 15 minutes
 		`billbridge_requests_limited_total{job="a",instance="1",limit="memory"} 0+9x29`,
 	}},
-	{"BillbridgeConnectionsRefused", "job=a limit=address", "11m", "13m", "Gateways of job a close new connections, because the limit of connections (address) is reached.", []string{
+	{"BillbridgeConnectionsRefused", "job=a limit=address", "11m", "13m", "Gateways of job a close new connections, because a limit of connections (address) is reached.", []string{
 		`billbridge_connections_refused_total{job="a",instance="1",limit="address"} 0x9 1x9`,
 		`billbridge_connections_refused_total{job="a",instance="1",limit="all"} 4x19`,
 	}},
-	{"BillbridgeAdminTokenWrong", "job=a instance=1", "9m", "11m", "The admin listener of gateway 1 of job a gets wrong tokens.", []string{
+	{"BillbridgeAdminTokenWrong", "job=a instance=1", "9m", "11m", "The admin listener of gateway 1 of job a receives wrong tokens.", []string{
 		`billbridge_admin_token_refused_total{job="a",instance="1",reason="wrong"} 0x9 8x9`,
 		`billbridge_admin_token_refused_total{job="a",instance="2",reason="wrong"} 0x9 4x9`,
 		`billbridge_admin_token_refused_total{job="a",instance="2",reason="missing"} 0+9x19`,
@@ -99,7 +99,7 @@ var alertCases = []alertCase{
 		`billbridge_request_duration_seconds_bucket{job="a",instance="1",operation="none",upstream="none",le="5"} 0+50x29`,
 		`billbridge_request_duration_seconds_bucket{job="a",instance="1",operation="none",upstream="none",le="+Inf"} 0+50x29`,
 	}},
-	{"BillbridgeUpstreamBusy", "job=a upstream=new", "11m", "13m", "Calls to upstream new (job a) get no connection in time.", []string{
+	{"BillbridgeUpstreamBusy", "job=a upstream=new", "11m", "13m", "Calls to upstream new (job a) get no connection within upstreams.new.wait.", []string{
 		`billbridge_upstream_errors_total{job="a",instance="1",upstream="new",reason="busy"} 0x9 1x9`,
 		`billbridge_upstream_errors_total{job="a",instance="1",upstream="old",reason="reset"} 0+9x19`,
 	}},
@@ -126,22 +126,22 @@ var alertCases = []alertCase{
 		`billbridge_rollout_refused_total{job="a",instance="1",reason="barred"} 0x9 1x9`,
 		`billbridge_rollout_refused_total{job="b",instance="2",reason="unclear"} 0+1x19`,
 	}},
-	{"BillbridgeOwnerUnclear", "job=a", "14m", "16m", "Gateways of job a refuse calls, because a backend does not say clearly whether it has the bill.", []string{
+	{"BillbridgeOwnerUnclear", "job=a", "14m", "16m", "Gateways of job a refuse calls, because the owning backend of the bill is not known.", []string{
 		`billbridge_rollout_refused_total{job="a",instance="1",reason="unclear"} 0x9 0+1x9`,
 		`billbridge_rollout_refused_total{job="b",instance="2",reason="unclear"} 0x9 1x9`, // once
 		`billbridge_rollout_refused_total{job="c",instance="3",reason="barred"} 0+1x19`,
 	}},
-	{"BillbridgeRolloutNotBegun", "job=a", "9m", "11m", "The store of job a is new, and the rollout has not begun.", []string{
+	{"BillbridgeRolloutNotBegun", "job=a", "9m", "11m", "The store of job a is new, and billbridge rollout begin was not run.", []string{
 		`billbridge_rollout_begun{job="a",instance="1"} 0x19`,
 		`billbridge_rollout_begun{job="b",instance="2"} 1x19`,
 	}},
-	{"BillbridgeVerdictFail", "job=a", "14m", "16m", "The rollout report of job a has the verdict FAIL 2 times.", []string{
+	{"BillbridgeVerdictFail", "job=a", "14m", "16m", "Verdicts FAIL in the rollout report of job a: 2.", []string{
 		`billbridge_rollout_verdicts{job="a",instance="1",verdict="FAIL"} 0x9 2x9`,
 		`billbridge_rollout_verdicts{job="a",instance="2",verdict="FAIL"} 0x9 2x9`,
 		`billbridge_rollout_verdicts{job="b",instance="3",verdict="FAIL"} 0x19`,
 		`billbridge_rollout_verdicts{job="b",instance="3",verdict="INCONCLUSIVE"} 2x19`,
 	}},
-	{"BillbridgeComparisonsDropped", "job=a bound=bytes", "24m", "26m", "Gateways of job a drop comparisons of the backends, because the limit rollout.shadow (bytes) is reached.", []string{
+	{"BillbridgeComparisonsDropped", "job=a bound=bytes", "24m", "26m", "Gateways of job a drop comparisons of the backends, because a limit of rollout.shadow (bytes) is reached.", []string{
 		`billbridge_rollout_comparisons_dropped_total{job="a",instance="1",bound="bytes"} 0x9 0+1x19`,
 		`billbridge_rollout_comparisons_dropped_total{job="a",instance="1",bound="waiting"} 4x29`,
 	}},
@@ -151,7 +151,7 @@ var alertCases = []alertCase{
 		`billbridge_callbacks_oldest_waiting_seconds{job="a",instance="2",upstream="new"} 0x9 7200x9`,
 		`billbridge_callbacks_oldest_waiting_seconds{job="a",instance="1",upstream="old"} 1800x19`,
 	}},
-	{"BillbridgeCallbacksDead", "job=a upstream=new", "14m", "16m", "3 callbacks of upstream new (job a) failed and wait for a decision.", []string{
+	{"BillbridgeCallbacksDead", "job=a upstream=new", "14m", "16m", "Failed callbacks of upstream new (job a) that an operator must replay or drop: 3.", []string{
 		`billbridge_callbacks_dead{job="a",instance="1",upstream="new"} 0x9 3x9`,
 		`billbridge_callbacks_dead{job="a",instance="2",upstream="new"} 0x9 3x9`,
 		`billbridge_callbacks_dead{job="a",instance="1",upstream="old"} 0x19`,
@@ -160,7 +160,7 @@ var alertCases = []alertCase{
 		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="new",reason="store"} 0x9 1x9`,
 		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="old",reason="path"} 0+1x19`,
 	}},
-	{"BillbridgeCallbackOfAnother", "job=a upstream=new reason=another_partner", "9m", "10m", "A callback to the address of upstream new (job a) names another_partner and was refused.", []string{
+	{"BillbridgeCallbackOfAnother", "job=a upstream=new reason=another_partner", "9m", "10m", "Callbacks to an address of upstream new (job a) were refused (another_partner).", []string{
 		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="new",reason="another_partner"} 0x9 1x9`,
 		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="new",reason="another_bill"} 1x19`,
 		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="old",reason="path"} 0+1x19`,

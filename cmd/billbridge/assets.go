@@ -9,7 +9,7 @@ import (
 	"billbridge/config"
 )
 
-// An asset is a file that the binary has, in the version that fits it.
+// An asset is a file that the binary contains, for the version of the binary.
 type asset struct {
 	name string // in the command
 	file string // its usual name
@@ -27,22 +27,22 @@ func embedded(file string) func() ([]byte, error) {
 
 // assets are all assets, in the order of the list.
 var assets = []asset{
-	{"service", "billbridge.service", "systemd: unit of the gateway", embedded("billbridge.service")},
-	{"socket", "billbridge.socket", "systemd: unit of the port of partners, which stays open during a restart", embedded("billbridge.socket")},
+	{"service", "billbridge.service", "systemd: service unit", embedded("billbridge.service")},
+	{"socket", "billbridge.socket", "systemd: socket unit; the port for partners stays open during a restart", embedded("billbridge.socket")},
 	{"compose", "compose.yaml", "Compose: two gateways, PostgreSQL, two sandboxes, Prometheus", embedded("compose.yaml")},
-	{"kubernetes", "kubernetes.yaml", "Kubernetes: a deployment of two gateways, with a disruption budget", embedded("kubernetes.yaml")},
-	{"alerts", "alerts.yaml", "Prometheus: rules for alerts", embedded("alerts.yaml")},
-	{"runbook", "RUNBOOK.md", "what to do when an alert fires; the alerts have links to it", embedded("RUNBOOK.md")},
+	{"kubernetes", "kubernetes.yaml", "Kubernetes: manifests for two gateways", embedded("kubernetes.yaml")},
+	{"alerts", "alerts.yaml", "Prometheus: alert rules", embedded("alerts.yaml")},
+	{"runbook", "RUNBOOK.md", "what to do when an alert fires", embedded("RUNBOOK.md")},
 	{"dashboard", "dashboard.json", "Grafana: dashboard", embedded("dashboard.json")},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
 	{"man", "billbridge.1", "manual page", manPage},
-	{"completion-bash", "billbridge", "completion of bash", bashCompletion},
-	{"completion-zsh", "_billbridge", "completion of zsh", zshCompletion},
-	{"completion-fish", "billbridge.fish", "completion of fish", fishCompletion},
+	{"completion-bash", "billbridge", "bash: completion of commands and flags", bashCompletion},
+	{"completion-zsh", "_billbridge", "zsh: completion of commands and flags", zshCompletion},
+	{"completion-fish", "billbridge.fish", "fish: completion of commands and flags", fishCompletion},
 }
 
 type assetsCommand struct {
-	Name string `arg:"" help:"The asset, or list for all of them."`
+	Name string `arg:"" help:"The name of the asset. list prints all names."`
 }
 
 // Help implements kong's detailed help.
@@ -71,7 +71,7 @@ func (c *assetsCommand) Run(s system) error {
 	}
 	i := slices.IndexFunc(assets, func(a asset) bool { return a.name == c.Name || a.file == c.Name })
 	if i < 0 {
-		return usageError(fmt.Sprintf("there is no asset %q; the assets are %s", c.Name, strings.Join(c.arguments()[1:], ", ")))
+		return usageError(fmt.Sprintf("there is no asset %q: use one of %s", c.Name, strings.Join(c.arguments()[1:], ", ")))
 	}
 	text, err := assets[i].text()
 	if err != nil {

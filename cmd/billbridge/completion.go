@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// model returns the commands and flags of this program, for files that describe them. Hidden ones are left out.
+// model returns the commands and flags of this program, for the manual page and the completions.
 func model() *kong.Application { return kong.Must(&commands{}, parserOptions...).Model }
 
 // eachCommand calls f for n and each command below it, with the words that select the command.
@@ -20,7 +20,7 @@ func eachCommand(n *kong.Node, words string, f func(n *kong.Node, words string))
 	}
 }
 
-// flagsOf returns the flags of a command and of those around it.
+// flagsOf returns the flags of a command and of its parents.
 func flagsOf(n *kong.Node) (flags []*kong.Flag) {
 	for _, group := range n.AllFlags(true) {
 		flags = append(flags, group...)
@@ -28,7 +28,7 @@ func flagsOf(n *kong.Node) (flags []*kong.Flag) {
 	return flags
 }
 
-// choice returns the values of a flag or an argument with a fixed choice.
+// choice returns the allowed values of a flag or an argument, or nil if any value is allowed.
 func choice(v *kong.Value) (values []string) {
 	if v.Enum == "" {
 		return nil
@@ -41,7 +41,7 @@ func choice(v *kong.Value) (values []string) {
 	return values
 }
 
-// argumentsOf returns what can follow a command, and whether a file can.
+// argumentsOf returns the words that can follow a command, and whether a file name can follow it.
 func argumentsOf(n *kong.Node) (words []string, file bool) {
 	for _, child := range n.Children {
 		if !child.Hidden {
@@ -58,7 +58,7 @@ func argumentsOf(n *kong.Node) (words []string, file bool) {
 	return words, file
 }
 
-// commandCase is a pattern of a shell's case that matches each command behind the program.
+// commandCase returns a pattern for case in a shell, which matches each command with the name of the program before it.
 func commandCase(m *kong.Application) string {
 	var all []string
 	eachCommand(m.Node, m.Name, func(n *kong.Node, words string) {
@@ -103,7 +103,7 @@ func bashCompletion() ([]byte, error) {
 		words = append(words, " ;;\n"...)
 	})
 	var out []byte
-	out = fmt.Appendf(out, `# bash completion of %[1]s. Load it in a shell: source <(%[1]s assets completion-bash)
+	out = fmt.Appendf(out, `# bash completion of %[1]s. For one shell: source <(%[1]s assets completion-bash)
 # For all shells: %[1]s assets completion-bash > /usr/share/bash-completion/completions/%[1]s
 _%[1]s() {
 	local cur=${COMP_WORDS[COMP_CWORD]} last=$((COMP_CWORD - 1)) command=%[1]s words= files= i

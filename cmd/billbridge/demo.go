@@ -63,7 +63,7 @@ func startDemo(s system, rate int) (*demo, error) {
 		known[i] = sandbox.Partner{Key: p.key, Name: p.name}
 	}
 	d.new = sandbox.New(sandbox.Options{Log: log, Partners: known})
-	d.old = sandbox.New(sandbox.Options{Log: log, Partners: known, CopyTo: d.new}) // shadow needs copies
+	d.old = sandbox.New(sandbox.Options{Log: log, Partners: known, CopyTo: d.new}) // so that shadow can compare reads
 	for i, handler := range []http.Handler{d.old, newDiffering(d.new, d.partners), newDemoReceiver(d.partners)} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -91,7 +91,7 @@ func (d *demo) config(env func(string) (string, bool)) (*config.Config, error) {
 		return nil, err
 	}
 	relayInMemory(c)
-	// The text above cannot say so: a config file cannot name the store in memory that bills: separate requires.
+	// Set here, because a config file cannot name the store in memory that bills: separate requires.
 	c.Rollout.Bills = config.Separate
 	c.Callbacks.Schedule = demoSchedule
 	return c, nil
@@ -144,9 +144,9 @@ func (d *demo) close() error {
 // greeting describes the demo.
 func (d *demo) greeting(server *server.Server, c *config.Config) string {
 	return fmt.Sprintf(`Demo without a config. Two sandboxes run in this process as backends, old in the legacy form (%s) and new in
-v2 (%s), and %d invented partners bill their customers through the gateway. Each backend has its own bills. For
-shadow, each bill of old is copied to new, and so is each change of it. Some calls and callbacks fail on purpose. All data is in
-memory. Ctrl-C ends the demo.
+v2 (%s), and %d invented partners bill their customers through the gateway. Each backend has its own bills.
+The new backend also gets a copy of each bill of the old one and of its changes, so that shadow can compare reads. Some calls and
+callbacks fail on purpose. All data is in memory. Ctrl-C ends the demo.
 
 %s
 Some partners are in a later stage already. Times and limits are shorter than the defaults, so that a partner can be moved through all

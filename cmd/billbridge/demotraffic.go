@@ -111,7 +111,7 @@ func (t *demoTraffic) stepWithFault(ctx context.Context, turn int) error {
 	return err
 }
 
-// delay makes the next reply of an operation late, at the backend that gets the call. stop must be called after the call.
+// delay delays the next reply of an operation, at both backends. The caller must call stop after the call.
 func (t *demoTraffic) delay(operation string) (stop func()) {
 	fault := sandbox.Fault{Operation: operation, Delay: demoDelay}
 	t.old.Fault(fault)
@@ -173,7 +173,7 @@ func (t *demoTraffic) advance(ctx context.Context, b *demoBill) error {
 	return t.call(ctx, b.partner, next, t.partners[b.partner].key, b)
 }
 
-// pay pays a bill at the backend that has created it. The new backend has copies of the bills of the old one.
+// pay pays a bill at the backend that created it: the old one if it has the bill, because the new one has copies of its bills.
 func (t *demoTraffic) pay(key, bill string) {
 	backend := t.new
 	if _, err := t.old.Bill(key, bill); err == nil {

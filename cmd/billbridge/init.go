@@ -20,9 +20,9 @@ import (
 )
 
 type initCommand struct {
-	Case      string `enum:",pass-through,translate,callbacks,migration" default:"" placeholder:"CASE" help:"pass-through: partners and the backend use the same form. translate: partners use legacy or v2, the backend v2. callbacks: translate, and the gateway delivers callbacks to partners. migration: partners move from an old backend in legacy to a new one in v2."`
-	New       string `placeholder:"URL" help:"The URL of the backend; in a migration the one that partners move to."`
-	Old       string `placeholder:"URL" help:"In a migration: the URL of the backend that partners leave."`
+	Case      string `enum:",pass-through,translate,callbacks,migration" default:"" placeholder:"CASE" help:"pass-through: partners and the backend use the same form. translate: partners use legacy or v2, the backend uses v2. callbacks: like translate, and the gateway delivers callbacks to partners. migration: partners move from an old backend in legacy to a new backend in v2."`
+	New       string `placeholder:"URL" help:"The URL of the backend; with migration, of the new backend."`
+	Old       string `placeholder:"URL" help:"With migration: the URL of the old backend."`
 	Form      string `enum:",v2,legacy" default:"" placeholder:"FORM" help:"With pass-through: the form of the backend, v2 or legacy (v2)."`
 	PublicURL string `name:"public-url" placeholder:"URL" help:"With callbacks and migration: the URL at which backends reach the gateway."`
 	Store     string `placeholder:"STORE" help:"With callbacks and migration: sqlite:FILE, $${env:NAME} or $${file:PATH} (sqlite:billbridge.db)."`
@@ -35,10 +35,10 @@ func (initCommand) Help() string {
 	return examples("billbridge init", "billbridge init --case translate --new https://v2.example.com/partner",
 		"billbridge init --case migration --old https://legacy.example.com --new https://v2.example.com --public-url https://bridge.example.com",
 		"billbridge init --case callbacks --new https://v2.example.com --public-url https://bridge.example.com --store '${env:BILLBRIDGE_STORE_URL}'") +
-		"\n\nOn a terminal init asks for what no flag gives. The file has no secret: they are in the environment or in files."
+		"\n\nOn a terminal, init asks for the values that no flag gives. Secrets are not written to the file: it names environment variables or files."
 }
 
-// A question is about one flag.
+// A question asks for the value of one flag.
 type question struct {
 	flag     string
 	value    *string
@@ -56,15 +56,15 @@ func (c *initCommand) questions() (asked []question, unused []question) {
 		question
 		cases []string // nil for all
 	}{
-		{question{"--old", &c.Old, "URL of the old backend, which partners leave", "https://legacy.example.com", "", nil}, []string{"migration"}},
+		{question{"--old", &c.Old, "URL of the old backend", "https://legacy.example.com", "", nil}, []string{"migration"}},
 		{question{"--new", &c.New, "URL of the backend", "https://v2.example.com/partner", "", nil}, nil},
 		{question{"--form", &c.Form, "Form of the backend, v2 or legacy", "legacy", "v2", forms}, []string{"pass-through"}},
 		{question{"--public-url", &c.PublicURL, "URL at which backends reach this gateway", "https://bridge.example.com", "", nil}, withStore},
-		{question{"--store", &c.Store, "Store of callbacks and bill ownership", "${env:BILLBRIDGE_STORE_URL}", "sqlite:billbridge.db", nil}, withStore},
-		{question{"--listen", &c.Listen, "Address and port on which partners call", "0.0.0.0:8080", "127.0.0.1:8080", nil}, nil},
+		{question{"--store", &c.Store, "Store for callbacks and bill ownership", "${env:BILLBRIDGE_STORE_URL}", "sqlite:billbridge.db", nil}, withStore},
+		{question{"--listen", &c.Listen, "Address and port for partners", "0.0.0.0:8080", "127.0.0.1:8080", nil}, nil},
 	} {
 		if q.flag == "--new" && c.Case == "migration" {
-			q.text = "URL of the new backend, which partners move to"
+			q.text = "URL of the new backend"
 		}
 		if q.cases == nil || slices.Contains(q.cases, c.Case) {
 			asked = append(asked, q.question)
@@ -78,7 +78,7 @@ func (c *initCommand) questions() (asked []question, unused []question) {
 // Run asks for what is missing, and writes the config.
 func (c *initCommand) Run(ctx context.Context, s system) error {
 	if _, err := os.Lstat(c.Output); c.Output != "-" && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s exists, and init does not overwrite a file: choose another one with --output", c.Output)
+		return fmt.Errorf("%s exists, and init does not overwrite files: choose another file with --output", c.Output)
 	}
 	if _, err := os.Stat(filepath.Dir(c.Output)); err != nil {
 		return err
@@ -98,10 +98,10 @@ func (c *initCommand) Run(ctx context.Context, s system) error {
 	}
 	for _, q := range unused {
 		if *q.value != "" {
-			return usageError(fmt.Sprintf("%s is not for --case %s", q.flag, c.Case))
+			return usageError(fmt.Sprintf("%s cannot be used with --case %s", q.flag, c.Case))
 		}
 	}
-	for i, q := range asked { // each given one alone, to name it, and before anything is asked in vain
+	for i, q := range asked { // each given value alone, so that an error names its flag, and before the first question
 		if *q.value == "" {
 			continue
 		}
@@ -124,11 +124,11 @@ func (c *initCommand) Run(ctx context.Context, s system) error {
 
 const initCases = `pass-through  one backend; partners use the same form
 translate     one backend in v2; partners use legacy or v2
-callbacks     translate, and the gateway delivers callbacks to partners
-migration     partners move from an old backend in legacy to a new one in v2
+callbacks     like translate, and the gateway delivers callbacks to partners
+migration     partners move from an old backend in legacy to a new backend in v2
 `
 
-// missing returns the flags that must be given where nobody can be asked.
+// missing returns the required flags that were not given, for a run without a terminal.
 func (c *initCommand) missing(asked []question) (flags []string) {
 	if c.Case == "" {
 		flags = append(flags, "--case (pass-through, translate, callbacks or migration)")
@@ -153,7 +153,7 @@ func (d *dialog) readLine() (string, error) {
 	var line string
 	var err error
 	read := make(chan struct{})
-	go func() { // it stays in its read if the user ends the program
+	go func() { // still reads if the user ends the program
 		line, err = d.answers.ReadString('\n')
 		close(read)
 	}()
@@ -177,13 +177,13 @@ func (d *dialog) ask(q question, check func() error) error {
 		if *q.value = strings.TrimSpace(line); *q.value == "" {
 			if err != nil {
 				printf(d.s.err, "\n")
-				return usageError("the input ended before " + q.flag + " was given")
+				return usageError("the input ended before " + q.flag + " had a value")
 			}
 			*q.value = q.fallback
 		}
 		switch problem := check(); {
 		case *q.value == "":
-			printf(d.s.err, "an answer is needed\n")
+			printf(d.s.err, "a value is required\n")
 		case q.words != nil && !slices.Contains(q.words, *q.value):
 			printf(d.s.err, "must be one of %s, but is %s\n", strings.Join(q.words, ", "), strconv.Quote(*q.value))
 		case problem != nil:
@@ -201,7 +201,7 @@ var initTemplate string
 // plainYAML matches texts that need no quotes in YAML.
 var plainYAML = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./:@+-]*[A-Za-z0-9_/]$|^[0-9.]+:[0-9]+$|^\$\{[A-Za-z0-9_./:-]+\}$`)
 
-// text returns the config. A value that was not given yet has a valid one in its place.
+// text returns the config. A valid value stands for each value that was not given yet.
 func (c *initCommand) text() ([]byte, error) {
 	values := *c
 	asked, _ := values.questions()
@@ -237,10 +237,10 @@ func (c *initCommand) text() ([]byte, error) {
 	return []byte(out.String()), err
 }
 
-// check returns what is wrong with the values that were given, as billbridge check says it.
+// check returns what is wrong with the given values, in the words of billbridge check.
 func (c *initCommand) check(s system) error {
 	if strings.HasPrefix(c.Store, "postgres") {
-		return errors.New("the URL of a PostgreSQL server has a password, which must not be in the config: write the URL into an environment variable or a file, and give ${env:NAME} or ${file:PATH}")
+		return errors.New("a PostgreSQL URL has a password, which must not be in the config: put the URL into an environment variable or a file, and use ${env:NAME} or ${file:PATH}")
 	}
 	text, err := c.text()
 	if err != nil {
@@ -264,7 +264,7 @@ func (c *initCommand) check(s system) error {
 	return errors.New(strings.Join(texts, "; "))
 }
 
-// write creates the file and says what to do next.
+// write creates the file and prints the next steps.
 func (c *initCommand) write(s system) error {
 	if err := c.check(s); err != nil {
 		return err
@@ -285,10 +285,10 @@ func (c *initCommand) write(s system) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	printf(s.out, "%s is written. Next:\n\n  billbridge check --config %s\n  billbridge serve --config %s\n", c.Output, c.Output, c.Output)
+	printf(s.out, "%s was written. Next:\n\n  billbridge check --config %s\n  billbridge serve --config %s\n", c.Output, c.Output, c.Output)
 	if c.Case == "migration" {
-		printf(s.out, "  billbridge rollout begin    # once, while the gateway runs: without it new bills are refused for the settling period\n")
+		printf(s.out, "  billbridge rollout begin    # once, while the gateway runs; otherwise new bills are refused during the settling period\n")
 	}
-	printf(s.out, "\nFor completion and mistakes in an editor:\n\n  billbridge assets schema > %s\n", filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json"))
+	printf(s.out, "\nFor an editor that completes keys and shows mistakes:\n\n  billbridge assets schema > %s\n", filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json"))
 	return nil
 }

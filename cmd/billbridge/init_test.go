@@ -57,7 +57,7 @@ func TestInitOfEachCase(t *testing.T) {
 			}
 			said := runIn(t, dir, args...)
 			file := filepath.Join(dir, "billbridge.yaml")
-			for _, want := range []string{"billbridge.yaml is written", "billbridge check --config billbridge.yaml", "billbridge serve --config billbridge.yaml"} {
+			for _, want := range []string{"billbridge.yaml was written", "billbridge check --config billbridge.yaml", "billbridge serve --config billbridge.yaml"} {
 				if !strings.Contains(said, want) {
 					t.Errorf("init does not say %q:\n%s", want, said)
 				}

@@ -68,13 +68,13 @@ func TestInitAsksAgainAfterAWrongAnswer(t *testing.T) {
 	for _, want := range []string{ // in this order
 		"migration     partners move",
 		"Case: ", " [translate]: ", `must be one of pass-through, translate, callbacks, migration, but is "everything"`,
-		"Case: ", "URL of the old backend, which partners leave (for example https://legacy.example.com): ", "an answer is needed",
+		"Case: ", "URL of the old backend (for example https://legacy.example.com): ", "a value is required",
 		"URL of the old backend", "must be a URL such as",
-		"URL of the old backend", "URL of the new backend, which partners move to", "must not carry a user or password",
-		"URL of the new backend", "URL at which backends reach this gateway", "Store of callbacks", "[sqlite:billbridge.db]: ",
-		"the URL of a PostgreSQL server has a password, which must not be in the config",
-		"Store of callbacks", "store.url: must be sqlite:PATH", "Store of callbacks",
-		"Address and port on which partners call", "listen: must be HOST:PORT", "Address and port on which partners call",
+		"URL of the old backend", "URL of the new backend", "must not carry a user or password",
+		"URL of the new backend", "URL at which backends reach this gateway", "Store for callbacks", "[sqlite:billbridge.db]: ",
+		"a PostgreSQL URL has a password, which must not be in the config",
+		"Store for callbacks", "store.url: must be sqlite:PATH", "Store for callbacks",
+		"Address and port for partners", "listen: must be HOST:PORT", "Address and port for partners",
 	} {
 		_, after, found := strings.Cut(rest, want)
 		if !found {
@@ -85,7 +85,7 @@ func TestInitAsksAgainAfterAWrongAnswer(t *testing.T) {
 	if strings.Contains(out+errs, "pass-word") {
 		t.Errorf("a password is shown: %s%s", out, errs)
 	}
-	if !strings.Contains(out, file+" is written") || !strings.Contains(out, "billbridge rollout begin") {
+	if !strings.Contains(out, file+" was written") || !strings.Contains(out, "billbridge rollout begin") {
 		t.Errorf("init says %s", out)
 	}
 	c, err := config.Load(file, os.LookupEnv)
@@ -103,7 +103,7 @@ func TestInitAsksOnlyWhatNoFlagGives(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	code, _, errs := answering(t, "\n", "--case", "translate", "--new", "https://v2.example.com", "--output", filepath.Join(dir, "a.yaml"))
-	if code != exitOK || strings.Count(errs, ": ") != 1 || !strings.Contains(errs, "on which partners call") {
+	if code != exitOK || strings.Count(errs, ": ") != 1 || !strings.Contains(errs, "port for partners") {
 		t.Errorf("%d %s", code, errs)
 	}
 	code, _, errs = answering(t, "", "--case", "migration", "--new", "https://v2.example.com?x=1", "--output", filepath.Join(dir, "b.yaml"))
@@ -111,7 +111,7 @@ func TestInitAsksOnlyWhatNoFlagGives(t *testing.T) {
 		t.Errorf("%d %s", code, errs)
 	}
 	code, _, errs = answering(t, "https://v2.example.com\n", "--case", "translate", "--output", filepath.Join(dir, "c.yaml"))
-	if code != exitUsage || !strings.Contains(errs, "the input ended before --listen was given") {
+	if code != exitUsage || !strings.Contains(errs, "the input ended before --listen had a value") {
 		t.Errorf("%d %s", code, errs)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
@@ -144,7 +144,7 @@ func TestInitOnATerminal(t *testing.T) {
 		last string // answer
 		want string
 		code int
-	}{{"\r", "billbridge.yaml is written", exitOK}, {"\x03", "before --listen was given", exitUsage}} {
+	}{{"\r", "billbridge.yaml was written", exitOK}, {"\x03", "before --listen had a value", exitUsage}} {
 		cmd := exec.Command("billbridge", "init", "--new", "https://v2.example.com")
 		cmd.Dir = t.TempDir()
 		terminal, err := pty.Start(cmd)

@@ -69,7 +69,7 @@ type system struct {
 	env      func(string) (string, bool)
 	hangup   <-chan os.Signal // each signal causes a reload
 	terminal bool             // whether err is a terminal
-	dialog   bool             // whether in and err are terminals, so that a command can ask
+	dialog   bool             // whether in and err are terminals, so that a command can ask questions
 
 	// ignoreBrokenPipes makes a write to a log whose reader has ended an error. Without it the write ends the process, with the
 	// calls in progress. It can be nil.
@@ -84,7 +84,7 @@ type system struct {
 type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the gateway."`
 	Sandbox   sandboxCommand   `cmd:"" help:"Run a sandbox of the billing service, for development and tests. Not for production."`
-	Init      initCommand      `cmd:"" help:"Write a config with comments for one of four cases."`
+	Init      initCommand      `cmd:"" help:"Create a config file with comments, for one of four cases."`
 	Check     checkCommand     `cmd:"" help:"Validate the config and the table, and print every route and field."`
 	Translate translateCommand `cmd:"" help:"Translate JSON documents from stdin to stdout."`
 	Hash      hashCommand      `cmd:"" help:"Print the hash of a request, and the text that is hashed."`
@@ -93,16 +93,16 @@ type commands struct {
 	Bills     billsCommand     `cmd:"" help:"List and read the bills in the ledger of a running gateway."`
 	Rollout   rolloutCommand   `cmd:"" help:"Move partners of a running gateway from the old backend to the new one."`
 	Store     storeCommand     `cmd:"" help:"Back up the store, and show or confirm its clock."`
-	Assets    assetsCommand    `cmd:"" help:"Print files for operators: units, alert rules, dashboards."`
+	Assets    assetsCommand    `cmd:"" help:"Print files for operators: systemd units, manifests, alert rules, a dashboard, completions."`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
 
-	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and Go version, as the command version."`
+	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and Go version."`
 }
 
 const description = "billbridge is a reverse proxy between partners and billing backends that speak different forms of one interface.\n\n" +
 	"Try it without a config:  billbridge serve"
 
-// parserOptions say how the parser works and what help shows.
+// parserOptions configure the parser and its help.
 var parserOptions = []kong.Option{
 	kong.Name("billbridge"), kong.Description(description),
 	kong.Vars{"version": versionLine()},

@@ -52,7 +52,7 @@ func manPage() ([]byte, error) {
 	out = fmt.Appendf(out, `.SH EXIT STATUS
 .TP
 .B %d
-Done.
+Success.
 .TP
 .B %d
 Refused or failed.

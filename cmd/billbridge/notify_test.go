@@ -120,7 +120,7 @@ func TestWatchdogNeedsAHealthyProcess(t *testing.T) {
 			cancel()
 			return nil
 		})
-		if got := strings.Count(lines.String(), "did not answer its own health check"); checks != 5 || reports != 2 || got != 2 {
+		if got := strings.Count(lines.String(), "health check of the process failed"); checks != 5 || reports != 2 || got != 2 {
 			t.Errorf("%d checks, %d reports, %d errors in the log, want 5, 2, 2:\n%s", checks, reports, got, lines.String())
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// A serviceManager gets reports about the state of the process: systemd, for a unit with Type=notify. Without one, reports have no effect.
+// A serviceManager reports the state of the process to systemd, for a unit with Type=notify. Without systemd, reports have no effect.
 type serviceManager struct {
 	log    *slog.Logger
 	notify func(unsetEnvironment bool, state string) (sent bool, err error) // daemon.SdNotify
@@ -23,12 +23,12 @@ type serviceManager struct {
 // report sends a state of sd_notify(3).
 func (m serviceManager) report(state string) {
 	if _, err := m.notify(false, state); err != nil {
-		m.log.Warn("systemd did not get a report about the state of the process", "report", state, "error", err.Error())
+		m.log.Warn("the state of the process could not be reported to systemd", "report", state, "error", err.Error())
 	}
 }
 
-// serve runs a server. It reports that the process serves, and when ctx ends that it stops. Until then and during the drain it answers
-// the watchdog.
+// serve runs a server. It reports that the process is ready, and when ctx ends that it stops. Until serve returns it also reports to the
+// watchdog.
 func (m serviceManager) serve(ctx context.Context, s *server.Server, withTLS bool) error {
 	m.report(daemon.SdNotifyReady)
 	reported := make(chan struct{})
@@ -38,7 +38,7 @@ func (m serviceManager) serve(ctx context.Context, s *server.Server, withTLS boo
 	})
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		m.log.Warn("the watchdog of systemd gets no reports", "error", err.Error())
+		m.log.Warn("nothing is reported to the watchdog of systemd", "error", err.Error())
 	}
 	if interval > 0 {
 		running, ended := context.WithCancel(context.WithoutCancel(ctx))
@@ -52,12 +52,12 @@ func (m serviceManager) serve(ctx context.Context, s *server.Server, withTLS boo
 	return err
 }
 
-// reload runs a reload between the reports that it begins and that it has ended.
+// reload reports the beginning of a reload, reloads, and reports the end.
 func (m serviceManager) reload(s *server.Server) {
 	m.report(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	status := "STATUS="
 	if err := s.Reload(); err != nil { // which it logs
-		status += "The last reload was refused. The gateway runs with the config before it. The log has the reason."
+		status += "The last reload was refused. The gateway continues with the previous config. The log has the reason."
 	}
 	m.report(daemon.SdNotifyReady + "\n" + status)
 }
@@ -77,7 +77,7 @@ func (m serviceManager) answerWatchdog(ctx context.Context, interval time.Durati
 		case err == nil:
 			m.report(daemon.SdNotifyWatchdog)
 		default:
-			m.log.Error("the process did not answer its own health check; systemd restarts it if this continues", "error", err.Error(), "within", interval.String())
+			m.log.Error("the health check of the process failed; systemd restarts the process if all checks within the interval fail", "error", err.Error(), "within", interval.String())
 		}
 		select {
 		case <-pause.C:
@@ -96,7 +96,7 @@ func healthCheck(address string, withTLS bool) func(context.Context) error {
 	}
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the process calls itself, and the certificate is for the name that others use
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the process calls itself, and the certificate is for another name
 	}}
 	return func(ctx context.Context) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/-/healthy", nil)

@@ -17,7 +17,7 @@ import (
 type billsPage struct {
 	Bill, Partner string   // what was looked for; the partner by its name or its digits
 	Partners      []string // the names of the config
-	This          string   // the address of the page; "" if it shows a problem or a read, which stay
+	This          string   // the address of the page, for refreshes; "" if it shows a problem or the result of a read
 	Problem       string   // of what was looked for
 	WrongID       bool     // the bill cannot exist
 
@@ -41,7 +41,7 @@ type knownState struct {
 	Callback                 string // the id of the callback; "" for a read
 }
 
-// callbacksRead is how many callbacks of a bill, the newest, are asked for its state.
+// callbacksRead is how many callbacks of a bill are read for its state, the newest first.
 const callbacksRead = 5
 
 // ofOneBill is the most calls of a bill that the page shows.
@@ -89,7 +89,7 @@ func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsP
 		}
 		page.Problem = problem
 	}
-	// A bill of all partners is not looked for again: if many partners have one with this id, the search reads the whole ledger.
+	// Without a partner the page is not refreshed: if many partners have a bill with this id, each search reads the whole ledger.
 	if page.Problem == "" && !page.WrongID && page.Read == nil && (page.Bill == "" || page.Partner != "") {
 		page.This = "/bills?" + without(url.Values{"bill": {page.Bill}, "partner": {page.Partner}}).Encode()
 	}
@@ -134,7 +134,7 @@ func (c *Console) findBills(r *http.Request, page *billsPage) error {
 	for _, listed := range page.Callbacks[:min(len(page.Callbacks), callbacksRead)] {
 		var one relay.Listed
 		err := c.call(r, c.options.Callbacks, http.MethodGet, "/callbacks/"+url.PathEscape(listed.ID), nil, &one)
-		if _, removed := problemOf(err, http.StatusNotFound); removed { // since it was listed
+		if _, removed := problemOf(err, http.StatusNotFound); removed { // after it was listed
 			continue
 		}
 		if err != nil {

@@ -19,8 +19,8 @@ import (
 // languages are those of the pages. The first is the default.
 var languages = []string{"en", "ko"}
 
-// The texts are in text/*.yaml, one row for each key, with all languages beside each other. In meanings.yaml and reasons.yaml the key is
-// the English text of the table or of the rollout.
+// The texts are in text/*.yaml, one row for each key, with all languages. In meanings.yaml and reasons.yaml the key is the English text of
+// the table or of the rollout.
 //
 //go:embed text/*.yaml
 var textFiles embed.FS
@@ -73,8 +73,8 @@ func (x texts) word(language, prefix string, value any) string {
 	return fmt.Sprint(value)
 }
 
-// translated returns an English text in a language, as HTML. Its parts are those of the API, or the text is one part. Without a text for
-// each of them it stays English, and is marked as such.
+// translated returns the translation of an English text, as HTML. parts are the parts of the text in the API; without them the text is one part.
+// If a part has no translation, the whole text stays English and has lang="en".
 func (x texts) translated(language, english string, ofAPI ...wording.Text) template.HTML {
 	parts := wording.Text{{Format: english}}
 	if len(ofAPI) > 0 {

@@ -222,7 +222,7 @@ func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed, span *tra
 	return r.post(ctx, s, c, span)
 }
 
-// endSpan describes and ends the span of an attempt. It does not show the host, which the partner has chosen (R35).
+// endSpan sets the attributes of the span of an attempt and ends it. They do not have the host, which the partner has chosen (R35).
 func endSpan(span *tracing.Span, s *settings, c store.Claimed, e end) {
 	if !span.Sampled() {
 		return

@@ -42,7 +42,7 @@ type Listed struct {
 	Type     string     `json:"content_type"`
 	Size     int        `json:"size,omitempty"`         // of the body, in bytes; only of a single callback
 	Deleted  *time.Time `json:"body_deleted,omitempty"` // when the body was deleted: the callback cannot be delivered again
-	Says     string     `json:"bill_state,omitempty"`   // the state of the bill by the body, if it looks like one; only of a single callback
+	Says     string     `json:"bill_state,omitempty"`   // the state of the bill in the body, if the table knows it; only for a single callback
 	Digest   string     `json:"digest,omitempty"`       // SHA-256 of the upstream's body in canonical form; only of a single callback
 	Cursor   int64      `json:"cursor"`                 // for after
 
@@ -149,7 +149,7 @@ func (r *Relay) show(w http.ResponseWriter, req *http.Request) {
 // stateIn returns the state of the bill that a callback reports. Its body is in the form of the partner.
 func (r *Relay) stateIn(c store.Callback) string {
 	s, form := r.current.Load(), translate.Form(c.Form)
-	if forms := s.config.Table.Forms(); !slices.Contains(forms[:], form) { // a reload has replaced the table since
+	if forms := s.config.Table.Forms(); !slices.Contains(forms[:], form) { // a reload has replaced the table in the meantime
 		return ""
 	}
 	read, err := billing.ReadOperation(s.config.Table)

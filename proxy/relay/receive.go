@@ -181,7 +181,7 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	in.write(http.StatusOK, in.s.rows.Answer(upstream.Form))
 }
 
-// trace exports the span of a callback that was stored. That of the upstream's request is linked.
+// trace exports the span of a callback that was stored, with a link to the span of the upstream.
 func (in *inbound) trace(req *http.Request, c store.Callback) {
 	const route = pathMark + "{id}" // the id is a secret of the upstream
 	span := in.relay.tracing.Callback(c.ID, req.Header, req.Method+" "+route, in.begun)
@@ -189,7 +189,7 @@ func (in *inbound) trace(req *http.Request, c store.Callback) {
 		return
 	}
 	span.String(tracing.Method, req.Method)
-	if public := in.s.callbacks.PublicURL; public.URL != nil { // the config may relay no callbacks any more
+	if public := in.s.callbacks.PublicURL; public.URL != nil { // nil if a reload has removed the section callbacks
 		span.String(tracing.Scheme, public.Scheme)
 	}
 	span.String(tracing.Path, route)
@@ -201,7 +201,7 @@ func (in *inbound) trace(req *http.Request, c store.Callback) {
 	span.End()
 }
 
-// callbackOperation is the operation in the spans of a callback.
+// callbackOperation is the attribute billbridge.operation in the spans of a callback.
 const callbackOperation = "callback.payment"
 
 // translate returns the body for the partner and its content type. Whether it is JSON is decided by the body, not by its content type:

@@ -41,7 +41,7 @@ func (r *Router) parseChange(query string, action store.Action, keys ...string) 
 type BlockingReason struct {
 	Kind  ReasonKind   `json:"kind"`
 	Text  string       `json:"text"`
-	Parts wording.Text `json:"parts,omitempty"` // Text, for other languages; none if it has an error
+	Parts wording.Text `json:"parts,omitempty"` // the parts of Text, for translations; none if Text has an error
 }
 
 // A ReasonKind says what kind of reason speaks against a change.

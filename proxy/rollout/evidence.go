@@ -107,10 +107,10 @@ func (r *Router) ofAllTables(ctx context.Context, in store.Range) (evidence.Snap
 	return r.fromStore(ctx, "", in, counted.Counts...)
 }
 
-// uncarriedCounts are the counts of all partners, by any version of the table, that have calls which a backend cannot carry. Others are not
-// read: an operator may be waiting for the kill switch.
+// uncarriedCounts returns the counts of all partners, of all versions of the table, with calls that a backend cannot carry. It does not read
+// other counts, because an operator can be waiting for the kill switch.
 func (r *Router) uncarriedCounts(ctx context.Context) (evidence.Snapshot, error) {
-	unstored := r.unstored("").Counts // before the store: what is stored meanwhile may count twice, but is not missed
+	unstored := r.unstored("").Counts // before the store: counts that are stored meanwhile can occur twice, but are not missed
 	rows, err := r.store.MarkedCounts(ctx)
 	if err != nil {
 		return evidence.Snapshot{}, err
@@ -134,7 +134,7 @@ func (r *Router) fromStore(ctx context.Context, version string, in store.Range, 
 	return r.merged(version, rows, more)
 }
 
-// merged are rows of the store, merged with more.
+// merged returns rows of the store, merged with more.
 func (r *Router) merged(version string, rows []store.Counts, more []evidence.Count) (evidence.Snapshot, error) {
 	s := evidence.NewSnapshot(version, r.now().UTC().Truncate(time.Second))
 	s.Lost = int(r.lost.Load())

@@ -30,7 +30,7 @@ func parseQuery(query string, keys ...string) (params, error) {
 			return nil, badRequest("%s is given more than once", key)
 		case values[0] == "":
 			return nil, badRequest("%s must not be empty", key)
-		case !utf8.ValidString(values[0]) || strings.ContainsRune(values[0], 0): // nothing in the store has such a text
+		case !utf8.ValidString(values[0]) || strings.ContainsRune(values[0], 0): // the store has no such text
 			return nil, badRequest("%s must be UTF-8 without a zero byte, but is %q", key, values[0])
 		}
 		a[key] = values[0]

@@ -69,7 +69,7 @@ type Router struct {
 	before   string                            // the default stage that stayed then
 	readBill ReadBill
 	reload   atomic.Pointer[FailedReload] // the last one, nil if it took effect
-	failing  atomic.Int64                 // partners with a verdict that is FAIL, as in the metrics
+	failing  atomic.Int64                 // partners with a verdict FAIL, as in the metrics
 	settled  sync.Map                     // partners whose settling period is over: partner.ID
 	recorded sync.Map                     // partners that are recorded as seen: partner.ID
 
@@ -229,7 +229,7 @@ func (r *Router) Run(ctx context.Context) {
 	}{
 		{followEvery, r.follow, "what was decided of the rollout cannot be read, the last of it holds"},
 		{flushEvery, r.flush, "what was counted of the rollout cannot be kept, it is tried again"},
-		{weighEvery, atMost(gaugesPart, r.setGauges), "the metrics of the rollout's partners are those of some time ago"},
+		{weighEvery, atMost(gaugesPart, r.setGauges), "the metrics of the rollout's partners are not up to date"},
 		{sweepEvery, r.sweep, "what the ledger need not know any more cannot be removed"},
 	} {
 		all.Go(func() {
@@ -249,10 +249,10 @@ func (r *Router) Run(ctx context.Context) {
 	}
 }
 
-// gaugesPart is the part of the time that the gauges may take: with many partners all counts are much work.
+// gaugesPart is the fraction of the time that the gauges may take. With many partners they need much CPU time.
 const gaugesPart = 0.05
 
-// atMost returns work that does nothing as long as it would take more than a part of the time.
+// atMost returns work that skips runs, so that it takes at most a fraction of the time.
 func atMost(part float64, do func(context.Context) error) func(context.Context) error {
 	var next time.Time
 	return func(ctx context.Context) error {

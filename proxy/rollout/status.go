@@ -34,12 +34,12 @@ type Status struct {
 	Clock    *Clock        `json:"clock,omitempty"`
 	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
 
-	Failing   int             `json:"failing_partners,omitempty"` // partners with a verdict that is FAIL, as the metrics have them: of some seconds ago
+	Failing   int             `json:"failing_partners,omitempty"` // partners with a verdict FAIL, when the metrics were last computed
 	Uncounted string          `json:"uncounted,omitempty"`        // why the numbers of bills are missing
 	Partners  []PartnerStatus `json:"partners"`                   // a page of those that were seen, have a stage of their own or a bill in the ledger
 	Next      string          `json:"next,omitempty"`             // there are more partners: the value of after for the next page
 
-	UncountedParts wording.Text `json:"uncounted_parts,omitempty"` // Uncounted, for other languages
+	UncountedParts wording.Text `json:"uncounted_parts,omitempty"` // the parts of Uncounted, for translations
 }
 
 // Declared is who declared something, and when.
@@ -162,7 +162,7 @@ type Changed struct {
 	Reasons     []BlockingReason `json:"reasons,omitzero"`   // against the change, of a preview
 	Unstored    string           `json:"unstored,omitempty"` // why a stop could not be stored: it is in effect on this gateway alone
 
-	WarningParts wording.Text `json:"warning_parts,omitempty"` // Warning, for other languages; none if it has an error
+	WarningParts wording.Text `json:"warning_parts,omitempty"` // the parts of Warning, for translations; none if Warning has an error
 }
 
 func (r *Router) status(ctx context.Context, query string) (answer Status, err error) {

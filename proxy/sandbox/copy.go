@@ -2,9 +2,9 @@ package sandbox
 
 import "errors"
 
-var errNotACopy = errors.New("the other service has created a bill with this id")
+var errNotACopy = errors.New("the other service already has a bill of its own with this id")
 
-// copyBills passes changed bills on to Options.CopyTo.
+// copyBills sends changed bills to Options.CopyTo.
 func (st *store) copyBills(changed []*Bill) {
 	if st.copyTo == nil {
 		return
@@ -16,7 +16,7 @@ func (st *store) copyBills(changed []*Bill) {
 	}
 }
 
-// takeCopy stores a bill of another service, as it is there now.
+// takeCopy stores a copy of a bill of another service.
 func (s *Service) takeCopy(b Bill) error {
 	b.CallbackURL, b.Copied = "", true
 	return s.store.update(func(t *tables) error {

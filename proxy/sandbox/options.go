@@ -132,8 +132,8 @@ type Options struct {
 	// CallbackCancelDestroy sends callbacks also for cancels and destroys, as the real service was seen to do for
 	// cancels. By default only payments have callbacks.
 	CallbackCancelDestroy bool
-	// CopyTo gets a copy of each bill that is created or changed, before the change is answered, as the new backend of a
-	// migration gets the bills of the old one. A copy has no callback address. If nil, bills are not copied.
+	// CopyTo gets a copy of each bill that is created or changed, before the answer to the change is sent. A copy has no callback address.
+	// If nil, bills are not copied.
 	CopyTo *Service
 	// Transport sends callbacks. If nil, that of net/http.
 	Transport http.RoundTripper

@@ -59,7 +59,7 @@ func requireToken(t *tokens, next http.Handler) http.Handler {
 	})
 }
 
-// requireOperator is requireToken for what only a token that may operate gets, even if it changes nothing.
+// requireOperator is requireToken for requests that change nothing, but need a token with may: operate.
 func requireOperator(t *tokens, next http.Handler) http.Handler {
 	return requireToken(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who, _ := r.Context().Value(identityKey{}).(identity); !who.operates {

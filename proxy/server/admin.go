@@ -148,8 +148,8 @@ func newAdminRouter(t *tokens, metrics http.Handler, ready func() []check, reloa
 	return r
 }
 
-// metricsHandler returns the handler of /metrics. It serves OpenMetrics only while spans are exported, since only exemplars need it: in this
-// format a bucket has the label le="1.0" instead of le="1".
+// metricsHandler returns the handler of /metrics. It serves OpenMetrics only while spans are exported, because only exemplars need this format,
+// and because buckets have the label le="1.0" instead of le="1" in it.
 func (s *Server) metricsHandler(registry prometheus.Gatherer) http.Handler {
 	text, open := promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

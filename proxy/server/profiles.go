@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// profilesPath is the path prefix of the profiles of net/http/pprof. It registers them in http.DefaultServeMux too, which nothing serves.
+// profilesPath is the path prefix of the profiles of net/http/pprof. That package also registers them in http.DefaultServeMux, which no server
+// of this program uses.
 const profilesPath = "/debug/pprof/"
 
-// longestProfile bounds a profile over time: only one CPU profile can run, and it costs CPU time.
+// longestProfile is the longest time of a profile. Only one CPU profile can run at a time, and it costs CPU time.
 const longestProfile = 5 * time.Minute
 
-// profiles returns the handler of the profiles. A profile that is being taken ends with ctx, so that it does not delay a drain.
+// profiles returns the handler of the profiles. Profiles in progress end with ctx, so that they do not delay a drain.
 func profiles(ctx context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" { // a page of another site cannot read a profile, but it could start one
-			writeText(w, http.StatusForbidden, "a page of another site must not start a profile")
+			writeText(w, http.StatusForbidden, "a page of another site cannot start a profile")
 			return
 		}
 		if given := r.FormValue("seconds"); given != "" {

@@ -425,7 +425,7 @@ func (s *Server) drainCalls(ctx context.Context, serving *serving) (err error) {
 	return err
 }
 
-// tracesWithin bounds the export of the last spans. It is short: a receiver without an answer must not delay the end.
+// tracesWithin bounds the export of the last spans. It is short, because a receiver that does not answer must not delay the stop.
 const tracesWithin = 5 * time.Second
 
 func (s *Server) closeTracing() {

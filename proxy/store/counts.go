@@ -19,7 +19,7 @@ type Counts struct {
 	Partner   partner.ID // full
 	Operation string
 	Data      []byte // never empty
-	Marked    bool   // found by MarkedCounts; a mark stays as long as the counts
+	Marked    bool   // MarkedCounts returns these counts; the mark stays until the counts are removed
 }
 
 // countsAtOnce is the most counts that one transaction adds: each is read and merged in it, and creates wait meanwhile.
@@ -126,7 +126,8 @@ func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Count
 	return s.selectCounts(ctx, is+" AND partner >= $2 AND partner < $3", version, in.From, in.Before)
 }
 
-// MarkedCounts returns the marked counts of all partners, by all versions of the table, sorted by partner and operation. Others are not read.
+// MarkedCounts returns the marked counts of all partners, of all versions of the table, sorted by partner and operation. It does not read other
+// counts.
 func (s *Store) MarkedCounts(ctx context.Context) ([]Counts, error) {
 	return s.selectCounts(ctx, "marked = 1")
 }

@@ -235,8 +235,7 @@ func (s *Store) Revision(ctx context.Context) (int64, error) {
 	})
 }
 
-// Rollout returns the state of the rollout. The caller must not change the stages: while the revision is the same, they are those of an
-// earlier call.
+// Rollout returns the state of the rollout. The caller must not change the stages: calls share them while the revision is the same.
 func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 	return read(ctx, s, "reading the rollout", func(ctx context.Context, q queries) (r Rollout, err error) {
 		const state = "r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by, r.started, r.begun, r.begun_by, r.config_default"

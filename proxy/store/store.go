@@ -78,7 +78,7 @@ type Store struct {
 	batch    int  // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
 	proven   sync.Map                // partners whose key is known to be valid: partner.ID
-	stages   atomic.Pointer[Rollout] // as last read, for its stages
+	stages   atomic.Pointer[Rollout] // as last read; only revision and stages
 	keys     keyring
 	walked   atomic.Bool // Recrypt has seen all rows
 	narrowed os.FileMode

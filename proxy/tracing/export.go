@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	// maxWaiting is how many spans wait for their export, or are being exported. Further ones are lost: a call never waits for the receiver.
+	// maxWaiting is how many spans wait for their export or are being exported. Further spans are lost: a call never waits for the receiver.
 	maxWaiting = 8192
-	// exportEvery is how long a span waits for others of its batch.
+	// exportEvery is how long a batch waits for more spans.
 	exportEvery = time.Second
-	// exportWithin bounds one export, with its repetitions.
+	// exportWithin bounds one export, with its retries.
 	exportWithin = 30 * time.Second
 	// requestWithin bounds one request to the receiver.
 	requestWithin = 10 * time.Second
 	// logEvery is the shortest time between two lines of the log about lost spans.
 	logEvery = time.Minute
-	// maxError is how much of an error is logged, since it has the answer of the receiver.
+	// maxError is the most bytes of an error in the log: an error contains the answer of the receiver.
 	maxError = 300
 )
 
-// A queue holds the spans that have ended until they are exported. It counts those that are lost, which the processor of the SDK does not
-// tell: it puts the spans into the processor, and its exporter takes them from there.
+// A queue holds the spans that have ended until they are exported. It wraps the processor of the SDK, which does not report lost spans, and
+// counts them.
 type queue struct {
 	sdktrace.SpanProcessor
 	to      atomic.Pointer[receiver]
 	waiting atomic.Int64
 	lost    prometheus.Counter
 
-	ended context.Context // no export goes on after it
+	ended context.Context // ends all exports
 	end   context.CancelFunc
 
 	log      *slog.Logger
@@ -73,7 +73,7 @@ func (q *queue) begin() sdktrace.SpanProcessor {
 	return q
 }
 
-// exportTo sets the receiver. The one before ends its export.
+// exportTo sets the receiver. An export to the previous receiver is completed.
 func (q *queue) exportTo(c *config.Tracing) {
 	r, headers := &receiver{}, map[string]string{}
 	for name, value := range c.Headers {
@@ -85,7 +85,7 @@ func (q *queue) exportTo(c *config.Tracing) {
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSHandshakeTimeout: requestWithin, IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the headers are for this receiver
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // another receiver must not get the headers
 	}
 	r.exporter = otlptrace.NewUnstarted(otlptracehttp.NewClient( // over HTTP there is nothing to start
 		otlptracehttp.WithEndpointURL(c.OTLP.String()), otlptracehttp.WithHeaders(headers), otlptracehttp.WithHTTPClient(client),
@@ -103,11 +103,11 @@ func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
 	q.SpanProcessor.OnEnd(s)
 }
 
-// An exporter takes the spans from a queue.
+// An exporter exports the spans of a queue.
 type exporter queue
 
-// ExportSpans implements sdktrace.SpanExporter. It returns no error: the SDK would print it. If the receiver has refused a part of the spans,
-// all count as lost.
+// ExportSpans implements sdktrace.SpanExporter. It returns no error, because the SDK would print the error. If the receiver refuses some of the
+// spans, all of them count as lost.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	q := (*queue)(e)
 	defer q.waiting.Add(-int64(len(spans)))
@@ -121,10 +121,10 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	return nil
 }
 
-// Shutdown implements sdktrace.SpanExporter. The queue ends what it has begun.
+// Shutdown implements sdktrace.SpanExporter. There is nothing to do.
 func (e *exporter) Shutdown(context.Context) error { return nil }
 
-// lose counts lost spans, and logs the first and then at most one line a minute.
+// lose counts lost spans. It logs at most one line per minute.
 func (q *queue) lose(n int, why string) {
 	q.lost.Add(float64(n))
 	q.unlogged.Add(int64(n))
@@ -140,7 +140,7 @@ func (r *receiver) describe(err error) string {
 	}
 	text := err.Error()
 	for _, secret := range r.secrets {
-		for _, part := range append([]string{secret.Reveal()}, strings.Fields(secret.Reveal())...) { // of Bearer TOKEN a receiver may repeat the token
+		for _, part := range append([]string{secret.Reveal()}, strings.Fields(secret.Reveal())...) { // a receiver may repeat only the token of Bearer TOKEN
 			text = strings.ReplaceAll(text, part, "(secret)")
 		}
 	}

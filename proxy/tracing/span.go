@@ -11,15 +11,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A Span is a call, or a part of it, in a trace. Its methods do nothing if it is nil. If the trace is not sampled, it only has its place,
-// which is passed on. It is safe for concurrent use.
+// A Span is a call, or a part of a call, in a trace. If the trace is not sampled, the Span only has the trace context that is passed on. The
+// methods of a nil Span do nothing. A Span is safe for concurrent use.
 type Span struct {
 	place    trace.SpanContext
 	span     trace.Span // nil if the trace is not sampled
-	settings *settings  // the same
+	settings *settings  // nil if the trace is not sampled
 }
 
-// The attributes of spans. Those of HTTP are named by OpenTelemetry's semantic conventions.
+// The names of attributes. Those of HTTP come from the semantic conventions of OpenTelemetry.
 const (
 	Method     = string(semconv.HTTPRequestMethodKey)
 	Route      = string(semconv.HTTPRouteKey)
@@ -32,7 +32,7 @@ const (
 	ServerPort = string(semconv.ServerPortKey)
 
 	Operation = "billbridge.operation"
-	Partner   = "billbridge.partner" // the first digits
+	Partner   = "billbridge.partner" // the first 12 digits of the hash of the key
 	Client    = "billbridge.client"  // the form
 	Upstream  = "billbridge.upstream"
 	Code      = "billbridge.code"
@@ -52,7 +52,7 @@ func (s *Span) TraceID() string {
 	return string(hex.AppendEncode(text[:0], id[:]))
 }
 
-// Internal begins a span of work inside the gateway, below s. It is s if the trace is not sampled.
+// Internal begins a child span for work inside the gateway. It returns s if the trace is not sampled.
 func (s *Span) Internal(name string) *Span {
 	if !s.Sampled() {
 		return s
@@ -60,7 +60,8 @@ func (s *Span) Internal(name string) *Span {
 	return s.settings.child(s.place, name, trace.SpanKindInternal)
 }
 
-// Request begins the span of a request of the gateway, below s. It is s if the trace is not sampled, so that the place of s is passed on.
+// Request begins a child span for a request that the gateway sends. It returns s if the trace is not sampled, so that the context of s is
+// passed on.
 func (s *Span) Request(name string) *Span {
 	if !s.Sampled() {
 		return s
@@ -68,7 +69,7 @@ func (s *Span) Request(name string) *Span {
 	return s.settings.child(s.place, name, trace.SpanKindClient)
 }
 
-// String sets an attribute. An empty value is left out. value may be a part of a buffer that is used again.
+// String sets an attribute. It ignores an empty value. It copies value, which can be a part of a buffer.
 func (s *Span) String(name, value string) {
 	if s.Sampled() && value != "" {
 		s.span.SetAttributes(attribute.String(name, strings.Clone(value)))
@@ -82,7 +83,7 @@ func (s *Span) Int(name string, value int) {
 	}
 }
 
-// Fail sets that the span failed. kind is error.type, of a bounded set.
+// Fail marks the span as failed. kind is the attribute error.type, one of a bounded set.
 func (s *Span) Fail(kind string) {
 	if s.Sampled() {
 		s.span.SetAttributes(semconv.ErrorTypeKey.String(kind))
@@ -97,7 +98,7 @@ func (s *Span) End() {
 	}
 }
 
-// EndWith ends the span. With an error it failed, and kind is error.type.
+// EndWith ends the span. If err is not nil, it marks the span as failed, as Fail does.
 func (s *Span) EndWith(err error, kind string) {
 	if err != nil {
 		s.Fail(kind)
@@ -105,7 +106,7 @@ func (s *Span) EndWith(err error, kind string) {
 	s.End()
 }
 
-// AppendHeaders appends traceparent and tracestate, each after a line break, to the head of a request.
+// AppendHeaders appends traceparent and tracestate to the head of a request, each after a line break.
 func (s *Span) AppendHeaders(head []byte) []byte {
 	if s == nil {
 		return head

@@ -1,5 +1,4 @@
-// Package tracing takes the trace of a call from its caller, passes it on to whom the gateway calls, and exports the spans of a part of
-// the calls by OTLP.
+// Package tracing reads the trace context of a call, passes it on to upstreams and partners, and exports the spans of sampled calls by OTLP.
 //
 //	t, err := tracing.New(tracing.Options{Registerer: registry, Logger: logger})
 //	t.Use(config.Tracing)                        // nil: no spans are exported
@@ -7,7 +6,7 @@
 //	defer call.End()
 //	head = call.AppendHeaders(head)              // of the request to the upstream
 //
-// A [Span] may be nil: then the call has no trace, and all methods do nothing. So a call without a trace costs two comparisons.
+// A nil [Span] is that of a call without a trace. Its methods do nothing, so such a call costs two comparisons.
 //
 // This is the only package that imports OpenTelemetry.
 package tracing
@@ -35,7 +34,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Options are the dependencies of a Tracing.
+// Options are the options of New.
 type Options struct {
 	Registerer prometheus.Registerer // if nil, the metric is not exposed
 	Logger     *slog.Logger          // if nil, nothing is logged
@@ -45,7 +44,7 @@ type Options struct {
 // A Tracing decides which calls are sampled, and exports their spans. It is safe for concurrent use. A nil *Tracing exports nothing.
 type Tracing struct {
 	current atomic.Pointer[settings] // nil: off
-	callers *rate.Limiter            // of traces that are sampled because their callers want it
+	callers *rate.Limiter            // of calls that are sampled only because traceparent has the sampled flag
 	queue   queue
 
 	mu       sync.Mutex
@@ -57,15 +56,15 @@ type Tracing struct {
 // settings are those of one config.
 type settings struct {
 	sample float64
-	below  uint64 // the trace IDs that are drawn
+	below  uint64 // see draws
 	tracer trace.Tracer
 }
 
-// callersPerSecond is how many traces per second are sampled because their callers want it, beside those that are drawn. Callers are
-// partners, and one that wants every call to be sampled must not fill the receiver.
+// callersPerSecond is how many calls per second are sampled only because their traceparent has the sampled flag. A partner that sets
+// the flag in every call must not fill the receiver.
 const callersPerSecond = 10
 
-// New returns a Tracing that is off, and registers its metric.
+// New returns a Tracing that is off until Use, and registers its metric.
 func New(o Options) (*Tracing, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -78,7 +77,7 @@ func New(o Options) (*Tracing, error) {
 	return t, o.Registerer.Register(t.queue.lost)
 }
 
-// Use replaces the config. With nil no further spans begin. Spans that have ended go to the receiver of the new config.
+// Use replaces the config. With nil no further spans begin. Spans that wait for their export go to the receiver of the new config.
 func (t *Tracing) Use(c *config.Tracing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +104,7 @@ func (t *Tracing) Use(c *config.Tracing) {
 	})
 }
 
-// Close exports the spans that have ended, until ctx ends; those that are left then are lost. No further spans begin.
+// Close exports the spans that have ended, until ctx ends. Spans that are not exported by then are lost. No further spans begin.
 func (t *Tracing) Close(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,11 +126,11 @@ func (t *Tracing) settings() *settings {
 	return t.current.Load()
 }
 
-// Call returns the span of a call: in the trace of its caller, or in a new one. It is nil if the caller has sent no valid traceparent and
-// tracing is off.
+// Call returns the span of a call: in the trace of its caller, or in a new trace. It returns nil if tracing is off and the caller has sent no
+// valid traceparent.
 //
-// A call is sampled if it is drawn, unless the caller says that its trace is not sampled, or if the caller wants it, up to
-// callersPerSecond.
+// A call is never sampled if traceparent has the sampled flag 0. Otherwise it is sampled with the probability of the config. With the flag 1,
+// callersPerSecond more calls are sampled.
 func (t *Tracing) Call(h http.Header, name string) *Span {
 	given, s := sent(h), t.settings()
 	switch {
@@ -148,15 +147,15 @@ func (t *Tracing) Call(h http.Header, name string) *Span {
 	case rand.Float64() < s.sample || t.callers.Allow(): // not by the trace ID, which the caller has chosen
 		return s.child(given, name, trace.SpanKindServer)
 	}
-	// A place of our own: only whoever adds one may clear the flag.
+	// With a span ID of its own, because only a participant that adds a span may clear the flag.
 	return &Span{place: given.WithSpanID(newSpanID()).WithTraceFlags(given.TraceFlags() &^ trace.FlagsSampled)}
 }
 
-// draws reports whether the trace is one of the fraction that is sampled. The answer is the same in every process: it is that of
-// OpenTelemetry's TraceIDRatioBased, which would be called for every call.
+// draws reports whether the sampled fraction includes a trace. The result depends only on the trace ID, so it is the same in every process. It is
+// that of OpenTelemetry's TraceIDRatioBased, but takes less time.
 func (s *settings) draws(id trace.TraceID) bool { return binary.BigEndian.Uint64(id[8:])>>1 < s.below }
 
-// root begins the first span of a trace, at a given place.
+// root begins the first span of a trace, with the IDs of place.
 func (s *settings) root(place trace.SpanContext, name string, kind trace.SpanKind, o ...trace.SpanStartOption) *Span {
 	_, span := s.tracer.Start(context.WithValue(context.Background(), placeKey{}, place), name, append(o, trace.WithSpanKind(kind))...)
 	return &Span{place: span.SpanContext(), span: span, settings: s}
@@ -165,15 +164,15 @@ func (s *settings) root(place trace.SpanContext, name string, kind trace.SpanKin
 // child begins a span below another one.
 func (s *settings) child(parent trace.SpanContext, name string, kind trace.SpanKind, o ...trace.SpanStartOption) *Span {
 	state := parent.TraceState()
-	parent = parent.WithTraceState(trace.TraceState{}) // what a caller has written there is passed on, but not exported
+	parent = parent.WithTraceState(trace.TraceState{}) // passed on, but not exported: the caller has written it
 	_, span := s.tracer.Start(trace.ContextWithSpanContext(context.Background(), parent), name, append(o, trace.WithSpanKind(kind))...)
 	return &Span{place: span.SpanContext().WithTraceState(state), span: span, settings: s}
 }
 
-// maxState is the length of the longest tracestate that is passed on: as much as every participant should (W3C Trace Context, 3.3.1.5).
+// maxState is the length of the longest tracestate that is passed on. Every participant should pass on so much (W3C Trace Context, 3.3.1.5).
 const maxState = 512
 
-// sent returns the place in a trace that a caller has sent. It is not valid if there is none, or if it breaks the rules of W3C Trace Context.
+// sent returns the trace context that a caller has sent. It is not valid if the headers are missing or break the rules of W3C Trace Context.
 func sent(h http.Header) trace.SpanContext {
 	parents := h["Traceparent"]
 	if len(parents) != 1 {
@@ -187,7 +186,7 @@ func sent(h http.Header) trace.SpanContext {
 	return trace.SpanContextFromContext(ctx)
 }
 
-// A generator gives a root the place that its context has, and other spans a random ID.
+// A generator gives a root span the IDs in its context, and other spans random IDs.
 type generator struct{}
 
 type placeKey struct{}
@@ -214,11 +213,11 @@ func newSpanID() (id trace.SpanID) {
 	return id
 }
 
-// Callback returns the first span of a callback's trace: its receipt from an upstream, since a time. h has the upstream's own trace, to which
-// the span gets a link. It is nil if the callback is not sampled.
+// Callback returns the first span of the trace of a callback: its receipt from an upstream, which began at since. The span has a link to the
+// trace of the upstream, if h has one. Callback returns nil if the callback is not sampled.
 //
-// The trace ID is the random part of the callback's ID, and the ID of this span is the first half of that. So all attempts are in
-// the trace of the receipt, also after a restart, and the store need not keep a place.
+// The trace ID is the random part of the callback's ID, and the span ID is its first half. So all attempts are in the trace of the
+// receipt, also after a restart, and the store has no trace IDs.
 func (t *Tracing) Callback(id string, h http.Header, name string, since time.Time) *Span {
 	place, s := placeOf(id), t.settings()
 	if s == nil || !place.IsValid() || !s.draws(place.TraceID()) {
@@ -231,8 +230,7 @@ func (t *Tracing) Callback(id string, h http.Header, name string, since time.Tim
 	return s.root(place, name, trace.SpanKindServer, o...)
 }
 
-// Attempt returns the span of one attempt to deliver a callback. It is nil if the callback is not sampled: a partner that got its trace
-// would record nothing of it.
+// Attempt returns the span of one attempt to deliver a callback. It returns nil if the callback is not sampled.
 func (t *Tracing) Attempt(id, name string) *Span {
 	place, s := placeOf(id), t.settings()
 	if s == nil || !place.IsValid() || !s.draws(place.TraceID()) {
@@ -241,7 +239,7 @@ func (t *Tracing) Attempt(id, name string) *Span {
 	return s.child(place.WithRemote(true), name, trace.SpanKindClient)
 }
 
-// placeOf returns the place of a callback's receipt. It is not valid if the ID is not one of this gateway.
+// placeOf returns the trace context of the receipt of a callback. It is not valid if the callback ID has another format.
 func placeOf(id string) trace.SpanContext {
 	digits, ok := strings.CutPrefix(id, "cb_")
 	traceID, err := trace.TraceIDFromHex(digits)

@@ -31,8 +31,8 @@ func Mask(e *translate.Explanation) []translate.ExplainedField {
 	return fields
 }
 
-// StateIn returns the state of the bill that the body of a callback reports, in a form: the field that has the state in the reply of read. It is ""
-// if there is none that the table knows.
+// StateIn returns the state of the bill in the body of a callback in a form: the field that has the state in the reply of read. It returns "" if
+// the body has no state that the table knows.
 func StateIn(e *translate.Explanation, read *translate.Operation, form translate.Form) string {
 	path := read.PathOf(translate.Reply, State, form)
 	for _, f := range e.Fields {

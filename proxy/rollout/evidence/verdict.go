@@ -62,7 +62,7 @@ type Verdict struct {
 	Reason    string     `json:"reason"`
 	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE only because there were too few comparisons or calls
 
-	ReasonParts wording.Text `json:"reason_parts"` // Reason, for other languages
+	ReasonParts wording.Text `json:"reason_parts"` // the parts of Reason, for translations
 
 	*Compared  `json:"compared,omitempty"`   // ByShadow, ByReadBack
 	*CallStats `json:"call_stats,omitempty"` // ByCalls
@@ -108,7 +108,7 @@ type UnsupportedReport struct {
 	Unsupported
 }
 
-// InWords is the verdict with its reason.
+// InWords returns the verdict with its reason, as a text.
 func (v Verdict) InWords() wording.Text {
 	is := wording.Of("%v by %v is %v, ", v.Operation, v.Evidence, v.Ruling)
 	switch v.Evidence {
@@ -205,7 +205,7 @@ func compareExamples(a, b Field) int {
 		strings.Compare(a.Old, b.Old), strings.Compare(a.New, b.New))
 }
 
-// inWords is a grave difference of a field.
+// inWords returns a grave difference of a field, as a text.
 func (f Field) inWords(path string) wording.Text {
 	switch f.Kind {
 	case InBill:

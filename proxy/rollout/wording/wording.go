@@ -1,18 +1,17 @@
-// Package wording has the texts of the rollout for operators. A text keeps formats and values apart, so that the console can show it in
-// another language:
+// Package wording builds texts of the rollout for operators. A text has its formats and its values, so that the console can translate it:
 //
 //	text := wording.Of("%v comparisons, at least %v are needed", 3, 100)
 //	text.String() // 3 comparisons, at least 100 are needed
 //
-// Formats are literals in the calls of [Of] and [Join]: a test of the console finds them in the source, and each must have its Korean.
+// Formats must be literals in calls of [Of] and [Join]. A test of the console finds them in the source and requires a Korean text for each.
 package wording
 
 import "fmt"
 
-// A Text is its parts, one after the other.
+// A Text is a sequence of parts.
 type Text []Part
 
-// A Part is a format for fmt.Sprintf, and its values. Each value is filled in with %v.
+// A Part is a format for fmt.Sprintf with its values, which are strings. The format has only the verb %v.
 type Part struct {
 	Format string   `json:"format"`
 	Args   []string `json:"args,omitempty"`
@@ -27,7 +26,7 @@ func Of(format string, args ...any) Text {
 	return Text{p}
 }
 
-// Join puts texts into one.
+// Join concatenates texts, with a separator between them.
 func Join(texts []Text, separator string) (all Text) {
 	for i, text := range texts {
 		if i > 0 {
@@ -38,10 +37,10 @@ func Join(texts []Text, separator string) (all Text) {
 	return all
 }
 
-// And returns the text with another one behind it.
+// And returns t followed by more.
 func (t Text) And(more Text) Text { return append(t[:len(t):len(t)], more...) }
 
-// String is the text in English, "" for nil.
+// String returns the text in English. It returns "" for nil.
 func (t Text) String() (all string) {
 	for _, p := range t {
 		all += p.In(p.Format)
@@ -49,7 +48,7 @@ func (t Text) String() (all string) {
 	return all
 }
 
-// In fills the values into the format of another language.
+// In formats the values with the format of another language.
 func (p Part) In(format string) string {
 	args := make([]any, len(p.Args))
 	for i, arg := range p.Args {
