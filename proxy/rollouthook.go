@@ -81,7 +81,7 @@ func (x *exchange) readForRollout() (identity billing.Identity, ok bool) {
 	identity = billing.IdentityOf(x.in.readCall) // a copy: a probe or the store may use it after the exchange
 	o := x.route.operation
 	x.decided.call = rollout.Call{
-		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write, Merchant: identity.Merchant, Bill: identity.Bill,
+		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write, Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
 		Until: relay.Until(x.in.readCall.Value(billing.Expiry)), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
 	if identity.Partner != "" {

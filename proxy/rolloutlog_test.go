@@ -73,6 +73,9 @@ func TestLogOfCallsThatAreNotSent(t *testing.T) {
 			prepareBill(t, m.fresh, "W", demoBill)
 			m.send(newCall(client, "destroy")).check(t, client, 503, "MAINTAINED_METHOD")
 			m.checkNextLog("a write of a bill that is at both", "upstream", "none", "partner", partner, "route", "", "reason", "rollout: both")
+			if line := `"msg":"a bill is at both backends","id":"`; !strings.Contains(m.logs.String(), line) || !strings.Contains(m.logs.String(), `"partner":"`+partner+`","bill":"`+demoBill+`","operation":"bill.destroy"`) {
+				t.Errorf("no line with the bill in %s", m.logs.String())
+			}
 			if _, err := doRequest(m.client, "POST", "http://"+m.Address()+newCall(client, "read").path(), "{"); err != nil {
 				t.Fatal(err)
 			}

@@ -407,6 +407,7 @@ func TestOperatorReplaysAndDropsSeveral(t *testing.T) {
 	}
 	// More than one batch.
 	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], per_host: 2000, at_once: 2000"})
+	s.ClaimWithin(patience) // all at once, under the race detector
 	s.Carry(always(500, ""))
 	a := asked("v2", "https://partner.example.com/")
 	a.Bill = ""

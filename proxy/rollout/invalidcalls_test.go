@@ -27,7 +27,7 @@ func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 		{400, "stage", k + "&stage=new", "by must be your name"},
 		{400, "stage", k + "&stage=new&by=", "by must not be empty"},
 		{400, "stage", k + "&stage=new&by=a%0Ab", "printable characters"},
-		{400, "stage", k + "&stage=new&by=%FF", "printable characters"},
+		{400, "stage", k + "&stage=new&by=%FF", "by must be UTF-8"},
 		{400, "stage", k + "&stage=new&by=" + strings.Repeat("a", 101), "1 to 100 printable"},
 		{400, "stage", k + "&by=a", `stage must be one of [old shadow canary new drained], but is ""`},
 		{400, "stage", k + "&by=a&stage=", "stage must not be empty"},

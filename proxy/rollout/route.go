@@ -20,6 +20,7 @@ type Call struct {
 	Creates, Writes bool
 	Partner         partner.ID // full; "" if the call names none
 	Merchant, Bill  string
+	LoggedBill      string    // the bill as the log may show it
 	Until           time.Time // when the bill ends; zero if that is not known
 	Arrived         time.Time // if zero, now
 }
@@ -278,7 +279,7 @@ func (r *Router) found(ctx context.Context, c Call, upstream string) *Refused {
 // both reports that a bill is at both backends.
 func (r *Router) both(c Call) *Refused {
 	r.metrics.doubled.Inc()
-	r.log.Error("a bill is at both upstreams", "id", c.ID, "partner", c.Partner.Short(), "operation", c.Operation)
+	r.log.Error("a bill is at both backends", "id", c.ID, "partner", c.Partner.Short(), "bill", c.LoggedBill, "operation", c.Operation)
 	return &Refused{Reason: "both", Text: "the bill is at both backends: an operator must decide (billbridge rollout bill --assign)"}
 }
 
