@@ -91,6 +91,10 @@ func TestReceiverThatDoesNotAnswer(t *testing.T) {
 	if tracing.Call(nil, "call") != nil {
 		t.Error("a span began after Close")
 	}
+	tracing.Use(section(t, server.URL+"/v1/traces", 1)) // by a reload that was under way
+	if call := tracing.Call(nil, "call"); call != nil {
+		t.Errorf("a span began after Close and Use: %s", call.AppendHeaders(nil))
+	}
 }
 
 // What the receiver answers is logged without the headers of the config, and cut off. A redirect is not followed: its target must not get the
