@@ -110,7 +110,7 @@ var keySchemas = map[string]schema{
 	"callbacks.schedule":       {"minItems": 1, "maxItems": 100},
 	"callbacks.ports[]":        {"minimum": 1, "maximum": 65535},
 	"tracing.headers":          {"propertyNames": pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "must be the name of an HTTP header")},
-	"tracing.headers.NAME":     {"pattern": `^([^$\x00-\x1f]|\$([^{\x00-\x1f]|$)|` + secretRef + `$)[^\x00-\x1f]*$`, "patternErrorMessage": "must be text without control characters, ${env:NAME} or ${file:PATH}"},
+	"tracing.headers.NAME":     {"pattern": `^([^$\x00-\x08\x0a-\x1f\x7f]|\$([^{\x00-\x08\x0a-\x1f\x7f]|$)|` + secretRef + `$)[^\x00-\x08\x0a-\x1f\x7f]*$`, "patternErrorMessage": "must be text without control characters, ${env:NAME} or ${file:PATH}"},
 	"rollout.default":          {"enum": slices.DeleteFunc(slices.Clone(Stages), func(stage string) bool { return stage == "canary" })},
 	"rollout.verdict.mismatch": {"exclusiveMinimum": 0},
 	"rollout.verdict.unclear":  {"exclusiveMinimum": 0},

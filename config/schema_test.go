@@ -222,6 +222,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 		{"partners: {5f7b2ed74a97: {name: ", `Hana Clinic|365|true|하나|a|" a"|"a "|""|"` + strings.Repeat("a", 60) + `"|"` + strings.Repeat("a", 61) + `"|[]`, "}}"},
 		{"route: {pass: [", `/if/read/open|/cash-receipt/|a|/|/a//|/a b`, "]}"},
 		{"rollout: {old: a, new: b, bills: shared, default: ", `old|shadow|new|drained|canary|none`, "}"},
+		{"tracing: {otlp: http://a, headers: {api-key: ", `a|12|"a\tb"|"\ta"|"$a"|"$\tb"|"a\nb"|"a\x7f"|"\x7f"|"\x01"|"${vault:A}"|""`, "}}"},
 		{"log: {level: ", `info|warn|error|debug|[info]|""`, "}"},
 	} {
 		for _, value := range strings.Split(values.list, "|") {

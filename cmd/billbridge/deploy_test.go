@@ -41,7 +41,7 @@ func checkedConfig(t *testing.T, text string) *config.Config {
 // checkStop fails if a process can be killed before its drain has ended.
 func checkStop(t *testing.T, c *config.Config, grace time.Duration) {
 	t.Helper()
-	if drain := time.Duration(c.Drain.Delay) + time.Duration(c.Drain.AtMost); c.Drain.AtMost == 0 || grace < drain+5*time.Second { // the last spans are exported
+	if drain := time.Duration(c.Drain.Delay) + time.Duration(c.Drain.AtMost); c.Drain.AtMost == 0 || grace < drain+10*time.Second { // then the last counts of the rollout are stored (4 s) and the last spans are exported (5 s)
 		t.Errorf("the process is killed after %s, and its drain may take %s and %s", grace, time.Duration(c.Drain.Delay), time.Duration(c.Drain.AtMost))
 	}
 }

@@ -107,7 +107,7 @@ func TestWatchdogNeedsAHealthyProcess(t *testing.T) {
 			reports++
 			return state == "WATCHDOG=1", nil
 		}}
-		m.answerWatchdog(ctx, 3*time.Second, func(attempt context.Context) error {
+		m.answerWatchdog(ctx, t.Context(), 3*time.Second, func(attempt context.Context) error {
 			switch checks++; checks {
 			case 1, 4:
 				return nil
@@ -122,6 +122,31 @@ func TestWatchdogNeedsAHealthyProcess(t *testing.T) {
 		})
 		if got := strings.Count(lines.String(), "health check of the process failed"); checks != 5 || reports != 2 || got != 2 {
 			t.Errorf("%d checks, %d reports, %d errors in the log, want 5, 2, 2:\n%s", checks, reports, got, lines.String())
+		}
+	})
+}
+
+// The admin listener is closed before the process has ended: what is left to do may take longer than the interval.
+func TestWatchdogIsAnsweredUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		serving, stop := context.WithCancel(t.Context())
+		checks, reports := 0, 0
+		var lines bytes.Buffer
+		m := serviceManager{log: slog.New(slog.NewTextHandler(&lines, nil)), notify: func(_ bool, state string) (bool, error) {
+			reports++
+			return state == "WATCHDOG=1", nil
+		}}
+		m.answerWatchdog(ctx, serving, 3*time.Second, func(context.Context) error {
+			stop() // and the listener is closed
+			if checks++; checks > 5 {
+				cancel()
+			}
+			return errors.New("refused")
+		})
+		if reports != 5 || lines.Len() > 0 {
+			t.Errorf("%d reports, want 5, and no error in the log:\n%s", reports, lines.String())
 		}
 	})
 }

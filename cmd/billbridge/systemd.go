@@ -27,8 +27,8 @@ func (m serviceManager) report(state string) {
 	}
 }
 
-// serve runs a server. It reports that the process is ready, and when ctx ends that it stops. Until serve returns it also reports to the
-// watchdog.
+// serve runs a server. It reports that the process is ready, and when ctx ends that it stops. It reports to the watchdog until the server has
+// ended.
 func (m serviceManager) serve(ctx context.Context, s *server.Server, withTLS bool) error {
 	m.report(daemon.SdNotifyReady)
 	reported := make(chan struct{})
@@ -43,7 +43,7 @@ func (m serviceManager) serve(ctx context.Context, s *server.Server, withTLS boo
 	if interval > 0 {
 		running, ended := context.WithCancel(context.WithoutCancel(ctx))
 		defer ended()
-		go m.answerWatchdog(running, interval, healthCheck(s.AdminAddress(), withTLS))
+		go m.answerWatchdog(running, ctx, interval, healthCheck(s.AdminAddress(), withTLS))
 	}
 	err = s.Run(ctx)
 	if !cancel() { // the report has begun
@@ -63,8 +63,9 @@ func (m serviceManager) reload(s *server.Server) {
 }
 
 // answerWatchdog reports WATCHDOG=1 after each health check that succeeds, three times per interval, until ctx ends. If the checks fail for
-// the whole interval, systemd ends the process and starts it again.
-func (m serviceManager) answerWatchdog(ctx context.Context, interval time.Duration, check func(context.Context) error) {
+// the whole interval, systemd ends the process and starts it again. After the end of serving the checks do not count: the admin listener
+// closes before the last work ends, and TimeoutStopSec bounds the stop.
+func (m serviceManager) answerWatchdog(ctx, serving context.Context, interval time.Duration, check func(context.Context) error) {
 	pause := time.NewTicker(interval / 3)
 	defer pause.Stop()
 	for {
@@ -74,7 +75,7 @@ func (m serviceManager) answerWatchdog(ctx context.Context, interval time.Durati
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil:
+		case err == nil, serving.Err() != nil:
 			m.report(daemon.SdNotifyWatchdog)
 		default:
 			m.log.Error("the health check of the process failed; systemd restarts the process if all checks within the interval fail", "error", err.Error(), "within", interval.String())

@@ -20,8 +20,10 @@ const longestProfile = 5 * time.Minute
 // profiles returns the handler of the profiles. Profiles in progress end with ctx, so that they do not delay a drain.
 func profiles(ctx context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Sec-Fetch-Site") == "cross-site" { // a page of another site cannot read a profile, but it could start one
-			writeText(w, http.StatusForbidden, "a page of another site cannot start a profile")
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "none", "same-origin":
+		default: // a page of another origin cannot read a profile, but it could start one, with the session of the same site
+			writeText(w, http.StatusForbidden, "a page of another origin must not start a profile")
 			return
 		}
 		if given := r.FormValue("seconds"); given != "" {

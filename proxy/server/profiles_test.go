@@ -48,6 +48,13 @@ func TestProfilesNeedATokenThatMayOperate(t *testing.T) {
 	if (*without.adminHandler.Load()).ServeHTTP(w, r); w.Code != http.StatusForbidden {
 		t.Errorf("without tokens, under another name: %d", w.Code)
 	}
+	for from, want := range map[string]int{"none": http.StatusOK, "same-origin": http.StatusOK, "same-site": http.StatusForbidden, "cross-site": http.StatusForbidden} {
+		r, w := httptest.NewRequest("GET", "http://127.0.0.1"+profilesPath+"heap", nil), httptest.NewRecorder()
+		r.Header.Set("Sec-Fetch-Site", from)
+		if (*without.adminHandler.Load()).ServeHTTP(w, r); w.Code != want {
+			t.Errorf("of a browser, %s: %d, want %d", from, w.Code, want)
+		}
+	}
 }
 
 // A profile ends when the gateway does, so that it delays no drain.

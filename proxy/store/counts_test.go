@@ -395,3 +395,39 @@ func TestMarkedCounts(t *testing.T) {
 		equal(t, "marked after the reset", len(marked()), 0)
 	})
 }
+
+// After an upgrade the kill switch knows the calls that were counted before.
+func TestMigratesMarkedCounts(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, err := store.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, data := range map[string]string{ // as package evidence writes them
+			"none": `{"fields":null,"sides":[{"number":2,"codes":{"0000":2},"mismatched":null,"lacks":null},{"number":0,"codes":null,"mismatched":null,"lacks":null}]}`,
+			"some": `{"fields":null,"sides":[{"number":2,"codes":{"0000":2},"mismatched":null,"lacks":null},{"number":0,"lacks":{"VALIDATION_001 bill.price":{"count":1,"last":"2026-11-23T06:00:00Z"}}}]}`,
+		} {
+			if _, err := s.AddCounts(t.Context(), "table", []store.Counts{{Partner: partner.Of(name), Operation: "bill.create", Data: []byte(data)}}, noon, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		db := raw(t, url)
+		backToVersion5(t, db)
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		found, err := open(t, url).MarkedCounts(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var partners []partner.ID
+		for _, c := range found {
+			partners = append(partners, c.Partner)
+		}
+		equal(t, "marked", partners, []partner.ID{partner.Of("some")})
+	})
+}

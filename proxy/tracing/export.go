@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -53,7 +54,7 @@ type queue struct {
 // A receiver is where spans go.
 type receiver struct {
 	exporter *otlptrace.Exporter
-	secrets  []config.Secret // values of headers
+	hide     *strings.Replacer // of the values of headers
 }
 
 func (q *queue) init(log *slog.Logger) {
@@ -75,10 +76,17 @@ func (q *queue) begin() sdktrace.SpanProcessor {
 
 // exportTo sets the receiver. An export to the previous receiver is completed.
 func (q *queue) exportTo(c *config.Tracing) {
-	r, headers := &receiver{}, map[string]string{}
+	headers, secrets := map[string]string{}, []string{}
 	for name, value := range c.Headers {
-		headers[name], r.secrets = value.Reveal(), append(r.secrets, value)
+		headers[name] = value.Reveal()
+		secrets = append(append(secrets, headers[name]), strings.Fields(headers[name])...) // a receiver may repeat only the token of Bearer TOKEN
 	}
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one may be the beginning of another
+	var pairs []string
+	for _, secret := range secrets {
+		pairs = append(pairs, secret, "(secret)")
+	}
+	r := &receiver{hide: strings.NewReplacer(pairs...)}
 	dialer := &net.Dialer{Timeout: requestWithin}
 	client := &http.Client{
 		Timeout: requestWithin,
@@ -138,11 +146,6 @@ func (r *receiver) describe(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return "the receiver did not answer in time"
 	}
-	text := err.Error()
-	for _, secret := range r.secrets {
-		for _, part := range append([]string{secret.Reveal()}, strings.Fields(secret.Reveal())...) { // a receiver may repeat only the token of Bearer TOKEN
-			text = strings.ReplaceAll(text, part, "(secret)")
-		}
-	}
+	text := r.hide.Replace(err.Error())
 	return strings.ToValidUTF8(text[:min(len(text), maxError)], "")
 }

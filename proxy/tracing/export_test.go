@@ -91,6 +91,10 @@ func TestReceiverThatDoesNotAnswer(t *testing.T) {
 	if tracing.Call(nil, "call") != nil {
 		t.Error("a span began after Close")
 	}
+	tracing.Use(section(t, server.URL+"/v1/traces", 1)) // by a reload that was under way
+	if call := tracing.Call(nil, "call"); call != nil {
+		t.Errorf("a span began after Close and Use: %s", call.AppendHeaders(nil))
+	}
 }
 
 // What the receiver answers is logged without the headers of the config, and cut off. A redirect is not followed: its target must not get the
@@ -113,14 +117,16 @@ func TestReceiverThatRefuses(t *testing.T) {
 			defer server.Close()
 			tracing, log := newLogged(t)
 			c := section(t, server.URL+"/v1/traces", 1)
-			c.Headers = map[string]config.Secret{"api-key": config.NewSecret("canary-0451"), "authorization": config.NewSecret("Bearer canary-0452")}
+			c.Headers = map[string]config.Secret{
+				"api-key": config.NewSecret("canary-0451"), "authorization": config.NewSecret("Bearer canary-0452"), "x-tenant": config.NewSecret("canary"),
+			}
 			tracing.Use(c)
 			tracing.end(7)
 			tracing.Close(t.Context())
 			if lost := testutil.ToFloat64(tracing.queue.lost); lost != 7 {
 				t.Errorf("%v spans are lost", lost)
 			}
-			if line := log.String(); strings.Contains(line, "canary-045") || !strings.Contains(line, name) || !strings.Contains(line, "count=7") || len(line) > 600 {
+			if line := log.String(); strings.Contains(line, "canary") || strings.Contains(line, "-045") || !strings.Contains(line, name) || !strings.Contains(line, "count=7") || len(line) > 600 {
 				t.Errorf("%s", line)
 			}
 		})

@@ -50,6 +50,7 @@ type Tracing struct {
 	mu       sync.Mutex
 	provider *sdktrace.TracerProvider // nil until tracing is on for the first time
 	config   *config.Tracing          // of the last Use
+	closed   bool
 	version  string
 }
 
@@ -77,10 +78,14 @@ func New(o Options) (*Tracing, error) {
 	return t, o.Registerer.Register(t.queue.lost)
 }
 
-// Use replaces the config. With nil no further spans begin. Spans that wait for their export go to the receiver of the new config.
+// Use replaces the config. With nil no further spans begin. Spans that wait for their export go to the receiver of the new config. After Close
+// it has no effect: a reload may outlast the drain, and the spans of an ended provider have no IDs.
 func (t *Tracing) Use(c *config.Tracing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
 	if c == nil {
 		t.config = nil
 		t.current.Store(nil)
@@ -109,6 +114,7 @@ func (t *Tracing) Close(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.current.Store(nil)
+	t.closed = true
 	if t.provider == nil {
 		return
 	}
