@@ -70,7 +70,7 @@ func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
 	s := newStored(t, "memory:", nil)
 	s.unknown("one", "B1", "r1") // its read showed no state
 	body := s.page("/bills?bill=B1")
-	s.has("the bill", body, "No callback has reported a state")
+	s.has("the bill", body, "No callback and no read of an operator has reported a state")
 	for i, state := range []string{"F", "C", "01012345678"} {
 		at := s.now.Add(time.Duration(i-5) * time.Minute)
 		fresh, err := s.store.Accept(t.Context(), store.Callback{
