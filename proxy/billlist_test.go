@@ -247,13 +247,14 @@ func TestBillListRefusesInvalidQueries(t *testing.T) {
 		"GET /rollout/bills?bill=":                                                      "bill must not be empty",
 		"GET /rollout/bills?partner=" + demoKey:                                         "12 to 64 lower-case hex digits",
 		"GET /rollout/bills?bill=%00":                                                   "bill must be UTF-8 without a zero byte",
+		"GET /rollout/bills?partner=" + demoKey + "%00":                                 "partner must be UTF-8 without a zero byte",
 		"GET /rollout/bills?bill=%ff":                                                   "bill must be UTF-8 without a zero byte",
 		"POST /rollout/read?bill=B1":                                                    "partner is missing: name one",
 		"POST /rollout/read?partner=" + string(partner.Of(demoKey)):                     "partner and bill are required",
 		"POST /rollout/read?partner=" + string(partner.Of(demoKey)) + "&owner=" + "old": "there is no key",
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		if got := m.admin(method, path); got.status != 400 || !strings.Contains(got.body, want) {
+		if got := m.admin(method, path); got.status != 400 || !strings.Contains(got.body, want) || strings.Contains(got.body, demoKey) {
 			t.Errorf("%s: %d %s", target, got.status, got.body)
 		}
 	}

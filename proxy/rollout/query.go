@@ -30,8 +30,8 @@ func parseQuery(query string, keys ...string) (params, error) {
 			return nil, badRequest("%s is given more than once", key)
 		case values[0] == "":
 			return nil, badRequest("%s must not be empty", key)
-		case !utf8.ValidString(values[0]) || strings.ContainsRune(values[0], 0): // the store has no such text
-			return nil, badRequest("%s must be UTF-8 without a zero byte, but is %q", key, values[0])
+		case !utf8.ValidString(values[0]) || strings.ContainsRune(values[0], 0): // the store has no such text; not repeated, since it may hold a key
+			return nil, badRequest("%s must be UTF-8 without a zero byte", key)
 		}
 		a[key] = values[0]
 	}
