@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,19 +98,7 @@ func startAlertGateway(t *testing.T, log *os.File, config string) *alertGateway 
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("billbridge", "serve", "--config", file)
-	if log != nil {
-		cmd.Stderr = log
-	}
-	p, err := launchCommand(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
-	at, err := p.await("stdout", `partners on (?P<partners>\S+), admin on (?P<admin>\S+)\.$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, at := serveLogging(t, log, file)
 	return &alertGateway{p, t, "http://" + at["partners"], at["admin"], file}
 }
 

@@ -28,6 +28,24 @@ type loggedGateway struct {
 	configure       func(section string) // writes the config with a log section
 }
 
+// serveLogging starts a gateway whose log goes to a file, or to the process if log is nil. It returns its addresses, too.
+func serveLogging(t *testing.T, log *os.File, config string) (p *process, at map[string]string) {
+	t.Helper()
+	cmd := exec.Command("billbridge", "serve", "--config", config)
+	if log != nil {
+		cmd.Stderr = log
+	}
+	p, err := launchCommand(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	if at, err = p.await("stdout", `partners on (?P<partners>\S+), admin on (?P<admin>\S+)\.$`); err != nil {
+		t.Fatal(err)
+	}
+	return p, at
+}
+
 // startLogged starts a gateway with a log section of its config, whose log goes to a file.
 func startLogged(t *testing.T, log *os.File, section string) *loggedGateway {
 	t.Helper()
@@ -48,17 +66,7 @@ func startLogged(t *testing.T, log *os.File, section string) *loggedGateway {
 		}
 	}
 	configure(section)
-	cmd := exec.Command("billbridge", "serve", "--config", file)
-	cmd.Stderr = log
-	p, err := launchCommand(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
-	at, err := p.await("stdout", `partners on (?P<partners>\S+), admin on (?P<admin>\S+)\.$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, at := serveLogging(t, log, file)
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &loggedGateway{p, t, "http://" + at["partners"], "http://" + at["admin"], &http.Client{Transport: transport, Timeout: patience}, configure}
