@@ -21,6 +21,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // replies are what a server can answer. body is "" and fails is true if it is no reply.
 var replies = map[string]struct {
 	text   string
+	behind string // comes with the last byte of text
 	status int
 	body   string
 	fails  bool // the reply has no head that can be read
@@ -37,9 +38,9 @@ var replies = map[string]struct {
 	"too many interim":     {text: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 6) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", fails: true},
 	"switching":            {text: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", status: 101},
 	"close":                {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", status: 200, body: "{}"},
-	"bytes behind":         {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{\"no\":\"1\"}", status: 200, body: "{}"},
-	"one byte behind":      {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}\n", status: 200, body: "{}"},
-	"behind the chunks":    {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nx", status: 200, body: "{}"},
+	"bytes behind":         {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", behind: "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{\"no\":\"1\"}", status: 200, body: "{}"},
+	"one byte behind":      {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", behind: "\n", status: 200, body: "{}"},
+	"behind the chunks":    {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", behind: "x", status: 200, body: "{}"},
 	"HTTP/1.0":             {text: "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}"},
 	"HTTP/1.0, keep-alive": {text: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}", keep: true},
 	"large head":           {text: "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("a", 1000)+"\r\n", 100) + "Content-Length: 2\r\n\r\n{}", fails: true},
@@ -64,14 +65,18 @@ func TestR24_Replies(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/TLS %t/drip %t", name, secure, drip), func(t *testing.T) {
 					t.Parallel()
 					s := newTestServer(t, secure, func(c net.Conn, body string) bool {
-						text := row.text
+						text, behind := row.text, row.behind
 						if body == "next" {
-							text = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext"
+							text, behind = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext", ""
 						}
 						for len(text) > 0 {
 							n := len(text)
 							if drip {
 								n = 1
+							}
+							if n == len(text) {
+								text += behind
+								n = len(text)
 							}
 							if _, err := io.WriteString(c, text[:n]); err != nil {
 								return false

@@ -112,22 +112,6 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// waitUntilReadable waits until something has arrived on an idle connection. It reads nothing.
-func waitUntilReadable(t testing.TB, c *Conn) {
-	t.Helper()
-	raw, err := c.socket.Conn.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = c.net.SetDeadline(time.Now().Add(testTimeout))
-	first := true
-	_ = raw.Read(func(uintptr) bool { // waits after the first call
-		again := !first
-		first = false
-		return again
-	})
-}
-
 // A failingConn fails each read after its bytes, as TLS does if the record behind a reply breaks off.
 type failingConn struct{ net.Conn }
 
