@@ -1,6 +1,6 @@
 package translate
 
-import "strings"
+import "billbridge/translate/wording"
 
 // A Class says what a translation does with a field.
 type Class string
@@ -21,8 +21,8 @@ type Field struct {
 	Source   string // path in From, "" for none
 	Target   string // path in To, "" for none
 	Class    Class
-	Detail   string // how the value is translated, or why it is lossy
-	About    string // what the field holds
+	Detail   wording.Text // how the value is translated, or why it is lossy
+	About    string       // what the field holds
 }
 
 // Fields returns every row of the operation in every direction, in the order of the table. From and To are the forms of the
@@ -36,7 +36,7 @@ func (o *Operation) Fields() []Field {
 			case o.paths[from] == "":
 			case o.paths[to] == "":
 				for _, r := range o.rows[m] {
-					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, "", r.about})
+					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, nil, r.about})
 				}
 			default:
 				for _, r := range o.rows[m] {
@@ -53,39 +53,40 @@ func (o *Operation) Fields() []Field {
 // field returns the row in one direction. ok is false if the row has no effect in this direction.
 func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
 	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact, About: r.about}
-	var detail []string
-	say := func(words ...string) { detail = append(detail, strings.Join(words, " ")) }
+	var detail []wording.Text
 	switch only := r.onlyForm(); {
 	case only < 0:
 		switch as := t.forms[to].digits; {
 		case r.empty != "" && as == number:
-			say("as a number,", `"" as`, r.empty)
+			detail = append(detail, wording.Of(`as a number, "" as %v`, r.empty))
 		case r.empty != "":
-			say("as text,", r.empty, `as ""`)
+			detail = append(detail, wording.Of(`as text, %v as ""`, r.empty))
+		case r.digits && as == number:
+			detail = append(detail, wording.Of("as a number"))
 		case r.digits:
-			say("as", as.String())
+			detail = append(detail, wording.Of("as text"))
 		}
 		if len(r.pairs.list) > 0 {
-			say("by value pairs")
+			detail = append(detail, wording.Of("by value pairs"))
 		}
 	case only == to && r.defaultValue != nil:
 		f.Class = Defaulted
-		say(r.defaultValue.json)
+		detail = append(detail, wording.Of("%v", r.defaultValue.json))
 	case only == to && r.echo != "":
 		f.Class = Echoed
-		say("from the request's", r.echo)
+		detail = append(detail, wording.Of("from the request's %v", r.echo))
 	case only == to:
 		return f, false // no value can get there
 	case r.loss == "drop", r.echo != "":
 		f.Class = Lossy
-		say("dropped and counted")
+		detail = append(detail, wording.Of("dropped and counted"))
 	case r.defaultValue != nil:
 		f.Class = Lossy
-		say("only", r.defaultValue.json, "can be carried, else refused with", r.lossCode)
+		detail = append(detail, wording.Of("only %v can be carried, else refused with %v", r.defaultValue.json, r.lossCode))
 	default:
 		f.Class = Lossy
-		say("refused with", r.lossCode)
+		detail = append(detail, wording.Of("refused with %v", r.lossCode))
 	}
-	f.Detail = strings.Join(detail, "; ")
+	f.Detail = wording.Join(detail, "; ")
 	return f, true
 }

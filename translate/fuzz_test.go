@@ -3,6 +3,7 @@ package translate_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -188,14 +189,14 @@ func FuzzTable(f *testing.F) {
 			t.Fatalf("the table writes what it cannot read: %v\n%s", err, text)
 		}
 		callback, same := table.Callback(), again.Callback()
-		if (callback == nil) != (same == nil) || callback != nil && !slices.Equal(callback.Fields(), same.Fields()) {
+		if (callback == nil) != (same == nil) || callback != nil && !reflect.DeepEqual(callback.Fields(), same.Fields()) {
 			t.Fatal("the callback has other fields when read again")
 		}
 		if callback != nil {
 			exerciseCallback(t, table)
 		}
 		for i, o := range table.Operations() {
-			if !slices.Equal(o.Fields(), again.Operations()[i].Fields()) {
+			if !reflect.DeepEqual(o.Fields(), again.Operations()[i].Fields()) {
 				t.Fatalf("%s has other fields when read again", o.Name)
 			}
 			for _, client := range table.Forms() {

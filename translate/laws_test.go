@@ -109,10 +109,10 @@ func isInteger(s string) bool {
 
 // emptyOf returns the number that the form with text writes as "", if the field has one.
 func emptyOf(f translate.Field) (number string, ok bool) {
-	if number, ok = strings.CutPrefix(f.Detail, `as a number, "" as `); ok {
+	if number, ok = strings.CutPrefix(f.Detail.String(), `as a number, "" as `); ok {
 		return number, true
 	}
-	number, ok = strings.CutPrefix(f.Detail, "as text, ")
+	number, ok = strings.CutPrefix(f.Detail.String(), "as text, ")
 	return strings.TrimSuffix(number, ` as ""`), ok
 }
 
@@ -129,18 +129,18 @@ func keptOf(f translate.Field, raw string) string {
 // else keeps its bytes.
 func carried(f translate.Field, in, out string) bool {
 	if empty, ok := emptyOf(f); ok && (in == `""` || content(in) == empty) {
-		return out == map[bool]string{true: empty, false: `""`}[strings.HasPrefix(f.Detail, "as a number")]
+		return out == map[bool]string{true: empty, false: `""`}[strings.HasPrefix(f.Detail.String(), "as a number")]
 	}
 	digits := strings.TrimSuffix(strings.TrimPrefix(in, `"`), `"`)
 	number := in[0] == '-' || in[0] >= '0' && in[0] <= '9'
 	switch {
-	case strings.HasPrefix(f.Detail, "as a number") && isInteger(digits):
+	case strings.HasPrefix(f.Detail.String(), "as a number") && isInteger(digits):
 		return out == digits
-	case strings.HasPrefix(f.Detail, "as text") && isInteger(digits):
+	case strings.HasPrefix(f.Detail.String(), "as text") && isInteger(digits):
 		return out == `"`+digits+`"`
-	case strings.HasPrefix(f.Detail, "as ") && f.Message == "request":
+	case strings.HasPrefix(f.Detail.String(), "as ") && f.Message == "request":
 		return in == "null" && out == "null"
-	case strings.HasPrefix(f.Detail, "as "):
+	case strings.HasPrefix(f.Detail.String(), "as "):
 		return out == in
 	case f.Message == "reply" && number:
 		return out == `"`+in+`"`
@@ -177,8 +177,8 @@ func checkRequestLaws(t *testing.T, c *translate.Translation, from, to translate
 			t.Fatalf("%s in the input: %v, %s in the output: %v", f.Source, came, f.Target, went)
 		case f.Class == translate.Exact && came && !carried(f, raw, got):
 			t.Fatalf("%s was %s and became %s", f.Source, raw, got)
-		case f.Class == translate.Defaulted && got != f.Detail:
-			t.Fatalf("%s should be %s, but is %s", f.Target, f.Detail, got)
+		case f.Class == translate.Defaulted && got != f.Detail.String():
+			t.Fatalf("%s should be %s, but is %s", f.Target, f.Detail.String(), got)
 		}
 		delete(after, f.Target)
 	}
@@ -259,7 +259,7 @@ func checkReplyLaws(t *testing.T, c *translate.Translation, call *translate.Call
 		case f.Class == translate.Exact && came && !carried(f, raw, got):
 			t.Fatalf("%s was %s and became %s", f.Source, raw, got)
 		case f.Class == translate.Echoed:
-			if want, came := echo[strings.TrimPrefix(f.Detail, "from the request's ")]; came != went || came && content(want) != content(got) {
+			if want, came := echo[strings.TrimPrefix(f.Detail.String(), "from the request's ")]; came != went || came && content(want) != content(got) {
 				t.Fatalf("%s echoes %s, but is %s", f.Target, want, got)
 			}
 		}

@@ -161,7 +161,7 @@ func printOperation(w io.Writer, name string, fields []translate.Field) {
 			last = head
 		}
 		printf(w, "  %s\t%s\t%s", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"))
-		if f.Detail != "" {
+		if f.Detail != nil {
 			printf(w, "\t%s", f.Detail)
 		}
 		printf(w, "\n")
@@ -248,8 +248,8 @@ func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
 			rows, known[key] = append(rows, row), row
 		}
 		class := string(f.Class)
-		if f.Detail != "" {
-			class += ": " + f.Detail
+		if f.Detail != nil {
+			class += ": " + f.Detail.String()
 		}
 		if toSecond {
 			row.toSecond = class

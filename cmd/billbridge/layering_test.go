@@ -27,8 +27,9 @@ var webServing = []string{"net/http", "net/http/"}
 
 var layers = map[string]layer{
 	// No I/O: the caller passes all input.
-	"translate":         {never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
+	"translate":         {of: []string{"translate/wording"}, never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
 	"translate/billing": {of: []string{"translate"}, never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
+	"translate/wording": {never: slices.Concat(webServing, []string{"os", "net"})},
 	"config":            {of: []string{"translate", "translate/billing"}, never: webServing},
 	// The writer of the log. It knows neither requests nor files.
 	"proxy/accesslog": {of: []string{"config"}, never: append([]string{"os", "os/", "flag"}, webServing...)},
@@ -39,19 +40,17 @@ var layers = map[string]layer{
 	"proxy/store":   {of: []string{"proxy/partner"}, never: webServing},
 	// It starts database servers for tests.
 	"proxy/store/storetest":  {never: webServing},
-	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/rollout/evidence", "proxy/rollout/wording"}},
-	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/rollout/wording"}},
-	// Texts for the operator, for the rollout and the console.
-	"proxy/rollout/wording": {never: webServing},
-	"proxy/relay":           {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/tracing"}},
-	"proxy/sandbox":         {},
+	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},
+	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store"}},
+	"proxy/relay":            {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/tracing"}},
+	"proxy/sandbox":          {},
 	"proxy": {
 		of:    []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/httpconn", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},
 		never: []string{"os", "os/", "flag"},
 	},
 	// It shows the gateway to the operator, and knows neither files nor the sandbox.
 	"proxy/console": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/rollout/wording", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "translate/wording", "proxy", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
 		never: []string{"os", "os/", "flag", "net"},
 	},
 	// It makes calls on connections, independent of gateway and config.

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"billbridge/proxy/rollout/wording"
 	"billbridge/translate/billing"
+	"billbridge/translate/wording"
 )
 
 //go:embed templates static

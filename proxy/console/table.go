@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"billbridge/translate"
+	"billbridge/translate/wording"
 )
 
 // maxTableRows is the most rows of the table on one page. An overlay can have 10,000.
@@ -20,7 +21,7 @@ type tablePage struct {
 	Count      int  // the number of rows
 	Cut        bool // there are more
 
-	meaning func(about string) string // in the language of the page, for the search
+	shown func(english wording.Text) string // in the language of the page, for the search
 }
 
 // A tableOperation is an operation, or the callback, with the rows that match the search.
@@ -48,7 +49,7 @@ type tableRow struct {
 // A tableTowards is what a translation to one form does. Class is "" if the field cannot get there.
 type tableTowards struct {
 	Class  translate.Class
-	Detail string
+	Detail wording.Text
 }
 
 // Towards returns what a translation to a form does.
@@ -64,8 +65,8 @@ type tableCode struct {
 // table shows the table in use, or the part of it that matches the words of q.
 func (c *Console) table(w http.ResponseWriter, r *http.Request) {
 	query := r.FormValue("q")
-	meaning := func(about string) string { return c.texts.word(language(r), "", about) }
-	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)], meaning)
+	shown := func(english wording.Text) string { return c.texts.in(language(r), english) }
+	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)], shown)
 	if r.Header.Get("HX-Request") != "" {
 		c.part(w, r, "table", "rows", p)
 		return
@@ -73,8 +74,8 @@ func (c *Console) table(w http.ResponseWriter, r *http.Request) {
 	c.page(w, r, "table", p)
 }
 
-func newTablePage(t *translate.Table, query string, meaning func(about string) string) *tablePage {
-	p := &tablePage{Query: strings.ToValidUTF8(query, ""), Forms: t.Forms(), meaning: meaning}
+func newTablePage(t *translate.Table, query string, shown func(english wording.Text) string) *tablePage {
+	p := &tablePage{Query: strings.ToValidUTF8(query, ""), Forms: t.Forms(), shown: shown}
 	words := strings.Fields(strings.ToLower(p.Query))
 	for _, o := range t.Operations() {
 		p.add(words, tableOperation{Name: o.Name, Paths: [2]string{o.Path(p.Forms[0]), o.Path(p.Forms[1])}, Effect: o.Effect}, o.Fields())
@@ -112,7 +113,7 @@ func (p *tablePage) add(words []string, o tableOperation, fields []translate.Fie
 			name = "callback"
 		}
 		row := p.row(f)
-		if !matches(words, o.Name, o.Paths[0], o.Paths[1], name, row.Paths[0], row.Paths[1], row.About, p.meaning(row.About), string(f.Class), f.Detail) {
+		if !matches(words, o.Name, o.Paths[0], o.Paths[1], name, row.Paths[0], row.Paths[1], row.About, p.shown(wording.Of(row.About)), string(f.Class), f.Detail.String(), p.shown(f.Detail)) {
 			continue
 		}
 		i := slices.IndexFunc(o.Messages, func(m tableMessage) bool { return m.Name == name })

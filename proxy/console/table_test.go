@@ -5,12 +5,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"billbridge/config"
 	"billbridge/translate"
+	"billbridge/translate/wording"
 )
 
 func TestTableShowsEveryFieldOfEveryOperation(t *testing.T) {
@@ -40,13 +42,13 @@ func TestTableShowsBothDirections(t *testing.T) {
 	if len(p.Operations) != 1 || len(p.Operations[0].Messages) != 1 || len(p.Operations[0].Messages[0].Rows) != 1 || p.Count != 1 {
 		t.Fatalf("%+v", p)
 	}
-	want := tableRow{[2]string{"bill.sendType", ""}, "how the customer gets the bill", [2]tableTowards{{translate.Defaulted, `"TALK"`}, {translate.Lossy, `only "TALK" can be carried, else refused with BILL_010`}}}
-	if got := p.Operations[0].Messages[0].Rows[0]; got != want {
+	want := tableRow{[2]string{"bill.sendType", ""}, "how the customer gets the bill", [2]tableTowards{{translate.Defaulted, wording.Of("%v", `"TALK"`)}, {translate.Lossy, wording.Of("only %v can be carried, else refused with %v", `"TALK"`, "BILL_010")}}}
+	if got := p.Operations[0].Messages[0].Rows[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	p = newTablePage(newConsole(t, Options{}).options.Config().Table, "apprDt bill.read", inEnglish)
-	want = tableRow{[2]string{"apprDt", "appr_dt"}, "approval time, 14 digits", [2]tableTowards{{translate.Exact, `as a number, "" as 0`}, {translate.Exact, `as text, 0 as ""`}}}
-	if got := p.Operations[0].Messages[0].Rows[0]; len(p.Operations) != 1 || got != want {
+	want = tableRow{[2]string{"apprDt", "appr_dt"}, "approval time, 14 digits", [2]tableTowards{{translate.Exact, wording.Of(`as a number, "" as %v`, 0)}, {translate.Exact, wording.Of(`as text, %v as ""`, 0)}}}
+	if got := p.Operations[0].Messages[0].Rows[0]; len(p.Operations) != 1 || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"billbridge/proxy/rollout/wording"
+	"billbridge/translate/wording"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -20,7 +20,7 @@ import (
 var languages = []string{"en", "ko"}
 
 // The texts are in text/*.yaml, one row for each key, with all languages. In meanings.yaml and reasons.yaml the key is the English text of
-// the table or of the rollout.
+// the table or of the rollout, or a format of package wording.
 //
 //go:embed text/*.yaml
 var textFiles embed.FS
@@ -73,22 +73,26 @@ func (x texts) word(language, prefix string, value any) string {
 	return fmt.Sprint(value)
 }
 
-// translated returns the translation of an English text, as HTML. parts are the parts of the text in the API; without them the text is one part.
-// If a part has no translation, the whole text stays English and has lang="en".
-func (x texts) translated(language, english string, ofAPI ...wording.Text) template.HTML {
-	parts := wording.Text{{Format: english}}
-	if len(ofAPI) > 0 {
-		parts = ofAPI[0]
-	}
-	text := ""
-	for _, p := range parts {
+// in returns a text in a language, or "" if one of its parts has no translation.
+func (x texts) in(language string, english wording.Text) (text string) {
+	for _, p := range english {
 		format, ok := x[p.Format][language]
 		if !ok {
-			text = ""
-			break
+			return ""
 		}
 		text += p.In(format)
 	}
+	return text
+}
+
+// translated returns the translation of an English text, as HTML. parts are the parts of the text in the API; without them the text is one part.
+// If a part has no translation, the whole text stays English and has lang="en".
+func (x texts) translated(language, english string, ofAPI ...wording.Text) template.HTML {
+	parts := wording.Of(english)
+	if len(ofAPI) > 0 {
+		parts = ofAPI[0]
+	}
+	text := x.in(language, parts)
 	english = template.HTMLEscapeString(english)
 	switch {
 	case english == "" || language == languages[0]:

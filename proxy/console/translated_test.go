@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout/wording"
 	"billbridge/translate"
+	"billbridge/translate/wording"
 )
 
-// inEnglish are the meanings of the table on an English page.
-func inEnglish(about string) string { return about }
+// inEnglish shows the texts of the table on an English page.
+func inEnglish(text wording.Text) string { return text.String() }
 
 // Every English text of the table and of the rollout has its Korean, with the same values, and no Korean is left that nothing uses.
 func TestEveryTextOfTableAndRolloutHasKorean(t *testing.T) {
@@ -74,7 +74,7 @@ func meanings(table *translate.Table) (all []string) {
 func formats(t *testing.T) map[string]int {
 	t.Helper()
 	all := map[string]int{}
-	for _, pattern := range []string{"../rollout/*.go", "../rollout/evidence/*.go"} {
+	for _, pattern := range []string{"../../translate/*.go", "../rollout/*.go", "../rollout/evidence/*.go"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: no file, %v", pattern, err)
@@ -170,8 +170,13 @@ func TestMeaningsOfTheTableInKorean(t *testing.T) {
 			t.Errorf("the page has no %s", want)
 		}
 	}
-	if strings.Contains(page, "amount to charge") {
-		t.Error("the page has an English meaning")
+	for _, english := range []string{"amount to charge", "refused with", "by value pairs"} {
+		if strings.Contains(page, english) {
+			t.Errorf("the page has the English text %s", english)
+		}
+	}
+	if _, page := get(t, c, "/table?q=전달+가능", "ko"); !strings.Contains(page, "&#34;TALK&#34;만 전달 가능, 그 외에는 BILL_010(으)로 거절") {
+		t.Errorf("what is done with a field is not found in Korean:\n%s", page)
 	}
 	for query, want := range map[string]bool{"휴대전화": true, "mobile": true, "없는단어": false} {
 		if _, page := get(t, c, "/table?q="+query, "ko"); strings.Contains(page, "bill.phone") != want {

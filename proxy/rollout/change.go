@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout/wording"
 	"billbridge/proxy/store"
+	"billbridge/translate/wording"
 )
 
 // A changeQuery is the query of a change.

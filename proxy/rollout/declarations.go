@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"billbridge/proxy/rollout/wording"
 	"billbridge/proxy/store"
+	"billbridge/translate/wording"
 )
 
 // stop turns the kill switch on, unless there are blocking reasons and no force: calls that the old backend cannot carry. Reasons

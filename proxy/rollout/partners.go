@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout/wording"
 	"billbridge/proxy/store"
+	"billbridge/translate/wording"
 )
 
 // page is the range of the first limit partners after one. next is the last of them, "" if there are no more.

@@ -10,7 +10,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wording"
+	"billbridge/translate/wording"
 
 	"billbridge/config"
 	"billbridge/proxy/store"

@@ -11,8 +11,8 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wording"
 	"billbridge/proxy/store"
+	"billbridge/translate/wording"
 )
 
 // A Status is the state of a rollout, as the operator sees it.

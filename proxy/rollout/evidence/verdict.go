@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout/wording"
+	"billbridge/translate/wording"
 
 	"gonum.org/v1/gonum/mathext"
 )

@@ -1,4 +1,4 @@
-// Package wording builds texts of the rollout for operators. A text has its formats and its values, so that the console can translate it:
+// Package wording builds texts for operators. A text has its formats and its values, so that the console can show it in another language:
 //
 //	text := wording.Of("%v comparisons, at least %v are needed", 3, 100)
 //	text.String() // 3 comparisons, at least 100 are needed
