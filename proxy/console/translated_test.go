@@ -148,6 +148,7 @@ func TestTranslated(t *testing.T) {
 		{"en", "amount", all.translated("en", "amount")},
 		{"ko", `<span lang="en">100 % &lt;b&gt;</span>`, all.translated("ko", "100 % <b>")},
 		{"ko", "", all.translated("ko", "")},
+		{"ko", "%[2]v &lt;i&gt; %[1]v", all.translated("ko", "%v of %v <b>")}, // an overlay can describe a field so
 	} {
 		if got := fmt.Sprint(row.got); got != row.want {
 			t.Errorf("%s: %s, want %s", row.language, got, row.want)

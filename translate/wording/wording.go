@@ -11,7 +11,7 @@ import "fmt"
 // A Text is a sequence of parts.
 type Text []Part
 
-// A Part is a format for fmt.Sprintf with its values, which are strings. The format has only the verb %v.
+// A Part is a format for fmt.Sprintf with its values, which are strings. The format has only the verb %v. Without values it is the text itself.
 type Part struct {
 	Format string   `json:"format"`
 	Args   []string `json:"args,omitempty"`
@@ -50,6 +50,9 @@ func (t Text) String() (all string) {
 
 // In formats the values with the format of another language.
 func (p Part) In(format string) string {
+	if len(p.Args) == 0 {
+		return format
+	}
 	args := make([]any, len(p.Args))
 	for i, arg := range p.Args {
 		args[i] = arg
