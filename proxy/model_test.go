@@ -251,8 +251,8 @@ func (w *model) recordEffect(v *backendCall) {
 // sameTime is the interval within which the order of two calls is unknown.
 const sameTime = 20 * time.Millisecond
 
-// runsByDefault limits the model to a few seconds. -rapid.checks changes it.
-const runsByDefault = 25
+// runsByDefault limits the model to a few seconds. -rapid.checks changes it: 60 in .ci/run, 1,000 in .ci/long.
+const runsByDefault = 6
 
 func isSet(name string) (set bool) {
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == name })

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 
 	"github.com/google/go-cmp/cmp"
@@ -126,6 +127,7 @@ func newAlertSandbox(t *testing.T) (service *sandbox.Service, url string) {
 // the program, with for: 0s.
 func TestAlertsFireInPrometheus(t *testing.T) {
 	t.Parallel()
+	proxytest.OnlyLong(t)
 	lookPath(t, "prometheus")
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("there is no /dev/full, on which every write fails")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 )
@@ -167,6 +168,7 @@ func TestDemoShowsEveryKindOfCall(t *testing.T) {
 // While the demo runs, a partner moves through all stages without --force, and the verdict of another one is FAIL.
 func TestDemoPartnerMovesThroughAllStages(t *testing.T) {
 	t.Parallel()
+	proxytest.OnlyLong(t)
 	d := startDemoProcess(t)
 	const key = "demo-key-01" // in stage old, with the most calls
 	short := partner.Of(key).Short()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 
 	"github.com/chromedp/chromedp"
 )
@@ -80,6 +81,7 @@ func (b browser) text(selector string) string {
 // with an unknown outcome.
 func TestDemoInABrowser(t *testing.T) {
 	t.Parallel()
+	proxytest.OnlyLong(t)
 	b := newBrowser(t)
 	d := startDemoProcess(t)
 	short := partner.Of("demo-key-05").Short()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -44,7 +45,7 @@ func TestR30_ReplicasUnderKill(t *testing.T) {
 		}
 	}
 
-	quiet := billIDs("QUIET", 300)
+	quiet := billIDs("QUIET", proxytest.Size(100, 300))
 	b.createBills(t, client, p, quiet)
 	send(quiet, func(int) {})
 	p.await(t, "all are delivered", func() bool { return len(p.accepted) == len(quiet) })

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // layouts are the other formats that files may use: those of the interface (Resources and fields).
@@ -38,6 +40,7 @@ type goPackage struct {
 // that format their arguments.
 func TestTimesAreRFC3339(t *testing.T) {
 	t.Parallel()
+	proxytest.OnlyLong(t)
 	command := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Module", "./...")
 	command.Dir = module
 	command.Stderr = new(bytes.Buffer)

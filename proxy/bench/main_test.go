@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // The test binary takes the roles of the command, because the command starts itself.
@@ -66,6 +68,9 @@ func TestWritesAreAccepted(t *testing.T) {
 	if len(subjects) != 8 {
 		t.Errorf("%d subjects, want 8", len(subjects))
 	}
+	if !proxytest.Long() { // one of them shows that the command works
+		subjects = slices.DeleteFunc(subjects, func(s *subject) bool { return s.name != "create, stage drained, SQLite" })
+	}
 	if err := l.prepare(subjects); err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +101,7 @@ func TestWritesAreAccepted(t *testing.T) {
 // If the run is ended, its processes end and its files are removed.
 func TestInterruptedRunLeavesNothing(t *testing.T) {
 	t.Parallel()
+	proxytest.OnlyLong(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	l, err := newLab(ctx, io.Discard)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -267,7 +268,10 @@ func TestPagesInABrowser(t *testing.T) {
 	p, s := newTab(t), startSite(t, "")
 	s.fill()
 	script, checked := axe(t)
-	for _, l := range looks {
+	if !checked {
+		t.Log("not checked with axe-core: BILLBRIDGE_AXE does not name its axe.min.js")
+	}
+	for _, l := range looks[:proxytest.Size(1, len(looks))] {
 		p.use(l)
 		p.open(s.admin + "/?lang=" + l.language)
 		for _, one := range pages {
@@ -283,9 +287,6 @@ func TestPagesInABrowser(t *testing.T) {
 			}
 			p.quiet(where, "status of 404", "status of 400")
 		}
-	}
-	if !checked {
-		t.Skip("not checked with axe-core: BILLBRIDGE_AXE does not name its axe.min.js")
 	}
 }
 

@@ -41,6 +41,6 @@ func TestSigningInInABrowser(t *testing.T) {
 	p.wait("the session has ended", fmt.Sprintf(heading, "Sign in"))
 	p.quiet("signing in")
 	if !checked {
-		t.Skip("not checked with axe-core: BILLBRIDGE_AXE does not name its axe.min.js")
+		t.Log("not checked with axe-core: BILLBRIDGE_AXE does not name its axe.min.js")
 	}
 }

@@ -3,7 +3,10 @@
 // It is not for production.
 package proxytest
 
-import "os"
+import (
+	"os"
+	"testing"
+)
 
 // Size returns how much a test does: few in `go test ./...`, many with BILLBRIDGE_LONG=1, which .ci/long sets. Both must
 // prove the same promise; many only finds rarer orders of events.
@@ -16,3 +19,11 @@ func Size(few, many int) int {
 
 // Long reports whether tests do what takes minutes, too: BILLBRIDGE_LONG=1.
 func Long() bool { return os.Getenv("BILLBRIDGE_LONG") == "1" }
+
+// OnlyLong skips the test unless BILLBRIDGE_LONG=1.
+func OnlyLong(t testing.TB) {
+	t.Helper()
+	if !Long() {
+		t.Skip("only in the long form, with BILLBRIDGE_LONG=1: it takes long, and what it finds is rare")
+	}
+}

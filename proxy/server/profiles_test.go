@@ -15,6 +15,9 @@ func TestProfilesNeedATokenThatMayOperate(t *testing.T) {
 	d := newAdminDesk(t, readAndOperate)
 	for path, shows := range map[string]string{"": "goroutine", "heap?debug=1": "heap profile", "goroutine?debug=1": "profiles_test.go", "cmdline": ".test", "symbol": "num_symbols", "nothing": "Unknown profile"} {
 		for token, want := range map[string]int{"": http.StatusUnauthorized, "wrong": http.StatusUnauthorized, "of-wall": http.StatusForbidden, "of-anna": http.StatusOK} {
+			if token == "wrong" && path != "" { // each guess is answered later than the one before
+				continue
+			}
 			if path == "nothing" && want == http.StatusOK {
 				want = http.StatusNotFound
 			}
