@@ -13,7 +13,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
