@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 	"billbridge/proxy/store/storetest"
 )
@@ -45,7 +44,7 @@ func TestR30_ReplicasUnderKill(t *testing.T) {
 		}
 	}
 
-	quiet := billIDs("QUIET", proxytest.Size(100, 300))
+	quiet := billIDs("QUIET", 300)
 	b.createBills(t, client, p, quiet)
 	send(quiet, func(int) {})
 	p.await(t, "all are delivered", func() bool { return len(p.accepted) == len(quiet) })
