@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // At a start the section rollout, or its absence, must fit the backends, stages and bills in the store.
@@ -36,7 +36,7 @@ func TestConfigMustMatchTheStoredBackends(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := storetest.SQLite(t)
+			url := proxytest.SQLite(t)
 			s, err := store.Open(t.Context(), url)
 			if err != nil {
 				t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
-	"billbridge/proxy/store/storetest"
 )
 
 // After SIGTERM the gateway is not ready and serves for drain.delay, so that load balancers see it before it stops.
@@ -163,7 +163,7 @@ func (l *closableListener) closeAll() {
 // While PostgreSQL is down, the errors of its driver name the user, the database and the host.
 func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	t.Parallel()
-	u, err := url.Parse(storetest.Postgres(t))
+	u, err := url.Parse(proxytest.Postgres(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"billbridge/proxy"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // A flushed is a ResponseWriter that records when the answer was sent.
@@ -36,10 +36,10 @@ func BenchmarkLedgered(b *testing.B) {
 			url         func(testing.TB) string
 		}{
 			{"plain", "", nil},
-			{"old/sqlite", "old", storetest.SQLite},
-			{"new/sqlite", "new", storetest.SQLite},
-			{"old/postgres", "old", storetest.Postgres},
-			{"new/postgres", "new", storetest.Postgres},
+			{"old/sqlite", "old", proxytest.SQLite},
+			{"new/sqlite", "new", proxytest.SQLite},
+			{"old/postgres", "old", proxytest.Postgres},
+			{"new/postgres", "new", proxytest.Postgres},
 		} {
 			b.Run(fmt.Sprintf("callers=%d/%s", callers, row.name), func(b *testing.B) {
 				old := httptest.NewServer(replyWith(200, `{"code":"9980","msg":"no such bill"}`))

@@ -16,7 +16,6 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
@@ -133,7 +132,7 @@ func (k *kept) flood(n int, key func(i int) string) (codes map[string]int) {
 // TestInventedKeysLeaveTheStoreAsItWas: calls that the backend refuses leave no address, and no row of the ledger after the next sweep.
 func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		k := newKept(t, url, nil)
 		k.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 		k.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001") // the backend may use the second address, too
@@ -175,7 +174,7 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 // TestKeyWithoutASuccessHoldsFewRows: a key with calls of unknown outcome alone is refused in the end, and a success ends that.
 func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		var answering sync.Map // nil: writes have no answer
 		service := newService()
 		k := newKept(t, url, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

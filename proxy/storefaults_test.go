@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
-	"billbridge/proxy/store/storetest"
 )
 
 // A table that creates need is missing in the store.
@@ -124,7 +124,7 @@ func forward(t *testing.T, from net.Listener, to string) {
 // up.
 func TestStartWaitsForPostgres(t *testing.T) {
 	t.Parallel()
-	real := storetest.Postgres(t)
+	real := proxytest.Postgres(t)
 	u, err := url.Parse(real)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestStartDoesNotWaitForPermanentErrors(t *testing.T) {
 		}
 		return err
 	}
-	u, err := url.Parse(storetest.Postgres(t))
+	u, err := url.Parse(proxytest.Postgres(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,8 +38,7 @@ var layers = map[string]layer{
 	// It alone knows OpenTelemetry.
 	"proxy/tracing": {of: []string{"config"}, never: []string{"os", "os/", "flag"}},
 	"proxy/store":   {of: []string{"proxy/partner"}, never: webServing},
-	// It starts database servers for tests.
-	"proxy/store/storetest":  {never: webServing},
+	// It has what tests share, and imports none of ours, so that the tests of every package can use it.
 	"proxy/proxytest":        {never: webServing},
 	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},
 	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store"}},
@@ -63,7 +62,8 @@ var layers = map[string]layer{
 		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/console", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},
 		never: []string{"os", "os/", "flag"},
 	},
-	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox", "proxy/store/storetest"}}, // a program for measurements
+	// A program for measurements.
+	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox", "proxy/proxytest"}},
 	"cmd/billbridge": {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/partner", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
 }
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // Two replicas on one PostgreSQL: while both run, each callback is delivered once. When one is killed, the other delivers
@@ -20,7 +20,7 @@ import (
 func TestR30_ReplicasUnderKill(t *testing.T) {
 	t.Parallel()
 	const atOnce = 20
-	url := storetest.Postgres(t)
+	url := proxytest.Postgres(t)
 	upstream, p, b := newCallbackUpstream(t, "legacy"), newPartner(t), newCluster(t)
 	config := relayConfig(upstream, url, atOnce, "3s")
 	client := b.client(t)

@@ -20,7 +20,6 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // Partners move between stages while calls fail and the gateway is killed with kill -9 during calls. In the end every
@@ -36,7 +35,7 @@ func TestRolloutKeepsEveryBillAtOneBackendUnderKill(t *testing.T) {
 // The same with two replicas on one PostgreSQL, and with the forms of the backends exchanged.
 func TestRolloutReplicasKeepEveryBillAtOneBackendUnderKill(t *testing.T) {
 	t.Parallel()
-	m := newRolloutRun(t, newCluster(t), "v2", "legacy", storetest.Postgres(t))
+	m := newRolloutRun(t, newCluster(t), "v2", "legacy", proxytest.Postgres(t))
 	m.run(t, proxytest.Size(1, 2))
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"billbridge/proxy/store/storetest"
+	"billbridge/proxy/proxytest"
 )
 
 // Creates of bills.
@@ -88,7 +88,7 @@ limits: {connections: 100000, address_connections: 100000, partner: {in_flight: 
 func (l *lab) withStore(s *subject, binary, engine, config string) (err error) {
 	url := "sqlite:" + filepath.Join(l.dir, fmt.Sprintf("store%d.db", len(l.started)))
 	if engine == "PostgreSQL" {
-		if url, err = storetest.DurablePostgres(l.ctx); err != nil {
+		if url, err = proxytest.DurablePostgres(l.ctx); err != nil {
 			s.missing = err.Error()
 			return l.ctx.Err()
 		}

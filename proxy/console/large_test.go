@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 var largeStore = flag.Int("callbacks", 20_000, "how many callbacks the store of TestPagesOfALargeStore has")
@@ -54,7 +54,7 @@ func addCallbacks(t *testing.T, address string, n int, now time.Time) {
 // Each page of callbacks and bills reads a bounded number of rows. With -callbacks 1000000 -v the log shows the time of each.
 func TestPagesOfALargeStore(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, address string) {
+	proxytest.Each(t, func(t *testing.T, address string) {
 		s, err := store.Open(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 var (
@@ -101,7 +101,7 @@ func openRaw(t *testing.T, address string) (db *sql.DB, numbers func(n int, term
 // Each page of partners and bills reads what it needs. With -partners 10000 -bills 1000000 -v the log shows the time of each.
 func TestPagesOfManyPartners(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, address string) {
+	proxytest.Each(t, func(t *testing.T, address string) {
 		s, err := store.Open(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,12 @@
-// Package proxytest has what the tests of several packages share.
+// Package proxytest has what the tests of several packages share: databases of their own to open a store on, and how
+// much a test does.
 //
-// It is not for production.
+//	proxytest.Each(t, func(t *testing.T, url string) {
+//		s, err := store.Open(t.Context(), url)
+//		…
+//	})
+//
+// It is not for production: its PostgreSQL trusts everybody and forgets everything.
 package proxytest
 
 import (

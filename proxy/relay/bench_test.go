@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"billbridge/proxy/store/storetest"
+	"billbridge/proxy/proxytest"
 )
 
 // BenchmarkReceive receives callbacks of 64 senders over sockets, each for a bill of its own: it is translated, stored, and
@@ -23,8 +23,8 @@ func BenchmarkReceive(b *testing.B) {
 		url  func(testing.TB) string
 	}{
 		{"memory", func(testing.TB) string { return "memory:" }},
-		{"sqlite", storetest.SQLite},
-		{"postgres", storetest.Postgres},
+		{"sqlite", proxytest.SQLite},
+		{"postgres", proxytest.Postgres},
 	} {
 		b.Run(engine.name, func(b *testing.B) {
 			s := newStation(b, setup{form: "v2", store: engine.url(b)})
@@ -70,7 +70,7 @@ func BenchmarkDeliver(b *testing.B) {
 	for _, engine := range []struct {
 		name string
 		url  func(testing.TB) string
-	}{{"sqlite", storetest.SQLite}, {"postgres", storetest.Postgres}} {
+	}{{"sqlite", proxytest.SQLite}, {"postgres", proxytest.Postgres}} {
 		b.Run(engine.name, func(b *testing.B) {
 			s := newStation(b, setup{form: "v2", store: engine.url(b), callbacks: reachable})
 			var delivered atomic.Int64

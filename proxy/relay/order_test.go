@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 	"billbridge/translate"
 
 	"github.com/tidwall/gjson"
@@ -319,7 +319,7 @@ func TestOrderOfAMerchantWithTwoAddresses(t *testing.T) {
 // The names of a merchant may be as long as an address takes them; an index of PostgreSQL may not.
 func TestOrderOfAMerchantWithLongNames(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := newStation(t, setup{store: url})
 		long := make([]byte, 2000) // that PostgreSQL cannot compress enough
 		for i := range long {

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/store/storetest"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 )
 
@@ -94,7 +94,7 @@ func TestAddressOfARegistration(t *testing.T) {
 // lost.
 func TestInvalidBillIDsAreDelivered(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := newStation(t, setup{form: "legacy", store: url})
 		a := asked("v2", "https://partner.example.com/")
 		a.Operation, a.OfBill, a.Bill = "mapping.register", false, ""

@@ -11,14 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // A store that does not answer delays the deliverer only for a time limit.
 func TestClaimsHaveATimeLimit(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
+	url := proxytest.Postgres(t)
 	s := newStation(t, setup{form: "v2", store: url})
 	s.Carry(always(200, documented["v2"]))
 	s.ClaimWithin(50 * time.Millisecond)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
-	"billbridge/proxy/store/storetest"
 )
 
 // Without a store only the config sets stages.
@@ -77,7 +77,7 @@ func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 // A change reaches another replica within seconds.
 func TestChangeTakesEffectAtOtherReplicas(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, at string) {
+	proxytest.Each(t, func(t *testing.T, at string) {
 		here, there := newDesk(t, open(t, at), separate), newDesk(t, open(t, at), separate)
 		here.seen("k", time.Hour)
 		here.proves("k")

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -194,7 +194,7 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 // The counts of all replicas are one report, which survives their restart. A reset removes it for all.
 func TestReplicasCountTogether(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, at string) {
+	proxytest.Each(t, func(t *testing.T, at string) {
 		here, there := newDesk(t, open(t, at), separate), newDesk(t, open(t, at), separate)
 		for range 3 {
 			here.compares("k", 40, evidence.Same)
@@ -337,7 +337,7 @@ func TestSlowStoreDoesNotDoubleCounts(t *testing.T) {
 // A connection to the store without answers does not delay the end of the process.
 func TestHungStoreDoesNotDelayTheEnd(t *testing.T) {
 	t.Parallel()
-	url, silence := hole(t, storetest.Postgres(t))
+	url, silence := hole(t, proxytest.Postgres(t))
 	s, err := store.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // A callback that repeats the last one of its order within the window is not stored, whatever the state of that one.
@@ -59,7 +59,7 @@ func TestRepeatedCallbackIsStoredOnce(t *testing.T) {
 // Of many equal callbacks that two replicas get at the same time, one is stored.
 func TestConcurrentRepetitionsAreStoredOnce(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		for round := range 10 {
 			var fresh atomic.Int32
@@ -91,7 +91,7 @@ func TestConcurrentRepetitionsAreStoredOnce(t *testing.T) {
 // Two replicas get two callbacks of one order in turn. Each stored one differs from the one before it, whatever the order.
 func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		var kept atomic.Int32
 		var senders sync.WaitGroup
@@ -126,7 +126,7 @@ func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 // reading the others.
 func TestOrderQueriesUseTheirIndexes(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	_ = open(t, url)
 	plan := func(statement string) (steps string) {
 		rows, err := raw(t, url).Query("EXPLAIN QUERY PLAN "+statement, 1, 2, 3, 4, 5, 6, 7, 8, "9")
@@ -182,7 +182,7 @@ func TestAcceptRefuses(t *testing.T) {
 // Replicas that share a store deliver each callback once, those of one order one after the other, and do not block each other.
 func TestReplicasClaimEachCallbackOnce(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 3)
 		const orders, each = 20, 5
 		var senders sync.WaitGroup
@@ -247,7 +247,7 @@ func TestReplicasClaimEachCallbackOnce(t *testing.T) {
 // While replicas accept callbacks of one order, a callback is delivered only if no later commit can put another one before it.
 func TestDeliveryFollowsTheOrderOfAcceptance(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const senders, each = 8, 12
 		var sending sync.WaitGroup

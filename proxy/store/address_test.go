@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 func address(id, bill string) store.Address {
@@ -157,7 +157,7 @@ func TestLongRegistration(t *testing.T) {
 // Many equal registrations that two replicas get at the same time get one id.
 func TestRegistrationsAtOnce(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		for round := range 10 {
 			var given [16]string
@@ -263,7 +263,7 @@ func TestAddressOfABillWithAPastEndIsKept(t *testing.T) {
 // One sweep, replay or drop changes more than one batch.
 func TestChangesOfManyRowsWorkInBatches(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := openSmall(t, url, 0)
 		const many = 10 + 10 + 1
 		for i := range many {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // between are two backends with separate bills, as in the config.
@@ -193,7 +193,7 @@ func sameRefusal(got, want error) bool {
 // Backends that did not change need no write, and do not wait for other replicas.
 func TestKnownBackendsAreNotWritten(t *testing.T) {
 	t.Parallel()
-	some, none := open(t, storetest.SQLite(t)), open(t, storetest.SQLite(t))
+	some, none := open(t, proxytest.SQLite(t)), open(t, proxytest.SQLite(t))
 	asked := between("a", "b")
 	if err := some.SetBackends(t.Context(), asked, noon); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := storetest.Postgres(t)
+			url := proxytest.Postgres(t)
 			starting := name + "-in-TestSetBackendsWaitsForOtherReplicas"
 			s, watch := open(t, url+"&application_name="+starting), raw(t, url)
 			if err := s.SetBackends(t.Context(), between("a", "c"), noon); err != nil {

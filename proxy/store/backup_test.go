@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // A backup has everything that was acknowledged before it began, as of one moment, also while others write. A plain copy of the
 // file would lose rows that are in the log.
 func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	s := open(t, url)
 	var mu sync.Mutex
 	var acknowledged []string
@@ -80,7 +80,7 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 // A refused backup replaces no file and leaves none behind, and the error says why the source is no SQLite store.
 func TestBackupRefuses(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	_ = open(t, url)
 	folder := t.TempDir()
 	taken, link, other := filepath.Join(folder, "taken"), filepath.Join(folder, "link"), filepath.Join(folder, "other.db")
@@ -130,7 +130,7 @@ func TestBackupRefuses(t *testing.T) {
 // A store of an earlier version is copied unchanged.
 func TestBackupBeforeAnUpgrade(t *testing.T) {
 	t.Parallel()
-	url, file := storetest.SQLite(t), filepath.Join(t.TempDir(), "copy.db")
+	url, file := proxytest.SQLite(t), filepath.Join(t.TempDir(), "copy.db")
 	if err := firstVersion(t, url).Close(); err != nil {
 		t.Fatal(err)
 	}

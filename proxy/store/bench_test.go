@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // BenchmarkAccept stores callbacks of 64 senders, each acknowledged when it is on the disk. BenchmarkDisk measures the disk alone.
@@ -23,8 +23,8 @@ func BenchmarkAccept(b *testing.B) {
 		url  func(testing.TB) string
 	}{
 		{"memory", func(testing.TB) string { return "memory:" }},
-		{"sqlite", storetest.SQLite},
-		{"postgres", storetest.Postgres},
+		{"sqlite", proxytest.SQLite},
+		{"postgres", proxytest.Postgres},
 	} {
 		b.Run(engine.name, func(b *testing.B) {
 			s := open(b, engine.url(b))
@@ -93,7 +93,7 @@ func BenchmarkBind(b *testing.B) {
 	for _, engine := range []struct {
 		name string
 		url  func(testing.TB) string
-	}{{"sqlite", storetest.SQLite}, {"postgres", storetest.Postgres}} {
+	}{{"sqlite", proxytest.SQLite}, {"postgres", proxytest.Postgres}} {
 		for _, known := range []bool{false, true} {
 			b.Run(engine.name+"/known "+strconv.FormatBool(known), func(b *testing.B) {
 				s := open(b, engine.url(b))
@@ -133,7 +133,7 @@ func benchmarkOwn(b *testing.B, callers int, settles bool) {
 	for _, engine := range []struct {
 		name string
 		url  func(testing.TB) string
-	}{{"sqlite", storetest.SQLite}, {"postgres", storetest.Postgres}} {
+	}{{"sqlite", proxytest.SQLite}, {"postgres", proxytest.Postgres}} {
 		b.Run(engine.name, func(b *testing.B) {
 			s := open(b, engine.url(b))
 			partners := make([]partner.ID, 100)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 const years = 4 * 365 * 24 * time.Hour
@@ -36,7 +36,7 @@ func reopen(t testing.TB, s *store.Store, url string) *store.Store {
 // machine's clock is right again both agree; when it is confirmed, the store's clock is set to it.
 func TestWrongClockDoesNotMoveTheStoreClock(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t) // PostgreSQL has a clock of its own
+	url := proxytest.SQLite(t) // PostgreSQL has a clock of its own
 	s := open(t, url)
 	if c := tick(t, s, noon); !c.StoreTime.Equal(noon) || c.Offset != 0 || c.Stepped() {
 		t.Errorf("the first: %+v", c)
@@ -93,7 +93,7 @@ func TestStoreClockFollowsTheMachine(t *testing.T) {
 // With PostgreSQL the clock of the gateway's machine does not matter.
 func TestPostgresClockReplacesTheMachineClock(t *testing.T) {
 	t.Parallel()
-	s := open(t, storetest.Postgres(t))
+	s := open(t, proxytest.Postgres(t))
 	for _, wrong := range []time.Duration{years, -years, 0} {
 		now := time.Now().Add(wrong)
 		for name, c := range map[string]store.Clock{"Tick": tick(t, s, now), "Clock": s.Clock(now)} {
@@ -107,7 +107,7 @@ func TestPostgresClockReplacesTheMachineClock(t *testing.T) {
 // The clock of a store that was created before there was a clock is the highest time in its rows.
 func TestUpgradedStoreTakesTheTimeOfItsRows(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	db := firstVersion(t, url)
 	run(t, db, "UPDATE billbridge_addresses SET created = 1700000000000", "UPDATE billbridge_callbacks SET received = 1690000000000")
 	s := open(t, url)
@@ -120,7 +120,7 @@ func TestUpgradedStoreTakesTheTimeOfItsRows(t *testing.T) {
 // was right then or the right time is confirmed later.
 func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
 		right := time.Now()
 		wrong := right.Add(-years)
@@ -154,7 +154,7 @@ func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
 func TestWrongClockDoesNotShortenAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} { // whether the store knew a better time
-		storetest.Each(t, func(t *testing.T, url string) {
+		proxytest.Each(t, func(t *testing.T, url string) {
 			s := open(t, url)
 			right := time.Now()
 			if known {
@@ -181,7 +181,7 @@ func TestPingWrites(t *testing.T) {
 	for _, table := range []string{"billbridge_owners", "billbridge_addresses", "billbridge_callbacks", "billbridge_clock"} {
 		t.Run(table, func(t *testing.T) {
 			t.Parallel()
-			storetest.Each(t, func(t *testing.T, url string) {
+			proxytest.Each(t, func(t *testing.T, url string) {
 				s := open(t, url)
 				if err := s.Ping(t.Context()); err != nil {
 					t.Fatal(err)
@@ -195,7 +195,7 @@ func TestPingWrites(t *testing.T) {
 	}
 	t.Run("full", func(t *testing.T) {
 		t.Parallel()
-		s := openSmall(t, storetest.SQLite(t), 60)
+		s := openSmall(t, proxytest.SQLite(t), 60)
 		var err error
 		for i := 0; err == nil && i < 10_000; i++ {
 			_, err = s.Bind(context.Background(), address(string(rune('a'+i%26))+time.Duration(i).String(), "b"))

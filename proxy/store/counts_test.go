@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // sum merges numbers in decimal digits.
@@ -49,7 +49,7 @@ func countsOf(t testing.TB, s *store.Store, version string, partner partner.ID) 
 // Counts returns what two replicas added, in order, by partner and version.
 func TestCounts(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		first, second := replicas[0], replicas[1]
 		equal(t, "at first", countsOf(t, first, "1", ""), nil)
@@ -128,7 +128,7 @@ func TestCountsRefuses(t *testing.T) {
 // rest later, so that all count once.
 func TestMergeFails(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := openSmall(t, url, 0)
 		var one []store.Counts
 		for i := range 10 + 10 + 1 { // the last batch has but one
@@ -169,7 +169,7 @@ func TestMergeFails(t *testing.T) {
 // No counts are lost when many callers of two replicas add to the same rows at the same time, in any order.
 func TestConcurrentCountsAreAllAdded(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const adders, rounds, operations = 8, 5, 12
 		var adding sync.WaitGroup
@@ -199,7 +199,7 @@ func TestConcurrentCountsAreAllAdded(t *testing.T) {
 // SQLite runs an addition again if another write of its transaction fails. It counts once.
 func TestCountsAreAddedOnceAfterAFailure(t *testing.T) {
 	t.Parallel()
-	s := open(t, storetest.SQLite(t))
+	s := open(t, proxytest.SQLite(t))
 	add(t, s, noon, counted("one", "read.a", "1"))
 	release := s.Hold()
 	added, unset, merges := make(chan error, 1), make(chan error, 1), 0
@@ -229,7 +229,7 @@ func TestCountsAreAddedOnceAfterAFailure(t *testing.T) {
 // A reset removes the counts of all versions, and the audit log has the partner and the operator.
 func TestResetCounts(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		s, one, two := replicas[0], partner.Of("one"), partner.Of("two")
 		fill := func() {
@@ -293,7 +293,7 @@ func TestResetCounts(t *testing.T) {
 // Counts of other versions are removed when they have not changed for long; those of this version stay.
 func TestOldCountsAreRemoved(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := openSmall(t, url, 0)
 		const many = 10 + 10 + 1 // more than one batch
 		var more []store.Counts
@@ -338,7 +338,7 @@ func TestOldCountsAreRemoved(t *testing.T) {
 // The counts of a range are those of its partners, of one version or of all.
 func TestCountsOfARange(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := replicasOn(t, url, 1)[0]
 		var all []store.Counts
 		for i := range 10 {
@@ -399,7 +399,7 @@ func TestMarkedCounts(t *testing.T) {
 // After an upgrade the kill switch knows the calls that were counted before.
 func TestMigratesMarkedCounts(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s, err := store.Open(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)

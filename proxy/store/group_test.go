@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // All writes of a group commit are stored.
 func TestGroupCommit(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		const senders, each = 64, 5
 		s := open(t, url)
 		var sending sync.WaitGroup
@@ -48,7 +48,7 @@ func TestGroupCommit(t *testing.T) {
 // A claim whose caller has gone before it runs claims nothing: its callbacks would wait for the end of a lease without a holder.
 func TestCancelledClaimTakesNothing(t *testing.T) {
 	t.Parallel()
-	s := open(t, storetest.SQLite(t))
+	s := open(t, proxytest.SQLite(t))
 	accept(t, s, callback("c1", "first"), callback("c2", "second"))
 	release := s.Hold()
 	ctx, leave := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func TestCancelledClaimTakesNothing(t *testing.T) {
 // If one write of a transaction fails, the others are committed.
 func TestFailedWriteDoesNotFailOthers(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"file": storetest.SQLite(t), "memory": "memory:"} {
+	for name, url := range map[string]string{"file": proxytest.SQLite(t), "memory": "memory:"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, url)
@@ -108,7 +108,7 @@ func TestFailedWriteDoesNotFailOthers(t *testing.T) {
 // Close runs the waiting writes and refuses later ones.
 func TestCloseUnderLoad(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
 		var mutex sync.Mutex
 		var kept []string
@@ -202,7 +202,7 @@ func keepUntilKilled(url string, keep func(context.Context, *store.Store, string
 // After a kill, every callback that the process acknowledged is in the store.
 func TestR30_KilledWhileAccepting(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		killedWhileKeeping(t, url, "callbacks", func(s *store.Store, id string) { get(t, s, id) })
 	})
 }
@@ -210,7 +210,7 @@ func TestR30_KilledWhileAccepting(t *testing.T) {
 // After a kill, every create that the process was allowed to send is in the ledger.
 func TestCreatesAreRecordedBeforeAKill(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		killedWhileKeeping(t, url, "bills", func(s *store.Store, id string) {
 			equal(t, id, ownerOf(t, s, id), store.Owner{
 				Partner: partner.Of("one"), Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon, Tried: noon,

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // noon is the first time of the tests' clocks.
@@ -48,7 +48,7 @@ func closed(t testing.TB, s *store.Store, err error) *store.Store {
 func each(t *testing.T, test func(t *testing.T, s *store.Store)) {
 	t.Helper()
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) { test(t, open(t, url)) })
+	proxytest.Each(t, func(t *testing.T, url string) { test(t, open(t, url)) })
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
 		test(t, open(t, "memory:"))
@@ -59,7 +59,7 @@ func each(t *testing.T, test func(t *testing.T, s *store.Store)) {
 func eachURL(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	t.Parallel()
-	storetest.Each(t, test)
+	proxytest.Each(t, test)
 }
 
 // replicasOn are the stores of n replicas. With SQLite all are the same store.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 var (
@@ -49,7 +49,7 @@ func keyIDs(t testing.TB, url string) string {
 // With a key, addresses and bodies are encrypted in the database, and are read back unchanged.
 func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := openWith(t, url, keyA)
 		a, c := address("a", "b"), callback("c1", "b")
 		a.URL, c.URL, c.Body = "https://one.example.com/?canary-1", "https://one.example.com/?canary-2", []byte("canary-3")
@@ -97,7 +97,7 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 // Without a key that rows need, Open fails, names the id of the key, and changes nothing.
 func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := openWith(t, url, keyA)
 		bind(t, s, address("a", "b"))
 		accept(t, s, callback("c1", "b"))
@@ -128,7 +128,7 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 // Recrypt encrypts all rows with the current key; without a current key it decrypts them.
 func TestKeysCanBeChanged(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		const many = 450 // more than two batches
 		s := open(t, url)
 		for i := range many {
@@ -178,7 +178,7 @@ func TestKeysCanBeChanged(t *testing.T) {
 // A replica that does not have the new key claims only callbacks that it can decrypt.
 func TestCallbackOfAnUnknownKeyIsNotClaimed(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		behind, ahead := openWith(t, url, keyA), openWith(t, url, keyB, keyA)
 		accept(t, ahead, callback("new", "b1"))
 		accept(t, behind, callback("old", "b2"))
@@ -196,7 +196,7 @@ func TestBodiesOfDeliveredCallbacksAreDeleted(t *testing.T) {
 	t.Parallel()
 	const keep = 7 * 24 * time.Hour
 	for _, key := range [][]byte{nil, keyA} {
-		storetest.Each(t, func(t *testing.T, url string) {
+		proxytest.Each(t, func(t *testing.T, url string) {
 			s := openWith(t, url, key)
 			become(t, s, callback("delivered", "b1"), store.Delivered)
 			become(t, s, callback("replayed", "b2"), store.Delivered)
@@ -238,7 +238,7 @@ func TestBodiesOfDeliveredCallbacksAreDeleted(t *testing.T) {
 // Rights of others to the file, its log and its index are removed and reported.
 func TestFileOfTheStoreIsNarrowed(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	file := strings.TrimPrefix(url, "sqlite:")
 	first := open(t, url)
 	equal(t, "of a new file", first.Narrowed(), 0)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // The steps of a bill: "own X" records a create at X; "1 refused" completes the first create as refused.
@@ -129,7 +129,7 @@ func inWords(o store.Owner) string {
 // After a restore from a backup, the row of a create in progress is missing or older.
 func TestLedgerFromABackup(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s, db := open(t, url), raw(t, url)
 		creates := map[string]store.Create{}
 		for _, bill := range []string{"refused", "succeeded", "elsewhere", "unopened"} {
@@ -168,7 +168,7 @@ func TestLedgerFromABackup(t *testing.T) {
 // pending after that, it does not.
 func TestFoundBillAfterARestore(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
 		own(t, s, "before", "new")
 		if _, err := s.Found(t.Context(), partner.Of("one"), "before", "old", noon); !errors.Is(err, store.ErrOtherOwner) {
@@ -313,7 +313,7 @@ func TestOwnReturnsTheStoredRow(t *testing.T) {
 // next create may go to either.
 func TestConcurrentCreatesGoToOneUpstream(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		for round := range 10 {
 			bill := fmt.Sprint("b", round)

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 var backends = []string{"old", "new"}
@@ -275,7 +275,7 @@ func (l *ledger) same(t *rapid.T) {
 // whose process is killed is never completed.
 func TestLedgerModel(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "sqlite") {
 			url = "memory:"
 		}
@@ -298,7 +298,7 @@ func TestLedgerModel(t *testing.T) {
 // progress. Those that may have taken effect count as if they had.
 func TestNoBillIsAtBothUpstreams(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const bills, callers, each = 40, 16, 40
 		var mutex sync.Mutex

@@ -13,14 +13,14 @@ import (
 	"testing"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // Many replicas that start at once on a new database can all use it.
 func TestReplicasMigrateTogether(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := 8
 		if strings.HasPrefix(url, "sqlite") {
 			replicas = 2 // one that stops and one that takes over
@@ -65,7 +65,7 @@ func newest(t testing.TB) int {
 // A database of a newer billbridge is refused and not changed.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		first := open(t, url)
 		accept(t, first, callback("c1", "b"))
 		if err := first.Close(); err != nil {
@@ -95,7 +95,7 @@ func TestNewerSchema(t *testing.T) {
 // A migration that fails is rolled back.
 func TestFailedMigrationChangesNothing(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "sqlite") {
 			if err := open(t, url).Close(); err != nil { // so that the file is ours
 				t.Fatal(err)
@@ -145,7 +145,7 @@ func firstVersion(t *testing.T, url string) *sql.DB {
 // After the migration of a first version its rows are there, and old and new tables can be used.
 func TestMigratesTheFirstVersion(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		if err := firstVersion(t, url).Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -236,13 +236,13 @@ func TestEnginesHaveTheSameTables(t *testing.T) {
 		}
 		return all
 	}
-	equal(t, "columns", columns(storetest.Postgres(t)), columns(storetest.SQLite(t)))
+	equal(t, "columns", columns(proxytest.Postgres(t)), columns(proxytest.SQLite(t)))
 }
 
 // If the second migration fails, the database stays at the first version. It opens when the cause is removed.
 func TestSecondMigrationFails(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		db := firstVersion(t, url)
 		run(t, db, "CREATE TABLE billbridge_counts (somebody_elses INTEGER)") // the last of the file
 		if _, err := store.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "0002_rollout.sql") {
@@ -309,7 +309,7 @@ func TestR35_PasswordStaysHidden(t *testing.T) {
 // A replica that freezes within a transaction does not keep its locks.
 func TestPostgresEndsIdleTransactions(t *testing.T) {
 	t.Parallel()
-	s := open(t, storetest.Postgres(t))
+	s := open(t, proxytest.Postgres(t))
 	if got, err := s.Ask(t.Context(), "SHOW idle_in_transaction_session_timeout"); got != "30s" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -319,7 +319,7 @@ func TestPostgresEndsIdleTransactions(t *testing.T) {
 func TestR30_PostgresWaitsForItsDisk(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{"off": "on", "local": "local"} {
-		s := open(t, storetest.Postgres(t)+"&synchronous_commit="+set+"&default_transaction_isolation=serializable")
+		s := open(t, proxytest.Postgres(t)+"&synchronous_commit="+set+"&default_transaction_isolation=serializable")
 		for setting, want := range map[string]string{"synchronous_commit": want, "transaction_isolation": "read committed"} {
 			for connection, ask := range map[string]func(context.Context, string) (string, error){"single writes": s.Ask, "batches": s.AskBatches} {
 				got, err := ask(t.Context(), "SHOW "+setting)
@@ -334,7 +334,7 @@ func TestR30_PostgresWaitsForItsDisk(t *testing.T) {
 // A read-only server is refused.
 func TestPostgresReadOnly(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
+	url := proxytest.Postgres(t)
 	if err := open(t, url).Ping(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 const (
@@ -282,7 +282,7 @@ func (m *model) same(t *rapid.T) {
 // After any sequence of calls the store equals the model.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "sqlite") {
 			url = "memory:"
 		}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // A result is what a caller of Own got.
@@ -67,7 +67,7 @@ func TestCreatesOfOneBillInOneTransaction(t *testing.T) {
 // If the server refuses one create of a batch, its caller alone gets the error.
 func TestRefusedCreateDoesNotFailItsBatch(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
+	url := proxytest.Postgres(t)
 	s := open(t, url)
 	run(t, raw(t, url),
 		"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''refused here''; END'",
@@ -88,7 +88,7 @@ func TestRefusedCreateDoesNotFailItsBatch(t *testing.T) {
 // it.
 func TestLockedBillDoesNotHoldUpItsBatch(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
+	url := proxytest.Postgres(t)
 	s := open(t, url)
 	s.Together(2)
 	other, err := raw(t, url).Begin()
@@ -121,7 +121,7 @@ func TestLockedBillDoesNotHoldUpItsBatch(t *testing.T) {
 // If the server ends the connection in the middle of a batch, its callers get an error and nothing is recorded. Later calls work.
 func TestKilledConnectionInABatch(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
+	url := proxytest.Postgres(t)
 	const victim = "victim-of-TestKilledConnectionInABatch"
 	s, watch, db := open(t, url+"&application_name="+victim), raw(t, url), raw(t, url)
 	s.Together(3)
@@ -154,7 +154,7 @@ func TestKilledConnectionInABatch(t *testing.T) {
 // Replicas that record and complete creates of the same bills in different orders agree on every owner, and none gets an error.
 func TestBatchesOfReplicas(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
+	url := proxytest.Postgres(t)
 	const bills, callers = 40, 8
 	replicas := replicasOn(t, url, 3)
 	var mu sync.Mutex

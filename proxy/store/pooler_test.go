@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // pgbouncer starts a pooler before PostgreSQL, and returns the URL of a store through it.
@@ -25,7 +25,7 @@ func pgbouncer(t *testing.T, mode string, port int) string {
 		}
 		t.Skip("pgbouncer is not installed: not tested that a pooler which shares sessions is refused")
 	}
-	direct, err := url.Parse(storetest.Postgres(t))
+	direct, err := url.Parse(proxytest.Postgres(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // A callback is replayed while another replica is claiming a later one of its order. The replay waits until that claim is
 // committed; otherwise a third replica could deliver both at the same time.
 func TestReplayWaitsForConcurrentClaims(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
+	url := proxytest.Postgres(t)
 	replicas := replicasOn(t, url, 3)
 	const operator = "operator-of-TestReplayWaitsForConcurrentClaims"
 	replaying := open(t, url+"&application_name="+operator)
@@ -82,7 +82,7 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			url := storetest.Postgres(t)
+			url := proxytest.Postgres(t)
 			doer := what + "-of-TestCountsWhileOthersAdd"
 			first, other, watch := open(t, url), open(t, url+"&application_name="+doer), raw(t, url)
 			// A scan of the table reads b first, an addition locks it last.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // refused is an error of both Open and Probe, with a text in it.
@@ -117,7 +117,7 @@ func TestForeignFile(t *testing.T) {
 // Probe succeeds for a store that could be opened, existing or not, and changes nothing.
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		probe := func() {
 			t.Helper()
 			if err := store.Probe(t.Context(), url); err != nil {
@@ -169,7 +169,7 @@ func TestProbe(t *testing.T) {
 // Rows in the log of a killed process are there after a probe.
 func TestProbeAfterAKill(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	s := open(t, url)
 	accept(t, s, callback("c1", "b"))
 	left := filepath.Join(t.TempDir(), "store.db")
@@ -184,7 +184,7 @@ func TestProbeAfterAKill(t *testing.T) {
 // Neither a probe nor the process that writes fails, however fast the file changes.
 func TestProbeDuringWrites(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	process, said := startVictim(t, url, "callbacks")
 	var acknowledged []string
 	probed := make(chan error, 1)
@@ -220,7 +220,7 @@ func TestProbeDuringWrites(t *testing.T) {
 func TestProbeOfALockedFile(t *testing.T) {
 	t.Parallel()
 	for _, lock := range []string{"IMMEDIATE", "EXCLUSIVE"} {
-		url := storetest.SQLite(t)
+		url := proxytest.SQLite(t)
 		if err := open(t, url).Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestProbeWithoutRights(t *testing.T) {
 		}
 		t.Skip("the rest is not for root, who may write everywhere")
 	}
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	if err := open(t, url).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestProbeWithoutRights(t *testing.T) {
 // Probe reports each error that Open or the first write would have.
 func TestProbeOfPostgres(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
+	url := proxytest.Postgres(t)
 	if err := open(t, url).Close(); err != nil {
 		t.Fatal(err)
 	}

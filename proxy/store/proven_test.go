@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 func unbind(t testing.TB, s *store.Store, ids ...string) {
@@ -51,7 +51,7 @@ func TestUnbindKeepsAnAddressThatWasCalled(t *testing.T) {
 // Rows of earlier versions stay: their gateways do not count how many calls have an address.
 func TestUnbindKeepsRowsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		if err := open(t, url).Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestUnbindKeepsRowsOfEarlierVersions(t *testing.T) {
 // Of two registrations at the same time, at two replicas, a refused one does not remove the address of the other.
 func TestConcurrentUnbindKeepsTheOtherAddress(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		for round := range 50 {
 			var given [8]string
@@ -101,7 +101,7 @@ func TestConcurrentUnbindKeepsTheOtherAddress(t *testing.T) {
 // Rows of addresses, of the ledger and of unknown outcomes count together, until one replica records a success.
 func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		may := func(s *store.Store, key string, want bool) {
 			t.Helper()
@@ -143,7 +143,7 @@ func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 // Partners that were seen, that own a bill or that were called are not limited after an upgrade.
 func TestUpgradeKnowsValidKeys(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s, err := store.Open(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // The commands in README.md copy a store and restore it unchanged.
@@ -58,7 +58,7 @@ func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 // database makes a database of its own in the server of the tests: a restore would empty the one that they share.
 func database(t *testing.T, name string) string {
 	t.Helper()
-	shared := storetest.Postgres(t)
+	shared := proxytest.Postgres(t)
 	run(t, raw(t, shared), "CREATE DATABASE "+name)
 	u, err := url.Parse(shared)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // A commit waits for the disk, and free pages are given back.
 func TestR30_SettingsOfTheFile(t *testing.T) {
 	t.Parallel()
-	s := open(t, storetest.SQLite(t))
+	s := open(t, proxytest.SQLite(t))
 	for pragma, want := range map[string]string{
 		"synchronous": "2", "journal_mode": "wal", "auto_vacuum": "2", "busy_timeout": "5000",
 	} {
@@ -69,7 +69,7 @@ func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 		for _, replaced := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", replaced ", replaced), func(t *testing.T) {
 				t.Parallel()
-				url := storetest.SQLite(t)
+				url := proxytest.SQLite(t)
 				s := open(t, url)
 				bind(t, s, address("a1", "b"))
 				path := strings.TrimPrefix(url, "sqlite:") + suffix
@@ -113,7 +113,7 @@ func TestR30_DeletedFileIsNotCreatedAgain(t *testing.T) {
 	for name, suffixes := range map[string][]string{"the file": {""}, "its log": {"-wal"}, "all of it": {"", "-wal", "-shm"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := storetest.SQLite(t)
+			url := proxytest.SQLite(t)
 			s := open(t, url)
 			accept(t, s, callback("c1", "b"))
 			for _, suffix := range suffixes {
@@ -141,7 +141,7 @@ func TestR30_DeletedFileIsNotCreatedAgain(t *testing.T) {
 // On a full disk writes fail, and all that was acknowledged is there. When there is space again, the store works again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	s := openSmall(t, url, 60)
 	var kept []string
 	var full error
@@ -179,7 +179,7 @@ func TestFullDisk(t *testing.T) {
 // The space of removed rows is given back to the disk.
 func TestFileShrinksAfterRowsAreRemoved(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	size := func() int64 {
 		t.Helper()
 		info, err := os.Stat(strings.TrimPrefix(url, "sqlite:"))
@@ -216,7 +216,7 @@ func TestFileShrinksAfterRowsAreRemoved(t *testing.T) {
 // While another process keeps the lock of the file, writes fail in time; they work again after that.
 func TestLockedFileMakesWritesFailInTime(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	s := openSmall(t, url, 0)
 	other := raw(t, url)
 	run(t, other, "BEGIN IMMEDIATE")
@@ -238,7 +238,7 @@ func TestLockedFileMakesWritesFailInTime(t *testing.T) {
 	run(t, other, "ROLLBACK")
 	accept(t, s, callback("c0", "b"))
 
-	second := storetest.SQLite(t)
+	second := proxytest.SQLite(t)
 	other = raw(t, second)
 	run(t, other, "BEGIN EXCLUSIVE")
 	if _, err := store.OpenSmall(t.Context(), second, 0); err == nil || !strings.Contains(err.Error(), "another process has it locked") {
@@ -251,7 +251,7 @@ func TestLockedFileMakesWritesFailInTime(t *testing.T) {
 // Two stores can use one file at the same time, for a restart without a gap.
 func TestTwoStoresOnOneFile(t *testing.T) {
 	t.Parallel()
-	url := storetest.SQLite(t)
+	url := proxytest.SQLite(t)
 	first, second := open(t, url), open(t, url)
 	for i, s := range []*store.Store{first, second, first, second} {
 		accept(t, s, callback(fmt.Sprint("c", i), fmt.Sprint(i)))
@@ -269,7 +269,7 @@ func TestTwoStoresOnOneFile(t *testing.T) {
 // A caller that cancels its write does not make others fail.
 func TestCancelledCallerDoesNotFailOthers(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"file": storetest.SQLite(t), "memory": "memory:"} {
+	for name, url := range map[string]string{"file": proxytest.SQLite(t), "memory": "memory:"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, url)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 func rolloutOf(t testing.TB, s *store.Store) store.Rollout {
@@ -43,7 +43,7 @@ func audit(t testing.TB, s *store.Store, limit int) []store.Change {
 // The other replica reads each change, and sees by the revision that there is one.
 func TestStages(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		s := replicas[0]
 		equal(t, "at first", rolloutOf(t, s), store.Rollout{})
@@ -181,7 +181,7 @@ func TestUnsetStageRefuses(t *testing.T) {
 // Concurrent changes of replicas have different revisions, and the audit log has the stage that each one replaced.
 func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const changes = 24
 		var changing sync.WaitGroup
@@ -212,7 +212,7 @@ func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 // A change on a restored store does not get a revision that a replica already has.
 func TestRevisionAfterABackup(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s, db := open(t, url), raw(t, url)
 		var known []int64
 		for i := range 3 {
@@ -236,7 +236,7 @@ func TestRevisionAfterABackup(t *testing.T) {
 // The first recorded time stays.
 func TestSeen(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		s, one, two := replicas[0], partner.Of("one"), partner.Of("two")
 		is := func(who partner.ID, want time.Time, wantErr error) {
@@ -290,7 +290,7 @@ func TestSeen(t *testing.T) {
 // For a known partner, and for a bill found at its owner, nothing is written.
 func TestKnownPartnersAndBillsAreNotWritten(t *testing.T) {
 	t.Parallel()
-	s := open(t, storetest.SQLite(t))
+	s := open(t, proxytest.SQLite(t))
 	if err := s.Seen(t.Context(), partner.Of("one"), noon); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +320,7 @@ func TestKnownPartnersAndBillsAreNotWritten(t *testing.T) {
 // If two replicas see a new partner at the same time, the first write counts.
 func TestFirstSeenOfTwoReplicas(t *testing.T) {
 	t.Parallel()
-	s := open(t, storetest.SQLite(t))
+	s := open(t, proxytest.SQLite(t))
 	release := s.Hold()
 	seen := make(chan error, 2)
 	for i := range 2 {
@@ -401,7 +401,7 @@ func seenPartners(t *testing.T, s *store.Store) []store.SeenPartner {
 // Each change of a stage by another gateway is seen, although a gateway keeps the stages of the revision that it has read.
 func TestRolloutHasTheStagesOfItsRevision(t *testing.T) {
 	t.Parallel()
-	url := storetest.Postgres(t)
+	url := proxytest.Postgres(t)
 	a, b := open(t, url), open(t, url)
 	for _, stage := range []string{"shadow", "canary", "new"} {
 		if err := b.SetStage(t.Context(), store.Stage{Partner: partner.Of("p"), Stage: stage, By: "anna", At: noon}); err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // Released rows are removed soon, and the others when the bill has been over for the retention.
@@ -78,7 +78,7 @@ func TestOwnersAreRemovedAfterTheirRetention(t *testing.T) {
 // Callbacks and owners are removed after their own retention.
 func TestCallbacksAndOwnersHaveTheirOwnRetention(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s := openSmall(t, url, 0)
 		const many = 10 + 10 + 1 // more than one batch
 		for i := range many {

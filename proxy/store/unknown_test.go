@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 // made records an owned bill at an upstream.
@@ -211,7 +211,7 @@ func TestBillFilter(t *testing.T) {
 // Creates without an answer in an older ledger are listed after the upgrade.
 func TestMigratesUnknownOutcomes(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		s, err := store.Open(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)

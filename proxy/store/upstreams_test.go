@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-	"billbridge/proxy/store/storetest"
 )
 
 var (
@@ -162,7 +162,7 @@ func TestReconcileRefusesNames(t *testing.T) {
 // The store has the upstreams of the last replica, not a mixture of two.
 func TestConcurrentReconcilesDoNotMix(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, url string) {
+	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 4)
 		for range 10 {
 			var starting sync.WaitGroup

@@ -1,12 +1,4 @@
-// Package storetest gives tests databases of their own to open a store on.
-//
-//	storetest.Each(t, func(t *testing.T, url string) {
-//		s, err := store.Open(t.Context(), url)
-//		…
-//	})
-//
-// It is not for production: its PostgreSQL trusts everybody and forgets everything.
-package storetest
+package proxytest
 
 import (
 	"bufio"
