@@ -16,6 +16,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"billbridge/translate"
@@ -321,6 +322,11 @@ func (c *Config) UpstreamOfForm(form translate.Form) *Upstream {
 	return nil
 }
 
+// builtIn compiles the built-in table once: a table does not change.
+var builtIn = sync.OnceValues(func() (*translate.Table, error) {
+	return translate.Compile(defaults().Limits.Depth, billing.Table())
+})
+
 // compile reads and compiles the table.
 func (c *Config) compile() {
 	base, found := billing.Table(), true
@@ -334,6 +340,10 @@ func (c *Config) compile() {
 		overlays, found = append(overlays, translate.File{Name: c.TableFiles.Overlay, Data: data}), found && ok
 	}
 	if !found {
+		return
+	}
+	if c.TableFiles == (TableFiles{}) && c.Limits.Depth == defaults().Limits.Depth {
+		c.Table, _ = builtIn()
 		return
 	}
 	table, err := translate.Compile(c.Limits.Depth, base, overlays...)

@@ -11,9 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"billbridge/translate"
-	"billbridge/translate/billing"
-
 	"go.yaml.in/yaml/v4"
 )
 
@@ -27,7 +24,7 @@ func Schema() ([]byte, error) {
 	g := generator{readmeRows()}
 	root := g.value(reflect.TypeFor[Config](), "")
 	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", "config of billbridge"
-	table, err := translate.Compile(defaults().Limits.Depth, billing.Table())
+	table, err := builtIn()
 	if err != nil {
 		return nil, err
 	}

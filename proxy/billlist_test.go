@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 )
 
@@ -53,7 +54,7 @@ func TestEndedBillsAreNotCountedAsOpen(t *testing.T) {
 			for _, bill := range []string{destroyed, cancelled, outside, paid} {
 				m.send(newCall(client, "create").with("billId", bill)).check(t, client, 200, "0000")
 			}
-			eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 4 }, func() string { return "4 bills" })
+			proxytest.Eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 4 }, func() string { return "4 bills" })
 			for _, bill := range []string{cancelled, outside, paid} {
 				if err := m.old.Pay(demoKey, bill); err != nil {
 					t.Fatal(err)
@@ -65,13 +66,13 @@ func TestEndedBillsAreNotCountedAsOpen(t *testing.T) {
 			withoutRollout := newGateway(t, oneUpstream("legacy", m.oldCalls.url)) // a gateway that does not use the ledger
 			withoutRollout.send(newCall("legacy", "cancel").with("billId", outside)).check(t, "legacy", 200, "0000")
 			m.send(newCall(client, "read").with("billId", paid))
-			eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 2 }, func() string { return m.admin("GET", "/rollout/bills?open=true").body })
+			proxytest.Eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 2 }, func() string { return m.admin("GET", "/rollout/bills?open=true").body })
 			if got := m.openBills(); strings.Join(got, " ") != outside+" "+paid {
 				t.Errorf("open: %s", got)
 			}
 			// A read shows the new state to the ledger.
 			m.send(newCall(client, "read").with("billId", outside))
-			eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 1 }, func() string { return m.admin("GET", "/rollout/bills?open=true").body })
+			proxytest.Eventually(t, func() bool { return len(m.listBills("open=true").Bills) == 1 }, func() string { return m.admin("GET", "/rollout/bills?open=true").body })
 			if got := m.openBills(); strings.Join(got, " ") != paid {
 				t.Errorf("open: %s", got)
 			}
@@ -173,7 +174,7 @@ func TestEarlyReadDoesNotResolveAnUnknownOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
-	eventually(t, func() bool { return len(m.listBills("outcome=unknown").Bills) == 0 }, func() string { return m.admin("GET", "/rollout/bills?outcome=unknown").body })
+	proxytest.Eventually(t, func() bool { return len(m.listBills("outcome=unknown").Bills) == 0 }, func() string { return m.admin("GET", "/rollout/bills?outcome=unknown").body })
 }
 
 // A minute after a create without an answer, the reply "no such bill" resolves it.

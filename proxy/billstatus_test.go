@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 )
 
@@ -29,7 +30,7 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	}
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	var b rollout.Bill
-	eventually(t, func() bool { b = see(); return b.ReadAs != nil && b.Ledger.State == "owned" }, func() string { return "the ledger does not have the create" }) // it is recorded after the answer
+	proxytest.Eventually(t, func() bool { b = see(); return b.ReadAs != nil && b.Ledger.State == "owned" }, func() string { return "the ledger does not have the create" }) // it is recorded after the answer
 	if b.Partner != partner[:12] || b.Ledger == nil || b.Ledger.Owner != "old" || b.Ledger.State != "owned" || b.ReadAs == nil || b.ReadAs.Merchant != "demo-store" {
 		t.Errorf("%+v", b)
 	}

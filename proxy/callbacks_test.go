@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 
@@ -69,16 +70,7 @@ func (r *callbackGateway) nthCallback(n int) received {
 // waitFor polls until so is true.
 func (r *callbackGateway) waitFor(what string, so func() bool) {
 	r.t.Helper()
-	tick, late := time.NewTicker(5*time.Millisecond), time.NewTimer(testTimeout)
-	defer tick.Stop()
-	defer late.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-late.C:
-			r.t.Fatalf("no %s\n%s", what, r.logs)
-		}
-	}
+	proxytest.Eventually(r.t, so, func() string { return fmt.Sprintf("no %s\n%s", what, r.logs) })
 }
 
 // addressAtUpstream returns the callback address in the nth call that the upstream got.
@@ -318,7 +310,7 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	if n := len(r.back.received()); n != 0 {
 		t.Errorf("%d calls reached the upstream", n)
 	}
-	eventually(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		return r.admin("GET", "/-/ready").body == "not ready: the store cannot be written to\n"
 	}, func() string { return "still ready" })
 	if log := r.logs.String(); !strings.Contains(log, "no longer the one that was opened") {

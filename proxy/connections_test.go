@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A connection is closed if its header, body or next request takes longer than timeouts.header, body or idle.
@@ -146,8 +148,8 @@ func TestR15_SlowReaders(t *testing.T) {
 	if _, err := c.Write([]byte(nextCall(q))); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return len(back.received()) == 1 }, func() string { return "no call" })
+	proxytest.Eventually(t, func() bool { return len(back.received()) == 1 }, func() string { return "no call" })
 	p.checkMetric("billbridge_connections 1")
-	eventually(t, func() bool { return strings.Contains(p.admin("GET", "/metrics").body, "billbridge_connections 0\n") },
+	proxytest.Eventually(t, func() bool { return strings.Contains(p.admin("GET", "/metrics").body, "billbridge_connections 0\n") },
 		func() string { return p.admin("GET", "/metrics").body })
 }

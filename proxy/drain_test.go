@@ -97,7 +97,7 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 			p := newProcess(t, strings.Replace(*m.text.Load(), "admin: {", `admin: {token: "letmein", `, 1)+"ready: {store: "+mode+"}\n")
 			token := []string{"Authorization", "Bearer letmein"}
 			// On a busy machine the first pings can take longer than readiness waits.
-			eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" },
+			proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" },
 				func() string { return p.admin("GET", "/-/ready?verbose").body })
 			if got := p.admin("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 1\n") {
 				t.Error("no billbridge_store_up 1")
@@ -105,7 +105,7 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 			if _, err := m.storeDB(t).Exec("ALTER TABLE billbridge_owners RENAME TO gone"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, func() bool {
+			proxytest.Eventually(t, func() bool {
 				return strings.Contains(p.admin("GET", "/-/ready?verbose").body, "cannot be written to")
 			}, func() string { return "no outage" })
 			want := answer{status: 503, body: "not ready: the store cannot be written to\nserving: ok\nstore: the store cannot be written to"}
@@ -129,7 +129,7 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 			if _, err := m.storeDB(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" }, func() string { return "the outage does not end" })
+			proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" }, func() string { return "the outage does not end" })
 		})
 	}
 }
@@ -184,7 +184,7 @@ func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	postgres.closeAll()
-	eventually(t, func() bool { return p.admin("GET", "/-/ready").status == 503 }, func() string { return "no outage" })
+	proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready").status == 503 }, func() string { return "no outage" })
 	for _, path := range []string{"/-/ready", "/-/ready?verbose", "/metrics", "/callbacks", "/store/clock", "/"} {
 		got := p.admin("GET", path)
 		if strings.HasPrefix(path, "/-/ready") && got.status != 503 {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A proxy in front of the gateway that uses Content-Length sees one request here; one that uses the chunks sees two.
@@ -112,7 +114,7 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 			p.checkMetric(fmt.Sprintf(`billbridge_connections %d`, row.most))
 			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row.limit))
 			_ = open[0].Close()
-			eventually(t, func() bool { _, answered := call(); return answered }, func() string { return p.admin("GET", "/metrics").body })
+			proxytest.Eventually(t, func() bool { _, answered := call(); return answered }, func() string { return p.admin("GET", "/metrics").body })
 		})
 	}
 }

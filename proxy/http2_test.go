@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A caller opens 250 streams on one HTTP/2 connection, and sends half of a body of 1 MiB on each. The gateway takes 32 of them, and holds what
@@ -97,7 +99,7 @@ func TestR15_StreamsOfAConnectionAreLimited(t *testing.T) {
 	}
 	held := func() string { return p.admin("GET", "/metrics").body }
 	size := regexp.MustCompile(`(?m)^billbridge_body_bytes (\S+)$`)
-	eventually(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		n, err := strconv.ParseFloat(size.FindStringSubmatch(held())[1], 64)
 		if most := float64(allowed * (half + 16<<10)); err == nil && n > most {
 			t.Fatalf("%v bytes are held, more than %v", n, most)
@@ -108,6 +110,6 @@ func TestR15_StreamsOfAConnectionAreLimited(t *testing.T) {
 		t.Errorf("%d calls reached the upstream", n)
 	}
 	_ = conn.Close()
-	eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
+	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
 	t.Logf("%d of %d streams were refused", refused, attempted)
 }

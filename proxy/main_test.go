@@ -10,11 +10,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // TestMain fails if goroutines are left after all tests of the package.
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := proxytest.Tests{M: m}.Run()
 	http.DefaultClient.CloseIdleConnections()
 	if left := waitFor(func() bool { return len(runningGoroutines()) == 0 }, runningGoroutines); code == 0 && len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "%d goroutines were left:\n\n%s\n", len(left), strings.Join(left, "\n\n"))

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // sendPart opens a connection and sends the header of a call and a part of its body.
@@ -39,7 +41,7 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 		open = append(open, sendPart(t, p, q, 500<<10, part))
 	}
 	held := func() string { return p.admin("GET", "/metrics").body }
-	eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 851968\n") }, held) // 26 chunks of 16 KiB each
+	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 851968\n") }, held) // 26 chunks of 16 KiB each
 	third := sendPart(t, p, q, 500<<10, part)
 	response, err := http.ReadResponse(bufio.NewReader(third), nil)
 	if err != nil {
@@ -54,7 +56,7 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	for _, c := range open {
 		_ = c.Close()
 	}
-	eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
+	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
 	long := strings.Replace(q.body(), "{", "{"+strings.Repeat(" ", 450<<10), 1)
 	if got, err := doRequest(p.client, http.MethodPost, "http://"+p.Address()+q.path(), long); err != nil || got.status != 200 {
 		t.Errorf("%v %+v", err, got)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -81,7 +82,7 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 			// Both backends reply "no such bill" for another one. That counts after the settling period, since a create may be in progress.
 			q, got := newCall("v2", "create").with("billId", "ANOTHER0000000000001"), answer{}
 			asked := len(m.newCalls.received())
-			eventually(t, func() bool { got = m.send(q); return got.status == 200 }, func() string { return got.body })
+			proxytest.Eventually(t, func() bool { got = m.send(q); return got.status == 200 }, func() string { return got.body })
 			got.check(t, "v2", 200, "0000")
 			if len(m.newCalls.received()) == asked {
 				t.Error("the new backend was not probed during the stop")

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // TestAnUpstreamThatHangsTakesNoOtherDown: its breaker opens, and further writes are refused for certain. Calls to the other upstream are
@@ -300,7 +302,7 @@ func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 		}
 		open = append(open, c)
 	}
-	eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 1.00352e+06\n") }, held)
+	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 1.00352e+06\n") }, held)
 	third := dial()
 	_, _ = io.WriteString(third, part) // an error: the answer has come before its end
 	response, err := http.ReadResponse(bufio.NewReader(third), nil)
@@ -314,7 +316,7 @@ func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	for _, c := range open {
 		_ = c.Close()
 	}
-	eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
+	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
 	again := dial()
 	callback := `{"apiKey":"demo-partner-key","billId":"` + demoBill + `","apprState":"F","apprPrice":"30000"}`
 	_, _ = fmt.Fprintf(again, header+"%s", len(callback), callback)

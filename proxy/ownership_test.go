@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 )
@@ -93,7 +94,7 @@ func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 	m.send(newCall("v2", "create")).check(t, "v2", 503, "MAINTAINED_METHOD")
 	m.checkCalls(t, 1, 0) // the old backend was probed
 	var got answer
-	eventually(t, func() bool { got = m.send(newCall("v2", "create")); return got.status == 200 }, func() string { return got.body })
+	proxytest.Eventually(t, func() bool { got = m.send(newCall("v2", "create")); return got.status == 200 }, func() string { return got.body })
 	got.check(t, "v2", 200, "0000")
 	if n := len(m.fresh.Bills()); n != 1 || len(m.old.Bills()) != 0 {
 		t.Errorf("%d bills at the new backend, %d at the old one, want 0 and 1", n, len(m.old.Bills()))

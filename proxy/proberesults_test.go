@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -93,7 +94,7 @@ func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 		}, "")
 		m.send(newCall("v2", "create")).check(t, "v2", 200, code)
 		var o store.Owner
-		eventually(t, func() bool { // it is noted after the answer
+		proxytest.Eventually(t, func() bool { // it is noted after the answer
 			var err error
 			o, err = m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
 			return err == nil && o.Open == 0

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
 
 	"github.com/google/go-cmp/cmp"
@@ -142,7 +143,7 @@ func TestExemplarsOfSampledCalls(t *testing.T) {
 		"query": {"billbridge_request_duration_seconds_bucket"}, "start": {fmt.Sprint(time.Now().Add(-time.Hour).Unix())}, "end": {fmt.Sprint(time.Now().Add(time.Hour).Unix())},
 	}.Encode()
 	stored := ""
-	eventually(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		got, err := doRequest(p.client, http.MethodGet, query, "")
 		stored = got.body
 		return err == nil && strings.Contains(stored, trace)
@@ -151,7 +152,7 @@ func TestExemplarsOfSampledCalls(t *testing.T) {
 		`billbridge_requests_total{operation="bill.create",client="legacy",code="BILL_001"}`, `billbridge_request_duration_seconds_bucket{le="1.0",operation="bill.create"}`,
 		"billbridge_tracing_spans_lost_total", "process_cpu_seconds_total",
 	} {
-		eventually(t, func() bool { return p.value(series) != "" }, func() string { return "Prometheus has no " + series })
+		proxytest.Eventually(t, func() bool { return p.value(series) != "" }, func() string { return "Prometheus has no " + series })
 	}
 }
 
@@ -167,12 +168,12 @@ func TestIncreaseIncludesTheFirstEvent(t *testing.T) {
 		`billbridge_upstream_errors_total{upstream="up",reason="reset"}`,
 	}
 	for _, s := range series {
-		eventually(t, func() bool { return p.value(s) == "0" }, func() string { return s + " is " + p.value(s) })
+		proxytest.Eventually(t, func() bool { return p.value(s) == "0" }, func() string { return s + " is " + p.value(s) })
 	}
 	gateway.send(newCall("legacy", "create")).check(t, "legacy", 502, "null")
 	for _, s := range series {
 		increase := "increase(" + s + "[5m]) > 0"
-		eventually(t, func() bool { return p.value(increase) != "" }, func() string { return s + " is " + p.value(s) + ", and its increase is nothing" })
+		proxytest.Eventually(t, func() bool { return p.value(increase) != "" }, func() string { return s + " is " + p.value(s) + ", and its increase is nothing" })
 	}
 }
 

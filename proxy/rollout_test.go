@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -81,7 +82,7 @@ store: {url: "sqlite:%s"}
 func (m *rolloutGateway) checkCalls(t *testing.T, old, fresh int) {
 	t.Helper()
 	a, b := 0, 0
-	eventually(t, func() bool { // comparisons come later
+	proxytest.Eventually(t, func() bool { // comparisons come later
 		a, b = len(m.oldCalls.received()), len(m.newCalls.received())
 		return a >= old && b >= fresh
 	}, func() string {
@@ -89,20 +90,6 @@ func (m *rolloutGateway) checkCalls(t *testing.T, old, fresh int) {
 	})
 	if a != old || b != fresh {
 		t.Errorf("%d calls at the old backend and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
-	}
-}
-
-// eventually polls until is returns true.
-func eventually(t testing.TB, is func() bool, otherwise func() string) {
-	t.Helper()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for late := time.After(testTimeout); !is(); {
-		select {
-		case <-look.C:
-		case <-late:
-			t.Fatal(otherwise())
-		}
 	}
 }
 

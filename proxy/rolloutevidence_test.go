@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
@@ -24,7 +25,7 @@ import (
 func (p *process) report(t *testing.T, far func(rollout.Report) bool) (r rollout.Report) {
 	t.Helper()
 	body := ""
-	eventually(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		got := p.admin("GET", "/rollout/report")
 		body = got.body
 		r = rollout.Report{}
@@ -171,7 +172,7 @@ func TestStopWarnsOfBillsOnlyTheNewBackendCanCarry(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
 	m.send(newCall("v2", "create").with("sendType", "URL")).check(t, "v2", 200, "0000")
-	eventually(t, func() bool { return strings.Contains(m.admin("GET", "/rollout/report").body, `"calls"`) }, func() string { return m.logs.String() })
+	proxytest.Eventually(t, func() bool { return strings.Contains(m.admin("GET", "/rollout/report").body, `"calls"`) }, func() string { return m.logs.String() })
 	got := m.admin("POST", "/rollout/stop?by=anna")
 	if got.status != http.StatusConflict || !strings.Contains(got.body, "old cannot carry bill.create: BILL_010 bill.sendType (calls: 1, the last at ") {
 		t.Errorf("%d %s", got.status, got.body)

@@ -136,11 +136,11 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 		k := newKept(t, url, nil)
 		k.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 		k.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001") // the backend may use the second address, too
-		eventually(t, func() bool { r := k.rows(); return r["proven"] == 1 && r["seen"] == 1 && r["addresses"] == 2 }, func() string { return fmt.Sprint(k.rows()) })
+		proxytest.Eventually(t, func() bool { r := k.rows(); return r["proven"] == 1 && r["seen"] == 1 && r["addresses"] == 2 }, func() string { return fmt.Sprint(k.rows()) })
 		before, size := k.rows(), k.size()
-		keys := proxytest.Size(6_000, 30_000)
+		keys := proxytest.Size(3_000, 30_000)
 		if size == 0 || raceDetector {
-			keys = 3000
+			keys = 3_000
 		}
 		if codes := k.flood(keys, func(i int) string { return fmt.Sprintf("%032d", i) }); codes["PARTNER_003"] != keys {
 			t.Errorf("codes %v", codes)
@@ -152,7 +152,7 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 			owners, now["owners"], now["counts"], want["owners"], want["counts"] = now["owners"], 0, 0, 0, 0
 			return cmp.Diff(want, now)
 		}
-		eventually(t, func() bool { return same() == "" }, func() string { return "rows at once: -before +after\n" + same() })
+		proxytest.Eventually(t, func() bool { return same() == "" }, func() string { return "rows at once: -before +after\n" + same() })
 		t.Logf("%d calls: %d rows and %d bytes, then %d rows of the ledger and %d bytes", keys, before["owners"], size, owners, k.size())
 		s, err := store.Open(t.Context(), url)
 		if err != nil {
@@ -213,7 +213,7 @@ func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		eventually(t, func() bool { may, err := s.MayHold(t.Context(), partner.Of(demoKey)); return may && err == nil }, func() string { return "no success was recorded" })
+		proxytest.Eventually(t, func() bool { may, err := s.MayHold(t.Context(), partner.Of(demoKey)); return may && err == nil }, func() string { return "no success was recorded" })
 		k.send(q).check(t, "v2", 200, "0000")
 		if after := k.rows(); after["addresses"] != before["addresses"]+1 {
 			t.Errorf("%v, and before %v", after, before)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -154,10 +155,10 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 		got := make(chan answer, 1)
 		began := time.Now()
 		go func() { got <- m.send(newCall("v2", "create")) }()
-		eventually(t, func() bool { return time.Since(began) > 300*time.Millisecond }, func() string { return "time stands still" })
+		proxytest.Eventually(t, func() bool { return time.Since(began) > 300*time.Millisecond }, func() string { return "time stands still" })
 		release()
 		late(t, m, receive(t, got, "the answer"))
-		eventually(t, func() bool {
+		proxytest.Eventually(t, func() bool {
 			o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
 			return err == nil && o.State == store.Released
 		}, func() string { return "the bill is not released" })
@@ -191,7 +192,7 @@ func TestWaitingWriteIsNotSentAfterItsCallerLeft(t *testing.T) {
 	go func() { first <- p.send(newCall("v2", "create")) }()
 	receive(t, g.reached, "the first create")
 	leave, ended := m.sendAndLeave(newCall("v2", "create").with("billId", "SECOND00000000000001"))
-	eventually(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		return strings.Contains(p.admin("GET", "/metrics").body, `billbridge_upstream_waiting{upstream="only"} 1`)
 	}, func() string { return "the second call does not wait" })
 	leave()

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
 )
 
@@ -255,16 +255,13 @@ func TestR38_Drain(t *testing.T) {
 	if got := p.admin("GET", "/-/ready"); got.status != 503 {
 		t.Errorf("/-/ready during the drain: %d %s", got.status, got.body)
 	}
-	for deadline := time.Now().Add(testTimeout); ; { // the listener closes right after
+	proxytest.Eventually(t, func() bool { // the listener closes right after
 		conn, err := net.Dial("tcp", p.Address())
-		if err != nil {
-			break
+		if err == nil {
+			_ = conn.Close()
 		}
-		_ = conn.Close()
-		if time.Now().After(deadline) {
-			t.Fatal("new connections are accepted during the drain")
-		}
-	}
+		return err != nil
+	}, func() string { return "new connections are accepted during the drain" })
 	select {
 	case err := <-p.ended:
 		t.Fatalf("the server ended with calls under way: %v", err)

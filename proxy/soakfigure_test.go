@@ -8,6 +8,8 @@ import (
 	"runtime/pprof"
 	"strings"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A soakFigure is what a process holds.
@@ -64,15 +66,7 @@ func (s *soak) measure() (f soakFigure) {
 // await looks until something is so, and says what is not.
 func (s *soak) await(what func() string) {
 	s.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(wireTimeout); what() != ""; {
-		select {
-		case <-tick.C:
-		case <-late:
-			s.t.Fatal(what())
-		}
-	}
+	proxytest.Eventually(s.t, func() bool { return what() == "" }, what)
 }
 
 // settle waits until every callback is delivered and nothing of the load runs any more, and measures.

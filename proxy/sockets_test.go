@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
 )
 
@@ -59,7 +60,7 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 			if when == "late" { // send_within is over before the gateway starts
 				text = strings.Replace(text, "}}", "}, other: {form: v2, url: \"http://127.0.0.1:1\"}}", 1) +
 					"route: {default: up}\nrollout: {old: up, new: other, bills: shared, send_within: 200ms}\n"
-				eventually(t, func() bool { return time.Since(sent) > 400*time.Millisecond }, func() string { return "the clock stands still" })
+				proxytest.Eventually(t, func() bool { return time.Since(sent) > 400*time.Millisecond }, func() string { return "the clock stands still" })
 			}
 			p := newProcessOnSockets(t, text, map[string]net.Listener{"listen": l})
 			if when == "gone" {
@@ -180,7 +181,7 @@ func TestReadinessIsAnsweredWhileTheStoreHangs(t *testing.T) {
 	p := newProcess(t, *m.text.Load()+"ready: {store: reported}\n")
 	release := holdStore(t, m)
 	defer release()
-	eventually(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		return strings.Contains(p.admin("GET", "/-/ready?verbose").body, "cannot be written to")
 	}, func() string { return "no outage" })
 	var probes sync.WaitGroup

@@ -29,7 +29,7 @@ func TestNotReadyWhileNoBillCanBeCreated(t *testing.T) {
 	m.send(newCall("v2", "create")).check(t, "v2", 503, "MAINTAINED_METHOD")
 	ready := func(status int) {
 		t.Helper()
-		eventually(t, func() bool { return m.admin("GET", "/-/ready").status == status }, func() string { return fmt.Sprintf("/-/ready does not come to %d", status) })
+		proxytest.Eventually(t, func() bool { return m.admin("GET", "/-/ready").status == status }, func() string { return fmt.Sprintf("/-/ready does not come to %d", status) })
 	}
 	ready(503)
 	if _, err := m.storeDB(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
@@ -78,7 +78,7 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 				if then == "it is stored later" {
 					rename("away", "billbridge_audit")
 				}
-				eventually(t, func() bool { return !strings.Contains(m.admin("GET", "/rollout").body, `"unstored"`) }, func() string { return "the stop is not stored" })
+				proxytest.Eventually(t, func() bool { return !strings.Contains(m.admin("GET", "/rollout").body, `"unstored"`) }, func() string { return "the stop is not stored" })
 				r, err := m.store.Rollout(t.Context())
 				if err != nil || r.Stopped.At.IsZero() {
 					t.Errorf("%+v, %v", r, err)
@@ -154,7 +154,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 		listening <- started{s, err}
 	}()
 	client := newClient(t, nil)
-	eventually(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		got, err := doRequest(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
 		return err == nil && got.status == 503 && strings.Contains(got.body, "waiting for its store")
 	}, func() string { return "the admin listener does not answer" })
@@ -178,7 +178,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	var got answer
-	eventually(t, func() bool { // a busy machine may need longer than the first check of the store waits
+	proxytest.Eventually(t, func() bool { // a busy machine may need longer than the first check of the store waits
 		got, err = doRequest(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
 		return err == nil && got.status == 200
 	}, func() string { return fmt.Sprint(got.status, got.body, err) })

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 
@@ -113,7 +114,7 @@ func (r *otlpReceiver) all() []span {
 // waitFor waits for n spans with a name.
 func (r *otlpReceiver) waitFor(t testing.TB, n int, name string) (found []span) {
 	t.Helper()
-	eventually(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		found = nil
 		for _, s := range r.all() {
 			if s.name == name {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 )
@@ -99,7 +100,7 @@ func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 			}
 			left <- err
 		}()
-		eventually(t, func() bool { return len(m.newCalls.received()) > before }, func() string { return "the call did not arrive" })
+		proxytest.Eventually(t, func() bool { return len(m.newCalls.received()) > before }, func() string { return "the call did not arrive" })
 		leave()
 		if err := receive(t, left, "the caller"); err == nil {
 			t.Fatal("the call was answered")

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // fewConnections returns the config of a gateway whose upstream has few connections.
@@ -179,7 +181,7 @@ func TestHungHandshakesReleaseTheirConnections(t *testing.T) {
 		b.send(newCall("legacy", "read")).check(t, "legacy", refused.status, refused.code)
 	}
 	hang.Store(false)
-	eventually(t, func() bool { return b.send(newCall("legacy", "read")).status == http.StatusOK }, func() string { return "it is not called again" })
+	proxytest.Eventually(t, func() bool { return b.send(newCall("legacy", "read")).status == http.StatusOK }, func() string { return "it is not called again" })
 }
 
 // The gauge counts calls while they wait.
@@ -200,6 +202,6 @@ func TestWaitingCallsAreCounted(t *testing.T) {
 		})
 	}
 	want := `billbridge_upstream_waiting{upstream="up"} 2`
-	eventually(t, func() bool { return strings.Contains(b.scrape(), want) }, func() string { return "no " + want + " in\n" + b.scrape() })
+	proxytest.Eventually(t, func() bool { return strings.Contains(b.scrape(), want) }, func() string { return "no " + want + " in\n" + b.scrape() })
 	b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 1`)
 }

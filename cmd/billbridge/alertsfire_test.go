@@ -153,10 +153,10 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 		}
 		return found
 	}
-	awaitTrue(t, func() string { return fmt.Sprint(firing()) }, func() bool {
+	proxytest.Eventually(t, func() bool {
 		scraped := len(prometheus.query("count_over_time(up[1m]) > 2 and up == 1")) == len(gateways) // a counter needs two values
 		return scraped && cmp.Equal(firing(), map[string]bool{"BillbridgeRolloutNotBegun of rollout": true, "BillbridgeStoreClock of rollout": true})
-	})
+	}, func() string { return fmt.Sprint(firing()) })
 
 	moving.provoke() // the first one, as the verdicts are counted every 15 s
 	calls.provoke()
@@ -165,7 +165,7 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 	awaitFired := func(skip ...string) {
 		t.Helper()
 		var silent []string
-		awaitTrue(t, func() string { return "silent:\n" + strings.Join(silent, "\n") }, func() bool {
+		proxytest.Eventually(t, func() bool {
 			silent = nil
 			fired := prometheus.query(`last_over_time(ALERTS{alertstate="firing"}[10m])`)
 			for _, p := range provocations {
@@ -174,7 +174,7 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 				}
 			}
 			return len(silent) == 0
-		})
+		}, func() string { return "silent:\n" + strings.Join(silent, "\n") })
 	}
 	storeAlerts := []string{"StoreDown", "LedgerUnreachable", "CallbacksNotStored"}
 	awaitFired(append(storeAlerts, "InstanceDown", "Down")...)

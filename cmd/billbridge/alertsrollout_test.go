@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -102,9 +103,9 @@ func (f *rolloutFaults) provokeCallbacks() {
 			httpCall(f.t, http.MethodPost, f.callback, strings.ReplaceAll(body, "BILL", bill))
 		}
 	}
-	awaitTrue(f.t, func() string { return "no callback was forbidden" }, func() bool {
+	proxytest.Eventually(f.t, func() bool {
 		return strings.Contains(f.run("callbacks", "list", "--state", "waiting"), "forbidden 403")
-	})
+	}, func() string { return "no callback was forbidden" })
 	execSQL(f.t, f.storeFile, "UPDATE billbridge_callbacks SET received = received - 7200000 WHERE state = 'waiting'")
 }
 

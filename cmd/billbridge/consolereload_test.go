@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // The page of the config reads the config again, and shows a mistake at its line, also one that a reload by a signal found.
@@ -66,8 +68,8 @@ func TestConsoleShowsMistakesInTheConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	var page string
-	awaitTrue(t, func() string { return page }, func() bool {
+	proxytest.Eventually(t, func() bool {
 		_, page = call(http.MethodGet, "/config")
 		return strings.Contains(page, "billbridge.yaml:5:10")
-	})
+	}, func() string { return page })
 }

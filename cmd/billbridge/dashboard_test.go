@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A panelQuery is a query of the dashboard.
@@ -58,7 +60,7 @@ func TestDashboardQueriesReturnData(t *testing.T) {
 		name := v.Get("name").String()
 		if m := labelValues.FindStringSubmatch(v.Get("definition").String()); m != nil {
 			expr := replaceVariables(m[1], values)[0]
-			awaitTrue(t, func() string { return "variable " + name + ": " + expr }, func() bool { return prometheus.hasData(expr, m[2]) })
+			proxytest.Eventually(t, func() bool { return prometheus.hasData(expr, m[2]) }, func() string { return "variable " + name + ": " + expr })
 			found := map[string]bool{}
 			for _, series := range prometheus.query(expr) {
 				found[series.Get("metric."+m[2]).String()] = true
@@ -75,7 +77,7 @@ func TestDashboardQueriesReturnData(t *testing.T) {
 			labels = append(labels, m[1])
 		}
 		for _, expr := range replaceVariables(q.expr, values) {
-			awaitTrue(t, func() string { return q.row + ", " + q.panel + ": no data for " + expr }, func() bool { return prometheus.hasData(expr, labels...) })
+			proxytest.Eventually(t, func() bool { return prometheus.hasData(expr, labels...) }, func() string { return q.row + ", " + q.panel + ": no data for " + expr })
 		}
 	}
 	t.Logf("%d queries of %d rows return data", len(queries), len(rows))

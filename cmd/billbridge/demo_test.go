@@ -9,27 +9,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 )
-
-// awaitTrue polls a condition until it is true.
-func awaitTrue(t *testing.T, what func() string, so func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for late := time.After(2 * patience); !so(); {
-		select {
-		case <-ticker.C:
-		case <-late:
-			t.Fatalf("not within %s: %s", 2*patience, what())
-		}
-	}
-}
 
 // A demoProcess is a running demo.
 type demoProcess struct {
@@ -126,7 +111,7 @@ func TestDemoShowsEveryKindOfCall(t *testing.T) {
 		`callbacks_attempts_total{outcome="gone",upstream="old"}`,
 		`callbacks_dead{upstream="old"}`,
 	}
-	awaitTrue(t, func() string { return strings.Join(missing, "\n") }, func() bool {
+	proxytest.Eventually(t, func() bool {
 		text := d.metrics()
 		still := missing[:0:0]
 		for _, series := range missing {
@@ -136,7 +121,7 @@ func TestDemoShowsEveryKindOfCall(t *testing.T) {
 		}
 		missing = still
 		return len(missing) == 0
-	})
+	}, func() string { return strings.Join(missing, "\n") })
 	// A key that no partner has is refused by the backends.
 	if !regexp.MustCompile(`code="PARTNER_003",operation="bill.read"`).MatchString(d.metrics()) {
 		t.Error("no call has a wrong key")
@@ -146,19 +131,19 @@ func TestDemoShowsEveryKindOfCall(t *testing.T) {
 	}
 	short := partner.Of("demo-key-05").Short()
 	var list string
-	awaitTrue(t, func() string { return list }, func() bool { // the first dead ones can be those of the partner with 410
+	proxytest.Eventually(t, func() bool { // the first dead ones can be those of the partner with 410
 		_, list, _ = runCommand(t, false, "callbacks", "list", "--state", "dead", "--partner", short, "--limit", "1", "--admin", d.admin)
 		return strings.Contains(list, "status 503")
-	})
+	}, func() string { return list })
 	id := regexp.MustCompile(`cb_\w+`).FindString(list)
 	if code, out, errs := runCommand(t, false, "callbacks", "replay", id, "--admin", d.admin); code != exitOK {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
 	var shown string
-	awaitTrue(t, func() string { return shown }, func() bool {
+	proxytest.Eventually(t, func() bool {
 		_, shown, _ = runCommand(t, false, "callbacks", "show", id, "--admin", d.admin)
 		return regexp.MustCompile(`(?m)^state +delivered$`).MatchString(shown)
-	})
+	}, func() string { return shown })
 	if _, page := httpCall(t, http.MethodGet, d.admin+"/", ""); !strings.Contains(page, `class="demo"`) {
 		t.Errorf("the console does not say that it shows a demo:\n%s", page)
 	}
@@ -174,12 +159,12 @@ func TestDemoPartnerMovesThroughAllStages(t *testing.T) {
 	short := partner.Of(key).Short()
 	for _, stage := range []string{"shadow", "canary --percent 50", "new", "drained"} {
 		var all string
-		awaitTrue(t, func() string { return stage + ":\n" + all }, func() bool {
+		proxytest.Eventually(t, func() bool {
 			args := append([]string{"rollout", "set", "--partner", short, "--admin", d.admin, "--stage"}, strings.Fields(stage)...)
 			code, out, errs := runCommand(t, false, args...)
 			all = fmt.Sprint(code, out, errs)
 			return code == exitOK
-		})
+		}, func() string { return stage + ":\n" + all })
 		if strings.Contains(all, "forced") {
 			t.Errorf("%s", all)
 		}
@@ -209,9 +194,9 @@ func TestDemoPartnerMovesThroughAllStages(t *testing.T) {
 	}
 	var report string
 	failing := partner.Of("demo-key-03").Short()
-	awaitTrue(t, func() string { return report }, func() bool {
+	proxytest.Eventually(t, func() bool {
 		_, report, _ = runCommand(t, false, "rollout", "report", "--partner", failing, "--admin", d.admin)
 		return regexp.MustCompile(failing + ` \(Quiet Otter Swim Club\) +bill\.read +shadow +FAIL `).MatchString(report)
-	})
+	}, func() string { return report })
 	d.stops(os.Interrupt)
 }

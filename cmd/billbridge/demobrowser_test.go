@@ -86,10 +86,10 @@ func TestDemoInABrowser(t *testing.T) {
 	d := startDemoProcess(t)
 	short := partner.Of("demo-key-05").Short()
 	failed := d.admin + "/deliveries?state=dead&partner=" + short
-	awaitTrue(t, d.metrics, func() bool {
+	proxytest.Eventually(t, func() bool {
 		_, list, _ := runCommand(t, false, "callbacks", "list", "--state", "dead", "--partner", short, "--admin", d.admin)
 		return strings.Count(list, "status 503") >= 2
-	})
+	}, d.metrics)
 	b.open(d.admin + "/")
 	b.click(`nav a[href="/deliveries"]`, ".tabs")
 	b.click(`.tabs a[href*="state=dead"]`, `.tabs a[href*="state=dead"][aria-current]`)
@@ -102,11 +102,11 @@ func TestDemoInABrowser(t *testing.T) {
 	b.do("the name", chromedp.SendKeys(chromedp.CSS(`input[name=by]`), "anna"))
 	b.click("form.narrow button", ".success")
 	var page string
-	awaitTrue(t, func() string { return page }, func() bool {
+	proxytest.Eventually(t, func() bool {
 		b.do("again", chromedp.Reload())
 		page = b.text("main")
 		return strings.Contains(page, "delivered")
-	})
+	}, func() string { return page })
 
 	b.open(failed)
 	b.click(`a[href^="/deliveries/all/replay"]`, "form.narrow")
@@ -119,10 +119,10 @@ func TestDemoInABrowser(t *testing.T) {
 		t.Errorf("the audit log has\n%s", log)
 	}
 
-	awaitTrue(t, d.metrics, func() bool {
+	proxytest.Eventually(t, func() bool {
 		_, list, _ := runCommand(t, false, "bills", "list", "--outcome", "unknown", "--admin", d.admin)
 		return strings.Contains(list, "bill.create")
-	})
+	}, d.metrics)
 	b.open(d.admin + "/bills")
 	b.click(`tbody form button`, `.panel, .notice`)
 	if text := b.text(".panel"); !strings.Contains(text, "has it") {

@@ -16,7 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A loggedGateway is a gateway as a process. Its upstream replies to every resend, and breaks off every destroy.
@@ -207,20 +208,12 @@ func TestLinesAreWrittenWithoutFurtherRequests(t *testing.T) {
 	log := logFile(t)
 	g := startLogged(t, log, "")
 	answered := g.succeed("a", 5)
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for late := time.After(patience); ; {
+	var lost []string
+	proxytest.Eventually(t, func() bool {
 		logged, _ := loggedIDs(t, log)
-		lost := missing(answered, logged)
-		if len(lost) == 0 {
-			break
-		}
-		select {
-		case <-ticker.C:
-		case <-late:
-			t.Fatalf("no lines of %q", lost)
-		}
-	}
+		lost = missing(answered, logged)
+		return len(lost) == 0
+	}, func() string { return fmt.Sprintf("no lines of %q", lost) })
 	g.kill()
 	_, _ = g.end()
 }

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
@@ -126,14 +126,13 @@ func callbackCounters(t *testing.T, g *gateway) map[string]int {
 // awaitNoneWaiting waits until no callback is waiting: then all deliveries are recorded.
 func awaitNoneWaiting(t *testing.T, g *gateway, n int) {
 	t.Helper()
-	for late := time.Now().Add(patience); ; {
-		_, waiting := httpCall(t, http.MethodGet, "http://"+g.operator+"/callbacks?state=waiting&limit=1", "")
-		if waiting == "[]" {
-			return
-		}
-		if t.Failed() || time.Now().After(late) {
-			t.Fatalf("of %d callbacks some still wait: %s", n, waiting)
-		}
+	waiting := ""
+	proxytest.Eventually(t, func() bool {
+		_, waiting = httpCall(t, http.MethodGet, "http://"+g.operator+"/callbacks?state=waiting&limit=1", "")
+		return waiting == "[]" || t.Failed()
+	}, func() string { return fmt.Sprintf("of %d callbacks some still wait: %s", n, waiting) })
+	if t.Failed() {
+		t.FailNow()
 	}
 }
 

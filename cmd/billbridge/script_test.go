@@ -13,6 +13,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"billbridge/proxy/proxytest"
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -20,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the expected outputs of the scr
 
 // TestMain makes this test binary also the program billbridge, which scripts and tests start.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"billbridge": main})
+	testscript.Main(proxytest.Tests{M: m}, map[string]func(){"billbridge": main})
 }
 
 // The scripts run the commands as a shell does. They test arguments, streams, signals and exit codes. In addition to the

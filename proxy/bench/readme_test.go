@@ -6,11 +6,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // The commands in README.md run and print a measurement. The test runs them with minimal load.
 func TestReadmeBenchmarksRun(t *testing.T) {
 	t.Parallel()
+	proxytest.OnlyLong(t)
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

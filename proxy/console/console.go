@@ -14,7 +14,6 @@ package console
 import (
 	"context"
 	"errors"
-	"html/template"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -57,7 +56,7 @@ type Console struct {
 	texts   texts
 	closing <-chan struct{} // closed by Close
 	closed  func()
-	pages   map[string]map[string]*template.Template // by language and name
+	pages   map[string]map[string]lazyPage // by language and name
 
 	lastReading atomic.Pointer[reading]
 }
@@ -77,7 +76,7 @@ func New(o Options) (*Console, error) {
 	closing, closed := context.WithCancel(context.Background())
 	c.closing, c.closed = closing.Done(), closed
 	c.Reloaded(nil)
-	if err := c.parsePages(); err != nil {
+	if err := c.preparePages(); err != nil {
 		return nil, err
 	}
 	for _, r := range c.routes() {

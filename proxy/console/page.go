@@ -14,6 +14,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"billbridge/translate/billing"
@@ -86,9 +87,13 @@ func (c *Console) write(w http.ResponseWriter, r *http.Request, status int, name
 // render executes a block of a page's template.
 func (c *Console) render(r *http.Request, name, block string, data any) ([]byte, error) {
 	lang := language(r)
-	page := c.pages[lang][name]
-	if page == nil {
+	parse := c.pages[lang][name]
+	if parse == nil {
 		return nil, fmt.Errorf("there is no template %s", name)
+	}
+	page, err := parse()
+	if err != nil {
+		return nil, err
 	}
 	v := view{
 		Name: name, Lang: lang, Visitor: visitorOf(r), Demo: c.options.Demo, Version: c.options.Version,
@@ -123,30 +128,26 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	c.refuse(w, r, http.StatusInternalServerError, "error.internal")
 }
 
-// parsePages parses the templates of all pages, once for each language.
-func (c *Console) parsePages() error {
-	all, err := readTexts()
-	if err != nil {
+// A lazyPage returns the templates of a page. They are parsed when the page is shown for the first time.
+type lazyPage func() (*template.Template, error)
+
+// preparePages fills pages.
+func (c *Console) preparePages() error {
+	var err error
+	if c.texts, err = readTexts(); err != nil {
 		return err
 	}
-	c.texts = all
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		return err
 	}
-	c.pages = map[string]map[string]*template.Template{}
+	c.pages = map[string]map[string]lazyPage{}
 	for _, l := range languages {
-		c.pages[l] = map[string]*template.Template{}
-		base, err := template.New("").Funcs(c.functions(all, l)).ParseFS(files, "templates/parts/*.html")
-		if err != nil {
-			return err
-		}
+		c.pages[l] = map[string]lazyPage{}
 		for _, name := range names {
-			page, err := template.Must(base.Clone()).ParseFS(files, name)
-			if err != nil {
-				return err
-			}
-			c.pages[l][strings.TrimSuffix(path.Base(name), ".html")] = page
+			c.pages[l][strings.TrimSuffix(path.Base(name), ".html")] = sync.OnceValues(func() (*template.Template, error) {
+				return template.New("").Funcs(c.functions(c.texts, l)).ParseFS(files, "templates/parts/*.html", name)
+			})
 		}
 	}
 	return nil

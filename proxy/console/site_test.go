@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 	"billbridge/translate"
@@ -203,20 +205,11 @@ func (s *site) get(path string) string {
 // await waits until the text at an address has a part.
 func (s *site) await(path, part string) {
 	s.t.Helper()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	end := time.After(patience)
-	for {
-		text := s.get(path)
-		if strings.Contains(text, part) {
-			return
-		}
-		select {
-		case <-poll.C:
-		case <-end:
-			s.t.Fatalf("%s has no %q: %s", path, part, text)
-		}
-	}
+	var text string
+	proxytest.Eventually(s.t, func() bool {
+		text = s.get(path)
+		return strings.Contains(text, part)
+	}, func() string { return fmt.Sprintf("%s has no %q: %s", path, part, text) })
 }
 
 // linkOn returns the first address on a page that begins with a prefix and has more after it.
@@ -250,3 +243,5 @@ func TestLivePagesEndWithTheGateway(t *testing.T) {
 		t.Errorf("the page ends with %v after %q", err, rest)
 	}
 }
+
+func TestMain(m *testing.M) { os.Exit(proxytest.Tests{M: m}.Run()) }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"billbridge/translate/wording"
 
@@ -28,7 +29,8 @@ var textFiles embed.FS
 // texts are the texts by key and language.
 type texts map[string]map[string]string
 
-func readTexts() (texts, error) {
+// readTexts reads the texts of the pages, once.
+var readTexts = sync.OnceValues(func() (texts, error) {
 	names, err := fs.Glob(textFiles, "text/*.yaml")
 	if err != nil {
 		return nil, err
@@ -51,7 +53,7 @@ func readTexts() (texts, error) {
 		}
 	}
 	return all, nil
-}
+})
 
 // t returns the text of a key, formatted as by fmt.Sprintf. An unknown key is an error.
 func (x texts) t(language, key string, args ...any) (string, error) {

@@ -17,24 +17,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 const soon = time.Millisecond // IdleAfter of these tests
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, holds func() bool, otherwise string) {
-	t.Helper()
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	late := time.After(20 * time.Second)
-	for !holds() {
-		select {
-		case <-look.C:
-		case <-late:
-			t.Fatal(otherwise)
-		}
-	}
-}
 
 // admitted counts open connections. It fails the test if one is released twice.
 func admitted(t *testing.T) (admit func(net.Addr) (func(), bool), open func() int64) {
@@ -118,7 +105,7 @@ func TestIdleConnectionsLoseNothing(t *testing.T) {
 			if resumed.Load() == 0 {
 				t.Error("no connection was ever idle: the test shows nothing")
 			}
-			eventually(t, func() bool { return open() == 0 && s.idle() == 0 }, "connections are left")
+			proxytest.Eventually(t, func() bool { return open() == 0 && s.idle() == 0 }, func() string { return "connections are left" })
 			t.Logf("%d requests of %d clients", len(requests), clients)
 		})
 	}
@@ -152,7 +139,7 @@ func TestIdleConnectionsAreChecked(t *testing.T) {
 	c := dial(t, s.address, false, "")
 	defer c.Close()
 	call(t, c)
-	eventually(t, func() bool { return s.idle() == 1 }, "the connection is not idle")
+	proxytest.Eventually(t, func() bool { return s.idle() == 1 }, func() string { return "the connection is not idle" })
 	if got := exchange(t, c, post+"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+next); !slices.Equal(got, []int{400}) {
 		t.Errorf("answers %v", got)
 	}
@@ -170,17 +157,17 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	defer closed.Close()
 	call(t, left)
 	call(t, closed)
-	eventually(t, func() bool { return s.idle() == 2 }, "the connections are not idle")
+	proxytest.Eventually(t, func() bool { return s.idle() == 2 }, func() string { return "the connections are not idle" })
 	if open() != 2 {
 		t.Errorf("%d connections count as open", open())
 	}
 	_ = left.Close()
-	eventually(t, func() bool { return s.idle() == 1 && open() == 1 }, "the connection that its client has closed is left")
+	proxytest.Eventually(t, func() bool { return s.idle() == 1 && open() == 1 }, func() string { return "the connection that its client has closed is left" })
 	_ = s.listener.Close()
 	if _, err := closed.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("after the listener was closed: %v", err)
 	}
-	eventually(t, func() bool { return s.idle() == 0 && open() == 0 }, "connections are left")
+	proxytest.Eventually(t, func() bool { return s.idle() == 0 && open() == 0 }, func() string { return "connections are left" })
 }
 
 // The idle timeout of the server counts from the end of the last answer.
@@ -373,7 +360,7 @@ func TestPartialRequestIsNotIdle(t *testing.T) {
 	defer c.Close()
 	call(t, c)
 	_, _ = io.WriteString(c, "POST /a HT")
-	eventually(t, func() bool { return s.idle() == 0 }, "it counts as idle")
+	proxytest.Eventually(t, func() bool { return s.idle() == 0 }, func() string { return "it counts as idle" })
 	_, _ = io.WriteString(c, strings.TrimPrefix(post, "POST /a HT")+"Connection: close\r\nContent-Length: 2\r\n\r\n")
 	if got := exchange(t, c, "{}"); !slices.Equal(got, []int{200}) {
 		t.Errorf("answers %v", got)

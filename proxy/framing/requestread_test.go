@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 type connKey struct{}
@@ -102,11 +104,11 @@ func TestRequestRead(t *testing.T) {
 							t.Errorf("request %d of %q: %s", i, row.first, answer)
 						}
 					}
-					eventually(t, func() bool {
+					proxytest.Eventually(t, func() bool {
 						l.mu.Lock()
 						defer l.mu.Unlock()
 						return len(l.idle) == 1
-					}, "the connection is not idle")
+					}, func() string { return "the connection is not idle" })
 				}
 			}
 		})

@@ -85,22 +85,14 @@ func TestChangeTakesEffectAtOtherReplicas(t *testing.T) {
 		over := make(chan struct{})
 		go func() { defer close(over); there.Run(ctx) }()
 		defer func() { stop(); <-over }()
-		look := time.NewTicker(10 * time.Millisecond)
-		defer look.Stop()
 		reaches := func(target, upstream string) {
 			t.Helper()
 			answers[rollout.Changed](here, "POST", target)
 			here.createsAt("k", upstream, map[string]string{"fresh": "legacy"}[upstream])
-			for late := time.After(5 * time.Second); ; {
-				if route, _ := there.creates("k"); route.Upstream == upstream {
-					return
-				}
-				select {
-				case <-look.C:
-				case <-late:
-					t.Fatalf("%s has not reached the other replica", target)
-				}
-			}
+			proxytest.Eventually(t, func() bool {
+				route, _ := there.creates("k")
+				return route.Upstream == upstream
+			}, func() string { return target + " has not reached the other replica" })
 		}
 		reaches("/rollout/stage?by=a&stage=new&partner="+hash("k")[:12], "fresh")
 		reaches("/rollout/stop?by=a", "legacy")

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
 
@@ -76,19 +78,19 @@ func (p *partner) setAnswer(answer http.HandlerFunc) {
 // awaitCallback waits until no attempt of a bill's callback is due, and returns the callback.
 func (r *rig) awaitCallback(billID, state string, attempts int) sandbox.Callback {
 	r.t.Helper()
-	for late := time.Now().Add(time.Minute); ; {
-		_, body := r.ctl(http.MethodGet, "/callbacks?bill="+billID, "")
-		var list []sandbox.Callback
+	var body string
+	var list []sandbox.Callback
+	proxytest.Eventually(r.t, func() bool {
+		_, body = r.ctl(http.MethodGet, "/callbacks?bill="+billID, "")
+		list = nil
 		if err := json.Unmarshal([]byte(body), &list); err != nil {
 			r.t.Fatal(err)
 		}
-		if len(list) == 1 && list[0].State == state && len(list[0].Attempts) == attempts {
-			return list[0]
-		}
-		if time.Now().After(late) {
-			r.t.Fatalf("no %s callback of %s with %d attempts: %s", state, billID, attempts, body)
-		}
-	}
+		return len(list) == 1 && list[0].State == state && len(list[0].Attempts) == attempts
+	}, func() string {
+		return fmt.Sprintf("no %s callback of %s with %d attempts: %s", state, billID, attempts, body)
+	})
+	return list[0]
 }
 
 // A callback of a payment has the fields of a read at the top level, in the form of the bill. At the address of a

@@ -3,31 +3,33 @@ package sandbox_test
 import (
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
 
 // awaitCallbackOf waits until the callback that reports billState has a state and a number of attempts, and returns it.
 func (r *rig) awaitCallbackOf(billID, billState, state string, attempts int) sandbox.Callback {
 	r.t.Helper()
-	for late := time.Now().Add(time.Minute); ; {
-		list := r.Callbacks()
-		for _, c := range list {
-			if c.BillID == billID && c.BillState == billState && c.State == state && len(c.Attempts) == attempts {
-				return c
-			}
-		}
-		if time.Now().After(late) {
-			r.t.Fatalf("no %s callback of %s in state %s with %d attempts: %s", state, billID, billState, attempts, encode(list))
-		}
-	}
+	var found sandbox.Callback
+	proxytest.Eventually(r.t, func() bool {
+		return slices.ContainsFunc(r.Callbacks(), func(c sandbox.Callback) bool {
+			found = c
+			return c.BillID == billID && c.BillState == billState && c.State == state && len(c.Attempts) == attempts
+		})
+	}, func() string {
+		return fmt.Sprintf("no %s callback of %s in state %s with %d attempts: %s", state, billID, billState, attempts, encode(r.Callbacks()))
+	})
+	return found
 }
 
 // receivedStates returns the states that callbacks reported, in order.

@@ -209,7 +209,7 @@ func TestKnownBackendsAreNotWritten(t *testing.T) {
 		defer release()
 		done := make(chan error, 1)
 		go func() { done <- do() }()
-		waitFor(t, func() bool { return len(done) == 1 || s.Waiting() > 0 })
+		proxytest.Eventually(t, func() bool { return len(done) == 1 || s.Waiting() > 0 }, nil)
 		if s.Waiting() > 0 {
 			t.Fatal("it waits to write")
 		}
@@ -257,7 +257,7 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() { done <- row.do(t, s) }()
-			waitFor(t, func() bool { return waits(t, watch, starting) || len(done) == 1 })
+			proxytest.Eventually(t, func() bool { return waits(t, watch, starting) || len(done) == 1 }, nil)
 			if err := other.Commit(); err != nil {
 				t.Fatal(err)
 			}

@@ -39,7 +39,7 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 		})
 	}
 	for round := range 3 {
-		waitFor(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(acknowledged) >= 300*(round+1) })
+		proxytest.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(acknowledged) >= 300*(round+1) }, nil)
 		mu.Lock()
 		before := append([]string(nil), acknowledged...)
 		mu.Unlock()

@@ -211,9 +211,9 @@ func TestCountsAreAddedOnceAfterAFailure(t *testing.T) {
 			})
 		added <- err
 	}()
-	waitFor(t, func() bool { return s.Waiting() == 1 })
+	proxytest.Eventually(t, func() bool { return s.Waiting() == 1 }, nil)
 	go func() { unset <- s.UnsetStage(t.Context(), partner.Of("one"), "anna", noon) }()
-	waitFor(t, func() bool { return s.Waiting() == 2 })
+	proxytest.Eventually(t, func() bool { return s.Waiting() == 2 }, nil)
 	release()
 	if err := <-added; err != nil {
 		t.Error(err)

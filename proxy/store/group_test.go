@@ -59,7 +59,7 @@ func TestCancelledClaimTakesNothing(t *testing.T) {
 			left <- err
 		}()
 	}
-	waitFor(t, func() bool { return s.Waiting() == 2 })
+	proxytest.Eventually(t, func() bool { return s.Waiting() == 2 }, nil)
 	leave()
 	for range 2 {
 		if err := <-left; !errors.Is(err, context.Canceled) {
@@ -91,7 +91,7 @@ func TestFailedWriteDoesNotFailOthers(t *testing.T) {
 					_, answers[i] = s.Accept(context.Background(), c, time.Minute)
 				})
 			}
-			waitFor(t, func() bool { return s.Waiting() == len(answers) })
+			proxytest.Eventually(t, func() bool { return s.Waiting() == len(answers) }, nil)
 			release()
 			senders.Wait()
 			for i, err := range answers {
@@ -173,7 +173,7 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(victim); url != "" {
 		keepUntilKilled(url, duties[os.Getenv(duty)])
 	}
-	os.Exit(m.Run())
+	os.Exit(proxytest.Tests{M: m}.Run())
 }
 
 // keepUntilKilled writes rows and prints the id of each that was acknowledged.

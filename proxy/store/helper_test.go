@@ -99,18 +99,6 @@ func run(t testing.TB, db *sql.DB, statements ...string) {
 	}
 }
 
-// waitFor polls until a condition is true.
-func waitFor(t testing.TB, so func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !so(); <-ticker.C {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not become so")
-		}
-	}
-}
-
 // callback is a callback received at noon. Its digest is the hash of its id, its order that of its bill.
 func callback(id, bill string) store.Callback {
 	return store.Callback{

@@ -38,7 +38,7 @@ func ownTogether(t *testing.T, s *store.Store, url string, bills, upstreams []st
 			results[i].Create, results[i].err = s.Own(t.Context(), partner.Of("one"), bills[i], upstreams[i], noon, time.Time{})
 		})
 		if !postgres { // in this order
-			waitFor(t, func() bool { return s.Waiting() == i+1 })
+			proxytest.Eventually(t, func() bool { return s.Waiting() == i+1 }, nil)
 		}
 	}
 	release()
@@ -138,7 +138,7 @@ func TestKilledConnectionInABatch(t *testing.T) {
 			}
 		})
 	}
-	waitFor(t, func() bool { return waits(t, watch, victim) })
+	proxytest.Eventually(t, func() bool { return waits(t, watch, victim) }, nil)
 	run(t, watch, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = '"+victim+"'")
 	calling.Wait()
 	run(t, db, "SELECT pg_advisory_unlock("+held+")")

@@ -59,7 +59,7 @@ default_pool_size = 16
 		<-ended
 	})
 	socket := filepath.Join(folder, fmt.Sprint(".s.PGSQL.", port))
-	waitFor(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		select {
 		case err := <-ended:
 			ended <- err
@@ -71,7 +71,7 @@ default_pool_size = 16
 			err = c.Close()
 		}
 		return err == nil
-	})
+	}, nil)
 	return "postgres://postgres@/postgres?" + url.Values{"host": {folder}, "port": {fmt.Sprint(port)}}.Encode()
 }
 

@@ -42,15 +42,15 @@ func TestReplayWaitsForConcurrentClaims(t *testing.T) {
 		}
 		return n
 	}
-	waitFor(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		return count("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = "+held) == 1
-	})
+	}, nil)
 	replayed := make(chan error, 1)
 	go func() { replayed <- replaying.ReplayOne(t.Context(), "a1", "tester", noon) }()
-	waitFor(t, func() bool {
+	proxytest.Eventually(t, func() bool {
 		return len(replayed) == 1 ||
 			count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = '"+operator+"'") == 1
-	})
+	}, nil)
 	var third []string
 	if len(replayed) == 1 {
 		third = ids(claim(t, replicas[2], noon))
@@ -101,7 +101,7 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 			}()
 			<-merging
 			go func() { done <- test.do(t, other) }()
-			waitFor(t, func() bool { return waits(t, watch, doer) || len(done) == 1 })
+			proxytest.Eventually(t, func() bool { return waits(t, watch, doer) || len(done) == 1 }, nil)
 			close(goOn)
 			for who, err := range map[string]error{"who adds": <-added, "the other": <-done} {
 				if err != nil {

@@ -284,7 +284,7 @@ func TestCancelledCallerDoesNotFailOthers(t *testing.T) {
 			go send(patient, "c1", stayed)
 			go send(hasty, "c2", gone)
 			go send(patient, "c3", stayed)
-			waitFor(t, func() bool { return s.Waiting() == 3 })
+			proxytest.Eventually(t, func() bool { return s.Waiting() == 3 }, nil)
 			cancel()
 			if err := <-gone; !errors.Is(err, context.Canceled) {
 				t.Errorf("the one that went: %v", err)

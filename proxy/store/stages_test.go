@@ -307,7 +307,7 @@ func TestKnownPartnersAndBillsAreNotWritten(t *testing.T) {
 	} {
 		done := make(chan error, 1)
 		go func() { done <- do() }()
-		waitFor(t, func() bool { return len(done) == 1 || s.Waiting() > 0 })
+		proxytest.Eventually(t, func() bool { return len(done) == 1 || s.Waiting() > 0 }, nil)
 		if s.Waiting() > 0 {
 			t.Fatalf("%s waits to write", name)
 		}
@@ -325,7 +325,7 @@ func TestFirstSeenOfTwoReplicas(t *testing.T) {
 	seen := make(chan error, 2)
 	for i := range 2 {
 		go func() { seen <- s.Seen(t.Context(), partner.Of("one"), noon.Add(time.Duration(i)*time.Hour)) }()
-		waitFor(t, func() bool { return s.Waiting() == i+1 })
+		proxytest.Eventually(t, func() bool { return s.Waiting() == i+1 }, nil)
 	}
 	release()
 	for range 2 {
