@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // onCutStages runs a test for each of the fifteen requests and each form of an upstream that has its operation.
@@ -55,7 +57,7 @@ func TestR10_RequestsAreCutAtEveryByteForBothUpstreams(t *testing.T) {
 		before := strings.Replace(r.inLength(), "Host: a\r\n", "Host: a\r\nX-Request-Id: before\r\n", 1) // so that the connection is accepted
 		for _, whole := range []string{r.inLength(), r.inChunks()} {
 			head := strings.Index(whole, "\r\n\r\n") + 4
-			for cut := range whole {
+			for cut := range proxytest.Places(len(whole)) {
 				cuts.Add(1)
 				answers, _ := wireAnswers(wireExchange(t, g.Address(), true, before, whole[:cut]))
 				calls, violations := u.seen()
@@ -123,7 +125,7 @@ func TestR23_R26_CallsAreCutAtEveryByteThatTheUpstreamReads(t *testing.T) {
 			calls[0].path, measure.host, len(calls[0].body))) + len(calls[0].body)
 		u := newCutUpstream(t)
 		g = startWireGateway(t, cutConfig(form, u.url), nil)
-		for cut := range length + 1 {
+		for cut := range proxytest.Places(length + 1) {
 			cuts.Add(1)
 			u.at.Store(int64(cut))
 			answers, _ := wireAnswers(wireExchange(t, g.Address(), false, request))
@@ -154,7 +156,10 @@ func TestR27_AnswersAreCutAtEveryByteThatTheCallerReads(t *testing.T) {
 		if calls, violations := u.seen(); len(calls) != 1 || len(violations) > 0 {
 			t.Fatalf("calls %v, violations %q", calls, violations)
 		}
-		for cut := 1; cut < len(whole)-len("Connection: close\r\n"); cut++ {
+		for cut := range proxytest.Places(len(whole) - len("Connection: close\r\n")) {
+			if cut == 0 {
+				continue
+			}
 			cuts.Add(1)
 			c := wireDial(t, g.Address())
 			_, _ = io.WriteString(c, request)

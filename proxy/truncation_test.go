@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A cutCall is one operation in one form, with the reply of an upstream of each form.
@@ -102,7 +104,7 @@ func TestR24_R26_RepliesAreCutAtEveryByte(t *testing.T) {
 					t.Parallel()
 					url, whole, at, calls := truncatingUpstream(t, reply, chunked)
 					b := newGateway(t, oneUpstream(upstream, url, "failures: {explain: 0s}"))
-					for cut := 0; cut <= whole; cut++ {
+					for cut := range proxytest.Places(whole + 1) {
 						at.Store(int64(cut))
 						got := b.post(q.path, q.body)
 						if n := calls.Swap(0); n != 1 {
@@ -142,7 +144,7 @@ func TestR10_RequestsAreCutAtEveryByte(t *testing.T) {
 				"length": head(q.path, fmt.Sprintf("Content-Length: %d\r\n", len(q.body))) + q.body,
 				"chunks": head(q.path, "Transfer-Encoding: chunked\r\n") + fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", half, q.body[:half], len(q.body)-half, q.body[half:]),
 			} {
-				for cut := range len(sent) {
+				for cut := range proxytest.Places(len(sent)) {
 					for _, answer := range b.raw(true, sent[:cut]) {
 						if answer.status < 400 {
 							t.Errorf("%s cut at byte %d of %d: %d %s", kind, cut, len(sent), answer.status, answer.body)

@@ -7,18 +7,23 @@ import (
 	"testing"
 )
 
-// atOnce is how many parallel tests of a package run at the same time: most of them wait for processes, sockets and browsers.
-const atOnce = 8
+// What the flags -parallel and -rapid.checks are unless they are given. Most tests wait for processes, sockets and browsers, so more of
+// them can run at the same time than there are processors. The models have 60 runs in .ci/run and 1,000 in .ci/long.
+const (
+	atOnce = 8
+	checks = 20
+)
 
-// Tests are the tests of a package, for its TestMain. More of them run at the same time than there are processors, unless the
-// flag -parallel says how many.
+// Tests are the tests of a package, for its TestMain.
 type Tests struct{ *testing.M }
 
 // Run runs the tests and returns the exit code.
 func (t Tests) Run() int {
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue && runtime.GOMAXPROCS(0) < atOnce {
-		_ = f.Value.Set(strconv.Itoa(atOnce))
+	for name, value := range map[string]int{"test.parallel": max(atOnce, runtime.GOMAXPROCS(0)), "rapid.checks": checks} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() == f.DefValue {
+			_ = f.Value.Set(strconv.Itoa(value))
+		}
 	}
 	return t.M.Run()
 }

@@ -10,6 +10,8 @@
 package proxytest
 
 import (
+	"iter"
+	"math/rand/v2"
 	"os"
 	"testing"
 )
@@ -31,5 +33,20 @@ func OnlyLong(t testing.TB) {
 	t.Helper()
 	if !Long() {
 		t.Skip("only in the long form, with BILLBRIDGE_LONG=1: it takes long, and what it finds is rare")
+	}
+}
+
+// Places returns the numbers from 0 to below n at which a test tries the same, such as the bytes at which a request is cut. In the
+// long form it returns all of them; otherwise the first, the last, and every fifth from a random one, so that each run tries
+// others.
+func Places(n int) iter.Seq[int] {
+	step := Size(5, 1)
+	from := rand.IntN(step)
+	return func(yield func(int) bool) {
+		for i := range n {
+			if (i%step == from || i == 0 || i == n-1) && !yield(i) {
+				return
+			}
+		}
 	}
 }
