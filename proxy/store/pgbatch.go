@@ -98,7 +98,11 @@ func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
 	slices.SortStableFunc(jobs, func(a, b job) int {
 		return cmp.Or(cmp.Compare(a.entry.Partner, b.entry.Partner), strings.Compare(a.entry.Bill, b.entry.Bill))
 	})
+	since := e.guard.changes.Load()
+	s := <-e.guard.slots
+	defer func() { e.guard.slots <- s }()
 	var batch pgx.Batch
+	batch.Queue(raising, e.guard.next(s)...) // first: if the database is an older one, the server applies nothing
 	for _, j := range jobs {
 		statement, args := j.entry.statement()
 		batch.Queue(statement, args...)
@@ -111,6 +115,7 @@ func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
 	return conn.Raw(func(driver any) error {
 		// Without BEGIN and COMMIT all statements of a batch are one transaction. It has ended when the batch is closed.
 		results := driver.(*stdlib.Conn).Conn().SendBatch(ctx, &batch)
+		_, _ = results.Exec() // Close returns its error
 		for _, j := range jobs {
 			tag, err := results.Exec()
 			if err != nil {
@@ -118,6 +123,9 @@ func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
 			}
 			j.entry.applied = tag.RowsAffected() == 1
 		}
-		return results.Close()
+		if err := results.Close(); err != nil {
+			return err
+		}
+		return e.guard.acknowledge(s, since)
 	})
 }

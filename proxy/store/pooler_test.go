@@ -40,6 +40,7 @@ unix_socket_dir = %s
 auth_type = any
 pool_mode = %s
 default_pool_size = 16
+server_reset_query = DEALLOCATE ALL
 `, folder, schema, port, folder, mode), 0o600); err != nil {
 		t.Fatal(err)
 	}

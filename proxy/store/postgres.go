@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,35 +27,43 @@ type postgresEngine struct {
 	db, batches *sql.DB
 	queue       // of entries
 
+	url      string
+	guard    *guard
+	guarding atomic.Bool   // the first server was checked
+	checking chan struct{} // holds one: one check of a server at a time
+	lossless bool          // see Options
+
 	using  sync.RWMutex // read-locked while a transaction runs: close waits for them
 	closed bool
 }
 
-func openPostgres(ctx context.Context, url string) (*postgresEngine, error) {
-	db, err := pool(url, connections-batchesAtOnce)
-	if err != nil {
+func openPostgres(ctx context.Context, url string, o options) (*postgresEngine, error) {
+	e := &postgresEngine{queue: newQueue(), url: url, guard: newGuard(connections), checking: make(chan struct{}, 1), lossless: o.lossless}
+	var err error
+	if e.db, err = pool(url, connections-batchesAtOnce, e.reused, e.connected); err != nil {
 		return nil, err
 	}
-	batches, err := pool(url, batchesAtOnce, forBatches)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
+	if e.batches, err = pool(url, batchesAtOnce, e.reused, e.connected, forBatches); err != nil {
+		return nil, errors.Join(err, e.db.Close())
 	}
-	e := &postgresEngine{db: db, batches: batches, queue: newQueue()}
-	if err := e.prepare(ctx); err != nil {
-		_, _ = db.Close(), batches.Close()
+	if err = e.prepare(ctx); err == nil {
+		err = e.begun(ctx)
+	}
+	if err != nil {
+		_, _ = e.db.Close(), e.batches.Close()
 		return nil, err
 	}
 	go e.recordAll()
 	return e, nil
 }
 
-// pool prepares connections that stay open.
-func pool(url string, most int, prepare ...func(context.Context, *pgx.Conn) error) (*sql.DB, error) {
+// pool prepares connections that stay open. reuse, if it is not nil, can refuse one that was used before.
+func pool(url string, most int, reuse func(context.Context, *pgx.Conn) error, prepare ...func(context.Context, *pgx.Conn) error) (*sql.DB, error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
-	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+	afterConnect := stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		// A server may be configured not to wait for its disk, but what is acknowledged must be on it (requirement R30).
 		if _, err := c.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"); err != nil {
 			return err
@@ -68,7 +77,12 @@ func pool(url string, most int, prepare ...func(context.Context, *pgx.Conn) erro
 			}
 		}
 		return err
-	}))
+	})
+	options := []stdlib.OptionOpenDB{afterConnect}
+	if reuse != nil {
+		options = append(options, stdlib.OptionResetSession(reuse))
+	}
+	db := stdlib.OpenDB(*config, options...)
 	db.SetMaxOpenConns(most)
 	db.SetMaxIdleConns(most)
 	db.SetConnMaxIdleTime(5 * time.Minute)
@@ -94,12 +108,13 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// Unreachable reports whether an error of Open may be temporary: PostgreSQL does not answer, is starting, or has no free
+// Unreachable reports whether an error of Open may be temporary: PostgreSQL does not answer, is starting, is read-only, or has no free
 // connection.
 func Unreachable(err error) bool {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
-		return strings.HasPrefix(refused.Code, "57P") || strings.HasPrefix(refused.Code, "53")
+		// 25006: it is a standby, and another server is or will be the primary.
+		return strings.HasPrefix(refused.Code, "57P") || strings.HasPrefix(refused.Code, "53") || refused.Code == "25006"
 	}
 	var unconnected *pgconn.ConnectError
 	return errors.As(err, &unconnected)
@@ -188,16 +203,32 @@ func number(key []string) int64 {
 }
 
 func (e *postgresEngine) transaction(ctx context.Context, f func(context.Context, queries) error) error {
+	since := e.guard.changes.Load()
 	// Whatever the server's default, a statement after a lock must see what was committed before the lock was taken.
 	tx, err := e.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
+	if !e.guarding.Load() {
+		if err := f(ctx, tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	s := <-e.guard.slots
+	defer func() { e.guard.slots <- s }()
+	var one int
+	if err := tx.QueryRowContext(ctx, raising, e.guard.next(s)...).Scan(&one); err != nil {
+		return e.fell(err)
+	}
 	if err := f(ctx, tx); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	return e.guard.acknowledge(s, since)
 }
 
 func (e *postgresEngine) write(ctx context.Context, f func(context.Context, queries) error) error {
@@ -218,6 +249,8 @@ func (e *postgresEngine) read(ctx context.Context, f func(context.Context, queri
 	return f(ctx, e.db)
 }
 
+func (e *postgresEngine) guarded() *guard { return e.guard }
+
 func (e *postgresEngine) close() error {
 	e.using.Lock()
 	defer e.using.Unlock()
@@ -227,5 +260,8 @@ func (e *postgresEngine) close() error {
 	e.closed = true
 	close(e.closing)
 	<-e.gone
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	defer cancel()
+	_ = e.guard.leave(ctx, e.db) // if the server does not answer, the rows stay
 	return errors.Join(e.batches.Close(), e.db.Close())
 }

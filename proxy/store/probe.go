@@ -84,7 +84,7 @@ func tryToWrite(ctx context.Context, db *sql.DB, o options) error {
 }
 
 func probePostgres(ctx context.Context, url string, o options) error {
-	db, err := pool(url, 2)
+	db, err := pool(url, 2, nil)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -28,6 +30,8 @@ type sqliteEngine struct {
 	files           []pinned  // none in memory
 	statements      stmtCache // the writer's alone
 	reading         *cachedDB // readers
+	guard           *guard    // of one slot: one transaction runs at a time
+	guarding        bool      // the row of the guard is there; the writer's alone
 
 	queue
 	once   sync.Once
@@ -41,8 +45,11 @@ type pinned struct {
 }
 
 func openSQLite(ctx context.Context, file string, o options) (*sqliteEngine, error) {
-	e := &sqliteEngine{statements: stmtCache{}, queue: newQueue()}
+	e := &sqliteEngine{statements: stmtCache{}, queue: newQueue(), guard: newGuard(1)}
 	err := e.open(ctx, file, o)
+	if err == nil {
+		err = e.begun(ctx)
+	}
 	if err != nil {
 		_ = e.disconnect() // the error is why
 		return nil, explained(err)
@@ -264,6 +271,58 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 }
 
 func (e *sqliteEngine) transaction(ctx context.Context, f func(context.Context, queries) error) error {
+	if !e.guarding {
+		return e.unguarded(ctx, f)
+	}
+	since, own := e.guard.changes.Load(), e.guard.all[0]
+	err := e.unguarded(ctx, func(ctx context.Context, q queries) error {
+		result, err := q.ExecContext(ctx, raisingSQLite, append(e.guard.next(own), time.Now().UnixMilli())...)
+		if err != nil {
+			return err
+		}
+		if raised, err := result.RowsAffected(); err != nil || raised == 0 {
+			return cmp.Or(err, errFailedOver)
+		}
+		return f(ctx, q)
+	})
+	if errors.Is(err, errFailedOver) { // an older copy was put in the place of the file
+		return errors.Join(err, e.find(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	return e.guard.acknowledge(own, since)
+}
+
+// begun starts the guard, after the tables are there.
+func (e *sqliteEngine) begun(ctx context.Context) error {
+	if err := e.find(ctx); err != nil {
+		return err
+	}
+	e.guarding = true
+	return nil
+}
+
+// find looks for the number of this process. If it is lower than the last acknowledged one, the store counts as restored.
+func (e *sqliteEngine) find(ctx context.Context) error {
+	outcome := Proven
+	if err := e.unguarded(ctx, func(ctx context.Context, q queries) error {
+		lost, err := e.guard.find(ctx, q, "", time.Now())
+		if lost {
+			outcome = Lost
+		}
+		if err != nil {
+			return err
+		}
+		return forget(ctx, q, time.Now())
+	}); err != nil {
+		return err
+	}
+	e.guard.settle("", outcome)
+	return nil
+}
+
+func (e *sqliteEngine) unguarded(ctx context.Context, f func(context.Context, queries) error) error {
 	tx, err := e.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -310,10 +369,13 @@ func (e *sqliteEngine) read(ctx context.Context, f func(context.Context, queries
 	return err
 }
 
+func (e *sqliteEngine) guarded() *guard { return e.guard }
+
 func (e *sqliteEngine) close() error {
 	e.once.Do(func() {
 		close(e.closing)
 		<-e.gone
+		_ = e.guard.leave(context.Background(), e.writer)
 		e.closed = e.disconnect()
 	})
 	return e.closed

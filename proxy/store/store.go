@@ -101,6 +101,8 @@ type engine interface {
 	// record applies an entry in a transaction with those of other callers, and sets its applied. As with write, n must not be read
 	// after an error.
 	record(ctx context.Context, n *entry) error
+	// guarded is what recognises that the database was exchanged.
+	guarded() *guard
 	close() error
 }
 
@@ -135,6 +137,8 @@ type options struct {
 	pages int           // how many pages SQLite's file may have; 0 for no limit
 	batch int           // as in Store
 	keys  Keys
+
+	lossless bool // as in Keys
 }
 
 func open(ctx context.Context, url string, o options) (*Store, error) {
@@ -147,7 +151,7 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 		return nil, p.failed(err)
 	}
 	if p.postgres {
-		s.engine, err = openPostgres(ctx, url)
+		s.engine, err = openPostgres(ctx, url, o)
 	} else {
 		s.engine, err = openSQLite(ctx, p.file, o)
 	}
@@ -286,7 +290,7 @@ func write[T any](ctx context.Context, s *Store, doing string, f func(context.Co
 }
 
 // sentinels are the errors that need no context.
-var sentinels = []error{ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, ErrFilter, ErrOtherOwner, errNotOpen, ErrBill, ErrErased}
+var sentinels = []error{ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, errFailedOver, ErrFilter, ErrOtherOwner, errNotOpen, ErrBill, ErrErased}
 
 func failed(doing string, err error) error {
 	if err == nil {

@@ -1,0 +1,219 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// errFailedOver: the database is not the one that the last writes went to, so it is not certain that it has them. What was decided
+// before must be decided again.
+var errFailedOver = errors.New("store: the database was exchanged, by a fail-over or a restore")
+
+// A FailOver is what a gateway concluded when it met another server, or older data.
+type FailOver string
+
+// The conclusions. After Lost and Unproven the store counts as restored from a backup (see [Store.Restored]).
+const (
+	Proven   FailOver = "proven"   // it has all that the running gateways have written
+	Lost     FailOver = "lost"     // it lacks what this gateway has written
+	Unproven FailOver = "unproven" // a gateway that wrote until the fail-over did not say whether its writes are there
+)
+
+// FailOvers are all conclusions.
+var FailOvers = []FailOver{Proven, Lost, Unproven}
+
+// byFailOver is who declares the store restored.
+const byFailOver = "fail-over"
+
+const (
+	// confirmWithin is how long the gateways have to find their numbers on a new server. Each connects at least once a second.
+	confirmWithin = 8 * time.Second
+	confirmPoll   = 100 * time.Millisecond
+	// A gateway counts as running at the time of a fail-over if it wrote within the last minute of the store.
+	aliveWithin = time.Minute
+	// The rows of gateways that ended without removing them stay for a day.
+	rowsOfDead = 24 * time.Hour
+	// leaveWithin is how long the end of a gateway waits for the removal of its rows.
+	leaveWithin = 2 * time.Second
+)
+
+// A guard recognises that the database lacks acknowledged writes: a standby was promoted that had not received them, or an older copy
+// was put in its place.
+//
+// Each transaction raises a number in a row of the gateway, and the guard remembers the number of the last one that was acknowledged. A
+// database whose number is lower is an older one. Transactions at the same time have a row each, so that they do not wait for
+// each other.
+type guard struct {
+	gateway string
+	slots   chan *slot
+	all     []*slot
+
+	mu       sync.Mutex // of what follows, and of the numbers
+	server   string     // on which the numbers were found; "" if that must be looked for
+	meeting  string     // the server that is being checked
+	since    time.Time  // when it was met
+	changes  atomic.Int64
+	outcomes map[FailOver]*atomic.Int64
+}
+
+// A slot is a row of the gateway.
+type slot struct {
+	id    int
+	acked int64 // of the last transaction that was acknowledged
+	tried int64 // of the last transaction, which may have been committed
+}
+
+func newGuard(slots int) *guard {
+	g := &guard{gateway: rand.Text(), slots: make(chan *slot, slots), outcomes: map[FailOver]*atomic.Int64{}}
+	for id := range slots {
+		s := &slot{id: id}
+		g.slots <- s
+		g.all = append(g.all, s)
+	}
+	for _, outcome := range FailOvers {
+		g.outcomes[outcome] = new(atomic.Int64)
+	}
+	return g
+}
+
+// raising raises a number. It fails, and with it the transaction, if the row is missing or its number is lower than the last one that was
+// acknowledged: no row makes a division by zero. A batch is sent at once, so the server itself must stop it.
+const raising = `WITH raised AS (
+		UPDATE billbridge_gateways SET number = $1, at = floor(extract(epoch FROM clock_timestamp()) * 1000)
+		WHERE gateway = $2 AND slot = $3 AND number >= $4 RETURNING 1)
+	SELECT 1 / count(*) FROM raised`
+
+// raisingSQLite changes no row instead.
+const raisingSQLite = "UPDATE billbridge_gateways SET number = $1, at = $5 WHERE gateway = $2 AND slot = $3 AND number >= $4"
+
+// next begins a transaction: it returns the arguments of the statement that raises the number.
+func (g *guard) next(s *slot) []any {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.tried++
+	return []any{s.tried, g.gateway, s.id, s.acked}
+}
+
+// acknowledge ends a transaction that was committed. If the database was exchanged since the transaction began, it is not certain that the
+// new one has it.
+func (g *guard) acknowledge(s *slot, since int64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.changes.Load() != since {
+		return errFailedOver
+	}
+	s.acked = s.tried
+	return nil
+}
+
+// doubt makes every connection be checked before it is used again.
+func (g *guard) doubt() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.server = ""
+}
+
+// trusts reports whether the numbers were found on a server.
+func (g *guard) trusts(server string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.server == server
+}
+
+// settle ends a check. The decisions that were made before it are void.
+func (g *guard) settle(server string, outcome FailOver) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := g.server == "" && g.changes.Load() == 0 && outcome == Proven
+	g.server, g.meeting = server, ""
+	if !first {
+		g.outcomes[outcome].Add(1)
+	}
+	g.changes.Add(1)
+}
+
+// deadline is until when the other gateways can confirm a server.
+func (g *guard) deadline(server string) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.meeting != server {
+		g.meeting, g.since = server, time.Now()
+	}
+	return g.since.Add(confirmWithin)
+}
+
+// find looks for the numbers of this gateway, and reports whether one of them is lower than the last that was acknowledged. Then the
+// store counts as restored. The rows are as in memory afterwards; the first time they are made.
+func (g *guard) find(ctx context.Context, q queries, history string, now time.Time) (lost bool, err error) {
+	g.mu.Lock() // before it reads: what is acknowledged meanwhile would be taken for lost
+	defer g.mu.Unlock()
+	rows, err := q.QueryContext(ctx, "SELECT slot, number FROM billbridge_gateways WHERE gateway = $1", g.gateway)
+	numbers := map[int]int64{}
+	if err := each(rows, err, func(row *sql.Rows) error {
+		var id int
+		var number int64
+		err := row.Scan(&id, &number)
+		numbers[id] = number
+		return err
+	}); err != nil {
+		return false, err
+	}
+	subject := ""
+	for _, s := range g.all {
+		if numbers[s.id] < s.acked {
+			subject = fmt.Sprintf("%s: of the writes of this gateway at least %d are missing", Lost, s.acked-numbers[s.id])
+		}
+		if _, err := q.ExecContext(ctx, `
+			INSERT INTO billbridge_gateways (gateway, slot, number, at, history) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (gateway, slot) DO UPDATE SET number = excluded.number, at = excluded.at, history = excluded.history`,
+			g.gateway, s.id, s.tried, now.UnixMilli(), history); err != nil {
+			return false, err
+		}
+	}
+	if subject == "" {
+		return false, nil
+	}
+	return true, lose(ctx, q, subject, history, now)
+}
+
+// lose declares the store restored, and ends the search for numbers on this server for all gateways.
+func lose(ctx context.Context, q queries, subject, history string, now time.Time) error {
+	if _, err := q.ExecContext(ctx, "UPDATE billbridge_gateways SET history = $1 WHERE history <> $1", history); err != nil {
+		return err
+	}
+	return changed(ctx, q, Change{Action: Restored, By: byFailOver, At: now, Subject: subject}, restored)
+}
+
+// unconfirmed is the number of other gateways that ran at the time of the fail-over and have not found their numbers on the new server.
+func (g *guard) unconfirmed(ctx context.Context, q queries, history string) (n int, err error) {
+	err = q.QueryRowContext(ctx, `
+		SELECT count(DISTINCT gateway) FROM billbridge_gateways WHERE gateway <> $1 AND history <> $2
+			AND at >= (SELECT max(at) FROM billbridge_gateways WHERE history <> $2) - $3`,
+		g.gateway, history, aliveWithin.Milliseconds()).Scan(&n)
+	return n, err
+}
+
+// forget removes the rows of gateways that ended long ago.
+func forget(ctx context.Context, q queries, now time.Time) error {
+	_, err := q.ExecContext(ctx, "DELETE FROM billbridge_gateways WHERE at < $1", now.Add(-rowsOfDead).UnixMilli())
+	return err
+}
+
+// leave removes the rows of a gateway that ends: a database that lacks them has all that it wrote.
+func (g *guard) leave(ctx context.Context, q queries) error {
+	_, err := q.ExecContext(ctx, "DELETE FROM billbridge_gateways WHERE gateway = $1", g.gateway)
+	return err
+}
+
+// Generation changes when the gateway has met another server, or older data: what was decided before must be decided again, with the
+// [Store.Rollout] of now. A statement returns data of a new server only after Generation has changed.
+func (s *Store) Generation() int64 { return s.guarded().changes.Load() }
+
+// FailOvers is how often the gateway concluded each [FailOver].
+func (s *Store) FailOvers(outcome FailOver) int64 { return s.guarded().outcomes[outcome].Load() }
