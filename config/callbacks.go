@@ -157,9 +157,23 @@ type Store struct {
 	// Wait is how long the gateway waits at its start for a PostgreSQL server that cannot be reached.
 	Wait DurationOrZero `yaml:"wait"`
 
+	// Failover is whether a fail-over of PostgreSQL can lose what was acknowledged.
+	Failover Failover `yaml:"failover"`
+
 	// Position is the position of the URL in the file, for problems that are found when the store is opened. Its Text is empty.
 	Position translate.Problem `yaml:"-"`
 }
+
+// Failover is what a standby of PostgreSQL has when it is promoted.
+type Failover string
+
+// After a lossy fail-over the new server may lack the last writes. After a lossless one it has all that were acknowledged.
+const (
+	Lossy    Failover = "lossy"
+	Lossless Failover = "lossless"
+)
+
+func (Failover) words() []string { return texts(Lossy, Lossless) }
 
 // Memory is the URL of a store in memory, which is lost when the process ends. A config cannot have it.
 const Memory = "memory:"

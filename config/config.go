@@ -247,7 +247,7 @@ func defaults() *Config {
 		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: PartnerLimit{InFlight: 64}, Connections: 10_000, AddressConnections: 1000, Framing: Strict},
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
 		Failures: Failures{Status: Own, MaskHosts: true, Explain: DurationOrZero(3 * time.Second)},
-		Store:    Store{Wait: DurationOrZero(time.Minute)},
+		Store:    Store{Wait: DurationOrZero(time.Minute), Failover: Lossy},
 		Ready:    Ready{Store: Required},
 		Log:      Log{Flush: DurationOrZero(100 * time.Millisecond), Buffer: 64 << 10, Level: "info", Sample: Sample{OK: 1}},
 	}

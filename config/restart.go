@@ -19,6 +19,7 @@ func (c *Config) NeedsRestart(next *Config) string {
 		{"store.url", next.Store.URL.Reveal() != c.Store.URL.Reveal()},
 		{"store.key", next.Store.Key.Reveal() != c.Store.Key.Reveal()},
 		{"store.old_keys", !slices.EqualFunc(next.Store.OldKeys, c.Store.OldKeys, func(a, b Secret) bool { return a.Reveal() == b.Reveal() })},
+		{"store.failover", next.Store.Failover != c.Store.Failover},
 		{"callbacks.listen", next.callbackListener() != c.callbackListener()},
 	} {
 		if k.changed {

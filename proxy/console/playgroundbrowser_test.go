@@ -49,7 +49,7 @@ func TestPlaygroundInABrowser(t *testing.T) {
 	if !run(p, chromedp.Evaluate[bool](`document.querySelector("textarea[name=document]").value.includes("020") && document.querySelector("textarea[name=overlay]").value !== ""`)) {
 		t.Error("the page has lost what was typed")
 	}
-	p.quiet("playground")
+	p.quiet("playground", "htmx:sendAbort", "htmx:afterRequest") // of a check that the next one, or the next page, replaced
 }
 
 // The shape of a call opens from the page of the call, without a value of it.

@@ -98,10 +98,16 @@ func (s *server) url(schema string) string {
 }
 
 var (
-	forTests      = sync.OnceValues(func() (*server, error) { return start("off") })
-	forBenchmarks = sync.OnceValues(func() (*server, error) { return start("on") })
+	forTests      = sync.OnceValues(func() (*server, error) { return start("off", newData, "") })
+	forBenchmarks = sync.OnceValues(func() (*server, error) { return start("on", newData, "") })
 
 	errMissing = errors.New("PostgreSQL is not installed here: initdb is neither in PATH nor in /usr/lib/postgresql/*/bin")
+)
+
+// What makes the data of a server. It may use the folder of another server, $5.
+const (
+	newData  = `"$2/initdb" -D data -U postgres -A trust -E UTF8 --no-locale --no-sync >initdb.log </dev/null`
+	copyData = `"$2/pg_basebackup" -D data -U postgres -h "$5" -R -X stream -c fast --no-sync >copy.log </dev/null`
 )
 
 // The server hangs on the shell, and the shell on its input: when the process at the other end is gone, killed even,
@@ -109,7 +115,7 @@ var (
 const script = `
 set -e
 cd "$1"
-"$2/initdb" -D data -U postgres -A trust -E UTF8 --no-locale --no-sync >initdb.log </dev/null
+eval "$4"
 "$2/pg_ctl" -D data -s -w -t 120 -l server.log -o "-c fsync=$3 -c full_page_writes=$3 -c max_connections=800 -c listen_addresses='' -c unix_socket_directories='$1'" start </dev/null
 echo ready
 read -r end || true
@@ -117,7 +123,7 @@ read -r end || true
 rm -rf "$1"
 `
 
-func start(fsync string) (*server, error) {
+func start(fsync, data, from string) (*server, error) {
 	bin, err := binaries()
 	if err != nil {
 		return nil, err
@@ -126,7 +132,7 @@ func start(fsync string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := []string{"sh", "-c", script, "sh", folder, bin, fsync}
+	command := []string{"sh", "-c", script, "sh", folder, bin, fsync, data, from}
 	if os.Geteuid() == 0 { // PostgreSQL refuses to run as root
 		account, err := user.Lookup("postgres")
 		if err != nil {

@@ -101,7 +101,31 @@ func (r *Router) Route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	return route, nil
 }
 
+// route decides, and decides again if the store met another server meanwhile: what was read before it may not be true of that one.
 func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
+	if r.store == nil {
+		return r.routeOnce(ctx, c, ask)
+	}
+	for range 2 {
+		generation := r.store.Generation()
+		if r.decided.Load().generation != generation {
+			if err := r.follow(ctx); err != nil {
+				s, d := r.current.Load(), r.decided.Load()
+				return r.withoutLedger(s, situation{position: r.position(s, d, c.Partner), stopped: d.stopped, settled: true}, c, err)
+			}
+		}
+		route, err := r.routeOnce(ctx, c, ask)
+		if r.store.Generation() == generation {
+			return route, err
+		}
+		if err := r.Complete(ctx, route, store.NotSent); err != nil {
+			return Route{}, storeUnavailable(err)
+		}
+	}
+	return Route{}, storeUnavailable(errors.New("the store met another server during the call"))
+}
+
+func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error) {
 	stopping := r.stopping.Load() != nil // before decided: it is cleared only after decided has the stop
 	s, d := r.current.Load(), r.decided.Load()
 	at := situation{

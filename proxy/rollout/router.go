@@ -94,14 +94,15 @@ const wireSettles = 20 * time.Second
 
 // decisions are those of operators, as of one revision.
 type decisions struct {
-	revision int64
-	stopped  bool
-	restored time.Time
-	unbegun  bool      // the store is new, and Begin was not called
-	since    time.Time // when the ledger became incomplete: the later of the restore and the start of the rollout on a new store
-	counted  time.Time // the same by the clock of this process, which no step changes
-	initial  *position // the default; nil is the config's
-	of       map[partner.ID]position
+	revision   int64
+	generation int64 // of the store, see store.Generation
+	stopped    bool
+	restored   time.Time
+	unbegun    bool      // the store is new, and Begin was not called
+	since      time.Time // when the ledger became incomplete: the later of the restore and the start of the rollout on a new store
+	counted    time.Time // the same by the clock of this process, which no step changes
+	initial    *position // the default; nil is the config's
+	of         map[partner.ID]position
 }
 
 // canaries reports whether a partner or the default is in canary.
@@ -319,8 +320,14 @@ func (r *Router) follow(ctx context.Context) error {
 			return err
 		}
 	}
+	generation := r.store.Generation()
 	revision, err := r.store.Revision(ctx)
-	if known := r.decided.Load(); err != nil || revision == known.revision {
+	if now := r.store.Generation(); err == nil && now != generation { // the first connection to another server
+		generation = now
+		revision, err = r.store.Revision(ctx)
+	}
+	known := r.decided.Load()
+	if err != nil || revision == known.revision && generation == known.generation {
 		if err == nil && known.stopped {
 			r.stopping.CompareAndSwap(pending, nil)
 		}
@@ -330,7 +337,7 @@ func (r *Router) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &decisions{revision: decided.Revision, stopped: !decided.Stopped.At.IsZero(), restored: decided.Restored.At, of: map[partner.ID]position{}}
+	d := &decisions{revision: decided.Revision, generation: generation, stopped: !decided.Stopped.At.IsZero(), restored: decided.Restored.At, of: map[partner.ID]position{}}
 	d.unbegun = decided.Begun.At.IsZero() && !decided.Started.IsZero()
 	r.countSettling(d, decided.Started)
 	for _, s := range decided.Stages {
@@ -342,12 +349,36 @@ func (r *Router) follow(ctx context.Context) error {
 		p.forced = s.Forced
 		d.of[s.Partner] = p
 	}
+	if generation != known.generation {
+		r.recorded.Clear() // the store may lack that they were seen
+	}
+	if decided.Restored.By == store.ByFailOver && decided.Restored.At.After(known.restored) {
+		r.failedOver(known, d, decided.Restored.At)
+	}
 	r.decided.Store(d)
 	if d.stopped {
 		r.stopping.CompareAndSwap(pending, nil)
 	}
 	r.metrics.begun.Set(map[bool]float64{false: 1}[d.unbegun])
 	return nil
+}
+
+// failedOver reports that the store lacks acknowledged writes, or may lack some. A kill switch that it lacks is turned on again: that it was
+// turned off at another gateway in the last second is less likely, and an operator can turn it off again.
+func (r *Router) failedOver(known, d *decisions, at time.Time) {
+	stages := 0
+	for id, p := range known.of {
+		if d.of[id] != p {
+			stages++
+		}
+	}
+	r.log.Error("the store lacks acknowledged writes, or it is not certain that it has them: from now on both backends are probed for "+
+		"bills that are not in the ledger, as after billbridge rollout restored. See billbridge rollout audit",
+		"at", at, "stages_that_were_others", stages, "kill_switch_was_lost", known.stopped && !d.stopped)
+	if known.stopped && !d.stopped {
+		d.stopped = true
+		r.stopping.CompareAndSwap(nil, &store.Declaration{By: store.ByFailOver, At: r.now()})
+	}
 }
 
 // countSettling sets the beginning of the settling period of an incomplete ledger. A wrong clock can only make the period longer.

@@ -27,9 +27,9 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 	began := time.Now()
 	for try := 0; ; try++ {
 		opening, cancel := context.WithTimeout(ctx, 30*time.Second)
-		var keys store.Keys
-		keys.Key, keys.Old = c.Store.Keys()
-		opened, err := store.Open(opening, c.Store.URL.Reveal(), keys)
+		options := store.Options{Lossless: c.Store.Failover == config.Lossless}
+		options.Keys.Key, options.Keys.Old = c.Store.Keys()
+		opened, err := store.Open(opening, c.Store.URL.Reveal(), options)
 		cancel()
 		switch {
 		case err == nil:
@@ -63,7 +63,7 @@ func (s *Server) openRelayAndRollout(c *config.Config, registry prometheus.Regis
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if s.store != nil {
-		if err := errors.Join(s.startClock(ctx, registry), registry.Register(s.storeUp())); err != nil {
+		if err := errors.Join(s.startClock(ctx, registry), registry.Register(s.storeUp()), s.countFailOvers(registry)); err != nil {
 			return err
 		}
 		if err := s.recordUpstreams(c); err != nil {

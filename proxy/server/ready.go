@@ -128,6 +128,21 @@ func (p *pinger) run(ended chan struct{}) {
 	close(ended)
 }
 
+// countFailOvers registers billbridge_store_failovers_total.
+func (s *Server) countFailOvers(registry prometheus.Registerer) error {
+	for _, outcome := range store.FailOvers {
+		if err := registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "billbridge_store_failovers_total",
+			Help: "How often the gateway met another server of PostgreSQL, or an older copy of the store, by outcome: it has all writes (proven), " +
+				"lacks some (lost), or it is not known (unproven).",
+			ConstLabels: prometheus.Labels{"outcome": string(outcome)},
+		}, func() float64 { return float64(s.store.FailOvers(outcome)) })); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // storeUp returns the metric billbridge_store_up.
 func (s *Server) storeUp() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{

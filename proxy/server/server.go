@@ -62,6 +62,7 @@ type Server struct {
 	serving       atomic.Bool // a part of readiness
 	storeOptional atomic.Bool // the gateway is ready while the store cannot be written to
 	clockStepped  atomic.Bool // the clock differs from the store's by more than a day, as last logged
+	lossy         atomic.Bool // at the last tick: see checkLossless
 	tls, adminTLS atomic.Pointer[config.KeyPair]
 	tokens        *tokens
 	open          *connections

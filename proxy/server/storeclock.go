@@ -63,7 +63,22 @@ func (s *Server) tick(ctx context.Context) error {
 				"store", clock.StoreTime, "clock", clock.StoreTime.Add(clock.Offset), "ahead", clock.Offset.String())
 		}
 	}
+	s.checkLossless(ctx)
 	return nil
+}
+
+// checkLossless logs when a store that is said to be lossless has no synchronous standby. After a fail-over that is normal for some
+// seconds, so it must be so at two ticks.
+func (s *Server) checkLossless(ctx context.Context) {
+	lossy := false
+	if s.store.Lossless() {
+		synchronous, err := s.store.Synchronous(ctx)
+		lossy = err == nil && !synchronous
+	}
+	if was := s.lossy.Swap(lossy); was && lossy {
+		s.log.Warn("store.failover is lossless, but PostgreSQL does not wait for a standby: after a fail-over acknowledged writes can be missing. "+
+			"Set synchronous_standby_names, and synchronous_commit to on or remote_apply, or remove store.failover", "setting", "store.failover")
+	}
 }
 
 // storeHandler serves on the admin listener:

@@ -28,8 +28,8 @@ const (
 // FailOvers are all conclusions.
 var FailOvers = []FailOver{Proven, Lost, Unproven}
 
-// byFailOver is who declares the store restored.
-const byFailOver = "fail-over"
+// ByFailOver is who declares the store restored after a [FailOver].
+const ByFailOver = "fail-over"
 
 const (
 	// confirmWithin is how long the gateways have to find their numbers on a new server. Each connects at least once a second.
@@ -187,7 +187,7 @@ func lose(ctx context.Context, q queries, subject, history string, now time.Time
 	if _, err := q.ExecContext(ctx, "UPDATE billbridge_gateways SET history = $1 WHERE history <> $1", history); err != nil {
 		return err
 	}
-	return changed(ctx, q, Change{Action: Restored, By: byFailOver, At: now, Subject: subject}, restored)
+	return changed(ctx, q, Change{Action: Restored, By: ByFailOver, At: now, Subject: subject}, restored)
 }
 
 // unconfirmed is the number of other gateways that ran at the time of the fail-over and have not found their numbers on the new server.
@@ -209,6 +209,14 @@ func forget(ctx context.Context, q queries, now time.Time) error {
 func (g *guard) leave(ctx context.Context, q queries) error {
 	_, err := q.ExecContext(ctx, "DELETE FROM billbridge_gateways WHERE gateway = $1", g.gateway)
 	return err
+}
+
+// Lossless reports whether the store was opened with [Options].Lossless, and can have a standby.
+func (s *Store) Lossless() bool { return s.lossless && s.postgres }
+
+// Synchronous reports whether PostgreSQL waits for a standby at each commit.
+func (s *Store) Synchronous(ctx context.Context) (bool, error) {
+	return read(ctx, s, "reading whether there is a synchronous standby", synchronous)
 }
 
 // Generation changes when the gateway has met another server, or older data: what was decided before must be decided again, with the

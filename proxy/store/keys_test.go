@@ -21,7 +21,7 @@ var (
 // openWith opens a store with keys; the first encrypts, if it is not nil.
 func openWith(t testing.TB, url string, key []byte, old ...[]byte) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), url, store.Keys{Key: key, Old: old})
+	s, err := store.Open(t.Context(), url, store.Options{Keys: store.Keys{Key: key, Old: old}})
 	return closed(t, s, err)
 }
 
@@ -102,7 +102,7 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 		bind(t, s, address("a", "b"))
 		accept(t, s, callback("c1", "b"))
 		for _, keys := range []store.Keys{{}, {Key: keyB}, {Old: [][]byte{keyB}}} {
-			_, opened := store.Open(t.Context(), url, keys)
+			_, opened := store.Open(t.Context(), url, store.Options{Keys: keys})
 			for _, err := range []error{opened, store.Probe(t.Context(), url, keys)} {
 				if err == nil || !strings.Contains(err.Error(), "encrypted with the key "+store.KeyID(keyA)+", which is neither store.key nor one of store.old_keys (given: ") ||
 					keys.Key != nil && !strings.Contains(err.Error(), store.KeyID(keyB)) {
@@ -111,7 +111,7 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 			}
 		}
 		for _, key := range [][]byte{{}, keyA[1:], bytes.Repeat(keyA, 2)} {
-			if _, err := store.Open(t.Context(), url, store.Keys{Key: key}); err == nil || !strings.Contains(err.Error(), "but must have 32") {
+			if _, err := store.Open(t.Context(), url, store.Options{Keys: store.Keys{Key: key}}); err == nil || !strings.Contains(err.Error(), "but must have 32") {
 				t.Errorf("%d bytes: %v", len(key), err)
 			}
 		}

@@ -177,3 +177,10 @@ func (e *postgresEngine) fell(err error) error {
 	e.guard.doubt()
 	return errFailedOver
 }
+
+// synchronous reports whether a commit waits until a standby has it on its disk.
+func synchronous(ctx context.Context, q queries) (yes bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT current_setting('synchronous_standby_names') <> ''
+		AND current_setting('synchronous_commit') IN ('on', 'remote_apply')`).Scan(&yes)
+	return yes, err
+}

@@ -75,6 +75,7 @@ var (
 type Store struct {
 	engine
 	postgres bool // the statements differ in a few places
+	lossless bool // as in Options
 	batch    int  // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
 	proven   sync.Map                // partners whose key is known to be valid: partner.ID
@@ -123,8 +124,20 @@ type queries interface {
 // refused and left as they are. No error shows the URL's password. ctx bounds the opening only.
 //
 // A database with rows that none of the keys decrypts is refused.
-func Open(ctx context.Context, url string, keys ...Keys) (*Store, error) {
-	return open(ctx, url, options{busy: 5 * time.Second, batch: 1000, keys: append(keys, Keys{})[0]})
+//
+// If the server is not the one that the gateways used before, Open waits up to 8 seconds for the other gateways to find their writes
+// there (see [FailOver]).
+func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
+	o := append(given, Options{})[0]
+	return open(ctx, url, options{busy: 5 * time.Second, batch: 1000, keys: o.Keys, lossless: o.Lossless})
+}
+
+// Options are what Open does not need to know.
+type Options struct {
+	Keys Keys
+	// Lossless: after a fail-over of PostgreSQL the new server has all that was acknowledged, because a standby confirms each write. So
+	// Open and new connections do not wait for other gateways.
+	Lossless bool
 }
 
 // Narrowed returns the mode that the file of an SQLite store had, if others than its owner had rights to it. Open takes these away. It
@@ -138,7 +151,7 @@ type options struct {
 	batch int           // as in Store
 	keys  Keys
 
-	lossless bool // as in Keys
+	lossless bool // as in Options
 }
 
 func open(ctx context.Context, url string, o options) (*Store, error) {
@@ -146,7 +159,7 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{postgres: p.postgres, batch: o.batch}
+	s := &Store{postgres: p.postgres, batch: o.batch, lossless: o.lossless}
 	if s.keys, err = newKeyring(o.keys); err != nil {
 		return nil, p.failed(err)
 	}

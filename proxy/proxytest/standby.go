@@ -1,0 +1,146 @@
+package proxytest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// A Pair is a primary of PostgreSQL and its asynchronous standby, behind an address that leads to the primary.
+type Pair struct {
+	URL string
+
+	t                testing.TB
+	primary, standby *server
+
+	mu    sync.Mutex
+	to    string // the folder of the server that the address leads to
+	conns map[net.Conn]bool
+}
+
+// NewPair starts both. It is skipped like Postgres. Both end with the test.
+func NewPair(t testing.TB) *Pair {
+	t.Helper()
+	p := &Pair{t: t, conns: map[net.Conn]bool{}}
+	begin := func(data, from string) *server {
+		s, err := start("off", data, from)
+		if errors.Is(err, errMissing) && os.Getenv("CI") != "true" {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal("starting PostgreSQL: ", err)
+		}
+		t.Cleanup(func() { _ = s.leash.Close() })
+		return s
+	}
+	p.primary = begin(newData, "")
+	p.standby = begin(copyData, p.primary.folder)
+	p.to = p.primary.folder
+	folder, err := os.MkdirTemp("", "pg") // a short name: it is part of a socket's
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", filepath.Join(folder, ".s.PGSQL.5432"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { p.serve(listener, &serving) })
+	t.Cleanup(func() {
+		_ = listener.Close()
+		p.cut()
+		serving.Wait()
+		_ = os.RemoveAll(folder)
+	})
+	p.URL = "postgres://postgres@/postgres?" + url.Values{"host": {folder}}.Encode()
+	return p
+}
+
+// serve leads connections to the server of now.
+func (p *Pair) serve(l net.Listener, serving *sync.WaitGroup) {
+	for {
+		caller, err := l.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		server, err := net.Dial("unix", filepath.Join(p.to, ".s.PGSQL.5432"))
+		if err != nil {
+			p.mu.Unlock()
+			_ = caller.Close()
+			continue
+		}
+		p.conns[caller], p.conns[server] = true, true
+		p.mu.Unlock()
+		for _, way := range [][2]net.Conn{{caller, server}, {server, caller}} {
+			serving.Go(func() {
+				_, _ = io.Copy(way[0], way[1])
+				_, _ = way[0].Close(), way[1].Close()
+			})
+		}
+	}
+}
+
+// cut ends all connections.
+func (p *Pair) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	clear(p.conns)
+}
+
+func (p *Pair) query(at *server, statement string) (answer string) {
+	p.t.Helper()
+	db, err := sql.Open("pgx", at.url("public"))
+	if err == nil {
+		defer func() { _ = db.Close() }()
+		var text sql.NullString
+		err = db.QueryRowContext(context.Background(), statement).Scan(&text)
+		answer = text.String
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		p.t.Fatalf("%s: %v", statement, err)
+	}
+	return answer
+}
+
+// Stall makes the standby receive nothing more, after it has all that was written until now.
+func (p *Pair) Stall() {
+	p.t.Helper()
+	at := p.query(p.primary, "SELECT pg_current_wal_flush_lsn()::text")
+	Eventually(p.t, func() bool {
+		return p.query(p.standby, "SELECT (pg_last_wal_replay_lsn() >= '"+at+"')::text") == "true"
+	}, func() string { return "the standby has not received what was written" })
+	db, err := sql.Open("pgx", p.standby.url("public"))
+	if err == nil {
+		_, err = db.Exec("ALTER SYSTEM SET primary_conninfo = ''")
+		_ = db.Close()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.query(p.standby, "SELECT pg_reload_conf()::text")
+	Eventually(p.t, func() bool { return p.query(p.standby, "SELECT count(*)::text FROM pg_stat_wal_receiver") == "0" },
+		func() string { return "the standby still receives" })
+}
+
+// FailOver promotes the standby, and ends the connections to the primary. The address leads to the standby from then on.
+func (p *Pair) FailOver() {
+	p.t.Helper()
+	p.mu.Lock()
+	p.to = p.standby.folder
+	p.mu.Unlock()
+	if p.query(p.standby, "SELECT pg_promote()::text") != "true" {
+		p.t.Fatal("the standby was not promoted")
+	}
+	p.cut()
+}

@@ -1,0 +1,156 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/store"
+)
+
+// outcomes are what gateways concluded.
+func outcomes(gateways ...*store.Store) (all []string) {
+	for _, s := range gateways {
+		text := ""
+		for _, o := range store.FailOvers {
+			for range s.FailOvers(o) {
+				text += string(o) + " "
+			}
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// reconnect makes gateways use the store until they have a connection again, all at the same time.
+func reconnect(t *testing.T, gateways ...*store.Store) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, s := range gateways {
+		all.Go(func() {
+			proxytest.Eventually(t, func() bool { _, err := s.Revision(t.Context()); return err == nil }, nil)
+		})
+	}
+	all.Wait()
+}
+
+// A fail-over to a standby that has everything changes nothing, whether one gateway runs or two.
+func TestFailOverWithoutALossIsProven(t *testing.T) {
+	t.Parallel()
+	p := proxytest.NewPair(t)
+	a, b := open(t, p.URL), open(t, p.URL)
+	for i := range 20 {
+		own(t, a, fmt.Sprint("a", i), "new")
+		own(t, b, fmt.Sprint("b", i), "new")
+	}
+	generation := a.Generation()
+	p.Stall()
+	p.FailOver()
+	reconnect(t, a, b)
+	equal(t, "outcomes", outcomes(a, b), []string{"proven ", "proven "})
+	if r, err := a.Rollout(t.Context()); err != nil || !r.Restored.At.IsZero() {
+		t.Errorf("restored %+v, %v", r.Restored, err)
+	}
+	if a.Generation() == generation {
+		t.Error("what was decided before would not be decided again")
+	}
+	own(t, a, "after", "new")
+}
+
+// A gateway whose acknowledged writes are missing declares the store restored before it uses the new server. The other gateway, whose
+// writes are there, sees that when it can use the new server.
+func TestFailOverThatLostWritesIsNoticed(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(*testing.T, *store.Store) error{
+		"creates": func(t *testing.T, s *store.Store) error {
+			_, err := s.Own(t.Context(), partner.Of("one"), "lost", "new", time.Now(), time.Time{})
+			return err
+		},
+		"kill switch": func(t *testing.T, s *store.Store) error { return s.Stop(t.Context(), "anna", time.Now()) },
+		"canary lowered": func(t *testing.T, s *store.Store) error {
+			return s.SetStage(t.Context(), store.Stage{Stage: "canary", Percent: 10, By: "anna", At: time.Now()})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxytest.NewPair(t)
+			a, b := open(t, p.URL), open(t, p.URL)
+			own(t, b, "kept", "new")
+			p.Stall()
+			if err := write(t, a); err != nil {
+				t.Fatal(err)
+			}
+			p.FailOver()
+			reconnect(t, b, a)
+			equal(t, "outcomes", outcomes(a, b), []string{"lost ", "proven "})
+			r, err := b.Rollout(t.Context())
+			if err != nil || r.Restored.By != store.ByFailOver {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if _, err := a.Owner(t.Context(), partner.Of("one"), "lost"); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("the bill is not lost: %v", err)
+			}
+		})
+	}
+}
+
+// A gateway that was killed before the fail-over cannot say whether its writes are there: neither the one that went on running nor one that
+// starts takes that for granted. A gateway that ended in good order has nothing to say.
+func TestFailOverIsNotProvenWithoutEachGateway(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"killed": "unproven ", "ended": "proven ", "killed, lossless": "proven "} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxytest.NewPair(t)
+			a, err := store.Open(t.Context(), p.URL, store.Options{Lossless: name == "killed, lossless"})
+			closed(t, a, err)
+			b, err := store.Open(t.Context(), p.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own(t, b, "b1", "new")
+			if name == "ended" {
+				if err := b.Close(); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				t.Cleanup(func() { _ = b.Close() }) // it does not connect again: it might as well have been killed
+			}
+			own(t, a, "a1", "new")
+			p.Stall()
+			p.FailOver()
+			reconnect(t, a)
+			equal(t, "outcomes", outcomes(a), []string{want})
+			after, err := store.Open(t.Context(), p.URL, store.Options{Lossless: name == "killed, lossless"})
+			closed(t, after, err)
+			equal(t, "of a gateway that starts later", outcomes(after), []string{""})
+			r, err := after.Rollout(t.Context())
+			if err != nil || (r.Restored.By == store.ByFailOver) != (want == "unproven ") {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// If no gateway ran on through the fail-over, the first that starts finds in the store that they wrote until then.
+func TestFailOverIsNotProvenAfterARestart(t *testing.T) {
+	t.Parallel()
+	p := proxytest.NewPair(t)
+	a, err := store.Open(t.Context(), p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	own(t, a, "a1", "new")
+	p.Stall()
+	own(t, a, "lost", "new")
+	p.FailOver()
+	r, err := open(t, p.URL).Rollout(t.Context())
+	if err != nil || r.Restored.By != store.ByFailOver {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
