@@ -131,6 +131,12 @@ var alertCases = []alertCase{
 		`billbridge_rollout_refused_total{job="b",instance="2",reason="unclear"} 0x9 1x9`, // once
 		`billbridge_rollout_refused_total{job="c",instance="3",reason="barred"} 0+1x19`,
 	}},
+	{"BillbridgeStoreLostWrites", "job=a outcome=lost", "9m", "10m", "The store of job a lacks acknowledged writes after a fail-over, or may lack some (lost).", []string{
+		`billbridge_store_failovers_total{job="a",instance="1",outcome="lost"} 0x9 1x9`,
+		`billbridge_store_failovers_total{job="a",instance="2",outcome="lost"} 0x9 1x9`,
+		`billbridge_store_failovers_total{job="b",instance="3",outcome="proven"} 0x9 1x9`,
+		`billbridge_store_failovers_total{job="b",instance="3",outcome="unproven"} 0x19`,
+	}},
 	{"BillbridgeRolloutNotBegun", "job=a", "9m", "11m", "The store of job a is new, and billbridge rollout begin was not run.", []string{
 		`billbridge_rollout_begun{job="a",instance="1"} 0x19`,
 		`billbridge_rollout_begun{job="b",instance="2"} 1x19`,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
 )
 
 type rolloutStatus struct {
@@ -102,7 +103,7 @@ func printRollout(w *tabwriter.Writer, status rollout.Status) {
 		{"canary", "splits by " + status.Split + "; a bill stays at its owner"},
 		{"settling period", status.Settle},
 		{"stopped", declared(status.Stopped, "new bills are created at "+status.Old)},
-		{"restored", declared(status.Restored, "both backends are probed for bills that are not in the ledger")},
+		{"restored", declared(status.Restored, restoredBy(status.Restored)+"both backends are probed for bills that are not in the ledger")},
 	}
 	lines = append(lines, begunLines(status)...)
 	lines = append(lines, [2]string{"default stage", stageText(status.Default)})
@@ -198,4 +199,12 @@ func billCounts(held []rollout.BillCounts) string {
 		parts = append(parts, part)
 	}
 	return cmp.Or(strings.Join(parts, ", "), "-")
+}
+
+// restoredBy is what happened if no operator has declared the store restored.
+func restoredBy(d *rollout.Declared) string {
+	if d != nil && d.By == store.ByFailOver {
+		return "the store lacks acknowledged writes, or may lack some; "
+	}
+	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"billbridge/proxy"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
 )
 
 // An overviewPage is the data of the page overview.
@@ -124,6 +125,9 @@ func (a *attentions) upstreams(list []proxy.UpstreamStatus) {
 	}
 }
 
+// lostWritesShown is how long after a fail-over the overview shows that the store lacks writes, or may lack some.
+const lostWritesShown = 24 * time.Hour
+
 // rollout returns the state of the rollout, or nil if there is none.
 func (a *attentions) rollout() *rollout.Status {
 	c := a.console
@@ -142,6 +146,9 @@ func (a *attentions) rollout() *rollout.Status {
 		a.add(true, "stopped", "/partners", "overview.stopped", status.Stopped.By, status.Stopped.At.Local().Format(time.RFC3339))
 	case status.Begun == nil && status.Started != nil:
 		a.add(false, "begin", "/partners", "overview.not_begun")
+	}
+	if at := status.Restored; at != nil && at.By == store.ByFailOver && c.options.Now().Sub(at.At) < lostWritesShown {
+		a.add(true, "restored", "/partners", "overview.lost_writes", at.At.Local().Format(time.RFC3339))
 	}
 	var bills rollout.BillList
 	if err := c.call(a.r, c.options.Rollout, http.MethodGet, "/rollout/bills?outcome=unknown&limit=1", nil, &bills); err == nil {

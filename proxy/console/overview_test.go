@@ -15,6 +15,7 @@ import (
 	"billbridge/proxy"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
 )
 
 // An api answers the paths of the admin API with JSON, or with a text. It has no other paths.
@@ -66,6 +67,9 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 		"stopped":         {Options{Rollout: api{"/rollout": rollout.Status{Stopped: &rollout.Declared{By: "anna", At: at}}}}, nil, nil, []string{"problem /partners The kill switch is on, by anna, since " + when}},
 		"stopped here":    {Options{Rollout: api{"/rollout": rollout.Status{Stopped: &rollout.Declared{By: "anna", At: at}, Unstored: true}}}, nil, nil, []string{"problem /partners The kill switch is on, by anna, on this gateway only"}},
 		"not begun":       {Options{Rollout: api{"/rollout": rollout.Status{Started: &at}}}, nil, nil, []string{"notice /partners The rollout has not begun"}},
+		"lost writes":     {Options{Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}, Restored: &rollout.Declared{By: store.ByFailOver, At: time.Now()}}}}, nil, nil, []string{"problem /partners PostgreSQL failed over at "}},
+		"lost long ago":   {Options{Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}, Restored: &rollout.Declared{By: store.ByFailOver, At: time.Now().Add(-25 * time.Hour)}}}}, nil, nil, nil},
+		"restored":        {Options{Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}, Restored: &rollout.Declared{By: "anna", At: time.Now()}}}}, nil, nil, nil},
 		"clock":           {Options{Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}, Clock: &rollout.Clock{Stepped: true}}}}, nil, nil, []string{"problem  The clock differs"}},
 		"reload":          {Options{}, errors.New("billbridge.yaml:1:1: canary"), nil, []string{"problem /config The last reload of the config was refused"}},
 		"unknown":         {Options{}, nil, &proxy.Finished{At: time.Now(), Unknown: true}, []string{"problem /calls?outcome=unknown Writes with an unknown outcome in the last 60 minutes: 1"}},

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
+
+	"modernc.org/sqlite"
 )
 
 // outcomes are what gateways concluded.
@@ -153,4 +156,46 @@ func TestFailOverIsNotProvenAfterARestart(t *testing.T) {
 	if err != nil || r.Restored.By != store.ByFailOver {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// An older copy takes the place of an SQLite file under the running process: its next write is refused, and the store counts as restored.
+func TestOlderCopyOfTheFileIsNoticed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, "sqlite:"+file)
+	own(t, s, "kept", "new")
+	older := filepath.Join(t.TempDir(), "older.db")
+	if _, err := store.Backup(t.Context(), "sqlite:"+file, older, func(_, _ int64) {}); err != nil {
+		t.Fatal(err)
+	}
+	own(t, s, "lost", "new")
+	generation := s.Generation()
+
+	c, err := raw(t, "sqlite:"+file).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Raw(func(driver any) error {
+		restore, err := driver.(interface {
+			NewRestore(string) (*sqlite.Backup, error)
+		}).NewRestore(older)
+		if err == nil {
+			_, err = restore.Step(-1)
+		}
+		return errors.Join(err, restore.Finish())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Own(t.Context(), partner.Of("one"), "lost", "old", time.Now(), time.Time{}); err == nil {
+		t.Error("a create was recorded by what was decided before")
+	}
+	equal(t, "outcomes", outcomes(s), []string{"lost "})
+	r, err := s.Rollout(t.Context())
+	if err != nil || r.Restored.By != store.ByFailOver || s.Generation() == generation {
+		t.Errorf("%+v, %v", r, err)
+	}
+	own(t, s, "lost", "old")
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"testing"
 
 	"billbridge/proxy/partner"
@@ -21,19 +22,19 @@ func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	dump := regexp.MustCompile(`(?m)^\$ (pg_dump .+)$`).FindSubmatch(readme)
-	restore := regexp.MustCompile("`(pg_restore [^`]+)`").FindSubmatch(readme)
+	restore := regexp.MustCompile("`(dropdb [^`]+)`").FindSubmatch(readme)
 	if dump == nil || restore == nil {
 		t.Fatal("README.md does not say how to back up and restore PostgreSQL")
 	}
 	if _, err := exec.LookPath("pg_dump"); err != nil && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
-	at := database(t, "readme")
+	at, server := database(t, "readme"), proxytest.Postgres(t)
 	dir := t.TempDir()
 	types := func(command []byte) {
 		t.Helper()
-		shell := exec.Command("sh", "-c", string(command))
-		shell.Dir, shell.Env = dir, append(os.Environ(), "STORE_URL="+at)
+		shell := exec.Command("sh", "-c", strings.ReplaceAll(string(command), "NAME", "readme"))
+		shell.Dir, shell.Env = dir, append(os.Environ(), "STORE_URL="+at, "SERVER_URL="+strings.Replace(server, "search_path", "application_name", 1))
 		if out, err := shell.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
@@ -46,13 +47,36 @@ func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	types(restore[1])
-	s = open(t, at)
-	if o := ownerOf(t, s, "before"); o.State != store.Owned || o.Upstream != "old" {
-		t.Errorf("a bill from before the backup is %+v", o)
+	checkRestored := func() {
+		t.Helper()
+		s = open(t, at)
+		if o := ownerOf(t, s, "before"); o.State != store.Owned || o.Upstream != "old" {
+			t.Errorf("a bill from before the backup is %+v", o)
+		}
+		if o, err := s.Owner(t.Context(), partner.Of("one"), "after"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("a bill that was made after the backup is %+v, %v", o, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if o, err := s.Owner(t.Context(), partner.Of("one"), "after"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("a bill that was made after the backup is %+v, %v", o, err)
+	checkRestored()
+
+	// A dump of older tables takes the place of newer ones: that is how one goes back to an older version.
+	db := raw(t, at)
+	backToVersion2(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
 	}
+	types(dump[1])
+	checkRestored() // it upgrades the tables
+	types(restore[1])
+	db = raw(t, at)
+	var version int
+	if err := errors.Join(db.QueryRow("SELECT max(version) FROM billbridge_schema").Scan(&version), db.Close()); err != nil || version != 2 {
+		t.Errorf("version %d, %v", version, err)
+	}
+	checkRestored()
 }
 
 // database makes a database of its own in the server of the tests: a restore would empty the one that they share.
