@@ -35,8 +35,9 @@ const (
 	// confirmWithin is how long the gateways have to find their numbers on a new server. Each connects at least once a second.
 	confirmWithin = 8 * time.Second
 	confirmPoll   = 100 * time.Millisecond
-	// A gateway counts as running at the time of a fail-over if it wrote within the last minute of the store.
-	aliveWithin = time.Minute
+	// A gateway counts as running at the time of a fail-over if it wrote in the last two minutes before: each writes at least once a
+	// minute ([Store.Tick]).
+	aliveWithin = 2 * time.Minute
 	// The rows of gateways that ended without removing them stay for a day.
 	rowsOfDead = 24 * time.Hour
 	// leaveWithin is how long the end of a gateway waits for the removal of its rows.
