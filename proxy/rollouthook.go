@@ -145,7 +145,7 @@ func (x *exchange) refuseUnowned(refused *rollout.Refused, note string) {
 	x.fail(f, refused.Text+note)
 }
 
-// recordDenied records that the caller gets "no such bill" as the answer to a write. If it returns a refusal, the caller must get that
+// recordDenied records that the caller gets "no such bill". If it returns a refusal, the caller must get that
 // one instead.
 func (x *exchange) recordDenied() *rollout.Refused {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)

@@ -70,10 +70,12 @@ func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
 	// A create that was recorded before this cannot take effect any more.
 	since := r.now().Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]]))
 	// A create that arrives after this call may be sent: its caller cannot rely on this answer.
-	_, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
+	row, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend has such an id, and none takes it
 		return nil
+	case err == nil && row.State == store.Owned: // since the call was routed: the answer is from before
+		return &Refused{Reason: "making", Text: createOpen}
 	case err == nil:
 		// The ledger has milliseconds. A create that is sent after this answer must not arrive in the same millisecond.
 		time.Sleep(min(time.Millisecond, time.Millisecond-r.now().Sub(r.arrived(c))))

@@ -59,7 +59,7 @@ func TestUnknownBillIsProbedAtBothBackends(t *testing.T) {
 						}
 					}
 					row, err := d.store.Owner(t.Context(), someone, bill)
-					if err == nil && row.State == store.Released && route.Answered && writes { // "no such bill" was recorded
+					if err == nil && row.State == store.Released && route.Answered { // "no such bill" was recorded
 						continue
 					}
 					if (err == nil) != (owner != "") || err == nil && (row.Upstream != owner || row.State != store.Owned) {
@@ -211,5 +211,25 @@ func TestSecondCreateGoesToTheOwner(t *testing.T) {
 	d.made("old", store.Succeeded)
 	if route, err := d.create(); err != nil || route.Reason != "owner" {
 		t.Errorf("%+v, %v", route, err)
+	}
+}
+
+// R44: a read or a write was routed, and then a create of its bill succeeded. "No such bill" is an answer from before that.
+func TestR44_NoSuchBillFromBeforeACreate(t *testing.T) {
+	t.Parallel()
+	for _, writes := range []bool{false, true} {
+		d := newCrossroads(t, rollout.StageDrained)
+		call := rollout.Call{Operation: "bill.other", Writes: writes, Partner: someone, Bill: bill}
+		route, err := d.Route(t.Context(), call, d.ask)
+		if err != nil || !route.Deniable {
+			t.Fatalf("%+v, %v", route, err)
+		}
+		d.made("new", store.Succeeded)
+		if err := d.Deny(t.Context(), call); !refusedFor(err, "making") {
+			t.Errorf("writes %v: %v", writes, err)
+		}
+		if route, err = d.Route(t.Context(), call, d.ask); err != nil || route.Deniable { // its owner decides: no write to the ledger
+			t.Errorf("writes %v: %+v, %v", writes, route, err)
+		}
 	}
 }

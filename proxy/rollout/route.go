@@ -162,7 +162,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	}
 	route, err := r.other(ctx, s, d, at, c, ask)
 	route.pending = at.owner != nil && row.State == store.Pending
-	route.Deniable = c.Writes && row.State != store.Owned
+	route.Deniable = row.State != store.Owned
 	route.recorded, route.ended, route.unknown = at.owner != nil || route.Reason == byProbe || row.Unknown, !row.Ended.IsZero(), row.Unknown
 	return route, err
 }
@@ -177,13 +177,11 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 	route := Route{Upstream: s.backends[to.backend], Reason: byProbe}
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
-		if c.Writes {
-			if at.incomplete() && !r.absentCounts(s, d) {
-				return Route{}, &Refused{Reason: "unclear", Text: ledgerIncomplete}
-			}
-			if refused := r.deny(ctx, s, c); refused != nil {
-				return Route{}, refused
-			}
+		if at.incomplete() && !r.absentCounts(s, d) {
+			return Route{}, &Refused{Reason: "unclear", Text: ledgerIncomplete}
+		}
+		if refused := r.deny(ctx, s, c); refused != nil {
+			return Route{}, refused
 		}
 		route.Answered = true
 		return route, nil
