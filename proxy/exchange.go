@@ -64,6 +64,7 @@ type decision struct {
 type forwarded struct {
 	called  bool          // the upstream was called
 	unknown bool          // a byte of the call may have left, and there is no reply
+	says    billing.Says  // what the reply says
 	took    time.Duration // from getting a connection to the end of the reply
 
 	kept *kept // the messages, for Options.Finished; nil without it
@@ -273,6 +274,9 @@ func (x *exchange) translateReply(status int, body, buffer *bytes.Buffer) (answe
 	if err != nil {
 		x.answerCallError(x.target.upstream.noAnswer(status, err))
 		return nil, false
+	}
+	if x.sent.says = billing.SaysOf(x.call, status); x.route.passThrough {
+		x.sent.says = max(x.sent.says, billing.Nothing) // there is a reply, though it may have no code
 	}
 	x.target.metrics.report("reply", &x.call.Report)
 	if x.route.targets != nil && !x.mayPassOn() {

@@ -114,6 +114,15 @@ func (c *Call) Release() {
 // Code returns the code of the reply in the upstream's form, or "" if the reply was unusable.
 func (c *Call) Code() string { return c.code }
 
+// Means reports whether the code of the reply has one of the meanings in the table.
+func (c *Call) Means(meanings ...Meaning) bool {
+	p := c.translation.reply
+	return p.table.Means(p.table.forms[p.from].name, c.code, meanings...)
+}
+
+// Operation returns the operation of the call.
+func (c *Call) Operation() *Operation { return c.translation.operation }
+
 // Succeeded reports whether the upstream replied with a success.
 func (c *Call) Succeeded() bool { return c.success }
 

@@ -134,6 +134,8 @@ codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERR
 		{name: "a bare body with another status", a: v2(``), b: status(legacy(``), 500), want: evidence.NoAnswer},
 		{name: "a gateway's page", a: v2(``), b: answer("legacy", `<html>`), want: evidence.NoAnswer},
 		{name: "nothing at all", a: v2(``), b: answer("v2", ``), want: evidence.NoAnswer},
+		{name: "no such bill with another status", a: v2(``), b: status(legacyFails("BILL_003"), 500), want: evidence.NoAnswer},
+		{name: "a success with another status", a: v2(``), b: status(answer("v2", `{"billId":"1","apprState":"F"}`), 404), want: evidence.NoAnswer},
 		{name: "maintenance", a: v2(``), b: legacyFails("MAINTAINED_METHOD"), want: evidence.NoAnswer},
 		{name: "an error by a pair", a: v2(``), b: legacyFails("9999"), want: evidence.NoAnswer},
 		{name: "an error beside not found", a: v2Fails("ERROR"), b: legacyFails("9980"), want: evidence.NoAnswer},
