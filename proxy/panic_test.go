@@ -67,7 +67,7 @@ func (w *panicOnHeader) Header() http.Header {
 // The upstream may have executed the write, so the failure must not look like a refusal.
 func TestR40_PanicAfterTheReplyIsAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, replyWith(200, `{"code":"0000","message":"x","data":{"apiKey":"k","billId":"`+demoBill+`"}}`, "Retry-After", "1"))
+	back := newBackend(t, replyWith(200, `{"code":"0000","message":"x","data":{"apiKey":"`+demoKey+`","billId":"`+demoBill+`"}}`, "Retry-After", "1"))
 	b := newGateway(t, oneUpstream("v2", back.url))
 	for _, client := range forms {
 		for op, want := range map[string]wantAnswer{"create": unknown, "destroy": unknown, "read": {500, "ERROR"}} {

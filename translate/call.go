@@ -17,6 +17,7 @@ type Translation struct {
 
 	echoSlots  []int // by slot of the reply: the slot of the request that is echoed there, or -1
 	equalSlots []int // by slot of the reply: the slot of the request that a success must equal, or -1
+	repeated   []int // by slot of the reply: the slot of the request whose value it repeats, or -1
 	// By slot of the reply: the field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secretSlots []bool
 	calls       sync.Pool
@@ -42,6 +43,7 @@ func (t *Translation) link() {
 		}
 		t.echoSlots = append(t.echoSlots, echo)
 		t.equalSlots = append(t.equalSlots, slotOf(0, r.mustEqual))
+		t.repeated = append(t.repeated, slotOf(0, r.repeats))
 		requested := slotOf(0, r.path[0])
 		t.secretSlots = append(t.secretSlots, r.isSecret() || requested >= 0 && t.request.rows[requested].isSecret())
 	}

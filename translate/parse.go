@@ -305,7 +305,8 @@ func (s *source) checkOperation(t *Table, o *Operation, name *yaml.Node, nodes m
 		s.errorf(name, "%s: no_envelope cannot be %s, which has its results under %q", o.Name, t.forms[o.noEnvelope].name, t.forms[o.noEnvelope].result)
 	}
 	if o.noEnvelope >= 0 && !slices.ContainsFunc(o.rows[Reply], func(r *row) bool {
-		return r.path[o.noEnvelope] != "" && (r.mustEqual != "" || r.means != nil)
+		secret := slices.ContainsFunc(o.rows[Request], func(asked *row) bool { return asked.path[0] == r.mustEqual && asked.isSecret() })
+		return r.path[o.noEnvelope] != "" && (r.mustEqual != "" && !secret || r.means != nil) // a secret can be missing
 	}) {
 		s.errorf(name, "%s: no_envelope needs a row of %s in the reply with must_equal_request or means, to recognise a success", o.Name, t.forms[o.noEnvelope].name)
 	}
