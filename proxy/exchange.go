@@ -160,7 +160,7 @@ func (x *exchange) handleCall() {
 		defer x.complete()
 	}
 	if x.target == nil { // a reload has changed the backends of the rollout since newExchange
-		x.fail(unowned, "the backends of the rollout have changed; nothing was sent")
+		x.fail(unowned, "the call cannot be processed now; nothing was sent")
 		return
 	}
 	defer x.keepRows()

@@ -285,7 +285,7 @@ func TestNoSuchBillDoesNotCountRightAfterARestore(t *testing.T) {
 	for _, op := range []string{"create", "destroy", "cancel", "resend", "read"} {
 		got := m.send(newCall("legacy", op))
 		got.check(t, "legacy", 503, "MAINTAINED_METHOD")
-		if !strings.Contains(got.body, "was restored or created a short") {
+		if !strings.Contains(got.body, "it is not certain now whether this bill exists") {
 			t.Errorf("%s: %s", op, got.body)
 		}
 	}

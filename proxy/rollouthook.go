@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -121,7 +122,7 @@ func (x *exchange) mayPassOn() bool {
 	if route.OnlyIfFound {
 		// This backend has not found the bill, and the other one may own it.
 		x.sent.unknown = false
-		x.fail(unowned, "it is not known now which backend owns the bill")
+		x.refuseUnowned(&rollout.Refused{Reason: "unclear", Why: "the backend has not found the bill, and the other one may own it"}, "")
 		return false
 	}
 	// The code alone counts here: the caller may take it for an answer whatever the status is.
@@ -141,8 +142,11 @@ func (x *exchange) refuseUnowned(refused *rollout.Refused, note string) {
 		x.gateway.log.Error("the ledger is unreachable", "id", x.id, "error", refused.Cause.Error())
 	}
 	f := unowned
-	f.reason += ": " + refused.Reason
-	x.fail(f, refused.Text+note)
+	if refused.Permanent { // clients send a call again for ever if its code looks like maintenance
+		f.status, f.code = http.StatusConflict, x.state.config.Table.RefusalCode(x.route.operation.Created != "")
+	}
+	f.reason += ": " + refused.Error()
+	x.fail(f, refused.Text()+note)
 }
 
 // recordDenied records that the caller gets "no such bill". If it returns a refusal, the caller must get that
