@@ -9,7 +9,7 @@ import (
 )
 
 // operationKeys are the keys of an operation besides the forms.
-var operationKeys = []string{"effect", "creates", "sets", "no_envelope", "explain", "result", "request", "reply"}
+var operationKeys = []string{"effect", "creates", "sets", "no_envelope", "explain", "state_returns", "result", "request", "reply"}
 
 // readTable reads the tree into t.
 func (s *source) readTable(t *Table) {
@@ -273,6 +273,8 @@ func (s *source) readOperationKey(t *Table, o *Operation, key, value *yaml.Node)
 		}
 	case "explain":
 		o.Explain = s.boolean(value, "explain")
+	case "state_returns":
+		o.StateReturns = s.boolean(value, "state_returns")
 	case "result":
 		o.list = s.oneOf(value, "result", "list") == "list"
 	case "request", "reply":

@@ -128,10 +128,11 @@ func Advance(storeTime, now time.Time, ran time.Duration) time.Time {
 	return advance(storeTime, now, ran)
 }
 
-// ClaimSQLite and LastOfOrder are statements whose plans are looked at.
+// ClaimSQLite, LastOf and OfOrder are statements whose plans are looked at.
 const (
 	ClaimSQLite = claimSQLite
-	LastOfOrder = lastOfOrder
+	LastOf      = lastOf
+	OfOrder     = ofOrder
 )
 
 // PageWithin is Page with other bounds.
