@@ -62,7 +62,9 @@ func (x *exchange) failUnread(f failure, text string) {
 // refuse answers, in the caller's form, that the call had no effect.
 func (x *exchange) refuse(status int, code, text, reason string) {
 	x.out.code, x.out.reason = code, reason
-	if x.state.config.Failures.Status == config.Always200 {
+	// Clients take any HTTP 200 as the answer to a read: a failure that says nothing about the bill must not look like one.
+	unanswered := x.route != nil && x.route.operation.Effect == translate.Read && (status >= http.StatusInternalServerError || status == http.StatusTooManyRequests)
+	if x.state.config.Failures.Status == config.Always200 && !unanswered {
 		status = http.StatusOK
 	}
 	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, code, text)) // an error means that the caller has disconnected

@@ -25,7 +25,7 @@ func TestR40_Panics(t *testing.T) {
 				b.WrapCalls("up", wreck)
 				for _, op := range operations {
 					got := b.send(newCall(client, op))
-					want := wantAnswer{200, "ERROR"} // with always-200, as a refusal of the gateway
+					want := wantAnswer{500, "ERROR"} // also with always-200, since a read has no answer
 					if isWrite(op) {
 						want = unknown
 					}

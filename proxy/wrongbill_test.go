@@ -26,7 +26,7 @@ func TestSuccessForAnotherBillIsNoAnswer(t *testing.T) {
 				got := b.send(q)
 				want := wantAnswer{502, "null"}
 				if !isWrite(op) {
-					want = wantAnswer{200, "ERROR"} // always-200
+					want = wantAnswer{502, "ERROR"} // also with always-200
 				}
 				got.check(t, client, want.status, want.code)
 				if strings.Contains(got.body, "other-") || strings.Contains(got.body, "9999") {
