@@ -10,6 +10,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // A failure is an answer by which the gateway itself refuses or fails a call: the HTTP status and the code of the catalogue.
@@ -111,6 +112,9 @@ func (x *exchange) answerCallError(err error) {
 // status is never 200, whatever failures.status is.
 func (x *exchange) answerUnknownOutcome(status int, text, reason, explanation string) {
 	x.out.code, x.out.reason = "", reason
+	if billing.Creates(x.route.operation) { // a read does not show the link
+		explanation += " If you need the link of a URL bill: when a read shows the bill, destroy it, and use a new id when a read shows it destroyed."
+	}
 	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, "",
 		"outcome unknown: "+text+". The call may have taken effect: read the bill (or the mapping) before you send it again."+explanation))
 }

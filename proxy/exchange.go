@@ -279,12 +279,12 @@ func (x *exchange) translateReply(status int, body, buffer *bytes.Buffer) (answe
 		x.sent.says = max(x.sent.says, billing.Nothing) // there is a reply, though it may have no code
 	}
 	x.target.metrics.report("reply", &x.call.Report)
+	x.keepReadResult() // also of a reply that is not passed on
 	if x.route.targets != nil && !x.mayPassOn() {
 		return nil, false
 	}
 	table := x.state.config.Table
 	x.out.code = table.Code(x.call.Code(), x.target.upstream.config.Form, table.Forms()[0])
-	x.keepReadResult()
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !x.route.passThrough {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}

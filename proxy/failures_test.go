@@ -251,6 +251,9 @@ func TestR26_Always200DoesNotHideAnUnknownOutcome(t *testing.T) {
 			back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 			b := newGateway(t, oneUpstream("v2", back.url, "failures: {status: always-200}"))
 			got := b.send(newCall(client, op))
+			if strings.Contains(got.body, "use a new id when a read shows it destroyed") != (op == "create") {
+				t.Errorf("%s %s: %s", client, op, got.body)
+			}
 			if got.status/100 == 2 || fields(t, got.body)["code"] != nil || !slices.Contains([]int{502, 504}, got.status) {
 				t.Errorf("%s %s: HTTP %d %s", client, op, got.status, got.body)
 			}
