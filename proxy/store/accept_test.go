@@ -52,6 +52,13 @@ func TestRepeatedCallbackIsStoredOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				equal(t, "kept", ids(all), []string{"again9", "again8", "again6", "again4", "again3", "first"})
+				for i, want := range []string{"0 ", "0 ", "0 ", "2 " + noon.Add(window).UTC().Format(time.RFC3339Nano), "0 ", "3 " + noon.Add(window-time.Millisecond).UTC().Format(time.RFC3339Nano)} {
+					last := ""
+					if !all[i].Repeated.IsZero() {
+						last = all[i].Repeated.UTC().Format(time.RFC3339Nano)
+					}
+					equal(t, "repetitions of "+all[i].ID, fmt.Sprint(all[i].Repeats, " ", last), want)
+				}
 			})
 		})
 	}

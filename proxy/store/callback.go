@@ -44,6 +44,8 @@ type Callback struct {
 	LastStatus  int       // the HTTP status of the last attempt; 0 if there was no answer
 	LastOutcome string    // of the last attempt, one of the relay's outcomes; it must contain nothing secret
 	Erased      time.Time // when the body was deleted; zero if it is there
+	Repeats     int       // how often the upstream sent it again; these were not stored
+	Repeated    time.Time // when it did so last; zero if it did not
 	Cursor      int64     // grows with each callback; for Filter.After
 }
 
@@ -58,7 +60,7 @@ const (
 //
 // If c repeats the last callback of its Order, or with Once any of them, Accept stores nothing and returns false: an upstream that
 // missed our acknowledgement sends again. A repetition has the same Address and Digest and was received less than window later,
-// whatever the state of the first.
+// whatever the state of the first. The callback that it repeats counts it.
 func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (fresh bool, err error) {
 	if c.ID == "" || c.Received.IsZero() {
 		return false, errors.New("store: a callback needs an id and the time it was received")
@@ -95,8 +97,14 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 		if err != nil {
 			return false, err
 		}
-		inserted, err := result.RowsAffected()
-		return inserted == 1, err
+		if inserted, err := result.RowsAffected(); err != nil || inserted == 1 {
+			return inserted == 1, err
+		}
+		_, err = q.ExecContext(ctx, `
+			UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
+				SELECT max(seq) FROM billbridge_callbacks WHERE ordering = $2 AND seq > 0 AND address = $3 AND digest = $4 AND received > $5)`,
+			c.Received.UnixMilli(), c.Order, c.Address, c.Digest[:], c.Received.Add(-window).UnixMilli())
+		return false, err
 	})
 }
 
@@ -122,7 +130,7 @@ const claims = "claims"
 // The columns of a callback, in the order of scan.
 const (
 	columns = `seq, id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, received,
-		state, attempts, next, last_at, last_status, last_outcome, key_id, erased`
+		state, attempts, next, last_at, last_status, last_outcome, key_id, erased, repeats, repeated`
 	columnsAndBody = columns + ", body"
 )
 
@@ -139,6 +147,7 @@ func (s *Store) scan(row interface{ Scan(...any) error }, body *[]byte, rest ...
 		moment{&c.LastAt},
 		&c.LastStatus, &c.LastOutcome, &key,
 		moment{&c.Erased},
+		&c.Repeats, moment{&c.Repeated},
 	}
 	if body != nil {
 		to = append(to, body)

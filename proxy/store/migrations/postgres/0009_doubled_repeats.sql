@@ -7,3 +7,6 @@ CREATE TABLE billbridge_doubled (
 	at        BIGINT NOT NULL,
 	PRIMARY KEY (partner, bill)
 );
+
+ALTER TABLE billbridge_callbacks ADD COLUMN repeats INTEGER NOT NULL DEFAULT 0; -- how often it was sent again, and not delivered again
+ALTER TABLE billbridge_callbacks ADD COLUMN repeated BIGINT; -- when the last time; NULL if it was not
