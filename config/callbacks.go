@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -260,6 +261,7 @@ func (c *Config) checkCallbacks() {
 		return
 	}
 	c.checkCallbackAddresses(b)
+	c.checkCallbackTable()
 	s := c.source
 	if time.Duration(b.Timeout) > maxAttempt {
 		s.addProblem(fmt.Sprintf("must be at most %s, but is %s", maxAttempt, b.Timeout), "callbacks", "timeout")
@@ -274,6 +276,28 @@ func (c *Config) checkCallbacks() {
 		if port < 1 || port > 65535 {
 			s.addProblem(fmt.Sprintf("must be ports from 1 to 65535, but one is %d", port), "callbacks", "ports")
 		}
+	}
+}
+
+// checkCallbackTable checks that the gateway finds the address in the requests. Otherwise the upstream would get the partner's own
+// address, and the partner callbacks that nobody stores or translates.
+func (c *Config) checkCallbackTable() {
+	if c.Table == nil {
+		return
+	}
+	found := false
+	for _, o := range c.Table.Operations() {
+		found = found || o.HasRole(translate.Request, billing.Callback)
+		for _, form := range c.Table.Forms() {
+			if billing.Creates(o) && o.Path(form) != "" && !o.HasRole(translate.Request, billing.Callback, form) {
+				c.source.addProblem(fmt.Sprintf("the request of %s needs role: callback in %s, by which the gateway finds the address that it replaces; "+
+					"otherwise the upstream calls the partner directly", o.Name, form), "callbacks")
+				found = true
+			}
+		}
+	}
+	if !found {
+		c.source.addProblem("no request of the table has role: callback, by which the gateway finds the addresses that it replaces", "callbacks")
 	}
 }
 

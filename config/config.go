@@ -219,7 +219,7 @@ type Failures struct {
 type Status string
 
 // Own is the status of the failure. Always200 is 200, for partners that only read bodies. The answer to a write with an unknown outcome
-// never has status 200.
+// never has status 200, and neither has that to a read without an answer.
 const (
 	Own       Status = "own"
 	Always200 Status = "always-200"

@@ -110,7 +110,7 @@ var laxer = map[string][]string{
 		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset", "tracing-headers-env",
 	},
 	"a schema does not know the table": {
-		"failures-explain-no-reader", "failures-explain-two-readers", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
+		"callbacks-no-role", "callbacks-no-role-at-all", "failures-explain-no-reader", "failures-explain-two-readers", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
 		"rollout-partner-of-one-form", "rollout-two-readers",
 	},
 	"a schema does not compare keys or names with each other": {

@@ -10,6 +10,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // A failure is an answer by which the gateway itself refuses or fails a call: the HTTP status and the code of the catalogue.
@@ -62,7 +63,9 @@ func (x *exchange) failUnread(f failure, text string) {
 // refuse answers, in the caller's form, that the call had no effect.
 func (x *exchange) refuse(status int, code, text, reason string) {
 	x.out.code, x.out.reason = code, reason
-	if x.state.config.Failures.Status == config.Always200 {
+	// Clients take any HTTP 200 as the answer to a read: a failure that says nothing about the bill must not look like one.
+	unanswered := x.route != nil && x.route.operation.Effect == translate.Read && (status >= http.StatusInternalServerError || status == http.StatusTooManyRequests)
+	if x.state.config.Failures.Status == config.Always200 && !unanswered {
 		status = http.StatusOK
 	}
 	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, code, text)) // an error means that the caller has disconnected
@@ -109,6 +112,9 @@ func (x *exchange) answerCallError(err error) {
 // status is never 200, whatever failures.status is.
 func (x *exchange) answerUnknownOutcome(status int, text, reason, explanation string) {
 	x.out.code, x.out.reason = "", reason
+	if billing.Creates(x.route.operation) { // a read does not show the link
+		explanation += " If you need the link of a URL bill: when a read shows the bill, destroy it, and use a new id when a read shows it destroyed."
+	}
 	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, "",
 		"outcome unknown: "+text+". The call may have taken effect: read the bill (or the mapping) before you send it again."+explanation))
 }

@@ -57,7 +57,7 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	const both = "BOTHBACKENDSHAVEIT01"
 	prepareBill(t, m.old, "W", both)
 	prepareBill(t, m.fresh, "W", both)
-	m.send(newCall("v2", "destroy").with("billId", both)).check(t, "v2", 503, "MAINTAINED_METHOD")
+	m.send(newCall("v2", "destroy").with("billId", both)).check(t, "v2", 409, "VALIDATION_001")
 	m.mustPost("/rollout/assign?partner=" + partner + "&bill=" + both + "&to=new&by=anna")
 	m.send(newCall("v2", "destroy").with("billId", both)).check(t, "v2", 200, "0000")
 	if bill, err := m.fresh.Bill(demoKey, both); err != nil || bill.State != "D" {

@@ -81,7 +81,7 @@ func (x *exchange) keepRows() {
 	if x.gateway.relay == nil || x.call == nil {
 		return
 	}
-	if x.sent.called && !x.sent.unknown && x.call.Succeeded() {
+	if x.sent.says == billing.Done && !x.sent.unknown {
 		id := x.decided.call.Partner
 		if key := x.call.Value(billing.Partner); id == "" && key != "" {
 			id = partner.Of(key)

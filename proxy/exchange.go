@@ -64,6 +64,7 @@ type decision struct {
 type forwarded struct {
 	called  bool          // the upstream was called
 	unknown bool          // a byte of the call may have left, and there is no reply
+	says    billing.Says  // what the reply says
 	took    time.Duration // from getting a connection to the end of the reply
 
 	kept *kept // the messages, for Options.Finished; nil without it
@@ -159,7 +160,7 @@ func (x *exchange) handleCall() {
 		defer x.complete()
 	}
 	if x.target == nil { // a reload has changed the backends of the rollout since newExchange
-		x.fail(unowned, "the backends of the rollout have changed; nothing was sent")
+		x.fail(unowned, "the call cannot be processed now; nothing was sent")
 		return
 	}
 	defer x.keepRows()
@@ -274,13 +275,16 @@ func (x *exchange) translateReply(status int, body, buffer *bytes.Buffer) (answe
 		x.answerCallError(x.target.upstream.noAnswer(status, err))
 		return nil, false
 	}
+	if x.sent.says = billing.SaysOf(x.call, status); x.route.passThrough {
+		x.sent.says = max(x.sent.says, billing.Nothing) // there is a reply, though it may have no code
+	}
 	x.target.metrics.report("reply", &x.call.Report)
+	x.keepReadResult() // also of a reply that is not passed on
 	if x.route.targets != nil && !x.mayPassOn() {
 		return nil, false
 	}
 	table := x.state.config.Table
 	x.out.code = table.Code(x.call.Code(), x.target.upstream.config.Form, table.Forms()[0])
-	x.keepReadResult()
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !x.route.passThrough {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}

@@ -8,7 +8,6 @@ import (
 
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/tracing"
-	"billbridge/translate"
 	"billbridge/translate/billing"
 )
 
@@ -81,19 +80,18 @@ func (x *exchange) readBill(ctx context.Context, span *tracing.Span, upstream st
 		return rollout.Unclear, probeReply{}
 	}
 	table, form := s.config.Table, target.upstream.config.Form
-	found := rollout.Unclear
-	switch {
-	case call.Succeeded() && call.ReplyValue(billing.State) == "": // without a state it does not show a bill
-	case call.Succeeded():
-		return rollout.Present, probeReply{
+	found := probeResults[billing.SaysOf(call, reply.Status)]
+	if found == rollout.Present {
+		return found, probeReply{
 			state: strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State), amount: strings.Clone(call.ReplyValue(billing.Amount)),
 		}
-	case table.Means(form, call.Code(), translate.NotFound):
-		found = rollout.Absent
-	// This refusal says nothing about the bill. If both backends refuse the caller, it gets the refusal for every operation: it is
-	// permanent and must not look like maintenance.
-	case table.Means(form, call.Code(), translate.CallerRefused, translate.Malformed):
-		found = rollout.Refusing
 	}
 	return found, probeReply{status: reply.Status, code: table.Code(call.Code(), form, table.Forms()[0]), body: translated}
+}
+
+// probeResults are the results of probes by what the reply says; the others are Unclear. A refusal of the caller says nothing about
+// the bill. If both backends refuse it, the caller gets the refusal for every operation: it is permanent and must not look like
+// maintenance.
+var probeResults = map[billing.Says]rollout.ProbeResult{
+	billing.Done: rollout.Present, billing.NotFound: rollout.Absent, billing.CallerRefused: rollout.Refusing,
 }

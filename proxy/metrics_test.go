@@ -36,7 +36,7 @@ func TestMetricsOfCalls(t *testing.T) {
 		{Status: 302},
 		{Body: longReply},
 		{Code: "SOMETHING_NEW"},
-		{Body: `{"code":"0000","message":"x","data":{"apiKey":{"a":1},"billId":"` + demoBill + `"}}`},
+		{Body: `{"code":"0000","message":"x","data":{"billId":"` + demoBill + `"}}`},
 	} {
 		service.Fault(f)
 		b.send(newCall("legacy", "destroy"))

@@ -108,7 +108,7 @@ func TestNewStoreRefusesBillsUntilItIsBegun(t *testing.T) {
 		t.Errorf("%s", got.body)
 	}
 	m.send(newCall("v2", "destroy")).check(t, "v2", 503, "MAINTAINED_METHOD")
-	m.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003")
+	m.send(newCall("v2", "read")).check(t, "v2", 503, "MAINTAINED_METHOD")
 	m.mustPost("/rollout/begin?by=anna")
 	m.checkMetric("billbridge_rollout_begun 1")
 	old, fresh := len(m.oldCalls.received()), len(m.newCalls.received())
@@ -283,10 +283,10 @@ func TestNoSuchBillDoesNotCountRightAfterARestore(t *testing.T) {
 	}
 	m.mustPost("/rollout/restored?by=anna")
 	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&force=true")
-	for _, op := range []string{"create", "destroy", "cancel", "resend"} {
+	for _, op := range []string{"create", "destroy", "cancel", "resend", "read"} {
 		got := m.send(newCall("legacy", op))
 		got.check(t, "legacy", 503, "MAINTAINED_METHOD")
-		if !strings.Contains(got.body, "was restored or created a short") {
+		if !strings.Contains(got.body, "it is not certain now whether this bill exists") {
 			t.Errorf("%s: %s", op, got.body)
 		}
 	}

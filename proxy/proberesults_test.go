@@ -162,3 +162,33 @@ func TestReadIsAnsweredWhileTheNewBackendHangs(t *testing.T) {
 	}
 	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 }
+
+// A code with an HTTP status that contradicts it says nothing for certain, to probes, reads of operators and the ledger.
+func TestStatusThatContradictsTheCodeIsNoClearAnswer(t *testing.T) {
+	t.Parallel()
+	m := newRolloutWith(t, "legacy", "v2", "new", func(backendName string, service http.Handler) http.Handler {
+		if backendName == "old" {
+			return replyWith(500, `{"code":"BILL_003","msg":"no such bill"}`)
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/bill" {
+				replyWith(500, `{"code":"0000","message":"ok","data":{"billId":"`+demoBill+`"}}`).ServeHTTP(w, r)
+				return
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, "")
+	m.send(newCall("v2", "create")).check(t, "v2", 503, "MAINTAINED_METHOD")
+	for _, op := range []string{"read", "destroy"} {
+		m.send(newCall("legacy", op)).check(t, "legacy", 503, "MAINTAINED_METHOD")
+	}
+	if got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/bill?bill="+demoBill, `{"key":"`+demoKey+`"}`); err != nil || !strings.Contains(got.body, "no clear answer") {
+		t.Error(got, err)
+	}
+	m.mustPost("/rollout/stage?partner=default&stage=drained&by=anna&force=true")
+	m.send(newCall("v2", "create")).check(t, "v2", 500, "0000")
+	proxytest.Eventually(t, func() bool {
+		row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
+		return err == nil && row.State == store.Pending && row.Uncertain
+	}, func() string { return "the create is not pending with an unknown outcome" })
+}

@@ -193,8 +193,8 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 			}{
 				{"taken effect", "explain: 20s", "A read just now shows the bill in state W.", "visible", &sandbox.Fault{Truncate: true}, 2},
 				{"not there", "explain: 20s", "A read just now does not show the bill yet.", "not visible yet", nil, 2},
-				{"switched off", "explain: 20s}\ntable: {overlay: OVERLAY", "before you send it again.\"", "not asked", &sandbox.Fault{Drop: true}, 1},
-				{"off", "explain: 0s", "before you send it again.\"", "not asked", &sandbox.Fault{Drop: true}, 1},
+				{"switched off", "explain: 20s}\ntable: {overlay: OVERLAY", "before you send it again. If you need the link", "not asked", &sandbox.Fault{Drop: true}, 1},
+				{"off", "explain: 0s", "before you send it again. If you need the link", "not asked", &sandbox.Fault{Drop: true}, 1},
 			} {
 				t.Run(client+"/"+upstream+"/"+row.name, func(t *testing.T) {
 					t.Parallel()

@@ -116,16 +116,17 @@ func (p *probeReplies) get(upstream string) probeReply {
 // mayPassOn reports whether the caller may get the upstream's reply. If not, the exchange has been answered.
 func (x *exchange) mayPassOn() bool {
 	route := x.decided.route
-	if x.call.Succeeded() {
+	if x.sent.says == billing.Done {
 		return true
 	}
 	if route.OnlyIfFound {
 		// This backend has not found the bill, and the other one may own it.
 		x.sent.unknown = false
-		x.fail(unowned, "it is not known now which backend owns the bill")
+		x.refuseUnowned(&rollout.Refused{Reason: "unclear", Why: "the backend has not found the bill, and the other one may own it"}, "")
 		return false
 	}
-	if route.Deniable && x.means(translate.NotFound) {
+	// The code alone counts here: the caller may take it for an answer whatever the status is.
+	if route.Deniable && x.call.Means(translate.NotFound) {
 		if refused := x.recordDenied(); refused != nil {
 			x.sent.unknown = false
 			x.refuseUnowned(refused, "")
@@ -141,11 +142,14 @@ func (x *exchange) refuseUnowned(refused *rollout.Refused, note string) {
 		x.gateway.log.Error("the ledger is unreachable", "id", x.id, "error", refused.Cause.Error())
 	}
 	f := unowned
-	f.reason += ": " + refused.Reason
-	x.fail(f, refused.Text+note)
+	if refused.Permanent { // clients send a call again for ever if its code looks like maintenance
+		f.status, f.code = http.StatusConflict, x.state.config.Table.RefusalCode(x.route.operation.Created != "")
+	}
+	f.reason += ": " + refused.Error()
+	x.fail(f, refused.Text()+note)
 }
 
-// recordDenied records that the caller gets "no such bill" as the answer to a write. If it returns a refusal, the caller must get that
+// recordDenied records that the caller gets "no such bill". If it returns a refusal, the caller must get that
 // one instead.
 func (x *exchange) recordDenied() *rollout.Refused {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
@@ -173,7 +177,7 @@ func (x *exchange) complete() {
 	if err := x.gateway.rollout.Complete(ctx, route, x.outcome()); err != nil {
 		x.gateway.log.Error("the ledger cannot record the outcome of a create: the bill counts as possibly created", "id", x.id, "error", err.Error())
 	}
-	succeeded := x.call != nil && x.sent.called && !x.sent.unknown && x.call.Succeeded()
+	succeeded := x.sent.says == billing.Done && !x.sent.unknown
 	if readResult != nil && readResult.Result == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
 		if err := x.gateway.rollout.RecordFound(ctx, call, route); err != nil {
 			x.gateway.log.Error("the ledger cannot record where a bill was found: the bill counts as possibly created", "id", x.id, "error", err.Error())
@@ -210,14 +214,14 @@ func (x *exchange) keepReadResult() {
 	var shown rollout.ReadResult
 	operation := x.route.operation
 	set, setMeans := operation.Sets(billing.State)
-	switch succeeded := x.call.Succeeded(); {
+	switch succeeded := x.sent.says == billing.Done; {
 	case succeeded && operation == x.state.readOperation && x.call.ReplyValue(billing.State) != "":
 		shown = rollout.ReadResult{
 			Result: rollout.Present, State: x.call.ReplyValue(billing.State), Ended: billing.Final(x.call.ReplyMeaning(billing.State)), Amount: x.call.ReplyValue(billing.Amount),
 		}
 	case succeeded && set != "":
 		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: billing.Final(setMeans)}
-	case !succeeded && operation == x.state.readOperation && x.means(translate.NotFound):
+	case operation == x.state.readOperation && x.sent.says == billing.NotFound:
 		shown = rollout.ReadResult{Result: rollout.Absent}
 	default:
 		return
@@ -278,24 +282,18 @@ func (x *exchange) refusalAt(upstream string) string {
 
 // outcome returns the outcome of a write, for the ledger.
 func (x *exchange) outcome() store.Outcome {
-	switch {
-	case !x.sent.called:
-		return store.NotSent
-	case x.sent.unknown:
+	if x.sent.unknown {
 		return store.Unknown
-	case x.call.Succeeded():
+	}
+	switch x.sent.says {
+	case billing.NoReply: // the call failed before a byte of it left
+		return store.NotSent
+	case billing.Done:
 		return store.Succeeded
-	case x.call.Code() == "":
-		return store.NotSent // the call failed before a byte of it left
-	case x.means(translate.Exists):
+	case billing.Exists:
 		return store.Taken
-	case x.out.status < http.StatusInternalServerError && x.means(translate.Refused, translate.CallerRefused, translate.Malformed):
+	case billing.Refused, billing.CallerRefused:
 		return store.Refused
 	}
 	return store.Unknown // a failure, or a code after which the write may have been done
-}
-
-// means reports whether the code of the reply has one of the meanings in the table.
-func (x *exchange) means(meanings ...translate.Meaning) bool {
-	return x.state.config.Table.Means(x.target.upstream.config.Form, x.call.Code(), meanings...)
 }

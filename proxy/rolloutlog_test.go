@@ -71,8 +71,8 @@ func TestLogOfCallsThatAreNotSent(t *testing.T) {
 			m.checkNextLog("a read of no bill", "upstream", "none", "partner", partner, "route", "", "reason", "")
 			prepareBill(t, m.old, "W", demoBill)
 			prepareBill(t, m.fresh, "W", demoBill)
-			m.send(newCall(client, "destroy")).check(t, client, 503, "MAINTAINED_METHOD")
-			m.checkNextLog("a write of a bill that is at both", "upstream", "none", "partner", partner, "route", "", "reason", "rollout: both")
+			m.send(newCall(client, "destroy")).check(t, client, 409, "VALIDATION_001")
+			m.checkNextLog("a write of a bill that is at both", "upstream", "none", "partner", partner, "route", "", "reason", "rollout: both: an operator must assign it: billbridge rollout bill --assign")
 			if line := `"msg":"a bill is at both backends","id":"`; !strings.Contains(m.logs.String(), line) || !strings.Contains(m.logs.String(), `"partner":"`+partner+`","bill":"`+demoBill+`","operation":"bill.destroy"`) {
 				t.Errorf("no line with the bill in %s", m.logs.String())
 			}
@@ -85,7 +85,7 @@ func TestLogOfCallsThatAreNotSent(t *testing.T) {
 			scraped := m.admin("GET", "/metrics").body
 			for _, series := range []string{
 				`code="BILL_003",operation="bill.read",status="200",upstream="none"} 1`,
-				`code="MAINTAINED_METHOD",operation="bill.destroy",status="503",upstream="none"} 1`,
+				`code="VALIDATION_001",operation="bill.destroy",status="409",upstream="none"} 1`,
 				`code="0000",operation="bill.read",status="200",upstream="new"} 1`,
 			} {
 				if series = `billbridge_requests_total{client="` + client + `",` + series; !strings.Contains(scraped, series) {

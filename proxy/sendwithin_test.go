@@ -205,9 +205,9 @@ func TestWaitingWriteIsNotSentAfterItsCallerLeft(t *testing.T) {
 	}
 }
 
-// While a create is in progress, through this gateway or another one, a write of the same bill is not answered with the
-// "no such bill" of its backend.
-func TestNoSuchBillDoesNotCountDuringACreate(t *testing.T) {
+// R44: while a create is in progress, through this gateway or another one, no call of the same bill is answered with the "no such
+// bill" of its backend.
+func TestR44_NoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"old", "new", "drained"} {
 		for _, client := range forms {
@@ -226,14 +226,13 @@ func TestNoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 				go func() { created <- m.send(newCall(client, "create")) }()
 				receive(t, g.reached, "the create")
 				for _, through := range []*process{m.process, other} {
-					for _, op := range []string{"destroy", "cancel", "resend"} {
+					for _, op := range []string{"destroy", "cancel", "resend", "read"} {
 						got := through.send(newCall(client, op))
 						got.check(t, client, 503, "MAINTAINED_METHOD")
 						if !strings.Contains(got.body, "a create of the bill is under way or has an unknown outcome") {
 							t.Errorf("%s: %s", op, got.body)
 						}
 					}
-					through.send(newCall(client, "read")).check(t, client, 200, "BILL_003") // correct at this moment
 				}
 				g.open()
 				receive(t, created, "the bill").check(t, client, 200, "0000")
@@ -270,34 +269,38 @@ func TestNoSuchBillCountsAMinuteAfterAnUnknownCreate(t *testing.T) {
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 }
 
-// During a create the gateway probes the slow old backend. The caller, whose disconnect a load balancer hides, destroys
-// the bill through this gateway or another one, and is told that it does not exist. Then the create is not sent.
-func TestCreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
+// R44: during a create the gateway probes the slow old backend. The caller, whose disconnect a load balancer hides, destroys or reads
+// the bill through this gateway or another one, and gets the answer that it does not exist. Then the create is not sent.
+func TestR44_CreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
 	t.Parallel()
 	for _, through := range []string{"this gateway", "another"} {
-		t.Run(through, func(t *testing.T) {
-			t.Parallel()
-			g := newGate("/read", 1)
-			defer g.open()
-			m := newRolloutWith(t, "legacy", "v2", "new", g.holdOld, ", ask: 20s, send_within: 20s")
-			other := m.process
-			if through == "another" {
-				other = newProcess(t, *m.text.Load())
+		for _, op := range []string{"destroy", "read"} {
+			for _, client := range forms {
+				t.Run(through+"/"+op+"/"+client, func(t *testing.T) {
+					t.Parallel()
+					g := newGate("/read", 1)
+					defer g.open()
+					m := newRolloutWith(t, "legacy", "v2", "new", g.holdOld, ", ask: 20s, send_within: 20s")
+					other := m.process
+					if through == "another" {
+						other = newProcess(t, *m.text.Load())
+					}
+					created := make(chan answer, 1)
+					go func() { created <- m.send(newCall(client, "create")) }()
+					receive(t, g.reached, "the read at the old backend")
+					other.send(newCall(client, op)).check(t, client, 200, "BILL_003")
+					g.open()
+					got := receive(t, created, "the end of the create")
+					got.check(t, client, 503, "MAINTAINED_METHOD")
+					if !strings.Contains(got.body, "nothing was sent") {
+						t.Errorf("%s", got.body)
+					}
+					m.send(newCall(client, "create")).check(t, client, 200, "0000") // a new create is sent
+					if n := writesOf(m.newCalls); n != 1 {
+						t.Errorf("%d writes", n)
+					}
+				})
 			}
-			created := make(chan answer, 1)
-			go func() { created <- m.send(newCall("v2", "create")) }()
-			receive(t, g.reached, "the read at the old backend")
-			other.send(newCall("legacy", "destroy")).check(t, "legacy", 200, "BILL_003")
-			g.open()
-			got := receive(t, created, "the end of the create")
-			got.check(t, "v2", 503, "MAINTAINED_METHOD")
-			if !strings.Contains(got.body, "nothing was sent") {
-				t.Errorf("%s", got.body)
-			}
-			m.send(newCall("v2", "create")).check(t, "v2", 200, "0000") // a new create is sent
-			if n := writesOf(m.newCalls); n != 1 {
-				t.Errorf("%d writes", n)
-			}
-		})
+		}
 	}
 }

@@ -17,6 +17,7 @@ type Translation struct {
 
 	echoSlots  []int // by slot of the reply: the slot of the request that is echoed there, or -1
 	equalSlots []int // by slot of the reply: the slot of the request that a success must equal, or -1
+	repeated   []int // by slot of the reply: the slot of the request whose value it repeats, or -1
 	// By slot of the reply: the field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secretSlots []bool
 	calls       sync.Pool
@@ -42,6 +43,7 @@ func (t *Translation) link() {
 		}
 		t.echoSlots = append(t.echoSlots, echo)
 		t.equalSlots = append(t.equalSlots, slotOf(0, r.mustEqual))
+		t.repeated = append(t.repeated, slotOf(0, r.repeats))
 		requested := slotOf(0, r.path[0])
 		t.secretSlots = append(t.secretSlots, r.isSecret() || requested >= 0 && t.request.rows[requested].isSecret())
 	}
@@ -113,6 +115,15 @@ func (c *Call) Release() {
 
 // Code returns the code of the reply in the upstream's form, or "" if the reply was unusable.
 func (c *Call) Code() string { return c.code }
+
+// Means reports whether the code of the reply has one of the meanings in the table.
+func (c *Call) Means(meanings ...Meaning) bool {
+	p := c.translation.reply
+	return p.table.Means(p.table.forms[p.from].name, c.code, meanings...)
+}
+
+// Operation returns the operation of the call.
+func (c *Call) Operation() *Operation { return c.translation.operation }
 
 // Succeeded reports whether the upstream replied with a success.
 func (c *Call) Succeeded() bool { return c.success }

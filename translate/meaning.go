@@ -42,6 +42,17 @@ func (t *Table) Meanings() (list []CodeMeaning) {
 	return list
 }
 
+// RefusalCode returns the code of a permanent refusal. For a create it is the first code of the catalogue that means exists, so that no
+// client takes the create for one without an effect.
+func (t *Table) RefusalCode(creates bool) string {
+	for _, code := range t.catalogue {
+		if creates && t.meanings[code] == Exists {
+			return code
+		}
+	}
+	return t.invalid
+}
+
 // Means reports whether a code, as an upstream wrote it in a form, has one of the meanings: as a code of this form, or as a code
 // of the catalogue after translation by the table's pairs.
 func (t *Table) Means(f Form, code string, meanings ...Meaning) bool {

@@ -9,7 +9,7 @@ import (
 )
 
 // operationKeys are the keys of an operation besides the forms.
-var operationKeys = []string{"effect", "creates", "sets", "no_envelope", "explain", "result", "request", "reply"}
+var operationKeys = []string{"effect", "creates", "sets", "no_envelope", "explain", "state_returns", "result", "request", "reply"}
 
 // readTable reads the tree into t.
 func (s *source) readTable(t *Table) {
@@ -273,6 +273,8 @@ func (s *source) readOperationKey(t *Table, o *Operation, key, value *yaml.Node)
 		}
 	case "explain":
 		o.Explain = s.boolean(value, "explain")
+	case "state_returns":
+		o.StateReturns = s.boolean(value, "state_returns")
 	case "result":
 		o.list = s.oneOf(value, "result", "list") == "list"
 	case "request", "reply":
@@ -305,7 +307,8 @@ func (s *source) checkOperation(t *Table, o *Operation, name *yaml.Node, nodes m
 		s.errorf(name, "%s: no_envelope cannot be %s, which has its results under %q", o.Name, t.forms[o.noEnvelope].name, t.forms[o.noEnvelope].result)
 	}
 	if o.noEnvelope >= 0 && !slices.ContainsFunc(o.rows[Reply], func(r *row) bool {
-		return r.path[o.noEnvelope] != "" && (r.mustEqual != "" || r.means != nil)
+		secret := slices.ContainsFunc(o.rows[Request], func(asked *row) bool { return asked.path[0] == r.mustEqual && asked.isSecret() })
+		return r.path[o.noEnvelope] != "" && (r.mustEqual != "" && !secret || r.means != nil) // a secret can be missing
 	}) {
 		s.errorf(name, "%s: no_envelope needs a row of %s in the reply with must_equal_request or means, to recognise a success", o.Name, t.forms[o.noEnvelope].name)
 	}

@@ -10,7 +10,7 @@ import (
 // rowKeys are the keys of a row besides the forms.
 var rowKeys = []string{
 	"about", "as", "empty", "values", "default", "echo", "loss", "loss_code", "optional", "role", "means", "when", "unless", "remove",
-	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "must_equal_request",
+	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "must_equal_request", "repeats_request",
 }
 
 // reservedNames are the keys that can stand beside the name of a form. No form can be named like one of them.
@@ -84,6 +84,9 @@ func (s *source) checkRequestPaths(t *Table, o *Operation, nodes []*yaml.Node) {
 		}
 		if r.mustEqual != "" && !paths[0][r.mustEqual] {
 			s.errorf(nodes[i], "must_equal_request: the request of %s has no row with the path %s in %s", o.Name, r.mustEqual, t.forms[0].name)
+		}
+		if r.repeats != "" && !paths[0][r.repeats] {
+			s.errorf(nodes[i], "repeats_request: the request of %s has no row with the path %s in %s", o.Name, r.repeats, t.forms[0].name)
 		}
 	}
 }
@@ -204,6 +207,8 @@ func (rd *rowReader) readKey(key, v *yaml.Node) {
 		r.malformed = rd.refusalCode(t, v)
 	case "must_equal_request":
 		r.mustEqual = rd.str(v, "must_equal_request")
+	case "repeats_request":
+		r.repeats = rd.str(v, "repeats_request")
 	case "remove", newKey:
 		rd.errorf(key, "%s is allowed in overlays only, and only as %[1]s: true", key.Value)
 	case "common":
@@ -304,9 +309,9 @@ func (rd *rowReader) checkMeans() {
 
 // misplacedKeys are the keys that have no effect in the rows of a message.
 var misplacedKeys = map[Message][]string{
-	Request:         {"echo", "must_equal_request", "means"},
+	Request:         {"echo", "must_equal_request", "repeats_request", "means"},
 	Reply:           append([]string{"default"}, boundKeys...),
-	callbackMessage: append([]string{"default", "echo", "must_equal_request"}, boundKeys...),
+	callbackMessage: append([]string{"default", "echo", "must_equal_request", "repeats_request"}, boundKeys...),
 }
 
 // checkMessage checks that the keys of the row make sense in its message.

@@ -30,7 +30,7 @@ type Report struct {
 	Dropped    []string // in the source form
 	Defaulted  []string // in the target form
 	Echoed     []string // in the target form
-	Mismatched []string // in the source form: values that did not fit, and missing fields
+	Mismatched []string // in the source form: values that did not fit, or differ from the request, and missing fields
 	Unknown    int      // the number of dropped fields without a row
 
 	// Mismatches has, for each of Mismatched, what is wrong with it.
@@ -46,10 +46,15 @@ type Mismatch struct {
 	Got  string // "" if the field is missing
 }
 
+// ofRequest is what a row with repeats_request wants.
+const ofRequest = "the value of the request"
+
 func (m Mismatch) String() string {
 	switch {
 	case m.Got == "":
 		return "is missing"
+	case m.Want == ofRequest:
+		return "is not " + ofRequest
 	case m.Want == "":
 		return "has a value without a pair"
 	}

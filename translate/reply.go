@@ -1,5 +1,7 @@
 package translate
 
+import "strings"
+
 // Reply appends the upstream's reply to dst, in the client's form. Between equal forms it returns src itself. status is the HTTP
 // status of the reply. If the error is an [*UnusableReply], the outcome of the call is unknown. Request must have been called
 // before: a reply may echo from the request, and a success may have to equal it.
@@ -11,6 +13,9 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	if unusable != nil {
 		c.code, c.success = "", false
 		return nil, unusable
+	}
+	if c.success {
+		c.reportRepeats()
 	}
 	switch {
 	case c.translation.SameForm():
@@ -151,8 +156,26 @@ func (c *Call) reportDropped(p *plan) {
 	}
 }
 
+// reportRepeats reports the fields with repeats_request that differ from the request. The reply passes in any case: no public
+// document says what each backend writes there.
+func (c *Call) reportRepeats() {
+	p := c.translation.reply
+	for slot := range p.rows {
+		if c.repeatsAnother(slot, c.reply[slot]) {
+			c.Report.mismatch(reportPath(p.rows[slot], p), Mismatch{ofRequest, "another"})
+		}
+	}
+}
+
+// repeatsAnother reports whether the value of a field with repeats_request differs from the request.
+func (c *Call) repeatsAnother(slot int, v value) bool {
+	requested := c.translation.repeated[slot]
+	scalar := v.kind == number || v.kind == text && !v.countsAsAbsent() // the others do not have the documented type
+	return requested >= 0 && scalar && !c.request[requested].countsAsAbsent() && v.text() != c.request[requested].text()
+}
+
 // isSuccessWithoutEnvelope reports whether a reply without a code is a success of this call. It must have HTTP 200, the value of
-// the request in every field with must_equal_request, and a meaning in every field with means.
+// the request in every field with must_equal_request that is not secret, and a meaning in every field with means.
 func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	p := c.translation.reply
 	if c.translation.operation.noEnvelope != p.from || status != statusOK {
@@ -160,8 +183,8 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	}
 	for slot, r := range p.rows {
 		v := c.reply[slot]
-		if r.mustEqual == "" && r.means == nil || r.path[p.from] == "" {
-			continue
+		if r.mustEqual == "" && r.means == nil || r.path[p.from] == "" || c.translation.equalsSecret(slot) {
+			continue // unequalField compares secrets
 		}
 		if v.countsAsAbsent() || v.kind == composite {
 			return false
@@ -182,27 +205,38 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 // hasMustEqualFields reports whether the reply has every field with must_equal_request.
 func (c *Call) hasMustEqualFields() bool {
 	for slot, r := range c.translation.reply.rows {
-		if r.mustEqual != "" && c.reply[slot].countsAsAbsent() {
+		if r.mustEqual != "" && c.reply[slot].countsAsAbsent() && !c.translation.equalsSecret(slot) {
 			return false
 		}
 	}
 	return true
 }
 
+// equalsSecret reports whether a field with must_equal_request must equal a secret. Upstreams leave secrets out, or mask them.
+func (t *Translation) equalsSecret(slot int) bool {
+	requested := t.equalSlots[slot]
+	return requested >= 0 && t.request.rows[requested].isSecret()
+}
+
 // unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the reply belongs to
-// another call. A missing field does not differ.
+// another call. A missing field does not differ, and neither does a secret that is masked: it contains *.
 func (c *Call) unequalField() string {
 	p := c.translation.reply
 	for slot, r := range p.rows {
-		requested := c.translation.equalSlots[slot]
-		if requested < 0 || c.reply[slot].countsAsAbsent() || c.request[requested].countsAsAbsent() {
-			continue
-		}
-		if c.reply[slot].text() != c.request[requested].text() {
+		if c.differs(slot, c.reply[slot]) {
 			return r.path[p.from]
 		}
 	}
 	return ""
+}
+
+func (c *Call) differs(slot int, v value) bool {
+	requested := c.translation.equalSlots[slot]
+	if requested < 0 || v.countsAsAbsent() || c.request[requested].countsAsAbsent() || v.text() == c.request[requested].text() {
+		return false
+	}
+	masked := v.kind == text && strings.Contains(v.text(), "*") && c.translation.equalsSecret(slot)
+	return !masked
 }
 
 // hasResult reports whether the reply has any field that the client's form has a place for.

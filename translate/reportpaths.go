@@ -20,12 +20,13 @@ func (c *Callback) ReportPaths(from, to Form) ReportPaths {
 }
 
 func (p *plan) reportPaths() (paths ReportPaths) {
-	if p.from == p.to {
-		return paths
-	}
 	lenient := p.message != Request
 	for _, r := range p.rows {
+		if r.repeats != "" && r.path[p.from] != "" {
+			paths.Mismatched = append(paths.Mismatched, reportPath(r, p))
+		}
 		switch {
+		case p.from == p.to:
 		case r.path[p.to] == "":
 			if lenient || r.loss == "drop" {
 				paths.Dropped = append(paths.Dropped, r.path[p.from])
@@ -34,10 +35,10 @@ func (p *plan) reportPaths() (paths ReportPaths) {
 			paths.Mismatched = append(paths.Mismatched, reportPath(r, p))
 		}
 	}
-	if lenient {
+	if lenient && p.from != p.to {
 		paths.Mismatched = p.root.appendObjectPaths(paths.Mismatched)
 	}
-	if p.message == Reply {
+	if p.message == Reply && p.from != p.to {
 		paths.Mismatched = append(paths.Mismatched, p.table.forms[p.from].text)
 	}
 	slices.Sort(paths.Mismatched)

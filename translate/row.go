@@ -26,6 +26,7 @@ type row struct {
 	malformed   string // the code of a refusal for a value that the other form cannot represent
 
 	mustEqual string // `must_equal_request`: the path in the request, in the first form
+	repeats   string // `repeats_request`: likewise
 
 	source Row
 }

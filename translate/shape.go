@@ -87,9 +87,12 @@ func (s *shaper) value(e *entry, v value) string {
 	if paired || r.meaning(v, p.from) != "" || v.kind == text && slices.Contains(r.oneOf, v.text()) || r.isEmpty(v) {
 		return v.raw
 	}
-	if s.call != nil {
-		if i := s.call.translation.equalSlots[e.slot]; i >= 0 && !v.countsAsAbsent() && s.call.request[i].kind != absent && s.call.request[i].text() != v.text() {
+	if c := s.call; c != nil {
+		switch {
+		case c.differs(e.slot, v) || c.repeatsAnother(e.slot, v):
 			return `"other"`
+		case c.translation.equalsSecret(e.slot) && v.kind == text && strings.Contains(v.text(), "*"):
+			return `"***"`
 		}
 	}
 	return invented(v, r.name())

@@ -72,6 +72,8 @@ type Operation struct {
 	Effect  Effect
 	Created string // the role that names what a success has created; "" if nothing is created
 	Explain bool   // whether a read may explain what became of a write without a reply
+	// StateReturns reports whether what the request is about can come back to an earlier state, so that an equal callback can be news.
+	StateReturns bool
 
 	paths        [2]string         // by form; "" if the form lacks the operation
 	noEnvelope   int               // the form whose successful reply has no envelope; -1 for none

@@ -26,13 +26,14 @@ type billsList struct {
 	Owner   string  `enum:",old,new" default:"" placeholder:"BACKEND" help:"Only bills that the old or the new backend owns."`
 	Open    bool    `help:"Only bills that may still be open: not past their last day, and not seen destroyed or cancelled."`
 	Outcome string  `enum:",unknown" default:"" placeholder:"unknown" help:"List writes that had no answer and may have taken effect, with the result of the last read. A write is listed until a read resolves it."`
+	Doubled bool    `help:"List bills that both backends have, each with the call that showed it. A bill is listed until billbridge rollout bill --assign sets its owner."`
 	Limit   int     `default:"100" placeholder:"N" help:"The maximum number of rows (${default}), from 1 to 10000."`
 	JSON    bool    `name:"json" help:"Print one JSON object per line instead of a table."`
 }
 
 // Help implements kong's detailed help.
 func (billsList) Help() string {
-	return examples("billbridge bills list --outcome unknown", "billbridge bills list --owner old --open --partner 6e2b0f4cd1aa", "billbridge bills list --bill INV-1 --json") +
+	return examples("billbridge bills list --outcome unknown", "billbridge bills list --doubled", "billbridge bills list --owner old --open --partner 6e2b0f4cd1aa", "billbridge bills list --bill INV-1 --json") +
 		"\n\nThe ledger does not have bills that were created before the gateway was in use. If there are more rows than --limit, the" +
 		"\nlast line says how many; with --json it is on stderr."
 }
@@ -48,8 +49,10 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 			q.Set(key, value)
 		}
 	}
-	if c.Open {
-		q.Set("open", "true")
+	for key, given := range map[string]bool{"open": c.Open, "doubled": c.Doubled} {
+		if given {
+			q.Set(key, "true")
+		}
 	}
 	if c.Bill != nil {
 		if *c.Bill == "" {
@@ -76,7 +79,7 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 				return err
 			}
 		}
-	} else if err := printBills(s.out, list.Bills, c.Outcome != ""); err != nil {
+	} else if err := printBills(s.out, list.Bills, c.Outcome != "" || c.Doubled); err != nil {
 		return err
 	}
 	if list.LeftOut > 0 {
@@ -101,7 +104,7 @@ func printBills(out io.Writer, lines []rollout.BillLine, writes bool) error {
 			if u.Amount != "" {
 				read += ", amount " + quoted(u.Amount)
 			}
-			printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(u.At), u.Operation, rollout.Label(l.Partner, l.Name), quoted(l.Bill), l.Owner,
+			printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(u.At), u.Operation, rollout.Label(l.Partner, l.Name), quoted(l.Bill), cmp.Or(l.Owner, "-"),
 				cmp.Or(l.State, "-"), read, formatOptionalTime(u.ReadAt), cmp.Or(u.Request, "not known, the gateway ended"))
 			continue
 		}

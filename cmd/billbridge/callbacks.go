@@ -172,6 +172,9 @@ func (c *callbackShow) Run(ctx context.Context, s system) error {
 	if l.LastAt != nil {
 		line("last", formatTime(*l.LastAt)+", "+lastResult(l))
 	}
+	if l.Repeated != nil {
+		line("repeated", fmt.Sprintf("%d times by the upstream, not delivered again, the last time at %s; replay delivers it", l.Repeats, formatTime(*l.Repeated)))
+	}
 	if l.Next != nil {
 		line("next", formatTime(*l.Next))
 	}

@@ -24,6 +24,7 @@ type billsPage struct {
 	Ledger    []rollout.BillLine // of the bill
 	Unknown   []rollout.BillLine // writes with an unknown outcome: of the bill, or all
 	LeftOut   int                // more unknown outcomes
+	Doubled   []rollout.BillLine // bills that both backends have: the bill, or all
 	Callbacks []relay.Listed     // of the bill
 	States    []knownState       // of the bill, the newest first
 	Calls     []*call            // of the bill, as far as the console keeps them
@@ -103,7 +104,11 @@ func (c *Console) findBills(r *http.Request, page *billsPage) error {
 	get := func(api http.Handler, path, more string, answer any) error {
 		return c.call(r, api, http.MethodGet, path+"?"+of.Encode()+more, nil, answer)
 	}
-	var unknown, ledger rollout.BillList
+	var unknown, doubled, ledger rollout.BillList
+	if err := get(c.options.Rollout, "/rollout/bills", "&doubled=true&limit=200", &doubled); err != nil {
+		return err
+	}
+	page.Doubled = doubled.Bills
 	if err := get(c.options.Rollout, "/rollout/bills", "&outcome=unknown&limit=200", &unknown); err != nil {
 		return err
 	}

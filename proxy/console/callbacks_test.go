@@ -243,3 +243,30 @@ func TestPathsThatAreNoCallbacks(t *testing.T) {
 		}
 	}
 }
+
+// A callback that the upstream sent again is acknowledged and not delivered. The operator sees that, and can deliver it anyway.
+func TestRepetitionIsShownAndCanBeDelivered(t *testing.T) {
+	t.Parallel()
+	s := newStored(t, "memory:", nil)
+	id, other := s.add("one", "B1", store.Delivered, time.Hour), s.add("one", "B2", store.Delivered, time.Hour)
+	first, err := s.store.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := first
+	again.ID, again.Received = "cb_again", s.now
+	if fresh, err := s.store.Accept(t.Context(), again, 25*time.Hour); fresh || err != nil {
+		t.Fatal(fresh, err)
+	}
+	if list := s.page("/deliveries"); strings.Count(list, "sent again 1×") != 1 {
+		t.Errorf("%s", list)
+	}
+	s.has("the callback", s.page("/deliveries/"+id), "Sent again by the upstream", "1 times, not delivered again", "Deliver anyway…")
+	if body := s.page("/deliveries/" + other); strings.Contains(body, "Deliver anyway") {
+		t.Errorf("%s", body)
+	}
+	s.redirected("/deliveries/"+id+"/replay", "by=anna", "/deliveries/"+id+"?done=replay")
+	if got := s.state(id); got != store.Waiting {
+		t.Errorf("it is %s", got)
+	}
+}

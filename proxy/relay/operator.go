@@ -44,6 +44,8 @@ type Listed struct {
 	Deleted  *time.Time `json:"body_deleted,omitempty"` // when the body was deleted: the callback cannot be delivered again
 	Says     string     `json:"bill_state,omitempty"`   // the state of the bill in the body, if the table knows it; only for a single callback
 	Digest   string     `json:"digest,omitempty"`       // SHA-256 of the upstream's body in canonical form; only of a single callback
+	Repeats  int        `json:"repeats,omitempty"`      // how often the upstream sent it again; these were acknowledged, and not delivered
+	Repeated *time.Time `json:"repeated,omitempty"`     // when it did so last
 	Cursor   int64      `json:"cursor"`                 // for after
 
 	// History are the last attempts, in their order; only of a single callback. Attempts that were cut off are missing.
@@ -332,7 +334,7 @@ func (r *Relay) listed(c store.Callback) Listed {
 	l := Listed{
 		ID: c.ID, Received: c.Received, Partner: c.Partner.Short(), Name: r.name(c.Partner), Bill: c.Bill, Upstream: c.Upstream, State: string(c.State),
 		Attempts: c.Attempts, LastAt: at(c.LastAt), Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
-		Type: c.ContentType, Cursor: c.Cursor, Deleted: at(c.Erased),
+		Type: c.ContentType, Cursor: c.Cursor, Deleted: at(c.Erased), Repeats: c.Repeats, Repeated: at(c.Repeated),
 	}
 	if c.State == store.Waiting {
 		l.Next = at(c.Next)

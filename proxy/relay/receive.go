@@ -159,6 +159,11 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 		Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)), ContentType: contentType, Body: translated,
 		Received: r.now(),
 	}
+	about := in.s.config.Table.Operation(a.Operation)
+	if bill != "" {
+		about = billing.CreateOperation(in.s.config.Table) // also of a bill that uses the address of a registration
+	}
+	c.Once = about != nil && !about.StateReturns
 	c.Next = c.Received.Add(time.Duration(in.s.callbacks.Schedule[0]))
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
 	defer cancel()
@@ -233,7 +238,7 @@ func (in *inbound) translate(req *http.Request, upstream *config.Upstream, body 
 }
 
 // subject is what a callback is about: its bill, else the merchant of the registration, else the address, if that is of one bill whose
-// id is not known. Callbacks of one subject keep their order, and only the last one can be recognised as repeated.
+// id is not known. Callbacks of one subject keep their order, and repetitions are recognised among them.
 func subject(a store.Address, bill string) string {
 	switch {
 	case bill != "":

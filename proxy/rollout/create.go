@@ -7,6 +7,7 @@ import (
 
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
+	"billbridge/translate/billing"
 )
 
 // create routes a create to the backend that may create the bill, and records it.
@@ -25,12 +26,12 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 			if preferred := s.backends[to.backend]; r.probe(ctx, ask, preferred) == Refusing {
 				return Route{Upstream: preferred, Reason: byProbe, Answered: true}, nil
 			}
-			return Route{}, &Refused{Reason: "barred", Text: callerRefused}
+			return Route{}, &Refused{Reason: "barred", Why: callerRefused}
 		case Unclear:
-			return Route{}, &Refused{Reason: "unclear", Text: "it is not known whether the bill was created at the other backend"}
+			return Route{}, &Refused{Reason: "unclear", Why: "it is not known whether the bill was created at the other backend"}
 		case Absent:
 			if at.incomplete() && !r.absentCounts(s, d) {
-				return Route{}, &Refused{Reason: "unclear", Text: ledgerIncomplete}
+				return Route{}, &Refused{Reason: "unclear", Why: ledgerIncomplete}
 			}
 		}
 	}
@@ -41,14 +42,14 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 	case errors.Is(err, store.ErrBill): // no backend takes such an id: the backend refuses it
 		return Route{Upstream: s.backends[to.backend], Reason: to.reason}, nil
 	case errors.Is(err, store.ErrDenied):
-		return Route{}, &Refused{Reason: "denied", Text: "a later call was answered with no such bill, so this create was not sent"}
+		return Route{}, &Refused{Reason: "denied", Why: "a later call was answered with no such bill"}
 	case err != nil:
 		return Route{}, storeUnavailable(err)
 	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.backends[to.backend]: // the bill had an owner, or another create was faster
 		to.reason = byOwner
 		if _, ok := s.backend(create.Upstream); !ok { // recorded by a replica with another config: this one sends nothing
 			_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
-			return Route{}, &Refused{Reason: "other_upstream", Text: atOtherUpstream, Cause: err}
+			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream, Cause: err}
 		}
 	}
 	return Route{Upstream: create.Upstream, Reason: to.reason, create: &create}, nil
@@ -70,16 +71,18 @@ func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
 	// A create that was recorded before this cannot take effect any more.
 	since := r.now().Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]]))
 	// A create that arrives after this call may be sent: its caller cannot rely on this answer.
-	_, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
+	row, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend has such an id, and none takes it
 		return nil
+	case err == nil && row.State == store.Owned: // since the call was routed: the answer is from before
+		return &Refused{Reason: "making", Why: createOpen}
 	case err == nil:
 		// The ledger has milliseconds. A create that is sent after this answer must not arrive in the same millisecond.
 		time.Sleep(min(time.Millisecond, time.Millisecond-r.now().Sub(r.arrived(c))))
 		return nil
 	case errors.Is(err, store.ErrCreateInProgress):
-		return &Refused{Reason: "making", Text: createOpen}
+		return &Refused{Reason: "making", Why: createOpen}
 	}
 	return storeUnavailable(err)
 }
@@ -106,7 +109,7 @@ func (r *Router) Complete(ctx context.Context, w Route, outcome store.Outcome) e
 	defer r.metrics.timed("complete")()
 	_, err := r.store.Complete(ctx, *w.create, outcome, r.now())
 	if errors.Is(err, store.ErrOtherOwner) {
-		r.metrics.doubled.Inc()
+		_ = r.both(ctx, Call{Partner: w.create.Partner, Bill: w.create.Bill, LoggedBill: billing.MaskBill(w.create.Bill)}) // err says the same
 	}
 	return err
 }

@@ -30,3 +30,6 @@ func (r *Router) Flush(ctx context.Context) error { return r.flush(ctx) }
 
 // Sweep removes old rows, as Run does at intervals.
 func (r *Router) Sweep(ctx context.Context) error { return r.sweep(ctx) }
+
+// RefusalReasons are the values of Refused.Reason.
+var RefusalReasons = refusalReasons

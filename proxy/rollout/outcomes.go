@@ -85,7 +85,7 @@ type BillLine struct {
 	Since   *time.Time    `json:"since,omitempty"` // since when it is in this state
 	Ends    *time.Time    `json:"ends,omitempty"`  // when the bill ends
 	Ended   *time.Time    `json:"ended,omitempty"` // when it was seen destroyed or cancelled
-	Write   *UnknownWrite `json:"write,omitempty"`
+	Write   *UnknownWrite `json:"write,omitempty"` // in the list of doubled bills: the call that showed it
 }
 
 // An UnknownWrite is a write that ended without an answer.
@@ -94,7 +94,7 @@ type UnknownWrite struct {
 	Upstream  string     `json:"upstream"`          // where it was sent, and where the last read was
 	Request   string     `json:"request,omitempty"` // the id of the call in the access log. None for a create that was interrupted by the end of its gateway
 	At        time.Time  `json:"at"`
-	Result    string     `json:"result"` // of the last read; one of ResultTexts, or "not asked"
+	Result    string     `json:"result"` // of the last read; one of ResultTexts, "not asked" or "at both backends"
 	State     string     `json:"bill_state,omitempty"`
 	Amount    string     `json:"amount,omitempty"`
 	ReadAt    *time.Time `json:"read_at,omitempty"`
@@ -105,7 +105,7 @@ const listedMost = 10_000
 
 // bills answers GET /rollout/bills.
 func (r *Router) bills(ctx context.Context, query string) (answer BillList, err error) {
-	q, err := parseQuery(query, "partner", "bill", "owner", "open", "outcome", "limit")
+	q, err := parseQuery(query, "partner", "bill", "owner", "open", "outcome", "doubled", "limit")
 	if err != nil {
 		return answer, err
 	}
@@ -137,9 +137,16 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 	if unknown && outcome != "unknown" {
 		return answer, badRequest("outcome must be unknown, but is %q", outcome)
 	}
+	doubled, err := q.flag("doubled")
+	switch {
+	case err != nil:
+		return answer, err
+	case doubled && unknown:
+		return answer, badRequest("give outcome or doubled, not both")
+	}
 	within, cancel := context.WithTimeout(ctx, storeTimeout/2)
 	defer cancel()
-	list, all, err := r.listBills(within, f, unknown)
+	list, all, err := r.listBills(within, f, unknown, doubled)
 	switch {
 	case err != nil && ctx.Err() == nil && within.Err() != nil:
 		return answer, errUnlisted
@@ -156,14 +163,17 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 var errUnlisted = errors.New("the ledger is too large to search it within " + short(storeTimeout/2) + ": name a partner")
 
 // listBills reads the ledger, one at a time together with openBills.
-func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown bool) ([]store.ListedBill, int, error) {
+func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown, doubled bool) ([]store.ListedBill, int, error) {
 	select {
 	case r.counting <- struct{}{}:
 		defer func() { <-r.counting }()
 	case <-ctx.Done():
 		return nil, 0, context.Cause(ctx)
 	}
-	if !unknown {
+	switch {
+	case doubled:
+		return r.store.DoubledBills(ctx, f)
+	case !unknown:
 		return r.store.ListBills(ctx, f)
 	}
 	s := r.current.Load()

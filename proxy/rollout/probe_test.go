@@ -59,7 +59,7 @@ func TestUnknownBillIsProbedAtBothBackends(t *testing.T) {
 						}
 					}
 					row, err := d.store.Owner(t.Context(), someone, bill)
-					if err == nil && row.State == store.Released && route.Answered && writes { // "no such bill" was recorded
+					if err == nil && row.State == store.Released && route.Answered { // "no such bill" was recorded
 						continue
 					}
 					if (err == nil) != (owner != "") || err == nil && (row.Upstream != owner || row.State != store.Owned) {
@@ -211,5 +211,41 @@ func TestSecondCreateGoesToTheOwner(t *testing.T) {
 	d.made("old", store.Succeeded)
 	if route, err := d.create(); err != nil || route.Reason != "owner" {
 		t.Errorf("%+v, %v", route, err)
+	}
+}
+
+// R44: a read or a write was routed, and then a create of its bill succeeded. "No such bill" is an answer from before that.
+func TestR44_NoSuchBillFromBeforeACreate(t *testing.T) {
+	t.Parallel()
+	for _, writes := range []bool{false, true} {
+		d := newCrossroads(t, rollout.StageDrained)
+		call := rollout.Call{Operation: "bill.other", Writes: writes, Partner: someone, Bill: bill}
+		route, err := d.Route(t.Context(), call, d.ask)
+		if err != nil || !route.Deniable {
+			t.Fatalf("%+v, %v", route, err)
+		}
+		d.made("new", store.Succeeded)
+		if err := d.Deny(t.Context(), call); !refusedFor(err, "making") {
+			t.Errorf("writes %v: %v", writes, err)
+		}
+		if route, err = d.Route(t.Context(), call, d.ask); err != nil || route.Deniable { // its owner decides: no write to the ledger
+			t.Errorf("writes %v: %+v, %v", writes, route, err)
+		}
+	}
+}
+
+// The text of a refusal is for partners: it names no part of the gateway. The reason has what the operator needs.
+func TestTextsOfRefusalsAreNeutral(t *testing.T) {
+	t.Parallel()
+	for _, reason := range rollout.RefusalReasons {
+		r := rollout.Refused{Reason: reason, Why: "the ledger of the operator"}
+		for _, word := range []string{"ledger", "store", "operator", "billbridge", "rollout", "backend", "restore"} {
+			if strings.Contains(strings.ToLower(r.Text()), word) {
+				t.Errorf("%s: %s", reason, r.Text())
+			}
+		}
+		if r.Error() != reason+": the ledger of the operator" {
+			t.Error(r.Error())
+		}
 	}
 }

@@ -77,14 +77,36 @@ const (
 	ledgerIncomplete = "the ledger was restored or created a short time ago. A create that it does not have may still be under way"
 )
 
-// A Refused call is not sent, because it is not certain which backend has its bill. Text is for the partner.
+// A Refused call is not sent, because it is not certain which backend has its bill.
 type Refused struct {
-	Reason string // one of refusalReasons, for metric and log
-	Text   string
-	Cause  error // may be nil
+	Reason    string // one of refusalReasons, for metric and log
+	Why       string // for the log
+	Permanent bool   // a later call is refused, too, until an operator has decided
+	Cause     error  // may be nil
 }
 
-func (r *Refused) Error() string { return r.Text }
+// Text is what the partner gets to know. It names no part of the gateway: that is for the log.
+func (r *Refused) Text() string {
+	switch r.Reason {
+	case "making":
+		return createOpen
+	case "denied":
+		return "a later call was answered with no such bill, so this create was not sent"
+	case "both":
+		return "this bill cannot be changed: a later call will be refused, too. Contact the billing service"
+	case "store":
+		return "calls about this bill cannot be processed now. Send the call again later"
+	}
+	return "it is not certain now whether this bill exists. Send the call again later"
+}
+
+// Error is the reason, for the log.
+func (r *Refused) Error() string {
+	if r.Why == "" {
+		return r.Reason
+	}
+	return r.Reason + ": " + r.Why
+}
 
 func (r *Refused) Unwrap() error { return r.Cause }
 
@@ -174,7 +196,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 		owner, ok := s.backend(row.Upstream)
 		switch {
 		case !ok:
-			return Route{}, &Refused{Reason: "other_upstream", Text: atOtherUpstream}
+			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream}
 		case row.State == store.Owned || row.Changed.After(d.restored):
 			at.owner = &owner
 		default:
@@ -186,7 +208,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	}
 	route, err := r.other(ctx, s, d, at, c, ask)
 	route.pending = at.owner != nil && row.State == store.Pending
-	route.Deniable = c.Writes && row.State != store.Owned
+	route.Deniable = row.State != store.Owned
 	route.recorded, route.ended, route.unknown = at.owner != nil || route.Reason == byProbe || row.Unknown, !row.Ended.IsZero(), row.Unknown
 	return route, err
 }
@@ -201,13 +223,11 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 	route := Route{Upstream: s.backends[to.backend], Reason: byProbe}
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
-		if c.Writes {
-			if at.incomplete() && !r.absentCounts(s, d) {
-				return Route{}, &Refused{Reason: "unclear", Text: ledgerIncomplete}
-			}
-			if refused := r.deny(ctx, s, c); refused != nil {
-				return Route{}, refused
-			}
+		if at.incomplete() && !r.absentCounts(s, d) {
+			return Route{}, &Refused{Reason: "unclear", Why: ledgerIncomplete}
+		}
+		if refused := r.deny(ctx, s, c); refused != nil {
+			return Route{}, refused
 		}
 		route.Answered = true
 		return route, nil
@@ -215,7 +235,7 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 		route.Answered = true // the preferred backend would refuse the call, too
 		return route, nil
 	case [2]ProbeResult{Present, Present}:
-		if refused := r.both(c); c.Writes {
+		if refused := r.both(ctx, c); c.Writes {
 			return Route{}, refused
 		}
 		return route, nil
@@ -233,7 +253,7 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 			route.OnlyIfFound = true // its answer may differ from that to the probe
 			return route, nil
 		}
-		return Route{}, &Refused{Reason: "unclear", Text: ownerUnknown}
+		return Route{}, &Refused{Reason: "unclear", Why: ownerUnknown}
 	}
 	if refused := r.found(ctx, c, route.Upstream); refused != nil {
 		return Route{}, refused
@@ -293,18 +313,21 @@ func (r *Router) found(ctx context.Context, c Call, upstream string) *Refused {
 	case err == nil, errors.Is(err, store.ErrBill): // no backend takes such an id: the upstream refuses it
 		return nil
 	case errors.Is(err, store.ErrOtherOwner) && row.State == store.Owned:
-		return r.both(c)
+		return r.both(ctx, c)
 	case errors.Is(err, store.ErrOtherOwner): // a create of it is under way at the other backend
-		return &Refused{Reason: "unclear", Text: ownerUnknown}
+		return &Refused{Reason: "unclear", Why: ownerUnknown}
 	}
 	return storeUnavailable(err)
 }
 
-// both reports that a bill is at both backends.
-func (r *Router) both(c Call) *Refused {
+// both reports that a bill is at both backends. The ledger marks it until an operator assigns it; the log has one line for each mark.
+func (r *Router) both(ctx context.Context, c Call) *Refused {
 	r.metrics.doubled.Inc()
-	r.log.Error("a bill is at both backends", "id", c.ID, "partner", c.Partner.Short(), "bill", c.LoggedBill, "operation", c.Operation)
-	return &Refused{Reason: "both", Text: "the bill is at both backends: an operator must decide (billbridge rollout bill --assign)"}
+	first, err := r.store.MarkDoubled(ctx, c.Partner, c.Bill, c.Operation, c.ID, r.now())
+	if first || err != nil {
+		r.log.Error("a bill is at both backends", "id", c.ID, "partner", c.Partner.Short(), "bill", c.LoggedBill, "operation", c.Operation)
+	}
+	return &Refused{Reason: "both", Permanent: true, Why: "an operator must assign it: billbridge rollout bill --assign", Cause: err}
 }
 
 // withoutLedger decides without the ledger.
@@ -317,7 +340,7 @@ func (r *Router) withoutLedger(s *settings, at situation, c Call, err error) (Ro
 }
 
 func storeUnavailable(err error) *Refused {
-	return &Refused{Reason: "store", Text: "the ledger is unreachable, so the owning backend of the bill is not known or cannot be recorded", Cause: err}
+	return &Refused{Reason: "store", Why: "the ledger is unreachable, so the owning backend of the bill is not known or cannot be recorded", Cause: err}
 }
 
 // RecordFound records that a call, or a read after a create without an answer, showed the bill at the upstream of the route.

@@ -20,8 +20,8 @@
 //	on a new store, before rollout begin               as after a restore, also while the kill switch is on
 //
 // A probe is a read of the bill. In the last two cases the answer "no such bill" counts only after the settling period; until then
-// a create that depends on it is refused. While a create of a bill is under way, or ended with an unknown outcome a short time
-// ago, "no such bill" is not passed on as the answer to a write. Once it was passed on, creates that arrived earlier are not sent.
+// it is not passed on, and a create that depends on it is refused. While a create of a bill is under way, or ended with an unknown
+// outcome a short time ago, "no such bill" is not passed on either. Once it was passed on, creates that arrived earlier are not sent.
 //
 // If the backend that the stage prefers refuses the caller whatever the bill, and the other backend does so too or has no such
 // bill, the caller gets that refusal. If a probe leaves the owner open, nothing is sent. One exception: a read is answered by the

@@ -33,6 +33,7 @@ func TestRepeatedCallbackIsStoredOnce(t *testing.T) {
 					{"after the window", window, nil, true},
 					{"after that", window + 1, nil, false},
 					{"another body", window + 2, func(c *store.Callback) { c.Digest = sha256.Sum256([]byte("other")) }, true},
+					{"the first body again, of what does not return", window + 3, func(c *store.Callback) { c.Once = true }, false},
 					{"the first body again", window + 3, nil, true},
 					{"another address", window + 4, func(c *store.Callback) { c.Address = "other" }, true},
 				} {
@@ -50,7 +51,14 @@ func TestRepeatedCallbackIsStoredOnce(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				equal(t, "kept", ids(all), []string{"again8", "again7", "again6", "again4", "again3", "first"})
+				equal(t, "kept", ids(all), []string{"again9", "again8", "again6", "again4", "again3", "first"})
+				for i, want := range []string{"0 ", "0 ", "0 ", "2 " + noon.Add(window).UTC().Format(time.RFC3339Nano), "0 ", "3 " + noon.Add(window-time.Millisecond).UTC().Format(time.RFC3339Nano)} {
+					last := ""
+					if !all[i].Repeated.IsZero() {
+						last = all[i].Repeated.UTC().Format(time.RFC3339Nano)
+					}
+					equal(t, "repetitions of "+all[i].ID, fmt.Sprint(all[i].Repeats, " ", last), want)
+				}
 			})
 		})
 	}
@@ -147,8 +155,10 @@ func TestOrderQueriesUseTheirIndexes(t *testing.T) {
 	if got := plan(store.ClaimSQLite); strings.Contains(got, "billbridge_callbacks_last") || !strings.Contains(got, "billbridge_callbacks_ordering (ordering=?)") {
 		t.Errorf("a claim reads\n%s", got)
 	}
-	if got := plan(store.LastOfOrder); got != "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=? AND seq>?)\n" {
-		t.Errorf("the last of an order is found by\n%s", got)
+	for _, statement := range []string{store.LastOf, store.OfOrder} {
+		if got := plan(statement); got != "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=? AND seq>?)\n" {
+			t.Errorf("the last of an order is found by\n%s", got)
+		}
 	}
 }
 

@@ -67,6 +67,9 @@ func (s *Store) Assign(ctx context.Context, partner partner.ID, bill, upstream, 
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
+		if _, err := q.ExecContext(ctx, "DELETE FROM billbridge_doubled WHERE partner = $1 AND bill = $2", partner, bill); err != nil {
+			return err
+		}
 		_, err := q.ExecContext(ctx, `
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
 			VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)

@@ -32,6 +32,7 @@ type Callback struct {
 	URL         string // of the partner
 	Host        string // of URL; the number of concurrent attempts is limited for each host
 	Order       string // callbacks with equal Order are delivered in the order in which they were accepted
+	Once        bool   // it repeats an equal callback also if there was another one of its Order since
 	Digest      [32]byte
 	ContentType string
 	Body        []byte    // as it will be delivered; List does not return it
@@ -43,18 +44,23 @@ type Callback struct {
 	LastStatus  int       // the HTTP status of the last attempt; 0 if there was no answer
 	LastOutcome string    // of the last attempt, one of the relay's outcomes; it must contain nothing secret
 	Erased      time.Time // when the body was deleted; zero if it is there
+	Repeats     int       // how often the upstream sent it again; these were not stored
+	Repeated    time.Time // when it did so last; zero if it did not
 	Cursor      int64     // grows with each callback; for Filter.After
 }
 
-// lastOfOrder selects the callback of the order $9 that was accepted last. There is an index for it.
-const lastOfOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering = $9 AND seq > 0 ORDER BY seq DESC LIMIT 1"
+// ofOrder selects the callbacks of the order $9, and lastOf those that a new one can repeat. There is an index for them.
+const (
+	ofOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering = $9 AND seq > 0"
+	lastOf  = ofOrder + " ORDER BY seq DESC LIMIT 1"
+)
 
 // Accept stores a received callback in the state Waiting. Its first attempt is due at c.Next, or at c.Received if that is zero.
 // The other fields about state and attempts are ignored.
 //
-// If c repeats the last callback of its Order, Accept stores nothing and returns false: an upstream that missed our
-// acknowledgement sends again. A repetition has the same Address and Digest and was received less than window later, whatever
-// the state of the first. A callback equal to an earlier one than the last is stored: a bill can return to a status.
+// If c repeats the last callback of its Order, or with Once any of them, Accept stores nothing and returns false: an upstream that
+// missed our acknowledgement sends again. A repetition has the same Address and Digest and was received less than window later,
+// whatever the state of the first. The callback that it repeats counts it.
 func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (fresh bool, err error) {
 	if c.ID == "" || c.Received.IsZero() {
 		return false, errors.New("store: a callback needs an id and the time it was received")
@@ -67,6 +73,10 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 	}
 	if c.Next.IsZero() {
 		c.Next = c.Received
+	}
+	repeatable := lastOf
+	if c.Once {
+		repeatable = ofOrder
 	}
 	url := s.keys.sealText(c.URL, urlOfCallback(c.ID))
 	body := notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID)))
@@ -81,14 +91,20 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 				id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
 				state, attempts, next, due, lease, last_status, last_outcome, key_id)
 			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16
-			WHERE NOT EXISTS (SELECT 1 FROM (`+lastOfOrder+`) AS last WHERE last.address = $2 AND last.digest = $10 AND last.received > $15)`,
+			WHERE NOT EXISTS (SELECT 1 FROM (`+repeatable+`) AS was WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)`,
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
 			body, c.Received.UnixMilli(), c.Next.UnixMilli(), c.Received.Add(-window).UnixMilli(), s.keys.current)
 		if err != nil {
 			return false, err
 		}
-		inserted, err := result.RowsAffected()
-		return inserted == 1, err
+		if inserted, err := result.RowsAffected(); err != nil || inserted == 1 {
+			return inserted == 1, err
+		}
+		_, err = q.ExecContext(ctx, `
+			UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
+				SELECT max(seq) FROM billbridge_callbacks WHERE ordering = $2 AND seq > 0 AND address = $3 AND digest = $4 AND received > $5)`,
+			c.Received.UnixMilli(), c.Order, c.Address, c.Digest[:], c.Received.Add(-window).UnixMilli())
+		return false, err
 	})
 }
 
@@ -114,7 +130,7 @@ const claims = "claims"
 // The columns of a callback, in the order of scan.
 const (
 	columns = `seq, id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, received,
-		state, attempts, next, last_at, last_status, last_outcome, key_id, erased`
+		state, attempts, next, last_at, last_status, last_outcome, key_id, erased, repeats, repeated`
 	columnsAndBody = columns + ", body"
 )
 
@@ -131,6 +147,7 @@ func (s *Store) scan(row interface{ Scan(...any) error }, body *[]byte, rest ...
 		moment{&c.LastAt},
 		&c.LastStatus, &c.LastOutcome, &key,
 		moment{&c.Erased},
+		&c.Repeats, moment{&c.Repeated},
 	}
 	if body != nil {
 		to = append(to, body)

@@ -58,7 +58,7 @@ func (s *Store) Clear(ctx context.Context) error {
 	_, err := write(ctx, s, "clearing", func(ctx context.Context, q queries) (none struct{}, err error) {
 		for _, table := range []string{
 			"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks", "billbridge_owners", "billbridge_stages",
-			"billbridge_audit", "billbridge_seen", "billbridge_counts", "billbridge_unknown", "billbridge_proven",
+			"billbridge_audit", "billbridge_seen", "billbridge_counts", "billbridge_unknown", "billbridge_proven", "billbridge_doubled",
 		} {
 			if _, err := q.ExecContext(ctx, "DELETE FROM "+table); err != nil {
 				return none, err
@@ -128,10 +128,11 @@ func Advance(storeTime, now time.Time, ran time.Duration) time.Time {
 	return advance(storeTime, now, ran)
 }
 
-// ClaimSQLite and LastOfOrder are statements whose plans are looked at.
+// ClaimSQLite, LastOf and OfOrder are statements whose plans are looked at.
 const (
 	ClaimSQLite = claimSQLite
-	LastOfOrder = lastOfOrder
+	LastOf      = lastOf
+	OfOrder     = ofOrder
 )
 
 // PageWithin is Page with other bounds.

@@ -188,7 +188,9 @@ func backToVersion5(t *testing.T, db *sql.DB) {
 	for _, index := range []string{"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_owners_open", "billbridge_counts_marked"} {
 		run(t, db, "DROP INDEX "+index)
 	}
-	run(t, db, "DELETE FROM billbridge_schema WHERE version > 5", "DROP TABLE billbridge_gateways", "ALTER TABLE billbridge_addresses DROP COLUMN key_id",
+	run(t, db, "DELETE FROM billbridge_schema WHERE version > 5", "DROP TABLE billbridge_gateways", "DROP TABLE billbridge_doubled",
+		"ALTER TABLE billbridge_callbacks DROP COLUMN repeats", "ALTER TABLE billbridge_callbacks DROP COLUMN repeated",
+		"ALTER TABLE billbridge_addresses DROP COLUMN key_id",
 		"ALTER TABLE billbridge_callbacks DROP COLUMN key_id", "ALTER TABLE billbridge_callbacks DROP COLUMN erased", "DROP TABLE billbridge_proven", "DROP INDEX billbridge_addresses_unproven",
 		"ALTER TABLE billbridge_addresses DROP COLUMN holds", "ALTER TABLE billbridge_addresses DROP COLUMN unproven",
 		"ALTER TABLE billbridge_counts DROP COLUMN marked")
@@ -223,7 +225,7 @@ func TestEnginesHaveTheSameTables(t *testing.T) {
 	columns := func(url string) map[string][]string {
 		_ = open(t, url)
 		db, all := raw(t, url), map[string][]string{}
-		for _, table := range []string{"upstreams", "addresses", "callbacks", "owners", "rollout", "stages", "audit", "seen", "counts", "clock", "attempts", "unknown", "proven", "schema"} {
+		for _, table := range []string{"upstreams", "addresses", "callbacks", "owners", "rollout", "stages", "audit", "seen", "counts", "clock", "attempts", "unknown", "proven", "doubled", "schema"} {
 			rows, err := db.Query("SELECT * FROM billbridge_" + table + " WHERE 1 = 0")
 			if err != nil {
 				t.Fatal(err)
@@ -366,7 +368,7 @@ func TestMigrationsMatch(t *testing.T) {
 		}
 		return lines
 	}
-	for _, file := range []string{"0001_callbacks.sql", "0002_rollout.sql", "0005_ended.sql", "0006_rows.sql", "0007_keys.sql", "0008_pages.sql"} {
+	for _, file := range []string{"0001_callbacks.sql", "0002_rollout.sql", "0005_ended.sql", "0006_rows.sql", "0007_keys.sql", "0008_pages.sql", "0009_doubled_repeats.sql"} {
 		equal(t, file, shape("postgres", file), shape("sqlite", file))
 	}
 }

@@ -85,6 +85,45 @@ func (s *Store) RecordRead(ctx context.Context, partner partner.ID, bill, upstre
 	return err
 }
 
+// AtBoth is the Finding of a bill that both upstreams have.
+const AtBoth = "at both backends"
+
+// MarkDoubled records that a bill is at both upstreams, by the call that showed it: its operation and its id. first is false if that
+// was recorded before; then nothing is written. Assign removes the mark.
+func (s *Store) MarkDoubled(ctx context.Context, partner partner.ID, bill, operation, request string, now time.Time) (first bool, err error) {
+	if err := ownable(partner, bill, "any", now); err != nil {
+		return false, err
+	}
+	known, err := read(ctx, s, "looking for a bill at both upstreams", func(ctx context.Context, q queries) (known bool, err error) {
+		err = q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM billbridge_doubled WHERE partner = $1 AND bill = $2)", partner, bill).Scan(&known)
+		return known, err
+	})
+	if err != nil || known {
+		return false, err
+	}
+	return write(ctx, s, "recording that a bill is at both upstreams", func(ctx context.Context, q queries) (first bool, err error) {
+		result, err := q.ExecContext(ctx, `
+			INSERT INTO billbridge_doubled (partner, bill, operation, request, at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (partner, bill) DO NOTHING`,
+			partner, bill, printable(operation), printable(request), s.stamp(now).UnixMilli())
+		if err != nil {
+			return false, err
+		}
+		n, err := result.RowsAffected()
+		return n == 1, err
+	})
+}
+
+// DoubledBills returns the bills that are marked by MarkDoubled, the last first, each with the call that showed it, and the number of
+// all that the filter selects.
+func (s *Store) DoubledBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
+	const rows = `
+		SELECT d.partner, d.bill, coalesce(o.upstream, '') AS upstream, coalesce(o.state, '') AS state, coalesce(length(o.creates), 0) AS creates,
+			coalesce(o.uncertain, 0) AS uncertain, o.changed, o.tried, o.ends, o.ended,
+			d.operation, '' AS target, d.request, d.at, '` + AtBoth + `' AS finding, '' AS shown, '' AS amount, d.at AS read_at
+		FROM billbridge_doubled d LEFT JOIN billbridge_owners o ON o.partner = d.partner AND o.bill = d.bill`
+	return s.listBills(ctx, f, func(context.Context, queries) (string, error) { return rows, nil }, "at DESC, partner, bill", nil)
+}
+
 // SweepUnknown removes writes with an unknown outcome that ended before a time, and returns their number.
 func (s *Store) SweepUnknown(ctx context.Context, before time.Time) (n int, err error) {
 	return s.sweep(ctx, `

@@ -46,6 +46,16 @@ func AboutBill(o *translate.Operation) bool { return o.HasRole(translate.Request
 // Creates reports whether the operation creates a bill.
 func Creates(o *translate.Operation) bool { return o.Created == Bill }
 
+// CreateOperation returns the operation that creates bills, or nil.
+func CreateOperation(t *translate.Table) *translate.Operation {
+	for _, o := range t.Operations() {
+		if Creates(o) {
+			return o
+		}
+	}
+	return nil
+}
+
 // HasPartnerAndBill reports whether requests of the operation name the partner and the bill, in each form of the operation.
 func HasPartnerAndBill(o *translate.Operation) bool {
 	for _, form := range o.Table().Forms() {

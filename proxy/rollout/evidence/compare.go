@@ -3,6 +3,7 @@ package evidence
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -144,11 +145,16 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	}
 	table := op.Table()
 	r.code, r.success = table.Code(call.Code(), a.Form, table.Forms()[0]), call.Succeeded()
-	if table.Means(a.Form, call.Code(), translate.Unavailable) { // unavailable at one of two moments is not a difference
+	says := billing.SaysOf(call, a.Status)
+	switch {
+	case call.Means(translate.Unavailable): // unavailable at one of two moments is not a difference
 		r.why = r.code
 		return r
+	case says == billing.Nothing && (a.Status >= 500 || r.success && a.Status/100 != 2):
+		r.why = "HTTP " + strconv.Itoa(a.Status)
+		return r
 	}
-	r.missing = table.Means(a.Form, call.Code(), translate.NotFound)
+	r.missing = says == billing.NotFound
 	r.facts = call.Facts(shared)
 	return r
 }
@@ -227,6 +233,9 @@ func compareFacts(first, second reading, ignore []string) []Difference {
 	unapproved := first.unapproved() && second.unapproved()
 	for i, f := range first.facts {
 		g := second.facts[i]
+		if f.Secret && (strings.Contains(f.Text, "*") || strings.Contains(g.Text, "*")) {
+			continue // masked: both were compared with the request
+		}
 		if f.Alike(g) || unapproved && (f.NoValue || f.MaybeNoValue) && (g.NoValue || g.MaybeNoValue) || slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
 			continue
 		}

@@ -1,0 +1,65 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/rollout"
+)
+
+// namesOfOurs are words that texts for partners must not have.
+var namesOfOurs = regexp.MustCompile(`(?i)ledger|store|operator|billbridge|rollout|backend|command|restored`)
+
+// A bill that both backends have is a permanent state: each write gets a final code, which clients do not repeat, and the bill is listed
+// until an operator assigns it. The log has one line.
+func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "new")
+	listed := func() (list rollout.BillList) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(m.admin("GET", "/rollout/bills?doubled=true").body), &list); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	prepareBill(t, m.old, "W", demoBill)
+	prepareBill(t, m.fresh, "W", demoBill)
+	if list := listed(); len(list.Bills) != 0 {
+		t.Errorf("%+v", list)
+	}
+	for range 2 {
+		for _, client := range forms {
+			for _, op := range []string{"destroy", "cancel", "resend"} {
+				got := m.send(newCall(client, op))
+				got.check(t, client, 409, "VALIDATION_001")
+				if namesOfOurs.MatchString(got.body) {
+					t.Errorf("%s", got.body)
+				}
+			}
+			m.send(newCall(client, "read")).check(t, client, 200, "0000")
+		}
+	}
+	list := listed()
+	if len(list.Bills) != 1 || list.Bills[0].Bill != demoBill || list.Bills[0].Write == nil || list.Bills[0].Write.Request == "" || list.Bills[0].Write.Result != "at both backends" {
+		t.Errorf("%+v", list)
+	}
+	if n := strings.Count(m.logs.String(), `"msg":"a bill is at both backends"`); n != 1 {
+		t.Errorf("%d lines in the log", n)
+	}
+	if !strings.Contains(m.logs.String(), `"reason":"rollout: both: `) {
+		t.Error("the log does not have the reason")
+	}
+	m.mustPost("/rollout/assign?partner=" + list.Bills[0].Partner + "&bill=" + demoBill + "&to=old&by=anna")
+	if list := listed(); len(list.Bills) != 0 {
+		t.Errorf("%+v", list)
+	}
+	m.send(newCall("v2", "destroy")).check(t, "v2", 200, "0000")
+	if o, n := m.old.Bills()[0].State, m.fresh.Bills()[0].State; string(o) != "D" || string(n) != "W" {
+		t.Errorf("%s, %s", o, n)
+	}
+	if got := m.admin("GET", "/rollout/bills?doubled=true&outcome=unknown"); got.status != 400 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
