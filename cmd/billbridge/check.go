@@ -13,6 +13,7 @@ import (
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 	"billbridge/translate"
+	"billbridge/translate/wording"
 )
 
 type checkCommand struct {
@@ -161,11 +162,23 @@ func printOperation(w io.Writer, name string, fields []translate.Field) {
 			last = head
 		}
 		printf(w, "  %s\t%s\t%s", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"))
-		if f.Detail != nil {
-			printf(w, "\t%s", f.Detail)
+		if detail := fieldDetail(f); detail != "" {
+			printf(w, "\t%s", detail)
 		}
 		printf(w, "\n")
 	}
+}
+
+// fieldDetail says how a field is translated, and whether a comparison of two backends allows a difference in it.
+func fieldDetail(f translate.Field) string {
+	detail := f.Detail
+	if f.Exact && detail != nil {
+		detail = detail.And(wording.Of("; "))
+	}
+	if f.Exact {
+		detail = detail.And(wording.Of("one difference is FAIL"))
+	}
+	return detail.String()
 }
 
 type mapCommand struct {
@@ -248,8 +261,8 @@ func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
 			rows, known[key] = append(rows, row), row
 		}
 		class := string(f.Class)
-		if f.Detail != nil {
-			class += ": " + f.Detail.String()
+		if detail := fieldDetail(f); detail != "" {
+			class += ": " + detail
 		}
 		if toSecond {
 			row.toSecond = class

@@ -38,12 +38,13 @@ var classes = []Class{Same, Differs, NotThere, Moved, NoAnswer}
 // A Kind is the kind of a difference.
 type Kind string
 
-// The kinds. One difference of the first four kinds is enough for FAIL.
+// The kinds. One difference of any kind but the last is enough for FAIL.
 const (
 	InBill  Kind = "bill" // the answer is about another bill
 	InCode  Kind = "code"
 	InState Kind = "state"
 	InMoney Kind = "money"
+	InExact Kind = "exact" // another row that the table declares exact: an approval's number or time
 	InOther Kind = "other"
 )
 
@@ -236,6 +237,10 @@ func compareFacts(first, second reading, ignore []string) []Difference {
 			d.Kind = InMoney
 		case billing.State:
 			d.Kind = InState
+		default:
+			if f.Exact {
+				d.Kind = InExact
+			}
 		}
 		d.First, d.Second = example(f, first.key, second.key), example(g, first.key, second.key)
 		found = append(found, d)

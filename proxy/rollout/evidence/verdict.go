@@ -190,7 +190,9 @@ func (n Count) compared() *Compared {
 }
 
 // rank is the place of a kind in a report.
-func rank(k Kind) int { return slices.Index([]Kind{InBill, InMoney, InState, InCode, InOther}, k) }
+func rank(k Kind) int {
+	return slices.Index([]Kind{InBill, InMoney, InState, InExact, InCode, InOther}, k)
+}
 
 // compareExamples orders examples of a field: the gravest kind first, then the earliest. So the same example stays in whatever order
 // replicas are merged.
@@ -216,6 +218,8 @@ func (f Field) inWords(path string) wording.Text {
 		return wording.Of("%v (state) in %v", path, f.Count)
 	case InMoney:
 		return wording.Of("%v (money) in %v", path, f.Count)
+	case InExact:
+		return wording.Of("%v (exact) in %v", path, f.Count)
 	case InOther:
 	}
 	return wording.Of("%v (%v) in %v", path, f.Kind, f.Count) // a kind of another version

@@ -166,20 +166,24 @@ func TestVerdict(t *testing.T) {
 			add(t, 1, evidence.Differs, in("apprPrice", evidence.InMoney))
 		}, evidence.Fail, "differs: apprPrice (money) in 1"},
 		{"state, and nothing else", func(t *evidence.Counts) { add(t, 1, evidence.Differs, in("apprState", evidence.InState)) }, evidence.Fail, "differs: apprState (state) in 1"},
+		{"a number of an approval, once", func(t *evidence.Counts) {
+			add(t, 10_000, evidence.Same)
+			add(t, 1, evidence.Differs, in("apprNum", evidence.InExact))
+		}, evidence.Fail, "differs: apprNum (exact) in 1"},
 		{"codes, of failures", func(t *evidence.Counts) {
 			add(t, 1000, evidence.Same)
 			t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{in("(code)", evidence.InCode)}})
 		}, evidence.Fail, "differs: (code) (code) in 1"},
 		{"another field, now and then", func(t *evidence.Counts) {
 			add(t, 999, evidence.Same)
-			add(t, 1, evidence.Differs, in("apprNum", evidence.InOther))
+			add(t, 1, evidence.Differs, in("apprIssuer", evidence.InOther))
 		}, evidence.Pass, "at most 0.48 % differ"},
 		{"another field, once in few", func(t *evidence.Counts) {
 			add(t, 99, evidence.Same)
-			add(t, 1, evidence.Differs, in("apprNum", evidence.InOther))
+			add(t, 1, evidence.Differs, in("apprIssuer", evidence.InOther))
 		}, evidence.Inconclusive, "up to 4.66 % may differ, 3.00 % is the limit"},
-		{"another field, always", func(t *evidence.Counts) { add(t, 100, evidence.Differs, in("apprNum", evidence.InOther)) }, evidence.Fail, "100 of 100 differ: certainly more than 3.00 %"},
-		{"another field, always, of too few", func(t *evidence.Counts) { add(t, 99, evidence.Differs, in("apprNum", evidence.InOther)) }, evidence.Inconclusive, "99 comparisons, at least 100 are needed"},
+		{"another field, always", func(t *evidence.Counts) { add(t, 100, evidence.Differs, in("apprIssuer", evidence.InOther)) }, evidence.Fail, "100 of 100 differ: certainly more than 3.00 %"},
+		{"another field, always, of too few", func(t *evidence.Counts) { add(t, 99, evidence.Differs, in("apprIssuer", evidence.InOther)) }, evidence.Inconclusive, "99 comparisons, at least 100 are needed"},
 		{"not there is neither", func(t *evidence.Counts) {
 			add(t, 100, evidence.Same)
 			add(t, 10_000, evidence.NotThere)
