@@ -139,7 +139,7 @@ func TestCanaryIsReadBack(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			m := newRolloutGateway(t, "old")
-			if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force=true"); got.status != 200 {
+			if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force="+rollout.AllReasons()); got.status != 200 {
 				t.Fatal(got)
 			}
 			for i := range 5 {
@@ -176,7 +176,7 @@ func TestStopWarnsOfBillsOnlyTheNewBackendCanCarry(t *testing.T) {
 	if got.status != http.StatusConflict || !strings.Contains(got.body, "old cannot carry bill.create: BILL_010 bill.sendType (calls: 1, the last at ") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := m.admin("POST", "/rollout/stop?by=anna&force=true"); got.status != 200 {
+	if got := m.admin("POST", "/rollout/stop?by=anna&force="+rollout.AllReasons()); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001").with("sendType", "URL")).check(t, "v2", 400, "BILL_010")
@@ -244,7 +244,7 @@ func TestReportNamesTheBackends(t *testing.T) {
 		})
 	}, "")
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
-	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=shadow&force=true"); got.status != 200 {
+	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=shadow&force="+rollout.AllReasons()); got.status != 200 {
 		t.Fatal(got)
 	}
 	has.Store(true)
@@ -308,7 +308,7 @@ func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 	m = newRolloutBetween(t, "legacy", "v2", "old")
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).check(t, "v2", 400, "VALIDATION_001")
-	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=new&force=true"); got.status != 200 {
+	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=new&force="+rollout.AllReasons()); got.status != 200 {
 		t.Fatal(got)
 	}
 	m.send(newCall("v2", "create").with("billId", "ATTHENEWBACKEND00001")).check(t, "v2", 200, "0000")
@@ -326,7 +326,7 @@ func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 func TestOnlyCreatedBillsAreReadBack(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force=true"); got.status != 200 {
+	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force="+rollout.AllReasons()); got.status != 200 {
 		t.Fatal(got)
 	}
 	m.send(newCall("v2", "create").with("billId", "REFUSED0000000000001").with("price", "50")).check(t, "v2", 200, "PAYMENT_003")

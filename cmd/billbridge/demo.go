@@ -120,7 +120,7 @@ func (d *demo) prepare(ctx context.Context, admin string) error {
 		if p.stage == "" {
 			continue
 		}
-		q := url.Values{"by": {demoName}, "partner": {string(partner.Of(p.key))}, "stage": {string(p.stage)}, "force": {"true"}}
+		q := url.Values{"by": {demoName}, "partner": {string(partner.Of(p.key))}, "stage": {string(p.stage)}, "force": {rollout.AllReasons()}}
 		if p.stage == rollout.StageCanary {
 			q.Set("percent", "50")
 		}

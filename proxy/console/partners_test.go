@@ -170,7 +170,7 @@ func TestMoveIsConfirmed(t *testing.T) {
 	}
 	blocked.Set("force", "true")
 	d.sends(at+"/next", blocked, http.StatusSeeOther, at+"?done=next")
-	d.sends(at+"/set", url.Values{"stage": {"canary"}, "percent": {"5"}, "from": {"canary 10%"}, "to": {"canary 5%"}, "force": {"true"}}, http.StatusSeeOther, at+"?done=set")
+	d.sends(at+"/set", url.Values{"stage": {"canary"}, "percent": {"5"}, "from": {"canary 10%"}, "to": {"canary 5%"}, "force": {rollout.AllReasons()}}, http.StatusSeeOther, at+"?done=set")
 	d.shows(at+"/set?stage=canary&percent=500", 200, "percent must be 0 to 100")
 	d.shows(at+"/set?stage=new&percent=10", 200, "<code>canary 5%</code> → <code>new</code>")
 	d.sends(at+"/unset", url.Values{"from": {"canary 5%"}, "to": {"old"}}, http.StatusSeeOther, at+"?done=unset")
@@ -232,7 +232,7 @@ func TestReadVisitorCannotMovePartners(t *testing.T) {
 			continue
 		}
 		path := strings.NewReplacer("{partner}", partner.ShortOf("hana"), "{id}", "cb_00112233445566778899aabbccddeeff", "{do}", "drop").Replace(pattern)
-		d.sends(path, url.Values{"from": {"old"}, "to": {"shadow"}, "force": {"true"}, "by": {"anna"}}, http.StatusForbidden, "")
+		d.sends(path, url.Values{"from": {"old"}, "to": {"shadow"}, "force": {rollout.AllReasons()}, "by": {"anna"}}, http.StatusForbidden, "")
 	}
 	if changes, err := d.store.Audit(context.Background(), 10); err != nil || len(changes) != 0 {
 		t.Errorf("%+v %v", changes, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
 	"billbridge/translate"
 	"billbridge/translate/wording"
 )
@@ -206,7 +207,7 @@ func TestTextsOfTheRolloutInKorean(t *testing.T) {
 	if _, page := get(t, d, at+"/set?stage=new", "en"); !strings.Contains(page, "and the settling period is 1h") {
 		t.Errorf("the English page has no English reason:\n%s", page)
 	}
-	if status, page := post(t, d, at+"/set", "stage=drained&from=old&to=drained&force=true"); status != http.StatusSeeOther {
+	if status, page := post(t, d, at+"/set", "stage=drained&from=old&to=drained&force="+rollout.AllReasons()); status != http.StatusSeeOther {
 		t.Fatal(status, page)
 	}
 	shows(at, "마지막 단계입니다.")

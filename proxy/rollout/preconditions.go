@@ -241,10 +241,10 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 }
 
 // reasonsAgainstBegin are the blocking reasons of Begin: bills of the new backend in the ledger.
-func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
+func (r *Router) reasonsAgainstBegin(ctx context.Context) []BlockingReason {
 	bills, err := r.openBills(ctx, "")
 	if err != nil {
-		return []string{"the bills of the new backend could not be counted: " + err.Error()}
+		return []BlockingReason{{Kind: Unchecked, Text: "the bills of the new backend could not be counted: " + err.Error()}}
 	}
 	found, name := 0, r.current.Load().backends[evidence.New]
 	for _, b := range bills {
@@ -255,8 +255,9 @@ func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
 	if found == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the ledger is new and already has %d bills at %s. Unless they were created by a stage that was set since, %s has older bills of partners, "+
-		"and bills that the ledger does not know would be created twice", found, name, name)}
+	text := fmt.Sprintf("the ledger is new and already has %d bills at %s. Unless they were created by a stage that was set since, "+
+		"%[2]s has older bills of partners, and bills that the ledger does not know would be created twice", found, name)
+	return []BlockingReason{{Kind: AtNew, Text: text}}
 }
 
 // Check is why a config cannot take effect, nil if it can: a changed rollout.default moves all partners without a stage of their
@@ -278,8 +279,14 @@ func (r *Router) Check(ctx context.Context, c *config.Config) error {
 	if len(reasons) == 0 {
 		return nil
 	}
-	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, run billbridge rollout set --default --stage %[1]s --force while the config says %[2]s. Reasons:\n  %[3]s",
-		to, from, strings.Join(textsOf(reasons), "\n  "))
+	var kinds []ReasonKind
+	var lines strings.Builder
+	for _, reason := range reasons {
+		kinds = append(kinds, reason.Kind)
+		lines.WriteString("\n  " + reason.Text)
+	}
+	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, run billbridge rollout set --default "+
+		"--stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s", to, from, joined(slices.Compact(kinds)), lines.String())
 }
 
 // Accept records the default stage of a config that takes effect, for the next Check.
@@ -291,10 +298,10 @@ func (r *Router) Accept(ctx context.Context, c *config.Config) error {
 }
 
 // reasonsAgainstReset are the blocking reasons of a reset: verdicts that are FAIL.
-func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (all []string) {
+func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) []BlockingReason {
 	counted, err := r.counted(ctx, partner)
 	if err != nil {
-		return []string{"the verdicts could not be looked up: " + err.Error()}
+		return []BlockingReason{{Kind: Unchecked, Text: "the verdicts could not be looked up: " + err.Error()}}
 	}
 	var failed []wording.Text
 	for _, v := range evidence.Verdicts(counted, r.limits()) {
@@ -302,7 +309,7 @@ func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (a
 			failed = append(failed, wording.Of("%v: ", r.label(v.Partner)).And(v.InWords()))
 		}
 	}
-	return textsOf(reasonsOf(Unproven, shortened(failed)))
+	return reasonsOf(Unproven, shortened(failed))
 }
 
 // lacking are the recent calls of the concerned partners that a backend cannot carry, in words for the operator.

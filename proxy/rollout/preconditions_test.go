@@ -113,7 +113,7 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 				d := newDesk(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+row.bills, 1))
 				d.seen("k", time.Hour)
 				set := "/rollout/stage?by=a&partner=" + of + "&stage="
-				answers[rollout.Changed](d, "POST", set+row.from+"&force=true")
+				answers[rollout.Changed](d, "POST", set+row.from+"&force="+rollout.AllReasons())
 				if row.counts != nil {
 					row.counts(d)
 				}
@@ -124,7 +124,7 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 					return
 				}
 				d.denies(409, "POST", set+row.to, "\n  "+hash("k")[:12]+": "+row.against)
-				if c := answers[rollout.Changed](d, "POST", set+row.to+"&force=true"); !c.Forced {
+				if c := answers[rollout.Changed](d, "POST", set+row.to+"&force="+rollout.AllReasons()); !c.Forced {
 					t.Errorf("%+v", c)
 				}
 			})
@@ -146,7 +146,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=" + hash("k")} {
 		d.denies(409, "POST", back, text)
 	}
-	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a&force=true"); !c.Forced || c.Action != "stop" {
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a&force="+rollout.AllReasons()); !c.Forced || c.Action != "stop" {
 		t.Errorf("%+v", c)
 	}
 	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")
@@ -183,7 +183,7 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
-	answers[rollout.Changed](d, "POST", set+"new&force=true")
+	answers[rollout.Changed](d, "POST", set+"new&force="+rollout.AllReasons())
 	d.denies(409, "POST", "/rollout/stop?by=a", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
 	d.denies(409, "POST", set+"old", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
 	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
@@ -260,7 +260,7 @@ func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
 			answers[rollout.Changed](d, "POST", set+stage)
 		}
 		d.denies(409, "POST", set+"canary&percent=5", "no partner without a stage of its own was seen yet: no read was compared")
-		if c := answers[rollout.Changed](d, "POST", set+stage+"&force=true"); !c.Forced {
+		if c := answers[rollout.Changed](d, "POST", set+stage+"&force="+rollout.AllReasons()); !c.Forced {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -286,7 +286,7 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 	}
 	d.seen("k", time.Hour)
 	d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"), "a precondition could not be checked: ")
-	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&force=true&partner="+hash("k")); !c.Forced {
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&force="+rollout.AllReasons()+"&partner="+hash("k")); !c.Forced {
 		t.Errorf("%+v", c)
 	}
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a"); c.Action != "stop" || c.Unstored != "" {
@@ -415,7 +415,7 @@ func TestResetOfAFailNeedsForce(t *testing.T) {
 	for _, who := range []string{hash("k"), "all"} {
 		d.denies(409, "POST", "/rollout/reset?by=a&partner="+who, hash("k")[:12]+": bill.read by shadow is FAIL, differs: apprPrice (money) in 1")
 	}
-	if c := answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&force=true&partner="+hash("k")); !c.Forced {
+	if c := answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&force="+rollout.AllReasons()+"&partner="+hash("k")); !c.Forced {
 		t.Errorf("%+v", c)
 	}
 	if c := answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&partner=all"); c.Forced {

@@ -64,9 +64,9 @@ type Router struct {
 	lost     atomic.Int64 // comparisons that were not counted, over the limit
 	current  atomic.Pointer[settings]
 	decided  atomic.Pointer[decisions]
-	stopping atomic.Pointer[store.Declaration] // a kill switch that was turned on here and could not be stored yet
-	refused  *config.Config                    // that of the start, if its default stage did not take effect; set by New alone
-	before   string                            // the default stage that stayed then
+	stopping atomic.Pointer[pendingStop] // a kill switch that was turned on here and could not be stored yet
+	refused  *config.Config              // that of the start, if its default stage did not take effect; set by New alone
+	before   string                      // the default stage that stayed then
 	readBill ReadBill
 	reload   atomic.Pointer[FailedReload] // the last one, nil if it took effect
 	failing  atomic.Int64                 // partners with a verdict FAIL, as in the metrics
@@ -315,7 +315,7 @@ func (r *Router) follow(ctx context.Context) error {
 	defer cancel()
 	pending := r.stopping.Load()
 	if pending != nil {
-		if err := r.store.Stop(ctx, pending.By, pending.At); err != nil && !errors.Is(err, store.ErrState) {
+		if err := r.store.Stop(ctx, pending.By, pending.At, pending.overridden); err != nil && !errors.Is(err, store.ErrState) {
 			return err
 		}
 	}

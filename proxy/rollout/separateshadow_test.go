@@ -23,7 +23,7 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 			"Without a copy set old, then canary, whose new bills are read back" {
 		t.Errorf("%+v", c)
 	}
-	d.denies(409, "POST", set+"canary&percent=10", "\n  "+hash("k")[:12]+": no read was compared yet in stage shadow, and none will be unless the new backend gets a copy of the bills: set old, then canary\n")
+	d.denies(409, "POST", set+"canary&percent=10", "\n  "+hash("k")[:12]+": no read was compared yet in stage shadow, and none will be unless the new backend gets a copy of the bills: set old, then canary [verdict]\n")
 	for i := range 2193 {
 		d.Counts().Add(partner.Of("k"), "bill.read", evidence.Comparison{Class: evidence.NotThere, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, false}})
 	}
@@ -32,7 +32,7 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	if v := r.Verdicts[0]; v.Ruling != evidence.Inconclusive || v.Reason != reason {
 		t.Errorf("%+v", v)
 	}
-	d.denies(409, "POST", set+"canary&percent=10", "\n  "+hash("k")[:12]+": bill.read by shadow is INCONCLUSIVE, "+reason+"\n")
+	d.denies(409, "POST", set+"canary&percent=10", "\n  "+hash("k")[:12]+": bill.read by shadow is INCONCLUSIVE, "+reason+" [verdict]\n")
 	if c := answers[rollout.Changed](d, "POST", set+"old"); c.Warning != "" {
 		t.Errorf("%+v", c)
 	}

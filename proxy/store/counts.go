@@ -141,11 +141,13 @@ func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]
 
 // ResetCounts removes what was counted of a partner, or of all for "", by any version of the table. What replicas have counted
 // and not added yet is added later.
-func (s *Store) ResetCounts(ctx context.Context, partner partner.ID, by string, at time.Time) error {
+func (s *Store) ResetCounts(ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string) error {
 	if partner != "" && !partner.IsFull() {
 		return fmt.Errorf("store: a reset needs the full hash of a partner, or none for all, not %q", partner)
 	}
-	return s.change(ctx, Change{Action: Reset, By: by, At: at, Partner: partner}, func(ctx context.Context, q queries, _ *Change) error {
+	c := Change{Action: Reset, By: by, At: at, Partner: partner}
+	c.override(overridden)
+	return s.change(ctx, c, func(ctx context.Context, q queries, _ *Change) error {
 		if err := s.lock(ctx, q, counts); err != nil {
 			return err
 		}
