@@ -51,18 +51,20 @@ type ReasonKind string
 
 // The kinds of reasons. README.md describes them.
 const (
-	Unsettled ReasonKind = "settling"     // the settling period of the partner is not over
-	Unproven  ReasonKind = "verdict"      // a verdict that the stage needs is not PASS
-	Uncarried ReasonKind = "calls"        // the backend cannot carry calls that the partner makes
-	Undrained ReasonKind = "open_bills"   // bills at the old backend may be open
-	FromStore ReasonKind = "restored"     // the store was restored from a backup
-	AtNew     ReasonKind = "bills_at_new" // the ledger of a new store has bills at the new backend
-	NotAtBoth ReasonKind = "not_at_both"  // a backend does not have the bill that gets an owner, or cannot be read
-	Unchecked ReasonKind = "unchecked"    // a precondition could not be checked
+	Unsettled      ReasonKind = "settling"        // the settling period of the partner is not over
+	Unproven       ReasonKind = "verdict"         // a verdict that the stage needs is not PASS
+	Uncarried      ReasonKind = "calls"           // the backend cannot carry calls that the partner makes
+	Undrained      ReasonKind = "open_bills"      // bills at the old backend may be open
+	WrongClock     ReasonKind = "clock"           // the clock differs from that of the store
+	MoneyElsewhere ReasonKind = "money_elsewhere" // an exact field of another partner differs at the same backend
+	FromStore      ReasonKind = "restored"        // the store was restored from a backup
+	AtNew          ReasonKind = "bills_at_new"    // the ledger of a new store has bills at the new backend
+	NotAtBoth      ReasonKind = "not_at_both"     // a backend does not have the bill that gets an owner, or cannot be read
+	Unchecked      ReasonKind = "unchecked"       // a precondition could not be checked
 )
 
 // ReasonKinds are all of them.
-var ReasonKinds = []ReasonKind{Unsettled, Unproven, Uncarried, Undrained, FromStore, AtNew, NotAtBoth, Unchecked}
+var ReasonKinds = []ReasonKind{Unsettled, Unproven, MoneyElsewhere, Uncarried, Undrained, WrongClock, FromStore, AtNew, NotAtBoth, Unchecked}
 
 // AllReasons names all kinds of reasons, as --force does.
 func AllReasons() string { return joined(ReasonKinds) }

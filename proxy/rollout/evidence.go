@@ -62,7 +62,7 @@ func (r *Router) keep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data, Marked: n.HasUnsupported()}
+		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data, Marked: n.Marked()}
 	}
 	added, err := r.store.AddCounts(ctx, counted.Table, more, r.now(), func(have, more []byte) ([]byte, error) {
 		var n, m evidence.Count
@@ -107,9 +107,9 @@ func (r *Router) ofAllTables(ctx context.Context, in store.Range) (evidence.Snap
 	return r.fromStore(ctx, "", in, counted.Counts...)
 }
 
-// uncarriedCounts returns the counts of all partners, of all versions of the table, with calls that a backend cannot carry. It does not read
+// markedCounts returns the marked counts of all partners, of all versions of the table (see [evidence.Count.Marked]). It does not read
 // other counts, because an operator can be waiting for the kill switch.
-func (r *Router) uncarriedCounts(ctx context.Context) (evidence.Snapshot, error) {
+func (r *Router) markedCounts(ctx context.Context) (evidence.Snapshot, error) {
 	unstored := r.unstored("").Counts // before the store: counts that are stored meanwhile can occur twice, but are not missed
 	rows, err := r.store.MarkedCounts(ctx)
 	if err != nil {

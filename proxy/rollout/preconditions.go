@@ -33,7 +33,10 @@ func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m m
 	for _, check := range []struct {
 		kind ReasonKind
 		find func(context.Context, store.Rollout, move) ([]wording.Text, error)
-	}{{Unsettled, r.unsettled}, {Undrained, r.undrained}, {Unproven, r.unproven}, {Uncarried, r.uncarried}} {
+	}{
+		{Unsettled, r.unsettled}, {WrongClock, r.wrongClock}, {Undrained, r.undrained}, {Unproven, r.unproven}, {MoneyElsewhere, r.moneyElsewhere},
+		{Uncarried, r.uncarried},
+	} {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 		found, err := check.find(ctx, decided, m)
 		cancel()
@@ -66,18 +69,29 @@ func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]word
 		return nil, nil
 	}
 	first, err := r.store.FirstSeen(ctx, m.partner)
-	seen, want := r.now().Sub(first), time.Duration(s.config.Settle)
+	seen, want := time.Duration(0), time.Duration(s.config.Settle)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return []wording.Text{wording.Of("no call of the partner was seen yet. It can leave %v %v after its first call: until then calls that it sent there without the gateway may still be under way",
 			s.backends[evidence.Old], short(want))}, nil
 	case err != nil:
 		return nil, err
-	case seen < want:
+	}
+	if seen = r.age(first); seen < want {
 		return []wording.Text{wording.Of("the first call of the partner was seen %v ago, and the settling period is %v: calls that it sent to %v without the gateway may still be under way",
 			short(seen), short(want), s.backends[evidence.Old])}, nil
 	}
 	return nil, nil
+}
+
+// wrongClock: by a wrong clock, bills may seem to be over.
+func (r *Router) wrongClock(_ context.Context, _ store.Rollout, m move) ([]wording.Text, error) {
+	clock := ClockOf(r.store.Clock(r.now()))
+	if m.to.stage != StageDrained || !clock.Stepped {
+		return nil, nil
+	}
+	return []wording.Text{wording.Of("the clock shows %v and that of the store %v, so it is not certain which bills are over. "+
+		"If the clock is right: billbridge store clock --confirm", clock.Machine().UTC().Format(time.RFC3339), clock.Store.Format(time.RFC3339))}, nil
 }
 
 // undrained: the old backend has bills that may be open.
@@ -117,7 +131,7 @@ func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 
 // unproven: a later stage needs a PASS. From old to canary with separate bills there is nothing to compare yet.
 func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]wording.Text, error) {
-	if m.to.percentage() == 0 || m.to.percentage() <= m.from.percentage() && !m.to.stage.later(m.from.stage) {
+	if !m.advances() {
 		return nil, nil
 	}
 	s := r.current.Load()
@@ -149,6 +163,35 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 		own := slices.DeleteFunc(slices.Clone(verdicts), func(v evidence.Verdict) bool { return v.Partner != partner })
 		if why := m.lacksPass(own, s.config.Bills == config.Shared); why != nil {
 			all = append(all, wording.Of("%v: ", r.label(partner)).And(why))
+		}
+	}
+	return shortened(all), nil
+}
+
+// advances reports whether more goes to the new backend after the move, or less can go back.
+func (m move) advances() bool {
+	return m.to.percentage() > 0 && (m.to.percentage() > m.from.percentage() || m.to.stage.later(m.from.stage))
+}
+
+// moneyElsewhere: an exact field of another partner differed. It is a mistake of a backend, which this partner may meet too, however rare
+// it is. That of the partner itself is a FAIL of its own verdict.
+func (r *Router) moneyElsewhere(ctx context.Context, _ store.Rollout, m move) (all []wording.Text, err error) {
+	if !m.advances() {
+		return nil, nil
+	}
+	counted, err := r.markedCounts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range counted.Counts {
+		if n.Partner == m.partner {
+			continue
+		}
+		for _, path := range n.ExactFields() {
+			f := n.Fields[path]
+			all = append(all, wording.Of("%v: %v of %v differs in %v: old %v, new %v (bill %v, request %v, at %v). "+
+				"If the cause is fixed: billbridge rollout reset --partner %v --force verdict", r.label(n.Partner), path, n.Operation, f.Count, f.Old, f.New,
+				f.Bill, f.Request, f.At.UTC().Format(time.RFC3339), n.Partner.Short()))
 		}
 	}
 	return shortened(all), nil
@@ -222,7 +265,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	decided, err := r.store.Rollout(ctx)
 	var counted evidence.Snapshot
 	if err == nil {
-		counted, err = r.uncarriedCounts(ctx)
+		counted, err = r.markedCounts(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -320,7 +363,7 @@ func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, co
 			continue
 		}
 		for _, lack := range evidence.UnsupportedOf(n.Backends[backend]) {
-			if r.now().Sub(lack.Last) < recent {
+			if r.age(lack.Last) < recent {
 				all = append(all, wording.Of("%v: %v cannot carry %v: %v (calls: %v, the last at %v)", r.label(n.Partner), r.current.Load().backends[backend], n.Operation, lack.Why,
 					lack.Count, lack.Last.UTC().Format(time.RFC3339)))
 			}

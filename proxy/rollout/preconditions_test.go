@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -105,7 +106,10 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 		"canary lowered after a FAIL": {"separate", "canary&percent=50", "canary&percent=10", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
 		"new to old after a FAIL":     {"separate", "new", "old", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
 		"new to drained":              {"separate", "new", "drained", nil, "no bill was created at the new backend by canary"},
-		"somebody else's FAIL":        {"separate", "canary&percent=50", "new", func(d *desk) { d.proves("k"); d.compares("else", 1, evidence.Differs, wrong) }, ""},
+		"somebody else's FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
+			d.proves("k")
+			d.compares("else", 100, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther})
+		}, ""},
 	} {
 		for _, of := range []string{hash("k"), "default"} {
 			t.Run(name+"/"+of[:7], func(t *testing.T) {
@@ -242,7 +246,7 @@ func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
 		d.seen(key, time.Hour)
 	}
 	d.proves("k")
-	d.compares("own", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
+	d.compares("own", 100, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther})
 	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=old&partner="+hash("own"))
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&partner=default"); c.Forced {
 		t.Errorf("%+v", c)
@@ -421,4 +425,76 @@ func TestResetOfAFailNeedsForce(t *testing.T) {
 	if c := answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&partner=all"); c.Forced {
 		t.Errorf("%+v", c)
 	}
+}
+
+// One difference in an exact field of any partner holds back every move to the same backend, until it is reset or overridden by name,
+// also if another version of the table counted it.
+func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []evidence.Kind{evidence.InMoney, evidence.InExact, evidence.InState} {
+		s := open(t, "memory:")
+		d := newDesk(t, s, separate)
+		for _, key := range []string{"k", "else"} {
+			d.seen(key, time.Hour)
+			d.proves(key)
+		}
+		d.Counts().Add(partner.Of("else"), "bill.read", evidence.Comparison{
+			Class: evidence.Differs, Bill: "B-7", Succeeded: [2]bool{true, true}, Request: "call-7", At: noon,
+			Differences: []evidence.Difference{{Path: "apprNum", Kind: kind, First: "1000", Second: "1001"}},
+		})
+		set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+		text := "add --force money_elsewhere. Reasons:\n  " + hash("else")[:12] + ": apprNum of bill.read differs in 1: old 1000, new 1001 (bill B-7, request call-7, at 2026-11-21T03:34:56Z)."
+		held := func(target string) {
+			t.Helper()
+			d.denies(409, "POST", target, text)
+		}
+		held(set + "canary&percent=5")
+		held(set + "new")
+		answers[rollout.Changed](d, "POST", set+"new&force=money_elsewhere")
+		held(set + "drained")
+		if c := answers[rollout.Changed](d, "POST", set+"canary&percent=5"); c.Forced { // backwards
+			t.Errorf("%+v", c)
+		}
+		held("/rollout/next?by=a&partner=" + hash("k"))
+		d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner=default", "[money_elsewhere]")
+		if err := d.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		overlay := filepath.Join(t.TempDir(), "o.yaml")
+		if err := os.WriteFile(overlay, []byte("operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d = newDesk(t, s, separate+"\ntable: {overlay: "+overlay+"}\n")
+		held(set + "canary&percent=25")
+		answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&force=verdict&partner="+hash("else"))
+		if c := answers[rollout.Changed](d, "POST", set+"canary&percent=25"); c.Forced {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// A clock that is wrong by years ends no bill and no reason, and blocks drained until somebody confirms it.
+func TestWrongClockBlocksDrained(t *testing.T) {
+	t.Parallel()
+	s := open(t, "memory:")
+	if _, err := s.Tick(t.Context(), noon); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, s, separate)
+	d.seen("k", time.Hour)
+	d.seen("young", time.Minute)
+	d.proves("k")
+	d.ends("k", "bill.create", evidence.Old, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"", "BILL_010 bill.sendType"}})
+	d.owns("k", "legacy", 0, 1, 0)
+	d.later.Store(int64(2 * 365 * 24 * time.Hour))
+	if list := answers[rollout.BillList](d, "GET", "/rollout/bills?open=true"); len(list.Bills) != 1 {
+		t.Errorf("%+v", list)
+	}
+	set := "/rollout/stage?by=a&stage=drained&partner="
+	d.denies(409, "POST", set+hash("k"), "--force clock,open_bills,verdict,calls. Reasons:\n  the clock shows 2028-11-20T03:34:5")
+	d.denies(409, "POST", set+hash("young"), "add --force settling,clock,verdict. Reasons:")
+	if err := s.ConfirmClock(t.Context(), "a", noon.Add(2*365*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	d.denies(409, "POST", set+hash("young"), "add --force verdict. Reasons:")
 }

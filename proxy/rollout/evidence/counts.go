@@ -107,9 +107,21 @@ type Unsupported struct {
 	Last  time.Time `json:"last"`
 }
 
-// HasUnsupported reports whether there are calls that a backend's form cannot carry.
-func (n Count) HasUnsupported() bool {
-	return len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported) > 0
+// Marked reports whether the count must be found without reading all counts: it has calls that a backend's form cannot carry, or a
+// difference that holds back other partners.
+func (n Count) Marked() bool {
+	return len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported)+len(n.ExactFields()) > 0
+}
+
+// ExactFields are the paths of the exact fields that differ, sorted.
+func (n Count) ExactFields() (paths []string) {
+	for path, f := range n.Fields {
+		if f.Kind == InMoney || f.Kind == InState || f.Kind == InExact {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 // An End is how a call of a partner ended.
