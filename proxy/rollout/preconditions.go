@@ -155,13 +155,13 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	verdicts := evidence.Verdicts(counted, r.limits())
 	var all []wording.Text
 	if len(partners) == 0 { // there is no evidence
-		if why := m.lacksPass(nil, s.config.Bills == config.Shared); why != nil {
+		if why := m.lacksPass(nil, s.config); why != nil {
 			all = append(all, wording.Of("no partner without a stage of its own was seen yet: ").And(why))
 		}
 	}
 	for _, partner := range partners {
 		own := slices.DeleteFunc(slices.Clone(verdicts), func(v evidence.Verdict) bool { return v.Partner != partner })
-		if why := m.lacksPass(own, s.config.Bills == config.Shared); why != nil {
+		if why := m.lacksPass(own, s.config); why != nil {
 			all = append(all, wording.Of("%v: ", r.label(partner)).And(why))
 		}
 	}
@@ -198,11 +198,17 @@ func (r *Router) moneyElsewhere(ctx context.Context, _ store.Rollout, m move) (a
 }
 
 // lacksPass is why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), nil if they do.
-func (m move) lacksPass(own []evidence.Verdict, shared bool) wording.Text {
+func (m move) lacksPass(own []evidence.Verdict, c *config.Rollout) wording.Text {
+	shared := c.Bills == config.Shared
 	creates, compared := map[string]bool{}, false
 	for _, v := range own {
 		creates[v.Operation] = creates[v.Operation] || v.Evidence == evidence.ByReadBack
 		compared = compared || v.Evidence == evidence.ByShadow && v.Compared.Number > 0
+	}
+	// In stage new no bill is created at the old backend any more: the codes of the calls cannot be compared.
+	uncomparable := func(v evidence.Verdict) bool {
+		return m.from.stage == StageNew && v.CallStats != nil && v.Ruling == evidence.Inconclusive &&
+			v.Calls[evidence.Old] < c.Verdict.Comparisons && (!creates[v.Operation] || v.Calls[evidence.New] >= c.Verdict.Comparisons)
 	}
 	first := m.from.percentage() == 0 && m.to.stage == StageCanary
 	raised := !first && m.to.stage == StageCanary
@@ -214,6 +220,7 @@ func (m move) lacksPass(own []evidence.Verdict, shared bool) wording.Text {
 		proved = proved || needed
 		switch {
 		case bare && v.Ruling != evidence.Fail:
+		case uncomparable(v):
 		case v.Ruling == evidence.Pass, v.Few && (!needed || raised), v.Ruling == evidence.Inconclusive && raised:
 		default:
 			against = append(against, v.InWords())

@@ -460,11 +460,7 @@ func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 		if err := d.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		overlay := filepath.Join(t.TempDir(), "o.yaml")
-		if err := os.WriteFile(overlay, []byte("operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		d = newDesk(t, s, separate+"\ntable: {overlay: "+overlay+"}\n")
+		d = newDesk(t, s, overlaid(t, "operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"))
 		held(set + "canary&percent=25")
 		answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&force=verdict&partner="+hash("else"))
 		if c := answers[rollout.Changed](d, "POST", set+"canary&percent=25"); c.Forced {
@@ -497,4 +493,71 @@ func TestWrongClockBlocksDrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.denies(409, "POST", set+hash("young"), "add --force verdict. Reasons:")
+}
+
+// overlaid is a config with an overlay.
+func overlaid(t *testing.T, overlay string) string {
+	file := filepath.Join(t.TempDir(), "o.yaml")
+	if err := os.WriteFile(file, []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return separate + "\ntable: {overlay: '" + file + "'}\n"
+}
+
+// What was proved stays proved unless the table changes a row of the operation: not by a description, another operation or a code.
+func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
+	t.Parallel()
+	for overlay, stays := range map[string]bool{
+		"{}": true,
+		"operations: {bill.read: {reply: [{v2: apprIssuer, legacy: appr_issuer, role: code}]}}":             true,
+		`codes: [{v2: BILL_001, legacy: "9800"}]`:                                                           true,
+		"operations: {bill.create: {request: [{v2: bill.message, legacy: bill.message, about: words}]}}":    true,
+		"operations: {bill.create: {request: [{v2: bill.message, legacy: bill.message, max: 80}]}}":         false,
+		"common: {identity: [{v2: member, legacy: member, required: true, max: 61, role: member}]}":         false,
+		"operations: {bill.create: {reply: [{v2: hash, legacy: hash, optional: true}]}}":                    false,
+		"operations: {bill.create: {reply: [{v2: hash, legacy: hash, values: [{v2: a, legacy: b}]}]}}":      false,
+		"operations: {bill.create: {request: [{v2: bill.supplyPrice, loss: refuse, loss_code: BILL_008}]}}": false,
+	} {
+		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, "memory:")
+			d := newDesk(t, s, separate)
+			d.seen("k", time.Hour)
+			d.proves("k")
+			if err := d.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			d = newDesk(t, s, overlaid(t, overlay))
+			answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&force=verdict&partner="+hash("k"))
+			if stays {
+				answers[rollout.Changed](d, "POST", "/rollout/next?by=a&partner="+hash("k"))
+				return
+			}
+			d.denies(409, "POST", "/rollout/next?by=a&partner="+hash("k"), "[verdict]")
+		})
+	}
+}
+
+// After a reset a partner in new collects what drained needs: its new bills are read back. No bill is created at the old backend any more,
+// so its codes cannot be compared.
+func TestDrainedIsReachedAfterAReset(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	d.seen("k", time.Hour)
+	d.proves("k")
+	next := "/rollout/next?by=a&partner=" + hash("k")
+	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"))
+	answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&partner="+hash("k"))
+	d.denies(409, "POST", next, "no bill was created at the new backend")
+	for i := range 100 {
+		d.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true})
+	}
+	d.ends("k", "bill.cancel", evidence.New, 1, evidence.End{Code: "PAYMENT_002"})
+	d.ends("k", "bill.create", evidence.New, 98, fine)
+	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "BILL_007"})
+	d.denies(409, "POST", next, "bill.create by calls is INCONCLUSIVE")
+	d.ends("k", "bill.create", evidence.New, 1, fine)
+	if c := answers[rollout.Changed](d, "POST", next); c.To != "drained" || c.Forced {
+		t.Errorf("%+v", c)
+	}
 }

@@ -53,7 +53,7 @@ type Route struct {
 
 	// Compare is the other upstream, if its answer to the same call is to be compared (see Shadow), else "".
 	Compare string
-	// ReadBack: the call creates a bill by canary, which must be read back.
+	// ReadBack: the call creates a bill at the new backend, in canary or new, which must be read back.
 	ReadBack bool
 	// Deniable: Deny must be called before the call gets the answer that there is no such bill.
 	Deniable bool
@@ -126,7 +126,8 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	if at.position.stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
 		route.Compare = s.backends[1-backend]
 	}
-	route.ReadBack = at.position.stage == StageCanary && backend == evidence.New && c.Creates
+	// Also in stage new: after a reset or a change of the table the partner must be able to collect what drained needs.
+	route.ReadBack = (at.position.stage == StageCanary || at.position.stage == StageNew) && backend == evidence.New && c.Creates
 	return route, nil
 }
 

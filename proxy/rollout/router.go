@@ -33,6 +33,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,6 +73,7 @@ type Router struct {
 	reload   atomic.Pointer[FailedReload] // the last one, nil if it took effect
 	failing  atomic.Int64                 // partners with a verdict FAIL, as in the metrics
 	settled  sync.Map                     // partners whose settling period is over: partner.ID
+	tables   sync.Map                     // by version of a table: the versions of its operations, by their names
 	recorded sync.Map                     // partners that are recorded as seen: partner.ID
 
 	keeping   context.Context // ends when Close gives up
@@ -204,6 +207,11 @@ func (r *Router) Use(c *config.Config) {
 	if err != nil {
 		r.log.Error("what was counted begins anew", "error", err.Error())
 	}
+	versions := map[string]string{}
+	for _, o := range c.Table.Operations() {
+		versions[o.Name] = o.Version()
+	}
+	r.tables.Store(version, versions)
 	r.counts.Use(version)
 }
 
@@ -297,7 +305,7 @@ func (r *Router) sweep(ctx context.Context) error {
 	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-time.Duration(r.current.Load().config.Keep))); err != nil {
 		return err
 	}
-	_, err = r.store.SweepCounts(ctx, r.counts.Table(), clock.StoreTime.Add(-recent))
+	_, err = r.store.SweepCounts(ctx, slices.Collect(maps.Values(r.operations(r.counts.Table()))), clock.StoreTime.Add(-recent))
 	return err
 }
 
