@@ -18,6 +18,7 @@ type Rollout struct {
 	Old   string `yaml:"old" config:"required"` // the upstream that is the old backend
 	New   string `yaml:"new" config:"required"` // the upstream that is the new backend
 	Bills Bills  `yaml:"bills"`                 // whether both backends see the same bills
+	Copy  bool   `yaml:"copy"`                  // with separate bills: the new backend gets a copy of each bill of the old one
 
 	Default string   `yaml:"default"` // the stage of partners without a stage of their own: old, shadow, canary, new or drained
 	Settle  Duration `yaml:"settle"`  // the settling period: how long a partner must have called through the gateway before it leaves the old backend
@@ -33,6 +34,9 @@ type Rollout struct {
 
 	Keep Duration `yaml:"keep"` // how long the owner of a bill stays known after the last day of the bill
 }
+
+// Comparable reports whether both backends have the same bills, so that stage shadow can compare their answers.
+func (r *Rollout) Comparable() bool { return r.Bills == Shared || r.Copy }
 
 // Bills says whether the backends of a rollout see the same bills.
 type Bills string
@@ -113,6 +117,9 @@ func (c *Config) checkRollout() {
 		s.addProblem(fmt.Sprintf("must be one of %v, but is %q", Stages, r.Default), "rollout", "default")
 	case r.Default == "canary":
 		s.addProblem("canary needs a percentage; set it with billbridge rollout set --default", "rollout", "default")
+	}
+	if r.Copy && r.Bills == Shared {
+		s.addProblem("is for bills: separate: with bills: shared both backends see the same bills", "rollout", "copy")
 	}
 	if r.Bills == Separate && !c.Store.URL.IsSet() {
 		s.addProblem("the owners of bills must be stored; set store: {url: sqlite:billbridge.db} or {url: postgres://…}, or bills: shared", "rollout")

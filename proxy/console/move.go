@@ -28,7 +28,7 @@ type movePage struct {
 // the visitor has seen.
 func (c *Console) move(do string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		page := movePage{Do: do, Partner: r.PathValue("partner"), Stages: rollout.Stages, Stage: r.FormValue("stage"), Percent: r.FormValue("percent")}
+		page := movePage{Do: do, Partner: r.PathValue("partner"), Stages: c.stages(), Stage: r.FormValue("stage"), Percent: r.FormValue("percent")}
 		if page.Stage != string(rollout.StageCanary) {
 			page.Percent = ""
 		}
@@ -48,6 +48,14 @@ func (c *Console) move(do string) http.HandlerFunc {
 		}
 		c.page(w, r, "move", page)
 	}
+}
+
+// stages are those that the page offers: shadow only if it can compare anything.
+func (c *Console) stages() []rollout.Stage {
+	return slices.DeleteFunc(slices.Clone(rollout.Stages), func(s rollout.Stage) bool {
+		section := c.options.Config().Rollout
+		return s == rollout.StageShadow && section != nil && !section.Comparable()
+	})
 }
 
 // target is the address of the change in the API.

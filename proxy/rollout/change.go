@@ -159,7 +159,7 @@ func (r *Router) next(ctx context.Context, query string) (c Changed, err error) 
 		return c, badRequest("partner cannot be default here: set the default to a stage")
 	}
 	return r.moveStage(ctx, q, c, partner, func(from position) (position, error) {
-		to, ok := from.next()
+		to, ok := from.next(r.current.Load().config.Comparable())
 		switch {
 		case !ok:
 			return to, &operatorError{http.StatusConflict, fmt.Sprintf("Not changed: the stage is %s, which is the last one.", from)}

@@ -14,6 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// copied is a rollout whose new backend gets a copy of the bills of the old one, so that shadow can compare reads.
+var copied = strings.Replace(separate, "new: fresh", "new: fresh, copy: true", 1)
+
 // steps makes the next step of a partner until there is none, and returns the stages.
 func (d *desk) steps(key string) (all []string) {
 	d.t.Helper()
@@ -32,10 +35,13 @@ func (d *desk) steps(key string) (all []string) {
 // next goes through all stages in their order, and in canary through its percentages. From a percentage in between it goes to the next one.
 func TestNextGoesThroughTheStages(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, open(t, "memory:"), copied)
 	want := []string{"shadow", "canary 10%", "canary 25%", "canary 50%", "new", "drained"}
 	if diff := cmp.Diff(want, d.steps("k")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+	if diff := cmp.Diff(want[1:], newDesk(t, open(t, "memory:"), separate).steps("k")); diff != "" {
+		t.Errorf("without a copy, -want +got\n%s", diff)
 	}
 	for percent, first := range map[int]string{0: "canary 10%", 9: "canary 10%", 10: "canary 25%", 49: "canary 50%", 50: "new", 100: "new"} {
 		answers[rollout.Changed](d, "POST", fmt.Sprintf("/rollout/stage?force="+rollout.AllReasons()+"&by=anna&stage=canary&percent=%d&partner=%s", percent, hash("k")))
@@ -52,7 +58,7 @@ func TestNextGoesThroughTheStages(t *testing.T) {
 // A step that an operator has seen is made once: a second request for it is refused, since the partner is a stage further.
 func TestNextIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, open(t, "memory:"), copied)
 	target := "/rollout/next?force=" + rollout.AllReasons() + "&by=anna&partner=" + hash("k")
 	answers[rollout.Changed](d, "POST", target+"&stage=shadow")
 	d.denies(409, "POST", target+"&stage=shadow", "Not changed: the stage is shadow, so the next one is canary 10% and not shadow.")
@@ -137,7 +143,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 // Without reasons a preview has an empty list, so that a program need not tell it from a change.
 func TestPreviewWithoutReasons(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, open(t, "memory:"), copied)
 	for _, target := range []string{"stop", "next?partner=" + hash("k")} {
 		w := d.ask("POST", "/rollout/"+target+map[bool]string{true: "&", false: "?"}[strings.Contains(target, "?")]+"preview=true")
 		if !strings.Contains(w.Body.String(), `"preview":true,"reasons":[]`) {
@@ -198,7 +204,7 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 // The audit log of one partner has its changes alone.
 func TestAuditOfOnePartner(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, open(t, "memory:"), copied)
 	for _, key := range []string{"k", "other", "k"} {
 		d.later.Add(int64(time.Second))
 		answers[rollout.Changed](d, "POST", "/rollout/next?force="+rollout.AllReasons()+"&by=anna&partner="+hash(key))

@@ -129,7 +129,7 @@ func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 	return !slices.ContainsFunc(decided.Stages, func(s store.Stage) bool { return s.Partner == partner })
 }
 
-// unproven: a later stage needs a PASS. From old to canary with separate bills there is nothing to compare yet.
+// unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to compare yet.
 func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]wording.Text, error) {
 	if !m.advances() {
 		return nil, nil
@@ -199,11 +199,9 @@ func (r *Router) moneyElsewhere(ctx context.Context, _ store.Rollout, m move) (a
 
 // lacksPass is why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), nil if they do.
 func (m move) lacksPass(own []evidence.Verdict, c *config.Rollout) wording.Text {
-	shared := c.Bills == config.Shared
-	creates, compared := map[string]bool{}, false
+	creates := map[string]bool{}
 	for _, v := range own {
 		creates[v.Operation] = creates[v.Operation] || v.Evidence == evidence.ByReadBack
-		compared = compared || v.Evidence == evidence.ByShadow && v.Compared.Number > 0
 	}
 	// In stage new no bill is created at the old backend any more: the codes of the calls cannot be compared.
 	uncomparable := func(v evidence.Verdict) bool {
@@ -212,7 +210,7 @@ func (m move) lacksPass(own []evidence.Verdict, c *config.Rollout) wording.Text 
 	}
 	first := m.from.percentage() == 0 && m.to.stage == StageCanary
 	raised := !first && m.to.stage == StageCanary
-	bare := first && !shared && !compared && m.from.stage != StageShadow // there is nothing to compare yet
+	bare := first && !c.Comparable() // there is nothing to compare yet
 	var against []wording.Text
 	proved := false
 	for _, v := range own {
@@ -231,8 +229,6 @@ func (m move) lacksPass(own []evidence.Verdict, c *config.Rollout) wording.Text 
 		return wording.Join(against, "; ")
 	case proved || raised || bare:
 		return nil
-	case first && !shared && m.from.stage == StageShadow:
-		return wording.Of("no read was compared yet in stage shadow, and none will be unless the new backend gets a copy of the bills: set old, then canary")
 	case first:
 		return wording.Of("no read was compared yet in stage shadow")
 	}
@@ -242,11 +238,11 @@ func (m move) lacksPass(own []evidence.Verdict, c *config.Rollout) wording.Text 
 // warning is what an operator should know about a move without blocking reasons.
 func (r *Router) warning(m move) wording.Text {
 	s := r.current.Load()
-	if m.to.stage != StageShadow || s.config.Bills == config.Shared {
+	if m.to.stage != StageShadow || s.config.Comparable() {
 		return nil
 	}
 	return wording.Of("with bills: separate, shadow compares nothing unless %[2]v gets a copy of the bills of %[1]v. "+
-		"Without a copy set old, then canary, whose new bills are read back", s.backends[evidence.Old], s.backends[evidence.New])
+		"If it does, set rollout.copy: true. Without a copy go on to canary, whose new bills are read back", s.backends[evidence.Old], s.backends[evidence.New])
 }
 
 // uncarried: recent calls that cannot be carried by the backend that will get more of them.

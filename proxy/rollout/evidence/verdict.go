@@ -249,7 +249,7 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why word
 		if n.Compared > 0 {
 			had = wording.Of("the new backend had %v of the bills of %v reads: ", n.Compared, reads)
 		}
-		return Inconclusive, had.And(wording.Of("with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; set old, then canary")), true
+		return Inconclusive, had.And(wording.Of("with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; go on to canary")), true
 	case n.Compared < limits.Comparisons:
 		return Inconclusive, wording.Of("%v comparisons, at least %v are needed", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:

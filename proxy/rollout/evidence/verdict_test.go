@@ -425,7 +425,7 @@ func TestCountsAreBounded(t *testing.T) {
 func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 	t.Parallel()
 	for want, reads := range map[string]map[[2]bool]int{
-		"the new backend had 3 of the bills of 1,003 reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; set old, then canary": {
+		"the new backend had 3 of the bills of 1,003 reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; go on to canary": {
 			{true, true}: 3, {true, false}: 1000,
 		},
 		"0 comparisons, at least 100 are needed":  {{false, true}: 500, {false, false}: 500}, // the old backend does not have them
