@@ -79,6 +79,7 @@ type Shadow struct {
 type Verdict struct {
 	Comparisons int      `yaml:"comparisons" range:"1,"` // the minimum per operation, and of calls at each backend
 	Bills       int      `yaml:"bills" range:"1,"`       // the minimum number of different bills in these
+	Paid        int      `yaml:"paid" range:"0,"`        // the minimum number of different paid bills in these; 0 if the partners' bills are not paid
 	Mismatch    Fraction `yaml:"mismatch"`               // the upper confidence bound of the mismatch rate; amounts, states and codes may not differ at all
 	Unclear     Fraction `yaml:"unclear"`                // the maximum fraction of comparisons without a reply
 }
@@ -93,7 +94,7 @@ func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 		Bills: Separate, Default: "old", Settle: Duration(15 * time.Minute), Split: ByBill, Salt: "billbridge", Ask: Duration(3 * time.Second),
 		SendWithin: Duration(DefaultSendWithin),
 		Shadow:     Shadow{Rate: 1, InFlight: 32, Bytes: 16 << 20},
-		Verdict:    Verdict{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05},
+		Verdict:    Verdict{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05},
 		Keep:       Duration(2 * 365 * 24 * time.Hour),
 	}
 	if err := n.Load(&filled, yaml.WithKnownFields()); err != nil {

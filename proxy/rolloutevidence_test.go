@@ -162,6 +162,22 @@ func TestCanaryIsReadBack(t *testing.T) {
 			if reads != 5 {
 				t.Errorf("%d reads at the new backend, want one for each bill", reads)
 			}
+			// A bill that the partner's read shows paid is read once more, and only once.
+			for range 2 {
+				for i := range 3 {
+					id := fmt.Sprintf("CANARY%014d", i)
+					if err := m.fresh.Pay(demoKey, id); err != nil && reads == 5 {
+						t.Fatal(err)
+					}
+					m.send(newCall(client, "read").with("billId", id)).check(t, client, 200, "0000")
+				}
+				reads += 3
+				r = m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.create", evidence.ByReadBack).Number == 8 })
+			}
+			v := verdictOn(r, "bill.create", evidence.ByReadBack)
+			if n := len(m.newCalls.received()) - m.newCalls.writes(); v.Bills != 5 || v.Paid != 3 || v.Differed != 0 || n != reads+3 {
+				t.Errorf("%+v, %d reads, want %d", v.Compared, n, reads+3)
+			}
 		})
 	}
 }

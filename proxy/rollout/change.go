@@ -53,6 +53,7 @@ type ReasonKind string
 const (
 	Unsettled      ReasonKind = "settling"        // the settling period of the partner is not over
 	Unproven       ReasonKind = "verdict"         // a verdict that the stage needs is not PASS
+	Unpaid         ReasonKind = "paid"            // too few of the bills that were compared are paid
 	Uncarried      ReasonKind = "calls"           // the backend cannot carry calls that the partner makes
 	Undrained      ReasonKind = "open_bills"      // bills at the old backend may be open
 	WrongClock     ReasonKind = "clock"           // the clock differs from that of the store
@@ -64,7 +65,7 @@ const (
 )
 
 // ReasonKinds are all of them.
-var ReasonKinds = []ReasonKind{Unsettled, Unproven, MoneyElsewhere, Uncarried, Undrained, WrongClock, FromStore, AtNew, NotAtBoth, Unchecked}
+var ReasonKinds = []ReasonKind{Unsettled, Unproven, Unpaid, MoneyElsewhere, Uncarried, Undrained, WrongClock, FromStore, AtNew, NotAtBoth, Unchecked}
 
 // AllReasons names all kinds of reasons, as --force does.
 func AllReasons() string { return joined(ReasonKinds) }
@@ -94,22 +95,26 @@ type force struct {
 // unlessForced refuses a change that has blocking reasons unless force names the kinds of all of them. It returns these kinds. A force
 // without names is refused: the operator would also override reasons that nobody has read.
 func unlessForced(reasons []BlockingReason, f force) (overridden []ReasonKind, err error) {
-	named := true
-	var lines strings.Builder
-	for _, reason := range reasons {
-		named = named && slices.Contains(f.names, reason.Kind)
-		fmt.Fprintf(&lines, "\n  %s [%s]", reason.Text, reason.Kind)
-		if !slices.Contains(overridden, reason.Kind) {
-			overridden = append(overridden, reason.Kind)
-		}
-	}
+	overridden, lines := listed(reasons)
+	named := !slices.ContainsFunc(overridden, func(kind ReasonKind) bool { return !slices.Contains(f.names, kind) })
 	switch {
 	case f.bare && len(reasons) == 0:
 		return nil, &operatorError{http.StatusConflict, "Not changed. --force must name the reasons that it overrides, and there are none: leave --force out."}
 	case !named || f.bare:
-		return nil, &operatorError{http.StatusConflict, "Not changed. To change it anyway, add --force " + joined(overridden) + ". Reasons:" + lines.String()}
+		return nil, &operatorError{http.StatusConflict, "Not changed. To change it anyway, add --force " + joined(overridden) + ". Reasons:" + lines}
 	}
 	return overridden, nil
+}
+
+// listed are the kinds of reasons, and their texts with the kinds, a line each.
+func listed(reasons []BlockingReason) (kinds []ReasonKind, lines string) {
+	for _, reason := range reasons {
+		lines += fmt.Sprintf("\n  %s [%s]", reason.Text, reason.Kind)
+		if !slices.Contains(kinds, reason.Kind) {
+			kinds = append(kinds, reason.Kind)
+		}
+	}
+	return kinds, lines
 }
 
 // override records the reasons that were overridden in the answer.

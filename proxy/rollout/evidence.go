@@ -220,5 +220,8 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 func (r *Router) limits() evidence.Limits {
 	c := r.current.Load().config
 	v := c.Verdict
-	return evidence.Limits{Comparisons: v.Comparisons, Bills: v.Bills, Mismatch: float64(v.Mismatch), Unclear: float64(v.Unclear), Shared: c.Bills == config.Shared}
+	if v.Paid == 0 {
+		v.Paid = -1 // in Limits 0 is the default
+	}
+	return evidence.Limits{Comparisons: v.Comparisons, Bills: v.Bills, Paid: v.Paid, Mismatch: float64(v.Mismatch), Unclear: float64(v.Unclear), Shared: c.Bills == config.Shared}
 }

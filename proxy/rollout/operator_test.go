@@ -88,7 +88,7 @@ func (d *desk) proves(key string) {
 		for _, backend := range []evidence.Backend{evidence.Old, evidence.New} {
 			d.Counts().Ended(partner.Of(key), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true})
 		}
-		d.Counts().Add(partner.Of(key), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true})
+		d.Counts().Add(partner.Of(key), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < 5})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -34,7 +33,7 @@ func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m m
 		kind ReasonKind
 		find func(context.Context, store.Rollout, move) ([]wording.Text, error)
 	}{
-		{Unsettled, r.unsettled}, {WrongClock, r.wrongClock}, {Undrained, r.undrained}, {Unproven, r.unproven}, {MoneyElsewhere, r.moneyElsewhere},
+		{Unsettled, r.unsettled}, {WrongClock, r.wrongClock}, {Undrained, r.undrained}, {Unproven, r.unproven}, {Unpaid, r.unpaid}, {MoneyElsewhere, r.moneyElsewhere},
 		{Uncarried, r.uncarried},
 	} {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
@@ -131,6 +130,16 @@ func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 
 // unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to compare yet.
 func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]wording.Text, error) {
+	return r.lacksVerdicts(ctx, decided, m, false)
+}
+
+// unpaid: all that a PASS lacks is paid bills. An operator who overrides this reason declares that the partner's bills are not paid.
+func (r *Router) unpaid(ctx context.Context, decided store.Rollout, m move) ([]wording.Text, error) {
+	return r.lacksVerdicts(ctx, decided, m, true)
+}
+
+// lacksVerdicts are the verdicts that a move lacks: those that lack paid bills alone, or the others.
+func (r *Router) lacksVerdicts(ctx context.Context, decided store.Rollout, m move, unpaid bool) ([]wording.Text, error) {
 	if !m.advances() {
 		return nil, nil
 	}
@@ -155,13 +164,13 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	verdicts := evidence.Verdicts(counted, r.limits())
 	var all []wording.Text
 	if len(partners) == 0 { // there is no evidence
-		if why := m.lacksPass(nil, s.config); why != nil {
+		if why := m.lacksPass(nil, s.config, unpaid); why != nil {
 			all = append(all, wording.Of("no partner without a stage of its own was seen yet: ").And(why))
 		}
 	}
 	for _, partner := range partners {
 		own := slices.DeleteFunc(slices.Clone(verdicts), func(v evidence.Verdict) bool { return v.Partner != partner })
-		if why := m.lacksPass(own, s.config); why != nil {
+		if why := m.lacksPass(own, s.config, unpaid); why != nil {
 			all = append(all, wording.Of("%v: ", r.label(partner)).And(why))
 		}
 	}
@@ -198,7 +207,7 @@ func (r *Router) moneyElsewhere(ctx context.Context, _ store.Rollout, m move) (a
 }
 
 // lacksPass is why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), nil if they do.
-func (m move) lacksPass(own []evidence.Verdict, c *config.Rollout) wording.Text {
+func (m move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) wording.Text {
 	creates := map[string]bool{}
 	for _, v := range own {
 		creates[v.Operation] = creates[v.Operation] || v.Evidence == evidence.ByReadBack
@@ -218,7 +227,7 @@ func (m move) lacksPass(own []evidence.Verdict, c *config.Rollout) wording.Text 
 		proved = proved || needed
 		switch {
 		case bare && v.Ruling != evidence.Fail:
-		case uncomparable(v):
+		case v.Unpaid != unpaid, uncomparable(v):
 		case v.Ruling == evidence.Pass, v.Few && (!needed || raised), v.Ruling == evidence.Inconclusive && raised:
 		default:
 			against = append(against, v.InWords())
@@ -227,7 +236,7 @@ func (m move) lacksPass(own []evidence.Verdict, c *config.Rollout) wording.Text 
 	switch {
 	case len(against) > 0:
 		return wording.Join(against, "; ")
-	case proved || raised || bare:
+	case proved || raised || bare || unpaid:
 		return nil
 	case first:
 		return wording.Of("no read was compared yet in stage shadow")
@@ -325,14 +334,9 @@ func (r *Router) Check(ctx context.Context, c *config.Config) error {
 	if len(reasons) == 0 {
 		return nil
 	}
-	var kinds []ReasonKind
-	var lines strings.Builder
-	for _, reason := range reasons {
-		kinds = append(kinds, reason.Kind)
-		lines.WriteString("\n  " + reason.Text)
-	}
+	kinds, lines := listed(reasons)
 	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, run billbridge rollout set --default "+
-		"--stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s", to, from, joined(slices.Compact(kinds)), lines.String())
+		"--stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s", to, from, joined(kinds), lines)
 }
 
 // Accept records the default stage of a config that takes effect, for the next Check.

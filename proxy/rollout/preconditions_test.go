@@ -552,7 +552,7 @@ func TestDrainedIsReachedAfterAReset(t *testing.T) {
 	answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&partner="+hash("k"))
 	d.denies(409, "POST", next, "no bill was created at the new backend")
 	for i := range 100 {
-		d.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true})
+		d.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < 5})
 	}
 	d.ends("k", "bill.cancel", evidence.New, 1, evidence.End{Code: "PAYMENT_002"})
 	d.ends("k", "bill.create", evidence.New, 98, fine)
@@ -561,5 +561,29 @@ func TestDrainedIsReachedAfterAReset(t *testing.T) {
 	d.ends("k", "bill.create", evidence.New, 1, fine)
 	if c := answers[rollout.Changed](d, "POST", next); c.To != "drained" || c.Forced {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A partner whose bills were never paid in canary proves nothing about payments. An operator can declare that they are not paid.
+func TestUnpaidBillsHoldAPartnerBack(t *testing.T) {
+	t.Parallel()
+	for config, held := range map[string]bool{separate: true, strings.Replace(separate, "new: fresh", "new: fresh, verdict: {paid: 0}", 1): false} {
+		d := newDesk(t, open(t, "memory:"), config)
+		d.seen("k", time.Hour)
+		d.ends("k", "bill.create", evidence.Old, 100, fine)
+		d.ends("k", "bill.create", evidence.New, 100, fine)
+		for i := range 100 {
+			d.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true})
+		}
+		set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+		answers[rollout.Changed](d, "POST", set+"canary&percent=10")
+		answers[rollout.Changed](d, "POST", set+"canary&percent=50")
+		if held {
+			d.denies(409, "POST", set+"new", "add --force paid. Reasons:\n  "+hash("k")[:12]+": bill.create by read back is INCONCLUSIVE, no paid bill was compared, at least 5 are needed [paid]")
+		}
+		c := answers[rollout.Changed](d, "POST", set+"new&force=paid")
+		if c.Forced != held {
+			t.Errorf("%+v", c)
+		}
 	}
 }

@@ -65,7 +65,9 @@ type Comparison struct {
 	Why         string       // of NoAnswer: which answer, and what is wrong with it. It quotes no answer.
 	Bill        string       // of the call, "" if it has none
 	Succeeded   [2]bool      // whether the answers are successes
-	ReadBack    bool         // by Shadow.Check
+	ReadBack    bool         // by Shadow.Check or Shadow.CheckPaid
+	States      bool         // the answers have the state of the bill
+	Paid        bool         // the bill is paid
 	Request     string       // the id of the call
 	At          time.Time    // when the call was compared
 }
@@ -106,6 +108,8 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 		c.Differences = []Difference{{codePath, InCode, maskCode(first.code, known, keys), maskCode(second.code, known, keys)}}
 	default:
 		c.Class = Same
+		state := second.of(billing.State)
+		c.States, c.Paid = state.Path != "", state.Means == billing.Paid && first.of(billing.State).Means == billing.Paid
 		if c.Differences = compareFacts(first, second, ignore); len(c.Differences) > 0 {
 			c.Class = Differs
 		}
@@ -161,7 +165,7 @@ type Created struct{ Bill, Amount string }
 // and its amount if it is paid or the read has one. If the bill is already cancelled or destroyed, the class is Moved.
 func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
 	shown := read(op, a, false)
-	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true}
+	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true, States: true}
 	switch {
 	case shown.another != "":
 		c.Differences = []Difference{{shown.another, InBill, "(requested)", "(another)"}}
@@ -190,6 +194,7 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 			c.Class, c.Why = NoAnswer, "it is paid and has no amount"
 			return c
 		}
+		c.Paid = state.Means == billing.Paid
 		shows := !amount.Empty && (state.Means == billing.Paid || strings.Trim(amount.Text, "0") != "")
 		if shows && asked.Amount != "" && amount.Text != asked.Amount {
 			c.Differences = append(c.Differences, Difference{amount.Path, InMoney, legible(translate.Fact{Text: asked.Amount, Role: billing.Amount, Public: true}) + expected, example(amount, shown.key)})
@@ -197,6 +202,24 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 	}
 	if len(c.Differences) > 0 {
 		c.Class = Differs
+	}
+	return c
+}
+
+// comparePaid compares two answers about a paid bill with its create and with each other. An approval does not change, so that two
+// answers of one backend with another number, time or amount are a difference, whichever is wrong.
+func comparePaid(op *translate.Operation, asked Created, first, again Answer, ignore []string) Comparison {
+	if c := compareCreated(op, asked, first); c.Class != Same {
+		return c
+	}
+	c := compareCreated(op, asked, again)
+	if c.Class != Same || !c.Paid {
+		return c
+	}
+	for _, d := range compareFacts(read(op, first, false), read(op, again, false), ignore) {
+		if d.Kind.grave() {
+			c.Class, c.Differences = Differs, append(c.Differences, d)
+		}
 	}
 	return c
 }

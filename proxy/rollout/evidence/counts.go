@@ -75,6 +75,9 @@ type Count struct {
 	Bills  Bills            `json:"bills"`  // distinct bills of Compared
 	Fields map[string]Field `json:"fields"` // confirmed differences by path
 
+	States bool  `json:"states,omitempty"` // the comparisons show the states of bills
+	Paid   Bills `json:"paid,omitzero"`    // distinct bills of Compared that are paid
+
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
 
 	Recent    Recent `json:"recent,omitempty"`     // bills that were created in the last day
@@ -247,6 +250,9 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 		if c.Bill != "" {
 			n.Bills.add(c.Bill)
 		}
+		if n.States = n.States || c.States; c.Paid && c.Bill != "" {
+			n.Paid.add(c.Bill)
+		}
 	case NotThere:
 		n.NotThere++
 		if c.Succeeded[Old] && !c.Succeeded[New] {
@@ -377,6 +383,10 @@ func (n *Count) Merge(more Count) {
 	for _, hash := range more.Bills.Least {
 		n.Bills.addHash(hash)
 	}
+	n.States = n.States || more.States
+	for _, hash := range more.Paid.Least {
+		n.Paid.addHash(hash)
+	}
 	for _, path := range slices.Sorted(maps.Keys(more.Fields)) {
 		n.field(path, more.Fields[path])
 	}
@@ -402,6 +412,7 @@ func (t *Counts) Snapshot() Snapshot {
 
 // clone is a deep copy.
 func (n Count) clone() Count {
+	n.Paid.Least = slices.Clone(n.Paid.Least)
 	n.Fields, n.Bills.Least, n.Recent, n.RecentNew = maps.Clone(n.Fields), slices.Clone(n.Bills.Least), n.Recent.clone(), n.RecentNew.clone()
 	for backend, calls := range n.Backends {
 		n.Backends[backend].Codes, n.Backends[backend].Mismatched, n.Backends[backend].Unsupported = maps.Clone(calls.Codes), maps.Clone(calls.Mismatched), maps.Clone(calls.Unsupported)

@@ -36,6 +36,8 @@ type Shadow struct {
 	bytes    int64
 	closed   bool
 	waiting  []Checked // first in, first out
+	unpaid   map[billKey]created
+	oldest   []billKey // of unpaid, the oldest first; some of them may have been removed
 
 	run    context.Context
 	cancel context.CancelFunc
@@ -176,6 +178,72 @@ type Checked struct {
 	Show      func(ctx context.Context, most int64) (Answer, error) // as of Shadowed
 }
 
+// A billKey is a hash of a partner and a bill.
+type billKey [16]byte
+
+func keyOf(partner partner.ID, bill string) billKey {
+	sum := sha256.Sum256([]byte(string(partner) + " " + bill))
+	return billKey(sum[:])
+}
+
+// A created is a bill that was read back unpaid: it is compared once more when it is paid.
+type created struct{ operation, amount string }
+
+// maxUnpaid is the number of bills that are kept until they are paid, in the memory of this gateway. A few paid ones are enough.
+const maxUnpaid = 1 << 14
+
+// keepUnpaid keeps a bill until it is paid. The lock is held.
+func (s *Shadow) keepUnpaid(c Checked) {
+	key := keyOf(c.Partner, c.Asked.Bill)
+	if s.unpaid == nil {
+		s.unpaid = map[billKey]created{}
+	}
+	if _, known := s.unpaid[key]; !known {
+		s.oldest = append(s.oldest, key)
+	}
+	s.unpaid[key] = created{c.Operation, c.Asked.Amount}
+	if len(s.oldest) > maxUnpaid {
+		delete(s.unpaid, s.oldest[0])
+		s.oldest = s.oldest[1:]
+	}
+}
+
+// AwaitsPaid reports whether CheckPaid would compare the bill if it is paid.
+func (s *Shadow) AwaitsPaid(partner partner.ID, bill string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.unpaid[keyOf(partner, bill)]
+	return ok
+}
+
+// CheckPaid compares a bill that Check has read back, and that a read of the partner has shown paid, with its create and with another
+// read, once, in the background. It does not wait. If there is no place, the next read of the partner can do it. c.Asked needs the bill
+// alone, and c.Operation is not used. Shadow copies the bytes of paid.
+func (s *Shadow) CheckPaid(c Checked, paid Answer) (taken bool) {
+	key, held := keyOf(c.Partner, c.Asked.Bill), int64(len(paid.Body)+len(paid.Request))+mostShown
+	s.mu.Lock()
+	made, ok := s.unpaid[key]
+	if ok = ok && s.take(held) == ""; ok {
+		delete(s.unpaid, key)
+	}
+	s.mu.Unlock()
+	if !ok {
+		return false
+	}
+	paid.Body, paid.Request = bytes.Clone(paid.Body), bytes.Clone(paid.Request)
+	c.Asked.Amount = made.amount
+	s.begin(held, func(ignore []string) {
+		s.finish(c.ID, c.At, c.Partner, made.operation, s.read, func() Comparison {
+			again, err := ask(s.run, mostShown, c.Show)
+			if err != nil {
+				return Comparison{Class: NoAnswer, Why: err.Error(), Succeeded: [2]bool{true, true}, ReadBack: true}
+			}
+			return comparePaid(c.Read, c.Asked, paid, again, ignore)
+		})
+	})
+	return true
+}
+
 const (
 	mostShown  = 64 << 10 // bytes of the answer when a bill is read back
 	maxWaiting = 4096     // bills that wait to be read back
@@ -194,6 +262,7 @@ func (s *Shadow) Check(c Checked) (taken bool) {
 		bound = "waiting"
 	default:
 		s.waiting = append(s.waiting, c)
+		s.keepUnpaid(c)
 		s.next()
 		return true
 	}

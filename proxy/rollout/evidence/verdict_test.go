@@ -133,6 +133,15 @@ func readBack(t *evidence.Counts, n int, class evidence.Class) {
 	}
 }
 
+// paidOf adds bills of canary that were read back, of which some are paid.
+func paidOf(t *evidence.Counts, n, paid int) {
+	for i := range n {
+		t.Add(someone, "bill.create", evidence.Comparison{
+			Class: evidence.Same, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < paid,
+		})
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	in := func(path string, kind evidence.Kind) evidence.Difference {
@@ -201,6 +210,13 @@ func TestVerdict(t *testing.T) {
 			readBack(t, 100, evidence.Same)
 			readBack(t, 5, evidence.Moved)
 		}, evidence.Pass, "at most 2.96 % differ"},
+		{"of bills that are not paid", func(t *evidence.Counts) { paidOf(t, 100, 0) }, evidence.Inconclusive, "no paid bill was compared, at least 5 are needed"},
+		{"of too few paid bills", func(t *evidence.Counts) {
+			for range 3 {
+				paidOf(t, 100, 4)
+			}
+		}, evidence.Inconclusive, "paid bills that were compared: 4, at least 5 are needed"},
+		{"of enough paid bills", func(t *evidence.Counts) { paidOf(t, 100, 5) }, evidence.Pass, "at most 2.96 % differ"},
 		{"often no answer", func(t *evidence.Counts) {
 			add(t, 100, evidence.Same)
 			add(t, 6, evidence.NoAnswer)
