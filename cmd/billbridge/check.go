@@ -13,7 +13,6 @@ import (
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 	"billbridge/translate"
-	"billbridge/translate/wording"
 )
 
 type checkCommand struct {
@@ -171,14 +170,14 @@ func printOperation(w io.Writer, name string, fields []translate.Field) {
 
 // fieldDetail says how a field is translated, and whether a comparison of two backends allows a difference in it.
 func fieldDetail(f translate.Field) string {
-	detail := f.Detail
-	if f.Exact && detail != nil {
-		detail = detail.And(wording.Of("; "))
+	detail := f.Detail.String()
+	if f.Exact && detail != "" {
+		detail += "; "
 	}
 	if f.Exact {
-		detail = detail.And(wording.Of("one difference is FAIL"))
+		detail += "one difference is FAIL"
 	}
-	return detail.String()
+	return detail
 }
 
 type mapCommand struct {
