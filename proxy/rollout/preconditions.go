@@ -33,7 +33,12 @@ func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m m
 		kind ReasonKind
 		find func(context.Context, store.Rollout, move) ([]wording.Text, error)
 	}{
-		{Unsettled, r.unsettled}, {WrongClock, r.wrongClock}, {Undrained, r.undrained}, {Unproven, r.unproven}, {Unpaid, r.unpaid}, {MoneyElsewhere, r.moneyElsewhere},
+		{Unsettled, r.unsettled},
+		{WrongClock, r.wrongClock},
+		{Undrained, r.undrained},
+		{Unproven, r.unproven},
+		{Unpaid, r.unpaid},
+		{MoneyElsewhere, r.moneyElsewhere},
 		{Uncarried, r.uncarried},
 	} {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)

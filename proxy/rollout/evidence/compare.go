@@ -206,24 +206,6 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 	return c
 }
 
-// comparePaid compares two answers about a paid bill with its create and with each other. An approval does not change, so that two
-// answers of one backend with another number, time or amount are a difference, whichever is wrong.
-func comparePaid(op *translate.Operation, asked Created, first, again Answer, ignore []string) Comparison {
-	if c := compareCreated(op, asked, first); c.Class != Same {
-		return c
-	}
-	c := compareCreated(op, asked, again)
-	if c.Class != Same || !c.Paid {
-		return c
-	}
-	for _, d := range compareFacts(read(op, first, false), read(op, again, false), ignore) {
-		if d.Kind.grave() {
-			c.Class, c.Differences = Differs, append(c.Differences, d)
-		}
-	}
-	return c
-}
-
 // expected follows a value of a create, which is not from the answer of a backend.
 const expected = " (requested)"
 
