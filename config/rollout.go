@@ -18,6 +18,7 @@ type Rollout struct {
 	Old   string `yaml:"old" config:"required"` // the upstream that is the old backend
 	New   string `yaml:"new" config:"required"` // the upstream that is the new backend
 	Bills Bills  `yaml:"bills"`                 // whether both backends see the same bills
+	Copy  bool   `yaml:"copy"`                  // with separate bills: the new backend gets a copy of each bill of the old one
 
 	Default string   `yaml:"default"` // the stage of partners without a stage of their own: old, shadow, canary, new or drained
 	Settle  Duration `yaml:"settle"`  // the settling period: how long a partner must have called through the gateway before it leaves the old backend
@@ -33,6 +34,9 @@ type Rollout struct {
 
 	Keep Duration `yaml:"keep"` // how long the owner of a bill stays known after the last day of the bill
 }
+
+// Comparable reports whether both backends have the same bills, so that stage shadow can compare their answers.
+func (r *Rollout) Comparable() bool { return r.Bills == Shared || r.Copy }
 
 // Bills says whether the backends of a rollout see the same bills.
 type Bills string
@@ -75,6 +79,7 @@ type Shadow struct {
 type Verdict struct {
 	Comparisons int      `yaml:"comparisons" range:"1,"` // the minimum per operation, and of calls at each backend
 	Bills       int      `yaml:"bills" range:"1,"`       // the minimum number of different bills in these
+	Paid        int      `yaml:"paid" range:"0,"`        // the minimum number of different paid bills in these; 0 if the partners' bills are not paid
 	Mismatch    Fraction `yaml:"mismatch"`               // the upper confidence bound of the mismatch rate; amounts, states and codes may not differ at all
 	Unclear     Fraction `yaml:"unclear"`                // the maximum fraction of comparisons without a reply
 }
@@ -89,7 +94,7 @@ func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 		Bills: Separate, Default: "old", Settle: Duration(15 * time.Minute), Split: ByBill, Salt: "billbridge", Ask: Duration(3 * time.Second),
 		SendWithin: Duration(DefaultSendWithin),
 		Shadow:     Shadow{Rate: 1, InFlight: 32, Bytes: 16 << 20},
-		Verdict:    Verdict{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05},
+		Verdict:    Verdict{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05},
 		Keep:       Duration(2 * 365 * 24 * time.Hour),
 	}
 	if err := n.Load(&filled, yaml.WithKnownFields()); err != nil {
@@ -113,6 +118,9 @@ func (c *Config) checkRollout() {
 		s.addProblem(fmt.Sprintf("must be one of %v, but is %q", Stages, r.Default), "rollout", "default")
 	case r.Default == "canary":
 		s.addProblem("canary needs a percentage; set it with billbridge rollout set --default", "rollout", "default")
+	}
+	if r.Copy && r.Bills == Shared {
+		s.addProblem("is for bills: separate: with bills: shared both backends see the same bills", "rollout", "copy")
 	}
 	if r.Bills == Separate && !c.Store.URL.IsSet() {
 		s.addProblem("the owners of bills must be stored; set store: {url: sqlite:billbridge.db} or {url: postgres://…}, or bills: shared", "rollout")

@@ -48,7 +48,7 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	}
 
 	for body, want := range map[string]string{`{"key":"another-key"}`: "not both", "another-key": "the partner's key, or empty"} {
-		got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&force=true", body)
+		got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&force="+rollout.AllReasons(), body)
 		if err != nil || got.status != 400 || !strings.Contains(got.body, want) || strings.Contains(got.body, "another-key") {
 			t.Errorf("%s: %d %s, %v", body, got.status, got.body, err)
 		}

@@ -70,6 +70,22 @@ func (x *exchange) readBack() {
 	})
 }
 
+// paidBill has a bill that was read back after its create, and that the partner's read shows paid, compared. request and reply are those of
+// the backend.
+func (x *exchange) paidBill(request []byte, status int, reply []byte) {
+	c, call, target, id, span := x.state.config, x.decided.call, x.target, x.id, x.span
+	if x.route.operation != x.state.readOperation || !x.call.Succeeded() || x.call.ReplyMeaning(billing.State) != billing.Paid {
+		return
+	}
+	again, limit := bytes.Clone(request), int64(c.Limits.Reply)
+	x.gateway.rollout.Shadow().CheckPaid(evidence.Checked{
+		ID: id, At: x.start, Partner: call.Partner, Read: x.state.readOperation, Asked: evidence.Created{Bill: call.Bill},
+		Show: func(ctx context.Context, most int64) (evidence.Answer, error) {
+			return target.fetch(ctx, c, id, span, again, min(most, limit))
+		},
+	}, evidence.Answer{Form: target.upstream.config.Form, Request: again, Status: status, Body: reply})
+}
+
 // fetch sends a request for a comparison.
 func (t *routeTarget) fetch(ctx context.Context, c *config.Config, id string, span *tracing.Span, request []byte, most int64) (evidence.Answer, error) {
 	body := new(bytes.Buffer)

@@ -169,7 +169,9 @@ func (x *exchange) handleCall() {
 		return
 	}
 	var compared []byte // a clone, since the answer uses the same buffer
-	if x.decided.route.Compare != "" {
+	route, call := x.decided.route, x.decided.call
+	awaited := route.ReadBack && !call.Writes && x.gateway.rollout.Shadow().AwaitsPaid(call.Partner, call.Bill)
+	if route.Compare != "" || awaited {
 		compared = bytes.Clone(request)
 	}
 	body := bufferPool.Get().(*bytes.Buffer)
@@ -183,7 +185,10 @@ func (x *exchange) handleCall() {
 		return
 	}
 	err := x.answer(&reply, answer)
-	if compared != nil {
+	switch {
+	case awaited:
+		x.paidBill(compared, reply.Status, body.Bytes())
+	case compared != nil:
 		x.compare(compared, reply.Status, body.Bytes())
 	}
 	if err == nil {

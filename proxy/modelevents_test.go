@@ -177,11 +177,11 @@ func (w *model) stop(t *rapid.T) {
 	if w.restored {
 		t.Skip()
 	}
-	do := w.operator.Stop
 	if w.stopped {
-		do = w.operator.Resume
+		must(t, w.operator.Resume(context.Background(), "test", time.Now()))
+	} else {
+		must(t, w.operator.Stop(context.Background(), "test", time.Now()))
 	}
-	must(t, do(context.Background(), "test", time.Now()))
 	w.stopped = !w.stopped
 	w.logEvent("stopped: %v", w.stopped)
 	w.run.stops.Add(1)

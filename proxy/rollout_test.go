@@ -12,6 +12,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -109,6 +110,10 @@ func TestStagesDecideOnCreates(t *testing.T) {
 				if stage == "drained" {
 					old = 0
 				}
+				if stage == "new" {
+					fresh++
+					proxytest.Eventually(t, func() bool { return len(m.newCalls.received()) == fresh }, func() string { return "the bill was not read back" })
+				}
 				m.checkCalls(t, old, fresh)
 				m.send(newCall(client, "create")).check(t, client, 200, "BILL_001") // from the owner
 				m.send(newCall(client, "read")).check(t, client, 200, "0000")
@@ -169,7 +174,7 @@ func TestUsedBillIDIsNotReleased(t *testing.T) {
 			if err != nil || row.State != store.Pending || !row.Uncertain || row.Open != 0 || row.Upstream != "old" {
 				t.Errorf("the ledger has %+v, %v", row, err)
 			}
-			if got := m.admin("POST", "/rollout/stage?by=test&force=true&stage=drained&partner="+string(id)); got.status != 200 {
+			if got := m.admin("POST", "/rollout/stage?by=test&force="+rollout.AllReasons()+"&stage=drained&partner="+string(id)); got.status != 200 {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
 			m.send(newCall(client, "create")).check(t, client, 200, "BILL_001")
@@ -262,12 +267,13 @@ func TestStageChangeTakesEffectAtTheNextCall(t *testing.T) {
 		}
 	}
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
-	m.checkCalls(t, 1, 1)
+	proxytest.Eventually(t, func() bool { return len(m.newCalls.received()) == 2 }, func() string { return "the bill was not read back" })
+	m.checkCalls(t, 1, 2)
 	if got := m.admin("POST", "/rollout/stop?by=anna", "Authorization", "Bearer s3cret"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001")).check(t, "v2", 200, "0000")
-	m.checkCalls(t, 2, 1)
+	m.checkCalls(t, 2, 2)
 	if got := m.admin("GET", "/rollout", "Authorization", "Bearer s3cret"); got.status != 200 || !strings.Contains(got.body, `"stopped":{"by":"anna"`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}

@@ -253,7 +253,7 @@ func (x *exchange) countCall(succeeded bool) {
 		}
 	}
 	x.gateway.rollout.Count(call, route, end)
-	if route.ReadBack && succeeded {
+	if route.ReadBack && succeeded && call.Creates {
 		x.readBack()
 	}
 }

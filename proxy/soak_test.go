@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 )
@@ -236,10 +237,10 @@ func (s *soak) load(during, each time.Duration) (reloads int) {
 		s.old.failing.Store(reloads%5 == 2)
 		s.next.failing.Store(reloads%5 == 3)
 		last := partner.Of(soakKey(fmt.Sprint(len(soakStages) - 1)))
-		s.operator(fmt.Sprintf("/rollout/stage?partner=%s&stage=canary&percent=%d&by=soak&force=true", last, 20+reloads%2*60))
+		s.operator(fmt.Sprintf("/rollout/stage?partner=%s&stage=canary&percent=%d&by=soak&force="+rollout.AllReasons(), last, 20+reloads%2*60))
 		switch reloads % 10 {
 		case 6:
-			s.operator("/rollout/stop?by=soak&force=true")
+			s.operator("/rollout/stop?by=soak&force=" + rollout.AllReasons())
 		case 7:
 			s.operator("/rollout/resume?by=soak")
 		}

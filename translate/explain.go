@@ -224,7 +224,7 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	p := x.plan
 	r := p.row(l)
-	if r != nil && r.repeats != "" && p.message == Reply && x.call.repeatsAnother(l.entry.slot, l.value) {
+	if r != nil && r.repeats != "" && p.message == Reply && x.call.success && x.call.repeatsAnother(l.entry.slot, l.value) {
 		return Mismatch{ofRequest, "another"}, false
 	}
 	digits := p.table.forms[p.to].digits

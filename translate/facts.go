@@ -14,6 +14,7 @@ type Fact struct {
 	Empty        bool   // missing, null, "", or the number of the row's `empty`
 	NoValue      bool   // the value means "no value": it is Empty, or a pair makes it "" in the other form
 	MaybeNoValue bool   // the value is the 0 of an `as: digits` row, which may mean "no value" unless its role has zero_is_a_value
+	Exact        bool   // by the table, one difference is too many
 	Public       bool   // the value is not personal data: its role is public, or its row has `as: digits`, as dates have
 }
 
@@ -53,7 +54,7 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.path[0], Secret: c.translation.secretSlots[slot], Empty: v.countsAsAbsent() || r.isEmpty(v)}
+		f := Fact{Path: r.path[0], Secret: c.translation.secretSlots[slot], Exact: r.exact, Empty: v.countsAsAbsent() || r.isEmpty(v)}
 		public := r.digits
 		if r.role != nil {
 			f.Role, public = r.role.name, public || r.role.public

@@ -23,6 +23,7 @@ type Field struct {
 	Class    Class
 	Detail   wording.Text // how the value is translated, or why it is lossy
 	About    string       // what the field holds
+	Exact    bool         // in a comparison of two backends one difference is too many
 }
 
 // Fields returns every row of the operation in every direction, in the order of the table. From and To are the forms of the
@@ -36,7 +37,7 @@ func (o *Operation) Fields() []Field {
 			case o.paths[from] == "":
 			case o.paths[to] == "":
 				for _, r := range o.rows[m] {
-					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, nil, r.about})
+					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, nil, r.about, r.exact})
 				}
 			default:
 				for _, r := range o.rows[m] {
@@ -52,7 +53,7 @@ func (o *Operation) Fields() []Field {
 
 // field returns the row in one direction. ok is false if the row has no effect in this direction.
 func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
-	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact, About: r.about}
+	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact, About: r.about, Exact: r.exact}
 	var detail []wording.Text
 	switch only := r.onlyForm(); {
 	case only < 0:

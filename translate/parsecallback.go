@@ -175,7 +175,7 @@ func (s *source) reusedRow(n *yaml.Node) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		switch key.Value {
-		case "must_equal_request", "repeats_request", "role", "means":
+		case "must_equal_request", "repeats_request", "role", "means", "exact":
 			continue
 		case "echo":
 			key = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "loss", Line: key.Line, Column: key.Column}

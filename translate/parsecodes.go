@@ -117,10 +117,12 @@ func (s *source) readRole(name, n *yaml.Node) *role {
 			r.unconverted = s.boolean(v, "unconverted")
 		case "zero_is_a_value":
 			r.zeroIsValue = s.boolean(v, "zero_is_a_value")
+		case "exact":
+			r.exact = s.boolean(v, "exact")
 		case "means":
 			r.means = s.texts(v, "means")
 		default:
-			s.unknownKey(key, "a role", "about", "secret", "public", "many", "unconverted", "zero_is_a_value", "means")
+			s.unknownKey(key, "a role", "about", "secret", "public", "many", "unconverted", "zero_is_a_value", "exact", "means")
 		}
 	})
 	if r.secret && r.public {

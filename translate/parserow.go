@@ -10,7 +10,7 @@ import (
 // rowKeys are the keys of a row besides the forms.
 var rowKeys = []string{
 	"about", "as", "empty", "values", "default", "echo", "loss", "loss_code", "optional", "role", "means", "when", "unless", "remove",
-	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "must_equal_request", "repeats_request",
+	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "must_equal_request", "repeats_request", "exact",
 }
 
 // reservedNames are the keys that can stand beside the name of a form. No form can be named like one of them.
@@ -118,6 +118,7 @@ func (s *source) readRow(t *Table, o *Operation, m Message, n *yaml.Node) (r *ro
 	if n.Kind != yaml.MappingNode {
 		return rd.row, true
 	}
+	rd.row.exact = rd.row.exact || m == Reply && rd.row.role != nil && rd.row.role.exact
 	rd.checkForms()
 	rd.checkEmpty()
 	rd.checkConversion()
@@ -194,6 +195,8 @@ func (rd *rowReader) readKey(key, v *yaml.Node) {
 		r.lossCode = rd.refusalCode(t, v)
 	case "optional":
 		r.optional = rd.boolean(v, "optional")
+	case "exact":
+		r.exact = rd.boolean(v, "exact")
 	case "role":
 		r.role = t.roles[rd.roleName(t, v, "role")]
 	case "means":
@@ -309,9 +312,9 @@ func (rd *rowReader) checkMeans() {
 
 // misplacedKeys are the keys that have no effect in the rows of a message.
 var misplacedKeys = map[Message][]string{
-	Request:         {"echo", "must_equal_request", "repeats_request", "means"},
+	Request:         {"echo", "must_equal_request", "repeats_request", "means", "exact"},
 	Reply:           append([]string{"default"}, boundKeys...),
-	callbackMessage: append([]string{"default", "echo", "must_equal_request", "repeats_request"}, boundKeys...),
+	callbackMessage: append([]string{"default", "echo", "must_equal_request", "repeats_request", "exact"}, boundKeys...),
 }
 
 // checkMessage checks that the keys of the row make sense in its message.

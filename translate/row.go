@@ -14,6 +14,7 @@ type row struct {
 	loss         string    // `loss`: "drop", "refuse", or ""
 	lossCode     string    // `loss_code`
 	optional     bool      // a success without the field is complete
+	exact        bool      // `exact`, of the row or of its role: one difference between two backends is too many
 	role         *role
 	means        map[string]string // by value: its meaning, in the words of the role; nil for none
 	about        string
@@ -50,6 +51,7 @@ type role struct {
 	many        bool     // several rows of a reply may have the role
 	unconverted bool     // the rows have no conversion, since the gateway replaces the value
 	zeroIsValue bool     // 0 is a value, not "no value"
+	exact       bool     // its rows are exact
 	means       []string // the meanings that a row with the role can give
 }
 

@@ -2,6 +2,9 @@ package translate
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -82,6 +85,28 @@ type Operation struct {
 	rows         map[Message][]*row
 	table        *Table
 	translations [2][2]*Translation // by the forms of client and upstream
+}
+
+// Version returns a hash of what the operation is and of its rows, without their descriptions. What was counted of an operation with one
+// version does not count for another.
+func (o *Operation) Version() string {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%q %q %q %q %d %v %q %+v\n", o.Name, o.Effect, o.Created, o.paths, o.noEnvelope, o.list, o.sets, o.table.forms)
+	for _, m := range []Message{Request, Reply} {
+		for _, r := range o.rows[m] {
+			plain := *r // the pointers and the text of the row are no part of the version
+			plain.role, plain.defaultValue, plain.about, plain.source = nil, nil, "", Row{}
+			_, _ = fmt.Fprintf(h, "%s %+v", m, plain)
+			if r.role != nil {
+				_, _ = fmt.Fprintf(h, " role %s", r.role.name)
+			}
+			if r.defaultValue != nil {
+				_, _ = fmt.Fprintf(h, " default %s", r.defaultValue.json)
+			}
+			_, _ = h.Write([]byte{'\n'})
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
 // Path returns the operation's path in the form, with a leading slash, or "" if the form lacks the operation.

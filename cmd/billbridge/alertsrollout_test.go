@@ -13,6 +13,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -61,7 +62,7 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h]}
 func (f *rolloutFaults) provoke() {
 	f.run("rollout", "begin")
 	for key, stage := range map[string]string{"k-shadow": "shadow", "k-new": "new"} {
-		f.run("rollout", "set", "--partner", string(partner.Of(key)), "--stage", stage, "--force")
+		f.run("rollout", "set", "--partner", string(partner.Of(key)), "--stage", stage, "--force", rollout.AllReasons())
 	}
 	for _, url := range []string{f.oldURL, f.newURL} { // past the gateway
 		billCall(f.t, url, "create", "k-old", "TWICE", "")

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 
 	"github.com/tidwall/gjson"
@@ -268,7 +269,7 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s]}
 	kinds, stages := []string{"GOOD", "DEAD", "LOST", "BREAK", "FAIL", "PAGE", "DIFF"}, []string{"old", "shadow", "new"}
 	succeeded, bills := 0, []string{}
 	for _, stage := range stages {
-		does(exitOK, stage, at("rollout", "set", "--key-file", keyFile, "--stage", stage, "--by", "kim", "--force")...)
+		does(exitOK, stage, at("rollout", "set", "--key-file", keyFile, "--stage", stage, "--by", "kim", "--force", rollout.AllReasons())...)
 		for _, kind := range kinds {
 			for _, form := range []string{"v2", "legacy"} {
 				bill := kind + "-" + stage + "-" + form

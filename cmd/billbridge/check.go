@@ -161,11 +161,23 @@ func printOperation(w io.Writer, name string, fields []translate.Field) {
 			last = head
 		}
 		printf(w, "  %s\t%s\t%s", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"))
-		if f.Detail != nil {
-			printf(w, "\t%s", f.Detail)
+		if detail := fieldDetail(f); detail != "" {
+			printf(w, "\t%s", detail)
 		}
 		printf(w, "\n")
 	}
+}
+
+// fieldDetail says how a field is translated, and whether a comparison of two backends allows a difference in it.
+func fieldDetail(f translate.Field) string {
+	detail := f.Detail.String()
+	if f.Exact && detail != "" {
+		detail += "; "
+	}
+	if f.Exact {
+		detail += "one difference is FAIL"
+	}
+	return detail
 }
 
 type mapCommand struct {
@@ -248,8 +260,8 @@ func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
 			rows, known[key] = append(rows, row), row
 		}
 		class := string(f.Class)
-		if f.Detail != nil {
-			class += ": " + f.Detail.String()
+		if detail := fieldDetail(f); detail != "" {
+			class += ": " + detail
 		}
 		if toSecond {
 			row.toSecond = class

@@ -120,7 +120,7 @@ func TestZshCompletes(t *testing.T) {
 	for line, wants := range map[string][]string{
 		"billbridge ":                  {`--version[`, `*: :((serve\:"Run the gateway"`},
 		"billbridge rollout ":          {`*: :((status\:"`},
-		"billbridge rollout set ":      {`--stage=[The stage\: `, `]:value:(old shadow canary new drained)`, `--force[`, `--partner=[`},
+		"billbridge rollout set ":      {`--stage=[The stage\: `, `]:value:(old shadow canary new drained)`, `--force=[`, `--partner=[`},
 		"billbridge store backup ":     {`*: :_files`, `]:file:_files`},
 		"billbridge assets ":           {`*: :(list service socket `},
 		"billbridge check --config x ": {`--offline[`},

@@ -45,7 +45,7 @@ rollout:
   bills: shared
   settle: 2s
   ask: 1s
-  verdict: {comparisons: 10, bills: 5, mismatch: 0.3, unclear: 0.25}
+  verdict: {comparisons: 10, bills: 5, paid: 1, mismatch: 0.3, unclear: 0.25}
 failures: {explain: 1s}
 log: {level: error}
 partners:
@@ -92,7 +92,7 @@ func (d *demo) config(env func(string) (string, bool)) (*config.Config, error) {
 	}
 	relayInMemory(c)
 	// Set here, because a config file cannot name the store in memory that bills: separate requires.
-	c.Rollout.Bills = config.Separate
+	c.Rollout.Bills, c.Rollout.Copy = config.Separate, true
 	c.Callbacks.Schedule = demoSchedule
 	return c, nil
 }
@@ -120,7 +120,7 @@ func (d *demo) prepare(ctx context.Context, admin string) error {
 		if p.stage == "" {
 			continue
 		}
-		q := url.Values{"by": {demoName}, "partner": {string(partner.Of(p.key))}, "stage": {string(p.stage)}, "force": {"true"}}
+		q := url.Values{"by": {demoName}, "partner": {string(partner.Of(p.key))}, "stage": {string(p.stage)}, "force": {rollout.AllReasons()}}
 		if p.stage == rollout.StageCanary {
 			q.Set("percent", "50")
 		}

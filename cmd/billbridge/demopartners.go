@@ -111,7 +111,8 @@ func (d *demoReceiver) attempt(id string, failures int) int {
 	return n
 }
 
-// A differing is the new backend. To some partners it shows cancelled bills as paid, so that there is a partner whose verdict is FAIL.
+// A differing is the new backend. To some partners it does not show cancelled bills, so that there is a partner whose verdict is FAIL. A
+// difference in their state would hold back all partners.
 type differing struct {
 	backend http.Handler
 	keys    map[string]bool
@@ -140,16 +141,19 @@ func (d *differing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.backend.ServeHTTP(w, r)
 		return
 	}
-	changed := replacing{w, []byte(`"apprState":"C"`), []byte(`"apprState":"F"`)}
+	changed := replacing{w, []byte(`"apprState":"C"`), []byte(`"code":"0000"`), []byte(`"code":"9999"`)}
 	d.backend.ServeHTTP(changed, r)
 }
 
-// replacing replaces a text by another one of the same length in a reply that is written at once.
+// replacing replaces a text by another one of the same length in a reply that is written at once, if the reply has a third text.
 type replacing struct {
 	http.ResponseWriter
-	old, new []byte
+	with, old, new []byte
 }
 
 func (r replacing) Write(body []byte) (int, error) {
+	if !bytes.Contains(body, r.with) {
+		return r.ResponseWriter.Write(body)
+	}
 	return r.ResponseWriter.Write(bytes.ReplaceAll(body, r.old, r.new))
 }

@@ -118,8 +118,8 @@ func TestInitOfEachCase(t *testing.T) {
 			if c.kind != "migration" {
 				return
 			}
-			moved := runIn(t, dir, append([]string{"rollout", "next", "--partner", "5f7b2ed74a97"}, admin...)...)
-			if !strings.HasPrefix(moved, "5f7b2ed74a97: shadow, was old\n") {
+			moved := runIn(t, dir, append([]string{"rollout", "next", "--partner", "5f7b2ed74a97", "--force", "settling"}, admin...)...)
+			if !strings.HasPrefix(moved, "5f7b2ed74a97: canary 10%, was old, forced settling\n") {
 				t.Errorf("rollout next says %s", moved)
 			}
 		})

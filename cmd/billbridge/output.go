@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"billbridge/proxy/rollout"
 )
 
 // printf prints to a terminal or a table. Each text among the arguments stays in its line and its column: texts of partners and backends
@@ -99,10 +101,13 @@ func formatOptionalTime(t *time.Time) string {
 	return formatTime(*t)
 }
 
-// forcedSuffix marks a change that was made with --force.
-func forcedSuffix(forced bool) string {
-	if forced {
+// forcedSuffix marks a change that was made with --force, with what it has overridden if that is known.
+func forcedSuffix(forced bool, overridden ...rollout.ReasonKind) string {
+	switch {
+	case !forced:
+		return ""
+	case len(overridden) == 0:
 		return ", forced"
 	}
-	return ""
+	return fmt.Sprintf(", forced %s", strings.Trim(fmt.Sprint(overridden), "[]"))
 }

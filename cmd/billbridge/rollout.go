@@ -12,6 +12,8 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
+
+	"github.com/alecthomas/kong"
 )
 
 type rolloutCommand struct {
@@ -112,10 +114,10 @@ func trimLineEnd(text []byte) string {
 type rolloutSet struct {
 	decisionFlags
 	partnerFlags
-	Default bool   `help:"Set the default stage, for all partners without a stage of their own, also for new ones."`
-	Stage   string `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"The stage: old, shadow, canary, new or drained."`
-	Percent *int   `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100. With rollout.split: merchant, the percentage of its merchants."`
-	Force   bool   `help:"Change the stage although there are reasons against it. Without --force the command prints them."`
+	Default bool      `help:"Set the default stage, for all partners without a stage of their own, also for new ones."`
+	Stage   string    `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"The stage: old, shadow, canary, new or drained."`
+	Percent *int      `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100. With rollout.split: merchant, the percentage of its merchants."`
+	Force   forceFlag `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
 }
 
 // Help implements kong's detailed help.
@@ -143,7 +145,7 @@ func (c *rolloutSet) Run(ctx context.Context, s system) error {
 	if c.Percent != nil {
 		q.Set("percent", strconv.Itoa(*c.Percent))
 	}
-	changed, err := c.change(ctx, s, "stage", withForce(c.Force, q), nil)
+	changed, err := c.change(ctx, s, "stage", c.Force.in(q), nil)
 	if err != nil {
 		return err
 	}
@@ -153,7 +155,7 @@ func (c *rolloutSet) Run(ctx context.Context, s system) error {
 
 // printStage prints a change of a stage.
 func printStage(s system, changed rollout.Changed) {
-	printf(s.out, "%s: %s, was %s%s\n", rollout.Label(changed.Partner, changed.Name), rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
+	printf(s.out, "%s: %s, was %s%s\n", rollout.Label(changed.Partner, changed.Name), rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced, changed.Overridden...))
 	printEffect(s, changed)
 }
 
@@ -173,8 +175,8 @@ func printEffect(s system, changed rollout.Changed) {
 type rolloutUnset struct {
 	decisionFlags
 	partnerFlags
-	Default bool `help:"Remove the default stage that was set, so that the config's applies."`
-	Force   bool `help:"Change the stage although there are reasons against it. Without --force the command prints them."`
+	Default bool      `help:"Remove the default stage that was set, so that the config's applies."`
+	Force   forceFlag `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
 }
 
 // Help implements kong's detailed help.
@@ -186,38 +188,59 @@ func (c *rolloutUnset) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	changed, err := c.change(ctx, s, "unset", withForce(c.Force, url.Values{"partner": {partner}}), nil)
+	changed, err := c.change(ctx, s, "unset", c.Force.in(url.Values{"partner": {partner}}), nil)
 	if err != nil {
 		return err
 	}
-	printf(s.out, "%s: follows %s, was %s%s\n", rollout.Label(changed.Partner, changed.Name), rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced))
+	printf(s.out, "%s: follows %s, was %s%s\n", rollout.Label(changed.Partner, changed.Name), rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced, changed.Overridden...))
 	printEffect(s, changed)
 	return nil
 }
 
-// withForce adds the parameter force, if it is set.
-func withForce(force bool, q url.Values) url.Values {
-	if force {
-		q.Set("force", "true")
+// A forceFlag names the reasons that a change overrides, separated by commas. --force without names is sent as it is: the gateway
+// refuses it, with the names of the reasons.
+type forceFlag string
+
+// Decode implements kong.MapperValue. The value can be missing.
+func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
+	if next := ctx.Scan.Peek(); next.IsEOL() || !next.IsValue() {
+		*f = "true"
+		return nil
+	}
+	var names string
+	if err := ctx.Scan.PopValueInto("names", &names); err != nil {
+		return err
+	}
+	if names == "" {
+		return fmt.Errorf("--force is empty: name the reasons that the change overrides")
+	}
+	*f = forceFlag(names)
+	return nil
+}
+
+// in adds the parameter force, if it is set.
+func (f forceFlag) in(q url.Values) url.Values {
+	if f != "" {
+		q.Set("force", string(f))
 	}
 	return q
 }
 
 type rolloutStop struct {
 	decisionFlags
-	Force bool `help:"Stop although the old backend cannot carry calls that partners make."`
+	Force forceFlag `placeholder:"REASONS" help:"Stop although there are these reasons against it: calls (the old backend cannot carry calls that partners make), restored."`
 }
 
 // Help implements kong's detailed help.
 func (rolloutStop) Help() string {
-	return examples("billbridge rollout stop", "billbridge rollout stop --by anna --force") +
+	return examples("billbridge rollout stop", "billbridge rollout stop --by anna --force calls") +
 		"\n\nExisting bills stay at their backends. The stages are kept, and billbridge rollout resume applies them again. While stopped," +
 		"\nthe gateway does not probe the new backend before a bill is created."
 }
 
 // Run turns the kill switch on.
 func (c *rolloutStop) Run(ctx context.Context, s system) error {
-	changed, err := c.change(ctx, s, "stop", withForce(c.Force, url.Values{}), nil)
+	changed, err := c.change(ctx, s, "stop", c.Force.in(url.Values{}), nil)
 	switch {
 	case err != nil:
 		return err
@@ -235,7 +258,7 @@ func (c *rolloutStop) Run(ctx context.Context, s system) error {
 
 type rolloutBegin struct {
 	decisionFlags
-	Force bool `help:"Begin although the ledger of the new store already has bills at the new backend."`
+	Force forceFlag `placeholder:"REASONS" help:"bills_at_new: begin although the ledger of the new store already has bills at the new backend."`
 }
 
 // Help implements kong's detailed help.
@@ -248,11 +271,11 @@ func (rolloutBegin) Help() string {
 
 // Run begins the rollout.
 func (c *rolloutBegin) Run(ctx context.Context, s system) error {
-	changed, err := c.change(ctx, s, "begin", withForce(c.Force, url.Values{}), nil)
+	changed, err := c.change(ctx, s, "begin", c.Force.in(url.Values{}), nil)
 	if err != nil {
 		return err
 	}
-	printf(s.out, "Begun%s: bills that are not in the ledger are not at the new backend.\n", forcedSuffix(changed.Forced))
+	printf(s.out, "Begun%s: bills that are not in the ledger are not at the new backend.\n", forcedSuffix(changed.Forced, changed.Overridden...))
 	return nil
 }
 
@@ -281,8 +304,8 @@ func (c *rolloutMoved) Run(ctx context.Context, s system) error {
 type rolloutReset struct {
 	decisionFlags
 	partnerFlags
-	All   bool `help:"Reset the counts of all partners."`
-	Force bool `help:"Reset although a verdict is FAIL, because its cause is fixed."`
+	All   bool      `help:"Reset the counts of all partners."`
+	Force forceFlag `placeholder:"REASONS" help:"verdict: reset although a verdict is FAIL, because its cause is fixed."`
 }
 
 // Help implements kong's detailed help.
@@ -297,7 +320,7 @@ func (c *rolloutReset) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	changed, err := c.change(ctx, s, "reset", withForce(c.Force, url.Values{"partner": {partner}}), nil)
+	changed, err := c.change(ctx, s, "reset", c.Force.in(url.Values{"partner": {partner}}), nil)
 	if err != nil {
 		return err
 	}

@@ -51,10 +51,10 @@ func (f *billFlags) request(bill string) (q url.Values, body []byte, err error) 
 type rolloutBill struct {
 	decisionFlags
 	billFlags
-	Bill   string `required:"" placeholder:"ID" help:"The id of the bill."`
-	Assign string `enum:",old,new" default:"" placeholder:"BACKEND" help:"Set the owner of the bill, for a bill that is at both backends: all later calls go to the old or the new backend."`
-	Force  bool   `help:"With --assign: set the owner although not both backends have the bill, or a backend cannot be read."`
-	JSON   bool   `name:"json" help:"Print JSON instead of lines."`
+	Bill   string    `required:"" placeholder:"ID" help:"The id of the bill."`
+	Assign string    `enum:",old,new" default:"" placeholder:"BACKEND" help:"Set the owner of the bill, for a bill that is at both backends: all later calls go to the old or the new backend."`
+	Force  forceFlag `placeholder:"REASONS" help:"With --assign, not_at_both: set the owner although not both backends have the bill, or a backend cannot be read."`
+	JSON   bool      `name:"json" help:"Print JSON instead of lines."`
 }
 
 // Help implements kong's detailed help.
@@ -65,7 +65,7 @@ func (rolloutBill) Help() string {
 
 // Run shows a bill, or sets its owner.
 func (c *rolloutBill) Run(ctx context.Context, s system) error {
-	if c.Force && c.Assign == "" {
+	if c.Force != "" && c.Assign == "" {
 		return usageError("--force requires --assign")
 	}
 	q, body, err := c.request(c.Bill)
@@ -74,11 +74,11 @@ func (c *rolloutBill) Run(ctx context.Context, s system) error {
 	}
 	if c.Assign != "" {
 		q.Set("to", c.Assign)
-		changed, err := c.change(ctx, s, "assign", withForce(c.Force, q), body)
+		changed, err := c.change(ctx, s, "assign", c.Force.in(q), body)
 		if err != nil {
 			return err
 		}
-		printf(s.out, "The owner of bill %s of partner %s is now %s%s.\n", quoted(changed.Subject), rollout.Label(changed.Partner, changed.Name), changed.To, forcedSuffix(changed.Forced))
+		printf(s.out, "The owner of bill %s of partner %s is now %s%s.\n", quoted(changed.Subject), rollout.Label(changed.Partner, changed.Name), changed.To, forcedSuffix(changed.Forced, changed.Overridden...))
 		return nil
 	}
 	method := http.MethodGet

@@ -18,6 +18,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -245,7 +246,7 @@ func (m *rolloutRun) move(ctx context.Context, who string) {
 func (m *rolloutRun) set(ctx context.Context, c change) {
 	// With force: the test waits for no verdict, the ledger has the bills of drained partners, and the settling period is
 	// over.
-	q := url.Values{"by": {"test"}, "partner": {string(partner.Of(c.who))}, "stage": {c.stage}, "force": {"true"}}
+	q := url.Values{"by": {"test"}, "partner": {string(partner.Of(c.who))}, "stage": {c.stage}, "force": {rollout.AllReasons()}}
 	if c.who == defaultPartner {
 		q.Set("partner", "default")
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"net/url"
+	"slices"
+	"strings"
 
 	"billbridge/proxy/rollout"
 )
@@ -10,8 +12,8 @@ import (
 type rolloutNext struct {
 	decisionFlags
 	partnerFlags
-	Force  bool `help:"Change the stage although there are reasons against it. Without --force the command prints them."`
-	DryRun bool `help:"Print the next stage, its effect and the reasons against it, and change nothing."`
+	Force  forceFlag `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
+	DryRun bool      `help:"Print the next stage, its effect and the reasons against it, and change nothing."`
 }
 
 // Help implements kong's detailed help.
@@ -34,7 +36,7 @@ func (c *rolloutNext) Run(ctx context.Context, s system) error {
 	if c.DryRun {
 		return c.preview(ctx, s, q)
 	}
-	changed, err := c.change(ctx, s, "next", withForce(c.Force, q), nil)
+	changed, err := c.change(ctx, s, "next", c.Force.in(q), nil)
 	if err != nil {
 		return err
 	}
@@ -54,9 +56,15 @@ func (c *rolloutNext) preview(ctx context.Context, s system, q url.Values) error
 	if len(changed.Reasons) == 0 {
 		return nil
 	}
-	printf(s.out, "Reasons against it, so that the change needs --force:\n")
+	var kinds []string
 	for _, reason := range changed.Reasons {
-		printf(s.out, "  %s\n", reason.Text)
+		if kind := string(reason.Kind); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	printf(s.out, "Reasons against it, so that the change needs --force %s:\n", strings.Join(kinds, ","))
+	for _, reason := range changed.Reasons {
+		printf(s.out, "  %s [%s]\n", reason.Text, reason.Kind)
 	}
 	return nil
 }

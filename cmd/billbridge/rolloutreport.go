@@ -95,7 +95,7 @@ func (c *rolloutAudit) Run(ctx context.Context, s system) error {
 			changed.Partner = strings.TrimPrefix(changed.Partner+" "+quoted(changed.Subject), " ")
 		}
 		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(changed.At), changed.By, changed.Action, cmp.Or(changed.Partner, "-"),
-			cmp.Or(rollout.InWords(changed.From, changed.FromPercent), none), cmp.Or(rollout.InWords(changed.To, changed.ToPercent), none)+forcedSuffix(changed.Forced))
+			cmp.Or(rollout.InWords(changed.From, changed.FromPercent), none), cmp.Or(rollout.InWords(changed.To, changed.ToPercent), none)+forcedSuffix(changed.Forced, changed.Overridden...))
 	}
 	return w.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,9 @@ const (
 	shadowReads   = 4   // reads of each bill: enough for PASS
 	canaryBills   = 300 // about half of them at each backend: PASS requires 100 at each
 	canaryPercent = 50
+	canaryPaid    = 40  // about half of them at the new backend
 	comparisons   = 100 // required for PASS
+	requiredPaid  = 5   // also
 )
 
 // Run runs the trial.
@@ -104,13 +107,26 @@ func (t *rolloutTrial) canary(ctx context.Context) error {
 	if err := t.setStage(ctx, rollout.StageCanary, &percent); err != nil {
 		return err
 	}
-	printf(t.s.out, "\n# %d more bills are created. The gateway reads back those that are created at the new backend.\n", canaryBills)
+	printf(t.s.out, "\n# %d more bills are created, and %d of them are paid and read. The gateway reads back those that are created at the new backend.\n",
+		canaryBills, canaryPaid)
+	pages := make([]string, canaryBills)
 	for i := range canaryBills {
-		if _, err := t.create(ctx, t.billID(shadowBills+i)); err != nil {
+		var err error
+		if pages[i], err = t.create(ctx, t.billID(shadowBills+i)); err != nil {
 			return err
 		}
 	}
-	if err := t.awaitComparisons(ctx, t.partner, "bill.create", evidence.ByReadBack, comparisons); err != nil {
+	for i := range canaryPaid {
+		err := pay(ctx, pages[i])
+		if err == nil {
+			err = t.read(ctx, t.billID(shadowBills+i), true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	paid := func(v evidence.Verdict) bool { return v.Paid >= requiredPaid }
+	if err := t.awaitComparisons(ctx, t.partner, "bill.create", evidence.ByReadBack, comparisons, paid); err != nil {
 		return err
 	}
 	status := rolloutStatus{adminFlags: t.adminFlags, partnerFlags: t.set.partnerFlags}
@@ -207,7 +223,7 @@ func httpPost(ctx context.Context, to, contentType, body string) ([]byte, error)
 const comparisonTimeout = 30 * time.Second
 
 // awaitComparisons waits until the report has a number of comparisons of an operation.
-func (c *rolloutTry) awaitComparisons(ctx context.Context, partner, operation string, by evidence.Evidence, want int) error {
+func (c *rolloutTry) awaitComparisons(ctx context.Context, partner, operation string, by evidence.Evidence, want int, also ...func(evidence.Verdict) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, comparisonTimeout)
 	defer cancel()
 	for {
@@ -215,13 +231,14 @@ func (c *rolloutTry) awaitComparisons(ctx context.Context, partner, operation st
 		if err := c.get(ctx, "/rollout/report?partner="+partner, &r); err != nil {
 			return err
 		}
-		have := 0
+		have, all := 0, true
 		for _, v := range r.Verdicts {
 			if v.Operation == operation && v.Evidence == by {
 				have = v.Number + v.NotThere + v.Moved + v.Unclear
+				all = !slices.ContainsFunc(also, func(is func(evidence.Verdict) bool) bool { return !is(v) })
 			}
 		}
-		if have >= want {
+		if have >= want && all {
 			return nil
 		}
 		select {

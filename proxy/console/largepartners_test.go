@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
@@ -27,10 +26,7 @@ func manyPartners(t *testing.T, address string, now time.Time) (first, last stri
 	t.Helper()
 	hash := func(n int) string { return fmt.Sprintf("%012x%052d", 0xabcdef000000+n, 0) }
 	db, numbers, hashOf, text := openRaw(t, address)
-	version, err := rollout.TableVersion(parseConfig(t, storedConfig).Table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := parseConfig(t, storedConfig).Table
 	run := func(format string, args ...any) {
 		t.Helper()
 		if _, err := db.Exec(fmt.Sprintf(format, args...)); err != nil {
@@ -57,7 +53,7 @@ func manyPartners(t *testing.T, address string, now time.Time) (first, last stri
 			t.Fatal(err)
 		}
 		run("INSERT INTO billbridge_counts (version, partner, operation, data, added, marked) %s", numbers(*largePartners,
-			fmt.Sprintf("'%s', %s, '%s', %s, %d", version, hashOf("n"), operation, text(fmt.Sprintf("replace(CASE WHEN n %% 1000 = 3 THEN '%s' ELSE '%s' END, 'PARTNER', %s)", lacking, plain, hashOf("n"))), at)+", CASE WHEN n % 1000 = 3 THEN 1 ELSE 0 END"))
+			fmt.Sprintf("'%s', %s, '%s', %s, %d", table.Operation(operation).Version(), hashOf("n"), operation, text(fmt.Sprintf("replace(CASE WHEN n %% 1000 = 3 THEN '%s' ELSE '%s' END, 'PARTNER', %s)", lacking, plain, hashOf("n"))), at)+", CASE WHEN n % 1000 = 3 THEN 1 ELSE 0 END"))
 	}
 	run("INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated) %s", numbers(*largeBills,
 		hashOf(fmt.Sprintf("1 + n %% %d", *largePartners))+fmt.Sprintf(`, 'B' || n, CASE n %% 2 WHEN 0 THEN 'old' ELSE 'new' END, CASE WHEN n <= 100 THEN 'pending' ELSE 'owned' END,

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"billbridge/proxy/rollout"
 )
@@ -27,7 +28,7 @@ type movePage struct {
 // the visitor has seen.
 func (c *Console) move(do string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		page := movePage{Do: do, Partner: r.PathValue("partner"), Stages: rollout.Stages, Stage: r.FormValue("stage"), Percent: r.FormValue("percent")}
+		page := movePage{Do: do, Partner: r.PathValue("partner"), Stages: c.stages(), Stage: r.FormValue("stage"), Percent: r.FormValue("percent")}
 		if page.Stage != string(rollout.StageCanary) {
 			page.Percent = ""
 		}
@@ -47,6 +48,14 @@ func (c *Console) move(do string) http.HandlerFunc {
 		}
 		c.page(w, r, "move", page)
 	}
+}
+
+// stages are those that the page offers: shadow only if it can compare anything.
+func (c *Console) stages() []rollout.Stage {
+	return slices.DeleteFunc(slices.Clone(rollout.Stages), func(s rollout.Stage) bool {
+		section := c.options.Config().Rollout
+		return s == rollout.StageShadow && section != nil && !section.Comparable()
+	})
 }
 
 // target is the address of the change in the API.
@@ -71,17 +80,27 @@ func (p movePage) From() string { return rollout.InWords(p.Preview.From, p.Previ
 // To is the new stage.
 func (p movePage) To() string { return rollout.InWords(p.Preview.To, p.Preview.ToPercent) }
 
+// Kinds are the kinds of the reasons against the change. The visitor confirms each.
+func (p movePage) Kinds() (kinds []string) {
+	for _, reason := range p.Preview.Reasons {
+		if kind := string(reason.Kind); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
 // confirmMove makes the change that the visitor has seen.
 func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page movePage) {
 	page.Changed = r.PostFormValue("from") != page.From() || r.PostFormValue("to") != page.To()
-	page.NotYet = len(page.Preview.Reasons) > 0 && r.PostFormValue("force") != "true"
+	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind string) bool { return !slices.Contains(r.PostForm["force"], kind) })
 	if page.Changed || page.NotYet {
 		c.pageWithStatus(w, r, http.StatusConflict, "move", page)
 		return
 	}
 	q := url.Values{"by": {by(r)}}
-	if len(page.Preview.Reasons) > 0 {
-		q.Set("force", "true")
+	if kinds := page.Kinds(); len(kinds) > 0 {
+		q.Set("force", strings.Join(kinds, ","))
 	}
 	if page.Do == "next" { // the step that the visitor has seen, and no other one
 		q.Set("stage", page.Preview.To)

@@ -31,7 +31,7 @@ func newRolloutDesk(t testing.TB) *rolloutDesk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	c := parseConfig(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>}}\n")
+	c := parseConfig(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, copy: true, settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>}}\n")
 	router, err := rollout.New(t.Context(), c, rollout.Options{Store: s})
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestMoveIsConfirmed(t *testing.T) {
 	if body := d.sends(at+"/next", free, http.StatusConflict, ""); !strings.Contains(body, "the state is another than on the page before") || d.stage("hana") != "shadow" {
 		t.Errorf("the same step again: %s %s", d.stage("hana"), body)
 	}
-	d.shows(at+"/next", 200, "<code>shadow</code> → <code>canary 10%</code>", "the settling period is 1h", "wait until the settling period is over", `name="force" value="true" required`)
+	d.shows(at+"/next", 200, "<code>shadow</code> → <code>canary 10%</code>", "the settling period is 1h", "wait until the settling period is over", `name="force" value="settling" required`, `name="force" value="verdict" required`)
 	blocked := url.Values{"from": {"shadow"}, "to": {"canary 10%"}}
 	if body := d.sends(at+"/next", blocked, http.StatusConflict, ""); !strings.Contains(body, "Nothing was changed: there are reasons against it.") {
 		t.Errorf("against reasons: %s", body)
@@ -168,9 +168,13 @@ func TestMoveIsConfirmed(t *testing.T) {
 	if got := d.stage("hana"); got != "shadow" {
 		t.Errorf("the stage is %s", got)
 	}
-	blocked.Set("force", "true")
+	blocked["force"] = []string{"true", "settling"} // each reason must be confirmed
+	if body := d.sends(at+"/next", blocked, http.StatusConflict, ""); !strings.Contains(body, "Nothing was changed: there are reasons against it.") {
+		t.Errorf("against a reason that was not confirmed: %s", body)
+	}
+	blocked["force"] = []string{"settling", "verdict"}
 	d.sends(at+"/next", blocked, http.StatusSeeOther, at+"?done=next")
-	d.sends(at+"/set", url.Values{"stage": {"canary"}, "percent": {"5"}, "from": {"canary 10%"}, "to": {"canary 5%"}, "force": {"true"}}, http.StatusSeeOther, at+"?done=set")
+	d.sends(at+"/set", url.Values{"stage": {"canary"}, "percent": {"5"}, "from": {"canary 10%"}, "to": {"canary 5%"}, "force": {"settling", "verdict"}}, http.StatusSeeOther, at+"?done=set")
 	d.shows(at+"/set?stage=canary&percent=500", 200, "percent must be 0 to 100")
 	d.shows(at+"/set?stage=new&percent=10", 200, "<code>canary 5%</code> → <code>new</code>")
 	d.sends(at+"/unset", url.Values{"from": {"canary 5%"}, "to": {"old"}}, http.StatusSeeOther, at+"?done=unset")
@@ -232,7 +236,7 @@ func TestReadVisitorCannotMovePartners(t *testing.T) {
 			continue
 		}
 		path := strings.NewReplacer("{partner}", partner.ShortOf("hana"), "{id}", "cb_00112233445566778899aabbccddeeff", "{do}", "drop").Replace(pattern)
-		d.sends(path, url.Values{"from": {"old"}, "to": {"shadow"}, "force": {"true"}, "by": {"anna"}}, http.StatusForbidden, "")
+		d.sends(path, url.Values{"from": {"old"}, "to": {"shadow"}, "force": {rollout.AllReasons()}, "by": {"anna"}}, http.StatusForbidden, "")
 	}
 	if changes, err := d.store.Audit(context.Background(), 10); err != nil || len(changes) != 0 {
 		t.Errorf("%+v %v", changes, err)
@@ -262,7 +266,8 @@ func TestReasonsHaveTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := []rollout.ReasonKind{rollout.Unsettled, rollout.Unproven, rollout.Uncarried, rollout.Undrained, rollout.FromStore, rollout.Unchecked}
+	// The pages do not begin a rollout and assign no bill.
+	kinds := slices.DeleteFunc(slices.Clone(rollout.ReasonKinds), func(k rollout.ReasonKind) bool { return k == rollout.AtNew || k == rollout.NotAtBoth })
 	for _, kind := range kinds {
 		if all["reason.clear."+string(kind)] == nil {
 			t.Errorf("no text for reasons of kind %s", kind)

@@ -56,7 +56,9 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 	if !run(p, chromedp.Evaluate[bool](`document.querySelector("input[name=force]").matches(":invalid") && location.pathname.endsWith("/next")`)) {
 		t.Error("the change was sent without the confirmation")
 	}
-	p.do("the box", chromedp.Click(chromedp.CSS("input[name=force]")))
+	for _, reason := range []string{"settling", "verdict"} {
+		p.do("the box", chromedp.Click(chromedp.CSS("input[name=force][value="+reason+"]")))
+	}
 	p.click("Move to this stage")
 	p.has("The stage was changed.")
 	p.has("canary 10%")
@@ -70,7 +72,7 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 	p.click("Resume now")
 	p.has("Resumed: the stages apply again.")
 	p.open(s.admin + "/partners/" + string(partner.Of(clinicKey)))
-	if got := run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("#history ~ table tbody tr")].map(r => r.cells[1].innerText + " " + r.cells[4].innerText).join("; ")`)); got != "anna canary 10 % forced; anna shadow" {
+	if got := run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("#history ~ table tbody tr")].map(r => r.cells[1].innerText + " " + r.cells[4].innerText).join("; ")`)); got != "anna canary 10 % forced settling verdict; anna shadow" {
 		t.Errorf("the history is %s", got)
 	}
 	p.quiet("partners")

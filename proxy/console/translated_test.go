@@ -201,12 +201,12 @@ func TestTextsOfTheRolloutInKorean(t *testing.T) {
 			}
 		}
 	}
-	shows(at+"/next", "shadow가 아무것도")
+	shows(at+"/set?stage=canary&percent=10", "비교한 조회가 아직 없습니다")
 	shows(at+"/set?stage=new", "안정화 기간은 1h입니다", "(Hana &lt;b&gt;Clinic&lt;/b&gt;): canary로 새 백엔드에 만들어")
 	if _, page := get(t, d, at+"/set?stage=new", "en"); !strings.Contains(page, "and the settling period is 1h") {
 		t.Errorf("the English page has no English reason:\n%s", page)
 	}
-	if status, page := post(t, d, at+"/set", "stage=drained&from=old&to=drained&force=true"); status != http.StatusSeeOther {
+	if status, page := post(t, d, at+"/set", "stage=drained&from=old&to=drained&force=settling&force=verdict"); status != http.StatusSeeOther {
 		t.Fatal(status, page)
 	}
 	shows(at, "마지막 단계입니다.")

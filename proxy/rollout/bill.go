@@ -219,13 +219,14 @@ func (r *Router) assign(w http.ResponseWriter, req *http.Request) {
 		if err != nil {
 			return c, err
 		}
-		var reasons []string
+		var reasons []BlockingReason
 		for _, backend := range b.Backends {
 			if backend.Result != ResultTexts[Present] {
-				reasons = append(reasons, fmt.Sprintf("the read of the bill at %s: %s", backend.Upstream, backend.Result))
+				text := fmt.Sprintf("the read of the bill at %s: %s", backend.Upstream, backend.Result)
+				reasons = append(reasons, BlockingReason{Kind: NotAtBoth, Text: text})
 			}
 		}
-		if c.Forced, err = unlessForced(reasons, q.force); err != nil {
+		if err := c.override(reasons, q.force); err != nil {
 			return c, err
 		}
 		partner, err := r.partnerOf(ctx, q.params, key)

@@ -31,7 +31,7 @@ func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 	d.created("k", evidence.Old, 6)
 	d.created("k", evidence.New, 3)
 	d.Counts().Ended(partner.Of("k"), "bill.read", evidence.Old, evidence.End{Code: "BILL_003"})
-	answers[rollout.Changed](d, "POST", "/rollout/stage?force=true&by=anna&stage=canary&percent=25&partner="+hash("k"))
+	answers[rollout.Changed](d, "POST", "/rollout/stage?force="+rollout.AllReasons()+"&by=anna&stage=canary&percent=25&partner="+hash("k"))
 	board := answers[rollout.Board](d, "GET", "/rollout/board")
 	if len(board.Columns) != 5 || board.Columns[0].Number != 1 || board.Columns[2].Number != 1 || board.Columns[4].Number != 0 {
 		t.Fatalf("%+v", board)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"billbridge/proxy/partner"
@@ -14,7 +15,8 @@ import (
 // A changeQuery is the query of a change.
 type changeQuery struct {
 	params
-	force, preview bool
+	force   force
+	preview bool
 }
 
 // parseChange reads the query of a change that may be forced.
@@ -49,13 +51,32 @@ type ReasonKind string
 
 // The kinds of reasons. README.md describes them.
 const (
-	Unsettled ReasonKind = "settling"   // the settling period of the partner is not over
-	Unproven  ReasonKind = "verdict"    // a verdict that the stage needs is not PASS
-	Uncarried ReasonKind = "calls"      // the backend cannot carry calls that the partner makes
-	Undrained ReasonKind = "open_bills" // bills at the old backend may be open
-	FromStore ReasonKind = "restored"   // the store was restored from a backup
-	Unchecked ReasonKind = "unchecked"  // a precondition could not be checked
+	Unsettled      ReasonKind = "settling"        // the settling period of the partner is not over
+	Unproven       ReasonKind = "verdict"         // a verdict that the stage needs is not PASS
+	Unpaid         ReasonKind = "paid"            // too few of the bills that were compared are paid
+	Uncarried      ReasonKind = "calls"           // the backend cannot carry calls that the partner makes
+	Undrained      ReasonKind = "open_bills"      // bills at the old backend may be open
+	WrongClock     ReasonKind = "clock"           // the clock differs from that of the store
+	MoneyElsewhere ReasonKind = "money_elsewhere" // an exact field of another partner differs at the same backend
+	FromStore      ReasonKind = "restored"        // the store was restored from a backup
+	AtNew          ReasonKind = "bills_at_new"    // the ledger of a new store has bills at the new backend
+	NotAtBoth      ReasonKind = "not_at_both"     // a backend does not have the bill that gets an owner, or cannot be read
+	Unchecked      ReasonKind = "unchecked"       // a precondition could not be checked
 )
+
+// ReasonKinds are all of them.
+var ReasonKinds = []ReasonKind{Unsettled, Unproven, Unpaid, MoneyElsewhere, Uncarried, Undrained, WrongClock, FromStore, AtNew, NotAtBoth, Unchecked}
+
+// AllReasons names all kinds of reasons, as --force does.
+func AllReasons() string { return joined(ReasonKinds) }
+
+func joined(kinds []ReasonKind) string {
+	var names []string
+	for _, kind := range kinds {
+		names = append(names, string(kind))
+	}
+	return strings.Join(names, ",")
+}
 
 // reasonsOf are texts of one kind.
 func reasonsOf(kind ReasonKind, texts []wording.Text) (all []BlockingReason) {
@@ -65,19 +86,42 @@ func reasonsOf(kind ReasonKind, texts []wording.Text) (all []BlockingReason) {
 	return all
 }
 
-func textsOf(reasons []BlockingReason) (all []string) {
-	for _, reason := range reasons {
-		all = append(all, reason.Text)
-	}
-	return all
+// A force names the reasons that an operator overrides.
+type force struct {
+	names []ReasonKind
+	bare  bool // force=true, which names none
 }
 
-// unlessForced refuses a change that has blocking reasons and is not forced. forced reports whether there were any.
-func unlessForced(reasons []string, force bool) (forced bool, err error) {
-	if len(reasons) > 0 && !force {
-		return false, &operatorError{http.StatusConflict, "Not changed. To change it anyway, add --force. Reasons:\n  " + strings.Join(reasons, "\n  ")}
+// unlessForced refuses a change that has blocking reasons unless force names the kinds of all of them. It returns these kinds. A force
+// without names is refused: the operator would also override reasons that nobody has read.
+func unlessForced(reasons []BlockingReason, f force) (overridden []ReasonKind, err error) {
+	overridden, lines := listed(reasons)
+	named := !slices.ContainsFunc(overridden, func(kind ReasonKind) bool { return !slices.Contains(f.names, kind) })
+	switch {
+	case f.bare && len(reasons) == 0:
+		return nil, &operatorError{http.StatusConflict, "Not changed. --force must name the reasons that it overrides, and there are none: leave --force out."}
+	case !named || f.bare:
+		return nil, &operatorError{http.StatusConflict, "Not changed. To change it anyway, add --force " + joined(overridden) + ". Reasons:" + lines}
 	}
-	return len(reasons) > 0, nil
+	return overridden, nil
+}
+
+// listed are the kinds of reasons, and their texts with the kinds, a line each.
+func listed(reasons []BlockingReason) (kinds []ReasonKind, lines string) {
+	for _, reason := range reasons {
+		lines += fmt.Sprintf("\n  %s [%s]", reason.Text, reason.Kind)
+		if !slices.Contains(kinds, reason.Kind) {
+			kinds = append(kinds, reason.Kind)
+		}
+	}
+	return kinds, lines
+}
+
+// override records the reasons that were overridden in the answer.
+func (c *Changed) override(reasons []BlockingReason, f force) (err error) {
+	c.Overridden, err = unlessForced(reasons, f)
+	c.Forced = len(c.Overridden) > 0
+	return err
 }
 
 // stage puts a partner, or the default, into a stage.
@@ -120,7 +164,7 @@ func (r *Router) next(ctx context.Context, query string) (c Changed, err error) 
 		return c, badRequest("partner cannot be default here: set the default to a stage")
 	}
 	return r.moveStage(ctx, q, c, partner, func(from position) (position, error) {
-		to, ok := from.next()
+		to, ok := from.next(r.current.Load().config.Comparable())
 		switch {
 		case !ok:
 			return to, &operatorError{http.StatusConflict, fmt.Sprintf("Not changed: the stage is %s, which is the last one.", from)}
@@ -142,8 +186,9 @@ func (r *Router) moveStage(ctx context.Context, q changeQuery, c Changed, partne
 	if err != nil {
 		return c, err
 	}
-	return r.move(ctx, q, c, decided, move{partner, from.position(), to}, func(ctx context.Context, forced bool) error {
-		return r.store.SetStage(ctx, store.Stage{Partner: partner, Stage: string(to.stage), Percent: to.percent, By: c.By, At: c.At, Forced: forced})
+	return r.move(ctx, q, c, decided, move{partner, from.position(), to}, func(ctx context.Context, overridden string) error {
+		stage := store.Stage{Partner: partner, Stage: string(to.stage), Percent: to.percent, By: c.By, At: c.At, Forced: overridden != ""}
+		return r.store.SetStage(ctx, stage, overridden)
 	})
 }
 
@@ -170,22 +215,22 @@ func (r *Router) unset(ctx context.Context, query string) (c Changed, err error)
 	if !own {
 		return c, &operatorError{http.StatusNotFound, map[bool]string{false: "the partner has no stage of its own: the default applies to it", true: "no default was set: the default of the config applies"}[partner == ""]}
 	}
-	return r.move(ctx, q, c, decided, move{partner, from.position(), to.position()}, func(ctx context.Context, _ bool) error {
-		return r.store.UnsetStage(ctx, partner, c.By, c.At)
+	return r.move(ctx, q, c, decided, move{partner, from.position(), to.position()}, func(ctx context.Context, overridden string) error {
+		return r.store.UnsetStage(ctx, partner, c.By, c.At, overridden)
 	})
 }
 
 // move makes a move, or shows it.
-func (r *Router) move(ctx context.Context, q changeQuery, c Changed, decided store.Rollout, m move, change func(ctx context.Context, forced bool) error) (_ Changed, err error) {
+func (r *Router) move(ctx context.Context, q changeQuery, c Changed, decided store.Rollout, m move, change func(ctx context.Context, overridden string) error) (_ Changed, err error) {
 	reasons := r.blockingReasons(ctx, decided, m)
 	if !q.preview {
-		if c.Forced, err = unlessForced(textsOf(reasons), q.force); err != nil {
+		if err := c.override(reasons, q.force); err != nil {
 			return c, err
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = withNewTimeout(ctx)
 		defer cancel()
-		if err := change(ctx, c.Forced); err != nil {
+		if err := change(ctx, joined(c.Overridden)); err != nil {
 			return c, err
 		}
 	}

@@ -14,17 +14,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// copied is a rollout whose new backend gets a copy of the bills of the old one, so that shadow can compare reads.
+var copied = strings.Replace(separate, "new: fresh", "new: fresh, copy: true", 1)
+
 // steps makes the next step of a partner until there is none, and returns the stages.
 func (d *desk) steps(key string) (all []string) {
 	d.t.Helper()
 	for {
-		w := d.ask("POST", "/rollout/next?force=true&preview=true&partner="+hash(key))
+		w := d.ask("POST", "/rollout/next?force="+rollout.AllReasons()+"&preview=true&partner="+hash(key))
 		if w.Code != 200 {
-			d.denies(409, "POST", "/rollout/next?force=true&by=anna&partner="+hash(key), "which is the last one")
+			d.denies(409, "POST", "/rollout/next?force="+rollout.AllReasons()+"&by=anna&partner="+hash(key), "which is the last one")
 			return all
 		}
 		d.later.Add(int64(time.Second))
-		c := answers[rollout.Changed](d, "POST", "/rollout/next?force=true&by=anna&partner="+hash(key))
+		c := answers[rollout.Changed](d, "POST", "/rollout/next?force="+rollout.AllReasons()+"&by=anna&partner="+hash(key))
 		all = append(all, rollout.InWords(c.To, c.ToPercent))
 	}
 }
@@ -32,18 +35,21 @@ func (d *desk) steps(key string) (all []string) {
 // next goes through all stages in their order, and in canary through its percentages. From a percentage in between it goes to the next one.
 func TestNextGoesThroughTheStages(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, open(t, "memory:"), copied)
 	want := []string{"shadow", "canary 10%", "canary 25%", "canary 50%", "new", "drained"}
 	if diff := cmp.Diff(want, d.steps("k")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
+	if diff := cmp.Diff(want[1:], newDesk(t, open(t, "memory:"), separate).steps("k")); diff != "" {
+		t.Errorf("without a copy, -want +got\n%s", diff)
+	}
 	for percent, first := range map[int]string{0: "canary 10%", 9: "canary 10%", 10: "canary 25%", 49: "canary 50%", 50: "new", 100: "new"} {
-		answers[rollout.Changed](d, "POST", fmt.Sprintf("/rollout/stage?force=true&by=anna&stage=canary&percent=%d&partner=%s", percent, hash("k")))
+		answers[rollout.Changed](d, "POST", fmt.Sprintf("/rollout/stage?force="+rollout.AllReasons()+"&by=anna&stage=canary&percent=%d&partner=%s", percent, hash("k")))
 		if got := d.steps("k"); got[0] != first || got[len(got)-1] != "drained" {
 			t.Errorf("after %d %%: %q", percent, got)
 		}
 	}
-	answers[rollout.Changed](d, "POST", "/rollout/stage?force=true&by=anna&stage=canary&percent=25&partner=default")
+	answers[rollout.Changed](d, "POST", "/rollout/stage?force="+rollout.AllReasons()+"&by=anna&stage=canary&percent=25&partner=default")
 	if got := d.steps("by default"); !slices.Equal(got, want[3:]) {
 		t.Errorf("from the default: %q", got)
 	}
@@ -52,8 +58,8 @@ func TestNextGoesThroughTheStages(t *testing.T) {
 // A step that an operator has seen is made once: a second request for it is refused, since the partner is a stage further.
 func TestNextIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
-	target := "/rollout/next?force=true&by=anna&partner=" + hash("k")
+	d := newDesk(t, open(t, "memory:"), copied)
+	target := "/rollout/next?force=" + rollout.AllReasons() + "&by=anna&partner=" + hash("k")
 	answers[rollout.Changed](d, "POST", target+"&stage=shadow")
 	d.denies(409, "POST", target+"&stage=shadow", "Not changed: the stage is shadow, so the next one is canary 10% and not shadow.")
 	d.denies(409, "POST", target+"&stage=canary&percent=50", "so the next one is canary 10% and not canary 50%.")
@@ -67,8 +73,8 @@ func TestNextIsMadeOnce(t *testing.T) {
 func TestNextNeedsThePreconditions(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate)
-	answers[rollout.Changed](d, "POST", "/rollout/stage?force=true&by=anna&stage=canary&percent=50&partner="+hash("k"))
-	d.denies(409, "POST", "/rollout/next?by=anna&partner="+hash("k"), "To change it anyway, add --force. Reasons:")
+	answers[rollout.Changed](d, "POST", "/rollout/stage?force="+rollout.AllReasons()+"&by=anna&stage=canary&percent=50&partner="+hash("k"))
+	d.denies(409, "POST", "/rollout/next?by=anna&partner="+hash("k"), "To change it anyway, add --force settling,verdict. Reasons:")
 	d.seen("k", time.Hour)
 	d.proves("k")
 	if c := answers[rollout.Changed](d, "POST", "/rollout/next?by=anna&partner="+hash("k")); c.To != "new" || c.From != "canary" || *c.FromPercent != 50 || c.Forced {
@@ -81,7 +87,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, open(t, "memory:"), separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
 	d.owns("k", "legacy", 0, 2, 0)
-	answers[rollout.Changed](d, "POST", "/rollout/stage?force=true&by=anna&stage=canary&percent=50&partner="+hash("k"))
+	answers[rollout.Changed](d, "POST", "/rollout/stage?force="+rollout.AllReasons()+"&by=anna&stage=canary&percent=50&partner="+hash("k"))
 	for backend := range evidence.Backend(2) {
 		d.Counts().Ended(partner.Of("k"), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.tax", "BILL_010 bill.tax"}})
 	}
@@ -93,7 +99,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 		kinds      []rollout.ReasonKind
 	}{
 		{"next?partner=" + hash("k"), "new", rollout.Changed{}, []rollout.ReasonKind{rollout.Unsettled, rollout.Unproven, rollout.Uncarried}},
-		{"next?by=ben&force=true&stage=new&partner=" + hash("k"), "new", rollout.Changed{By: "ben"}, []rollout.ReasonKind{rollout.Unsettled, rollout.Unproven, rollout.Uncarried}},
+		{"next?by=ben&force=" + rollout.AllReasons() + "&stage=new&partner=" + hash("k"), "new", rollout.Changed{By: "ben"}, []rollout.ReasonKind{rollout.Unsettled, rollout.Unproven, rollout.Uncarried}},
 		{"stage?stage=drained&partner=" + hash("k"), "drained", rollout.Changed{}, []rollout.ReasonKind{rollout.Unsettled, rollout.Undrained, rollout.Unproven, rollout.Uncarried}},
 		{"stage?stage=shadow&partner=" + hash("k"), "shadow", rollout.Changed{Warning: "with bills: separate"}, []rollout.ReasonKind{rollout.Uncarried}},
 		{"unset?partner=" + hash("k"), "old", rollout.Changed{}, []rollout.ReasonKind{rollout.Uncarried}},
@@ -137,7 +143,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 // Without reasons a preview has an empty list, so that a program need not tell it from a change.
 func TestPreviewWithoutReasons(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, open(t, "memory:"), copied)
 	for _, target := range []string{"stop", "next?partner=" + hash("k")} {
 		w := d.ask("POST", "/rollout/"+target+map[bool]string{true: "&", false: "?"}[strings.Contains(target, "?")]+"preview=true")
 		if !strings.Contains(w.Body.String(), `"preview":true,"reasons":[]`) {
@@ -180,7 +186,7 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	for _, target := range []string{
 		"POST /rollout/stage?stage=new&by=anna&partner=" + hash("k"), "POST /rollout/unset?by=anna&partner=" + hash("k"), "POST /rollout/next?by=anna&partner=" + hash("k"),
 		"POST /rollout/reset?by=anna&partner=" + hash("k"), "GET /rollout", "GET /rollout?partner=" + hash("k"), "GET /rollout/audit", "GET /rollout/audit?partner=" + hash("k"),
-		"GET /rollout/report", "GET /rollout/bills", "GET /rollout/bill?bill=legacy0&partner=" + hash("k"), "POST /rollout/assign?bill=legacy0&to=new&force=true&by=anna&partner=" + hash("k"),
+		"GET /rollout/report", "GET /rollout/bills", "GET /rollout/bill?bill=legacy0&partner=" + hash("k"), "POST /rollout/assign?bill=legacy0&to=new&force=" + rollout.AllReasons() + "&by=anna&partner=" + hash("k"),
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		w := d.ask(method, path)
@@ -198,10 +204,10 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 // The audit log of one partner has its changes alone.
 func TestAuditOfOnePartner(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, open(t, "memory:"), copied)
 	for _, key := range []string{"k", "other", "k"} {
 		d.later.Add(int64(time.Second))
-		answers[rollout.Changed](d, "POST", "/rollout/next?force=true&by=anna&partner="+hash(key))
+		answers[rollout.Changed](d, "POST", "/rollout/next?force="+rollout.AllReasons()+"&by=anna&partner="+hash(key))
 	}
 	var got []string
 	for _, c := range answers[[]rollout.Changed](d, "GET", "/rollout/audit?partner="+hash("k")) {
@@ -214,4 +220,40 @@ func TestAuditOfOnePartner(t *testing.T) {
 		t.Errorf("the last one is %+v", got)
 	}
 	d.denies(400, "GET", "/rollout/audit?partner=default", "leave partner out")
+}
+
+// A change overrides only the reasons that the operator has named, and the audit log has their names.
+func TestForceNamesTheReasons(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	d.seen("k", time.Minute)
+	d.owns("k", "legacy", 0, 1, 0)
+	d.owns("k", "fresh", 0, 1, 0)
+	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage=drained"
+	for _, force := range []string{"", "&force=false", "&force=true", "&force=settling,verdict", "&force=settling,open_bills,calls"} {
+		d.denies(409, "POST", set+force, "To change it anyway, add --force settling,open_bills,verdict. Reasons:\n")
+	}
+	d.denies(409, "POST", "/rollout/stage?by=a&stage=old&force=true&partner="+hash("k"), "there are none: leave --force out")
+	want := []rollout.ReasonKind{rollout.Unsettled, rollout.Undrained, rollout.Unproven}
+	if c := answers[rollout.Changed](d, "POST", set+"&force=calls,verdict,settling,open_bills"); !c.Forced || !slices.Equal(c.Overridden, want) {
+		t.Errorf("%+v", c)
+	}
+	d.compares("k", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
+	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010", ""}})
+	for target, reason := range map[string]rollout.ReasonKind{
+		"stop?by=a": rollout.Uncarried, "unset?by=a&partner=" + hash("k"): rollout.Uncarried,
+		"assign?by=a&to=new&bill=fresh0&partner=" + hash("k"): rollout.NotAtBoth,
+	} {
+		d.denies(409, "POST", "/rollout/"+target+"&force=true", "add --force "+string(reason)+". Reasons:\n")
+		answers[rollout.Changed](d, "POST", "/rollout/"+target+"&force="+string(reason))
+		if log := answers[[]rollout.Changed](d, "GET", "/rollout/audit"); !log[0].Forced || !slices.Equal(log[0].Overridden, []rollout.ReasonKind{reason}) {
+			t.Errorf("%s: %+v", target, log[0])
+		}
+	}
+	d.denies(409, "POST", "/rollout/reset?by=a&partner=all&force=true", "add --force verdict. Reasons:\n")
+	answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&partner=all&force=verdict")
+	log := answers[[]rollout.Changed](d, "GET", "/rollout/audit")
+	if !slices.Equal(log[0].Overridden, []rollout.ReasonKind{rollout.Unproven}) || !slices.Equal(log[len(log)-2].Overridden, want) || log[0].Subject != "" {
+		t.Errorf("%+v", log)
+	}
 }

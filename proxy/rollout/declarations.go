@@ -24,14 +24,14 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 		return r.previewStop(ctx, c)
 	}
 	within := preconditionsWithin
-	if q.force { // the reasons do not matter
+	if len(q.force.names) > 0 { // the reasons do not matter
 		within /= 6
 	}
 	reasons, err := r.reasonsAgainstStop(ctx, within)
 	if err != nil { // the kill switch must work without the store, too
 		r.log.Error("the calls that the old backend cannot carry could not be looked up before the stop", "error", err.Error())
 	}
-	if c.Forced, err = unlessForced(textsOf(reasons), q.force); err != nil {
+	if err := c.override(reasons, q.force); err != nil {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/6)
 		defer cancel()
 		if decided, unread := r.store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
@@ -39,7 +39,7 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 		}
 		return c, err
 	}
-	ours := &store.Declaration{By: c.By, At: c.At}
+	ours := &pendingStop{store.Declaration{By: c.By, At: c.At}, joined(c.Overridden)}
 	if !r.stopping.CompareAndSwap(nil, ours) {
 		if first := r.stopping.Load(); first != nil {
 			ours = first
@@ -47,7 +47,7 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	}
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
-	err = r.store.Stop(ctx, ours.By, ours.At)
+	err = r.store.Stop(ctx, ours.By, ours.At, ours.overridden)
 	var was *store.AlreadyStopped
 	switch {
 	case errors.As(err, &was):
@@ -65,6 +65,12 @@ func (r *Router) stop(ctx context.Context, query string) (c Changed, err error) 
 	return c, r.changed(ctx, &c)
 }
 
+// A pendingStop is a kill switch that could not be stored yet.
+type pendingStop struct {
+	store.Declaration
+	overridden string
+}
+
 // previewStop shows a stop: the first one if the rollout is stopped already, else the reasons against it. As the stop itself, it needs no
 // store.
 func (r *Router) previewStop(ctx context.Context, c Changed) (Changed, error) {
@@ -73,7 +79,7 @@ func (r *Router) previewStop(ctx context.Context, c Changed) (Changed, error) {
 	decided, err := r.store.Rollout(read)
 	first := decided.Stopped
 	if pending := r.stopping.Load(); pending != nil {
-		first = *pending
+		first = pending.Declaration
 	}
 	if !first.At.IsZero() {
 		c.By, c.At, c.Already = first.By, first.At, true
@@ -167,12 +173,12 @@ func (r *Router) begin(ctx context.Context, query string) (c Changed, err error)
 	case !decided.Begun.At.IsZero():
 		return c, &operatorError{http.StatusConflict, fmt.Sprintf("Not changed: the rollout was begun at %s by %s.", decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By)}
 	}
-	if c.Forced, err = unlessForced(r.reasonsAgainstBegin(ctx), q.force); err != nil {
+	if err := c.override(r.reasonsAgainstBegin(ctx), q.force); err != nil {
 		return c, err
 	}
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
-	if err := r.store.Begin(ctx, c.By, c.At); err != nil {
+	if err := r.store.Begin(ctx, c.By, c.At, joined(c.Overridden)); err != nil {
 		return c, err
 	}
 	return c, r.changed(ctx, &c)

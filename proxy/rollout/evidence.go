@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -56,15 +58,42 @@ func (r *Router) keep(ctx context.Context) error {
 	counted.Sort() // as the store takes them
 	r.lost.Add(int64(counted.Lost))
 	counted.Lost = 0
-	more := make([]store.Counts, len(counted.Counts))
-	for i, n := range counted.Counts {
-		data, err := json.Marshal(n)
+	// Each operation has its own version, so that a change of the table starts only the counts of the operations that it changes.
+	slices.SortStableFunc(counted.Counts, func(a, b evidence.Count) int { return strings.Compare(a.Operation, b.Operation) })
+	for len(counted.Counts) > 0 {
+		operation := counted.Counts[0].Operation
+		others := slices.IndexFunc(counted.Counts, func(n evidence.Count) bool { return n.Operation != operation })
+		if others < 0 {
+			others = len(counted.Counts)
+		}
+		added, err := r.add(ctx, r.operations(counted.Table)[operation], counted.Counts[:others])
+		counted.Counts = counted.Counts[added:]
 		if err != nil {
+			_ = r.counts.Merge(counted) // it fails if the table has changed, and these counts are not needed then
 			return err
 		}
-		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data, Marked: n.HasUnsupported()}
 	}
-	added, err := r.store.AddCounts(ctx, counted.Table, more, r.now(), func(have, more []byte) ([]byte, error) {
+	return nil
+}
+
+// operations are the versions of the operations of a table, by their names.
+func (r *Router) operations(table string) map[string]string {
+	versions, _ := r.tables.Load(table)
+	byName, _ := versions.(map[string]string)
+	return byName
+}
+
+// add adds counts of one operation to the store.
+func (r *Router) add(ctx context.Context, version string, counts []evidence.Count) (added int, err error) {
+	more := make([]store.Counts, len(counts))
+	for i, n := range counts {
+		data, err := json.Marshal(n)
+		if err != nil {
+			return 0, err
+		}
+		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data, Marked: n.Marked()}
+	}
+	return r.store.AddCounts(ctx, version, more, r.now(), func(have, more []byte) ([]byte, error) {
 		var n, m evidence.Count
 		if err := json.Unmarshal(have, &n); err != nil {
 			return nil, err
@@ -75,11 +104,6 @@ func (r *Router) keep(ctx context.Context) error {
 		n.Merge(m)
 		return json.Marshal(n)
 	})
-	if err != nil {
-		counted.Counts = counted.Counts[added:]
-		_ = r.counts.Merge(counted) // it fails if the table has changed, and these counts are not needed then
-	}
-	return err
 }
 
 // counted is what all replicas counted by the table in use, of one partner, or of all for "". The last seconds of other replicas may
@@ -107,9 +131,9 @@ func (r *Router) ofAllTables(ctx context.Context, in store.Range) (evidence.Snap
 	return r.fromStore(ctx, "", in, counted.Counts...)
 }
 
-// uncarriedCounts returns the counts of all partners, of all versions of the table, with calls that a backend cannot carry. It does not read
+// markedCounts returns the marked counts of all partners, of all versions of the table (see [evidence.Count.Marked]). It does not read
 // other counts, because an operator can be waiting for the kill switch.
-func (r *Router) uncarriedCounts(ctx context.Context) (evidence.Snapshot, error) {
+func (r *Router) markedCounts(ctx context.Context) (evidence.Snapshot, error) {
 	unstored := r.unstored("").Counts // before the store: counts that are stored meanwhile can occur twice, but are not missed
 	rows, err := r.store.MarkedCounts(ctx)
 	if err != nil {
@@ -125,13 +149,21 @@ func (r *Router) unstored(partner partner.ID) evidence.Snapshot {
 	return s
 }
 
-// fromStore is what the store has for a version of the table, or for all for "", merged with more.
-func (r *Router) fromStore(ctx context.Context, version string, in store.Range, more ...evidence.Count) (evidence.Snapshot, error) {
-	rows, err := r.store.CountsIn(ctx, version, in)
-	if err != nil {
-		return evidence.Snapshot{}, err
+// fromStore is what the store has for the operations of a table, or for all versions of them for "", merged with more.
+func (r *Router) fromStore(ctx context.Context, table string, in store.Range, more ...evidence.Count) (evidence.Snapshot, error) {
+	versions := []string{""}
+	if table != "" {
+		versions = slices.Collect(maps.Values(r.operations(table)))
 	}
-	return r.merged(version, rows, more)
+	var rows []store.Counts
+	for _, version := range versions {
+		some, err := r.store.CountsIn(ctx, version, in)
+		if err != nil {
+			return evidence.Snapshot{}, err
+		}
+		rows = append(rows, some...)
+	}
+	return r.merged(table, rows, more)
 }
 
 // merged returns rows of the store, merged with more.
@@ -188,5 +220,8 @@ func (r *Router) report(ctx context.Context, query string) (answer Report, err e
 func (r *Router) limits() evidence.Limits {
 	c := r.current.Load().config
 	v := c.Verdict
-	return evidence.Limits{Comparisons: v.Comparisons, Bills: v.Bills, Mismatch: float64(v.Mismatch), Unclear: float64(v.Unclear), Shared: c.Bills == config.Shared}
+	if v.Paid == 0 {
+		v.Paid = -1 // in Limits 0 is the default
+	}
+	return evidence.Limits{Comparisons: v.Comparisons, Bills: v.Bills, Paid: v.Paid, Mismatch: float64(v.Mismatch), Unclear: float64(v.Unclear), Shared: c.Bills == config.Shared}
 }

@@ -27,22 +27,23 @@ const forAll = "all"
 //	GET  /rollout/board?partner=&stage=&after=&limit=            partners by stage, with traffic and verdict; without a stage the first of each
 //	GET  /rollout/report?partner=
 //	GET  /rollout/audit?partner=&limit=                          the last change first
-//	POST /rollout/stage?partner=&stage=&percent=&by=&force=true  partner=default for all without a stage of their own
-//	POST /rollout/next?partner=&stage=&percent=&by=&force=true   the stage after the one of a partner; if stage is given, only if it is this one
-//	POST /rollout/unset?partner=&by=&force=true                  a partner's own stage; with partner=default the default that was set
-//	POST /rollout/stop?by=&force=true                            the kill switch
+//	POST /rollout/stage?partner=&stage=&percent=&by=&force=REASONS  partner=default for all without a stage of their own
+//	POST /rollout/next?partner=&stage=&percent=&by=&force=REASONS   the stage after the one of a partner; if stage is given, only if it is this one
+//	POST /rollout/unset?partner=&by=&force=REASONS                  a partner's own stage; with partner=default the default that was set
+//	POST /rollout/stop?by=&force=REASONS                            the kill switch
 //	POST /rollout/resume?by=
 //	POST /rollout/restored?by=                                   the store was restored from a backup
-//	POST /rollout/begin?by=&force=true                           the new backend has only the bills that are in the ledger
+//	POST /rollout/begin?by=&force=REASONS                           the new backend has only the bills that are in the ledger
 //	POST /rollout/moved?upstream=&by=                            an upstream will get another address
 //	GET  /rollout/bill?partner=&bill=&member=&merchant=          owner and state of a bill, and a read at both backends
 //	POST /rollout/bill?bill=&member=&merchant=                   the same, with the partner's key in the body: {"key": …}
 //	POST /rollout/read?partner=&bill=&member=&merchant=          reads a bill at its owning backend and records the result; the key may be in the body
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=unknown&limit=   bills of the ledger
-//	POST /rollout/assign?partner=&bill=&to=&by=&force=true       the owning backend of a bill: to=old or to=new
-//	POST /rollout/reset?partner=&by=&force=true                  removes the counts of the report; partner=all for all of them
+//	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS       the owning backend of a bill: to=old or to=new
+//	POST /rollout/reset?partner=&by=&force=REASONS                  removes the counts of the report; partner=all for all of them
 //
 // partner is the ID of a partner, or at least its first 12 digits if the partner is known. A POST is answered with its [Changed].
+// force names the kinds of the reasons that the change overrides, separated by commas: force=verdict,open_bills. force=true is refused.
 // The change is in effect on this replica when the answer is sent, and on others within seconds. A second stop changes nothing
 // and is answered with the first one.
 //
@@ -125,12 +126,12 @@ func (r *Router) reset(ctx context.Context, query string) (c Changed, err error)
 		}
 		c.Partner, c.Name = partner.Short(), r.name(partner)
 	}
-	if c.Forced, err = unlessForced(r.reasonsAgainstReset(ctx, partner), q.force); err != nil {
+	if err := c.override(r.reasonsAgainstReset(ctx, partner), q.force); err != nil {
 		return c, err
 	}
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
-	if err := r.store.ResetCounts(ctx, partner, c.By, c.At); err != nil {
+	if err := r.store.ResetCounts(ctx, partner, c.By, c.At, joined(c.Overridden)); err != nil {
 		return c, err
 	}
 	r.counts.Forget(partner)
@@ -145,6 +146,9 @@ func (r *Router) changed(ctx context.Context, c *Changed) error {
 	}
 	if c.Action == string(store.Staged) {
 		what = append(what, "from", InWords(c.From, c.FromPercent), "to", InWords(c.To, c.ToPercent), "forced", c.Forced)
+	}
+	if c.Forced {
+		what = append(what, "overridden", joined(c.Overridden))
 	}
 	r.log.Warn("the rollout was changed", what...)
 	if err := r.follow(context.WithoutCancel(ctx)); err != nil {

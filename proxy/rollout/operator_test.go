@@ -88,7 +88,7 @@ func (d *desk) proves(key string) {
 		for _, backend := range []evidence.Backend{evidence.Old, evidence.New} {
 			d.Counts().Ended(partner.Of(key), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true})
 		}
-		d.Counts().Add(partner.Of(key), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true})
+		d.Counts().Add(partner.Of(key), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < 5})
 	}
 }
 
@@ -205,12 +205,12 @@ func TestOperatorDecides(t *testing.T) {
 		Action: "stage", By: "박", Partner: hash("k")[:12], From: "new", To: "canary", ToPercent: percent(100), Effect: &rollout.Effect{Split: "bill", Percent: 100},
 	})
 	d.createsAt("k", "fresh", "legacy")
-	did("/rollout/stage?stage=canary&percent=0&by=anna&force=true&partner="+hash("k")[:20], rollout.Changed{
+	did("/rollout/stage?stage=canary&percent=0&by=anna&force="+rollout.AllReasons()+"&partner="+hash("k")[:20], rollout.Changed{
 		Action: "stage", By: "anna", Partner: hash("k")[:12], From: "canary", FromPercent: percent(100), To: "canary", ToPercent: percent(0), Effect: &rollout.Effect{Split: "bill"},
 	}) // and not forced: there was no blocking reason
 	d.createsAt("k", "legacy", "")
-	did("/rollout/stage?stage=drained&by=anna&partner=default&force=true", rollout.Changed{
-		Action: "stage", By: "anna", Partner: "default", From: "old", To: "drained", Forced: true, // there are bills of other partners
+	did("/rollout/stage?stage=drained&by=anna&partner=default&force="+rollout.AllReasons(), rollout.Changed{
+		Action: "stage", By: "anna", Partner: "default", From: "old", To: "drained", Forced: true, Overridden: []rollout.ReasonKind{rollout.Undrained}, // there are bills of other partners
 	})
 	d.createsAt("other", "fresh", "")
 	did("/rollout/restored?by=carl", rollout.Changed{Action: "restored", By: "carl"})
@@ -235,7 +235,7 @@ func TestOperatorDecides(t *testing.T) {
 	for _, line := range []string{
 		`"msg":"the rollout was changed","action":"stop","by":"ben"}`,
 		`"action":"stage","by":"anna","partner":"` + p + `","from":"canary 100%","to":"canary 0%","forced":false}`,
-		`"action":"stage","by":"anna","partner":"default","from":"old","to":"drained","forced":true}`,
+		`"action":"stage","by":"anna","partner":"default","from":"old","to":"drained","forced":true,"overridden":"open_bills"}`,
 	} {
 		if !strings.Contains(d.logs.String(), line) {
 			t.Errorf("no %s in\n%s", line, &d.logs)
@@ -264,7 +264,7 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	logged := d.logs.Len()
 	for _, desk := range []*desk{d, other} { // other has not read the change yet
 		desk.later.Add(int64(time.Minute))
-		for _, target := range []string{"stop?by=carl", "stop?by=carl&force=true", "stop?by=ben"} {
+		for _, target := range []string{"stop?by=carl", "stop?by=carl&force=" + rollout.AllReasons(), "stop?by=ben"} {
 			if diff := cmp.Diff(first, answers[rollout.Changed](desk, "POST", "/rollout/"+target)); diff != "" {
 				t.Errorf("%s, -want +got:\n%s", target, diff)
 			}
@@ -310,7 +310,7 @@ func TestOperatorShows(t *testing.T) {
 	d.owns("owner", "legacy", 0, 1, 0)
 	for _, target := range []string{
 		"stage?by=anna&stage=canary&percent=10&partner=" + hash("k"), "stage?by=anna&stage=shadow&partner=default",
-		"stage?by=anna&stage=new&force=true&partner=" + hash("staged"), "stop?by=ben", "restored?by=carl",
+		"stage?by=anna&stage=new&force=" + rollout.AllReasons() + "&partner=" + hash("staged"), "stop?by=ben", "restored?by=carl",
 	} {
 		answers[rollout.Changed](d, "POST", "/rollout/"+target)
 	}

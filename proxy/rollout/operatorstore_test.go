@@ -109,7 +109,7 @@ func TestChangeSurvivesARestart(t *testing.T) {
 	d := newDesk(t, s, separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
-	for _, target := range []string{"stage?stage=new&partner=" + hash("k")[:12], "stage?stage=new&force=true&partner=" + hash("young"), "stage?stage=shadow&partner=default", "restored", "stop?force=true"} {
+	for _, target := range []string{"stage?stage=new&partner=" + hash("k")[:12], "stage?stage=new&force=" + rollout.AllReasons() + "&partner=" + hash("young"), "stage?stage=shadow&partner=default", "restored", "stop?force=" + rollout.AllReasons()} {
 		if path, query, cut := strings.Cut(target, "?"); cut {
 			target = path + "?by=a&" + query
 		} else {

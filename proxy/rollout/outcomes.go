@@ -113,7 +113,7 @@ func (r *Router) bills(ctx context.Context, query string) (answer BillList, err 
 		return answer, err
 	}
 	s := r.current.Load()
-	f := store.BillFilter{Bill: q["bill"], Now: r.now()}
+	f := store.BillFilter{Bill: q["bill"], Now: r.store.Clock(r.now()).StoreTime}
 	if f.Limit, err = q.limit(listedMost); err != nil {
 		return answer, err
 	}
@@ -178,7 +178,7 @@ func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown, dou
 	}
 	s := r.current.Load()
 	// Creates that were recorded later than this may be under way.
-	return r.store.UnknownOutcomes(ctx, f, f.Now.Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]])))
+	return r.store.UnknownOutcomes(ctx, f, r.now().Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]])))
 }
 
 func (r *Router) lineOf(b store.ListedBill) BillLine {

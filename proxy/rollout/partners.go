@@ -69,7 +69,7 @@ func (r *Router) openBillsIn(ctx context.Context, in store.Range) ([]store.Bills
 	select {
 	case r.counting <- struct{}{}:
 		defer func() { <-r.counting }()
-		return r.store.OpenBillsIn(ctx, in, r.now())
+		return r.store.OpenBillsIn(ctx, in, r.store.Clock(r.now()).StoreTime) // a wrong clock ends no bill
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

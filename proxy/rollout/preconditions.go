@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -33,7 +32,15 @@ func (r *Router) blockingReasons(ctx context.Context, decided store.Rollout, m m
 	for _, check := range []struct {
 		kind ReasonKind
 		find func(context.Context, store.Rollout, move) ([]wording.Text, error)
-	}{{Unsettled, r.unsettled}, {Undrained, r.undrained}, {Unproven, r.unproven}, {Uncarried, r.uncarried}} {
+	}{
+		{Unsettled, r.unsettled},
+		{WrongClock, r.wrongClock},
+		{Undrained, r.undrained},
+		{Unproven, r.unproven},
+		{Unpaid, r.unpaid},
+		{MoneyElsewhere, r.moneyElsewhere},
+		{Uncarried, r.uncarried},
+	} {
 		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 		found, err := check.find(ctx, decided, m)
 		cancel()
@@ -66,18 +73,29 @@ func (r *Router) unsettled(ctx context.Context, _ store.Rollout, m move) ([]word
 		return nil, nil
 	}
 	first, err := r.store.FirstSeen(ctx, m.partner)
-	seen, want := r.now().Sub(first), time.Duration(s.config.Settle)
+	seen, want := time.Duration(0), time.Duration(s.config.Settle)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return []wording.Text{wording.Of("no call of the partner was seen yet. It can leave %v %v after its first call: until then calls that it sent there without the gateway may still be under way",
 			s.backends[evidence.Old], short(want))}, nil
 	case err != nil:
 		return nil, err
-	case seen < want:
+	}
+	if seen = r.age(first); seen < want {
 		return []wording.Text{wording.Of("the first call of the partner was seen %v ago, and the settling period is %v: calls that it sent to %v without the gateway may still be under way",
 			short(seen), short(want), s.backends[evidence.Old])}, nil
 	}
 	return nil, nil
+}
+
+// wrongClock: by a wrong clock, bills may seem to be over.
+func (r *Router) wrongClock(_ context.Context, _ store.Rollout, m move) ([]wording.Text, error) {
+	clock := ClockOf(r.store.Clock(r.now()))
+	if m.to.stage != StageDrained || !clock.Stepped {
+		return nil, nil
+	}
+	return []wording.Text{wording.Of("the clock shows %v and that of the store %v, so it is not certain which bills are over. "+
+		"If the clock is right: billbridge store clock --confirm", clock.Machine().UTC().Format(time.RFC3339), clock.Store.Format(time.RFC3339))}, nil
 }
 
 // undrained: the old backend has bills that may be open.
@@ -115,9 +133,19 @@ func (m move) concerns(decided store.Rollout, partner partner.ID) bool {
 	return !slices.ContainsFunc(decided.Stages, func(s store.Stage) bool { return s.Partner == partner })
 }
 
-// unproven: a later stage needs a PASS. From old to canary with separate bills there is nothing to compare yet.
+// unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to compare yet.
 func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([]wording.Text, error) {
-	if m.to.percentage() == 0 || m.to.percentage() <= m.from.percentage() && !m.to.stage.later(m.from.stage) {
+	return r.lacksVerdicts(ctx, decided, m, false)
+}
+
+// unpaid: all that a PASS lacks is paid bills. An operator who overrides this reason declares that the partner's bills are not paid.
+func (r *Router) unpaid(ctx context.Context, decided store.Rollout, m move) ([]wording.Text, error) {
+	return r.lacksVerdicts(ctx, decided, m, true)
+}
+
+// lacksVerdicts are the verdicts that a move lacks: those that lack paid bills alone, or the others.
+func (r *Router) lacksVerdicts(ctx context.Context, decided store.Rollout, m move, unpaid bool) ([]wording.Text, error) {
+	if !m.advances() {
 		return nil, nil
 	}
 	s := r.current.Load()
@@ -141,29 +169,62 @@ func (r *Router) unproven(ctx context.Context, decided store.Rollout, m move) ([
 	verdicts := evidence.Verdicts(counted, r.limits())
 	var all []wording.Text
 	if len(partners) == 0 { // there is no evidence
-		if why := m.lacksPass(nil, s.config.Bills == config.Shared); why != nil {
+		if why := m.lacksPass(nil, s.config, unpaid); why != nil {
 			all = append(all, wording.Of("no partner without a stage of its own was seen yet: ").And(why))
 		}
 	}
 	for _, partner := range partners {
 		own := slices.DeleteFunc(slices.Clone(verdicts), func(v evidence.Verdict) bool { return v.Partner != partner })
-		if why := m.lacksPass(own, s.config.Bills == config.Shared); why != nil {
+		if why := m.lacksPass(own, s.config, unpaid); why != nil {
 			all = append(all, wording.Of("%v: ", r.label(partner)).And(why))
 		}
 	}
 	return shortened(all), nil
 }
 
+// advances reports whether more goes to the new backend after the move, or less can go back.
+func (m move) advances() bool {
+	return m.to.percentage() > 0 && (m.to.percentage() > m.from.percentage() || m.to.stage.later(m.from.stage))
+}
+
+// moneyElsewhere: an exact field of another partner differed. It is a mistake of a backend, which this partner may meet too, however rare
+// it is. That of the partner itself is a FAIL of its own verdict.
+func (r *Router) moneyElsewhere(ctx context.Context, _ store.Rollout, m move) (all []wording.Text, err error) {
+	if !m.advances() {
+		return nil, nil
+	}
+	counted, err := r.markedCounts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range counted.Counts {
+		if n.Partner == m.partner {
+			continue
+		}
+		for _, path := range n.ExactFields() {
+			f := n.Fields[path]
+			all = append(all, wording.Of("%v: %v of %v differs in %v: old %v, new %v (bill %v, request %v, at %v). "+
+				"If the cause is fixed: billbridge rollout reset --partner %v --force verdict", r.label(n.Partner), path, n.Operation, f.Count, f.Old, f.New,
+				f.Bill, f.Request, f.At.UTC().Format(time.RFC3339), n.Partner.Short()))
+		}
+	}
+	return shortened(all), nil
+}
+
 // lacksPass is why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), nil if they do.
-func (m move) lacksPass(own []evidence.Verdict, shared bool) wording.Text {
-	creates, compared := map[string]bool{}, false
+func (m move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) wording.Text {
+	creates := map[string]bool{}
 	for _, v := range own {
 		creates[v.Operation] = creates[v.Operation] || v.Evidence == evidence.ByReadBack
-		compared = compared || v.Evidence == evidence.ByShadow && v.Compared.Number > 0
+	}
+	// In stage new no bill is created at the old backend any more: the codes of the calls cannot be compared.
+	uncomparable := func(v evidence.Verdict) bool {
+		return m.from.stage == StageNew && v.CallStats != nil && v.Ruling == evidence.Inconclusive &&
+			v.Calls[evidence.Old] < c.Verdict.Comparisons && (!creates[v.Operation] || v.Calls[evidence.New] >= c.Verdict.Comparisons)
 	}
 	first := m.from.percentage() == 0 && m.to.stage == StageCanary
 	raised := !first && m.to.stage == StageCanary
-	bare := first && !shared && !compared && m.from.stage != StageShadow // there is nothing to compare yet
+	bare := first && !c.Comparable() // there is nothing to compare yet
 	var against []wording.Text
 	proved := false
 	for _, v := range own {
@@ -171,6 +232,7 @@ func (m move) lacksPass(own []evidence.Verdict, shared bool) wording.Text {
 		proved = proved || needed
 		switch {
 		case bare && v.Ruling != evidence.Fail:
+		case v.Unpaid != unpaid, uncomparable(v):
 		case v.Ruling == evidence.Pass, v.Few && (!needed || raised), v.Ruling == evidence.Inconclusive && raised:
 		default:
 			against = append(against, v.InWords())
@@ -179,10 +241,8 @@ func (m move) lacksPass(own []evidence.Verdict, shared bool) wording.Text {
 	switch {
 	case len(against) > 0:
 		return wording.Join(against, "; ")
-	case proved || raised || bare:
+	case proved || raised || bare || unpaid:
 		return nil
-	case first && !shared && m.from.stage == StageShadow:
-		return wording.Of("no read was compared yet in stage shadow, and none will be unless the new backend gets a copy of the bills: set old, then canary")
 	case first:
 		return wording.Of("no read was compared yet in stage shadow")
 	}
@@ -192,11 +252,11 @@ func (m move) lacksPass(own []evidence.Verdict, shared bool) wording.Text {
 // warning is what an operator should know about a move without blocking reasons.
 func (r *Router) warning(m move) wording.Text {
 	s := r.current.Load()
-	if m.to.stage != StageShadow || s.config.Bills == config.Shared {
+	if m.to.stage != StageShadow || s.config.Comparable() {
 		return nil
 	}
 	return wording.Of("with bills: separate, shadow compares nothing unless %[2]v gets a copy of the bills of %[1]v. "+
-		"Without a copy set old, then canary, whose new bills are read back", s.backends[evidence.Old], s.backends[evidence.New])
+		"If it does, set rollout.copy: true. Without a copy go on to canary, whose new bills are read back", s.backends[evidence.Old], s.backends[evidence.New])
 }
 
 // uncarried: recent calls that cannot be carried by the backend that will get more of them.
@@ -222,7 +282,7 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 	decided, err := r.store.Rollout(ctx)
 	var counted evidence.Snapshot
 	if err == nil {
-		counted, err = r.uncarriedCounts(ctx)
+		counted, err = r.markedCounts(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -241,10 +301,10 @@ func (r *Router) reasonsAgainstStop(ctx context.Context, within time.Duration) (
 }
 
 // reasonsAgainstBegin are the blocking reasons of Begin: bills of the new backend in the ledger.
-func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
+func (r *Router) reasonsAgainstBegin(ctx context.Context) []BlockingReason {
 	bills, err := r.openBills(ctx, "")
 	if err != nil {
-		return []string{"the bills of the new backend could not be counted: " + err.Error()}
+		return []BlockingReason{{Kind: Unchecked, Text: "the bills of the new backend could not be counted: " + err.Error()}}
 	}
 	found, name := 0, r.current.Load().backends[evidence.New]
 	for _, b := range bills {
@@ -255,8 +315,9 @@ func (r *Router) reasonsAgainstBegin(ctx context.Context) []string {
 	if found == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the ledger is new and already has %d bills at %s. Unless they were created by a stage that was set since, %s has older bills of partners, "+
-		"and bills that the ledger does not know would be created twice", found, name, name)}
+	text := fmt.Sprintf("the ledger is new and already has %d bills at %s. Unless they were created by a stage that was set since, "+
+		"%[2]s has older bills of partners, and bills that the ledger does not know would be created twice", found, name)
+	return []BlockingReason{{Kind: AtNew, Text: text}}
 }
 
 // Check is why a config cannot take effect, nil if it can: a changed rollout.default moves all partners without a stage of their
@@ -278,8 +339,9 @@ func (r *Router) Check(ctx context.Context, c *config.Config) error {
 	if len(reasons) == 0 {
 		return nil
 	}
-	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, run billbridge rollout set --default --stage %[1]s --force while the config says %[2]s. Reasons:\n  %[3]s",
-		to, from, strings.Join(textsOf(reasons), "\n  "))
+	kinds, lines := listed(reasons)
+	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, run billbridge rollout set --default "+
+		"--stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s", to, from, joined(kinds), lines)
 }
 
 // Accept records the default stage of a config that takes effect, for the next Check.
@@ -291,10 +353,10 @@ func (r *Router) Accept(ctx context.Context, c *config.Config) error {
 }
 
 // reasonsAgainstReset are the blocking reasons of a reset: verdicts that are FAIL.
-func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (all []string) {
+func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) []BlockingReason {
 	counted, err := r.counted(ctx, partner)
 	if err != nil {
-		return []string{"the verdicts could not be looked up: " + err.Error()}
+		return []BlockingReason{{Kind: Unchecked, Text: "the verdicts could not be looked up: " + err.Error()}}
 	}
 	var failed []wording.Text
 	for _, v := range evidence.Verdicts(counted, r.limits()) {
@@ -302,7 +364,7 @@ func (r *Router) reasonsAgainstReset(ctx context.Context, partner partner.ID) (a
 			failed = append(failed, wording.Of("%v: ", r.label(v.Partner)).And(v.InWords()))
 		}
 	}
-	return textsOf(reasonsOf(Unproven, shortened(failed)))
+	return reasonsOf(Unproven, shortened(failed))
 }
 
 // lacking are the recent calls of the concerned partners that a backend cannot carry, in words for the operator.
@@ -313,7 +375,7 @@ func (r *Router) lacking(counted evidence.Snapshot, backend evidence.Backend, co
 			continue
 		}
 		for _, lack := range evidence.UnsupportedOf(n.Backends[backend]) {
-			if r.now().Sub(lack.Last) < recent {
+			if r.age(lack.Last) < recent {
 				all = append(all, wording.Of("%v: %v cannot carry %v: %v (calls: %v, the last at %v)", r.label(n.Partner), r.current.Load().backends[backend], n.Operation, lack.Why,
 					lack.Count, lack.Last.UTC().Format(time.RFC3339)))
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -72,13 +73,15 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 		},
 		"old to canary, after a few calls":     {"separate", "old", "canary&percent=5", func(d *desk) { d.ends("k", "bill.create", evidence.New, 3, fine) }, ""},
 		"old to canary, of the same bills":     {"shared", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
-		"shadow to canary":                     {"separate", "shadow", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
+		"shadow to canary":                     {"separate", "shadow", "canary&percent=5", nil, ""},
+		"shadow to canary, with a copy":        {"separate, copy: true", "shadow", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
+		"old to canary, with a copy":           {"separate, copy: true", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
 		"shadow to canary of none":             {"separate", "shadow", "canary&percent=0", nil, ""},
 		"canary of none to canary of all":      {"shared", "canary&percent=0", "canary&percent=100", nil, "no read was compared yet in stage shadow"},
 		"shadow to canary, where all is there": {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 100, evidence.Same) }, ""},
 		"shadow to canary, too few":            {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 99, evidence.Same) }, "bill.read by shadow is INCONCLUSIVE, 99 comparisons, at least 100 are needed"},
 		"shadow to canary, where nothing was there": {
-			"separate", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 500, evidence.NotThere) },
+			"separate, copy: true", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 500, evidence.NotThere) },
 			"bill.read by shadow is INCONCLUSIVE, 0 comparisons, at least 100 are needed",
 		},
 		"shadow to new":        {"shared", "shadow", "new", func(d *desk) { d.compares("k", 100, evidence.Same) }, "no bill was created at the new backend by canary and read back yet"},
@@ -105,7 +108,10 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 		"canary lowered after a FAIL": {"separate", "canary&percent=50", "canary&percent=10", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
 		"new to old after a FAIL":     {"separate", "new", "old", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
 		"new to drained":              {"separate", "new", "drained", nil, "no bill was created at the new backend by canary"},
-		"somebody else's FAIL":        {"separate", "canary&percent=50", "new", func(d *desk) { d.proves("k"); d.compares("else", 1, evidence.Differs, wrong) }, ""},
+		"somebody else's FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
+			d.proves("k")
+			d.compares("else", 100, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther})
+		}, ""},
 	} {
 		for _, of := range []string{hash("k"), "default"} {
 			t.Run(name+"/"+of[:7], func(t *testing.T) {
@@ -113,7 +119,7 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 				d := newDesk(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+row.bills, 1))
 				d.seen("k", time.Hour)
 				set := "/rollout/stage?by=a&partner=" + of + "&stage="
-				answers[rollout.Changed](d, "POST", set+row.from+"&force=true")
+				answers[rollout.Changed](d, "POST", set+row.from+"&force="+rollout.AllReasons())
 				if row.counts != nil {
 					row.counts(d)
 				}
@@ -124,7 +130,7 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 					return
 				}
 				d.denies(409, "POST", set+row.to, "\n  "+hash("k")[:12]+": "+row.against)
-				if c := answers[rollout.Changed](d, "POST", set+row.to+"&force=true"); !c.Forced {
+				if c := answers[rollout.Changed](d, "POST", set+row.to+"&force="+rollout.AllReasons()); !c.Forced {
 					t.Errorf("%+v", c)
 				}
 			})
@@ -146,7 +152,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=" + hash("k")} {
 		d.denies(409, "POST", back, text)
 	}
-	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a&force=true"); !c.Forced || c.Action != "stop" {
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a&force="+rollout.AllReasons()); !c.Forced || c.Action != "stop" {
 		t.Errorf("%+v", c)
 	}
 	answers[rollout.Changed](d, "POST", "/rollout/resume?by=a")
@@ -183,7 +189,7 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
-	answers[rollout.Changed](d, "POST", set+"new&force=true")
+	answers[rollout.Changed](d, "POST", set+"new&force="+rollout.AllReasons())
 	d.denies(409, "POST", "/rollout/stop?by=a", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
 	d.denies(409, "POST", set+"old", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
 	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
@@ -242,7 +248,7 @@ func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
 		d.seen(key, time.Hour)
 	}
 	d.proves("k")
-	d.compares("own", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
+	d.compares("own", 100, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther})
 	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=old&partner="+hash("own"))
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&partner=default"); c.Forced {
 		t.Errorf("%+v", c)
@@ -259,8 +265,8 @@ func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
 		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as for one partner
 			answers[rollout.Changed](d, "POST", set+stage)
 		}
-		d.denies(409, "POST", set+"canary&percent=5", "no partner without a stage of its own was seen yet: no read was compared")
-		if c := answers[rollout.Changed](d, "POST", set+stage+"&force=true"); !c.Forced {
+		answers[rollout.Changed](d, "POST", set+"canary&percent=5")
+		if c := answers[rollout.Changed](d, "POST", set+stage+"&force="+rollout.AllReasons()); !c.Forced {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -286,7 +292,7 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 	}
 	d.seen("k", time.Hour)
 	d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"), "a precondition could not be checked: ")
-	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&force=true&partner="+hash("k")); !c.Forced {
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&force="+rollout.AllReasons()+"&partner="+hash("k")); !c.Forced {
 		t.Errorf("%+v", c)
 	}
 	if c := answers[rollout.Changed](d, "POST", "/rollout/stop?by=a"); c.Action != "stop" || c.Unstored != "" {
@@ -415,10 +421,169 @@ func TestResetOfAFailNeedsForce(t *testing.T) {
 	for _, who := range []string{hash("k"), "all"} {
 		d.denies(409, "POST", "/rollout/reset?by=a&partner="+who, hash("k")[:12]+": bill.read by shadow is FAIL, differs: apprPrice (money) in 1")
 	}
-	if c := answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&force=true&partner="+hash("k")); !c.Forced {
+	if c := answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&force="+rollout.AllReasons()+"&partner="+hash("k")); !c.Forced {
 		t.Errorf("%+v", c)
 	}
 	if c := answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&partner=all"); c.Forced {
 		t.Errorf("%+v", c)
+	}
+}
+
+// One difference in an exact field of any partner holds back every move to the same backend, until it is reset or overridden by name,
+// also if another version of the table counted it.
+func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []evidence.Kind{evidence.InMoney, evidence.InExact, evidence.InState} {
+		s := open(t, "memory:")
+		d := newDesk(t, s, separate)
+		for _, key := range []string{"k", "else"} {
+			d.seen(key, time.Hour)
+			d.proves(key)
+		}
+		d.Counts().Add(partner.Of("else"), "bill.read", evidence.Comparison{
+			Class: evidence.Differs, Bill: "B-7", Succeeded: [2]bool{true, true}, Request: "call-7", At: noon,
+			Differences: []evidence.Difference{{Path: "apprNum", Kind: kind, First: "1000", Second: "1001"}},
+		})
+		set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+		text := "add --force money_elsewhere. Reasons:\n  " + hash("else")[:12] + ": apprNum of bill.read differs in 1: old 1000, new 1001 (bill B-7, request call-7, at 2026-11-21T03:34:56Z)."
+		held := func(target string) {
+			t.Helper()
+			d.denies(409, "POST", target, text)
+		}
+		held(set + "canary&percent=5")
+		held(set + "new")
+		answers[rollout.Changed](d, "POST", set+"new&force=money_elsewhere")
+		held(set + "drained")
+		if c := answers[rollout.Changed](d, "POST", set+"canary&percent=5"); c.Forced { // backwards
+			t.Errorf("%+v", c)
+		}
+		held("/rollout/next?by=a&partner=" + hash("k"))
+		d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner=default", "[money_elsewhere]")
+		if err := d.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d = newDesk(t, s, overlaid(t, "operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"))
+		held(set + "canary&percent=25")
+		answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&force=verdict&partner="+hash("else"))
+		if c := answers[rollout.Changed](d, "POST", set+"canary&percent=25"); c.Forced {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// A clock that is wrong by years ends no bill and no reason, and blocks drained until somebody confirms it.
+func TestWrongClockBlocksDrained(t *testing.T) {
+	t.Parallel()
+	s := open(t, "memory:")
+	if _, err := s.Tick(t.Context(), noon); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, s, separate)
+	d.seen("k", time.Hour)
+	d.seen("young", time.Minute)
+	d.proves("k")
+	d.ends("k", "bill.create", evidence.Old, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"", "BILL_010 bill.sendType"}})
+	d.owns("k", "legacy", 0, 1, 0)
+	d.later.Store(int64(2 * 365 * 24 * time.Hour))
+	if list := answers[rollout.BillList](d, "GET", "/rollout/bills?open=true"); len(list.Bills) != 1 {
+		t.Errorf("%+v", list)
+	}
+	set := "/rollout/stage?by=a&stage=drained&partner="
+	d.denies(409, "POST", set+hash("k"), "--force clock,open_bills,verdict,calls. Reasons:\n  the clock shows 2028-11-20T03:34:5")
+	d.denies(409, "POST", set+hash("young"), "add --force settling,clock,verdict. Reasons:")
+	if err := s.ConfirmClock(t.Context(), "a", noon.Add(2*365*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	d.denies(409, "POST", set+hash("young"), "add --force verdict. Reasons:")
+}
+
+// overlaid is a config with an overlay.
+func overlaid(t *testing.T, overlay string) string {
+	file := filepath.Join(t.TempDir(), "o.yaml")
+	if err := os.WriteFile(file, []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return separate + "\ntable: {overlay: '" + file + "'}\n"
+}
+
+// What was proved stays proved unless the table changes a row of the operation: not by a description, another operation or a code.
+func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
+	t.Parallel()
+	for overlay, stays := range map[string]bool{
+		"{}": true,
+		"operations: {bill.read: {reply: [{v2: apprIssuer, legacy: appr_issuer, role: code}]}}":             true,
+		`codes: [{v2: BILL_001, legacy: "9800"}]`:                                                           true,
+		"operations: {bill.create: {request: [{v2: bill.message, legacy: bill.message, about: words}]}}":    true,
+		"operations: {bill.create: {request: [{v2: bill.message, legacy: bill.message, max: 80}]}}":         false,
+		"common: {identity: [{v2: member, legacy: member, required: true, max: 61, role: member}]}":         false,
+		"operations: {bill.create: {reply: [{v2: hash, legacy: hash, optional: true}]}}":                    false,
+		"operations: {bill.create: {reply: [{v2: hash, legacy: hash, values: [{v2: a, legacy: b}]}]}}":      false,
+		"operations: {bill.create: {request: [{v2: bill.supplyPrice, loss: refuse, loss_code: BILL_008}]}}": false,
+	} {
+		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, "memory:")
+			d := newDesk(t, s, separate)
+			d.seen("k", time.Hour)
+			d.proves("k")
+			if err := d.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			d = newDesk(t, s, overlaid(t, overlay))
+			answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&force=verdict&partner="+hash("k"))
+			if stays {
+				answers[rollout.Changed](d, "POST", "/rollout/next?by=a&partner="+hash("k"))
+				return
+			}
+			d.denies(409, "POST", "/rollout/next?by=a&partner="+hash("k"), "[verdict]")
+		})
+	}
+}
+
+// After a reset a partner in new collects what drained needs: its new bills are read back. No bill is created at the old backend any more,
+// so its codes cannot be compared.
+func TestDrainedIsReachedAfterAReset(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, open(t, "memory:"), separate)
+	d.seen("k", time.Hour)
+	d.proves("k")
+	next := "/rollout/next?by=a&partner=" + hash("k")
+	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"))
+	answers[rollout.Changed](d, "POST", "/rollout/reset?by=a&partner="+hash("k"))
+	d.denies(409, "POST", next, "no bill was created at the new backend")
+	for i := range 100 {
+		d.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < 5})
+	}
+	d.ends("k", "bill.cancel", evidence.New, 1, evidence.End{Code: "PAYMENT_002"})
+	d.ends("k", "bill.create", evidence.New, 98, fine)
+	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "BILL_007"})
+	d.denies(409, "POST", next, "bill.create by calls is INCONCLUSIVE")
+	d.ends("k", "bill.create", evidence.New, 1, fine)
+	if c := answers[rollout.Changed](d, "POST", next); c.To != "drained" || c.Forced {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A partner whose bills were never paid in canary proves nothing about payments. An operator can declare that they are not paid.
+func TestUnpaidBillsHoldAPartnerBack(t *testing.T) {
+	t.Parallel()
+	for config, held := range map[string]bool{separate: true, strings.Replace(separate, "new: fresh", "new: fresh, verdict: {paid: 0}", 1): false} {
+		d := newDesk(t, open(t, "memory:"), config)
+		d.seen("k", time.Hour)
+		d.ends("k", "bill.create", evidence.Old, 100, fine)
+		d.ends("k", "bill.create", evidence.New, 100, fine)
+		for i := range 100 {
+			d.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true})
+		}
+		set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+		answers[rollout.Changed](d, "POST", set+"canary&percent=10")
+		answers[rollout.Changed](d, "POST", set+"canary&percent=50")
+		if held {
+			d.denies(409, "POST", set+"new", "add --force paid. Reasons:\n  "+hash("k")[:12]+": bill.create by read back is INCONCLUSIVE, no paid bill was compared, at least 5 are needed [paid]")
+		}
+		c := answers[rollout.Changed](d, "POST", set+"new&force=paid")
+		if c.Forced != held {
+			t.Errorf("%+v", c)
+		}
 	}
 }

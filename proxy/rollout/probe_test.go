@@ -155,8 +155,8 @@ func TestReadWhileTheOtherBackendIsDown(t *testing.T) {
 	}
 }
 
-// Only reads of a partner in shadow are compared, and only bills that canary creates at the new backend are read back.
-func TestShadowComparesAndCanaryReadsBack(t *testing.T) {
+// Only reads of a partner in shadow are compared, and only bills that are created at the new backend in canary or new are read back.
+func TestShadowComparesAndNewBillsAreReadBack(t *testing.T) {
 	t.Parallel()
 	for _, stage := range rollout.Stages {
 		d := newCrossroads(t, stage)
@@ -168,7 +168,7 @@ func TestShadowComparesAndCanaryReadsBack(t *testing.T) {
 			d.follow()
 		}
 		made, err := d.create()
-		if err != nil || made.Compare != "" || made.ReadBack != (stage == rollout.StageCanary) {
+		if err != nil || made.Compare != "" || made.ReadBack != (stage == rollout.StageCanary || stage == rollout.StageNew) {
 			t.Errorf("%s: %+v, %v", stage, made, err)
 		}
 		for _, writes := range []bool{false, true} {

@@ -64,7 +64,24 @@ func (a params) position() (p position, err error) {
 	return p, nil
 }
 
-func (a params) force() (bool, error) { return a.flag("force") }
+// force names reasons, separated by commas. true names none, false is no force.
+func (a params) force() (f force, err error) {
+	switch value, given := a["force"]; {
+	case !given, value == "false":
+		return f, nil
+	case value == "true":
+		return force{bare: true}, nil
+	default:
+		for name := range strings.SplitSeq(value, ",") {
+			kind := ReasonKind(strings.TrimSpace(name))
+			if !slices.Contains(ReasonKinds, kind) {
+				return f, badRequest("force must name reasons: some of %s, separated by commas, but has %q", AllReasons(), name)
+			}
+			f.names = append(f.names, kind)
+		}
+		return f, nil
+	}
+}
 
 // flag is a value that is true or false, and false if it is not given.
 func (a params) flag(key string) (bool, error) {

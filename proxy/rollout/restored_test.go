@@ -1,7 +1,6 @@
 package rollout_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -134,9 +133,11 @@ func TestStopAfterARestore(t *testing.T) {
 	if route, err := d.create(); err != nil || route.Upstream != "new" {
 		t.Fatalf("%+v, %v", route, err)
 	}
-	for _, change := range []func(*store.Store, context.Context, string, time.Time) error{(*store.Store).Restored, (*store.Store).Stop} {
+	for _, change := range []func() error{
+		func() error { return d.store.Restored(t.Context(), "test", d.now) }, func() error { return d.store.Stop(t.Context(), "test", d.now) },
+	} {
 		d.now = d.now.Add(time.Minute)
-		if err := change(d.store, t.Context(), "test", d.now); err != nil {
+		if err := change(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,7 +53,8 @@ type Route struct {
 
 	// Compare is the other upstream, if its answer to the same call is to be compared (see Shadow), else "".
 	Compare string
-	// ReadBack: the call creates a bill by canary, which must be read back.
+	// ReadBack: the call creates a bill at the new backend, in canary or new, which must be read back, or reads a bill there, which must
+	// be compared if it is paid.
 	ReadBack bool
 	// Deniable: Deny must be called before the call gets the answer that there is no such bill.
 	Deniable bool
@@ -172,7 +173,8 @@ func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error
 	if at.position.stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
 		route.Compare = s.backends[1-backend]
 	}
-	route.ReadBack = at.position.stage == StageCanary && backend == evidence.New && c.Creates
+	// Also in stage new: after a reset or a change of the table the partner must be able to collect what drained needs.
+	route.ReadBack = (at.position.stage == StageCanary || at.position.stage == StageNew) && backend == evidence.New && (c.Creates || !c.Writes)
 	return route, nil
 }
 

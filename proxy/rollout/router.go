@@ -33,6 +33,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,13 +66,14 @@ type Router struct {
 	lost     atomic.Int64 // comparisons that were not counted, over the limit
 	current  atomic.Pointer[settings]
 	decided  atomic.Pointer[decisions]
-	stopping atomic.Pointer[store.Declaration] // a kill switch that was turned on here and could not be stored yet
-	refused  *config.Config                    // that of the start, if its default stage did not take effect; set by New alone
-	before   string                            // the default stage that stayed then
+	stopping atomic.Pointer[pendingStop] // a kill switch that was turned on here and could not be stored yet
+	refused  *config.Config              // that of the start, if its default stage did not take effect; set by New alone
+	before   string                      // the default stage that stayed then
 	readBill ReadBill
 	reload   atomic.Pointer[FailedReload] // the last one, nil if it took effect
 	failing  atomic.Int64                 // partners with a verdict FAIL, as in the metrics
 	settled  sync.Map                     // partners whose settling period is over: partner.ID
+	tables   sync.Map                     // by version of a table: the versions of its operations, by their names
 	recorded sync.Map                     // partners that are recorded as seen: partner.ID
 
 	keeping   context.Context // ends when Close gives up
@@ -205,6 +208,11 @@ func (r *Router) Use(c *config.Config) {
 	if err != nil {
 		r.log.Error("what was counted begins anew", "error", err.Error())
 	}
+	versions := map[string]string{}
+	for _, o := range c.Table.Operations() {
+		versions[o.Name] = o.Version()
+	}
+	r.tables.Store(version, versions)
 	r.counts.Use(version)
 }
 
@@ -298,7 +306,7 @@ func (r *Router) sweep(ctx context.Context) error {
 	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-time.Duration(r.current.Load().config.Keep))); err != nil {
 		return err
 	}
-	_, err = r.store.SweepCounts(ctx, r.counts.Table(), clock.StoreTime.Add(-recent))
+	_, err = r.store.SweepCounts(ctx, slices.Collect(maps.Values(r.operations(r.counts.Table()))), clock.StoreTime.Add(-recent))
 	return err
 }
 
@@ -316,7 +324,7 @@ func (r *Router) follow(ctx context.Context) error {
 	defer cancel()
 	pending := r.stopping.Load()
 	if pending != nil {
-		if err := r.store.Stop(ctx, pending.By, pending.At); err != nil && !errors.Is(err, store.ErrState) {
+		if err := r.store.Stop(ctx, pending.By, pending.At, pending.overridden); err != nil && !errors.Is(err, store.ErrState) {
 			return err
 		}
 	}
@@ -377,7 +385,7 @@ func (r *Router) failedOver(known, d *decisions, at time.Time) {
 		"at", at, "stages_that_were_others", stages, "kill_switch_was_lost", known.stopped && !d.stopped)
 	if known.stopped && !d.stopped {
 		d.stopped = true
-		r.stopping.CompareAndSwap(nil, &store.Declaration{By: store.ByFailOver, At: r.now()})
+		r.stopping.CompareAndSwap(nil, &pendingStop{Declaration: store.Declaration{By: store.ByFailOver, At: r.now()}})
 	}
 }
 

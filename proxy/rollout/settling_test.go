@@ -16,7 +16,7 @@ func TestStageNeedsTheSettlingPeriod(t *testing.T) {
 	d.proves("unseen")
 	young, unseen := "/rollout/stage?by=a&partner="+hash("young"), "/rollout/stage?by=a&partner="+hash("unseen")
 	for _, stage := range []string{"new", "drained", "canary&percent=1"} {
-		d.denies(409, "POST", young+"&stage="+stage, "the first call of the partner was seen 3m ago, and the settling period is 15m: calls that it sent to legacy without the gateway may still be under way\n")
+		d.denies(409, "POST", young+"&stage="+stage, "the first call of the partner was seen 3m ago, and the settling period is 15m: calls that it sent to legacy without the gateway may still be under way [settling]\n")
 		d.denies(409, "POST", unseen+"&stage="+stage, "no call of the partner was seen yet. It can leave legacy 15m after its first call")
 	}
 	d.later.Store(int64(12*time.Minute - time.Second))
@@ -25,21 +25,21 @@ func TestStageNeedsTheSettlingPeriod(t *testing.T) {
 		answers[rollout.Changed](d, "POST", young+"&stage="+stage)
 	}
 	d.createsAt("young", "legacy", "")
-	if c := answers[rollout.Changed](d, "POST", young+"&stage=new&force=true"); !c.Forced {
+	if c := answers[rollout.Changed](d, "POST", young+"&stage=new&force="+rollout.AllReasons()); !c.Forced {
 		t.Errorf("%+v", c)
 	}
 	d.createsAt("young", "fresh", "legacy")
-	answers[rollout.Changed](d, "POST", unseen+"&stage=canary&percent=100&force=true")
+	answers[rollout.Changed](d, "POST", unseen+"&stage=canary&percent=100&force="+rollout.AllReasons())
 	d.createsAt("unseen", "fresh", "legacy")
 	// A default has no settling period of its own: force does not skip that of each partner.
-	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=new&force=true")
+	answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=new&force="+rollout.AllReasons())
 	d.createsAt("late", "legacy", "")
-	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=drained&force=true"); !c.Forced {
+	if c := answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&partner=default&stage=drained&force="+rollout.AllReasons()); !c.Forced {
 		t.Errorf("late has a bill at legacy: %+v", c)
 	}
 	d.createsAt("late", "legacy", "")
 	d.later.Store(int64(12 * time.Minute))
-	if c := answers[rollout.Changed](d, "POST", young+"&stage=new&force=true"); c.Forced {
+	if c := answers[rollout.Changed](d, "POST", young+"&stage=new&force="+rollout.AllReasons()); c.Forced {
 		t.Errorf("nothing spoke against it: %+v", c)
 	}
 }
@@ -59,18 +59,18 @@ func TestOpenBillsAreAReasonAgainstDrained(t *testing.T) {
 	d.owns("none", "fresh", 1, 5, 0)
 	stage := func(key string) string { return "/rollout/stage?by=a&stage=drained&partner=" + key }
 	d.denies(409, "POST", stage(hash("k")), "bills that may still be open at legacy: 5, which are not past their last day and were not seen destroyed or cancelled. "+
-		"Known bills keep working; bills that the ledger does not know will not be looked up at legacy. To list them: billbridge bills list --owner old --open --partner "+hash("k")[:12]+"\n")
+		"Known bills keep working; bills that the ledger does not know will not be looked up at legacy. To list them: billbridge bills list --owner old --open --partner "+hash("k")[:12]+" [open_bills]\n")
 	d.denies(409, "POST", stage(hash("one")[:12]), "may still be open at legacy: 1, ")
 	if c := answers[rollout.Changed](d, "POST", stage(hash("none"))); c.Forced {
 		t.Errorf("%+v", c)
 	}
 	d.denies(409, "POST", stage("default"), "may still be open at legacy: 6, ")
-	if c := answers[rollout.Changed](d, "POST", stage(hash("k"))+"&force=true"); !c.Forced {
+	if c := answers[rollout.Changed](d, "POST", stage(hash("k"))+"&force="+rollout.AllReasons()); !c.Forced {
 		t.Errorf("%+v", c)
 	}
 	d.denies(409, "POST", stage("default"), "may still be open at legacy: 1, ") // k has a stage of its own
 	d.seen("young", time.Minute)
 	d.proves("young")
 	d.owns("young", "legacy", 1, 0, 0)
-	d.denies(409, "POST", stage(hash("young")), "seen 1m ago, and the settling period is 15m: calls that it sent to legacy without the gateway may still be under way\n  bills that may still be open at legacy: 1, ")
+	d.denies(409, "POST", stage(hash("young")), "seen 1m ago, and the settling period is 15m: calls that it sent to legacy without the gateway may still be under way [settling]\n  bills that may still be open at legacy: 1, ")
 }

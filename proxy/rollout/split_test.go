@@ -29,7 +29,7 @@ func inCanary(t *testing.T, s *store.Store, more string, percent int) *desk {
 
 func (d *desk) percent(percent int) rollout.Changed {
 	d.t.Helper()
-	return answers[rollout.Changed](d, "POST", fmt.Sprintf("/rollout/stage?by=a&force=true&stage=canary&percent=%d&partner=%s", percent, hash("k")))
+	return answers[rollout.Changed](d, "POST", fmt.Sprintf("/rollout/stage?by=a&force="+rollout.AllReasons()+"&stage=canary&percent=%d&partner=%s", percent, hash("k")))
 }
 
 // makes creates a bill of partner k through the router, and returns its upstream.
@@ -215,7 +215,7 @@ func TestEffectOfTheDefaultAndOfTheLastDay(t *testing.T) {
 		d.Counts().Ended(partner.Of(key), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
 	}
 	byDefault := func() *rollout.Effect {
-		return answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&force=true&stage=canary&percent=7&partner=default").Effect
+		return answers[rollout.Changed](d, "POST", "/rollout/stage?by=a&force="+rollout.AllReasons()+"&stage=canary&percent=7&partner=default").Effect
 	}
 	if got := byDefault(); got.Bills != 2 || got.Merchants != 2 {
 		t.Errorf("%+v, want 2 bills of 2 merchants", got)

@@ -48,8 +48,8 @@ func (p position) String() string { return InWords(string(p.stage), percentOf(p.
 // canarySteps are the percentages of canary that a partner goes through, one after the other.
 var canarySteps = []int{10, 25, 50}
 
-// next is the position after this one. ok is false for the last stage.
-func (p position) next() (to position, ok bool) {
+// next is the position after this one. Unless shadow can compare anything, it is left out. ok is false for the last stage.
+func (p position) next(shadow bool) (to position, ok bool) {
 	if p.stage == StageCanary {
 		for _, percent := range canarySteps {
 			if percent > p.percent {
@@ -60,6 +60,9 @@ func (p position) next() (to position, ok bool) {
 	at := slices.Index(Stages, p.stage) + 1
 	if at == len(Stages) {
 		return p, false
+	}
+	if Stages[at] == StageShadow && !shadow {
+		at++
 	}
 	if to = (position{stage: Stages[at]}); to.stage == StageCanary {
 		to.percent = canarySteps[0]

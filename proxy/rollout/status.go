@@ -154,13 +154,14 @@ type Changed struct {
 	To          string           `json:"to,omitempty"`
 	ToPercent   *int             `json:"to_percent,omitempty"`
 	Forced      bool             `json:"forced,omitempty"`
-	Already     bool             `json:"already,omitempty"`  // nothing was changed: this is the earlier change
-	Effect      *Effect          `json:"effect,omitempty"`   // of canary
-	Warning     string           `json:"warning,omitempty"`  // what the operator should know of the change
-	Subject     string           `json:"subject,omitempty"`  // the bill that was assigned, the upstream that may move
-	Preview     bool             `json:"preview,omitempty"`  // nothing was changed: this is what would change
-	Reasons     []BlockingReason `json:"reasons,omitzero"`   // against the change, of a preview
-	Unstored    string           `json:"unstored,omitempty"` // why a stop could not be stored: it is in effect on this gateway alone
+	Overridden  []ReasonKind     `json:"overridden,omitempty"` // the kinds of the reasons that were overridden, if Forced
+	Already     bool             `json:"already,omitempty"`    // nothing was changed: this is the earlier change
+	Effect      *Effect          `json:"effect,omitempty"`     // of canary
+	Warning     string           `json:"warning,omitempty"`    // what the operator should know of the change
+	Subject     string           `json:"subject,omitempty"`    // the bill that was assigned, the upstream that may move
+	Preview     bool             `json:"preview,omitempty"`    // nothing was changed: this is what would change
+	Reasons     []BlockingReason `json:"reasons,omitzero"`     // against the change, of a preview
+	Unstored    string           `json:"unstored,omitempty"`   // why a stop could not be stored: it is in effect on this gateway alone
 
 	WarningParts wording.Text `json:"warning_parts,omitempty"` // the parts of Warning, for translations; none if Warning has an error
 }
@@ -190,7 +191,7 @@ func (r *Router) status(ctx context.Context, query string) (answer Status, err e
 	}
 	answer.Stopped, answer.Restored, answer.Begun = declared(decided.Stopped), declared(decided.Restored), declared(decided.Begun)
 	if pending := r.stopping.Load(); pending != nil && answer.Stopped == nil {
-		answer.Stopped, answer.Unstored = declared(*pending), true
+		answer.Stopped, answer.Unstored = declared(pending.Declaration), true
 	}
 	answer.Reload, answer.Failing = r.reload.Load(), int(r.failing.Load())
 	if err := r.certainty(ctx, s, decided, &answer); err != nil {
@@ -369,6 +370,14 @@ func (r *Router) audit(ctx context.Context, query string) ([]Changed, error) {
 	answer := make([]Changed, len(log))
 	for i, c := range log {
 		answer[i] = Changed{Revision: c.Revision, Action: string(c.Action), By: c.By, At: c.At, Forced: c.Forced, Subject: c.Subject}
+		for name := range strings.SplitSeq(c.Overridden, ",") {
+			if name != "" {
+				answer[i].Overridden = append(answer[i].Overridden, ReasonKind(name))
+			}
+		}
+		if c.Forced && c.Action == store.Assigned { // its only kind of reason
+			answer[i].Overridden = []ReasonKind{NotAtBoth}
+		}
 		switch {
 		case c.Partner != "":
 			answer[i].Partner, answer[i].Name = c.Partner.Short(), r.name(c.Partner)

@@ -28,8 +28,10 @@ func (s *Store) Start(ctx context.Context, now time.Time) error {
 
 // Begin declares that the new upstream has no bills of partners except those in the ledger: from now on a bill that the ledger
 // does not know was not made there. A second call changes nothing and returns ErrState.
-func (s *Store) Begin(ctx context.Context, by string, at time.Time) error {
-	return s.change(ctx, Change{Action: Begun, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
+func (s *Store) Begin(ctx context.Context, by string, at time.Time, overridden ...string) error {
+	c := Change{Action: Begun, By: by, At: at}
+	c.override(overridden)
+	return s.change(ctx, c, func(ctx context.Context, q queries, _ *Change) error {
 		var one int
 		err := q.QueryRowContext(ctx, "UPDATE billbridge_rollout SET begun = $1, begun_by = $2, started = NULL WHERE begun IS NULL RETURNING one",
 			at.UnixMilli(), by).Scan(&one)

@@ -25,7 +25,7 @@ type Counts struct {
 // countsAtOnce is the most counts that one transaction adds: each is read and merged in it, and creates wait meanwhile.
 const countsAtOnce = 100
 
-// AddCounts adds what was counted by a version of the table. New counts are stored as they are; for stored ones, Data becomes
+// AddCounts adds what was counted by a version of the table, or of a part of it. New counts are stored as they are; for stored ones, Data becomes
 // merge(have, more). Several replicas may add to the same counts at once.
 //
 // merge must be pure: it must not change or keep its arguments. A transaction may run again, so that merge is called again, and
@@ -141,11 +141,13 @@ func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]
 
 // ResetCounts removes what was counted of a partner, or of all for "", by any version of the table. What replicas have counted
 // and not added yet is added later.
-func (s *Store) ResetCounts(ctx context.Context, partner partner.ID, by string, at time.Time) error {
+func (s *Store) ResetCounts(ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string) error {
 	if partner != "" && !partner.IsFull() {
 		return fmt.Errorf("store: a reset needs the full hash of a partner, or none for all, not %q", partner)
 	}
-	return s.change(ctx, Change{Action: Reset, By: by, At: at, Partner: partner}, func(ctx context.Context, q queries, _ *Change) error {
+	c := Change{Action: Reset, By: by, At: at, Partner: partner}
+	c.override(overridden)
+	return s.change(ctx, c, func(ctx context.Context, q queries, _ *Change) error {
 		if err := s.lock(ctx, q, counts); err != nil {
 			return err
 		}
@@ -154,18 +156,24 @@ func (s *Store) ResetCounts(ctx context.Context, partner partner.ID, by string, 
 	})
 }
 
-// SweepCounts removes the counts of all other versions of the table that were last added to before a time, in batches as Sweep
-// does, and returns the number of rows removed. Replicas do not get a new version at the same moment, and a version may be
-// rolled back: before must be long enough ago for both.
-func (s *Store) SweepCounts(ctx context.Context, version string, before time.Time) (n int, err error) {
-	if version == "" {
-		return 0, errors.New("store: a sweep of counts needs the version whose counts stay")
+// SweepCounts removes the counts of all other versions that were last added to before a time, in batches as Sweep does, and returns the
+// number of rows removed. Replicas do not get a new version at the same moment, and a version may be rolled back: before must be long
+// enough ago for both.
+func (s *Store) SweepCounts(ctx context.Context, versions []string, before time.Time) (n int, err error) {
+	if len(versions) == 0 || slices.Contains(versions, "") {
+		return 0, errors.New("store: a sweep of counts needs the versions whose counts stay")
 	}
-	if err := storable(map[string]string{"version": version}); err != nil {
-		return 0, err
+	args := []any{before.UnixMilli()}
+	var others strings.Builder
+	for _, version := range versions {
+		if err := storable(map[string]string{"version": version}); err != nil {
+			return 0, err
+		}
+		args = append(args, version)
+		fmt.Fprintf(&others, "version <> $%d AND ", len(args))
 	}
-	return s.sweep(ctx, `
+	return s.sweep(ctx, fmt.Sprintf(`
 		DELETE FROM billbridge_counts WHERE (version, partner, operation) IN (
 			SELECT version, partner, operation FROM billbridge_counts
-			WHERE version <> $1 AND added < $2 ORDER BY added LIMIT $3 `+s.passOver()+`)`, version, before.UnixMilli())
+			WHERE %s added < $1 ORDER BY added LIMIT $%d %s)`, others.String(), len(args)+1, s.passOver()), args...)
 }

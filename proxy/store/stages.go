@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -69,10 +71,12 @@ type Change struct {
 	From, To               string     // stages, a bill's upstreams, or a callback's states; From is "" if there was none, To if there is none any more
 	FromPercent, ToPercent int
 	Forced                 bool
+	Overridden             string // the reasons that were overridden, if Forced; "" if they are not known
 }
 
-// SetStage puts a partner, or the default, into a stage. It changes neither the kill switch nor other partners.
-func (s *Store) SetStage(ctx context.Context, stage Stage) error {
+// SetStage puts a partner, or the default, into a stage. It changes neither the kill switch nor other partners. overridden names the
+// blocking reasons that the change overrides, for the audit log.
+func (s *Store) SetStage(ctx context.Context, stage Stage, overridden ...string) error {
 	if stage.Partner != "" && !stage.Partner.IsFull() {
 		return fmt.Errorf("store: a stage needs the full hash of a partner, or none for the default, not %q", stage.Partner)
 	}
@@ -85,6 +89,7 @@ func (s *Store) SetStage(ctx context.Context, stage Stage) error {
 	c := Change{
 		Action: Staged, By: stage.By, At: stage.At, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent, Forced: stage.Forced,
 	}
+	c.override(overridden)
 	return s.change(ctx, c, func(ctx context.Context, q queries, c *Change) error {
 		err := q.QueryRowContext(ctx, "SELECT stage, percent FROM billbridge_stages WHERE partner = $1", c.Partner).Scan(&c.From, &c.FromPercent)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -100,11 +105,12 @@ func (s *Store) SetStage(ctx context.Context, stage Stage) error {
 }
 
 // UnsetStage removes a partner's stage, so that it follows the default again. It returns ErrNotFound if there is none.
-func (s *Store) UnsetStage(ctx context.Context, partner partner.ID, by string, at time.Time) error {
+func (s *Store) UnsetStage(ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string) error {
 	if partner != "" && !partner.IsFull() {
 		return fmt.Errorf("store: the stage that is taken away must be that of the full hash of a partner, or of none for the default, not of %q", partner)
 	}
 	c := Change{Action: Staged, By: by, At: at, Partner: partner}
+	c.override(overridden)
 	return s.change(ctx, c, func(ctx context.Context, q queries, c *Change) error {
 		err := q.QueryRowContext(ctx, "DELETE FROM billbridge_stages WHERE partner = $1 RETURNING stage, percent", c.Partner).Scan(&c.From, &c.FromPercent)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -123,8 +129,10 @@ func (*AlreadyStopped) Unwrap() error { return ErrState }
 
 // Stop turns the kill switch on. The stages stay, for Resume. If it is on already, Stop changes nothing and returns a [*AlreadyStopped]:
 // the first declaration stays.
-func (s *Store) Stop(ctx context.Context, by string, at time.Time) error {
-	return s.change(ctx, Change{Action: Stopped, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
+func (s *Store) Stop(ctx context.Context, by string, at time.Time, overridden ...string) error {
+	c := Change{Action: Stopped, By: by, At: at}
+	c.override(overridden)
+	return s.change(ctx, c, func(ctx context.Context, q queries, _ *Change) error {
 		already := new(AlreadyStopped)
 		err := q.QueryRowContext(ctx, "SELECT stopped, stopped_by FROM billbridge_rollout").Scan(moment{&already.At}, &already.By)
 		switch {
@@ -160,6 +168,12 @@ func (s *Store) Restored(ctx context.Context, by string, at time.Time) error {
 func restored(ctx context.Context, q queries, c *Change) error {
 	_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET restored = $1, restored_by = $2", c.At.UnixMilli(), c.By)
 	return err
+}
+
+// override records what a change overrides.
+func (c *Change) override(reasons []string) {
+	c.Overridden = strings.Join(reasons, ",")
+	c.Forced = c.Forced || c.Overridden != ""
 }
 
 // change makes a change and records it in the audit log.
@@ -201,7 +215,13 @@ func audited(ctx context.Context, q queries, c Change) (err error) {
 	return record(ctx, q, c)
 }
 
+// noSubject are the actions that override reasons and have no subject. Their column subject has what the change overrides.
+var noSubject = []Action{Staged, Stopped, Reset, Begun}
+
 func record(ctx context.Context, q queries, c Change) error {
+	if slices.Contains(noSubject, c.Action) {
+		c.Subject = c.Overridden
+	}
 	_, err := q.ExecContext(ctx, `
 		INSERT INTO billbridge_audit (
 			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced)
@@ -294,8 +314,12 @@ func (s *Store) audit(ctx context.Context, where string, limit int, args ...any)
 			SELECT revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced
 			FROM billbridge_audit WHERE `+where+` ORDER BY revision DESC LIMIT $1`, append([]any{max(0, limit)}, args...)...)
 		return collect(rows, err, func(c *Change, row *sql.Rows) error {
-			return row.Scan(&c.Revision, &c.Action, &c.By, moment{&c.At}, &c.Partner, &c.Subject, &c.From, &c.FromPercent,
+			err := row.Scan(&c.Revision, &c.Action, &c.By, moment{&c.At}, &c.Partner, &c.Subject, &c.From, &c.FromPercent,
 				&c.To, &c.ToPercent, &c.Forced)
+			if slices.Contains(noSubject, c.Action) {
+				c.Subject, c.Overridden = "", c.Subject
+			}
+			return err
 		})
 	})
 }

@@ -39,12 +39,13 @@ var classes = []Class{Same, Differs, NotThere, Moved, NoAnswer}
 // A Kind is the kind of a difference.
 type Kind string
 
-// The kinds. One difference of the first four kinds is enough for FAIL.
+// The kinds. One difference of any kind but the last is enough for FAIL.
 const (
 	InBill  Kind = "bill" // the answer is about another bill
 	InCode  Kind = "code"
 	InState Kind = "state"
 	InMoney Kind = "money"
+	InExact Kind = "exact" // another row that the table declares exact: an approval's number or time
 	InOther Kind = "other"
 )
 
@@ -65,7 +66,9 @@ type Comparison struct {
 	Why         string       // of NoAnswer: which answer, and what is wrong with it. It quotes no answer.
 	Bill        string       // of the call, "" if it has none
 	Succeeded   [2]bool      // whether the answers are successes
-	ReadBack    bool         // by Shadow.Check
+	ReadBack    bool         // by Shadow.Check or Shadow.CheckPaid
+	States      bool         // the answers have the state of the bill
+	Paid        bool         // the bill is paid
 	Request     string       // the id of the call
 	At          time.Time    // when the call was compared
 }
@@ -106,6 +109,8 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 		c.Differences = []Difference{{codePath, InCode, maskCode(first.code, known, keys), maskCode(second.code, known, keys)}}
 	default:
 		c.Class = Same
+		state := second.of(billing.State)
+		c.States, c.Paid = state.Path != "", state.Means == billing.Paid && first.of(billing.State).Means == billing.Paid
 		if c.Differences = compareFacts(first, second, ignore); len(c.Differences) > 0 {
 			c.Class = Differs
 		}
@@ -166,7 +171,7 @@ type Created struct{ Bill, Amount string }
 // and its amount if it is paid or the read has one. If the bill is already cancelled or destroyed, the class is Moved.
 func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
 	shown := read(op, a, false)
-	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true}
+	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true, States: true}
 	switch {
 	case shown.another != "":
 		c.Differences = []Difference{{shown.another, InBill, "(requested)", "(another)"}}
@@ -195,6 +200,7 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 			c.Class, c.Why = NoAnswer, "it is paid and has no amount"
 			return c
 		}
+		c.Paid = state.Means == billing.Paid
 		shows := !amount.Empty && (state.Means == billing.Paid || strings.Trim(amount.Text, "0") != "")
 		if shows && asked.Amount != "" && amount.Text != asked.Amount {
 			c.Differences = append(c.Differences, Difference{amount.Path, InMoney, legible(translate.Fact{Text: asked.Amount, Role: billing.Amount, Public: true}) + expected, example(amount, shown.key)})
@@ -245,6 +251,10 @@ func compareFacts(first, second reading, ignore []string) []Difference {
 			d.Kind = InMoney
 		case billing.State:
 			d.Kind = InState
+		default:
+			if f.Exact {
+				d.Kind = InExact
+			}
 		}
 		d.First, d.Second = example(f, first.key, second.key), example(g, first.key, second.key)
 		found = append(found, d)

@@ -75,6 +75,9 @@ type Count struct {
 	Bills  Bills            `json:"bills"`  // distinct bills of Compared
 	Fields map[string]Field `json:"fields"` // confirmed differences by path
 
+	States bool  `json:"states,omitempty"` // the comparisons show the states of bills
+	Paid   Bills `json:"paid,omitzero"`    // distinct bills of Compared that are paid
+
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
 
 	Recent    Recent `json:"recent,omitempty"`     // bills that were created in the last day
@@ -107,9 +110,21 @@ type Unsupported struct {
 	Last  time.Time `json:"last"`
 }
 
-// HasUnsupported reports whether there are calls that a backend's form cannot carry.
-func (n Count) HasUnsupported() bool {
-	return len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported) > 0
+// Marked reports whether the count must be found without reading all counts: it has calls that a backend's form cannot carry, or a
+// difference that holds back other partners.
+func (n Count) Marked() bool {
+	return len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported)+len(n.ExactFields()) > 0
+}
+
+// ExactFields are the paths of the exact fields that differ, sorted.
+func (n Count) ExactFields() (paths []string) {
+	for path, f := range n.Fields {
+		if f.Kind == InMoney || f.Kind == InState || f.Kind == InExact {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 // An End is how a call of a partner ended.
@@ -234,6 +249,9 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 		n.Compared++
 		if c.Bill != "" {
 			n.Bills.add(c.Bill)
+		}
+		if n.States = n.States || c.States; c.Paid && c.Bill != "" {
+			n.Paid.add(c.Bill)
 		}
 	case NotThere:
 		n.NotThere++
@@ -365,6 +383,10 @@ func (n *Count) Merge(more Count) {
 	for _, hash := range more.Bills.Least {
 		n.Bills.addHash(hash)
 	}
+	n.States = n.States || more.States
+	for _, hash := range more.Paid.Least {
+		n.Paid.addHash(hash)
+	}
 	for _, path := range slices.Sorted(maps.Keys(more.Fields)) {
 		n.field(path, more.Fields[path])
 	}
@@ -390,6 +412,7 @@ func (t *Counts) Snapshot() Snapshot {
 
 // clone is a deep copy.
 func (n Count) clone() Count {
+	n.Paid.Least = slices.Clone(n.Paid.Least)
 	n.Fields, n.Bills.Least, n.Recent, n.RecentNew = maps.Clone(n.Fields), slices.Clone(n.Bills.Least), n.Recent.clone(), n.RecentNew.clone()
 	for backend, calls := range n.Backends {
 		n.Backends[backend].Codes, n.Backends[backend].Mismatched, n.Backends[backend].Unsupported = maps.Clone(calls.Codes), maps.Clone(calls.Mismatched), maps.Clone(calls.Unsupported)

@@ -36,6 +36,8 @@ type Shadow struct {
 	bytes    int64
 	closed   bool
 	waiting  []Checked // first in, first out
+	unpaid   map[billKey]created
+	oldest   []billKey // of unpaid, the oldest first; some of them may have been removed
 
 	run    context.Context
 	cancel context.CancelFunc
@@ -194,6 +196,7 @@ func (s *Shadow) Check(c Checked) (taken bool) {
 		bound = "waiting"
 	default:
 		s.waiting = append(s.waiting, c)
+		s.keepUnpaid(c)
 		s.next()
 		return true
 	}

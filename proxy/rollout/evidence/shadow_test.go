@@ -382,3 +382,58 @@ func TestExamplesNameBackendBillAndCall(t *testing.T) {
 		t.Errorf("read back, -want +got:\n%s", diff)
 	}
 }
+
+// A bill that was read back unpaid is compared once when it is paid: with its create, and with another read of it.
+func TestPaidBillsAreCompared(t *testing.T) {
+	t.Parallel()
+	read := compileTable(t).Operation("bill.read")
+	unpaid := answer("v2", `{"billId":"1","apprState":"W"}`)
+	paid := func(dt int, num, price string) evidence.Answer {
+		return v2(fmt.Sprintf(`,"apprPrice":%s,"apprDt":%d,"apprNum":%q`, price, dt, num))
+	}
+	right := paid(20261121030000, "1", "1000")
+	for name, row := range map[string]struct {
+		first, again evidence.Answer
+		metrics      string
+		differs      string
+		paid         int
+	}{
+		"as created":              {right, right, "same 2", "", 1},
+		"another amount":          {paid(20261121030000, "1", "1001"), right, "differs 1, same 1", "apprPrice", 1},
+		"another amount later":    {right, paid(20261121030000, "1", "1001"), "differs 1, same 1", "apprPrice", 1},
+		"a second later":          {right, paid(20261121030001, "1", "1000"), "differs 1, same 1", "apprDt", 1},
+		"without its number":      {paid(20261121030000, "", "1000"), right, "differs 1, same 1", "apprNum", 1},
+		"cancelled in between":    {right, answer("v2", `{"billId":"1","apprState":"C"}`), "moved 1, same 1", "", 0},
+		"of a bank spelled anew":  {right, v2(`,"apprPrice":1000,"apprDt":20261121030000,"apprNum":"1","apprIssuer":"b"`), "same 2", "", 1},
+		"without an answer later": {right, evidence.Answer{Form: "v2", Status: 500}, "same 1, unclear 1", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, config.Shadow{Rate: 0, InFlight: 10, Bytes: 16 << 20})
+				c := evidence.Checked{
+					ID: "call", Partner: someone, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1", Amount: "1000"}, Show: says(unpaid),
+				}
+				if c.Show = says(unpaid); s.AwaitsPaid(someone, "1") || s.CheckPaid(c, row.first) || !s.Check(c) || !s.AwaitsPaid(someone, "1") {
+					t.Error("a bill that was not created")
+				}
+				synctest.Wait()
+				c.Show, c.Operation, c.Asked.Amount = says(row.again), "", ""
+				if !s.CheckPaid(c, row.first) || s.CheckPaid(c, row.first) {
+					t.Error("not compared, or twice")
+				}
+				if err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				n := s.counts.Snapshot().Counts[0]
+				fields := ""
+				for path := range n.Fields {
+					fields += path
+				}
+				if got := s.metrics(); got != row.metrics || fields != row.differs || len(n.Paid.Least) != row.paid || n.Operation != "bill.create" {
+					t.Errorf("%s, %q differs, %+v, want %s, %q", got, fields, n, row.metrics, row.differs)
+				}
+			})
+		})
+	}
+}

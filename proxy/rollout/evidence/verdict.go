@@ -32,6 +32,7 @@ var Rulings = []Ruling{Pass, Fail, Inconclusive}
 type Limits struct {
 	Comparisons int     `json:"comparisons"` // with fewer, or fewer calls, a verdict is inconclusive; 100
 	Bills       int     `json:"bills"`       // also with fewer distinct bills, if the operation is about bills; 30
+	Paid        int     `json:"paid"`        // also with fewer distinct paid bills, if the operation shows states; 5, none if negative
 	Mismatch    float64 `json:"mismatch"`    // the upper bound of the mismatch rate must not be above it; 0.03, which 100 comparisons without a difference reach
 	Unclear     float64 `json:"unclear"`     // a larger part without an answer is inconclusive; 0.05
 	Shared      bool    `json:"-"`           // both backends must have every bill: a larger part than Unclear that only old has is inconclusive
@@ -39,7 +40,7 @@ type Limits struct {
 
 // Filled are the limits with defaults instead of zeros.
 func (l Limits) Filled() Limits {
-	return Limits{cmp.Or(l.Comparisons, 100), cmp.Or(l.Bills, 30), cmp.Or(l.Mismatch, 0.03), cmp.Or(l.Unclear, 0.05), l.Shared}
+	return Limits{cmp.Or(l.Comparisons, 100), cmp.Or(l.Bills, 30), cmp.Or(l.Paid, 5), cmp.Or(l.Mismatch, 0.03), cmp.Or(l.Unclear, 0.05), l.Shared}
 }
 
 // Evidence is the kind of evidence of a verdict.
@@ -60,7 +61,8 @@ type Verdict struct {
 	Evidence  Evidence   `json:"evidence"`
 	Ruling    Ruling     `json:"ruling"`
 	Reason    string     `json:"reason"`
-	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE only because there were too few comparisons or calls
+	Few       bool       `json:"few,omitempty"`    // INCONCLUSIVE only because there were too few comparisons or calls
+	Unpaid    bool       `json:"unpaid,omitempty"` // INCONCLUSIVE only because too few of the bills were paid; Few is true then
 
 	ReasonParts wording.Text `json:"reason_parts"` // the parts of Reason, for translations
 
@@ -72,6 +74,7 @@ type Verdict struct {
 type Compared struct {
 	Number   int `json:"number"`
 	Bills    int `json:"bills"`
+	Paid     int `json:"paid"` // of Bills
 	Differed int `json:"differed"`
 	Refused  int `json:"refused"`
 	NotThere int `json:"not_there"`
@@ -139,6 +142,7 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 			}
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: evidence, Compared: n.compared()}
 			v.Ruling, v.ReasonParts, v.Few = n.rule(evidence, v.Compared, limits)
+			v.Unpaid = v.Few && v.Number >= limits.Comparisons && v.Bills >= limits.Bills && v.Paid < limits.Paid
 			v.Reason = v.ReasonParts.String()
 			all = append(all, v)
 		}
@@ -177,7 +181,7 @@ func Together(verdicts []Verdict) (all Ruling) {
 
 func (n Count) compared() *Compared {
 	c := &Compared{
-		Number: n.Compared, Bills: min(n.Bills.number(), n.Compared), Differed: n.Differed, Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
+		Number: n.Compared, Bills: min(n.Bills.number(), n.Compared), Paid: n.Paid.number(), Differed: n.Differed, Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
 		Unclear: n.Unclear, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
 	}
 	for path, f := range n.Fields {
@@ -190,7 +194,9 @@ func (n Count) compared() *Compared {
 }
 
 // rank is the place of a kind in a report.
-func rank(k Kind) int { return slices.Index([]Kind{InBill, InMoney, InState, InCode, InOther}, k) }
+func rank(k Kind) int {
+	return slices.Index([]Kind{InBill, InMoney, InState, InExact, InCode, InOther}, k)
+}
 
 // compareExamples orders examples of a field: the gravest kind first, then the earliest. So the same example stays in whatever order
 // replicas are merged.
@@ -216,6 +222,8 @@ func (f Field) inWords(path string) wording.Text {
 		return wording.Of("%v (state) in %v", path, f.Count)
 	case InMoney:
 		return wording.Of("%v (money) in %v", path, f.Count)
+	case InExact:
+		return wording.Of("%v (exact) in %v", path, f.Count)
 	case InOther:
 	}
 	return wording.Of("%v (%v) in %v", path, f.Kind, f.Count) // a kind of another version
@@ -245,7 +253,7 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why word
 		if n.Compared > 0 {
 			had = wording.Of("the new backend had %v of the bills of %v reads: ", n.Compared, reads)
 		}
-		return Inconclusive, had.And(wording.Of("with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; set old, then canary")), true
+		return Inconclusive, had.And(wording.Of("with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; go on to canary")), true
 	case n.Compared < limits.Comparisons:
 		return Inconclusive, wording.Of("%v comparisons, at least %v are needed", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:
@@ -256,6 +264,10 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why word
 		return Inconclusive, wording.Of("%v of %v had no answer", n.Unclear, asked), false
 	case c.Bound > limits.Mismatch:
 		return Inconclusive, wording.Of("up to %v may differ, %v is the limit", Percent(c.Bound), Percent(limits.Mismatch)), false
+	case n.States && c.Paid == 0 && limits.Paid > 0:
+		return Inconclusive, wording.Of("no paid bill was compared, at least %v are needed", limits.Paid), true
+	case n.States && c.Paid < limits.Paid:
+		return Inconclusive, wording.Of("paid bills that were compared: %v, at least %v are needed", c.Paid, limits.Paid), true
 	}
 	return Pass, wording.Of("at most %v differ", Percent(c.Bound)), false
 }

@@ -133,6 +133,15 @@ func readBack(t *evidence.Counts, n int, class evidence.Class) {
 	}
 }
 
+// paidOf adds bills of canary that were read back, of which some are paid.
+func paidOf(t *evidence.Counts, n, paid int) {
+	for i := range n {
+		t.Add(someone, "bill.create", evidence.Comparison{
+			Class: evidence.Same, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < paid,
+		})
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	in := func(path string, kind evidence.Kind) evidence.Difference {
@@ -166,20 +175,24 @@ func TestVerdict(t *testing.T) {
 			add(t, 1, evidence.Differs, in("apprPrice", evidence.InMoney))
 		}, evidence.Fail, "differs: apprPrice (money) in 1"},
 		{"state, and nothing else", func(t *evidence.Counts) { add(t, 1, evidence.Differs, in("apprState", evidence.InState)) }, evidence.Fail, "differs: apprState (state) in 1"},
+		{"a number of an approval, once", func(t *evidence.Counts) {
+			add(t, 10_000, evidence.Same)
+			add(t, 1, evidence.Differs, in("apprNum", evidence.InExact))
+		}, evidence.Fail, "differs: apprNum (exact) in 1"},
 		{"codes, of failures", func(t *evidence.Counts) {
 			add(t, 1000, evidence.Same)
 			t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{in("(code)", evidence.InCode)}})
 		}, evidence.Fail, "differs: (code) (code) in 1"},
 		{"another field, now and then", func(t *evidence.Counts) {
 			add(t, 999, evidence.Same)
-			add(t, 1, evidence.Differs, in("apprNum", evidence.InOther))
+			add(t, 1, evidence.Differs, in("apprIssuer", evidence.InOther))
 		}, evidence.Pass, "at most 0.48 % differ"},
 		{"another field, once in few", func(t *evidence.Counts) {
 			add(t, 99, evidence.Same)
-			add(t, 1, evidence.Differs, in("apprNum", evidence.InOther))
+			add(t, 1, evidence.Differs, in("apprIssuer", evidence.InOther))
 		}, evidence.Inconclusive, "up to 4.66 % may differ, 3.00 % is the limit"},
-		{"another field, always", func(t *evidence.Counts) { add(t, 100, evidence.Differs, in("apprNum", evidence.InOther)) }, evidence.Fail, "100 of 100 differ: certainly more than 3.00 %"},
-		{"another field, always, of too few", func(t *evidence.Counts) { add(t, 99, evidence.Differs, in("apprNum", evidence.InOther)) }, evidence.Inconclusive, "99 comparisons, at least 100 are needed"},
+		{"another field, always", func(t *evidence.Counts) { add(t, 100, evidence.Differs, in("apprIssuer", evidence.InOther)) }, evidence.Fail, "100 of 100 differ: certainly more than 3.00 %"},
+		{"another field, always, of too few", func(t *evidence.Counts) { add(t, 99, evidence.Differs, in("apprIssuer", evidence.InOther)) }, evidence.Inconclusive, "99 comparisons, at least 100 are needed"},
 		{"not there is neither", func(t *evidence.Counts) {
 			add(t, 100, evidence.Same)
 			add(t, 10_000, evidence.NotThere)
@@ -197,6 +210,13 @@ func TestVerdict(t *testing.T) {
 			readBack(t, 100, evidence.Same)
 			readBack(t, 5, evidence.Moved)
 		}, evidence.Pass, "at most 2.96 % differ"},
+		{"of bills that are not paid", func(t *evidence.Counts) { paidOf(t, 100, 0) }, evidence.Inconclusive, "no paid bill was compared, at least 5 are needed"},
+		{"of too few paid bills", func(t *evidence.Counts) {
+			for range 3 {
+				paidOf(t, 100, 4)
+			}
+		}, evidence.Inconclusive, "paid bills that were compared: 4, at least 5 are needed"},
+		{"of enough paid bills", func(t *evidence.Counts) { paidOf(t, 100, 5) }, evidence.Pass, "at most 2.96 % differ"},
 		{"often no answer", func(t *evidence.Counts) {
 			add(t, 100, evidence.Same)
 			add(t, 6, evidence.NoAnswer)
@@ -421,7 +441,7 @@ func TestCountsAreBounded(t *testing.T) {
 func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 	t.Parallel()
 	for want, reads := range map[string]map[[2]bool]int{
-		"the new backend had 3 of the bills of 1,003 reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; set old, then canary": {
+		"the new backend had 3 of the bills of 1,003 reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; go on to canary": {
 			{true, true}: 3, {true, false}: 1000,
 		},
 		"0 comparisons, at least 100 are needed":  {{false, true}: 500, {false, false}: 500}, // the old backend does not have them
