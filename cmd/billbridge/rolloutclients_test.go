@@ -160,7 +160,8 @@ func (c *client) readState(ctx context.Context) string {
 		if s.code == "0000" {
 			return gjson.Get(s.body, "data.apprState").String() + gjson.Get(s.body, "appr_state").String()
 		}
-		if s.code == "BILL_003" || ctx.Err() != nil {
+		// After a kill a create stays open, and "no such bill" is not passed on for a minute: then the next create goes to the same backend.
+		if s.code == "BILL_003" || strings.Contains(s.body, "it is not certain that there is no such bill") || ctx.Err() != nil {
 			return ""
 		}
 	}
