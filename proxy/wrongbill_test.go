@@ -8,7 +8,7 @@ import (
 
 // A success that names another bill, from an upstream that mixes up its replies, is not passed on: it is no answer, and
 // the outcome of a write is unknown. A refusal names no bill and is passed on.
-func TestSuccessForAnotherBillIsNoAnswer(t *testing.T) {
+func TestR45_SuccessForAnotherBillIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	replies := map[string]string{
 		"v2":     `{"code":"0000","message":"ok","data":{"apiKey":"other-key","billId":"99999999999999999999","hash":"other-hash","apprState":"F"}}`,

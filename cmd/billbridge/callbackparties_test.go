@@ -73,9 +73,9 @@ type callbackUpstream struct {
 func newCallbackUpstream(t *testing.T, form string) *callbackUpstream {
 	t.Helper()
 	u := &callbackUpstream{form: form, addresses: map[string]string{}}
-	path, id, address, made := "/bill", "bill.billId", "bill.callbackUrl", `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"k-1","member":"m","merchant":"s","billId":"%s","hash":"h","shortUrl":"http://short.example.com/1"}}`
+	path, id, address, made := "/bill", "bill.billId", "bill.callbackUrl", `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"%s","member":"m","merchant":"s","billId":"%s","hash":"h","shortUrl":"http://short.example.com/1"}}`
 	if form == "legacy" {
-		path, id, address, made = "/if/bill/send", "bill.bill_id", "bill.callbackURL", `{"code":"0000","msg":"성공하였습니다.","apikey":"k-1","member":"m","merchant":"s","bill_id":"%s","hash":"h"}`
+		path, id, address, made = "/if/bill/send", "bill.bill_id", "bill.callbackURL", `{"code":"0000","msg":"성공하였습니다.","apikey":"%s","member":"m","merchant":"s","bill_id":"%s","hash":"h"}`
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -86,7 +86,7 @@ func newCallbackUpstream(t *testing.T, form string) *callbackUpstream {
 		u.mu.Lock()
 		u.addresses[bill] = gjson.GetBytes(body, address).String()
 		u.mu.Unlock()
-		_, _ = fmt.Fprintf(w, made, bill)
+		_, _ = fmt.Fprintf(w, made, gjson.GetBytes(body, map[string]string{"v2": "apiKey", "legacy": "apikey"}[form]), bill)
 	}))
 	t.Cleanup(server.Close)
 	u.url = server.URL

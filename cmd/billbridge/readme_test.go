@@ -234,7 +234,7 @@ func TestReadmesNameTestsThatExist(t *testing.T) {
 	}
 }
 
-// SECURITY.md has one row for each of the forty promises, with tests that have its number.
+// SECURITY.md has one row for each of the first forty promises and rows for later ones, in their order, with tests that have its number.
 func TestSecurityListsEveryPromise(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(module, "SECURITY.md"))
@@ -242,13 +242,13 @@ func TestSecurityListsEveryPromise(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := regexp.MustCompile(`(?m)^\| (R\d\d) \| .+ \| (.+) \|$`).FindAllSubmatch(data, -1)
-	if len(rows) != 40 {
+	if len(rows) < 40 {
 		t.Errorf("there are %d rows", len(rows))
 	}
 	for i, row := range rows {
-		number := fmt.Sprintf("R%02d", i+1)
-		if string(row[1]) != number {
-			t.Errorf("row %d is %s", i+1, row[1])
+		number := string(row[1])
+		if i < 40 && number != fmt.Sprintf("R%02d", i+1) || i > 0 && number <= string(rows[i-1][1]) {
+			t.Errorf("row %d is %s", i+1, number)
 		}
 		for test := range strings.SplitSeq(string(row[2]), ", ") {
 			if !strings.HasPrefix(test, "`TestR") || !strings.Contains(test, number+"_") {

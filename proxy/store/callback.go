@@ -147,7 +147,8 @@ func (s *Store) scan(row interface{ Scan(...any) error }, body *[]byte, rest ...
 		moment{&c.LastAt},
 		&c.LastStatus, &c.LastOutcome, &key,
 		moment{&c.Erased},
-		&c.Repeats, moment{&c.Repeated},
+		&c.Repeats,
+		moment{&c.Repeated},
 	}
 	if body != nil {
 		to = append(to, body)

@@ -68,16 +68,24 @@ func (m *model) accept(t *rapid.T) {
 	c.Host = fmt.Sprint("h", rapid.IntRange(0, 2).Draw(t, "host"))
 	c.Received = m.now
 	c.Next = m.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "wait")) * time.Second)
-	want := true
-	for _, r := range m.rows { // the last of its order decides
-		if r.Order == c.Order {
-			want = r.Digest != c.Digest || !r.Received.After(m.now.Add(-window))
+	c.Once = rapid.Bool().Draw(t, "once")
+	var repeats *row
+	for _, r := range m.rows { // the last of its order decides, or with Once any of them
+		if r.Order == c.Order && (r.Digest == c.Digest && r.Received.After(m.now.Add(-window))) {
+			repeats = r
+		} else if r.Order == c.Order && !c.Once {
+			repeats = nil
 		}
 	}
+	want := repeats == nil
 	fresh, err := m.s.Accept(m.ctx, c, window)
 	m.check(err)
 	equal(t, "fresh", fresh, want)
+	if !want {
+		repeats.Repeats, repeats.Repeated = repeats.Repeats+1, m.now
+	}
 	if want {
+		c.Once = false // it is not stored
 		c.State = store.Waiting
 		m.rows = append(m.rows, &row{Callback: c, due: c.Next})
 	}
