@@ -240,10 +240,15 @@ func TestForceNamesTheReasons(t *testing.T) {
 	}
 	d.compares("k", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
 	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010", ""}})
-	for target, reason := range map[string]rollout.ReasonKind{
-		"stop?by=a": rollout.Uncarried, "unset?by=a&partner=" + hash("k"): rollout.Uncarried,
-		"assign?by=a&to=new&bill=fresh0&partner=" + hash("k"): rollout.NotAtBoth,
+	for _, row := range []struct {
+		target string
+		reason rollout.ReasonKind
+	}{
+		{"stop?by=a", rollout.Uncarried},
+		{"unset?by=a&partner=" + hash("k"), rollout.Uncarried},
+		{"assign?by=a&to=new&bill=fresh0&partner=" + hash("k"), rollout.NotAtBoth},
 	} {
+		target, reason := row.target, row.reason
 		d.denies(409, "POST", "/rollout/"+target+"&force=true", "add --force "+string(reason)+". Reasons:\n")
 		answers[rollout.Changed](d, "POST", "/rollout/"+target+"&force="+string(reason))
 		if log := answers[[]rollout.Changed](d, "GET", "/rollout/audit"); !log[0].Forced || !slices.Equal(log[0].Overridden, []rollout.ReasonKind{reason}) {
