@@ -10,6 +10,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -185,7 +186,7 @@ func TestStatusThatContradictsTheCodeIsNoClearAnswer(t *testing.T) {
 	if got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/bill?bill="+demoBill, `{"key":"`+demoKey+`"}`); err != nil || !strings.Contains(got.body, "no clear answer") {
 		t.Error(got, err)
 	}
-	m.mustPost("/rollout/stage?partner=default&stage=drained&by=anna&force=true")
+	m.mustPost("/rollout/stage?partner=default&stage=drained&by=anna&force=" + rollout.AllReasons())
 	m.send(newCall("v2", "create")).check(t, "v2", 500, "0000")
 	proxytest.Eventually(t, func() bool {
 		row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
