@@ -90,7 +90,13 @@ const raising = `WITH raised AS (
 		WHERE gateway = $2 AND slot = $3 AND number >= $4 RETURNING 1)
 	SELECT 1 / count(*) FROM raised`
 
-// raisingSQLite changes no row instead.
+// raisingIfChanged is raising for a transaction that may have changed nothing: then it changes nothing either, and nothing waits for the disk.
+const raisingIfChanged = `WITH raised AS (
+		UPDATE billbridge_gateways SET number = $1, at = floor(extract(epoch FROM clock_timestamp()) * 1000)
+		WHERE gateway = $2 AND slot = $3 AND number >= $4 AND txid_current_if_assigned() IS NOT NULL RETURNING 1)
+	SELECT CASE WHEN txid_current_if_assigned() IS NULL THEN 0 ELSE 1 / count(*) END FROM raised`
+
+// raisingSQLite changes no row instead of failing.
 const raisingSQLite = "UPDATE billbridge_gateways SET number = $1, at = $5 WHERE gateway = $2 AND slot = $3 AND number >= $4"
 
 // next begins a transaction: it returns the arguments of the statement that raises the number.

@@ -199,3 +199,30 @@ func TestOlderCopyOfTheFileIsNoticed(t *testing.T) {
 	}
 	own(t, s, "lost", "old")
 }
+
+// A transaction that changes nothing writes nothing.
+func TestNothingIsWrittenWithoutAChange(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		number := func() (n int) {
+			t.Helper()
+			if err := raw(t, url).QueryRow("SELECT sum(number) FROM billbridge_gateways").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := number()
+		for range 5 {
+			if c := claim(t, s, noon); len(c) != 0 {
+				t.Fatal(c)
+			}
+		}
+		if after := number(); after != before {
+			t.Errorf("%d transactions were counted that changed nothing", after-before)
+		}
+		own(t, s, "b", "old")
+		if after := number(); after == before {
+			t.Error("a create was not counted")
+		}
+	})
+}

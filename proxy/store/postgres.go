@@ -218,14 +218,14 @@ func (e *postgresEngine) transaction(ctx context.Context, f func(context.Context
 	}
 	s := <-e.guard.slots
 	defer func() { e.guard.slots <- s }()
-	var one int
-	if err := tx.QueryRowContext(ctx, raising, e.guard.next(s)...).Scan(&one); err != nil {
-		return e.fell(err)
-	}
 	if err := f(ctx, tx); err != nil {
 		return err
 	}
-	if err := tx.Commit(); err != nil {
+	var raised int
+	if err := tx.QueryRowContext(ctx, raisingIfChanged, e.guard.next(s)...).Scan(&raised); err != nil {
+		return e.fell(err)
+	}
+	if err := tx.Commit(); err != nil || raised == 0 {
 		return err
 	}
 	return e.guard.acknowledge(s, since)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -274,21 +273,32 @@ func (e *sqliteEngine) transaction(ctx context.Context, f func(context.Context, 
 	if !e.guarding {
 		return e.unguarded(ctx, f)
 	}
-	since, own := e.guard.changes.Load(), e.guard.all[0]
+	since, own, raised := e.guard.changes.Load(), e.guard.all[0], int64(0)
 	err := e.unguarded(ctx, func(ctx context.Context, q queries) error {
+		var before, after int64 // a transaction that changes nothing does not wait for the disk, and needs no number
+		const changes = "SELECT total_changes() + $1"
+		if err := q.QueryRowContext(ctx, changes, 0).Scan(&before); err != nil {
+			return err
+		}
+		if err := f(ctx, q); err != nil {
+			return err
+		}
+		if err := q.QueryRowContext(ctx, changes, 0).Scan(&after); err != nil || before == after {
+			return err
+		}
 		result, err := q.ExecContext(ctx, raisingSQLite, append(e.guard.next(own), time.Now().UnixMilli())...)
 		if err != nil {
 			return err
 		}
-		if raised, err := result.RowsAffected(); err != nil || raised == 0 {
-			return cmp.Or(err, errFailedOver)
+		if raised, err = result.RowsAffected(); err == nil && raised == 0 {
+			err = errFailedOver
 		}
-		return f(ctx, q)
+		return err
 	})
 	if errors.Is(err, errFailedOver) { // an older copy was put in the place of the file
 		return errors.Join(err, e.find(ctx))
 	}
-	if err != nil {
+	if err != nil || raised == 0 {
 		return err
 	}
 	return e.guard.acknowledge(own, since)
